@@ -11,6 +11,7 @@ enum { /* exit statuses in addition to the gate's; STATUS_RUN_FAILED is as in en
 	STATUS_RUN_FAILED = 125,
 	STATUS_USAGE = 2,
 	STATUS_NOTHING_READ = 1,
+	STATUS_PROBLEM = 1, /* gpuleak doctor found one */
 };
 
 /* The command reads symbols from mapped files. If a rebuild truncates such a file, the kernel sends
@@ -27,5 +28,6 @@ int cmd_report(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_top(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
 
 #endif

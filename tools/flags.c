@@ -23,6 +23,7 @@ int opt_at_exit;
 int opt_update_baseline;
 struct load_choice opt_choice;
 int opt_addresses;
+int opt_start;
 
 static int set_since(const char *text);
 static int set_thread(const char *text);
@@ -33,6 +34,8 @@ const struct flags_extra_row flags_extras[] = {
 	  "end with 23 if the gate fails, with 24 if there was nothing to judge" },
 	{ FLAGS_UPDATE_BASELINE, "update-baseline", &opt_update_baseline, OPTION_GROUP_GATE,
 	  OPTION_RANK_MORE, "write the current leaks to the file of --baseline" },
+	{ FLAGS_START, "start", &opt_start, OPTION_GROUP_RECORD, OPTION_RANK_FIRST,
+	  "also run PROGRAM with its ARGUMENTs, and check what was recorded" },
 	{ FLAGS_AT_EXIT, "at-exit", &opt_at_exit, OPTION_GROUP_REPORT, OPTION_RANK_MORE, NULL },
 	{ FLAGS_CHOICE, "since", NULL, OPTION_GROUP_CHOICE, OPTION_RANK_MORE,
 	  "only blocks that were allocated after the gpuleak_mark() that returned MARK",

@@ -17,6 +17,7 @@ enum flags_extra { /* flags that are not options of options.def */
 	FLAGS_AT_EXIT = 2,
 	FLAGS_UPDATE_BASELINE = 4,
 	FLAGS_CHOICE = 8,
+	FLAGS_START = 16,
 };
 
 struct flags_command {
@@ -40,6 +41,7 @@ extern int opt_at_exit;
 extern int opt_update_baseline;
 extern struct load_choice opt_choice; /* from the flags that select blocks */
 extern int opt_addresses;
+extern int opt_start;
 
 /* Sets the opt_* variables from ARGV[1..]. Moves the operands to the end of ARGV, in their order,
  * and stores the index of the first in *RET_FIRST. Returns the number of operands. Returns -1 after

@@ -175,6 +175,8 @@ static void print_variables(const struct flags_command *command)
 {
 	int count = 0;
 
+	if (!(command->options & OPTION_BIT(OPTION_SUPPRESSIONS)))
+		return;
 	fputs("\nEvery option", stdout);
 	for (size_t i = 0; i < flags_extra_count; i++)
 		if ((command->extras & flags_extras[i].bit) && flags_extras[i].what)

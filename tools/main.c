@@ -23,6 +23,7 @@ static const struct subcommand {
 	{ "top", cmd_top, "show the live memory of a running process" },
 	{ "check", cmd_check, "print the verdict on ledgers, and exit with it" },
 	{ "diff", cmd_diff, "compare the leaks of two reports" },
+	{ "doctor", cmd_doctor, "check what keeps gpuleak from recording a program" },
 };
 #define SUBCOMMANDS (sizeof(subcommands) / sizeof(subcommands[0]))
 
@@ -36,7 +37,8 @@ static void print_help(FILE *to)
 	fputs("  gpuleak --version\n\n"
 	      "`gpuleak COMMAND --help` explains the options of a command that matter most,\n"
 	      "`gpuleak COMMAND --help-all` explains all of them. Begin with:\n\n"
-	      "    gpuleak run -- ./app\n", to);
+	      "    gpuleak run -- ./app\n"
+	      "    gpuleak doctor ./app        if nothing is reported\n", to);
 }
 
 static int help_on(const struct subcommand *subcommand, const char *flag)

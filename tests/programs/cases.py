@@ -10,6 +10,7 @@ import cases_cl_objects
 import cases_cl_pool
 import cases_cl_released
 import cases_command
+import cases_doctor
 import cases_field
 import cases_gate
 import cases_graph
@@ -355,6 +356,7 @@ FAMILIES = {
     "api": cases_api.CASES,
     "command": cases_command.WORDS + cases_command.REPORTS + cases_command.RUNS
     + cases_command.FOREIGN,
+    "doctor": cases_doctor.DOCTOR,
     "field": cases_field.CASES,
     "cuda": CUDA,
     "grouping": GROUPING,

@@ -42,6 +42,7 @@ TOWERS = [
         ["tools/launch"],
         ["tools/ledgers"],
         ["tools/nvml"],
+        ["tools/doctor"],
         ["tools"],
     ],
     [

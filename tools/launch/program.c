@@ -144,6 +144,7 @@ static const char *elf_trouble(int fd, const char *path, const ElfW(Ehdr) *heade
 	char interpreter[PATH_MAX] = "";
 	int has_one;
 
+	program->advice = "use a build of the program for the processor of libgpuleak.so";
 	if (header->e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32))
 		return "and libgpuleak.so are not both 64-bit (or both 32-bit)";
 	if (our_machine() != EM_NONE && header->e_machine != our_machine())
@@ -151,10 +152,12 @@ static const char *elf_trouble(int fd, const char *path, const ElfW(Ehdr) *heade
 	has_one = read_interpreter(fd, header, interpreter);
 	if (is_musl_loader(path) || is_musl_loader(interpreter)) {
 		program->refuses_library = true;
+		program->advice = "use a build of the program for glibc";
 		snprintf(musl, sizeof(musl), "uses the musl C library (%s), which libgpuleak.so "
 			 "does not support", has_one == 1 ? interpreter : path);
 		return musl;
 	}
+	program->advice = "link the program dynamically (the CUDA runtime may be static)";
 	if (has_one == 0 && !is_loader(path))
 		return "is statically linked: no library can be preloaded into it";
 	return NULL;
@@ -197,8 +200,11 @@ static int check_program(char *path, size_t size, struct program *program, const
 		r = script_interpreter(head.text, path, size) == 0;
 	} else if (n >= (ssize_t)sizeof(head.elf) && memcmp(head.text, ELFMAG, SELFMAG) == 0) {
 		*ret_trouble = elf_trouble(fd, path, &head.elf, program);
-		if (!*ret_trouble && fstat(fd, &st) == 0)
+		if (!*ret_trouble && fstat(fd, &st) == 0) {
+			program->advice = "run a copy of the file, which has no such privilege, or "
+					  "start gpuleak behind it";
 			*ret_trouble = privilege_trouble(path, &st);
+		}
 	}
 	close(fd);
 	return r;
@@ -211,6 +217,7 @@ int program_find(const char *name, struct program *ret)
 	int r;
 
 	ret->deaf[0] = '\0';
+	ret->advice = NULL;
 	ret->refuses_library = false;
 	if (!*name)
 		return -ENOENT;

@@ -12,6 +12,7 @@
 struct program {
 	char path[PATH_MAX];   /* the file that execvp would start */
 	char deaf[PATH_MAX * 2 + 160]; /* why the library cannot be preloaded; "" if it can */
+	const char *advice;   /* if `deaf` is set: what the user can do */
 	bool refuses_library; /* the program would not start with the library preloaded */
 };
 

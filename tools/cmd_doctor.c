@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gpuleak doctor: checks what keeps gpuleak from recording a program, and what a report will lack.
+ * Starts the program only with --start. Creates no GPU context.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "report/util/escape.h"
+#include "tools/commands.h"
+#include "tools/doctor/doctor_checks.h"
+#include "tools/flags.h"
+#include "tools/suggest.h"
+
+#define PREFIX "GPULEAK_"
+
+static const char *const formats[] = { "text", "json", NULL };
+
+static const struct flags_command command = {
+	.name = "doctor",
+	.synopsis = "[options] [--] [PROGRAM [ARGUMENT...]]",
+	.prose = "Checks this machine, and PROGRAM if it is named: does the preload reach it,\n"
+		 "which driver and which Python are there, what will a report lack, is there\n"
+		 "room for ledgers? Prints one line per finding: what was found, where, and\n"
+		 "what to do. PROGRAM is not started, and no GPU context is created.\n",
+	.options = OPTION_BIT(OPTION_FORMAT),
+	.extras = FLAGS_START,
+	.formats = formats,
+	.report_to = "standard output",
+	.stop_at_operand = true,
+	.tail = "exit status: 0 no problem was found, 1 a problem was found, 2 wrong usage.\n"
+		"Warnings and notes do not change it.\n",
+};
+
+/* Adds a finding if the variable GPULEAK_<NAME>=VALUE is not one that gpuleak reads. */
+static void check_variable(struct doctor *doctor, const char *name, size_t length,
+			   const char *value)
+{
+	static const char *const others[] = { "LIBRARY", "ROSTER", "BYPASS" };
+	struct suggestion suggestion = { .word = name, .length = length };
+	int id = option_find(name, length);
+	struct options scratch;
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (strlen(others[i]) == length && memcmp(others[i], name, length) == 0)
+			return;
+	for (int i = 0; i < OPTION_COUNT; i++)
+		suggest_consider(&suggestion, option_rows[i].name);
+	options_defaults(&scratch);
+	if (id < 0) {
+		doctor_add(doctor, DOCTOR_WARNING, "shell", "there is no option " PREFIX "%.*s",
+			   (int)length, name);
+		if (suggestion.closest)
+			doctor_advise(doctor, "did you mean " PREFIX "%s?", suggestion.closest);
+	} else if (*value && option_set(&scratch, (enum option_id)id, value) < 0) {
+		doctor_add(doctor, DOCTOR_WARNING, "shell", PREFIX "%s has the bad value '%s'",
+			   option_rows[id].name, value);
+		doctor_advise(doctor, "expected is %s", option_expects((enum option_id)id));
+	} else {
+		doctor_add(doctor, DOCTOR_NOTE, "shell", PREFIX "%s is set to '%s'",
+			   option_rows[id].name, value);
+	}
+}
+
+static void check_variables(struct doctor *doctor)
+{
+	for (char **variable = environ; variable && *variable; variable++) {
+		const char *equals = strchr(*variable, '=');
+
+		if (equals && strncmp(*variable, PREFIX, strlen(PREFIX)) == 0)
+			check_variable(doctor, *variable + strlen(PREFIX),
+				       (size_t)(equals - *variable) - strlen(PREFIX), equals + 1);
+	}
+}
+
+static void check_all(struct doctor *doctor, char **argv)
+{
+	static struct doctor_target target; /* large */
+
+	doctor_check_library(doctor, &target);
+	if (argv)
+		doctor_check_program(doctor, &target, argv);
+	doctor_check_cuda(doctor);
+	doctor_check_opencl(doctor);
+	doctor_check_python(doctor, &target);
+	doctor_check_stacks(doctor, &target);
+	doctor_check_limits(doctor);
+	check_variables(doctor);
+	if (argv && opt_start)
+		doctor_check_start(doctor, argv);
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+	struct doctor doctor = { 0 };
+	int first, n = flags_parse(&command, argc, argv, &first);
+
+	if (n < 0)
+		return n == -2 ? 0 : STATUS_USAGE;
+	if (opt_start && n == 0) {
+		eprintf(stderr, "gpuleak: doctor: --start needs a program: gpuleak doctor --start "
+			"./app\n");
+		return STATUS_USAGE;
+	}
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGCHLD, SIG_DFL); /* if it is ignored, no child can be waited for */
+	check_all(&doctor, n ? argv + first : NULL);
+	if (opt_values.format != OPTION_FORMAT_JSON)
+		doctor_print_text(&doctor, stdout);
+	else if (doctor_print_json(&doctor, stdout) < 0)
+		fputs("gpuleak: doctor: out of memory\n", stderr);
+	doctor_finish(&doctor);
+	return doctor.of_level[DOCTOR_PROBLEM] ? STATUS_PROBLEM : 0;
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `gpuleak doctor`: CUDA's driver, NVML, the devices. A child process loads the driver's libraries.
+ * It calls only functions that create no context: cuDriverGetVersion(), and NVML.
+ */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/doctor/doctor_checks.h"
+#include "tools/doctor/probe.h"
+
+#define DRIVER_SECONDS 10
+#define NVML_SECONDS 30 /* without persistence mode the driver first starts each device */
+#define NVML_MISMATCH 18
+#define NVML_NOT_LOADED 9
+
+static const char area[] = "driver";
+
+/* Loads library NAME in the child, and prints its path. */
+static void *load(FILE *out, const char *name)
+{
+	struct link_map *map;
+	void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+	const char *error = library ? NULL : dlerror();
+
+	if (library && dlinfo(library, RTLD_DI_LINKMAP, &map) == 0)
+		fprintf(out, "%s\n", map->l_name);
+	else
+		fprintf(out, "!%s\n", error ? error : "it cannot be loaded");
+	fflush(out); /* the next call may crash */
+	return library;
+}
+
+static void probe_libcuda(FILE *out, void *data)
+{
+	void *library = load(out, "libcuda.so.1");
+	int (*get_version)(int *) =
+		library ? (int (*)(int *))dlsym(library, "cuDriverGetVersion") : NULL;
+	int version;
+
+	(void)data;
+	if (get_version && get_version(&version) == 0)
+		fprintf(out, "%d", version);
+}
+
+static void probe_nvml(FILE *out, void *data)
+{
+	void *library = load(out, "libnvidia-ml.so.1");
+	int (*init)(void), (*get_version)(char *, unsigned int), (*get_count)(unsigned int *);
+	char version[96] = "";
+	unsigned int devices = 0;
+	int r;
+
+	(void)data;
+	if (!library)
+		return;
+	init = (int (*)(void))dlsym(library, "nvmlInit_v2");
+	get_version = (int (*)(char *, unsigned int))dlsym(library, "nvmlSystemGetDriverVersion");
+	get_count = (int (*)(unsigned int *))dlsym(library, "nvmlDeviceGetCount_v2");
+	r = init ? init() : -1;
+	if (r == 0 && get_version && get_version(version, sizeof(version)) != 0)
+		version[0] = '\0';
+	if (r == 0 && get_count)
+		get_count(&devices);
+	fprintf(out, "%d %u %.*s", r, devices, (int)sizeof(version) - 1, version);
+}
+
+/* Returns the version in a file name such as libcuda.so.580.65.06, "" if it has none. */
+static const char *version_of_file(const char *path, char ret[PATH_MAX])
+{
+	const char *found;
+
+	if (!realpath(path, ret))
+		return "";
+	found = strstr(ret, ".so.");
+	return found && strchr(found + 4, '.') ? found + 4 : "";
+}
+
+static bool is_container(void)
+{
+	return access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0;
+}
+
+/* Adds a finding about a library that did not load. */
+static void add_missing(struct doctor *doctor, const char *name, const char *error)
+{
+	if (strstr(error, "No such file")) {
+		doctor_add(doctor, DOCTOR_NOTE, area,
+			   "%s is not on this machine: CUDA programs do not run here", name);
+		doctor_advise(doctor, is_container() ? "start the container with --gpus all"
+						     : "install NVIDIA's driver");
+	} else {
+		doctor_add(doctor, DOCTOR_WARNING, area, "%s cannot be loaded: %s", name, error);
+		doctor_advise(doctor, "reinstall NVIDIA's driver");
+	}
+}
+
+/* Describes how a child ended that should not have ended so. */
+static const char *end_of(int r, const struct probe *probe)
+{
+	if (r < 0)
+		return strerror(-r);
+	return WIFSIGNALED(probe->status) ? strsignal(WTERMSIG(probe->status)) : "it ended early";
+}
+
+/* Returns true if there is a CUDA driver. */
+static bool check_libcuda(struct doctor *doctor)
+{
+	char real[PATH_MAX], *path, *number = NULL;
+	struct probe probe;
+	int r = probe_call(probe_libcuda, NULL, DRIVER_SECONDS, &probe), version;
+
+	if (r == 0 && probe.text[0] == '!') {
+		probe.text[strcspn(probe.text, "\n")] = '\0';
+		add_missing(doctor, "libcuda.so.1", probe.text + 1);
+		probe_finish(&probe);
+		return false;
+	}
+	if (r == 0) {
+		number = strchr(probe.text, '\n');
+		if (number)
+			*number++ = '\0';
+	}
+	if (!number || !*number) {
+		doctor_add(doctor, DOCTOR_PROBLEM, area, "libcuda.so.1 does not work: %s",
+			   end_of(r, &probe));
+		doctor_advise(doctor, "reinstall NVIDIA's driver");
+	} else {
+		path = probe.text;
+		version = atoi(number);
+		doctor_add(doctor, DOCTOR_OK, area, "libcuda.so.1 is %s, for CUDA %d.%d%s%s", path,
+			   version / 1000, version % 1000 / 10,
+			   *version_of_file(path, real) ? ", driver " : "",
+			   version_of_file(path, real));
+	}
+	if (r == 0)
+		probe_finish(&probe);
+	return true;
+}
+
+static void add_nvml(struct doctor *doctor, int result, unsigned int devices, const char *version)
+{
+	if (result == 0) {
+		doctor_add(doctor, DOCTOR_OK, area, "NVML works: driver %s, %u device%s",
+			   *version ? version : "of unknown version", devices,
+			   devices == 1 ? "" : "s");
+	} else if (result == NVML_MISMATCH) {
+		doctor_add(doctor, DOCTOR_PROBLEM, area,
+			   "the driver's libraries and its kernel module have different versions");
+		doctor_advise(doctor, "restart the machine");
+	} else if (result == NVML_NOT_LOADED) {
+		doctor_add(doctor, DOCTOR_PROBLEM, area,
+			   "the driver's kernel module is not loaded");
+		doctor_advise(doctor, "as root: modprobe nvidia");
+	} else {
+		doctor_add(doctor, DOCTOR_WARNING, area, "NVML fails with error %d: reports lack "
+			   "the driver's own memory", result);
+		doctor_advise(doctor, "run nvidia-smi, which prints the reason");
+	}
+}
+
+/* Returns true if NVML answered. */
+static bool check_nvml(struct doctor *doctor)
+{
+	struct probe probe;
+	unsigned int devices;
+	int r = probe_call(probe_nvml, NULL, NVML_SECONDS, &probe), result = -1, at = 0;
+	const char *line = r == 0 ? strchr(probe.text, '\n') : NULL;
+
+	if (r == 0 && probe.text[0] == '!') {
+		doctor_add(doctor, DOCTOR_WARNING, area, "NVML (libnvidia-ml.so.1) cannot be "
+			   "loaded: reports lack the driver's own memory");
+		doctor_advise(doctor, is_container() ? "start the container with NVIDIA_DRIVER_"
+						       "CAPABILITIES=compute,utility"
+						     : "install the part of NVIDIA's driver that "
+						       "has nvidia-smi");
+	} else if (line && sscanf(line + 1, "%d %u %n", &result, &devices, &at) == 2) {
+		add_nvml(doctor, result, devices, line + 1 + at);
+	} else {
+		doctor_add(doctor, DOCTOR_WARNING, area, "NVML (libnvidia-ml.so.1) does not work: "
+			   "%s; reports lack the driver's own memory", end_of(r, &probe));
+		doctor_advise(doctor, "run nvidia-smi, which should print the reason");
+	}
+	if (r == 0)
+		probe_finish(&probe);
+	return result == 0;
+}
+
+/* Returns true if the file at PATH contains WORD in its first bytes. */
+static bool file_has(const char *path, const char *word)
+{
+	char text[512] = "";
+	FILE *file = fopen(path, "re");
+	size_t n = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
+
+	if (file)
+		fclose(file);
+	text[n] = '\0';
+	return strstr(text, word) != NULL;
+}
+
+/* Adds what the kind of machine keeps out of reports. */
+static void check_machine(struct doctor *doctor, bool has_nvml)
+{
+	if (file_has("/proc/version", "icrosoft"))
+		doctor_add(doctor, DOCTOR_NOTE, area,
+			   "WSL: NVML has no figure for one process, so the driver's own memory "
+			   "is the growth of the whole device");
+	if (access("/etc/nv_tegra_release", F_OK) == 0 ||
+	    file_has("/proc/device-tree/model", "Jetson"))
+		doctor_add(doctor, DOCTOR_NOTE, area,
+			   "Jetson: device and host share one memory, and reports lack the "
+			   "driver's own memory");
+	if (has_nvml && is_container())
+		doctor_add(doctor, DOCTOR_NOTE, area,
+			   "a container: NVML may not know the process by its number here; the "
+			   "driver's own memory is then the growth of the whole device");
+}
+
+static void check_devices(struct doctor *doctor)
+{
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+
+	if (access("/dev/nvidiactl", F_OK) == 0 && access("/dev/nvidiactl", R_OK | W_OK) < 0) {
+		doctor_add(doctor, DOCTOR_PROBLEM, area, "/dev/nvidiactl: %s", strerror(errno));
+		doctor_advise(doctor, "add your user to the group of that file");
+	}
+	if (visible && (!*visible || visible[0] == '-')) {
+		doctor_add(doctor, DOCTOR_WARNING, area, "CUDA_VISIBLE_DEVICES is \"%s\": programs "
+			   "see no device", visible);
+		doctor_advise(doctor, "unset CUDA_VISIBLE_DEVICES");
+	}
+}
+
+void doctor_check_cuda(struct doctor *doctor)
+{
+	if (check_libcuda(doctor)) {
+		check_machine(doctor, check_nvml(doctor));
+		check_devices(doctor);
+	}
+}

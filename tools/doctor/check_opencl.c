@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `gpuleak doctor`: OpenCL's loader and the platforms that it would find. A child process loads the
+ * libraries, because their constructors are the vendors' code.
+ */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "tools/doctor/doctor_checks.h"
+#include "tools/doctor/probe.h"
+
+#define OPENCL_SECONDS 10
+#define PLATFORMS_MAX 16
+
+static const char area[] = "OpenCL";
+
+static void probe_library(FILE *out, void *data)
+{
+	if (!dlopen(data, RTLD_LAZY | RTLD_LOCAL)) {
+		const char *error = dlerror();
+
+		fputs(error ? error : "it cannot be loaded", out);
+	}
+}
+
+/* Adds a finding unless the library NAME loads. FILE is where its name is. Returns true if it
+ * loads. */
+static bool check_loads(struct doctor *doctor, const char *name, const char *file)
+{
+	struct probe probe;
+	int r = probe_call(probe_library, (void *)name, OPENCL_SECONDS, &probe);
+	const char *why = r < 0 ? strerror(-r)
+			  : !probe_succeeded(&probe) ? "it crashes when it is loaded"
+			  : probe.length             ? probe.text
+						     : NULL;
+
+	if (why) {
+		doctor_add(doctor, DOCTOR_WARNING, area, "%s names %s, which cannot be loaded: %s",
+			   file, name, why);
+		doctor_advise(doctor, "reinstall that platform, or remove the file");
+	}
+	if (r == 0)
+		probe_finish(&probe);
+	return !why;
+}
+
+/* Reads the name of a library from an .icd file. */
+static bool read_icd(const char *path, char ret[PATH_MAX])
+{
+	FILE *file = fopen(path, "re");
+	bool found = file && fgets(ret, PATH_MAX, file);
+
+	if (file)
+		fclose(file);
+	if (found)
+		ret[strcspn(ret, "\r\n")] = '\0';
+	return found && *ret;
+}
+
+/* Returns the folder of .icd files. The loaders have two names for the variable. */
+static const char *vendor_folder(void)
+{
+	static const char *const variables[] = { "OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH" };
+	struct stat st;
+
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+		const char *value = getenv(variables[i]);
+
+		if (value && stat(value, &st) == 0 && S_ISDIR(st.st_mode))
+			return value;
+	}
+	return "/etc/OpenCL/vendors";
+}
+
+static size_t check_platforms(struct doctor *doctor)
+{
+	const char *folder = vendor_folder();
+	char path[PATH_MAX], library[PATH_MAX];
+	struct dirent *entry;
+	size_t count = 0;
+	DIR *dir = opendir(folder);
+
+	while (dir && count < PLATFORMS_MAX && (entry = readdir(dir)) != NULL) {
+		size_t length = strlen(entry->d_name);
+
+		if (length < 5 || strcmp(entry->d_name + length - 4, ".icd") != 0 ||
+		    snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name) >=
+			    (int)sizeof(path) ||
+		    !read_icd(path, library))
+			continue;
+		count++;
+		if (check_loads(doctor, library, path))
+			doctor_add(doctor, DOCTOR_OK, area, "%s: platform %s", path, library);
+	}
+	if (dir)
+		closedir(dir);
+	return count;
+}
+
+void doctor_check_opencl(struct doctor *doctor)
+{
+	const char *layers = getenv("OPENCL_LAYERS");
+	size_t platforms = check_platforms(doctor);
+	struct probe probe;
+	int r = probe_call(probe_library, (void *)"libOpenCL.so.1", OPENCL_SECONDS, &probe);
+
+	if (r == 0 && probe_succeeded(&probe) && !probe.length) {
+		doctor_add(doctor, DOCTOR_OK, area, "libOpenCL.so.1 is there, with %zu platform%s",
+			   platforms, platforms == 1 ? "" : "s");
+		if (!platforms)
+			doctor_advise(doctor, "OpenCL programs need one, for example the package "
+				      "pocl-opencl-icd");
+	} else {
+		doctor_add(doctor, DOCTOR_NOTE, area,
+			   "libOpenCL.so.1 is not on this machine: only programs with an OpenCL "
+			   "loader of their own use OpenCL here");
+	}
+	if (r == 0)
+		probe_finish(&probe);
+	if (layers && strstr(layers, "libgpuleak"))
+		doctor_add(doctor, DOCTOR_NOTE, area,
+			   "OPENCL_LAYERS has libgpuleak.so: OpenCL is recorded without a preload");
+}

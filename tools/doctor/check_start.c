@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `gpuleak doctor --start`: runs the user's program by `gpuleak run`, and reads from its ledgers
+ * what was recorded. The only check that starts the program.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/doctor/doctor_checks.h"
+#include "tools/doctor/probe.h"
+#include "tools/ledgers/rundir.h"
+
+#define SELF "/proc/self/exe"
+#define REPORT_SECONDS 300
+#define GAPS_MAX 10
+
+static const char area[] = "start";
+
+/* Writes the value of --ledger for files in DIRECTORY: % is a special character in it. */
+static void write_pattern(const char *directory, char ret[2 * PATH_MAX + 16])
+{
+	for (; *directory; directory++) {
+		*ret++ = *directory;
+		if (*directory == '%')
+			*ret++ = '%';
+	}
+	strcpy(ret, "/%p.gpuleak");
+}
+
+/* Runs the program, with this command's input and output. Returns the status of `gpuleak run`, or
+ * -errno. */
+static int run_program(const char *directory, char **argv)
+{
+	static const char *const first[] = { "gpuleak", "run", "--report", "none", "--ledger" };
+	enum { FIRST = sizeof(first) / sizeof(first[0]) };
+	char pattern[2 * PATH_MAX + 16];
+	const char **words;
+	size_t count = 0;
+	int status = 0;
+	pid_t pid;
+
+	while (argv[count])
+		count++;
+	words = calloc(FIRST + 2 + count + 1, sizeof(*words));
+	if (!words)
+		return -ENOMEM;
+	write_pattern(directory, pattern);
+	memcpy(words, first, sizeof(first));
+	words[FIRST] = pattern;
+	words[FIRST + 1] = "--";
+	memcpy(words + FIRST + 2, argv, count * sizeof(*words));
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0) {
+		execv(SELF, (char **)words);
+		_exit(127);
+	}
+	signal(SIGINT, SIG_IGN); /* Ctrl-C is for the program */
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	signal(SIGINT, SIG_DFL);
+	free(words);
+	return pid < 0 ? -errno : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	return text ? text : "?";
+}
+
+/* Adds what gpuleak could not see of PROCESS. */
+static void add_gaps(struct doctor *doctor, const json_t *process)
+{
+	const json_t *gaps = json_object_get(json_object_get(process, "coverage"), "out_of_reach");
+
+	for (size_t i = 0; i < json_array_size(gaps) && i < GAPS_MAX; i++) {
+		const json_t *gap = json_array_get(gaps, i);
+
+		doctor_add(doctor, DOCTOR_WARNING, area, "calls of %s are not seen: %s",
+			   text_of(gap, "module"), text_of(gap, "reason"));
+		doctor_advise(doctor, "docs/reference/coverage.md has the reasons");
+	}
+}
+
+static void add_recorded(struct doctor *doctor, const json_t *report)
+{
+	const json_t *processes = json_object_get(report, "processes");
+	size_t count = processes ? json_array_size(processes) : 1;
+
+	doctor_add(doctor, DOCTOR_OK, area, "%zu process%s made GPU calls, and %s recorded", count,
+		   count == 1 ? "" : "es", count == 1 ? "was" : "were");
+	for (size_t i = 0; i < count; i++)
+		add_gaps(doctor, processes ? json_array_get(processes, i) : report);
+}
+
+/* Makes a report from the ledgers in DIRECTORY, and adds what it has. */
+static void read_ledgers(struct doctor *doctor, const char *directory)
+{
+	char *argv[] = { (char *)SELF, (char *)"report", (char *)"--format", (char *)"json",
+			 (char *)"--report", (char *)"/dev/stdout", (char *)directory, NULL };
+	struct probe probe;
+	int r = probe_command(argv, NULL, REPORT_SECONDS, &probe);
+	json_t *report = r == 0 ? json_loads(probe.text, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+
+	if (json_object_get(report, "schema")) {
+		add_recorded(doctor, report);
+	} else {
+		doctor_add(doctor, DOCTOR_WARNING, area, "gpuleak saw no GPU call of %s",
+			   doctor->program);
+		doctor_advise(doctor, "check that it uses the GPU with these arguments, and that "
+			      "it starts no other program in a way that is listed above");
+	}
+	json_decref(report);
+	if (r == 0)
+		probe_finish(&probe);
+}
+
+void doctor_check_start(struct doctor *doctor, char **argv)
+{
+	char directory[PATH_MAX], error[PATH_MAX * 2];
+	int r;
+
+	if (rundir_create(directory, sizeof(directory), error, sizeof(error)) < 0)
+		return; /* doctor_check_limits() adds it */
+	r = run_program(directory, argv);
+	if (r < 0)
+		doctor_add(doctor, DOCTOR_WARNING, area, "the program was not started: %s",
+			   strerror(-r));
+	else if (r)
+		doctor_add(doctor, DOCTOR_WARNING, area, "%s ended with status %d", argv[0], r);
+	if (r >= 0)
+		read_ledgers(doctor, directory);
+	rundir_remove(directory);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The checks of `gpuleak doctor`. Each adds findings about one area. None creates a GPU context,
+ * and only the last one starts the user's program. They cannot fail: what cannot be found out is a
+ * finding, too.
+ */
+#ifndef GPULEAK_TOOLS_DOCTOR_CHECKS_H
+#define GPULEAK_TOOLS_DOCTOR_CHECKS_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+#include "tools/doctor/doctor_findings.h"
+
+struct doctor_target {
+	char library[PATH_MAX]; /* libgpuleak.so; "": not found */
+	/* the file that the kernel starts: the user's program, or a script's interpreter */
+	char file[PATH_MAX];
+	bool is_script;         /* `file` is not the user's program, but starts it */
+	char python[PATH_MAX];  /* the interpreter of a Python program; "": it is none */
+};
+
+/* The library, and what else is preloaded. Sets `library`. */
+void doctor_check_library(struct doctor *doctor, struct doctor_target *target);
+
+/* Whether the preload reaches the program ARGV. Sets the other members of TARGET. */
+void doctor_check_program(struct doctor *doctor, struct doctor_target *target, char **argv);
+
+/* CUDA's driver, NVML and the devices. */
+void doctor_check_cuda(struct doctor *doctor);
+void doctor_check_opencl(struct doctor *doctor);
+
+/* The interpreter of TARGET, or else python3, and the frameworks that it finds. */
+void doctor_check_python(struct doctor *doctor, const struct doctor_target *target);
+
+/* What stacks are made with. */
+void doctor_check_stacks(struct doctor *doctor, const struct doctor_target *target);
+
+/* Where ledgers go, and limits of this shell. */
+void doctor_check_limits(struct doctor *doctor);
+
+/* Runs the program ARGV by `gpuleak run`, and checks what was recorded. */
+void doctor_check_start(struct doctor *doctor, char **argv);
+
+#endif

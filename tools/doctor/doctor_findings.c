@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Collects and prints the findings of `gpuleak doctor`. Names of files and packages come from
+ * anywhere, so all text is escaped.
+ */
+#include "tools/doctor/doctor_findings.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/util/escape.h"
+
+static const char *const words[DOCTOR_LEVELS] = { "ok", "note", "warning", "problem" };
+
+static char *format_text(const char *format, va_list arguments)
+{
+	char *text;
+
+	return vasprintf(&text, format, arguments) < 0 ? NULL : text;
+}
+
+static bool make_room(struct doctor *doctor)
+{
+	size_t room = doctor->room ? 2 * doctor->room : 64;
+	struct doctor_finding *grown;
+
+	if (doctor->count < doctor->room)
+		return true;
+	grown = realloc(doctor->findings, room * sizeof(*grown));
+	if (!grown)
+		return false;
+	doctor->findings = grown;
+	doctor->room = room;
+	return true;
+}
+
+void doctor_add(struct doctor *doctor, enum doctor_level level, const char *area,
+		const char *format, ...)
+{
+	struct doctor_finding finding = { .level = level, .area = area };
+	va_list arguments;
+
+	va_start(arguments, format);
+	finding.what = format_text(format, arguments);
+	va_end(arguments);
+	doctor->of_level[level]++;
+	if (!finding.what || !make_room(doctor)) {
+		free(finding.what);
+		doctor->lost = true;
+		return;
+	}
+	doctor->findings[doctor->count++] = finding;
+}
+
+void doctor_advise(struct doctor *doctor, const char *format, ...)
+{
+	struct doctor_finding *last;
+	va_list arguments;
+
+	if (!doctor->count || doctor->lost)
+		return;
+	last = &doctor->findings[doctor->count - 1];
+	va_start(arguments, format);
+	free(last->advice);
+	last->advice = format_text(format, arguments);
+	va_end(arguments);
+	doctor->lost |= !last->advice;
+}
+
+static const struct doctor_finding *first_of(const struct doctor *doctor, enum doctor_level level)
+{
+	for (size_t i = 0; i < doctor->count; i++)
+		if (doctor->findings[i].level == level)
+			return &doctor->findings[i];
+	return NULL;
+}
+
+static void print_count(FILE *out, size_t count, const char *word)
+{
+	fprintf(out, "%zu %s%s", count, word, count == 1 ? "" : "s");
+}
+
+static void print_result(const struct doctor *doctor, FILE *out)
+{
+	const struct doctor_finding *first = first_of(doctor, DOCTOR_PROBLEM);
+
+	fputs("gpuleak doctor: ", out);
+	print_count(out, doctor->of_level[DOCTOR_PROBLEM], "problem");
+	fputs(", ", out);
+	print_count(out, doctor->of_level[DOCTOR_WARNING], "warning");
+	if (doctor->program) {
+		fputs(first ? "; gpuleak cannot record "
+			    : "; nothing keeps gpuleak from recording ", out);
+		print_escaped(out, doctor->program);
+	}
+	if (first) {
+		fputs(", first: ", out);
+		print_escaped(out, first->what);
+	}
+	fputc('\n', out);
+}
+
+void doctor_print_text(const struct doctor *doctor, FILE *out)
+{
+	print_result(doctor, out);
+	fputc('\n', out);
+	for (size_t i = 0; i < doctor->count; i++) {
+		const struct doctor_finding *finding = &doctor->findings[i];
+
+		fprintf(out, "%-8s %-8s ", words[finding->level], finding->area);
+		print_escaped(out, finding->what);
+		if (finding->advice) {
+			fputs("; ", out);
+			print_escaped(out, finding->advice);
+		}
+		fputc('\n', out);
+	}
+	if (doctor->lost)
+		fputs("warning  doctor   memory ran out: findings are missing\n", out);
+}
+
+/* Returns a string of JSON. Its text may be no valid UTF-8, which JSON cannot have. */
+static json_t *json_of(const char *text)
+{
+	char *repaired = text ? utf8_repair(text) : NULL;
+	json_t *ret = repaired ? json_string(repaired) : json_null();
+
+	free(repaired);
+	return ret;
+}
+
+int doctor_print_json(const struct doctor *doctor, FILE *out)
+{
+	json_t *findings = json_array(), *whole;
+	int r = -ENOMEM;
+
+	for (size_t i = 0; findings && i < doctor->count; i++) {
+		const struct doctor_finding *finding = &doctor->findings[i];
+
+		json_array_append_new(findings, json_pack("{ss ss so so}",
+			"level", words[finding->level], "area", finding->area,
+			"what", json_of(finding->what), "advice", json_of(finding->advice)));
+	}
+	whole = json_pack("{ss so sI sI so}", "schema", "gpuleak-doctor/1", "program",
+			  json_of(doctor->program), "problems",
+			  (json_int_t)doctor->of_level[DOCTOR_PROBLEM], "warnings",
+			  (json_int_t)doctor->of_level[DOCTOR_WARNING], "findings", findings);
+	if (whole && !doctor->lost && json_dumpf(whole, out, JSON_INDENT(1)) == 0) {
+		fputc('\n', out);
+		r = 0;
+	}
+	json_decref(whole);
+	return r;
+}
+
+void doctor_finish(struct doctor *doctor)
+{
+	for (size_t i = 0; i < doctor->count; i++) {
+		free(doctor->findings[i].what);
+		free(doctor->findings[i].advice);
+	}
+	free(doctor->findings);
+}

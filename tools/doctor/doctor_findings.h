@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The list of findings of `gpuleak doctor`, and how it is printed. Does not find anything itself.
+ * Not thread-safe.
+ */
+#ifndef GPULEAK_TOOLS_DOCTOR_FINDINGS_H
+#define GPULEAK_TOOLS_DOCTOR_FINDINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+enum doctor_level {
+	DOCTOR_OK,
+	DOCTOR_NOTE,    /* good to know */
+	DOCTOR_WARNING, /* the report will have less than it could */
+	DOCTOR_PROBLEM, /* nothing will be recorded, or the gate fails */
+	DOCTOR_LEVELS
+};
+
+struct doctor_finding {
+	enum doctor_level level;
+	const char *area; /* "program", "driver" ... */
+	char *what;       /* what was found, and where */
+	char *advice;     /* what to do; NULL: nothing */
+};
+
+struct doctor {
+	struct doctor_finding *findings;
+	size_t count, room;
+	size_t of_level[DOCTOR_LEVELS];
+	const char *program; /* the user's word; NULL: no program was named */
+	bool lost;           /* memory ran out, so findings are missing */
+};
+
+/* Adds a finding. AREA must be a constant. */
+void doctor_add(struct doctor *doctor, enum doctor_level level, const char *area,
+		const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* Adds to the last finding what the user can do. */
+void doctor_advise(struct doctor *doctor, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Prints one line with the result, then one line per finding. */
+void doctor_print_text(const struct doctor *doctor, FILE *out);
+
+/* Prints the findings as one JSON object. Returns 0 or -ENOMEM. */
+int doctor_print_json(const struct doctor *doctor, FILE *out);
+
+void doctor_finish(struct doctor *doctor);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Runs what may crash or hang in a child process with a time limit: a driver's library, a damaged
+ * file, an interpreter. Must not change this process.
+ */
+#ifndef GPULEAK_TOOLS_PROBE_H
+#define GPULEAK_TOOLS_PROBE_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+struct probe {
+	char *text;    /* what the child wrote, terminated by 0; never NULL after success */
+	size_t length;
+	int status;    /* as wait() returns it */
+};
+
+/* Calls FUNCTION(OUT, DATA) in a child. Returns 0 if the child ended, also by a signal; -ETIMEDOUT
+ * if it did not end within SECONDS and was killed; or another -errno. After 0 the caller calls
+ * probe_finish(). */
+int probe_call(void (*function)(FILE *out, void *data), void *data, int seconds,
+	       struct probe *ret);
+
+/* Does the same for a command. Its standard output and error are both read. PRELOAD is the value of
+ * LD_PRELOAD; NULL: none. */
+int probe_command(char *const argv[], const char *preload, int seconds, struct probe *ret);
+
+/* Returns true if the child called exit(0) or returned. */
+int probe_succeeded(const struct probe *probe);
+
+void probe_finish(struct probe *probe);
+
+#endif
