@@ -212,11 +212,31 @@ GPULEAK_FUNCTION unsigned int gpuleak_step(const char *label);
  * Walks twice over all live blocks. */
 GPULEAK_FUNCTION unsigned int gpuleak_step_named(const char *name);
 
+/* Stores what keeps the live blocks of a call site. Reports print it with the call site. For
+ * programs and interpreters that find out themselves what refers to their objects: `gpuleak run
+ * --keepers` does it for Python.
+ * - SITE is the number `ledger_site` that `gpuleak report --format json --addresses` prints.
+ * - TEXT has a line for each keeper: the number of blocks, a space, and words, for example
+ *   "50 list `history` in __main__". A line that begins with "0 " is a remark. The first 2008
+ *   bytes are stored, in whole lines.
+ * - A text replaces the former one of its call site. There is room for 8 call sites: a further one
+ *   replaces the oldest.
+ * Any thread may call it, but no signal handler. Returns 0. On error returns -1 and sets errno.
+ * ENOENT: the process has no such call site. ENODATA: nothing is recorded, or no more. */
+GPULEAK_FUNCTION int gpuleak_keepers(uint64_t site, const char *text);
+
 /* Writes a report on the live memory and returns when it is written. The destination is
  * GPULEAK_REPORT_NOW, or GPULEAK_REPORT if that is unset. If the destination is a file, .1, .2 ...
  * is appended to its name. Returns 0. On error returns -1 and sets errno. ENODATA: the process made
  * no GPU memory call yet. ENOTSUP: the option for the destination is set to "none". */
 GPULEAK_FUNCTION int gpuleak_report(void);
+
+/* Writes a report on the live memory to the descriptor FD, and returns when it is written: JSON, as
+ * `gpuleak report --format json --addresses` prints it. The process that does it causes no SIGCHLD,
+ * and wait() does not find it. Not for signal handlers. Returns 0. On error returns -1 and sets
+ * errno. ENODATA: the process made no GPU memory call yet. EIO: the command could not be run, or
+ * could not write. */
+GPULEAK_FUNCTION int gpuleak_report_live(int fd);
 
 #ifdef __cplusplus
 }

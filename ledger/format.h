@@ -182,6 +182,7 @@ enum ledger_chunk_type {
 	LEDGER_CHUNK_LIVE_SERIES = 27,
 	LEDGER_CHUNK_OUT_OF_MEMORY = 28, /* one record each: struct ledger_out_of_memory */
 	LEDGER_CHUNK_NAMED_STEPS = 29, /* one chunk */
+	LEDGER_CHUNK_KEEPERS = 32, /* one chunk */
 };
 
 /* The start of every chunk except the first. Records begin at offset 64. `used` is the size of the
@@ -582,6 +583,24 @@ struct ledger_named_step {
 	uint32_t began;
 };
 
+/* What keeps the live blocks of a call site, as the program's own interpreter found it. A further
+ * call site takes the place of the one whose record is the oldest. `began` and `done` are used as
+ * in struct ledger_named_step. */
+#define LEDGER_KEEPERS_MAX 8u
+#define LEDGER_KEEPERS_TEXT 2008u
+struct ledger_keepers {
+	uint32_t done; /* number of changes */
+	uint32_t site; /* ref of a call site: of blocks, or of suballocations */
+	uint64_t time_ns;
+	uint32_t length; /* of `text` */
+	uint32_t reserved;
+	/* Lines that end with '\n', the last one perhaps without. "50 list `history` in __main__"
+	 * is a keeper of 50 blocks, "0 the search ended early" a remark. */
+	char text[LEDGER_KEEPERS_TEXT];
+	uint32_t reserved2;
+	uint32_t began;
+};
+
 /* A successful call after which the driver itself uses more device memory: it created a context,
  * loaded a module or raised a limit. A ledger has at most LEDGER_DRIVER_GROWTHS_MAX of them. */
 struct ledger_driver_growth {
@@ -767,6 +786,8 @@ _Static_assert(sizeof(struct ledger_step) == 64, "layout is fixed");
 _Static_assert(sizeof(struct ledger_growth) == 288, "layout is fixed");
 _Static_assert(sizeof(struct ledger_named_step) == 160, "layout is fixed");
 _Static_assert((LEDGER_STEP_NAMES + 1) * sizeof(struct ledger_named_step) + 64 <= LEDGER_CHUNK,
+	       "one chunk");
+_Static_assert(LEDGER_KEEPERS_MAX * sizeof(struct ledger_keepers) + 64 == LEDGER_CHUNK,
 	       "one chunk");
 _Static_assert(sizeof(struct ledger_chunk) == 64, "records start at 64");
 _Static_assert(sizeof(struct ledger_block) == 64, "one cache line");

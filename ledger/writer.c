@@ -357,6 +357,11 @@ uint32_t ledger_add_named_step(struct ledger_writer *writer, const struct ledger
 	return add_record(writer, LEDGER_CHUNK_NAMED_STEPS, step, sizeof(*step));
 }
 
+uint32_t ledger_add_keepers(struct ledger_writer *writer, const struct ledger_keepers *keepers)
+{
+	return add_record(writer, LEDGER_CHUNK_KEEPERS, keepers, sizeof(*keepers));
+}
+
 uint32_t ledger_add_growth(struct ledger_writer *writer, const struct ledger_growth *growth)
 {
 	return add_record(writer, LEDGER_CHUNK_GROWTH, growth, sizeof(*growth));

@@ -22,7 +22,7 @@
 #include "ledger/shared.h"
 
 /* One more than the highest chunk type, including types of other writers. */
-#define LEDGER_CHUNK_TYPES (LEDGER_CHUNK_NAMED_STEPS + 1)
+#define LEDGER_CHUNK_TYPES (LEDGER_CHUNK_KEEPERS + 1)
 
 #define LEDGER_SAMPLE_EVERY_NS_MIN 10000000u
 
@@ -88,6 +88,7 @@ uint32_t ledger_add_event_wait(struct ledger_writer *writer); /* an empty record
 uint32_t ledger_add_out_of_memory(struct ledger_writer *writer); /* an empty record */
 uint32_t ledger_add_step(struct ledger_writer *writer, const struct ledger_step *step);
 uint32_t ledger_add_named_step(struct ledger_writer *writer, const struct ledger_named_step *step);
+uint32_t ledger_add_keepers(struct ledger_writer *writer, const struct ledger_keepers *keepers);
 uint32_t ledger_add_growth(struct ledger_writer *writer, const struct ledger_growth *growth);
 
 /* Adds at most COUNT unused block slots as an array at *RET_FIRST. Returns their number, 0 if there

@@ -52,6 +52,8 @@ static bool shows_driver_memory(const struct session *session)
 	const struct report *report = &session->report;
 	bool wrong = report->summary.leaked_blocks || report->summary.errors;
 
+	if (opt_addresses) /* the program compares them with its objects, and waits */
+		return false;
 	for (size_t i = 0; i < report->count; i++)
 		wrong |= report->processes[i]->deferred.group_count != 0;
 	return strcmp(opt_values.report, "none") != 0 &&

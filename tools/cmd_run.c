@@ -17,6 +17,7 @@
 
 #include "tools/launch/bypass.h"
 #include "tools/launch/child.h"
+#include "tools/launch/python_search.h"
 #include "tools/commands.h"
 #include "report/util/escape.h"
 #include "tools/flags.h"
@@ -82,6 +83,7 @@ struct run {
 	struct sigaction pipe_before;
 	struct child child;
 	struct bypass bypass;
+	struct python_search search;
 	struct session session;
 	struct sampler sampler;
 };
@@ -208,6 +210,8 @@ static int make_ready(struct run *run)
 		return STATUS_RUN_FAILED;
 	}
 	start_bypass(run);
+	if (opt_values.keepers)
+		python_search_start(&run->search);
 	rundir_clear_stale();
 	if (rundir_create(run->directory, sizeof(run->directory), error, sizeof(error)) < 0) {
 		/* The program runs anyway, but the gate fails. */
@@ -287,6 +291,8 @@ static void prepare(void *data)
 	unsetenv("GPULEAK_BYPASS");
 	if (opt_values.bypass_pools)
 		bypass_prepare(&run->bypass, run->directory);
+	if (opt_values.keepers)
+		python_search_prepare(&run->search);
 	if (!run->directory[0])
 		return;
 	set_ledger(run->directory);
@@ -464,6 +470,8 @@ static void gather(struct run *run)
 	report_sort(&run->session.report);
 	if (opt_values.bypass_pools &&
 	    bypass_report(&run->bypass, &run->session.report, run->directory, incomplete, run) < 0)
+		session_trouble(&run->session, "out of memory");
+	if (opt_values.keepers && python_search_report(&run->search, &run->session.report) < 0)
 		session_trouble(&run->session, "out of memory");
 }
 

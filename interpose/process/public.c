@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "interpose/recorder/recorded_keepers.h"
 #include "interpose/block/queries.h"
 #include "interpose/cuda/pool/pool.h"
 #include "interpose/dispatch/api.h"
@@ -357,6 +358,19 @@ EXPORT unsigned int gpuleak_step_named(const char *name)
 	return mark_step(name, name);
 }
 
+EXPORT int gpuleak_keepers(uint64_t site, const char *text)
+{
+	int r = -ENODATA;
+
+	if (!text)
+		return fail(EINVAL);
+	if (recorder_now() && recorder_enter()) {
+		r = recorded_keepers_store(recorder_now(), site, text);
+		recorder_leave();
+	}
+	return r < 0 ? fail(-r) : 0;
+}
+
 EXPORT int gpuleak_report(void)
 {
 	struct recorder *recorder = recorder_now();
@@ -366,4 +380,15 @@ EXPORT int gpuleak_report(void)
 		return 0;
 	errno = -r;
 	return -1;
+}
+
+EXPORT int gpuleak_report_live(int fd)
+{
+	struct recorder *recorder = recorder_now();
+	int r;
+
+	if (fd < 0)
+		return fail(EBADF);
+	r = recorder ? verdict_report_live(recorder, fd) : -ENODATA;
+	return r < 0 ? fail(-r) : 0;
 }

@@ -111,6 +111,7 @@ struct job {
 	char **environment;
 	const struct recorder *input; /* whose ledger the command reads from its input, or NULL */
 	int input_fds[2];             /* a pipe for that */
+	int output_fd; /* the command's standard output; -1: the application's */
 	sigset_t signals;
 	int status;
 };
@@ -119,6 +120,10 @@ static int start_command(void *data)
 {
 	struct job *job = data;
 
+	if (job->output_fd == 1)
+		syscall(SYS_fcntl, 1, F_SETFD, 0);
+	else if (job->output_fd >= 0)
+		dup2(job->output_fd, 1);
 	if (job->input && job->input_fds[0] == 0)
 		syscall(SYS_fcntl, 0, F_SETFD, 0);
 	else if (job->input)
@@ -207,17 +212,15 @@ static void make_environment(char **ret, size_t size)
 	ret[count] = NULL;
 }
 
-/* Adds the options that a report depends on and that the user has set, as flags. Returns the
- * number of words. */
-static int add_options(char **arguments, char flags[OPTION_COUNT][FLAG_MAX])
+/* Adds the options among WANTED that the user has set, as flags. Returns the number of words. */
+static int add_options(uint64_t wanted, char **arguments, char flags[OPTION_COUNT][FLAG_MAX])
 {
 	int n = 0;
 
 	for (int id = 0; id < OPTION_COUNT; id++) {
 		struct text text = { flags[id], FLAG_MAX - 1 };
 
-		if (!(OPTIONS_OF_REPORT & OPTION_BIT(id)) || id == OPTION_REPORT ||
-		    !config_texts[id])
+		if (!(wanted & OPTION_BIT(id)) || !config_texts[id])
 			continue;
 		text_add(&text, "--");
 		text_add(&text, option_rows[id].flag);
@@ -228,6 +231,17 @@ static int add_options(char **arguments, char flags[OPTION_COUNT][FLAG_MAX])
 	return n;
 }
 
+/* A report that the command makes. */
+struct wanted_report {
+	const char *destination;
+	int output_fd; /* -1: the report that the user's options describe */
+};
+
+/* The flags for a report on live memory that a program reads, and the options that it depends
+ * on. */
+static const char *const live_flags[] = { "--format", "json", "--addresses" };
+#define OPTIONS_OF_NAMES (OPTION_BIT(OPTION_RULES) | OPTION_BIT(OPTION_SUPPRESSIONS))
+
 /* Too large for a signal handler's small stack. */
 struct command_buffers {
 	char *environment[ENVIRONMENT_MAX];
@@ -235,25 +249,44 @@ struct command_buffers {
 	char command[PATH_MAX];
 };
 
+#define ARGUMENTS_MAX (2 * OPTION_COUNT + 9)
+
+/* Adds the words of the command that make REPORT. Returns their number. */
+static int add_words(const struct wanted_report *report, char **arguments,
+		     struct command_buffers *buffers)
+{
+	const uint64_t options = report->output_fd < 0
+					 ? OPTIONS_OF_REPORT & ~OPTION_BIT(OPTION_REPORT)
+					 : OPTIONS_OF_NAMES;
+	int n = 0;
+
+	arguments[n++] = (char *)"gpuleak";
+	arguments[n++] = (char *)"report";
+	arguments[n++] = (char *)"--report";
+	arguments[n++] = (char *)report->destination;
+	n += add_options(options, arguments + n, buffers->flags);
+	if (report->output_fd < 0)
+		arguments[n++] = (char *)"--at-exit";
+	for (size_t i = 0; report->output_fd >= 0 && i < sizeof(live_flags) / sizeof(char *); i++)
+		arguments[n++] = (char *)live_flags[i];
+	return n;
+}
+
 /* Returns the command's exit status, or 127. */
-static int run_command_with(struct recorder *recorder, const char *destination,
+static int run_command_with(struct recorder *recorder, const struct wanted_report *report,
 			    struct command_buffers *buffers)
 {
-	char *arguments[2 * OPTION_COUNT + 8];
+	char *arguments[ARGUMENTS_MAX];
 	struct job job = { .command = buffers->command,
 			   .arguments = arguments,
-			   .environment = buffers->environment };
+			   .environment = buffers->environment,
+			   .output_fd = report->output_fd };
 	bool as_input;
-	int n = 0;
+	int n;
 
 	if (!verdict_find_command(buffers->command, sizeof(buffers->command)))
 		return 127;
-	arguments[n++] = (char *)"gpuleak";
-	arguments[n++] = (char *)"report";
-	arguments[n++] = (char *)"--at-exit";
-	arguments[n++] = (char *)"--report";
-	arguments[n++] = (char *)destination;
-	n += add_options(arguments + n, buffers->flags);
+	n = add_words(report, arguments, buffers);
 	/* Without a readable file the command reads the ledger from its input. */
 	as_input = recorder->writer.memory_only ||
 		   faccessat(AT_FDCWD, recorder->writer.path, R_OK, AT_EACCESS) < 0;
@@ -265,15 +298,16 @@ static int run_command_with(struct recorder *recorder, const char *destination,
 }
 
 /* Runs the command. Returns its exit status, or 127. Threads may call it at the same time. */
-static int run_command(struct recorder *recorder, const char *destination)
+static int run_command(struct recorder *recorder, const char *destination, int output_fd)
 {
+	const struct wanted_report report = { destination, output_fd };
 	struct command_buffers *buffers = mmap(NULL, sizeof(*buffers), PROT_READ | PROT_WRITE,
 					       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	int status;
 
 	if (buffers == MAP_FAILED)
 		return 127;
-	status = run_command_with(recorder, destination, buffers);
+	status = run_command_with(recorder, &report, buffers);
 	munmap(buffers, sizeof(*buffers));
 	return status;
 }
@@ -298,7 +332,7 @@ static bool report_by_ourselves(struct recorder *recorder, const char *destinati
 /* Reports by the command, or by the library if that fails. Returns true if the gate failed. */
 static bool report_somehow(struct recorder *recorder, const char *destination)
 {
-	int status = run_command(recorder, destination);
+	int status = run_command(recorder, destination, -1);
 
 	if (status == 0 || status == GATE_FAILED || status == 24)
 		return status == GATE_FAILED;
@@ -355,12 +389,21 @@ bool verdict_report(struct recorder *recorder)
 		}
 		failed = report_somehow(recorder, destination);
 	} else if (config.exitcode) {
-		failed = run_command(recorder, "none") != 0;
+		failed = run_command(recorder, "none", -1) != 0;
 	}
 	if (!config.ledger[0] && recorder->writer.path[0])
 		unlink(recorder->writer.path);
 	errno = saved;
 	return failed;
+}
+
+int verdict_report_live(struct recorder *recorder, int fd)
+{
+	int saved = errno, status;
+
+	status = run_command(recorder, "/dev/stdout", fd);
+	errno = saved;
+	return status ? -EIO : 0;
 }
 
 int verdict_report_now(struct recorder *recorder)

@@ -30,4 +30,8 @@ bool verdict_find_command(char *ret, size_t size);
  * place is "none". Not for signal handlers. */
 int verdict_report_now(struct recorder *recorder);
 
+/* Writes a JSON report on the live blocks with their addresses to the descriptor FD, and waits for
+ * it. Returns 0 or -EIO. Not for signal handlers. */
+int verdict_report_live(struct recorder *recorder, int fd);
+
 #endif

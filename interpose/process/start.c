@@ -23,6 +23,7 @@
 #include "interpose/refusal/out_of_memory.h"
 #include "interpose/block/pool_counters.h"
 #include "interpose/block/refcount_history.h"
+#include "interpose/recorder/recorded_keepers.h"
 #include "interpose/block/steps.h"
 #include "interpose/pytorch/suballocations.h"
 #include "interpose/cuda/cuda_context.h"
@@ -82,6 +83,7 @@ struct recorder_state {
 	struct refusals refusals;
 	struct holders_memory holders;
 	struct steps steps;
+	struct recorded_keepers keepers;
 	struct report_state report;
 	/* last: only `count` elements of its array are mapped */
 	struct thread_states thread_states;
@@ -136,6 +138,7 @@ static void connect(struct recorder_state *state)
 	CONNECT(refusals);
 	CONNECT(holders);
 	CONNECT(steps);
+	CONNECT(keepers);
 	CONNECT(report);
 	CONNECT(thread_states);
 #undef CONNECT

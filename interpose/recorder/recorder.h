@@ -51,6 +51,7 @@ struct recorder {
 	struct refusals *refusals;
 	struct holders_memory *holders;
 	struct steps *steps;
+	struct recorded_keepers *keepers;
 	struct report_state *report;
 	struct cl_pool *cl_pool; /* NULL: no OpenCL context exists yet, or the pool is off */
 	_Atomic uint64_t waiting;     /* see stack/waiting.h */

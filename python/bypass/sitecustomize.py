@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Switches CuPy's memory pools off when CuPy is imported, for `gpuleak run --bypass-pools`.
+"""Acts when a framework is imported: switches CuPy's memory pools off for `gpuleak run
+--bypass-pools`, and starts the search for `gpuleak run --keepers`.
 
 Python imports this module at its start, because the command puts its folder on PYTHONPATH. Then it
 imports the sitecustomize that Python would have imported without it. Must not import CuPy itself,
@@ -9,10 +10,16 @@ import os
 import sys
 
 FRAMEWORKS = ("cupy", "cudf", "jax", "tensorflow", "torch")  # as in tools/launch/bypass.def
+WITH_OBJECTS = FRAMEWORKS + ("numba", "pycuda", "rmm")  # objects of theirs are searched
+BYPASS = "GPULEAK_BYPASS" in os.environ
+KEEPERS = os.environ.get("GPULEAK_KEEPERS") == "1" and sys.version_info >= (3, 8)
+FOLDER = os.path.dirname(os.path.realpath(__file__))
 
 
 def note(name, text):
     """Leaves TEXT on framework NAME for the report of the command."""
+    if not os.environ.get("GPULEAK_BYPASS"):
+        return  # The command has no folder.
     try:
         path = os.path.join(os.environ["GPULEAK_BYPASS"], "%d.%s" % (os.getpid(), name))
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -33,7 +40,31 @@ def switch_off(cupy):
         return "%s: %s" % (type(error).__name__, error)
 
 
+def search():
+    """Starts the search for what keeps memory, by the copy of the package beside this folder. The
+    program may import another one by its own name."""
+    import importlib.util
+    name, place = "_gpuleak", os.path.join(os.path.dirname(FOLDER), "gpuleak")
+    if name in sys.modules:
+        return
+    try:
+        spec = importlib.util.spec_from_file_location(
+            name, os.path.join(place, "__init__.py"), submodule_search_locations=[place])
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+        importlib.import_module(name + "._recorded_keepers").prepare()
+    except Exception as error:  # pylint: disable=broad-except
+        sys.stderr.write("gpuleak: --keepers: %s: %s\n" % (type(error).__name__, error))
+
+
 def imported(name, module):
+    if KEEPERS:
+        search()
+    if BYPASS and name in FRAMEWORKS:
+        bypass(name, module)
+
+
+def bypass(name, module):
     if name != "cupy":
         note(name, "off")  # An environment variable did it.
     elif hasattr(module, "cuda"):  # else another module has this name
@@ -50,7 +81,7 @@ class Finder(object):
 
     def find_spec(self, name, path=None, target=None):
         """Since Python 3.4."""
-        if name not in FRAMEWORKS:
+        if name not in WITH_OBJECTS:
             return None
         for finder in sys.meta_path:
             if finder is self or not hasattr(finder, "find_spec"):
@@ -79,7 +110,7 @@ class Finder(object):
     def find_module(self, name, path=None):
         """Python 2."""
         del path
-        return self if name in FRAMEWORKS and name not in self.importing else None
+        return self if name in WITH_OBJECTS and name not in self.importing else None
 
     def load_module(self, name):
         """Python 2. Python holds the one lock of all imports."""
@@ -95,8 +126,7 @@ class Finder(object):
 def chain():
     """Imports the next sitecustomize on the path, as Python would without this module. If there is
     none, the ImportError is what Python expects."""
-    folder = os.path.dirname(os.path.realpath(__file__))
-    sys.path[:] = [path for path in sys.path if os.path.realpath(path) != folder]
+    sys.path[:] = [path for path in sys.path if os.path.realpath(path) != FOLDER]
     del sys.modules[__name__]
     __import__(__name__)
 

@@ -5,6 +5,7 @@ to the program's objects."""
 
 import atexit
 import gc
+import json
 import os
 import signal
 import sys
@@ -84,13 +85,10 @@ def _entries(report):
                 yield entry
 
 
-def _places(where, since, limit):
-    """(Leak, addresses) of the places that WHERE names; else of the LIMIT places that accumulate
-    or have most bytes. Only blocks since the mark SINCE."""
-    found, flags = [], ["--addresses"] + (["--since", str(since)] if since else [])
-    if isinstance(where, int):
-        flags += ["--address", "0x%x" % where]
-    report = _json(*flags)
+def _sorted_places(report, where):
+    """(Leak, addresses, entry) of the call sites in REPORT that WHERE names, those that accumulate
+    first, then by bytes."""
+    found = []
     for entry in _entries(report):
         leak = Leak._of({"device": -1, **entry})
         addresses = [int(one, 16) for one in entry.get("addresses", ())]
@@ -99,9 +97,17 @@ def _places(where, since, limit):
         if isinstance(where, str) and not _is_at(leak, where):
             continue
         found.append((entry.get("trend") != "accumulating", -leak.bytes, len(found), leak,
-                      addresses))
-    found.sort(key=lambda one: one[:3])
-    found = _merged([one[3:] for one in found])
+                      addresses, entry))
+    return [one[3:] for one in sorted(found, key=lambda one: one[:3])]
+
+
+def _places(where, since, limit):
+    """(Leak, addresses) of the places that WHERE names; else of the LIMIT places that accumulate
+    or have most bytes. Only blocks since the mark SINCE."""
+    flags = ["--addresses"] + (["--since", str(since)] if since else [])
+    if isinstance(where, int):
+        flags += ["--address", "0x%x" % where]
+    found = _merged([one[:2] for one in _sorted_places(_json(*flags), where)])
     return found if where is not None else found[:limit]
 
 
@@ -393,6 +399,35 @@ def _notes(references, objects, leak, kept):
     return ret
 
 
+def _searched(places, seconds):
+    """Kept for each of PLACES, pairs of a Leak and addresses."""
+    references = References(seconds)
+    try:
+        objects = Objects(references.late, references.codes())
+        search, ret = _Search(references, objects), []
+        is_complete = not references.cut
+        for number, (leak, addresses) in enumerate(places):
+            references.begin(len(places) - number, is_complete)
+            if not leak.is_suballocation:
+                search.of_interior(addresses)
+            found = search.keepers(addresses)
+            ret.append(Kept(leak, found, _notes(references, objects, leak, found)))
+        return ret
+    finally:
+        references.close()
+        objects = search = None
+
+
+def keepers_by_site(limit, seconds):
+    """Pairs of a call site's number in the ledger and its Kept, of the LIMIT call sites that
+    accumulate or have most bytes. Starts no child process that the program could see."""
+    text = _library.report_live()
+    found = [(leak, addresses, entry["ledger_site"]) for leak, addresses, entry in
+             _sorted_places(json.loads(text) if text else {}, None)][:limit]
+    kept = _searched([one[:2] for one in found], seconds) if found else []
+    return [(site, one) for (_, _, site), one in zip(found, kept)]
+
+
 def keepers(where=None, *, since=0, limit=3, seconds=10.0):
     """What keeps the live memory of WHERE: a place ("train.py:8", "train.py" or a function's name),
     a device address, or an object with one. Without WHERE: of the LIMIT places that accumulate or
@@ -409,21 +444,7 @@ def keepers(where=None, *, since=0, limit=3, seconds=10.0):
     places = _places(where, since, limit)
     if not places:
         return []
-    references = References(seconds)
-    try:
-        objects = Objects(references.late, references.codes())
-        search, ret = _Search(references, objects), []
-        is_complete = not references.cut
-        for number, (leak, addresses) in enumerate(places):
-            references.begin(len(places) - number, is_complete)
-            if not leak.is_suballocation:
-                search.of_interior(addresses)
-            found = search.keepers(addresses)
-            ret.append(Kept(leak, found, _notes(references, objects, leak, found)))
-        return ret
-    finally:
-        references.close()
-        objects = search = None
+    return _searched(places, seconds)
 
 
 def print_keepers(where=None, *, since=0, limit=3, seconds=10.0, file=None):

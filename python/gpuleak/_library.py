@@ -56,6 +56,8 @@ _PROTOTYPES = {
     "gpuleak_step": (ctypes.c_uint, [ctypes.c_char_p]),
     "gpuleak_step_named": (ctypes.c_uint, [ctypes.c_char_p]),
     "gpuleak_report": (ctypes.c_int, []),
+    "gpuleak_keepers": (ctypes.c_int, [_U64, ctypes.c_char_p]),
+    "gpuleak_report_live": (ctypes.c_int, [ctypes.c_int]),
 }
 
 _process = None
@@ -147,6 +149,26 @@ def step(name):
 def report_now():
     function = _function("gpuleak_report")
     return bool(function) and function() == 0
+
+
+def keepers(site, text):
+    """Stores what keeps the blocks of a call site of the ledger. Returns whether it did."""
+    function = _function("gpuleak_keepers")
+    return bool(function) and function(site, text.encode("utf-8", "replace")) == 0
+
+
+def report_live():
+    """The text of the JSON report on live memory with addresses, or None."""
+    function = _function("gpuleak_report_live")
+    if not function:
+        return None
+    file = os.memfd_create("gpuleak")
+    try:
+        if function(file) < 0:
+            return None
+        return os.pread(file, os.fstat(file).st_size, 0).decode("utf-8", "replace")
+    finally:
+        os.close(file)
 
 
 def path(name):

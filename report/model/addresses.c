@@ -8,7 +8,7 @@
 
 #include "report/model/builder.h"
 
-int build_add_address(struct builder *b, struct report_leak *leak, uint64_t address)
+int build_add_address(struct builder *b, struct report_leak *leak, const struct ledger_block *block)
 {
 	struct report_addresses *list = leak->addresses;
 
@@ -27,6 +27,7 @@ int build_add_address(struct builder *b, struct report_leak *leak, uint64_t addr
 		list->list = larger;
 		list->room = room;
 	}
-	list->list[list->count++] = address;
+	list->site = block->site;
+	list->list[list->count++] = block->address;
 	return 0;
 }

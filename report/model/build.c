@@ -207,6 +207,8 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 		r = build_suballocations(b);
 	if (r == 0)
 		r = classify_suballocations(b, suppressions);
+	if (r == 0)
+		r = build_keepers(b);
 	if (r == 0 && ledger->all_sites)
 		r = build_sites(b);
 	if (r == 0)

@@ -118,7 +118,8 @@ int build_out_of_memory(struct builder *b);
  * module. */
 int build_compare_leaks(const void *left, const void *right);
 /* Adds ADDRESS to the list of LEAK. Returns 0 or -ENOMEM. */
-int build_add_address(struct builder *b, struct report_leak *leak, uint64_t address);
+int build_add_address(struct builder *b, struct report_leak *leak,
+		      const struct ledger_block *block);
 /* Reads the observations about coverage. Returns 0 or -ENOMEM. */
 int build_coverage(struct builder *b);
 
@@ -126,6 +127,8 @@ int build_coverage(struct builder *b);
 int build_growth(struct builder *b, struct suppressions *suppressions);
 /* Reads the named steps. Returns 0 or -ENOMEM. */
 int build_named_steps(struct builder *b);
+/* Reads what keeps the blocks of call sites. Returns 0 or -ENOMEM. */
+int build_keepers(struct builder *b);
 /* Fills in how the process ended. */
 void build_ended(struct builder *b);
 

@@ -188,7 +188,7 @@ int build_groups(struct builder *b)
 			group->most = block;
 		group->leak.references = group->most->references;
 		if (b->choice->addresses)
-			r = build_add_address(b, &group->leak, block->address);
+			r = build_add_address(b, &group->leak, block);
 		if (r < 0)
 			return r;
 	}

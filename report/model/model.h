@@ -78,8 +78,21 @@ struct report_mapping {
  * are grouped by their mapping and their release, too. */
 /* The first addresses, or the handles, of blocks, in the order of the ledger. */
 struct report_addresses {
+	uint32_t site; /* ref of a call site of the ledger: it has one of the blocks */
 	uint64_t *list;
 	size_t count, room;
+};
+
+/* What keeps the live blocks of a call site, as the program's interpreter found it. */
+struct report_keeper {
+	uint64_t blocks; /* 0: `text` is a remark on the search */
+	const char *text; /* "list `history` in __main__ (/abs/train.py:5)" */
+};
+
+struct report_keepers {
+	uint64_t time_ns; /* when the interpreter searched */
+	const struct report_keeper *list;
+	size_t count;
 };
 
 /* Objects that are not memory, of a call site or of a kind: see model_objects.c. */
@@ -120,6 +133,8 @@ struct report_leak {
 	/* of its blocks; NULL unless struct load_choice requests them */
 	struct report_addresses *addresses;
 	struct report_object_counts objects; /* of an object's call site */
+	/* NULL: nothing was stored */
+	const struct report_keepers *keepers;
 };
 
 /* the process ended inside the call, or the call returns no result */

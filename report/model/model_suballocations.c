@@ -236,7 +236,7 @@ static int add_block(struct gathering *g, const struct ledger_block *block,
 		entry->ignored_blocks++;
 		entry->ignored_bytes = add_bounded(entry->ignored_bytes, block->bytes);
 	}
-	return g->b->choice->addresses ? build_add_address(g->b, &entry->live, block->address) : 0;
+	return g->b->choice->addresses ? build_add_address(g->b, &entry->live, block) : 0;
 }
 
 static int add_blocks(struct gathering *g)

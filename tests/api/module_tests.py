@@ -204,6 +204,52 @@ class Keepers(unittest.TestCase):
                          "gpuleak is not preloaded: start the program with `gpuleak run -- python "
                          "...`\n")
 
+    @staticmethod
+    def live():
+        """The entries of the report on live memory, largest first."""
+        text = gpuleak._library.report_live()
+        return json.loads(text)["leaks"] if text else []
+
+    def test_recorded(self):
+        """A text is stored with its call site; a ninth one replaces the oldest."""
+        place = [helper.allocate(size) for size in (70003, 70004)]
+        for address in place:
+            self.addCleanup(helper.free, address)
+        store, leaks = gpuleak._library.keepers, self.live()
+        if not ACTIVE:
+            self.assertEqual((leaks, store(1, "1 x")), ([], False))
+            return
+        leak = next(leak for leak in leaks if hex(place[0]) in leak["addresses"])
+        site = leak["ledger_site"]
+        self.assertTrue(store(site, "2 list `a`\n0 \u2713\n"))
+        self.assertTrue(store(site, "1 list `b`\n" + 60 * ("1 %s\n" % ("x" * 40))))
+        self.assertFalse(store(site + 1, "1 x") or store(0, "1 x") or store(2 ** 40, "1 x"))
+        (leak,) = [one for one in self.live() if one["ledger_site"] == site]
+        self.assertEqual(leak["keepers"][0], {"blocks": 1, "text": "list `b`"})
+        self.assertEqual(len(leak["keepers"]), 1 + (2008 - 11) // 43)
+        self.assertEqual(leak["keepers"][-1], {"blocks": 1, "text": "x" * 40})
+        self.assertGreater(leak["keepers_seconds"], 0)
+
+    def test_recorded_sites(self):
+        """There is room for eight call sites: the oldest text is replaced."""
+        if not ACTIVE:
+            return
+        sites = []
+        for number in range(9):
+            allocate = eval("lambda: helper.allocate(80000)", {"helper": helper})
+            allocate = types.FunctionType(allocate.__code__.replace(co_firstlineno=number + 1),
+                                          {"helper": helper})
+            address = allocate()
+            self.addCleanup(helper.free, address)
+            sites.append(next(leak["ledger_site"] for leak in self.live()
+                              if hex(address) in leak["addresses"]))
+        self.assertEqual(len(set(sites)), 9)
+        for number, site in enumerate(sites):
+            self.assertTrue(gpuleak._library.keepers(site, "%d x" % (number + 1)))
+        found = {leak["ledger_site"]: leak["keepers"][0]["blocks"] for leak in self.live()
+                 if "keepers" in leak}
+        self.assertEqual([found.get(site) for site in sites], [None, *range(2, 10)])
+
     @unittest.skipUnless(ACTIVE, "of preloaded processes")
     def test_property_of_the_program(self):
         """A class of the program may compute __cuda_array_interface__: it is not called."""

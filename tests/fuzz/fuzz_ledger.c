@@ -225,6 +225,19 @@ static void add_named_steps(struct ledger_builder *builder)
 	builder_named_step(builder, &step);
 }
 
+/* Of a call site, of none, and a record that was being written. */
+static void add_keepers(struct ledger_builder *builder, uint32_t row)
+{
+	static const char text[] = "50 list `history` in __main__\n0 a remark";
+	struct ledger_keepers *last;
+
+	builder_keepers(builder, row, text, sizeof(text) - 1);
+	builder_keepers(builder, 0, text, sizeof(text) - 1);
+	last = (struct ledger_keepers *)builder_at(
+		builder, builder_keepers(builder, row, text, LEDGER_KEEPERS_TEXT));
+	last->began++;
+}
+
 /* Six steps, at which one site grew and another did not. */
 static void add_steps(struct ledger_builder *builder, uint32_t stack)
 {
@@ -303,6 +316,7 @@ static void build_seed(struct ledger_builder *builder)
 	add_steps(builder, stack);
 	add_out_of_memory(builder, row, stack);
 	add_named_steps(builder);
+	add_keepers(builder, row);
 	add_suballocations(builder, stack);
 }
 

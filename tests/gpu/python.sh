@@ -40,6 +40,7 @@ pack() { # the layout of a build; libraries that the other machine may lack in l
 
 	pack_files "$to" "$build" interpose/libgpuleak.so tools/gpuleak
 	install -D -m 644 "$build/python/bypass/sitecustomize.py" "$to/python/bypass/sitecustomize.py"
+	install -D -m 644 -t "$to/python/gpuleak" "$build"/python/gpuleak/*.py
 	shift 2
 	for file in "$@"; do
 		pack_python "$to" "$build/standin/driver" "$file" || echo "WRONG: nothing for $file"

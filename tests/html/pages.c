@@ -346,6 +346,10 @@ static void add_site(struct report_process *process, const char *name, enum repo
 static struct report_process *tensors_process(void)
 {
 	static const char *const command[] = { "/usr/bin/python3", "train.py" };
+	static const struct report_keeper list[] = { { 390, "list `history` <b>in</b> main()" },
+						     { 10, "native code" },
+						     { 0, "the search ended early" } };
+	static const struct report_keepers keepers = { 3850000000, list, 3 };
 	struct report_process *process = process_of(81, command, 2);
 	struct report_summary *sum = &process->summary;
 
@@ -363,6 +367,7 @@ static struct report_process *tensors_process(void)
 	add_site(process, "validate", TREND_ACCUMULATING, 2, 50);
 	add_site(process, "quiet", TREND_ACCUMULATING, 3, 9);
 	process->suballocations[3].live.pattern = "quiet";
+	process->suballocations[0].live.keepers = &keepers;
 	process->suballocations[2].places.outside_blocks = 1;
 	process->suballocations[2].places.outside_bytes = 4096;
 	return process;

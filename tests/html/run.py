@@ -399,16 +399,19 @@ def tensors():
     same("figure", "1.7 MiB, 450 tensors", figure("Accumulating"))
     head, row = [page.js("[...document.querySelectorAll('%s')].map((e) => e.textContent)" % at)
                  for at in ("#accumulating-table th", "#accumulating-table tr.leak:first-child td")]
-    same("head", ["Bytes", "Blocks", "Allocated at", "Device", "Cache", "While the program ran"],
-         head)
+    same("head", ["Bytes", "Blocks", "Allocated at", "Device", "Cache", "While the program ran",
+                  "Kept by"], head)
     same("row", ["1.5 MiB", "400", "train_step train_step.py:8from <module> train.py:40", "0",
-                 "PyTorch caching allocator", "400 of 400 kept, 30 per minute until the loop ended"],
-         row)
+                 "PyTorch caching allocator", "400 of 400 kept, 30 per minute until the loop ended",
+                 "list `history` <b>in</b> main()"], row)
     same("sum", "2 sites, 450 tensors, 1,843,200 bytes (1.7 MiB)",
          page.text("#accumulating .left"))
     page.click("#accumulating-table .site")
     same("unfolded", "1,638,400 bytes (1.5 MiB) in 400 tensors, allocated by "
          "c10::reportMemoryUsageToProfiler at:", page.text("#accumulating tr.more p"))
+    same("keepers", ["Kept after 3.85 s by:", "390: list `history` <b>in</b> main()", "10: native code",
+                     "(the search ended early)"],
+         page.texts("#accumulating tr.more h4") + page.texts("#accumulating tr.more .keepers li"))
     same("flame", "all that leaks or accumulates, 1.7 MiB in 450 blocks, 100.0 %",
          page.js("document.querySelector('.flame button').ariaLabel"))
     same("leaf", True, "tensors that accumulate" in page.texts(".flame button"))

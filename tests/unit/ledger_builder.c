@@ -259,6 +259,16 @@ uint32_t builder_named_step(struct ledger_builder *builder, const struct ledger_
 	return add(builder, LEDGER_CHUNK_NAMED_STEPS, step, sizeof(*step), NULL, 0);
 }
 
+uint32_t builder_keepers(struct ledger_builder *builder, uint32_t site, const char *text,
+			 size_t length)
+{
+	struct ledger_keepers keepers = { .done = 1, .began = 1, .site = site,
+					  .time_ns = 1500000000, .length = (uint32_t)length };
+
+	memcpy(keepers.text, text, length < sizeof(keepers.text) ? length : 0);
+	return add(builder, LEDGER_CHUNK_KEEPERS, &keepers, sizeof(keepers), NULL, 0);
+}
+
 uint32_t builder_growth(struct ledger_builder *builder, const struct ledger_growth *growth)
 {
 	return add(builder, LEDGER_CHUNK_GROWTH, growth, sizeof(*growth), NULL, 0);

@@ -77,6 +77,9 @@ uint32_t builder_moment(struct ledger_builder *builder, const struct ledger_mome
 uint32_t builder_step(struct ledger_builder *builder, uint32_t number, uint64_t time_ns,
 		      uint64_t live_bytes, const char *label);
 uint32_t builder_named_step(struct ledger_builder *builder, const struct ledger_named_step *step);
+/* What keeps the blocks of the call site SITE; LENGTH bytes of TEXT. */
+uint32_t builder_keepers(struct ledger_builder *builder, uint32_t site, const char *text,
+			 size_t length);
 uint32_t builder_growth(struct ledger_builder *builder, const struct ledger_growth *growth);
 uint32_t builder_out_of_memory(struct ledger_builder *builder,
 			       const struct ledger_out_of_memory *record);

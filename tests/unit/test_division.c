@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * How the bytes of blocks are divided among the suballocations in them: no byte twice, none lost.
- * A block that accumulated is in one list, too: of what accumulates, or of leaks.
+ * A block that accumulated is in one list, too: of what accumulates, or of leaks. What keeps the
+ * blocks of a call site is added to these lists.
  * Links: test_division.c ledger_builder.c ledger_reported.c, report_dep, cmocka.
  */
 #include <setjmp.h>
@@ -342,6 +343,73 @@ static void damaged_series(void **state)
 	finish(&made);
 }
 
+/* ---- what keeps the blocks of a call site ---- */
+
+static void keep(struct made *made, uint32_t site, const char *text)
+{
+	builder_keepers(&made->builder, site, text, strlen(text));
+}
+
+static void keepers_of_both(void **state)
+{
+	struct made made;
+	const struct report_keepers *found;
+	uint32_t row, part;
+
+	(void)state;
+	begin(&made);
+	row = builder_row(&made.builder, "cuMemAlloc_v2", "device", 0, 0, 2, 200);
+	builder_block(&made.builder, row, SEGMENT, 100);
+	part = builder_suballocation_row(&made.builder, 0, 0, 1, 50);
+	builder_suballocation(&made.builder, part, SEGMENT, 50);
+	block(&made, "managed", 0, SEGMENT + MiB, 100);
+	keep(&made, row, "3 list `a`\n12345 dict `b`\n0 a remark");
+	keep(&made, part, "1 `c`\n");
+	report(&made);
+	assert_int_equal(made.process->leak_count, 2);
+	found = made.process->leaks[0].keepers ? made.process->leaks[0].keepers
+					       : made.process->leaks[1].keepers;
+	assert_true(!made.process->leaks[0].keepers != !made.process->leaks[1].keepers);
+	assert_int_equal(found->count, 3);
+	assert_int_equal(found->time_ns, 1500000000);
+	assert_int_equal(found->list[0].blocks, 3);
+	assert_string_equal(found->list[0].text, "list `a`");
+	assert_int_equal(found->list[1].blocks, 12345);
+	assert_string_equal(found->list[1].text, "dict `b`");
+	assert_int_equal(found->list[2].blocks, 0);
+	assert_string_equal(found->list[2].text, "a remark");
+	found = made.process->suballocations[0].live.keepers;
+	assert_int_equal(found->count, 1);
+	assert_string_equal(found->list[0].text, "`c`");
+	finish(&made);
+}
+
+static void damaged_keepers(void **state)
+{
+	struct ledger_keepers *record;
+	struct made made;
+	uint32_t row;
+
+	(void)state;
+	begin(&made);
+	row = builder_row(&made.builder, "cuMemAlloc_v2", "device", 0, 0, 2, 200);
+	builder_block(&made.builder, row, SEGMENT, 100);
+	keep(&made, 0, "1 no call site\n");
+	keep(&made, row + 1, "1 no call site either\n");
+	builder_keepers(&made.builder, row, "1 longer than the record\n", LEDGER_KEEPERS_TEXT + 1);
+	keep(&made, row, "");
+	keep(&made, row, "\n \n7\n7 \n-1 x\nx\n99999999999999999999 x\n");
+	keep(&made, row, "1 being written\n");
+	record = (struct ledger_keepers *)builder_at(&made.builder,
+						     builder_keepers(&made.builder, row, "1 x", 3));
+	record[-1].began++;
+	record->done++;
+	report(&made);
+	assert_int_equal(made.process->leak_count, 1);
+	assert_null(made.process->leaks[0].keepers);
+	finish(&made);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -356,6 +424,8 @@ int main(void)
 		cmocka_unit_test(blocks_that_accumulate),
 		cmocka_unit_test(blocks_that_leak),
 		cmocka_unit_test(damaged_series),
+		cmocka_unit_test(keepers_of_both),
+		cmocka_unit_test(damaged_keepers),
 	};
 
 	return cmocka_run_group_tests(tests, reported_group_setup, reported_group_teardown);

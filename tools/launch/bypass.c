@@ -62,24 +62,6 @@ void bypass_start(struct bypass *bypass)
 	}
 }
 
-/* Puts DIRECTORY at the start of PYTHONPATH. An empty PYTHONPATH counts as unset. */
-static void set_python_path(const char *directory)
-{
-	const char *before = getenv("PYTHONPATH");
-	const size_t length = strlen(directory);
-	char *both;
-
-	if (!before || !*before) {
-		setenv("PYTHONPATH", directory, 1);
-	} else if (strncmp(before, directory, length) != 0 ||
-		   (before[length] && before[length] != ':')) {
-		if (asprintf(&both, "%s:%s", directory, before) < 0)
-			return;
-		setenv("PYTHONPATH", both, 1);
-		free(both);
-	}
-}
-
 void bypass_prepare(const struct bypass *bypass, const char *directory)
 {
 	char variable[64];
@@ -92,9 +74,8 @@ void bypass_prepare(const struct bypass *bypass, const char *directory)
 	}
 	if (!bypass->module[0])
 		return;
-	set_python_path(bypass->module);
-	if (*directory)
-		setenv("GPULEAK_BYPASS", directory, 1);
+	library_put_module(bypass->module);
+	setenv("GPULEAK_BYPASS", directory, 1);
 }
 
 void bypass_finish(struct bypass *bypass)

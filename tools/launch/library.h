@@ -15,4 +15,8 @@ int library_find(char *ret, size_t size, char *error, size_t error_size);
  * Returns 0, or -errno with one line in ERROR. */
 int library_find_module(char *ret, size_t size, char *error, size_t error_size);
 
+/* Puts DIRECTORY, that of sitecustomize.py, at the start of PYTHONPATH. An empty PYTHONPATH counts
+ * as unset. */
+void library_put_module(const char *directory);
+
 #endif

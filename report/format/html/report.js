@@ -914,7 +914,8 @@ const COLUMNS = [
 // Of suballocations: their kind and call are those of the pool.
 const PART_COLUMNS = COLUMNS.filter(({ key }) => !["kind", "api", "used", "unused",
 	"pattern"].includes(key)).concat({ key: "trend_text", label: "While the program ran",
-	only: (parts) => parts.some((part) => part.trend_text) });
+	only: (parts) => parts.some((part) => part.trend_text) }, { key: "keptBy",
+	label: "Kept by", only: (parts) => parts.some((part) => part.keepers) });
 
 function whereOf(event) {
 	const frame = event.site < 0 ? null : framesOf(event.stack)[event.site];
@@ -929,6 +930,7 @@ function prepare(leaks) {
 		return { ...leak, frame, where: functionOf(frame) + " " +
 			(frame ? placeOf(frame) : ""),
 			mappedAt: leak.mapped ? whereOf(leak.mapped) : "",
+			keptBy: leak.keepers ? clean(leak.keepers[0].text, 160) : "",
 			used: leak.suballocated_bytes || 0,
 			unused: leak.bytes - (leak.suballocated_bytes || 0),
 			who: clean(leak.process.name, 60) };
@@ -1060,7 +1062,7 @@ function leakRow(table, leak) {
 		device: ["num", deviceWords(leak.device)], api: ["mono", clean(leak.api)],
 			cache: ["", clean(leak.cache)],
 		used: ["num", size(leak.used)], unused: ["num", size(leak.unused)],
-		trend_text: ["", clean(leak.trend_text)],
+		trend_text: ["", clean(leak.trend_text)], keptBy: ["", leak.keptBy],
 		mappedAt: ["where", leak.mappedAt],
 		pattern: ["mono", clean(leak.pattern)], who: ["", leak.who],
 	};
@@ -1094,7 +1096,19 @@ function unfold(table, leak, row, button, id) {
 			? ", released, but never unmapped; allocated by " : ", allocated by ") +
 			clean(leak.api) + " at:"), stackList(leak.stack, leak.site),
 		pastCall("Mapped by ", leak.mapped), pastCall("Released by ", leak.released),
-		leak.history ? historyTable(leak.history) : null)));
+		keeperList(leak), leak.history ? historyTable(leak.history) : null)));
+}
+
+function keeperText(keeper) {
+	const text = clean(keeper.text, 600);
+	return keeper.blocks ? number(keeper.blocks) + ": " + text : "(" + text + ")";
+}
+
+// What keeps the blocks of LEAK, as the program's interpreter found it.
+function keeperList(leak) {
+	return leak.keepers ? [el("h4", {}, "Kept after " +
+		leak.keepers_seconds.toFixed(2) + " s by:"), el("ul", { class: "keepers" },
+		leak.keepers.map((keeper) => el("li", {}, keeperText(keeper))))] : null;
 }
 
 // ---- error stories ----

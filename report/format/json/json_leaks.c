@@ -111,6 +111,25 @@ json_t *json_fingerprint(const struct report_leak *leak)
 	return json_string(report_fingerprint_text(report_leak_fingerprint(leak), text));
 }
 
+static json_t *keeper_json(const void *item)
+{
+	const struct report_keeper *keeper = item;
+
+	return JSON_OBJECT(
+		{ "blocks", json_number(keeper->blocks) },
+		{ "text", json_text(keeper->text) });
+}
+
+json_t *json_keepers(const struct report_keepers *keepers)
+{
+	return JSON_LIST(keepers->list, keepers->count, keeper_json);
+}
+
+json_t *json_keepers_time(const struct report_keepers *keepers)
+{
+	return json_real((double)keepers->time_ns / 1e9);
+}
+
 json_t *json_leak(const void *item)
 {
 	const struct report_leak *leak = item;
@@ -132,6 +151,9 @@ json_t *json_leak(const void *item)
 		{ "pattern", JSON_IF(leak->pattern, json_text(leak->pattern)) },
 		{ "cache", JSON_IF(leak->cache, json_text(leak->cache)) },
 		{ "ignored", JSON_IF(leak->ignored, json_true()) },
+		{ "keepers", JSON_IF(leak->keepers, json_keepers(leak->keepers)) },
+		{ "keepers_seconds", JSON_IF(leak->keepers, json_keepers_time(leak->keepers)) },
+		{ "ledger_site", JSON_IF(leak->addresses, json_number(leak->addresses->site)) },
 		{ "addresses", JSON_IF(leak->addresses, json_addresses(leak->addresses)) });
 }
 

@@ -271,6 +271,9 @@ static json_t *suballocations_json(const void *item)
 					   json_number(places->doubled_bytes)) },
 		{ "ignored_blocks", JSON_IF(ignored, json_number(entry->ignored_blocks)) },
 		{ "ignored_bytes", JSON_IF(ignored, json_number(entry->ignored_bytes)) },
+		{ "keepers", JSON_IF(live->keepers, json_keepers(live->keepers)) },
+		{ "keepers_seconds", JSON_IF(live->keepers, json_keepers_time(live->keepers)) },
+		{ "ledger_site", JSON_IF(live->addresses, json_number(live->addresses->site)) },
 		{ "addresses", JSON_IF(live->addresses, json_addresses(live->addresses)) },
 		{ "stack", json_stack(live->stack) });
 }

@@ -12,6 +12,7 @@ struct report_coverage;
 struct report_deferred_frees;
 struct report_event;
 struct report_history;
+struct report_keepers;
 struct report_leak;
 struct report_process;
 struct report_stack;
@@ -28,6 +29,8 @@ json_t *json_sample(const void *sample); /* [ns, bytes], of a struct report_samp
 /* Sets the keys of PROCESS in *OBJECT, like json_set(). */
 void json_add_process(json_t **object, const struct report_process *process);
 json_t *json_summary(const struct report_summary *sum);
+json_t *json_keepers(const struct report_keepers *keepers);
+json_t *json_keepers_time(const struct report_keepers *keepers); /* in seconds */
 json_t *json_leak(const void *leak);         /* LEAK is a struct report_leak */
 json_t *json_not_memory(const void *object); /* OBJECT is a struct report_leak */
 json_t *json_object_kind(const void *item);

@@ -34,6 +34,7 @@
 #include "report/format/text/text_suballocations.h"
 #include "report/describe/describe_deferred.h"
 #include "report/describe/describe_stack.h"
+#include "report/describe/describe_keepers.h"
 #include "report/describe/describe_suballocations.h"
 
 #define LEAKS_MAX 1000 /* JSON has all leaks */
@@ -280,6 +281,7 @@ static void print_leak(FILE *out, const struct report_process *process,
 	}
 	describe_stack(out, leak->stack);
 	describe_history(out, leak->history, leak->blocks);
+	describe_keepers(out, leak->keepers);
 }
 
 static bool is_shared(const struct ranks *ranks, const struct report_leak *leak)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "report/analyze/ranks.h"
+#include "report/describe/describe_keepers.h"
 #include "report/describe/describe_stack.h"
 #include "report/describe/describe_suballocations.h"
 #include "report/model/model.h"
@@ -39,6 +40,7 @@ static void print_accumulating(FILE *out, const struct report_process *process,
 	describe_trend(out, process, entry);
 	fputs(", allocated at:\n", out);
 	describe_stack(out, entry->live.stack);
+	describe_keepers(out, entry->live.keepers);
 }
 
 void text_accumulating(FILE *out, const struct report_process *process, const struct ranks *ranks)

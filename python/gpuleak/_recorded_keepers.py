@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""Searches for what keeps device memory while the program runs and at its end, for `gpuleak run
+--keepers`. What it finds goes into the ledger, so the report has it, however the program ends. Must
+not be seen by the program: no thread of `threading`, no signal, no child process."""
+
+import _thread
+import atexit
+import os
+import time
+
+from . import _library
+from ._keepers import keepers_by_site
+from ._references import _own_globals
+
+POLL_SECONDS = 0.1    # until the first GPU call
+FIRST_SECONDS = 0.3   # after it; then each time that the run is twice as long
+SHARE = 0.1           # of the time of the run that searches may take
+SEARCH_SECONDS = (0.5, 10.0)
+PLACES = 8            # as LEDGER_KEEPERS_MAX
+
+_state = None
+
+
+def _text_of(kept):
+    """The text of gpuleak_keepers()."""
+    lines = [(keeper.blocks, keeper.text) for keeper in kept.keepers] + \
+        [(0, note) for note in kept.notes]
+    return "".join("%d %s\n" % (blocks, " ".join(text.split())) for blocks, text in lines)
+
+
+def _search(seconds):
+    """Searches once. Never fails."""
+    try:
+        for site, kept in keepers_by_site(PLACES, seconds):
+            text = _text_of(kept)
+            if text:
+                _library.keepers(site, text)
+    except Exception:  # pylint: disable=broad-except
+        pass  # The program changed its objects meanwhile, or the command failed: the next may work.
+
+
+class _State:
+    """The thread of one process."""
+
+    def __init__(self):
+        self.stop, self.done = _thread.allocate_lock(), _thread.allocate_lock()
+        self.stop.acquire()
+        self.done.acquire()
+        _thread.start_new_thread(self._run, ())
+
+    def _run(self):
+        try:
+            while _library.path("gpuleak_ledger") is None:
+                if self.stop.acquire(timeout=POLL_SECONDS):
+                    return
+            start, wait = time.monotonic(), FIRST_SECONDS
+            while not self.stop.acquire(timeout=wait):
+                lowest, highest = SEARCH_SECONDS
+                _search(min(highest, max(lowest, SHARE * (time.monotonic() - start))))
+                wait = min(time.monotonic() - start, _thread.TIMEOUT_MAX)
+        finally:
+            self.done.release()
+
+    def end(self):
+        """Returns when the thread has ended, so that it does not run while Python finalizes."""
+        self.stop.release()
+        self.done.acquire(timeout=2 * SEARCH_SECONDS[1])
+
+
+def _at_exit():
+    global _state
+    state, _state = _state, None
+    if state is not None:
+        state.end()
+        if _library.path("gpuleak_ledger") is not None:
+            _search(SEARCH_SECONDS[1])
+
+
+def _in_child():
+    """A forked child has no copy of the thread."""
+    global _state
+    if _state is not None:
+        _state = None
+        start()
+
+
+def start():
+    """Begins to search, once in a process."""
+    global _state
+    if _state is None and _library.present():
+        _state = _State()
+
+
+def prepare():
+    """Has start() called, and all that ends it."""
+    start()
+    atexit.register(_at_exit)
+    os.register_at_fork(after_in_child=_in_child)
+
+
+_own_globals.add(id(globals()))

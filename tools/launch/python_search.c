@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Puts gpuleak's module on the path of Python programs. Must not change anything else for them.
+ */
+#include "tools/launch/python_search.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "report/model/model.h"
+#include "report/model/model_suballocations.h"
+#include "report/util/escape.h"
+#include "tools/launch/library.h"
+
+void python_search_start(struct python_search *search)
+{
+	char error[PATH_MAX * 2];
+
+	if (library_find_module(search->module, sizeof(search->module), error, sizeof(error)) ==
+	    0)
+		return;
+	search->module[0] = '\0';
+	eprintf(stderr, "gpuleak: --keepers: %s\n", error);
+}
+
+void python_search_prepare(const struct python_search *search)
+{
+	if (search->module[0])
+		library_put_module(search->module);
+}
+
+/* Returns true if memory accumulates in PROCESS, and nothing was found that keeps memory. */
+static bool misses_keepers(const struct report_process *process)
+{
+	bool accumulates = false;
+
+	for (size_t i = 0; i < process->suballocation_count; i++) {
+		if (process->suballocations[i].live.keepers)
+			return false;
+		accumulates |= report_accumulates(&process->suballocations[i]);
+	}
+	for (size_t i = 0; i < process->leak_count; i++)
+		if (process->leaks[i].keepers)
+			return false;
+	return accumulates;
+}
+
+int python_search_report(const struct python_search *search, struct report *report)
+{
+	char text[400];
+	int r = 0;
+
+	for (size_t i = 0; search->module[0] && i < report->count && r == 0; i++) {
+		if (!misses_keepers(report->processes[i]))
+			continue;
+		snprintf(text, sizeof(text),
+			 "--keepers found nothing in pid %d: it ended before the first search, or "
+			 "Python did not load gpuleak's module (python -I, -E or -S, or PYTHONPATH "
+			 "was changed), or it imported no framework that gpuleak knows",
+			 report->processes[i]->pid);
+		r = report_add_remark(report, text);
+	}
+	return r;
+}
