@@ -25,7 +25,7 @@ static const struct flags_command command = {
 		 "which driver and which Python are there, what will a report lack, is there\n"
 		 "room for ledgers? Prints one line per finding: what was found, where, and\n"
 		 "what to do. PROGRAM is not started, and no GPU context is created.\n",
-	.options = OPTION_BIT(OPTION_FORMAT),
+	.options = OPTION_BIT(OPTION_FORMAT) | OPTION_BIT(OPTION_COLOR),
 	.extras = FLAGS_START,
 	.formats = formats,
 	.report_to = "standard output",
@@ -108,7 +108,7 @@ int cmd_doctor(int argc, char **argv)
 	signal(SIGCHLD, SIG_DFL); /* if it is ignored, no child can be waited for */
 	check_all(&doctor, n ? argv + first : NULL);
 	if (opt_values.format != OPTION_FORMAT_JSON)
-		doctor_print_text(&doctor, stdout);
+		doctor_print_text(&doctor, flags_wants_colors(NULL), stdout);
 	else if (doctor_print_json(&doctor, stdout) < 0)
 		fputs("gpuleak: doctor: out of memory\n", stderr);
 	doctor_finish(&doctor);

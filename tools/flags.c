@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "report/util/escape.h"
+#include "report/util/output.h"
 #include "tools/flags_internal.h"
 #include "tools/suggest.h"
 
@@ -255,6 +256,12 @@ int flags_parse(const struct flags_command *command, int argc, char **argv, int 
 	argv[1 + operands] = NULL; /* ARGV has room, because it ends with its own NULL */
 	*ret_first = 1;
 	return operands;
+}
+
+bool flags_wants_colors(const char *where)
+{
+	return opt_values.color != OPTION_COLOR_NEVER &&
+	       output_takes_colors(where, opt_values.color == OPTION_COLOR_ALWAYS);
 }
 
 uint64_t flags_environment(uint64_t mask)

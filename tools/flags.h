@@ -52,6 +52,9 @@ int flags_parse(const struct flags_command *command, int argc, char **argv, int 
  * each invalid value and ignores it. Returns the OPTION_BIT()s of invalid values. */
 uint64_t flags_environment(uint64_t mask);
 
+/* Returns true if --color and the destination WHERE (see output_takes_colors()) allow colours. */
+bool flags_wants_colors(const char *where);
+
 /* Prints a subcommand's help on stdout. Explains the options that matter most and names the others,
  * or, if ALL is set, explains all in groups. */
 void flags_help(const struct flags_command *command, bool all);

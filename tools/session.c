@@ -26,6 +26,7 @@
 #include "report/util/output.h"
 #include "ledger/pattern.h"
 #include "report/format/text/print_text.h"
+#include "report/format/text/text_color.h"
 #include "report/symbols/rules.h"
 #include "report/suppress/suppress.h"
 #include "report/symbols/symbolize.h"
@@ -180,14 +181,44 @@ void session_print_sentence(FILE *to, const char *before, const char *prefix,
 	fputc('\n', to);
 }
 
+/* Replaces *TEXT by a copy with colours. Leaves it as it is if memory runs out. */
+static void add_colors(char **text, size_t *length)
+{
+	char *colored = NULL;
+	size_t colored_length = 0;
+	FILE *to = open_memstream(&colored, &colored_length);
+
+	if (!to)
+		return;
+	text_color(*text, *length, to);
+	if (fclose(to) != 0) {
+		free(colored);
+		return;
+	}
+	free(*text);
+	*text = colored;
+	*length = colored_length;
+}
+
 void session_print_verdict(const struct session *session, FILE *to, const char *before)
 {
 	const struct judgement *j = &session->judgement;
+	char *text = NULL;
+	size_t length = 0;
+	FILE *lines = open_memstream(&text, &length);
 
+	if (!lines)
+		return;
 	for (size_t i = 0; i < j->reason_count; i++)
-		session_print_sentence(to, before, judge_prefix(j->verdict), j->reasons[i]);
+		session_print_sentence(lines, before, judge_prefix(j->verdict), j->reasons[i]);
 	for (size_t i = 0; i < j->note_count; i++)
-		session_print_sentence(to, before, "gate: ", j->notes[i]);
+		session_print_sentence(lines, before, "gate: ", j->notes[i]);
+	if (fclose(lines) == 0) {
+		if (flags_wants_colors(to == stdout ? NULL : "stderr"))
+			add_colors(&text, &length);
+		fwrite(text, 1, length, to);
+	}
+	free(text);
 }
 
 typedef int print_fn(const struct report *report, const struct judgement *judgement, FILE *out);
@@ -318,6 +349,8 @@ static int write_as(struct session *session, print_fn *print, const char *where)
 
 	if (render(session, print, &text, &length) < 0)
 		return no_memory();
+	if (print == print_text && flags_wants_colors(where))
+		add_colors(&text, &length);
 	if (where)
 		r = output_write(where, text, length, error, sizeof(error));
 	else

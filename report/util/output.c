@@ -242,6 +242,21 @@ bool output_is_terminal(const char *where)
 	return ret;
 }
 
+bool output_takes_colors(const char *where, bool always)
+{
+	const char *no_color = getenv("NO_COLOR"), *terminal = getenv("TERM");
+	int fd = !where				 ? STDOUT_FILENO
+		 : strcmp(where, "stderr") == 0 ? STDERR_FILENO
+						 : named_descriptor(where);
+	struct stat st;
+
+	if (always)
+		return fd >= 0 ? fstat(fd, &st) == 0 && !S_ISREG(st.st_mode)
+			       : output_is_terminal(where);
+	return !(no_color && *no_color) && terminal && *terminal &&
+	       strcmp(terminal, "dumb") != 0 && output_is_terminal(where);
+}
+
 static int append(const char *path, size_t bytes_max, const char *text, size_t length)
 {
 	/* O_NONBLOCK: do not wait for a reader of a pipe. */

@@ -32,6 +32,11 @@ int output_write_fd(int fd, const char *name, const char *text, size_t length, c
 /* Returns true if output to WHERE (as in output_write(); NULL: stdout) goes to a terminal. */
 bool output_is_terminal(const char *where);
 
+/* Returns true if text that is written to WHERE (as in output_write(); NULL: stdout) may have
+ * colours: not in files. ALWAYS: also if WHERE is no terminal. Otherwise the variables NO_COLOR and
+ * TERM count, too. */
+bool output_takes_colors(const char *where, bool always);
+
 /* Appends to the file at PATH and creates it if it does not exist. Fails if the file would become
  * larger than BYTES_MAX. Returns 0 or -errno. */
 int output_append(const char *path, size_t bytes_max, const char *text, size_t length, char *error,

@@ -304,7 +304,57 @@ def report_is_named(place):
     compare("a plain preload", (0, ""), (run.status, run.stderr))
 
 
-REPORTS = [html_on_terminal, report_is_checked, report_stays, report_lost, report_is_named]
+def without_colors(text):
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def without_pids(text):
+    return re.sub(r"pid \d+|0x[0-9a-f]+", "pid", text)
+
+
+def colors(place):
+    """colours: on a terminal, unless NO_COLOR, TERM or --color forbid it; never in a file"""
+    command, program = place.options.command, place.program("cuda_wrong_frees")
+    _, plain = on_terminal(place, [command, "run", "--gate", "--", program])
+    compare("without TERM", False, "\x1b" in plain)
+    for env, flags, wanted in (
+            ({"TERM": "xterm"}, [], True), ({"TERM": "xterm", "NO_COLOR": ""}, [], True),
+            ({"TERM": "xterm", "NO_COLOR": "1"}, [], False), ({"TERM": "dumb"}, [], False),
+            ({"TERM": "xterm"}, ["--color", "never"], False),
+            ({"TERM": "xterm", "GPULEAK_COLOR": "never"}, [], False),
+            ({"TERM": "xterm", "NO_COLOR": "1"}, ["--color", "always"], True)):
+        status, text = on_terminal(place, [command, "run", *flags, "--gate", "--", program], env)
+        compare("%s %s" % (env, flags), (23, wanted), (status, "\x1b" in text))
+        compare("the text without colours", without_pids(plain), without_pids(without_colors(text)))
+    status, text = on_terminal(place, [command, "run", "--gate", "--", program], {"TERM": "xterm"})
+    for part in ("\x1b[1;31mgpuleak: ", "\x1b[36m", "cuda_wrong_frees.c:", "\x1b[1;31mgpuleak: gate failed"):
+        compare(part, True, part in text)
+    _, text = on_terminal(place, [command, "run", "--gate", "--", place.program("clean")], {"TERM": "xterm"})
+    compare("a clean program", True, "\x1b[1;32mgpuleak: no leaks" in text and "\x1b[1;31m" not in text)
+    _, text = on_terminal(place, [program], {"TERM": "xterm", "LD_PRELOAD": place.options.preload})
+    compare("a plain preload", True, "\x1b[1;31mgpuleak: " in text)
+    _, text = on_terminal(place, [program], {"TERM": "xterm", "LD_PRELOAD": place.options.preload,
+                                             "GPULEAK_COLOR": "never"})
+    compare("a plain preload with never", False, "\x1b" in text)
+    for flags, wanted in (([], False), (["--color", "always"], True)):
+        run = place.command("run", *flags, "--", program, env={"TERM": "xterm"})
+        compare("to a pipe %s" % flags, wanted, "\x1b" in run.stderr)
+    for form in ("text", "json", "github", "folded"):
+        on_terminal(place, [command, "run", "--color", "always", "--format", form, "--report", place.file("x"),
+                            "--ledger", place.file("ledger"), "--", program], {"TERM": "xterm"})
+        compare("a file as " + form, False, "\x1b" in place.read("x"))
+    with open(place.file("stderr"), "wb") as file:
+        place.run([command, "run", "--color", "always", "--", program], {"TERM": "xterm"}, stderr=file)
+    compare("stderr is a file", (True, False), ("gpuleak: " in place.read("stderr"), "\x1b" in place.read("stderr")))
+    for words, part in ((["report"], "\x1b[36m"), (["check"], "\x1b[1;31mgate failed"),
+                        (["report", "--format", "json"], None)):
+        _, text = on_terminal(place, [command, *words, place.file("ledger")], {"TERM": "xterm"})
+        compare("%s" % words, bool(part), (part or "\x1b") in text)
+    _, text = on_terminal(place, [command, "doctor", "nosuch"], {"TERM": "xterm"})
+    compare("doctor", True, "\x1b[1;31mproblem " in text)
+
+
+REPORTS = [html_on_terminal, colors, report_is_checked, report_stays, report_lost, report_is_named]
 
 
 # ---- a run that is watched, and one without a GPU call ----

@@ -14,6 +14,8 @@
 #include "report/util/escape.h"
 
 static const char *const words[DOCTOR_LEVELS] = { "ok", "note", "warning", "problem" };
+static const char *const level_colors[DOCTOR_LEVELS] = { "\x1b[32m", "", "\x1b[1;33m",
+							"\x1b[1;31m" };
 
 static char *format_text(const char *format, va_list arguments)
 {
@@ -103,14 +105,17 @@ static void print_result(const struct doctor *doctor, FILE *out)
 	fputc('\n', out);
 }
 
-void doctor_print_text(const struct doctor *doctor, FILE *out)
+void doctor_print_text(const struct doctor *doctor, bool colors, FILE *out)
 {
 	print_result(doctor, out);
 	fputc('\n', out);
 	for (size_t i = 0; i < doctor->count; i++) {
 		const struct doctor_finding *finding = &doctor->findings[i];
 
-		fprintf(out, "%-8s %-8s ", words[finding->level], finding->area);
+		const char *color = colors ? level_colors[finding->level] : "";
+
+		fprintf(out, "%s%-8s%s %-8s ", color, words[finding->level],
+			*color ? "\x1b[0m" : "", finding->area);
 		print_escaped(out, finding->what);
 		if (finding->advice) {
 			fputs("; ", out);

@@ -41,8 +41,8 @@ void doctor_add(struct doctor *doctor, enum doctor_level level, const char *area
 void doctor_advise(struct doctor *doctor, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Prints one line with the result, then one line per finding. */
-void doctor_print_text(const struct doctor *doctor, FILE *out);
+/* Prints one line with the result, then one line per finding. COLORS: with ANSI colours. */
+void doctor_print_text(const struct doctor *doctor, bool colors, FILE *out);
 
 /* Prints the findings as one JSON object. Returns 0 or -ENOMEM. */
 int doctor_print_json(const struct doctor *doctor, FILE *out);
