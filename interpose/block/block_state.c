@@ -29,7 +29,7 @@
 /* ---- references ---- */
 
 /* Locking: the caller holds the shard's lock. Adds EVENT to BLOCK's history. A block without one
- * gets *SPARE, see lock_retained(). Returns what history_remove() takes. */
+ * gets *SPARE, see prepare_history(). Returns what history_remove() takes. */
 static uint32_t note_reference(struct recorder *recorder, struct ledger_block *block,
 			       struct ledger_history **spare,
 			       const struct ledger_reference *event)
@@ -44,7 +44,7 @@ static uint32_t note_reference(struct recorder *recorder, struct ledger_block *b
 }
 
 /* Locking: the caller holds the shard's lock. Takes one of several references of BLOCK. SPARE: see
- * lock_retained(). */
+ * prepare_history(). */
 static void count_down(struct recorder *recorder, struct ledger_block *block,
 		       struct ledger_history **spare, const struct past *ending,
 		       struct freeing *freeing)
@@ -75,16 +75,14 @@ void block_undo_count_down(struct recorder *recorder, const struct freeing *free
 	lock_give(&shard->lock);
 }
 
-/* Locks SHARD and returns KEY's entry, or NULL. If its block has no history yet, *RET_SPARE gets a
- * new one. It is allocated without the lock, because the ledger may have to grow. */
-static struct entry *lock_retained(struct recorder *recorder, struct shard *shard, uint64_t key,
-				   struct ledger_history **ret_spare)
+/* Locking: the caller holds the lock of SHARD. ENTRY is KEY's, or NULL. If its block has no history
+ * yet, *RET_SPARE gets a new one. It is allocated without the lock, because the ledger may have to
+ * grow. Returns KEY's entry then. */
+static struct entry *prepare_history(struct recorder *recorder, struct shard *shard,
+				     struct entry *entry, uint64_t key,
+				     struct ledger_history **ret_spare)
 {
-	struct entry *entry;
-
 	*ret_spare = NULL;
-	lock_take(&shard->lock);
-	entry = entry_find(shard, key);
 	if (!entry || !entry->block || entry->block->history)
 		return entry;
 	lock_give(&shard->lock);
@@ -105,10 +103,13 @@ bool block_retain(struct recorder *recorder, uint64_t key, const struct ledger_r
 {
 	struct shard *shard = shard_of(recorder, key);
 	struct ledger_history *spare;
-	struct entry *entry = lock_retained(recorder, shard, key, &spare);
-	bool known = entry && (entry->block || entry->deferred);
+	struct entry *entry;
 	int64_t revived = 0;
+	bool known;
 
+	lock_take(&shard->lock);
+	entry = prepare_history(recorder, shard, entry_find(shard, key), key, &spare);
+	known = entry && (entry->block || entry->deferred);
 	if (entry && entry->deferred) {
 		revived = (int64_t)entry->deferred->bytes;
 		entry_revive(shard, entry, entry->deferred);
@@ -158,20 +159,23 @@ void block_begin_watched(struct recorder *recorder, struct entry *entry, struct 
 bool block_begin_other(struct recorder *recorder, struct shard *shard, struct entry *entry,
 		       const struct past *ending, struct freeing *freeing)
 {
-	struct past last = *ending;
+	bool known = !entry || entry->deferred;
 	struct ledger_history *spare;
-	bool live = entry && entry->block, known = !entry || entry->deferred;
+	struct past last;
 
-	lock_give(&shard->lock);
-	if (!live)
+	if (!entry || !entry->block) {
+		lock_give(&shard->lock);
 		return known;
-	entry = lock_retained(recorder, shard, freeing->key, &spare);
+	}
+	entry = prepare_history(recorder, shard, entry, freeing->key, &spare);
 	known = entry && entry->block && entry->block->references > 1;
 	if (known)
 		count_down(recorder, entry->block, &spare, ending, freeing);
 	unlock_retained(recorder, shard, spare);
-	/* Otherwise another thread released meanwhile. */
-	return known || block_begin_free(recorder, shard, NULL, &last, freeing);
+	if (known)
+		return true;
+	last = *ending; /* another thread released meanwhile */
+	return block_begin_free(recorder, shard, NULL, &last, freeing);
 }
 
 /* ---- being freed -> live ---- */

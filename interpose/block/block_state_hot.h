@@ -86,14 +86,17 @@ static HOT enum inserted block_insert(struct recorder *recorder, struct shard *s
 
 /* ---- live -> being freed ---- */
 
+/* Not inlined, because only OpenCL's pairs call the next two functions. */
+
 /* Locking: the caller holds the shard's lock and ends a watched block: it stays in the table until
  * the driver reports its end. */
-COLD void block_begin_watched(struct recorder *recorder, struct entry *entry, struct past *ending,
-			      struct freeing *freeing);
+__attribute__((noinline)) void block_begin_watched(struct recorder *recorder, struct entry *entry,
+						   struct past *ending, struct freeing *freeing);
 /* Locking: the caller holds SHARD's lock, which the function releases. As block_begin_free() if
  * ENTRY is NULL, or its block is not live or has several references. */
-COLD bool block_begin_other(struct recorder *recorder, struct shard *shard, struct entry *entry,
-			    const struct past *ending, struct freeing *freeing);
+__attribute__((noinline)) bool block_begin_other(struct recorder *recorder, struct shard *shard,
+						 struct entry *entry, const struct past *ending,
+						 struct freeing *freeing);
 
 /* Starts the free of FREEING->key, which is in SHARD and which ENDING describes. The last reference
  * takes the block out of the table, any other is counted down. FREEING gets the outcome. HINT: see

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the last clReleaseMemObject of a buffer costs the table of blocks: counted where the driver
- * calls back inside the release, as NVIDIA's and PoCL do, and where another thread calls back.
+ * What a clReleaseMemObject of a buffer costs the table of blocks. Of the last one it is counted
+ * where the driver calls back inside the release, as NVIDIA's and PoCL do, and where another thread
+ * calls back.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,6 +26,7 @@
 
 /* Each thread has calls of its own, as wrappers have. */
 static __thread struct call create = { &hooks[HOOK_clCreateBuffer], NULL, SPACE_OBJECTS, 7 };
+static __thread struct call retain = { &hooks[HOOK_clRetainMemObject], NULL, SPACE_OBJECTS, 0 };
 static __thread struct call release = { &hooks[HOOK_clReleaseMemObject], NULL, SPACE_OBJECTS, 0 };
 
 static unsigned int shard_locks, lookups;
@@ -92,11 +94,31 @@ static void test_by_thread(void **state)
 	freed(recorder_now());
 }
 
+/* A release that is not the last one takes the lock once, if the buffer has a history. */
+static void test_shared(void **state)
+{
+	struct freeing freeing;
+
+	(void)state;
+	record_made(&create, HANDLE, 512, 0, 0, 0);
+	assert_true(record_retained(&retain, HANDLE));
+	shard_locks = lookups = 0;
+	record_releasing(&release, HANDLE, &freeing);
+	record_released(&release, &freeing, OUTCOME_DONE, 0);
+	assert_int_equal(shard_locks, 1);
+	assert_int_equal(lookups, 1);
+	record_releasing(&release, HANDLE, &freeing);
+	destroy(NULL);
+	record_released(&release, &freeing, OUTCOME_DONE, 0);
+	freed(recorder_now());
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_inside),
 		cmocka_unit_test(test_by_thread),
+		cmocka_unit_test(test_shared),
 	};
 
 	setenv("GPULEAK_STACK_DEPTH", "16", 1);
