@@ -164,6 +164,8 @@ static uint64_t delay_of(const struct queue *q)
 {
 	uint64_t r = mix(async_seed ^ mix(q->number << 32 ^ q->done));
 
+	if (standin_fake)
+		return 0;
 	if ((r & 63) == 0)
 		return (r >> 8) % 2000000;
 	if ((r & 7) == 1)

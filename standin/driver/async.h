@@ -15,6 +15,7 @@ typedef void (*CUhostFn)(void *data);
 struct range {
 	enum { RANGE_NONE, RANGE_DEVICE, RANGE_PINNED, RANGE_HOST, RANGE_UNKNOWN } where;
 	unsigned short generation; /* of the device block: another one may begin there later */
+	bool managed; /* with STANDIN_FAKE_GPU: the host sees it at its address */
 	uint64_t address;
 	uint64_t bytes;
 };
@@ -75,6 +76,13 @@ void bytes_violation(const struct work *work, const struct range *range, const c
 bool bytes_intact(const struct work *work, const char *when);
 bool bytes_flag_set(const struct work *work);
 void bytes_execute(const struct work *work);
+
+/* work.c: a copy, and a fill of COUNT elements of WIDTH bytes */
+enum { TO_DEVICE = 1, FROM_DEVICE = 2, PER_THREAD = 4, AT_ONCE = 8 };
+CUresult work_copy(const char *name, uint64_t to, uint64_t from, size_t bytes, CUstream stream,
+		   int how);
+CUresult work_fill(const char *name, CUdeviceptr to, uint32_t value, unsigned int width,
+		   size_t count, CUstream stream, bool per_thread);
 
 /* stream.c: where a call in a stream puts its work: a queue, or a captured graph */
 struct target {

@@ -22,6 +22,8 @@ EXPORTED uint64_t standin_violations(void)
 void bytes_violation(const struct work *work, const struct range *range, const char *when)
 {
 	atomic_fetch_add(&violations, 1);
+	if (standin_fake)
+		return; /* the program's stderr is its own; the call's result has it */
 	fprintf(stderr,
 		"standin: violation: %s, when it %s: 0x%llx, %llu bytes: no block, or another\n",
 		work->name, when, (unsigned long long)range->address,
@@ -31,7 +33,7 @@ void bytes_violation(const struct work *work, const struct range *range, const c
 /* DEVICE: the application says that it is device memory. */
 struct range range_of(uint64_t address, uint64_t bytes, bool device)
 {
-	struct range r = { RANGE_UNKNOWN, 0, address, bytes };
+	struct range r = { .where = RANGE_UNKNOWN, .address = address, .bytes = bytes };
 	struct block b;
 
 	if (!bytes)
@@ -44,6 +46,8 @@ struct range range_of(uint64_t address, uint64_t bytes, bool device)
 		host_unlock(), r.where = RANGE_PINNED;
 	else if (!device)
 		r.where = RANGE_HOST;
+	r.managed = standin_fake && r.where == RANGE_DEVICE && heap_find(address, &b) &&
+		    b.kind == BLOCK_MANAGED;
 	return r;
 }
 

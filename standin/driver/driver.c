@@ -17,6 +17,7 @@
 
 _Atomic unsigned int standin_gate = GATE_UNREAD | GATE_CLOSED;
 int standin_devices = 1;
+enum standin_fake standin_fake;
 int standin_version = DRIVER_VERSION;
 int standin_arena_limit = 256;
 size_t standin_memory = (size_t)16 << 30;
@@ -91,6 +92,39 @@ static size_t read_number(const char *name, size_t least, size_t most, size_t ot
 	return (size_t)n;
 }
 
+static void read_fake(const char *kernels)
+{
+	if (!kernels)
+		return;
+	if (!strcmp(kernels, "refuse"))
+		standin_fake = FAKE_REFUSE;
+	else if (!strcmp(kernels, "skip"))
+		standin_fake = FAKE_SKIP;
+	else
+		complain("STANDIN_FAKE_GPU", kernels);
+}
+
+void standin_report(unsigned int flags)
+{
+	static _Atomic unsigned int reported;
+	ledger_no_gpu_fn *report;
+	int saved = errno;
+
+	if (!standin_fake || (atomic_fetch_or(&reported, flags) & flags) == flags)
+		return;
+	report = (ledger_no_gpu_fn *)dlsym(RTLD_DEFAULT, LEDGER_NO_GPU_CALLBACK);
+	if (report)
+		report(flags);
+	else
+		dlerror(); /* the application must not find this message */
+	errno = saved;
+}
+
+EXPORTED CUresult standin_unable(void)
+{
+	return standin_fake == FAKE_SKIP ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
 static void read_environment(void)
 {
 	const char *list = getenv("STANDIN_FAIL"), *log = getenv("STANDIN_LOG");
@@ -98,7 +132,10 @@ static void read_environment(void)
 	standin_devices = (int)read_number("STANDIN_DEVICES", 0, MAX_DEVICES, 1);
 	standin_memory = read_number("STANDIN_MEMORY", 1, (size_t)1 << 40, standin_memory);
 	standin_version = (int)read_number("STANDIN_VERSION", 2000, DRIVER_VERSION, DRIVER_VERSION);
-	if (getenv("STANDIN_ASYNC"))
+	read_fake(getenv("STANDIN_FAKE_GPU"));
+	if (standin_fake)
+		async_begin(0);
+	else if (getenv("STANDIN_ASYNC"))
 		async_begin(read_number("STANDIN_ASYNC", 0, SIZE_MAX, 0));
 	standin_arena_limit = (int)read_number("STANDIN_ARENAS", 1, 256, 256);
 	if (list)
@@ -225,6 +262,9 @@ static CUresult init_once(void)
 			atomic_fetch_and(&standin_gate, ~(unsigned int)GATE_CLOSED);
 	}
 	pthread_mutex_unlock(&init_lock);
+	if (!r)
+		standin_report(LEDGER_NO_GPU |
+			       (standin_fake == FAKE_SKIP ? LEDGER_NO_GPU_FAKE_KERNELS : 0));
 	return r;
 }
 
@@ -244,6 +284,14 @@ STANDIN(cuInit)(unsigned int Flags)
 			return r;
 	}
 	return init_once();
+}
+
+/* NVIDIA's runtime asks for tables of functions that no document describes. */
+STANDIN(cuGetExportTable)(const void **ppExportTable, const CUuuid *pExportTableId)
+{
+	(void)ppExportTable, (void)pExportTableId;
+	standin_report(LEDGER_NO_GPU_REAL_RUNTIME);
+	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 STANDIN(cuDriverGetVersion)(int *driverVersion)

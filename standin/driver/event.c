@@ -4,6 +4,7 @@
  * that was recorded. Owns the event handles, under the lock of streams.
  */
 #include <stdlib.h>
+#include <time.h>
 
 #include "standin/driver/stream.h"
 
@@ -13,6 +14,7 @@ struct CUevent_st {
 	CUcontext context;
 	struct after when;
 	cuuint64_t captured;
+	uint64_t recorded_ns; /* with STANDIN_FAKE_GPU; 0: not recorded */
 };
 
 static struct CUevent_st *events;
@@ -93,6 +95,14 @@ STANDIN(cuEventDestroy_v2)(CUevent hEvent)
 	return event_destroy("cuEventDestroy_v2", hEvent);
 }
 
+static uint64_t monotonic_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 /* With the lock held. */
 static CUresult record_locked(const char *name, CUevent event, struct queue *queue,
 			      const struct CUstream_st *captured)
@@ -103,6 +113,8 @@ static CUresult record_locked(const char *name, CUevent event, struct queue *que
 		return ERROR_INVALID_HANDLE;
 	event->captured = captured ? captured->id : 0;
 	event->when = (struct after){ NULL, 0 };
+	if (standin_fake)
+		event->recorded_ns = monotonic_ns();
 	return captured ? CUDA_SUCCESS : async_submit(queue, &mark, NULL, &event->when);
 }
 
@@ -241,6 +253,11 @@ static CUresult elapsed(const char *name, float *milliseconds, CUevent start, CU
 	if (!milliseconds)
 		return CUDA_ERROR_INVALID_VALUE;
 	*milliseconds = 0;
+	if (!standin_fake)
+		return CUDA_SUCCESS;
+	if (!start->recorded_ns || !end->recorded_ns)
+		return ERROR_INVALID_HANDLE;
+	*milliseconds = (float)(int64_t)(end->recorded_ns - start->recorded_ns) / 1e6f;
 	return CUDA_SUCCESS;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Device memory that is only addresses: who has which block, never a byte behind it.
+ * Device memory that is only addresses: who has which block. Bytes stand for it only where work
+ * runs (async.h).
  * Each thread allocates from an arena of its own, so that threads meet at no shared lock
  * or counter; a block goes back to the arena it came from, whoever frees it, and is the
  * first to be handed out again. Knows contexts only as alive or not, and no API call.
@@ -64,9 +65,10 @@ struct arena {
 	_Atomic int begun;
 	size_t used[MAX_DEVICES];    /* bytes of live blocks */
 	size_t granted[MAX_DEVICES]; /* bytes taken from the device, at least `used` */
-	struct chunk *carving[2];    /* small, large */
+	/* small, large; the second of each is what the host can read (see is_mapped()) */
+	struct chunk *carving[2][2];
 	struct chunk *chunks;
-	struct slot *free[CLASSES];
+	struct slot *free[2][CLASSES];
 } __attribute__((aligned(128)));
 
 static struct arena arenas[MAX_ARENAS];
@@ -155,7 +157,28 @@ static size_t cost_of(enum block_kind kind, size_t bytes)
 	return (bytes + grain - 1) & ~(grain - 1);
 }
 
-static struct chunk *chunk_new(struct arena *a, bool large, size_t units)
+/* With STANDIN_FAKE_GPU the host reads and writes managed memory at its address. */
+static bool is_mapped(enum block_kind kind)
+{
+	return unlikely(standin_fake) && kind == BLOCK_MANAGED;
+}
+
+/* Maps the chunk's bytes at the chunk's own address. */
+static bool map_bytes(struct chunk *c)
+{
+	void *wanted = (void *)(uintptr_t)c->base;
+	void *got = mmap(wanted, c->size, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+
+	if (got != MAP_FAILED && got != wanted)
+		munmap(got, c->size); /* a kernel before 4.17 */
+	if (got != wanted)
+		return false;
+	atomic_store(&c->bytes, got);
+	return true;
+}
+
+static struct chunk *chunk_new(struct arena *a, bool large, bool mapped, size_t units)
 {
 	bool low = a == &low_arena;
 	unsigned int shift = large ? LARGE_SHIFT : SMALL_SHIFT;
@@ -180,6 +203,10 @@ static struct chunk *chunk_new(struct arena *a, bool large, size_t units)
 	c->shift = shift;
 	c->size = size;
 	c->total = (uint32_t)(size >> shift);
+	if (mapped && !map_bytes(c)) {
+		munmap(c, sizeof(*c) + (size >> shift) * sizeof(c->slots[0]));
+		return NULL;
+	}
 	c->next = a->chunks;
 	a->chunks = c;
 	for (CUdeviceptr at = base; at < base + size; at += REGION)
@@ -187,16 +214,16 @@ static struct chunk *chunk_new(struct arena *a, bool large, size_t units)
 	return c;
 }
 
-static struct slot *carve(struct arena *a, bool large, size_t units)
+static struct slot *carve(struct arena *a, bool large, bool mapped, size_t units)
 {
-	struct chunk *c = a->carving[large];
+	struct chunk *c = a->carving[mapped][large];
 	struct slot *s;
 
 	if (!c || c->total - c->taken < units) {
-		c = chunk_new(a, large, units);
+		c = chunk_new(a, large, mapped, units);
 		if (!c)
 			return NULL;
-		a->carving[large] = c;
+		a->carving[mapped][large] = c;
 	}
 	s = &c->slots[c->taken];
 	s->address = c->base + ((CUdeviceptr)c->taken << c->shift);
@@ -266,6 +293,7 @@ static inline CUresult alloc_from(struct arena *a, struct block *b)
 {
 	size_t units, cost = cost_of(b->kind, b->bytes);
 	unsigned int class = class_of(b->bytes, &units);
+	bool mapped = is_mapped(b->kind);
 	struct slot *s;
 	CUresult r;
 
@@ -273,11 +301,11 @@ static inline CUresult alloc_from(struct arena *a, struct block *b)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	/* under the lock: see heap_drop_context */
 	r = b->context ? context_usable(b->context) : CUDA_SUCCESS;
-	s = r ? NULL : a->free[class];
+	s = r ? NULL : a->free[mapped][class];
 	if (likely(s != NULL))
-		a->free[class] = s->next;
+		a->free[mapped][class] = s->next;
 	else if (!r)
-		s = carve(a, b->bytes >= LARGE_FROM, units);
+		s = carve(a, b->bytes >= LARGE_FROM, mapped, units);
 	if (likely(s != NULL)) {
 		s->bytes = b->bytes;
 		s->context = b->context;
@@ -362,12 +390,14 @@ static __attribute__((noinline, cold)) void poison(const struct slot *s)
 
 static void slot_free(struct arena *a, struct slot *s)
 {
+	bool mapped = is_mapped((enum block_kind)s->kind);
+
 	if (unlikely(standin_async))
 		poison(s);
 	a->used[s->device] -= cost_of((enum block_kind)s->kind, s->bytes);
 	s->bytes = 0;
-	s->next = a->free[s->class];
-	a->free[s->class] = s;
+	s->next = a->free[mapped][s->class];
+	a->free[mapped][s->class] = s;
 }
 
 static bool is_hidden(const struct slot *s)

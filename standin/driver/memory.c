@@ -194,7 +194,8 @@ static CUresult free_in_queue(const char *name, CUdeviceptr address, CUstream st
 		return heap_free(address, FREE_IN_STREAM);
 	if (r)
 		return r;
-	work.to = (struct range){ RANGE_DEVICE, generation, address, 0 };
+	work.to = (struct range){ .where = RANGE_DEVICE, .generation = generation,
+				  .address = address };
 	r = stream_target(stream, per_thread, &t);
 	if (!r)
 		r = async_submit(t.queue, &work, NULL, NULL);

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "interpose/cuda/cuda_types.h"
+#include "ledger/no_gpu.h"
 #include "standin/driver/families.h"
 
 typedef struct CUlaunchConfig_st CUlaunchConfig;
@@ -103,8 +104,21 @@ static inline CUresult logged(const char *name, uint64_t address, uint64_t bytes
 	return result;
 }
 
-/* async.c: STANDIN_ASYNC is set */
+/* async.c: STANDIN_ASYNC or STANDIN_FAKE_GPU is set */
 extern bool standin_async;
+
+/* driver.c: what STANDIN_FAKE_GPU asks for */
+enum standin_fake {
+	FAKE_OFF,    /* it is not set: the program is a test */
+	FAKE_REFUSE, /* a kernel launch answers 801 */
+	FAKE_SKIP,   /* a kernel launch does nothing and answers 0 */
+};
+extern enum standin_fake standin_fake;
+/* Adds FLAGS (ledger/format.h: enum ledger_no_gpu) to the report of gpuleak, if it is loaded. */
+void standin_report(unsigned int flags);
+/* The answer for what the real driver does and this one cannot. The stand-in runtime recognizes
+ * this driver by the name. */
+CUresult standin_unable(void);
 
 /* context.c */
 struct CUctx_st {

@@ -236,8 +236,12 @@ STANDIN(cuStreamCreate)(CUstream *phStream, unsigned int Flags)
 
 STANDIN(cuStreamCreateWithPriority)(CUstream *phStream, unsigned int flags, int priority)
 {
-	(void)priority;
-	return stream_create("cuStreamCreateWithPriority", phStream, flags);
+	CUresult r = stream_create("cuStreamCreateWithPriority", phStream, flags);
+
+	/* beyond the range the nearest one */
+	if (!r)
+		(*phStream)->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
+	return r;
 }
 
 static CUresult stream_destroy(const char *name, CUstream stream)

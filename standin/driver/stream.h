@@ -21,6 +21,7 @@ struct CUstream_st {
 	cuuint64_t id;
 	struct standin_thread *thread; /* that began the capture: compared, never followed */
 	bool non_blocking;
+	int priority;
 	struct queue *queue;	/* from the first work on */
 	struct CUstream_st *of; /* whose capture it has joined */
 };

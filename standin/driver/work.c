@@ -90,12 +90,6 @@ STANDIN(cuLibraryLoadFromFile)(CUlibrary *library, const char *fileName, CUjit_o
 	return load("cuLibraryLoadFromFile", OBJECT_LIBRARY, (void **)library);
 }
 
-STANDIN(cuCtxSetLimit)(CUlimit limit, size_t value)
-{
-	(void)limit, (void)value;
-	return standin_do_nothing("cuCtxSetLimit");
-}
-
 STANDIN(cuFuncLoad)(CUfunction function)
 {
 	(void)function;
@@ -173,6 +167,13 @@ static CUresult submit(struct work *w, CUstream stream, bool per_thread, struct 
 			 async_submit(t.queue, w, NULL, submitted);
 }
 
+static CUresult fake_launch(void)
+{
+	standin_report(standin_fake == FAKE_SKIP ? LEDGER_NO_GPU_LAUNCH_SKIPPED :
+						   LEDGER_NO_GPU_LAUNCH_REFUSED);
+	return standin_unable();
+}
+
 static CUresult launch(const char *name, CUfunction f, CUstream stream, void **params,
 		       bool per_thread)
 {
@@ -182,6 +183,8 @@ static CUresult launch(const char *name, CUfunction f, CUstream stream, void **p
 
 	if (r || likely(!standin_async))
 		return r;
+	if (standin_fake)
+		return fake_launch();
 	if (offset >= sizeof(kernels) || offset % sizeof(kernels[0]))
 		return ERROR_INVALID_HANDLE;
 	if (f->prepare && !params)
@@ -247,8 +250,6 @@ STANDIN(cuLaunchHostFunc_ptsz)(CUstream hStream, CUhostFn fn, void *userData)
 
 /* ---- copies ---- */
 
-enum { TO_DEVICE = 1, FROM_DEVICE = 2, PER_THREAD = 4, AT_ONCE = 8 };
-
 /* The source is the application's to change once the call has returned. */
 static CUresult stage(struct work *w)
 {
@@ -268,15 +269,18 @@ static CUresult copy_ranges(struct work *w, uint64_t to, uint64_t from, size_t b
 		bytes_violation(w, &w->to, "was submitted");
 	if (w->from.where == RANGE_UNKNOWN)
 		bytes_violation(w, &w->from, "was submitted");
-	return w->to.where == RANGE_UNKNOWN || w->from.where == RANGE_UNKNOWN ?
-		       CUDA_ERROR_INVALID_VALUE :
-		       CUDA_SUCCESS;
+	if (w->to.where == RANGE_UNKNOWN || w->from.where == RANGE_UNKNOWN)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* A test does not look at bytes of mapped memory, a program may. */
+	if (standin_fake && (w->to.where == RANGE_NONE || w->from.where == RANGE_NONE))
+		return standin_unable();
+	return CUDA_SUCCESS;
 }
 
 /* What ends in pageable memory, or is not called asynchronous and has to do with the host, is
  * done when the call returns. */
-static CUresult copy(const char *name, uint64_t to, uint64_t from, size_t bytes, CUstream stream,
-		     int how)
+CUresult work_copy(const char *name, uint64_t to, uint64_t from, size_t bytes, CUstream stream,
+		   int how)
 {
 	struct work w = { .name = name, .kind = WORK_COPY };
 	struct after submitted = { NULL, 0 };
@@ -296,7 +300,8 @@ static CUresult copy(const char *name, uint64_t to, uint64_t from, size_t bytes,
 	if (t.graph)
 		return graph_capture_work(t.graph, &w);
 	waits = w.to.where == RANGE_HOST ||
-		(how & AT_ONCE && (w.from.where != RANGE_DEVICE || w.to.where != RANGE_DEVICE));
+		(how & AT_ONCE && (w.from.where != RANGE_DEVICE || w.to.where != RANGE_DEVICE ||
+				   w.from.managed || w.to.managed));
 	if (w.from.where == RANGE_HOST)
 		r = stage(&w);
 	if (!r)
@@ -308,108 +313,109 @@ static CUresult copy(const char *name, uint64_t to, uint64_t from, size_t bytes,
 
 STANDIN(cuMemcpy)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)
 {
-	return copy("cuMemcpy", dst, src, ByteCount, NULL, AT_ONCE);
+	return work_copy("cuMemcpy", dst, src, ByteCount, NULL, AT_ONCE);
 }
 
 STANDIN(cuMemcpy_ptds)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)
 {
-	return copy("cuMemcpy_ptds", dst, src, ByteCount, NULL, AT_ONCE | PER_THREAD);
+	return work_copy("cuMemcpy_ptds", dst, src, ByteCount, NULL, AT_ONCE | PER_THREAD);
 }
 
 STANDIN(cuMemcpyAsync)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)
 {
-	return copy("cuMemcpyAsync", dst, src, ByteCount, hStream, 0);
+	return work_copy("cuMemcpyAsync", dst, src, ByteCount, hStream, 0);
 }
 
 STANDIN(cuMemcpyAsync_ptsz)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)
 {
-	return copy("cuMemcpyAsync_ptsz", dst, src, ByteCount, hStream, PER_THREAD);
+	return work_copy("cuMemcpyAsync_ptsz", dst, src, ByteCount, hStream, PER_THREAD);
 }
 
 STANDIN(cuMemcpyHtoD_v2)(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)
 {
-	return copy("cuMemcpyHtoD_v2", dstDevice, (uintptr_t)srcHost, ByteCount,
+	return work_copy("cuMemcpyHtoD_v2", dstDevice, (uintptr_t)srcHost, ByteCount,
 		    NULL, TO_DEVICE | AT_ONCE);
 }
 
 STANDIN(cuMemcpyHtoD_v2_ptds)(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)
 {
-	return copy("cuMemcpyHtoD_v2_ptds", dstDevice, (uintptr_t)srcHost, ByteCount,
+	return work_copy("cuMemcpyHtoD_v2_ptds", dstDevice, (uintptr_t)srcHost, ByteCount,
 		    NULL, TO_DEVICE | AT_ONCE | PER_THREAD);
 }
 
 STANDIN(cuMemcpyHtoDAsync_v2)
 (CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
 {
-	return copy("cuMemcpyHtoDAsync_v2", dstDevice, (uintptr_t)srcHost, ByteCount,
+	return work_copy("cuMemcpyHtoDAsync_v2", dstDevice, (uintptr_t)srcHost, ByteCount,
 		    hStream, TO_DEVICE);
 }
 
 STANDIN(cuMemcpyHtoDAsync_v2_ptsz)
 (CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
 {
-	return copy("cuMemcpyHtoDAsync_v2_ptsz", dstDevice, (uintptr_t)srcHost, ByteCount,
+	return work_copy("cuMemcpyHtoDAsync_v2_ptsz", dstDevice, (uintptr_t)srcHost, ByteCount,
 		    hStream, TO_DEVICE | PER_THREAD);
 }
 
 STANDIN(cuMemcpyDtoH_v2)(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
 {
-	return copy("cuMemcpyDtoH_v2", (uintptr_t)dstHost, srcDevice, ByteCount,
+	return work_copy("cuMemcpyDtoH_v2", (uintptr_t)dstHost, srcDevice, ByteCount,
 		    NULL, FROM_DEVICE | AT_ONCE);
 }
 
 STANDIN(cuMemcpyDtoH_v2_ptds)(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
 {
-	return copy("cuMemcpyDtoH_v2_ptds", (uintptr_t)dstHost, srcDevice, ByteCount,
+	return work_copy("cuMemcpyDtoH_v2_ptds", (uintptr_t)dstHost, srcDevice, ByteCount,
 		    NULL, FROM_DEVICE | AT_ONCE | PER_THREAD);
 }
 
 STANDIN(cuMemcpyDtoHAsync_v2)
 (void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
 {
-	return copy("cuMemcpyDtoHAsync_v2", (uintptr_t)dstHost, srcDevice, ByteCount,
+	return work_copy("cuMemcpyDtoHAsync_v2", (uintptr_t)dstHost, srcDevice, ByteCount,
 		    hStream, FROM_DEVICE);
 }
 
 STANDIN(cuMemcpyDtoHAsync_v2_ptsz)
 (void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
 {
-	return copy("cuMemcpyDtoHAsync_v2_ptsz", (uintptr_t)dstHost, srcDevice, ByteCount,
+	return work_copy("cuMemcpyDtoHAsync_v2_ptsz", (uintptr_t)dstHost, srcDevice, ByteCount,
 		    hStream, FROM_DEVICE | PER_THREAD);
 }
 
 STANDIN(cuMemcpyDtoD_v2)(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)
 {
-	return copy("cuMemcpyDtoD_v2", dstDevice, srcDevice, ByteCount,
+	return work_copy("cuMemcpyDtoD_v2", dstDevice, srcDevice, ByteCount,
 		    NULL, TO_DEVICE | FROM_DEVICE | AT_ONCE);
 }
 
 STANDIN(cuMemcpyDtoD_v2_ptds)(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)
 {
-	return copy("cuMemcpyDtoD_v2_ptds", dstDevice, srcDevice, ByteCount,
+	return work_copy("cuMemcpyDtoD_v2_ptds", dstDevice, srcDevice, ByteCount,
 		    NULL, TO_DEVICE | FROM_DEVICE | AT_ONCE | PER_THREAD);
 }
 
 STANDIN(cuMemcpyDtoDAsync_v2)
 (CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
 {
-	return copy("cuMemcpyDtoDAsync_v2", dstDevice, srcDevice, ByteCount,
+	return work_copy("cuMemcpyDtoDAsync_v2", dstDevice, srcDevice, ByteCount,
 		    hStream, TO_DEVICE | FROM_DEVICE);
 }
 
 STANDIN(cuMemcpyDtoDAsync_v2_ptsz)
 (CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
 {
-	return copy("cuMemcpyDtoDAsync_v2_ptsz", dstDevice, srcDevice, ByteCount,
+	return work_copy("cuMemcpyDtoDAsync_v2_ptsz", dstDevice, srcDevice, ByteCount,
 		    hStream, TO_DEVICE | FROM_DEVICE | PER_THREAD);
 }
 
-/* ---- fills: none waits for the device ---- */
+/* ---- fills: none waits for the device, unless the host sees the memory (documented) ---- */
 
-static CUresult fill(const char *name, CUdeviceptr to, uint32_t value, unsigned int width,
-		     size_t count, CUstream stream, bool per_thread)
+CUresult work_fill(const char *name, CUdeviceptr to, uint32_t value, unsigned int width,
+		   size_t count, CUstream stream, bool per_thread)
 {
 	struct work w = { .name = name, .kind = WORK_SET, .value = value, .width = width };
+	struct after submitted = { NULL, 0 };
 	CUresult r = standin_do_nothing(name);
 
 	if (r || likely(!standin_async) || !count)
@@ -419,65 +425,70 @@ static CUresult fill(const char *name, CUdeviceptr to, uint32_t value, unsigned 
 		bytes_violation(&w, &w.to, "was submitted");
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	return submit(&w, stream, per_thread, NULL);
+	if (standin_fake && w.to.where == RANGE_NONE)
+		return standin_unable();
+	r = submit(&w, stream, per_thread, &submitted);
+	if (!r && standin_fake && (w.to.managed || w.to.where == RANGE_PINNED))
+		async_wait(name, submitted);
+	return r;
 }
 
 STANDIN(cuMemsetD8_v2)(CUdeviceptr dstDevice, unsigned char uc, size_t N)
 {
-	return fill("cuMemsetD8_v2", dstDevice, uc, 1, N, NULL, false);
+	return work_fill("cuMemsetD8_v2", dstDevice, uc, 1, N, NULL, false);
 }
 
 STANDIN(cuMemsetD8_v2_ptds)(CUdeviceptr dstDevice, unsigned char uc, size_t N)
 {
-	return fill("cuMemsetD8_v2_ptds", dstDevice, uc, 1, N, NULL, true);
+	return work_fill("cuMemsetD8_v2_ptds", dstDevice, uc, 1, N, NULL, true);
 }
 
 STANDIN(cuMemsetD8Async)(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream)
 {
-	return fill("cuMemsetD8Async", dstDevice, uc, 1, N, hStream, false);
+	return work_fill("cuMemsetD8Async", dstDevice, uc, 1, N, hStream, false);
 }
 
 STANDIN(cuMemsetD8Async_ptsz)(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream)
 {
-	return fill("cuMemsetD8Async_ptsz", dstDevice, uc, 1, N, hStream, true);
+	return work_fill("cuMemsetD8Async_ptsz", dstDevice, uc, 1, N, hStream, true);
 }
 
 STANDIN(cuMemsetD16_v2)(CUdeviceptr dstDevice, unsigned short us, size_t N)
 {
-	return fill("cuMemsetD16_v2", dstDevice, us, 2, N, NULL, false);
+	return work_fill("cuMemsetD16_v2", dstDevice, us, 2, N, NULL, false);
 }
 
 STANDIN(cuMemsetD16_v2_ptds)(CUdeviceptr dstDevice, unsigned short us, size_t N)
 {
-	return fill("cuMemsetD16_v2_ptds", dstDevice, us, 2, N, NULL, true);
+	return work_fill("cuMemsetD16_v2_ptds", dstDevice, us, 2, N, NULL, true);
 }
 
 STANDIN(cuMemsetD16Async)(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream)
 {
-	return fill("cuMemsetD16Async", dstDevice, us, 2, N, hStream, false);
+	return work_fill("cuMemsetD16Async", dstDevice, us, 2, N, hStream, false);
 }
 
 STANDIN(cuMemsetD16Async_ptsz)(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream)
 {
-	return fill("cuMemsetD16Async_ptsz", dstDevice, us, 2, N, hStream, true);
+	return work_fill("cuMemsetD16Async_ptsz", dstDevice, us, 2, N, hStream, true);
 }
 
 STANDIN(cuMemsetD32_v2)(CUdeviceptr dstDevice, unsigned int ui, size_t N)
 {
-	return fill("cuMemsetD32_v2", dstDevice, ui, 4, N, NULL, false);
+	return work_fill("cuMemsetD32_v2", dstDevice, ui, 4, N, NULL, false);
 }
 
 STANDIN(cuMemsetD32_v2_ptds)(CUdeviceptr dstDevice, unsigned int ui, size_t N)
 {
-	return fill("cuMemsetD32_v2_ptds", dstDevice, ui, 4, N, NULL, true);
+	return work_fill("cuMemsetD32_v2_ptds", dstDevice, ui, 4, N, NULL, true);
 }
 
 STANDIN(cuMemsetD32Async)(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream)
 {
-	return fill("cuMemsetD32Async", dstDevice, ui, 4, N, hStream, false);
+	return work_fill("cuMemsetD32Async", dstDevice, ui, 4, N, hStream, false);
 }
 
 STANDIN(cuMemsetD32Async_ptsz)(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream)
 {
-	return fill("cuMemsetD32Async_ptsz", dstDevice, ui, 4, N, hStream, true);
+	return work_fill("cuMemsetD32Async_ptsz", dstDevice, ui, 4, N, hStream, true);
 }

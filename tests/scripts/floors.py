@@ -167,10 +167,11 @@ def check_names(graph):
 
 
 def check_definitions(source, graph):
-    """The stand-ins and the product are never linked with each other."""
-    standin = {path for path in graph if path.parts[0] == "standin"}
-    return (check_definitions_of(source, set(graph) - standin) +
-            check_definitions_of(source, standin))
+    """The stand-ins are never linked with each other, nor with the product."""
+    apart = [{path for path in graph if path.is_relative_to(folder)}
+             for folder in ("standin/driver", "standin/runtime")]
+    return [problem for files in (*apart, set(graph).difference(*apart))
+            for problem in check_definitions_of(source, files)]
 
 
 def check_definitions_of(source, files):
