@@ -130,7 +130,8 @@ struct ledger_header {
 	uint64_t peak_mono_ns;  /* time of the peak; counts from start_mono_ns, as in records */
 	uint64_t errors;        /* error records plus UNRECORDED_ERRORS */
 	uint64_t trouble[LEDGER_TROUBLE_SLOTS];
-	uint32_t reserved[16];
+	uint32_t no_gpu; /* enum ledger_no_gpu; 0 also if an older writer made the ledger */
+	uint32_t reserved[15];
 
 	/* Deferred frees: blocks in LEDGER_BLOCK_RELEASED. */
 	uint64_t released_peak_bytes; /* peak of the bytes of deferred frees */

@@ -18,6 +18,7 @@
 #include "tools/launch/bypass.h"
 #include "tools/launch/child.h"
 #include "tools/launch/python_search.h"
+#include "tools/launch/fake_gpu.h"
 #include "tools/commands.h"
 #include "report/util/escape.h"
 #include "tools/flags.h"
@@ -43,7 +44,8 @@
 #define OWN_OPTIONS                                                              \
 	(OPTION_BIT(OPTION_REPORT) | OPTION_BIT(OPTION_LEDGER) | OPTION_BIT(OPTION_EXITCODE) | \
 	 OPTION_BIT(OPTION_EVERY) | OPTION_BIT(OPTION_GEN_SUPPRESSIONS) |           \
-	 OPTION_BIT(OPTION_BYPASS_POOLS) | OPTIONS_OF_GATE)
+	 OPTION_BIT(OPTION_BYPASS_POOLS) | OPTION_BIT(OPTION_FAKE_GPU) |           \
+	 OPTION_BIT(OPTION_FAKE_KERNELS) | OPTIONS_OF_GATE)
 #define ALL_OPTIONS (OPTION_BIT(OPTION_COUNT) - 1)
 
 static const struct flags_command command = {
@@ -84,6 +86,8 @@ struct run {
 	struct child child;
 	struct bypass bypass;
 	struct python_search search;
+	bool no_gpu; /* the stand-ins are used */
+	struct fake_gpu fake_gpu;
 	struct session session;
 	struct sampler sampler;
 };
@@ -186,6 +190,15 @@ static void start_bypass(struct run *run)
 	set_for_bypass(run, OPTION_ACCUMULATION, "on");
 }
 
+/* Prepares --fake-gpu, which --fake-kernels includes. Returns 0, or -EINVAL with a line printed. */
+static int start_fake_gpu(struct run *run)
+{
+	run->no_gpu = opt_values.fake_gpu || opt_values.fake_kernels;
+	if (!run->no_gpu)
+		return 0;
+	return fake_gpu_start(&run->fake_gpu, run->program.path, opt_values.fake_kernels);
+}
+
 static int make_ready(struct run *run)
 {
 	char error[PATH_MAX * 2];
@@ -209,6 +222,8 @@ static int make_ready(struct run *run)
 		eprintf(stderr, "gpuleak: cannot find the library: %s\n", error);
 		return STATUS_RUN_FAILED;
 	}
+	if (start_fake_gpu(run) < 0)
+		return STATUS_RUN_FAILED;
 	start_bypass(run);
 	if (opt_values.keepers)
 		python_search_start(&run->search);
@@ -293,6 +308,8 @@ static void prepare(void *data)
 		bypass_prepare(&run->bypass, run->directory);
 	if (opt_values.keepers)
 		python_search_prepare(&run->search);
+	if (run->no_gpu)
+		fake_gpu_prepare(&run->fake_gpu);
 	if (!run->directory[0])
 		return;
 	set_ledger(run->directory);

@@ -38,6 +38,7 @@
 #include "interpose/process/rank.h"
 #include "interpose/process/report_path.h"
 #include "interpose/process/signals.h"
+#include "interpose/recorder/no_gpu_report.h"
 #include "interpose/recorder/thread_state.h"
 #include "interpose/recorder/write_observations.h"
 #include "interpose/stack/modules.h"
@@ -244,6 +245,7 @@ static struct recorder *make(bool no_unwinder, const char *suppressions)
 	recorder->generation = ++generations;
 	steps_name(recorder, recorder_page->step_name);
 	atomic_store_explicit(&SHARED(recorder_page->recorder), recorder, memory_order_release);
+	no_gpu_write(recorder);
 	config_warn();
 	signals_start();
 	return recorder;

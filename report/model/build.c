@@ -124,6 +124,7 @@ int build_identity(struct builder *b, const char *name)
 		return r;
 	process->pid = header->pid;
 	process->start_real_ns = header->start_real_ns;
+	process->no_gpu = header->no_gpu;
 	path = process->exe ? process->exe : process->command_count ? process->command[0] : "?";
 	slash = strrchr(path, '/');
 	process->program = slash && slash[1] ? slash + 1 : path;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ledger/no_gpu.h"
 #include "report/model/builder.h"
 #include "report/load/load.h"
 #include "report/util/number.h"
@@ -197,6 +198,18 @@ static int note_python(struct builder *b, struct notes *notes)
 	return r;
 }
 
+/* NVIDIA's runtime fails each call on the stand-in driver. The program then allocates less than it
+ * would with a GPU. */
+static int note_real_runtime(struct builder *b, struct notes *notes)
+{
+	if (!(b->process->no_gpu & LEDGER_NO_GPU_REAL_RUNTIME))
+		return 0;
+	b->process->incomplete = true;
+	return add_note(notes, "NVIDIA's CUDA runtime was used, and it fails without a GPU: link "
+			       "everything with nvcc -cudart shared, and load no other "
+			       "libcudart.so (docs/guides/without-a-gpu.md)");
+}
+
 int build_notes(struct builder *b, const struct loaded_ledger *ledger)
 {
 	struct notes notes = { 0 };
@@ -209,6 +222,8 @@ int build_notes(struct builder *b, const struct loaded_ledger *ledger)
 		r = note_coverage(b, &notes);
 	if (r == 0 && b->program_note)
 		r = add_note(&notes, b->program_note);
+	if (r == 0)
+		r = note_real_runtime(b, &notes);
 	if (r == 0)
 		r = note_python(b, &notes);
 	if (r == 0)

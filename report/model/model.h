@@ -289,6 +289,7 @@ struct report_process {
 	int ranks; /* number of ranks; 0 unknown */
 	const char *rank_variable; /* environment variable that has the rank: "RANK" */
 	const char *ledger;  /* name of the ledger */
+	uint32_t no_gpu;     /* enum ledger_no_gpu; 0: the process had a GPU */
 	uint64_t start_real_ns; /* CLOCK_REALTIME of its first GPU call */
 
 	enum report_ended ended;

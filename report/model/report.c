@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ledger/no_gpu.h"
 #include "report/model/model.h"
 #include "report/util/number.h"
 
@@ -79,6 +80,28 @@ static void add_summary(struct report_summary *to, const struct report_summary *
 		sums[i] = add_bounded(sums[i], values[i]);
 }
 
+static int add_remark_once(struct report *report, const char *text)
+{
+	for (size_t i = 0; i < report->remark_count; i++)
+		if (strcmp(report->remarks[i], text) == 0)
+			return 0;
+	return report_add_remark(report, text);
+}
+
+static int remark_on_no_gpu(struct report *report, uint32_t no_gpu)
+{
+	int r = 0;
+
+	if (no_gpu & LEDGER_NO_GPU)
+		r = add_remark_once(report, "no GPU was used: a stand-in driver answered "
+					    "(--fake-gpu)");
+	if (r == 0 && no_gpu & LEDGER_NO_GPU_LAUNCH_REFUSED)
+		r = add_remark_once(report, "kernel launches failed with cudaErrorNotSupported, "
+					    "because there is no GPU: --fake-kernels lets them "
+					    "succeed and do nothing");
+	return r;
+}
+
 int report_add_process(struct report *report, struct report_process *process)
 {
 	struct report_process **grown = reallocarray(report->processes, report->count + 1,
@@ -92,7 +115,7 @@ int report_add_process(struct report *report, struct report_process *process)
 	grown[report->count++] = process;
 	add_summary(&report->summary, &process->summary);
 	report->incomplete |= process->incomplete;
-	return 0;
+	return remark_on_no_gpu(report, process->no_gpu);
 }
 
 static int add_sentence(char ***list, size_t *count, const char *text)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds the library of this command and its Python module: in the build tree, relative to the
+ * Finds the files that this command needs: in the build tree, relative to the
  * command (so an installation can be moved), or in the configured directory.
  */
 #include "tools/launch/library.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,9 @@
 
 #define NAME "libgpuleak.so"
 #define MODULE "bypass/sitecustomize.py"
+#define FAKE_GPU "gpuleak/fake-gpu" /* below libdir */
+#define DRIVER "libcuda.so.1"
+#define RUNTIME "libcudart.so.12" /* beside that of 13 */
 
 static int try_path(const char *path, char *ret, size_t size)
 {
@@ -84,6 +88,53 @@ static int find_module(char *ret, size_t size)
 			return 0;
 	}
 	return try_path(GPULEAK_DATADIR "/" MODULE, ret, size);
+}
+
+static int find_driver(char *ret, size_t size)
+{
+	char directory[PATH_MAX];
+
+	if (own_directory(directory, sizeof(directory)) == 0 && *GPULEAK_LIBDIR_FROM_BINDIR &&
+	    try_beside(directory, GPULEAK_LIBDIR_FROM_BINDIR "/" FAKE_GPU, DRIVER, ret, size) == 0)
+		return 0;
+	return try_path(GPULEAK_LIBDIR "/" FAKE_GPU "/" DRIVER, ret, size);
+}
+
+/* Finds the two directories of a build tree. Returns false if this is not the command of one. */
+static bool find_built(char *ret, size_t size)
+{
+	char directory[PATH_MAX], driver[PATH_MAX], runtime[PATH_MAX];
+
+	if (own_directory(directory, sizeof(directory)) < 0 ||
+	    try_beside(directory, "../standin/driver", DRIVER, driver, sizeof(driver)) < 0 ||
+	    try_beside(directory, "../standin/runtime", RUNTIME, runtime, sizeof(runtime)) < 0)
+		return false;
+	*strrchr(driver, '/') = '\0';
+	*strrchr(runtime, '/') = '\0';
+	return !strpbrk(driver, ":;") && !strpbrk(runtime, ":;") &&
+	       snprintf(ret, size, "%s:%s", driver, runtime) < (int)size;
+}
+
+int library_find_fake_gpu(char *ret, size_t size, char *error, size_t error_size)
+{
+	int r;
+
+	if (find_built(ret, size))
+		return 0;
+	r = find_driver(ret, size);
+	if (r < 0) {
+		snprintf(error, error_size, FAKE_GPU "/" DRIVER " is neither beside "
+			 "libgpuleak.so nor in " GPULEAK_LIBDIR ": %s; install it there",
+			 strerror(-r));
+		return r;
+	}
+	*strrchr(ret, '/') = '\0';
+	if (strpbrk(ret, ":;")) {
+		snprintf(error, error_size, "%s: LD_LIBRARY_PATH cannot contain a path with a "
+			 "colon or a semicolon; move it elsewhere", ret);
+		return -EINVAL;
+	}
+	return 0;
 }
 
 int library_find_module(char *ret, size_t size, char *error, size_t error_size)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds libgpuleak.so and the module for Python programs.
+ * Finds libgpuleak.so, the module for Python programs, and the driver and runtime without a GPU.
  */
 #ifndef GPULEAK_TOOLS_LIBRARY_H
 #define GPULEAK_TOOLS_LIBRARY_H
@@ -18,5 +18,9 @@ int library_find_module(char *ret, size_t size, char *error, size_t error_size);
 /* Puts DIRECTORY, that of sitecustomize.py, at the start of PYTHONPATH. An empty PYTHONPATH counts
  * as unset. */
 void library_put_module(const char *directory);
+
+/* Writes the directories of the stand-in driver and runtime to RET, as LD_LIBRARY_PATH has them.
+ * Returns 0, or -errno with one line in ERROR. */
+int library_find_fake_gpu(char *ret, size_t size, char *error, size_t error_size);
 
 #endif

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "report/describe/describe_suballocations.h"
+#include "ledger/no_gpu.h"
 #include "report/format/json/json_helpers.h"
 #include "report/format/json/json_sections.h"
 #include "report/model/growth_rule.h"
@@ -32,6 +33,18 @@ static json_t *identity_json(const struct report_process *process)
 		{ "ranks", JSON_IF(ranked, process->ranks ? json_integer(process->ranks)
 							  : json_null()) },
 		{ "rank_variable", JSON_IF(ranked, json_text(process->rank_variable)) });
+}
+
+/* The words stay the same: scripts compare them. */
+static json_t *no_gpu_json(uint32_t flags)
+{
+	const char *launches = flags & LEDGER_NO_GPU_LAUNCH_REFUSED ? "refused" :
+			       flags & LEDGER_NO_GPU_LAUNCH_SKIPPED ? "skipped" : "none";
+
+	return JSON_OBJECT(
+		{ "launches", json_string(launches) },
+		{ "results_invalid", json_boolean(flags & LEDGER_NO_GPU_FAKE_KERNELS) },
+		{ "real_runtime", json_boolean(flags & LEDGER_NO_GPU_REAL_RUNTIME) });
 }
 
 json_t *json_summary(const struct report_summary *sum)
@@ -284,6 +297,7 @@ void json_add_process(json_t **object, const struct report_process *process)
 
 	JSON_ADD(object,
 		 { "process", identity_json(process) },
+		 { "no_gpu", JSON_IF(process->no_gpu, no_gpu_json(process->no_gpu)) },
 		 { "summary", json_summary(&process->summary) },
 		 { "leaks", JSON_LIST(process->leaks, process->leak_count, json_leak) },
 		 { "errors", JSON_LIST(process->errors, process->error_count, json_error) },

@@ -27,6 +27,7 @@
 #include "report/format/text/text_driver_memory.h"
 #include "report/describe/describe_history.h"
 #include "report/format/text/text_named_steps.h"
+#include "report/format/text/text_no_gpu.h"
 #include "report/format/text/text_objects.h"
 #include "report/format/text/text_out_of_memory.h"
 #include "report/format/text/text_pool.h"
@@ -204,6 +205,7 @@ static void print_leak_total(FILE *out, const struct headline *line)
 static void print_headline(FILE *out, const struct headline *line)
 {
 	fputs("gpuleak: ", out);
+	text_no_gpu_first(out, line->all, line->processes);
 	if (line->ranks)
 		text_ranks_first(out, line->ranks);
 	if (line->summary->errors) {

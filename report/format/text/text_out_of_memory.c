@@ -10,6 +10,7 @@
 #include "report/describe/describe_out_of_memory.h"
 #include "report/describe/describe_stack.h"
 #include "report/describe/describe_suballocations.h"
+#include "report/format/text/text_no_gpu.h"
 #include "report/model/model.h"
 #include "report/model/model_driver_memory.h"
 #include "report/model/model_out_of_memory.h"
@@ -28,7 +29,9 @@ int text_out_of_memory_first(FILE *out, struct report_process *const *processes,
 
 		if (!entry)
 			continue;
-		fputs("gpuleak: out of memory: ", out);
+		fputs("gpuleak: ", out);
+		text_no_gpu_first(out, processes, count);
+		fputs("out of memory: ", out);
 		r = describe_out_of_memory(out, processes[i], entry);
 		if (count > 1) {
 			fputs(", in ", out);

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which libraries an ELF file asks the dynamic loader for, and where. Trusts nothing in the file.
+ */
+#ifndef GPULEAK_TOOLS_ELF_NEEDS_H
+#define GPULEAK_TOOLS_ELF_NEEDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct elf_needs {
+	const char *bytes; /* the file */
+	size_t size;
+	const char *strings; /* of the dynamic section; NULL: there is none */
+	size_t string_size;
+	const char *rpath, *runpath; /* NULL: none */
+	const void *dynamic;
+	size_t dynamic_count;
+};
+
+/* Maps the file at PATH. Returns 0, or -errno; -ENOEXEC if it is not a dynamically linked program
+ * for this machine's word size. The caller releases *RET with elf_needs_close(). */
+int elf_needs_open(const char *path, struct elf_needs *ret);
+void elf_needs_close(struct elf_needs *needs);
+
+/* Returns the first needed library whose name begins with PREFIX, or NULL. */
+const char *elf_needs_find(const struct elf_needs *needs, const char *prefix);
+
+/* Returns true if the file contains TEXT. */
+bool elf_needs_contains(const struct elf_needs *needs, const char *text);
+
+#endif
