@@ -7,7 +7,7 @@
 #define GPULEAK_LEDGER_NO_GPU_H
 
 enum ledger_no_gpu {
-	LEDGER_NO_GPU = 1,                /* the stand-in driver was initialized: there was no GPU */
+	LEDGER_NO_GPU = 1,                /* the stand-in driver was initialized: no GPU */
 	LEDGER_NO_GPU_FAKE_KERNELS = 2,   /* --fake-kernels: what the program computes is invalid */
 	LEDGER_NO_GPU_LAUNCH_REFUSED = 4, /* a kernel launch failed */
 	LEDGER_NO_GPU_LAUNCH_SKIPPED = 8, /* a kernel launch succeeded and did nothing */
