@@ -29,6 +29,7 @@ struct opened {
 	struct ipc_words of;
 	CUcontext context;
 	CUdeviceptr address;
+	unsigned int references;
 };
 
 struct CUextMemory_st {
@@ -107,19 +108,26 @@ STANDIN(cuIpcGetMemHandle)(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 	return logged("cuIpcGetMemHandle", dptr, r ? 0 : b.bytes, r);
 }
 
-static CUresult open_words(CUdeviceptr *address, const struct ipc_words *words)
+/* What the context has open already gets one more reference, if COUNTS; else the call fails. */
+static CUresult open_words(CUdeviceptr *address, const struct ipc_words *words, bool counts)
 {
 	CUcontext current = memory_context();
 	struct opened *o;
 	CUresult r;
 
-	for (o = opened; o; o = o->next)
-		if (o->context == current && !memcmp(&o->of, words, sizeof(*words)))
+	for (o = opened; o; o = o->next) {
+		if (o->context != current || memcmp(&o->of, words, sizeof(*words)))
+			continue;
+		if (!counts)
 			return ERROR_ALREADY_MAPPED;
+		o->references++;
+		*address = o->address;
+		return CUDA_SUCCESS;
+	}
 	o = malloc(sizeof(*o));
 	if (!o)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*o = (struct opened){ opened, *words, current, 0 };
+	*o = (struct opened){ opened, *words, current, 0, 1 };
 	r = heap_alloc(&o->address, words->bytes, BLOCK_IPC, current);
 	if (r) {
 		free(o);
@@ -131,7 +139,7 @@ static CUresult open_words(CUdeviceptr *address, const struct ipc_words *words)
 }
 
 static CUresult open_ipc(const char *name, CUdeviceptr *out, const CUipcMemHandle *handle,
-			 unsigned int flags)
+			 unsigned int flags, bool counts)
 {
 	CUresult r = enter(name);
 	CUdeviceptr address = 0;
@@ -144,7 +152,7 @@ static CUresult open_ipc(const char *name, CUdeviceptr *out, const CUipcMemHandl
 		r = CUDA_ERROR_INVALID_CONTEXT; /* not where it was made */
 	if (!r) {
 		pthread_mutex_lock(&share_lock);
-		r = open_words(&address, &words);
+		r = open_words(&address, &words, counts);
 		pthread_mutex_unlock(&share_lock);
 	}
 	if (!r)
@@ -154,12 +162,12 @@ static CUresult open_ipc(const char *name, CUdeviceptr *out, const CUipcMemHandl
 
 STANDIN(cuIpcOpenMemHandle)(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
 {
-	return open_ipc("cuIpcOpenMemHandle", pdptr, &handle, Flags);
+	return open_ipc("cuIpcOpenMemHandle", pdptr, &handle, Flags, false);
 }
 
 STANDIN(cuIpcOpenMemHandle_v2)(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
 {
-	return open_ipc("cuIpcOpenMemHandle_v2", pdptr, &handle, Flags);
+	return open_ipc("cuIpcOpenMemHandle_v2", pdptr, &handle, Flags, true);
 }
 
 STANDIN(cuIpcCloseMemHandle)(CUdeviceptr dptr)
@@ -173,7 +181,7 @@ STANDIN(cuIpcCloseMemHandle)(CUdeviceptr dptr)
 			link = &(*link)->next;
 		if (!*link)
 			r = CUDA_ERROR_INVALID_VALUE;
-		else
+		else if (--(*link)->references == 0)
 			close_ipc(link);
 		pthread_mutex_unlock(&share_lock);
 	}
