@@ -77,7 +77,8 @@ enum ledger_ended {
 	X(REPORTS_NOT_PASSED_ON, "reports of suballocations were not passed on to the "          \
 				 "framework: gpuleak did not see its library being loaded")  \
 	X(UNRECORDED_REFUSALS, "allocations that ran out of memory were counted but not "        \
-			       "itemized: the ledger could not grow")
+			       "itemized: the ledger could not grow")                       \
+	X(UNRECORDED_IPC, "IPC handles of memory were not recorded: the ledger could not grow")
 
 enum ledger_trouble {
 #define X(name, text) LEDGER_TROUBLE_##name,
@@ -149,6 +150,8 @@ struct ledger_header {
 	 * those of them after which the same thread got as much or more */
 	uint64_t refused;
 	uint64_t recovered;
+	/* exports of freed blocks whose record (struct ledger_ipc) was reused */
+	uint64_t exports_dropped;
 };
 /* Size of the header in the first version. If a header is shorter than the struct, the missing
  * fields are zero. */
@@ -183,6 +186,7 @@ enum ledger_chunk_type {
 	LEDGER_CHUNK_LIVE_SERIES = 27,
 	LEDGER_CHUNK_OUT_OF_MEMORY = 28, /* one record each: struct ledger_out_of_memory */
 	LEDGER_CHUNK_NAMED_STEPS = 29, /* one chunk */
+	LEDGER_CHUNK_IPC = 30,
 	LEDGER_CHUNK_KEEPERS = 32, /* one chunk */
 };
 
@@ -304,6 +308,33 @@ struct ledger_event_wait {
 	uint32_t stack;
 	uint32_t event_api; /* refs: the call that created the user event */
 	uint32_t event_stack;
+};
+
+/* A block that is shared between processes: one that this process exported (cuIpcGetMemHandle), or
+ * memory of another process that this process opened (cuIpcOpenMemHandle). Both sides have the same
+ * handle. The record of opened memory is reused when the memory is closed. The record of an export
+ * stays when its block is freed: another process may still have the memory open. Only the last
+ * LEDGER_EXPORTS_FREED_MAX of these are kept.
+ *
+ * `block` is 0 while the writer changes a record. A reader uses a copy only if `block` and `flags`
+ * are the same before and after. */
+#define LEDGER_IPC_HANDLE 64u
+#define LEDGER_IPC_OPENED 1u /* else: exported */
+#define LEDGER_IPC_FREED 2u  /* an export: the fields freed_* are valid. Stored after them */
+#define LEDGER_EXPORTS_FREED_MAX 4096u
+struct ledger_ipc {
+	uint64_t block;   /* name of the block; 0: unused; release/acquire */
+	uint64_t address; /* of the block */
+	uint64_t bytes;   /* of an exported block */
+	uint64_t time_ns; /* when the handle was returned or opened, by the fine clock */
+	uint64_t freed_ns; /* when the driver had freed the block */
+	uint32_t flags; /* release/acquire */
+	uint32_t site;  /* ref to the call site that made the block */
+	uint32_t api;   /* refs to the name and the stack of the call that returned the handle */
+	uint32_t stack;
+	uint32_t freed_api; /* the same of the call that ended the block */
+	uint32_t freed_stack;
+	uint8_t handle[LEDGER_IPC_HANDLE];
 };
 
 /* Prefix of the kinds that are not memory. These blocks are neither leaks nor counted as memory,
@@ -799,6 +830,7 @@ _Static_assert(sizeof(struct ledger_mapped) == 32, "layout is fixed");
 _Static_assert(sizeof(struct ledger_event_wait) == 32, "layout is fixed");
 _Static_assert(sizeof(struct ledger_kernel_args) == 256, "layout is fixed");
 _Static_assert(sizeof(struct ledger_history) == 768, "layout is fixed");
+_Static_assert(sizeof(struct ledger_ipc) == 128, "layout is fixed");
 _Static_assert(sizeof(struct ledger_module) == 88, "layout is fixed");
 _Static_assert(sizeof(struct ledger_error) == 144, "layout is fixed");
 _Static_assert(sizeof(struct ledger_fact) == 32, "layout is fixed");

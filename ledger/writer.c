@@ -347,6 +347,13 @@ uint32_t ledger_add_out_of_memory(struct ledger_writer *writer)
 	return add_record(writer, LEDGER_CHUNK_OUT_OF_MEMORY, &empty, sizeof(empty));
 }
 
+uint32_t ledger_add_ipc(struct ledger_writer *writer)
+{
+	static const struct ledger_ipc empty;
+
+	return add_record(writer, LEDGER_CHUNK_IPC, &empty, sizeof(empty));
+}
+
 uint32_t ledger_add_step(struct ledger_writer *writer, const struct ledger_step *step)
 {
 	return add_record(writer, LEDGER_CHUNK_STEPS, step, sizeof(*step));

@@ -86,6 +86,7 @@ uint32_t ledger_add_kernel_args(struct ledger_writer *writer); /* an empty recor
 uint32_t ledger_add_mapped(struct ledger_writer *writer); /* an empty record */
 uint32_t ledger_add_event_wait(struct ledger_writer *writer); /* an empty record */
 uint32_t ledger_add_out_of_memory(struct ledger_writer *writer); /* an empty record */
+uint32_t ledger_add_ipc(struct ledger_writer *writer); /* an empty record */
 uint32_t ledger_add_step(struct ledger_writer *writer, const struct ledger_step *step);
 uint32_t ledger_add_named_step(struct ledger_writer *writer, const struct ledger_named_step *step);
 uint32_t ledger_add_keepers(struct ledger_writer *writer, const struct ledger_keepers *keepers);

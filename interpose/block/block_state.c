@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "interpose/block/block_state_hot.h"
+#include "interpose/recorder/ipc.h"
 #include "interpose/recorder/live_counts.h"
 #include "interpose/block/mappings.h"
 
@@ -316,8 +317,10 @@ bool block_end_live(struct recorder *recorder, uint64_t key, struct ledger_block
 			memcpy(ret_past, entry->past, 2 * sizeof(*ret_past));
 	}
 	lock_give(&shard->lock);
-	if (live)
+	if (live) {
+		ipc_look_at_end(recorder, block, ending->freed_api, ending->freed_stack);
 		block_drop(recorder, block, (int64_t)block->bytes);
+	}
 	return live;
 }
 
@@ -340,6 +343,8 @@ void block_end_with_context(struct recorder *recorder, uint64_t context,
 			count_in_site(recorder, block->site,
 				      offsetof(struct ledger_site, with_context_bytes),
 				      block->bytes);
+			ipc_look_at_end(recorder, block, ending->freed_api,
+					ending->freed_stack);
 			block_drop(recorder, block, (int64_t)block->bytes);
 		}
 		lock_give(&shard->lock);

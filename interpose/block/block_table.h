@@ -219,6 +219,8 @@ static inline void count_in_site(struct recorder *recorder, uint32_t site_ref, s
 				  memory_order_relaxed);
 }
 
+/* Copies the live block with KEY to *RET. Returns its name in the ledger, or 0. */
+uint64_t block_live_name(struct recorder *recorder, uint64_t key, struct ledger_block *ret);
 /* Returns true if a live block has KEY. *RET gets a copy, see entry_tell(). */
 bool block_live(struct recorder *recorder, uint64_t key, struct ledger_block *ret);
 

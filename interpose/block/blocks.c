@@ -9,6 +9,7 @@
 #include "interpose/block/blocks.h"
 #include "interpose/block/queries.h"
 #include "interpose/block/driver_call.h"
+#include "interpose/recorder/ipc.h"
 #include "interpose/recorder/live_counts.h"
 #include "interpose/block/timeline.h"
 #include "interpose/dispatch/variants.h"
@@ -31,6 +32,22 @@ bool block_live(struct recorder *recorder, uint64_t key, struct ledger_block *re
 		entry_tell(entry, ret);
 	lock_give(&shard->lock);
 	return live;
+}
+
+uint64_t block_live_name(struct recorder *recorder, uint64_t key, struct ledger_block *ret)
+{
+	struct shard *shard = shard_of(recorder, key);
+	struct entry *entry;
+	uint64_t name = 0;
+
+	lock_take(&shard->lock);
+	entry = entry_find(shard, key);
+	if (entry && entry->block) {
+		*ret = *entry->block;
+		name = ledger_block_name(ret->state, ledger_ref(&recorder->writer, entry->block));
+	}
+	lock_give(&shard->lock);
+	return name;
 }
 
 bool record_is_live(const struct call *call, uint64_t address)
@@ -104,6 +121,7 @@ static void settle_stale(struct recorder *recorder, struct ledger_block *stale, 
 		if (space_of(key) != SPACE_OF_KIND) /* no memory is missing in the report */
 			ledger_trouble(recorder->header, LEDGER_TROUBLE_STALE_BLOCKS, 1);
 	}
+	ipc_look_at_end(recorder, stale, 0, 0);
 	block_drop(recorder, stale, (int64_t)stale->bytes);
 }
 

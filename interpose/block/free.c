@@ -10,6 +10,7 @@
 
 #include "interpose/block/block_state_hot.h"
 #include "interpose/block/free_race.h"
+#include "interpose/recorder/ipc.h"
 #include "interpose/block/mappings.h"
 
 /* ---- before the driver's call ---- */
@@ -102,12 +103,28 @@ static HOT void free_ends_block(struct recorder *recorder, const struct call *ca
 
 	if (outcome == OUTCOME_LATE)
 		count_late(recorder, freeing->block);
+	if (done)
+		ipc_look_at_end(recorder, freeing->block, call->name, freeing->stack);
 	if (freeing->watched && (done || !block_is_deferred(recorder, freeing)))
 		block_defer(recorder, call->name, freeing);
 	else if (done)
 		block_drop_hot(recorder, freeing->block, (int64_t)freeing->bytes);
 	else
 		free_was_refused(recorder, call->hook, freeing, outcome, result);
+}
+
+/* Ends a free that removed one of several references of a block: memory of another process may be
+ * opened several times. */
+static COLD void end_counted_down(struct recorder *recorder, struct hook *hook,
+				  const struct freeing *freeing, enum outcome outcome, int result)
+{
+	struct ledger_block block;
+
+	if (outcome == OUTCOME_DONE || outcome == OUTCOME_LATE)
+		return;
+	block_undo_count_down(recorder, freeing);
+	if (block_live(recorder, freeing->key, &block))
+		free_error_refused(recorder, hook, freeing, &block, outcome, result);
 }
 
 /* Ends a free of a number that was no live block when the call began. */
@@ -118,6 +135,10 @@ static void end_unknown(struct recorder *recorder, const struct call *call,
 	bool counts = outcome == OUTCOME_DONE && thread_self.call_frame == 0 &&
 		      strncmp(hook->kind, LEDGER_KIND_OBJECT, sizeof(LEDGER_KIND_OBJECT) - 1) != 0;
 
+	if (freeing->counted_down) {
+		end_counted_down(recorder, hook, freeing, outcome, result);
+		return;
+	}
 	if (freeing->race && free_race_end(recorder, freeing, outcome == OUTCOME_DONE, counts))
 		return;
 	if (outcome == OUTCOME_INVALID)

@@ -24,6 +24,7 @@
 #include "interpose/block/pool_counters.h"
 #include "interpose/block/refcount_history.h"
 #include "interpose/recorder/recorded_keepers.h"
+#include "interpose/recorder/ipc.h"
 #include "interpose/block/steps.h"
 #include "interpose/pytorch/suballocations.h"
 #include "interpose/cuda/cuda_context.h"
@@ -85,6 +86,7 @@ struct recorder_state {
 	struct holders_memory holders;
 	struct steps steps;
 	struct recorded_keepers keepers;
+	struct ipc ipc;
 	struct report_state report;
 	/* last: only `count` elements of its array are mapped */
 	struct thread_states thread_states;
@@ -140,6 +142,7 @@ static void connect(struct recorder_state *state)
 	CONNECT(holders);
 	CONNECT(steps);
 	CONNECT(keepers);
+	CONNECT(ipc);
 	CONNECT(report);
 	CONNECT(thread_states);
 #undef CONNECT

@@ -315,6 +315,7 @@ EXCEPTIONS = {
     "cuMulticastBindMem_v2": "no driver of CUDA 13.0 has it",
     "cuMulticastBindAddr_v2": "no driver of CUDA 13.0 has it",
     "cuGetExportTable": "gives no memory: routes, coverage",
+    "cuIpcGetMemHandle": "gives no memory: programs, ipc cases",
     "cuGraphAddMemFreeNode": "frees at a launch: programs, graph cases",
     **dict.fromkeys((
         "cuGraphExecUpdate", "cuGraphExecUpdate_v2",

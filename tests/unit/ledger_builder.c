@@ -269,6 +269,11 @@ uint32_t builder_keepers(struct ledger_builder *builder, uint32_t site, const ch
 	return add(builder, LEDGER_CHUNK_KEEPERS, &keepers, sizeof(keepers), NULL, 0);
 }
 
+uint32_t builder_ipc(struct ledger_builder *builder, const struct ledger_ipc *record)
+{
+	return add(builder, LEDGER_CHUNK_IPC, record, sizeof(*record), NULL, 0);
+}
+
 uint32_t builder_growth(struct ledger_builder *builder, const struct ledger_growth *growth)
 {
 	return add(builder, LEDGER_CHUNK_GROWTH, growth, sizeof(*growth), NULL, 0);

@@ -460,30 +460,36 @@ static void test_marks(void **state)
 	assert_reuse_is(0, 0);
 }
 
+/* What the wrapper calls before it records the export. */
+static CUresult get_handle(CUipcMemHandle *handle, CUdeviceptr address)
+{
+	return pool_ipc_handle(resolve_driver(&hooks[HOOK_cuIpcGetMemHandle]), handle, address);
+}
+
 static void test_sharing(void **state)
 {
 	CUipcMemHandle handle;
 	uint64_t tokens[2];
 
 	(void)state;
-	assert_int_equal(looked_up_cuIpcGetMemHandle(&handle, WHOLE + 3), 0);
+	assert_int_equal(get_handle(&handle, WHOLE + 3), 0);
 	assert_asked(WHOLE + 3);
 	assert_reuse_is(WHOLE, LEDGER_POOL_EXPORTED);
 	assert_int_equal(no_slabs, 1);
-	looked_up_cuIpcGetMemHandle(&handle, KEPT);
+	get_handle(&handle, KEPT);
 	assert_asked(KEPT);
-	looked_up_cuIpcGetMemHandle(&handle, OTHER);
+	get_handle(&handle, OTHER);
 	assert_asked(OTHER);
 	assert_int_equal(no_slabs, 1);
 	calls = 0;
-	assert_int_equal(looked_up_cuIpcGetMemHandle(&handle, PART), CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(get_handle(&handle, PART), CUDA_ERROR_NOT_SUPPORTED);
 	assert_int_equal(looked_up_cuPointerGetAttribute(tokens, 5, PART),
 			 CUDA_ERROR_NOT_SUPPORTED);
 	assert_int_equal(no_slabs, 3);
 	assert_int_equal(calls, 0);
 	assert_reuse_is(0, 0);
 	answer = CUDA_ERROR_INVALID_VALUE;
-	assert_int_equal(looked_up_cuIpcGetMemHandle(NULL, WHOLE), 1);
+	assert_int_equal(get_handle(NULL, WHOLE), 1);
 	assert_reuse_is(0, 0);
 	assert_int_equal(no_slabs, 3);
 }
@@ -524,7 +530,7 @@ static void test_no_pool(void **state)
 	assert_int_equal(base, 1);
 	looked_up_cuPointerGetAttribute(&value, 11, KEPT);
 	assert_int_equal(asked, KEPT);
-	looked_up_cuIpcGetMemHandle(&handle, PART);
+	get_handle(&handle, PART);
 	assert_int_equal(asked, PART);
 	looked_up_cuPointerSetAttribute(&value, 6, WHOLE);
 	assert_reuse_is(0, 0);

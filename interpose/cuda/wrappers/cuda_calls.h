@@ -36,6 +36,12 @@ void cuda_object_ended(struct call *call, uint32_t removed, struct freeing *free
  * returns the same address. */
 void cuda_record_shared(struct call *call, uint64_t address);
 
+/* Calls cuIpcGetMemHandle of the driver, which ROUTE leads to. The pool does not reuse the block
+ * afterwards. A part of a block of the pool has no handle. */
+CUresult pool_ipc_handle(struct route route, CUipcMemHandle *handle, CUdeviceptr address);
+/* After the driver's call: it opened HANDLE at ADDRESS. */
+void cuda_ipc_opened(struct call *call, uint64_t address, const CUipcMemHandle *handle);
+
 /* Records a successful call of a MARK row on DEVICE; -1: on the current context's device. */
 void cuda_record_driver_growth(struct call *call, int device, uint64_t began_ns);
 

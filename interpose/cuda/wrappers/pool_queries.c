@@ -308,8 +308,7 @@ CUDA_HAND(cuMemHostGetFlags, (unsigned int *pFlags, void *p), (route, pFlags, p)
 
 /* ---- memory shared with other processes and devices ---- */
 
-static CUresult body_cuIpcGetMemHandle(struct route route, CUipcMemHandle *handle,
-				       CUdeviceptr address)
+CUresult pool_ipc_handle(struct route route, CUipcMemHandle *handle, CUdeviceptr address)
 {
 	struct pool_place place;
 	enum whose whom = whose(route, address, &place);
@@ -325,7 +324,6 @@ static CUresult body_cuIpcGetMemHandle(struct route route, CUipcMemHandle *handl
 	}
 	return r;
 }
-CUDA_HAND(cuIpcGetMemHandle, (CUipcMemHandle *pHandle, CUdeviceptr dptr), (route, pHandle, dptr))
 
 static CUresult body_cuMemGetHandleForAddressRange(struct route route, void *handle,
 						   CUdeviceptr address, size_t size,

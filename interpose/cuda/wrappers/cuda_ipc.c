@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Memory that is shared by handles of cuIpcGetMemHandle: records which block was exported, and what
+ * cuIpcOpenMemHandle opened. Must not make a call that is forbidden during stream capture.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "interpose/block/block_table.h"
+#include "interpose/cuda/wrappers/cuda_calls.h"
+#include "interpose/recorder/ipc.h"
+
+_Static_assert(sizeof(CUipcMemHandle) == LEDGER_IPC_HANDLE, "cuda.h: CU_IPC_HANDLE_SIZE");
+
+/* Adds the record of the live block at ADDRESS, which CALL exported as HANDLE. Returns false if no
+ * block begins there. */
+static bool record_export(struct call *call, CUdeviceptr address, const CUipcMemHandle *handle)
+{
+	struct recorder *recorder = call_begin(call);
+	struct ledger_ipc record = { .api = call->name };
+	struct ledger_block block;
+	uint64_t name;
+
+	if (!recorder)
+		return true; /* nothing is recorded, whatever block it is */
+	name = block_live_name(recorder, key_of(call, address), &block);
+	if (name) {
+		record.address = block.address;
+		record.bytes = block.bytes;
+		record.site = block.site;
+		record.stack = stack_here(recorder, call->caller);
+		memcpy(record.handle, handle, sizeof(record.handle));
+		ipc_add(recorder, &record, name);
+	}
+	call_leave(call);
+	return name != 0;
+}
+
+/* The handle is of the whole block around ADDRESS, so *RET gets its start. */
+static bool start_of_block(CUdeviceptr address, CUdeviceptr *ret)
+{
+	CUresult (*range)(CUdeviceptr *, size_t *, CUdeviceptr) =
+		(CUresult(*)(CUdeviceptr *, size_t *, CUdeviceptr))resolve_used(
+			USED_cuMemGetAddressRange_v2);
+	size_t bytes;
+
+	return range && range(ret, &bytes, address) == CUDA_SUCCESS && *ret != address;
+}
+
+static CUresult body_cuIpcGetMemHandle(struct route route, struct call *call,
+				       CUipcMemHandle *handle, CUdeviceptr address)
+{
+	CUresult r = pool_ipc_handle(route, handle, address);
+	int saved = errno;
+	CUdeviceptr start;
+
+	if (r != CUDA_SUCCESS || !route.record || !handle)
+		return r;
+	if (!record_export(call, address, handle) && start_of_block(address, &start))
+		record_export(call, start, handle);
+	errno = saved;
+	return r;
+}
+CUDA_HAND(cuIpcGetMemHandle, (CUipcMemHandle *pHandle, CUdeviceptr dptr),
+	  (route, &call, pHandle, dptr))
+
+/* Returns true if the block at ADDRESS is opened memory of HANDLE. */
+static bool is_open(const struct call *call, uint64_t address, const CUipcMemHandle *handle)
+{
+	struct recorder *recorder = recorder_enter();
+	struct ledger_block block;
+	uint64_t name;
+	bool open;
+
+	if (!recorder)
+		return false;
+	name = block_live_name(recorder, key_of(call, address), &block);
+	open = name && ipc_is_open(recorder, name, handle);
+	recorder_leave();
+	return open;
+}
+
+static void record_open(const struct ledger_block *block, const CUipcMemHandle *handle)
+{
+	struct recorder *recorder = recorder_enter();
+	struct ledger_ipc record = { .flags = LEDGER_IPC_OPENED };
+
+	if (!recorder)
+		return;
+	record.address = block->address;
+	record.site = block->site;
+	memcpy(record.handle, handle, sizeof(record.handle));
+	ipc_add(recorder, &record,
+		ledger_block_name(block->state, ledger_ref(&recorder->writer, block)));
+	recorder_leave();
+}
+
+/* cuda.h: if the context has the handle open already, the address is the same, and the memory must
+ * be closed once more. */
+void cuda_ipc_opened(struct call *call, uint64_t address, const CUipcMemHandle *handle)
+{
+	struct made made = { .number = address, .address = address };
+	const struct ledger_block *block;
+
+	call->space = SPACE_MEMORY;
+	if (is_open(call, address, handle) && record_retained(call, address))
+		return;
+	cuda_current_context(&made.context, &made.device);
+	block = record_block(call, &made);
+	if (block)
+		record_open(block, handle);
+}

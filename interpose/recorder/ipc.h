@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Blocks that are shared between processes: the ledger records of exported blocks and of opened
+ * memory. Any thread that has entered the recorder may call these functions.
+ */
+#ifndef GPULEAK_IPC_H
+#define GPULEAK_IPC_H
+
+#include "interpose/recorder/recorder.h"
+
+struct ipc_block;
+
+/* Part of the recorder. */
+struct ipc {
+	struct lock lock; /* guards all fields */
+	struct ipc_block *live; /* blocks with a record, by name */
+	/* exports of freed blocks, in the order of their end, and their number */
+	struct ipc_block *oldest, *newest;
+	unsigned int freed;
+	struct ipc_block *spare; /* of closed memory */
+};
+
+/* True after the first record. Each free reads it. */
+extern _Atomic bool ipc_is_used __attribute__((visibility("hidden")));
+
+/* Adds *RECORD as the record of the block NAME, which has none yet. Sets its time. */
+void ipc_add(struct recorder *recorder, struct ledger_ipc *record, uint64_t name);
+/* Returns true if the block NAME is opened memory of HANDLE (LEDGER_IPC_HANDLE bytes). */
+bool ipc_is_open(struct recorder *recorder, uint64_t name, const void *handle);
+
+/* BLOCK, which is still in its slot, was ended by a call named API (a ref) with STACK; both 0: it
+ * is not known by which. May be called with the lock of a shard. */
+COLD void ipc_block_ended(struct recorder *recorder, const struct ledger_block *block,
+			  uint32_t api, uint32_t stack);
+static HOT void ipc_look_at_end(struct recorder *recorder, const struct ledger_block *block,
+				uint32_t api, uint32_t stack)
+{
+	if (__builtin_expect(atomic_load_explicit(&ipc_is_used, memory_order_relaxed), 0))
+		ipc_block_ended(recorder, block, api, stack);
+}
+
+#endif
