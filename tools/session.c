@@ -23,6 +23,7 @@
 #include "report/format/text/gen_suppressions.h"
 #include "tools/ledgers/ledgers.h"
 #include "report/load/load.h"
+#include "report/analyze/ipc_match.h"
 #include "report/util/output.h"
 #include "ledger/pattern.h"
 #include "report/format/text/print_text.h"
@@ -232,7 +233,9 @@ static int render(struct session *session, print_fn *print, char **ret_text, siz
 	if (!to)
 		return -ENOMEM;
 	session->report.verbose = (int)opt_values.verbose;
-	r = print(&session->report, session->judged ? &session->judgement : NULL, to);
+	r = ipc_match(&session->report);
+	if (r == 0)
+		r = print(&session->report, session->judged ? &session->judgement : NULL, to);
 	if (fclose(to) != 0 && r == 0)
 		r = -ENOMEM;
 	if (r < 0)

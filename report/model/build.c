@@ -199,6 +199,8 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 	if (r == 0)
 		r = classify_deferred(b, suppressions);
 	if (r == 0)
+		r = build_ipc(b);
+	if (r == 0)
 		r = build_growth(b, suppressions);
 	if (r == 0)
 		r = build_named_steps(b);

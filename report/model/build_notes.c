@@ -178,6 +178,21 @@ static int note_coverage(struct builder *b, struct notes *notes)
 	return r;
 }
 
+/* Adds a note if another process may have memory open whose export is not in the ledger. */
+static int note_exports(struct builder *b, struct notes *notes)
+{
+	uint64_t dropped = ledger_header(b->view)->exports_dropped;
+	char number[NUMBER_MAX];
+
+	if (!dropped)
+		return 0;
+	return print_note(b, notes,
+			  "the IPC handles of %s blocks that were freed long ago are not kept: if "
+			  "another process still has one open, the report does not know whose "
+			  "it is",
+			  format_number(dropped, number));
+}
+
 /* Adds a note for each interpreter whose frames are missing from the stacks, with the reason. */
 static int note_python(struct builder *b, struct notes *notes)
 {
@@ -218,6 +233,8 @@ int build_notes(struct builder *b, const struct loaded_ledger *ledger)
 
 	if (r == 0)
 		r = note_troubles(b, &notes);
+	if (r == 0)
+		r = note_exports(b, &notes);
 	if (r == 0)
 		r = note_coverage(b, &notes);
 	if (r == 0 && b->program_note)

@@ -125,6 +125,9 @@ int build_coverage(struct builder *b);
 
 /* Finds the call sites whose memory keeps growing from step to step. Returns 0 or -ENOMEM. */
 int build_growth(struct builder *b, struct suppressions *suppressions);
+/* Reads what is shared with other processes. Call it after classify_groups(). Returns 0 or
+ * -ENOMEM. */
+int build_ipc(struct builder *b);
 /* Reads the named steps. Returns 0 or -ENOMEM. */
 int build_named_steps(struct builder *b);
 /* Reads what keeps the blocks of call sites. Returns 0 or -ENOMEM. */

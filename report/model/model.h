@@ -21,6 +21,7 @@ struct report_bypass;
 struct report_device;
 struct report_kind;
 struct report_growth;
+struct report_ipc;
 struct report_named_step;
 struct report_driver_call;
 struct report_module;
@@ -344,6 +345,8 @@ struct report_process {
 	const struct report_growth *growth; /* see growth_rule.h; NULL: no step was marked */
 	const struct report_named_step *named_steps; /* see model_named_steps.h */
 	size_t named_step_count;
+	/* see model_ipc.h; NULL: the process exported and opened nothing */
+	struct report_ipc *ipc;
 	/* see model_pool.h; NULL: there was no pool, and no limit was reached */
 	const struct report_pools *pools;
 	/* why no device has samples (static string); NULL: the driver was not queried */

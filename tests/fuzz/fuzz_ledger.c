@@ -17,6 +17,7 @@
 #include "ledger_builder.h"
 #include "report/analyze/live.h"
 #include "report/load/load.h"
+#include "report/analyze/ipc_match.h"
 #include "report/model/model.h"
 #include "report/model/model_driver_memory.h"
 #include "report/format/print_github.h"
@@ -90,6 +91,8 @@ static void report_on(const struct loaded_ledger *ledger)
 		if (report_add_process(&report, process) < 0)
 			abort();
 		report_sort(&report);
+		if (ipc_match(&report) < 0)
+			abort();
 		print(&report);
 	}
 	report_finish(&report);
@@ -238,6 +241,28 @@ static void add_keepers(struct ledger_builder *builder, uint32_t row)
 	last->began++;
 }
 
+/* Two exports of one handle, of which one was freed, and two handles that are open. */
+static void add_ipc(struct ledger_builder *builder, uint32_t api, uint32_t stack)
+{
+	uint32_t row = builder_row(builder, "cuIpcOpenMemHandle_v2", "ipc", 0, stack, 2, 0);
+	uint32_t owned = builder_row(builder, "cuMemAlloc_v2", "device", 0, stack, 2, 8192);
+	struct ledger_ipc record = { .api = api, .stack = stack, .bytes = 4096 };
+
+	for (unsigned int i = 0; i < 4; i++) {
+		bool opened = i >= 2;
+		uint32_t block = builder_block(builder, opened ? row : owned, 0x9000 + i,
+					       opened ? 0 : 4096);
+
+		record.block = (uint64_t)1 << 32 | block;
+		record.time_ns = i;
+		record.site = opened ? row : owned;
+		record.flags = opened ? LEDGER_IPC_OPENED : i ? LEDGER_IPC_FREED : 0;
+		record.freed_api = record.freed_stack = i == 1 ? api : 0;
+		record.handle[0] = (uint8_t)(i == 3);
+		builder_ipc(builder, &record);
+	}
+}
+
 /* Six steps, at which one site grew and another did not. */
 static void add_steps(struct ledger_builder *builder, uint32_t stack)
 {
@@ -317,6 +342,7 @@ static void build_seed(struct ledger_builder *builder)
 	add_out_of_memory(builder, row, stack);
 	add_named_steps(builder);
 	add_keepers(builder, row);
+	add_ipc(builder, builder_string(builder, "cuIpcGetMemHandle"), stack);
 	add_suballocations(builder, stack);
 }
 

@@ -15,6 +15,7 @@ import cases_field
 import cases_gate
 import cases_graph
 import cases_held
+import cases_ipc
 import cases_leaving
 import cases_limits
 import cases_lost
@@ -374,6 +375,7 @@ FAMILIES = {
     "held": cases_held.HELD,
     "leaving": cases_leaving.LEAVING,
     "objects": cases_objects.OBJECTS,
+    "ipc": cases_ipc.IPC,
     "limits": cases_limits.LIMITS,
     "lost": cases_lost.LOST,
     "oom": cases_oom.OOM,

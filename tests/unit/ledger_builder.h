@@ -15,7 +15,7 @@
 struct ledger_builder {
 	uint8_t *bytes; /* moves when the ledger grows: keep refs, not pointers */
 	size_t size;    /* of whole chunks */
-	uint32_t open[32]; /* chunk being filled, per type; 0 = none */
+	uint32_t open[64]; /* chunk being filled, per type; 0 = none */
 };
 
 /* An empty ledger of process 4242, "/bin/app -x", ended by exit with status 0. */

@@ -1355,13 +1355,31 @@ function stepSection() {
 			number(steps.length - ROWS) + " more are not shown.") : null);
 }
 
+// Memory that a process freed while another process had it open.
+function sharedSection() {
+	const groups = shown().flatMap((process) => process.ipc ? process.ipc.freed_while_open : [])
+		.sort((a, b) => b.bytes - a.bytes);
+	if (!groups.length)
+		return null;
+	const at = (event) => event ? el("span", {}, place(framesOf(event.stack),
+		siteOf(event.stack))) : "unknown";
+	return section("shared", "Freed, but still open in another process",
+		"CUDA does not define what happens then.",
+		simpleTable([["Size", 1], ["Blocks", 1], ["Allocated at"], ["Freed at"],
+		["Open in"], ["Opened at"]], groups.slice(0, ROWS).map((group) => [
+		size(group.bytes), number(group.blocks), at(group.allocated), at(group.freed),
+		"pid " + group.importer.pid, at(group.opened)])),
+		groups.length > ROWS ? el("p", { class: "left" },
+			number(groups.length - ROWS) + " more are not shown.") : null);
+}
+
 function navigation(parts) {
 	const names = { timeline: "Timeline", flame: "Flame graph", left: "Not freed",
 		pools: "Pool", held: "Still held",
 		suppressed: "Suppressed", cached: "Caches", inside: "Inside caches",
 		accumulating: "Accumulating", devices: "Devices", notes: "Notes",
 			processes: "Processes", objects: "Objects", steps: "Named steps",
-			"out-of-memory": "Out of memory" };
+			"out-of-memory": "Out of memory", shared: "Shared memory" };
 	const links = parts.filter((part) => part && part.id &&
 		part.id !== "summary").map((part) => {
 		const count = part.id === "leaks" ? gathered("leaks").length : part.id === "errors"
@@ -1386,7 +1404,7 @@ function render() {
 	const parts = [many && chosen < 0 ? processTable() : null, ended ? memory : null,
 		timelineSection(),
 		flameSection([...leaks, ...kept]), leakSection(leaks), accumulatingSection(kept),
-		errorSection(), leftSection(), heldSection(), poolSection(),
+		errorSection(), sharedSection(), leftSection(), heldSection(), poolSection(),
 			listSection("suppressed", "Suppressed"),
 		listSection("cached", "Framework caches",
 			"Blocks that a framework keeps to hand out again: no leaks."),

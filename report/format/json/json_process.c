@@ -317,6 +317,7 @@ void json_add_process(json_t **object, const struct report_process *process)
 		 { "out_of_memory", json_out_of_memory(process) },
 		 { "out_of_memory_count", JSON_IF(process->refused > process->out_of_memory_count,
 						  json_number(process->refused)) },
+		 { "ipc", json_ipc(process) },
 		 { "released", json_deferred(&process->deferred) },
 		 { "timeline", JSON_IF(timed, json_timeline(process)) },
 		 { "devices", json_driver_memory(process) },

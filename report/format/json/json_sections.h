@@ -36,6 +36,8 @@ json_t *json_not_memory(const void *object); /* OBJECT is a struct report_leak *
 json_t *json_object_kind(const void *item);
 json_t *json_error(const void *error);       /* ERROR is a struct report_error */
 json_t *json_holder(const void *holder);     /* HOLDER is a struct report_leak */
+/* The key is left out if the process exported and opened nothing. */
+json_t *json_ipc(const struct report_process *process);
 json_t *json_out_of_memory(const struct report_process *process);
 json_t *json_deferred(const struct report_deferred_frees *frees);
 json_t *json_timeline(const struct report_process *process);

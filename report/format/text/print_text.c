@@ -26,6 +26,7 @@
 #include "report/format/text/text_growth.h"
 #include "report/format/text/text_driver_memory.h"
 #include "report/describe/describe_history.h"
+#include "report/format/text/text_ipc.h"
 #include "report/format/text/text_named_steps.h"
 #include "report/format/text/text_no_gpu.h"
 #include "report/format/text/text_objects.h"
@@ -236,6 +237,7 @@ static void print_headline(FILE *out, const struct headline *line)
 	}
 	if (line->leaks)
 		print_accumulations(out, line);
+	text_ipc_brief(out, line->all, line->processes);
 	if (line->leaks && line->incomplete)
 		fputs("; not everything was recorded", out);
 	fputc('\n', out);
@@ -279,11 +281,13 @@ static void print_leak(FILE *out, const struct report_process *process,
 		describe_mapping(out, leak);
 		fputs("  Allocated at:\n", out);
 	} else {
-		fputs(", allocated at:\n", out);
+		fputs(strcmp(leak->kind, "ipc") == 0 ? ", opened and never closed, at:\n"
+						     : ", allocated at:\n", out);
 	}
 	describe_stack(out, leak->stack);
 	describe_history(out, leak->history, leak->blocks);
 	describe_keepers(out, leak->keepers);
+	text_ipc_of_leak(out, process, leak);
 }
 
 static bool is_shared(const struct ranks *ranks, const struct report_leak *leak)
@@ -356,7 +360,8 @@ static void print_last_line(FILE *out, struct report_process *process)
 static bool is_typical_rank(const struct report_process *process, const struct ranks *ranks)
 {
 	if (!ranks || (!process->leak_count && !text_accumulates(process)) ||
-	    process->summary.errors || process->deferred.group_count || process->note_count)
+	    process->summary.errors || process->deferred.group_count || process->note_count ||
+	    text_ipc_is_wrong(process))
 		return false;
 	for (size_t i = 0; i < process->leak_count; i++)
 		if (!ranks_shares(ranks, &process->leaks[i]))
@@ -391,11 +396,12 @@ static int print_process(FILE *out, struct report_process *process, bool verbose
 	r = describe_errors(out, process);
 	if (r < 0)
 		return r;
+	text_ipc_freed(out, process);
 	describe_deferred(out, process, verbose);
 	if (verbose)
 		text_objects(out, process);
 	wrong = process->leak_count || process->summary.errors || process->deferred.group_count ||
-		text_accumulates(process);
+		text_accumulates(process) || text_ipc_is_wrong(process);
 	if (wrong || verbose)
 		text_caches(out, process, verbose);
 	if (verbose)

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Finds which process exported the memory that another process has open.
+ */
+#ifndef GPULEAK_REPORT_IPC_MATCH_H
+#define GPULEAK_REPORT_IPC_MATCH_H
+
+struct report;
+
+/* Fills in what struct report_ipc has from this function. Call it when REPORT has all its
+ * processes. A second call changes nothing. Returns 0 or -ENOMEM. */
+int ipc_match(struct report *report);
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Prints who allocated, exported and freed memory that another process has open. Both processes get
+ * a part of the same group: see model_ipc.h.
+ */
+#include "report/format/text/text_ipc.h"
+
+#include "report/describe/describe_stack.h"
+#include "report/model/model.h"
+#include "report/model/model_ipc.h"
+#include "report/util/escape.h"
+#include "report/util/number.h"
+
+#define GROUPS_MAX 100 /* JSON has all */
+
+static void print_event(FILE *out, const char *what, const struct report_event *event)
+{
+	if (!event->api)
+		return;
+	fprintf(out, "  %s ", what);
+	print_escaped(out, event->api);
+	fputs(" at ", out);
+	describe_place(out, event->stack);
+	fputc('\n', out);
+}
+
+/* Prints "still open in worker (pid 4711)", or how that process ended without closing it. */
+static void print_importer(FILE *out, const struct report_process *importer)
+{
+	bool killed = importer->ended == REPORT_SIGNAL || importer->ended == REPORT_UNKNOWN;
+
+	fputs(killed ? "never closed by " : "still open in ", out);
+	describe_process(out, importer);
+	if (killed)
+		fputs(", which was killed", out);
+	else if (importer->ended != REPORT_RUNNING)
+		fputs(" when it ended", out);
+}
+
+/* ---- in the process that freed the memory ---- */
+
+bool text_ipc_is_wrong(const struct report_process *process)
+{
+	return process->ipc && process->ipc->freed_count;
+}
+
+void text_ipc_brief(FILE *out, struct report_process *const *processes, size_t count)
+{
+	const struct report_shared *most = NULL;
+	char size[NUMBER_MAX];
+
+	for (size_t i = 0; i < count; i++) {
+		const struct report_ipc *ipc = processes[i]->ipc;
+
+		for (size_t j = 0; ipc && j < ipc->freed_count; j++)
+			if (!most || ipc->freed[j]->bytes > most->bytes)
+				most = ipc->freed[j];
+	}
+	if (!most)
+		return;
+	fprintf(out, "; %s freed", format_size(most->bytes, size));
+	if (most->ended.api) {
+		fputs(" at ", out);
+		describe_place(out, most->ended.stack);
+	}
+	fputs(", ", out);
+	print_importer(out, most->importer);
+	fputs(" (opened at ", out);
+	describe_place(out, most->opened.stack);
+	fputc(')', out);
+}
+
+static void print_freed(FILE *out, const struct report_shared *group)
+{
+	fputs("\nFreed, but still open in another process: ", out);
+	describe_amount(out, group->bytes, group->blocks);
+	if (group->ended.api) {
+		fputs(", freed by ", out);
+		print_escaped(out, group->ended.api);
+		fputs(" at:\n", out);
+		describe_stack(out, group->ended.stack);
+	} else {
+		fputs("; the call that freed it was not seen\n", out);
+	}
+	fputs("  ", out);
+	print_importer(out, group->importer);
+	fputc('\n', out);
+	print_event(out, "opened there by", &group->opened);
+	print_event(out, "allocated by", &group->allocated);
+	print_event(out, "exported by", &group->exported);
+	fputs("  CUDA does not define what happens then: close memory with cuIpcCloseMemHandle "
+	      "before its owner frees it\n", out);
+}
+
+void text_ipc_freed(FILE *out, const struct report_process *process)
+{
+	const struct report_ipc *ipc = process->ipc;
+	char number[NUMBER_MAX];
+
+	if (!text_ipc_is_wrong(process))
+		return;
+	for (size_t i = 0; i < ipc->freed_count && i < GROUPS_MAX; i++)
+		print_freed(out, ipc->freed[i]);
+	if (ipc->freed_count > GROUPS_MAX)
+		fprintf(out, "\nAnd memory of %s more places that is still open elsewhere; "
+			"--format json lists all\n",
+			format_number(ipc->freed_count - GROUPS_MAX, number));
+}
+
+/* ---- in the process that has it open ---- */
+
+static const char *fate_of(const struct report_shared *group)
+{
+	if (group->state == REPORT_SHARED_FREED)
+		return "freed there, but still open here, by";
+	if (group->state == REPORT_SHARED_FREED_AFTER)
+		return "freed there, after this process had ended, by";
+	return NULL;
+}
+
+static void print_owner(FILE *out, const struct report_shared *group)
+{
+	const char *fate = fate_of(group);
+
+	if (group->state == REPORT_SHARED_UNKNOWN) {
+		fputs("  Memory of a process that is not in this report: ", out);
+		describe_count(out, group->blocks, "block");
+		fputc('\n', out);
+		return;
+	}
+	fputs("  Memory of ", out);
+	describe_process(out, group->exporter);
+	fputs(": ", out);
+	describe_amount(out, group->bytes, group->blocks);
+	fputc('\n', out);
+	print_event(out, "allocated there by", &group->allocated);
+	print_event(out, "exported there by", &group->exported);
+	if (fate && group->ended.api)
+		print_event(out, fate, &group->ended);
+	else if (fate)
+		fputs("  freed there by a call that was not seen\n", out);
+	else
+		fputs(group->exporter->ended == REPORT_RUNNING ? "  not freed there so far\n"
+							       : "  not freed there\n", out);
+}
+
+void text_ipc_of_leak(FILE *out, const struct report_process *process,
+		      const struct report_leak *leak)
+{
+	const struct report_ipc *ipc = process->ipc;
+	size_t printed = 0;
+
+	for (size_t i = 0; ipc && i < ipc->shared_count && printed < GROUPS_MAX; i++) {
+		const struct report_shared *group = &ipc->shared[i];
+
+		if (!group->is_leak || group->opened.api != leak->api ||
+		    group->opened.stack != leak->stack || group->device != leak->device)
+			continue;
+		print_owner(out, group);
+		printed++;
+	}
+}
