@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Prints a short report of the process's own ledger if the gpuleak command cannot print it: the
- * call sites with live blocks, and errors. Owns the words and the order of that report. Allocates
- * nothing, reads no file, and looks symbols up only in what the loader has in memory.
+ * call sites with live blocks, errors, and requests that ran out of memory. Owns the words and the
+ * order of that report. Allocates nothing, reads no file, and looks symbols up only in what the
+ * loader has in memory.
  */
 #include "interpose/process/fallback_report.h"
 
@@ -237,6 +238,70 @@ static void add_errors(struct page_text *out, const struct ledger_view *view)
 	}
 }
 
+static void add_holder(struct page_text *out, const struct ledger_view *view,
+		       const struct ledger_holder *holder)
+{
+	const struct ledger_site *site = ledger_site(view, holder->site);
+
+	site = site ? site : ledger_suballocation_site(view, holder->site);
+	text_add(&out->text, "  held by ");
+	text_add_number(&out->text, holder->blocks);
+	text_add(&out->text, " blocks: ");
+	text_add_number(&out->text, holder->bytes);
+	text_add(&out->text, " bytes (");
+	add_string(out, view, site ? site->api : 0);
+	text_add(&out->text, "), allocated at:");
+	line_done(out);
+	add_stack(out, view, site ? site->stack : 0);
+}
+
+#define HOLDERS_LISTED 3u
+
+/* Adds the largest holders of RECORD. Sites of several threads are not added up. */
+static void add_holders(struct page_text *out, const struct ledger_view *view,
+			const struct ledger_out_of_memory *record)
+{
+	const uint32_t count = record->holders < LEDGER_HOLDERS_MAX ? record->holders
+								     : LEDGER_HOLDERS_MAX;
+	const struct ledger_holder *last = NULL;
+
+	for (unsigned int listed = 0; listed < HOLDERS_LISTED; listed++) {
+		const struct ledger_holder *next = NULL;
+
+		for (const struct ledger_holder *at = record->holder; at < record->holder + count;
+		     at++)
+			if ((!last || at->bytes < last->bytes ||
+			     (at->bytes == last->bytes && at > last)) &&
+			    (!next || at->bytes > next->bytes))
+				next = at;
+		if (!next)
+			return;
+		add_holder(out, view, next);
+		last = next;
+	}
+}
+
+/* Adds the requests that were refused for want of memory, without those that recovered. */
+static void add_refused(struct page_text *out, const struct ledger_view *view)
+{
+	struct ledger_walk walk = { 0, 0 };
+	const struct ledger_out_of_memory *record;
+
+	while ((record = ledger_next(view, &walk, LEDGER_CHUNK_OUT_OF_MEMORY, sizeof(*record)))) {
+		if (!LEDGER_REFUSAL_NUMBER(record->state) ||
+		    record->state & LEDGER_REFUSAL_RECOVERED)
+			continue;
+		text_add(&out->text, "Out of memory: ");
+		text_add_number(&out->text, record->bytes);
+		text_add(&out->text, " bytes wanted by ");
+		add_string(out, view, record->api);
+		text_add(&out->text, " at:");
+		line_done(out);
+		add_stack(out, view, record->stack);
+		add_holders(out, view, record);
+	}
+}
+
 static void add_verdict(struct page_text *out, const struct total *total)
 {
 	text_add(&out->text, "gpuleak: ");
@@ -327,6 +392,7 @@ bool plain_report(struct recorder *recorder, int fd, const char *why)
 			   " bytes were released, but are held behind a user event that was "
 			   "never set, made at:");
 	add_errors(&out, &view);
+	add_refused(&out, &view);
 	add_pools(&out, &view);
 	lost = add_troubles(&out, recorder->header);
 	text_add(&out.text, "gpuleak: this is the short form: ");

@@ -13,10 +13,12 @@
 
 #include "report/util/escape.h"
 #include "report/model/model.h"
+#include "report/model/model_out_of_memory.h"
 #include "report/model/model_suballocations.h"
 #include "report/util/number.h"
 #include "report/describe/describe_error.h"
 #include "report/describe/describe_history.h"
+#include "report/describe/describe_out_of_memory.h"
 #include "report/describe/describe_deferred.h"
 #include "report/describe/describe_stack.h"
 #include "report/describe/describe_suballocations.h"
@@ -29,6 +31,7 @@ static size_t most(const struct report *report)
 		count += report->processes[i]->leak_count + report->processes[i]->cached_count +
 			 report->processes[i]->suppressed_count +
 			 report->processes[i]->error_count +
+			 report->processes[i]->out_of_memory_count +
 			 report->processes[i]->suballocation_count;
 	return count;
 }
@@ -76,6 +79,22 @@ static void add_accumulating(struct findings *findings, const struct report *rep
 		};
 		findings->counts[class]++;
 	}
+}
+
+/* Adds the out-of-memory that ended process INDEX, if there is one. */
+static void add_out_of_memory(struct findings *findings, const struct report *report, size_t index)
+{
+	const struct report_process *p = report->processes[index];
+	const struct report_out_of_memory *refusal = report_final_out_of_memory(p);
+
+	if (!refusal)
+		return;
+	findings->all[findings->count++] = (struct finding){
+		.class = FINDING_OUT_OF_MEMORY, .process = p, .process_index = index,
+		.refusal = refusal, .stack = refusal->stack,
+		.fingerprint = report_fingerprint(refusal->api, "out-of-memory", refusal->stack),
+	};
+	findings->counts[FINDING_OUT_OF_MEMORY]++;
 }
 
 static int add_errors(struct findings *findings, const struct report *report, size_t index)
@@ -151,6 +170,8 @@ int findings_build(const struct report *report, struct findings *ret)
 	if (!ret->all)
 		return -ENOMEM;
 	for (size_t i = 0; i < report->count; i++)
+		add_out_of_memory(ret, report, i);
+	for (size_t i = 0; i < report->count; i++)
 		if (add_errors(ret, report, i) < 0)
 			return -ENOMEM;
 	for (enum finding_class class = FINDING_LEAK; class < FINDING_CLASSES; class++) {
@@ -185,6 +206,8 @@ char *finding_name(const struct finding *finding, char ret[FINDING_NAME_MAX])
 const char *finding_rule(const struct finding *finding)
 {
 	switch (finding->class) {
+	case FINDING_OUT_OF_MEMORY:
+		return "out-of-memory";
 	case FINDING_ERROR:
 		return finding->errors->error->type;
 	case FINDING_CACHED:
@@ -222,6 +245,13 @@ void finding_title(FILE *out, const struct finding *finding)
 {
 	char size[NUMBER_MAX];
 
+	if (finding->refusal) {
+		fputs("GPU out of memory", out);
+		if (out_of_memory_wanted(finding->refusal))
+			fprintf(out, ": %s wanted",
+				format_size(out_of_memory_wanted(finding->refusal), size));
+		return;
+	}
 	if (finding->class == FINDING_ERROR) {
 		fputs("GPU memory: ", out);
 		print_escaped(out, error_words(finding->errors->error->type));
@@ -277,11 +307,20 @@ void finding_exemption(FILE *out, const struct finding *finding)
 	}
 }
 
+static void print_refusal(FILE *out, const struct finding *finding)
+{
+	fputs("out of memory: ", out);
+	if (describe_out_of_memory(out, finding->process, finding->refusal) < 0)
+		fputs("(no memory to list the holders)", out);
+}
+
 void finding_message(FILE *out, const struct finding *finding, bool name_process)
 {
 	char count[NUMBER_MAX];
 
-	if (finding->leak) {
+	if (finding->refusal) {
+		print_refusal(out, finding);
+	} else if (finding->leak) {
 		print_leak(out, finding);
 		fputc(' ', out);
 		describe_place_and_caller(out, finding->stack);
@@ -304,6 +343,12 @@ void finding_message(FILE *out, const struct finding *finding, bool name_process
 
 void finding_details(FILE *out, const struct finding *finding)
 {
+	if (finding->refusal) {
+		print_refusal(out, finding);
+		fputs("\nWanted at:\n", out);
+		describe_stack(out, finding->stack);
+		return;
+	}
 	if (!finding->leak) {
 		describe_error(out, finding->errors);
 		return;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A report as one list of results (findings) for CI systems: invalid frees, leaks, call sites that
- * accumulate, cached and suppressed memory of all processes. Each finding has a name that stays the
- * same across runs. Defines their order and words. Must not depend on any format.
+ * A report as one list of results (findings) for CI systems: a final out-of-memory, invalid frees,
+ * leaks, call sites that accumulate, cached and suppressed memory of all processes. Each finding
+ * has a name that stays the same across runs. Defines their order and words. Must not depend on any
+ * format.
  */
 #ifndef GPULEAK_REPORT_FINDINGS_H
 #define GPULEAK_REPORT_FINDINGS_H
@@ -19,11 +20,13 @@ struct error_group;
 struct report;
 struct report_frame;
 struct report_leak;
+struct report_out_of_memory;
 struct report_process;
 struct report_stack;
 struct report_suballocations;
 
 enum finding_class {
+	FINDING_OUT_OF_MEMORY, /* the refused request that ended a process */
 	FINDING_ERROR,
 	FINDING_LEAK,
 	FINDING_ACCUMULATING, /* suballocations that a framework's user keeps more and more of */
@@ -36,18 +39,23 @@ struct finding {
 	enum finding_class class;
 	const struct report_process *process;
 	size_t process_index;
-	/* NULL for an error; of a call site that accumulates: its live suballocations */
+	/* of an out-of-memory; else NULL */
+	const struct report_out_of_memory *refusal;
+	/* NULL for an error and an out-of-memory; of a call site that accumulates: its live
+	 * suballocations */
 	const struct report_leak *leak;
 	const struct report_suballocations *site; /* a call site that accumulates, or NULL */
-	const struct error_group *errors; /* errors with the same stacks; NULL for a leak */
-	/* of an error: the number of errors, and 0; of one that accumulates: what is kept */
+	const struct error_group *errors; /* errors with the same stacks; else NULL */
+	/* of an error: the number of errors, and 0; of one that accumulates: what is kept; of an
+	 * out-of-memory: 0 */
 	uint64_t blocks, bytes;
 	const struct report_stack *stack; /* never NULL */
 	uint64_t fingerprint;
 	unsigned int ordinal; /* number among the findings with the same fingerprint, from 1 */
 };
 
-/* Ordered by class. Errors are ordered by process and time, all others by size, largest first. */
+/* Ordered by class. The first two classes are ordered by process and time, all others by size,
+ * largest first. */
 struct findings {
 	struct finding *all;
 	size_t count;
@@ -64,7 +72,8 @@ void findings_finish(struct findings *findings);
 #define FINDING_NAME_MAX (FINGERPRINT_TEXT + 16)
 char *finding_name(const struct finding *finding, char ret[FINDING_NAME_MAX]);
 
-/* Returns "leak", "accumulation", "cache", or the error's type, which may have any bytes. */
+/* Returns "out-of-memory", "leak", "accumulation", "cache", or the error's type, which may have any
+ * bytes. */
 const char *finding_rule(const struct finding *finding);
 
 /* Returns the frame to show: the application's frame, if its file is known, else the nearest outer

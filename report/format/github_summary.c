@@ -13,9 +13,11 @@
 #include "report/describe/findings.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
+#include "report/model/model_out_of_memory.h"
 #include "report/util/number.h"
 #include "report/symbols/source.h"
 #include "report/describe/describe_error.h"
+#include "report/describe/describe_out_of_memory.h"
 #include "report/util/text_buffer.h"
 #include "report/util/xml.h"
 
@@ -65,7 +67,8 @@ static void print_place(FILE *out, const struct source_root *root, const struct 
 		fprintf(out, ":%u", frame->line);
 }
 
-static void print_row(FILE *out, const struct source_root *root, const struct finding *finding)
+/* Prints the columns for what, bytes, blocks and call. */
+static void print_what(FILE *out, const struct finding *finding)
 {
 	static const char *const classes[] = {
 		[FINDING_LEAK] = "leak",
@@ -76,11 +79,22 @@ static void print_row(FILE *out, const struct source_root *root, const struct fi
 	char blocks[NUMBER_MAX], size[NUMBER_MAX];
 
 	fputs("| ", out);
+	if (finding->refusal) {
+		fprintf(out, "out of memory | %s | | ",
+			format_size(out_of_memory_wanted(finding->refusal), size));
+		code(out, finding->refusal->api);
+		return;
+	}
 	markdown(out, finding->leak ? classes[finding->class]
 				    : error_words(finding->errors->error->type));
 	fprintf(out, " | %s | %s | ", finding->leak ? format_size(finding->bytes, size) : "",
 		format_number(finding->blocks, blocks));
 	code(out, finding->leak ? finding->leak->api : finding->errors->error->api);
+}
+
+static void print_row(FILE *out, const struct source_root *root, const struct finding *finding)
+{
+	print_what(out, finding);
 	fputs(" | ", out);
 	print_place(out, root, finding);
 	fputs(" | ", out);
@@ -134,7 +148,8 @@ static int print_story(FILE *out, const struct finding *finding)
 
 static int print_stories(FILE *out, const struct findings *findings)
 {
-	size_t wrong = findings->counts[FINDING_ERROR] + findings->counts[FINDING_LEAK] +
+	size_t wrong = findings->counts[FINDING_OUT_OF_MEMORY] +
+		       findings->counts[FINDING_ERROR] + findings->counts[FINDING_LEAK] +
 		       findings->counts[FINDING_ACCUMULATING];
 	int r = 0;
 
@@ -171,6 +186,7 @@ static void print_head(FILE *out, const struct report *report, const struct find
 		judgement && judgement->verdict == JUDGE_CLEAN ? "gate passed"
 		: judgement && judgement->verdict == JUDGE_FAILED ? "gate failed"
 		: judgement					  ? "nothing to judge"
+		: findings->counts[FINDING_OUT_OF_MEMORY]	  ? "out of memory"
 		: sum->leaked_blocks || sum->errors		  ? "leaks or invalid frees"
 		: accumulating					  ? "memory accumulates"
 								  : "no leaks found");

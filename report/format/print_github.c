@@ -224,13 +224,14 @@ int print_github(const struct report *report, const struct judgement *judgement,
 		verdict_command(&github);
 	if (github.r == 0)
 		gaps_command(&github);
-	if (github.r == 0 && !judgement && !github.errors && !counts[FINDING_ERROR] &&
-	    !counts[FINDING_LEAK] && !counts[FINDING_ACCUMULATING])
+	/* Leaks are warnings if the gate passed, and errors if it failed or if there is no gate. An
+	 * out-of-memory that ended a process and invalid frees are always errors, and what
+	 * accumulates is always a warning. */
+	wrong = counts[FINDING_OUT_OF_MEMORY] + counts[FINDING_ERROR];
+	told = wrong + counts[FINDING_LEAK] + counts[FINDING_ACCUMULATING];
+	wrong += judgement_fails(judgement) ? counts[FINDING_LEAK] : 0;
+	if (github.r == 0 && !judgement && !github.errors && !told)
 		clean_command(&github);
-	/* Leaks are warnings if the gate passed, and errors if it failed or if there is no gate.
-	 * Invalid frees are always errors, and what accumulates is always a warning. */
-	told = counts[FINDING_ERROR] + counts[FINDING_LEAK] + counts[FINDING_ACCUMULATING];
-	wrong = counts[FINDING_ERROR] + (judgement_fails(judgement) ? counts[FINDING_LEAK] : 0);
 	if (github.r == 0)
 		findings_commands(&github, "error", 0, wrong, ANNOTATIONS_MAX - github.errors);
 	if (github.r == 0)

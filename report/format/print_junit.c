@@ -16,6 +16,7 @@
 #include "report/describe/findings.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
+#include "report/model/model_out_of_memory.h"
 #include "report/describe/describe_stack.h"
 #include "report/util/text_buffer.h"
 #include "report/util/xml.h"
@@ -86,7 +87,7 @@ static int print_finding(struct suite *suite, const struct finding *finding)
 {
 	struct text_buffer name = { 0 }, class = { 0 }, message = { 0 }, story = { 0 };
 	bool counts = finding->class == FINDING_LEAK || finding->class == FINDING_ACCUMULATING;
-	int fails = finding->class == FINDING_ERROR || (counts && !suite->judged_clean);
+	int fails = finding->class <= FINDING_ERROR || (counts && !suite->judged_clean);
 	int r = text_buffer_begin(&name) | text_buffer_begin(&class) | text_buffer_begin(&message) |
 		text_buffer_begin(&story);
 
@@ -309,6 +310,8 @@ static int print_process(FILE *out, const struct report *report, const struct fi
 		print_suite_name(name.out, report, index);
 		r = print_recorded(&suite, report, process);
 	}
+	if (r == 0 && process->refused && !report_final_out_of_memory(process))
+		print_passed(&suite, "not out of memory at the end");
 	if (r == 0 && process->leak_count == 0)
 		print_passed(&suite, "no leaks");
 	if (r == 0 && process->summary.errors == 0)

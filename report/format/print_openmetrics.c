@@ -360,7 +360,8 @@ static void print_accumulating(FILE *out, const struct report *report,
 			       const struct findings *findings)
 {
 	static const char name[] = "gpuleak_accumulating_sites";
-	const struct finding *sites = findings->all + findings->counts[FINDING_ERROR] +
+	const struct finding *sites = findings->all + findings->counts[FINDING_OUT_OF_MEMORY] +
+				      findings->counts[FINDING_ERROR] +
 				      findings->counts[FINDING_LEAK];
 	size_t count = findings->counts[FINDING_ACCUMULATING];
 

@@ -226,12 +226,32 @@ static bool ended_well(const struct report_process *process)
 	}
 }
 
+/* A program that fails so long after a refusal has probably failed for another reason, if it
+ * allocated in between. */
+#define SOON_NS 10000000000u
+
+/* Returns true if PROCESS ended at most SOON_NS after the refusal, or if that is not known. Of a
+ * process that was killed, the last sample of its live memory counts as its end. */
+static bool ended_soon(const struct report_process *process,
+		       const struct report_out_of_memory *entry)
+{
+	const struct report_series *live = &process->timeline.total;
+	uint64_t end_ns = process->timeline.end_ns;
+
+	for (size_t i = 0; !process->timeline.end_ns && i < live->count; i++)
+		if (live->samples[i].time_ns > end_ns)
+			end_ns = live->samples[i].time_ns;
+	return end_ns <= entry->time_ns || end_ns - entry->time_ns <= SOON_NS;
+}
+
 enum report_outcome report_outcome(const struct report_process *process,
 				   const struct report_out_of_memory *entry)
 {
 	if (entry->recovered)
 		return OUTCOME_RECOVERED;
-	if (!ended_well(process) || (entry->gave_up && !entry->went_on))
+	if (entry->gave_up && !entry->went_on)
+		return OUTCOME_FINAL;
+	if (!ended_well(process) && (!entry->went_on || ended_soon(process, entry)))
 		return OUTCOME_FINAL;
 	return OUTCOME_TOLERATED;
 }

@@ -2,6 +2,7 @@
 """GitHub: read by the rules of the runner (a line that begins with `::`, percent codes), and
 counted against what it shows; the summary as the Markdown that it is."""
 
+import html
 import os
 import re
 
@@ -191,5 +192,27 @@ def summary_hostile(place):
     true(len(place.made("github", "many", env={"MADE_SUMMARY": "1"})) < 1 << 20, "its size")
 
 
-CHECKS = [tensors, clean, leaks, eleven, twelve, verdicts, incomplete, hostile, caches, ranks, summary,
+def out_of_memory(place):
+    """A request that ended the program is an error at its line and the summary's first row."""
+    ledger = place.out_of_memory("exit:3", status=3)
+    found = parsed(place.report("github", ledger))
+    same([(name, p["title"], os.path.basename(p["file"])) for name, p, _ in found], [
+        ("error", "GPU out of memory: 64.0 MiB wanted", "oom.c"),
+        ("error", "GPU memory leak: 40.0 MiB", "oom.c")])
+    true(found[0][2].startswith("out of memory: 64.0 MiB wanted at want ("), found[0][2])
+    true("\nWanted at:\n    #0 want /" in found[0][2], found[0][2])
+    summary = place.path("summary.md")
+    place.report("github", ledger, env={"GITHUB_STEP_SUMMARY": summary})
+    with open(summary, encoding="utf-8") as file:
+        text = file.read()
+    true(text.startswith("### GPU memory: out of memory\n"), text[:60])
+    row = html.unescape(re.search(r"\|\n\|---.*\n(.*)\n", text).group(1))
+    true(re.fullmatch(r"\| out of memory \| 64\.0 MiB \| \| <code>cuMemAlloc_v2</code> \| "
+                      r"<code>want</code> \| <code>\S+oom\.c</code>:\d+ \| .*", row), row)
+    os.unlink(ledger)
+    same([p["title"] for _, p, _ in parsed(place.report(
+        "github", place.out_of_memory("drop", status=0)))], ["gpuleak: no leaks"])
+
+
+CHECKS = [out_of_memory, tensors, clean, leaks, eleven, twelve, verdicts, incomplete, hostile, caches, ranks, summary,
           summary_limits, summary_hostile]

@@ -175,4 +175,21 @@ def tensors(place):
     same(suites[0].get("failures"), "7")
 
 
-CHECKS = [tensors, clean, leaks, stable, verdicts, suppressed, incomplete, hostile, caches, ranks, many]
+def out_of_memory(place):
+    """A request that ended the program is a failed case; one that was tolerated is none."""
+    suites = parsed(place, place.report("junit", place.out_of_memory("drop", "exit:3", status=3)))
+    same(outcomes(suites[0]), {
+        "everything was recorded": PASSED, "no leaks": PASSED, "no wrong frees": PASSED,
+        "want (oom.c)": [("gpuleak.out-of-memory", "failure")]})
+    failure = suites[0].find(".//failure")
+    true(re.fullmatch(r"out of memory: 64\.0 MiB wanted at want \(\S+/oom\.c:\d+\); held: 40\.0 MiB "
+                      r"weights \(\S+/oom\.c:\d+\)", failure.get("message")), failure.get("message"))
+    true("\nWanted at:\n    #0 want /" in failure.text, failure.text)
+    os.unlink(place.path("oom.gpuleak"))
+    suites = parsed(place, place.report("junit", place.out_of_memory("drop", status=0)))
+    same(outcomes(suites[0]), {
+        "everything was recorded": PASSED, "no leaks": PASSED, "no wrong frees": PASSED,
+        "not out of memory at the end": PASSED})
+
+
+CHECKS = [out_of_memory, tensors, clean, leaks, stable, verdicts, suppressed, incomplete, hostile, caches, ranks, many]

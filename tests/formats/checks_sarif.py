@@ -195,5 +195,18 @@ def huge(place):
     true(run["results"][-1]["message"]["text"].startswith("and "), "a sum")
 
 
-CHECKS = [tensors, clean, leaks, elsewhere, stable, verdicts, suppressed, incomplete, hostile, caches,
+def out_of_memory(place):
+    """A request that ended the program is an error at its line; one that was tolerated is none."""
+    run = parsed(place, place.report("sarif", place.out_of_memory("drop", "exit:3", status=3)))
+    same(shape(run), [("out-of-memory", "error", 0, 64 << 20)])
+    (result,) = run["results"]
+    true(uri(result)["uri"].endswith("/oom.c"), uri(result))
+    true(result["message"]["text"].startswith("out of memory: 64.0 MiB wanted at want ("),
+         result["message"])
+    same([stack["message"]["text"] for stack in result["stacks"]], ["wanted at"])
+    os.unlink(place.path("oom.gpuleak"))
+    same(parsed(place, place.report("sarif", place.out_of_memory("drop", status=0)))["results"], [])
+
+
+CHECKS = [out_of_memory, tensors, clean, leaks, elsewhere, stable, verdicts, suppressed, incomplete, hostile, caches,
           ranks, many, huge]

@@ -85,6 +85,11 @@ class Place:
                      program or self.program(words[0]), *words[1:], **options)
         return at
 
+    def out_of_memory(self, *words, status):
+        """The ledger of a program that wants 64 MiB of 100 MiB, of which it has 40."""
+        return self.ledger("oom", "p_oom", "weights:40m", "want:64m", *words, status=status,
+                           env={"STANDIN_MEMORY": str(100 << 20)})
+
     def report(self, form, *words, **options):
         """The bytes of a report on ledgers."""
         return self.command("report", "--format", form, *words, **options).stdout

@@ -9,6 +9,7 @@ import html.parser
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,11 +22,12 @@ KINDS = {"device": "device memory", "pinned": "pinned host memory", "managed": "
          "registered": "registered host memory", "stream-ordered": "stream-ordered memory",
          "cl-buffer": "OpenCL buffer"}
 PROGRAMS = ("clean", "cuda_wrong_frees", "cuda_stolen", "cuda_all_calls", "families", "grouping",
-            "timeline", "oom")
+            "timeline", "oom", "steps")
 # Two of the three requests are refused. The status is that of a program that failed.
 ARGUMENTS = {"oom": ["weights:40m", "cache:24m", "want:56m", "drop", "want:56m", "want:90m",
-                     "exit:1"]}
-MEMORY = {"oom": {"STANDIN_MEMORY": str(100 << 20)}}
+                     "exit:1"], "steps": ["named", "3"]}
+MEMORY = {"oom": {"STANDIN_MEMORY": str(100 << 20)},
+          "steps": {"GPULEAK_STEP_SIGNAL": str(int(signal.SIGUSR2))}}
 PAGES = ("hostile", "many", "full", "tensors", "ranks", "clean", "nothing", "unproven")
 SHIFT = """new Promise((done) => { let all = 0; new PerformanceObserver((list) => {
     for (const e of list.getEntries()) all += e.value; }).observe({ type: "layout-shift",
@@ -449,6 +451,22 @@ def out_of_memory():
     same("stack", True, "want" in page.text("#out-of-memory article:first-of-type .stack"))
 
 
+def named_steps():
+    """named steps are a table: what each allocated, freed and left, its peak, and the open one"""
+    page.open(path("p-steps"))
+    page.js("document.getElementById('steps').open = true")
+    table = page.js("""[...document.querySelectorAll('#steps tbody tr')].map((row) =>
+        [...row.cells].map((cell) => cell.textContent))""")
+    same("all but the last", [
+        ["warm-up", "1", "4.0 MiB", "2.0 MiB", "2.0 MiB", "3.0 MiB"],
+        ["train", "3", "15.0 MiB", "15.0 MiB", "0 bytes", "8.0 MiB"],
+        ["evaluate", "1", "32.0 MiB", "32.0 MiB", "0 bytes", "34.0 MiB"],
+        ["free", "1", "0 bytes", "1.0 MiB", "-1.0 MiB", "2.0 MiB"]], table[:-1])
+    same("the open one", ["1", "32.0 MiB", "16.0 MiB", "16.0 MiB", "33.0 MiB"], table[-1][1:])
+    same("its name", True, "<b>" in table[-1][0] and table[-1][0].endswith(" (not ended)"))
+    same("a step as text", 0, page.js("document.querySelectorAll('#steps td b').length"))
+
+
 def policy_holds():
     """a script that got in all the same does not run, nor does a handler or a request"""
     page.open(path("full"))
@@ -618,7 +636,7 @@ def without_script():
 
 CASES = (pages_are_quiet, whole_and_embedded, verdict_is_the_text_reports, figures_are_the_jsons,
          sorts, filters, unfolds, flame_zooms, keyboard_alone, stories, hostile_names, tensors,
-         out_of_memory, policy_holds, threads_and_short_names, ten_thousand, eight_processes, timeline_by_kind,
+         out_of_memory, named_steps, policy_holds, threads_and_short_names, ten_thousand, eight_processes, timeline_by_kind,
          processes_in_turn,
          slider_and_cursor, timeline_of_a_program, kinds_without_a_leak, on_paper,
          without_script)

@@ -4,6 +4,7 @@
 import json
 import re
 import resource
+import shutil
 import signal
 
 from harness import Failed, but_written, compare, frame_text
@@ -329,5 +330,22 @@ def quick(place):
         raise Failed("%d microseconds" % best)
 
 
-OOM = [tolerated, one_line, final, outcomes, injected, repeated, many_requests, kinds, devices, captured,
+@needs("oom")
+def short_form(place):
+    """out of memory in the report without the command: requests that did not recover, and holders"""
+    library = place.file("libgpuleak.so")
+    shutil.copy(place.options.preload, library)  # no command beside it
+    run = place.run([place.program("oom"), *HELD, "want:56m", "drop", "want:56m", "want:64m", "exit:1"],
+                    {"LD_PRELOAD": library, **MEMORY})
+    lines = run.stderr.split("\n")
+    compare("requests", ["Out of memory: 67108864 bytes wanted by cuMemAlloc_v2 at:"],
+            [line for line in lines if line.startswith("Out of memory")])
+    first = lines.index("Out of memory: 67108864 bytes wanted by cuMemAlloc_v2 at:")
+    compare("holders", [
+        "  held by 1 blocks: 58720256 bytes (cuMemAlloc_v2), allocated at:",
+        "  held by 1 blocks: 41943040 bytes (cuMemAlloc_v2), allocated at:"],
+            [line for line in lines[first:] if line.startswith("  held by")])
+
+
+OOM = [short_form, tolerated, one_line, final, outcomes, injected, repeated, many_requests, kinds, devices, captured,
        no_figures, pooled, divided_by_nvml, full_ledger, address_space, threads, child, handler, quick]

@@ -92,6 +92,33 @@ static void outcomes(void **state)
 	}
 }
 
+/* A request is final if nothing was allocated afterwards, or if the process ended soon after. Of a
+ * process that was killed, the last sample counts as its end. */
+static void late_ends(void **state)
+{
+	const uint64_t second = 1000000000;
+	struct report_sample samples[] = { { 70 * second, 1 }, { 5 * second, 1 } };
+	struct report_out_of_memory entry = { .went_on = true, .time_ns = 2 * second };
+	struct report_process process = { .ended = REPORT_EXIT, .status = 1 };
+
+	(void)state;
+	process.timeline.end_ns = 12 * second;
+	assert_int_equal(report_outcome(&process, &entry), OUTCOME_FINAL);
+	process.timeline.end_ns++;
+	assert_int_equal(report_outcome(&process, &entry), OUTCOME_TOLERATED);
+	entry.went_on = false;
+	assert_int_equal(report_outcome(&process, &entry), OUTCOME_FINAL);
+	entry.went_on = true;
+	process.ended = REPORT_UNKNOWN;
+	process.timeline.end_ns = 0;
+	assert_int_equal(report_outcome(&process, &entry), OUTCOME_FINAL);
+	process.timeline.total.samples = samples;
+	process.timeline.total.count = 2;
+	assert_int_equal(report_outcome(&process, &entry), OUTCOME_TOLERATED);
+	samples[0].time_ns = second;
+	assert_int_equal(report_outcome(&process, &entry), OUTCOME_FINAL);
+}
+
 /* The process went on if it allocated a block or a suballocation more than before. */
 static void went_on(void **state)
 {
@@ -317,7 +344,8 @@ static void lies(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(outcomes), cmocka_unit_test(went_on), cmocka_unit_test(holders),
+		cmocka_unit_test(outcomes), cmocka_unit_test(late_ends),
+		cmocka_unit_test(went_on), cmocka_unit_test(holders),
 		cmocka_unit_test(the_rest), cmocka_unit_test(near_samples), cmocka_unit_test(lies),
 	};
 

@@ -21,6 +21,7 @@
 #include "report/format/json/json_helpers.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
+#include "report/model/model_out_of_memory.h"
 #include "report/model/model_suballocations.h"
 #include "report/format/sarif/sarif_helpers.h"
 #include "report/symbols/source.h"
@@ -115,7 +116,9 @@ static void set_stacks(const struct sarif *sarif, json_t **result, const struct 
 
 	if (finding->stack->count)
 		json_append(&stacks, sarif_stack(&sarif->root, finding->stack,
-						 error ? "freed wrongly at" : "allocated at"));
+						 finding->refusal ? "wanted at"
+						 : error	  ? "freed wrongly at"
+								  : "allocated at"));
 	if (error) {
 		append_event(sarif, &stacks, &related, &error->allocated, "allocated at");
 		append_event(sarif, &stacks, &related, &error->freed, "first freed at");
@@ -126,6 +129,15 @@ static void set_stacks(const struct sarif *sarif, json_t **result, const struct 
 	}
 	json_set(result, "stacks", stacks);
 	json_set(result, "relatedLocations", related);
+}
+
+static json_t *refusal_properties(const struct report_out_of_memory *refusal)
+{
+	return JSON_OBJECT(
+		{ "api", json_text(refusal->api) },
+		{ "device", json_integer(refusal->device) },
+		{ "bytes", json_number(refusal->bytes) },
+		{ "times", json_number(refusal->times) });
 }
 
 static json_t *properties(const struct finding *finding)
@@ -177,7 +189,8 @@ static json_t *result(const struct sarif *sarif, const struct finding *finding)
 		 { "suppressions", suppressed ? suppressions(finding) : json_array() },
 		 { "provenance",
 		   JSON_OBJECT({ "invocationIndex", json_number(finding->process_index) }) },
-		 { "properties", properties(finding) });
+		 { "properties", finding->refusal ? refusal_properties(finding->refusal)
+						  : properties(finding) });
 	return ret;
 }
 

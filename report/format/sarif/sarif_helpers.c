@@ -153,6 +153,9 @@ json_t *sarif_rules(void)
 		  "This memory was allocated here and not freed when the process ended. Free it "
 		  "where its last user is done, or suppress it with a line leak:PATTERN.",
 		  "error" },
+		{ "out-of-memory", "GpuOutOfMemory", "A request for GPU memory that was refused",
+		  "There was not enough GPU memory for this request, and the program ended. The "
+		  "message names what held the memory at that moment.", "error" },
 		{ "accumulation", "GpuMemoryAccumulates",
 		  "GPU memory of which the program keeps more and more",
 		  "The program keeps what this line allocates, for example tensors in a list, so "
