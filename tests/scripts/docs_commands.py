@@ -17,6 +17,7 @@ Of a page, each fenced block says by its info string what it is:
                             gitlab-ci, kubernetes; `yaml` alone: parses
     python                  compiles
     text                    nothing to check
+    sh                      README.md only: readme_commands.sh runs it
 
 The blocks of a page run one after the other in one folder, with the build's gpuleak in PATH, its
 library where the plain name preloads, and docs/examples below. What is not installed is skipped,
@@ -231,9 +232,12 @@ class Runner:
     def text(rest, lines, folder):
         del rest, lines, folder
 
+    sh = text
+
     def check(self, info, lines, folder):
         kind, _, rest = info.partition(" ")
-        if kind not in ("console", "yaml", "python", "text"):
+        if kind not in ("console", "yaml", "python", "text", "sh") or kind == "sh" and rest not in (
+                "", "no-test", "as-root"):
             raise Wrong("a block of kind '%s' says not how to check it" % kind)
         getattr(self, kind)(rest.strip(), lines, folder)
 
