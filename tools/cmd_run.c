@@ -529,12 +529,13 @@ static int report(struct run *run)
 			run->not_written = strcmp(run->report, "stderr") != 0;
 	}
 	if (verdict == JUDGE_NOTHING)
-		eprintf(stderr, "gpuleak: nothing to judge: no GPU call was seen in %s\n",
-			run->argv[0]);
+		eprintf(stderr, "gpuleak: nothing to judge: no GPU call was seen in %s; `gpuleak "
+			"doctor %s` checks what may be the reason\n", run->argv[0], run->argv[0]);
 	else if (gate_wanted())
 		session_print_verdict(&run->session, stderr, "gpuleak: ");
 	else if (saw_nothing(run))
-		eprintf(stderr, "gpuleak: no GPU call was seen in %s\n", run->argv[0]);
+		eprintf(stderr, "gpuleak: no GPU call was seen in %s; `gpuleak doctor %s` checks "
+			"what may be the reason\n", run->argv[0], run->argv[0]);
 	return final_status(run, verdict);
 }
 

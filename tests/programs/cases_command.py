@@ -9,7 +9,7 @@ import re
 import signal
 import subprocess
 
-from harness import Failed, HERE, TIMEOUT, compare
+from harness import Failed, HERE, TIMEOUT, compare, no_call_seen
 from stories import gate, needs, one_line
 
 # Public names: docs/guides/gate.md.
@@ -448,7 +448,7 @@ def run_of_several(place):
 def no_gpu_call(place):
     """run of a program without a GPU call: one line says so, unless no report is wanted"""
     program = place.program("no_gpu")
-    line = "gpuleak: no GPU call was seen in %s\n" % program
+    line = no_call_seen(program)
     run = place.command("run", "--", program)
     compare("status, stdout, stderr", (0, "no GPU\n", line), (run.status, run.stdout, run.stderr))
     run = place.command("run", "--", program, "9")

@@ -367,6 +367,12 @@ class Place:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
+def no_call_seen(program):
+    """What `gpuleak run` prints if PROGRAM makes no GPU call."""
+    return "gpuleak: no GPU call was seen in %s; `gpuleak doctor %s` checks what may be the reason\n" % (
+        program, program)
+
+
 def shell_status(status):
     return 128 - status if status < 0 else status
 
