@@ -369,10 +369,22 @@ STANDIN(cuDeviceTotalMem_v2)(size_t *bytes, CUdevice dev)
 
 STANDIN(cuDeviceGetAttribute)(int *pi, int attrib, CUdevice dev)
 {
-	/* CU_DEVICE_ATTRIBUTE_* of cuda.h, as an H200 answers */
+	/* CU_DEVICE_ATTRIBUTE_* of cuda.h, as an H200 answers or compute capability 9.0 has them */
 	static const int known[160] = {
 		[1] = 1024, /* MAX_THREADS_PER_BLOCK */
-		[10] = 32,  /* WARP_SIZE */
+		[2] = 1024, /* MAX_BLOCK_DIM: X, Y, Z */
+		[3] = 1024,
+		[4] = 64,
+		[5] = 2147483647, /* MAX_GRID_DIM: X, Y, Z */
+		[6] = 65535,
+		[7] = 65535,
+		[8] = 48 << 10,   /* MAX_SHARED_MEMORY_PER_BLOCK */
+		[9] = 64 << 10,   /* TOTAL_CONSTANT_MEMORY */
+		[10] = 32,        /* WARP_SIZE */
+		[11] = 2147483647, /* MAX_PITCH */
+		[12] = 65536,     /* MAX_REGISTERS_PER_BLOCK */
+		[14] = 512,       /* TEXTURE_ALIGNMENT */
+		[15] = 1,         /* GPU_OVERLAP */
 		[16] = 132, /* MULTIPROCESSOR_COUNT */
 		[19] = 1,   /* CAN_MAP_HOST_MEMORY */
 		[21] = 131072, /* MAXIMUM_TEXTURE1D_WIDTH */
@@ -381,12 +393,26 @@ STANDIN(cuDeviceGetAttribute)(int *pi, int attrib, CUdevice dev)
 		[24] = 16384,  /* 3D: WIDTH, HEIGHT, DEPTH */
 		[25] = 16384,
 		[26] = 16384,
+		[30] = 512, /* SURFACE_ALIGNMENT */
 		[31] = 1,   /* CONCURRENT_KERNELS */
+		[39] = 2048, /* MAX_THREADS_PER_MULTIPROCESSOR */
+		[40] = 3,   /* ASYNC_ENGINE_COUNT */
 		[41] = 1,   /* UNIFIED_ADDRESSING */
+		[51] = 32,  /* TEXTURE_PITCH_ALIGNMENT */
 		[75] = 9,   /* COMPUTE_CAPABILITY_MAJOR; MINOR is 0 */
+		[78] = 1,   /* STREAM_PRIORITIES_SUPPORTED */
+		[79] = 1,   /* GLOBAL_L1_CACHE_SUPPORTED, LOCAL */
+		[80] = 1,
+		[81] = 228 << 10, /* MAX_SHARED_MEMORY_PER_MULTIPROCESSOR */
+		[82] = 65536, /* MAX_REGISTERS_PER_MULTIPROCESSOR */
 		[83] = 1,   /* MANAGED_MEMORY */
 		[89] = 1,   /* CONCURRENT_MANAGED_ACCESS */
+		[95] = 1,   /* COOPERATIVE_LAUNCH */
+		[97] = 227 << 10, /* MAX_SHARED_MEMORY_PER_BLOCK_OPTIN */
+		[99] = 1,   /* HOST_REGISTER_SUPPORTED */
 		[102] = 1,  /* VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
+		[106] = 32, /* MAX_BLOCKS_PER_MULTIPROCESSOR */
+		[111] = 1 << 10, /* RESERVED_SHARED_MEMORY_PER_BLOCK */
 		[115] = 1,  /* MEMORY_POOLS_SUPPORTED */
 	};
 	CUresult r = device_call("cuDeviceGetAttribute", pi, dev);

@@ -60,7 +60,7 @@ static cudaError_t describe(const struct channels *c, const struct extent *exten
 	return CUDA_SUCCESS;
 }
 
-static cudaError_t make(CUarray *ret, const struct channels *c, const struct extent *extent,
+INLINED cudaError_t make(CUarray *ret, const struct channels *c, const struct extent *extent,
 			unsigned int flags)
 {
 	CUDA_ARRAY3D_DESCRIPTOR d;

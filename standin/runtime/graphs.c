@@ -25,7 +25,7 @@ CUDART(cudaGraphClone)(CUgraph *ret, CUgraph graph)
 	return done(r ? r : driver.cuGraphClone(ret, graph));
 }
 
-static cudaError_t instantiate(CUgraphExec *ret, CUgraph graph, unsigned long long flags)
+INLINED cudaError_t instantiate(CUgraphExec *ret, CUgraph graph, unsigned long long flags)
 {
 	cudaError_t r = enter();
 

@@ -34,6 +34,8 @@ enum {
 
 #define PER_THREAD_STREAM ((CUstream)2)
 #define EXPORTED __attribute__((visibility("default")))
+/* In a stack the caller of the driver has the name of the function that the program called. */
+#define INLINED static inline __attribute__((always_inline))
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
 /* gen_exports.py looks for these words to learn which functions are implemented. */
@@ -44,7 +46,7 @@ enum {
 /* A function with the parameter `stream`, and its variant for programs that are compiled with
  * --default-stream per-thread. ARGS are the names of PARAMS. */
 #define CUDART_STREAM(name, params, args)                      \
-	static cudaError_t name##_on params;                   \
+	INLINED cudaError_t name##_on params;                  \
 	EXPORTED cudaError_t name params                       \
 	{                                                      \
 		return name##_on args;                         \
@@ -54,12 +56,12 @@ enum {
 		stream = stream ? stream : PER_THREAD_STREAM;  \
 		return name##_on args;                         \
 	}                                                      \
-	static cudaError_t name##_on params
+	INLINED cudaError_t name##_on params
 
 /* A function that waits, in the legacy default stream or in the thread's own. Its body gets that
  * stream as `stream`. */
 #define CUDART_WAITS(name, args, ...)                                  \
-	static cudaError_t name##_on(CUstream stream, __VA_ARGS__);    \
+	INLINED cudaError_t name##_on(CUstream stream, __VA_ARGS__);   \
 	EXPORTED cudaError_t name(__VA_ARGS__)                         \
 	{                                                              \
 		return name##_on(NULL, CUDART_EACH args);              \
@@ -68,7 +70,7 @@ enum {
 	{                                                              \
 		return name##_on(PER_THREAD_STREAM, CUDART_EACH args); \
 	}                                                              \
-	static cudaError_t name##_on(CUstream stream, __VA_ARGS__)
+	INLINED cudaError_t name##_on(CUstream stream, __VA_ARGS__)
 #define CUDART_EACH(...) __VA_ARGS__
 
 /* A function that needs what the stand-in does not have, and has no result: see unable(). */

@@ -11,7 +11,8 @@
 set -eu
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 frameworks=$here/../frameworks
-key=$(cat "$here"/*.requirements "$frameworks"/*.requirements | sha256sum | cut -c 1-16)
+fake_gpu=$here/../fake_gpu
+key=$(cat "$here"/*.requirements "$frameworks"/*.requirements "$fake_gpu"/*.requirements | sha256sum | cut -c 1-16)
 folder=${XDG_CACHE_HOME:-$(echo ~)/.cache}/gpuleak/pypi-$key
 
 if [ "${1-}" = --folder ]; then
@@ -35,7 +36,8 @@ fetch() { # PIP-OPTIONS...
 		--require-hashes --no-build-isolation -d "$work/packages" "$@" </dev/null
 }
 
-fetch -r "$here/schemas.requirements" -r "$frameworks/cuda-headers.requirements"
+fetch -r "$here/schemas.requirements" -r "$frameworks/cuda-headers.requirements" \
+	-r "$fake_gpu/nvcc.requirements"
 fetch --no-binary :all: -r "$frameworks/pycuda.requirements"
 # Another run may have put the same packages there meanwhile.
 mv -T "$work/packages" "$folder" 2>/dev/null || [ -d "$folder" ]
