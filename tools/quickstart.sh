@@ -2,20 +2,24 @@
 # SPDX-License-Identifier: MIT
 #
 # Installs what is missing, builds gpuleak, and lets it find the leaks of real programs: one uses
-# CUDA (on a stand-in driver, so that no GPU is needed), one OpenCL (on the CPU, by PoCL), one is
-# a PyOpenCL script. Ends with 0 if gpuleak found what it should.
+# CUDA's driver and one CUDA's runtime (without a GPU, on stand-ins), one OpenCL (on the CPU, by
+# PoCL), one is a PyOpenCL script. Ends with 0 if gpuleak found what it should.
 #
-#   tools/quickstart.sh [cuda] [opencl] [pyopencl]     all unless named
+#   tools/quickstart.sh [cuda] [cudart] [opencl] [pyopencl]     all unless named
 set -eu
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=tools/steps.sh
 . tools/steps.sh
 
-stories=${*:-cuda opencl pyopencl}
+stories=${*:-cuda cudart opencl pyopencl}
 targets="interpose/libgpuleak.so tools/gpuleak"
 for story in $stories; do
 	case $story in
 	cuda) targets="$targets standin/driver/libcuda.so.1 tests/programs/p_cuda_wrong_frees" ;;
+	cudart)
+		targets="$targets standin/driver/libcuda.so.1 standin/runtime/libcudart.so.12"
+		targets="$targets standin/runtime/libcudart.so.13 tests/fake_gpu/p_cudart"
+		;;
 	opencl) targets="$targets tests/programs/p_cl_leak" ;;
 	pyopencl) ;;
 	*) sed -n '4,8s/^# \{0,1\}//p' "$0"; exit 2 ;;
@@ -73,6 +77,11 @@ for story in $stories; do
 		show cuda_wrong_frees.c env "LD_LIBRARY_PATH=$build/standin/driver" \
 			"$build/tools/gpuleak" run --gate -- "$build/tests/programs/p_cuda_wrong_frees"
 		;;
+	cudart)
+		printf '\n== A program as nvcc -cudart shared makes them, on a machine without a GPU ==\n'
+		show leak.c "$build/tools/gpuleak" run --fake-gpu --gate -- \
+			"$build/tests/fake_gpu/p_cudart" launch
+		;;
 	opencl)
 		printf '\n== An OpenCL program that loses 3 of 5 buffers, one retained too often ==\n'
 		show cl_leak.c "$build/tools/gpuleak" run --gate -- \
@@ -91,6 +100,7 @@ if [ "$failed" = 0 ]; then
 
 	All did what they should. For a program of your own:
 	  $PWD/$build/tools/gpuleak run -- PROGRAM
+	  $PWD/$build/tools/gpuleak run --fake-gpu -- PROGRAM     (without a GPU)
 	  LD_PRELOAD=$PWD/$build/interpose/libgpuleak.so PROGRAM
 	END
 fi
