@@ -143,6 +143,16 @@ def static(place):
     expect_none(rows, "problem")
     expect(rows, "warning", "stacks", "no debug information and no symbols", "compile it with -g")
     if shutil.which("objcopy"):
+        debug, bare = place.file("app.debug"), place.file("app")
+        for words in (["--only-keep-debug", place.program("clean"), debug],
+                      ["--strip-all", "--remove-section=.note.gnu.build-id", "--add-gnu-debuglink=" + debug,
+                       place.program("clean"), bare]):
+            subprocess.run(["objcopy", *words], check=True, cwd=place.path)
+        _, rows = findings(place, bare)
+        expect(rows, "ok", "stacks", "has debug information")
+        os.unlink(debug)
+        _, rows = findings(place, bare)
+        expect(rows, "warning", "stacks", "no debug information")
         for name, words, level, part in (
                 ("tables", ["--remove-section", ".eh_frame"], "warning", "no unwind tables (.eh_frame)"),
                 ("nvcc", ["--add-section", ".nv_fatbin=" + place.write("fat", "code")], "ok",

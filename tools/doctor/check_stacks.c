@@ -4,6 +4,7 @@
  * program.
  */
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -39,15 +40,39 @@ static void check_unwinder(struct doctor *doctor)
 		probe_finish(&probe);
 }
 
-/* Returns true if the program's debug information is in a file of its own, which is found by the
- * build id. */
-static bool has_debug_file(const struct elf_facts *facts)
+/* Returns true if the file FOLDER/LINK is there, in one of the places where debuggers look. FOLDER
+ * is the one of the program. */
+static bool has_linked_file(const char *folder, const char *link)
 {
+	static const struct { const char *before, *after; } places[] = {
+		{ "", "/" }, { "", "/.debug/" }, { "/usr/lib/debug", "/" }
+	};
 	char path[PATH_MAX];
 
-	snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%.2s/%s.debug", facts->build_id,
-		 strlen(facts->build_id) > 2 ? facts->build_id + 2 : "");
-	return strlen(facts->build_id) > 2 && access(path, R_OK) == 0;
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		if (snprintf(path, sizeof(path), "%s%s%s%s", places[i].before, folder,
+			     places[i].after, link) < (int)sizeof(path) &&
+		    access(path, R_OK) == 0)
+			return true;
+	return false;
+}
+
+/* Returns true if the debug information of the program at FILE is in a file of its own. */
+static bool has_debug_file(const char *file, const struct elf_facts *facts)
+{
+	char path[PATH_MAX], *slash;
+
+	if (strlen(facts->build_id) > 2) {
+		snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%.2s/%s.debug",
+			 facts->build_id, facts->build_id + 2);
+		if (access(path, R_OK) == 0)
+			return true;
+	}
+	if (!facts->debug_link[0] || !realpath(file, path))
+		return false;
+	slash = strrchr(path, '/');
+	*slash = '\0';
+	return has_linked_file(path, facts->debug_link);
 }
 
 void doctor_check_stacks(struct doctor *doctor, const struct doctor_target *target)
@@ -59,7 +84,7 @@ void doctor_check_stacks(struct doctor *doctor, const struct doctor_target *targ
 	    elf_facts_read(target->file, &facts) < 0 ||
 	    !facts.is_elf)
 		return;
-	if (facts.has_debug_info || has_debug_file(&facts)) {
+	if (facts.has_debug_info || has_debug_file(target->file, &facts)) {
 		doctor_add(doctor, DOCTOR_OK, area,
 			   "%s has debug information: stacks have files and lines", target->file);
 		return;

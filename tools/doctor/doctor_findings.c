@@ -17,7 +17,8 @@ static const char *const words[DOCTOR_LEVELS] = { "ok", "note", "warning", "prob
 static const char *const level_colors[DOCTOR_LEVELS] = { "\x1b[32m", "", "\x1b[1;33m",
 							"\x1b[1;31m" };
 
-static char *format_text(const char *format, va_list arguments)
+static char *__attribute__((format(printf, 1, 0))) format_text(const char *format,
+							       va_list arguments)
 {
 	char *text;
 

@@ -126,6 +126,15 @@ static void read_build_id(Elf *elf, char *ret, size_t size)
 		snprintf(ret + 2 * i, 3, "%02x", ((const unsigned char *)id)[i]);
 }
 
+static void read_debug_link(Elf *elf, char *ret, size_t size)
+{
+	GElf_Word checksum;
+	const char *name = dwelf_elf_gnu_debuglink(elf, &checksum);
+
+	if (name && strlen(name) < size && !strchr(name, '/'))
+		strcpy(ret, name);
+}
+
 static void read_facts(FILE *out, void *data)
 {
 	const struct reading *reading = data;
@@ -137,6 +146,7 @@ static void read_facts(FILE *out, void *data)
 		read_headers(elf, fd, &facts);
 		read_sections(elf, &facts);
 		read_build_id(elf, facts.build_id, sizeof(facts.build_id));
+		read_debug_link(elf, facts.debug_link, sizeof(facts.debug_link));
 		each_symbol(elf, take_symbol, &facts);
 	}
 	if (fd >= 0)

@@ -16,6 +16,7 @@ struct elf_facts {
 	unsigned int machine;       /* EM_X86_64 ... */
 	char interpreter[PATH_MAX]; /* the dynamic loader; "": none */
 	char build_id[2 * 64 + 1];  /* in hexadecimal digits; "": none */
+	char debug_link[NAME_MAX + 1]; /* name of the file with debug information; "": none */
 	bool has_debug_info, has_symbols, has_unwind_tables;
 	bool has_cuda_code;         /* nvcc made a part of it */
 	bool has_memory_sanitizer;
