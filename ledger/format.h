@@ -188,6 +188,11 @@ enum ledger_chunk_type {
 	LEDGER_CHUNK_NAMED_STEPS = 29, /* one chunk */
 	LEDGER_CHUNK_IPC = 30,
 	LEDGER_CHUNK_KEEPERS = 32, /* one chunk */
+	/* The two chunks before each chunk of SITES or SUBALLOCATION_SITES: see struct
+	 * ledger_balance. */
+	LEDGER_CHUNK_OTHERS_BALANCES = 33,
+	LEDGER_CHUNK_BALANCES = 34,
+	LEDGER_CHUNK_PEAKS = 35, /* one chunk */
 };
 
 /* The start of every chunk except the first. Records begin at offset 64. `used` is the size of the
@@ -360,6 +365,54 @@ struct ledger_site {
 	uint32_t late;
 	uint32_t series;             /* ref to a struct ledger_live_series; 0 = none */
 	uint64_t unseen;             /* blocks that a call ended which gpuleak did not intercept */
+};
+
+/* The memories that are told apart: each device, and host memory. */
+enum ledger_memory {
+	LEDGER_MEMORY_NONE = 0,   /* a block takes no memory, or it is not known where */
+	LEDGER_MEMORY_DEVICE = 1, /* CUDA's device memory */
+	LEDGER_MEMORY_HOST = 2,   /* host memory that CUDA locks */
+	LEDGER_MEMORY_OPENCL = 3,
+};
+
+/* The peak of one memory. The record's number (from 1) is its place in the chunk. `number` counts
+ * the peaks that were noted. The last one is at[number % 2]; the writer fills in the other element
+ * before it increases `number`. */
+#define LEDGER_MEMORIES_MAX 31u
+struct ledger_peak_at {
+	uint64_t bytes;              /* live in blocks */
+	uint64_t suballocated_bytes; /* of these: in suballocations */
+	uint64_t time_ns;
+	/* A later peak was noted only if it was larger by more than this. */
+	uint64_t unnoted_bytes;
+};
+struct ledger_peak {
+	uint32_t number; /* 0: none; release/acquire */
+	uint32_t memory; /* enum ledger_memory */
+	int32_t device;  /* ordinal; -1 unknown, or host memory */
+	uint32_t reserved;
+	struct ledger_peak_at at[2];
+};
+
+/* What one call site had live at the peak of its memory. Nothing is written at a peak. Instead the
+ * first change after it keeps the amounts before that change in `peak_bytes` and `peak_blocks`. So
+ * the call site had these amounts at peak number N if `peak` is N. If `peak` is smaller, it has
+ * not changed since: then it had `bytes` and `blocks`.
+ *
+ * Record n of a chunk of call sites has two balances, which must be added: record n of the chunk
+ * before (BALANCES), which only the thread of the call site changes, and record n of the chunk
+ * before that (OTHERS_BALANCES), which all other threads change. So sums may be negative (modulo
+ * 2^64 and 2^32). An older writer has no such chunks. */
+struct ledger_balance {
+	uint64_t bytes; /* live now */
+	uint64_t peak_bytes;
+	uint32_t blocks;
+	uint32_t peak_blocks;
+	uint32_t peak;   /* a number of the peak; 0: none */
+	uint32_t memory; /* number of the struct ledger_peak; 0: none */
+	uint32_t thread_state; /* only for the writer: which threads change BALANCES */
+	uint32_t busy;         /* only for the writer: a thread keeps the amounts now */
+	uint32_t reserved[6];
 };
 
 /* How many suballocations or other blocks of one call site were live while the process ran.
@@ -824,6 +877,9 @@ _Static_assert(LEDGER_KEEPERS_MAX * sizeof(struct ledger_keepers) + 64 == LEDGER
 _Static_assert(sizeof(struct ledger_chunk) == 64, "records start at 64");
 _Static_assert(sizeof(struct ledger_block) == 64, "one cache line");
 _Static_assert(sizeof(struct ledger_site) == 64, "one cache line");
+_Static_assert(sizeof(struct ledger_balance) == sizeof(struct ledger_site), "same index");
+_Static_assert(sizeof(struct ledger_peak) == 80, "layout is fixed");
+_Static_assert(LEDGER_MEMORIES_MAX * sizeof(struct ledger_peak) + 64 <= LEDGER_CHUNK, "one chunk");
 _Static_assert(sizeof(struct ledger_window) == 24, "layout is fixed");
 _Static_assert(sizeof(struct ledger_live_series) == 832, "layout is fixed");
 _Static_assert(sizeof(struct ledger_mapped) == 32, "layout is fixed");

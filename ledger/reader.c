@@ -197,6 +197,33 @@ const struct ledger_site *ledger_suballocation_site(const struct ledger_view *vi
 	return site_of(view, ref, LEDGER_CHUNK_SUBALLOCATION_SITES);
 }
 
+/* Returns the record with the index of SITE in the chunk of TYPE that is BACK chunks before. */
+static const struct ledger_balance *balance_at(const struct ledger_view *view,
+					       const struct ledger_site *site,
+					       enum ledger_chunk_type type, uint32_t back)
+{
+	uint64_t at = (uint64_t)((const uint8_t *)site - view->base);
+	size_t left;
+
+	if (at < (uint64_t)back * LEDGER_CHUNK)
+		return NULL;
+	return (const struct ledger_balance *)resolve(
+		view, (uint32_t)((at - (uint64_t)back * LEDGER_CHUNK) / LEDGER_REF_UNIT), type,
+		sizeof(struct ledger_balance), &left);
+}
+
+const struct ledger_balance *ledger_balance_of(const struct ledger_view *view,
+					       const struct ledger_site *site)
+{
+	return balance_at(view, site, LEDGER_CHUNK_BALANCES, 1);
+}
+
+const struct ledger_balance *ledger_others_balance_of(const struct ledger_view *view,
+						      const struct ledger_site *site)
+{
+	return balance_at(view, site, LEDGER_CHUNK_OTHERS_BALANCES, 2);
+}
+
 const struct ledger_live_series *ledger_live_series(const struct ledger_view *view, uint32_t ref)
 {
 	uint64_t at = (uint64_t)ref * LEDGER_REF_UNIT;

@@ -62,6 +62,12 @@ const struct ledger_block *ledger_next_deferred(const struct ledger_view *view,
 const struct ledger_site *ledger_site(const struct ledger_view *view, uint32_t ref);
 /* The same for the call site of a suballocation. */
 const struct ledger_site *ledger_suballocation_site(const struct ledger_view *view, uint32_t ref);
+/* Return the balances of SITE, which another function of this header returned: that of its own
+ * thread, and that of the others. NULL: an older writer wrote none. */
+const struct ledger_balance *ledger_balance_of(const struct ledger_view *view,
+					       const struct ledger_site *site);
+const struct ledger_balance *ledger_others_balance_of(const struct ledger_view *view,
+						      const struct ledger_site *site);
 /* The caller must check the content with live_series_read(). */
 const struct ledger_live_series *ledger_live_series(const struct ledger_view *view, uint32_t ref);
 const struct ledger_block *ledger_block(const struct ledger_view *view, uint32_t ref);

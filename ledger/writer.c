@@ -257,14 +257,63 @@ static uint32_t add_record(struct ledger_writer *writer, enum ledger_chunk_type 
 	return ref;
 }
 
-uint32_t ledger_add_site(struct ledger_writer *writer, const struct ledger_site *site)
+/* Locking: the caller holds WRITER's lock. Adds a chunk of call sites of TYPE, and before it the
+ * chunks of their balances. */
+static struct ledger_chunk *add_site_chunks(struct ledger_writer *writer,
+					    enum ledger_chunk_type type)
 {
-	return add_record(writer, LEDGER_CHUNK_SITES, site, sizeof(*site));
+	return add_chunk(writer, LEDGER_CHUNK_OTHERS_BALANCES) &&
+			       add_chunk(writer, LEDGER_CHUNK_BALANCES)
+		       ? add_chunk(writer, type)
+		       : NULL;
 }
 
-uint32_t ledger_add_suballocation_site(struct ledger_writer *writer, const struct ledger_site *site)
+/* Copies BALANCE to the record of CHUNK that has the same index as the next one of SITES. */
+static void add_balance(struct ledger_chunk *chunk, const struct ledger_chunk *sites,
+			const struct ledger_balance *balance)
 {
-	return add_record(writer, LEDGER_CHUNK_SUBALLOCATION_SITES, site, sizeof(*site));
+	memcpy((uint8_t *)chunk + sites->used, balance, sizeof(*balance));
+	atomic_store_explicit(&SHARED(chunk->used), sites->used + (uint32_t)sizeof(*balance),
+			      memory_order_release);
+}
+
+static uint32_t add_site(struct ledger_writer *writer, enum ledger_chunk_type type,
+			 const struct ledger_site *site, const struct ledger_balance *balance)
+{
+	struct ledger_chunk *chunk;
+	uint32_t ref = 0;
+	void *at;
+
+	lock_take(&writer->lock);
+	chunk = writer->open[type];
+	if (!chunk || chunk->used + sizeof(*site) > LEDGER_CHUNK)
+		chunk = add_site_chunks(writer, type);
+	if (chunk) {
+		add_balance((void *)((uint8_t *)chunk - LEDGER_CHUNK), chunk, balance);
+		add_balance((void *)((uint8_t *)chunk - 2 * LEDGER_CHUNK), chunk, balance);
+		at = (uint8_t *)chunk + chunk->used;
+		memcpy(at, site, sizeof(*site));
+		ref = publish(writer, type, at, sizeof(*site));
+	}
+	lock_give(&writer->lock);
+	return ref;
+}
+
+uint32_t ledger_add_site(struct ledger_writer *writer, const struct ledger_site *site,
+			 const struct ledger_balance *balance)
+{
+	return add_site(writer, LEDGER_CHUNK_SITES, site, balance);
+}
+
+uint32_t ledger_add_suballocation_site(struct ledger_writer *writer, const struct ledger_site *site,
+				       const struct ledger_balance *balance)
+{
+	return add_site(writer, LEDGER_CHUNK_SUBALLOCATION_SITES, site, balance);
+}
+
+uint32_t ledger_add_peak(struct ledger_writer *writer, const struct ledger_peak *peak)
+{
+	return add_record(writer, LEDGER_CHUNK_PEAKS, peak, sizeof(*peak));
 }
 
 uint32_t ledger_add_live_series(struct ledger_writer *writer)

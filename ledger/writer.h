@@ -22,7 +22,7 @@
 #include "ledger/shared.h"
 
 /* One more than the highest chunk type, including types of other writers. */
-#define LEDGER_CHUNK_TYPES (LEDGER_CHUNK_KEEPERS + 1)
+#define LEDGER_CHUNK_TYPES (LEDGER_CHUNK_PEAKS + 1)
 
 #define LEDGER_SAMPLE_EVERY_NS_MIN 10000000u
 
@@ -70,9 +70,12 @@ uint32_t ledger_add_stack(struct ledger_writer *writer, const struct ledger_stac
 uint32_t ledger_add_python(struct ledger_writer *writer, const struct ledger_python *python,
 			   const struct ledger_python_frame *frames);
 uint32_t ledger_add_code(struct ledger_writer *writer, const struct ledger_code *code);
-uint32_t ledger_add_site(struct ledger_writer *writer, const struct ledger_site *site);
-uint32_t ledger_add_suballocation_site(struct ledger_writer *writer,
-				       const struct ledger_site *site);
+/* Adds *SITE and its two balances, which begin as *BALANCE. */
+uint32_t ledger_add_site(struct ledger_writer *writer, const struct ledger_site *site,
+			 const struct ledger_balance *balance);
+uint32_t ledger_add_suballocation_site(struct ledger_writer *writer, const struct ledger_site *site,
+				       const struct ledger_balance *balance);
+uint32_t ledger_add_peak(struct ledger_writer *writer, const struct ledger_peak *peak);
 uint32_t ledger_add_live_series(struct ledger_writer *writer); /* an empty record */
 uint32_t ledger_add_module(struct ledger_writer *writer, const struct ledger_module *module);
 uint32_t ledger_add_error(struct ledger_writer *writer, const struct ledger_error *error);
@@ -123,6 +126,17 @@ static inline void *ledger_at(const struct ledger_writer *writer, uint32_t ref)
 static inline uint32_t ledger_ref(const struct ledger_writer *writer, const void *record)
 {
 	return (uint32_t)((uint64_t)((const uint8_t *)record - writer->base) / LEDGER_REF_UNIT);
+}
+
+/* Return the balances of SITE: that of its own thread, and that of the others. */
+static inline struct ledger_balance *ledger_balance(struct ledger_site *site)
+{
+	return (struct ledger_balance *)((uint8_t *)site - LEDGER_CHUNK);
+}
+
+static inline struct ledger_balance *ledger_others_balance(struct ledger_site *site)
+{
+	return (struct ledger_balance *)((uint8_t *)site - 2 * LEDGER_CHUNK);
 }
 
 /* Locking: the caller holds the lock of the slot's shard. These functions only order the stores for

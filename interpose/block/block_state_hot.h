@@ -139,7 +139,7 @@ static HOT void block_drop_hot(struct recorder *recorder, struct ledger_block *b
 
 	ledger_block_set(block, LEDGER_BLOCK_UNUSED);
 	thread_state_lock(state);
-	live_bytes_add(recorder, state, -bytes, 0);
+	live_bytes_remove(state, ledger_at(&recorder->writer, block->site), bytes);
 	if (__builtin_expect(atomic_load_explicit(&alloc_checks, memory_order_relaxed), 0))
 		block_check_ended(recorder, block, (uint64_t)bytes);
 	slot_return(recorder, state, block, ref);

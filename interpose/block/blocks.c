@@ -167,7 +167,7 @@ static HOT struct ledger_block *fill_slot(struct recorder *recorder, const struc
 		block = slot_allocate(recorder, state);
 	if (block) {
 		block_fill(recorder, block, site, new);
-		live_bytes_add(recorder, state, (int64_t)new->bytes, new->time_ns);
+		live_bytes_add(recorder, state, site, (int64_t)new->bytes, new->time_ns);
 		if (__builtin_expect(atomic_load_explicit(&alloc_checks, memory_order_relaxed), 0))
 			check_made(recorder, state, call->hook, site, new->device, new->bytes);
 	}

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "interpose/recorder/recorder.h"
+#include "interpose/recorder/thread_state.h"
 #include "ledger/shared.h"
 
 struct physical {
@@ -73,11 +74,13 @@ static void make_index(struct recorder *recorder, struct physical *p)
 
 /* Moves the bytes to the block TO. Readers take no lock: they may see the bytes in both blocks for
  * a moment, but never in neither. */
-static void pass_bytes(struct physical *p, struct ledger_block *to)
+static void pass_bytes(struct recorder *recorder, struct physical *p, struct ledger_block *to)
 {
 	struct ledger_block *from = p->keeper;
 
 	if (from && from != to) {
+		live_bytes_move(ledger_at(&recorder->writer, from->site),
+				ledger_at(&recorder->writer, to->site), from->bytes);
 		atomic_store_explicit(&SHARED(to->bytes), from->bytes, memory_order_release);
 		atomic_store_explicit(&SHARED(from->bytes), 0, memory_order_release);
 	}
@@ -85,7 +88,8 @@ static void pass_bytes(struct physical *p, struct ledger_block *to)
 }
 
 /* BLOCK ends. If another block of P remains, it counts the bytes from now on. */
-static void physical_end_block(struct physical *p, const struct ledger_block *block)
+static void physical_end_block(struct recorder *recorder, struct physical *p,
+			       const struct ledger_block *block)
 {
 	struct use *heir = p->uses;
 
@@ -94,9 +98,9 @@ static void physical_end_block(struct physical *p, const struct ledger_block *bl
 	while (heir && (!heir->block || heir->block == block))
 		heir = heir->next;
 	if (p->block && p->block != block)
-		pass_bytes(p, p->block);
+		pass_bytes(recorder, p, p->block);
 	else if (heir)
-		pass_bytes(p, heir->block);
+		pass_bytes(recorder, p, heir->block);
 	else
 		p->keeper = NULL;
 }
@@ -160,7 +164,7 @@ static void give_use(struct recorder *recorder, struct use *use)
 		unlink_bound(use);
 	if (use->of) {
 		unlink_use(use->of, use);
-		physical_end_block(use->of, use->block);
+		physical_end_block(recorder, use->of, use->block);
 	}
 	arena_give(&recorder->arena, use, sizeof(*use));
 }
@@ -180,7 +184,7 @@ void physical_forget(uint64_t handle)
 
 		unindex(recorder, p);
 		p->block = NULL;
-		physical_end_block(p, block);
+		physical_end_block(recorder, p, block);
 		collect(recorder, p);
 	}
 	leave_with_lock(recorder);
@@ -296,7 +300,7 @@ void physical_back(struct physical *p, struct ledger_block *block)
 	if (!recorder)
 		return;
 	p->block = block;
-	pass_bytes(p, block);
+	pass_bytes(recorder, p, block);
 	make_index(recorder, p);
 	leave_with_lock(recorder);
 }
@@ -330,7 +334,7 @@ struct use *physical_released(struct physical *p, struct freeing *freeing, bool 
 		if (!done && !p->block)
 			p->block = freeing->block;
 		else
-			physical_end_block(p, freeing->block);
+			physical_end_block(recorder, p, freeing->block);
 		p->held--;
 		orphans = collect(recorder, p);
 	}

@@ -9,6 +9,7 @@
 #include "interpose/pytorch/suballocations.h"
 
 #include "interpose/block/block_state_hot.h"
+#include "interpose/recorder/balance.h"
 #include "interpose/recorder/live_counts.h"
 #include "interpose/stack/stacks.h"
 
@@ -122,11 +123,33 @@ static void retire_entry(struct arena *arena, struct suballocation_shard *shard,
 
 /* ---- what a framework reports ---- */
 
-/* Counts that BLOCK, which is still in its slot, ends. */
-static void series_remove(struct recorder *recorder, const struct ledger_block *block)
+/* Locking: the caller holds STATE's lock. Counts a new suballocation of BYTES at SITE. If the
+ * device has as much memory as at its peak, the peak may have more suballocations now. */
+static void live_add(struct recorder *recorder, struct thread_state *state,
+		     struct ledger_site *site, uint64_t bytes, uint64_t now_ns)
+{
+	struct memory_part *part = balance_change(state, site, (int64_t)bytes, 1);
+	int64_t now = atomic_load_explicit(&part->suballocated, memory_order_relaxed) +
+		      (int64_t)bytes;
+
+	live_counts_add(recorder, state, site, bytes);
+	atomic_store_explicit(&part->suballocated, now, memory_order_relaxed);
+	if (now > atomic_load_explicit(&part->suballocated_ceiling, memory_order_relaxed))
+		live_bytes_check_peak(recorder, state, ledger_balance(site)->memory, now_ns);
+}
+
+/* Locking: the caller holds STATE's lock. Counts that BLOCK, which is still in its slot, ends. */
+static void live_remove(struct recorder *recorder, struct thread_state *state,
+			const struct ledger_block *block)
 {
 	struct ledger_live_series *series = live_counts_of_ending(recorder, block);
+	struct memory_part *part = balance_change(state, ledger_at(&recorder->writer, block->site),
+						  -(int64_t)block->bytes, -1);
 
+	atomic_store_explicit(&part->suballocated,
+			      atomic_load_explicit(&part->suballocated, memory_order_relaxed) -
+				      (int64_t)block->bytes,
+			      memory_order_relaxed);
 	if (series)
 		live_series_remove(series, live_amount(block->bytes));
 }
@@ -141,13 +164,14 @@ static struct recorder *enter(struct call *call)
 	return recorder;
 }
 
-/* Ends the block of ENTRY, at whose address the framework reported another allocation. */
+/* Locking: the caller holds the lock of the thread's state. Ends the block of ENTRY, at whose
+ * address the framework reported another allocation. */
 static COLD void end_stale(struct recorder *recorder, struct suballocation_shard *shard,
 			   struct suballocation *entry)
 {
 	count_in_site(recorder, entry->block->site, offsetof(struct ledger_site, unseen), 1);
 	ledger_trouble(recorder->header, LEDGER_TROUBLE_STALE_SUBALLOCATIONS, 1);
-	series_remove(recorder, entry->block);
+	live_remove(recorder, thread_self.state, entry->block);
 	return_slot(recorder, shard, entry->block);
 	retire_entry(&recorder->arena, shard, entry);
 }
@@ -211,7 +235,7 @@ void record_suballocated(struct call *call, const char *api, uint64_t address, u
 		lock_give(&shard->lock);
 	}
 	if (inserted)
-		live_counts_add(recorder, state, site, bytes);
+		live_add(recorder, state, site, bytes, new.time_ns);
 	thread_state_unlock(state);
 	if (!inserted)
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_SUBALLOCATIONS, 1);
@@ -228,15 +252,17 @@ void record_suballocation_freed(struct call *call, uint64_t address)
 	if (!recorder)
 		return;
 	shard = shard_at(recorder, address);
+	thread_state_lock(thread_self.state);
 	lock_take(&shard->lock);
 	TABLE_FIND(shard->table, &address, entry);
 	known = entry && entry->block;
 	if (known) {
-		series_remove(recorder, entry->block);
+		live_remove(recorder, thread_self.state, entry->block);
 		return_slot(recorder, shard, entry->block);
 		retire_entry(&recorder->arena, shard, entry);
 	}
 	lock_give(&shard->lock);
+	thread_state_unlock(thread_self.state);
 	if (!known)
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_SUBALLOCATION_FREES, 1);
 	call_leave(call);

@@ -81,8 +81,11 @@ struct thread_state *thread_state_join(struct recorder *recorder)
 	if (!state) {
 		state = &recorder->thread_states->state[0];
 		state->shared = true;
+		memories_join(recorder->thread_states, state);
 		return state;
 	}
+	state->number = (uint32_t)(state - recorder->thread_states->state);
+	memories_join(recorder->thread_states, state);
 	upcalls.thread_joins(recorder, state);
 	pthread_setspecific(end_key, state);
 	return state;
@@ -97,9 +100,10 @@ static bool has_series(const struct hook *hook)
 	       strncmp(hook->kind, LEDGER_KIND_VIRTUAL, strlen(LEDGER_KIND_VIRTUAL)) != 0;
 }
 
-static uint32_t insert_site(struct recorder *recorder, uint32_t stack, struct hook *hook,
-			    int device)
+static uint32_t insert_site(struct recorder *recorder, const struct thread_state *state,
+			    uint32_t stack, struct hook *hook, int device)
 {
+	struct ledger_balance balance = { .thread_state = state->number };
 	struct ledger_site site = {
 		.stack = stack,
 		.api = recorder_name_ref(recorder, hook),
@@ -109,13 +113,14 @@ static uint32_t insert_site(struct recorder *recorder, uint32_t stack, struct ho
 
 	if (!site.api)
 		return 0;
+	balance.memory = memories_number(recorder, hook, device);
 	if (strcmp(hook->kind, LEDGER_KIND_SUBALLOCATION) == 0) {
 		site.series = ledger_add_live_series(&recorder->writer);
-		return ledger_add_suballocation_site(&recorder->writer, &site);
+		return ledger_add_suballocation_site(&recorder->writer, &site, &balance);
 	}
 	if (has_series(hook) && !(site.series = ledger_add_live_series(&recorder->writer)))
 		return 0; /* no room: blocks that are not recorded are reported */
-	return ledger_add_site(&recorder->writer, &site);
+	return ledger_add_site(&recorder->writer, &site, &balance);
 }
 
 static struct ledger_site *lookup_or_insert_site(struct recorder *recorder,
@@ -125,7 +130,7 @@ static struct ledger_site *lookup_or_insert_site(struct recorder *recorder,
 	uint32_t ref = ref_table_find(&state->sites, key);
 
 	if (!ref) {
-		ref = insert_site(recorder, stack, hook, device);
+		ref = insert_site(recorder, state, stack, hook, device);
 		if (ref)
 			ref_table_set(&recorder->arena, &state->sites, key, ref);
 	}
@@ -243,8 +248,17 @@ static void update_peak(struct recorder *recorder)
 	}
 }
 
-void live_bytes_check_peak(struct recorder *recorder, struct thread_state *state, uint64_t now_ns)
+static bool is_above(const _Atomic int64_t *value, const _Atomic int64_t *ceiling)
 {
+	return atomic_load_explicit(value, memory_order_relaxed) >
+	       atomic_load_explicit(ceiling, memory_order_relaxed);
+}
+
+void live_bytes_check_peak(struct recorder *recorder, struct thread_state *state, uint32_t memory,
+			   uint64_t now_ns)
+{
+	const struct memory_part *part = &state->memories[memory];
+
 	if (now_ns + 1 == state->contended_tick)
 		return;
 	/* Another thread is checking the peak now, so an exact moment does not exist. Many threads
@@ -253,7 +267,11 @@ void live_bytes_check_peak(struct recorder *recorder, struct thread_state *state
 		state->contended_tick = now_ns + 1;
 		return;
 	}
-	update_peak(recorder);
+	if (is_above(&state->live, &state->ceiling))
+		update_peak(recorder);
+	if (memory && (is_above(&part->live, &part->ceiling) ||
+		       is_above(&part->suballocated, &part->suballocated_ceiling)))
+		memories_update(recorder->thread_states, memory, now_ns);
 	lock_give(&recorder->thread_states->peak_lock);
 }
 
@@ -288,8 +306,25 @@ void live_bytes_watch_peak(struct recorder *recorder, uint64_t *at)
 
 void live_bytes_settle_peak(struct recorder *recorder)
 {
-	if (!lock_try(&recorder->thread_states->peak_lock))
+	struct thread_states *states = recorder->thread_states;
+
+	if (!lock_try(&states->peak_lock))
 		return;
 	update_peak(recorder);
-	lock_give(&recorder->thread_states->peak_lock);
+	for (uint32_t i = 1; i <= states->memory_count; i++)
+		memories_update(states, i, recorder_time(recorder));
+	lock_give(&states->peak_lock);
+}
+
+void live_bytes_move(struct ledger_site *from, struct ledger_site *to, uint64_t bytes)
+{
+	struct thread_state *state = thread_self.state;
+	struct memory_part *from_part, *to_part;
+
+	thread_state_lock(state);
+	from_part = balance_change(state, from, -(int64_t)bytes, 0);
+	to_part = balance_change(state, to, (int64_t)bytes, 0);
+	atomic_fetch_sub_explicit(&from_part->live, (int64_t)bytes, memory_order_relaxed);
+	atomic_fetch_add_explicit(&to_part->live, (int64_t)bytes, memory_order_relaxed);
+	thread_state_unlock(state);
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "ledger/format.h"
+#include "interpose/recorder/memories.h"
 #include "interpose/dispatch/hooks.h"
 #include "ledger/lock.h"
 #include "interpose/base/ref_table.h"
@@ -39,11 +40,13 @@ struct thread_state {
 	_Atomic int64_t deferred_bytes; /* part of `live`, see deferred_totals.h */
 	/* if `live` exceeds it, the peak must be checked, see live_bytes_add() */
 	_Atomic int64_t ceiling;
+	uint32_t number; /* index of this state */
 	struct { uint64_t hash; uint32_t ref; } stacks[THREAD_STATE_STACKS];
 	struct { uint64_t key; struct ledger_site *site; } site_cache[THREAD_STATE_SITES];
 	struct ref_table sites; /* all call sites of this state, by the key of site_cache */
 	/* set when a thread starts to use this state, see stack_cache_join() */
 	struct stack_cache *stack_cache;
+	struct memory_part memories[MEMORY_NUMBERS]; /* see memories.h */
 } __attribute__((aligned(64)));
 
 struct thread_states {
@@ -55,6 +58,8 @@ struct thread_states {
 	/* since live_bytes_watch_peak(); before: since the start */
 	int64_t watched_peak;
 	uint64_t *watched_peak_at; /* in the ledger; NULL: not watched */
+	uint32_t memory_count; /* guarded by peak_lock, like the next */
+	struct memory_peak memories[MEMORY_NUMBERS]; /* see memories.h */
 	struct lock spare_lock;
 	uint32_t spare; /* slots that threads had too many of, likewise */
 	unsigned int count; /* number of mapped elements of `state`; fewer under RLIMIT_AS */
@@ -75,7 +80,9 @@ uint64_t live_bytes_peak(struct recorder *recorder, bool restart);
 /* From now on stores the most bytes that are live at one moment in *AT, unless *AT is larger. Ends
  * the measurement for the AT of the call before. NULL: only that. AT is a field of the ledger. */
 void live_bytes_watch_peak(struct recorder *recorder, uint64_t *at);
-/* Updates the peak before a report. */
+/* Updates the peaks before a report. */
 void live_bytes_settle_peak(struct recorder *recorder);
+/* BYTES that FROM's block had are now those of TO's. Both are call sites. */
+void live_bytes_move(struct ledger_site *from, struct ledger_site *to, uint64_t bytes);
 
 #endif

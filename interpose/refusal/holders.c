@@ -12,6 +12,7 @@
 
 #include "interpose/base/hash.h"
 #include "interpose/dispatch/api.h"
+#include "interpose/recorder/memories.h"
 #include "interpose/recorder/recorder.h"
 #include "ledger/kind_table.h"
 #include "ledger/reader.h"
@@ -53,7 +54,7 @@ struct holders_scratch {
 struct counting {
 	struct holders_scratch *scratch;
 	struct ledger_view view;
-	enum holders_class class;
+	enum ledger_memory class;
 	int device;
 	uint32_t range_count, handle_count;
 	bool full; /* there are more ranges than RANGES_MAX */
@@ -74,19 +75,6 @@ void holders_reserve(struct recorder *recorder)
 	recorder->holders->scratch = memory == MAP_FAILED ? NULL : memory;
 }
 
-enum holders_class holders_class_of(enum api api, const char *kind, size_t length)
-{
-	const struct kind *known = kind_find(kind, length);
-
-	if (!known)
-		return HOLDERS_NONE;
-	if (known->memory != KIND_MEMORY_OTHER)
-		return HOLDERS_DEVICE;
-	if (api == API_OPENCL)
-		return known->limit == KIND_LIMIT_COUNTS ? HOLDERS_OPENCL : HOLDERS_NONE;
-	return known->limit == KIND_LIMIT_NO ? HOLDERS_HOST : HOLDERS_NONE;
-}
-
 /* ---- call sites ---- */
 
 static void classify(struct counting *c, const struct ledger_site *record,
@@ -99,8 +87,8 @@ static void classify(struct counting *c, const struct ledger_site *record,
 
 	if (!known || !api || api_length < 3)
 		return;
-	site->holds = c->class != HOLDERS_NONE &&
-		      holders_class_of(api_of(api), kind, length) == c->class &&
+	site->holds = c->class != LEDGER_MEMORY_NONE &&
+		      memory_class(api_of(api), kind, length) == c->class &&
 		      (c->device < 0 || record->device < 0 || record->device == c->device);
 	site->is_linear = known->address == KIND_ADDRESS_LINEAR;
 	site->is_handle = known->memory == KIND_MEMORY_DEVICE &&
@@ -488,7 +476,7 @@ static uint64_t count_allocs(const struct ledger_view *view, enum ledger_chunk_t
 	return allocs;
 }
 
-bool holders_count(struct recorder *recorder, enum holders_class class, int device,
+bool holders_count(struct recorder *recorder, enum ledger_memory class, int device,
 		   struct holders *ret)
 {
 	struct counting c = { .scratch = recorder->holders->scratch, .class = class,
@@ -498,13 +486,13 @@ bool holders_count(struct recorder *recorder, enum holders_class class, int devi
 		       LEDGER_CHUNK;
 	bool divides;
 
-	if (class == HOLDERS_HOST)
+	if (class == LEDGER_MEMORY_HOST)
 		c.device = -1; /* host memory belongs to no device */
 	if (!c.scratch || ledger_view(header, bytes, &c.view) != LEDGER_OK)
 		return false;
 	ret->allocs = count_allocs(&c.view, LEDGER_CHUNK_SITES);
 	ret->suballocs = count_allocs(&c.view, LEDGER_CHUNK_SUBALLOCATION_SITES);
-	divides = ret->suballocs && class == HOLDERS_DEVICE;
+	divides = ret->suballocs && class == LEDGER_MEMORY_DEVICE;
 	count_blocks(&c, divides);
 	ret->divided = !c.full;
 	if (divides && !c.full) {

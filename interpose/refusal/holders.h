@@ -22,17 +22,6 @@ struct holders_memory {
 	struct holders_scratch *scratch; /* NULL: it could not be reserved */
 };
 
-/* Which memory competes with a request: that of the same kind of place. */
-enum holders_class {
-	HOLDERS_NONE,   /* takes no memory, or it is not known where */
-	HOLDERS_DEVICE, /* CUDA's device memory */
-	HOLDERS_HOST,   /* host memory that CUDA locks */
-	HOLDERS_OPENCL,
-};
-
-/* Returns the class of a block of KIND, LENGTH bytes, that a call of API makes. */
-enum holders_class holders_class_of(enum api api, const char *kind, size_t length);
-
 struct holders {
 	struct ledger_holder *list; /* the caller's array of `room` elements, largest first */
 	uint32_t room, count;
@@ -47,7 +36,7 @@ void holders_reserve(struct recorder *recorder);
 
 /* Locking: one thread at a time. Fills in *RET, whose `list` and `room` are set, with those who
  * hold memory of CLASS on DEVICE (-1: on any). Returns false if there is no memory to work in. */
-bool holders_count(struct recorder *recorder, enum holders_class class, int device,
+bool holders_count(struct recorder *recorder, enum ledger_memory class, int device,
 		   struct holders *ret);
 
 #endif

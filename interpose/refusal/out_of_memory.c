@@ -12,6 +12,7 @@
 
 #include "interpose/base/own_stack.h"
 #include "interpose/dispatch/api.h"
+#include "interpose/recorder/memories.h"
 #include "interpose/refusal/holders.h"
 #include "ledger/clock.h"
 #include "ledger/shared.h"
@@ -27,7 +28,7 @@ struct refusal {
 	struct recorder *recorder;
 	struct ledger_out_of_memory now; /* without holders */
 	uint64_t number;
-	enum holders_class class;
+	enum ledger_memory class;
 	uint32_t place;
 	bool counts;   /* the holders are counted */
 	bool may_wait; /* for the lock */
@@ -51,12 +52,12 @@ static bool may_count(const struct recorder *recorder)
 
 /* A call whose block has no memory of its own, or that makes no block, needs device memory: for
  * example one that creates a context or a memory pool. */
-static enum holders_class class_for(const struct hook *hook)
+static enum ledger_memory class_for(const struct hook *hook)
 {
-	enum holders_class class = holders_class_of(hook->api, hook->kind, strlen(hook->kind));
+	enum ledger_memory class = memory_class(hook->api, hook->kind, strlen(hook->kind));
 
-	if (class == HOLDERS_NONE)
-		class = hook->api == API_OPENCL ? HOLDERS_OPENCL : HOLDERS_DEVICE;
+	if (class == LEDGER_MEMORY_NONE)
+		class = hook->api == API_OPENCL ? LEDGER_MEMORY_OPENCL : LEDGER_MEMORY_DEVICE;
 	return class;
 }
 
@@ -316,7 +317,7 @@ static void ask_driver(struct refusal *refusal, enum api api)
 {
 	struct ledger_out_of_memory *now = &refusal->now;
 
-	if (thread_self.busy || !apis[api]->memory_left || refusal->class != HOLDERS_DEVICE)
+	if (thread_self.busy || !apis[api]->memory_left || refusal->class != LEDGER_MEMORY_DEVICE)
 		return;
 	if (apis[api]->memory_left(now->device, &now->free_bytes, &now->total_bytes))
 		now->state |= LEDGER_REFUSAL_FREE;
@@ -386,7 +387,7 @@ static void write_new(void *refusal)
 
 static void record_given_up(const struct gave_up *what, struct recorder *recorder, uint32_t api)
 {
-	struct refusal refusal = { .recorder = recorder, .class = HOLDERS_DEVICE };
+	struct refusal refusal = { .recorder = recorder, .class = LEDGER_MEMORY_DEVICE };
 	struct ledger_out_of_memory *now = &refusal.now;
 
 	now->state = LEDGER_REFUSAL_GAVE_UP;
@@ -430,7 +431,7 @@ void out_of_memory_gave_up(const struct gave_up *what)
 {
 	struct recorder *recorder = recorder_now() ? recorder_enter() : NULL;
 	const struct refused_request *request = recorder ? own_request(recorder) : NULL;
-	struct refusal refusal = { .recorder = recorder, .class = HOLDERS_DEVICE,
+	struct refusal refusal = { .recorder = recorder, .class = LEDGER_MEMORY_DEVICE,
 				   .now = { .device = what->device } };
 	uint32_t api;
 

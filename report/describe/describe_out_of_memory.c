@@ -1,142 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * Names each holder and adds up those of one name. There are at most a thousand holders.
+ * Words for the request and the largest holders, and for the parts of the device that no holder
+ * has.
  */
 #include "report/describe/describe_out_of_memory.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "report/describe/describe_holders.h"
 #include "report/describe/describe_stack.h"
 #include "report/model/model.h"
 #include "report/model/model_driver_memory.h"
-#include "report/model/model_out_of_memory.h"
-#include "report/util/escape.h"
+#include "report/model/model_holders.h"
 #include "report/util/number.h"
 
 #define BRIEF_MAX 3 /* holders by name in one line */
-
-bool out_of_memory_is_unused(const struct report_out_of_memory *entry,
-			     const struct report_leak *holder)
-{
-	if (!entry->divided || !holder->cache || strcmp(holder->kind, "suballocation") == 0)
-		return false;
-	for (size_t i = 0; i < entry->holder_count; i++)
-		if (entry->holders[i].cache &&
-		    strcmp(entry->holders[i].kind, "suballocation") == 0 &&
-		    strcmp(entry->holders[i].cache, holder->cache) == 0)
-			return true;
-	return false;
-}
-
-/* ---- names ---- */
-
-static void print_name_of_place(FILE *out, const struct report_out_of_memory *entry,
-				const struct report_leak *holder)
-{
-	const struct report_frame *frame = report_stack_culprit(holder->stack);
-	const char *library = report_holder_library(holder);
-
-	if (out_of_memory_is_unused(entry, holder)) {
-		fputs("unused in the ", out);
-		print_escaped(out, holder->cache);
-	} else if (library && (!frame || frame->role != FRAME_APPLICATION)) {
-		print_escaped(out, library);
-	} else {
-		describe_place(out, holder->stack);
-	}
-}
-
-static void print_name(FILE *out, const struct report_out_of_memory *entry,
-		       const struct report_leak *holder, enum held_by by)
-{
-	const char *library;
-
-	switch (by) {
-	case HELD_BY_PLACE:
-		print_name_of_place(out, entry, holder);
-		break;
-	case HELD_BY_CACHE:
-		if (holder->cache)
-			print_escaped(out, holder->cache);
-		break;
-	case HELD_BY_LIBRARY:
-		library = report_holder_library(holder);
-		print_escaped(out, library ? library : "unknown");
-		break;
-	}
-}
-
-/* Returns the name of HOLDER in ARENA, or NULL if memory ran out. */
-static const char *name_of(struct report_arena *arena, const struct report_out_of_memory *entry,
-			   const struct report_leak *holder, enum held_by by)
-{
-	const char *name = NULL;
-	size_t length = 0;
-	char *text = NULL;
-	FILE *out = open_memstream(&text, &length);
-
-	if (!out)
-		return NULL;
-	print_name(out, entry, holder, by);
-	if (fclose(out) == 0)
-		name = arena_text(arena, text, length);
-	free(text);
-	return name;
-}
-
-/* ---- sums ---- */
-
-static void add_to(struct held_list *held, const char *name, const struct report_leak *holder)
-{
-	uint64_t hash = hash_bytes(name, strlen(name), 0);
-	struct held *to = held->list, *end = held->list + held->count;
-
-	while (to < end && (to->hash != hash || strcmp(to->name, name) != 0))
-		to++;
-	if (to == end) {
-		*to = (struct held){ .name = name, .hash = hash };
-		held->count++;
-	}
-	to->bytes = add_bounded(to->bytes, holder->bytes);
-	to->blocks = add_bounded(to->blocks, holder->blocks);
-}
-
-static int compare_held(const void *left, const void *right)
-{
-	const struct held *a = left, *b = right;
-	int r = compare_numbers(b->bytes, a->bytes);
-
-	return r ? r : strcmp(a->name, b->name);
-}
-
-int held_sum_up(const struct report_out_of_memory *entry, enum held_by by, struct held_list *ret)
-{
-	*ret = (struct held_list){ 0 };
-	ret->list = calloc(entry->holder_count + 1, sizeof(*ret->list));
-	if (!ret->list)
-		return -ENOMEM;
-	for (size_t i = 0; i < entry->holder_count; i++) {
-		const char *name = name_of(&ret->arena, entry, &entry->holders[i], by);
-
-		if (!name)
-			return -ENOMEM;
-		if (*name)
-			add_to(ret, name, &entry->holders[i]);
-	}
-	if (ret->count)
-		qsort(ret->list, ret->count, sizeof(*ret->list), compare_held);
-	return 0;
-}
-
-void held_finish(struct held_list *held)
-{
-	free(held->list);
-	arena_finish(&held->arena);
-	*held = (struct held_list){ 0 };
-}
 
 /* ---- lines ---- */
 
@@ -198,10 +74,10 @@ static void print_rest(FILE *out, size_t *items, const struct report_process *pr
 static int print_holders(FILE *out, const struct report_process *process,
 			 const struct report_out_of_memory *entry)
 {
-	uint64_t bytes = entry->other_bytes;
+	uint64_t bytes = entry->held.other_bytes;
 	struct held_list held;
 	size_t items = 0;
-	int r = held_sum_up(entry, HELD_BY_PLACE, &held);
+	int r = held_sum_up(&entry->held, HELD_BY_PLACE, &held);
 
 	fputs("; held:", out);
 	for (size_t i = 0; r == 0 && i < held.count; i++) {

@@ -259,7 +259,7 @@ void describe_stack(FILE *out, const struct report_stack *stack)
 		fputs("    (outer frames were cut off: see GPULEAK_STACK_DEPTH)\n", out);
 }
 
-static void print_at(FILE *out, const struct report_frame *frame)
+void describe_frame(FILE *out, const struct report_frame *frame)
 {
 	print_function(out, frame);
 	fputs(" (", out);
@@ -282,7 +282,7 @@ void describe_place(FILE *out, const struct report_stack *stack)
 		print_escaped(out, thread);
 		fputs(", ", out);
 	}
-	print_at(out, frame);
+	describe_frame(out, frame);
 }
 
 void describe_place_and_caller(FILE *out, const struct report_stack *stack)
@@ -299,7 +299,7 @@ void describe_place_and_caller(FILE *out, const struct report_stack *stack)
 	if (next >= count)
 		return;
 	fputs(", called from ", out);
-	print_at(out, &stack->frames[next]);
+	describe_frame(out, &stack->frames[next]);
 }
 
 void describe_bytes(FILE *out, uint64_t bytes)

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+struct report_frame;
 struct report_process;
 struct report_stack;
 
@@ -20,6 +21,9 @@ void describe_whole_stacks(bool whole);
 /* Prints a numbered line per frame or group of folded frames. Stops at main or at a thread's start
  * function; JSON has the outer frames, too. Prints one line for an empty stack. */
 void describe_stack(FILE *out, const struct report_stack *stack);
+
+/* Prints "make_buffer (/abs/app.c:12)". */
+void describe_frame(FILE *out, const struct report_frame *frame);
 
 /* Prints "make_buffer (/abs/app.c:12)": the innermost frame of the application. If a framework's
  * thread did the work, prints also which one: "PyTorch's autograd engine, at::empty (...)", or, if

@@ -13,7 +13,7 @@
 
 #include "report/util/escape.h"
 #include "report/model/model.h"
-#include "report/model/model_out_of_memory.h"
+#include "report/model/model_holders.h"
 #include "report/model/model_suballocations.h"
 #include "report/util/number.h"
 #include "report/describe/describe_error.h"

@@ -13,7 +13,7 @@
 #include "report/describe/findings.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
-#include "report/model/model_out_of_memory.h"
+#include "report/model/model_holders.h"
 #include "report/util/number.h"
 #include "report/symbols/source.h"
 #include "report/describe/describe_error.h"

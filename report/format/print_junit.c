@@ -16,7 +16,7 @@
 #include "report/describe/findings.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
-#include "report/model/model_out_of_memory.h"
+#include "report/model/model_holders.h"
 #include "report/describe/describe_stack.h"
 #include "report/util/text_buffer.h"
 #include "report/util/xml.h"

@@ -191,6 +191,8 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 		r = build_pools(b);
 	if (r == 0)
 		r = build_out_of_memory(b);
+	if (r == 0)
+		r = build_peaks(b);
 	if (r < 0)
 		return r;
 	build_ended(b);

@@ -113,6 +113,11 @@ int build_sites(struct builder *b);
 int build_suballocations(struct builder *b);
 /* Reads the allocations that were refused for want of memory. Returns 0 or -ENOMEM. */
 int build_out_of_memory(struct builder *b);
+/* Stores in *RET what the call site SITE held. SITE NULL: unknown. Returns 0 or -ENOMEM. */
+int build_holder(struct builder *b, const struct ledger_site *site, uint64_t bytes, uint64_t blocks,
+		 struct report_leak *ret);
+/* Reads the peaks and who held the memory then. Returns 0 or -ENOMEM. */
+int build_peaks(struct builder *b);
 /* For qsort(). Orders leaks or holders by size, largest first. Ties are decided only by data that
  * is equal in every run: not by the position in the ledger, and by an address only if it has no
  * module. */

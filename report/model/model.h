@@ -27,6 +27,7 @@ struct report_driver_call;
 struct report_module;
 struct report_pools;
 struct report_out_of_memory;
+struct report_peak;
 struct report_site;
 struct report_suballocations;
 struct suppressions;
@@ -315,7 +316,10 @@ struct report_process {
 	size_t unsampled_suballocations;
 	struct report_error *errors;
 	size_t error_count;
-	/* See model_out_of_memory.h, for all four. The list has the first and the last ones, in
+	/* See model_holders.h, also for the next. Of each memory, the largest first. */
+	struct report_peak *peaks;
+	size_t peak_count;
+	/* See model_holders.h, for all four. The list has the first and the last ones, in
 	 * their order; `refused` counts all, and `recovered` those of them that recovered. */
 	struct report_out_of_memory *out_of_memory;
 	size_t out_of_memory_count;

@@ -4,7 +4,7 @@
  * thread has its own. Reads only what a damaged ledger may have, too: counts beyond the record, and
  * refs that lead nowhere.
  */
-#include "report/model/model_out_of_memory.h"
+#include "report/model/model_holders.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -26,16 +26,13 @@ static const char *framework_of(const char *api)
 	return api && strncmp(api, "c10::", 5) == 0 ? "PyTorch" : NULL;
 }
 
-static int read_holder(struct builder *b, const struct ledger_holder *record,
-		       struct report_leak *ret)
+int build_holder(struct builder *b, const struct ledger_site *site, uint64_t bytes, uint64_t blocks,
+		 struct report_leak *ret)
 {
-	const struct ledger_site *site = ledger_site(b->view, record->site);
 	int r = 0;
 
-	*ret = (struct report_leak){ .device = -1, .stack = &build_no_stack,
-				     .bytes = record->bytes, .blocks = record->blocks };
-	if (!site)
-		site = ledger_suballocation_site(b->view, record->site);
+	*ret = (struct report_leak){ .device = -1, .stack = &build_no_stack, .bytes = bytes,
+				     .blocks = blocks };
 	if (!site) {
 		b->bad_refs++;
 	} else {
@@ -54,6 +51,16 @@ static int read_holder(struct builder *b, const struct ledger_holder *record,
 	return r;
 }
 
+static int read_holder(struct builder *b, const struct ledger_holder *record,
+		       struct report_leak *ret)
+{
+	const struct ledger_site *site = ledger_site(b->view, record->site);
+
+	if (!site)
+		site = ledger_suballocation_site(b->view, record->site);
+	return build_holder(b, site, record->bytes, record->blocks, ret);
+}
+
 static int compare_places(const void *left, const void *right)
 {
 	const struct report_leak *a = left, *b = right;
@@ -66,49 +73,63 @@ static int compare_places(const void *left, const void *right)
 	return r ? r : (a->device > b->device) - (a->device < b->device);
 }
 
-/* Adds up holders with the same place, and sorts them. Strings and stacks are interned. */
-static void merge_holders(struct report_out_of_memory *entry)
+/* Strings and stacks are interned. */
+void report_merge_holders(struct report_holders *held)
 {
 	size_t kept = 0;
 
-	if (!entry->holder_count)
+	if (!held->count)
 		return;
-	qsort(entry->holders, entry->holder_count, sizeof(*entry->holders), compare_places);
-	for (size_t i = 1; i < entry->holder_count; i++) {
-		struct report_leak *to = &entry->holders[kept];
-		const struct report_leak *from = &entry->holders[i];
+	qsort(held->list, held->count, sizeof(*held->list), compare_places);
+	for (size_t i = 1; i < held->count; i++) {
+		struct report_leak *to = &held->list[kept];
+		const struct report_leak *from = &held->list[i];
 
 		if (compare_places(to, from) != 0) {
-			entry->holders[++kept] = *from;
+			held->list[++kept] = *from;
 			continue;
 		}
 		to->bytes = add_bounded(to->bytes, from->bytes);
 		to->blocks = add_bounded(to->blocks, from->blocks);
 	}
-	entry->holder_count = kept + 1;
-	qsort(entry->holders, entry->holder_count, sizeof(*entry->holders), build_compare_leaks);
+	held->count = kept + 1;
+	qsort(held->list, held->count, sizeof(*held->list), build_compare_leaks);
+}
+
+bool report_holder_is_unused(const struct report_holders *held, const struct report_leak *holder)
+{
+	if (!held->divided || !holder->cache ||
+	    strcmp(holder->kind, LEDGER_KIND_SUBALLOCATION) == 0)
+		return false;
+	for (size_t i = 0; i < held->count; i++)
+		if (held->list[i].cache &&
+		    strcmp(held->list[i].kind, LEDGER_KIND_SUBALLOCATION) == 0 &&
+		    strcmp(held->list[i].cache, holder->cache) == 0)
+			return true;
+	return false;
 }
 
 static int read_holders(struct builder *b, const struct ledger_out_of_memory *record,
 			struct report_out_of_memory *entry)
 {
 	size_t count = record->holders < LEDGER_HOLDERS_MAX ? record->holders : LEDGER_HOLDERS_MAX;
+	struct report_holders *held = &entry->held;
 	int r = 0;
 
 	entry->has_holders = true;
-	entry->divided = (record->state & LEDGER_REFUSAL_DIVIDED) != 0;
-	entry->other_sites = record->other_sites;
-	entry->other_bytes = record->other_bytes;
-	entry->other_blocks = record->other_blocks;
+	held->divided = (record->state & LEDGER_REFUSAL_DIVIDED) != 0;
+	held->other_sites = record->other_sites;
+	held->other_bytes = record->other_bytes;
+	held->other_blocks = record->other_blocks;
 	entry->tracked_bytes = record->other_bytes;
-	entry->holders = arena_alloc(b->arena, (count + 1) * sizeof(*entry->holders));
-	if (!entry->holders)
+	held->list = arena_alloc(b->arena, (count + 1) * sizeof(*held->list));
+	if (!held->list)
 		return -ENOMEM;
 	for (size_t i = 0; i < count && r == 0; i++) {
-		r = read_holder(b, &record->holder[i], &entry->holders[entry->holder_count++]);
+		r = read_holder(b, &record->holder[i], &held->list[held->count++]);
 		entry->tracked_bytes = add_bounded(entry->tracked_bytes, record->holder[i].bytes);
 	}
-	merge_holders(entry);
+	report_merge_holders(held);
 	return r;
 }
 

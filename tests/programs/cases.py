@@ -21,6 +21,7 @@ import cases_limits
 import cases_lost
 import cases_objects
 import cases_oom
+import cases_peak
 import cases_pool
 import cases_report
 import cases_rules
@@ -379,6 +380,7 @@ FAMILIES = {
     "limits": cases_limits.LIMITS,
     "lost": cases_lost.LOST,
     "oom": cases_oom.OOM,
+    "peak": cases_peak.PEAK,
     "pool": cases_pool.POOL,
     "report": cases_report.REPORT,
     "rules": cases_rules.RULES,

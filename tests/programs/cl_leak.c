@@ -211,6 +211,20 @@ static void shared_virtual(void)
 	printf("%d shared\n", shared[0] && shared[1] && shared[2] && shared[3]);
 }
 
+/* Three large buffers and a small one at the peak, all of which are released. */
+static void peak(void)
+{
+	cl_mem large[3], small;
+
+	for (int i = 0; i < 3; i++)
+		large[i] = create(4000); /* @peak_large */
+	small = create(4000); /* @peak_small */
+	for (int i = 0; i < 3; i++)
+		release(large[i]);
+	release(small);
+	release(create(100));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -221,6 +235,7 @@ int main(int argc, char **argv)
 		{ "lost-sub", lost_sub_buffer }, { "image", image }, { "pipe", make_pipe },
 		{ "properties", properties }, { "twice-held", twice_held }, { "twice", twice },
 		{ "failed", failed }, { "child", in_child }, { "svm", shared_virtual },
+		{ "peak", peak },
 	};
 
 	begin();

@@ -15,10 +15,11 @@
 #include <cmocka.h>
 
 #include "ledger_reported.h"
+#include "report/describe/describe_holders.h"
 #include "report/describe/describe_out_of_memory.h"
 #include "report/format/text/print_text.h"
 #include "report/model/model_driver_memory.h"
-#include "report/model/model_out_of_memory.h"
+#include "report/model/model_holders.h"
 
 #define S 1000000000ull
 #define MIB ((uint64_t)1 << 20)
@@ -186,15 +187,15 @@ static void holders(void **state)
 	builder_out_of_memory(&builder, &record);
 	entry = reported_begin(&reported, &builder)->out_of_memory;
 	assert_int_equal(entry->tracked_bytes, 11 * MIB);
-	assert_int_equal(entry->holder_count, 3);
-	assert_int_equal(entry->holders[0].bytes + entry->holders[1].bytes, 8 * MIB);
-	assert_int_equal(entry->holders[2].bytes, 2 * MIB);
-	assert_int_equal(held_sum_up(entry, HELD_BY_CACHE, &held), 0);
+	assert_int_equal(entry->held.count, 3);
+	assert_int_equal(entry->held.list[0].bytes + entry->held.list[1].bytes, 8 * MIB);
+	assert_int_equal(entry->held.list[2].bytes, 2 * MIB);
+	assert_int_equal(held_sum_up(&entry->held, HELD_BY_CACHE, &held), 0);
 	assert_int_equal(held.count, 1);
 	assert_string_equal(held.list[0].name, "PyTorch caching allocator");
 	assert_int_equal(held.list[0].bytes, 4 * MIB);
 	held_finish(&held);
-	assert_int_equal(held_sum_up(entry, HELD_BY_PLACE, &held), 0);
+	assert_int_equal(held_sum_up(&entry->held, HELD_BY_PLACE, &held), 0);
 	assert_int_equal(held.count, 2);
 	assert_int_equal(held.list[0].bytes, 6 * MIB); /* the block and the tensor of one line */
 	held_finish(&held);

@@ -353,6 +353,7 @@ static const char *const expected_json =
 	"  ],\n"
 	"  \"cached\": [],\n"
 	"  \"objects\": [],\n"
+	"  \"peak\": null,\n"
 	"  \"out_of_memory\": [],\n"
 	"  \"released\": {\n"
 	"    \"peak_bytes\": 0,\n"

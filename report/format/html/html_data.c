@@ -12,7 +12,7 @@
 #include "ledger/kind_table.h"
 #include "report/format/json/json_helpers.h"
 #include "report/model/model.h"
-#include "report/model/model_out_of_memory.h"
+#include "report/model/model_holders.h"
 #include "report/model/model_suballocations.h"
 #include "report/format/json/print_json.h"
 #include "report/describe/describe_out_of_memory.h"
@@ -133,15 +133,15 @@ static void print_refusal(FILE *out, const void *what)
 	describe_out_of_memory(out, refusal->process, refusal->entry);
 }
 
-static int add_to_holders(json_t *list, const struct report_out_of_memory *entry)
+static int add_to_holders(json_t *list, const struct report_holders *held)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < entry->holder_count && i < json_array_size(list) && r == 0; i++) {
+	for (size_t i = 0; i < held->count && i < json_array_size(list) && r == 0; i++) {
 		json_t *object = json_array_get(list, i);
 
-		r = set_in(object, "site", json_integer(site_of(entry->holders[i].stack)));
-		if (r == 0 && out_of_memory_is_unused(entry, &entry->holders[i]))
+		r = set_in(object, "site", json_integer(site_of(held->list[i].stack)));
+		if (r == 0 && report_holder_is_unused(held, &held->list[i]))
 			r = set_in(object, "unused", json_true());
 	}
 	return r;
@@ -160,7 +160,7 @@ static int add_to_out_of_memory(json_t *list, const struct report_process *proce
 		if (r == 0)
 			r = set_in(object, "told", words(print_refusal, &refusal));
 		if (r == 0)
-			r = add_to_holders(json_object_get(object, "holders"), entry);
+			r = add_to_holders(json_object_get(object, "holders"), &entry->held);
 	}
 	return r;
 }

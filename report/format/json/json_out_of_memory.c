@@ -3,12 +3,13 @@
  * Writes the allocations that ran out of memory, with those who held the memory. What is not known
  * is null.
  */
+#include "report/describe/describe_holders.h"
 #include "report/describe/describe_out_of_memory.h"
 #include "report/format/json/json_helpers.h"
 #include "report/format/json/json_sections.h"
 #include "report/model/model.h"
 #include "report/model/model_driver_memory.h"
-#include "report/model/model_out_of_memory.h"
+#include "report/model/model_holders.h"
 
 static json_t *known(bool is_known, uint64_t value)
 {
@@ -39,15 +40,33 @@ static json_t *held_json(const void *item)
 		{ "blocks", json_number(held->blocks) });
 }
 
-static json_t *sums_json(const struct report_out_of_memory *entry, enum held_by by)
+static json_t *sums_json(const struct report_holders *holders, enum held_by by)
 {
 	struct held_list held;
 	json_t *ret = NULL;
 
-	if (held_sum_up(entry, by, &held) == 0)
+	if (held_sum_up(holders, by, &held) == 0)
 		ret = JSON_LIST(held.list, held.count, held_json);
 	held_finish(&held);
 	return ret;
+}
+
+static json_t *others_json(const struct report_holders *holders)
+{
+	return JSON_OBJECT(
+		{ "sites", json_number(holders->other_sites) },
+		{ "bytes", json_number(holders->other_bytes) },
+		{ "blocks", json_number(holders->other_blocks) });
+}
+
+void json_add_holders(json_t **object, const struct report_holders *holders)
+{
+	JSON_ADD(object,
+		 { "holders", JSON_LIST(holders->list, holders->count, json_holder) },
+		 { "other_holders", JSON_IF(holders->other_sites, others_json(holders)) },
+		 { "places", sums_json(holders, HELD_BY_PLACE) },
+		 { "caches", sums_json(holders, HELD_BY_CACHE) },
+		 { "libraries", sums_json(holders, HELD_BY_LIBRARY) });
 }
 
 static json_t *framework_json(const struct report_out_of_memory *entry)
@@ -59,14 +78,6 @@ static json_t *framework_json(const struct report_out_of_memory *entry)
 		{ "reserved_bytes", json_number(entry->framework_reserved) });
 }
 
-static json_t *others_json(const struct report_out_of_memory *entry)
-{
-	return JSON_OBJECT(
-		{ "sites", json_number(entry->other_sites) },
-		{ "bytes", json_number(entry->other_bytes) },
-		{ "blocks", json_number(entry->other_blocks) });
-}
-
 static json_t *entry_json(const struct report_process *process,
 			  const struct report_out_of_memory *entry)
 {
@@ -75,7 +86,7 @@ static json_t *entry_json(const struct report_process *process,
 			entry->refuser == LEDGER_REFUSER_FAIL_AT;
 	bool has_others = sample && sample->device_used;
 
-	return JSON_OBJECT(
+	json_t *ret = JSON_OBJECT(
 		{ "api", json_text(entry->api) },
 		{ "requested_bytes", known(entry->bytes, entry->bytes) },
 		{ "device", json_integer(entry->device) },
@@ -92,12 +103,10 @@ static json_t *entry_json(const struct report_process *process,
 		{ "free_bytes", known(entry->has_free, entry->free_bytes) },
 		{ "total_bytes", known(entry->has_free, entry->total_bytes) },
 		{ "framework", JSON_IF(entry->gave_up, framework_json(entry)) },
-		{ "stack", json_stack(entry->stack) },
-		{ "holders", JSON_LIST(entry->holders, entry->holder_count, json_holder) },
-		{ "other_holders", JSON_IF(entry->other_sites, others_json(entry)) },
-		{ "places", sums_json(entry, HELD_BY_PLACE) },
-		{ "caches", sums_json(entry, HELD_BY_CACHE) },
-		{ "libraries", sums_json(entry, HELD_BY_LIBRARY) });
+		{ "stack", json_stack(entry->stack) });
+
+	json_add_holders(&ret, &entry->held);
+	return ret;
 }
 
 json_t *json_out_of_memory(const struct report_process *process)

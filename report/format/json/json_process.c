@@ -314,6 +314,7 @@ void json_add_process(json_t **object, const struct report_process *process)
 					     JSON_LIST(process->suballocations,
 						       process->suballocation_count,
 						       suballocations_json)) },
+		 { "peak", json_peak(process) },
 		 { "out_of_memory", json_out_of_memory(process) },
 		 { "out_of_memory_count", JSON_IF(process->refused > process->out_of_memory_count,
 						  json_number(process->refused)) },

@@ -13,6 +13,7 @@ struct report_deferred_frees;
 struct report_event;
 struct report_history;
 struct report_keepers;
+struct report_holders;
 struct report_leak;
 struct report_process;
 struct report_stack;
@@ -38,7 +39,10 @@ json_t *json_error(const void *error);       /* ERROR is a struct report_error *
 json_t *json_holder(const void *holder);     /* HOLDER is a struct report_leak */
 /* The key is left out if the process exported and opened nothing. */
 json_t *json_ipc(const struct report_process *process);
+/* Sets the keys of HOLDERS in *OBJECT, like json_set(). */
+void json_add_holders(json_t **object, const struct report_holders *holders);
 json_t *json_out_of_memory(const struct report_process *process);
+json_t *json_peak(const struct report_process *process);
 json_t *json_deferred(const struct report_deferred_frees *frees);
 json_t *json_timeline(const struct report_process *process);
 json_t *json_coverage(const struct report_coverage *coverage);

@@ -21,7 +21,7 @@
 #include "report/format/json/json_helpers.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
-#include "report/model/model_out_of_memory.h"
+#include "report/model/model_holders.h"
 #include "report/model/model_suballocations.h"
 #include "report/format/sarif/sarif_helpers.h"
 #include "report/symbols/source.h"

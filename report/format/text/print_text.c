@@ -31,10 +31,12 @@
 #include "report/format/text/text_no_gpu.h"
 #include "report/format/text/text_objects.h"
 #include "report/format/text/text_out_of_memory.h"
+#include "report/format/text/text_peak.h"
 #include "report/format/text/text_pool.h"
 #include "report/format/text/text_ranks.h"
 #include "report/format/text/text_suballocations.h"
 #include "report/describe/describe_deferred.h"
+#include "report/describe/describe_peak.h"
 #include "report/describe/describe_stack.h"
 #include "report/describe/describe_keepers.h"
 #include "report/describe/describe_suballocations.h"
@@ -153,11 +155,18 @@ static void print_clean(FILE *out, const struct headline *line)
 {
 	const struct report_summary *sum = line->summary;
 	const char *found = line->incomplete ? " found, but not everything was recorded" : "";
+	/* errors and what accumulates come first */
+	bool has_peak = line->only && line->only->peak_count && !line->accumulations.places &&
+			!sum->errors;
 	char size[NUMBER_MAX];
 
 	fprintf(out, "no %sleaks%s", line->accumulations.places ? "driver " : "", found);
 	print_accumulations(out, line);
-	fputs(line->accumulations.places ? "; " : ": ", out);
+	if (has_peak) {
+		fputs("; ", out);
+		describe_peak(out, line->only);
+	}
+	fputs(has_peak || line->accumulations.places ? "; " : ": ", out);
 	if (sum->allocated_blocks == 0) {
 		fputs("nothing allocated by ", out);
 		print_subject(out, line);
@@ -168,8 +177,9 @@ static void print_clean(FILE *out, const struct headline *line)
 	print_subject(out, line);
 	fputs(", ", out);
 	print_fates(out, sum, line->all, line->processes);
-	fprintf(out, ", %s %s", line->only ? "peak" : "sum of peaks",
-		format_size(sum->peak_bytes, size));
+	if (!has_peak)
+		fprintf(out, ", %s %s", line->only ? "peak" : "sum of peaks",
+			format_size(sum->peak_bytes, size));
 	text_out_of_memory_brief(out, line->all, line->processes);
 	if (line->stuck_in) {
 		fputs("; ", out);
@@ -407,6 +417,10 @@ static int print_process(FILE *out, struct report_process *process, bool verbose
 	if (verbose)
 		text_suballocations(out, process);
 	text_pool(out, process, wrong || verbose);
+	if (wrong || verbose)
+		r = text_peaks(out, process, verbose);
+	if (r < 0)
+		return r;
 	if (wrong) {
 		print_last_line(out, process);
 		describe_coverage(out, process);

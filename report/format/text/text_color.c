@@ -92,7 +92,8 @@ static const char *verdict_color(const char *line, size_t length)
 {
 	if (find(line, length, "gate failed") || find(line, length, "not everything was recorded"))
 		return RED;
-	if (find(line, length, "no leaks: ") && !find(line, length, " error"))
+	if (begins(line, length, "gpuleak: no leaks; peak ") ||
+	    (find(line, length, "no leaks: ") && !find(line, length, " error")))
 		return GREEN;
 	if (find(line, length, "gate passed"))
 		return GREEN;

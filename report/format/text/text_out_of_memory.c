@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Prints the request, its stack, and those who held the memory as a table, largest first.
+ * Prints the request, its stack, and those who held the memory.
  */
 #include "report/format/text/text_out_of_memory.h"
 
@@ -9,16 +9,13 @@
 
 #include "report/describe/describe_out_of_memory.h"
 #include "report/describe/describe_stack.h"
-#include "report/describe/describe_suballocations.h"
+#include "report/format/text/text_holders.h"
 #include "report/format/text/text_no_gpu.h"
 #include "report/model/model.h"
 #include "report/model/model_driver_memory.h"
-#include "report/model/model_out_of_memory.h"
+#include "report/model/model_holders.h"
 #include "report/util/escape.h"
 #include "report/util/number.h"
-
-#define HOLDERS_SHOWN 10
-#define SUMS_SHOWN 4
 
 int text_out_of_memory_first(FILE *out, struct report_process *const *processes, size_t count)
 {
@@ -62,74 +59,12 @@ void text_out_of_memory_brief(FILE *out, struct report_process *const *processes
 		fprintf(out, ", %s of them recovered", format_number(recovered, number));
 }
 
-static void print_holder(FILE *out, const struct report_out_of_memory *entry,
-			 const struct report_leak *holder)
-{
-	bool is_part = strcmp(holder->kind, LEDGER_KIND_SUBALLOCATION) == 0;
-	char size[NUMBER_MAX];
-
-	fprintf(out, "  %12s  in ", format_size(holder->bytes, size));
-	describe_count(out, holder->blocks, is_part ? suballocation_word(holder->cache) : "block");
-	if (holder->cache) {
-		fputs(" of the ", out);
-		print_escaped(out, holder->cache);
-	}
-	if (out_of_memory_is_unused(entry, holder))
-		fputs(", " SUBALLOCATIONS_UNUSED, out);
-	describe_source(out, holder->kind, holder->api, -1);
-	fputs(", at ", out);
-	describe_place_and_caller(out, holder->stack);
-	fputc('\n', out);
-}
-
-static int print_sums(FILE *out, const struct report_out_of_memory *entry, enum held_by by,
-		      const char *heading)
-{
-	struct held_list held;
-	int r = held_sum_up(entry, by, &held);
-	char size[NUMBER_MAX];
-
-	if (r == 0 && held.count) {
-		fprintf(out, "  %s:", heading);
-		for (size_t i = 0; i < held.count && i < SUMS_SHOWN; i++)
-			fprintf(out, "%s %s %s", i ? "," : "",
-				format_size(held.list[i].bytes, size), held.list[i].name);
-		if (held.count > SUMS_SHOWN)
-			fprintf(out, ", and %zu more", held.count - SUMS_SHOWN);
-		fputc('\n', out);
-	}
-	held_finish(&held);
-	return r;
-}
-
 static int print_holders(FILE *out, const struct report_out_of_memory *entry, bool verbose)
 {
-	size_t shown = verbose || entry->holder_count < HOLDERS_SHOWN ? entry->holder_count
-								      : HOLDERS_SHOWN;
-	uint64_t bytes = entry->other_bytes, blocks = entry->other_blocks;
-	uint64_t places = entry->other_sites + (entry->holder_count - shown);
-	int r;
-
 	fputs("  Held at that moment: ", out);
 	describe_bytes(out, entry->tracked_bytes);
 	fputc('\n', out);
-	for (size_t i = 0; i < entry->holder_count; i++) {
-		if (i < shown) {
-			print_holder(out, entry, &entry->holders[i]);
-			continue;
-		}
-		bytes = add_bounded(bytes, entry->holders[i].bytes);
-		blocks = add_bounded(blocks, entry->holders[i].blocks);
-	}
-	if (places) {
-		fputs("  and at ", out);
-		describe_count(out, places, "smaller place");
-		fputs(": ", out);
-		describe_amount(out, bytes, blocks);
-		fputc('\n', out);
-	}
-	r = print_sums(out, entry, HELD_BY_CACHE, "By cache");
-	return r < 0 ? r : print_sums(out, entry, HELD_BY_LIBRARY, "By library");
+	return text_holders(out, &entry->held, verbose);
 }
 
 static void print_device(FILE *out, const struct report_process *process,

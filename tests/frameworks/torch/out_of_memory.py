@@ -113,8 +113,8 @@ def program_cpu():
 # ---- cases ----
 
 class Place:
-    def __init__(self, options, path):
-        self.options, self.path, self.runs = options, path, 0
+    def __init__(self, options, path, script=__file__):
+        self.options, self.path, self.script, self.runs = options, path, script, 0
 
     def run(self, program, status=0, **more):
         """The first line of the text report, and the JSON report of the same ledger."""
@@ -126,7 +126,7 @@ class Place:
                    STANDIN_MEMORY=str(100 * MIB), PYTHONDONTWRITEBYTECODE="1", **more)
         ran = subprocess.run(
             [self.options.command, "run", "--ledger", ledger, "--report",
-             os.path.join(self.path, "text"), "--", PYTHON, __file__, "--script", program],
+             os.path.join(self.path, "text"), "--", PYTHON, self.script, "--script", program],
             env=env, check=False, capture_output=True, text=True, timeout=120)
         compare("status of %s, after\n%s%s" % (program, ran.stdout, ran.stderr), status,
                 ran.returncode)
@@ -141,14 +141,15 @@ def only_entry(report):
     return report["out_of_memory"][0]
 
 
-def python_functions(stack):
+def python_functions(stack, script="out_of_memory.py"):
     return [frame["function"] for frame in stack if frame.get("language") == "python" and
-            (frame["file"] or "").endswith("/out_of_memory.py")]
+            (frame["file"] or "").endswith("/" + script)]
 
 
-def held(entry):
-    """Bytes and blocks of each holder, by the innermost function of the script and the kind."""
-    return {(python_functions(holder["stack"])[1], holder["kind"]):
+def held(entry, script="out_of_memory.py"):
+    """Bytes and blocks of each holder, by the function of the script that calls the innermost one,
+    and the kind."""
+    return {(python_functions(holder["stack"], script)[1], holder["kind"]):
             (holder["bytes"], holder["blocks"]) for holder in entry["holders"]}
 
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Allocations that were refused for want of memory: the request, what became of it, and who held
- * the memory at that moment. Must not print.
+ * Who held the memory: when a request was refused for want of memory, with the request and what
+ * became of it; and at the peak of each memory. Must not print.
  */
-#ifndef GPULEAK_REPORT_MODEL_OUT_OF_MEMORY_H
-#define GPULEAK_REPORT_MODEL_OUT_OF_MEMORY_H
+#ifndef GPULEAK_REPORT_MODEL_HOLDERS_H
+#define GPULEAK_REPORT_MODEL_HOLDERS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,6 +21,29 @@ enum report_outcome {
 	OUTCOME_RECOVERED, /* the same thread got as much afterwards */
 	OUTCOME_TOLERATED, /* the program went on without the memory */
 	OUTCOME_FINAL,     /* it was the end of the program, or of its work on the GPU */
+};
+
+/* Who held memory at one moment. The memory is divided: no byte is counted twice. */
+struct report_holders {
+	/* By call site, largest first. Only the fields up to `stack` and `cache`. A cache's block
+	 * has only the bytes that its suballocations do not have. */
+	struct report_leak *list;
+	size_t count;
+	bool divided; /* the bytes of suballocations are theirs, not those of their blocks */
+	uint64_t other_sites, other_bytes, other_blocks; /* smaller ones, not in the list */
+};
+
+/* The peak of one memory: of a device, or of host memory. */
+struct report_peak {
+	enum ledger_memory memory;
+	int device; /* -1 unknown, or host memory */
+	uint64_t bytes;
+	uint64_t time_ns;
+	/* The peak may have been higher by so much; and the holders may differ from it by so
+	 * much. */
+	uint64_t error_bytes;
+	/* The unused part of a cache is one holder without a stack. */
+	struct report_holders held;
 };
 
 struct report_out_of_memory {
@@ -43,13 +66,8 @@ struct report_out_of_memory {
 	uint64_t framework_allocated; /* in its suballocations on the device */
 	uint64_t framework_reserved;  /* in its blocks on the device */
 	bool has_holders; /* the rest is known */
-	bool divided; /* the bytes of suballocations are theirs, not those of their blocks */
 	uint64_t tracked_bytes; /* what all holders have */
-	/* By call site, largest first. Only the fields up to `stack` and `cache`. A cache's block
-	 * has only the bytes that its suballocations do not have. */
-	struct report_leak *holders;
-	size_t holder_count;
-	uint64_t other_sites, other_bytes, other_blocks; /* smaller ones, without a record */
+	struct report_holders held;
 };
 
 /* Returns what became of ENTRY. That depends on how PROCESS ended, see docs/guides. */
@@ -64,6 +82,12 @@ const struct report_out_of_memory *report_final_out_of_memory(const struct repor
 /* Returns the sample of driver memory that is nearest to ENTRY, or NULL if none is near. */
 const struct driver_memory_sample *report_sample_near(const struct report_process *process,
 						      const struct report_out_of_memory *entry);
+
+/* Adds up holders in HELD with the same place, and sorts them. */
+void report_merge_holders(struct report_holders *held);
+
+/* Returns true if HOLDER is the part of a framework's blocks that its suballocations do not use. */
+bool report_holder_is_unused(const struct report_holders *held, const struct report_leak *holder);
 
 /* Returns a name for the code that made the blocks of HOLDER: the file of the innermost frame that
  * is not the driver's, the runtime's or gpuleak's. NULL: unknown. */

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reads the peak of each memory, and from the balances of the call sites what they had live then.
+ * Reads only what a damaged ledger may have, too: sums that overflow, and numbers that lead
+ * nowhere.
+ */
+#include "report/model/model_holders.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/model/builder.h"
+#include "report/util/number.h"
+
+/* Call sites in the list; smaller ones are added up. As many as of an out-of-memory. */
+#define HOLDERS_MAX 1000u
+
+/* What the call sites of one place in the program had live at the peak of a memory. */
+struct amount {
+	const struct ledger_site *site;
+	uint32_t memory;
+	bool inside; /* suballocations */
+	uint64_t bytes, blocks;
+};
+
+struct peaks {
+	struct builder *b;
+	const struct ledger_peak *records[LEDGER_MEMORIES_MAX];
+	uint32_t numbers[LEDGER_MEMORIES_MAX]; /* of the last peak of each */
+	size_t count;
+	struct amount *amounts;
+	size_t amount_count, room;
+};
+
+/* ---- amounts ---- */
+
+/* Adds to *BYTES and *BLOCKS what BALANCE had at the peak with NUMBER. */
+static void add_balance(const struct ledger_balance *balance, uint32_t number, uint64_t *bytes,
+			uint32_t *blocks)
+{
+	bool kept = (int32_t)(number - balance->peak) <= 0;
+
+	*bytes += kept ? balance->peak_bytes : balance->bytes;
+	*blocks += kept ? balance->peak_blocks : balance->blocks;
+}
+
+static int add_amount(struct peaks *peaks, const struct amount *amount)
+{
+	size_t room = peaks->room ? 2 * peaks->room : 64;
+	struct amount *grown;
+
+	if (peaks->amount_count == peaks->room) {
+		grown = reallocarray(peaks->amounts, room, sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		peaks->amounts = grown;
+		peaks->room = room;
+	}
+	peaks->amounts[peaks->amount_count++] = *amount;
+	return 0;
+}
+
+static int read_site(struct peaks *peaks, const struct ledger_site *site, bool inside)
+{
+	const struct ledger_balance *own = ledger_balance_of(peaks->b->view, site);
+	const struct ledger_balance *others = ledger_others_balance_of(peaks->b->view, site);
+	struct amount amount = { .site = site, .inside = inside };
+	uint32_t blocks = 0;
+
+	if (!own || !others || own->memory < 1 || own->memory > peaks->count)
+		return 0;
+	amount.memory = own->memory - 1;
+	add_balance(own, peaks->numbers[amount.memory], &amount.bytes, &blocks);
+	add_balance(others, peaks->numbers[amount.memory], &amount.bytes, &blocks);
+	if ((int64_t)amount.bytes <= 0)
+		return 0;
+	amount.blocks = (int32_t)blocks > 0 ? blocks : 0;
+	return add_amount(peaks, &amount);
+}
+
+static int read_sites(struct peaks *peaks, enum ledger_chunk_type type)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_site *site;
+	int r = 0;
+
+	while (r == 0 && (site = ledger_next(peaks->b->view, &walk, type, sizeof(*site))))
+		r = read_site(peaks, site, type == LEDGER_CHUNK_SUBALLOCATION_SITES);
+	return r;
+}
+
+static int compare_keys(const struct amount *a, const struct amount *b)
+{
+	int r = compare_numbers(a->memory, b->memory);
+
+	if (r == 0)
+		r = compare_numbers(a->site->stack, b->site->stack);
+	if (r == 0)
+		r = compare_numbers(a->site->api, b->site->api);
+	if (r == 0)
+		r = compare_numbers(a->site->kind, b->site->kind);
+	return r ? r : (a->site->device > b->site->device) - (a->site->device < b->site->device);
+}
+
+static int compare_places(const void *left, const void *right)
+{
+	return compare_keys(left, right);
+}
+
+static int compare_sizes(const void *left, const void *right)
+{
+	const struct amount *a = left, *b = right;
+	int r = compare_numbers(a->memory, b->memory);
+
+	if (r == 0)
+		r = compare_numbers(b->bytes, a->bytes);
+	return r ? r : compare_keys(a, b);
+}
+
+/* Adds up amounts of one place, because each thread has its own call sites. Then sorts them by
+ * memory and size, largest first. */
+static void merge_amounts(struct peaks *peaks)
+{
+	struct amount *list = peaks->amounts;
+	size_t kept = 0;
+
+	if (!peaks->amount_count)
+		return;
+	qsort(list, peaks->amount_count, sizeof(*list), compare_places);
+	for (size_t i = 1; i < peaks->amount_count; i++) {
+		if (compare_keys(&list[kept], &list[i]) != 0) {
+			list[++kept] = list[i];
+			continue;
+		}
+		list[kept].bytes = add_bounded(list[kept].bytes, list[i].bytes);
+		list[kept].blocks = add_bounded(list[kept].blocks, list[i].blocks);
+	}
+	peaks->amount_count = kept + 1;
+	qsort(list, peaks->amount_count, sizeof(*list), compare_sizes);
+}
+
+/* ---- division ---- */
+
+static bool is_inside(const struct report_leak *holder)
+{
+	return strcmp(holder->kind, LEDGER_KIND_SUBALLOCATION) == 0;
+}
+
+/* Removes BYTES from HOLDER, or all that it has. Returns how many are left to remove. */
+static uint64_t take_bytes(uint64_t *from, uint64_t bytes)
+{
+	uint64_t taken = bytes < *from ? bytes : *from;
+
+	*from -= taken;
+	return bytes - taken;
+}
+
+/* Makes one holder of all blocks in the cache of FIRST, the largest one of them. Returns it. */
+static struct report_leak *join_cache(struct report_holders *held, struct report_leak *first)
+{
+	size_t kept = (size_t)(first - held->list) + 1;
+
+	first->stack = &build_no_stack;
+	for (size_t i = kept; i < held->count; i++) {
+		struct report_leak *other = &held->list[i];
+
+		if (is_inside(other) || !other->cache || strcmp(other->cache, first->cache) != 0) {
+			held->list[kept++] = *other;
+			continue;
+		}
+		first->bytes = add_bounded(first->bytes, other->bytes);
+		first->blocks = add_bounded(first->blocks, other->blocks);
+	}
+	held->count = kept;
+	return first;
+}
+
+static void remove_empty(struct report_holders *held)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < held->count; i++)
+		if (held->list[i].bytes)
+			held->list[kept++] = held->list[i];
+	held->count = kept;
+}
+
+/* Subtracts the INSIDE bytes of suballocations from the blocks that have them. It is not recorded
+ * which blocks of a cache these are. So they are taken from the cache as a whole, and what remains
+ * is one holder. If no stack shows which blocks are the cache's, they are taken from the largest
+ * blocks. */
+static void divide(struct report_holders *held, uint64_t inside)
+{
+	held->divided = true;
+	for (size_t i = 0; i < held->count; i++)
+		if (report_holder_is_unused(held, &held->list[i]))
+			inside = take_bytes(&join_cache(held, &held->list[i])->bytes, inside);
+	for (size_t i = 0; i < held->count && inside; i++)
+		if (!is_inside(&held->list[i]))
+			inside = take_bytes(&held->list[i].bytes, inside);
+	take_bytes(&held->other_bytes, inside);
+	remove_empty(held);
+}
+
+/* ---- peaks ---- */
+
+static uint64_t difference(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+/* Lists the first of the COUNT AMOUNTS, and adds up the others. Stores in SUMS the bytes of blocks,
+ * and of suballocations. */
+static int list_holders(struct builder *b, const struct amount *amounts, size_t count,
+			struct report_holders *held, uint64_t sums[2])
+{
+	size_t listed = count < HOLDERS_MAX ? count : HOLDERS_MAX;
+	int r = 0;
+
+	held->list = arena_alloc(b->arena, (listed + 1) * sizeof(*held->list));
+	if (!held->list)
+		return -ENOMEM;
+	for (size_t i = 0; i < count && r == 0; i++) {
+		sums[amounts[i].inside] = add_bounded(sums[amounts[i].inside], amounts[i].bytes);
+		if (i < listed) {
+			r = build_holder(b, amounts[i].site, amounts[i].bytes, amounts[i].blocks,
+					 &held->list[held->count++]);
+			continue;
+		}
+		held->other_sites++;
+		held->other_bytes = add_bounded(held->other_bytes, amounts[i].bytes);
+		held->other_blocks = add_bounded(held->other_blocks, amounts[i].blocks);
+	}
+	report_merge_holders(held);
+	return r;
+}
+
+static int read_peak(struct peaks *peaks, uint32_t memory, const struct amount *amounts,
+		     size_t count, struct report_peak *ret)
+{
+	const struct ledger_peak *record = peaks->records[memory];
+	const struct ledger_peak_at *at = &record->at[peaks->numbers[memory] % 2];
+	uint64_t sums[2] = { 0, 0 };
+	int r;
+
+	*ret = (struct report_peak){
+		.memory = record->memory <= LEDGER_MEMORY_OPENCL
+				  ? (enum ledger_memory)record->memory
+				  : LEDGER_MEMORY_NONE,
+		.device = record->device,
+		.bytes = at->bytes,
+		.time_ns = at->time_ns,
+		.error_bytes = at->unnoted_bytes,
+	};
+	r = list_holders(peaks->b, amounts, count, &ret->held, sums);
+	ret->error_bytes = add_bounded(ret->error_bytes, difference(at->bytes, sums[0]));
+	ret->error_bytes = add_bounded(ret->error_bytes,
+				       difference(at->suballocated_bytes, sums[1]));
+	if (r == 0 && sums[1]) {
+		divide(&ret->held, sums[1]);
+		report_merge_holders(&ret->held);
+	}
+	return r;
+}
+
+static int compare_peaks(const void *left, const void *right)
+{
+	const struct report_peak *a = left, *b = right;
+	int r = compare_numbers(b->bytes, a->bytes);
+
+	if (r == 0)
+		r = compare_numbers(a->memory, b->memory);
+	return r ? r : (a->device > b->device) - (a->device < b->device);
+}
+
+static int list_peaks(struct peaks *peaks)
+{
+	struct report_process *process = peaks->b->process;
+	size_t first = 0, end;
+	int r = 0;
+
+	process->peaks = arena_alloc(peaks->b->arena, (peaks->count + 1) * sizeof(*process->peaks));
+	if (!process->peaks)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < peaks->count && r == 0; i++, first = end) {
+		for (end = first; end < peaks->amount_count && peaks->amounts[end].memory == i;)
+			end++;
+		if (peaks->numbers[i])
+			r = read_peak(peaks, i, &peaks->amounts[first], end - first,
+				      &process->peaks[process->peak_count++]);
+	}
+	if (process->peak_count)
+		qsort(process->peaks, process->peak_count, sizeof(*process->peaks), compare_peaks);
+	return r;
+}
+
+int build_peaks(struct builder *b)
+{
+	struct peaks peaks = { .b = b };
+	struct ledger_walk walk = { 0 };
+	const struct ledger_peak *record;
+	int r;
+
+	while (peaks.count < LEDGER_MEMORIES_MAX &&
+	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_PEAKS, sizeof(*record)))) {
+		peaks.numbers[peaks.count] = record->number;
+		peaks.records[peaks.count++] = record;
+	}
+	r = read_sites(&peaks, LEDGER_CHUNK_SITES);
+	if (r == 0)
+		r = read_sites(&peaks, LEDGER_CHUNK_SUBALLOCATION_SITES);
+	if (r == 0) {
+		merge_amounts(&peaks);
+		r = list_peaks(&peaks);
+	}
+	free(peaks.amounts);
+	return r;
+}
