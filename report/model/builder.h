@@ -152,11 +152,6 @@ extern const char build_unknown[];
 int build_stack(struct builder *b, uint32_t ref, const struct report_stack **ret);
 extern const struct report_stack build_no_stack;
 
-/* Sets the role of each of the COUNT FRAMES of a stack. The strings of the frames must be interned.
- * Stores in *RET_CACHE the name of the cache that allocated at this stack, or NULL. Returns 0 or
- * -ENOMEM. */
-int build_roles(struct builder *b, struct report_frame *frames, size_t count,
-		const char **ret_cache);
 /* A chain of Python frames, see build_python.c. */
 struct python_frames {
 	const struct symbol_location **frames; /* innermost first; each location has one frame */
