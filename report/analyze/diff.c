@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "report/model/model.h"
+#include "report/model/model_holders.h"
 
 const char *diff_word(enum diff_change change)
 {
@@ -97,6 +98,17 @@ static int make_list(const struct report *before, const struct report *after,
 	return 0;
 }
 
+static uint64_t largest_peak(const struct report *report)
+{
+	uint64_t largest = 0;
+
+	for (size_t i = 0; i < report->count; i++)
+		for (size_t j = 0; j < report->processes[i]->peak_count; j++)
+			if (report->processes[i]->peaks[j].bytes > largest)
+				largest = report->processes[i]->peaks[j].bytes;
+	return largest;
+}
+
 int diff_make(const struct report *before, const struct report *after, struct diff *ret)
 {
 	struct diff diff = { .before = before, .after = after };
@@ -104,6 +116,8 @@ int diff_make(const struct report *before, const struct report *after, struct di
 
 	if (r == 0)
 		r = make_list(before, after, accumulation_totals_make, &diff.accumulating);
+	if (r == 0)
+		r = make_list(before, after, peak_totals_make, &diff.peak);
 	if (r < 0) {
 		diff_finish(&diff);
 		return r;
@@ -111,6 +125,8 @@ int diff_make(const struct report *before, const struct report *after, struct di
 	diff.worse = diff.leaks.counts[DIFF_NEW] || diff.leaks.counts[DIFF_GREW] ||
 		     diff.accumulating.counts[DIFF_NEW] ||
 		     after->summary.errors > before->summary.errors;
+	diff.peak_before = largest_peak(before);
+	diff.peak_after = largest_peak(after);
 	*ret = diff;
 	return 0;
 }
@@ -126,5 +142,6 @@ void diff_finish(struct diff *diff)
 {
 	finish_list(&diff->leaks);
 	finish_list(&diff->accumulating);
+	finish_list(&diff->peak);
 	*diff = (struct diff){ 0 };
 }

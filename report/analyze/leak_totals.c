@@ -9,6 +9,7 @@
 
 #include "report/symbols/fingerprint.h"
 #include "report/model/model.h"
+#include "report/model/model_holders.h"
 #include "report/model/model_suballocations.h"
 #include "report/util/number.h"
 
@@ -103,6 +104,34 @@ int accumulation_totals_make(const struct report *report, struct leak_totals *re
 			};
 		}
 	}
+	merge_entries(&totals);
+	*ret = totals;
+	return 0;
+}
+
+static void add_holders(struct leak_totals *totals, const struct report_holders *held)
+{
+	for (size_t i = 0; i < held->count; i++)
+		totals->entries[totals->count++] = (struct leak_total){
+			report_leak_fingerprint(&held->list[i]), held->list[i].bytes,
+			held->list[i].blocks, &held->list[i],
+		};
+}
+
+int peak_totals_make(const struct report *report, struct leak_totals *ret)
+{
+	struct leak_totals totals = { 0 };
+	size_t room = 1;
+
+	for (size_t i = 0; i < report->count; i++)
+		for (size_t j = 0; j < report->processes[i]->peak_count; j++)
+			room += report->processes[i]->peaks[j].held.count;
+	totals.entries = calloc(room, sizeof(*totals.entries));
+	if (!totals.entries)
+		return -ENOMEM;
+	for (size_t i = 0; i < report->count; i++)
+		for (size_t j = 0; j < report->processes[i]->peak_count; j++)
+			add_holders(&totals, &report->processes[i]->peaks[j].held);
 	merge_entries(&totals);
 	*ret = totals;
 	return 0;

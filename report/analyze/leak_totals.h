@@ -35,6 +35,9 @@ int leak_totals_make(const struct report *report, struct leak_totals *ret);
 /* The same of the call sites that accumulate, with what they kept. `largest` has what is live. */
 int accumulation_totals_make(const struct report *report, struct leak_totals *ret);
 
+/* The same of those who held memory at its peak, of all memories. */
+int peak_totals_make(const struct report *report, struct leak_totals *ret);
+
 /* The leaks and the call sites that accumulate in one list. */
 int all_totals_make(const struct report *report, struct leak_totals *ret);
 

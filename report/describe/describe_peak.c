@@ -92,8 +92,6 @@ int describe_peak_holders(FILE *out, const struct report_peak *peak)
 
 	fprintf(out, "%s of ", format_size(peak->bytes, size));
 	describe_peak_memory(out, peak);
-	fputs(" after ", out);
-	describe_time(out, peak->time_ns);
 	fputc(':', out);
 	for (size_t i = 0; r == 0 && i < held.count; i++) {
 		if (i < BRIEF_MAX)

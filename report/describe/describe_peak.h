@@ -22,8 +22,8 @@ void describe_peak_memory(FILE *out, const struct report_peak *peak);
  * which ...". PROCESS has a peak. Returns 0 or -ENOMEM. */
 int describe_peak(FILE *out, const struct report_process *process);
 
-/* Prints "1000.0 MiB of device 0 after 1.20 s: 900.0 MiB workspace (/abs/solver.c:41), 100.0 MiB
- * weights (/abs/solver.c:12)". Returns 0 or -ENOMEM. */
+/* Prints "1000.0 MiB of device 0: 900.0 MiB workspace (/abs/solver.c:41), 100.0 MiB weights
+ * (/abs/solver.c:12)". Returns 0 or -ENOMEM. */
 int describe_peak_holders(FILE *out, const struct report_peak *peak);
 
 #endif

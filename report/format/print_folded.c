@@ -11,9 +11,11 @@
 #include <string.h>
 
 #include "report/util/escape.h"
+#include "report/describe/describe_peak.h"
 #include "report/describe/describe_suballocations.h"
 #include "report/describe/findings.h"
 #include "report/model/model.h"
+#include "report/model/model_holders.h"
 #include "report/model/model_suballocations.h"
 #include "report/util/text_buffer.h"
 
@@ -134,6 +136,55 @@ static void print_suballocations(FILE *out, const struct report_process *process
 	}
 }
 
+/* Prints a line of HOLDER, as of a live block or suballocation. */
+static void print_holder(FILE *out, const struct report_process *process,
+			 const struct report_holders *held, const struct report_leak *holder,
+			 bool name_process)
+{
+	bool is_part = strcmp(holder->kind, LEDGER_KIND_SUBALLOCATION) == 0;
+	const char *word = suballocation_word(holder->cache);
+
+	fputs("peak: ", out);
+	if (holder->cache) {
+		fputs("cache: ", out);
+		print_words(out, holder->cache);
+		fputs(": ", out);
+	}
+	if (is_part)
+		fprintf(out, "%ss", word);
+	else
+		print_words(out, holder->kind);
+	if (holder->device >= 0)
+		fprintf(out, " on device %d", holder->device);
+	print_process(out, process, name_process);
+	print_stack(out, holder->stack);
+	fputc(';', out);
+	if (is_part)
+		fprintf(out, "%ss", word);
+	else
+		print_words(out, holder->api);
+	if (report_holder_is_unused(held, holder))
+		fputs(";" SUBALLOCATIONS_UNUSED, out);
+	fprintf(out, " %" PRIu64 "\n", holder->bytes);
+}
+
+/* Prints those who held memory at its peak, in towers of their own. */
+static void print_peaks(FILE *out, const struct report_process *process, bool name_process)
+{
+	for (size_t i = 0; i < process->peak_count; i++) {
+		const struct report_peak *peak = &process->peaks[i];
+
+		for (size_t j = 0; j < peak->held.count; j++)
+			print_holder(out, process, &peak->held, &peak->held.list[j], name_process);
+		if (!peak->held.other_bytes)
+			continue;
+		fputs("peak: ", out);
+		describe_peak_memory(out, peak);
+		print_process(out, process, name_process);
+		fprintf(out, ";smaller places %" PRIu64 "\n", peak->held.other_bytes);
+	}
+}
+
 int print_folded(const struct report *report, const struct judgement *judgement, FILE *out)
 {
 	struct findings findings;
@@ -148,6 +199,8 @@ int print_folded(const struct report *report, const struct judgement *judgement,
 	}
 	for (size_t i = 0; i < report->count && r == 0; i++)
 		print_suballocations(out, report->processes[i], report->count > 1);
+	for (size_t i = 0; i < report->count && r == 0; i++)
+		print_peaks(out, report->processes[i], report->count > 1);
 	findings_finish(&findings);
 	return r < 0 ? r : ferror(out) ? -EIO : 0;
 }

@@ -16,10 +16,12 @@
 #include "report/describe/findings.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
+#include "report/model/model_holders.h"
 #include "report/model/model_pool.h"
 #include "report/model/model_sites.h"
 #include "report/model/model_suballocations.h"
 #include "report/describe/describe_error.h"
+#include "report/describe/describe_peak.h"
 #include "report/util/number.h"
 #include "report/util/text_buffer.h"
 
@@ -141,6 +143,26 @@ static void print_out_of_memory(FILE *out, const struct report *report)
 	for (size_t i = 0; i < processes(report); i++) {
 		begin(out, "gpuleak_out_of_memory_recovered_total", report, i);
 		end(out, report->processes[i]->recovered);
+	}
+}
+
+/* The peak of each memory, whose times may differ. */
+static void print_peaks(FILE *out, const struct report *report)
+{
+	family(out, "gpuleak_memory_peak_bytes", "gauge",
+	       "Highest number of live bytes of a device, or of host memory.");
+	for (size_t i = 0; i < processes(report); i++) {
+		const struct report_process *process = report->processes[i];
+
+		for (size_t j = 0; j < process->peak_count; j++) {
+			const struct report_peak *peak = &process->peaks[j];
+
+			begin(out, "gpuleak_memory_peak_bytes", report, i);
+			label(out, "memory", peak_memory_word(peak), ",");
+			if (peak->memory != LEDGER_MEMORY_HOST)
+				device_label(out, peak->device);
+			end(out, peak->bytes);
+		}
 	}
 }
 
@@ -444,6 +466,7 @@ int print_openmetrics(const struct report *report, const struct judgement *judge
 		print_state(out, report, judgement);
 		print_summaries(out, report);
 		print_out_of_memory(out, report);
+		print_peaks(out, report);
 		print_kinds(out, report);
 		print_errors(out, report);
 		print_sites(out, report, &findings);

@@ -4,14 +4,19 @@
  * that covers it. Then it does not count against --max-leaked-bytes, which would otherwise have
  * to be the sum of all budgets.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "report/describe/describe_peak.h"
 #include "report/gate/budgets.h"
 #include "report/gate/judge_internal.h"
 #include "report/model/model.h"
 #include "report/model/model_suballocations.h"
+
+#define HOLDERS_TEXT_MAX 1024
 
 struct spent {
 	uint64_t bytes, blocks;
@@ -90,11 +95,34 @@ static void budget_reason(struct bench *bench, const struct budgets *budgets,
 			     format_exact_size(spent->bytes - rule->limit, over), place);
 }
 
+/* Writes "; 8.0 GiB of device 0: 6.0 GiB workspace (/abs/solver.c:41)" to RET, or
+ * nothing if the ledger does not have the holders. Returns RET. */
+static const char *format_holders(struct bench *bench, const struct report_process *process,
+				  char ret[HOLDERS_TEXT_MAX])
+{
+	FILE *out;
+
+	ret[0] = '\0';
+	if (!process->peak_count)
+		return ret;
+	out = fmemopen(ret, HOLDERS_TEXT_MAX, "w");
+	if (!out) {
+		bench->result = -ENOMEM;
+		return ret;
+	}
+	fputs("; ", out);
+	if (describe_peak_holders(out, process->peaks) < 0)
+		bench->result = -ENOMEM;
+	fclose(out);
+	ret[HOLDERS_TEXT_MAX - 1] = '\0';
+	return ret;
+}
+
 static void judge_peak(struct bench *bench, const struct judge_input *input,
 		       const struct budget *rule)
 {
 	char peak[FORMAT_SIZE_MAX], allowed[FORMAT_SIZE_MAX], over[FORMAT_SIZE_MAX];
-	char who[FORMAT_PLACE_MAX];
+	char who[FORMAT_PLACE_MAX], holders[HOLDERS_TEXT_MAX];
 
 	for (size_t i = 0; i < input->report->count; i++) {
 		const struct report_process *p = input->report->processes[i];
@@ -102,10 +130,11 @@ static void judge_peak(struct bench *bench, const struct judge_input *input,
 		if (p->summary.peak_bytes <= rule->limit)
 			continue;
 		judge_reason(bench, "peak (%s:%u): %s held %s at one time, %s allowed, "
-			     "%s over", input->budgets->name, rule->line, format_process(p, who),
+			     "%s over%s", input->budgets->name, rule->line, format_process(p, who),
 			     format_exact_size(p->summary.peak_bytes, peak),
 			     format_exact_size(rule->limit, allowed),
-			     format_exact_size(p->summary.peak_bytes - rule->limit, over));
+			     format_exact_size(p->summary.peak_bytes - rule->limit, over),
+			     format_holders(bench, p, holders));
 	}
 }
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "report/model/model.h"
+#include "report/model/model_holders.h"
 #include "report/model/model_suballocations.h"
 #include "report/util/number.h"
 #include "report/util/report_arena.h"
@@ -204,6 +205,48 @@ static int read_suballocations(const struct input *in, const json_t *array,
 	return r;
 }
 
+static int read_peak(const struct input *in, const json_t *object, struct report_peak *ret)
+{
+	const json_t *list = json_object_get(object, "holders");
+	size_t count = json_array_size(list);
+	int r = read_number(in, object, "bytes", &ret->bytes);
+
+	ret->device = small_integer(object, "device", -1);
+	ret->held.list = arena_alloc(in->arena, (count + 1) * sizeof(*ret->held.list));
+	if (!ret->held.list)
+		return no_memory(in);
+	for (; r == 0 && ret->held.count < count; ret->held.count++) {
+		struct report_leak *holder = &ret->held.list[ret->held.count];
+
+		r = read_leak(in, json_array_get(list, ret->held.count), holder);
+		if (r == 0)
+			r = read_text(in, json_array_get(list, ret->held.count), "cache",
+				      &holder->cache);
+	}
+	return r;
+}
+
+/* Reads the peaks. An older report has none. */
+static int read_peaks(const struct input *in, const json_t *object, struct report_process *process)
+{
+	const json_t *others = json_object_get(object, "others");
+	size_t count = json_array_size(others);
+	int r;
+
+	if (!object || json_is_null(object))
+		return 0;
+	if (!json_is_object(object) || (others && !json_is_array(others)))
+		return bad(in, "peak");
+	process->peaks = arena_alloc(in->arena, (count + 1) * sizeof(*process->peaks));
+	if (!process->peaks)
+		return no_memory(in);
+	r = read_peak(in, object, &process->peaks[process->peak_count++]);
+	for (size_t i = 0; r == 0 && i < count; i++)
+		r = read_peak(in, json_array_get(others, i),
+			      &process->peaks[process->peak_count++]);
+	return r;
+}
+
 static int read_process(struct input *in, const json_t *object, struct report_process *process)
 {
 	const json_t *who = json_object_get(object, "process");
@@ -223,8 +266,9 @@ static int read_process(struct input *in, const json_t *object, struct report_pr
 	process->ledger = in->name;
 	if (r == 0)
 		r = read_leaks(in, json_object_get(object, "leaks"), process);
-	return r < 0 ? r : read_suballocations(in, json_object_get(object, "suballocations"),
-					       process);
+	if (r == 0)
+		r = read_suballocations(in, json_object_get(object, "suballocations"), process);
+	return r < 0 ? r : read_peaks(in, json_object_get(object, "peak"), process);
 }
 
 static int add_process(struct input *in, const json_t *object, struct report *report)

@@ -43,6 +43,7 @@ def leaks(place):
     same(values(found, "gpuleak_freed_blocks_total", *by), {key: 1})
     same(values(found, "gpuleak_leaked_bytes", "program"), {("leaks",): 6000})
     same(values(found, "gpuleak_peak_bytes"), {(): 6500})
+    same(values(found, "gpuleak_memory_peak_bytes", "memory", "device"), {("device", "0"): 6500})
     same(values(found, "gpuleak_errors_total", "type"), {("double-free",): 1, ("other",): 0})
     same(values(found, "gpuleak_gaps"), {(): 0})
     sites = values(found, "gpuleak_site_leaked_bytes", "function", "file", "api", "site")

@@ -26,9 +26,17 @@ def stacks(place, content):
     return found
 
 
+def of_peak(found):
+    return [(frames, size) for frames, size in found if frames[0].startswith("peak: ")]
+
+
+def at_exit(found):
+    return [(frames, size) for frames, size in found if not frames[0].startswith("peak: ")]
+
+
 def folded_leaks(place):
     """Root first, bytes last, a tower for each kind and device."""
-    found = stacks(place, place.report("folded", place.ledger("l", "leaks", 3)))
+    found = at_exit(stacks(place, place.report("folded", place.ledger("l", "leaks", 3))))
     same([b for _, b in found], [3000, 2000, 1000])
     for frames, size in found:
         same(frames[0], "device on device 0")
@@ -39,8 +47,20 @@ def folded_leaks(place):
 
 
 def folded_clean(place):
-    """A clean program: nothing to draw."""
-    same(place.report("folded", place.ledger("l", "leaks", 0)), b"")
+    """A clean program: nothing to draw but its peak."""
+    same(at_exit(stacks(place, place.report("folded", place.ledger("l", "leaks", 0)))), [])
+
+
+def folded_peak(place):
+    """Who held the memory at the peak: towers of their own, freed memory too."""
+    found = stacks(place, place.report("folded", place.ledger("l", "leaks", 3)))
+    same([(frames[0], size) for frames, size in of_peak(found)],
+         [("peak: device on device 0", size) for size in (3000, 2000, 1000, 500)])
+    for (frames, _), (leaked_frames, _) in zip(of_peak(found), at_exit(found)):
+        same(frames[1:], leaked_frames[1:])
+    frames, size = of_peak(found)[3]
+    true(re.fullmatch(r"main \(leaks\.c:\d+\)", frames[-3]), frames)
+    same(frames[-1], "cuMemAlloc_v2")
 
 
 def folded_errors(place):
@@ -48,7 +68,7 @@ def folded_errors(place):
     done = place.command("report", "--format", "folded", place.ledger("l", "leaks", 1, "double"))
     same(done.stderr.decode(), "gpuleak: the format folded has no place for 1 invalid free and 0 "
          "notes: see --format text\n")
-    same(len(stacks(place, done.stdout)), 1)
+    same(len(at_exit(stacks(place, done.stdout))), 1)
 
 
 def folded_hostile(place):
@@ -92,13 +112,19 @@ def pprof(place, content, *flags):
 
 
 def samples(place, content):
-    """[(values, labels, locations)] of `pprof -raw`."""
+    """[(values, labels, locations)] of `pprof -raw`, without the values of the peak."""
+    return [(values[:4], labels, locations) for values, labels, locations in
+            all_samples(place, content) if any(values[:4])]
+
+
+def all_samples(place, content):
     raw = pprof(place, content, "-raw")
     head = re.search(r"Samples:\n(.*)\n", raw)[1]
-    same(head, "inuse_objects/count inuse_space/bytes[dflt] alloc_objects/count alloc_space/bytes")
+    same(head, "inuse_objects/count inuse_space/bytes[dflt] alloc_objects/count alloc_space/bytes "
+         "peak_objects/count peak_space/bytes")
     found = []
     for line in re.search(r"Samples:\n[^\n]*\n(.*?)Locations\n", raw, re.S)[1].split("\n"):
-        match = re.fullmatch(r"((?:\s+\d+){4}): ([\d ]+)", line)
+        match = re.fullmatch(r"((?:\s+\d+){6}): ([\d ]+)", line)
         if match:
             found.append(([int(n) for n in match[1].split()], {}, match[2].split()))
         elif line.strip():
@@ -128,6 +154,22 @@ def pprof_leaks(place):
         true(re.search(r"^ +0 +0%% +\S+ +%dB +\S+ +\| %s$" % (size, name), listing, re.M), listing)
     total = pprof(place, content, "-top", "-sample_index=alloc_space", "-unit=B")
     true("of 6500B total" in total, total)
+
+
+def pprof_peak(place):
+    """Who held the memory at the peak, freed memory too."""
+    content = place.report("pprof", place.ledger("l", "leaks", 3))
+    found = [(values, labels) for values, labels, _ in all_samples(place, content) if any(values[4:])]
+    same([values[4:] for values, _ in found],
+         [[1, size] for size in (3000, 2000, 1000, 500)])
+    same(found[3][1], {"api": "cuMemAlloc_v2", "device": "0", "kind": "device"})
+    listing = pprof(place, content, "-peek", "leak_", "-unit=B", "-sample_index=peak_space")
+    for name, size in leaked(3).items():
+        true(re.search(r"^ +0 +0%% +\S+ +%dB +\S+ +\| %s$" % (size, name), listing, re.M), listing)
+    top = pprof(place, content, "-top", "-sample_index=peak_space", "-unit=B")
+    true("of 6500B total" in top, top)
+    top = pprof(place, content, "-top", "-sample_index=peak_objects")
+    true("of 4 total" in top, top)
 
 
 def pprof_lines(place):
@@ -196,6 +238,6 @@ def pprof_ranks(place):
     same([labels["process"] for v, labels, _ in found if v[1]], ["train (pid 11)"])
 
 
-FOLDED = [folded_tensors, folded_leaks, folded_clean, folded_errors, folded_hostile, folded_ranks]
-PPROF = [pprof_tensors, pprof_leaks, pprof_lines, pprof_errors, pprof_clean, pprof_hostile, pprof_caches,
+FOLDED = [folded_tensors, folded_leaks, folded_clean, folded_peak, folded_errors, folded_hostile, folded_ranks]
+PPROF = [pprof_tensors, pprof_leaks, pprof_peak, pprof_lines, pprof_errors, pprof_clean, pprof_hostile, pprof_caches,
          pprof_ranks]

@@ -22,10 +22,11 @@ KINDS = {"device": "device memory", "pinned": "pinned host memory", "managed": "
          "registered": "registered host memory", "stream-ordered": "stream-ordered memory",
          "cl-buffer": "OpenCL buffer"}
 PROGRAMS = ("clean", "cuda_wrong_frees", "cuda_stolen", "cuda_all_calls", "families", "grouping",
-            "timeline", "oom", "steps")
+            "timeline", "oom", "steps", "peak")
 # Two of the three requests are refused. The status is that of a program that failed.
 ARGUMENTS = {"oom": ["weights:40m", "cache:24m", "want:56m", "drop", "want:56m", "want:90m",
-                     "exit:1"], "steps": ["named", "3"]}
+                     "exit:1"], "steps": ["named", "3"],
+             "peak": ["weights:100m", "workspace:900m", "free:1", "pinned:7m", "unpin"]}
 MEMORY = {"oom": {"STANDIN_MEMORY": str(100 << 20)},
           "steps": {"GPULEAK_STEP_SIGNAL": str(int(signal.SIGUSR2))}}
 PAGES = ("hostile", "many", "full", "tensors", "ranks", "clean", "nothing", "unproven")
@@ -467,6 +468,44 @@ def named_steps():
     same("a step as text", 0, page.js("document.querySelectorAll('#steps td b').length"))
 
 
+def flame_of_the_peak():
+    """the flame graph of the peak is beside that at exit, and a table below: by clicks"""
+    page.open(path("p-peak"))
+    silent()
+    same("views", ["At exit", "Peak of device 0", "Peak of host memory"], page.texts(".switch button"))
+
+    def is_shown(number, first, title, boxes):
+        same("pressed", [str(at == number).lower() for at in range(3)], page.js(
+            "[...document.querySelectorAll('.switch button')].map((e) => e.ariaPressed)"))
+        same("first box", first, page.js("document.querySelector('.flame button').ariaLabel"))
+        same("title", title, page.text("#flame h2"))
+        names = page.js("[...document.querySelectorAll('.flame button')].map((e) =>"
+                        " e.ariaLabel.split(',')[0])")
+        same("boxes", [], [name for name in boxes if name not in names])
+        same("not " + title, False, "workspace" in names and "workspace" not in boxes)
+
+    is_shown(0, "all leaks, 100.0 MiB in 1 block, 100.0 %", "Who allocated what leaked",
+             ["main", "weights"])
+    page.click(".switch button", 1)
+    is_shown(1, "all of the peak, 1000.0 MiB in 2 blocks, 100.0 %",
+             "Who held device 0 at its peak", ["main", "weights", "workspace"])
+    page.click("#flame-search")
+    page.type("workspace")
+    same("found", True, " with 900.0 MiB, 90.0 % of the peak" in page.text(".told"))
+    page.click(".switch button", 2)
+    is_shown(2, "all of the peak, 7.0 MiB in 1 block, 100.0 %", "Who held host memory at its peak",
+             ["main", "pin"])
+    page.click(".switch button", 0)
+    is_shown(0, "all leaks, 100.0 MiB in 1 block, 100.0 %", "Who allocated what leaked", ["weights"])
+    page.click("#peak > summary")
+    same("table", [["900.0 MiB", "1"], ["100.0 MiB", "1"], ["7.0 MiB", "1"]], page.js(
+        "[...document.querySelectorAll('#peak tbody tr')].map((row) =>"
+        " [...row.cells].slice(0, 2).map((cell) => cell.textContent))"))
+    same("a clean program has only that of its peak", [False, "all of the peak"], [
+        page.open(path("p-clean")) or page.js("Boolean(document.querySelector('.switch'))"),
+        page.js("document.querySelector('.flame button').ariaLabel").split(",")[0]])
+
+
 def policy_holds():
     """a script that got in all the same does not run, nor does a handler or a request"""
     page.open(path("full"))
@@ -636,7 +675,8 @@ def without_script():
 
 CASES = (pages_are_quiet, whole_and_embedded, verdict_is_the_text_reports, figures_are_the_jsons,
          sorts, filters, unfolds, flame_zooms, keyboard_alone, stories, hostile_names, tensors,
-         out_of_memory, named_steps, policy_holds, threads_and_short_names, ten_thousand, eight_processes, timeline_by_kind,
+         out_of_memory, named_steps, flame_of_the_peak, policy_holds, threads_and_short_names,
+         ten_thousand, eight_processes, timeline_by_kind,
          processes_in_turn,
          slider_and_cursor, timeline_of_a_program, kinds_without_a_leak, on_paper,
          without_script)

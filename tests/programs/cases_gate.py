@@ -247,7 +247,11 @@ def budgets(place):
     compare("peak, one byte too little", 23, run.status)
     compare("its reason", "peak (%s:2): process N (p_ends) held 2,102,929 bytes (2.0 MiB) at one "
             "time, 2,102,928 bytes (2.0 MiB) allowed, 1 byte over" % place.file("budgets"),
-            plain(sentences(run)[0]))
+            plain(sentences(run)[0]).split("; ")[0])
+    compare("the culprits", True, re.fullmatch(
+        r"2\.0 MiB of device 0: 1\.0 MiB lose_cache \(.*\), 1\.0 MiB lose_cache "
+        r"\(.*\), 4\.8 KiB work \(.*\), 777 bytes other places",
+        plain(sentences(run)[0]).split("; ")[1]) is not None or sentences(run)[0])
 
 
 def policy(place):

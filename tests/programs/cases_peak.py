@@ -73,7 +73,7 @@ Peak of device 0: 1,048,576,000 bytes \(1000\.0 MiB\) after \S+ \S+, held by:
      100\.0 MiB  in 1 block \(device memory, cuMemAlloc_v2\), at take \(\S+\), called from weights \(\S+\)
   By library: 1000\.0 MiB p_peak
 """
-BRIEF = (r"Peak: 1000\.0 MiB of device 0 after \S+ \S+: 900\.0 MiB workspace \(\S+/peak\.c:\d+\), "
+BRIEF = (r"Peak: 1000\.0 MiB of device 0: 900\.0 MiB workspace \(\S+/peak\.c:\d+\), "
          r"100\.0 MiB weights \(\S+/peak\.c:\d+\)")
 
 

@@ -174,6 +174,39 @@ uint32_t builder_suballocation(struct ledger_builder *builder, uint32_t site, ui
 	return add(builder, LEDGER_CHUNK_SUBALLOCATIONS, &block, sizeof(block), NULL, 0);
 }
 
+static void add_chunk(struct ledger_builder *builder, enum ledger_chunk_type type, uint32_t used)
+{
+	uint32_t number;
+
+	grow(builder);
+	number = (uint32_t)(builder->size / LEDGER_CHUNK) - 1;
+	builder->open[type] = number;
+	*chunk_at(builder, number) = (struct ledger_chunk){ .type = type, .used = used };
+}
+
+void builder_begin_balances(struct ledger_builder *builder, int inside)
+{
+	add_chunk(builder, LEDGER_CHUNK_OTHERS_BALANCES, LEDGER_CHUNK);
+	add_chunk(builder, LEDGER_CHUNK_BALANCES, LEDGER_CHUNK);
+	add_chunk(builder, inside ? LEDGER_CHUNK_SUBALLOCATION_SITES : LEDGER_CHUNK_SITES,
+		  sizeof(struct ledger_chunk));
+}
+
+struct ledger_balance *builder_balance(struct ledger_builder *builder, uint32_t row)
+{
+	return builder_at(builder, row - LEDGER_CHUNK / LEDGER_REF_UNIT);
+}
+
+struct ledger_balance *builder_others_balance(struct ledger_builder *builder, uint32_t row)
+{
+	return builder_at(builder, row - 2 * LEDGER_CHUNK / LEDGER_REF_UNIT);
+}
+
+uint32_t builder_peak(struct ledger_builder *builder, const struct ledger_peak *peak)
+{
+	return add(builder, LEDGER_CHUNK_PEAKS, peak, sizeof(*peak), NULL, 0);
+}
+
 uint32_t builder_live_series(struct ledger_builder *builder,
 			     const struct ledger_live_series *series)
 {

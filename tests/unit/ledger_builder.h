@@ -46,6 +46,12 @@ uint32_t builder_suballocation_row(struct ledger_builder *builder, int device, u
 				   uint64_t allocs, uint64_t bytes);
 uint32_t builder_suballocation(struct ledger_builder *builder, uint32_t row, uint64_t address,
 			       uint64_t bytes);
+/* Begins a chunk of call sites, of suballocations if INSIDE is not 0, whose rows have balances. */
+void builder_begin_balances(struct ledger_builder *builder, int inside);
+/* Those of ROW, to be filled in place: of its own thread, and of the others. */
+struct ledger_balance *builder_balance(struct ledger_builder *builder, uint32_t row);
+struct ledger_balance *builder_others_balance(struct ledger_builder *builder, uint32_t row);
+uint32_t builder_peak(struct ledger_builder *builder, const struct ledger_peak *peak);
 /* Of a call site: its ref is the site's `series`. */
 uint32_t builder_live_series(struct ledger_builder *builder,
 			     const struct ledger_live_series *series);

@@ -18,6 +18,7 @@
 #include "report/describe/describe_out_of_memory.h"
 #include "report/describe/describe_coverage.h"
 #include "report/describe/describe_error.h"
+#include "report/describe/describe_peak.h"
 #include "report/describe/describe_stack.h"
 #include "report/describe/describe_suballocations.h"
 #include "report/util/short_name.h"
@@ -141,9 +142,34 @@ static int add_to_holders(json_t *list, const struct report_holders *held)
 		json_t *object = json_array_get(list, i);
 
 		r = set_in(object, "site", json_integer(site_of(held->list[i].stack)));
+		if (r == 0 && strcmp(held->list[i].kind, LEDGER_KIND_SUBALLOCATION) == 0)
+			r = set_in(object, "unit",
+				   json_string(suballocation_word(held->list[i].cache)));
 		if (r == 0 && report_holder_is_unused(held, &held->list[i]))
 			r = set_in(object, "unused", json_true());
 	}
+	return r;
+}
+
+static void print_memory(FILE *out, const void *what)
+{
+	describe_peak_memory(out, what);
+}
+
+static int add_to_peak(json_t *object, const struct report_peak *peak)
+{
+	int r = set_in(object, "name", words(print_memory, peak));
+
+	return r < 0 ? r : add_to_holders(json_object_get(object, "holders"), &peak->held);
+}
+
+static int add_to_peaks(json_t *object, const struct report_process *process)
+{
+	json_t *others = json_object_get(object, "others");
+	int r = process->peak_count ? add_to_peak(object, &process->peaks[0]) : 0;
+
+	for (size_t i = 1; i < process->peak_count && r == 0; i++)
+		r = add_to_peak(json_array_get(others, i - 1), &process->peaks[i]);
 	return r;
 }
 
@@ -194,6 +220,8 @@ static int add_to_process(json_t *object, const struct report_process *process)
 		r = add_to_suballocations(json_object_get(object, "suballocations"), process);
 	if (r == 0)
 		r = add_to_out_of_memory(json_object_get(object, "out_of_memory"), process);
+	if (r == 0)
+		r = add_to_peaks(json_object_get(object, "peak"), process);
 	for (size_t i = 0; r == 0 && i < process->error_count; i++)
 		r = set_in(json_array_get(errors, i), "told",
 			   words(print_told, &process->errors[i]));

@@ -678,10 +678,45 @@ function leftSection() {
 
 // ---- flame graph ----
 
+// What the flame graph can show: what was left at exit, and who held each memory at its peak.
+function flameViews(leaks) {
+	const grows = leaks.some((leak) => leak.unit);
+	const views = leaks.length ? [{ label: "At exit", list: leaks,
+		title: grows ? "Who allocated what leaked or accumulates"
+			: "Who allocated what leaked",
+		lead: "what " + (grows ? "is kept " : "leaks ") + "through it",
+		name: grows ? "all that leaks or accumulates" : "all leaks", of: "of all leaks",
+		part: (leak) => leak.unit + "s that accumulate" }] : [];
+	const many = shown().length > 1;
+	for (const [name, list] of peakHolders())
+		views.push({ label: "Peak of " + name, list,
+			title: "Who held " + name + (many ? " at the peak of each process"
+				: " at its peak"),
+			lead: "what it held then", name: "all of the peak", of: "of the peak",
+			part: (holder) => holder.unit + "s" });
+	return views;
+}
+
+// The holders at the peak by the name of their memory.
+function peakHolders() {
+	const ret = new Map();
+	for (const peak of peaks())
+		if (peak.holders.length)
+			ret.set(peak.name, (ret.get(peak.name) || []).concat(peak.holders.map((holder) =>
+				({ ...holder, process: peak.process }))));
+	return ret;
+}
+
+// The peaks of the processes, with those of other memories.
+function peaks() {
+	return shown().flatMap((process) => process.peak
+		? [process.peak, ...process.peak.others].map((peak) => ({ ...peak, process })) : []);
+}
+
 // A tree of calls, outermost first. Frames of the same function and file are one.
-function callTree(leaks, whole) {
-	const name = leaks.some((leak) => leak.unit) ? "all that leaks or accumulates" : "all leaks";
-	const root = { name, frame: null, value: 0, blocks: 0, children: new Map(),
+function callTree(view, whole) {
+	const leaks = view.list;
+	const root = { name: view.name, frame: null, value: 0, blocks: 0, children: new Map(),
 		parent: null, depth: 0 };
 	const byBytes = leaks.some((leak) => leak.bytes);
 	for (const leak of leaks) {
@@ -708,56 +743,77 @@ function callTree(leaks, whole) {
 					(frame.file || frame.module || frame.offset),
 					functionOf(frame), frame, below);
 		}
-		if (!frames.length)
+		if (leak.unused)
+			add("\nunused", "unused in the " + clean(leak.cache), null, false);
+		else if (!frames.length)
 			add("", "no stack was recorded", null, false);
-		add("\n" + leak.api + "\n" + leak.kind, leak.unit
-			? clean(leak.unit) + "s that accumulate"
+		add("\n" + leak.api + "\n" + leak.kind, leak.unit ? clean(view.part(leak))
 			: clean(leak.api) + " (" + kindWords(leak.kind) + ")", null, true);
 	}
 	root.byBytes = byBytes;
 	return root;
 }
 
+// Buttons that switch between the views.
+function flameSwitch(flame, views) {
+	const buttons = views.map((view) => el("button", { type: "button", class: "plain",
+		"aria-pressed": String(view === flame.view),
+		on: { click: () => {
+			buttons.forEach((button, at) =>
+				button.setAttribute("aria-pressed", String(views[at] === view)));
+			show(flame, view);
+		} } }, clean(view.label)));
+	return views.length > 1 ? el("div", { class: "switch", role: "group",
+		"aria-label": "Moment" }, buttons) : null;
+}
+
+// Shows VIEW, not zoomed.
+function show(flame, view) {
+	flame.view = view;
+	flame.title.textContent = clean(view.title);
+	flame.lead.textContent = "Each box is a function, as wide as " + view.lead +
+		"; below it what it called, at the bottom the allocation.";
+	flame.root = flame.zoom = callTree(view, flame.whole.checked);
+	drawFlame(flame);
+	tellMatches(flame);
+}
+
+function hidesFrames(list) {
+	return list.some((leak) => framesOf(leak.stack).some((frame, at, frames) =>
+		isBelow(frames, at, siteOf(leak.stack, leak.site))));
+}
+
 function flameSection(leaks) {
-	if (!leaks.length)
+	const views = flameViews(leaks);
+	if (!views.length)
 		return null;
 	const box = el("div", { class: "flame", role: "group",
-		"aria-label": "Flame graph of leaked bytes; Enter zooms, Escape goes back" });
+		"aria-label": "Flame graph of bytes; Enter zooms, Escape goes back" });
 	const told = el("p", { class: "told", "aria-live": "polite" });
 	const search = el("input", { type: "search", id: "flame-search",
 		placeholder: "function, file or module" });
 	const whole = el("input", { type: "checkbox", id: "flame-whole" });
 	const out = el("button", { class: "plain", type: "button", id: "flame-reset",
 		disabled: true }, "Zoom out");
-	const flame = { box, told, search, out, root: callTree(leaks, false), zoom: null,
-		byNode: new Map() };
-	flame.zoom = flame.root;
+	const part = section("flame", "", "\u00a0");
+	const flame = { box, told, search, out, whole, title: part.querySelector("h2"),
+		lead: part.querySelector("p"), byNode: new Map(), view: views[0] };
 	search.addEventListener("input", () => { drawFlame(flame); tellMatches(flame); });
-	whole.addEventListener("change", () => {
-		flame.root = flame.zoom = callTree(leaks, whole.checked);
-		drawFlame(flame);
-		tell(flame, flame.root);
-	});
+	whole.addEventListener("change", () => show(flame, flame.view));
 	out.addEventListener("click", () => zoomTo(flame, flame.root));
 	box.addEventListener("keydown", (event) => flameKey(flame, event));
-	const hides = leaks.some((leak) => framesOf(leak.stack).some((frame, at, frames) =>
-		isBelow(frames, at, siteOf(leak.stack, leak.site))));
 	inPage.push(() => startFlame(flame));
-	const grows = leaks.some((leak) => leak.unit);
-	return section("flame", grows ? "Who allocated what leaked or accumulates"
-		: "Who allocated what leaked",
-		"Each box is a function, as wide as what " + (grows ? "is kept " : "leaks ") +
-		"through it; below it what it called, at the bottom the allocation.",
+	part.append(...[flameSwitch(flame, views),
 		el("div", { class: "controls" }, el("label", { class: "grow", for: "flame-search" },
-			"Search", search), out,
-			hides ? el("label", {}, whole, "all frames") : null), box, told);
+			"Search", search), out, views.some((view) => hidesFrames(view.list))
+			? el("label", {}, whole, "all frames") : null), box, told].filter(Boolean));
+	return part;
 }
 
 // Once its box is in the page, which gives it a width; again when that changes.
 function startFlame(flame) {
 	let width = flame.box.clientWidth;
-	drawFlame(flame);
-	tell(flame, flame.root);
+	show(flame, flame.view);
 	new ResizeObserver(() => {
 		if (Math.abs(flame.box.clientWidth - width) < 2)
 			return;
@@ -833,7 +889,7 @@ function tell(flame, node) {
 	flame.told.replaceChildren(el("b", {}, node.name), " ",
 		node.frame ? placeOf(node.frame, true) : "",
 		el("br"), amount(flame, node) + ", " + percent(node.value, flame.root.value) +
-			" of all leaks" +
+			" " + flame.view.of +
 		(flame.hidden ? "; " + counted(flame.hidden, "box", "boxes") +
 		" too narrow to draw, zoom in to see them" : ""));
 }
@@ -856,7 +912,7 @@ function tellMatches(flame) {
 	look(flame.root, false);
 	flame.told.replaceChildren(el("b", {}, counted(nodes, "match", "matches")), " with " +
 		(flame.root.byBytes ? size(found) : counted(found, "block")) + ", " +
-			percent(found, flame.root.value) + " of all leaks");
+			percent(found, flame.root.value) + " " + flame.view.of);
 }
 
 function zoomTo(flame, node) {
@@ -1299,6 +1355,21 @@ function holderTable(entry) {
 		: null;
 }
 
+// Who held each memory at its peak.
+function peakSection() {
+	const list = peaks();
+	if (!list.length)
+		return null;
+	return fold("peak", "Who held the memory at the peak", list.length === 1
+		? size(list[0].bytes) + " of " + clean(list[0].name) : counted(list.length, "peak"),
+		list.slice(0, ROWS).map((peak) => el("article", {}, el("h3", {},
+			size(peak.bytes) + " of " + clean(peak.name) + (shown().length > 1
+			? " in " + clean(peak.process.name) : "")),
+		el("p", {}, "After " + time(peak.seconds * 1e9) + (peak.error_bytes
+			? ", exact to " + size(peak.error_bytes) : "") + "."),
+		holderTable(peak))));
+}
+
 function refusal(entry) {
 	const facts = [["wanted", entry.requested_bytes], ["held by this process",
 		entry.tracked_bytes], ["free", entry.free_bytes], ["on the device", entry.total_bytes],
@@ -1379,7 +1450,8 @@ function navigation(parts) {
 		suppressed: "Suppressed", cached: "Caches", inside: "Inside caches",
 		accumulating: "Accumulating", devices: "Devices", notes: "Notes",
 			processes: "Processes", objects: "Objects", steps: "Named steps",
-			"out-of-memory": "Out of memory", shared: "Shared memory" };
+			"out-of-memory": "Out of memory", shared: "Shared memory",
+			peak: "Peak" };
 	const links = parts.filter((part) => part && part.id &&
 		part.id !== "summary").map((part) => {
 		const count = part.id === "leaks" ? gathered("leaks").length : part.id === "errors"
@@ -1408,7 +1480,7 @@ function render() {
 			listSection("suppressed", "Suppressed"),
 		listSection("cached", "Framework caches",
 			"Blocks that a framework keeps to hand out again: no leaks."),
-		insideSection(),
+		insideSection(), peakSection(),
 		ended ? null : memory, objectSection(), stepSection(), deviceSection(), noteSection()];
 	document.getElementById("report").replaceChildren(...[gate(), many ? processSelect() : null,
 		navigation(parts), figures(),

@@ -51,9 +51,19 @@ static json_t *counts_json(const struct diff_list *list)
 	return counts;
 }
 
+static json_t *peak_json(const struct diff *diff)
+{
+	return JSON_OBJECT(
+		{ "before_bytes", json_number(diff->peak_before) },
+		{ "after_bytes", json_number(diff->peak_after) },
+		{ "counts", counts_json(&diff->peak) },
+		{ "holders", JSON_LIST(diff->peak.rows, diff->peak.count, row_json) });
+}
+
 int diff_print_json(const struct diff *diff, FILE *out)
 {
 	const struct diff_list *leaks = &diff->leaks, *accumulating = &diff->accumulating;
+	bool has_peak = diff->peak_before && diff->peak_after;
 
 	return json_write(JSON_OBJECT(
 		{ "schema", json_string("gpuleak-diff/1") },
@@ -64,5 +74,6 @@ int diff_print_json(const struct diff *diff, FILE *out)
 		{ "after", side_json(diff->after) },
 		{ "leaks", JSON_LIST(leaks->rows, leaks->count, row_json) },
 		{ "accumulating", JSON_LIST(accumulating->rows, accumulating->count,
-					      row_json) }), out);
+					      row_json) },
+		{ "peak", JSON_IF(has_peak, peak_json(diff)) }), out);
 }

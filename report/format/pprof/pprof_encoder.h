@@ -61,7 +61,7 @@ struct pprof_line {
 uint64_t pprof_location(struct pprof *pprof, uint64_t mapping, uint64_t address,
 			const struct pprof_line *lines, size_t count);
 
-#define PPROF_VALUES 4
+#define PPROF_VALUES 6
 #define PPROF_LABELS_MAX 8
 struct pprof_label {
 	const char *key, *value;

@@ -14,6 +14,7 @@
 #include "report/describe/findings.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
+#include "report/model/model_holders.h"
 #include "report/model/model_sites.h"
 #include "report/model/model_suballocations.h"
 #include "report/format/pprof/pprof_encoder.h"
@@ -124,8 +125,8 @@ static void add_samples(struct pprof_sample *site, const struct report_site *fro
 			const uint64_t values[PPROF_VALUES],
 			const struct pprof_label labels[PPROF_LABELS_MAX], size_t count)
 {
-	const uint64_t live[PPROF_VALUES] = { values[0], values[1], 0, 0 };
-	const uint64_t allocated[PPROF_VALUES] = { 0, 0, values[2], values[3] };
+	const uint64_t live[PPROF_VALUES] = { values[0], values[1] };
+	const uint64_t allocated[PPROF_VALUES] = { [2] = values[2], [3] = values[3] };
 	bool parted = from->live && from->live->used_bytes;
 
 	if (parted) {
@@ -167,7 +168,7 @@ static void add_suballocations(struct pprof_sample *site, const struct report_su
 			       const char *process)
 {
 	const uint64_t values[PPROF_VALUES] = { from->live.blocks,
-						report_suballocated_bytes(from), 0, 0 };
+						report_suballocated_bytes(from) };
 	struct pprof_label labels[PPROF_LABELS_MAX] = { { "kind", from->live.kind },
 							{ "api", from->live.api } };
 	size_t count = 2;
@@ -188,6 +189,45 @@ static void add_suballocations(struct pprof_sample *site, const struct report_su
 	pprof_sample(site->pprof, site->locations, site->count, values, labels, count);
 }
 
+static void add_holder(struct pprof_sample *site, const struct report_holders *held,
+		       const struct report_leak *holder, const char *process)
+{
+	const uint64_t values[PPROF_VALUES] = { [4] = holder->blocks, [5] = holder->bytes };
+	bool is_unused = report_holder_is_unused(held, holder);
+	struct pprof_label labels[PPROF_LABELS_MAX] = { { "kind", holder->kind },
+							{ "api", holder->api } };
+	size_t count = 2;
+	char device[16] = "unknown";
+
+	if (holder->device >= 0)
+		snprintf(device, sizeof(device), "%d", holder->device);
+	labels[count++] = (struct pprof_label){ "device", device };
+	if (process)
+		labels[count++] = (struct pprof_label){ "process", process };
+	if (holder->cache)
+		labels[count++] = (struct pprof_label){ "cache", holder->cache };
+	add_frames(site, holder->stack, is_unused ? SUBALLOCATIONS_UNUSED : NULL);
+	pprof_sample(site->pprof, site->locations, site->count, values, labels, count);
+}
+
+/* Adds those who held memory at its peak. Smaller ones, which are not in the list, are one
+ * sample. */
+static void add_peak(struct pprof_sample *site, const struct report_peak *peak, const char *process)
+{
+	const struct report_holders *held = &peak->held;
+	const uint64_t others[PPROF_VALUES] = { [4] = held->other_blocks,
+						[5] = held->other_bytes };
+	struct pprof_label labels[PPROF_LABELS_MAX] = { { "process", process } };
+
+	for (size_t i = 0; i < held->count && !site->pprof->failed; i++)
+		add_holder(site, held, &held->list[i], process);
+	if (!held->other_bytes)
+		return;
+	site->count = 0;
+	add_name(site, "smaller places");
+	pprof_sample(site->pprof, site->locations, site->count, others, labels, process != NULL);
+}
+
 static int add_process(struct pprof *pprof, const struct report_process *process, int name)
 {
 	struct pprof_sample *site = calloc(1, sizeof(*site));
@@ -203,6 +243,8 @@ static int add_process(struct pprof *pprof, const struct report_process *process
 		add_site(site, &process->sites[i], words);
 	for (size_t i = 0; i < process->suballocation_count && !pprof->failed; i++)
 		add_suballocations(site, &process->suballocations[i], words);
+	for (size_t i = 0; i < process->peak_count && !pprof->failed; i++)
+		add_peak(site, &process->peaks[i], words);
 	free(words);
 	free(site);
 	return 0;
@@ -214,6 +256,8 @@ static void add_types(struct pprof *pprof)
 	pprof_type(pprof, PPROF_SAMPLE_TYPE, "inuse_space", "bytes");
 	pprof_type(pprof, PPROF_SAMPLE_TYPE, "alloc_objects", "count");
 	pprof_type(pprof, PPROF_SAMPLE_TYPE, "alloc_space", "bytes");
+	pprof_type(pprof, PPROF_SAMPLE_TYPE, "peak_objects", "count");
+	pprof_type(pprof, PPROF_SAMPLE_TYPE, "peak_space", "bytes");
 	pprof_number(pprof, PPROF_DEFAULT_SAMPLE_TYPE, pprof_string(pprof, "inuse_space"));
 	pprof_type(pprof, PPROF_PERIOD_TYPE, "space", "bytes");
 	pprof_number(pprof, PPROF_PERIOD, 1);

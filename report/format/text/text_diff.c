@@ -6,12 +6,17 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
+#include <string.h>
 
+#include "ledger/format.h"
 #include "report/analyze/diff.h"
 #include "report/symbols/fingerprint.h"
 #include "report/model/model.h"
 #include "report/describe/describe_stack.h"
 #include "report/describe/describe_suballocations.h"
+
+#define HOLDERS_SHOWN 10 /* whose part of the peak changed; JSON has all */
 
 static void print_counts(FILE *out, const struct diff_list *list)
 {
@@ -36,6 +41,12 @@ static void print_totals(FILE *out, const struct diff *diff)
 	if (diff->accumulating.count) {
 		fputs("; accumulating: ", out);
 		print_counts(out, &diff->accumulating);
+	}
+	if (diff->peak_before && diff->peak_after) {
+		fputs("; peak: ", out);
+		describe_bytes(out, diff->peak_after);
+		fputs(", before: ", out);
+		describe_bytes(out, diff->peak_before);
 	}
 	fputc('\n', out);
 }
@@ -97,6 +108,44 @@ static void print_accumulating(FILE *out, const struct diff_row *row)
 	print_place(out, row, live);
 }
 
+/* Returns true if the change of ROW is more than a small part of the larger peak. */
+static bool is_notable(const struct diff *diff, const struct diff_row *row)
+{
+	uint64_t peak = diff->peak_before > diff->peak_after ? diff->peak_before : diff->peak_after;
+	uint64_t before = row->before.bytes, after = row->after.bytes;
+
+	return (after > before ? after - before : before - after) > peak / 64;
+}
+
+static void print_holder(FILE *out, const struct diff_row *row)
+{
+	const struct report_leak *holder = leak_of(row);
+	bool is_part = strcmp(holder->kind, LEDGER_KIND_SUBALLOCATION) == 0;
+	const char *unit = is_part ? suballocation_word(holder->cache) : "block";
+
+	fputs("\npeak: ", out);
+	print_amount(out, &row->after, unit);
+	fputs(", before: ", out);
+	print_amount(out, &row->before, unit);
+	describe_source(out, holder->kind, holder->api, -1);
+	fputs(", at ", out);
+	describe_place_and_caller(out, holder->stack);
+	fputc('\n', out);
+}
+
+static void print_peak(FILE *out, const struct diff *diff)
+{
+	size_t printed = 0;
+
+	if (!diff->peak_before || !diff->peak_after)
+		return; /* an older report, or a side without memory */
+	for (size_t i = 0; i < diff->peak.count && printed < HOLDERS_SHOWN; i++)
+		if (is_notable(diff, &diff->peak.rows[i])) {
+			print_holder(out, &diff->peak.rows[i]);
+			printed++;
+		}
+}
+
 int diff_print_text(const struct diff *diff, FILE *out)
 {
 	const struct diff_list *leaks = &diff->leaks, *accumulating = &diff->accumulating;
@@ -108,5 +157,6 @@ int diff_print_text(const struct diff *diff, FILE *out)
 	for (size_t i = 0; i < accumulating->count; i++)
 		if (accumulating->rows[i].change != DIFF_SAME)
 			print_accumulating(out, &accumulating->rows[i]);
+	print_peak(out, diff);
 	return ferror(out) ? -EIO : 0;
 }

@@ -36,7 +36,7 @@ int text_peaks(FILE *out, const struct report_process *process, bool verbose)
 			r = print_table(out, &process->peaks[i]);
 			continue;
 		}
-		fputs("Peak: ", out);
+		fputs(i ? "Peak: " : "\nPeak: ", out);
 		r = describe_peak_holders(out, &process->peaks[i]);
 		fputc('\n', out);
 	}
