@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "interpose/dispatch/api.h"
+#include "interpose/dispatch/find_module.h"
 #include "ledger/shared.h"
 
 lookup_dlsym *lookup_real_dlsym;
@@ -28,6 +29,7 @@ void lookup_start(void)
 		libc_dlsym = (lookup_dlsym *)dlvsym(RTLD_NEXT, "dlsym", versions[i]);
 	if (!libc_dlsym)
 		return;
+	module_start();
 	next = (lookup_dlsym *)libc_dlsym(RTLD_NEXT, "dlsym");
 	atomic_store_explicit(&SHARED(lookup_real_dlsym), next ? next : libc_dlsym,
 			      memory_order_release);
@@ -75,11 +77,7 @@ bool lookup_works_for_driver(const char *path)
 
 const struct link_map *lookup_module(const void *address)
 {
-	struct dl_find_object object;
-
-	if (_dl_find_object((void *)(uintptr_t)address, &object) < 0)
-		return NULL;
-	return object.dlfo_link_map;
+	return module_of(address);
 }
 
 const char *lookup_module_name(const void *address)

@@ -27,8 +27,8 @@ void *lookup_real(void *handle, const char *name);
 /* Returns true if ADDRESS lies in a library with the file name of API's driver or loader. Takes no
  * lock. */
 bool lookup_in_driver(enum api api, const void *address);
-/* Returns the module that ADDRESS lies in, or NULL. Takes no lock. The result is valid while the
- * module is loaded. */
+/* Returns the module that ADDRESS lies in, or NULL. Takes no lock; before glibc 2.35 see
+ * module_of(). The result is valid while the module is loaded. */
 const struct link_map *lookup_module(const void *address);
 /* Returns the path of that module, "" for the program itself, or NULL. Takes no lock. */
 const char *lookup_module_name(const void *address);

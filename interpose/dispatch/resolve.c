@@ -250,12 +250,11 @@ void *resolve_next(const char *name)
 
 void *resolve_of_program(const char *name)
 {
-	struct dl_find_object us;
+	const struct link_map *us = lookup_module((const void *)resolve_of_program);
 	void *libc, *found = NULL;
 	Lmid_t space;
 
-	if (_dl_find_object((void *)(uintptr_t)resolve_of_program, &us) < 0 ||
-	    dlinfo(us.dlfo_link_map, RTLD_DI_LMID, &space) < 0 || space == LM_ID_BASE)
+	if (!us || dlinfo((void *)us, RTLD_DI_LMID, &space) < 0 || space == LM_ID_BASE)
 		return NULL;
 	libc = dlmopen(LM_ID_BASE, "libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
 	if (libc) {

@@ -11,6 +11,7 @@
 #include "interpose/dispatch/api.h"
 #include "interpose/dispatch/callers.h"
 #include "interpose/dispatch/coverage.h"
+#include "interpose/dispatch/find_module.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/write_observations.h"
@@ -48,9 +49,11 @@ EXPORT int dlclose(void *handle)
 	if (!real)
 		real = (int (*)(void *))resolve_next("dlclose");
 	callers_forget();
+	module_forget();
 	look_before_it_goes(recorder);
 	python_forget();
 	r = real ? real(handle) : -1;
+	module_forget();
 	resolve_forget_unloaded();
 	apis_after_dlclose();
 	apis_libraries_changed();

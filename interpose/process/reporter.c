@@ -27,6 +27,7 @@
 #include "interpose/process/fallback_report.h"
 #include "interpose/process/start.h"
 #include "interpose/cuda/pool/pool.h"
+#include "ledger/error_text.h"
 #include "ledger/roster.h"
 #include "interpose/base/message.h"
 #include "interpose/recorder/thread_state.h"
@@ -343,16 +344,16 @@ static void say_why_not_on_file(struct recorder *recorder)
 {
 	const struct report_state *report = recorder->report;
 	const char *error = report->create_errno == ENXIO ? "not a regular file"
-							  : strerrordesc_np(report->create_errno);
+							  : error_text(report->create_errno);
 
 	say("gpuleak: ", report->place[0] ? report->place : "no ledger directory", ": ",
-	    error ? error : "unknown error",
+	    error,
 	    ": recorded in memory only; set GPULEAK_LEDGER to a path that can be written\n", NULL);
 }
 
 bool verdict_unrecorded(void)
 {
-	const char *error = strerrordesc_np(recorder_failure());
+	const char *error = error_text(recorder_failure());
 	struct text text;
 	char pid[24];
 
@@ -362,7 +363,7 @@ bool verdict_unrecorded(void)
 	text_add_number(&text, (uint64_t)getpid());
 	*text.at = '\0';
 	say("gpuleak: not recorded completely: ", program_invocation_short_name, " (pid ", pid,
-	    "): no ledger could be made in memory: ", error ? error : "unknown error",
+	    "): no ledger could be made in memory: ", error,
 	    roster_advice(recorder_failure()), "\n", NULL);
 	return true;
 }

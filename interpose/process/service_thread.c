@@ -22,6 +22,7 @@
 #include "interpose/block/steps.h"
 #include "interpose/process/reporter.h"
 #include "ledger/clock.h"
+#include "ledger/error_text.h"
 #include "ledger/process_stat.h"
 
 #define MS 1000000ull
@@ -147,6 +148,6 @@ void service_thread_start(struct recorder *recorder)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (r != 0)
 		say("gpuleak: no thread for GPULEAK_STEP_EVERY and the signals of options: ",
-		    strerrordesc_np(r) ? strerrordesc_np(r) : "?",
+		    error_text(r),
 		    "; nothing is reported or marked at them\n", NULL);
 }

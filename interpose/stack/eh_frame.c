@@ -7,10 +7,11 @@
  */
 #include "interpose/stack/eh_frame.h"
 
-#include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "interpose/dispatch/find_module.h"
 
 #if defined(__x86_64__)
 #define REG_FRAME_POINTER 6u
@@ -269,11 +270,11 @@ static const uint8_t *find_fde(const uint8_t *header, const void *pc)
 
 enum frame_sort frame_sort_of(const void *pc)
 {
-	struct dl_find_object object;
+	struct found_module module;
 	const uint8_t *fde;
 
-	if (_dl_find_object((void *)(uintptr_t)pc, &object) < 0 || !object.dlfo_eh_frame)
+	if (!module_find(pc, &module) || !module.eh_frame)
 		return FRAME_OTHER;
-	fde = find_fde(object.dlfo_eh_frame, pc);
+	fde = find_fde(module.eh_frame, pc);
 	return fde ? sort_of(fde, pc) : FRAME_OTHER;
 }

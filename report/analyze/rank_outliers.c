@@ -15,6 +15,7 @@
 #include "report/describe/format_place.h"
 #include "report/util/number.h"
 #include "report/util/report_arena.h"
+#include "report/util/signal_name.h"
 #include "report/analyze/ranks.h"
 
 #define ODD_MAX 20   /* maximum number of sentences */
@@ -62,7 +63,7 @@ static void bad_end(const struct report_process *process, char ret[ENDED_BYTES])
 
 	ret[0] = '\0';
 	if (process->ended == REPORT_SIGNAL) {
-		name = sigabbrev_np(process->status);
+		name = signal_name(process->status);
 		snprintf(ret, ENDED_BYTES, "killed by signal %d%s%s%s", process->status,
 			 name ? " (SIG" : "", name ? name : "", name ? ")" : "");
 	} else if (process->ended == REPORT_UNKNOWN) {

@@ -14,6 +14,7 @@
 #include "report/model/model.h"
 #include "report/util/number.h"
 #include "report/util/short_name.h"
+#include "report/util/signal_name.h"
 
 #define FOLDED_NAMES_MAX 4
 #define FOLDED_NAME_MAX 80
@@ -379,7 +380,7 @@ void describe_ended(FILE *out, const struct report_process *process)
 		fprintf(out, "exited by _exit with status %d", process->status);
 		return;
 	case REPORT_SIGNAL:
-		name = sigabbrev_np(process->status);
+		name = signal_name(process->status);
 		fprintf(out, "killed by signal %d%s%s", process->status, name ? " SIG" : "",
 			name ? name : "");
 		return;

@@ -28,6 +28,7 @@ flags="-std=gnu11 -D_GNU_SOURCE -O2 -g -fPIC -fvisibility=hidden -isystem $work/
 	$cc $flags -shared -ftls-model=initial-exec -DGPULEAK_BINDIR_FROM_LIBDIR='"."' \
 		-DGPULEAK_COMMAND='"/nowhere"' interpose/*/*.c interpose/*/*/*.c interpose/*/*_aarch64.S \
 		ledger/writer.c ledger/options.c ledger/pattern.c ledger/directory.c ledger/reader.c \
+		ledger/error_text.c \
 		-Wl,-Bsymbolic-functions -Wl,--no-undefined -Wl,--version-script="$work/map" \
 		-o "$work/libgpuleak.so"
 	standin=$(sed -n "/^standin_sources/,/^)/s/^ *'\(.*\.c\)',$/standin\/driver\/\1/p" standin/driver/meson.build)

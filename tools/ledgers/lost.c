@@ -4,6 +4,7 @@
  * running process may still write to it.
  */
 #include "tools/ledgers/lost.h"
+#include "ledger/error_text.h"
 #include "ledger/shared.h"
 
 #include <errno.h>
@@ -82,13 +83,13 @@ static bool claim(struct lost_search *search, const struct roster_slot *slot)
 static void report_lost(struct lost_search *search, const struct roster_slot *slot)
 {
 	char sentence[SENTENCE_MAX], what[SENTENCE_MAX - ROSTER_NAME_MAX - 64];
-	const char *error = strerrordesc_np(slot->error);
+	const char *error = error_text(slot->error);
 
 	if (search->lost++ >= NAMED_MAX)
 		return;
 	if (slot->state == ROSTER_FAILED)
 		snprintf(what, sizeof(what), "no ledger could be made in %s: %s%s",
-			 search->directory, error ? error : "unknown error",
+			 search->directory, error,
 			 roster_advice(slot->error));
 	else if (slot->state == ROSTER_STARTING)
 		snprintf(what, sizeof(what), "it ended before its ledger in %s was complete",

@@ -18,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -390,9 +391,11 @@ static void sample_until_told(struct work *work)
 
 static void close_all_but(int link)
 {
-	if (close_range(3, (unsigned int)link - 1, 0) == 0 &&
-	    close_range((unsigned int)link + 1, ~0u, 0) == 0)
+#ifdef SYS_close_range /* glibc before 2.34 has no function for it */
+	if (syscall(SYS_close_range, 3, (unsigned int)link - 1, 0) == 0 &&
+	    syscall(SYS_close_range, (unsigned int)link + 1, ~0u, 0) == 0)
 		return;
+#endif
 	for (int fd = 3; fd < FDS_MAX; fd++) /* for kernels before 5.9, which lack close_range() */
 		if (fd != link)
 			close(fd);
