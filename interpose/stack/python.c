@@ -527,14 +527,15 @@ INLINE uint64_t chain_key_of(const struct python *python, const struct python_of
 uint64_t python_key_of(const struct python *python, unsigned int depth)
 {
 	switch (python->at.minor) {
-	case 9:
-		return chain_key_of(python, &known[0], depth);
-	case 10:
+	case 8:
+	case 9: /* same offsets */
 		return chain_key_of(python, &known[1], depth);
-	case 11:
+	case 10:
 		return chain_key_of(python, &known[2], depth);
-	case 12:
+	case 11:
 		return chain_key_of(python, &known[3], depth);
+	case 12:
+		return chain_key_of(python, &known[4], depth);
 	}
 	return chain_key_of(python, &python->at, depth);
 }

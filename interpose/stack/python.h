@@ -20,7 +20,7 @@
 struct recorder;
 
 enum python_table {
-	PYTHON_LNOTAB,    /* 3.9 */
+	PYTHON_LNOTAB,    /* 3.8, 3.9 */
 	PYTHON_LINES,     /* 3.10 */
 	PYTHON_LOCATIONS, /* 3.11 on */
 };

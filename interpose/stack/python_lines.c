@@ -6,7 +6,7 @@
  */
 #include "interpose/stack/python_lines.h"
 
-/* 3.9: pairs of a number of bytes of code and a signed number of lines. Each pair advances both. */
+/* 3.8, 3.9: pairs of a number of bytes of code and a signed number of lines. Each advances both. */
 static int64_t line_of_lnotab(const uint8_t *table, size_t size, int first, int64_t wanted)
 {
 	int64_t address = 0;

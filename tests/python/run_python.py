@@ -27,7 +27,7 @@ sys.path.insert(0, str(HERE.parent / "programs"))
 
 from harness import Failed, Tap  # noqa: E402
 
-FIRST, LAST = (3, 9), (3, 14)
+FIRST, LAST = (3, 8), (3, 14)
 GROUPS = {
     "rough": ["native_signal", "daemon_threads", "finalization", "sub_interpreters"],
     "stress": ["stress"],
@@ -66,7 +66,7 @@ def version_of(path):
 
 def interpreters():
     """One path for each build found: [(path, version)]."""
-    names = ["python3"] + ["python3.%d" % minor for minor in range(9, 16)]
+    names = ["python3"] + ["python3.%d" % minor for minor in range(8, 16)]
     paths = [os.path.join(folder, name) for name in names
              for folder in ["/usr/bin"] + os.environ.get("PATH", "").split(":")]
     paths += sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")))
@@ -260,22 +260,22 @@ def check_no_stacks(options, python, _version, _name):
 PRETEND = [("pretend", "fake.py", 7)]
 # (minor versions, shape, frames of Python in the report, part of a note)
 FAKES = [
-    (range(9, 13), "good", PRETEND, None),
-    (range(9, 13), "no-thread", [], None),
-    (range(9, 13), "garbage", [], None),
-    (range(9, 13), "odd", [], "built in an unusual way"),
-    (range(9, 13), "unaligned", [], "built in an unusual way"),
-    (range(9, 13), "cycle", PRETEND * 64, None),
+    (range(8, 13), "good", PRETEND, None),
+    (range(8, 13), "no-thread", [], None),
+    (range(8, 13), "garbage", [], None),
+    (range(8, 13), "odd", [], "built in an unusual way"),
+    (range(8, 13), "unaligned", [], "built in an unusual way"),
+    (range(8, 13), "cycle", PRETEND * 64, None),
     (range(11, 13), "shims", [], None),
-    (range(9, 13), "no-names", [(None, None, 0)], None),
-    (range(9, 13), "long-name", ..., None),
-    (range(9, 13), "no-lines", [("pretend", "fake.py", 0)], None),
-    (range(9, 13), "huge-lines", [("pretend", "fake.py", 0)], None),
-    (range(9, 13), "ending", PRETEND, None),  # by the thread that ends it
+    (range(8, 13), "no-names", [(None, None, 0)], None),
+    (range(8, 13), "long-name", ..., None),
+    (range(8, 13), "no-lines", [("pretend", "fake.py", 0)], None),
+    (range(8, 13), "huge-lines", [("pretend", "fake.py", 0)], None),
+    (range(8, 13), "ending", PRETEND, None),  # by the thread that ends it
     ((13, 14), "good", [], "lacks the table"),
     ((13, 14), "cookie", [], "another version's"),
     ((13, 14), "free-threaded", [], "free-threaded builds are not known"),
-    ((5, 8, 15, 99), "good", [], "this version is not known"),
+    ((5, 7, 15, 99), "good", [], "this version is not known"),
 ]
 
 
@@ -335,9 +335,9 @@ def main():
                 tap.step("%s (%s)" % (full, path), check, options, path, version, name)
     if not found:
         if os.environ.get("GPULEAK_MUST_RUN"):
-            tap.line("interpreters", "no CPython from 3.9 to 3.14 was found")
+            tap.line("interpreters", "no CPython from 3.8 to 3.14 was found")
         else:
-            tap.line("interpreters", skip="no CPython from 3.9 to 3.14 was found")
+            tap.line("interpreters", skip="no CPython from 3.8 to 3.14 was found")
     print("1..%d" % tap.count)
     return 1 if tap.failed else 0
 
