@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/launch/preload_link.h"
+
 #define NAME "libgpuleak.so"
 #define MODULE "bypass/sitecustomize.py"
 #define FAKE_GPU "gpuleak/fake-gpu" /* below libdir */
@@ -175,6 +177,7 @@ void library_put_module(const char *directory)
 int library_find(char *ret, size_t size, char *error, size_t error_size)
 {
 	const char *named = getenv("GPULEAK_LIBRARY");
+	char real[PATH_MAX];
 	int r = find_library(ret, size);
 
 	if (r < 0) {
@@ -186,10 +189,10 @@ int library_find(char *ret, size_t size, char *error, size_t error_size)
 				 GPULEAK_LIBDIR ": %s; install it there", strerror(-r));
 		return r;
 	}
-	if (strpbrk(ret, " :")) {
-		snprintf(error, error_size, "%s: a path with a blank or a colon in it cannot be "
-			 "preloaded; move it elsewhere", ret);
-		return -EINVAL;
-	}
-	return 0;
+	if (!strpbrk(ret, " \t\n:"))
+		return 0;
+	if (strlen(ret) >= sizeof(real))
+		return -ENAMETOOLONG;
+	strcpy(real, ret);
+	return preload_link(real, ret, size, error, error_size);
 }

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Gives a library another path without blanks and colons, at which LD_PRELOAD would split it.
+ */
+#ifndef GPULEAK_TOOLS_PRELOAD_LINK_H
+#define GPULEAK_TOOLS_PRELOAD_LINK_H
+
+#include <stddef.h>
+
+/* Writes a path for LIBRARY, an absolute path, that LD_PRELOAD can contain. Returns 0, or -errno
+ * with one line in ERROR. */
+int preload_link(const char *library, char *ret, size_t size, char *error, size_t error_size);
+
+#endif
