@@ -192,4 +192,5 @@ def main():
     sys.stdout.write(page(os.path.abspath(sys.argv[2]), *sys.argv[3:]))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -222,4 +222,5 @@ def main():
     sys.stdout.write(man(root, *sys.argv[3:]) if what == "man" else PAGES[what][1](root))
 
 
-main()
+if __name__ == "__main__":
+    main()
