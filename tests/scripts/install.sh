@@ -68,6 +68,45 @@ env "LD_LIBRARY_PATH=$work/moved/$libdir:$LD_LIBRARY_PATH" LD_PRELOAD=libgpuleak
 	"$program" >"$work/out" 2>"$work/err" || status=$?
 judge "$status" 0 'LD_PRELOAD=libgpuleak.so'
 
+# A program that includes gpuleak.h is compiled by what pkg-config and CMake find. It runs without the
+# library, too.
+cat >"$work/marks.c" <<'END'
+#include <gpuleak.h>
+
+int main(void)
+{
+	return gpuleak_mark && gpuleak_mark() == 0;
+}
+END
+if command -v pkg-config >/dev/null; then
+	flags=$(PKG_CONFIG_PATH=$work/moved/$libdir/pkgconfig pkg-config --define-prefix --cflags --libs gpuleak)
+	# shellcheck disable=SC2086 # a list of words
+	cc -Werror -o "$work/marks" "$work/marks.c" $flags || fail 'pkg-config has wrong flags'
+	"$work/marks" || fail 'the program compiled by pkg-config'
+	"$work/moved/bin/gpuleak" run -- "$work/marks" 2>"$work/err" || fail 'the same under gpuleak'
+fi
+if command -v cmake >/dev/null; then
+	mkdir "$work/cmake"
+	cat >"$work/cmake/CMakeLists.txt" <<-'END'
+		cmake_minimum_required(VERSION 3.10)
+		project(marks C)
+		find_package(gpuleak 0.1 REQUIRED)
+		add_executable(marks ../marks.c)
+		target_link_libraries(marks gpuleak::gpuleak)
+		foreach(path ${gpuleak_COMMAND} ${gpuleak_LIBRARY})
+		  if(NOT EXISTS ${path})
+		    message(FATAL_ERROR "there is no ${path}")
+		  endif()
+		endforeach()
+	END
+	cmake -S "$work/cmake" -B "$work/cmake/build" -DCMAKE_PREFIX_PATH="$work/moved" >"$work/log" 2>&1 &&
+		cmake --build "$work/cmake/build" >>"$work/log" 2>&1 || {
+		cat "$work/log"
+		fail 'cmake does not find the package'
+	}
+	"$work/cmake/build/marks" || fail 'the program compiled by cmake'
+fi
+
 # The folder that a build without options installs FILE into. A stock Debian lacks
 # dpkg-architecture, and meson then chooses other folders.
 mkdir "$work/lacking"
