@@ -8,7 +8,7 @@ import re
 import sys
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-FOLDERS = "docs|include|interpose|ledger|python|report|results|standin|tests|tools"
+FOLDERS = "docs|include|interpose|ledger|packaging|python|report|results|standin|tests|tools"
 NAMED = re.compile(r"`((?:%s)/[\w./*-]+)(?: [^`]*)?`" % FOLDERS)
 
 

@@ -1,0 +1,97 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# Runs inside a minimal system, for roots.sh: in_root.sh wheel|deb PYTHON. Installs the wheel into a
+# new environment, at a path with a blank, or the Debian package into the system. Then lets gpuleak
+# find the leaks of a PyOpenCL script.
+set -eu
+kind=$1 python=$2
+work=/var/packaging/$kind-$python
+place="$work/with space"
+export LC_ALL=C.UTF-8
+
+fail() {
+	printf 'in_root: %s\n' "$*" >&2
+	exit 1
+}
+
+for compiler in cc gcc clang tcc; do
+	if command -v "$compiler"; then fail "this system has a compiler"; fi
+done
+
+rm -rf "$work"
+mkdir -p "$place"
+"$python" -m venv "$place/venv"
+venv=$place/venv/bin
+# pip knows the wheel's tag from 20.3 on.
+[ "$("$venv/pip" --version | cut -d' ' -f2 | cut -d. -f1)" -ge 21 ] || "$venv/python" -m pip install -q -U pip
+"$venv/python" -m pip install -q --only-binary :all: pyopencl pocl-binary-distribution pytest
+
+if [ "$kind" = wheel ]; then
+	"$venv/python" -m pip install -q --no-index --no-deps /given/gpuleak-*.whl
+	gpuleak=$venv/gpuleak
+	library=$("$venv/python" -c 'import os, gpuleak
+print(os.path.join(os.path.dirname(gpuleak.__file__), "_native/lib/libgpuleak.so"))')
+	# As a user would do without the command: LD_PRELOAD cannot have a blank.
+	ln -sfn "${library%/*}" "$work/lib"
+	library=$work/lib/libgpuleak.so
+else
+	apt-get -q -o Dpkg::Use-Pty=0 install -y --no-install-recommends /given/gpuleak.deb ||
+		fail 'apt cannot install the package'
+	gpuleak=$(command -v gpuleak)
+	library=libgpuleak.so
+fi
+
+# The line of the script that allocates what leaks.
+judge() { # NAME EXPECTED-STATUS STATUS
+	if [ "$3" != "$2" ] || ! grep -qE 'frames_pyopencl\.py:[0-9]+' "$work/out"; then
+		cat "$work/out"
+		fail "$1: status $3, not $2, or no line of the script"
+	fi
+	grep -m1 -E 'gpuleak: ' "$work/out"
+}
+
+status=0
+"$gpuleak" run --gate -- "$venv/python" /given/frames_pyopencl.py >"$work/out" 2>&1 || status=$?
+judge 'gpuleak run' 23 "$status"
+
+# Children inherit the library.
+status=0
+"$gpuleak" run --gate -- sh -c '"$0" /given/frames_pyopencl.py; exit $?' "$venv/python" >"$work/out" 2>&1 ||
+	status=$?
+judge 'gpuleak run with a shell between' 23 "$status"
+
+# The library alone finds the command that reports.
+status=0
+LD_PRELOAD=$library "$venv/python" /given/frames_pyopencl.py >"$work/out" 2>&1 || status=$?
+judge 'LD_PRELOAD' 0 "$status"
+
+# What Python changes for itself does not reach the program.
+LC_ALL= "$gpuleak" run -- sh -c 'grep SigIgn /proc/self/status; echo "LC_CTYPE=${LC_CTYPE-unset}"' >"$work/out" 2>&1
+grep -q 'SigIgn:.*0000000000000000' "$work/out" && grep -q LC_CTYPE=unset "$work/out" || {
+	cat "$work/out"
+	fail 'the program inherits other signals or variables'
+}
+
+if [ "$kind" = deb ]; then
+	python3 -c 'import gpuleak; print(gpuleak.__version__)' || fail 'no Python module'
+	exit
+fi
+"$gpuleak" run -- "$venv/python" -c 'import gpuleak; assert gpuleak.active()' || fail 'the module is not active'
+cat >"$work/test_leak.py" <<'END'
+import pyopencl as cl
+import pytest
+
+kept = []
+
+@pytest.mark.limit_gpu_leaks("1 KiB")
+def test_keeps():
+    context = cl.Context(cl.get_platforms()[0].get_devices())
+    kept.append(cl.Buffer(context, cl.mem_flags.READ_WRITE, 4096))
+END
+status=0
+"$gpuleak" run -- "$venv/python" -m pytest -q --gpuleak -p no:cacheprovider "$work/test_leak.py" >"$work/out" 2>&1 || status=$?
+if [ "$status" != 1 ] || ! grep -q 'test_leak.py:9' "$work/out"; then
+	cat "$work/out"
+	fail "pytest: status $status, not 1, or no line of the test"
+fi
