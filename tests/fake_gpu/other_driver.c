@@ -1,11 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * In place of NVIDIA's driver: a libcuda.so.1 that is not the stand-in.
+ * In place of NVIDIA's driver: a libcuda.so.1 that is not the stand-in. Every function that is
+ * looked up prints a line and succeeds.
  */
-int cuInit(unsigned int flags);
+#include <stdio.h>
 
-int cuInit(unsigned int flags)
+int cuGetProcAddress_v2(const char *symbol, void **function, int version, unsigned long long flags,
+			int *status);
+
+static int succeed(void)
 {
-	(void)flags;
+	puts("the other driver was called");
+	return 0;
+}
+
+int cuGetProcAddress_v2(const char *symbol, void **function, int version, unsigned long long flags,
+			int *status)
+{
+	(void)symbol, (void)version, (void)flags, (void)status;
+	*function = (void *)succeed;
 	return 0;
 }
