@@ -62,6 +62,18 @@ status=0
 "$work/moved/bin/gpuleak" run --gate -- "$program" >"$work/out" 2>"$work/err" || status=$?
 judge "$status" 23 'gpuleak run'
 
+# shellcheck disable=SC2016 # for the inner shell
+seen=$("$work/moved/bin/gpuleak" run --fake-gpu -- sh -c 'echo "${LD_LIBRARY_PATH%%:*}"')
+[ "$seen" = "$work/moved/$libdir/gpuleak/fake-gpu" ] ||
+	fail "the command leads to the stand-ins in '$seen', not to those of the installation"
+status=0
+"$work/moved/bin/gpuleak" run --fake-gpu --gate -- "$build/tests/fake_gpu/p_cudart" \
+	>"$work/out" 2>"$work/err" || status=$?
+if [ "$status" != 23 ] || ! grep -q 'leak\.c:[0-9]' "$work/err"; then
+	cat "$work/err" >&2
+	fail "gpuleak run --fake-gpu: status $status, not 23, or no report with lines of the source"
+fi
+
 # The report with lines comes from the command, which the library must find in turn.
 status=0
 env "LD_LIBRARY_PATH=$work/moved/$libdir:$LD_LIBRARY_PATH" LD_PRELOAD=libgpuleak.so \

@@ -96,9 +96,12 @@ static int find_driver(char *ret, size_t size)
 {
 	char directory[PATH_MAX];
 
-	if (own_directory(directory, sizeof(directory)) == 0 && *GPULEAK_LIBDIR_FROM_BINDIR &&
-	    try_beside(directory, GPULEAK_LIBDIR_FROM_BINDIR "/" FAKE_GPU, DRIVER, ret, size) == 0)
-		return 0;
+	if (own_directory(directory, sizeof(directory)) == 0) {
+		if (*GPULEAK_LIBDIR_FROM_BINDIR &&
+		    try_beside(directory, GPULEAK_LIBDIR_FROM_BINDIR "/" FAKE_GPU, DRIVER, ret,
+			       size) == 0)
+			return 0;
+	}
 	return try_path(GPULEAK_LIBDIR "/" FAKE_GPU "/" DRIVER, ret, size);
 }
 
