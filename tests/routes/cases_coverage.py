@@ -277,6 +277,20 @@ def killed(place):
         [base(x["module"]) for x in got.get("out_of_reach", [])])
 
 
+def by_doctor(place):
+    """gpuleak doctor --start names the library whose calls were not seen."""
+    place.clear()
+    command = [r.program("routes-bind"), "deepbind", r.program("libroutes-plugin.so")]
+    ran = subprocess.run([str(r.options.command), "doctor", "--start", "--", *command], cwd=place.work,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+                         env=r.environment(place, {}, []))
+    lines = ran.stdout.decode().splitlines()
+    gaps = [line for line in lines if line.startswith("warning  start") and "libroutes-plugin.so" in line]
+    return wrong("status", 0, ran.returncode) + wrong(
+        "recorded", 1, sum("1 process made GPU calls, and was recorded" in line for line in lines)) + wrong(
+        f"gaps in {lines}", 1, len(gaps))
+
+
 CASES = (
     ("each route by its name", routes),
     ("OpenCL's routes", opencl_routes),
@@ -294,6 +308,7 @@ CASES = (
     ("linked to a function without a row: noted if it was called", linked_gap),
     ("in words: a line, and a page with -v", in_words),
     ("in the ledger of a killed process", killed),
+    ("by gpuleak doctor --start", by_doctor),
 )
 
 
