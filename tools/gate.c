@@ -171,7 +171,7 @@ int gate_update_baseline(struct gate *gate, const struct report *report, char *e
 			 opt_values.baseline, why);
 		return -EINVAL;
 	}
-	r = all_totals_make(report, &totals);
+	r = baseline_totals_make(report, opt_values.gate_objects != 0, &totals);
 	if (r < 0) {
 		snprintf(error, error_size, "%s: out of memory", opt_values.baseline);
 		return r;

@@ -38,6 +38,12 @@ static uint64_t distance(const struct diff_row *row)
 						    : row->before.bytes - row->after.bytes;
 }
 
+static uint64_t distance_in_blocks(const struct diff_row *row)
+{
+	return row->after.blocks > row->before.blocks ? row->after.blocks - row->before.blocks
+						      : row->before.blocks - row->after.blocks;
+}
+
 static uint64_t fingerprint_of(const struct diff_row *row)
 {
 	return row->after.largest ? row->after.fingerprint : row->before.fingerprint;
@@ -51,6 +57,8 @@ static int compare_rows(const void *left, const void *right)
 		return a->change < b->change ? -1 : 1;
 	if (distance(a) != distance(b))
 		return distance(a) > distance(b) ? -1 : 1;
+	if (distance_in_blocks(a) != distance_in_blocks(b))
+		return distance_in_blocks(a) > distance_in_blocks(b) ? -1 : 1;
 	return fingerprint_of(a) < fingerprint_of(b) ? -1 : fingerprint_of(a) > fingerprint_of(b);
 }
 
@@ -117,6 +125,8 @@ int diff_make(const struct report *before, const struct report *after, struct di
 	if (r == 0)
 		r = make_list(before, after, accumulation_totals_make, &diff.accumulating);
 	if (r == 0)
+		r = make_list(before, after, object_totals_make, &diff.objects);
+	if (r == 0)
 		r = make_list(before, after, peak_totals_make, &diff.peak);
 	if (r < 0) {
 		diff_finish(&diff);
@@ -142,6 +152,7 @@ void diff_finish(struct diff *diff)
 {
 	finish_list(&diff->leaks);
 	finish_list(&diff->accumulating);
+	finish_list(&diff->objects);
 	finish_list(&diff->peak);
 	*diff = (struct diff){ 0 };
 }

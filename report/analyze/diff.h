@@ -37,6 +37,7 @@ struct diff {
 	const struct report *before, *after;
 	struct diff_list leaks;
 	struct diff_list accumulating; /* call sites, with what they kept */
+	struct diff_list objects; /* that are not memory; they do not make a report worse */
 	struct diff_list peak; /* who held memory at its peak */
 	uint64_t peak_before, peak_after; /* the largest peak of one memory of one process */
 	/* true if a leak is new or grew, if another call site accumulates, or if there are more

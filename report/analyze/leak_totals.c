@@ -137,6 +137,65 @@ int peak_totals_make(const struct report *report, struct leak_totals *ret)
 	return 0;
 }
 
+int object_totals_make(const struct report *report, struct leak_totals *ret)
+{
+	struct leak_totals totals = { 0 };
+	size_t room = 1;
+
+	for (size_t i = 0; i < report->count; i++)
+		room += report->processes[i]->object_count;
+	totals.entries = calloc(room, sizeof(*totals.entries));
+	if (!totals.entries)
+		return -ENOMEM;
+	for (size_t i = 0; i < report->count; i++) {
+		const struct report_process *process = report->processes[i];
+
+		for (size_t j = 0; j < process->object_count; j++) {
+			const struct report_leak *object = &process->objects[j];
+
+			if (!object->pattern)
+				totals.entries[totals.count++] = (struct leak_total){
+					report_leak_fingerprint(object), 0, object->blocks, object,
+				};
+		}
+	}
+	merge_entries(&totals);
+	*ret = totals;
+	return 0;
+}
+
+/* Adds the entries of MORE to ALL. Returns 0 or -ENOMEM. */
+static int add_totals(struct leak_totals *all, const struct leak_totals *more)
+{
+	struct leak_total *entries = reallocarray(all->entries, all->count + more->count + 1,
+						  sizeof(*entries));
+
+	if (!entries)
+		return -ENOMEM;
+	all->entries = entries;
+	for (size_t i = 0; i < more->count; i++)
+		entries[all->count++] = more->entries[i];
+	merge_entries(all);
+	return 0;
+}
+
+int baseline_totals_make(const struct report *report, bool with_objects, struct leak_totals *ret)
+{
+	struct leak_totals objects = { 0 }, all = { 0 };
+	int r = all_totals_make(report, &all);
+
+	if (r == 0 && with_objects)
+		r = object_totals_make(report, &objects);
+	if (r == 0)
+		r = add_totals(&all, &objects);
+	leak_totals_finish(&objects);
+	if (r < 0)
+		leak_totals_finish(&all);
+	else
+		*ret = all;
+	return r;
+}
+
 int all_totals_make(const struct report *report, struct leak_totals *ret)
 {
 	struct leak_totals leaks = { 0 }, accumulating = { 0 }, all;

@@ -6,6 +6,7 @@
 #ifndef GPULEAK_REPORT_LEAK_TOTALS_H
 #define GPULEAK_REPORT_LEAK_TOTALS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -40,6 +41,10 @@ int peak_totals_make(const struct report *report, struct leak_totals *ret);
 
 /* The leaks and the call sites that accumulate in one list. */
 int all_totals_make(const struct report *report, struct leak_totals *ret);
+/* The same for objects that are not memory, without suppressed ones. They have 0 bytes. */
+int object_totals_make(const struct report *report, struct leak_totals *ret);
+/* The same for what a baseline lists: all_totals_make(), and objects if WITH_OBJECTS. */
+int baseline_totals_make(const struct report *report, bool with_objects, struct leak_totals *ret);
 
 /* Sorts by size, largest first. Afterwards leak_totals_find() must not be used. */
 void leak_totals_sort_by_size(struct leak_totals *totals);

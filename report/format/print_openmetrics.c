@@ -22,6 +22,7 @@
 #include "report/model/model_suballocations.h"
 #include "report/describe/describe_error.h"
 #include "report/describe/describe_peak.h"
+#include "report/describe/kinds.h"
 #include "report/util/number.h"
 #include "report/util/text_buffer.h"
 
@@ -238,6 +239,37 @@ static void print_pools(FILE *out, const struct report *report)
 	}
 }
 
+/* Prints nothing if no process created an object. */
+static void print_objects(FILE *out, const struct report *report)
+{
+#define FIGURE(name, type, member, help) \
+	{ "gpuleak_objects" name, type, help, offsetof(struct report_object_kind, member) }
+	static const struct figure figures[] = {
+		FIGURE("", "gauge", live, "Objects that are not memory and not destroyed."),
+		FIGURE("_created_total", NULL, counts.created, "Such objects that were created."),
+		FIGURE("_destroyed_total", NULL, counts.destroyed,
+		       "Such objects that were destroyed."),
+	};
+#undef FIGURE
+	size_t kinds = 0;
+
+	for (size_t i = 0; i < processes(report); i++)
+		kinds += report->processes[i]->object_kind_count;
+	for (size_t f = 0; kinds && f < sizeof(figures) / sizeof(figures[0]); f++) {
+		family(out, figures[f].name, figures[f].type, figures[f].help);
+		for (size_t i = 0; i < processes(report); i++) {
+			const struct report_process *process = report->processes[i];
+
+			for (size_t k = 0; k < process->object_kind_count && k < KINDS_MAX; k++) {
+				begin(out, figures[f].name, report, i);
+				label(out, "kind", object_name(process->object_kinds[k].kind),
+				      ",");
+				end(out, member(&process->object_kinds[k], figures[f].member));
+			}
+		}
+	}
+}
+
 /* Number of errors of one known type. A damaged ledger may have any type. */
 struct counted {
 	const char *type;
@@ -314,7 +346,8 @@ static void print_site(FILE *out, const struct report *report, const char *name,
  * create many series. */
 static void print_sites(FILE *out, const struct report *report, const struct findings *findings)
 {
-	const struct finding *leaks = findings->all + findings->counts[FINDING_ERROR];
+	const struct finding *leaks = findings->all + findings->counts[FINDING_OUT_OF_MEMORY] +
+				      findings->counts[FINDING_ERROR];
 	size_t count = findings->counts[FINDING_LEAK];
 
 	count = count < SITES_MAX ? count : SITES_MAX;
@@ -468,6 +501,7 @@ int print_openmetrics(const struct report *report, const struct judgement *judge
 		print_out_of_memory(out, report);
 		print_peaks(out, report);
 		print_kinds(out, report);
+		print_objects(out, report);
 		print_errors(out, report);
 		print_sites(out, report, &findings);
 		print_suballocations(out, report, &findings);

@@ -94,7 +94,7 @@ void judge_baseline(struct bench *bench, const struct judge_input *input)
 	/* An incomplete report cannot prove that a known leak no longer occurs. */
 	if (input->report->count == 0 || input->report->incomplete)
 		return;
-	if (all_totals_make(input->report, &totals) < 0) {
+	if (baseline_totals_make(input->report, true, &totals) < 0) {
 		bench->result = -ENOMEM;
 		return;
 	}

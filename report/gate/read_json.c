@@ -247,6 +247,48 @@ static int read_peaks(const struct input *in, const json_t *object, struct repor
 	return r;
 }
 
+/* Reads an entry of "objects". Its kind lacks the "object/" of the ledger. */
+static int read_object(const struct input *in, const json_t *object, struct report_leak *ret)
+{
+	int r = read_text(in, object, "api", &ret->api);
+
+	if (r == 0)
+		r = read_text(in, object, "kind", &ret->kind);
+	if (r == 0 && (!ret->api || !ret->kind))
+		r = bad(in, "an object without api or kind");
+	if (r == 0)
+		r = read_text(in, object, "pattern", &ret->pattern);
+	if (r == 0)
+		r = read_number(in, object, "count", &ret->blocks);
+	if (r == 0)
+		r = read_stack(in, json_object_get(object, "stack"), &ret->stack);
+	if (r < 0)
+		return r;
+	ret->is_object = true;
+	ret->device = small_integer(object, "device", -1);
+	ret->kind = arena_printf(in->arena, "object/%s", ret->kind);
+	return ret->kind ? 0 : no_memory(in);
+}
+
+static int read_objects(const struct input *in, const json_t *array,
+			struct report_process *process)
+{
+	size_t count = json_array_size(array);
+	int r = 0;
+
+	if (!array)
+		return 0;
+	if (!json_is_array(array))
+		return bad(in, "objects");
+	process->objects = arena_alloc(in->arena, count * sizeof(*process->objects));
+	if (!process->objects)
+		return no_memory(in);
+	for (; r == 0 && process->object_count < count; process->object_count++)
+		r = read_object(in, json_array_get(array, process->object_count),
+				&process->objects[process->object_count]);
+	return r;
+}
+
 static int read_process(struct input *in, const json_t *object, struct report_process *process)
 {
 	const json_t *who = json_object_get(object, "process");
@@ -268,6 +310,8 @@ static int read_process(struct input *in, const json_t *object, struct report_pr
 		r = read_leaks(in, json_object_get(object, "leaks"), process);
 	if (r == 0)
 		r = read_suballocations(in, json_object_get(object, "suballocations"), process);
+	if (r == 0)
+		r = read_objects(in, json_object_get(object, "objects"), process);
 	return r < 0 ? r : read_peaks(in, json_object_get(object, "peak"), process);
 }
 

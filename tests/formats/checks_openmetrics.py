@@ -143,4 +143,16 @@ def tensors(place):
     same(values(found, "gpuleak_accumulating_sites"), {(): 7})
 
 
-CHECKS = [tensors, leaks, clean, verdicts, pool, incomplete, hostile, many, ranks]
+def objects(place):
+    """Objects that are not memory, by kind; beside a final out-of-memory, which is no site."""
+    found = series(place, place.report("openmetrics", place.ledger("o", "p_objects", "left")))
+    same([values(found, "gpuleak_objects" + name, "kind")[("stream",)]
+          for name in ("", "_created_total", "_destroyed_total")], [4, 6, 2])
+    found = series(place, place.report("openmetrics", place.out_of_memory("exit:3", status=3)))
+    same(values(found, "gpuleak_site_leaked_bytes", "function"), {("weights",): 40 << 20})
+    same(values(found, "gpuleak_out_of_memory_total"), {(): 1})
+    found = series(place, place.report("openmetrics", place.ledger("l", "leaks", 0)))
+    same(values(found, "gpuleak_objects", "kind").get(("stream",)), None)
+
+
+CHECKS = [objects, tensors, leaks, clean, verdicts, pool, incomplete, hostile, many, ranks]

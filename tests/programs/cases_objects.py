@@ -2,6 +2,7 @@
 """CUDA objects that are no memory: what is left of each kind is listed with its line and counted,
 is no leak, and fails a gate only on demand."""
 
+import json
 import os
 
 from harness import Case, compare, frame_text, line_of
@@ -270,6 +271,94 @@ def gate(place):
         compare(line, (125, True), (run.status, words in run.stderr))
 
 
+@needs
+def known(place):
+    """objects: a baseline lists them with --gate-objects, and more of them than it lists fail"""
+    path = place.file("baseline")
+
+    def status(*options):
+        run = place.command("run", "--baseline", path, *options, "--", place.program(PROGRAM),
+                            "left")
+        return run.status, [line for line in run.stderr.splitlines() if "gate failed" in line]
+
+    def lines():
+        with open(path, encoding="utf-8") as file:
+            return [line for line in file.read().splitlines() if " object/" in line]
+
+    compare("without the option", 0, status("--update-baseline")[0])
+    compare("no lines", [], lines())
+    compare("not known", 23, status("--gate-objects", "1")[0])
+    compare("updated", 0, status("--gate-objects", "1", "--update-baseline")[0])
+    streams = [line for line in lines() if " object/stream " in line]
+    compare("streams", ["0 2", "0 2"], [" ".join(line.split()[1:3]) for line in streams])
+    compare("known", (0, []), status("--gate-objects", "1"))
+    compare("without the option, again", (0, []), status())
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text.replace(streams[0], streams[0].replace(" 0 2 ", " 0 1 ")))
+    code, failed = status("--gate-objects", "1")
+    compare("one more", (23, 1), (code, len(failed)))
+    compare("its line", True, "gate failed: 1 stream not destroyed, 0 allowed; most at make_" in
+            failed[0])
+
+
+@needs
+def compared(place):
+    """objects: diff compares them by fingerprint; they make no report worse"""
+    paths = {}
+    for story in ("clean", "left"):
+        paths[story] = place.file(story + ".gpuleak")
+        place.preloaded([place.program(PROGRAM), story],
+                        {"GPULEAK_LEDGER": paths[story], "GPULEAK_REPORT": "none"})
+    run = place.command("diff", paths["clean"], paths["left"])
+    text = run.stdout
+    compare("status", 0, run.status)
+    compare("sum", True, "; objects: 13 new, 0 grew, 0 shrank, 0 gone, 0 unchanged\n" in text)
+    compare("a row", True, "\nobjects, new: 2 events (cuEventCreate), fingerprint " in text)
+    text = place.command("diff", paths["left"], paths["clean"]).stdout
+    compare("gone", True, "\nobjects, gone: 2 events (cuEventCreate), fingerprint " in text)
+    report = place.write("left.json", place.command("report", "--format", "json",
+                                                    paths["left"]).stdout)
+    found = json.loads(place.command("diff", "--format", "json", paths["left"], report).stdout)
+    compare("a JSON report has the same", {"new": 0, "grew": 0, "shrank": 0, "gone": 0,
+                                           "unchanged": 13}, found["objects_counts"])
+    compare("an entry", (2, 2), next((one["before"], one["after"]) for one in found["objects"]
+                                     if one["kind"] == "event"))
+    same = place.command("diff", paths["clean"], paths["clean"]).stdout
+    compare("no objects", False, "objects" in same)
+
+
+STREAMS = """
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+context, made = ctypes.c_void_p(), [ctypes.c_void_p() for _ in range(4)]
+cuda.cuInit(0)
+cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+cuda.cuCtxSetCurrent(context)
+address = ctypes.c_uint64()
+cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(4096))
+for one in made[:3]:
+    cuda.cuStreamCreate(ctypes.byref(one), 0)
+cuda.cuEventCreate(ctypes.byref(made[3]), 0)
+print("made", flush=True)
+input()
+"""
+
+
+def seen_in_top(place):
+    """objects: top lists them by kind"""
+    ledger = place.file("ledger")
+    process = place.start(["/usr/bin/python3", "-c", STREAMS],
+                          {"LD_PRELOAD": place.options.preload, "GPULEAK_LEDGER": ledger,
+                           "GPULEAK_REPORT": "none"}, stdin=-1)
+    process.stdout.readline()
+    text = place.command("top", "--once", ledger).stdout
+    process.communicate(b"\n")
+    compare("line", ["objects: 1 primary context, 3 streams, 1 event"],
+            [line for line in text.splitlines() if line.startswith("objects: ")])
+
+
 def case(name, story, **more):
     return Case("objects: " + name, PROGRAM, (story,), **more)
 
@@ -278,5 +367,5 @@ OBJECTS = [
     case("clean", "clean", peak=0),
     case("left, and nothing allocated", "left", peak=0),
     left, nothing_left, with_context, same_numbers, twice, references, attached, every, graphs, looked_up, who, grows,
-    text, gate,
+    text, gate, known, compared, seen_in_top,
 ]

@@ -34,6 +34,22 @@ static json_t *row_json(const void *item)
 		{ "stack", json_stack(leak->stack) });
 }
 
+static json_t *object_json(const void *item)
+{
+	const struct diff_row *row = item;
+	const struct report_leak *object = row->after.largest ? row->after.largest
+							      : row->before.largest;
+
+	return JSON_OBJECT(
+		{ "change", json_string(diff_word(row->change)) },
+		{ "fingerprint", json_fingerprint(object) },
+		{ "api", json_text(object->api) },
+		{ "kind", json_text(json_object_word(object->kind)) },
+		{ "before", json_number(row->before.blocks) },
+		{ "after", json_number(row->after.blocks) },
+		{ "stack", json_stack(object->stack) });
+}
+
 static json_t *side_json(const struct report *report)
 {
 	return JSON_OBJECT(
@@ -70,10 +86,12 @@ int diff_print_json(const struct diff *diff, FILE *out)
 		{ "worse", json_boolean(diff->worse) },
 		{ "counts", counts_json(leaks) },
 		{ "accumulating_counts", counts_json(accumulating) },
+		{ "objects_counts", counts_json(&diff->objects) },
 		{ "before", side_json(diff->before) },
 		{ "after", side_json(diff->after) },
 		{ "leaks", JSON_LIST(leaks->rows, leaks->count, row_json) },
 		{ "accumulating", JSON_LIST(accumulating->rows, accumulating->count,
 					      row_json) },
+		{ "objects", JSON_LIST(diff->objects.rows, diff->objects.count, object_json) },
 		{ "peak", JSON_IF(has_peak, peak_json(diff)) }), out);
 }

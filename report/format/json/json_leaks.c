@@ -158,7 +158,7 @@ json_t *json_leak(const void *item)
 }
 
 /* CUDA's kinds are words of their own here. OpenCL's have had their prefix from the beginning. */
-static const char *word_of(const char *kind)
+const char *json_object_word(const char *kind)
 {
 	return strncmp(object_name(kind), "cl-", 3) == 0 ? kind : object_name(kind);
 }
@@ -168,7 +168,7 @@ json_t *json_object_kind(const void *item)
 	const struct report_object_kind *kind = item;
 
 	return JSON_OBJECT(
-		{ "kind", json_text(word_of(kind->kind)) },
+		{ "kind", json_text(json_object_word(kind->kind)) },
 		{ "count", json_number(kind->live) },
 		{ "created", json_number(kind->counts.created) },
 		{ "destroyed", json_number(kind->counts.destroyed) },
@@ -181,7 +181,7 @@ json_t *json_not_memory(const void *item)
 
 	return JSON_OBJECT(
 		{ "api", json_text(object->api) },
-		{ "kind", json_text(word_of(object->kind)) },
+		{ "kind", json_text(json_object_word(object->kind)) },
 		{ "count", json_number(object->blocks) },
 		{ "created", json_number(object->objects.created) },
 		{ "destroyed", json_number(object->objects.destroyed) },

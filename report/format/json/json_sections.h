@@ -35,6 +35,8 @@ json_t *json_keepers_time(const struct report_keepers *keepers); /* in seconds *
 json_t *json_leak(const void *leak);         /* LEAK is a struct report_leak */
 json_t *json_not_memory(const void *object); /* OBJECT is a struct report_leak */
 json_t *json_object_kind(const void *item);
+/* Returns the word of JSON for a kind of object: "stream" for "object/stream". */
+const char *json_object_word(const char *kind);
 json_t *json_error(const void *error);       /* ERROR is a struct report_error */
 json_t *json_holder(const void *holder);     /* HOLDER is a struct report_leak */
 /* The key is left out if the process exported and opened nothing. */

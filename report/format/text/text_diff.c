@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Prints a comparison: new leaks and growth first, with their stacks, then what accumulates.
+ * Prints a comparison: new leaks and growth first, with their stacks, then what accumulates, then
+ * objects.
  */
 #include "report/format/text/text_diff.h"
 
@@ -15,6 +16,8 @@
 #include "report/model/model.h"
 #include "report/describe/describe_stack.h"
 #include "report/describe/describe_suballocations.h"
+#include "report/describe/kinds.h"
+#include "report/util/escape.h"
 
 #define HOLDERS_SHOWN 10 /* whose part of the peak changed; JSON has all */
 
@@ -41,6 +44,10 @@ static void print_totals(FILE *out, const struct diff *diff)
 	if (diff->accumulating.count) {
 		fputs("; accumulating: ", out);
 		print_counts(out, &diff->accumulating);
+	}
+	if (diff->objects.count) {
+		fputs("; objects: ", out);
+		print_counts(out, &diff->objects);
 	}
 	if (diff->peak_before && diff->peak_after) {
 		fputs("; peak: ", out);
@@ -146,6 +153,23 @@ static void print_peak(FILE *out, const struct diff *diff)
 		}
 }
 
+static void print_object(FILE *out, const struct diff_row *row)
+{
+	const struct report_leak *object = leak_of(row);
+	char objects[FORMAT_OBJECTS_MAX];
+
+	format_objects(row->change == DIFF_GONE ? row->before.blocks : row->after.blocks,
+		       object->kind, objects);
+	fprintf(out, "\nobjects, %s: ", diff_word(row->change));
+	print_escaped(out, objects);
+	if (row->change == DIFF_GREW || row->change == DIFF_SHRANK)
+		fprintf(out, ", before: %" PRIu64, row->before.blocks);
+	fputs(" (", out);
+	print_escaped(out, object->api);
+	fputc(')', out);
+	print_place(out, row, object);
+}
+
 int diff_print_text(const struct diff *diff, FILE *out)
 {
 	const struct diff_list *leaks = &diff->leaks, *accumulating = &diff->accumulating;
@@ -157,6 +181,9 @@ int diff_print_text(const struct diff *diff, FILE *out)
 	for (size_t i = 0; i < accumulating->count; i++)
 		if (accumulating->rows[i].change != DIFF_SAME)
 			print_accumulating(out, &accumulating->rows[i]);
+	for (size_t i = 0; i < diff->objects.count; i++)
+		if (diff->objects.rows[i].change != DIFF_SAME)
+			print_object(out, &diff->objects.rows[i]);
 	print_peak(out, diff);
 	return ferror(out) ? -EIO : 0;
 }

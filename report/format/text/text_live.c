@@ -5,10 +5,11 @@
  */
 #include "report/format/text/text_live.h"
 
+#include <inttypes.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 
+#include "ledger/kind_table.h"
 #include "report/util/escape.h"
 #include "report/analyze/live.h"
 #include "report/model/model_pool.h"
@@ -18,6 +19,7 @@
 #include "report/format/text/text_growth.h"
 #include "report/describe/describe_stack.h"
 #include "report/describe/describe_suballocations.h"
+#include "report/describe/kinds.h"
 
 #define KIND_COLUMNS 24
 #define SIZE_COLUMNS 11
@@ -224,7 +226,6 @@ static void print_sites(FILE *out, const struct live *now, const struct live *ea
 		fprintf(out, "and %s more\n", format_number(now->site_count - count, number));
 }
 
-/* Prints each suspect on a line of its own. */
 /* Prints "inside the PyTorch caching allocator: 12.0 KiB in 3 tensors" for each pool. */
 static void print_inside(FILE *out, const struct report_process *process)
 {
@@ -267,6 +268,45 @@ static void print_suballocations(FILE *out, const struct report_process *process
 			format_number(process->suballocation_count - count, number));
 }
 
+/* Returns true if there is an object beside contexts, which every program has. */
+static bool has_objects(const struct live *now)
+{
+	for (size_t i = now->site_count; i < now->site_count + now->object_count; i++)
+		if (now->sites[i].sum.blocks && !strstr(now->sites[i].kind, "context"))
+			return true;
+	return false;
+}
+
+/* Prints "objects: 3 streams (+1), 8 events": those that are not memory, by kind. */
+static void print_objects(FILE *out, const struct live *now, const struct live *earlier)
+{
+	const struct live_site *first = now->sites + now->site_count;
+	const struct live_site *end = first + now->object_count;
+	const char *before = "\nobjects: ";
+	char objects[FORMAT_OBJECTS_MAX];
+
+	for (const struct kind *kind = kinds; has_objects(now) && kind->name[0]; kind++) {
+		uint64_t count = 0, was = 0;
+
+		for (const struct live_site *site = first; site < end; site++) {
+			if (strcmp(site->kind, kind->name) != 0)
+				continue;
+			count = add_bounded(count, site->sum.blocks);
+			was = add_bounded(was, site->before.blocks);
+		}
+		if (!count && !was)
+			continue;
+		format_objects(count, kind->name, objects);
+		fprintf(out, "%s%s", before, objects);
+		before = ", ";
+		if (earlier && count != was)
+			fprintf(out, " (%+" PRId64 ")", (int64_t)(count - was));
+	}
+	if (*before == ',')
+		fputc('\n', out);
+}
+
+/* Prints each suspect on a line of its own. */
 static void print_suspects(FILE *out, const struct live *live)
 {
 	struct report_suspect suspect;
@@ -292,6 +332,7 @@ void text_live(FILE *out, const struct live *now, const struct live *earlier, do
 	print_sums(out, now, earlier);
 	print_kinds(out, now, earlier);
 	print_pools(out, now, earlier, seconds);
+	print_objects(out, now, earlier);
 	print_suspects(out, now);
 	/* a screen has as many lines as SITES, and needs some for the driver's blocks */
 	print_suballocations(out, now->process, sites > SITES_FEW ? sites / 2 : sites);
