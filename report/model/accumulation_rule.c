@@ -43,7 +43,6 @@
 #define SIZE_TIMES_MIN 2.0
 /* A line's tensors become larger if the last ones have at least this multiple of the first size. */
 #define LARGER_MIN 1.25
-#define LARGER_ALLOCS_MIN 16u
 
 /* A rate needs so much time: the ledger's clock has ticks of up to 10 ms. */
 #define RATE_SPAN_MIN_NS 100000000u
@@ -63,7 +62,7 @@ bool live_windows_work(const struct live_windows *site)
 
 	for (size_t i = 0; i < site->count; i++)
 		with_calls += site->window[i].time_ns != 0;
-	return site->allocs >= LARGER_ALLOCS_MIN && with_calls * 2 >= site->count;
+	return with_calls * 2 >= site->count;
 }
 
 bool live_windows_become_larger(const struct live_windows *site)
@@ -352,7 +351,7 @@ static bool is_filled(const struct levels *l)
 	for (size_t i = first; i <= l->last; i++)
 		if ((double)window[i].high_blocks > high)
 			high = (double)window[i].high_blocks;
-	return kept >= 1 && kept >= high / 2 &&
+	return kept >= high / 2 &&
 	       (kept >= GROWTH_MIN || kept >= (double)l->site->allocs / 10);
 }
 

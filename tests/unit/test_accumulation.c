@@ -371,11 +371,14 @@ static void test_dropped(void **state)
 }
 
 /* A tensor that is replaced in each of 500 steps. After each TIMES of them it is larger by MORE
- * bytes. The work stays the same or GROWS. */
+ * bytes, from step AFTER on. The work stays the same or GROWS. LOADS: two other lines have tensors
+ * at the beginning only. */
 struct larger {
 	uint64_t first, more;
 	unsigned int times;
 	bool grows;
+	unsigned int after;
+	bool loads;
 };
 
 static struct program with_larger(struct larger how)
@@ -384,8 +387,11 @@ static struct program with_larger(struct larger how)
 	uint64_t before = how.first;
 
 	keep_sized(&p, 0, how.first);
+	keep(&p, 6, how.loads ? 20 : 0);
+	keep(&p, 7, how.loads ? 20 : 0);
 	for (unsigned int i = 1; i <= 500; i++) {
-		uint64_t size = how.first + how.more * (i / how.times);
+		unsigned int growing = i > how.after ? i - how.after : 0;
+		uint64_t size = how.first + how.more * (growing / how.times);
 
 		for (int n = 0; n < 5; n++) {
 			uint64_t bytes = how.grows && n < 3 ? BYTES * i : BYTES;
@@ -403,12 +409,14 @@ static struct program with_larger(struct larger how)
 static void test_larger(void **state)
 {
 	static const struct larger others[] = {
-		{ BYTES, BYTES, 1, true },        /* all tensors become larger */
-		{ BYTES, 10 * BYTES, 50, false }, /* ten sizes, one after the other */
-		{ BYTES, 512, 17, false },        /* little */
-		{ 1000 * BYTES, BYTES, 1, false }, /* less than it had at first */
+		{ BYTES, BYTES, 1, true, 0, false }, /* all tensors become larger */
+		{ BYTES, BYTES, 1, true, 0, true }, /* those of a load do not count */
+		{ BYTES, 10 * BYTES, 50, false, 0, false }, /* ten sizes, one after the other */
+		{ BYTES, 512, 17, false, 0, false }, /* little */
+		{ 1000 * BYTES, BYTES, 1, false, 0, false }, /* less than it had at first */
+		{ BYTES, BYTES, 1, false, 330, false }, /* a text that is written at the end */
 	};
-	struct program p = with_larger((struct larger){ BYTES, BYTES, 1, false });
+	struct program p = with_larger((struct larger){ BYTES, BYTES, 1, false, 0, false });
 	struct accumulation found = judged(&p, 0);
 
 	(void)state;
@@ -423,6 +431,24 @@ static void test_larger(void **state)
 }
 
 /* ---- what does not ---- */
+
+/* A few weights are as many as their line ever allocated. A line that keeps as few of many does
+ * not fill. */
+static void test_few_weights(void **state)
+{
+	struct program p = { 0 };
+
+	(void)state;
+	keep(&p, 0, 4);
+	keep(&p, 1, 4);
+	for (int i = 0; i < 400; i++) {
+		step(&p);
+		use(&p, 1, 1);
+	}
+	TREND(FILLED, &p, 0);
+	TREND(CONSTANT, &p, 1);
+	TREND(CONSTANT, &p, 6);
+}
 
 /* Outputs of one evaluation at the end; a loop in the middle that keeps; a load that takes long. */
 static void test_short_growth(void **state)
@@ -580,6 +606,7 @@ int main(void)
 		cmocka_unit_test(test_bursts),
 		cmocka_unit_test(test_dropped),
 		cmocka_unit_test(test_larger),
+		cmocka_unit_test(test_few_weights),
 		cmocka_unit_test(test_short_growth),
 		cmocka_unit_test(test_caches),
 		cmocka_unit_test(test_replaced),
