@@ -28,8 +28,11 @@
 #include <stdint.h>
 
 #define LEDGER_MAGIC "GPULEAK\n"
-#define LEDGER_VERSION 1u
+#define LEDGER_VERSION 2u
 #define LEDGER_READER_MIN 1u /* oldest reader version that understands this format */
+/* The same for a ledger with series of blocks. A reader of version 1 takes `series` of a struct
+ * ledger_site of type 2 for the upper half of `late`. */
+#define LEDGER_READER_MIN_SERIES 2u
 #define LEDGER_BYTE_ORDER 0x01020304u
 #define LEDGER_CHUNK 16384u
 #define LEDGER_CHUNKS_MAX (1u << 21) /* 32 GiB: the range of a 32-bit ref */

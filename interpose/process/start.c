@@ -175,6 +175,8 @@ static int fill_recorder(struct recorder *recorder, const char *suppressions)
 	if (r < 0)
 		return r;
 	recorder->header = recorder->writer.header;
+	if (config.accumulation == OPTION_SWITCH_ON)
+		recorder->header->reader_min = LEDGER_READER_MIN_SERIES;
 	recorder->deferred->timeline.type = LEDGER_CHUNK_RELEASED;
 	recorder->parts->type = LEDGER_CHUNK_PARTS;
 	recorder->header->host = recorder_add_text(recorder, identity.host);

@@ -2,6 +2,7 @@
 """GPULEAK_ACCUMULATION: blocks that a program keeps while it works, and frees before it ends."""
 
 import json
+import struct
 
 from harness import Failed, compare, line_of
 
@@ -131,4 +132,16 @@ def formats(place):
         "diff", "--format", "json", ledger, ledger).stdout).get("new", []))
 
 
-ACCUMULATION = [off, kept, clean, leak, refused, threads, context, gate, formats]
+def version(place):
+    """accumulation: a reader that does not know the series must refuse the ledger, but no other"""
+    got = []
+    for value in ("off", "on"):
+        ledger = place.file(value)
+        place.preloaded([place.program(PROGRAM), "kept"], {
+            "GPULEAK_LEDGER": ledger, "GPULEAK_REPORT": "none", "GPULEAK_ACCUMULATION": value})
+        with open(ledger, "rb") as file:
+            got.append(struct.unpack_from("8xII", file.read(16)))
+    compare("version and reader_min", [(2, 1), (2, 2)], got)
+
+
+ACCUMULATION = [version, off, kept, clean, leak, refused, threads, context, gate, formats]
