@@ -190,6 +190,7 @@ enum ledger_chunk_type {
 	LEDGER_CHUNK_OUT_OF_MEMORY = 28, /* one record each: struct ledger_out_of_memory */
 	LEDGER_CHUNK_NAMED_STEPS = 29, /* one chunk */
 	LEDGER_CHUNK_IPC = 30,
+	LEDGER_CHUNK_DRIVER_COSTS = 31,
 	LEDGER_CHUNK_KEEPERS = 32, /* one chunk */
 	/* The two chunks before each chunk of SITES or SUBALLOCATION_SITES: see struct
 	 * ledger_balance. */
@@ -701,6 +702,22 @@ struct ledger_driver_growth {
 };
 #define LEDGER_DRIVER_GROWTHS_MAX 1020u /* two chunks */
 
+/* What the calls of one call site made the driver take of a device's memory: calls that create a
+ * context, load a module, raise a limit or instantiate a graph. It is the difference of the
+ * device's free memory before and after each call, as the driver reports it. A call is not measured
+ * if no context of the device was current before it, if a stream was being captured, if the pool is
+ * on, or if the process allocated or freed something or made another such call meanwhile. */
+struct ledger_driver_cost {
+	uint64_t calls; /* that succeeded */
+	uint64_t measured; /* of these, calls that were measured */
+	int64_t bytes; /* that the measured calls took; negative: the free memory grew */
+	uint32_t api; /* refs to the name and the stack of the call */
+	uint32_t stack;
+	int32_t device; /* ordinal; -1 unknown */
+	uint32_t limit; /* of cuCtxSetLimit: the number of the limit (CUlimit) plus 1; else 0 */
+};
+#define LEDGER_DRIVER_COSTS_MAX 816u /* two chunks */
+
 /* A device that the process used. Ordinals are those of the process, so they depend on
  * CUDA_VISIBLE_DEVICES. If all bytes of `uuid` or `bus_id` are zero, the value is unknown. */
 struct ledger_device {
@@ -713,6 +730,7 @@ struct ledger_device {
 };
 
 _Static_assert(sizeof(struct ledger_driver_growth) == 32, "layout is fixed");
+_Static_assert(sizeof(struct ledger_driver_cost) == 40, "layout is fixed");
 
 /* Why the pool did not handle a block or a call. X(NAME, text of the report) */
 #define LEDGER_POOL_REASONS(X)                                                                \

@@ -403,6 +403,12 @@ uint32_t ledger_add_ipc(struct ledger_writer *writer)
 	return add_record(writer, LEDGER_CHUNK_IPC, &empty, sizeof(empty));
 }
 
+uint32_t ledger_add_driver_cost(struct ledger_writer *writer,
+				const struct ledger_driver_cost *cost)
+{
+	return add_record(writer, LEDGER_CHUNK_DRIVER_COSTS, cost, sizeof(*cost));
+}
+
 uint32_t ledger_add_step(struct ledger_writer *writer, const struct ledger_step *step)
 {
 	return add_record(writer, LEDGER_CHUNK_STEPS, step, sizeof(*step));

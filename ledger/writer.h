@@ -82,6 +82,8 @@ uint32_t ledger_add_error(struct ledger_writer *writer, const struct ledger_erro
 uint32_t ledger_add_fact(struct ledger_writer *writer, const struct ledger_fact *fact);
 uint32_t ledger_add_driver_growth(struct ledger_writer *writer,
 				  const struct ledger_driver_growth *growth);
+uint32_t ledger_add_driver_cost(struct ledger_writer *writer,
+				const struct ledger_driver_cost *cost);
 uint32_t ledger_add_device(struct ledger_writer *writer, const struct ledger_device *device);
 uint32_t ledger_add_pools(struct ledger_writer *writer); /* an empty record */
 uint32_t ledger_add_history(struct ledger_writer *writer); /* an empty record */

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writes devices and marks into the ledger, a limited number of each. Must not call the driver;
- * cuda.c does that before it calls this.
+ * Writes devices, and calls after which the driver uses more memory, into the ledger: a limited
+ * number of each. Measures what these calls took. Calls the driver only by struct api_ops, which
+ * makes no call that is forbidden now, and never inside the recorder.
  */
 #include "interpose/block/driver_growth.h"
 
 #include <string.h>
 #include <time.h>
 
+#include "interpose/base/config.h"
+#include "interpose/dispatch/api.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/thread_state.h"
 #include "ledger/clock.h"
@@ -53,35 +56,130 @@ static uint64_t fine_time(const struct recorder *recorder)
 	return ns > recorder->header->start_mono_ns ? ns - recorder->header->start_mono_ns : 0;
 }
 
-uint64_t driver_growth_now(void)
-{
-	struct recorder *recorder = recorder_now();
+#define BEGUN ((uint64_t)1 << 32)
 
-	return recorder ? fine_time(recorder) : 0;
+/* If two such calls run at the same time, each would also measure what the other takes. So a call
+ * is measured only if no other one runs at any moment of it. */
+void driver_growth_begin(struct driver_growth *ret, enum api api, int device)
+{
+	const struct api_ops *ops = apis[api];
+	struct recorder *recorder = recorder_now();
+	uint64_t others, total;
+
+	*ret = (struct driver_growth){ .api = api, .device = device };
+	if (!recorder)
+		return;
+	ret->began_ns = fine_time(recorder);
+	if (thread_self.busy || thread_self.call_frame || !ops->memory_left)
+		return;
+	if (device < 0)
+		ret->device = ops->current_device();
+	if (config.pool != OPTION_POOL_OFF)
+		return;
+	ret->counted = true;
+	others = atomic_fetch_add(&recorder->driver_costs->begun_and_running, BEGUN + 1);
+	ret->number = (uint32_t)(others / BEGUN) + 1;
+	ret->live = live_bytes_total(recorder);
+	ret->measured = others % BEGUN == 0 && ret->device >= 0 &&
+			ops->memory_left(ret->device, &ret->free, &total);
 }
 
-static void write_growth(struct recorder *recorder, const struct call *call, int device,
-			 uint64_t began_ns)
+void driver_growth_end(struct driver_growth *growth)
 {
-	struct ledger_driver_growth growth = {
-		.began_ns = began_ns,
-		.ended_ns = fine_time(recorder),
-		.api = recorder_name_ref(recorder, call->hook),
-		.device = device,
+	struct recorder *recorder = growth->counted ? recorder_now() : NULL;
+	uint64_t now = 0, total, others;
+
+	if (!recorder) {
+		growth->measured = false;
+		return;
+	}
+	growth->measured = growth->measured &&
+			   apis[growth->api]->memory_left(growth->device, &now, &total) &&
+			   live_bytes_total(recorder) == growth->live;
+	others = atomic_fetch_sub(&recorder->driver_costs->begun_and_running, 1);
+	growth->measured &= (uint32_t)(others / BEGUN) == growth->number;
+	growth->bytes = (int64_t)(growth->free - now);
+}
+
+/* Locking: the caller holds the lock. Returns the record with NEW's key, or NULL. */
+static struct ledger_driver_cost *find_cost(struct recorder *recorder,
+					    const struct ledger_driver_cost *new)
+{
+	struct driver_costs *costs = recorder->driver_costs;
+	uint32_t ref;
+
+	for (unsigned int i = 0; i < costs->count; i++) {
+		struct ledger_driver_cost *cost = costs->record[i];
+
+		if (cost->api == new->api && cost->stack == new->stack &&
+		    cost->device == new->device && cost->limit == new->limit)
+			return cost;
+	}
+	if (costs->count == LEDGER_DRIVER_COSTS_MAX)
+		return NULL;
+	ref = ledger_add_driver_cost(&recorder->writer, new);
+	if (!ref)
+		return NULL;
+	costs->record[costs->count] = ledger_at(&recorder->writer, ref);
+	return costs->record[costs->count++];
+}
+
+static void add_cost(struct recorder *recorder, const struct ledger_driver_cost *key,
+		     const int64_t *bytes)
+{
+	struct ledger_driver_cost *cost;
+
+	lock_take(&recorder->driver_costs->lock);
+	cost = find_cost(recorder, key);
+	if (cost) {
+		atomic_store_explicit(&SHARED(cost->calls), cost->calls + 1, memory_order_relaxed);
+		if (bytes) {
+			atomic_store_explicit(&SHARED(cost->bytes), cost->bytes + *bytes,
+					      memory_order_relaxed);
+			atomic_store_explicit(&SHARED(cost->measured), cost->measured + 1,
+					      memory_order_release);
+		}
+	}
+	lock_give(&recorder->driver_costs->lock);
+}
+
+static void write_growth(struct recorder *recorder, const struct ledger_driver_cost *key,
+			 const struct driver_growth *growth)
+{
+	struct ledger_driver_growth record = {
+		.began_ns = growth->began_ns, .ended_ns = fine_time(recorder),
+		.api = key->api, .stack = key->stack, .device = key->device,
 	};
 
-	growth.stack = stack_here(recorder, call->caller);
-	ledger_add_driver_growth(&recorder->writer, &growth);
+	if (atomic_fetch_add_explicit(&SHARED(recorder->header->marks), 1, memory_order_relaxed) <
+	    LEDGER_DRIVER_GROWTHS_MAX)
+		ledger_add_driver_growth(&recorder->writer, &record);
 }
 
-void driver_growth_record(const struct call *call, int device, uint64_t began_ns)
+static void record_call_of(const struct call *call, int device, const struct driver_growth *growth,
+			   uint32_t limit, bool as_growth)
 {
+	struct ledger_driver_cost key = { .device = device, .limit = limit };
 	struct recorder *recorder = recorder_enter();
 
 	if (!recorder)
 		return;
-	if (atomic_fetch_add_explicit(&SHARED(recorder->header->marks), 1, memory_order_relaxed) <
-	    LEDGER_DRIVER_GROWTHS_MAX)
-		write_growth(recorder, call, device, began_ns);
+	key.api = recorder_name_ref(recorder, call->hook);
+	key.stack = stack_here(recorder, call->caller);
+	if (as_growth)
+		write_growth(recorder, &key, growth);
+	add_cost(recorder, &key, growth->measured ? &growth->bytes : NULL);
 	recorder_leave();
+}
+
+void driver_growth_record(const struct call *call, int device, const struct driver_growth *growth,
+			  uint32_t limit)
+{
+	record_call_of(call, device, growth, limit, true);
+}
+
+void driver_cost_record(const struct call *call, int device, const struct driver_growth *growth,
+			uint32_t limit)
+{
+	record_call_of(call, device, growth, limit, false);
 }

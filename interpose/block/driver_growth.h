@@ -29,11 +29,41 @@ bool device_is_new(int device);
 /* Writes the identity of a device into the ledger. */
 void device_record(const struct device_identity *identity);
 
-/* Returns the time for driver_growth_record(), or 0 before the first GPU call. */
-uint64_t driver_growth_now(void);
+/* A call that may make the driver use more memory. All zero: it is not measured. */
+struct driver_growth {
+	uint64_t began_ns;
+	enum api api;
+	int device;
+	bool counted;  /* among the calls that run now */
+	bool measured; /* until the call ends: it can be; afterwards: `bytes` is valid */
+	uint32_t number; /* of the calls of the process, from 1 */
+	int64_t live;  /* bytes that the process had allocated before the call */
+	uint64_t free; /* bytes of the device before it */
+	int64_t bytes; /* that it took */
+};
 
-/* Records a call that may make the driver use more memory. It began at BEGAN_NS and has succeeded.
- * DEVICE is -1 if not known. */
-void driver_growth_record(const struct call *call, int device, uint64_t began_ns);
+/* Before and after the driver's call of API on DEVICE (-1: the current one), which may fail. Make
+ * no driver call that a capture forbids, and none if no context is current. */
+void driver_growth_begin(struct driver_growth *ret, enum api api, int device);
+void driver_growth_end(struct driver_growth *growth);
+
+/* Records that CALL has succeeded, after driver_growth_end(). DEVICE is -1 if not known. LIMIT: see
+ * struct ledger_driver_cost. */
+void driver_growth_record(const struct call *call, int device, const struct driver_growth *growth,
+			  uint32_t limit);
+/* The same for a call that is too frequent for a record of its own: only adds to the sums of its
+ * call site. */
+void driver_cost_record(const struct call *call, int device, const struct driver_growth *growth,
+			uint32_t limit);
+
+/* Part of the recorder: the sums of call sites. */
+struct driver_costs {
+	/* Number of calls that began << 32 | of those that have not ended. One word, so that both
+	 * change at one moment. */
+	_Atomic uint64_t begun_and_running;
+	struct lock lock; /* guards the other fields */
+	unsigned int count;
+	struct ledger_driver_cost *record[LEDGER_DRIVER_COSTS_MAX];
+};
 
 #endif

@@ -24,6 +24,7 @@
 #include "interpose/block/pool_counters.h"
 #include "interpose/block/refcount_history.h"
 #include "interpose/recorder/recorded_keepers.h"
+#include "interpose/block/driver_growth.h"
 #include "interpose/recorder/ipc.h"
 #include "interpose/block/steps.h"
 #include "interpose/pytorch/suballocations.h"
@@ -87,6 +88,7 @@ struct recorder_state {
 	struct steps steps;
 	struct recorded_keepers keepers;
 	struct ipc ipc;
+	struct driver_costs driver_costs;
 	struct report_state report;
 	/* last: only `count` elements of its array are mapped */
 	struct thread_states thread_states;
@@ -143,6 +145,7 @@ static void connect(struct recorder_state *state)
 	CONNECT(steps);
 	CONNECT(keepers);
 	CONNECT(ipc);
+	CONNECT(driver_costs);
 	CONNECT(report);
 	CONNECT(thread_states);
 #undef CONNECT

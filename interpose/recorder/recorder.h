@@ -53,6 +53,7 @@ struct recorder {
 	struct steps *steps;
 	struct recorded_keepers *keepers;
 	struct ipc *ipc;
+	struct driver_costs *driver_costs;
 	struct report_state *report;
 	struct cl_pool *cl_pool; /* NULL: no OpenCL context exists yet, or the pool is off */
 	_Atomic uint64_t waiting;     /* see stack/waiting.h */

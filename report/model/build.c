@@ -188,6 +188,8 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 	if (r == 0)
 		r = build_driver_memory(b);
 	if (r == 0)
+		r = build_driver_costs(b);
+	if (r == 0)
 		r = build_pools(b);
 	if (r == 0)
 		r = build_out_of_memory(b);

@@ -99,6 +99,8 @@ int classify_suballocations(struct builder *b, struct suppressions *suppressions
 /* Fills in the process's devices, and the calls that increased the driver's own memory. Returns 0
  * or -ENOMEM. */
 int build_driver_memory(struct builder *b);
+/* Reads what the calls took that make the driver use more memory. Returns 0 or -ENOMEM. */
+int build_driver_costs(struct builder *b);
 /* Reads the counters of the pools. If the ledger has none, process->pools stays NULL. Returns 0 or
  * -ENOMEM. */
 int build_pools(struct builder *b);

@@ -24,6 +24,7 @@ struct report_growth;
 struct report_ipc;
 struct report_named_step;
 struct report_driver_call;
+struct report_driver_cost;
 struct report_module;
 struct report_pools;
 struct report_out_of_memory;
@@ -337,6 +338,9 @@ struct report_process {
 	size_t device_count;
 	struct report_driver_call *driver_calls;
 	size_t driver_call_count;
+	/* see model_driver_memory.h; ordered by device, cause and size */
+	struct report_driver_cost *driver_costs;
+	size_t driver_cost_count;
 	/* calls that increase the driver's own memory, including those without a record */
 	uint64_t driver_calls_made;
 	struct report_kind *kinds; /* see model_sites.h */

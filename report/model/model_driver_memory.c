@@ -2,13 +2,20 @@
  *
  * Reads devices, and calls that increase the driver's own memory. A call explains a growth if it
  * was on the same device and ran between the two samples, at least in part.
+ *
+ * Also reads what such calls took, by cause. An object that has ended may have returned its memory,
+ * which nobody measured. So a call site with such objects explains nothing of what the driver has
+ * now.
  */
 #include "report/model/model_driver_memory.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "ledger/shared.h"
 #include "report/model/builder.h"
+#include "report/util/number.h"
 
 static const char no_bytes[16];
 
@@ -166,4 +173,187 @@ int report_process_set_driver_memory(struct report_process *process, int ordinal
 	device->series = copy;
 	attribute_growth(process, device);
 	return 0;
+}
+
+/* ---- what the calls took ---- */
+
+/* A call site that the ledger names by refs, while it is built. */
+struct cost_site {
+	uint32_t api, stack;
+	uint64_t created, live;
+};
+
+static const char *const limits[] = {
+	"stack limit", "printf limit", "malloc heap limit",
+};
+
+static const char *cause_of(const char *api, uint32_t limit)
+{
+	static const struct {
+		const char *prefix, *cause;
+	} causes[] = {
+		{ "cuCtxCreate", "context" }, { "cuDevicePrimaryCtxRetain", "context" },
+		{ "cuModuleLoad", "module" }, { "cuLibraryLoad", "library" },
+		{ "cuFuncLoad", "function" }, { "cuGraphInstantiate", "graph" },
+	};
+
+	if (limit)
+		return limit <= sizeof(limits) / sizeof(limits[0]) ? limits[limit - 1]
+								   : "other limit";
+	for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++)
+		if (strncmp(api, causes[i].prefix, strlen(causes[i].prefix)) == 0)
+			return causes[i].cause;
+	return "other call";
+}
+
+static bool same_site(const void *value, const void *key)
+{
+	const struct cost_site *a = value;
+	const struct ledger_site *b = key;
+
+	return a->api == b->api && a->stack == b->stack;
+}
+
+static uint64_t site_hash(uint32_t api, uint32_t stack)
+{
+	return hash_number(stack, hash_number(api, 0));
+}
+
+static struct cost_site *site_of(const struct table *sites, const struct ledger_site *site)
+{
+	return table_find(sites, site_hash(site->api, site->stack), same_site, site);
+}
+
+/* Counts the objects that the calls of SITES made, and those that live. */
+static void count_objects(const struct builder *b, const struct table *sites)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_block *block;
+	const struct ledger_site *site;
+	struct cost_site *found;
+
+	while ((site = ledger_next(b->view, &walk, LEDGER_CHUNK_SITES, sizeof(*site)))) {
+		found = site_of(sites, site);
+		if (found && ledger_site_is_object(b->view, site))
+			found->created = add_bounded(found->created, site->allocs);
+	}
+	walk = (struct ledger_walk){ 0 };
+	while ((block = ledger_next(b->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
+		site = ledger_block_is_live(block->state, block->marked)
+			       ? ledger_site(b->view, block->site)
+			       : NULL;
+		found = site ? site_of(sites, site) : NULL;
+		if (found && ledger_site_is_object(b->view, site))
+			found->live++;
+	}
+}
+
+static int read_cost(struct builder *b, const struct ledger_driver_cost *record,
+		     struct report_driver_cost *ret)
+{
+	int r = build_text(b, record->api, &ret->api);
+
+	if (r == 0)
+		r = build_stack(b, record->stack, &ret->stack);
+	if (!ret->api)
+		ret->api = build_unknown;
+	ret->cause = cause_of(ret->api, record->limit);
+	ret->device = record->device;
+	ret->measured = atomic_load_explicit(&SHARED(record->measured), memory_order_acquire);
+	ret->bytes = record->bytes;
+	ret->calls = record->calls > ret->measured ? record->calls : ret->measured;
+	return r;
+}
+
+static int compare_costs(const void *left, const void *right)
+{
+	const struct report_driver_cost *a = left, *b = right;
+	int r = a->device < b->device ? -1 : a->device > b->device;
+
+	if (r == 0)
+		r = strcmp(a->cause, b->cause);
+	return r ? r : a->bytes > b->bytes ? -1 : a->bytes < b->bytes;
+}
+
+/* Reads all records. SITES gets their call sites, which are allocated from the arena. */
+static int read_costs(struct builder *b, struct table *sites)
+{
+	struct report_process *process = b->process;
+	const struct ledger_driver_cost *record;
+	struct ledger_walk walk = { 0 };
+	struct cost_site *site;
+	int r = 0;
+
+	while (r == 0 && process->driver_cost_count < LEDGER_DRIVER_COSTS_MAX &&
+	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_DRIVER_COSTS, sizeof(*record)))) {
+		struct ledger_site key = { .api = record->api, .stack = record->stack };
+
+		r = read_cost(b, record, &process->driver_costs[process->driver_cost_count++]);
+		if (r < 0 || site_of(sites, &key))
+			continue;
+		site = arena_alloc(b->arena, sizeof(*site));
+		if (!site || table_add(sites, site_hash(key.api, key.stack), site) < 0)
+			return -ENOMEM;
+		site->api = key.api;
+		site->stack = key.stack;
+	}
+	return r;
+}
+
+static void set_ended(struct builder *b, const struct table *sites)
+{
+	const struct ledger_driver_cost *record;
+	struct ledger_walk walk = { 0 };
+
+	for (size_t i = 0; i < b->process->driver_cost_count; i++) {
+		const struct cost_site *site;
+
+		record = ledger_next(b->view, &walk, LEDGER_CHUNK_DRIVER_COSTS, sizeof(*record));
+		if (!record)
+			return;
+		site = table_find(sites, site_hash(record->api, record->stack), same_site,
+				  &(struct ledger_site){ .api = record->api,
+							 .stack = record->stack });
+		if (site && site->created > site->live)
+			b->process->driver_costs[i].ended = site->created - site->live;
+	}
+}
+
+int build_driver_costs(struct builder *b)
+{
+	struct report_process *process = b->process;
+	struct ledger_walk walk = { 0 };
+	struct table sites = { 0 };
+	int r;
+
+	if (!ledger_next(b->view, &walk, LEDGER_CHUNK_DRIVER_COSTS,
+			 sizeof(struct ledger_driver_cost)))
+		return 0;
+	process->driver_costs =
+		arena_alloc(b->arena, LEDGER_DRIVER_COSTS_MAX * sizeof(*process->driver_costs));
+	if (!process->driver_costs)
+		return -ENOMEM;
+	r = read_costs(b, &sites);
+	if (r == 0) {
+		count_objects(b, &sites);
+		set_ended(b, &sites);
+		qsort(process->driver_costs, process->driver_cost_count,
+		      sizeof(*process->driver_costs), compare_costs);
+	}
+	table_finish(&sites);
+	return r;
+}
+
+uint64_t driver_memory_explained(const struct report_process *process, int ordinal)
+{
+	int64_t sum = 0;
+
+	for (size_t i = 0; i < process->driver_cost_count; i++) {
+		const struct report_driver_cost *cost = &process->driver_costs[i];
+
+		if (cost->device == ordinal && !cost->ended &&
+		    __builtin_add_overflow(sum, cost->bytes, &sum))
+			return 0;
+	}
+	return sum > 0 ? (uint64_t)sum : 0;
 }

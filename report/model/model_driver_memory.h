@@ -24,6 +24,21 @@ struct report_driver_call {
 	uint64_t began_ns, ended_ns;
 };
 
+/* What the calls of one call site made the driver take: see struct ledger_driver_cost. */
+struct report_driver_cost {
+	const char *cause; /* "context", "module", "stack limit" ... */
+	const char *api;
+	const struct report_stack *stack;
+	int device;
+	uint64_t calls, measured;
+	int64_t bytes; /* of the measured calls */
+	uint64_t ended; /* objects of these calls that have ended: their memory may be free */
+};
+
+/* Returns what the causes explain of the memory that the driver itself has on device ORDINAL: the
+ * sum of those whose objects all exist. */
+uint64_t driver_memory_explained(const struct report_process *process, int ordinal);
+
 struct report_device {
 	int ordinal;
 	const char *name;   /* NULL unknown, also for uuid and bus_id */

@@ -62,6 +62,7 @@ static void drop(CUcontext ctx)
 	host_drop_context(ctx);
 	stream_drop_context(ctx);
 	object_drop_context(ctx);
+	driver_takes(ctx->device, -driver_cost(COST_CONTEXT));
 }
 
 static CUresult create(const char *name, CUcontext *pctx, unsigned int flags, CUdevice dev,
@@ -92,6 +93,7 @@ static CUresult create(const char *name, CUcontext *pctx, unsigned int flags, CU
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	*pctx = ctx;
+	driver_takes(dev, driver_cost(COST_CONTEXT));
 	return CUDA_SUCCESS;
 }
 
@@ -339,7 +341,8 @@ static void retain(CUcontext ctx, CUdevice dev)
 		ctx->primary = true;
 	}
 	ctx->references++;
-	atomic_store(&ctx->alive, 1);
+	if (!atomic_exchange(&ctx->alive, 1))
+		driver_takes(dev, driver_cost(COST_CONTEXT));
 	pthread_mutex_unlock(&context_lock);
 }
 

@@ -125,6 +125,36 @@ EXPORTED CUresult standin_unable(void)
 	return standin_fake == FAKE_SKIP ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
+/* ---- what the driver itself takes of a device ---- */
+
+static int64_t costs[COST_KINDS];
+static _Atomic int64_t taken[MAX_DEVICES];
+
+void driver_takes(int device, int64_t bytes)
+{
+	atomic_fetch_add(&taken[device], bytes);
+}
+
+int64_t driver_cost(enum cost cost)
+{
+	return costs[cost];
+}
+
+int64_t driver_taken(int device)
+{
+	return atomic_load(&taken[device]);
+}
+
+static void read_costs(const char *list)
+{
+	long long n[COST_KINDS] = { 0 };
+
+	if (sscanf(list, "%lld,%lld,%lld,%lld", &n[0], &n[1], &n[2], &n[3]) != COST_KINDS)
+		complain("STANDIN_COSTS", list);
+	for (int i = 0; i < COST_KINDS; i++)
+		costs[i] = n[i];
+}
+
 static void read_environment(void)
 {
 	const char *list = getenv("STANDIN_FAIL"), *log = getenv("STANDIN_LOG");
@@ -140,6 +170,8 @@ static void read_environment(void)
 	standin_arena_limit = (int)read_number("STANDIN_ARENAS", 1, 256, 256);
 	if (list)
 		read_faults(list);
+	if (getenv("STANDIN_COSTS"))
+		read_costs(getenv("STANDIN_COSTS"));
 	if (log) {
 		log_fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 		if (log_fd < 0)

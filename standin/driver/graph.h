@@ -38,6 +38,7 @@ struct memory {
 };
 
 struct CUgraphExec_st {
+	int device; /* that its code lies on */
 	struct CUgraphExec_st *next;
 	struct CUgraph_st *graph; /* NULL: that is gone */
 	bool frees_at_launch;

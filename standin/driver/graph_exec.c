@@ -23,6 +23,8 @@ static CUgraphExec new_exec(unsigned int nodes)
 		exec = malloc(sizeof(*exec));
 	if (exec && memory) {
 		*exec = (struct CUgraphExec_st){ .memory = memory };
+		exec->device = memory_context() ? memory_context()->device : 0;
+		driver_takes(exec->device, driver_cost(COST_GRAPH));
 		return exec;
 	}
 	free(memory);
@@ -32,6 +34,7 @@ static CUgraphExec new_exec(unsigned int nodes)
 
 static void drop_exec(CUgraphExec exec)
 {
+	driver_takes(exec->device, -driver_cost(COST_GRAPH));
 	free(exec->works);
 	free(exec->memory);
 	exec->next = spare_execs;

@@ -303,7 +303,8 @@ static CUresult info(const char *name, size_t *unused, size_t *total)
 	if (r)
 		return r;
 	*total = standin_memory;
-	*unused = standin_memory - heap_used(standin_thread.current->device);
+	*unused = standin_memory - heap_used(standin_thread.current->device) -
+		  (size_t)driver_taken(standin_thread.current->device);
 	return CUDA_SUCCESS;
 }
 

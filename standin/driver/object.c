@@ -14,6 +14,7 @@ struct object {
 	uint64_t number; /* the handle */
 	CUcontext context; /* NULL: belongs to none */
 	unsigned int references;
+	int device; /* that has the code of a module or library */
 	CUhostFn destroy;
 	void *data;
 	struct object *next;
@@ -39,6 +40,12 @@ static bool is_numbered(enum object_kind kind)
 	return kind == OBJECT_TEXTURE || kind == OBJECT_SURFACE;
 }
 
+static void code_takes(const struct object *object, int sign)
+{
+	if (object->kind == OBJECT_MODULE || object->kind == OBJECT_LIBRARY)
+		driver_takes(object->device, sign * driver_cost(COST_MODULE));
+}
+
 CUresult object_make(const char *name, enum object_kind kind, const void *out, uint64_t *ret)
 {
 	CUresult r = standin_do_nothing(name);
@@ -56,6 +63,8 @@ CUresult object_make(const char *name, enum object_kind kind, const void *out, u
 	object->number = (uint64_t)(uintptr_t)object;
 	if (kind != OBJECT_LIBRARY && kind != OBJECT_USER)
 		object->context = memory_context();
+	object->device = memory_context() ? memory_context()->device : 0;
+	code_takes(object, 1);
 	pthread_mutex_lock(&object_lock);
 	if (is_numbered(kind))
 		for (object->number = 1; *find(kind, object->number, object->context);)
@@ -84,6 +93,8 @@ static CUresult end(const char *name, enum object_kind kind, uint64_t number, un
 	else if (!(object->references -= count))
 		*link = (ended = object)->next;
 	pthread_mutex_unlock(&object_lock);
+	if (ended)
+		code_takes(ended, -1);
 	if (ended && ended->destroy)
 		ended->destroy(ended->data);
 	free(ended);
@@ -101,6 +112,7 @@ void object_drop_context(CUcontext context)
 			continue;
 		}
 		*link = object->next;
+		code_takes(object, -1);
 		free(object);
 	}
 	pthread_mutex_unlock(&object_lock);

@@ -14,14 +14,23 @@ enum { LIMITS = 16, PEERS_MAX = MAX_DEVICES, ERROR_UNSUPPORTED_LIMIT = 215,
 /* CUlimit: stack, printf buffer, malloc heap, synchronization depth, pending launches, L2 */
 static _Atomic size_t limits[LIMITS] = { 1024, 1 << 20, 8 << 20, 2, 2048, 128 };
 
+/* A stack of each resident thread, or a buffer or heap, grows by MORE bytes. */
+static void limit_takes(CUlimit limit, int64_t more)
+{
+	if (limit < 3 && driver_cost(COST_THREADS))
+		driver_takes(memory_context()->device,
+			     more * (limit ? 1 : driver_cost(COST_THREADS)));
+}
+
 STANDIN(cuCtxSetLimit)(CUlimit limit, size_t value)
 {
 	CUresult r = standin_do_nothing("cuCtxSetLimit");
+	size_t now = value ? value : 1;
 
 	if (!r && ((unsigned int)limit >= LIMITS || !atomic_load(&limits[limit])))
 		r = ERROR_UNSUPPORTED_LIMIT;
 	if (!r)
-		atomic_store(&limits[limit], value ? value : 1);
+		limit_takes(limit, (int64_t)(now - atomic_exchange(&limits[limit], now)));
 	return r;
 }
 

@@ -241,6 +241,25 @@ static void add_keepers(struct ledger_builder *builder, uint32_t row)
 	last->began++;
 }
 
+/* A cause that was measured, one that was not, and one whose sum would overflow. */
+static void add_driver_costs(struct ledger_builder *builder, uint32_t stack)
+{
+	struct ledger_driver_cost cost = {
+		.calls = 2, .measured = 1, .bytes = 1 << 20, .stack = stack,
+		.api = builder_string(builder, "cuModuleLoadData"),
+	};
+	uint32_t row = builder_row(builder, "cuModuleLoadData", "object/module", 0, stack, 2, 0);
+
+	builder_block(builder, row, 0xa000, 0);
+	builder_driver_cost(builder, &cost);
+	cost.measured = 0;
+	cost.limit = 2;
+	builder_driver_cost(builder, &cost);
+	cost.measured = 1;
+	cost.bytes = INT64_MAX;
+	builder_driver_cost(builder, &cost);
+}
+
 /* Two exports of one handle, of which one was freed, and two handles that are open. */
 static void add_ipc(struct ledger_builder *builder, uint32_t api, uint32_t stack)
 {
@@ -342,6 +361,7 @@ static void build_seed(struct ledger_builder *builder)
 	add_out_of_memory(builder, row, stack);
 	add_named_steps(builder);
 	add_keepers(builder, row);
+	add_driver_costs(builder, stack);
 	add_ipc(builder, builder_string(builder, "cuIpcGetMemHandle"), stack);
 	add_suballocations(builder, stack);
 }

@@ -6,13 +6,13 @@
 # GPU, and whatever of PyTorch, CuPy, JAX is there. Results go to the folder named first.
 #
 #   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends errors families matrix programs contexts pools cost
-#                                               frameworks suballocations kept opencl held objects scale two
+#                                               frameworks suballocations kept opencl held costs objects scale two
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 results=$(mkdir -p "$1" && cd "$1" && pwd)
 build=$(cd "${2:-$here/../../build}" && pwd)
 shift; shift
-parts=${*:-calls ends errors families matrix programs contexts pools cost frameworks suballocations kept opencl held objects scale}
+parts=${*:-calls ends errors families matrix programs contexts pools cost frameworks suballocations kept opencl held costs objects scale}
 lib=$build/interpose/libgpuleak.so
 gpuleak=$build/tools/gpuleak
 work=$(mktemp -d)
@@ -120,7 +120,7 @@ fi
 if wants programs; then
 	mkdir -p "$work/real" # before the programs' own way to the stand-in
 	ln -sf "$(ldconfig -p | awk '/libcuda.so.1 /{ print $NF; exit }')" "$work/real/libcuda.so.1"
-	for family in vmm graph contexts cuda; do
+	for family in vmm graph contexts cuda ipc; do
 		timeout 250 python3 "$here/../programs/run.py" $family --preload "$lib" --command "$gpuleak" --standin "$work/real" --real-driver \
 			--programs "$build/tests/programs" >"$results/programs-$family.tap" 2>&1
 		say "programs $family: $(grep '^ok' "$results/programs-$family.tap" | grep -vc '# SKIP') passed, $(grep -c '^not ok' "$results/programs-$family.tap") failed, $(grep -c '# SKIP' "$results/programs-$family.tap") cases left out"
@@ -221,6 +221,13 @@ if wants held; then
 	# A plain preload asks once, at its end.
 	LD_PRELOAD=$lib GPULEAK_FORMAT=json GPULEAK_REPORT=$results/held-preload.json "$work/driver_held" >"$results/held.out" 2>"$results/held.err"
 	say "held preload: exit $?; $("$here/held.py" "$results/held-preload.json" "$results/held.out" 2>&1 | tr '\n' ';')"
+fi
+
+# What each cause took, by the report and by nvidia-smi before and after it.
+if wants costs; then
+	gcc -g -I"$cuda/include" -o "$work/driver_costs" "$here/programs/driver_costs.c" -L"$cuda/lib64/stubs" -lcuda || exit 1
+	"$gpuleak" run --format json --report "$results/costs.json" -- "$work/driver_costs" >"$results/costs.out" 2>"$results/costs.err"
+	say "costs: exit $?; $("$here/costs.py" "$results/costs.json" "$results/costs.out" 2>&1 | tr '\n' ';')"
 fi
 
 if wants two; then # two GPUs

@@ -11,6 +11,7 @@ import cases_cl_pool
 import cases_cl_released
 import cases_command
 import cases_doctor
+import cases_costs
 import cases_field
 import cases_gate
 import cases_graph
@@ -376,6 +377,7 @@ FAMILIES = {
     "held": cases_held.HELD,
     "leaving": cases_leaving.LEAVING,
     "objects": cases_objects.OBJECTS,
+    "costs": cases_costs.COSTS_CASES,
     "ipc": cases_ipc.IPC,
     "limits": cases_limits.LIMITS,
     "lost": cases_lost.LOST,

@@ -417,7 +417,8 @@ def without_identity(report):
     """What must be the same by every route: all but who the process was, the gate, times, and
     addresses where the driver's are heap pointers."""
     ret = {key: value for key, value in report.items()
-           if key not in ("gate", "released", "timeline", "devices", "pool")}
+           if key not in ("gate", "released", "timeline", "devices", "pool",
+                       "driver_costs")}
     ret["process"] = {key: value for key, value in report["process"].items()
                       if key not in ("pid", "ended", "status", "command")}
     text = json.dumps(ret, indent=1)

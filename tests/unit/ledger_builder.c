@@ -302,6 +302,12 @@ uint32_t builder_keepers(struct ledger_builder *builder, uint32_t site, const ch
 	return add(builder, LEDGER_CHUNK_KEEPERS, &keepers, sizeof(keepers), NULL, 0);
 }
 
+uint32_t builder_driver_cost(struct ledger_builder *builder,
+			     const struct ledger_driver_cost *cost)
+{
+	return add(builder, LEDGER_CHUNK_DRIVER_COSTS, cost, sizeof(*cost), NULL, 0);
+}
+
 uint32_t builder_ipc(struct ledger_builder *builder, const struct ledger_ipc *record)
 {
 	return add(builder, LEDGER_CHUNK_IPC, record, sizeof(*record), NULL, 0);

@@ -466,6 +466,33 @@ static void why_none(void **state)
 	end(&fixture, &builder);
 }
 
+/* A module that was unloaded may have returned its memory, so its call site explains nothing. */
+static void explained(void **state)
+{
+	struct ledger_driver_cost cost = { .calls = 2, .measured = 2, .bytes = 100 };
+	struct ledger_builder builder;
+	struct fixture fixture;
+	uint32_t row, last;
+
+	(void)state;
+	for (int ended = 0; ended < 2; ended++) {
+		builder_init(&builder);
+		row = builder_row(&builder, "cuModuleLoadData", "object/module", 0, 0, 2, 0);
+		cost.api = ((struct ledger_site *)builder_at(&builder, row))->api;
+		builder_driver_cost(&builder, &cost);
+		builder_block(&builder, row, 0x10, 0);
+		last = builder_block(&builder, row, 0x20, 0);
+		if (ended)
+			((struct ledger_block *)builder_at(&builder, last))->state = 1u << 8;
+		begin(&fixture, &builder);
+		assert_int_equal(fixture.process->driver_cost_count, 1);
+		assert_int_equal(fixture.process->driver_costs[0].ended, ended);
+		assert_int_equal(driver_memory_explained(fixture.process, 0), ended ? 0 : 100);
+		assert_int_equal(driver_memory_explained(fixture.process, 1), 0);
+		end(&fixture, &builder);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -481,6 +508,7 @@ int main(void)
 		cmocka_unit_test(lying_devices),
 		cmocka_unit_test(lying_marks),
 		cmocka_unit_test(why_none),
+		cmocka_unit_test(explained),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,7 +94,8 @@ void cuda_record_shared(struct call *call, uint64_t address)
 		cuda_record_made(call, address, 0);
 }
 
-void cuda_record_driver_growth(struct call *call, int device, uint64_t began_ns)
+void cuda_record_driver_growth(struct call *call, int device, const struct driver_growth *growth,
+			       uint32_t limit)
 {
 	uint64_t context;
 
@@ -102,7 +103,7 @@ void cuda_record_driver_growth(struct call *call, int device, uint64_t began_ns)
 		cuda_current_context(&context, &device);
 	else
 		cuda_meet_device(device);
-	driver_growth_record(call, device, began_ns);
+	driver_growth_record(call, device, growth, limit);
 }
 
 /* CUarray_format: the values of cuda.h. Block-compressed and planar formats count as one byte. */

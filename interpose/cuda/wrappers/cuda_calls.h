@@ -6,6 +6,7 @@
 #define GPULEAK_CUDA_CALLS_H
 
 #include "interpose/block/blocks.h"
+#include "interpose/block/driver_growth.h"
 #include "interpose/block/limit.h"
 #include "interpose/cuda/cuda_current.h"
 #include "interpose/cuda/wrappers/cuda_rows.h"
@@ -43,7 +44,8 @@ CUresult pool_ipc_handle(struct route route, CUipcMemHandle *handle, CUdeviceptr
 void cuda_ipc_opened(struct call *call, uint64_t address, const CUipcMemHandle *handle);
 
 /* Records a successful call of a MARK row on DEVICE; -1: on the current context's device. */
-void cuda_record_driver_growth(struct call *call, int device, uint64_t began_ns);
+void cuda_record_driver_growth(struct call *call, int device, const struct driver_growth *growth,
+			       uint32_t limit);
 
 /* Records CALL, which wanted BYTES (0: unknown) on DEVICE, if R means that memory ran out. Returns
  * R. */

@@ -41,16 +41,20 @@ static uint64_t primary_number(CUdevice device)
 static CUresult body_cuDevicePrimaryCtxRetain(struct call *call, struct route route,
 					      CUcontext *context, CUdevice device)
 {
-	uint64_t began = driver_growth_now();
+	struct driver_growth growth = { 0 };
 	bool made;
-	CUresult r = POOL_TRY(DRIVER_CALL(route.real, CUresult(*)(CUcontext *, CUdevice),
-					    (context, device)),
-				device);
+	CUresult r;
+
+	if (route.record)
+		driver_growth_begin(&growth, API_CUDA, device);
+	r = POOL_TRY(DRIVER_CALL(route.real, CUresult(*)(CUcontext *, CUdevice), (context, device)),
+		     device);
+	driver_growth_end(&growth);
 
 	if (r == CUDA_SUCCESS && route.record && context) {
 		cuda_primary_set(device, *context, &made);
 		if (made)
-			cuda_record_driver_growth(call, device, began);
+			cuda_record_driver_growth(call, device, &growth, 0);
 		if (!cuda_object_retained(call, primary_number(device), 1))
 			cuda_record_object_on(call, primary_number(device), device);
 	}

@@ -30,6 +30,15 @@ static CUresult note_refusal(const struct call *call, struct route route, CUresu
 	note_refusal(&call, route,                                                          \
 		     POOL_TRY(DRIVER_CALL(route.real, type, arguments), LIMITS_CURRENT), 0)
 
+/* EXPRESSION may use `growth`, which has begun before it is evaluated. */
+#define MEASURED(expression)                                                                \
+	({                                                                                  \
+		struct driver_growth growth = { 0 };                                        \
+		if (route.record)                                                           \
+			driver_growth_begin(&growth, API_CUDA, -1);                         \
+		expression;                                                                 \
+	})
+
 enum { NODE_GRAPH = 4, NODE_MEM_ALLOC = 10, NODE_MEM_FREE = 11 }; /* CUgraphNodeType */
 enum { AUTO_FREE_ON_LAUNCH = 1, UPLOAD = 2, DEVICE_LAUNCH = 4 };   /* CUgraphInstantiate_flags */
 enum { OWNERSHIP_MOVE = 1 };
@@ -552,14 +561,17 @@ static void instantiated(CUgraphExec handle, CUgraph of, const unsigned long lon
 
 /* A graph with DEVICE_LAUNCH may be launched by a kernel, which calls no wrapper. */
 static CUresult instantiated_if(struct call *call, struct route route, CUgraphExec *exec,
-				CUgraph graph, unsigned long long flags, CUresult r)
+				CUgraph graph, unsigned long long flags,
+				struct driver_growth *growth, CUresult r)
 {
+	driver_growth_end(growth);
 	if (flags & UPLOAD)
 		submits_note();
 	if (flags & DEVICE_LAUNCH)
 		submits_unknown();
 	if (r == CUDA_SUCCESS && route.record && exec) {
 		instantiated(*exec, graph, &flags);
+		driver_cost_record(call, growth->device, growth, 0);
 		cuda_record_object(call, (uint64_t)(uintptr_t)*exec, 1);
 	}
 	return r;
@@ -592,10 +604,10 @@ CUDA_HAND(cuGraphExecUpdate_v2,
 	  (hGraphExec, hGraph, resultInfo))
 
 #define body_cuGraphInstantiate(exec, graph, error, log, size)                                  \
-	instantiated_if(&call, route, exec, graph, 0,                                           \
-			INSTANTIATE(CUresult (*)(CUgraphExec *, CUgraph, CUgraphNode *, char *, \
-						 size_t),                                       \
-				    (exec, graph, error, log, size)))
+	MEASURED(instantiated_if(&call, route, exec, graph, 0, &growth,                         \
+				 INSTANTIATE(CUresult (*)(CUgraphExec *, CUgraph, CUgraphNode *, \
+							  char *, size_t),                      \
+					     (exec, graph, error, log, size))))
 #define body_cuGraphInstantiate_v2 body_cuGraphInstantiate
 CUDA_HAND(cuGraphInstantiate,
 	  (CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer,
@@ -607,18 +619,19 @@ CUDA_HAND(cuGraphInstantiate_v2,
 	  (phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize))
 
 #define body_cuGraphInstantiateWithFlags(exec, graph, flags)                                  \
-	instantiated_if(&call, route, exec, graph, flags,                                     \
-			INSTANTIATE(CUresult (*)(CUgraphExec *, CUgraph, unsigned long long), \
-				    (exec, graph, flags)))
+	MEASURED(instantiated_if(&call, route, exec, graph, flags, &growth,                   \
+				 INSTANTIATE(CUresult (*)(CUgraphExec *, CUgraph,             \
+							  unsigned long long),                \
+					     (exec, graph, flags))))
 CUDA_HAND(cuGraphInstantiateWithFlags,
 	  (CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags),
 	  (phGraphExec, hGraph, flags))
 
 #define body_cuGraphInstantiateWithParams(exec, graph, params)                     \
-	instantiated_if(&call, route, exec, graph, params ? params->flags : 0,            \
-			INSTANTIATE(CUresult (*)(CUgraphExec *, CUgraph,           \
-						 CUDA_GRAPH_INSTANTIATE_PARAMS *), \
-				    (exec, graph, params)))
+	MEASURED(instantiated_if(&call, route, exec, graph, params ? params->flags : 0, &growth, \
+				 INSTANTIATE(CUresult (*)(CUgraphExec *, CUgraph,                \
+							  CUDA_GRAPH_INSTANTIATE_PARAMS *),      \
+					     (exec, graph, params))))
 #define body_cuGraphInstantiateWithParams_ptsz body_cuGraphInstantiateWithParams
 CUDA_HAND(cuGraphInstantiateWithParams,
 	  (CUgraphExec *phGraphExec, CUgraph hGraph,

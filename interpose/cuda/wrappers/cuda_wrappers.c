@@ -190,12 +190,14 @@ static HOT void freeing_begins(struct call *call, uint64_t address, struct freei
 
 #define VERB_SUBMIT(symbol, driver_call, arguments, made, key, size) return SUBMITTED(driver_call);
 
-#define VERB_MARK(symbol, driver_call, arguments, made, device, size)                       \
-	uint64_t began = driver_growth_now();                                               \
+#define VERB_MARK(symbol, driver_call, arguments, made, device, which)                      \
+	struct driver_growth growth;                                                        \
 	CUresult r;                                                                         \
+	driver_growth_begin(&growth, API_CUDA, (int)(device));                              \
 	CUDA_CALL_TWICE(r, driver_call, LIMITS_CURRENT);                                    \
+	driver_growth_end(&growth);                                                         \
 	if (made)                                                                           \
-		cuda_record_driver_growth(&call, (int)(device), began);                     \
+		cuda_record_driver_growth(&call, (int)(device), &growth, (uint32_t)(which)); \
 	return cuda_note_refusal(&call, r, (device) < 0 ? LIMITS_CURRENT : (int)(device), 0);
 
 /* ---- objects that are not memory ---- */
@@ -210,11 +212,13 @@ static HOT void freeing_begins(struct call *call, uint64_t address, struct freei
 	return cuda_note_refusal(&call, r, LIMITS_CURRENT, 0);
 
 #define VERB_MARK_OBJECT(symbol, driver_call, arguments, made, handle, device)              \
-	uint64_t began = driver_growth_now();                                               \
+	struct driver_growth growth;                                                        \
 	CUresult r;                                                                         \
+	driver_growth_begin(&growth, API_CUDA, (int)(device));                              \
 	CUDA_CALL_TWICE(r, driver_call, LIMITS_CURRENT);                                    \
+	driver_growth_end(&growth);                                                         \
 	if (made) {                                                                         \
-		cuda_record_driver_growth(&call, (int)(device), began);                     \
+		cuda_record_driver_growth(&call, (int)(device), &growth, 0);                \
 		cuda_record_object_on(&call, NUMBER(handle), (int)(device));                \
 	}                                                                                   \
 	return cuda_note_refusal(&call, r, (device) < 0 ? LIMITS_CURRENT : (int)(device), 0);

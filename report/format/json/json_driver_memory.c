@@ -45,8 +45,10 @@ static json_t *sample_json(const void *item)
 	return ret;
 }
 
-static json_t *device_json(const struct report_device *device)
+static json_t *device_json(const struct report_process *process, const struct report_device *device)
 {
+	uint64_t explained = driver_memory_explained(process, device->ordinal);
+	uint64_t driver = driver_part(&device->series->highest);
 	const struct driver_memory_series *series = device->series;
 	const struct driver_memory_sample *highest = &series->highest;
 	bool of_process = series->source == DRIVER_MEMORY_NVML_PROCESS;
@@ -63,11 +65,36 @@ static json_t *device_json(const struct report_device *device)
 		{ "held_bytes", json_number(highest->reported) },
 		{ "driver_bytes", json_number(driver_part(highest)) },
 		{ "driver_bytes_at_most", json_number(driver_part_at_most(highest)) },
+		{ "explained_bytes", json_number(explained) },
+		{ "unexplained_bytes", explained <= driver ? json_number(driver - explained)
+							   : json_null() },
 		{ "peak_held_bytes", json_number(series->peak_reported) },
 		{ "grown_most", growth_json(device) },
 		{ "samples_taken", json_number(series->taken) },
 		{ "last", sample_json(&series->last) },
 		{ "samples", JSON_LIST(series->samples, series->count, sample_json) });
+}
+
+static json_t *cost_json(const void *item)
+{
+	const struct report_driver_cost *cost = item;
+
+	return JSON_OBJECT(
+		{ "cause", json_string(cost->cause) },
+		{ "api", json_text(cost->api) },
+		{ "device", json_integer(cost->device) },
+		{ "calls", json_number(cost->calls) },
+		{ "measured_calls", json_number(cost->measured) },
+		{ "bytes", cost->measured ? json_integer(cost->bytes) : json_null() },
+		{ "ended", json_number(cost->ended) },
+		{ "stack", json_stack(cost->stack) });
+}
+
+json_t *json_driver_costs(const struct report_process *process)
+{
+	return process->driver_cost_count
+		       ? JSON_LIST(process->driver_costs, process->driver_cost_count, cost_json)
+		       : json_left_out();
 }
 
 json_t *json_driver_memory(const struct report_process *process)
@@ -79,7 +106,7 @@ json_t *json_driver_memory(const struct report_process *process)
 			continue;
 		if (ret == json_left_out())
 			ret = json_array();
-		json_append(&ret, device_json(&process->devices[i]));
+		json_append(&ret, device_json(process, &process->devices[i]));
 	}
 	return ret;
 }

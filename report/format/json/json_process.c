@@ -322,6 +322,7 @@ void json_add_process(json_t **object, const struct report_process *process)
 		 { "released", json_deferred(&process->deferred) },
 		 { "timeline", JSON_IF(timed, json_timeline(process)) },
 		 { "devices", json_driver_memory(process) },
+		 { "driver_costs", json_driver_costs(process) },
 		 { "steps", JSON_IF(process->named_step_count,
 				    JSON_LIST(process->named_steps, process->named_step_count,
 					      named_step_json)) },

@@ -51,6 +51,7 @@ json_t *json_coverage(const struct report_coverage *coverage);
 /* The key is left out if no device has samples, or if the report is not about a job with at least
  * two ranks. */
 json_t *json_driver_memory(const struct report_process *process);
+json_t *json_driver_costs(const struct report_process *process);
 json_t *json_ranks(const struct report *report);
 
 #endif

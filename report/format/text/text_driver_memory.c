@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "report/util/escape.h"
 #include "report/model/model.h"
@@ -90,6 +91,64 @@ static void print_device(FILE *out, const struct report_device *device)
 	fputc('\n', out);
 }
 
+/* Prints "context 523.0 MiB in 1 of 2 calls" for the costs from *AT on that have the same cause
+ * and device, and moves *AT behind them. */
+static void print_cause(FILE *out, const struct report_process *process, size_t *at)
+{
+	const struct report_driver_cost *first = &process->driver_costs[*at], *cost;
+	uint64_t calls = 0, measured = 0, ended = 0;
+	char size[NUMBER_MAX], number[2][NUMBER_MAX];
+	int64_t bytes = 0;
+
+	for (; *at < process->driver_cost_count; ++*at) {
+		cost = &process->driver_costs[*at];
+		if (cost->device != first->device || strcmp(cost->cause, first->cause) != 0)
+			break;
+		calls = add_bounded(calls, cost->calls);
+		measured = add_bounded(measured, cost->measured);
+		ended = add_bounded(ended, cost->ended);
+		if (__builtin_add_overflow(bytes, cost->bytes, &bytes))
+			bytes = 0;
+	}
+	fprintf(out, "%s ", first->cause);
+	if (measured)
+		fprintf(out, "%s%s in ", bytes < 0 ? "-" : "",
+			format_size(bytes < 0 ? 0 - (uint64_t)bytes : (uint64_t)bytes, size));
+	else
+		fputs("not measured in ", out);
+	if (measured && measured < calls)
+		fprintf(out, "%s of ", format_number(measured, number[0]));
+	fprintf(out, "%s call%s", format_number(calls, number[1]), plural(calls));
+	if (ended)
+		fprintf(out, " (%s ended since)", format_number(ended, number[0]));
+}
+
+/* Prints what each cause took on device ORDINAL, and how much of the driver's own memory that does
+ * not explain. SERIES NULL: that is unknown. */
+static void print_causes(FILE *out, const struct report_process *process, int ordinal,
+			 const struct driver_memory_series *series)
+{
+	uint64_t explained = driver_memory_explained(process, ordinal);
+	uint64_t driver = series ? driver_part(&series->highest) : 0;
+	const char *between = "";
+	char size[NUMBER_MAX];
+	size_t i = 0;
+
+	while (i < process->driver_cost_count && process->driver_costs[i].device != ordinal)
+		i++;
+	if (i == process->driver_cost_count)
+		return;
+	fprintf(out, "gpuleak: device %d: the driver took, measured at each call: ", ordinal);
+	while (i < process->driver_cost_count && process->driver_costs[i].device == ordinal) {
+		fputs(between, out);
+		print_cause(out, process, &i);
+		between = "; ";
+	}
+	if (driver && explained <= driver)
+		fprintf(out, "; not explained: %s", format_size(driver - explained, size));
+	fputc('\n', out);
+}
+
 static void print_why(FILE *out, const struct report_process *process)
 {
 	fputs("gpuleak: ", out);
@@ -106,8 +165,13 @@ void text_driver_memory(FILE *out, const struct report_process *process, bool ve
 		if (!process->devices[i].series)
 			continue;
 		print_device(out, &process->devices[i]);
+		print_causes(out, process, process->devices[i].ordinal,
+			     process->devices[i].series);
 		known = true;
 	}
+	for (size_t i = 0; i < process->device_count && verbose; i++)
+		if (!process->devices[i].series)
+			print_causes(out, process, process->devices[i].ordinal, NULL);
 	if (!known && verbose && process->driver_memory_why)
 		print_why(out, process);
 }
