@@ -6,7 +6,7 @@ build=$(cd "$1" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 number=0 failed=0
-export LD_LIBRARY_PATH=$build/tests/standin
+export LD_LIBRARY_PATH=$build/standin/driver
 program=$build/tests/programs/p_cuda_wrong_frees
 
 check() { # NAME CONDITION...
