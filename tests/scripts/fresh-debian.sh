@@ -7,6 +7,7 @@
 # demand, no test depends on it.
 #
 #   tests/scripts/fresh-debian.sh DIR [ARGUMENTS-OF-TEST.SH]
+#   tests/scripts/fresh-debian.sh DIR --install    only the commands that install, and their check
 #
 # Needs root, debootstrap, git and the network. DIR must not exist; it is left there, to be
 # looked at and removed by hand. MIRROR in the environment is another mirror than
@@ -64,6 +65,17 @@ run() { # COMMAND...
 }
 
 failed=0
+if [ "${1-}" = --install ]; then
+	# shellcheck disable=SC2016
+	run sh -ec 'cd /root/gpuleak
+		tools/setup.sh
+		meson setup build -Dtests=false
+		ninja -C build
+		meson install -C build
+		ldconfig' >"$dir/root/install.log" 2>&1 || { tail -n 30 "$dir/root/install.log"; exit 1; }
+	run /root/gpuleak/tests/scripts/installed.sh
+	exit
+fi
 run /root/gpuleak/tools/quickstart.sh || failed=1
 run /root/gpuleak/tools/test.sh "$@" || failed=1
 # Last, since some tests need a system without an installed gpuleak.
