@@ -48,7 +48,7 @@
 #include "interpose/stack/capture.h"
 #include "interpose/stack/intern.h"
 #include "interpose/stack/stack_cache.h"
-#include "interpose/stack/unwinder.h"
+#include "interpose/stack/walk.h"
 #include "ledger/clock.h"
 #include "ledger/process_stat.h"
 #include "ledger/roster.h"
@@ -270,7 +270,7 @@ static void get_or_make(void *data)
 		process_start(); /* a GPU call from a constructor that ran before ours */
 	/* Before the lock, since these calls take the dynamic loader's lock. Another thread may
 	 * hold that while its constructor makes a first GPU call, which waits for `making`. */
-	no_unwinder = ledger_address_space_left() < ADDRESS_SPACE_MIN || unwinder_load() < 0;
+	no_unwinder = ledger_address_space_left() < ADDRESS_SPACE_MIN || walk_load() < 0;
 	suppressions = lsan_ask();
 	apis_libraries_changed();
 	lock_take(&recorder_page->making);

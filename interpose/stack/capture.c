@@ -13,51 +13,46 @@
 #include "interpose/base/own_stack.h"
 #include "interpose/dispatch/loader.h"
 #include "interpose/dispatch/resolve.h"
-#include "interpose/stack/unwinder.h"
+#include "interpose/stack/walk.h"
 
 void stacks_flush_unwinder(void)
 {
-	const struct unwinder *unwind = unwinder_get();
-
-	if (unwind && unwind->flush_cache && unwind->local_addr_space)
-		unwind->flush_cache(*unwind->local_addr_space, 0, 0);
+	walk_forget();
 }
 
-/* unw_backtrace() permanently caches, per thread, how to unwind each address. If another module is
- * mapped at the same addresses later, some cache entries are wrong. The cursor reads the unwind
- * information of the module that is mapped now. */
-static int walk(const struct unwinder *unwind, void **pcs, int size)
+/* libunwind's unw_backtrace(), which walk_fast() may use, permanently caches, per thread, how to
+ * unwind each address. If another module is mapped at the same addresses later, some cache entries
+ * are wrong. A walk reads the unwind information of the module that is mapped now. */
+static int walk(void **pcs, int size)
 {
-	unw_tdep_context_t context;
-	unw_cursor_t cursor;
-	unw_word_t pc;
+	struct stack_walk walk;
+	uint64_t pc;
 	int count = 0;
 
-	if (unwind->getcontext(&context) < 0 || unwind->init_local(&cursor, &context) < 0)
+	if (!walk_begin(&walk))
 		return 0;
 	do {
-		if (unwind->get_reg(&cursor, UNW_REG_IP, &pc) < 0)
+		if (!walk_pc(&walk, &pc))
 			break;
 		pcs[count++] = (void *)(uintptr_t)pc;
-	} while (count < size && unwind->step(&cursor) > 0);
+	} while (count < size && walk_step(&walk));
 	return count;
 }
 
 void capture_frames(unsigned int wanted, bool by_walking, struct capture *ret)
 {
-	const struct unwinder *unwind = unwinder_get();
 	unsigned int got, own = 0;
-	int r;
+	int r = 0;
 
 	ret->frames = 0;
 	ret->cut = false;
 	ret->first = ret->pcs;
-	if (wanted == 0 || !unwind)
+	if (wanted == 0)
 		return;
-	if (by_walking && unwind->can_walk)
-		r = walk(unwind, ret->pcs, (int)(wanted + STACK_OWN_FRAMES + 1));
-	else
-		r = unwind->backtrace(ret->pcs, (int)(wanted + STACK_OWN_FRAMES + 1));
+	if (by_walking)
+		r = walk(ret->pcs, (int)(wanted + STACK_OWN_FRAMES + 1));
+	if (r == 0)
+		r = walk_fast(ret->pcs, (int)(wanted + STACK_OWN_FRAMES + 1));
 	got = r > 0 ? (unsigned int)r : 0;
 	while (own < got && resolve_is_ours(ret->pcs[own]))
 		own++;
@@ -129,28 +124,24 @@ bool stack_inside_exit(void)
 
 bool capture_find_places(const struct capture *capture, uint64_t *ret)
 {
-	const struct unwinder *unwind = unwinder_get();
-	unw_tdep_context_t context;
-	unw_cursor_t cursor;
-	unw_word_t pc, sp;
 	unsigned int frame = 0;
+	struct stack_walk walk;
+	uint64_t pc, sp;
 
-	if (!unwind || !unwind->can_walk || unwind->getcontext(&context) < 0 ||
-	    unwind->init_local(&cursor, &context) < 0)
+	if (!walk_begin(&walk))
 		return false;
 	do {
-		if (unwind->get_reg(&cursor, UNW_REG_IP, &pc) < 0 ||
-		    unwind->get_reg(&cursor, UNW_REG_SP, &sp) < 0)
+		if (!walk_pc(&walk, &pc) || !walk_stack_pointer(&walk, &sp))
 			return false;
-		if (frame == 0 && resolve_is_ours((void *)pc))
+		if (frame == 0 && resolve_is_ours((void *)(uintptr_t)pc))
 			continue;
 		ret[frame] = sp;
 		if (frame == capture->frames)
 			return true;
-		if (pc != (unw_word_t)(uintptr_t)capture->first[frame])
+		if (pc != (uint64_t)(uintptr_t)capture->first[frame])
 			return false;
 		frame++;
-	} while (unwind->step(&cursor) > 0);
+	} while (walk_step(&walk));
 	ret[frame] = UINT64_MAX;
 	return frame == capture->frames;
 }

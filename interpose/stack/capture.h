@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The calling thread's native stack, captured through libunwind (unwinder.h).
+ * The calling thread's native stack, captured by a walk (walk.h).
  */
 #ifndef GPULEAK_CAPTURE_H
 #define GPULEAK_CAPTURE_H
@@ -12,10 +12,11 @@
 
 /* room for gpuleak's own innermost frames, which a capture leaves out */
 #define STACK_OWN_FRAMES 12
+#define STACK_FRAMES_MAX (LEDGER_FRAMES_MAX + STACK_OWN_FRAMES + 1)
 
 /* A captured stack; lives on the caller's own stack. */
 struct capture {
-	void *pcs[LEDGER_FRAMES_MAX + STACK_OWN_FRAMES + 1];
+	void *pcs[STACK_FRAMES_MAX];
 	void **first; /* the innermost frame outside gpuleak */
 	unsigned int frames;
 	bool cut;
@@ -39,7 +40,7 @@ bool stack_is_nested(void);
  * whatever GPULEAK_STACK_DEPTH is. */
 bool stack_inside_exit(void);
 
-/* Empties libunwind's cache of unwind information. Needed after code was unmapped. */
+/* Forgets unwind information that is cached. Needed after code was unmapped. */
 void stacks_flush_unwinder(void);
 
 #endif

@@ -1,23 +1,37 @@
 /* SPDX-License-Identifier: MIT
  *
- * Checks whether a frame is plain. Unwinding a plain frame depends only on the stack pointer, the
- * frame pointer and the stack words that they point to. The cache of stacks (stack_cache.h) holds
- * only stacks of plain frames.
+ * Reads .eh_frame, the tables by which code is unwound. Finds the entry of an address, and reads
+ * the numbers of its instructions. What the instructions mean is in frames_x86_64.c and
+ * frames_aarch64.c.
  */
-#ifndef GPULEAK_FRAMES_H
-#define GPULEAK_FRAMES_H
+#ifndef GPULEAK_EH_FRAME_H
+#define GPULEAK_EH_FRAME_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
-enum frame_sort {
-	FRAME_OTHER,      /* not plain, or its unwind information is missing or unreadable */
-	FRAME_BY_STACK,   /* plain: its address is always the stack pointer plus a constant */
-	/* plain: at some instructions its address is the frame pointer plus a constant */
-	FRAME_BY_POINTER,
+struct eh_reader {
+	const uint8_t *at, *end;
+	bool bad; /* a read went beyond the end */
 };
 
-/* Returns how the function that contains PC computes its frame address, from its unwind
- * information. PC is a return address minus 1. Takes no lock. */
-enum frame_sort frame_sort_of(const void *pc);
+uint8_t eh_read_u8(struct eh_reader *r);
+uint64_t eh_read_uleb(struct eh_reader *r);
+int64_t eh_read_sleb(struct eh_reader *r);
+void eh_skip(struct eh_reader *r, uint64_t bytes);
+
+/* The call frame instructions of a function: first those of its CIE, then those of its FDE. */
+struct eh_entry {
+	struct eh_reader common, own;
+	uintptr_t start; /* of the function */
+	uint64_t code_alignment;
+	int64_t data_alignment;
+	bool is_signal_frame;
+};
+
+/* Finds the entry of the function that contains PC. PC is a return address minus 1. Takes the locks
+ * that module_find() takes: none since glibc 2.35. Returns false if there is no entry, or if it is
+ * unreadable. */
+bool eh_frame_find(const void *pc, struct eh_entry *ret);
 
 #endif

@@ -9,105 +9,84 @@
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/thread_state.h"
 #include "interpose/stack/capture.h"
-#include "interpose/stack/eh_frame.h"
 #include "interpose/stack/intern.h"
 #include "interpose/stack/modules.h"
-#include "interpose/stack/unwinder.h"
+#include "interpose/stack/walk.h"
 
-#if defined(__x86_64__)
-
-static bool note_word(struct stack_cache_line *line, const void *at, uint64_t value)
+static bool note_word(struct stack_cache_line *line, const uint64_t *at)
 {
-	uint64_t above = (uint64_t)((const char *)at - (const char *)line->at);
+	uintptr_t above = (uintptr_t)at - (uintptr_t)line->top;
 
-	if (line->words == line->room || above % sizeof(value) ||
-	    above / sizeof(value) > UINT32_MAX)
+	if (line->words == line->room || above % sizeof(*at) || above / sizeof(*at) > UINT32_MAX)
 		return false;
 	line->word[line->words++] =
-		(struct stack_word){ (uint32_t)(above / sizeof(value)), (uint32_t)value };
+		(struct stack_word){ (uint32_t)(above / sizeof(*at)), (uint32_t)*at };
 	return true;
 }
 
-/* Adds the stack word from which register REG of the cursor's frame was restored. Skips a word that
- * is not above the caller or was the last one added, because a register may pass through frames
- * unchanged. Sets *RET_OWN if the register still has the caller's own value. Returns false if the
- * stack cannot be cached. */
-static bool note_register(struct stack_cache_line *line, unw_cursor_t *cursor, int reg,
-			  const void **last, bool *ret_own)
+/* Adds the stack word from which register REG of the frame was restored. Skips a word that is not
+ * above the caller or was the last one added, because a register may pass through frames unchanged.
+ * Sets *RET_OWN if the register still has the caller's own value. Returns false if the stack cannot
+ * be cached. */
+static bool note_register(struct stack_cache_line *line, struct stack_walk *walk,
+			  enum walk_register reg, const uint64_t **last, bool *ret_own)
 {
-	const struct unwinder *unwind = unwinder_get();
-	unw_save_loc_t loc;
-	unw_word_t value;
-	const void *at;
+	struct walk_value value;
 
-	if (unwind->get_save_loc(cursor, reg, &loc) < 0 || unwind->get_reg(cursor, reg, &value) < 0)
+	if (!walk_value(walk, reg, &value))
 		return false;
-	at = (const void *)(uintptr_t)loc.u.addr;
-	*ret_own = loc.type != UNW_SLT_MEMORY || (const char *)at <= (const char *)line->at;
+	*ret_own = !value.at || value.at < line->top;
 	if (*ret_own)
-		return loc.type == UNW_SLT_MEMORY || reg != UNW_REG_IP;
-	if (at == *last)
+		return value.at || reg != WALK_PC;
+	if (value.at == *last)
 		return true;
-	*last = at;
-	return *(const uint64_t *)at == value && note_word(line, at, value);
+	*last = value.at;
+	return (reg == WALK_PC ? arch_code_address(*value.at) : *value.at) == value.value &&
+	       note_word(line, value.at);
 }
 
-/* Adds the words that the cursor's frame depends on: its return address and, if needed, its saved
- * frame pointer. */
-static bool note_frame(struct stack_cache_line *line, unw_cursor_t *cursor, enum frame_sort sort,
-		       const void *last[2])
+/* Adds the words that the frame depends on: its return address and, if needed, its saved frame
+ * pointer. */
+static bool note_frame(struct stack_cache_line *line, struct stack_walk *walk,
+		       const uint64_t *last[2])
 {
+	enum frame_sort sort = walk_frame_sort(walk);
 	bool own;
 
-	if (sort == FRAME_OTHER || !note_register(line, cursor, UNW_REG_IP, &last[0], &own))
+	if (sort == FRAME_OTHER || !note_register(line, walk, WALK_PC, &last[0], &own))
 		return false;
 	if (sort != FRAME_BY_POINTER)
 		return true;
-	if (!note_register(line, cursor, UNW_X86_64_RBP, &last[1], &own))
+	if (!note_register(line, walk, WALK_FRAME_POINTER, &last[1], &own))
 		return false;
 	line->by_pointer |= own;
 	return true;
 }
 
-/* Finds the words that the unwinding of CAPTURE depends on, by a slow walk without libunwind's
- * cache. Returns false if a frame is not plain. */
+/* Finds the words that the unwinding of CAPTURE depends on, by a slow walk. Returns false if a
+ * frame is not plain. */
 static bool learn_words(struct stack_cache_line *line, const struct capture *capture)
 {
-	const struct unwinder *unwind = unwinder_get();
-	const void *last[2] = { NULL, NULL };
-	unw_tdep_context_t context;
-	unw_cursor_t cursor;
+	const uint64_t *last[2] = { NULL, NULL };
 	unsigned int frame = 0;
-	unw_word_t pc;
+	struct stack_walk walk;
+	uint64_t pc;
 
-	if (unwind->getcontext(&context) < 0 || unwind->init_local(&cursor, &context) < 0)
+	if (!walk_begin(&walk))
 		return false;
 	do {
-		if (unwind->get_reg(&cursor, UNW_REG_IP, &pc) < 0)
+		if (!walk_pc(&walk, &pc))
 			return false;
-		if (frame == 0 && resolve_is_ours((void *)pc))
+		if (frame == 0 && resolve_is_ours((void *)(uintptr_t)pc))
 			continue;
-		if (pc != (unw_word_t)(uintptr_t)capture->first[frame] ||
-		    unwind->is_signal_frame(&cursor) > 0 ||
-		    !note_frame(line, &cursor, frame_sort_of((const char *)(uintptr_t)pc - 1),
-				last))
+		if (pc != (uint64_t)(uintptr_t)capture->first[frame] ||
+		    !note_frame(line, &walk, last))
 			return false;
 		if (++frame == capture->frames)
 			return true;
-	} while (unwind->step(&cursor) > 0);
+	} while (walk_step(&walk));
 	return false;
 }
-
-#else
-
-/* CALLER is NULL on this architecture, so nothing can be compared. */
-static bool learn_words(struct stack_cache_line *line, const struct capture *capture)
-{
-	(void)line, (void)capture;
-	return false;
-}
-
-#endif
 
 /* Counts a miss of the stack of LINE. Returns true at its 2nd, 16th, 256th and every 4096th miss:
  * the caller should then run learn_words(). That takes about ten microseconds, so it should not run
@@ -142,7 +121,7 @@ static struct stack_cache_line *line_for(struct stack_cache_set *set, const stru
 			return line;
 	line = replaceable_line(set);
 	if (line)
-		*line = (struct stack_cache_line){ .pc = caller->pc, .at = caller,
+		*line = (struct stack_cache_line){ .pc = caller->pc, .top = caller_top(caller),
 						   .python = python, .ref = ref, .recent = true,
 						   .word = line->word, .room = line->room };
 	return line;
@@ -169,7 +148,7 @@ void stack_cache_add(struct recorder *recorder, struct thread_state *state,
 	struct stack_cache_line *line = line_for(set, caller, python, ref);
 
 	cache->used |= 1ull << (set - cache->set);
-	if (!line || !unwinder_get()->can_walk || !worth_learning(line))
+	if (!line || !worth_learning(line))
 		return;
 	make_room(recorder, line, 2 * capture->frames);
 	line->words = 0;
@@ -190,6 +169,6 @@ void stack_cache_join(struct recorder *recorder, struct thread_state *state)
 		struct stack_cache_set *set = &cache->set[__builtin_ctzll(cache->used)];
 
 		for (unsigned int i = 0; i < STACK_CACHE_LINES; i++)
-			set->line[i].at = NULL, set->line[i].recent = false;
+			set->line[i].top = NULL, set->line[i].recent = false;
 	}
 }

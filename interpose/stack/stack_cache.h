@@ -4,7 +4,7 @@
  * costs a few comparisons instead of unwinding.
  *
  * Programs allocate in loops: the same wrapper is called from the same frames again and again. If
- * every frame is plain (eh_frame.h), unwinding depends only on the stack pointer, the frame
+ * every frame is plain (walk.h), unwinding depends only on the stack pointer, the frame
  * pointer and some words of the stack. These words are the return addresses, and the saved frame
  * pointers of frames whose address depends on them. If all of these are unchanged, so is the
  * result. They are compared from the innermost frame outwards. While all words so far are equal,
@@ -28,9 +28,10 @@ struct capture;
 struct thread_state;
 
 /* A word of the stack above the caller. Only the lower half of its value is stored, which is
- * different for two addresses less than 4 GiB apart. */
+ * different for two addresses less than 4 GiB apart. On aarch64 the signature of a return address
+ * is in the upper half. */
 struct stack_word {
-	uint32_t above; /* distance from struct caller, in words */
+	uint32_t above; /* distance from caller_top(), in words */
 	uint32_t value;
 };
 
@@ -39,7 +40,7 @@ struct stack_word {
  * line, because every line that gpuleak reads evicts one of the application's. */
 struct stack_cache_line {
 	uint64_t pc;
-	const struct caller *at;
+	const uint64_t *top; /* see caller_top(); NULL: the line is empty */
 	uint64_t frame_pointer; /* compared if by_pointer */
 	uint64_t python; /* key of the Python frames, see python_key() */
 	uint32_t ref;
@@ -72,7 +73,7 @@ static inline struct stack_cache_set *stack_cache_set_of(struct stack_cache *cac
 							 const struct caller *caller,
 							 uint64_t python)
 {
-	uint64_t mix = TABLE_MIX(caller->pc ^ (uint64_t)(uintptr_t)caller << 20 ^ python);
+	uint64_t mix = TABLE_MIX(caller->pc ^ (uintptr_t)caller_top(caller) << 20 ^ python);
 
 	return &cache->set[(mix >> 58) % STACK_CACHE_SETS];
 }
@@ -80,13 +81,13 @@ static inline struct stack_cache_set *stack_cache_set_of(struct stack_cache *cac
 static inline bool stack_cache_line_is_of(const struct stack_cache_line *line,
 					  const struct caller *caller, uint64_t python)
 {
-	return line->at == caller && line->pc == caller->pc && line->python == python;
+	return line->top == caller_top(caller) && line->pc == caller->pc && line->python == python;
 }
 
 static inline bool stack_cache_line_matches(const struct stack_cache_line *line,
 					    const struct caller *caller, uint32_t epoch)
 {
-	const uint64_t *above = (const uint64_t *)caller;
+	const uint64_t *above = caller_top(caller);
 	const struct stack_word *word = line->word, *end = word + line->words;
 
 	if (line->words == 0 || line->epoch != epoch ||

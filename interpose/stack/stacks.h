@@ -11,19 +11,7 @@
 
 #include "interpose/base/hot.h"
 #include "interpose/recorder/recorder.h"
-
-/* The frame pointer and return address that a wrapper has stored on entry, in the order that the
- * ABI prescribes. CALLER, used in a wrapper, is the address of this pair, or NULL on architectures
- * without this layout. */
-struct caller {
-	uint64_t frame_pointer;
-	uint64_t pc;
-};
-#if defined(__x86_64__)
-#define CALLER ((const struct caller *)__builtin_frame_address(0))
-#else
-#define CALLER ((const struct caller *)NULL)
-#endif
+#include "interpose/stack/arch.h"
 
 uint32_t stack_find(struct recorder *recorder, const struct caller *caller, bool may_load);
 

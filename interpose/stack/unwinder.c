@@ -23,18 +23,9 @@
 #include "interpose/dispatch/dlerror_state.h"
 #include "ledger/lock.h"
 #include "interpose/dispatch/loader.h"
+#include "interpose/stack/arch.h"
 #include "ledger/nocancel.h"
 #include "ledger/shared.h"
-
-#if defined(__x86_64__)
-#define NAME(prefix, name) prefix "x86_64" name
-#define RELOC_JUMP_SLOT R_X86_64_JUMP_SLOT
-#define RELOC_GLOB_DAT R_X86_64_GLOB_DAT
-#else
-#define NAME(prefix, name) prefix "aarch64" name
-#define RELOC_JUMP_SLOT R_AARCH64_JUMP_SLOT
-#define RELOC_GLOB_DAT R_AARCH64_GLOB_DAT
-#endif
 
 static struct unwinder unwinder; /* written once, before `ready` */
 static bool ready;
@@ -166,7 +157,7 @@ static void tame(void *library)
 			const ElfW(Sym) *symbol = &tables.symbols[ELF64_R_SYM(rela[i].r_info)];
 			void *function;
 
-			if (type != RELOC_JUMP_SLOT && type != RELOC_GLOB_DAT)
+			if (type != ARCH_RELOC_JUMP_SLOT && type != ARCH_RELOC_GLOB_DAT)
 				continue;
 			function = instead_of(tables.strings + symbol->st_name);
 			if (function)
@@ -196,14 +187,14 @@ static int find_unwinder(struct unwinder *ret)
 	tame(library);
 	lock_give(&write_lock);
 #define FIND(member, name) (*(void **)&ret->member = lookup_real(library, name))
-	ret->can_walk = FIND(getcontext, NAME("_U", "_getcontext")) &&
-			FIND(init_local, NAME("_UL", "_init_local")) &&
-			FIND(step, NAME("_UL", "_step")) &&
-			FIND(get_reg, NAME("_UL", "_get_reg")) &&
-			FIND(get_save_loc, NAME("_UL", "_get_save_loc")) &&
-			FIND(is_signal_frame, NAME("_UL", "_is_signal_frame"));
-	FIND(flush_cache, NAME("_U", "_flush_cache"));
-	FIND(local_addr_space, NAME("_UL", "_local_addr_space"));
+	ret->can_walk = FIND(getcontext, ARCH_LIBUNWIND_NAME("_U", "_getcontext")) &&
+			FIND(init_local, ARCH_LIBUNWIND_NAME("_UL", "_init_local")) &&
+			FIND(step, ARCH_LIBUNWIND_NAME("_UL", "_step")) &&
+			FIND(get_reg, ARCH_LIBUNWIND_NAME("_UL", "_get_reg")) &&
+			FIND(get_save_loc, ARCH_LIBUNWIND_NAME("_UL", "_get_save_loc")) &&
+			FIND(is_signal_frame, ARCH_LIBUNWIND_NAME("_UL", "_is_signal_frame"));
+	FIND(flush_cache, ARCH_LIBUNWIND_NAME("_U", "_flush_cache"));
+	FIND(local_addr_space, ARCH_LIBUNWIND_NAME("_UL", "_local_addr_space"));
 	FIND(backtrace, "unw_backtrace");
 #undef FIND
 	set_up(ret);

@@ -29,6 +29,8 @@ import tempfile
 sys.dont_write_bytecode = True
 import cases_coverage
 
+# An emulated processor is many times slower: tests/scripts/aarch64.sh sets the factor.
+TIMEOUT = 60 * int(os.environ.get("GPULEAK_TEST_SLOWER", "1"))
 LEAK = 4097
 PAIR = 8193
 PYTHON = "/usr/bin/python3"
@@ -99,7 +101,7 @@ def run(place, argv, preload=(), env=None, **more):
     place.clear()
     # Without the preload they are there too: a program may print its environment.
     reporting = {"GPULEAK_REPORT": str(place.report), "GPULEAK_FORMAT": "json"}
-    done = subprocess.run(argv, cwd=place.work, stdin=subprocess.DEVNULL, timeout=60,
+    done = subprocess.run(argv, cwd=place.work, stdin=subprocess.DEVNULL, timeout=TIMEOUT,
                           env=environment(place, {**reporting, **(env or {})}, preload),
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False, **more)
     result = Result(done.stdout, done.stderr, done.returncode, left=place.left())

@@ -56,6 +56,7 @@ FLOORS = [floor for tower in TOWERS for floor in GROUND + tower]
 LARGEST_CIRCLE = 4
 LARGEST_FOLDER = 40
 
+ARCHITECTURE = re.compile(r"_(x86_64|aarch64)$")
 TAG = re.compile(r"^(?:static |const )*(?:struct|enum|union) (\w+) \{", re.M)
 FUNCTION = re.compile(r"^([A-Za-z_][\w *]*[ *])(\w+)\([^;{}]*\)\n\{", re.M)
 GCC_ATOMICS = re.compile(r"\b(?:__atomic_|__ATOMIC_|__sync_)\w*")
@@ -116,13 +117,22 @@ def check_floors(graph):
     return problems
 
 
+def without_architecture(path):
+    """A build has one of the files whose names differ only in their architecture."""
+    return path.with_name(ARCHITECTURE.sub("", path.stem) + path.suffix)
+
+
+def module_of(path):
+    return without_architecture(path).with_suffix("")
+
+
 def circles(graph):
     """Strongly connected modules. A module is a .c file with the header of the same name."""
     edges = collections.defaultdict(set)
     for name, targets in graph.items():
         for target in targets:
             if target.suffix != ".def":
-                edges[name.with_suffix("")].add(target.with_suffix(""))
+                edges[module_of(name)].add(module_of(target))
     index, low, stack, found = {}, {}, [], []
 
     def visit(node):
@@ -140,8 +150,8 @@ def circles(graph):
 
     sys.setrecursionlimit(10000)
     for name in graph:
-        if name.with_suffix("") not in index:
-            visit(name.with_suffix(""))
+        if module_of(name) not in index:
+            visit(module_of(name))
     return found
 
 
@@ -175,20 +185,22 @@ def check_definitions(source, graph):
 
 
 def check_definitions_of(source, files):
-    tags, exported, static = (collections.defaultdict(list) for _ in range(3))
+    tags, exported, static = (collections.defaultdict(set) for _ in range(3))
     for path in sorted(files):
         if path.suffix not in (".c", ".h"):
             continue
         text = (source / path).read_text(encoding="utf-8")
+        where = str(without_architecture(path))
         for tag in TAG.findall(text):
-            tags[tag].append(str(path))
+            tags[tag].add(where)
         for before, name in FUNCTION.findall(text):
-            (static if "static" in before.split() else exported)[name].append(str(path))
-    return ([f"the tag {tag} is defined in {', '.join(paths)}"
+            (static if "static" in before.split() else exported)[name].add(where)
+    return ([f"the tag {tag} is defined in {', '.join(sorted(paths))}"
              for tag, paths in tags.items() if len(paths) > 1] +
-            [f"the function {name} is exported by {', '.join(paths)}"
+            [f"the function {name} is exported by {', '.join(sorted(paths))}"
              for name, paths in exported.items() if len(paths) > 1] +
-            [f"the function {name} of {paths[0]} is static in {', '.join(static[name])}"
+            [f"the function {name} of {min(paths)} is static in "
+             f"{', '.join(sorted(static[name]))}"
              for name, paths in exported.items() if name in static])
 
 

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What stacks depend on the processor for: registers, the caller of a wrapper, return addresses.
+ */
+#ifndef GPULEAK_ARCH_H
+#define GPULEAK_ARCH_H
+
+#if defined(__x86_64__)
+#include "interpose/stack/arch_x86_64.h"
+#else
+#include "interpose/stack/arch_aarch64.h"
+#endif
+
+#endif

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Runs the call frame instructions of a function as far as an address, and reduces the result to a
+ * struct frame_rule. Owns a table of recent rules for all threads, which is used without a lock.
+ */
+#include "interpose/stack/frames_aarch64.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "interpose/stack/arch.h"
+#include "interpose/stack/eh_frame.h"
+#include "interpose/stack/unwinder.h"
+
+#define REG_FRAME_POINTER 29u
+#define REG_LINK 30u
+#define REG_STACK_POINTER 31u
+
+/* ---- one function's instructions ---- */
+
+enum where {
+	IN_REGISTER, /* the register still has the caller's value */
+	AT_OFFSET,   /* in a word of the frame */
+	UNDEFINED,
+	ELSEWHERE, /* in another register, or where an expression finds it */
+};
+
+struct saved {
+	enum where where;
+	int64_t offset; /* from the frame's end, in bytes */
+};
+
+/* What the instructions say of one address. */
+struct row {
+	uint64_t base; /* the frame ends at this register plus `end`; or no register's number */
+	int64_t end;
+	struct saved frame_pointer, link;
+};
+
+#define NO_BASE UINT64_MAX
+#define REMEMBERED_MAX 8
+
+struct table_run {
+	const struct eh_entry *entry;
+	struct row row, initial, remembered[REMEMBERED_MAX];
+	unsigned int remembered_count;
+	uintptr_t at, until; /* the instructions after `until` are not run */
+};
+
+static void save(struct table_run *run, uint64_t reg, enum where where, int64_t offset)
+{
+	if (reg == REG_FRAME_POINTER)
+		run->row.frame_pointer = (struct saved){ where, offset };
+	else if (reg == REG_LINK)
+		run->row.link = (struct saved){ where, offset };
+	else if (reg == REG_STACK_POINTER && where != IN_REGISTER)
+		run->row.base = NO_BASE; /* the caller's stack pointer is not the frame's end */
+}
+
+static void restore(struct table_run *run, uint64_t reg)
+{
+	if (reg == REG_FRAME_POINTER)
+		run->row.frame_pointer = run->initial.frame_pointer;
+	else if (reg == REG_LINK)
+		run->row.link = run->initial.link;
+}
+
+/* Returns false if the next row is for addresses behind the one that is wanted. */
+static bool advance(struct table_run *run, uint64_t units)
+{
+	run->at += units * run->entry->code_alignment;
+	return run->at <= run->until;
+}
+
+static uint64_t read_number(struct eh_reader *r, unsigned int bytes)
+{
+	uint64_t value = 0;
+
+	for (unsigned int i = 0; i < bytes; i++)
+		value |= (uint64_t)eh_read_u8(r) << 8 * i;
+	return value;
+}
+
+static bool remember(struct table_run *run)
+{
+	if (run->remembered_count == REMEMBERED_MAX)
+		return false;
+	run->remembered[run->remembered_count++] = run->row;
+	return true;
+}
+
+static bool recall(struct table_run *run)
+{
+	if (run->remembered_count == 0)
+		return false;
+	run->row = run->remembered[--run->remembered_count];
+	return true;
+}
+
+/* Runs OP, which defines where the frame ends. Returns false if it is another one. */
+static bool defines_end(struct table_run *run, struct eh_reader *r, uint8_t op)
+{
+	int64_t factor = run->entry->data_alignment;
+
+	switch (op) {
+	case 0x0c: /* def_cfa */
+		run->row.base = eh_read_uleb(r);
+		run->row.end = (int64_t)eh_read_uleb(r);
+		return true;
+	case 0x0d: /* def_cfa_register */
+		run->row.base = eh_read_uleb(r);
+		return true;
+	case 0x0e: /* def_cfa_offset */
+		run->row.end = (int64_t)eh_read_uleb(r);
+		return true;
+	case 0x0f: /* def_cfa_expression */
+		eh_skip(r, eh_read_uleb(r));
+		run->row.base = NO_BASE;
+		return true;
+	case 0x12: /* def_cfa_sf */
+		run->row.base = eh_read_uleb(r);
+		run->row.end = eh_read_sleb(r) * factor;
+		return true;
+	case 0x13: /* def_cfa_offset_sf */
+		run->row.end = eh_read_sleb(r) * factor;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Runs OP, which defines where a register is saved. Returns false if it is another one. */
+static bool defines_register(struct table_run *run, struct eh_reader *r, uint8_t op)
+{
+	int64_t factor = run->entry->data_alignment;
+	uint64_t reg;
+
+	if ((op < 0x05 || op > 0x09) && op != 0x10 && op != 0x11 && (op < 0x14 || op > 0x16))
+		return false;
+	reg = eh_read_uleb(r);
+	switch (op) {
+	case 0x05: /* offset_extended */
+		save(run, reg, AT_OFFSET, (int64_t)eh_read_uleb(r) * factor);
+		break;
+	case 0x06: /* restore_extended */
+		restore(run, reg);
+		break;
+	case 0x07: /* undefined: the outermost frame marks its return address with it */
+		save(run, reg, UNDEFINED, 0);
+		break;
+	case 0x08: /* same_value */
+		save(run, reg, IN_REGISTER, 0);
+		break;
+	case 0x11: /* offset_extended_sf */
+		save(run, reg, AT_OFFSET, eh_read_sleb(r) * factor);
+		break;
+	case 0x10: /* expression */
+	case 0x16: /* val_expression */
+		eh_skip(r, eh_read_uleb(r));
+		save(run, reg, ELSEWHERE, 0);
+		break;
+	default: /* register, val_offset, val_offset_sf */
+		eh_read_uleb(r);
+		save(run, reg, ELSEWHERE, 0);
+		break;
+	}
+	return true;
+}
+
+enum progress { GO_ON, DONE, UNKNOWN };
+
+/* Runs OP, whose upper two bits are zero. */
+static enum progress run_other(struct table_run *run, struct eh_reader *r, uint8_t op)
+{
+	switch (op) {
+	case 0x00: /* nop */
+		return GO_ON;
+	case 0x02: /* advance_loc1 */
+		return advance(run, read_number(r, 1)) ? GO_ON : DONE;
+	case 0x03: /* advance_loc2 */
+		return advance(run, read_number(r, 2)) ? GO_ON : DONE;
+	case 0x04: /* advance_loc4 */
+		return advance(run, read_number(r, 4)) ? GO_ON : DONE;
+	case 0x0a: /* remember_state */
+		return remember(run) ? GO_ON : UNKNOWN;
+	case 0x0b: /* restore_state */
+		return recall(run) ? GO_ON : UNKNOWN;
+	case 0x2b: /* AARCH64_set_ra_state */
+		eh_read_uleb(r);
+		eh_read_sleb(r);
+		return GO_ON;
+	case 0x2c: /* AARCH64_negate_ra_state_with_pc */
+	case 0x2d: /* AARCH64_negate_ra_state: signatures are removed whatever the state is */
+		return GO_ON;
+	case 0x2e: /* GNU_args_size */
+		eh_read_uleb(r);
+		return GO_ON;
+	default:
+		return defines_end(run, r, op) || defines_register(run, r, op) ? GO_ON : UNKNOWN;
+	}
+}
+
+/* Runs INSTRUCTIONS as far as the wanted address. Returns false if one is unknown. */
+static bool run_instructions(struct table_run *run, struct eh_reader r)
+{
+	enum progress progress = GO_ON;
+
+	while (progress == GO_ON && r.at < r.end && !r.bad) {
+		uint8_t op = eh_read_u8(&r);
+
+		switch (op >> 6) {
+		case 1: /* advance_loc */
+			progress = advance(run, op & 0x3f) ? GO_ON : DONE;
+			break;
+		case 2: /* offset */
+			save(run, op & 0x3f, AT_OFFSET,
+			     (int64_t)eh_read_uleb(&r) * run->entry->data_alignment);
+			break;
+		case 3: /* restore */
+			restore(run, op & 0x3f);
+			break;
+		default:
+			progress = run_other(run, &r, op);
+		}
+	}
+	return progress != UNKNOWN && !r.bad;
+}
+
+/* ---- from instructions to a rule ---- */
+
+/* Converts an offset in bytes into a number of words for a field of struct frame_rule. */
+static bool words_of(int64_t bytes, uint64_t *ret)
+{
+	*ret = (uint64_t)bytes / sizeof(uint64_t);
+	return bytes >= 0 && bytes % (int64_t)sizeof(uint64_t) == 0 && *ret < 1u << 20;
+}
+
+static bool words_of_saved(const struct saved *saved, uint64_t *ret)
+{
+	*ret = 0;
+	if (saved->where != AT_OFFSET)
+		return saved->where == IN_REGISTER;
+	return words_of(-saved->offset, ret) && *ret > 0;
+}
+
+static struct frame_rule rule_of(const struct row *row)
+{
+	struct frame_rule rule = { .how = FRAME_NO_TABLE };
+	uint64_t end, frame_pointer, link;
+
+	if (row->link.where == UNDEFINED)
+		return (struct frame_rule){ .how = FRAME_OUTERMOST };
+	if ((row->base != REG_STACK_POINTER && row->base != REG_FRAME_POINTER) ||
+	    !words_of(row->end, &end) || !words_of_saved(&row->frame_pointer, &frame_pointer) ||
+	    !words_of_saved(&row->link, &link))
+		return rule;
+	rule.how = FRAME_BY_TABLE;
+	rule.by_pointer = row->base == REG_FRAME_POINTER;
+	rule.end = end & 0xfffff;
+	rule.frame_pointer = frame_pointer & 0xfffff;
+	rule.link = link & 0xfffff;
+	return rule;
+}
+
+static struct frame_rule rule_from_table(uint64_t pc, bool is_exact)
+{
+	const struct frame_rule none = { .how = FRAME_NO_TABLE };
+	const void *inside = (const void *)(uintptr_t)(is_exact ? pc : pc - 1);
+	struct table_run run = { .row.base = NO_BASE, .until = (uintptr_t)inside };
+	struct eh_entry entry;
+
+	if (!eh_frame_find(inside, &entry) || entry.is_signal_frame)
+		return none;
+	run.entry = &entry;
+	run.at = entry.start;
+	if (!run_instructions(&run, entry.common))
+		return none;
+	run.initial = run.row;
+	return run_instructions(&run, entry.own) ? rule_of(&run.row) : none;
+}
+
+/* Returns true if the code at PC calls rt_sigreturn. A signal handler returns to such code. In some
+ * kernels it has unwind information, which is not exact. */
+static bool returns_from_signal(uint64_t pc)
+{
+	static const uint32_t code[2] = { 0xd2801168, 0xd4000001 }; /* mov x8, #139; svc #0 */
+	const void *at = (const void *)(uintptr_t)pc;
+
+	return unwinder_can_read(at) && memcmp(at, code, sizeof(code)) == 0;
+}
+
+static struct frame_rule find_rule(uint64_t pc, bool is_exact)
+{
+	if (returns_from_signal(pc))
+		return (struct frame_rule){ .how = FRAME_OF_SIGNAL };
+	return rule_from_table(pc, is_exact);
+}
+
+/* ---- recent rules ---- */
+
+/* A reader accepts an entry only if its two words belong together, so no lock is needed. */
+struct recent {
+	_Atomic uint64_t check; /* key ^ rule */
+	_Atomic uint64_t rule;
+};
+#define RECENT 4096u /* a power of two */
+static struct recent recent[RECENT];
+static _Atomic uint64_t epoch = 1; /* changes when rules are forgotten */
+
+#define MIX 0x9e3779b97f4a7c15u
+
+struct frame_rule frame_rule_at(uint64_t pc, bool is_exact)
+{
+	uint64_t now = atomic_load_explicit(&epoch, memory_order_acquire);
+	/* An instruction's address is a multiple of 4. */
+	uint64_t key = (pc | is_exact) ^ now * MIX;
+	struct recent *entry = &recent[key * MIX >> 52 & (RECENT - 1)];
+	uint64_t word = atomic_load_explicit(&entry->rule, memory_order_relaxed);
+	struct frame_rule rule;
+
+	if (atomic_load_explicit(&entry->check, memory_order_relaxed) == (key ^ word)) {
+		memcpy(&rule, &word, sizeof(rule));
+		return rule;
+	}
+	rule = find_rule(pc, is_exact);
+	memcpy(&word, &rule, sizeof(word));
+	atomic_store_explicit(&entry->rule, word, memory_order_relaxed);
+	atomic_store_explicit(&entry->check, key ^ word, memory_order_relaxed);
+	return rule;
+}
+
+void frame_rules_forget(void)
+{
+	atomic_fetch_add_explicit(&epoch, 1, memory_order_acq_rel);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Walks a stack on x86-64 by libunwind's cursor.
+ */
+#include "interpose/stack/walk.h"
+
+#include <stddef.h>
+
+#include "interpose/stack/frames_x86_64.h"
+#include "interpose/stack/unwinder.h"
+
+bool walk_step(struct stack_walk *walk)
+{
+	return unwinder_get()->step(&walk->cursor) > 0;
+}
+
+static bool read_register(struct stack_walk *walk, int reg, uint64_t *ret)
+{
+	unw_word_t value;
+
+	if (unwinder_get()->get_reg(&walk->cursor, reg, &value) < 0)
+		return false;
+	*ret = value;
+	return true;
+}
+
+bool walk_pc(struct stack_walk *walk, uint64_t *ret)
+{
+	return read_register(walk, UNW_REG_IP, ret);
+}
+
+bool walk_stack_pointer(struct stack_walk *walk, uint64_t *ret)
+{
+	return read_register(walk, UNW_REG_SP, ret);
+}
+
+bool walk_value(struct stack_walk *walk, enum walk_register reg, struct walk_value *ret)
+{
+	int number = reg == WALK_PC ? UNW_REG_IP : UNW_X86_64_RBP;
+	unw_save_loc_t place;
+
+	if (unwinder_get()->get_save_loc(&walk->cursor, number, &place) < 0 ||
+	    !read_register(walk, number, &ret->value))
+		return false;
+	ret->at = place.type == UNW_SLT_MEMORY ? (const uint64_t *)(uintptr_t)place.u.addr : NULL;
+	return true;
+}
+
+enum frame_sort walk_frame_sort(struct stack_walk *walk)
+{
+	uint64_t pc;
+
+	if (unwinder_get()->is_signal_frame(&walk->cursor) > 0 || !walk_pc(walk, &pc))
+		return FRAME_OTHER;
+	return frame_sort_of((const char *)(uintptr_t)pc - 1);
+}
+
+int walk_fast(void **pcs, int size)
+{
+	const struct unwinder *unwind = unwinder_get();
+
+	return unwind ? unwind->backtrace(pcs, size) : 0;
+}
+
+void walk_forget(void)
+{
+	const struct unwinder *unwind = unwinder_get();
+
+	if (unwind && unwind->flush_cache && unwind->local_addr_space)
+		unwind->flush_cache(*unwind->local_addr_space, 0, 0);
+}
+
+int walk_load(void)
+{
+	return unwinder_load();
+}
