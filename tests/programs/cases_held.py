@@ -241,6 +241,39 @@ def why_none(place):
         process.communicate(b"\n")
 
 
+# ---- no figures of the device ----
+
+# As of a GPU that shares its memory with the CPU.
+NO_DEVICE_FIGURES = ("answer nvmlDeviceGetMemoryInfo 3", "total 0 0\ntotal 1 0")
+
+
+def process_figure_alone(place):
+    """held: without a figure of the whole device, the process's own one is used"""
+    for wrong in NO_DEVICE_FIGURES:
+        with a_place(place.options) as inner:
+            inner.write("nvml", wrong + "\n")
+            run = inner.preloaded([inner.program("held"), "hold", "600", "", wrong], beside_driver(
+                inner, GPULEAK_FORMAT="json", GPULEAK_REPORT=inner.file("report.json")))
+            compare("status and stderr", (0, ""), (run.status, run.stderr))
+            device = only_device(inner.json("report.json"))
+            compare("source", "nvml-process", device["source"])
+            compare("tracked, held, driver's", [64, 600, 536], figure(device))
+
+
+def no_figure_at_all(place):
+    """held: without any figure there is no sum, and with GPULEAK_VERBOSE one line says why"""
+    for wrong in NO_DEVICE_FIGURES:
+        with a_place(place.options) as inner:
+            inner.write("nvml", wrong + "\n")
+            is_silent(sampled(inner, "device", wrong))
+            run = inner.command("run", "--", inner.program("held"), "device", wrong,
+                                env=figures(inner, GPULEAK_VERBOSE="1"))
+            compare("lines", ["NVML has no memory figures for this device, as where GPU and CPU "
+                              "share one memory"],
+                    [line.split(" is unknown: ")[1] for line in run.stderr.split("\n")
+                     if "driver's own memory" in line])
+
+
 # ---- no figures ----
 
 def nothing_known(place):
@@ -355,7 +388,7 @@ def clean_is_one_line(place):
 
 HELD = [growth, growth_of_context, growth_without_call, every_call, text, two_devices, by_either,
         old_driver, whole_device, whole_device_text, no_value, at_exit, at_exit_text, managed,
-        by_pid, why_none, nothing_known, no_library, wedged, wedged_at_once, apart,
+        by_pid, why_none, process_figure_alone, no_figure_at_all, nothing_known, no_library, wedged, wedged_at_once, apart,
         clean_is_one_line]
 for story in HELD:
     story.needs = "held"

@@ -219,14 +219,23 @@ static void whole_device(int argc, char **argv)
 	wait_calls("nvmlDeviceGetMemoryInfo", 6);
 }
 
-/* The figure is the test's; no sampler is waited for. */
+/* The figure is the test's; no sampler is waited for. MORE: other lines for NVML. */
+static void say_figure(const char *figure, const char *more)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text), "%s%s\n",
+		 strcmp(figure, "hang") == 0 ? "hang nvmlDeviceGetComputeRunningProcesses_v3\n"
+					     : held((size_t)atoi(figure)), more);
+	say(text);
+}
+
 static void just_hold(char **argv)
 {
 	CUdeviceptr address;
 
 	if (*argv[2])
-		say(strcmp(argv[2], "hang") == 0 ? "hang nvmlDeviceGetComputeRunningProcesses_v3\n"
-						 : held((size_t)atoi(argv[2])));
+		say_figure(argv[2], argv[3] && argv[4] ? argv[4] : "");
 	use_device(0);
 	allocate(64 * MIB); /* @hold_kept */
 	if (argv[3] && strcmp(argv[3], "managed") == 0)

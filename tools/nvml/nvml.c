@@ -215,9 +215,14 @@ int nvml_find(struct nvml *nvml, const uint8_t uuid[16], const char *bus_id)
 int nvml_device_used(struct nvml *nvml, int number, uint64_t *ret_bytes)
 {
 	nvmlMemory_t memory;
+	nvmlReturn_t r;
 
-	if (!nvml->get_memory ||
-	    nvml->get_memory(nvml->devices[number].handle, &memory) != NVML_SUCCESS)
+	if (!nvml->get_memory)
+		return -EIO;
+	r = nvml->get_memory(nvml->devices[number].handle, &memory);
+	if (r == NVML_ERROR_NOT_SUPPORTED || (r == NVML_SUCCESS && memory.total == 0))
+		return -ENOTSUP;
+	if (r != NVML_SUCCESS)
 		return -EIO;
 	*ret_bytes = memory.used;
 	return 0;

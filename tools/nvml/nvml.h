@@ -24,7 +24,8 @@ int nvml_find(struct nvml *nvml, const uint8_t uuid[16], const char *bus_id);
 /* Makes the next device of the machine known and returns its number; -1 after the last device. */
 int nvml_next(struct nvml *nvml);
 
-/* Stores the bytes in use on device NUMBER. Returns 0 or -EIO. */
+/* Stores the bytes in use on device NUMBER. Returns 0 or -EIO; -ENOTSUP if NVML has no such value,
+ * as for a GPU that shares its memory with the CPU. */
 int nvml_device_used(struct nvml *nvml, int number, uint64_t *ret_bytes);
 
 /* Stores the bytes that process PID uses on device NUMBER. Returns 0 or -EIO; -ENOENT if NVML does

@@ -115,6 +115,9 @@ static const char *why_none(const struct sampler_shared *shared)
 		return "libnvidia-ml.so.1 was not found";
 	case SAMPLER_DUMB:
 		return "NVML could not be initialised";
+	case SAMPLER_NO_FIGURES:
+		return "NVML has no memory figures for this device, as where GPU and CPU share "
+		       "one memory";
 	default:
 		return "NVML reported no figure for the process while it ran, or it ran too "
 		       "briefly";

@@ -271,6 +271,14 @@ static void note(struct work *work, const struct ledger_header *header,
 	atomic_fetch_add_explicit(&SHARED(shared->changes), 1, memory_order_acq_rel);
 }
 
+/* Notes that NVML has no figures for DEVICE, which may not change while the driver runs. */
+static void note_no_figures(const struct work *work, const struct used_device *device)
+{
+	if (device->reported_result < 0 && device->used_result == -ENOTSUP)
+		atomic_store_explicit(&SHARED(work->sampling->shared->nvml), SAMPLER_NO_FIGURES,
+				      memory_order_relaxed);
+}
+
 static void query_driver(struct work *work, struct sampled_ledger *watched, unsigned int pid)
 {
 	for (int i = 0; i < watched->device_count; i++) {
@@ -280,6 +288,7 @@ static void query_driver(struct work *work, struct sampled_ledger *watched, unsi
 							    &device->reported);
 		device->used_result = nvml_device_used(work->nvml, device->number,
 						       &device->device_used);
+		note_no_figures(work, device);
 	}
 }
 

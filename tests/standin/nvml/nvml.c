@@ -3,6 +3,7 @@
  * libnvidia-ml.so.1 without a GPU. Knows nothing of its own: a test writes what it shall
  * answer into the file that STANDIN_NVML names, anew for every call. Lines of that file:
  *     used DEVICE BYTES                 in use on the whole device
+ *     total DEVICE BYTES                size of its memory, 80 GiB if there is no such line
  *     process LIST DEVICE PID BYTES     LIST is compute, graphics or mps; BYTES - = no value
  *     answer FUNCTION CODE              what a function answers, in place of 0
  *     hang FUNCTION                     it never comes back
@@ -154,9 +155,13 @@ API nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memo
 	char line[256];
 
 	memset(memory, 0, sizeof(*memory));
-	while (file && fgets(line, sizeof(line), file))
+	memory->total = 80ull << 30;
+	while (file && fgets(line, sizeof(line), file)) {
 		if (sscanf(line, "used %u %llu", &number, &bytes) == 2 && number == device->number)
 			memory->used = bytes;
+		if (sscanf(line, "total %u %llu", &number, &bytes) == 2 && number == device->number)
+			memory->total = bytes;
+	}
 	if (file)
 		fclose(file);
 	log_call("nvmlDeviceGetMemoryInfo");
