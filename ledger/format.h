@@ -726,8 +726,10 @@ struct ledger_device {
 	uint8_t uuid[16];          /* of the whole GPU */
 	uint8_t instance_uuid[16]; /* of the MIG instance; equal to `uuid` without MIG */
 	char bus_id[16];           /* "0000:01:00.0", with a final NUL */
-	uint64_t reserved;
+	uint32_t flags;            /* LEDGER_DEVICE_... */
+	uint32_t reserved;
 };
+#define LEDGER_DEVICE_SHARES_MEMORY 1u /* the GPU has no memory apart from the CPU's */
 
 _Static_assert(sizeof(struct ledger_driver_growth) == 32, "layout is fixed");
 _Static_assert(sizeof(struct ledger_driver_cost) == 40, "layout is fixed");

@@ -33,7 +33,10 @@ bool device_is_new(int device)
 
 void device_record(const struct device_identity *identity)
 {
-	struct ledger_device device = { .ordinal = identity->ordinal };
+	struct ledger_device device = {
+		.ordinal = identity->ordinal,
+		.flags = identity->shares_memory ? LEDGER_DEVICE_SHARES_MEMORY : 0,
+	};
 	struct recorder *recorder = recorder_enter();
 
 	if (!recorder)

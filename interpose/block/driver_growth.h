@@ -21,6 +21,7 @@ struct device_identity {
 	uint8_t instance[16]; /* UUID of the MIG instance; without MIG the same as uuid */
 	char name[256];
 	char bus_id[16];
+	bool shares_memory; /* with the CPU */
 };
 
 /* Returns true the first time that it is called for DEVICE in this process. Then the caller passes

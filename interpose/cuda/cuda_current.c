@@ -178,6 +178,18 @@ void cuda_current_context(uint64_t *ret_context, int *ret_device)
 
 /* ---- devices ---- */
 
+/* Returns true if the memory of DEVICE is also the CPU's, as on Jetson and GB10. */
+static bool shares_memory(CUdevice device)
+{
+	CUresult (*get)(int *, CUdevice_attribute, CUdevice) =
+		(CUresult(*)(int *, CUdevice_attribute, CUdevice))resolve_used(
+			USED_cuDeviceGetAttribute);
+	int integrated = 0;
+
+	return get && get(&integrated, CU_DEVICE_ATTRIBUTE_INTEGRATED, device) == CUDA_SUCCESS &&
+	       integrated;
+}
+
 /* Records the UUID, name and PCI bus id of DEVICE, once per process. A report needs them to
  * identify the device to other tools. */
 void cuda_meet_device(int device)
@@ -203,6 +215,7 @@ void cuda_meet_device(int device)
 	if (!get_text[1] ||
 	    get_text[1](identity.bus_id, (int)sizeof(identity.bus_id), device) != CUDA_SUCCESS)
 		identity.bus_id[0] = '\0';
+	identity.shares_memory = shares_memory(device);
 	device_record(&identity);
 	errno = saved;
 }

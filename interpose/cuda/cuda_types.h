@@ -47,6 +47,8 @@ typedef void (*CUgraphRecaptureCallback)(void); /* since CUDA 13.3; passed on un
 typedef void (*CUhostFn)(void *userData);
 typedef void (*CUstreamCallback)(CUstream hStream, CUresult status, void *userData);
 typedef int CUpointer_attribute;
+typedef int CUdevice_attribute;
+#define CU_DEVICE_ATTRIBUTE_INTEGRATED 18
 typedef int CUmemRangeHandleType;
 typedef int CUmem_advise;
 

@@ -67,7 +67,10 @@ static void print_rest(FILE *out, size_t *items, const struct report_process *pr
 		print_item(out, items, driver_part(sample), "driver");
 		print_item(out, items, others_part(sample), "other processes");
 	} else if (out_of_memory_rest(entry, &rest)) {
-		print_item(out, items, rest, "driver and other processes");
+		print_item(out, items, rest,
+			   report_shares_memory(process, entry->device)
+				   ? "driver, other processes and the CPU"
+				   : "driver and other processes");
 	}
 }
 

@@ -36,6 +36,7 @@ static int read_device(struct builder *b, const struct ledger_device *record,
 	if (r < 0)
 		return r;
 	ret->ordinal = record->ordinal;
+	ret->shares_memory = record->flags & LEDGER_DEVICE_SHARES_MEMORY;
 	if (ret->name && !*ret->name)
 		ret->name = NULL;
 	if (memcmp(record->uuid, no_bytes, sizeof(record->uuid)) != 0) {
@@ -58,6 +59,13 @@ static struct report_device *find_device(const struct report_process *process, i
 		if (process->devices[i].ordinal == ordinal)
 			return &process->devices[i];
 	return NULL;
+}
+
+bool report_shares_memory(const struct report_process *process, int ordinal)
+{
+	const struct report_device *device = find_device(process, ordinal);
+
+	return device && device->shares_memory;
 }
 
 /* Inserts DEVICE into the list, which is ordered by ordinal. */

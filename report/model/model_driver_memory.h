@@ -44,12 +44,16 @@ struct report_device {
 	const char *name;   /* NULL unknown, also for uuid and bus_id */
 	const char *uuid;   /* "GPU-01234567-89ab-cdef-0123-456789abcdef" */
 	const char *bus_id; /* "0000:01:00.0" */
+	bool shares_memory; /* with the CPU */
 	const struct driver_memory_series *series; /* NULL: no sample was taken */
 	/* The first of the calls during the largest growth, and the number of these calls. */
 	const struct report_driver_call *growth_call;
 	size_t growth_call_count;
 	bool growth_calls_lost; /* the ledger had no room for more calls at that time */
 };
+
+/* Returns true if device ORDINAL is known to share its memory with the CPU. */
+bool report_shares_memory(const struct report_process *process, int ordinal);
 
 /* Copies the samples of device ORDINAL to PROCESS and finds the calls that explain their growth.
  * Does nothing if the ledger does not have the device or SERIES has no sample. Returns 0 or

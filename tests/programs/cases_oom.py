@@ -249,6 +249,18 @@ def divided_by_nvml(place):
 
 
 @needs("oom")
+def shared_memory(place):
+    """out of memory on a GPU that shares its memory: what the CPU uses is part of the rest"""
+    words = (*HELD, "want:64m", "exit:1")
+    for more, end in (({}, " driver and other processes"),
+                      ({"STANDIN_INTEGRATED": "1"}, " driver, other processes and the CPU")):
+        text = place.preloaded([place.program("oom"), *words], {**MEMORY, **more}).stderr
+        compare("line", True, text.split("\n")[0].endswith(end))
+        compare("long form", 1 if more else 0,
+                text.count("Driver itself, other processes, and the CPU, which shares this memory"))
+
+
+@needs("oom")
 def full_ledger(place):
     """out of memory where the ledger cannot grow: counted, and said in one line"""
     report, _ = run_words(place, "files:1", "small:20000:512", "want:200m", "files:0")
@@ -349,4 +361,5 @@ def short_form(place):
 
 
 OOM = [short_form, tolerated, one_line, final, outcomes, injected, repeated, many_requests, kinds, devices, captured,
-       no_figures, pooled, divided_by_nvml, full_ledger, address_space, threads, child, handler, quick]
+       no_figures, pooled, divided_by_nvml, shared_memory, full_ledger, address_space, threads,
+       child, handler, quick]

@@ -60,6 +60,7 @@
 #define CUmem_advise our_CUmem_advise
 #define CUmemRangeHandleType our_CUmemRangeHandleType
 #define CUpointer_attribute our_CUpointer_attribute
+#define CUdevice_attribute our_CUdevice_attribute
 #define CUexecAffinityParam our_CUexecAffinityParam
 #define CUctxCreateParams our_CUctxCreateParams
 #define CUuuid our_CUuuid
@@ -217,6 +218,7 @@ typedef void (*CUgraphRecaptureCallback)(void);
 #undef CUmem_advise
 #undef CUmemRangeHandleType
 #undef CUpointer_attribute
+#undef CUdevice_attribute
 #undef CUexecAffinityParam
 #undef CUctxCreateParams
 #undef CUuuid
@@ -331,6 +333,7 @@ SAME_SIZE(CUlimit);
 SAME_SIZE(CUjit_option);
 SAME_SIZE(CUlibraryOption);
 SAME_SIZE(CUpointer_attribute);
+SAME_SIZE(CUdevice_attribute);
 SAME_SIZE(CUmemRangeHandleType);
 SAME_SIZE(CUmem_advise);
 SAME_SIZE(CUuuid);

@@ -58,6 +58,7 @@ static json_t *device_json(const struct report_process *process, const struct re
 		{ "name", json_text(device->name) },
 		{ "uuid", json_text(device->uuid) },
 		{ "bus_id", json_text(device->bus_id) },
+		{ "shares_memory", json_boolean(device->shares_memory) },
 		{ "source", json_string(of_process ? "nvml-process" : "nvml-device") },
 		{ "at_ns", json_number(highest->at_ns) },
 		{ "tracked_bytes", json_number(highest->tracked) },

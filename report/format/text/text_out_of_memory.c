@@ -85,6 +85,11 @@ static void print_device(FILE *out, const struct report_process *process,
 	else if (sample)
 		fprintf(out, "  Driver itself: %s (NVML)\n",
 			format_size(driver_part(sample), size));
+	else if (out_of_memory_rest(entry, &rest) &&
+		 report_shares_memory(process, entry->device))
+		fprintf(out, "  Driver itself, other processes, and the CPU, which shares this "
+			     "memory: %s\n",
+			format_size(rest, size));
 	else if (out_of_memory_rest(entry, &rest))
 		fprintf(out, "  Driver itself and other processes: %s; `gpuleak run` tells them "
 			     "apart\n",
