@@ -9,7 +9,7 @@
 #     --quick leaves out the sanitizers and the fuzzing
 #     --long also runs what repeats the same code: every program and route with clang and with the
 #     sanitized command, OpenCL's pool in its other mode, the README in a fresh build, clang-tidy,
-#     more fuzzing and an hour of torture (two hours in all)
+#     more fuzzing, an emulated aarch64 machine and an hour of torture (some hours in all)
 set -eu
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
@@ -201,6 +201,17 @@ opencl_strict_tests() {
 		programs-cl-objects programs-cl-released
 }
 
+# On a machine that the script cannot set up, this is skipped.
+aarch64_tests() {
+	local name='aarch64: unit, routes and programs on an emulated machine'
+
+	if [ "$(id -u)" = 0 ] && [ "$(uname -m)" = x86_64 ] && grep -q bookworm /etc/os-release; then
+		check "$name" "$scripts/aarch64.sh"
+	else
+		echo "0 0 1 $name" >>"$results"
+	fi
+}
+
 # Where the set-up fails, the set-up is what failed: what is absent then is skipped.
 must_run=1
 if ! tools/setup.sh --tests; then
@@ -221,6 +232,7 @@ fi
 if [ "$long" ]; then
 	check 'clang-tidy' "$scripts/tidy.sh" "$base/clang"
 	opencl_strict_tests
+	aarch64_tests
 	check "torture, $TORTURE_SECONDS_LONG s" tests/torture/hour.sh "$base/gcc" "$TORTURE_SECONDS_LONG"
 fi
 

@@ -1,60 +1,233 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Builds the library and the stand-in for aarch64 and runs a program under qemu's user
-# emulation: shows that the other entries of dlsym and dlopen work. On demand, no test depends on it.
+# Builds gpuleak for aarch64 with a cross compiler, warnings being errors, and runs test suites on
+# an emulated machine with signed return addresses (PAC). Prints what failed; status 0 if nothing.
 #
-#   tests/scripts/aarch64.sh SYSROOT
+#   tests/scripts/aarch64.sh [--compile] [--slower N] [SUITE...]
+#     SUITE      suites of meson; all of unit, routes and programs if none is named
+#     --compile  only build: all targets, or those of the named suites
+#     --slower N multiply the tests' limits of time by N, 20 if not given
 #
-# Needs gcc-aarch64-linux-gnu, qemu-user and, unpacked in SYSROOT, the arm64 packages
-# libunwind-dev, libunwind8 and liblzma5 (apt-get download NAME:arm64; dpkg -x).
+# The machine is qemu-system-aarch64 with Debian's kernel. qemu's user emulation cannot run these
+# tests: it refuses clone() without SIGCHLD, by which the report at exit and the sampler start, and
+# ignores MADV_WIPEONFORK. No figure of time from an emulated machine means anything.
+#
+# Everything lies in build-aarch64: an arm64 Debian 12 (root), the build, the disks. Debian 12 on
+# x86-64 and root; installs the packages that are missing. MIRROR in the environment is another
+# mirror than http://deb.debian.org/debian.
 set -eu
-sysroot=$(cd "${1:?"usage: $0 SYSROOT"}" && pwd)
-cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cc=aarch64-linux-gnu-gcc
-libraries=$work:$sysroot/usr/lib/aarch64-linux-gnu:$sysroot/lib/aarch64-linux-gnu
+source=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+base=$source/build-aarch64
+root=$base/root
+build=$base/build
+mirror=${MIRROR:-http://deb.debian.org/debian}
 
-# Headers that are the same everywhere, without the rest of this machine's.
-mkdir "$work/include"
-cp -r /usr/include/CL /usr/include/uthash.h "$work/include"
-flags="-std=gnu11 -D_GNU_SOURCE -O2 -g -fPIC -fvisibility=hidden -isystem $work/include
-	-isystem $sysroot/usr/include/aarch64-linux-gnu -I. -Iinclude"
+# On this machine.
+HOST_PACKAGES='cpio debootstrap e2fsprogs g++-aarch64-linux-gnu gcc-aarch64-linux-gnu meson ninja-build
+	pkgconf qemu-system-arm qemu-user-static'
+# In the arm64 root: what the build and the tests need, and a kernel.
+PACKAGES='busybox-static,cpio,g++,gcc,git,libc6-dbg,libc6-dev,libcmocka-dev,libdw-dev,libelf-dev,
+	libjansson-dev,libjemalloc2,libtcmalloc-minimal4,libunwind-dev,linux-image-cloud-arm64,meson,
+	musl-tools,ninja-build,ocl-icd-libopencl1,ocl-icd-opencl-dev,opencl-c-headers,pkgconf,
+	pocl-opencl-icd,procps,python3,python3-dev,python3-pyopencl,python3-pytest,python3-pytest-xdist,
+	uthash-dev,zlib1g-dev'
 
-# shellcheck disable=SC2086
-{
-	$cc -E -P -x c $flags interpose/dispatch/libgpuleak.map.in -o "$work/map"
-	$cc $flags -shared -ftls-model=initial-exec -DGPULEAK_BINDIR_FROM_LIBDIR='"."' \
-		-DGPULEAK_COMMAND='"/nowhere"' interpose/*/*.c interpose/*/*/*.c interpose/*/*_aarch64.S \
-		ledger/writer.c ledger/options.c ledger/pattern.c ledger/directory.c ledger/reader.c \
-		ledger/error_text.c \
-		-Wl,-Bsymbolic-functions -Wl,--no-undefined -Wl,--version-script="$work/map" \
-		-o "$work/libgpuleak.so"
-	standin=$(sed -n "/^standin_sources/,/^)/s/^ *'\(.*\.c\)',$/standin\/driver\/\1/p" standin/driver/meson.build)
-	python3 standin/driver/gen_stubs.py standin/driver/cuda13.names "$work/stubs.c" $standin
-	$cc $flags -shared $standin "$work/stubs.c" -Wl,-Bsymbolic \
-		-Wl,-soname,libcuda.so.1 -o "$work/libcuda.so.1"
-	ln -s libcuda.so.1 "$work/libcuda.so"
-	$cc -g tests/programs/cuda_wrong_frees.c -L"$work" -lcuda -o "$work/linked"
-	$cc -g tests/routes/route.c -o "$work/looked-up"
-	mkdir "$work/beside"
-	$cc -shared -fPIC tests/routes/beside.c -o "$work/beside/libroutes-beside.so"
-	$cc -shared -fPIC -g tests/routes/bind_plugin.c -Wl,--enable-new-dtags \
-		-Wl,-rpath,"\$ORIGIN/beside" -o "$work/plugin.so"
-	$cc -g -D_GNU_SOURCE tests/routes/bind.c -o "$work/bind"
-}
-
-run() {
-	qemu-aarch64 -L /usr/aarch64-linux-gnu -E "LD_LIBRARY_PATH=$libraries" \
-		-E "LD_PRELOAD=$work/libgpuleak.so" "$@" 2>&1
-}
-
-run "$work/linked" | grep -F '1 blocks, 100000 bytes never freed, 3 wrong frees'
-for route in handle default cudart; do
-	run "$work/looked-up" "$route" | grep -F '1 blocks, 4097 bytes never freed, 0 wrong frees'
+compile='' slower=20 suites=()
+while [ $# -gt 0 ]; do
+	case $1 in
+	--compile) compile=1 ;;
+	--slower) slower=${2:?--slower needs a number}; shift ;;
+	-*) sed -n '4,21s/^# \{0,1\}//p' "$0"; exit 2 ;;
+	*) suites+=("$1") ;;
+	esac
+	shift
 done
-run "$work/bind" deepbind "$work/plugin.so" | grep -F '1 blocks, 4097 bytes never freed'
-run -E GPULEAK_DEEPBIND=cover "$work/bind" deepbind "$work/plugin.so" |
-	grep -F '2 blocks, 8194 bytes never freed'
-run "$work/bind" namespace "$work/plugin.so" | grep -F '1 blocks, 4097 bytes never freed'
+everything=
+[ ${#suites[@]} -gt 0 ] || { everything=$compile; suites=(unit routes programs); }
+
+say() { printf 'aarch64: %s\n' "$*" >&2; }
+
+install_packages() {
+	local missing=() package
+
+	for package in $HOST_PACKAGES; do
+		dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q ' installed$' ||
+			missing+=("$package")
+	done
+	[ ${#missing[@]} -gt 0 ] || return 0
+	say "installing: ${missing[*]}"
+	apt-get update -q || say 'apt-get update failed; going on'
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"
+}
+
+# Unpacks the packages without running their scripts: that takes a minute and needs no emulation.
+make_root() {
+	local new=$base/root.new package
+
+	[ ! -e "$root" ] || return 0
+	say 'unpacking an arm64 Debian 12'
+	rm -rf "$new"
+	debootstrap --foreign --arch=arm64 --variant=minbase \
+		--include="$(printf %s "$PACKAGES" | tr -d '[:space:]')" bookworm "$new" "$mirror" >"$base/debootstrap.log"
+	for package in "$new"/var/cache/apt/archives/*.deb; do
+		dpkg-deb --fsys-tarfile "$package" | tar -x --keep-directory-symlink -C "$new"
+		rm "$package"
+	done
+	[ ! -L "$new/proc" ] || rm "$new/proc"
+	mkdir -p "$new/proc"
+	cp "$new/usr/share/base-passwd/passwd.master" "$new/etc/passwd"
+	cp "$new/usr/share/base-passwd/group.master" "$new/etc/group"
+	printf '127.0.0.1 localhost\n' >"$new/etc/hosts"
+	/sbin/ldconfig -r "$new" 2>/dev/null || true
+	mv "$new" "$root"
+}
+
+write_cross_file() {
+	cat >"$base/cross.ini" <<-END
+	[binaries]
+	c = [$(command -v ccache >/dev/null && echo "'ccache', ")'aarch64-linux-gnu-gcc']
+	cpp = [$(command -v ccache >/dev/null && echo "'ccache', ")'aarch64-linux-gnu-g++']
+	ar = 'aarch64-linux-gnu-gcc-ar'
+	strip = 'aarch64-linux-gnu-strip'
+	pkgconfig = 'pkg-config'
+	exe_wrapper = ['/usr/bin/qemu-aarch64-static', '-L', '$root']
+
+	[built-in options]
+	c_args = ['--sysroot=$root']
+	cpp_args = ['--sysroot=$root']
+	c_link_args = ['--sysroot=$root']
+	cpp_link_args = ['--sysroot=$root']
+
+	[properties]
+	sys_root = '$root'
+	pkg_config_libdir = '$root/usr/lib/aarch64-linux-gnu/pkgconfig:$root/usr/share/pkgconfig'
+	needs_exe_wrapper = true
+
+	[host_machine]
+	system = 'linux'
+	cpu_family = 'aarch64'
+	cpu = 'aarch64'
+	endian = 'little'
+	END
+}
+
+build_all() {
+	write_cross_file
+	if [ ! -e "$build/build.ninja" ]; then
+		rm -rf "$build"
+		meson setup "$build" "$source" --cross-file "$base/cross.ini" -Dwerror=true >"$base/setup.log" ||
+			{ tail -n 20 "$base/setup.log"; return 1; }
+	fi
+	if [ "$everything" ]; then
+		ninja -C "$build"
+	else
+		# shellcheck disable=SC2046 # a list of words
+		ninja -C "$build" $("$source/tests/scripts/targets.py" "$build" "${suites[@]}")
+	fi
+}
+
+# ---- the machine ----
+
+# Its kernel has its disks' drivers as modules.
+make_initrd() {
+	local modules name new=$base/initrd
+
+	modules=$(echo "$root"/lib/modules/*/kernel/drivers)
+	rm -rf "$new"
+	mkdir -p "$new"/{bin,modules,proc,sys,dev,root}
+	cp "$root/bin/busybox" "$new/bin"
+	for name in virtio/virtio_ring virtio/virtio virtio/virtio_pci_legacy_dev \
+		virtio/virtio_pci_modern_dev virtio/virtio_pci block/virtio_blk; do
+		cp "$modules/$name.ko" "$new/modules"
+	done
+	cat >"$new/init" <<-'END'
+	#!/bin/busybox sh
+	/bin/busybox mount -t proc proc /proc
+	/bin/busybox mount -t sysfs sysfs /sys
+	/bin/busybox mount -t devtmpfs dev /dev
+	for name in virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci virtio_blk; do
+		/bin/busybox insmod /modules/$name.ko
+	done
+	until [ -e /dev/vdb ]; do /bin/busybox sleep 0.1; done
+	/bin/busybox mount -t ext4 /dev/vda /root
+	for name in proc sys dev; do /bin/busybox mount -o move /$name /root/$name; done
+	exec /bin/busybox switch_root /root /bin/sh /init-tests
+	END
+	chmod +x "$new/init"
+	(cd "$new" && find . | cpio -o -H newc --quiet | gzip -1) >"$base/initrd.gz"
+	rm -rf "$new"
+}
+
+# The first process of the machine. The tree is where it is here: paths are in debug information.
+write_init() {
+	# Meson starts programs of the cross build by the emulator. There it only starts them.
+	printf '#!/bin/sh\nshift 2\nexec "$@"\n' >"$root/usr/bin/qemu-aarch64-static"
+	chmod +x "$root/usr/bin/qemu-aarch64-static"
+	cat >"$root/init-tests" <<-END
+	export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C TERM=dumb
+	export GPULEAK_TEST_SLOWER=$slower
+	mount -t tmpfs tmpfs /tmp
+	mount -t tmpfs tmpfs /run
+	mkdir -p /dev/shm /dev/pts '$source'
+	mount -t tmpfs tmpfs /dev/shm
+	mount -t devpts devpts /dev/pts
+	ln -s /proc/self/fd /dev/fd
+	ln -s fd/0 /dev/stdin
+	ln -s fd/1 /dev/stdout
+	ln -s fd/2 /dev/stderr
+	/bin/busybox ip link set lo up
+	/bin/busybox hostname arm64
+	ldconfig
+	mount -t ext4 /dev/vdb '$source'
+	cd '$source'
+	grep -m1 Features /proc/cpuinfo
+	meson test -C '$build' --no-rebuild --no-stdsplit --num-processes 2 \
+		--timeout-multiplier $slower ${suites[*]/#/--suite=} </dev/null
+	echo "STATUS \$?"
+	grep -A 25 '^not ok' '$build/meson-logs/testlog.txt'
+	cd /
+	sync
+	umount '$source'
+	echo o >/proc/sysrq-trigger
+	sleep 60
+	END
+}
+
+make_disks() {
+	local tree=$base/tree
+
+	rm -rf "$tree"
+	mkdir "$tree"
+	git -C "$source" ls-files -z --cached --others --exclude-standard |
+		tar -c -C "$source" --null --ignore-failed-read -T - 2>/dev/null | tar -x -C "$tree"
+	tar -c -C "$source" --exclude='*.o' --exclude='*.a' "build-aarch64/build" | tar -x -C "$tree"
+	rm -f "$base"/*.img
+	mke2fs -q -t ext4 -d "$tree" "$base/tree.img" 2G
+	mke2fs -q -t ext4 -d "$root" "$base/root.img" 4G
+	rm -rf "$tree"
+}
+
+run_machine() {
+	qemu-system-aarch64 -M virt -cpu max,pauth-impdef=on -smp 2 -m 4096 -accel tcg,thread=multi \
+		-nographic -nodefaults -serial stdio -no-reboot \
+		-kernel "$(echo "$root"/boot/vmlinuz-*)" -initrd "$base/initrd.gz" \
+		-append 'console=ttyAMA0 quiet panic=-1' \
+		-drive "if=none,id=root,file=$base/root.img,format=raw" -device virtio-blk-pci,drive=root \
+		-drive "if=none,id=tree,file=$base/tree.img,format=raw" -device virtio-blk-pci,drive=tree \
+		</dev/null | tr -d '\r' | tee "$base/console.log"
+}
+
+[ "$(id -u)" = 0 ] || { say 'needs root'; exit 1; }
+mkdir -p "$base"
+install_packages
+make_root
+build_all
+[ ! "$compile" ] || exit 0
+make_initrd
+write_init
+make_disks
+run_machine
+grep -q '^Features.* paca' "$base/console.log" || { say 'the machine signs no return addresses'; exit 1; }
+# A run in which every test is skipped proves nothing.
+grep -qE '^Ok: +[1-9]' "$base/console.log" && grep -qx 'STATUS 0' "$base/console.log"
