@@ -28,7 +28,7 @@
 #include "own_ledger.h"
 
 #define FRAMES 64
-#define NOT_INLINED __attribute__((noinline, noclone))
+#define NOT_INLINED __attribute__((noinline))
 #if defined(__aarch64__) && !defined(__clang__)
 /* These sign their return addresses. A processor without signatures ignores that. */
 #define SIGNED NOT_INLINED __attribute__((target("branch-protection=pac-ret+leaf")))
@@ -243,7 +243,7 @@ static NOT_INLINED uint32_t stack_of_qsort(void)
 {
 	uint32_t refs[2] = { 0, 0 };
 
-	qsort(refs, 1 + 1, sizeof(refs[0]), from_libc);
+	qsort(refs, 2, sizeof(refs[0]), from_libc);
 	return refs[0] ? refs[0] : refs[1];
 }
 
