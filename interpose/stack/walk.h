@@ -37,12 +37,12 @@ struct walk_value {
 #include "interpose/stack/walk_aarch64.h"
 #endif
 
-/* bool walk_begin(struct stack_walk *walk), a macro: begins a walk at the frame of the function that
- * uses it, and returns false if walking is not possible. That function must not return before the
- * walk ends. */
+/* bool walk_begin(struct stack_walk *walk), a macro: begins a walk at the frame of the function
+ * that uses it, and returns false if walking is not possible. That function must not return before
+ * the walk ends. */
 
-/* Goes on to the caller's frame. Returns false after the outermost frame, or if the caller cannot be
- * found. */
+/* Goes on to the caller's frame. Returns false after the outermost frame, or if the caller cannot
+ * be found. */
 bool walk_step(struct stack_walk *walk);
 
 /* The functions below read the frame that WALK is at. They return false if a value is unknown. */
