@@ -176,9 +176,12 @@ def profiles(options, bad, good):
     """folded, pprof: only what is live at the end, which is the cache's block"""
     for ledger in (bad, good):
         told = output(options, "report", "--format", "folded", ledger)
-        compare("bytes", ["2097152"], [line.rsplit(" ", 1)[1] for line in told.splitlines()])
+        compare("bytes", ["2097152"], [line.rsplit(" ", 1)[1] for line in told.splitlines()
+                                       if not line.startswith("peak: ")])
+        compare("bytes at the peak", 2097152, sum(
+            int(line.rsplit(" ", 1)[1]) for line in told.splitlines() if line.startswith("peak: ")))
         packed = output(options, "report", "--format", "pprof", ledger, binary=True)
-        compare("a leaf", False, b"cached, unused" in gzip.decompress(packed))
+        compare("a leaf, of the peak", True, b"cached, unused" in gzip.decompress(packed))
 
 
 def diff(options, bad, good):
@@ -193,7 +196,8 @@ def diff(options, bad, good):
         told = output(options, "diff", "--gate", before, after, status=23)
         first, _, third = told.splitlines()[:3]
         compare("counts", "gpuleak diff: 0 new, 0 grew, 0 shrank, 0 gone, 0 unchanged; %s; "
-                "accumulating: 1 new, 0 grew, 0 shrank, 0 gone, 0 unchanged" % leaked, first)
+                "accumulating: 1 new, 0 grew, 0 shrank, 0 gone, 0 unchanged; peak: 2,097,152 bytes "
+                "(2.0 MiB), before: 2,097,152 bytes (2.0 MiB)" % leaked, first)
         compare("the new one", "accumulating, new: 153,600 bytes (150.0 KiB) in 300 tensors (PyTorch"
                 " caching allocator), fingerprint F, at " + PLACE,
                 re.sub("fingerprint [0-9a-f]{16}", "fingerprint F", third))
