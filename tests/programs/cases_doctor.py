@@ -377,7 +377,7 @@ def python(place):
     expect(rows, "note", "Python", "cupy-cuda12x 13.4 in /opt/site: the blocks of its cache", "--bypass-pools")
     expect(rows, "ok", "Python", "pycuda 2025.1 in /opt/site: each of its buffers is seen")
     for text, level, part in (("echo version pypy 3 10 1\n", "warning", "is pypy 3.10.1: stacks do not"),
-                              ("echo version cpython 3 99 0\n", "warning", "use CPython 3.9 to 3."),
+                              ("echo version cpython 3 99 0\n", "warning", "use CPython 3.8 to 3."),
                               ("echo version cpython 2 12 0\n", "warning", "is cpython 2.12.0: stacks do not"),
                               ("echo Traceback; exit 1\n", "warning", "does not print its version"),
                               ("", "warning", "does not print its version"),

@@ -406,7 +406,9 @@ def sub_interpreters():
         new = functools.partial(interpreters.create, "legacy")
     except ImportError:
         import _xxsubinterpreters as interpreters
-        new = functools.partial(interpreters.create, isolated=False)
+        new = interpreters.create
+        if sys.version_info >= (3, 9):  # before, no interpreter is isolated
+            new = functools.partial(new, isolated=False)
     alloc(1000)
     one = new()
     together = sys.version_info < (3, 12)  # what is known of threads is of one interpreter
