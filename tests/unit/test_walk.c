@@ -62,19 +62,31 @@ static int without_zeros(void **pcs, int count)
 	return count;
 }
 
-/* Compares the frames from the caller of the calling function on. */
-static void same_tail(void **wanted, int wanted_count, void **got, int got_count)
+/* Returns how many frames are before that of PC. */
+static int frames_before(const void *pc, void **pcs, int count)
 {
-	int skipped = 0;
+	int ret = 0;
+
+	while (ret < count && pcs[ret] != pc)
+		ret++;
+	return ret;
+}
+
+/* Compares the frames from FIRST on. A sanitizer has a frame of its own before it. */
+static void same_tail(const void *first, void **wanted, int wanted_count, void **got, int got_count)
+{
+	int wanted_skip, got_skip;
 
 	wanted_count = without_zeros(wanted, wanted_count);
 	got_count = without_zeros(got, got_count);
-	assert_true(wanted_count > 3);
-	while (skipped < got_count && got[skipped] != wanted[1])
-		skipped++;
-	assert_in_range(skipped, 0, 2);
-	assert_int_equal(got_count - skipped, wanted_count - 1);
-	assert_memory_equal(got + skipped, wanted + 1, (size_t)(wanted_count - 1) * sizeof(*got));
+	wanted_skip = frames_before(first, wanted, wanted_count);
+	got_skip = frames_before(first, got, got_count);
+	assert_in_range(wanted_skip, 1, 2);
+	assert_in_range(got_skip, 0, 2);
+	assert_true(wanted_count - wanted_skip > 2);
+	assert_int_equal(got_count - got_skip, wanted_count - wanted_skip);
+	assert_memory_equal(got + got_skip, wanted + wanted_skip,
+			    (size_t)(wanted_count - wanted_skip) * sizeof(*got));
 }
 
 static volatile int checks;
@@ -82,10 +94,11 @@ static volatile int checks;
 static NOT_INLINED void check_here(void)
 {
 	void *wanted[FRAMES], *got[FRAMES];
+	const void *caller = __builtin_extract_return_addr(__builtin_return_address(0));
 	int count = backtrace(wanted, FRAMES);
 
-	same_tail(wanted, count, got, walk_fast(got, FRAMES));
-	same_tail(wanted, count, got, walk_slowly(got, FRAMES));
+	same_tail(caller, wanted, count, got, walk_fast(got, FRAMES));
+	same_tail(caller, wanted, count, got, walk_slowly(got, FRAMES));
 	checks++;
 }
 

@@ -196,8 +196,9 @@ def diff(options, bad, good):
         told = output(options, "diff", "--gate", before, after, status=23)
         first, _, third = told.splitlines()[:3]
         compare("counts", "gpuleak diff: 0 new, 0 grew, 0 shrank, 0 gone, 0 unchanged; %s; "
-                "accumulating: 1 new, 0 grew, 0 shrank, 0 gone, 0 unchanged; peak: 2,097,152 bytes "
-                "(2.0 MiB), before: 2,097,152 bytes (2.0 MiB)" % leaked, first)
+                "accumulating: 1 new, 0 grew, 0 shrank, 0 gone, 0 unchanged; objects: 1 new, 0 grew, "
+                "0 shrank, 1 gone, 0 unchanged; peak: 2,097,152 bytes (2.0 MiB), before: 2,097,152 "
+                "bytes (2.0 MiB)" % leaked, first)  # each script has its own line for the context
         compare("the new one", "accumulating, new: 153,600 bytes (150.0 KiB) in 300 tensors (PyTorch"
                 " caching allocator), fingerprint F, at " + PLACE,
                 re.sub("fingerprint [0-9a-f]{16}", "fingerprint F", third))
