@@ -123,21 +123,29 @@ static int read_stack(const struct input *in, const json_t *array, const struct 
 	return r;
 }
 
-static int read_leak(const struct input *in, const json_t *object, struct report_leak *ret)
+/* Reads what a leak and an object have in common: which call made it, and where. */
+static int read_call(const struct input *in, const json_t *object, struct report_leak *ret)
 {
 	int r = read_text(in, object, "api", &ret->api);
 
 	if (r == 0)
 		r = read_text(in, object, "kind", &ret->kind);
 	if (r == 0 && (!ret->api || !ret->kind))
-		r = bad(in, "a leak without api or kind");
+		r = bad(in, "an entry without api or kind");
+	if (r == 0)
+		r = read_stack(in, json_object_get(object, "stack"), &ret->stack);
+	ret->device = small_integer(object, "device", -1);
+	return r;
+}
+
+static int read_leak(const struct input *in, const json_t *object, struct report_leak *ret)
+{
+	int r = read_call(in, object, ret);
+
 	if (r == 0)
 		r = read_number(in, object, "bytes", &ret->bytes);
 	if (r == 0)
 		r = read_number(in, object, "blocks", &ret->blocks);
-	if (r == 0)
-		r = read_stack(in, json_object_get(object, "stack"), &ret->stack);
-	ret->device = small_integer(object, "device", -1);
 	ret->fingerprint = hex_of(object, "fingerprint");
 	return r;
 }
@@ -250,22 +258,15 @@ static int read_peaks(const struct input *in, const json_t *object, struct repor
 /* Reads an entry of "objects". Its kind lacks the "object/" of the ledger. */
 static int read_object(const struct input *in, const json_t *object, struct report_leak *ret)
 {
-	int r = read_text(in, object, "api", &ret->api);
+	int r = read_call(in, object, ret);
 
-	if (r == 0)
-		r = read_text(in, object, "kind", &ret->kind);
-	if (r == 0 && (!ret->api || !ret->kind))
-		r = bad(in, "an object without api or kind");
 	if (r == 0)
 		r = read_text(in, object, "pattern", &ret->pattern);
 	if (r == 0)
 		r = read_number(in, object, "count", &ret->blocks);
-	if (r == 0)
-		r = read_stack(in, json_object_get(object, "stack"), &ret->stack);
 	if (r < 0)
 		return r;
 	ret->is_object = true;
-	ret->device = small_integer(object, "device", -1);
 	ret->kind = arena_printf(in->arena, "object/%s", ret->kind);
 	return ret->kind ? 0 : no_memory(in);
 }
