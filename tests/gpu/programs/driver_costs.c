@@ -68,6 +68,15 @@ static void instantiate(void)
 		must(cuGraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
 }
 
+static void create_context(CUcontext *context)
+{
+#if CUDA_VERSION >= 13000
+	must(cuCtxCreate(context, NULL, 0, 0), "cuCtxCreate");
+#else
+	must(cuCtxCreate(context, 0, 0), "cuCtxCreate");
+#endif
+}
+
 int main(void)
 {
 	CUcontext first, second;
@@ -87,7 +96,7 @@ int main(void)
 	print_growth("malloc_heap_limit", &used);
 	instantiate();
 	print_growth("graph", &used);
-	must(cuCtxCreate(&second, 0, 0), "cuCtxCreate");
+	create_context(&second);
 	print_growth("context", &used);
 	return 0;
 }
