@@ -17,7 +17,7 @@
 #include "interpose/recorder/write_observations.h"
 #include "interpose/stack/modules.h"
 #include "interpose/stack/python.h"
-#include "interpose/stack/capture.h"
+#include "interpose/stack/walk.h"
 #include "ledger/shared.h"
 
 static void look_everywhere(void *recorder)
@@ -59,7 +59,7 @@ EXPORT int dlclose(void *handle)
 	apis_libraries_changed();
 	if (recorder) {
 		atomic_store_explicit(&SHARED(recorder->modules->stale), 1, memory_order_relaxed);
-		stacks_flush_unwinder();
+		walk_forget();
 	}
 	return r;
 }

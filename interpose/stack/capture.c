@@ -15,11 +15,6 @@
 #include "interpose/dispatch/resolve.h"
 #include "interpose/stack/walk.h"
 
-void stacks_flush_unwinder(void)
-{
-	walk_forget();
-}
-
 /* libunwind's unw_backtrace(), which walk_fast() may use, permanently caches, per thread, how to
  * unwind each address. If another module is mapped at the same addresses later, some cache entries
  * are wrong. A walk reads the unwind information of the module that is mapped now. */

@@ -40,7 +40,4 @@ bool stack_is_nested(void);
  * whatever GPULEAK_STACK_DEPTH is. */
 bool stack_inside_exit(void);
 
-/* Forgets unwind information that is cached. Needed after code was unmapped. */
-void stacks_flush_unwinder(void);
-
 #endif
