@@ -149,7 +149,7 @@ void block_begin_watched(struct recorder *recorder, struct entry *entry, struct 
 {
 	freeing->watched = true;
 	freeing->use = entry->block->state >> 8;
-	ending->freed_ns = freeing->since_ns = deferred_now(recorder);
+	ending->freed_ns = freeing->since_ns = recorder_fine_time(recorder);
 	entry->deferred = entry_end(&recorder->arena, entry, ending);
 	thread_self.releasing = (struct releasing){
 		entry, freeing->block, entry->watched, false,
@@ -381,7 +381,7 @@ static void end_released(struct recorder *recorder, uint32_t api, const struct f
 	};
 
 	drop_released(recorder, freeing->block, &ending,
-		      deferred_now(recorder) - freeing->since_ns, false);
+		      recorder_fine_time(recorder) - freeing->since_ns, false);
 }
 
 /* Returns FREEING's entry with its shard locked. *RET_SPARE gets a new history if the block is
@@ -456,7 +456,7 @@ static struct ledger_block *end_held(struct recorder *recorder, struct shard *sh
 static void drop_destroyed(struct recorder *recorder, struct ledger_block *block,
 			   const struct past *ending)
 {
-	uint64_t now = deferred_now(recorder);
+	uint64_t now = recorder_fine_time(recorder);
 
 	if (LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED) {
 		drop_released(recorder, block, ending,

@@ -9,16 +9,10 @@
 #include <time.h>
 
 #include "interpose/block/error_record.h"
-#include "ledger/clock.h"
 #include "ledger/nocancel.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/thread_state_hot.h"
 #include "ledger/shared.h"
-
-uint64_t deferred_now(const struct recorder *recorder)
-{
-	return clock_ns(CLOCK_MONOTONIC) - recorder->header->start_mono_ns;
-}
 
 void deferred_add(struct recorder *recorder, int64_t bytes)
 {
@@ -47,7 +41,7 @@ static int64_t total(struct recorder *recorder)
 void deferred_sample(struct recorder *recorder)
 {
 	struct ledger_header *header = recorder->header;
-	uint64_t now = deferred_now(recorder), bytes;
+	uint64_t now = recorder_fine_time(recorder), bytes;
 
 	lock_take(&recorder->deferred->lock);
 	bytes = (uint64_t)total(recorder);

@@ -39,8 +39,4 @@ void deferred_settle(struct recorder *recorder);
 /* Records the wait of the block that ENDING describes, if it is the longest so far. */
 void deferred_note_wait(struct recorder *recorder, const struct past *ending, uint64_t wait_ns);
 
-/* Returns CLOCK_MONOTONIC in ns since the ledger's start. The coarse clock's ticks are too long for
- * waits. */
-uint64_t deferred_now(const struct recorder *recorder);
-
 #endif

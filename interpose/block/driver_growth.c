@@ -7,13 +7,11 @@
 #include "interpose/block/driver_growth.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "interpose/base/config.h"
 #include "interpose/dispatch/api.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/thread_state.h"
-#include "ledger/clock.h"
 #include "ledger/shared.h"
 
 bool device_is_new(int device)
@@ -50,15 +48,6 @@ void device_record(const struct device_identity *identity)
 	recorder_leave();
 }
 
-/* Returns ns since the ledger's start. Does not use the coarse clock, which may be some ms late: an
- * NVML sample that another process took after the call would then seem to be before it. */
-static uint64_t fine_time(const struct recorder *recorder)
-{
-	uint64_t ns = clock_ns(CLOCK_MONOTONIC);
-
-	return ns > recorder->header->start_mono_ns ? ns - recorder->header->start_mono_ns : 0;
-}
-
 #define BEGUN ((uint64_t)1 << 32)
 
 /* If two such calls run at the same time, each would also measure what the other takes. So a call
@@ -72,7 +61,7 @@ void driver_growth_begin(struct driver_growth *ret, enum api api, int device)
 	*ret = (struct driver_growth){ .api = api, .device = device };
 	if (!recorder)
 		return;
-	ret->began_ns = fine_time(recorder);
+	ret->began_ns = recorder_fine_time(recorder);
 	if (thread_self.busy || thread_self.call_frame || !ops->memory_left)
 		return;
 	if (device < 0)
@@ -150,7 +139,7 @@ static void write_growth(struct recorder *recorder, const struct ledger_driver_c
 			 const struct driver_growth *growth)
 {
 	struct ledger_driver_growth record = {
-		.began_ns = growth->began_ns, .ended_ns = fine_time(recorder),
+		.began_ns = growth->began_ns, .ended_ns = recorder_fine_time(recorder),
 		.api = key->api, .stack = key->stack, .device = key->device,
 	};
 

@@ -196,7 +196,7 @@ static void note_step(struct recorder *recorder, struct ledger_step *record,
 
 static uint32_t write_step(struct recorder *recorder, const char *label)
 {
-	uint64_t time_ns = deferred_now(recorder);
+	uint64_t time_ns = recorder_fine_time(recorder);
 	struct steps *steps = recorder->steps;
 	struct tallies tallies;
 	struct ledger_view view;

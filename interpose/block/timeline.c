@@ -130,9 +130,9 @@ void timeline_look(struct recorder *recorder, uint64_t now_ns)
 		parts->every_ns = LEDGER_SAMPLE_EVERY_NS_MIN;
 		rest = 0;
 	} else {
-		began = deferred_now(recorder);
+		began = recorder_fine_time(recorder);
 		write_moment(recorder, now_ns);
-		rest = (deferred_now(recorder) - began) * LOOK_REST;
+		rest = (recorder_fine_time(recorder) - began) * LOOK_REST;
 	}
 	if (rest < parts->every_ns)
 		rest = parts->every_ns;

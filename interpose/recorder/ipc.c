@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "interpose/base/hash.h"
-#include "ledger/clock.h"
 #include "ledger/shared.h"
 
 _Atomic bool ipc_is_used READ_BY_ALL;
@@ -21,13 +20,6 @@ struct ipc_block {
 	struct ipc_block *next; /* in a list of structs that are not in the table */
 	UT_hash_handle hh;
 };
-
-static uint64_t fine_time(const struct recorder *recorder)
-{
-	uint64_t ns = clock_ns(CLOCK_MONOTONIC);
-
-	return ns > recorder->header->start_mono_ns ? ns - recorder->header->start_mono_ns : 0;
-}
 
 /* ---- the caller holds the lock ---- */
 
@@ -143,7 +135,7 @@ void ipc_add(struct recorder *recorder, struct ledger_ipc *record, uint64_t name
 {
 	bool added;
 
-	record->time_ns = fine_time(recorder);
+	record->time_ns = recorder_fine_time(recorder);
 	lock_take(&recorder->ipc->lock);
 	added = add_record(recorder, recorder->ipc, record, name);
 	lock_give(&recorder->ipc->lock);
@@ -170,7 +162,7 @@ void ipc_block_ended(struct recorder *recorder, const struct ledger_block *block
 		     uint32_t stack)
 {
 	uint64_t name = ledger_block_name(block->state, ledger_ref(&recorder->writer, block));
-	uint64_t now_ns = fine_time(recorder);
+	uint64_t now_ns = recorder_fine_time(recorder);
 	struct arena *arena = &recorder->arena;
 	struct ipc *ipc = recorder->ipc;
 	struct ipc_block *known;

@@ -90,8 +90,7 @@ int recorded_keepers_store(struct recorder *recorder, uint64_t site, const char 
 	lock_take(&keepers->lock);
 	record = find_record(recorder, keepers, (uint32_t)site);
 	if (record)
-		write_record(record, (uint32_t)site,
-			     clock_ns(CLOCK_MONOTONIC) - recorder->header->start_mono_ns, text);
+		write_record(record, (uint32_t)site, recorder_fine_time(recorder), text);
 	lock_give(&keepers->lock);
 	return record ? 0 : -ENODATA;
 }

@@ -224,6 +224,15 @@ static HOT uint64_t recorder_time(const struct recorder *recorder)
 	return ns > start ? ns - start : 0;
 }
 
+/* Returns CLOCK_MONOTONIC in ns since the ledger's start. For durations, and for times that are
+ * compared with those of another process: the coarse clock may be some ms late. */
+static inline uint64_t recorder_fine_time(const struct recorder *recorder)
+{
+	uint64_t ns = clock_ns(CLOCK_MONOTONIC), start = recorder->header->start_mono_ns;
+
+	return ns > start ? ns - start : 0;
+}
+
 /* Returns the errno that explains why this process made GPU calls but records nothing; otherwise
  * 0. */
 int recorder_failure(void);

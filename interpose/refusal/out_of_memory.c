@@ -14,7 +14,6 @@
 #include "interpose/dispatch/api.h"
 #include "interpose/recorder/memories.h"
 #include "interpose/refusal/holders.h"
-#include "ledger/clock.h"
 #include "ledger/shared.h"
 
 /* Counting holders may take this time at the start, and this part of the time from then on. */
@@ -34,20 +33,11 @@ struct refusal {
 	bool may_wait; /* for the lock */
 };
 
-/* Returns ns since the ledger's start. The coarse clock is too coarse for the time that a count
- * takes. */
-static uint64_t fine_now(const struct recorder *recorder)
-{
-	uint64_t ns = clock_ns(CLOCK_MONOTONIC), start = recorder->header->start_mono_ns;
-
-	return ns > start ? ns - start : 0;
-}
-
 static bool may_count(const struct recorder *recorder)
 {
 	uint64_t spent = atomic_load_explicit(&recorder->refusals->spent_ns, memory_order_relaxed);
 
-	return spent <= COUNT_NS_FREE + fine_now(recorder) / COUNT_SHARE;
+	return spent <= COUNT_NS_FREE + recorder_fine_time(recorder) / COUNT_SHARE;
 }
 
 /* A call whose block has no memory of its own, or that makes no block, needs device memory: for
@@ -189,7 +179,7 @@ static struct ledger_out_of_memory *record_for(struct recorder *recorder, uint64
 static uint64_t count_holders(struct refusal *refusal, struct ledger_out_of_memory *record)
 {
 	struct recorder *recorder = refusal->recorder;
-	uint64_t began = fine_now(recorder);
+	uint64_t began = recorder_fine_time(recorder);
 	struct holders holders = { .list = record->holder, .room = LEDGER_HOLDERS_MAX };
 
 	if (!holders_count(recorder, refusal->class, refusal->now.device, &holders))
@@ -201,8 +191,8 @@ static uint64_t count_holders(struct refusal *refusal, struct ledger_out_of_memo
 	record->other_bytes = holders.other_bytes;
 	record->allocs = holders.allocs;
 	record->suballocs = holders.suballocs;
-	atomic_fetch_add_explicit(&recorder->refusals->spent_ns, fine_now(recorder) - began,
-				  memory_order_relaxed);
+	atomic_fetch_add_explicit(&recorder->refusals->spent_ns,
+				  recorder_fine_time(recorder) - began, memory_order_relaxed);
 	return LEDGER_REFUSAL_HOLDERS | (holders.divided ? LEDGER_REFUSAL_DIVIDED : 0);
 }
 
@@ -350,7 +340,7 @@ void out_of_memory_record(const struct refused *what)
 	now->thread = thread_self.thread;
 	now->api = recorder_name_ref(refusal.recorder, what->hook);
 	now->stack = stack_here(refusal.recorder, what->caller);
-	now->time_ns = now->first_ns = fine_now(refusal.recorder);
+	now->time_ns = now->first_ns = recorder_fine_time(refusal.recorder);
 	refusal.place = place_of(refusal.recorder, now->stack);
 	aside(write_refusal, &recording);
 	recorder_leave();
@@ -400,7 +390,7 @@ static void record_given_up(const struct gave_up *what, struct recorder *recorde
 	now->times = 1;
 	now->thread = thread_self.thread;
 	now->stack = stack_here_without_loader(recorder, what->caller);
-	now->time_ns = now->first_ns = fine_now(recorder);
+	now->time_ns = now->first_ns = recorder_fine_time(recorder);
 	refusal.counts = may_count(recorder);
 	aside(write_new, &refusal);
 }
