@@ -160,6 +160,20 @@ static inline void ledger_block_publish(struct ledger_block *block)
 			      memory_order_release);
 }
 
+/* Locking: the caller holds a lock that all writers of the record take. Called before and after a
+ * change of a record that has the fields BEGAN and DONE (see struct ledger_named_step). A reader
+ * does not use the record in between. */
+static inline void ledger_begin_change(uint32_t *began)
+{
+	atomic_store_explicit(&SHARED(*began), *began + 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+}
+
+static inline void ledger_end_change(const uint32_t *began, uint32_t *done)
+{
+	atomic_store_explicit(&SHARED(*done), *began, memory_order_release);
+}
+
 /* Adds COUNT to a counter of the header. Any thread may call it. */
 static inline void ledger_trouble(struct ledger_header *header, enum ledger_trouble which,
 				  uint64_t count)

@@ -10,20 +10,7 @@
 
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/thread_state.h"
-#include "ledger/shared.h"
 #include "ledger/totals.h"
-
-/* A reader does not use RECORD until end_change(). */
-static void begin_change(struct ledger_named_step *record)
-{
-	atomic_store_explicit(&SHARED(record->began), record->began + 1, memory_order_relaxed);
-	atomic_thread_fence(memory_order_release);
-}
-
-static void end_change(struct ledger_named_step *record)
-{
-	atomic_store_explicit(&SHARED(record->done), record->began, memory_order_release);
-}
 
 /* Returns the record of NAME. The first LEDGER_STEP_NAMES names have a record each, and all later
  * names share one. Returns NULL if the ledger has no room. NAME is filled up with zeros. */
@@ -51,19 +38,19 @@ static struct ledger_named_step *find_record(struct recorder *recorder, struct n
 
 static void end_step(struct ledger_named_step *record, const struct ledger_totals *now)
 {
-	begin_change(record);
+	ledger_begin_change(&record->began);
 	ledger_totals_add(&record->sum, &record->start, now);
 	record->flags &= ~LEDGER_STEP_OPEN;
-	end_change(record);
+	ledger_end_change(&record->began, &record->done);
 }
 
 static void begin_step(struct ledger_named_step *record, const struct ledger_totals *now)
 {
-	begin_change(record);
+	ledger_begin_change(&record->began);
 	record->count++;
 	record->start = *now;
 	record->flags |= LEDGER_STEP_OPEN;
-	end_change(record);
+	ledger_end_change(&record->began, &record->done);
 }
 
 bool named_steps_change(struct recorder *recorder, struct named_steps *steps, const char *name)

@@ -217,18 +217,11 @@ static uint32_t write_step(struct recorder *recorder, const char *label)
 	return record ? steps->number : 0;
 }
 
-/* The reporter at process exit reads the ledger once, so it must not change any more. */
-static bool has_ended(struct recorder *recorder)
-{
-	return atomic_load_explicit(&SHARED(recorder->header->ended), memory_order_acquire) !=
-	       LEDGER_RUNNING;
-}
-
 uint32_t steps_mark(struct recorder *recorder, const char *label)
 {
 	uint32_t number;
 
-	if (has_ended(recorder))
+	if (recorder_has_ended(recorder))
 		return 0;
 	lock_take(&recorder->steps->lock);
 	number = write_step(recorder, label);
@@ -240,7 +233,7 @@ bool steps_name(struct recorder *recorder, const char *name)
 {
 	bool ret;
 
-	if (has_ended(recorder))
+	if (recorder_has_ended(recorder))
 		return false;
 	lock_take(&recorder->steps->lock);
 	ret = named_steps_change(recorder, &recorder->steps->named, name);

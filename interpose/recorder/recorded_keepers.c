@@ -12,7 +12,6 @@
 
 #include "interpose/recorder/recorder.h"
 #include "ledger/reader.h"
-#include "ledger/shared.h"
 
 /* Returns the record of SITE, else an unused one, else the oldest one; NULL if the ledger has no
  * room. */
@@ -55,13 +54,12 @@ static uint32_t length_of_lines(const char *text)
 static void write_record(struct ledger_keepers *record, uint32_t site, uint64_t time_ns,
 			 const char *text)
 {
-	atomic_store_explicit(&SHARED(record->began), record->began + 1, memory_order_relaxed);
-	atomic_thread_fence(memory_order_release);
+	ledger_begin_change(&record->began);
 	record->site = site;
 	record->time_ns = time_ns;
 	record->length = length_of_lines(text);
 	memcpy(record->text, text, record->length);
-	atomic_store_explicit(&SHARED(record->done), record->began, memory_order_release);
+	ledger_end_change(&record->began, &record->done);
 }
 
 /* Returns true if the ledger has the call site SITE, a ref. */
@@ -83,9 +81,7 @@ int recorded_keepers_store(struct recorder *recorder, uint64_t site, const char 
 
 	if (!is_site(recorder, site))
 		return -ENOENT;
-	/* The reporter at process exit reads the ledger once, so it must not change any more. */
-	if (atomic_load_explicit(&SHARED(recorder->header->ended), memory_order_acquire) !=
-	    LEDGER_RUNNING)
+	if (recorder_has_ended(recorder))
 		return -ENODATA;
 	lock_take(&keepers->lock);
 	record = find_record(recorder, keepers, (uint32_t)site);

@@ -233,6 +233,14 @@ static inline uint64_t recorder_fine_time(const struct recorder *recorder)
 	return ns > start ? ns - start : 0;
 }
 
+/* Returns true if the ledger is complete. It must not change any more then, because the reporter at
+ * process exit reads it once. */
+static inline bool recorder_has_ended(const struct recorder *recorder)
+{
+	return atomic_load_explicit(&SHARED(recorder->header->ended), memory_order_acquire) !=
+	       LEDGER_RUNNING;
+}
+
 /* Returns the errno that explains why this process made GPU calls but records nothing; otherwise
  * 0. */
 int recorder_failure(void);
