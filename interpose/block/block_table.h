@@ -219,9 +219,10 @@ static inline void count_in_site(struct recorder *recorder, uint32_t site_ref, s
 				  memory_order_relaxed);
 }
 
-/* Copies the live block with KEY to *RET. Returns its name in the ledger, or 0. */
+/* Copies the live block with KEY to *RET, see entry_tell(). Returns its name in the ledger, or 0.
+ * */
 uint64_t block_live_name(struct recorder *recorder, uint64_t key, struct ledger_block *ret);
-/* Returns true if a live block has KEY. *RET gets a copy, see entry_tell(). */
+/* The same, but returns true if there is such a block. */
 bool block_live(struct recorder *recorder, uint64_t key, struct ledger_block *ret);
 
 /* ---- free_errors.c ---- */

@@ -19,21 +19,6 @@
 
 /* ---- queries ---- */
 
-bool block_live(struct recorder *recorder, uint64_t key, struct ledger_block *ret)
-{
-	struct shard *shard = shard_of(recorder, key);
-	struct entry *entry;
-	bool live;
-
-	lock_take(&shard->lock);
-	entry = entry_find(shard, key);
-	live = entry && entry->block;
-	if (live)
-		entry_tell(entry, ret);
-	lock_give(&shard->lock);
-	return live;
-}
-
 uint64_t block_live_name(struct recorder *recorder, uint64_t key, struct ledger_block *ret)
 {
 	struct shard *shard = shard_of(recorder, key);
@@ -43,11 +28,16 @@ uint64_t block_live_name(struct recorder *recorder, uint64_t key, struct ledger_
 	lock_take(&shard->lock);
 	entry = entry_find(shard, key);
 	if (entry && entry->block) {
-		*ret = *entry->block;
+		entry_tell(entry, ret);
 		name = ledger_block_name(ret->state, ledger_ref(&recorder->writer, entry->block));
 	}
 	lock_give(&shard->lock);
 	return name;
+}
+
+bool block_live(struct recorder *recorder, uint64_t key, struct ledger_block *ret)
+{
+	return block_live_name(recorder, key, ret) != 0;
 }
 
 bool record_is_live(const struct call *call, uint64_t address)
