@@ -197,6 +197,13 @@ const struct ledger_site *ledger_suballocation_site(const struct ledger_view *vi
 	return site_of(view, ref, LEDGER_CHUNK_SUBALLOCATION_SITES);
 }
 
+const struct ledger_site *ledger_any_site(const struct ledger_view *view, uint32_t ref)
+{
+	const struct ledger_site *site = ledger_site(view, ref);
+
+	return site ? site : ledger_suballocation_site(view, ref);
+}
+
 /* Returns the record with the index of SITE in the chunk of TYPE that is BACK chunks before. */
 static const struct ledger_balance *balance_at(const struct ledger_view *view,
 					       const struct ledger_site *site,

@@ -62,6 +62,8 @@ const struct ledger_block *ledger_next_deferred(const struct ledger_view *view,
 const struct ledger_site *ledger_site(const struct ledger_view *view, uint32_t ref);
 /* The same for the call site of a suballocation. */
 const struct ledger_site *ledger_suballocation_site(const struct ledger_view *view, uint32_t ref);
+/* The same for a call site of either type. */
+const struct ledger_site *ledger_any_site(const struct ledger_view *view, uint32_t ref);
 /* Return the balances of SITE, which another function of this header returned: that of its own
  * thread, and that of the others. NULL: an older writer wrote none. */
 const struct ledger_balance *ledger_balance_of(const struct ledger_view *view,

@@ -241,9 +241,8 @@ static void add_errors(struct page_text *out, const struct ledger_view *view)
 static void add_holder(struct page_text *out, const struct ledger_view *view,
 		       const struct ledger_holder *holder)
 {
-	const struct ledger_site *site = ledger_site(view, holder->site);
+	const struct ledger_site *site = ledger_any_site(view, holder->site);
 
-	site = site ? site : ledger_suballocation_site(view, holder->site);
 	text_add(&out->text, "  held by ");
 	text_add_number(&out->text, holder->blocks);
 	text_add(&out->text, " blocks: ");

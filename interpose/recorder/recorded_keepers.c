@@ -70,8 +70,7 @@ static bool is_site(const struct recorder *recorder, uint64_t site)
 	return site <= UINT32_MAX &&
 	       ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view) ==
 		       LEDGER_OK &&
-	       (ledger_site(&view, (uint32_t)site) ||
-		ledger_suballocation_site(&view, (uint32_t)site));
+	       ledger_any_site(&view, (uint32_t)site);
 }
 
 int recorded_keepers_store(struct recorder *recorder, uint64_t site, const char *text)

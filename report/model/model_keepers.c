@@ -88,12 +88,10 @@ int build_keepers(struct builder *b)
 	int r = 0;
 
 	while (r == 0 && (record = next_record(b, &walk))) {
-		const struct ledger_site *site = ledger_site(b->view, record->site);
+		const struct ledger_site *site = ledger_any_site(b->view, record->site);
 		const struct report_keepers *keepers;
 		struct report_leak key = { 0 };
 
-		if (!site)
-			site = ledger_suballocation_site(b->view, record->site);
 		keepers = site ? read_record(b, record) : NULL;
 		if (!keepers)
 			continue;

@@ -54,11 +54,8 @@ int build_holder(struct builder *b, const struct ledger_site *site, uint64_t byt
 static int read_holder(struct builder *b, const struct ledger_holder *record,
 		       struct report_leak *ret)
 {
-	const struct ledger_site *site = ledger_site(b->view, record->site);
-
-	if (!site)
-		site = ledger_suballocation_site(b->view, record->site);
-	return build_holder(b, site, record->bytes, record->blocks, ret);
+	return build_holder(b, ledger_any_site(b->view, record->site), record->bytes,
+			    record->blocks, ret);
 }
 
 static int compare_places(const void *left, const void *right)

@@ -246,7 +246,7 @@ static void test_hostile_refs(void **state)
 {
 	struct ledger_builder builder;
 	struct ledger_view view;
-	uint32_t stack, string, site, length;
+	uint32_t stack, string, site, inner, length;
 	uint64_t pc = 1;
 
 	(void)state;
@@ -254,7 +254,15 @@ static void test_hostile_refs(void **state)
 	stack = builder_stack(&builder, &pc, 1, 0);
 	string = builder_string(&builder, "text");
 	site = builder_row(&builder, "api", "kind", 0, stack, 1, 1);
+	inner = builder_suballocation_row(&builder, 0, stack, 1, 1);
 	assert_int_equal(ledger_view(builder.bytes, builder.size, &view), LEDGER_OK);
+	assert_null(ledger_site(&view, inner));
+	assert_null(ledger_suballocation_site(&view, site));
+	assert_ptr_equal(ledger_any_site(&view, site), ledger_site(&view, site));
+	assert_ptr_equal(ledger_any_site(&view, inner), ledger_suballocation_site(&view, inner));
+	assert_non_null(ledger_any_site(&view, site));
+	assert_non_null(ledger_any_site(&view, inner));
+	assert_null(ledger_any_site(&view, stack));
 	assert_null(ledger_site(&view, 0));
 	assert_null(ledger_site(&view, site + 1));
 	assert_null(ledger_site(&view, stack));
