@@ -156,6 +156,17 @@ const struct ledger_block *ledger_next_deferred(const struct ledger_view *view,
 	return block;
 }
 
+const struct ledger_block *ledger_next_suballocation(const struct ledger_view *view,
+						     struct ledger_walk *walk)
+{
+	const struct ledger_block *block;
+
+	do
+		block = ledger_next(view, walk, LEDGER_CHUNK_SUBALLOCATIONS, sizeof(*block));
+	while (block && LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_LIVE);
+	return block;
+}
+
 /* Returns the address of the record that REF refers to, and stores in *RET_LEFT the number of
  * published bytes from there. Returns NULL if there are fewer than AT_LEAST. */
 static const uint8_t *resolve(const struct ledger_view *view, uint32_t ref,

@@ -56,6 +56,9 @@ const struct ledger_block *ledger_next_live(const struct ledger_view *view,
 					    struct ledger_walk *walk);
 const struct ledger_block *ledger_next_deferred(const struct ledger_view *view,
 						struct ledger_walk *walk);
+/* Returns the next live suballocation. */
+const struct ledger_block *ledger_next_suballocation(const struct ledger_view *view,
+						     struct ledger_walk *walk);
 
 /* Each function returns the record that REF refers to. It returns NULL if REF is 0, out of bounds,
  * misaligned, or not in the published part of a chunk of the right type. */

@@ -156,11 +156,10 @@ static void separate(struct extents *ranges)
 static size_t count_live(const struct builder *b)
 {
 	struct ledger_walk walk = { 0 };
-	const struct ledger_block *block;
 	size_t count = 0;
 
-	while ((block = ledger_next(b->view, &walk, LEDGER_CHUNK_SUBALLOCATIONS, sizeof(*block))))
-		count += LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_LIVE;
+	while (ledger_next_suballocation(b->view, &walk))
+		count++;
 	return count;
 }
 
@@ -186,14 +185,11 @@ static int add_parts(struct division *d, size_t count)
 	if (!d->parts)
 		return -ENOMEM;
 	while (d->part_count < count &&
-	       (block = ledger_next(d->b->view, &walk, LEDGER_CHUNK_SUBALLOCATIONS,
-				    sizeof(*block)))) {
-		const struct ledger_site *site;
+	       (block = ledger_next_suballocation(d->b->view, &walk))) {
+		const struct ledger_site *site =
+			ledger_suballocation_site(d->b->view, block->site);
 		struct part *part = &d->parts[d->part_count];
 
-		if (LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_LIVE)
-			continue;
-		site = ledger_suballocation_site(d->b->view, block->site);
 		*part = (struct part){ block->address, end_of(block->address, block->bytes),
 				       site ? site->device : -1, NULL };
 		if (site && build_is_selected(d->b, block)) {

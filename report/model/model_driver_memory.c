@@ -246,10 +246,8 @@ static void count_objects(const struct builder *b, const struct table *sites)
 			found->created = add_bounded(found->created, site->allocs);
 	}
 	walk = (struct ledger_walk){ 0 };
-	while ((block = ledger_next(b->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
-		site = ledger_block_is_live(block->state, block->marked)
-			       ? ledger_site(b->view, block->site)
-			       : NULL;
+	while ((block = ledger_next_live(b->view, &walk))) {
+		site = ledger_site(b->view, block->site);
 		found = site ? site_of(sites, site) : NULL;
 		if (found && ledger_site_is_object(b->view, site))
 			found->live++;

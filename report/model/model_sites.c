@@ -143,20 +143,17 @@ static int add_leak_to_kind(struct site_gathering *g, const struct report_leak *
 }
 
 /* Adds deferred frees to the kinds. */
-static int add_live_to_kinds(struct site_gathering *g)
+static int add_deferred_to_kinds(struct site_gathering *g)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
 	int r = 0;
 
-	while (r == 0 && (block = ledger_next(g->b->view, &walk, LEDGER_CHUNK_BLOCKS,
-					      sizeof(*block)))) {
+	while (r == 0 && (block = ledger_next_deferred(g->b->view, &walk))) {
 		const struct ledger_site *counters = ledger_site(g->b->view, block->site);
 		struct kind_node *node;
 
-		if (LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_RELEASED || !counters ||
-		    (block->marked & LEDGER_BLOCK_MAPPED) || /* a mapped block is a leak */
-		    ledger_site_is_object(g->b->view, counters))
+		if (!counters || ledger_site_is_object(g->b->view, counters))
 			continue;
 		r = kind_of_site(g, counters, &node);
 		if (r == 0)
@@ -203,7 +200,7 @@ int build_kinds(struct builder *b)
 	if (r == 0)
 		r = each_leak(&g, add_leak_to_kind);
 	if (r == 0)
-		r = add_live_to_kinds(&g);
+		r = add_deferred_to_kinds(&g);
 	if (r == 0)
 		r = list_kinds(&g);
 	table_finish(&g.table);

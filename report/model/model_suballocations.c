@@ -245,14 +245,10 @@ static int add_blocks(struct gathering *g)
 	const struct ledger_block *block;
 	int r = 0;
 
-	while (r == 0 && (block = ledger_next(g->b->view, &walk, LEDGER_CHUNK_SUBALLOCATIONS,
-				    sizeof(*block)))) {
-		const struct ref_node *known;
+	while (r == 0 && (block = ledger_next_suballocation(g->b->view, &walk))) {
+		const struct ref_node *known = table_find_ref(&g->refs, block->site);
 		struct suballocation_site *site;
 
-		if (LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_LIVE)
-			continue;
-		known = table_find_ref(&g->refs, block->site);
 		if (!known) {
 			g->b->lost_blocks++;
 			continue;

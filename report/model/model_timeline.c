@@ -106,8 +106,8 @@ static uint64_t last_time(const struct ledger_view *view)
 	const struct ledger_sample *sample;
 	uint64_t last = 0;
 
-	while ((block = ledger_next(view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block))))
-		if (LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_LIVE && block->time_ns > last)
+	while ((block = ledger_next_live(view, &walk)))
+		if (block->time_ns > last)
 			last = block->time_ns;
 	while ((sample = ledger_next(view, &samples, LEDGER_CHUNK_TIMELINE, sizeof(*sample))))
 		if (sample->time_ns > last)
