@@ -143,3 +143,32 @@ void held_finish(struct held_list *held)
 	arena_finish(&held->arena);
 	*held = (struct held_list){ 0 };
 }
+
+/* ---- one line ---- */
+
+#define PLACES_IN_LINE 3
+
+void describe_held_item(FILE *out, size_t *items, uint64_t bytes, const char *name)
+{
+	char size[NUMBER_MAX];
+
+	if (bytes)
+		fprintf(out, "%s%s %s", (*items)++ ? ", " : " ", format_size(bytes, size), name);
+}
+
+int describe_largest_places(FILE *out, size_t *items, const struct report_holders *holders)
+{
+	uint64_t others = holders->other_bytes;
+	struct held_list held;
+	int r = held_sum_up(holders, HELD_BY_PLACE, &held);
+
+	for (size_t i = 0; r == 0 && i < held.count; i++) {
+		if (i < PLACES_IN_LINE)
+			describe_held_item(out, items, held.list[i].bytes, held.list[i].name);
+		else
+			others = add_bounded(others, held.list[i].bytes);
+	}
+	describe_held_item(out, items, others, "other places");
+	held_finish(&held);
+	return r;
+}

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "report/util/report_arena.h"
 
@@ -36,5 +37,12 @@ enum held_by {
 /* Adds up HOLDERS by name. Call held_finish() also after an error. Returns 0 or -ENOMEM. */
 int held_sum_up(const struct report_holders *holders, enum held_by by, struct held_list *ret);
 void held_finish(struct held_list *held);
+
+/* Prints " 12.0 GiB cache_for (/abs/serve.py:40)", or nothing if BYTES is 0. Prints a comma before
+ * it if *ITEMS is not 0. Adds 1 to *ITEMS for what it prints. */
+void describe_held_item(FILE *out, size_t *items, uint64_t bytes, const char *name);
+/* Prints the three places of HOLDERS that have most, and the sum of the others, as such items.
+ * Returns 0 or -ENOMEM. */
+int describe_largest_places(FILE *out, size_t *items, const struct report_holders *holders);
 
 #endif

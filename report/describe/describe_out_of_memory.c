@@ -12,8 +12,6 @@
 #include "report/model/model_holders.h"
 #include "report/util/number.h"
 
-#define BRIEF_MAX 3 /* holders by name in one line */
-
 /* ---- lines ---- */
 
 const char *out_of_memory_refuser(const struct report_out_of_memory *entry)
@@ -45,14 +43,6 @@ bool out_of_memory_rest(const struct report_out_of_memory *entry, uint64_t *ret)
 	return true;
 }
 
-static void print_item(FILE *out, size_t *items, uint64_t bytes, const char *name)
-{
-	char size[NUMBER_MAX];
-
-	if (bytes)
-		fprintf(out, "%s%s %s", (*items)++ ? ", " : " ", format_size(bytes, size), name);
-}
-
 /* Prints the parts of the device that no holder has. The limit of a process does not include
  * them. */
 static void print_rest(FILE *out, size_t *items, const struct report_process *process,
@@ -64,36 +54,27 @@ static void print_rest(FILE *out, size_t *items, const struct report_process *pr
 	if (entry->refuser == LEDGER_REFUSER_LIMIT || entry->refuser == LEDGER_REFUSER_FAIL_AT)
 		return;
 	if (sample) {
-		print_item(out, items, driver_part(sample), "driver");
-		print_item(out, items, others_part(sample), "other processes");
+		describe_held_item(out, items, driver_part(sample), "driver");
+		describe_held_item(out, items, others_part(sample), "other processes");
 	} else if (out_of_memory_rest(entry, &rest)) {
-		print_item(out, items, rest,
-			   report_shares_memory(process, entry->device)
-				   ? "driver, other processes and the CPU"
-				   : "driver and other processes");
+		describe_held_item(out, items, rest,
+				   report_shares_memory(process, entry->device)
+					   ? "driver, other processes and the CPU"
+					   : "driver and other processes");
 	}
 }
 
 static int print_holders(FILE *out, const struct report_process *process,
 			 const struct report_out_of_memory *entry)
 {
-	uint64_t bytes = entry->held.other_bytes;
-	struct held_list held;
 	size_t items = 0;
-	int r = held_sum_up(&entry->held, HELD_BY_PLACE, &held);
+	int r;
 
 	fputs("; held:", out);
-	for (size_t i = 0; r == 0 && i < held.count; i++) {
-		if (i < BRIEF_MAX)
-			print_item(out, &items, held.list[i].bytes, held.list[i].name);
-		else
-			bytes = add_bounded(bytes, held.list[i].bytes);
-	}
-	print_item(out, &items, bytes, "other places");
+	r = describe_largest_places(out, &items, &entry->held);
 	print_rest(out, &items, process, entry);
 	if (!items)
 		fputs(" nothing by this process", out);
-	held_finish(&held);
 	return r;
 }
 

@@ -4,15 +4,10 @@
  */
 #include "report/describe/describe_peak.h"
 
-#include <string.h>
-
 #include "report/describe/describe_holders.h"
-#include "report/describe/describe_stack.h"
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
 #include "report/util/number.h"
-
-#define BRIEF_MAX 3 /* holders by name in one line */
 
 const char *peak_memory_word(const struct report_peak *peak)
 {
@@ -74,32 +69,13 @@ int describe_peak(FILE *out, const struct report_process *process)
 	return r;
 }
 
-static void print_item(FILE *out, size_t *items, uint64_t bytes, const char *name)
-{
-	char size[NUMBER_MAX];
-
-	if (bytes)
-		fprintf(out, "%s%s %s", (*items)++ ? ", " : " ", format_size(bytes, size), name);
-}
-
 int describe_peak_holders(FILE *out, const struct report_peak *peak)
 {
-	uint64_t others = peak->held.other_bytes;
-	struct held_list held;
 	char size[NUMBER_MAX];
 	size_t items = 0;
-	int r = held_sum_up(&peak->held, HELD_BY_PLACE, &held);
 
 	fprintf(out, "%s of ", format_size(peak->bytes, size));
 	describe_peak_memory(out, peak);
 	fputc(':', out);
-	for (size_t i = 0; r == 0 && i < held.count; i++) {
-		if (i < BRIEF_MAX)
-			print_item(out, &items, held.list[i].bytes, held.list[i].name);
-		else
-			others = add_bounded(others, held.list[i].bytes);
-	}
-	print_item(out, &items, others, "other places");
-	held_finish(&held);
-	return r;
+	return describe_largest_places(out, &items, &peak->held);
 }
