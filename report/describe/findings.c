@@ -194,6 +194,15 @@ void findings_finish(struct findings *findings)
 	*findings = (struct findings){ 0 };
 }
 
+size_t findings_first(const struct findings *findings, enum finding_class class)
+{
+	size_t first = 0;
+
+	for (int before = 0; before < (int)class; before++)
+		first += findings->counts[before];
+	return first;
+}
+
 char *finding_name(const struct finding *finding, char ret[FINDING_NAME_MAX])
 {
 	report_fingerprint_text(finding->fingerprint, ret);

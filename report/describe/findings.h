@@ -67,6 +67,9 @@ struct findings {
 int findings_build(const struct report *report, struct findings *ret);
 void findings_finish(struct findings *findings);
 
+/* Returns the index of the first finding of CLASS or of a later class. */
+size_t findings_first(const struct findings *findings, enum finding_class class);
+
 /* Writes a name that is unique in the report to RET and returns it: the fingerprint, followed by
  * "-2", "-3" ... if earlier findings have the same fingerprint. */
 #define FINDING_NAME_MAX (FINGERPRINT_TEXT + 16)

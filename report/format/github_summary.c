@@ -148,9 +148,7 @@ static int print_story(FILE *out, const struct finding *finding)
 
 static int print_stories(FILE *out, const struct findings *findings)
 {
-	size_t wrong = findings->counts[FINDING_OUT_OF_MEMORY] +
-		       findings->counts[FINDING_ERROR] + findings->counts[FINDING_LEAK] +
-		       findings->counts[FINDING_ACCUMULATING];
+	size_t wrong = findings_first(findings, FINDING_CACHED);
 	int r = 0;
 
 	if (wrong == 0)

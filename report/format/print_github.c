@@ -215,8 +215,8 @@ static void clean_command(struct github *github)
 int print_github(const struct report *report, const struct judgement *judgement, FILE *out)
 {
 	struct github github = { .out = out, .report = report, .judgement = judgement };
-	const size_t *counts = github.findings.counts;
-	size_t wrong, told;
+	const struct findings *findings = &github.findings;
+	size_t errors, warnings;
 
 	source_root_find(&github.root);
 	github.r = findings_build(report, &github.findings);
@@ -227,18 +227,18 @@ int print_github(const struct report *report, const struct judgement *judgement,
 	/* Leaks are warnings if the gate passed, and errors if it failed or if there is no gate. An
 	 * out-of-memory that ended a process and invalid frees are always errors, and what
 	 * accumulates is always a warning. */
-	wrong = counts[FINDING_OUT_OF_MEMORY] + counts[FINDING_ERROR];
-	told = wrong + counts[FINDING_LEAK] + counts[FINDING_ACCUMULATING];
-	wrong += judgement_fails(judgement) ? counts[FINDING_LEAK] : 0;
-	if (github.r == 0 && !judgement && !github.errors && !told)
+	errors = findings_first(findings, judgement_fails(judgement) ? FINDING_ACCUMULATING
+								     : FINDING_LEAK);
+	warnings = findings_first(findings, FINDING_CACHED) - errors;
+	if (github.r == 0 && !judgement && !github.errors && !errors && !warnings)
 		clean_command(&github);
 	if (github.r == 0)
-		findings_commands(&github, "error", 0, wrong, ANNOTATIONS_MAX - github.errors);
+		findings_commands(&github, "error", 0, errors, ANNOTATIONS_MAX - github.errors);
 	if (github.r == 0)
-		findings_commands(&github, "warning", wrong, told - wrong, ANNOTATIONS_MAX);
+		findings_commands(&github, "warning", errors, warnings, ANNOTATIONS_MAX);
 	if (github.r == 0)
-		findings_commands(&github, "notice", told, counts[FINDING_CACHED],
-				  ANNOTATIONS_MAX - 1);
+		findings_commands(&github, "notice", errors + warnings,
+				  findings->counts[FINDING_CACHED], ANNOTATIONS_MAX - 1);
 	findings_finish(&github.findings);
 	return github.r < 0 ? github.r : ferror(out) ? -EIO : 0;
 }

@@ -346,8 +346,7 @@ static void print_site(FILE *out, const struct report *report, const char *name,
  * create many series. */
 static void print_sites(FILE *out, const struct report *report, const struct findings *findings)
 {
-	const struct finding *leaks = findings->all + findings->counts[FINDING_OUT_OF_MEMORY] +
-				      findings->counts[FINDING_ERROR];
+	const struct finding *leaks = findings->all + findings_first(findings, FINDING_LEAK);
 	size_t count = findings->counts[FINDING_LEAK];
 
 	count = count < SITES_MAX ? count : SITES_MAX;
@@ -415,9 +414,8 @@ static void print_accumulating(FILE *out, const struct report *report,
 			       const struct findings *findings)
 {
 	static const char name[] = "gpuleak_accumulating_sites";
-	const struct finding *sites = findings->all + findings->counts[FINDING_OUT_OF_MEMORY] +
-				      findings->counts[FINDING_ERROR] +
-				      findings->counts[FINDING_LEAK];
+	const struct finding *sites =
+		findings->all + findings_first(findings, FINDING_ACCUMULATING);
 	size_t count = findings->counts[FINDING_ACCUMULATING];
 
 	family(out, name, "gauge", "Call sites whose tensors or blocks accumulate.");
