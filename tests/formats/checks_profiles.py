@@ -193,6 +193,14 @@ def pprof_errors(place):
     true(re.search(r"^gpuleak: double free of 0x[0-9a-f]+ at main \(", text, re.M), text)
 
 
+def pprof_out_of_memory(place):
+    """An out-of-memory that ended the program is a comment."""
+    content = place.report("pprof", place.out_of_memory("exit:3", status=3))
+    text = pprof(place, content, "-comments")
+    true(re.search(r"^gpuleak: out of memory: 64\.0 MiB wanted at want \(", text, re.M), text)
+    same(text.count("gpuleak: "), 1, text)
+
+
 def pprof_clean(place):
     """A clean program is a profile of 0 bytes in use."""
     same([v for v, _, _ in samples(place, place.report("pprof", place.ledger("l", "leaks", 0)))],
@@ -239,5 +247,5 @@ def pprof_ranks(place):
 
 
 FOLDED = [folded_tensors, folded_leaks, folded_clean, folded_peak, folded_errors, folded_hostile, folded_ranks]
-PPROF = [pprof_tensors, pprof_leaks, pprof_peak, pprof_lines, pprof_errors, pprof_clean, pprof_hostile, pprof_caches,
-         pprof_ranks]
+PPROF = [pprof_tensors, pprof_leaks, pprof_peak, pprof_lines, pprof_errors,
+         pprof_out_of_memory, pprof_clean, pprof_hostile, pprof_caches, pprof_ranks]

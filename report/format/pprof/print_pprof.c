@@ -296,7 +296,10 @@ static int add_comments(struct pprof *pprof, const struct report *report,
 		text_buffer_finish(&words);
 	}
 	findings_gaps(report, add_gap, pprof);
-	for (size_t i = 0; r == 0 && i < findings.counts[FINDING_ERROR] && i < COMMENTS_MAX; i++) {
+	/* An out-of-memory that ended a process, and invalid frees, are not in the samples. */
+	for (size_t i = 0; r == 0 && i < findings_first(&findings, FINDING_LEAK) &&
+			   i < COMMENTS_MAX;
+	     i++) {
 		struct text_buffer words;
 
 		r = text_buffer_begin(&words);
