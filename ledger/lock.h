@@ -20,11 +20,11 @@ struct lock {
 	_Atomic uint32_t word; /* 0: unlocked, 1: locked, 2: locked and another thread waits */
 };
 
-/* Number of naps after which a waiting thread takes the lock from its owner. The owner may have
- * left gpuleak by longjmp, an exception or cancellation, and then never releases the lock. Naps are
- * counted instead of time, because the process may be stopped meanwhile. The default number of naps
- * takes at least 20 seconds. */
-extern unsigned int lock_patience_naps;
+/* Milliseconds for which a waiting thread sleeps in vain before it takes the lock from its owner.
+ * The owner may have left gpuleak by longjmp, an exception or cancellation, and then never releases
+ * the lock. Only completed naps are counted: the process may be stopped meanwhile, and a lock that
+ * other threads take and release meanwhile has an owner that works. */
+extern unsigned int lock_patience_ms;
 
 /* lock_wait() calls this when the owner will not release the lock. The data that the lock guards
  * may be inconsistent, so recording must stop. */

@@ -19,34 +19,6 @@
 #include "ledger/nocancel.h"
 #include "ledger/shared.h"
 
-unsigned int lock_patience_naps = 50;
-
-/* Naps and checks again, because lock_give_soon() may not wake a waiting thread. Each nap is longer
- * than the one before. */
-void lock_wait(struct lock *lock)
-{
-	struct timespec nap = { 0, 1000000 };
-
-	for (int spin = 0; spin < 100; spin++) {
-#if defined(__x86_64__)
-		__builtin_ia32_pause();
-#endif
-		if (atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 && lock_try(lock))
-			return;
-	}
-	for (unsigned int naps = 0;
-	     atomic_exchange_explicit(&lock->word, 2, memory_order_acquire) != 0; naps++) {
-		if (naps >=
-		    atomic_load_explicit(&SHARED(lock_patience_naps), memory_order_relaxed)) {
-			lock_lost();
-			return;
-		}
-		syscall(SYS_futex, &lock->word, FUTEX_WAIT_PRIVATE, 2, &nap, NULL, 0);
-		if (nap.tv_nsec < 500000000)
-			nap.tv_nsec *= 2;
-	}
-}
-
 #define GROW_CHUNKS_MIN 8u   /* 128 KiB: enough for a small program */
 #define GROW_CHUNKS_MAX 256u /* 4 MiB: growing by this much takes about a millisecond */
 

@@ -22,7 +22,7 @@
 #include "ledger/nocancel.h"
 #include "ledger/shared.h"
 
-#define OWNER_LOCK_NAPS 8000u /* short sleeps for each of lock_patience_naps */
+#define OWNER_LOCK_NAPS_PER_MS 20u
 
 struct owner_lock {
 	_Atomic bool inside; /* written by the owner */
@@ -70,7 +70,7 @@ static HOT void owner_lock_give(struct owner_lock *own)
  * meanwhile if its priority is lower. */
 static inline void owner_lock_take_from(struct owner_lock *own, bool alone)
 {
-	static const struct timespec nap = { 0, 50000 };
+	static const struct timespec nap = { 0, 1000000 / OWNER_LOCK_NAPS_PER_MS };
 	unsigned int spins = 0;
 
 	lock_take(&own->lock);
@@ -81,9 +81,8 @@ static inline void owner_lock_take_from(struct owner_lock *own, bool alone)
 	while (atomic_load_explicit(&own->inside, memory_order_acquire)) {
 		if (++spins < 100) {
 			sched_yield();
-		} else if (spins / OWNER_LOCK_NAPS <
-			   atomic_load_explicit(&SHARED(lock_patience_naps),
-						memory_order_relaxed)) {
+		} else if (spins / OWNER_LOCK_NAPS_PER_MS <
+			   atomic_load_explicit(&SHARED(lock_patience_ms), memory_order_relaxed)) {
 			nocancel_nanosleep(&nap);
 		} else { /* the owner left gpuleak without a return */
 			lock_lost();

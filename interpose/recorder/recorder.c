@@ -20,7 +20,7 @@
 __thread struct thread thread_self;
 
 struct recorder_page *recorder_page READ_BY_ALL;
-#define STOPPED_NAPS 7u
+#define STOPPED_PATIENCE_MS 100u
 /* used if child_memory_map() fails */
 static struct recorder_page fallback_page;
 
@@ -76,7 +76,7 @@ void recorder_stop(void)
 	ledger_trouble(recorder->header, LEDGER_TROUBLE_ABANDONED, 1);
 	/* From now on threads wait at most a tenth of a second for a lock, because the thread that
 	 * left may hold it. */
-	atomic_store_explicit(&SHARED(lock_patience_naps), STOPPED_NAPS, memory_order_relaxed);
+	atomic_store_explicit(&SHARED(lock_patience_ms), STOPPED_PATIENCE_MS, memory_order_relaxed);
 }
 
 void lock_lost(void)

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Waits for a lock that another thread holds. Must tell a lock that many threads take from one
+ * whose owner will never release it. Calls the kernel only.
+ */
+#include "ledger/lock.h"
+
+#include <errno.h>
+
+#include "ledger/shared.h"
+
+#define MS 1000000L
+#define NAP_MIN MS
+#define NAP_MAX (500 * MS)
+
+unsigned int lock_patience_ms = 20000;
+
+/* Spins for a moment. Returns 1 if it acquired LOCK. */
+static int spin(struct lock *lock)
+{
+	for (int tries = 0; tries < 100; tries++) {
+#if defined(__x86_64__)
+		__builtin_ia32_pause();
+#endif
+		if (atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 && lock_try(lock))
+			return 1;
+	}
+	return 0;
+}
+
+/* Sleeps NAP nanoseconds, or until a thread releases LOCK. Returns 0 or -errno. */
+static int nap_on(struct lock *lock, long nap)
+{
+	const struct timespec timeout = { .tv_nsec = nap };
+
+	if (syscall(SYS_futex, &lock->word, FUTEX_WAIT_PRIVATE, 2, &timeout, NULL, 0) == 0)
+		return 0;
+	return -errno;
+}
+
+/* Naps and checks again, because lock_give_soon() may not wake a waiting thread. Each nap is longer
+ * than the one before. Only naps that nothing ended early count as waiting. Another thread may
+ * release the lock, and a third may take it before this one: the owner works then, and the wait
+ * begins again. */
+void lock_wait(struct lock *lock)
+{
+	long nap = NAP_MIN, waited = 0;
+	uint32_t seen;
+	int r;
+
+	if (spin(lock))
+		return;
+	while ((seen = atomic_exchange_explicit(&lock->word, 2, memory_order_acquire)) != 0) {
+		if (seen == 1) /* another thread has acquired it since this one looked */
+			waited = 0;
+		if (waited / MS >=
+		    (long)atomic_load_explicit(&SHARED(lock_patience_ms), memory_order_relaxed)) {
+			lock_lost();
+			return;
+		}
+		r = nap_on(lock, nap);
+		if (r == -ETIMEDOUT)
+			waited += nap;
+		else if (r != -EINTR) /* released, or already taken again */
+			waited = 0;
+		if (r == -ETIMEDOUT && nap < NAP_MAX)
+			nap *= 2;
+		else if (r != -ETIMEDOUT)
+			nap = NAP_MIN;
+	}
+}
