@@ -107,7 +107,7 @@ readme_builds_gcc() {
 
 gcc_tests() {
 	stage 'gcc: all tests'
-	if ninja -k0 -C "$base/gcc"; then
+	if ninja -k0 -C "$base/gcc" all tests; then
 		tests gcc gcc --no-suite smoke
 	else
 		echo '0 1 0 gcc: the build' >>"$results"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # What gpuleak costs, on the stand-in driver, each figure beside the same program without
-# the preload in the same run. Run on demand; no test depends on it.
+# the preload in the same run. Run on demand; no test depends on it. `ninja tests` builds its programs.
 #
 #   tests/bench/run.sh [BUILD]
 set -eu

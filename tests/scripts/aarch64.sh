@@ -120,7 +120,7 @@ build_all() {
 			{ tail -n 20 "$base/setup.log"; return 1; }
 	fi
 	if [ "$everything" ]; then
-		ninja -C "$build"
+		ninja -C "$build" all tests
 	else
 		# shellcheck disable=SC2046 # a list of words
 		ninja -C "$build" $("$source/tests/scripts/targets.py" "$build" "${suites[@]}")

@@ -4,7 +4,7 @@
 # Installs a build into a directory of its own and holds it to what the manual says: these
 # files and no others, an installed tree that may be moved, a library that the plain name
 # preloads. On Debian and Ubuntu, a build without options installs where the dynamic linker and
-# Python search.
+# Python search. BUILD has the programs of the tests (`ninja all tests`).
 #
 #   tests/scripts/install.sh BUILD
 set -eu
