@@ -10,6 +10,7 @@
 
 #include "report/describe/describe_stack.h"
 #include "report/model/model.h"
+#include "report/model/model_holders.h"
 #include "report/model/model_suballocations.h"
 #include "report/util/escape.h"
 #include "report/util/number.h"
@@ -28,6 +29,11 @@ const char *suballocation_word(const char *cache)
 		if (strcmp(words[i].cache, cache) == 0)
 			return words[i].word;
 	return "block";
+}
+
+const char *describe_unit(const struct report_leak *leak)
+{
+	return report_is_suballocation(leak) ? suballocation_word(leak->cache) : "block";
 }
 
 const char *suballocation_trend_word(const struct report_suballocations *entry)

@@ -21,6 +21,9 @@ struct report_suballocations;
  * "block" for other blocks, whose CACHE is NULL, and if the pool is unknown. */
 const char *suballocation_word(const char *cache);
 
+/* Returns what users call one of LEAK, which is suballocations or blocks: "tensor" or "block". */
+const char *describe_unit(const struct report_leak *leak);
+
 /* Returns "accumulating", "filled" or "constant"; NULL if it is not known. */
 const char *suballocation_trend_word(const struct report_suballocations *entry);
 

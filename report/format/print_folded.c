@@ -141,8 +141,8 @@ static void print_holder(FILE *out, const struct report_process *process,
 			 const struct report_holders *held, const struct report_leak *holder,
 			 bool name_process)
 {
-	bool is_part = strcmp(holder->kind, LEDGER_KIND_SUBALLOCATION) == 0;
-	const char *word = suballocation_word(holder->cache);
+	bool is_part = report_is_suballocation(holder);
+	const char *word = describe_unit(holder);
 
 	fputs("peak: ", out);
 	if (holder->cache) {

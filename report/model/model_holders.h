@@ -86,6 +86,9 @@ const struct driver_memory_sample *report_sample_near(const struct report_proces
 /* Adds up holders in HELD with the same place, and sorts them. */
 void report_merge_holders(struct report_holders *held);
 
+/* Returns true if LEAK stands for suballocations, and not for blocks of a driver. */
+bool report_is_suballocation(const struct report_leak *leak);
+
 /* Returns true if HOLDER is the part of a framework's blocks that its suballocations do not use. */
 bool report_holder_is_unused(const struct report_holders *held, const struct report_leak *holder);
 

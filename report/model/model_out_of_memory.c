@@ -93,14 +93,17 @@ void report_merge_holders(struct report_holders *held)
 	qsort(held->list, held->count, sizeof(*held->list), build_compare_leaks);
 }
 
+bool report_is_suballocation(const struct report_leak *leak)
+{
+	return strcmp(leak->kind, LEDGER_KIND_SUBALLOCATION) == 0;
+}
+
 bool report_holder_is_unused(const struct report_holders *held, const struct report_leak *holder)
 {
-	if (!held->divided || !holder->cache ||
-	    strcmp(holder->kind, LEDGER_KIND_SUBALLOCATION) == 0)
+	if (!held->divided || !holder->cache || report_is_suballocation(holder))
 		return false;
 	for (size_t i = 0; i < held->count; i++)
-		if (held->list[i].cache &&
-		    strcmp(held->list[i].kind, LEDGER_KIND_SUBALLOCATION) == 0 &&
+		if (held->list[i].cache && report_is_suballocation(&held->list[i]) &&
 		    strcmp(held->list[i].cache, holder->cache) == 0)
 			return true;
 	return false;

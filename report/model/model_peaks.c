@@ -142,11 +142,6 @@ static void merge_amounts(struct peaks *peaks)
 
 /* ---- division ---- */
 
-static bool is_inside(const struct report_leak *holder)
-{
-	return strcmp(holder->kind, LEDGER_KIND_SUBALLOCATION) == 0;
-}
-
 /* Removes BYTES from HOLDER, or all that it has. Returns how many are left to remove. */
 static uint64_t take_bytes(uint64_t *from, uint64_t bytes)
 {
@@ -165,7 +160,8 @@ static struct report_leak *join_cache(struct report_holders *held, struct report
 	for (size_t i = kept; i < held->count; i++) {
 		struct report_leak *other = &held->list[i];
 
-		if (is_inside(other) || !other->cache || strcmp(other->cache, first->cache) != 0) {
+		if (report_is_suballocation(other) || !other->cache ||
+		    strcmp(other->cache, first->cache) != 0) {
 			held->list[kept++] = *other;
 			continue;
 		}
@@ -197,7 +193,7 @@ static void divide(struct report_holders *held, uint64_t inside)
 		if (report_holder_is_unused(held, &held->list[i]))
 			inside = take_bytes(&join_cache(held, &held->list[i])->bytes, inside);
 	for (size_t i = 0; i < held->count && inside; i++)
-		if (!is_inside(&held->list[i]))
+		if (!report_is_suballocation(&held->list[i]))
 			inside = take_bytes(&held->list[i].bytes, inside);
 	take_bytes(&held->other_bytes, inside);
 	remove_empty(held);

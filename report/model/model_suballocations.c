@@ -16,6 +16,7 @@
 #include "report/load/load.h"
 #include "report/model/accumulation_rule.h"
 #include "report/model/builder.h"
+#include "report/model/model_holders.h"
 #include "report/model/model_suballocations.h"
 #include "report/util/number.h"
 
@@ -85,7 +86,7 @@ static int site_of(struct gathering *g, const struct ledger_site *record,
 		return -ENOMEM;
 	key.cache = key.stack->cache ? key.stack->cache : pool_of(key.api);
 	(*ret)->public.live = key;
-	(*ret)->of_blocks = strcmp(key.kind, LEDGER_KIND_SUBALLOCATION) != 0;
+	(*ret)->of_blocks = !report_is_suballocation(&key);
 	(*ret)->next = g->sites;
 	g->sites = *ret;
 	return 0;

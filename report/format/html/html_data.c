@@ -142,9 +142,8 @@ static int add_to_holders(json_t *list, const struct report_holders *held)
 		json_t *object = json_array_get(list, i);
 
 		r = set_in(object, "site", json_integer(site_of(held->list[i].stack)));
-		if (r == 0 && strcmp(held->list[i].kind, LEDGER_KIND_SUBALLOCATION) == 0)
-			r = set_in(object, "unit",
-				   json_string(suballocation_word(held->list[i].cache)));
+		if (r == 0 && report_is_suballocation(&held->list[i]))
+			r = set_in(object, "unit", json_string(describe_unit(&held->list[i])));
 		if (r == 0 && report_holder_is_unused(held, &held->list[i]))
 			r = set_in(object, "unused", json_true());
 	}

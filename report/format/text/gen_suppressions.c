@@ -16,10 +16,10 @@
 #include "report/util/escape.h"
 #include "report/symbols/fingerprint.h"
 #include "report/model/model.h"
+#include "report/model/model_holders.h"
 #include "report/analyze/leak_totals.h"
 #include "report/describe/describe_stack.h"
 #include "report/describe/describe_suballocations.h"
-#include "ledger/format.h"
 #include "report/suppress/frame_pattern.h"
 
 /* with more leaks than this, names are not compared and the innermost is used */
@@ -133,12 +133,12 @@ static int choose(const struct leak_totals *totals, const struct leak_total *own
 static void print_choice(FILE *out, const struct leak_total *entry, const struct choice *choice)
 {
 	const struct report_frame *frame = report_stack_culprit(entry->largest->stack);
-	bool accumulates = strcmp(entry->largest->kind, LEDGER_KIND_SUBALLOCATION) == 0;
+	bool accumulates = report_is_suballocation(entry->largest);
 
 	fputs("# ", out);
 	describe_bytes(out, entry->bytes);
 	fprintf(out, " in %" PRIu64 " %s%s (", entry->blocks,
-		accumulates ? suballocation_word(entry->largest->cache) : "block",
+		describe_unit(entry->largest),
 		plural(entry->blocks));
 	describe_kind(out, entry->largest->kind);
 	fputs(", ", out);

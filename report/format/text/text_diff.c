@@ -8,9 +8,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
-#include <string.h>
 
-#include "ledger/format.h"
 #include "report/analyze/diff.h"
 #include "report/symbols/fingerprint.h"
 #include "report/model/model.h"
@@ -127,8 +125,7 @@ static bool is_notable(const struct diff *diff, const struct diff_row *row)
 static void print_holder(FILE *out, const struct diff_row *row)
 {
 	const struct report_leak *holder = leak_of(row);
-	bool is_part = strcmp(holder->kind, LEDGER_KIND_SUBALLOCATION) == 0;
-	const char *unit = is_part ? suballocation_word(holder->cache) : "block";
+	const char *unit = describe_unit(holder);
 
 	fputs("\npeak: ", out);
 	print_amount(out, &row->after, unit);

@@ -4,8 +4,6 @@
  */
 #include "report/format/text/text_holders.h"
 
-#include <string.h>
-
 #include "report/describe/describe_holders.h"
 #include "report/describe/describe_stack.h"
 #include "report/describe/describe_suballocations.h"
@@ -20,11 +18,10 @@
 static void print_holder(FILE *out, const struct report_holders *holders,
 			 const struct report_leak *holder)
 {
-	bool is_part = strcmp(holder->kind, LEDGER_KIND_SUBALLOCATION) == 0;
 	char size[NUMBER_MAX];
 
 	fprintf(out, "  %12s  in ", format_size(holder->bytes, size));
-	describe_count(out, holder->blocks, is_part ? suballocation_word(holder->cache) : "block");
+	describe_count(out, holder->blocks, describe_unit(holder));
 	if (holder->cache) {
 		fputs(" of the ", out);
 		print_escaped(out, holder->cache);
