@@ -138,8 +138,9 @@ static int read_call(const struct input *in, const json_t *object, struct report
 	return r;
 }
 
-static int read_leak(const struct input *in, const json_t *object, struct report_leak *ret)
+static int read_leak(const struct input *in, const json_t *object, void *leak)
 {
+	struct report_leak *ret = leak;
 	int r = read_call(in, object, ret);
 
 	if (r == 0)
@@ -150,34 +151,59 @@ static int read_leak(const struct input *in, const json_t *object, struct report
 	return r;
 }
 
-static int read_leaks(const struct input *in, const json_t *array, struct report_process *process)
+/* Elements of a JSON array. */
+struct json_list {
+	void *elements;
+	size_t count;
+};
+/* Reads OBJECT into *RET, which is all zero. */
+typedef int read_element_fn(const struct input *in, const json_t *object, void *ret);
+
+/* Reads the array KEY of OBJECT into elements of SIZE bytes. There may be no such array: an older
+ * report does not have it. */
+static int read_list(const struct input *in, const json_t *object, const char *key, size_t size,
+		     read_element_fn *read, struct json_list *ret)
 {
-	struct report_summary *sum = &process->summary;
+	const json_t *array = json_object_get(object, key);
 	size_t count = json_array_size(array);
 	int r = 0;
 
-	if (!json_is_array(array))
-		return bad(in, "leaks");
-	process->leaks = arena_alloc(in->arena, count * sizeof(*process->leaks));
-	if (!process->leaks)
+	*ret = (struct json_list){ 0 };
+	if (array && !json_is_array(array))
+		return bad(in, key);
+	ret->elements = arena_alloc(in->arena, (count + 1) * size);
+	if (!ret->elements)
 		return no_memory(in);
-	while (r == 0 && process->leak_count < count) {
-		struct report_leak *leak = &process->leaks[process->leak_count];
-
-		r = read_leak(in, json_array_get(array, process->leak_count), leak);
-		if (r < 0)
-			break;
-		process->leak_count++;
-		sum->leaked_bytes = add_bounded(sum->leaked_bytes, leak->bytes);
-		sum->leaked_blocks = add_bounded(sum->leaked_blocks, leak->blocks);
-	}
+	for (; r == 0 && ret->count < count; ret->count++)
+		r = read(in, json_array_get(array, ret->count),
+			 (char *)ret->elements + ret->count * size);
 	return r;
 }
 
-/* Reads an entry of "suballocations". An older report has no trend. */
-static int read_suballocations_entry(const struct input *in, const json_t *object,
-				     struct report_suballocations *ret)
+static int read_leaks(const struct input *in, const json_t *object, struct report_process *process)
 {
+	struct report_summary *sum = &process->summary;
+	struct json_list list;
+	int r;
+
+	if (!json_object_get(object, "leaks"))
+		return bad(in, "leaks");
+	r = read_list(in, object, "leaks", sizeof(*process->leaks), read_leak, &list);
+	if (r < 0)
+		return r;
+	process->leaks = list.elements;
+	process->leak_count = list.count;
+	for (size_t i = 0; i < list.count; i++) {
+		sum->leaked_bytes = add_bounded(sum->leaked_bytes, process->leaks[i].bytes);
+		sum->leaked_blocks = add_bounded(sum->leaked_blocks, process->leaks[i].blocks);
+	}
+	return 0;
+}
+
+/* Reads an entry of "suballocations". An older report has no trend. */
+static int read_suballocation(const struct input *in, const json_t *object, void *entry)
+{
+	struct report_suballocations *ret = entry;
 	const char *trend = json_string_value(json_object_get(object, "trend"));
 	int r = read_leak(in, object, &ret->live);
 
@@ -192,49 +218,44 @@ static int read_suballocations_entry(const struct input *in, const json_t *objec
 	return r < 0 ? r : read_number(in, object, "kept_blocks", &ret->kept_blocks);
 }
 
-static int read_suballocations(const struct input *in, const json_t *array,
+static int read_suballocations(const struct input *in, const json_t *object,
 			       struct report_process *process)
 {
-	size_t count = json_array_size(array);
-	int r = 0;
+	struct json_list list;
+	int r = read_list(in, object, "suballocations", sizeof(*process->suballocations),
+			  read_suballocation, &list);
 
-	if (!array)
-		return 0;
-	if (!json_is_array(array))
-		return bad(in, "suballocations");
-	process->suballocations = arena_alloc(in->arena, count * sizeof(*process->suballocations));
-	if (!process->suballocations)
-		return no_memory(in);
-	process->has_suballocations = true;
-	for (; r == 0 && process->suballocation_count < count; process->suballocation_count++)
-		r = read_suballocations_entry(
-			in, json_array_get(array, process->suballocation_count),
-			&process->suballocations[process->suballocation_count]);
+	process->suballocations = list.elements;
+	process->suballocation_count = list.count;
+	process->has_suballocations = json_object_get(object, "suballocations") != NULL;
 	return r;
+}
+
+/* Reads an entry of "holders". */
+static int read_holder(const struct input *in, const json_t *object, void *holder)
+{
+	struct report_leak *ret = holder;
+	int r = read_leak(in, object, ret);
+
+	return r < 0 ? r : read_text(in, object, "cache", &ret->cache);
 }
 
 static int read_peak(const struct input *in, const json_t *object, struct report_peak *ret)
 {
-	const json_t *list = json_object_get(object, "holders");
-	size_t count = json_array_size(list);
+	struct json_list list;
 	int r = read_number(in, object, "bytes", &ret->bytes);
 
 	ret->device = small_integer(object, "device", -1);
-	ret->held.list = arena_alloc(in->arena, (count + 1) * sizeof(*ret->held.list));
-	if (!ret->held.list)
-		return no_memory(in);
-	for (; r == 0 && ret->held.count < count; ret->held.count++) {
-		struct report_leak *holder = &ret->held.list[ret->held.count];
-
-		r = read_leak(in, json_array_get(list, ret->held.count), holder);
-		if (r == 0)
-			r = read_text(in, json_array_get(list, ret->held.count), "cache",
-				      &holder->cache);
-	}
-	return r;
+	if (r == 0)
+		r = read_list(in, object, "holders", sizeof(*ret->held.list), read_holder, &list);
+	if (r < 0)
+		return r;
+	ret->held.list = list.elements;
+	ret->held.count = list.count;
+	return 0;
 }
 
-/* Reads the peaks. An older report has none. */
+/* Reads the peaks. An older report does not have them. */
 static int read_peaks(const struct input *in, const json_t *object, struct report_process *process)
 {
 	const json_t *others = json_object_get(object, "others");
@@ -256,8 +277,9 @@ static int read_peaks(const struct input *in, const json_t *object, struct repor
 }
 
 /* Reads an entry of "objects". Its kind lacks the "object/" of the ledger. */
-static int read_object(const struct input *in, const json_t *object, struct report_leak *ret)
+static int read_object(const struct input *in, const json_t *object, void *leak)
 {
+	struct report_leak *ret = leak;
 	int r = read_call(in, object, ret);
 
 	if (r == 0)
@@ -271,22 +293,14 @@ static int read_object(const struct input *in, const json_t *object, struct repo
 	return ret->kind ? 0 : no_memory(in);
 }
 
-static int read_objects(const struct input *in, const json_t *array,
+static int read_objects(const struct input *in, const json_t *object,
 			struct report_process *process)
 {
-	size_t count = json_array_size(array);
-	int r = 0;
+	struct json_list list;
+	int r = read_list(in, object, "objects", sizeof(*process->objects), read_object, &list);
 
-	if (!array)
-		return 0;
-	if (!json_is_array(array))
-		return bad(in, "objects");
-	process->objects = arena_alloc(in->arena, count * sizeof(*process->objects));
-	if (!process->objects)
-		return no_memory(in);
-	for (; r == 0 && process->object_count < count; process->object_count++)
-		r = read_object(in, json_array_get(array, process->object_count),
-				&process->objects[process->object_count]);
+	process->objects = list.elements;
+	process->object_count = list.count;
 	return r;
 }
 
@@ -308,11 +322,11 @@ static int read_process(struct input *in, const json_t *object, struct report_pr
 	process->program = slash && slash[1] ? slash + 1 : process->exe ? process->exe : "?";
 	process->ledger = in->name;
 	if (r == 0)
-		r = read_leaks(in, json_object_get(object, "leaks"), process);
+		r = read_leaks(in, object, process);
 	if (r == 0)
-		r = read_suballocations(in, json_object_get(object, "suballocations"), process);
+		r = read_suballocations(in, object, process);
 	if (r == 0)
-		r = read_objects(in, json_object_get(object, "objects"), process);
+		r = read_objects(in, object, process);
 	return r < 0 ? r : read_peaks(in, json_object_get(object, "peak"), process);
 }
 
