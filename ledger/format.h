@@ -371,7 +371,7 @@ struct ledger_site {
 	uint64_t unseen;             /* blocks that a call ended which gpuleak did not intercept */
 };
 
-/* The memories that are told apart: each device, and host memory. */
+/* The memories that gpuleak counts separately: each device, and host memory. */
 enum ledger_memory {
 	LEDGER_MEMORY_NONE = 0,   /* a block takes no memory, or it is not known where */
 	LEDGER_MEMORY_DEVICE = 1, /* CUDA's device memory */

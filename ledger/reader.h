@@ -63,12 +63,12 @@ const struct ledger_block *ledger_next_suballocation(const struct ledger_view *v
 /* Each function returns the record that REF refers to. It returns NULL if REF is 0, out of bounds,
  * misaligned, or not in the published part of a chunk of the right type. */
 const struct ledger_site *ledger_site(const struct ledger_view *view, uint32_t ref);
-/* The same for the call site of a suballocation. */
+/* The REF of a call site of suballocations. */
 const struct ledger_site *ledger_suballocation_site(const struct ledger_view *view, uint32_t ref);
-/* The same for a call site of either type. */
+/* The REF of a call site of blocks or of suballocations. */
 const struct ledger_site *ledger_any_site(const struct ledger_view *view, uint32_t ref);
-/* Return the balances of SITE, which another function of this header returned: that of its own
- * thread, and that of the others. NULL: an older writer wrote none. */
+/* Return the two balances of SITE, a record in VIEW: that of the thread that owns the call site,
+ * and that of all other threads. Return NULL if the writer was too old to write them. */
 const struct ledger_balance *ledger_balance_of(const struct ledger_view *view,
 					       const struct ledger_site *site);
 const struct ledger_balance *ledger_others_balance_of(const struct ledger_view *view,
@@ -87,7 +87,7 @@ const struct ledger_history *ledger_history(const struct ledger_view *view, uint
  * The string has no final NUL. */
 const char *ledger_string(const struct ledger_view *view, uint32_t ref, uint32_t *ret_length);
 
-/* Returns true if the kind of ROW is an object that is not memory, such as an OpenCL kernel. Such
+/* Returns true if the kind of SITE is an object that is not memory, such as an OpenCL kernel. Such
  * an object may keep memory allocated. */
 bool ledger_site_is_object(const struct ledger_view *view, const struct ledger_site *site);
 

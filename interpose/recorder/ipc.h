@@ -23,13 +23,13 @@ struct ipc {
 /* True after the first record. Each free reads it. */
 extern _Atomic bool ipc_is_used __attribute__((visibility("hidden")));
 
-/* Adds *RECORD as the record of the block NAME, which has none yet. Sets its time. */
+/* Adds *RECORD as the first record of the block NAME. Sets its time. */
 void ipc_add(struct recorder *recorder, struct ledger_ipc *record, uint64_t name);
 /* Returns true if the block NAME is opened memory of HANDLE (LEDGER_IPC_HANDLE bytes). */
 bool ipc_is_open(struct recorder *recorder, uint64_t name, const void *handle);
 
-/* BLOCK, which is still in its slot, was ended by a call named API (a ref) with STACK; both 0: it
- * is not known by which. May be called with the lock of a shard. */
+/* Locking: the caller may hold the lock of a shard. Records that the call API (the ref of its name)
+ * with STACK ended BLOCK, which is still in its slot. Both are 0 if the call is unknown. */
 COLD void ipc_block_ended(struct recorder *recorder, const struct ledger_block *block,
 			  uint32_t api, uint32_t stack);
 static HOT void ipc_look_at_end(struct recorder *recorder, const struct ledger_block *block,

@@ -33,9 +33,9 @@ static inline uint64_t live_counts_add_to_process(struct recorder *recorder,
 	return total;
 }
 
-/* Returns the series of SITE, or NULL: a ledger without room has none. If the process has made
- * SUBALLOCATED allocations, a new window may be due: the function begins it. ALLOCS: allocations of
- * the call site until then. */
+/* Returns the series of SITE, or NULL if the ledger had no room for one. If a new window is due,
+ * begins it. SUBALLOCATED is the number of counted allocations of the process, ALLOCS that of the
+ * call site. */
 static inline struct ledger_live_series *live_counts_of(struct recorder *recorder,
 							const struct ledger_site *site,
 							uint64_t allocs, uint64_t suballocated)

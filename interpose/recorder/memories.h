@@ -44,8 +44,8 @@ struct memory_peak {
 /* Returns the memory of a block of KIND, LENGTH bytes, that a call of API makes. */
 enum ledger_memory memory_class(enum api api, const char *kind, size_t length);
 
-/* Returns the number of the memory in which HOOK's blocks on DEVICE lie, 0 if there is none or no
- * room for another one. */
+/* Returns the number of the memory in which HOOK's blocks on DEVICE lie. Returns 0 if they take no
+ * memory, or if LEDGER_MEMORIES_MAX other memories have numbers. */
 COLD uint32_t memories_number(struct recorder *recorder, const struct hook *hook, int device);
 
 /* A thread begins to use STATE. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writes the records of what keeps the live blocks of a call site. There is a fixed number of
- * records: a further call site takes the place of the one whose record is the oldest. Must not
- * block threads that allocate.
+ * Writes into the ledger which objects of the interpreter keep the blocks of a call site allocated.
+ * The number of records is fixed: if all are used, a new call site replaces the oldest record. Must
+ * not block threads that allocate.
  */
 #include "interpose/recorder/recorded_keepers.h"
 

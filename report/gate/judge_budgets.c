@@ -95,8 +95,8 @@ static void budget_reason(struct bench *bench, const struct budgets *budgets,
 			     format_exact_size(spent->bytes - rule->limit, over), place);
 }
 
-/* Writes "; 8.0 GiB of device 0: 6.0 GiB workspace (/abs/solver.c:41)" to RET, or
- * nothing if the ledger does not have the holders. Returns RET. */
+/* Writes what held the memory at the peak to RET: "; 8.0 GiB of device 0: 6.0 GiB workspace
+ * (/abs/solver.c:41)". Writes an empty string if the ledger has no record of that. Returns RET. */
 static const char *format_holders(struct bench *bench, const struct report_process *process,
 				  char ret[HOLDERS_TEXT_MAX])
 {

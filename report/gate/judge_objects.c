@@ -25,7 +25,7 @@ struct left {
 /* The objects of a report, and the baseline that knows some of them. */
 struct objects {
 	const struct report *report;
-	const struct baseline *baseline; /* NULL: there is none */
+	const struct baseline *baseline; /* NULL if the user gave no baseline */
 	uint64_t *known; /* of each entry of the baseline: how many were not met yet */
 };
 

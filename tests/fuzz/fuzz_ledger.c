@@ -228,7 +228,8 @@ static void add_named_steps(struct ledger_builder *builder)
 	builder_named_step(builder, &step);
 }
 
-/* Of a call site, of none, and a record that was being written. */
+/* Adds three records: of a call site, of a ref that is no call site, and one whose writer was
+ * stopped in the middle. */
 static void add_keepers(struct ledger_builder *builder, uint32_t row)
 {
 	static const char text[] = "50 list `history` in __main__\n0 a remark";

@@ -11,9 +11,9 @@
 struct elf_needs {
 	const char *bytes; /* the file */
 	size_t size;
-	const char *strings; /* of the dynamic section; NULL: there is none */
+	const char *strings; /* of the dynamic section; NULL if the file has no such section */
 	size_t string_size;
-	const char *rpath, *runpath; /* NULL: none */
+	const char *rpath, *runpath; /* NULL if the file does not set it */
 	const void *dynamic;
 	size_t dynamic_count;
 };

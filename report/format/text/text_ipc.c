@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Prints who allocated, exported and freed memory that another process has open. Both processes get
- * a part of the same group: see model_ipc.h.
+ * Prints which calls allocated, exported and freed memory that another process has open. The
+ * exporting and the importing process both have it in their reports, from one struct report_shared.
  */
 #include "report/format/text/text_ipc.h"
 
