@@ -12,13 +12,13 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "ledger/format.h"
 #include "tools/doctor/doctor_checks.h"
 #include "tools/ledgers/rundir.h"
 
 #define MIB (1ull << 20)
 #define SMALL_ROOM (16 * MIB) /* below this a warning */
 #define LARGE_ROOM (1024 * MIB)
-#define BLOCK_BYTES 202 /* of a live block: docs/developers/benchmarks.md */
 /* README.md, Limits */
 #define ADDRESS_SPACE_MIN (16 * MIB)
 #define FILE_SIZE_MIN (128ull << 10)
@@ -48,7 +48,7 @@ static void check_ledgers(struct doctor *doctor)
 	}
 	doctor_add(doctor, room < SMALL_ROOM ? DOCTOR_WARNING : DOCTOR_OK, area,
 		   "ledgers go to %s, with room for %llu MiB: about %llu thousand live blocks",
-		   path, room / MIB, room / BLOCK_BYTES / 1000);
+		   path, room / MIB, room / sizeof(struct ledger_block) / 1000);
 	if (room < SMALL_ROOM)
 		doctor_advise(doctor, "set XDG_RUNTIME_DIR to a folder of your own with more room; "
 			      "in a container, start it with --shm-size 256m");
