@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads .eh_frame, the tables by which code is unwound. Finds the entry of an address, and reads
- * the numbers of its instructions. What the instructions mean is in frames_x86_64.c and
- * frames_aarch64.c.
+ * Reads .eh_frame, the unwind tables of a module. Finds the entry of an address, and reads the
+ * numbers of its instructions. frames_x86_64.c and frames_aarch64.c interpret the instructions.
  */
 #ifndef GPULEAK_EH_FRAME_H
 #define GPULEAK_EH_FRAME_H

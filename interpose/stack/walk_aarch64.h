@@ -13,7 +13,7 @@ struct stack_walk {
 	bool is_exact; /* pc is the address of an instruction, not a return address */
 	bool has_stack_pointer;
 	bool has_link;
-	bool was_guessed; /* a frame further in has no unwind information */
+	bool was_guessed; /* an inner frame had no unwind information; see can_read() */
 	bool has_ended;   /* the frame is the outermost one */
 };
 
