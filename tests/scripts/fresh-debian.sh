@@ -69,10 +69,9 @@ if [ "${1-}" = --install ]; then
 	# shellcheck disable=SC2016
 	run sh -ec 'cd /root/gpuleak
 		tools/setup.sh
-		meson setup build -Dtests=false
+		meson setup build
 		ninja -C build
-		meson install -C build
-		ldconfig' >"$dir/root/install.log" 2>&1 || { tail -n 30 "$dir/root/install.log"; exit 1; }
+		meson install -C build' >"$dir/root/install.log" 2>&1 || { tail -n 30 "$dir/root/install.log"; exit 1; }
 	run /root/gpuleak/tests/scripts/installed.sh
 	exit
 fi
