@@ -12,7 +12,7 @@ import os
 import pathlib
 import shutil
 
-from wheel import LICENSES, ROOT, third_party, version
+from wheel import LICENSES, ROOT, python_files, third_party, version
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 PYTHON = "usr/lib/python3/dist-packages"
@@ -31,9 +31,8 @@ def put_compressed(path, data):
 
 def put_python(tree, release):
     """The package for every Python 3 of the system, with the entry point that pytest reads."""
-    for path in sorted((ROOT / "python/gpuleak").iterdir()):
-        if path.suffix == ".py" or path.name == "py.typed":
-            put(tree / PYTHON / "gpuleak" / path.name, path.read_bytes())
+    for path in python_files():
+        put(tree / PYTHON / "gpuleak" / path.name, path.read_bytes())
     info = tree / PYTHON / ("gpuleak-%s.dist-info" % release)
     put(info / "METADATA",
         (ROOT / "python/METADATA.in").read_text().replace("@VERSION@", release))

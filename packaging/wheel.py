@@ -40,8 +40,13 @@ LICENSES = [
 
 
 def version():
-    text = (ROOT / "meson.build").read_text()
-    return re.search(r"^  version: '([^']+)'", text, re.M).group(1)
+    return (ROOT / "python/gpuleak/VERSION").read_text().strip()
+
+
+def python_files():
+    """Returns the files of the Python package, sorted."""
+    return sorted(path for path in (ROOT / "python/gpuleak").iterdir()
+                  if path.suffix == ".py" or path.name in ("VERSION", "py.typed"))
 
 
 def metadata(release):
@@ -89,9 +94,8 @@ def contents(args, release):
     def put(name, data, mode=0o644):
         files[name] = (data.encode() if isinstance(data, str) else data, mode)
 
-    for path in sorted((ROOT / "python/gpuleak").iterdir()):
-        if path.suffix == ".py" or path.name == "py.typed":
-            put("gpuleak/" + path.name, path.read_bytes())
+    for path in python_files():
+        put("gpuleak/" + path.name, path.read_bytes())
     put("_gpuleak_command.py", (ROOT / "packaging/wheel/_gpuleak_command.py").read_bytes())
     for folder in FOLDERS:
         for path in sorted((args.stage / folder).rglob("*")):

@@ -173,7 +173,7 @@ make_deb() { # MACHINE
 make_source() {
 	local name
 
-	name=gpuleak-$(sed -n "s/^  version: '\(.*\)',/\1/p" meson.build | head -n 1)
+	name=gpuleak-$(cat python/gpuleak/VERSION)
 	mkdir -p "$dist"
 	git archive --format=tar --prefix="$name/" HEAD | xz -9 -T1 >"$dist/$name.tar.xz"
 	show "$dist/$name.tar.xz"

@@ -11,6 +11,7 @@ every function answers as if nothing had been allocated, and active() is False.
 
 import contextlib
 import gc
+import os
 import sys
 import threading
 import warnings
@@ -27,7 +28,6 @@ from ._report import leaks as _leaks
 from ._report import run as _run
 from ._size import format_size, parse_size, plural
 
-__version__ = "0.1.0"
 __all__ = [
     "active", "mark", "leaked_since", "leaks_since", "check", "peak", "who", "ignore", "ignoring",
     "step", "report", "report_now", "pool_stats", "pool_trim", "command", "empty_caches", "address_of", "parse_size",
@@ -35,6 +35,15 @@ __all__ = [
     "GpuLeakError", "GpuLeakWarning", "ReportError", "Block", "Sum", "Leak", "Stack", "Frame",
     "Kept", "Keeper",
 ]
+
+
+def __getattr__(name):
+    """Returns the version, from the file that the whole project has it from."""
+    if name != "__version__":
+        raise AttributeError("module %r has no attribute %r" % (__name__, name))
+    with open(os.path.join(os.path.dirname(__file__), "VERSION"), encoding="ascii") as file:
+        return file.read().strip()
+
 
 HOW = "start the program with `gpuleak run -- python ...`"
 

@@ -87,7 +87,7 @@ def check_record(tap, archive):
 def check_names(tap, archive):
     names = archive.namelist()
     modules = {"gpuleak/" + path.name for path in (ROOT / "python/gpuleak").glob("*.py")}
-    needed = modules | {"_gpuleak_command.py", "gpuleak/py.typed"} | {
+    needed = modules | {"_gpuleak_command.py", "gpuleak/VERSION", "gpuleak/py.typed"} | {
         maker.NATIVE + "/" + name for name in (
             "bin/gpuleak", "lib/libgpuleak.so", "include/gpuleak.h", "share/gpuleak/gpuleak.rules",
             "share/gpuleak/bypass/sitecustomize.py")}

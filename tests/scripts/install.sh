@@ -102,7 +102,7 @@ if command -v cmake >/dev/null; then
 	cat >"$work/cmake/CMakeLists.txt" <<-'END'
 		cmake_minimum_required(VERSION 3.10)
 		project(marks C)
-		find_package(gpuleak 0.1 REQUIRED)
+		find_package(gpuleak 1.0 REQUIRED)
 		add_executable(marks ../marks.c)
 		target_link_libraries(marks gpuleak::gpuleak)
 		foreach(path ${gpuleak_COMMAND} ${gpuleak_LIBRARY})
