@@ -12,6 +12,7 @@ import os
 import pathlib
 import shutil
 
+from sbom import make_sbom
 from wheel import LICENSES, ROOT, python_files, third_party, version
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -65,6 +66,14 @@ def put_documents(tree, args, release):
         page.unlink()
 
 
+def put_sbom(tree, args, release):
+    files = {str(path.relative_to(tree)): (path.read_bytes(), path.stat().st_mode)
+             for path in tree.rglob("*") if path.is_file() and not path.is_symlink()}
+    purl = "pkg:deb/gpuleak@%s?arch=%s" % (release, ARCHITECTURES[args.machine])
+    put(tree / "usr/share/doc/gpuleak/gpuleak.cdx.json",
+        make_sbom(purl, release, args.machine, args.epoch, files))
+
+
 def put_control(tree, machine, release):
     size = sum(path.stat().st_size for path in tree.rglob("*") if path.is_file())
     text = (ROOT / "packaging/deb/control.in").read_text()
@@ -90,6 +99,7 @@ def main():
         (zsh / "site-functions").rename(zsh / "vendor-completions")
     put_python(args.tree, release)
     put_documents(args.tree, args, release)
+    put_sbom(args.tree, args, release)
     put_control(args.tree, args.machine, release)
     for path in args.tree.rglob("*"):
         if path.is_dir():

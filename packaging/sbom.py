@@ -3,6 +3,7 @@
 the hashes of its binaries. The same input makes the same text."""
 
 import hashlib
+import json
 import time
 import uuid
 
@@ -22,7 +23,7 @@ def _component(source):
         "scope": "excluded" if source.name in BUILD_ONLY else "required",
         "licenses": [{"expression": source.license}],
         "externalReferences": [
-            {"type": "source-distribution", "url": url,
+            {"type": "distribution", "url": url,
              "hashes": [{"alg": "SHA-256", "content": source.sha256}]} for url in source.urls],
     }
 
@@ -32,13 +33,17 @@ def _file(name, data):
             "hashes": [{"alg": "SHA-256", "content": hashlib.sha256(data).hexdigest()}]}
 
 
-def make_sbom(release, machine, epoch, files):
-    """FILES is {name: (bytes, mode)}. Returns the bill as a dict."""
-    own = "pkg:pypi/gpuleak@" + release
+def _is_binary(name, mode):
+    return bool(mode & 0o100) or name.endswith(".so") or ".so." in name
+
+
+def make_sbom(own, release, machine, epoch, files):
+    """OWN is the package's purl, FILES is {name: (bytes, mode)}. Returns the bill as text."""
     sources = read_sources()
-    binaries = [_file(name, data) for name, (data, mode) in sorted(files.items()) if mode & 0o100]
+    binaries = [_file(name, data) for name, (data, mode) in sorted(files.items())
+                if _is_binary(name, mode)]
     seed = own + machine + "".join(entry["hashes"][0]["content"] for entry in binaries)
-    return {
+    return json.dumps({
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",
         "serialNumber": uuid.uuid5(uuid.NAMESPACE_URL, seed).urn,
@@ -54,4 +59,4 @@ def make_sbom(release, machine, epoch, files):
         "dependencies": [{"ref": own, "dependsOn": [
             "pkg:generic/%s@%s" % (source.name, source.version) for source in sources
             if source.name not in BUILD_ONLY]}],
-    }
+    }, indent=1) + "\n"

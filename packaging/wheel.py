@@ -8,7 +8,6 @@ makes the same bytes: names are sorted and every time is SOURCE_DATE_EPOCH. Runs
 import argparse
 import base64
 import hashlib
-import json
 import os
 import pathlib
 import re
@@ -116,7 +115,7 @@ def contents(args, release):
             (args.unpacked / folder / name).read_bytes())
     put(info + "/licenses/THIRD-PARTY.txt", third_party())
     put(info + "/sboms/gpuleak.cdx.json",
-        json.dumps(make_sbom(release, args.machine, args.epoch, files), indent=1) + "\n")
+        make_sbom("pkg:pypi/gpuleak@" + release, release, args.machine, args.epoch, files))
     return files
 
 

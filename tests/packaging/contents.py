@@ -19,7 +19,8 @@ import tempfile
 import venv
 import zipfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT / "packaging"))
 sys.dont_write_bytecode = True
 from sources import read_sources  # noqa: E402
@@ -84,6 +85,20 @@ def check_record(tap, archive):
     tap.check(not wrong and set(rows) == set(names), "RECORD has every file with its hash", wrong)
 
 
+def check_bill(tap, bill):
+    """The bill of materials is complete, and valid by the schema of CycloneDX."""
+    tap.check({source.name for source in read_sources()} <= {c["name"] for c in bill["components"]},
+              "the bill of materials has them, too", bill["components"])
+    try:
+        import jsonschema
+    except ImportError:
+        tap.check(not os.environ.get("GPULEAK_MUST_RUN"), "the bill is valid # SKIP no jsonschema")
+        return
+    schema = json.loads((HERE / "schemas/cyclonedx-1.5.json").read_text())
+    wrong = [error.message for error in jsonschema.Draft7Validator(schema).iter_errors(bill)]
+    tap.check(not wrong, "the bill is valid", *wrong)
+
+
 def check_names(tap, archive):
     names = archive.namelist()
     modules = {"gpuleak/" + path.name for path in (ROOT / "python/gpuleak").glob("*.py")}
@@ -103,8 +118,10 @@ def check_names(tap, archive):
     tap.check(all(source.sha256 in text for source in read_sources() if source.name in bundled),
               "and the hash of its archive")
     bill = json.loads(archive.read(next(name for name in names if name.endswith(".cdx.json"))))
-    tap.check({source.name for source in read_sources()} <= {c["name"] for c in bill["components"]},
-              "the bill of materials has them, too", bill["components"])
+    check_bill(tap, bill)
+    of_files = {c["name"] for c in bill["components"] if c["type"] == "file"}
+    binaries = executable | {name for name in names if re.search(r"\.so(\.|$)", name)}
+    tap.check(of_files == binaries, "and the hash of each binary", of_files ^ binaries)
 
 
 def check_installed(tap, build, wheel, work):
