@@ -6,7 +6,8 @@
 # in the file COMMIT.
 #
 #   commit.sh SOURCE      prints it
-#   commit.sh --dist      writes it into the tarball that `meson dist` makes
+#   commit.sh --dist      writes it into the tarball that `meson dist` makes, and gives all files there
+#                         the time of the commit: two tarballs of a commit have the same bytes
 set -eu
 
 commit_of() { # SOURCE
@@ -25,6 +26,8 @@ commit_of() { # SOURCE
 
 if [ "$1" = --dist ]; then
 	commit_of "$MESON_SOURCE_ROOT" >"$MESON_DIST_ROOT/COMMIT"
+	seconds=${SOURCE_DATE_EPOCH:-$(git -c 'safe.directory=*' -C "$MESON_SOURCE_ROOT" log -1 --format=%ct)}
+	find "$MESON_DIST_ROOT" -exec touch -h -d "@$seconds" {} +
 else
 	commit_of "$1"
 fi

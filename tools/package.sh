@@ -175,7 +175,8 @@ make_source() {
 
 	name=gpuleak-$(cat python/gpuleak/VERSION)
 	mkdir -p "$dist"
-	git archive --format=tar --prefix="$name/" HEAD | xz -9 -T1 >"$dist/$name.tar.xz"
+	git rev-parse --short=12 HEAD >"$work/COMMIT" # for gpuleak --version
+	git archive --format=tar --prefix="$name/" --add-file="$work/COMMIT" HEAD | xz -9 -T1 >"$dist/$name.tar.xz"
 	show "$dist/$name.tar.xz"
 }
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Builds the wheel of the last commit twice, in clones at different paths, and compares the bytes. On
-# demand, no test depends on it: it takes ten minutes and needs the network.
+# Makes the files of a release from the last commit twice, in clones at different paths, and compares
+# the bytes: the wheel, the Debian package, the source archive, and the archive of `meson dist`. On
+# demand, no test depends on it: it takes twenty minutes and needs the network.
 #
 #   tests/packaging/reproducible.sh [x86_64 | aarch64]
 set -eu
@@ -10,7 +11,6 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 machine=${1:-$(uname -m)}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-sums=()
 
 for place in "$work/one" "$work/another/place/of/the/same"; do
 	mkdir -p "$(dirname "$place")"
@@ -19,10 +19,19 @@ for place in "$work/one" "$work/another/place/of/the/same"; do
 	mkdir -p "$root/build-package/downloads" "$place/build-package"
 	ln -s "$root/build-package/downloads" "$place/build-package/downloads"
 	"$place/tools/package.sh" wheel "$machine"
-	sums+=("$(sha256sum "$place"/build-package/dist/*.whl | cut -d' ' -f1)")
+	"$place/tools/package.sh" deb "$machine"
+	"$place/tools/package.sh" source
+	meson setup "$place/build" "$place" >"$work/log" && meson dist -C "$place/build" --no-tests >>"$work/log" || {
+		cat "$work/log" >&2
+		exit 1
+	}
+	(cd "$place" && sha256sum build-package/dist/* build/meson-dist/*.tar.xz) | sort >"$work/sums"
+	[ "$(wc -l <"$work/sums")" = 4 ] || { cat "$work/sums" >&2; echo 'reproducible: not four files' >&2; exit 1; }
+	[ -e "$work/first" ] || mv "$work/sums" "$work/first"
 done
-if [ "${sums[0]}" != "${sums[1]}" ]; then
-	echo "reproducible: two builds differ: ${sums[*]}" >&2
+if ! diff "$work/first" "$work/sums"; then
+	echo 'reproducible: two builds differ' >&2
 	exit 1
 fi
-echo "reproducible: twice ${sums[0]}"
+echo 'reproducible: twice'
+cat "$work/sums"
