@@ -130,17 +130,6 @@ static inline uint32_t ledger_ref(const struct ledger_writer *writer, const void
 	return (uint32_t)((uint64_t)((const uint8_t *)record - writer->base) / LEDGER_REF_UNIT);
 }
 
-/* Return the balances of SITE: that of its own thread, and that of the others. */
-static inline struct ledger_balance *ledger_balance(struct ledger_site *site)
-{
-	return (struct ledger_balance *)((uint8_t *)site - LEDGER_CHUNK);
-}
-
-static inline struct ledger_balance *ledger_others_balance(struct ledger_site *site)
-{
-	return (struct ledger_balance *)((uint8_t *)site - 2 * LEDGER_CHUNK);
-}
-
 /* Locking: the caller holds the lock of the slot's shard. These functions only order the stores for
  * readers. */
 static inline void ledger_block_set(struct ledger_block *block, enum ledger_block_state state)

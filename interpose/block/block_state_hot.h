@@ -10,6 +10,7 @@
 #include "interpose/block/deferred_totals.h"
 #include "interpose/block/limit.h"
 #include "interpose/block/queries.h"
+#include "interpose/recorder/live_bytes.h"
 #include "interpose/recorder/thread_state_hot.h"
 #include "ledger/shared.h"
 
@@ -35,6 +36,7 @@ struct new_block {
 static HOT void block_fill(struct recorder *recorder, struct ledger_block *block,
 			   struct ledger_site *site, const struct new_block *new)
 {
+	block->marked = query_initial_marked();
 	STORE(block->site, ledger_ref(&recorder->writer, site));
 	STORE(block->address, new->address);
 	STORE(block->bytes, new->bytes);
@@ -44,7 +46,6 @@ static HOT void block_fill(struct recorder *recorder, struct ledger_block *block
 	block->thread = thread_self.thread;
 	STORE(block->parent, new->parent);
 	block->history = 0;
-	block->marked = query_initial_marked();
 	ledger_block_publish(block);
 	atomic_store_explicit(&SHARED(site->bytes), site->bytes + new->bytes, memory_order_relaxed);
 	atomic_store_explicit(&SHARED(site->allocs), site->allocs + 1, memory_order_release);
@@ -136,10 +137,11 @@ static HOT void block_drop_hot(struct recorder *recorder, struct ledger_block *b
 {
 	struct thread_state *state = thread_self.state;
 	uint32_t history = block->history, ref = ledger_ref(&recorder->writer, block);
+	struct ledger_site *site = ledger_at(&recorder->writer, block->site);
 
 	ledger_block_set(block, LEDGER_BLOCK_UNUSED);
 	thread_state_lock(state);
-	live_bytes_remove(state, ledger_at(&recorder->writer, block->site), bytes);
+	live_bytes_remove(state, site, bytes);
 	if (__builtin_expect(atomic_load_explicit(&alloc_checks, memory_order_relaxed), 0))
 		block_check_ended(recorder, block, (uint64_t)bytes);
 	slot_return(recorder, state, block, ref);

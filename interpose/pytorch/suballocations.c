@@ -9,7 +9,7 @@
 #include "interpose/pytorch/suballocations.h"
 
 #include "interpose/block/block_state_hot.h"
-#include "interpose/recorder/balance.h"
+#include "interpose/recorder/live_bytes.h"
 #include "interpose/recorder/live_counts.h"
 #include "interpose/stack/stacks.h"
 
@@ -135,7 +135,7 @@ static void live_add(struct recorder *recorder, struct thread_state *state,
 	live_counts_add(recorder, state, site, bytes);
 	atomic_store_explicit(&part->suballocated, now, memory_order_relaxed);
 	if (now > atomic_load_explicit(&part->suballocated_ceiling, memory_order_relaxed))
-		live_bytes_check_peak(recorder, state, ledger_balance(site)->memory, now_ns);
+		live_bytes_check_peak(recorder, state, balance_of(site)->memory, now_ns);
 }
 
 /* Locking: the caller holds STATE's lock. Counts that BLOCK, which is still in its slot, ends. */

@@ -2,7 +2,7 @@
  *
  * The memories that have a peak of their own: each device, and host memory. Owns their records in
  * the ledger, decides when a new peak is noted, and tells each thread its number. What call sites
- * had live at that moment is kept by balance.h.
+ * had live at that moment is kept by live_bytes.h.
  */
 #ifndef GPULEAK_MEMORIES_H
 #define GPULEAK_MEMORIES_H

@@ -5,6 +5,7 @@
  *
  * Locking: an ordinary allocation and free takes no lock that threads share.
  */
+#include "interpose/recorder/live_bytes.h"
 #include "interpose/recorder/thread_state_hot.h"
 
 #include <pthread.h>

@@ -70,8 +70,8 @@ struct thread_states {
  * ends. */
 struct thread_state *thread_state_join(struct recorder *recorder);
 
-/* Functions for call sites, slots and live bytes are in thread_state_hot.h. Their caller has locked
- * STATE. */
+/* Functions for call sites and slots are in thread_state_hot.h, for live bytes in live_bytes.h. Their
+ * caller has locked STATE. */
 
 int64_t live_bytes_total(struct recorder *recorder);
 /* Returns the most bytes that were live at one moment since the last call with RESTART. RESTART:

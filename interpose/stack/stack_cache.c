@@ -15,7 +15,7 @@
 
 static bool note_word(struct stack_cache_line *line, const uint64_t *at)
 {
-	uintptr_t above = (uintptr_t)at - (uintptr_t)line->top;
+	uintptr_t above = (uintptr_t)at - (uintptr_t)line->key.top;
 
 	if (line->words == line->room || above % sizeof(*at) || above / sizeof(*at) > UINT32_MAX)
 		return false;
@@ -35,7 +35,7 @@ static bool note_register(struct stack_cache_line *line, struct stack_walk *walk
 
 	if (!walk_value(walk, reg, &value))
 		return false;
-	*ret_own = !value.at || value.at < line->top;
+	*ret_own = !value.at || value.at < line->key.top;
 	if (*ret_own)
 		return value.at || reg != WALK_PC;
 	if (value.at == *last)
@@ -111,18 +111,17 @@ static struct stack_cache_line *replaceable_line(struct stack_cache_set *set)
 }
 
 /* Returns the line for REF, or NULL if no line may be replaced now. */
-static struct stack_cache_line *line_for(struct stack_cache_set *set, const struct caller *caller,
-					 uint64_t python, uint32_t ref)
+static struct stack_cache_line *line_for(struct stack_cache_set *set,
+					 const struct stack_cache_key *key, uint32_t ref)
 {
 	struct stack_cache_line *line;
 
 	for (line = set->line; line < set->line + STACK_CACHE_LINES; line++)
-		if (stack_cache_line_is_of(line, caller, python) && line->ref == ref)
+		if (stack_cache_line_is_of(line, key) && line->ref == ref)
 			return line;
 	line = replaceable_line(set);
 	if (line)
-		*line = (struct stack_cache_line){ .pc = caller->pc, .top = caller_top(caller),
-						   .python = python, .ref = ref, .recent = true,
+		*line = (struct stack_cache_line){ .key = *key, .ref = ref, .recent = true,
 						   .word = line->word, .room = line->room };
 	return line;
 }
@@ -140,12 +139,12 @@ static void make_room(struct recorder *recorder, struct stack_cache_line *line, 
 }
 
 void stack_cache_add(struct recorder *recorder, struct thread_state *state,
-		     const struct caller *caller, uint64_t python, const struct capture *capture,
-		     uint32_t ref)
+		     const struct stack_cache_key *key, uint64_t frame_pointer,
+		     const struct capture *capture, uint32_t ref)
 {
 	struct stack_cache *cache = state->stack_cache;
-	struct stack_cache_set *set = stack_cache_set_of(cache, caller, python);
-	struct stack_cache_line *line = line_for(set, caller, python, ref);
+	struct stack_cache_set *set = stack_cache_set_of(cache, key);
+	struct stack_cache_line *line = line_for(set, key, ref);
 
 	cache->used |= 1ull << (set - cache->set);
 	if (!line || !worth_learning(line))
@@ -153,7 +152,7 @@ void stack_cache_add(struct recorder *recorder, struct thread_state *state,
 	make_room(recorder, line, 2 * capture->frames);
 	line->words = 0;
 	line->by_pointer = false;
-	line->frame_pointer = caller->frame_pointer;
+	line->frame_pointer = frame_pointer;
 	line->epoch = recorder->modules->epoch;
 	if (!learn_words(line, capture))
 		line->words = 0;
@@ -169,6 +168,6 @@ void stack_cache_join(struct recorder *recorder, struct thread_state *state)
 		struct stack_cache_set *set = &cache->set[__builtin_ctzll(cache->used)];
 
 		for (unsigned int i = 0; i < STACK_CACHE_LINES; i++)
-			set->line[i].top = NULL, set->line[i].recent = false;
+			set->line[i].key.top = NULL, set->line[i].recent = false;
 	}
 }

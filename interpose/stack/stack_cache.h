@@ -35,14 +35,19 @@ struct stack_word {
 	uint32_t value;
 };
 
+/* Where a call came from: a stack is searched among those with the same key. */
+struct stack_cache_key {
+	uint64_t pc;
+	const uint64_t *top; /* see caller_top() */
+	uint64_t python; /* key of the Python frames, see python_key() */
+};
+
 /* A stack that the thread had before, and the words of the thread's stack that its unwinding
  * depends on. If these words still have the same values, the stack is the same. It fills one cache
  * line, because every line that gpuleak reads evicts one of the application's. */
 struct stack_cache_line {
-	uint64_t pc;
-	const uint64_t *top; /* see caller_top(); NULL: the line is empty */
+	struct stack_cache_key key; /* without a top: the line is empty */
 	uint64_t frame_pointer; /* compared if by_pointer */
-	uint64_t python; /* key of the Python frames, see python_key() */
 	uint32_t ref;
 	uint32_t epoch;
 	uint16_t words; /* 0: the words to compare are not known yet */
@@ -70,28 +75,28 @@ struct stack_cache {
 };
 
 static inline struct stack_cache_set *stack_cache_set_of(struct stack_cache *cache,
-							 const struct caller *caller,
-							 uint64_t python)
+							 const struct stack_cache_key *key)
 {
-	uint64_t mix = TABLE_MIX(caller->pc ^ (uintptr_t)caller_top(caller) << 20 ^ python);
+	uint64_t mix = TABLE_MIX(key->pc ^ (uintptr_t)key->top << 20 ^ key->python);
 
 	return &cache->set[(mix >> 58) % STACK_CACHE_SETS];
 }
 
 static inline bool stack_cache_line_is_of(const struct stack_cache_line *line,
-					  const struct caller *caller, uint64_t python)
+					  const struct stack_cache_key *key)
 {
-	return line->top == caller_top(caller) && line->pc == caller->pc && line->python == python;
+	return line->key.top == key->top && line->key.pc == key->pc &&
+	       line->key.python == key->python;
 }
 
 static inline bool stack_cache_line_matches(const struct stack_cache_line *line,
-					    const struct caller *caller, uint32_t epoch)
+					    uint64_t frame_pointer, uint32_t epoch)
 {
-	const uint64_t *above = caller_top(caller);
+	const uint64_t *above = line->key.top;
 	const struct stack_word *word = line->word, *end = word + line->words;
 
 	if (line->words == 0 || line->epoch != epoch ||
-	    (line->by_pointer && line->frame_pointer != caller->frame_pointer))
+	    (line->by_pointer && line->frame_pointer != frame_pointer))
 		return false;
 	for (; word < end; word++)
 		if ((uint32_t)above[word->above] != word->value)
@@ -99,29 +104,30 @@ static inline bool stack_cache_line_matches(const struct stack_cache_line *line,
 	return true;
 }
 
-/* Returns the ref of the calling thread's stack above CALLER, or 0 if the cache does not have it.
- * EPOCH is the current epoch of the module table. */
-static inline uint32_t stack_cache_find(struct stack_cache *cache, const struct caller *caller,
-					uint64_t python, uint32_t epoch)
+/* Returns the ref of the calling thread's stack above the caller with KEY and FRAME_POINTER, or 0
+ * if the cache does not have it. EPOCH is the current epoch of the module table. */
+static inline uint32_t stack_cache_find(struct stack_cache *cache,
+					const struct stack_cache_key *key, uint64_t frame_pointer,
+					uint32_t epoch)
 {
-	struct stack_cache_set *set = stack_cache_set_of(cache, caller, python);
+	struct stack_cache_set *set = stack_cache_set_of(cache, key);
 	struct stack_cache_line *line = set->line, *end = line + STACK_CACHE_LINES;
 
 	for (; line < end; line++)
-		if (stack_cache_line_is_of(line, caller, python) &&
-		    stack_cache_line_matches(line, caller, epoch)) {
+		if (stack_cache_line_is_of(line, key) &&
+		    stack_cache_line_matches(line, frame_pointer, epoch)) {
 			line->recent = true;
 			return line->ref;
 		}
 	return 0;
 }
 
-/* Locking: the caller holds STATE's lock. Adds CAPTURE, the stack above CALLER, to the calling
- * thread's cache, which is STATE's. REF is the ref of the stack. The words to compare are found
- * only when the same stack is added again. */
+/* Locking: the caller holds STATE's lock. Adds CAPTURE, the stack above the caller with KEY and
+ * FRAME_POINTER, to the calling thread's cache, which is STATE's. REF is the ref of the stack. The
+ * words to compare are found only when the same stack is added again. */
 void stack_cache_add(struct recorder *recorder, struct thread_state *state,
-		     const struct caller *caller, uint64_t python, const struct capture *capture,
-		     uint32_t ref);
+		     const struct stack_cache_key *key, uint64_t frame_pointer,
+		     const struct capture *capture, uint32_t ref);
 
 /* Assigns STATE its cache of stacks and empties the cache. Called when a thread begins to use
  * STATE. */

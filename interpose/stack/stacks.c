@@ -25,8 +25,9 @@ struct stack_request {
 	struct recorder *recorder;
 	struct thread_state *state;
 	const struct caller *caller;
-	uint64_t python; /* key of the Python frames */
-	/* ref of the frames of the only thread that waits for workers; the key is its key then */
+	/* of CALLER; the key of the Python frames is that of WAITING, if that is not 0 */
+	struct stack_cache_key cache_key;
+	/* ref of the frames of the only thread that waits for workers */
 	uint32_t waiting;
 	uint32_t ref;
 };
@@ -45,7 +46,7 @@ static void unwind_here(void *data)
 {
 	struct stack_request *request = data;
 	struct recorder *recorder = request->recorder;
-	uint64_t key = request->python;
+	uint64_t key = request->cache_key.python;
 	uint32_t waiting = request->waiting;
 	struct capture capture;
 
@@ -56,14 +57,15 @@ static void unwind_here(void *data)
 		return;
 	request->ref = stack_intern(recorder, request->state, &capture, key, waiting);
 	if (request->ref && request->caller && capture.frames && !request->state->shared)
-		stack_cache_add(recorder, request->state, request->caller, request->python,
-				&capture, request->ref);
+		stack_cache_add(recorder, request->state, &request->cache_key,
+				request->caller->frame_pointer, &capture, request->ref);
 }
 
 static COLD uint32_t unwind(struct recorder *recorder, struct thread_state *state,
-			    const struct caller *caller, uint64_t python, uint32_t waiting)
+			    const struct caller *caller, struct stack_cache_key key,
+			    uint32_t waiting)
 {
-	struct stack_request request = { recorder, state, caller, python, waiting, 0 };
+	struct stack_request request = { recorder, state, caller, key, waiting, 0 };
 
 	thread_state_lock(state);
 	aside(unwind_here, &request);
@@ -75,7 +77,7 @@ HOT_CALL uint32_t stack_find(struct recorder *recorder, const struct caller *cal
 			     bool may_load)
 {
 	struct thread_state *state = thread_self.state;
-	uint64_t python;
+	struct stack_cache_key key = { 0 };
 	uint32_t ref = 0, waiting = 0;
 
 	if (may_load && __builtin_expect(atomic_load_explicit(&SHARED(recorder->modules->stale),
@@ -83,14 +85,17 @@ HOT_CALL uint32_t stack_find(struct recorder *recorder, const struct caller *cal
 		aside(look_at_modules, recorder);
 	if (may_load && __builtin_expect(python_is_due(), 0))
 		aside(look_for_python, recorder);
-	python = python_key(recorder->stack_depth);
-	if (!python) {
+	if (caller) {
+		key.pc = caller->pc;
+		key.top = caller_top(caller);
+	}
+	key.python = python_key(recorder->stack_depth);
+	if (!key.python) {
 		waiting = waiting_frames(recorder);
-		python = waiting * WAITING_KEY;
+		key.python = waiting * WAITING_KEY;
 	}
 	if (caller && !state->shared)
-		ref = stack_cache_find(state->stack_cache, caller, python,
+		ref = stack_cache_find(state->stack_cache, &key, caller->frame_pointer,
 				       recorder->modules->epoch);
-	return __builtin_expect(ref != 0, 1) ? ref : unwind(recorder, state, caller, python,
-								  waiting);
+	return __builtin_expect(ref != 0, 1) ? ref : unwind(recorder, state, caller, key, waiting);
 }

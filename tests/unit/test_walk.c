@@ -233,12 +233,18 @@ static NOT_INLINED uint32_t wrapper(void)
 {
 	const struct caller *caller = CALLER;
 	struct recorder *recorder = recorder_enter();
+	struct stack_cache_key key = { 0 };
 	uint32_t ref;
 
 	assert_non_null(recorder);
 	ref = stack_here(recorder, caller);
-	cached = caller ? stack_cache_find(thread_self.state->stack_cache, caller, 0,
-					   recorder->modules->epoch) : 0;
+	cached = 0;
+	if (caller) {
+		key.pc = caller->pc;
+		key.top = caller_top(caller);
+		cached = stack_cache_find(thread_self.state->stack_cache, &key,
+					  caller->frame_pointer, recorder->modules->epoch);
+	}
 	recorder_leave();
 	return ref;
 }
