@@ -7,7 +7,7 @@
  *       ^                     | ^ ^       block_undo_free         |  |
  *       |                     | | +-------------------------------+  |
  *       |                     | |                                    |
- *       |  the driver reports | | block_retain      block_defer      |
+ *       |  the driver reports | | block_retain      block_end_watched|
  *       |  an unseen end, or  | +------------- released <------------+
  *       |  its context ends   |                    |                 |
  *       |                     |                    | block_destroyed |
@@ -15,7 +15,8 @@
  *         block_drop                                  the driver accepted the free
  *
  * A block that is being freed is out of the table, since the driver may give its address to another
- * thread at once. Watched blocks (OpenCL calls back at their end) stay in the table as `held`.
+ * thread at once, and belongs to the thread that frees it. If the block is watched, its entry keeps
+ * `watched` until the driver reports the end on another thread. Only watched blocks become released.
  * Must not call the driver. Holds a shard's lock for table work only.
  */
 #include "interpose/block/block_state.h"
@@ -121,7 +122,7 @@ bool block_retain(struct recorder *recorder, uint64_t key, const struct ledger_r
 	}
 	unlock_retained(recorder, shard, spare);
 	if (revived)
-		deferred_add(recorder, -revived);
+		deferred_add(-revived);
 	return known;
 }
 
@@ -144,25 +145,11 @@ int64_t block_add_references(struct recorder *recorder, uint64_t key, int64_t by
 
 /* ---- live -> being freed ---- */
 
-void block_begin_watched(struct recorder *recorder, struct entry *entry, struct past *ending,
-			 struct freeing *freeing)
-{
-	freeing->watched = true;
-	freeing->use = entry->block->state >> 8;
-	ending->freed_ns = freeing->since_ns = recorder_fine_time(recorder);
-	entry->deferred = entry_end(&recorder->arena, entry, ending);
-	thread_self.releasing = (struct releasing){
-		entry, freeing->block, entry->watched, false,
-	};
-	deferred_add(recorder, (int64_t)freeing->bytes);
-}
-
 bool block_begin_other(struct recorder *recorder, struct shard *shard, struct entry *entry,
 		       const struct past *ending, struct freeing *freeing)
 {
 	bool known = !entry || entry->deferred;
 	struct ledger_history *spare;
-	struct past last;
 
 	if (!entry || !entry->block) {
 		lock_give(&shard->lock);
@@ -173,81 +160,66 @@ bool block_begin_other(struct recorder *recorder, struct shard *shard, struct en
 	if (known)
 		count_down(recorder, entry->block, &spare, ending, freeing);
 	unlock_retained(recorder, shard, spare);
-	if (known)
-		return true;
-	last = *ending; /* another thread released meanwhile */
-	return block_begin_free(recorder, shard, NULL, &last, freeing);
+	/* If not known, another thread released meanwhile. */
+	return known || block_begin_free(recorder, shard, NULL, ending, freeing);
 }
 
 /* ---- being freed -> live ---- */
 
-/* Locking: the caller holds the shard's lock. Returns true if ENTRY has FREEING's block, watched,
- * and the application has not retained it again. */
-static bool is_deferred(const struct entry *entry, const struct freeing *freeing)
-{
-	return entry && entry->deferred && entry->deferred == freeing->block &&
-	       entry->deferred->state >> 8 == freeing->use;
-}
-
-bool block_is_deferred(struct recorder *recorder, const struct freeing *freeing)
-{
-	struct shard *shard = shard_of(recorder, freeing->key);
-	bool deferred;
-
-	lock_take(&shard->lock);
-	deferred = is_deferred(entry_find(shard, freeing->key), freeing);
-	lock_give(&shard->lock);
-	return deferred;
-}
-
 void block_undo_free(struct recorder *recorder, const struct freeing *freeing)
 {
 	struct shard *shard = shard_of(recorder, freeing->key);
-	bool retained, revived = false;
 	struct ledger_block *stale;
 	struct entry *entry;
+	bool ended = false;
 
 	lock_take(&shard->lock);
 	entry = entry_find(shard, freeing->key);
-	/* Another thread got the handle again meanwhile: see cuMemRetainAllocationHandle. */
-	retained = entry && entry->block && !freeing->watched;
-	if (retained) {
+	if (entry && freeing->watched && entry->watched != freeing->watched) {
+		ended = true; /* the driver destroyed it all the same */
+	} else if (entry && entry->block) {
+		/* Another thread got the handle again meanwhile: see
+		 * cuMemRetainAllocationHandle. */
 		entry->block->references++;
+		ended = true;
 	} else if (entry) {
-		revived = !entry->block && (!freeing->watched || is_deferred(entry, freeing));
-		if (revived)
-			entry_revive(shard, entry, freeing->block);
+		entry_revive(shard, entry, freeing->block);
 	} else if ((entry = entry_for(&recorder->arena, shard, freeing->key, NULL, &stale))) {
 		/* The table forgot the entry, because so many other blocks ended meanwhile. */
 		entry->block = freeing->block;
 		entry->span = freeing->span;
+		entry->watched = freeing->watched;
 		ledger_block_set(freeing->block, LEDGER_BLOCK_LIVE);
 	}
 	lock_give(&shard->lock);
-	if (retained)
+	if (freeing->watched)
+		deferred_add(-(int64_t)freeing->bytes);
+	if (ended)
 		block_drop(recorder, freeing->block, (int64_t)freeing->bytes);
-	if (revived && freeing->watched)
-		deferred_add(recorder, -(int64_t)freeing->bytes);
 }
 
-void block_undo_left_free(struct recorder *recorder, uint64_t key, struct ledger_block *block)
+void block_undo_left_free(struct recorder *recorder, const struct call_free *left)
 {
-	struct shard *shard = shard_of(recorder, key);
-	struct ledger_block *stale = NULL;
+	struct shard *shard = shard_of(recorder, left->key);
+	struct ledger_block *block = left->block, *stale = NULL;
+	bool gone = left->gone;
 	struct entry *entry;
-	bool gone;
 
 	lock_take(&shard->lock);
-	entry = entry_find(shard, key);
-	gone = entry && (entry->block || entry->deferred);
+	entry = entry_find(shard, left->key);
+	gone |= entry && (entry->block || entry->deferred);
 	if (!gone && entry) {
 		entry_revive(shard, entry, block);
-	} else if (!gone && (entry = entry_for(&recorder->arena, shard, key, NULL, &stale))) {
+	} else if (!gone &&
+		   (entry = entry_for(&recorder->arena, shard, left->key, NULL, &stale))) {
 		entry->block = block;
 		entry->span = block->bytes;
+		entry->watched = left->watched;
 		ledger_block_set(block, LEDGER_BLOCK_LIVE);
 	}
 	lock_give(&shard->lock);
+	if (left->watched)
+		deferred_add(-(int64_t)block->bytes);
 	if (gone)
 		block_drop(recorder, block, (int64_t)block->bytes);
 }
@@ -271,34 +243,18 @@ void block_drop(struct recorder *recorder, struct ledger_block *block, int64_t b
 
 void block_drop_mappings(struct recorder *recorder, const struct freeing *freeing)
 {
-	struct shard *shard = shard_of(recorder, freeing->key);
 	struct mapped *mapped;
+	struct shard *shard;
 
 	if (!(freeing->block->marked & LEDGER_BLOCK_MAPPED))
 		return;
+	shard = shard_of(recorder, freeing->key);
 	lock_take(&shard->lock);
 	mapped = mappings_take(recorder, shard, freeing->key, freeing->block);
 	lock_give(&shard->lock);
 	if (mapped)
 		mappings_pass_on(recorder, mapped,
 				 key_in(space_of(freeing->key), freeing->block->parent));
-}
-
-/* The memory of BLOCK is gone, WAIT_NS after its last release by the call that ENDING describes.
- * WAS_DEFERRED: the release had returned before. */
-static void drop_released(struct recorder *recorder, struct ledger_block *block,
-			  const struct past *ending, uint64_t wait_ns, bool was_deferred)
-{
-	bool waited = was_deferred || wait_ns >= DEFERRED_WAIT_NS;
-
-	if (waited && !was_deferred)
-		deferred_sample(recorder); /* the driver waited inside the call */
-	deferred_add(recorder, -(int64_t)block->bytes);
-	block_drop_hot(recorder, block, (int64_t)block->bytes);
-	if (waited) {
-		deferred_sample(recorder);
-		deferred_note_wait(recorder, ending, wait_ns);
-	}
 }
 
 bool block_end_live(struct recorder *recorder, uint64_t key, struct ledger_block *block,
@@ -353,125 +309,72 @@ void block_end_with_context(struct recorder *recorder, uint64_t context,
 
 /* ---- being freed -> released, or -> unused ---- */
 
-/* Returns true if the driver reported the end inside the call, on this thread. */
-static bool has_called_back(const struct freeing *freeing)
+/* The release of FREEING's block by EVENT has returned. Unless the driver reported the block's end
+ * on another thread, makes it released and returns true. If the table forgot the entry, because so
+ * many other blocks ended meanwhile, the block counts as ended. */
+static bool defer(struct recorder *recorder, const struct freeing *freeing,
+		  const struct ledger_reference *event)
 {
-	struct releasing *releasing = &thread_self.releasing;
-	bool gone = releasing->gone && releasing->block == freeing->block;
-
-	*releasing = (struct releasing){ 0 };
-	return gone;
-}
-
-/* Returns true if the driver reported the end inside the call, on another thread. NVIDIA's driver
- * reports at once and then waits for the commands that use the memory. */
-static bool has_gone(const struct entry *entry, const struct freeing *freeing)
-{
-	return !is_deferred(entry, freeing) &&
-	       freeing->block->state == (freeing->use << 8 | LEDGER_BLOCK_RELEASED);
-}
-
-static void end_released(struct recorder *recorder, uint32_t api, const struct freeing *freeing)
-{
-	struct past ending = {
-		.site = freeing->block->site,
-		.bytes = freeing->block->bytes,
-		.freed_api = api,
-		.freed_stack = freeing->stack,
-	};
-
-	drop_released(recorder, freeing->block, &ending,
-		      recorder_fine_time(recorder) - freeing->since_ns, false);
-}
-
-/* Returns FREEING's entry with its shard locked. *RET_SPARE gets a new history if the block is
- * still deferred and has no history. */
-static struct entry *lock_deferred(struct recorder *recorder, struct shard *shard,
-				   const struct freeing *freeing,
-				   struct ledger_history **ret_spare)
-{
-	struct entry *entry;
-
-	*ret_spare = NULL;
-	for (bool tried = false;; tried = true) {
-		lock_take(&shard->lock);
-		entry = entry_find(shard, freeing->key);
-		if (tried || !is_deferred(entry, freeing) || entry->deferred->history)
-			return entry;
-		lock_give(&shard->lock);
-		/* without the shard's lock, because it may extend the ledger file */
-		*ret_spare = history_take(recorder);
-	}
-}
-
-void block_defer(struct recorder *recorder, uint32_t api, const struct freeing *freeing)
-{
-	struct ledger_reference event = {
-		.op = LEDGER_RELEASE, .api = api,
-		.stack = freeing->stack, .time_ns = freeing->since_ns,
-	};
+	struct shard *shard = shard_of(recorder, freeing->key);
+	struct ledger_block *block = freeing->block;
 	struct ledger_history *spare;
-	struct shard *shard;
 	struct entry *entry;
-	bool deferred, gone;
+	bool deferred;
 
-	if (has_called_back(freeing)) {
-		end_released(recorder, api, freeing);
-		return;
-	}
-	shard = shard_of(recorder, freeing->key);
-	entry = lock_deferred(recorder, shard, freeing, &spare);
-	deferred = is_deferred(entry, freeing);
-	gone = has_gone(entry, freeing);
+	/* without the shard's lock, because it may extend the ledger file */
+	spare = block->history ? NULL : history_take(recorder);
+	lock_take(&shard->lock);
+	entry = entry_find(shard, freeing->key);
+	deferred = entry && entry->watched == freeing->watched && !entry->block && !entry->deferred;
 	if (deferred) {
-		note_reference(recorder, entry->deferred, &spare, &event);
-		ledger_block_set(entry->deferred, LEDGER_BLOCK_RELEASED);
+		entry_unlink_dead(shard, entry);
+		entry->deferred = block;
+		if (entry->past)
+			entry->past[0].freed_ns = freeing->since_ns;
+		note_reference(recorder, block, &spare, event);
+		ledger_block_set(block, LEDGER_BLOCK_RELEASED);
 	}
 	unlock_retained(recorder, shard, spare);
 	if (deferred)
 		deferred_sample(recorder);
-	if (gone)
-		end_released(recorder, api, freeing);
+	return deferred;
 }
 
-/* ---- released -> unused ---- */
-
-/* Locking: the caller holds the shard's lock. Ends the released block of ENTRY and returns it. If
- * its release is still under way in a thread, that thread ends it: returns NULL. */
-static struct ledger_block *end_held(struct recorder *recorder, struct shard *shard,
-				     struct entry *entry, bool own_thread)
+void block_end_watched(struct recorder *recorder, uint32_t api, const struct freeing *freeing)
 {
-	struct ledger_block *block = entry->deferred;
+	const struct ledger_reference event = {
+		.op = LEDGER_RELEASE, .api = api,
+		.stack = freeing->stack, .time_ns = freeing->since_ns,
+	};
+	const struct past ending = {
+		.site = freeing->block->site, .bytes = freeing->bytes,
+		.freed_api = api, .freed_stack = freeing->stack, .freed_ns = freeing->since_ns,
+	};
 
-	if (LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_RELEASED) {
-		ledger_block_set(block, LEDGER_BLOCK_RELEASED);
-		thread_self.releasing.gone = own_thread && block == thread_self.releasing.block;
-		block = NULL;
-	}
-	entry->deferred = NULL;
-	entry_link_dead(&recorder->arena, shard, entry);
-	return block;
+	if (!freeing->gone && defer(recorder, freeing, &event))
+		return;
+	block_drop_mappings(recorder, freeing);
+	deferred_end(recorder, &ending, recorder_fine_time(recorder), false);
+	block_drop_hot(recorder, freeing->block, (int64_t)freeing->bytes);
 }
+
+/* ---- released or live -> unused ---- */
 
 static void drop_destroyed(struct recorder *recorder, struct ledger_block *block,
-			   const struct past *ending)
+			   struct past *ending)
 {
-	uint64_t now = recorder_fine_time(recorder);
-
 	if (LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED) {
-		drop_released(recorder, block, ending,
-			      now > ending->freed_ns ? now - ending->freed_ns : 0, true);
-		return;
+		ending->bytes = block->bytes;
+		deferred_end(recorder, ending, recorder_fine_time(recorder), true);
+	} else {
+		count_in_site(recorder, block->site, offsetof(struct ledger_site, unseen), 1);
 	}
-	count_in_site(recorder, block->site, offsetof(struct ledger_site, unseen), 1);
 	block_drop(recorder, block, (int64_t)block->bytes);
 }
 
-void block_destroyed(struct recorder *recorder, struct shard *shard, uint64_t key,
-		     uint64_t watched)
+void block_destroyed(struct recorder *recorder, uint64_t key, uint64_t watched)
 {
-	struct releasing *releasing = &thread_self.releasing;
-	struct entry *hint = releasing->watched == watched ? releasing->entry : NULL;
+	struct shard *shard = shard_of(recorder, key);
 	struct ledger_block *block = NULL;
 	struct mapped *mapped = NULL;
 	struct past ending = { 0 };
@@ -479,7 +382,7 @@ void block_destroyed(struct recorder *recorder, struct shard *shard, uint64_t ke
 	uint64_t parent = 0;
 
 	lock_take(&shard->lock);
-	entry = entry_known(shard, key, hint);
+	entry = entry_find(shard, key);
 	if (entry && entry->watched != watched)
 		entry = NULL; /* reported late: another block has the handle now */
 	if (entry && (entry->deferred || entry->block)) {
@@ -490,9 +393,12 @@ void block_destroyed(struct recorder *recorder, struct shard *shard, uint64_t ke
 	if (entry && entry->deferred) {
 		if (entry->past)
 			ending = entry->past[0];
-		block = end_held(recorder, shard, entry, hint != NULL);
+		entry->deferred = NULL;
+		entry_link_dead(&recorder->arena, shard, entry);
 	} else if (block) {
 		entry_die(&recorder->arena, shard, entry, &ending);
+	} else if (entry) {
+		entry->watched = 0; /* a thread frees it: see defer() */
 	}
 	lock_give(&shard->lock);
 	if (mapped)

@@ -16,9 +16,9 @@
 void block_undo_free(struct recorder *recorder, const struct freeing *freeing);
 /* Gives the handle the reference back that FREEING counted down. */
 void block_undo_count_down(struct recorder *recorder, const struct freeing *freeing);
-/* The driver's call that was to free BLOCK, of KEY, was left by a jump, an exception or
- * cancellation. Makes the block live again, unless the driver gave KEY to another block. */
-void block_undo_left_free(struct recorder *recorder, uint64_t key, struct ledger_block *block);
+/* The driver's call that was to free LEFT was left by a jump, an exception or cancellation. Makes
+ * the block live again, unless the driver reported its end or gave its key to another block. */
+void block_undo_left_free(struct recorder *recorder, const struct call_free *left);
 
 /* ---- the driver accepted ---- */
 
@@ -29,18 +29,15 @@ void block_drop(struct recorder *recorder, struct ledger_block *block, int64_t b
  * of. */
 void block_drop_mappings(struct recorder *recorder, const struct freeing *freeing);
 
-/* Returns true if FREEING's block, which is watched, is in the table as released. */
-bool block_is_deferred(struct recorder *recorder, const struct freeing *freeing);
-
 /* After the last release of a watched block by a call named API (a ref). Either the driver has
  * reported its end meanwhile, and it ends here, or it becomes released: the driver still has its
  * memory. */
-void block_defer(struct recorder *recorder, uint32_t api, const struct freeing *freeing);
+void block_end_watched(struct recorder *recorder, uint32_t api, const struct freeing *freeing);
 
-/* The driver reports the end of the block that was made with WATCHED and has KEY, which is in
- * SHARD. Mappings of it become those of the block that it is a part of. */
-void block_destroyed(struct recorder *recorder, struct shard *shard, uint64_t key,
-		     uint64_t watched);
+/* The driver reports the end of the block that was made with WATCHED and has KEY, on another thread
+ * than the one that frees it, or after the release. Mappings of it become those of the block that
+ * it is a part of. */
+void block_destroyed(struct recorder *recorder, uint64_t key, uint64_t watched);
 
 /* ---- other changes ---- */
 

@@ -87,12 +87,6 @@ static HOT enum inserted block_insert(struct recorder *recorder, struct shard *s
 
 /* ---- live -> being freed ---- */
 
-/* Not inlined, because only OpenCL's pairs call the next two functions. */
-
-/* Locking: the caller holds the shard's lock and ends a watched block: it stays in the table until
- * the driver reports its end. */
-__attribute__((noinline)) void block_begin_watched(struct recorder *recorder, struct entry *entry,
-						   struct past *ending, struct freeing *freeing);
 /* Locking: the caller holds SHARD's lock, which the function releases. As block_begin_free() if
  * ENTRY is NULL, or its block is not live or has several references. */
 __attribute__((noinline)) bool block_begin_other(struct recorder *recorder, struct shard *shard,
@@ -103,7 +97,7 @@ __attribute__((noinline)) bool block_begin_other(struct recorder *recorder, stru
  * takes the block out of the table, any other is counted down. FREEING gets the outcome. HINT: see
  * entry_is(). Returns false if a block had the key and another free has taken it out. */
 static HOT bool block_begin_free(struct recorder *recorder, struct shard *shard, struct entry *hint,
-				 struct past *ending, struct freeing *freeing)
+				 const struct past *ending, struct freeing *freeing)
 {
 	struct ledger_block *block;
 	struct entry *entry;
@@ -117,11 +111,9 @@ static HOT bool block_begin_free(struct recorder *recorder, struct shard *shard,
 	freeing->bytes = atomic_load_explicit(&SHARED(block->bytes), memory_order_relaxed);
 	freeing->span = entry->span;
 	freeing->hint = entry->hint;
+	freeing->watched = entry->watched;
+	entry_die(&recorder->arena, shard, entry, ending);
 	ledger_block_set(block, LEDGER_BLOCK_FREEING);
-	if (entry->watched)
-		block_begin_watched(recorder, entry, ending, freeing);
-	else
-		entry_die(&recorder->arena, shard, entry, ending);
 	lock_give_soon(&shard->lock);
 	return true;
 }

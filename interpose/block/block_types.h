@@ -67,9 +67,9 @@ struct freeing {
 	bool counted_down; /* a handle lost one of several references */
 	bool provisional;  /* the error is retracted if the driver knows the handle */
 	unsigned char race; /* index in recorder->free_races plus 1; 0 = no race */
-	bool watched;      /* the driver will report the block's end, see call.watched */
-	uint32_t use;      /* of a watched block: how often its slot was used */
+	bool gone;         /* of a watched block: the driver reported its end inside the call */
 	uint32_t order;    /* of the release in the handle's history; 0 = not in it */
+	uint64_t watched;  /* the driver will report the block's end, see call.watched; or 0 */
 	uint64_t since_ns; /* of a watched block: when its last reference was released */
 };
 

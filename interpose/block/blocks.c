@@ -102,7 +102,7 @@ static void settle_stale(struct recorder *recorder, struct ledger_block *stale, 
 	struct ledger_site *site = ledger_at(&recorder->writer, stale->site);
 
 	if (LEDGER_BLOCK_STATE(stale->state) != LEDGER_BLOCK_LIVE) {
-		deferred_add(recorder, -(int64_t)stale->bytes); /* a deferred free */
+		deferred_add(-(int64_t)stale->bytes); /* a deferred free */
 	} else if (thread_self.nested == stale->address) {
 		atomic_fetch_sub_explicit(&SHARED(site->allocs), 1, memory_order_relaxed);
 		atomic_fetch_sub_explicit(&SHARED(site->bytes), stale->bytes, memory_order_relaxed);
@@ -276,19 +276,19 @@ void record_made_from(struct call *call, uint32_t stack, uint64_t address, uint6
 
 void record_calls_end(void)
 {
-	struct ledger_block *block = thread_self.call_block;
+	const struct call_free left = thread_self.call_free;
 	struct recorder *recorder;
 
 	thread_self.call_frame = 0;
-	thread_self.call_block = NULL;
+	thread_self.call_free.block = NULL;
 	thread_self.nested = 0;
 	slots_inside = (struct inside){ 0 };
 	limits_done();
 	recorder = recorder_now();
-	if (!block || !recorder || thread_self.generation != recorder->generation ||
+	if (!left.block || !recorder || thread_self.generation != recorder->generation ||
 	    !(recorder = recorder_enter()))
 		return;
-	block_undo_left_free(recorder, thread_self.call_key, block);
+	block_undo_left_free(recorder, &left);
 	recorder_leave();
 }
 

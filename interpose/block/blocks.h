@@ -73,10 +73,6 @@ int64_t record_references(const struct call *call, uint64_t handle, int64_t by);
 void record_releasing(struct call *call, uint64_t handle, struct freeing *ret);
 void record_released(struct call *call, struct freeing *freeing, enum outcome outcome, int result);
 
-/* The driver reports, on any thread, that the memory of the block made with WATCHED is gone. Until
- * then, or until another block gets the handle, the block stays in the table. */
-void record_destroyed(enum api api, uint64_t handle, uint64_t watched);
-
 /* ---- queries ---- */
 
 /* Returns true if a live block begins at ADDRESS. */

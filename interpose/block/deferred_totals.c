@@ -11,20 +11,12 @@
 #include "interpose/block/error_record.h"
 #include "ledger/nocancel.h"
 #include "interpose/recorder/recorder.h"
-#include "interpose/recorder/thread_state_hot.h"
+#include "interpose/recorder/thread_state.h"
 #include "ledger/shared.h"
 
-void deferred_add(struct recorder *recorder, int64_t bytes)
+void deferred_add(int64_t bytes)
 {
-	struct thread_state *state = thread_self.state;
-
-	(void)recorder;
-	thread_state_lock(state);
-	atomic_store_explicit(&state->deferred_bytes,
-			      atomic_load_explicit(&state->deferred_bytes, memory_order_relaxed) +
-				      bytes,
-			      memory_order_relaxed);
-	thread_state_unlock(state);
+	atomic_fetch_add_explicit(&thread_self.state->deferred_bytes, bytes, memory_order_relaxed);
 }
 
 static int64_t total(struct recorder *recorder)
@@ -74,7 +66,8 @@ void deferred_settle(struct recorder *recorder)
 	deferred_sample(recorder);
 }
 
-void deferred_note_wait(struct recorder *recorder, const struct past *ending, uint64_t wait_ns)
+/* Records the wait of the block that ENDING describes, if it is the longest so far. */
+static void note_wait(struct recorder *recorder, const struct past *ending, uint64_t wait_ns)
 {
 	struct ledger_header *header = recorder->header;
 	uint32_t next;
@@ -92,4 +85,19 @@ void deferred_note_wait(struct recorder *recorder, const struct past *ending, ui
 		atomic_store_explicit(&SHARED(header->longest_wait), next, memory_order_release);
 	}
 	lock_give(&recorder->deferred->lock);
+}
+
+void deferred_end(struct recorder *recorder, const struct past *ending, uint64_t now_ns,
+		  bool was_deferred)
+{
+	uint64_t wait_ns = now_ns > ending->freed_ns ? now_ns - ending->freed_ns : 0;
+	bool waited = was_deferred || wait_ns >= DEFERRED_WAIT_NS;
+
+	if (waited && !was_deferred)
+		deferred_sample(recorder); /* the driver waited inside the call */
+	deferred_add(-(int64_t)ending->bytes);
+	if (waited) {
+		deferred_sample(recorder);
+		note_wait(recorder, ending, wait_ns);
+	}
 }

@@ -7,6 +7,7 @@
 #ifndef GPULEAK_DEFERRED_TOTALS_H
 #define GPULEAK_DEFERRED_TOTALS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "ledger/writer.h"
@@ -23,7 +24,13 @@ struct deferred_totals {
 };
 
 /* Adds BYTES, which may be negative, to this thread's part of the total. */
-void deferred_add(struct recorder *recorder, int64_t bytes);
+void deferred_add(int64_t bytes);
+
+/* The memory of the block that ENDING describes, whose bytes are in the total, is gone at NOW_NS.
+ * Both times are of recorder_fine_time(): the coarse clock's ticks are too long for waits.
+ * WAS_DEFERRED: the release had returned before. */
+void deferred_end(struct recorder *recorder, const struct past *ending, uint64_t now_ns,
+		  bool was_deferred);
 
 /* Computes the total over all threads; updates its peak and its timeline. */
 void deferred_sample(struct recorder *recorder);
@@ -35,8 +42,5 @@ void deferred_wait(struct recorder *recorder);
 
 /* Before a report: adds the present total to the timeline. */
 void deferred_settle(struct recorder *recorder);
-
-/* Records the wait of the block that ENDING describes, if it is the longest so far. */
-void deferred_note_wait(struct recorder *recorder, const struct past *ending, uint64_t wait_ns);
 
 #endif

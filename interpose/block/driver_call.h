@@ -2,7 +2,8 @@
  *
  * Marks the thread as inside a driver's call, and what the outermost such call was about to free.
  * A wrapper that runs inside another one's call (a driver that calls its own exported names)
- * makes no block of its own. What happens to a call that never returns is in blocks.c.
+ * makes no block of its own. What happens to a call that never returns is in blocks.c. The driver
+ * may report the end of the block inside the call.
  */
 #ifndef GPULEAK_CALLS_H
 #define GPULEAK_CALLS_H
@@ -22,11 +23,11 @@ static HOT void record_call_from(const uintptr_t *frame, const struct freeing *f
 		return;
 	thread_self.call_frame = (uintptr_t)frame;
 	thread_self.call_return = frame[CALL_RETURN_WORD];
-	thread_self.call_block = NULL;
-	if (freeing && !freeing->watched) {
-		thread_self.call_key = freeing->key;
-		thread_self.call_block = freeing->block;
-	}
+	thread_self.call_free.block = NULL;
+	if (freeing)
+		thread_self.call_free = (struct call_free){
+			freeing->block, freeing->key, freeing->watched, false,
+		};
 }
 
 /* Calls inside the outermost one mark nothing, so that they may be left by a callback's longjmp. */
@@ -36,9 +37,32 @@ static HOT void record_call_done_from(const uintptr_t *frame)
 		thread_self.call_frame = 0;
 }
 
+/* The same after a call that may end a watched block: FREEING gets what the driver reported. */
+static inline void record_call_freed_from(const uintptr_t *frame, struct freeing *freeing)
+{
+	freeing->gone = (uintptr_t)frame == thread_self.call_frame && thread_self.call_free.gone;
+	record_call_done_from(frame);
+}
+
+/* See record_destroyed(). */
+void record_destroyed_later(enum api api, uint64_t handle, uint64_t watched);
+
+/* The driver reports, on any thread, that the memory of the block made with WATCHED is gone. Mostly
+ * it does so inside the call that frees the block, on the same thread. */
+static inline void record_destroyed(enum api api, uint64_t handle, uint64_t watched)
+{
+	struct call_free *free = &thread_self.call_free;
+
+	if (thread_self.call_frame && free->block && free->watched == watched)
+		free->gone = true;
+	else
+		record_destroyed_later(api, handle, watched);
+}
+
 #define RECORD_FRAME ((const uintptr_t *)__builtin_frame_address(0))
 #define record_call() record_call_from(RECORD_FRAME, NULL)
 #define record_call_freeing(freeing) record_call_from(RECORD_FRAME, (freeing))
 #define record_call_done() record_call_done_from(RECORD_FRAME)
+#define record_call_freed(freeing) record_call_freed_from(RECORD_FRAME, (freeing))
 
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "interpose/block/block_state_hot.h"
+#include "interpose/block/driver_call.h"
 #include "interpose/block/free_race.h"
 #include "interpose/recorder/ipc.h"
 #include "interpose/block/mappings.h"
@@ -16,12 +17,12 @@
 /* ---- before the driver's call ---- */
 
 /* One reference of the block at ADDRESS goes; with the last one the block leaves the table. CALL
- * has begun. KNOWN: see record_freeing_pooled(); or NULL. Returns the recorder, or NULL. */
+ * may have begun. KNOWN: see record_freeing_pooled(); or NULL. Returns the recorder, or NULL. */
 static HOT struct recorder *begin_free(struct call *call, uint64_t address,
 				       const struct block_hint *known, struct freeing *ret)
 {
+	struct recorder *recorder = call->inside || !address ? call->inside : call_begin(call);
 	struct entry *hint = hint_entry(known);
-	struct recorder *recorder = call->inside;
 	struct shard *shard;
 	struct past ending;
 
@@ -44,13 +45,15 @@ static HOT struct recorder *begin_free(struct call *call, uint64_t address,
 	};
 	if (!block_begin_free(recorder, shard, hint, &ending, ret) && call->space == SPACE_MEMORY)
 		free_race_begin(recorder, ret, &ending);
+	if (__builtin_expect(ret->watched != 0, 0)) {
+		ret->since_ns = recorder_fine_time(recorder);
+		deferred_add((int64_t)ret->bytes);
+	}
 	return recorder;
 }
 
 void record_freeing(struct call *call, uint64_t address, struct freeing *ret)
 {
-	if (address)
-		call_begin(call);
 	if (begin_free(call, address, NULL, ret))
 		call_leave(call);
 }
@@ -65,8 +68,6 @@ HOT_CALL void record_freeing_pooled(struct call *call, uint64_t address,
 
 void record_releasing(struct call *call, uint64_t handle, struct freeing *ret)
 {
-	if (handle)
-		call_begin(call);
 	if (!begin_free(call, handle, NULL, ret))
 		return;
 	free_error_before_release(ret->recorder, call, ret);
@@ -105,8 +106,8 @@ static HOT void free_ends_block(struct recorder *recorder, const struct call *ca
 		count_late(recorder, freeing->block);
 	if (done)
 		ipc_look_at_end(recorder, freeing->block, call->name, freeing->stack);
-	if (freeing->watched && (done || !block_is_deferred(recorder, freeing)))
-		block_defer(recorder, call->name, freeing);
+	if (freeing->watched && (done || freeing->gone))
+		block_end_watched(recorder, call->name, freeing);
 	else if (done)
 		block_drop_hot(recorder, freeing->block, (int64_t)freeing->bytes);
 	else
@@ -208,7 +209,7 @@ void record_misused(struct hook *hook, struct freeing *freeing, const struct mis
 static void released(struct recorder *recorder, const struct call *call, struct freeing *freeing,
 		     enum outcome outcome, int result)
 {
-	if (freeing->error && freeing->block) { /* of another kind */
+	if (freeing->error && freeing->block) { /* of another kind, never watched */
 		if (outcome == OUTCOME_DONE)
 			block_drop(recorder, freeing->block, (int64_t)freeing->bytes);
 		else
@@ -272,15 +273,14 @@ int64_t record_references(const struct call *call, uint64_t handle, int64_t by)
 
 /* ---- ends that the application's call does not name ---- */
 
-void record_destroyed(enum api api, uint64_t handle, uint64_t watched)
+void record_destroyed_later(enum api api, uint64_t handle, uint64_t watched)
 {
-	struct recorder *recorder = recorder_now(); /* a forked child does not begin with this */
-	uint64_t key;
+	/* A forked child does not begin with this. */
+	struct recorder *recorder = recorder_now() ? recorder_enter() : NULL;
 
-	if (!recorder || !(recorder = recorder_enter()))
+	if (!recorder)
 		return;
-	key = key_of_object(api, handle);
-	block_destroyed(recorder, shard_of(recorder, key), key, watched);
+	block_destroyed(recorder, key_of_object(api, handle), watched);
 	recorder_leave();
 }
 

@@ -163,7 +163,9 @@ struct mapped *mappings_take(struct recorder *recorder, struct shard *shard, uin
 	if (!(atomic_load_explicit(&SHARED(block->marked), memory_order_relaxed) &
 	      LEDGER_BLOCK_MAPPED))
 		return NULL;
-	mapped = mapped_of_block(recorder, shard, key, block);
+	mapped = mapped_lookup(shard, key);
+	if (mapped && mapped->record->block != name_of(recorder, block))
+		mapped = NULL; /* of a later block with the handle */
 	if (mapped)
 		take_out(recorder, shard, mapped);
 	atomic_fetch_and_explicit(&SHARED(block->marked), ~LEDGER_BLOCK_MAPPED,

@@ -82,14 +82,12 @@ struct refused_request {
 	bool passed;    /* the thread got other memory since */
 };
 
-/* A thread's release of the last reference to a watched block (see call.watched), while the driver
- * runs it. The driver mostly calls gpuleak's destructor callback during the release. Then the
- * block's table entry and the outcome are known. */
-struct releasing {
-	struct entry *entry; /* see entry_is() */
-	const struct ledger_block *block;
-	uint64_t watched;
-	bool gone; /* the driver called the destructor callback */
+/* The block that a thread's driver call frees. It is out of the table. */
+struct call_free {
+	struct ledger_block *block; /* NULL: none */
+	uint64_t key;
+	uint64_t watched; /* see call.watched */
+	bool gone; /* watched: the driver reported the end inside the call, on this thread */
 };
 
 /* The state of a thread. All zero until the thread's first GPU call in this recorder. */
@@ -115,14 +113,11 @@ struct thread {
 	/* frame address of the wrapper in the outermost current driver call, or 0 */
 	uintptr_t call_frame;
 	uintptr_t call_return; /* return address of that wrapper */
-	/* block that this call frees, already removed from the table; or NULL */
-	struct ledger_block *call_block;
-	uint64_t call_key;
+	struct call_free call_free; /* by that call */
 	struct limits_due due;
 	uint32_t thread;  /* thread ID of the operating system */
 	uint32_t ignored; /* LEDGER_BLOCK_IGNORED between gpuleak_ignore_begin() and _end() */
 	unsigned int ignoring; /* number of gpuleak_ignore_begin() calls without _end() */
-	struct releasing releasing;
 	/* stack/waiting.c: number of calls in which the thread waits; the ref of its Python frames;
 	 * the recorder that counts it, or 0 */
 	uint32_t waiting_depth, waiting_frames, waiting_generation;

@@ -85,14 +85,14 @@ HOT_CALL uint32_t stack_find(struct recorder *recorder, const struct caller *cal
 		aside(look_at_modules, recorder);
 	if (may_load && __builtin_expect(python_is_due(), 0))
 		aside(look_for_python, recorder);
-	if (caller) {
-		key.pc = caller->pc;
-		key.top = caller_top(caller);
-	}
 	key.python = python_key(recorder->stack_depth);
 	if (!key.python) {
 		waiting = waiting_frames(recorder);
 		key.python = waiting * WAITING_KEY;
+	}
+	if (caller) {
+		key.pc = caller->pc;
+		key.top = caller_top(caller);
 	}
 	if (caller && !state->shared)
 		ref = stack_cache_find(state->stack_cache, &key, caller->frame_pointer,

@@ -2,6 +2,7 @@
  *
  * Deferred frees of an OpenCL buffer: the last clReleaseMemObject has returned, and the driver has
  * not called back yet. If the application retains the handle again, the buffer is live as before.
+ * And releases that end in other ways: left by a jump, refused, or forgotten by the table.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,9 +10,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <pthread.h>
+
 #include "interpose/block/block_table.h"
 #include "interpose/block/blocks.h"
 #include "interpose/block/deferred_totals.h"
+#include "interpose/block/driver_call.h"
 #include "own_ledger.h"
 #include "interpose/process/start.h"
 #include "interpose/recorder/recorder.h"
@@ -83,10 +87,120 @@ static void retained_again(void **state)
 	assert_int_equal(recorder_now()->header->errors, 0);
 }
 
+/* Nothing is left of HANDLE's block. */
+static void assert_ended(void)
+{
+	uint32_t block_state;
+
+	assert_false(is_live(&block_state));
+	assert_int_equal(deferred_bytes(), 0);
+	assert_int_equal(live_bytes_total(recorder_now()), 0);
+	assert_int_equal(recorder_now()->header->errors, 0);
+}
+
+static void *destroy(void *unused)
+{
+	record_destroyed(API_OPENCL, HANDLE, WATCHED);
+	return unused;
+}
+
+static void destroy_by_thread(void)
+{
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, destroy, NULL), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/* The application's callback leaves the release by a jump. */
+static void left(void **state)
+{
+	struct freeing freeing;
+	uint32_t block_state;
+
+	(void)state;
+	record_made(&create, HANDLE, BYTES, 0, 0, 0);
+	record_releasing(&release, HANDLE, &freeing);
+	assert_int_equal(deferred_bytes(), BYTES);
+	record_call_freeing(&freeing);
+	record_calls_end();
+	assert_true(is_live(&block_state));
+	assert_int_equal(deferred_bytes(), 0);
+
+	record_releasing(&release, HANDLE, &freeing);
+	record_call_freeing(&freeing);
+	destroy(NULL);
+	record_calls_end();
+	assert_ended();
+}
+
+/* A driver that refuses: the buffer is live again and still watched, unless its end was reported. */
+static void refused(void **state)
+{
+	struct freeing freeing;
+	uint32_t block_state;
+
+	(void)state;
+	record_made(&create, HANDLE, BYTES, 0, 0, 0);
+	record_releasing(&release, HANDLE, &freeing);
+	record_released(&release, &freeing, OUTCOME_REFUSED, -5);
+	assert_true(is_live(&block_state));
+	assert_int_equal(deferred_bytes(), 0);
+	release_buffer();
+	assert_int_equal(deferred_bytes(), BYTES);
+	destroy(NULL);
+	assert_ended();
+
+	record_made(&create, HANDLE, BYTES, 0, 0, 0);
+	record_releasing(&release, HANDLE, &freeing);
+	destroy_by_thread();
+	record_released(&release, &freeing, OUTCOME_REFUSED, -5);
+	assert_ended();
+}
+
+/* So many other blocks end that the table forgets the entries of those that ended before. */
+static void end_many(void)
+{
+	struct call other = { &hooks[HOOK_clCreateBuffer], NULL, SPACE_OBJECTS, 0 };
+	struct freeing freeing;
+
+	for (uint64_t i = 1; i <= 2 * BLOCK_SHARDS * BLOCK_PAST_MAX; i++) {
+		record_made(&other, HANDLE + i * 64, BYTES, 0, 0, 0);
+		record_releasing(&release, HANDLE + i * 64, &freeing);
+		record_released(&release, &freeing, OUTCOME_DONE, 0);
+	}
+}
+
+static void forgotten(void **state)
+{
+	struct freeing freeing;
+	uint32_t block_state;
+
+	(void)state;
+	record_made(&create, HANDLE, BYTES, 0, 0, 0);
+	record_releasing(&release, HANDLE, &freeing);
+	end_many();
+	record_released(&release, &freeing, OUTCOME_DONE, 0);
+	assert_ended();
+
+	record_made(&create, HANDLE, BYTES, 0, 0, 0);
+	record_releasing(&release, HANDLE, &freeing);
+	end_many();
+	record_released(&release, &freeing, OUTCOME_REFUSED, -5);
+	assert_true(is_live(&block_state));
+	release_buffer();
+	assert_int_equal(deferred_bytes(), BYTES);
+	destroy(NULL);
+	assert_ended();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(retained_again),
+		cmocka_unit_test(left),
+		cmocka_unit_test(refused),
+		cmocka_unit_test(forgotten),
 	};
 
 	process_start();

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "interpose/block/blocks.h"
+#include "interpose/block/driver_call.h"
 #include "own_ledger.h"
 #include "ledger/reader.h"
 #include "interpose/process/start.h"
@@ -41,6 +42,15 @@ static __thread struct call release_event = { &hooks[HOOK_clReleaseEvent], NULL,
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t pool[HANDLES + 1]; /* and one of the last test */
 static int pooled;
+static _Atomic uint64_t last_number = 1;
+static uint64_t numbers[HANDLES]; /* see call.watched: one for each buffer that has a handle */
+
+#define FIRST_HANDLE 0x5500000000u
+static uint64_t *number_of(uint64_t handle)
+{
+	return &numbers[(handle - FIRST_HANDLE) / BYTES];
+}
+
 static _Atomic uint64_t later[8]; /* released, but commands of some sort hold them */
 
 static uint64_t take_handle(void)
@@ -59,7 +69,7 @@ static void destroy(uint64_t handle)
 {
 	if (!handle)
 		return;
-	record_destroyed(API_OPENCL, handle, create.watched);
+	record_destroyed(API_OPENCL, handle, *number_of(handle));
 	pthread_mutex_lock(&pool_lock);
 	pool[pooled++] = handle;
 	pthread_mutex_unlock(&pool_lock);
@@ -84,7 +94,11 @@ static void release_last(uint64_t handle, unsigned int random)
 
 	record_releasing(&release, handle, &freeing);
 	if (random & 1) {
+		if (random & 2)
+			record_call_freeing(&freeing);
 		destroy(handle);
+		if (random & 2)
+			record_call_freed(&freeing);
 		record_released(&release, &freeing, OUTCOME_DONE, 0);
 		return;
 	}
@@ -99,6 +113,7 @@ static void release_last(uint64_t handle, unsigned int random)
 
 static void one_buffer(uint64_t handle, unsigned int random)
 {
+	create.watched = *number_of(handle) = atomic_fetch_add(&last_number, 1) + 1;
 	record_made(&create, handle, BYTES, 1, 0, 0);
 	for (unsigned int i = 0; i < (random >> 8 & 3); i++)
 		record_retained(&retain, handle);
@@ -163,7 +178,7 @@ static void test_handles(void **state)
 
 	(void)state;
 	for (int i = 0; i < HANDLES; i++)
-		pool[pooled++] = 0x5500000000u + (uint64_t)i * 512;
+		pool[pooled++] = FIRST_HANDLE + (uint64_t)i * BYTES;
 	for (uintptr_t i = 1; i <= THREADS; i++) {
 		assert_int_equal(pthread_create(&thread, NULL, storm, (void *)i), 0);
 		pthread_detach(thread);

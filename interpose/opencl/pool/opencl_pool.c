@@ -13,6 +13,7 @@
 
 #include "interpose/base/config.h"
 #include "interpose/block/blocks.h"
+#include "interpose/block/driver_call.h"
 #include "interpose/block/mappings.h"
 #include "interpose/dispatch/loader.h"
 #include "interpose/opencl/pool/opencl_pool_internal.h"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * cl_mem objects, and the OpenCL calls that a row of opencl.def cannot describe: the extension
- * lookups, and SVM freed by a queue. Owns the meaning of an OpenCL result for a block.
+ * lookups, and SVM freed by a queue.
  */
 #include "interpose/dispatch/loader.h"
 #include "interpose/block/blocks.h"
+#include "interpose/block/driver_call.h"
 #include "interpose/opencl/opencl_driver.h"
 #include "interpose/opencl/wrappers/opencl_calls.h"
 
@@ -16,19 +17,6 @@
 typedef cl_int mem_info(cl_mem, cl_mem_info, size_t, void *, size_t *);
 typedef void CL_CALLBACK destroyed(cl_mem, void *);
 typedef cl_int set_destroyed(cl_mem, destroyed *, void *);
-
-enum outcome opencl_outcome(cl_int r)
-{
-	switch (r) {
-	case CL_SUCCESS:
-		return OUTCOME_DONE;
-	case CL_INVALID_MEM_OBJECT:
-	case CL_INVALID_VALUE: /* for addresses of shared memory */
-		return OUTCOME_INVALID;
-	default:
-		return OUTCOME_REFUSED;
-	}
-}
 
 void opencl_record_context(struct call *call, cl_context context)
 {

@@ -23,7 +23,15 @@ void opencl_record_kernels(struct call *call, cl_program program, cl_uint room,
 /* Records that argument INDEX of KERNEL is the SIZE bytes at VALUE, which may be NULL. */
 void opencl_record_argument(cl_kernel kernel, cl_uint index, size_t size, const void *value);
 
-enum outcome opencl_outcome(cl_int r);
+/* Returns what the result R of a free or release means for its block. */
+static inline enum outcome opencl_outcome(cl_int r)
+{
+	if (r == CL_SUCCESS)
+		return OUTCOME_DONE;
+	/* CL_INVALID_VALUE: for addresses of shared memory */
+	return r == CL_INVALID_MEM_OBJECT || r == CL_INVALID_VALUE ? OUTCOME_INVALID
+								   : OUTCOME_REFUSED;
+}
 
 /* The function that a lookup returns for each row. */
 extern void *const opencl_wrappers[] __attribute__((visibility("hidden")));

@@ -288,7 +288,7 @@ static void record_retained_context(struct call *call, cl_context context)
 	record_call_freeing(&freeing);                                                      \
 	if (!(dealt))                                                                       \
 		r = (driver_call);                                                          \
-	record_call_done();                                                                 \
+	record_call_freed(&freeing);                                                        \
 	record_released(&call, &freeing, opencl_outcome(r), (int)r);                        \
 	return r;
 
