@@ -15,8 +15,9 @@
  *         block_drop                                  the driver accepted the free
  *
  * A block that is being freed is out of the table, since the driver may give its address to another
- * thread at once, and belongs to the thread that frees it. If the block is watched, its entry keeps
- * `watched` until the driver reports the end on another thread. Only watched blocks become released.
+ * thread at once, and belongs to the thread that frees it. The entry of a watched block keeps
+ * `watched` until the driver reports the end on another thread. Only watched blocks become
+ * released.
  * Must not call the driver. Holds a shard's lock for table work only.
  */
 #include "interpose/block/block_state.h"

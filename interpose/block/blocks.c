@@ -13,6 +13,7 @@
 #include "interpose/recorder/live_counts.h"
 #include "interpose/block/timeline.h"
 #include "interpose/dispatch/variants.h"
+#include "interpose/recorder/live_bytes.h"
 #include "interpose/recorder/thread_state_hot.h"
 #include "interpose/stack/unwinder.h"
 #include "ledger/shared.h"

@@ -11,7 +11,7 @@
 #include "interpose/base/config.h"
 #include "interpose/dispatch/api.h"
 #include "interpose/recorder/recorder.h"
-#include "interpose/recorder/thread_state.h"
+#include "interpose/recorder/live_bytes.h"
 #include "ledger/shared.h"
 
 bool device_is_new(int device)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "interpose/recorder/recorder.h"
-#include "interpose/recorder/thread_state.h"
+#include "interpose/recorder/live_bytes.h"
 #include "ledger/totals.h"
 
 /* Returns the record of NAME. The first LEDGER_STEP_NAMES names have a record each, and all later

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "interpose/recorder/recorder.h"
-#include "interpose/recorder/thread_state.h"
+#include "interpose/recorder/live_bytes.h"
 #include "ledger/shared.h"
 
 struct physical {

@@ -20,7 +20,7 @@
 #include "interpose/recorder/recorder.h"
 #include "interpose/block/steps.h"
 #include "interpose/process/reporter.h"
-#include "interpose/recorder/thread_state.h"
+#include "interpose/recorder/live_bytes.h"
 #include "ledger/shared.h"
 
 EXPORT size_t gpuleak_pool_trim(void)

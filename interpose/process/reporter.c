@@ -30,7 +30,7 @@
 #include "ledger/error_text.h"
 #include "ledger/roster.h"
 #include "interpose/base/message.h"
-#include "interpose/recorder/thread_state.h"
+#include "interpose/recorder/live_bytes.h"
 
 #define GATE_FAILED 23
 #define STACK_BYTES 65536u

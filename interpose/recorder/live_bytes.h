@@ -137,4 +137,16 @@ static HOT void live_bytes_remove(struct thread_state *state, struct ledger_site
 	live_bytes_count(state, balance_change(state, site, -bytes, -1), -bytes);
 }
 
+int64_t live_bytes_total(struct recorder *recorder);
+/* Returns the most bytes that were live at one moment since the last call with RESTART. RESTART:
+ * starts a new measurement. */
+uint64_t live_bytes_peak(struct recorder *recorder, bool restart);
+/* From now on stores the most bytes that are live at one moment in *AT, unless *AT is larger. Ends
+ * the measurement for the AT of the call before. NULL: only that. AT is a field of the ledger. */
+void live_bytes_watch_peak(struct recorder *recorder, uint64_t *at);
+/* Updates the peaks before a report. */
+void live_bytes_settle_peak(struct recorder *recorder);
+/* BYTES that FROM's block had are now those of TO's. Both are call sites. */
+void live_bytes_move(struct ledger_site *from, struct ledger_site *to, uint64_t bytes);
+
 #endif

@@ -70,19 +70,6 @@ struct thread_states {
  * ends. */
 struct thread_state *thread_state_join(struct recorder *recorder);
 
-/* Functions for call sites and slots are in thread_state_hot.h, for live bytes in live_bytes.h. Their
- * caller has locked STATE. */
-
-int64_t live_bytes_total(struct recorder *recorder);
-/* Returns the most bytes that were live at one moment since the last call with RESTART. RESTART:
- * starts a new measurement. */
-uint64_t live_bytes_peak(struct recorder *recorder, bool restart);
-/* From now on stores the most bytes that are live at one moment in *AT, unless *AT is larger. Ends
- * the measurement for the AT of the call before. NULL: only that. AT is a field of the ledger. */
-void live_bytes_watch_peak(struct recorder *recorder, uint64_t *at);
-/* Updates the peaks before a report. */
-void live_bytes_settle_peak(struct recorder *recorder);
-/* BYTES that FROM's block had are now those of TO's. Both are call sites. */
-void live_bytes_move(struct ledger_site *from, struct ledger_site *to, uint64_t bytes);
+/* Functions for call sites and slots are in thread_state_hot.h. Their caller has locked STATE. */
 
 #endif

@@ -17,7 +17,7 @@
 #include "interpose/opencl/pool/opencl_pool_internal.h"
 #include "own_ledger.h"
 #include "interpose/process/start.h"
-#include "interpose/recorder/thread_state.h"
+#include "interpose/recorder/live_bytes.h"
 #include "interpose/stack/unwinder.h"
 
 #define CONTEXT ((cl_context)0x1000)

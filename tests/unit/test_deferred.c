@@ -19,6 +19,7 @@
 #include "own_ledger.h"
 #include "interpose/process/start.h"
 #include "interpose/recorder/recorder.h"
+#include "interpose/recorder/live_bytes.h"
 #include "interpose/recorder/thread_state.h"
 #include "interpose/stack/unwinder.h"
 
@@ -134,7 +135,7 @@ static void left(void **state)
 	assert_ended();
 }
 
-/* A driver that refuses: the buffer is live again and still watched, unless its end was reported. */
+/* The driver refuses: the buffer is live again and still watched, unless its end was reported. */
 static void refused(void **state)
 {
 	struct freeing freeing;

@@ -23,7 +23,7 @@
 #include "interpose/block/free_race.h"
 #include "interpose/process/start.h"
 #include "interpose/recorder/recorder.h"
-#include "interpose/recorder/thread_state.h"
+#include "interpose/recorder/live_bytes.h"
 #include "interpose/stack/unwinder.h"
 
 enum { ADDRESS = 0x7000, BYTES = 640, INVALID = 1, RACES = 2000 };

@@ -20,7 +20,7 @@
 #include "own_ledger.h"
 #include "interpose/process/start.h"
 #include "interpose/recorder/recorder.h"
-#include "interpose/recorder/thread_state.h"
+#include "interpose/recorder/live_bytes.h"
 #include "interpose/stack/unwinder.h"
 
 #define HANDLE 0x10000u

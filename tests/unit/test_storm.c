@@ -21,7 +21,7 @@
 #include "ledger/reader.h"
 #include "interpose/process/start.h"
 #include "interpose/recorder/recorder.h"
-#include "interpose/recorder/thread_state.h"
+#include "interpose/recorder/live_bytes.h"
 #include "interpose/stack/unwinder.h"
 
 #define THREADS 8

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The live bytes of all threads, and their peak. live_bytes.h has what each allocation and free
+ * runs.
+ *
+ * Locking: an ordinary allocation and free takes no lock that threads share.
+ */
+#include "interpose/recorder/live_bytes.h"
+
+#include "interpose/recorder/thread_state_hot.h"
+#include "ledger/shared.h"
+
+int64_t live_bytes_total(struct recorder *recorder)
+{
+	struct thread_states *states = recorder->thread_states;
+	unsigned int highest = atomic_load_explicit(&states->highest, memory_order_relaxed);
+	int64_t live = atomic_load_explicit(&states->state[0].live, memory_order_relaxed);
+
+	for (unsigned int i = 1; i < highest; i++)
+		live += atomic_load_explicit(&states->state[i].live, memory_order_relaxed);
+	return live;
+}
+
+/* Locking: the caller holds peak_lock. Records LIVE if it is a new peak of the watched time. */
+static void update_watched_peak(struct thread_states *states, int64_t live)
+{
+	uint64_t *at = states->watched_peak_at;
+
+	if (live <= states->watched_peak)
+		return;
+	states->watched_peak = live;
+	if (at && (uint64_t)live > *at)
+		atomic_store_explicit(&SHARED(*at), (uint64_t)live, memory_order_relaxed);
+}
+
+/* Locking: the caller holds peak_lock. Records the total of live bytes if it is a new peak. Then
+ * divides the room below the peak equally among all per-thread states. Until a state has used its
+ * part, it cannot make a new peak, whatever the others do. So it need not check. */
+static void update_peak(struct recorder *recorder)
+{
+	struct thread_states *states = recorder->thread_states;
+	unsigned int highest = atomic_load_explicit(&states->highest, memory_order_relaxed);
+	int64_t live = live_bytes_total(recorder);
+	int64_t part;
+
+	if (live > (int64_t)recorder->header->peak_bytes) {
+		recorder->header->peak_mono_ns = recorder_time(recorder);
+		atomic_store_explicit(&SHARED(recorder->header->peak_bytes), (uint64_t)live,
+				      memory_order_release);
+	}
+	if (live > states->peak)
+		states->peak = live;
+	update_watched_peak(states, live);
+	part = (states->peak < states->watched_peak ? states->peak : states->watched_peak) - live;
+	part = part > 0 && highest > 1 ? part / (int64_t)(highest - 1 + states->state[0].shared)
+				       : (part > 0 ? part : 0);
+	for (unsigned int i = 0; i < highest || i == 0; i++) {
+		struct thread_state *state = &states->state[i];
+
+		atomic_store_explicit(&state->ceiling,
+				      atomic_load_explicit(&state->live, memory_order_relaxed) +
+					      (i || state->shared ? part : 0),
+				      memory_order_relaxed);
+	}
+}
+
+static bool is_above(const _Atomic int64_t *value, const _Atomic int64_t *ceiling)
+{
+	return atomic_load_explicit(value, memory_order_relaxed) >
+	       atomic_load_explicit(ceiling, memory_order_relaxed);
+}
+
+void live_bytes_check_peak(struct recorder *recorder, struct thread_state *state, uint32_t memory,
+			   uint64_t now_ns)
+{
+	const struct memory_part *part = &state->memories[memory];
+
+	if (now_ns + 1 == state->contended_tick)
+		return;
+	/* Another thread is checking the peak now, so an exact moment does not exist. Many threads
+	 * must not queue here. Do not try again in this clock tick. */
+	if (!lock_try(&recorder->thread_states->peak_lock)) {
+		state->contended_tick = now_ns + 1;
+		return;
+	}
+	if (is_above(&state->live, &state->ceiling))
+		update_peak(recorder);
+	if (memory && (is_above(&part->live, &part->ceiling) ||
+		       is_above(&part->suballocated, &part->suballocated_ceiling)))
+		memories_update(recorder->thread_states, memory, now_ns);
+	lock_give(&recorder->thread_states->peak_lock);
+}
+
+uint64_t live_bytes_peak(struct recorder *recorder, bool restart)
+{
+	struct thread_states *states = recorder->thread_states;
+	int64_t peak;
+
+	lock_take(&states->peak_lock);
+	update_peak(recorder);
+	peak = states->peak;
+	if (restart) {
+		states->peak = 0;
+		/* the current live bytes are the first peak, and no state has room */
+		update_peak(recorder);
+	}
+	lock_give(&states->peak_lock);
+	return peak > 0 ? (uint64_t)peak : 0;
+}
+
+void live_bytes_watch_peak(struct recorder *recorder, uint64_t *at)
+{
+	struct thread_states *states = recorder->thread_states;
+
+	lock_take(&states->peak_lock);
+	update_peak(recorder);
+	states->watched_peak_at = at;
+	states->watched_peak = at ? 0 : INT64_MAX;
+	update_peak(recorder);
+	lock_give(&states->peak_lock);
+}
+
+void live_bytes_settle_peak(struct recorder *recorder)
+{
+	struct thread_states *states = recorder->thread_states;
+
+	if (!lock_try(&states->peak_lock))
+		return;
+	update_peak(recorder);
+	for (uint32_t i = 1; i <= states->memory_count; i++)
+		memories_update(states, i, recorder_time(recorder));
+	lock_give(&states->peak_lock);
+}
+
+void live_bytes_move(struct ledger_site *from, struct ledger_site *to, uint64_t bytes)
+{
+	struct thread_state *state = thread_self.state;
+	struct memory_part *from_part, *to_part;
+
+	thread_state_lock(state);
+	from_part = balance_change(state, from, -(int64_t)bytes, 0);
+	to_part = balance_change(state, to, (int64_t)bytes, 0);
+	atomic_fetch_sub_explicit(&from_part->live, (int64_t)bytes, memory_order_relaxed);
+	atomic_fetch_add_explicit(&to_part->live, (int64_t)bytes, memory_order_relaxed);
+	thread_state_unlock(state);
+}
