@@ -698,12 +698,16 @@ struct ledger_driver_growth {
 	uint32_t api;   /* refs, as in struct ledger_site */
 	uint32_t stack;
 	int32_t device; /* ordinal; -1 unknown */
-	uint32_t reserved;
+	/* Of the call that created the first context on the device: what of the device's memory was
+	 * free after it, in units of LEDGER_FREE_UNIT bytes. 0: another call, or unknown. */
+	uint32_t free_units;
 };
 #define LEDGER_DRIVER_GROWTHS_MAX 1020u /* two chunks */
+#define LEDGER_FREE_UNIT ((uint64_t)64 << 10)
 
 /* What the calls of one call site made the driver take of a device's memory: calls that create a
- * context, load a module, raise a limit or instantiate a graph. It is the difference of the
+ * context or a stream, load a module, raise a limit or instantiate a graph, and the first use of
+ * each kernel, if that took memory. It is the difference of the
  * device's free memory before and after each call, as the driver reports it. A call is not measured
  * if no context of the device was current before it, if a stream was being captured, if the pool is
  * on, or if the process allocated or freed something or made another such call meanwhile. */
@@ -714,8 +718,11 @@ struct ledger_driver_cost {
 	uint32_t api; /* refs to the name and the stack of the call */
 	uint32_t stack;
 	int32_t device; /* ordinal; -1 unknown */
-	uint32_t limit; /* of cuCtxSetLimit: the number of the limit (CUlimit) plus 1; else 0 */
+	/* Of cuCtxSetLimit: the number of the limit (CUlimit) plus 1. LEDGER_COST_LOCAL_MEMORY:
+	 * local memory for a kernel that needed more of it than any before. Else 0. */
+	uint32_t limit;
 };
+#define LEDGER_COST_LOCAL_MEMORY 0x10000u
 #define LEDGER_DRIVER_COSTS_MAX 816u /* two chunks */
 
 /* A device that the process used. Ordinals are those of the process, so they depend on

@@ -14,6 +14,12 @@
 #include "interpose/recorder/live_bytes.h"
 #include "ledger/shared.h"
 
+static bool was_met(const struct recorder *recorder, int device)
+{
+	return device < 0 || device >= DRIVER_GROWTH_DEVICES ||
+	       atomic_load_explicit(&recorder->devices_met, memory_order_relaxed) >> device & 1;
+}
+
 bool device_is_new(int device)
 {
 	struct recorder *recorder;
@@ -24,8 +30,7 @@ bool device_is_new(int device)
 	recorder_touch();
 	recorder = recorder_now();
 	bit = 1ull << device;
-	return recorder &&
-	       !(atomic_load_explicit(&recorder->devices_met, memory_order_relaxed) & bit) &&
+	return recorder && !was_met(recorder, device) &&
 	       !(atomic_fetch_or(&recorder->devices_met, bit) & bit);
 }
 
@@ -72,24 +77,29 @@ void driver_growth_begin(struct driver_growth *ret, enum api api, int device)
 	others = atomic_fetch_add(&recorder->driver_costs->begun_and_running, BEGUN + 1);
 	ret->number = (uint32_t)(others / BEGUN) + 1;
 	ret->live = live_bytes_total(recorder);
-	ret->measured = others % BEGUN == 0 && ret->device >= 0 &&
-			ops->memory_left(ret->device, &ret->free, &total);
+	if (others % BEGUN != 0 || ret->device < 0)
+		return;
+	ret->is_first = !was_met(recorder, ret->device);
+	ret->measured = ops->memory_left(ret->device, &ret->free, &total);
 }
 
 void driver_growth_end(struct driver_growth *growth)
 {
 	struct recorder *recorder = growth->counted ? recorder_now() : NULL;
 	uint64_t now = 0, total, others;
+	bool alone;
 
 	if (!recorder) {
 		growth->measured = false;
 		return;
 	}
-	growth->measured = growth->measured &&
-			   apis[growth->api]->memory_left(growth->device, &now, &total) &&
-			   live_bytes_total(recorder) == growth->live;
+	alone = (growth->measured || growth->is_first) &&
+		apis[growth->api]->memory_left(growth->device, &now, &total) &&
+		live_bytes_total(recorder) == growth->live;
 	others = atomic_fetch_sub(&recorder->driver_costs->begun_and_running, 1);
-	growth->measured &= (uint32_t)(others / BEGUN) == growth->number;
+	alone = alone && (uint32_t)(others / BEGUN) == growth->number;
+	growth->free_after = alone && !growth->measured ? now : 0;
+	growth->measured = growth->measured && alone;
 	growth->bytes = (int64_t)(growth->free - now);
 }
 
@@ -141,6 +151,7 @@ static void write_growth(struct recorder *recorder, const struct ledger_driver_c
 	struct ledger_driver_growth record = {
 		.began_ns = growth->began_ns, .ended_ns = recorder_fine_time(recorder),
 		.api = key->api, .stack = key->stack, .device = key->device,
+		.free_units = (uint32_t)(growth->free_after / LEDGER_FREE_UNIT),
 	};
 
 	if (atomic_fetch_add_explicit(&SHARED(recorder->header->marks), 1, memory_order_relaxed) <

@@ -36,15 +36,19 @@ struct driver_growth {
 	enum api api;
 	int device;
 	bool counted;  /* among the calls that run now */
+	bool is_first; /* no call of the process has met the device yet */
 	bool measured; /* until the call ends: it can be; afterwards: `bytes` is valid */
 	uint32_t number; /* of the calls of the process, from 1 */
 	int64_t live;  /* bytes that the process had allocated before the call */
 	uint64_t free; /* bytes of the device before it */
 	int64_t bytes; /* that it took */
+	/* Of an unmeasured first call: bytes of the device that are free after it; 0 unknown. */
+	uint64_t free_after;
 };
 
 /* Before and after the driver's call of API on DEVICE (-1: the current one), which may fail. Make
- * no driver call that a capture forbids, and none if no context is current. */
+ * no driver call that a capture forbids, and none if no context is current. If the call created the
+ * first context, it is current when driver_growth_end() is called. */
 void driver_growth_begin(struct driver_growth *ret, enum api api, int device);
 void driver_growth_end(struct driver_growth *growth);
 

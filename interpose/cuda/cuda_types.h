@@ -35,8 +35,10 @@ typedef unsigned long long CUmemGenericAllocationHandle;
 typedef int CUmemAllocationHandleType; /* an enum in cuda.h */
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
+typedef struct CUkern_st *CUkernel;
 typedef struct CUlib_st *CUlibrary;
 typedef int CUlimit;
+enum { LIMIT_STACK_SIZE = 0 };
 typedef int CUjit_option;
 typedef int CUlibraryOption;
 typedef struct CUextSemaphore_st *CUexternalSemaphore;

@@ -67,15 +67,19 @@ extern struct used used[USED_COUNT];
 
 /* Returns the hook NAME, or NULL. Takes no lock and allocates nothing, so it is safe in lookups. */
 struct hook *hook_find(const char *name);
-/* Returns true if HOOK is a row of cuda_submits.def. */
+/* Returns true if HOOK is a row of cuda_submits.def or cuda_launches.def. */
 static inline bool hook_submits(const struct hook *hook)
 {
 	return hook >= &hooks[HOOK_FIRST_SUBMITS] && hook < &hooks[HOOK_END_SUBMITS];
 }
+static inline bool hook_launches(const struct hook *hook)
+{
+	return hook >= &hooks[HOOK_FIRST_LAUNCHES] && hook < &hooks[HOOK_END_LAUNCHES];
+}
 /* Returns true if only the pool needs HOOK. */
 static inline bool hook_is_for_pool(const struct hook *hook)
 {
-	return hook_submits(hook) ||
+	return (hook_submits(hook) && !hook_launches(hook)) ||
 	       (hook >= &hooks[HOOK_FIRST_POOL] && hook < &hooks[HOOK_END_POOL]);
 }
 /* Returns true if no enabled feature needs HOOK. Then lookups return the driver's own function. */

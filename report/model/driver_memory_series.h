@@ -44,6 +44,9 @@ struct driver_memory_series {
 	uint64_t every;             /* one of this many samples is stored */
 	uint64_t steady_taken;
 	uint64_t peak_reported;
+	/* Bytes of the device that were free before the process, the first one of the run on it,
+	 * used it. 0: unknown, or not the first one. */
+	uint64_t free_before;
 	/* The last sample with the highest `reported`. If there are steady samples, only they
 	 * count. */
 	struct driver_memory_sample highest;

@@ -114,6 +114,7 @@ static int read_call(struct builder *b, const struct ledger_driver_growth *recor
 	ret->device = record->device;
 	ret->began_ns = record->began_ns;
 	ret->ended_ns = record->ended_ns;
+	ret->free_after = record->free_units * LEDGER_FREE_UNIT;
 	return r;
 }
 
@@ -166,6 +167,48 @@ static void attribute_growth(const struct report_process *process, struct report
 				  growth->to_ns > last_ns;
 }
 
+/* No reading before the first context's call was possible inside the process: CALL is that call. */
+static void add_first_context(struct report_process *process, const struct report_driver_call *call,
+			      uint64_t free_before)
+{
+	for (size_t i = 0; i < process->driver_cost_count; i++) {
+		struct report_driver_cost *cost = &process->driver_costs[i];
+
+		if (cost->device != call->device || cost->stack != call->stack ||
+		    strcmp(cost->api, call->api) != 0 || cost->measured == cost->calls)
+			continue;
+		cost->bytes += (int64_t)(free_before - call->free_after);
+		cost->measured++;
+		return;
+	}
+}
+
+/* Returns true if a difference of BYTES is possible: NVML counts about as much for the process. It
+ * is not, if NVML and the driver mean different things by "free". */
+static bool is_possible(const struct driver_memory_series *series, uint64_t bytes)
+{
+	uint64_t reported = series->peak_reported;
+
+	return bytes <= reported + reported / 16;
+}
+
+static void explain_first_context(struct report_process *process, int ordinal,
+				  const struct driver_memory_series *series)
+{
+	uint64_t before = series->free_before;
+
+	for (size_t i = 0; i < process->driver_call_count; i++) {
+		struct report_driver_call *call = &process->driver_calls[i];
+
+		if (call->device != ordinal || !call->free_after)
+			continue;
+		if (before > call->free_after && is_possible(series, before - call->free_after))
+			add_first_context(process, call, before);
+		call->free_after = 0; /* it is added once */
+		return;
+	}
+}
+
 int report_process_set_driver_memory(struct report_process *process, int ordinal,
 				     const struct driver_memory_series *series)
 {
@@ -179,6 +222,7 @@ int report_process_set_driver_memory(struct report_process *process, int ordinal
 		return -ENOMEM;
 	*copy = *series;
 	device->series = copy;
+	explain_first_context(process, ordinal, copy);
 	attribute_growth(process, device);
 	return 0;
 }
@@ -202,9 +246,13 @@ static const char *cause_of(const char *api, uint32_t limit)
 	} causes[] = {
 		{ "cuCtxCreate", "context" }, { "cuDevicePrimaryCtxRetain", "context" },
 		{ "cuModuleLoad", "module" }, { "cuLibraryLoad", "library" },
-		{ "cuFuncLoad", "function" }, { "cuGraphInstantiate", "graph" },
+		{ "cuFuncLoad", "function" }, { "cuKernelGetFunction", "function" },
+		{ "cuLaunch", "first launch" }, { "cuGraphInstantiate", "graph" },
+		{ "cuStreamCreate", "stream" }, { "cuGreenCtxStreamCreate", "stream" },
 	};
 
+	if (limit == LEDGER_COST_LOCAL_MEMORY)
+		return "local memory";
 	if (limit)
 		return limit <= sizeof(limits) / sizeof(limits[0]) ? limits[limit - 1]
 								   : "other limit";

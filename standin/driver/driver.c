@@ -149,7 +149,9 @@ static void read_costs(const char *list)
 {
 	long long n[COST_KINDS] = { 0 };
 
-	if (sscanf(list, "%lld,%lld,%lld,%lld", &n[0], &n[1], &n[2], &n[3]) != COST_KINDS)
+	/* the last two may be left out */
+	if (sscanf(list, "%lld,%lld,%lld,%lld,%lld,%lld", &n[0], &n[1], &n[2], &n[3], &n[4],
+		   &n[5]) <= COST_THREADS)
 		complain("STANDIN_COSTS", list);
 	for (int i = 0; i < COST_KINDS; i++)
 		costs[i] = n[i];

@@ -22,6 +22,16 @@ static void limit_takes(CUlimit limit, int64_t more)
 			     more * (limit ? 1 : driver_cost(COST_THREADS)));
 }
 
+void stack_limit_raise(size_t bytes)
+{
+	size_t now = atomic_load(&limits[0]);
+
+	while (now < bytes && !atomic_compare_exchange_weak(&limits[0], &now, bytes))
+		;
+	if (now < bytes)
+		limit_takes(0, (int64_t)(bytes - now));
+}
+
 STANDIN(cuCtxSetLimit)(CUlimit limit, size_t value)
 {
 	CUresult r = standin_do_nothing("cuCtxSetLimit");

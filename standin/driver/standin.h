@@ -201,10 +201,13 @@ bool heap_find(CUdeviceptr inside, struct block *found);
 size_t heap_used(int device);
 /* The driver itself takes BYTES of DEVICE, or gives them back: only cuMemGetInfo shows it. The
  * second returns what a cause costs (STANDIN_COSTS). */
-enum cost { COST_CONTEXT, COST_MODULE, COST_GRAPH, COST_THREADS, COST_KINDS };
+enum cost { COST_CONTEXT, COST_MODULE, COST_GRAPH, COST_THREADS, COST_STREAM, COST_KERNEL,
+	    COST_KINDS };
 void driver_takes(int device, int64_t bytes);
 int64_t driver_cost(enum cost cost);
 int64_t driver_taken(int device);
+/* Raises a lower stack limit to BYTES, as the launch of a kernel does that needs more. */
+void stack_limit_raise(size_t bytes);
 void heap_drop_context(CUcontext context);
 /* With STANDIN_ASYNC: memory has bytes. A block that leaves is freed by heap_left(), once. */
 CUresult heap_leave(CUdeviceptr address, unsigned short *generation);

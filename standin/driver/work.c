@@ -20,6 +20,9 @@ struct CUlaunchConfig_st {
 struct CUfunc_st {
 	const char *name;
 	CUresult (*prepare)(struct work *w, void **params);
+	bool has_code; /* its first launch takes memory of the device: COST_KERNEL */
+	size_t local;  /* bytes of local memory for each thread */
+	_Atomic bool launched;
 };
 
 static CUresult some_handle(const char *name, void **out)
@@ -134,9 +137,30 @@ static struct CUfunc_st kernels[] = {
 	{ "gl_check", prepare_check },
 	{ "gl_spin", prepare_spin },
 	{ "gl_wait", prepare_wait },
+	{ "gl_code", NULL, .has_code = true },
+	{ "gl_library_code", NULL, .has_code = true },
+	{ "gl_local", NULL, .local = 4096 },
 	{ "", NULL },
 };
 enum { OTHER = sizeof(kernels) / sizeof(kernels[0]) - 1 };
+
+static bool is_kernel(CUfunction f)
+{
+	uintptr_t offset = (uintptr_t)f - (uintptr_t)kernels;
+
+	return offset < sizeof(kernels) && offset % sizeof(kernels[0]) == 0;
+}
+
+/* As a driver that loads code when it is used first. */
+static void take_for(CUfunction f)
+{
+	if (likely(!driver_cost(COST_KERNEL)) || !is_kernel(f) ||
+	    atomic_exchange(&f->launched, true))
+		return;
+	if (f->has_code)
+		driver_takes(memory_context()->device, driver_cost(COST_KERNEL));
+	stack_limit_raise(f->local);
+}
 
 STANDIN(cuModuleGetFunction)(CUfunction *hfunc, CUmodule hmod, const char *name)
 {
@@ -152,6 +176,19 @@ STANDIN(cuModuleGetFunction)(CUfunction *hfunc, CUmodule hmod, const char *name)
 	return CUDA_SUCCESS;
 }
 
+/* A kernel of a library is its function here. */
+STANDIN(cuKernelGetFunction)(CUfunction *pFunc, CUkernel kernel)
+{
+	CUresult r = standin_do_nothing("cuKernelGetFunction");
+
+	if (!r && (!pFunc || !kernel))
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (!r) {
+		*pFunc = (CUfunction)kernel;
+		take_for(*pFunc);
+	}
+	return r;
+}
 
 /* ---- submitting ---- */
 
@@ -179,13 +216,14 @@ static CUresult launch(const char *name, CUfunction f, CUstream stream, void **p
 {
 	struct work w = { .name = name, .kind = WORK_SPIN };
 	CUresult r = standin_do_nothing(name);
-	uintptr_t offset = (uintptr_t)f - (uintptr_t)kernels;
 
+	if (!r)
+		take_for(f);
 	if (r || likely(!standin_async))
 		return r;
 	if (standin_fake)
 		return fake_launch();
-	if (offset >= sizeof(kernels) || offset % sizeof(kernels[0]))
+	if (!is_kernel(f))
 		return ERROR_INVALID_HANDLE;
 	if (f->prepare && !params)
 		return CUDA_ERROR_INVALID_VALUE;

@@ -330,13 +330,14 @@ EXCEPTIONS = {
     **dict.fromkeys((
         "cuCtxAttach", "cuCtxDetach", "cuGreenCtxCreate", "cuGreenCtxDestroy", "cuCtxFromGreenCtx"),
         "contexts: what is in them ends with them; programs, context cases"),
-    **dict.fromkeys(("cuCtxSetLimit", "cuFuncLoad"),
+    **dict.fromkeys(("cuCtxSetLimit", "cuFuncLoad", "cuKernelGetFunction"),
                     "the driver itself holds more after them: programs, held"),
 }
 
 # Files of rows that are about something else than blocks of memory, and where they are tested.
 OTHER_TABLES = {
     "cuda_submits.def": "makes no block: unit-submitting, bench",
+    "cuda_launches.def": "makes no block: unit-submitting, programs-costs",
     "cuda_objects.def": "makes objects without memory: programs 'objects', 'held', unit, limits",
     "cuda_queries.def": "tells of memory, as without a pool: unit-pool-queries, programs 'truth'",
 }

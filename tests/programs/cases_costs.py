@@ -63,6 +63,20 @@ def unloaded(place):
 
 
 @needs("driver_costs")
+def kernels(place):
+    """costs: streams, the code of a kernel at its first launch, and local memory, each once"""
+    found = run_mode(place, "kernels", STANDIN_COSTS="0,0,0,%d,%d,%d" % (THREADS, 600 << 10, 3 * MIB))
+    compare("costs", [
+        ("first launch", "cuLaunchKernel", ["launch@launch", "use_kernels@code", "main@kernels"],
+         1, 1, 3 * MIB, 0),
+        ("function", "cuKernelGetFunction", ["use_kernels@kernel", "main@kernels"], 1, 1, 3 * MIB, 0),
+        ("local memory", "cuLaunchKernel", ["launch@launch", "use_kernels@local", "main@kernels"],
+         1, 1, 3072 * THREADS, 0),
+        ("stream", "cuStreamCreate", ["use_kernels@stream", "main@kernels"], 3, 3, 3 * 600 << 10, 1),
+    ], [cost for cost in found if cost[0] in ("first launch", "function", "local memory", "stream")])
+
+
+@needs("driver_costs")
 def captured(place):
     """costs: while a stream is captured, nothing is measured"""
     found = [cost for cost in run_mode(place, "captured") if cost[0] == "module"]
@@ -111,11 +125,32 @@ def unexplained(place):
 
 @needs("held")
 def more_than_all(place):
-    """costs: more than NVML shows: the rest is unknown"""
+    """costs: more than NVML shows: by how much"""
     device = only_device(sampled(place, "grow", STANDIN_COSTS="0,%d,0,0" % (750 * MIB)))
-    compare("explained, rest", (1500 * MIB, None),
+    compare("explained, rest", (1500 * MIB, -100 * MIB),
             (device["explained_bytes"], device["unexplained_bytes"]))
 
 
-COSTS_CASES = [all_causes, nothing_taken, unloaded, captured, threads, pooled, in_text, unexplained,
-               more_than_all]
+def with_free(place, free):
+    """The cost of the first context, where NVML says before the program that FREE bytes are free."""
+    place.write("nvml", "free 0 %d\n" % free)
+    report = sampled(place, "grow-late", STANDIN_MEMORY=str(8 << 30),
+                     STANDIN_COSTS="%d,0,0,0" % (500 * MIB))
+    return [(cost["calls"], cost["measured_calls"], cost["bytes"])
+            for cost in report["driver_costs"] if cost["cause"] == "context"]
+
+
+@needs("held")
+def first_context(place):
+    """costs: the first context: what NVML calls free before the program, and the driver after it"""
+    compare("context", [(1, 1, 500 * MIB)], with_free(place, 8 << 30))
+
+
+@needs("held")
+def other_meaning(place):
+    """costs: the first context is unknown where NVML and the driver can't mean the same by free"""
+    compare("context", [(1, 0, None)], with_free(place, 64 << 30))
+
+
+COSTS_CASES = [all_causes, nothing_taken, unloaded, captured, threads, pooled, in_text, kernels, unexplained,
+               more_than_all, first_context, other_meaning]

@@ -32,6 +32,7 @@ def tracked(*but):
 
 
 LAUNCH = "cuLaunchKernel:4000:0 "
+COPY = "cuMemcpyAsync:4000:0 "
 
 
 def owners_of(place, rows, **variables):
@@ -53,14 +54,15 @@ def owners_of(place, rows, **variables):
 def owners(place):
     """every function that a resolver hands out: ours if it has a row, the driver's own if not"""
     wanted = owners_of(place, tracked("cuda_submits.def", "cuda_queries.def"))
-    compare("a launch is the driver's own", True, LAUNCH + "libcuda.so.1" in wanted)
+    compare("a launch is ours", True, LAUNCH + "libgpuleak.so" in wanted)
+    compare("a copy is the driver's own", True, COPY + "libcuda.so.1" in wanted)
 
 
 @needs("owners")
 def owners_with_pool(place):
     """the same with a pool, which sees what is submitted and asked"""
     wanted = owners_of(place, tracked(), GPULEAK_POOL="fast")
-    compare("a launch is ours", True, LAUNCH + "libgpuleak.so" in wanted)
+    compare("a copy is ours", True, COPY + "libgpuleak.so" in wanted)
 
 
 # ---- a reset, and on in the same context ----

@@ -12,6 +12,13 @@ typedef struct CUmod_st *CUmodule;
 CUresult cuModuleLoadData(CUmodule *module, const void *image);
 CUresult cuModuleUnload(CUmodule module);
 CUresult cuCtxSetLimit(int limit, size_t value);
+typedef struct CUfunc_st *CUfunction;
+CUresult cuStreamDestroy_v2(void *stream);
+CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
+CUresult cuKernelGetFunction(CUfunction *function, void *kernel);
+CUresult cuLaunchKernel(CUfunction f, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+			unsigned int block_x, unsigned int block_y, unsigned int block_z,
+			unsigned int shared, void *stream, void **parameters, void **extra);
 
 static CUmodule load(void)
 {
@@ -60,6 +67,33 @@ static void load_in_threads(CUcontext context)
 		pthread_join(threads[i], NULL);
 }
 
+static void launch(const char *kernel, CUmodule module)
+{
+	CUfunction function;
+
+	must(cuModuleGetFunction(&function, module, kernel), "function");
+	must(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), /* @launch */
+	     "launch");
+}
+
+static void use_kernels(CUmodule module)
+{
+	CUfunction function;
+	void *stream;
+
+	must(cuModuleGetFunction(&function, module, "gl_library_code"), "function");
+	for (int i = 0; i < 2; i++)
+		must(cuKernelGetFunction(&function, function), "kernel"); /* @kernel */
+	for (int i = 0; i < 3; i++)
+		must(cuStreamCreate(&stream, 0), "stream"); /* @stream */
+	must(cuStreamDestroy_v2(stream), "destroy");
+	for (int i = 0; i < 2; i++) {
+		launch("other", module);
+		launch("gl_code", module); /* @code */
+		launch("gl_local", module); /* @local */
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "all";
@@ -74,6 +108,8 @@ int main(int argc, char **argv)
 		module = load(); /* @modules */
 	if (!strcmp(mode, "unload"))
 		must(cuModuleUnload(module), "unload");
+	if (!strcmp(mode, "kernels"))
+		use_kernels(module); /* @kernels */
 	if (!strcmp(mode, "threads"))
 		load_in_threads(second);
 	if (!strcmp(mode, "captured"))

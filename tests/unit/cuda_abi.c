@@ -399,4 +399,5 @@ SAME_VALUE(CUDA_ERROR_NOT_SUPPORTED);
 #include "interpose/cuda/cuda.def"
 #include "interpose/cuda/cuda_objects.def"
 #include "interpose/cuda/cuda_submits.def"
+#include "interpose/cuda/cuda_launches.def"
 #include "interpose/cuda/cuda_queries.def"

@@ -230,7 +230,7 @@ def check_cuda_rule():
 def submitting():
     text = without_comments(options.source / "interpose/cuda/cuda.def")
     verbs = re.findall(r"^HOOK\(\s*(\w+),.*?\),\s*\([^()]*\),\s*(\w+)", text, re.M | re.S)
-    return (rows("cuda_submits.def", "HOOK") + sorted(set(rows("cuda_unseen.def", "UNSEEN"))) +
+    return (rows("cuda_submits.def", "HOOK") + rows("cuda_launches.def", "HOOK") + sorted(set(rows("cuda_unseen.def", "UNSEEN"))) +
             sorted(NOTED) + [name for name, verb in verbs if verb in NOTED_VERBS])
 
 

@@ -212,7 +212,7 @@ int nvml_find(struct nvml *nvml, const uint8_t uuid[16], const char *bus_id)
 	return -1;
 }
 
-int nvml_device_used(struct nvml *nvml, int number, uint64_t *ret_bytes)
+int nvml_device_memory(struct nvml *nvml, int number, uint64_t *ret_used, uint64_t *ret_free)
 {
 	nvmlMemory_t memory;
 	nvmlReturn_t r;
@@ -224,7 +224,8 @@ int nvml_device_used(struct nvml *nvml, int number, uint64_t *ret_bytes)
 		return -ENOTSUP;
 	if (r != NVML_SUCCESS)
 		return -EIO;
-	*ret_bytes = memory.used;
+	*ret_used = memory.used;
+	*ret_free = memory.free;
 	return 0;
 }
 

@@ -24,9 +24,10 @@ int nvml_find(struct nvml *nvml, const uint8_t uuid[16], const char *bus_id);
 /* Makes the next device of the machine known and returns its number; -1 after the last device. */
 int nvml_next(struct nvml *nvml);
 
-/* Stores the bytes in use on device NUMBER. Returns 0 or -EIO; -ENOTSUP if NVML has no such value,
- * as for a GPU that shares its memory with the CPU. */
-int nvml_device_used(struct nvml *nvml, int number, uint64_t *ret_bytes);
+/* Stores the bytes in use and free on device NUMBER. Returns 0 or -EIO; -ENOTSUP if NVML has no
+ * such values, as for a GPU that shares its memory with the CPU. The free bytes are those of
+ * cuMemGetInfo() (equal on an H200, where the used ones are not). */
+int nvml_device_memory(struct nvml *nvml, int number, uint64_t *ret_used, uint64_t *ret_free);
 
 /* Stores the bytes that process PID uses on device NUMBER. Returns 0 or -EIO; -ENOENT if NVML does
  * not list the process (not yet, or a container gives it another pid); -ENODATA if NVML has no

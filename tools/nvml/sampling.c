@@ -40,6 +40,7 @@
 struct used_device {
 	int ordinal; /* ordinal in the process */
 	int number;  /* number of the device in tools/nvml/nvml.h */
+	bool is_part; /* the process sees a MIG instance of it */
 	uint64_t reported, device_used;
 	int reported_result, used_result;
 };
@@ -54,14 +55,22 @@ struct sampled_ledger {
 	int device_count;
 };
 
+/* What was in use and free on a device when the sampler began. */
+struct first_reading {
+	uint64_t used, free;
+	uint64_t read_ns; /* when; 0: NVML has no figures for the device */
+	bool before_all; /* before any process of the run made a GPU call */
+};
+
 struct work {
 	const struct sampling *sampling;
 	struct nvml *nvml;
 	int hinted_by; /* pid of the process in whose maps NVML's path was searched */
-	/* Bytes in use on each device before any recorded process used it. */
-	uint64_t baseline[NVML_DEVICES_MAX];
-	int has_baseline[NVML_DEVICES_MAX];
+	struct first_reading first_reading[NVML_DEVICES_MAX];
 	int users[NVML_DEVICES_MAX]; /* recorded processes on each device in this round */
+	/* The process that used the device first. -1: several did so between two rounds. 0: none
+	 * yet. */
+	int first_user[NVML_DEVICES_MAX];
 };
 
 static uint64_t now_ns(void)
@@ -125,16 +134,20 @@ static bool nobody_began(const struct work *work)
 	return none;
 }
 
-static void take_baseline(struct work *work)
+/* Reads each device once. A process may begin meanwhile: free_before() compares the times. */
+static void read_devices(struct work *work)
 {
 	int number;
 
-	if (!work->nvml || !work->sampling->directory)
-		return;
-	while (nobody_began(work) && (number = nvml_next(work->nvml)) >= 0)
-		work->has_baseline[number] =
-			nvml_device_used(work->nvml, number, &work->baseline[number]) == 0 &&
-			nobody_began(work);
+	while (work->nvml && work->sampling->directory && (number = nvml_next(work->nvml)) >= 0) {
+		struct first_reading *reading = &work->first_reading[number];
+		bool nobody = nobody_began(work);
+
+		if (nvml_device_memory(work->nvml, number, &reading->used, &reading->free) < 0)
+			continue;
+		reading->read_ns = now_ns();
+		reading->before_all = nobody && nobody_began(work);
+	}
 }
 
 /* ---- ledgers ---- */
@@ -175,6 +188,7 @@ static void find_devices(struct work *work, struct sampled_ledger *watched)
 		if (copy.ordinal < 0 || copy.ordinal >= DRIVER_MEMORY_DEVICES)
 			continue;
 		device->ordinal = copy.ordinal;
+		device->is_part = memcmp(copy.uuid, copy.instance_uuid, sizeof(copy.uuid)) != 0;
 		device->number = nvml_find(work->nvml, copy.uuid, copy.bus_id);
 		if (device->number < 0)
 			continue;
@@ -231,24 +245,56 @@ static struct sampler_entry *find_entry(struct sampler_shared *shared,
 static int figure(const struct work *work, const struct used_device *device,
 		  enum driver_memory_source *ret_source, uint64_t *ret_reported)
 {
-	uint64_t before = work->baseline[device->number];
+	const struct first_reading *before = &work->first_reading[device->number];
 
 	if (device->reported_result == 0) {
 		*ret_source = DRIVER_MEMORY_NVML_PROCESS;
 		*ret_reported = device->reported;
 		return 0;
 	}
-	if (device->used_result < 0 || !work->has_baseline[device->number] ||
+	if (device->used_result < 0 || !before->before_all ||
 	    work->users[device->number] != 1)
 		return -ENODATA;
 	*ret_source = DRIVER_MEMORY_NVML_DEVICE;
-	*ret_reported = device->device_used > before ? device->device_used - before : 0;
+	*ret_reported =
+		device->device_used > before->used ? device->device_used - before->used : 0;
 	return 0;
 }
 
-static void note(struct work *work, const struct ledger_header *header,
+/* Returns when the process of VIEW began to create its first context on device ORDINAL; 0 if that
+ * is unknown. */
+static uint64_t first_context_ns(const struct ledger_view *view, int ordinal)
+{
+	const struct ledger_driver_growth *growth;
+	struct ledger_walk walk = { 0 };
+
+	while ((growth = ledger_next(view, &walk, LEDGER_CHUNK_DRIVER_GROWTHS, sizeof(*growth))))
+		if (growth->device == ordinal && growth->free_units)
+			return ledger_header(view)->start_mono_ns + growth->began_ns;
+	return 0;
+}
+
+/* Returns what was free on DEVICE before the process of VIEW, its first user, used it. 0: unknown,
+ * or not its first user. */
+static uint64_t free_before(struct work *work, const struct ledger_view *view,
+			    const struct used_device *device)
+{
+	const struct first_reading *reading = &work->first_reading[device->number];
+	int *first = &work->first_user[device->number];
+	int pid = ledger_header(view)->pid;
+
+	if (!*first)
+		*first = work->users[device->number] == 1 ? pid : -1;
+	if (*first != pid || device->is_part || !reading->read_ns ||
+	    reading->read_ns > first_context_ns(view, device->ordinal))
+		return 0;
+	return reading->free;
+}
+
+static void note(struct work *work, const struct ledger_view *view,
 		 const struct used_device *device, struct driver_memory_sample *sample, bool steady)
 {
+	const struct ledger_header *header = ledger_header(view);
 	struct sampler_shared *shared = work->sampling->shared;
 	struct sampler_entry *entry;
 	enum driver_memory_source source;
@@ -266,6 +312,7 @@ static void note(struct work *work, const struct ledger_header *header,
 	if (entry->series.source != source)
 		memset(&entry->series, 0, sizeof(entry->series));
 	entry->series.source = source;
+	entry->series.free_before = free_before(work, view, device);
 	driver_memory_series_add(&entry->series, sample, steady);
 	driver_memory_series_near(&entry->series, sample, header->refused);
 	atomic_fetch_add_explicit(&SHARED(shared->changes), 1, memory_order_acq_rel);
@@ -283,11 +330,12 @@ static void query_driver(struct work *work, struct sampled_ledger *watched, unsi
 {
 	for (int i = 0; i < watched->device_count; i++) {
 		struct used_device *device = &watched->devices[i];
+		uint64_t free_bytes;
 
 		device->reported_result = nvml_process_used(work->nvml, device->number, pid,
 							    &device->reported);
-		device->used_result = nvml_device_used(work->nvml, device->number,
-						       &device->device_used);
+		device->used_result = nvml_device_memory(work->nvml, device->number,
+							 &device->device_used, &free_bytes);
 		note_no_figures(work, device);
 	}
 }
@@ -329,7 +377,7 @@ static void sample(struct work *work, struct sampled_ledger *watched)
 			.device_used = device->used_result == 0 ? device->device_used : 0,
 		};
 
-		note(work, header, device, &taken,
+		note(work, &watched->view, device, &taken,
 		     before.bytes[device->ordinal] == taken.tracked &&
 			     before.managed[device->ordinal] == taken.managed);
 	}
@@ -441,7 +489,7 @@ void sampling_main(const struct sampling *sampling)
 	if (own.link < 0)
 		_exit(0);
 	note_nvml(&work, nvml_open(NULL, &work.nvml));
-	take_baseline(&work);
+	read_devices(&work);
 	if (own.directory)
 		sample_until_told(&work);
 	else

@@ -14,6 +14,7 @@
 #include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/cuda/wrappers/cuda_graph.h"
 #include "interpose/cuda/wrappers/cuda_vmm.h"
+#include "interpose/cuda/wrappers/first_use.h"
 #include "interpose/cuda/pool/pool_calls.h"
 
 /* Used in the rows: the call succeeded. */
@@ -180,6 +181,8 @@ static HOT void freeing_begins(struct call *call, uint64_t address, struct freei
 
 /* ---- calls that make no block ---- */
 
+#define NUMBER(handle) ((uint64_t)(uintptr_t)(handle))
+
 /* Returns the result of CALL and records that work was submitted. */
 #define SUBMITTED(driver_call)                                                              \
 	({                                                                                  \
@@ -189,6 +192,20 @@ static HOT void freeing_begins(struct call *call, uint64_t address, struct freei
 	})
 
 #define VERB_SUBMIT(symbol, driver_call, arguments, made, key, size) return SUBMITTED(driver_call);
+
+#define USE_FIRST(driver_call, made, handle)                                                \
+	struct first_use first;                                                             \
+	CUresult r;                                                                         \
+	bool is_first = first_use_begin(&first, NUMBER(handle));                            \
+	r = (driver_call);                                                                  \
+	if (__builtin_expect(is_first, 0))                                                  \
+		first_use_end(&call, &first, made);                                         \
+	return r;
+
+#define VERB_FIRST_USE(symbol, driver_call, arguments, made, handle, size)                  \
+	USE_FIRST(driver_call, made, handle)
+#define VERB_LAUNCH(symbol, driver_call, arguments, made, handle, size)                     \
+	USE_FIRST(SUBMITTED(driver_call), made, handle)
 
 #define VERB_MARK(symbol, driver_call, arguments, made, device, which)                      \
 	struct driver_growth growth;                                                        \
@@ -202,13 +219,23 @@ static HOT void freeing_begins(struct call *call, uint64_t address, struct freei
 
 /* ---- objects that are not memory ---- */
 
-#define NUMBER(handle) ((uint64_t)(uintptr_t)(handle))
-
 #define VERB_MAKE_OBJECT(symbol, driver_call, arguments, made, handle, references)          \
 	CUresult r;                                                                         \
 	CUDA_CALL_TWICE(r, driver_call, LIMITS_CURRENT);                                    \
 	if (made)                                                                           \
 		cuda_record_object(&call, NUMBER(handle), references);                      \
+	return cuda_note_refusal(&call, r, LIMITS_CURRENT, 0);
+
+#define VERB_MEASURE_OBJECT(symbol, driver_call, arguments, made, handle, references)       \
+	struct driver_growth growth;                                                        \
+	CUresult r;                                                                         \
+	driver_growth_begin(&growth, API_CUDA, -1);                                         \
+	CUDA_CALL_TWICE(r, driver_call, LIMITS_CURRENT);                                    \
+	driver_growth_end(&growth);                                                         \
+	if (made) {                                                                         \
+		driver_cost_record(&call, growth.device, &growth, 0);                       \
+		cuda_record_object(&call, NUMBER(handle), references);                      \
+	}                                                                                   \
 	return cuda_note_refusal(&call, r, LIMITS_CURRENT, 0);
 
 #define VERB_MARK_OBJECT(symbol, driver_call, arguments, made, handle, device)              \

@@ -67,8 +67,7 @@ static json_t *device_json(const struct report_process *process, const struct re
 		{ "driver_bytes", json_number(driver_part(highest)) },
 		{ "driver_bytes_at_most", json_number(driver_part_at_most(highest)) },
 		{ "explained_bytes", json_number(explained) },
-		{ "unexplained_bytes", explained <= driver ? json_number(driver - explained)
-							   : json_null() },
+		{ "unexplained_bytes", json_integer((int64_t)(driver - explained)) },
 		{ "peak_held_bytes", json_number(series->peak_reported) },
 		{ "grown_most", growth_json(device) },
 		{ "samples_taken", json_number(series->taken) },

@@ -146,6 +146,9 @@ static void print_causes(FILE *out, const struct report_process *process, int or
 	}
 	if (driver && explained <= driver)
 		fprintf(out, "; not explained: %s", format_size(driver - explained, size));
+	else if (driver)
+		fprintf(out, "; that is %s more than NVML counts",
+			format_size(explained - driver, size));
 	fputc('\n', out);
 }
 

@@ -161,6 +161,8 @@ API nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memo
 			memory->used = bytes;
 		if (sscanf(line, "total %u %llu", &number, &bytes) == 2 && number == device->number)
 			memory->total = bytes;
+		if (sscanf(line, "free %u %llu", &number, &bytes) == 2 && number == device->number)
+			memory->free = bytes;
 	}
 	if (file)
 		fclose(file);
