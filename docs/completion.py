@@ -14,7 +14,7 @@ from man import Help, commands
 from render import rows
 
 # The commands whose operands are another program.
-RUNS = ("run",)
+RUNS = ("run", "doctor")
 
 
 class Flag:
@@ -184,7 +184,7 @@ def zsh(table, about):
         rest = ["'(-)1:program:_command_names -e'", "'*::arguments:_normal'"] \
             if command in RUNS else ["'*:file:_files'"]
         specs = [spec for flag in entries for spec in zsh_flag(flag)] + rest
-        out.append("\t\t%s) _arguments %s ;;" % (command, " \\\n\t\t\t".join(specs)))
+        out.append("\t\t%s) _arguments -S %s ;;" % (command, " \\\n\t\t\t".join(specs)))
     return "\n".join(out + ["\t\tesac ;;", "\tesac", "}", "_gpuleak \"$@\"", ""])
 
 
@@ -202,7 +202,10 @@ def fish(table, about):
     for command, entries in table.items():
         start = "complete -c gpuleak -n '__fish_seen_subcommand_from %s'" % command
         if command in RUNS:
-            out.append(start + " -a '(__fish_complete_subcommand)'")
+            # After "gpuleak run", and not counting these flags' values. fish's function would take
+            # the names at its front for its own flags.
+            valued = [name for flag in entries if flag.words is not None for name in flag.names]
+            out.append(start + " -x -a '(__fish_complete_subcommand --fcs-skip=2 - %s)'" % " ".join(valued))
         for flag in entries:
             line = start
             for name in flag.names:

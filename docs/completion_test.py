@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Checks the completions that completion.py made: completion_test.py GPULEAK BASH ZSH FISH. TAP.
 
-bash completes command lines and its answers are compared with the command's own --help. zsh and fish
-check the syntax of their files, if they are installed."""
+Each shell completes command lines. The answers of bash are compared with the command's own --help."""
 
 import os
 import re
@@ -22,6 +21,51 @@ COMP_CWORD=$(($# - 1))
 _gpuleak
 printf '%s\\n' "${COMPREPLY[@]}"
 """
+
+# A terminal in which zsh completes each word list of "$@". The function before compadd stores what is
+# offered, and END when the completion has ended.
+ZSH = r"""
+zmodload zsh/zpty || exit 77
+export SEEN=$1 FOLDER=$2
+shift 2
+zpty shell zsh -f -i
+zpty -w shell "PROMPT='' fpath=(\$FOLDER \$fpath); autoload -U compinit && compinit -D -u
+compadd() {
+	local -a offered
+	builtin compadd -O offered \"\$@\"
+	print -rl -- \$offered >>\$SEEN
+	builtin compadd \"\$@\"
+}
+all() { zle complete-word; print END >>\$SEEN }
+zle -N all && bindkey '^I' all && print REA''DY"
+while zpty -r shell line && [[ $line != *READY* ]]; do :; done
+for words; do
+	: >$SEEN
+	zpty -w -n shell "$words"$'\t'
+	for ((i = 0; i < 600; i++)); do
+		[[ "$(<$SEEN)" != *END* ]] || break
+		sleep 0.05
+	done
+	print -r -- "= $words"
+	cat $SEEN
+	zpty -w -n shell $'\x15'
+done
+"""
+
+# Command lines and some of what a shell must offer for each, and what it must not.
+LINES = [
+    ("the commands", "gpuleak r", {"run", "report"}, {"check"}),
+    ("a flag's beginning", "gpuleak run --pool-d", {"--pool-decay"}, {"--pool-cache"}),
+    ("a flag of another command", "gpuleak check --suppr", {"--suppressions"}, {"--pool"}),
+    ("the words of an option", "gpuleak run --pool ", {"off", "strict", "fast"}, {"report.json"}),
+    ("files for a path", "gpuleak run --report rep", {"report.json"}, {"report"}),
+    ("files for a ledger", "gpuleak report rep", {"report.json"}, set()),
+    ("programs for run", "gpuleak run basenam", {"basename"}, {"report.json"}),
+    ("programs for doctor", "gpuleak doctor basenam", {"basename"}, set()),
+    ("behind --", "gpuleak run -- basenam", {"basename"}, set()),
+    ("behind a flag's value", "gpuleak run --pool fast basenam", {"basename"}, set()),
+    ("the program's own arguments", "gpuleak run --pool fast cat rep", {"report.json"}, set()),
+]
 
 
 class Tap:
@@ -72,14 +116,43 @@ def check_bash(tap, gpuleak, script):
     same("the program's own arguments", {"report.json"}, "run", "--pool", "fast", "cat", "rep")
 
 
+def ask_zsh(script, folder):
+    """Returns {command line: what zsh offers}."""
+    shutil.copy(script, os.path.join(folder, "_gpuleak"))
+    done = subprocess.run(["zsh", "-f", "-c", ZSH, "zsh", os.path.join(folder, "seen"), folder,
+                           *(line for _, line, _, _ in LINES)], check=False, cwd=folder,
+                          capture_output=True, text=True, env=dict(os.environ, TERM="dumb"))
+    parts = re.split(r"^= (.*)\n", done.stdout, flags=re.M)[1:]
+    return dict(zip(parts[::2], (set(part.split("\n")) for part in parts[1::2])))
+
+
+def ask_fish(script, folder):
+    def ask(line):
+        done = subprocess.run(["fish", "--no-config", "-c", 'source "$argv[1]"; complete -C "$argv[2]"',
+                               script, line], check=False, capture_output=True, text=True, cwd=folder,
+                              env=dict(os.environ, HOME=folder))
+        return {answer.split("\t")[0] for answer in done.stdout.split("\n")}
+    return {line: ask(line) for _, line, _, _ in LINES}
+
+
+def check_other(tap, shell, ask, script):
+    if not shutil.which(shell):
+        tap.check(not os.environ.get("GPULEAK_MUST_RUN"), shell + " # SKIP it is not installed")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        open(folder + "/report.json", "w").close()
+        answers = ask(script, folder)
+    for name, line, wanted, unwanted in LINES:
+        found = answers.get(line, set())
+        tap.check(wanted <= found and not unwanted & found, "%s: %s" % (shell, name), line, sorted(found))
+
+
 def main():
     gpuleak, bash, zsh, fish = map(os.path.abspath, sys.argv[1:])
     tap = Tap()
     check_bash(tap, gpuleak, bash)
-    for shell, path in (("zsh", zsh), ("fish", fish)):
-        if shutil.which(shell):
-            done = subprocess.run([shell, "-n", path], check=False, capture_output=True, text=True)
-            tap.check(done.returncode == 0, shell + " reads its file", done.stderr)
+    check_other(tap, "zsh", ask_zsh, zsh)
+    check_other(tap, "fish", ask_fish, fish)
     print("1..%d" % tap.number)
     sys.exit(tap.failed)
 
