@@ -58,6 +58,7 @@ tests module:yaml                             python3-yaml
 tests module:wheel                            python3-wheel
 tests pkgconfig:python3                       python3-dev
 tests program:mandoc                          mandoc
+tests program:cmake                           cmake
 tests program:zsh                             zsh
 tests program:fish                            fish
 '

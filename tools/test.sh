@@ -112,7 +112,7 @@ gcc_tests() {
 	else
 		echo '0 1 0 gcc: the build' >>"$results"
 	fi
-	check 'meson install' "$scripts/install.sh" "$base/gcc"
+	check 'meson install' env GPULEAK_MUST_RUN=$must_run "$scripts/install.sh" "$base/gcc"
 }
 
 # Compiled by clang, the library's code is another, and the stacks through it are; what the command

@@ -90,28 +90,45 @@ int main(void)
 	return gpuleak_mark && gpuleak_mark() == 0;
 }
 END
-if command -v pkg-config >/dev/null; then
-	flags=$(PKG_CONFIG_PATH=$work/moved/$libdir/pkgconfig pkg-config --define-prefix --cflags --libs gpuleak)
+if ! command -v pkg-config >/dev/null; then
+	[ -z "${GPULEAK_MUST_RUN-}" ] || fail 'pkg-config is not installed'
+else
+	export PKG_CONFIG_PATH=$work/moved/$libdir/pkgconfig
+	for name in command library; do
+		seen=$(pkg-config --define-prefix --variable=$name gpuleak)
+		[ -f "$seen" ] || fail "pkg-config: there is no file $seen ($name)"
+	done
+	pkg-config --exact-version="$(cat "$root/python/gpuleak/VERSION")" gpuleak || fail 'pkg-config has another version'
+	flags=$(pkg-config --define-prefix --cflags --libs gpuleak)
 	# shellcheck disable=SC2086 # a list of words
 	cc -Werror -o "$work/marks" "$work/marks.c" $flags || fail 'pkg-config has wrong flags'
 	"$work/marks" || fail 'the program compiled by pkg-config'
 	"$work/moved/bin/gpuleak" run -- "$work/marks" 2>"$work/err" || fail 'the same under gpuleak'
 fi
-if command -v cmake >/dev/null; then
+if ! command -v cmake >/dev/null; then
+	[ -z "${GPULEAK_MUST_RUN-}" ] || fail 'cmake is not installed'
+else
 	mkdir "$work/cmake"
 	cat >"$work/cmake/CMakeLists.txt" <<-'END'
 		cmake_minimum_required(VERSION 3.10)
 		project(marks C)
+		foreach(other 0.9 2.0 ${version}.1)
+		  find_package(gpuleak ${other} QUIET)
+		  if(gpuleak_FOUND)
+		    message(FATAL_ERROR "this release says that it has version ${other}")
+		  endif()
+		endforeach()
+		find_package(gpuleak ${version} EXACT REQUIRED)
 		find_package(gpuleak 1.0 REQUIRED)
 		add_executable(marks ../marks.c)
 		target_link_libraries(marks gpuleak::gpuleak)
 		foreach(path ${gpuleak_COMMAND} ${gpuleak_LIBRARY})
-		  if(NOT EXISTS ${path})
+		  if(NOT EXISTS ${path} OR IS_DIRECTORY ${path})
 		    message(FATAL_ERROR "there is no ${path}")
 		  endif()
 		endforeach()
 	END
-	cmake -S "$work/cmake" -B "$work/cmake/build" -DCMAKE_PREFIX_PATH="$work/moved" >"$work/log" 2>&1 &&
+	cmake -S "$work/cmake" -B "$work/cmake/build" -Dversion="$(cat "$root/python/gpuleak/VERSION")" -DCMAKE_PREFIX_PATH="$work/moved" >"$work/log" 2>&1 &&
 		cmake --build "$work/cmake/build" >>"$work/log" 2>&1 || {
 		cat "$work/log"
 		fail 'cmake does not find the package'
