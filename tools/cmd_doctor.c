@@ -15,6 +15,7 @@
 #include "tools/suggest.h"
 
 #define PREFIX "GPULEAK_"
+#define OPTIONS_WITHOUT_GPU (OPTION_BIT(OPTION_FAKE_GPU) | OPTION_BIT(OPTION_FAKE_KERNELS))
 
 static const char *const formats[] = { "text", "json", NULL };
 
@@ -25,7 +26,7 @@ static const struct flags_command command = {
 		 "which driver and which Python are there, what will a report lack, is there\n"
 		 "room for ledgers? Prints one line per finding: what was found, where, and\n"
 		 "what to do. PROGRAM is not started, and no GPU context is created.\n",
-	.options = OPTION_BIT(OPTION_FORMAT) | OPTION_BIT(OPTION_COLOR),
+	.options = OPTION_BIT(OPTION_FORMAT) | OPTION_BIT(OPTION_COLOR) | OPTIONS_WITHOUT_GPU,
 	.extras = FLAGS_START,
 	.formats = formats,
 	.report_to = "standard output",
@@ -75,21 +76,46 @@ static void check_variables(struct doctor *doctor)
 	}
 }
 
+/* Prepares TARGET for --fake-gpu as `gpuleak run` does: the loader finds the stand-ins first. */
+static void find_stand_ins(struct doctor *doctor, struct doctor_target *target)
+{
+	static struct fake_gpu fake; /* large */
+	char error[PATH_MAX * 2];
+
+	if (!opt_values.fake_gpu && !opt_values.fake_kernels)
+		return;
+	target->fake = &fake;
+	fake.skip_kernels = opt_values.fake_kernels;
+	if (fake_gpu_find(&fake, error, sizeof(error)) == 0) {
+		fake_gpu_set_search_path(&fake);
+		return;
+	}
+	fake.directories[0] = '\0';
+	doctor_add(doctor, DOCTOR_PROBLEM, "library", "--fake-gpu: %s", error);
+	doctor_advise(doctor, "install gpuleak again");
+}
+
 static void check_all(struct doctor *doctor, char **argv)
 {
 	static struct doctor_target target; /* large */
 
 	doctor_check_library(doctor, &target);
+	find_stand_ins(doctor, &target);
 	if (argv)
 		doctor_check_program(doctor, &target, argv);
-	doctor_check_cuda(doctor);
+	if (target.fake)
+		doctor_check_stand_in(doctor, &target);
+	else
+		doctor_check_cuda(doctor);
 	doctor_check_opencl(doctor);
 	doctor_check_python(doctor, &target);
 	doctor_check_stacks(doctor, &target);
 	doctor_check_limits(doctor);
 	check_variables(doctor);
 	if (argv && opt_start)
-		doctor_check_start(doctor, argv);
+		doctor_check_start(doctor, opt_values.fake_kernels ? "--fake-kernels"
+					   : opt_values.fake_gpu   ? "--fake-gpu"
+								   : NULL, argv);
 }
 
 int cmd_doctor(int argc, char **argv)
@@ -104,6 +130,7 @@ int cmd_doctor(int argc, char **argv)
 			"./app\n");
 		return STATUS_USAGE;
 	}
+	flags_environment(OPTIONS_WITHOUT_GPU);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGCHLD, SIG_DFL); /* if it is ignored, no child can be waited for */
 	check_all(&doctor, n ? argv + first : NULL);

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -275,6 +276,92 @@ def test_search_path():
     paths = ran.out.strip().split(":")
     compare("search path", [os.path.realpath(options.driver), os.path.realpath(options.runtime),
                             "/own/path"], paths)
+
+
+# ---- gpuleak doctor ----
+
+def doctor(*words, env=()):
+    """Returns the status of doctor, and its findings as (level, area, text)."""
+    ran = Ran([options.command, "doctor", "--format", "json", *words], dict(env))
+    compare("stderr", "", ran.err)
+    told = json.loads(ran.out[ran.out.index('{\n "schema"'):])
+    return ran.status, [(row["level"], row["area"], f"{row['what']}; {row['advice']}")
+                        for row in told["findings"]]
+
+
+def expect(rows, level, area, *parts):
+    fitting = [row for row in rows if row[:2] == (level, area) and all(part in row[2] for part in parts)]
+    if len(fitting) != 1:
+        raise Failed(f"{len(fitting)} findings are {level}, {area}, {parts} in:\n"
+                     + "\n".join(map(str, rows)))
+
+
+def test_doctor():
+    """gpuleak doctor --fake-gpu: the stand-ins answer, and the program can use them"""
+    program = build("leak", "leak.c")
+    driver = os.path.realpath(options.driver) + "/libcuda.so.1"
+    status, rows = doctor("--fake-gpu", program)
+    compare("status", 0, status)
+    expect(rows, "ok", "driver", f"--fake-gpu: {driver} answers in place of a driver, for CUDA 1")
+    expect(rows, "note", "driver", "a kernel launch fails with cudaErrorNotSupported", "--fake-kernels")
+    expect(rows, "ok", "program", "uses the CUDA runtime as a library")
+    compare("other findings about a driver", 2, sum(row[1] == "driver" for row in rows))
+    _, rows = doctor(program, env={"GPULEAK_FAKE_GPU": "1"})
+    expect(rows, "ok", "driver", "answers in place of a driver")
+    _, rows = doctor("--fake-kernels", program)
+    expect(rows, "warning", "driver", "the program's results are invalid")
+    _, rows = doctor("--fake-gpu", sys.executable, "-c", "0")
+    expect(rows, "note", "driver", "those of PyTorch")
+    status, rows = doctor("--fake-gpu", "--start", program)
+    compare("status with --start", 0, status)
+    expect(rows, "ok", "start", "1 process made GPU calls, and was recorded")
+
+
+def test_doctor_refuses():
+    """gpuleak doctor --fake-gpu names what run --fake-gpu refuses, and what fails without a GPU"""
+    status, rows = doctor("--fake-gpu", build("static", "real.c", "-DMAIN", "-DTEXT", "-ldl", runtime=None))
+    compare("status", 1, status)
+    expect(rows, "problem", "program", "static contains the CUDA runtime", "nvcc -cudart shared")
+    old = build("libcudart.so.11.0", "real.c", "-shared", "-fPIC", "-Wl,-soname,libcudart.so.11.0",
+                runtime=None)
+    _, rows = doctor("--fake-gpu", build("old", "real.c", "-DMAIN", "-ldl", "-Wl,--no-as-needed", old,
+                                         runtime=None))
+    expect(rows, "problem", "program", "--fake-gpu: ", "needs libcudart.so.11.0", "libcudart.so.13")
+    math = build("libmath.so", "real.c", "-shared", "-fPIC", "-DTEXT", "-Wl,-soname,libmath.so",
+                 runtime=None)
+    user = build("user", "leak.c", "-Wl,--no-as-needed", math, "-Wl,-rpath," + folder)
+    status, rows = doctor("--fake-gpu", user)
+    compare("status", 0, status)
+    expect(rows, "warning", "program", math + " contains NVIDIA's runtime: its calls fail without a GPU")
+    _, rows = doctor(user)
+    compare("with a GPU", 0, sum("NVIDIA's runtime" in row[2] for row in rows))
+
+
+def test_doctor_rpath():
+    """gpuleak doctor --fake-gpu lists the stand-ins for a program with a DT_RPATH to another runtime"""
+    other = os.path.join(folder, "other-text")
+    os.makedirs(other, exist_ok=True)
+    build("other-text/libcudart.so.13", "real.c", "-shared", "-fPIC", "-DTEXT",
+          "-Wl,-soname,libcudart.so.13", "-Wl,--version-script=" + os.path.join(HERE, "real.map"),
+          runtime=None)
+    for tags in ("--disable-new-dtags", "--enable-new-dtags"):
+        program = build("doctor" + tags, "leak.c", f"-Wl,{tags},-rpath,{other}", "-Wl,-z,lazy")
+        status, rows = doctor("--fake-gpu", program)
+        compare("status", 0, status)
+        compare("the other runtime", 0, sum("NVIDIA's runtime" in row[2] for row in rows))
+
+
+def test_doctor_without_stand_ins():
+    """gpuleak doctor --fake-gpu without the stand-ins"""
+    command = os.path.join(folder, "alone")
+    shutil.copy(options.command, command)
+    done = subprocess.run([command, "doctor", "--fake-gpu"], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, check=False,
+                          env={"PATH": os.environ["PATH"], "XDG_RUNTIME_DIR": folder,
+                               "GPULEAK_LIBRARY": options.preload})
+    if "answers in place of" not in done.stdout: # else gpuleak is installed here
+        compare("status", 1, done.returncode)
+        compare("reason", True, "problem  library  --fake-gpu: " in done.stdout)
 
 
 def main():

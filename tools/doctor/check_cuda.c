@@ -16,6 +16,7 @@
 #include "tools/doctor/doctor_checks.h"
 #include "tools/doctor/probe.h"
 
+#define DRIVER "libcuda.so.1"
 #define DRIVER_SECONDS 10
 #define NVML_SECONDS 30 /* without persistence mode the driver first starts each device */
 #define NVML_MISMATCH 18
@@ -38,14 +39,14 @@ static void *load(FILE *out, const char *name)
 	return library;
 }
 
+/* DATA is the name or the path of the library. */
 static void probe_libcuda(FILE *out, void *data)
 {
-	void *library = load(out, "libcuda.so.1");
+	void *library = load(out, data);
 	int (*get_version)(int *) =
 		library ? (int (*)(int *))dlsym(library, "cuDriverGetVersion") : NULL;
 	int version;
 
-	(void)data;
 	if (get_version && get_version(&version) == 0)
 		fprintf(out, "%d", version);
 }
@@ -95,7 +96,9 @@ static void add_missing(struct doctor *doctor, const char *name, const char *err
 		doctor_add(doctor, DOCTOR_NOTE, area,
 			   "%s is not on this machine: CUDA programs do not run here", name);
 		doctor_advise(doctor, is_container() ? "start the container with --gpus all"
-						     : "install NVIDIA's driver");
+						     : "install NVIDIA's driver; without a GPU, "
+						       "use --fake-gpu (docs/guides/"
+						       "without-a-gpu.md)");
 	} else {
 		doctor_add(doctor, DOCTOR_WARNING, area, "%s cannot be loaded: %s", name, error);
 		doctor_advise(doctor, "reinstall NVIDIA's driver");
@@ -115,11 +118,11 @@ static bool check_libcuda(struct doctor *doctor)
 {
 	char real[PATH_MAX], *path, *number = NULL;
 	struct probe probe;
-	int r = probe_call(probe_libcuda, NULL, DRIVER_SECONDS, &probe), version;
+	int r = probe_call(probe_libcuda, (char *)DRIVER, DRIVER_SECONDS, &probe), version;
 
 	if (r == 0 && probe.text[0] == '!') {
 		probe.text[strcspn(probe.text, "\n")] = '\0';
-		add_missing(doctor, "libcuda.so.1", probe.text + 1);
+		add_missing(doctor, DRIVER, probe.text + 1);
 		probe_finish(&probe);
 		return false;
 	}
@@ -245,4 +248,48 @@ void doctor_check_cuda(struct doctor *doctor)
 		check_machine(doctor, check_nvml(doctor));
 		check_devices(doctor);
 	}
+}
+
+static void add_kernels(struct doctor *doctor, const struct doctor_target *target)
+{
+	if (target->fake->skip_kernels) {
+		doctor_add(doctor, DOCTOR_WARNING, area,
+			   "--fake-kernels: a kernel launch does nothing, so the program's results "
+			   "are invalid");
+	} else {
+		doctor_add(doctor, DOCTOR_NOTE, area,
+			   "--fake-gpu: a kernel launch fails with cudaErrorNotSupported");
+		doctor_advise(doctor, "with --fake-kernels it succeeds and does nothing");
+	}
+	if (target->python[0])
+		doctor_add(doctor, DOCTOR_NOTE, area,
+			   "--fake-gpu: calls of a Python package that contains NVIDIA's runtime "
+			   "fail, for example those of PyTorch");
+}
+
+void doctor_check_stand_in(struct doctor *doctor, const struct doctor_target *target)
+{
+	char path[PATH_MAX];
+	struct probe probe;
+	const char *number = NULL;
+	int r = -ENOENT, version;
+
+	if (!target->fake->directories[0])
+		return; /* it is a finding already */
+	if (fake_gpu_library(target->fake, DRIVER, path))
+		r = probe_call(probe_libcuda, path, DRIVER_SECONDS, &probe);
+	if (r == 0 && probe.text[0] != '!')
+		number = strchr(probe.text, '\n');
+	if (number && number[1]) {
+		version = atoi(number + 1);
+		doctor_add(doctor, DOCTOR_OK, area, "--fake-gpu: %s answers in place of a driver, "
+			   "for CUDA %d.%d", path, version / 1000, version % 1000 / 10);
+		add_kernels(doctor, target);
+	} else {
+		doctor_add(doctor, DOCTOR_PROBLEM, area, "--fake-gpu: the stand-in %s does not "
+			   "work: %s", path, end_of(r, &probe));
+		doctor_advise(doctor, "install gpuleak again");
+	}
+	if (r == 0)
+		probe_finish(&probe);
 }

@@ -187,6 +187,24 @@ static int word_length(const char *text)
 	return (int)strcspn(text, " \t\n");
 }
 
+/* Adds a finding if the library in this line of the loader's list does not work without a GPU. */
+static void check_listed(struct doctor *doctor, const struct doctor_target *target,
+			 const char *line)
+{
+	char path[PATH_MAX];
+	const char *at = line + word_length(line);
+
+	if (!target->fake || strncmp(at, " => /", 5) != 0)
+		return;
+	at += 4;
+	snprintf(path, sizeof(path), "%.*s", word_length(at), at);
+	if (!fake_gpu_defeats(target->fake, path))
+		return;
+	doctor_add(doctor, DOCTOR_WARNING, area,
+		   "--fake-gpu: %s contains NVIDIA's runtime: its calls fail without a GPU", path);
+	doctor_advise(doctor, "test this program with a GPU (docs/guides/without-a-gpu.md)");
+}
+
 /* Adds findings for the loader's list of libraries, for example
  * "libcuda.so.1 => /usr/lib/libcuda.so.1 (0x...)" and "libfoo.so => not found". */
 static void read_list(struct doctor *doctor, const struct doctor_target *target,
@@ -201,13 +219,14 @@ static void read_list(struct doctor *doctor, const struct doctor_target *target,
 		if (strncmp(line, "libcuda.so", strlen("libcuda.so")) == 0 ||
 		    strncmp(line, "libOpenCL", strlen("libOpenCL")) == 0)
 			driver = true;
+		check_listed(doctor, target, line);
 		if (strncmp(line + word_length(line), " => not found", 13) == 0) {
 			doctor_add(doctor, DOCTOR_PROBLEM, area, "%s needs %.*s, which the loader "
 				   "does not find", target->file, word_length(line), line);
 			doctor_advise(doctor, "install it, or set LD_LIBRARY_PATH to its folder");
 		}
 	}
-	if (facts->has_cuda_code && !runtime)
+	if (facts->has_cuda_code && !runtime && !target->fake)
 		doctor_add(doctor, DOCTOR_OK, area,
 			   "%s was built by nvcc with the static CUDA runtime: its calls are seen",
 			   target->file);
@@ -231,10 +250,15 @@ static void list_libraries(struct doctor *doctor, const struct doctor_target *ta
 {
 	char *argv[] = { (char *)facts->interpreter, (char *)"--list", (char *)target->file,
 			 NULL };
+	char preload[PATH_MAX * 3 + 1];
+	const bool more = target->fake && target->fake->preload[0];
 	struct probe probe;
 	const char *error;
-	int r = probe_command(argv, target->library, LOADER_SECONDS, &probe);
+	int r;
 
+	snprintf(preload, sizeof(preload), "%s%s%s", target->library, more ? ":" : "",
+		 more ? target->fake->preload : "");
+	r = probe_command(argv, preload, LOADER_SECONDS, &probe);
 	if (r < 0) {
 		doctor_add(doctor, DOCTOR_WARNING, area, "%s --list %s did not work: %s",
 			   facts->interpreter, target->file, strerror(-r));
@@ -265,6 +289,19 @@ static bool is_glibc_loader(const char *path)
 	return path[0] == '/' && strncmp(base, "ld-linux", strlen("ld-linux")) == 0;
 }
 
+/* Adds a finding if the program cannot use the stand-ins of --fake-gpu. */
+static void check_without_gpu(struct doctor *doctor, const struct doctor_target *target)
+{
+	char why[600];
+	const char *advice;
+
+	if (!target->fake ||
+	    fake_gpu_inspect(target->fake, target->file, why, sizeof(why), &advice) == 0)
+		return;
+	doctor_add(doctor, DOCTOR_PROBLEM, area, "--fake-gpu: %s %s", target->file, why);
+	doctor_advise(doctor, "%s", advice);
+}
+
 static void check_file(struct doctor *doctor, struct doctor_target *target)
 {
 	struct elf_facts facts;
@@ -278,6 +315,7 @@ static void check_file(struct doctor *doctor, struct doctor_target *target)
 	doctor_add(doctor, DOCTOR_OK, area, "%s is a program for %s, loaded by %s", target->file,
 		   machine_name(facts.machine),
 		   facts.interpreter[0] ? facts.interpreter : "itself");
+	check_without_gpu(doctor, target);
 	if (target->library[0] && is_glibc_loader(facts.interpreter))
 		list_libraries(doctor, target, &facts);
 	add_facts(doctor, target, &facts);

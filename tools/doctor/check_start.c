@@ -35,26 +35,28 @@ static void write_pattern(const char *directory, char ret[2 * PATH_MAX + 16])
 
 /* Runs the program, with this command's input and output. Returns the status of `gpuleak run`, or
  * -errno. */
-static int run_program(const char *directory, char **argv)
+static int run_program(const char *directory, const char *flag, char **argv)
 {
 	static const char *const first[] = { "gpuleak", "run", "--report", "none", "--ledger" };
 	enum { FIRST = sizeof(first) / sizeof(first[0]) };
 	char pattern[2 * PATH_MAX + 16];
 	const char **words;
-	size_t count = 0;
+	size_t count = 0, used = FIRST;
 	int status = 0;
 	pid_t pid;
 
 	while (argv[count])
 		count++;
-	words = calloc(FIRST + 2 + count + 1, sizeof(*words));
+	words = calloc(FIRST + 3 + count + 1, sizeof(*words));
 	if (!words)
 		return -ENOMEM;
 	write_pattern(directory, pattern);
 	memcpy(words, first, sizeof(first));
-	words[FIRST] = pattern;
-	words[FIRST + 1] = "--";
-	memcpy(words + FIRST + 2, argv, count * sizeof(*words));
+	words[used++] = pattern;
+	if (flag)
+		words[used++] = flag;
+	words[used++] = "--";
+	memcpy(words + used, argv, count * sizeof(*words));
 	fflush(NULL);
 	pid = fork();
 	if (pid == 0) {
@@ -123,14 +125,14 @@ static void read_ledgers(struct doctor *doctor, const char *directory)
 		probe_finish(&probe);
 }
 
-void doctor_check_start(struct doctor *doctor, char **argv)
+void doctor_check_start(struct doctor *doctor, const char *flag, char **argv)
 {
 	char directory[PATH_MAX], error[PATH_MAX * 2];
 	int r;
 
 	if (rundir_create(directory, sizeof(directory), error, sizeof(error)) < 0)
 		return; /* doctor_check_limits() adds it */
-	r = run_program(directory, argv);
+	r = run_program(directory, flag, argv);
 	if (r < 0)
 		doctor_add(doctor, DOCTOR_WARNING, area, "the program was not started: %s",
 			   strerror(-r));

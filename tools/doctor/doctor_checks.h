@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "tools/doctor/doctor_findings.h"
+#include "tools/launch/fake_gpu.h"
 
 struct doctor_target {
 	char library[PATH_MAX]; /* libgpuleak.so; "": not found */
@@ -18,6 +19,7 @@ struct doctor_target {
 	char file[PATH_MAX];
 	bool is_script;         /* `file` is not the user's program, but starts it */
 	char python[PATH_MAX];  /* the interpreter of a Python program; "": it is none */
+	struct fake_gpu *fake;  /* --fake-gpu: the stand-ins; NULL: a GPU is used */
 };
 
 /* The library, and what else is preloaded. Sets `library`. */
@@ -28,6 +30,9 @@ void doctor_check_program(struct doctor *doctor, struct doctor_target *target, c
 
 /* CUDA's driver, NVML and the devices. */
 void doctor_check_cuda(struct doctor *doctor);
+
+/* What answers in place of a driver, if TARGET has stand-ins. */
+void doctor_check_stand_in(struct doctor *doctor, const struct doctor_target *target);
 void doctor_check_opencl(struct doctor *doctor);
 
 /* The interpreter of TARGET, or else python3, and the frameworks that it finds. */
@@ -39,7 +44,8 @@ void doctor_check_stacks(struct doctor *doctor, const struct doctor_target *targ
 /* Where ledgers go, and limits of this shell. */
 void doctor_check_limits(struct doctor *doctor);
 
-/* Runs the program ARGV by `gpuleak run`, and checks what was recorded. */
-void doctor_check_start(struct doctor *doctor, char **argv);
+/* Runs the program ARGV by `gpuleak run`, and checks what was recorded. FLAG: a flag of `gpuleak
+ * run`, or NULL. */
+void doctor_check_start(struct doctor *doctor, const char *flag, char **argv);
 
 #endif

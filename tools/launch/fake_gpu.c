@@ -21,14 +21,7 @@
 /* The text of cudaErrorInsufficientDriver: every version of the runtime contains it. */
 #define RUNTIME_TEXT "CUDA driver version is insufficient for CUDA runtime version"
 
-static int refuse(const char *path, const char *why)
-{
-	eprintf(stderr, "gpuleak: run: --fake-gpu: %s %s; it was not started\n", path, why);
-	return -EINVAL;
-}
-
-/* Finds the library NAME in one of the stand-ins' directories. */
-static bool find_standin(const struct fake_gpu *fake, const char *name, char ret[PATH_MAX])
+bool fake_gpu_library(const struct fake_gpu *fake, const char *name, char ret[PATH_MAX])
 {
 	const char *at = fake->directories;
 
@@ -46,43 +39,92 @@ static bool find_standin(const struct fake_gpu *fake, const char *name, char ret
 	return false;
 }
 
-static int inspect(struct fake_gpu *fake, const char *path, const struct elf_needs *needs)
+static int inspect(struct fake_gpu *fake, const struct elf_needs *needs, char *why, size_t size,
+		   const char **ret_advice)
 {
 	const char *runtime = elf_needs_find(needs, RUNTIME);
-	char why[600], driver[PATH_MAX], file[PATH_MAX] = "";
+	char driver[PATH_MAX], file[PATH_MAX] = "";
 
-	if (!runtime && elf_needs_contains(needs, RUNTIME_TEXT))
-		return refuse(path, "contains the CUDA runtime, which needs a GPU: link it with "
-				    "nvcc -cudart shared (CMake: CUDA_RUNTIME_LIBRARY Shared)");
-	if (runtime && !find_standin(fake, runtime, file)) {
-		snprintf(why, sizeof(why), "needs %s: without a GPU there are libcudart.so.12 and "
-			 "libcudart.so.13", runtime);
-		return refuse(path, why);
+	if (!runtime && elf_needs_contains(needs, RUNTIME_TEXT)) {
+		snprintf(why, size, "contains the CUDA runtime, which needs a GPU");
+		*ret_advice = "link it with nvcc -cudart shared (CMake: CUDA_RUNTIME_LIBRARY "
+			      "Shared)";
+		return -EINVAL;
 	}
-	if (needs->rpath && !needs->runpath && find_standin(fake, DRIVER, driver))
+	if (runtime && !fake_gpu_library(fake, runtime, file)) {
+		snprintf(why, size, "needs %s", runtime);
+		*ret_advice = "without a GPU there are libcudart.so.12 and libcudart.so.13";
+		return -EINVAL;
+	}
+	if (needs->rpath && !needs->runpath && fake_gpu_library(fake, DRIVER, driver))
 		snprintf(fake->preload, sizeof(fake->preload), "%s%s%s", driver,
 			 runtime ? ":" : "", file);
 	return 0;
 }
 
-int fake_gpu_start(struct fake_gpu *fake, const char *path, bool skip_kernels)
+int fake_gpu_find(struct fake_gpu *fake, char *error, size_t size)
 {
-	char error[PATH_MAX * 2];
+	fake->preload[0] = '\0';
+	return library_find_fake_gpu(fake->directories, sizeof(fake->directories), error, size);
+}
+
+int fake_gpu_inspect(struct fake_gpu *fake, const char *path, char *why, size_t size,
+		     const char **ret_advice)
+{
 	struct elf_needs needs;
 	int r;
 
+	if (elf_needs_open(path, &needs) < 0)
+		return 0; /* a script, or the kernel reports the problem */
+	r = inspect(fake, &needs, why, size, ret_advice);
+	elf_needs_close(&needs);
+	return r;
+}
+
+/* Returns true if PATH is in one of the stand-ins' directories. */
+static bool is_standin(const struct fake_gpu *fake, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	size_t length = slash ? (size_t)(slash - path) : 0;
+
+	for (const char *at = fake->directories; *at; at += strspn(at, ":")) {
+		size_t n = strcspn(at, ":");
+
+		if (n == length && strncmp(at, path, n) == 0)
+			return true;
+		at += n;
+	}
+	return false;
+}
+
+bool fake_gpu_defeats(const struct fake_gpu *fake, const char *path)
+{
+	struct elf_needs needs;
+	bool ret;
+
+	if (is_standin(fake, path) || elf_needs_open(path, &needs) < 0)
+		return false;
+	ret = elf_needs_contains(&needs, RUNTIME_TEXT);
+	elf_needs_close(&needs);
+	return ret;
+}
+
+int fake_gpu_start(struct fake_gpu *fake, const char *path, bool skip_kernels)
+{
+	char error[PATH_MAX * 2];
+	const char *advice;
+
 	fake->skip_kernels = skip_kernels;
-	fake->preload[0] = '\0';
-	if (library_find_fake_gpu(fake->directories, sizeof(fake->directories), error,
-				  sizeof(error)) < 0) {
+	if (fake_gpu_find(fake, error, sizeof(error)) < 0) {
 		eprintf(stderr, "gpuleak: run: --fake-gpu: %s\n", error);
 		return -EINVAL;
 	}
-	if (elf_needs_open(path, &needs) < 0)
-		return 0; /* a script, or the kernel reports the problem */
-	r = inspect(fake, path, &needs);
-	elf_needs_close(&needs);
-	return r;
+	if (fake_gpu_inspect(fake, path, error, sizeof(error), &advice) < 0) {
+		eprintf(stderr, "gpuleak: run: --fake-gpu: %s %s: %s; it was not started\n", path,
+			error, advice);
+		return -EINVAL;
+	}
+	return 0;
 }
 
 /* Puts FIRST in front of the list in VARIABLE. */
@@ -98,9 +140,14 @@ static void put_first(const char *variable, const char *first)
 	free(both);
 }
 
-void fake_gpu_prepare(const struct fake_gpu *fake)
+void fake_gpu_set_search_path(const struct fake_gpu *fake)
 {
 	put_first("LD_LIBRARY_PATH", fake->directories);
+}
+
+void fake_gpu_prepare(const struct fake_gpu *fake)
+{
+	fake_gpu_set_search_path(fake);
 	if (fake->preload[0])
 		put_first("LD_PRELOAD", fake->preload);
 	setenv("STANDIN_FAKE_GPU", fake->skip_kernels ? "skip" : "refuse", 1);
