@@ -5,9 +5,10 @@
 #
 #   tools/package.sh wheel [x86_64 | aarch64]   a wheel for pip; this machine's kind unless named
 #   tools/package.sh deb [x86_64 | aarch64]     a package for Debian and Ubuntu
+#   tools/package.sh image [x86_64 | aarch64]   the wheel, and the folder that container images are made of
 #   tools/package.sh source                     the source archive of the last commit
 #
-# The first two need python3 with venv, make, m4, gcc, pkg-config and a network, and dpkg-deb for the
+# The first three need python3 with venv, make, m4, gcc, pkg-config and a network, and dpkg-deb for the
 # package. They compile with the Zig compiler from PyPI, which links for glibc 2.28 on any Linux.
 # Every archive and tool is known by its SHA-256. The same commit makes the same bytes.
 set -eu
@@ -150,6 +151,14 @@ make_wheel() { # MACHINE
 	show "$wheel"
 }
 
+# packaging/container/Containerfile describes the images.
+make_image() { # MACHINE
+	make_wheel "$1"
+	python3 packaging/container/tree.py \
+		"$dist/gpuleak-$(cat python/gpuleak/VERSION)-py3-none-manylinux_2_28_$1.whl" "$work/$1/container"
+	printf 'docker build -t gpuleak -f packaging/container/Containerfile %s\n' "build-package/$1/container"
+}
+
 # One package for all releases of Debian and Ubuntu from glibc 2.28 on: the wheel's libraries in a
 # private folder.
 make_deb() { # MACHINE
@@ -185,6 +194,7 @@ case $machine in x86_64 | aarch64) ;; *) fail "$machine: not x86_64 or aarch64" 
 case ${1-} in
 wheel) make_wheel "$machine" ;;
 deb) make_deb "$machine" ;;
+image) make_image "$machine" ;;
 source) make_source ;;
-*) sed -n '4,14s/^# \{0,1\}//p' "$0"; exit 2 ;;
+*) sed -n '4,15s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

@@ -61,6 +61,7 @@ tests program:mandoc                          mandoc
 tests program:cmake                           cmake
 tests program:zsh                             zsh
 tests program:fish                            fish
+tests program:bwrap                           bubblewrap
 '
 
 groups=build

@@ -19,6 +19,7 @@ Of a page, each fenced block says by its info string what it is:
     text                    nothing to check
     sh                      README.md only: readme_commands.sh runs it
 
+A PAGE that ends with .yaml is a block of the kind `yaml kubernetes`.
 The blocks of a page run one after the other in one folder, with the build's gpuleak in PATH, its
 library where the plain name preloads, and docs/examples below. What is not installed is skipped,
 with GPULEAK_MUST_RUN it fails."""
@@ -46,9 +47,12 @@ class Skip(Exception):
 
 
 def blocks(page):
-    """(line number, info string, lines) of each fenced block."""
+    """(line number, info string, lines) of each fenced block. A .yaml file is one block."""
     with open(page, encoding="utf-8") as file:
         lines = file.read().split("\n")
+    if page.endswith(".yaml"):
+        yield 1, "yaml kubernetes", lines
+        return
     start = None
     for number, line in enumerate(lines, 1):
         if line.startswith("```") and start is None:
