@@ -9,12 +9,14 @@
 set -eu
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 machine=${1:-$(uname -m)}
+commit=$(git -C "$root" rev-parse HEAD)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 for place in "$work/one" "$work/another/place/of/the/same"; do
 	mkdir -p "$(dirname "$place")"
 	git clone -q "$root" "$place"
+	git -C "$place" checkout -q --detach "$commit" # another may come meanwhile
 	# The archives are the same by their hashes.
 	mkdir -p "$root/build-package/downloads" "$place/build-package"
 	ln -s "$root/build-package/downloads" "$place/build-package/downloads"
