@@ -244,7 +244,8 @@ static const char *cause_of(const char *api, uint32_t limit)
 	static const struct {
 		const char *prefix, *cause;
 	} causes[] = {
-		{ "cuCtxCreate", "context" }, { "cuDevicePrimaryCtxRetain", "context" },
+		{ "cuCtxCreate", "context" }, { "cuGreenCtxCreate", "green context" },
+		{ "cuDevicePrimaryCtxRetain", "context" },
 		{ "cuModuleLoad", "module" }, { "cuLibraryLoad", "library" },
 		{ "cuFuncLoad", "function" }, { "cuKernelGetFunction", "function" },
 		{ "cuLaunch", "first launch" }, { "cuGraphInstantiate", "graph" },

@@ -1,9 +1,27 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""objects.py REPORT OUTPUT: compares what programs/objects.c printed with the report's counts."""
+"""objects.py REPORT OUTPUT: compares what programs/objects.c printed with the report's counts, and
+the memory that it saw by cuMemGetInfo with the report's costs: within 5 %, or 2 MiB if that is more."""
 
 import json
 import sys
+
+
+CAUSES = {"stream": "stream", "context": "context", "green-context": "green context",
+          "module": "module", "library": "library", "graph-exec": "graph"}
+
+
+def wrong_costs(report, rows):
+    wrong = []
+    for row in rows:
+        cause, seen = CAUSES.get(row[0]), int(row[4])
+        got = sum(cost["bytes"] or 0 for cost in report["driver_costs"]
+                  if cost["cause"] == cause and cost["api"] != "cuDevicePrimaryCtxRetain")
+        if cause and abs(got - seen) > max(seen / 20, 2 << 20):
+            wrong.append("%s: took %d bytes, reported %d" % (row[0], seen, got))
+        if not cause and seen > 2 << 20:
+            wrong.append("%s: took %d bytes, which no cause reports" % (row[0], seen))
+    return wrong
 
 
 def main():
@@ -19,6 +37,7 @@ def main():
              if row[1] != "0" and counted.get(row[0]) != (int(row[1]), int(row[2]))]
     if report["summary"]["errors"] or not rows:
         wrong.append("%d errors, %d kinds" % (report["summary"]["errors"], len(rows)))
+    wrong += wrong_costs(report, rows)
     print("; ".join(wrong) or "EQUAL for %d kinds" % len(rows))
     print(", ".join("%s %s: %.1f KiB each" % (row[1], row[0], int(row[4]) / 1024 / int(row[1]))
                     for row in rows if row[1] != "0"))

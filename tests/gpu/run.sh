@@ -6,13 +6,13 @@
 # GPU, and whatever of PyTorch, CuPy, JAX is there. Results go to the folder named first.
 #
 #   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends errors families matrix programs contexts pools cost
-#                                               frameworks suballocations kept opencl held costs objects scale two
+#                                               frameworks suballocations kept oom opencl held costs objects scale two
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 results=$(mkdir -p "$1" && cd "$1" && pwd)
 build=$(cd "${2:-$here/../../build}" && pwd)
 shift; shift
-parts=${*:-calls ends errors families matrix programs contexts pools cost frameworks suballocations kept opencl held costs objects scale}
+parts=${*:-calls ends errors families matrix programs contexts pools cost frameworks suballocations kept oom opencl held costs objects scale}
 lib=$build/interpose/libgpuleak.so
 gpuleak=$build/tools/gpuleak
 work=$(mktemp -d)
@@ -172,6 +172,13 @@ if wants kept; then
 		"$here/programs/kept" "$here/../frameworks/design" "$here/../frameworks/unseen" >"$results/kept.txt" 2>&1
 	say "kept: $(tail -1 "$results/kept.txt")"
 	say "$(grep -A2 '^not ok' "$results/kept.txt" | cut -c1-300)"
+fi
+
+# Programs that fill the device and say of themselves who wanted memory and who held it.
+if wants oom; then
+	timeout 500 python3 "$here/oom.py" --gpuleak "$gpuleak" --results "$results/oom" "$here"/programs/oom/* >"$results/oom.txt" 2>&1
+	say "oom: $(tail -1 "$results/oom.txt")"
+	say "$(grep -A4 '^not ok' "$results/oom.txt" | cut -c1-300)"
 fi
 
 if wants frameworks; then

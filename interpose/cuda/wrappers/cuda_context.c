@@ -89,14 +89,20 @@ static CUresult body_cuGreenCtxCreate(struct call *call, struct route route, CUg
 				      CUdevResourceDesc resources, CUdevice device,
 				      unsigned int flags)
 {
-	CUresult r = POOL_TRY(DRIVER_CALL(route.real,
-					    CUresult(*)(CUgreenCtx *, CUdevResourceDesc, CUdevice,
-							unsigned int),
-					    (green, resources, device, flags)),
-				device);
+	struct driver_growth growth = { 0 };
+	CUresult r;
 
+	if (route.record)
+		driver_growth_begin(&growth, API_CUDA, device);
+	r = POOL_TRY(DRIVER_CALL(route.real,
+				 CUresult(*)(CUgreenCtx *, CUdevResourceDesc, CUdevice,
+					     unsigned int),
+				 (green, resources, device, flags)),
+		     device);
+	driver_growth_end(&growth);
 	if (r == CUDA_SUCCESS && route.record && green && *green) {
 		cuda_green_add(*green, device);
+		cuda_record_driver_growth(call, device, &growth, 0);
 		cuda_record_object_on(call, (uint64_t)(uintptr_t)*green, device);
 	}
 	return route.record ? cuda_note_refusal(call, r, device, 0) : r;
