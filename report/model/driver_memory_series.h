@@ -83,10 +83,17 @@ void driver_memory_series_add(struct driver_memory_series *series,
 void driver_memory_series_near(struct driver_memory_series *series,
 			       const struct driver_memory_sample *sample, uint64_t refused);
 
+/* What NVML counts as used on a device, but for none of its processes: 8.8 MiB of each context on
+ * an H200. */
+#define DRIVER_MEMORY_NOBODYS ((uint64_t)16 << 20)
+
 /* Returns what other processes have on the device, as far as the driver reports it. */
 static inline uint64_t others_part(const struct driver_memory_sample *sample)
 {
-	return sample->device_used > sample->reported ? sample->device_used - sample->reported : 0;
+	uint64_t others = sample->device_used > sample->reported
+				  ? sample->device_used - sample->reported : 0;
+
+	return others > DRIVER_MEMORY_NOBODYS ? others : 0;
 }
 
 /* Returns the lower bound of the driver's own memory; 0 if more memory is tracked than the driver

@@ -399,6 +399,17 @@ int build_driver_costs(struct builder *b)
 	return r;
 }
 
+/* Returns what COST explains. A device has at most one primary context at a time. While the process
+ * has memory on the device, there is one, even if it has ended when the process ended. */
+static int64_t explained_by(const struct report_driver_cost *cost)
+{
+	if (!cost->ended)
+		return cost->bytes;
+	if (!cost->measured || strcmp(cost->api, "cuDevicePrimaryCtxRetain") != 0)
+		return 0;
+	return cost->bytes / (int64_t)cost->measured;
+}
+
 uint64_t driver_memory_explained(const struct report_process *process, int ordinal)
 {
 	int64_t sum = 0;
@@ -406,8 +417,8 @@ uint64_t driver_memory_explained(const struct report_process *process, int ordin
 	for (size_t i = 0; i < process->driver_cost_count; i++) {
 		const struct report_driver_cost *cost = &process->driver_costs[i];
 
-		if (cost->device == ordinal && !cost->ended &&
-		    __builtin_add_overflow(sum, cost->bytes, &sum))
+		if (cost->device == ordinal &&
+		    __builtin_add_overflow(sum, explained_by(cost), &sum))
 			return 0;
 	}
 	return sum > 0 ? (uint64_t)sum : 0;

@@ -131,11 +131,13 @@ def more_than_all(place):
             (device["explained_bytes"], device["unexplained_bytes"]))
 
 
-def with_free(place, free):
-    """The cost of the first context, where NVML says before the program that FREE bytes are free."""
+def with_free(place, free, story="grow-late"):
+    """The report where NVML says before the program that FREE bytes are free."""
     place.write("nvml", "free 0 %d\n" % free)
-    report = sampled(place, "grow-late", STANDIN_MEMORY=str(8 << 30),
-                     STANDIN_COSTS="%d,0,0,0" % (500 * MIB))
+    return sampled(place, story, STANDIN_MEMORY=str(8 << 30), STANDIN_COSTS="%d,0,0,0" % (500 * MIB))
+
+
+def contexts(report):
     return [(cost["calls"], cost["measured_calls"], cost["bytes"])
             for cost in report["driver_costs"] if cost["cause"] == "context"]
 
@@ -143,14 +145,24 @@ def with_free(place, free):
 @needs("held")
 def first_context(place):
     """costs: the first context: what NVML calls free before the program, and the driver after it"""
-    compare("context", [(1, 1, 500 * MIB)], with_free(place, 8 << 30))
+    compare("context", [(1, 1, 500 * MIB)], contexts(with_free(place, 8 << 30)))
+
+
+@needs("held")
+def released_context(place):
+    """costs: a primary context that the program released at its end: explains what it took"""
+    report = with_free(place, 8 << 30, "grow-late-release")
+    compare("ended", [1], [cost["ended"] for cost in report["driver_costs"]
+                           if cost["cause"] == "context"])
+    compare("explained", 500 * MIB, only_device(report)["explained_bytes"])
 
 
 @needs("held")
 def other_meaning(place):
     """costs: the first context is unknown where NVML and the driver can't mean the same by free"""
-    compare("context", [(1, 0, None)], with_free(place, 64 << 30))
+    compare("context", [(1, 0, None)], contexts(with_free(place, 64 << 30)))
 
 
 COSTS_CASES = [all_causes, nothing_taken, unloaded, captured, threads, pooled, in_text, kernels, unexplained,
-               more_than_all, first_context, other_meaning]
+               more_than_all, first_context, released_context,
+               other_meaning]

@@ -246,6 +246,10 @@ def divided_by_nvml(place):
                         env=figures(place, **MEMORY))
     compare("line", True, run.stderr.split("\n")[0].endswith(
         "), 6.0 MiB driver, 20.0 MiB other processes"))
+    nobodys = ("nvml:%d:%d" % (70 * MIB, 79 * MIB), *words[1:])
+    run = place.command("run", "--", place.program("oom"), *nobodys, "exit:1",
+                        env=figures(place, **MEMORY))
+    compare("line", True, run.stderr.split("\n")[0].endswith("), 6.0 MiB driver"))
 
 
 @needs("oom")

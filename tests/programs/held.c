@@ -259,10 +259,12 @@ int main(int argc, char **argv)
 		list = "nvmlDeviceGetComputeRunningProcesses";
 	if (!path)
 		return 2;
-	if (strcmp(what, "grow-late") == 0) /* the sampler has read device 0 before it */
+	if (strncmp(what, "grow-late", 9) == 0) /* the sampler has read device 0 before it */
 		wait_calls("nvmlDeviceGetMemoryInfo", 2);
 	if (strncmp(what, "grow", 4) == 0)
 		grow(); /* @main_grow */
+	if (strcmp(what, "grow-late-release") == 0)
+		must(cuDevicePrimaryCtxRelease_v2(0), "release");
 	else if (strcmp(what, "begin") == 0 || strcmp(what, "old") == 0)
 		begin_only(); /* @main_begin_only */
 	else if (strcmp(what, "unmarked") == 0)

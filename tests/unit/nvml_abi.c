@@ -26,6 +26,8 @@ enum {
 #define nvmlProcessInfo_v2_t our_nvmlProcessInfo_v2_t
 #define nvmlMemory_st our_nvmlMemory_st
 #define nvmlMemory_t our_nvmlMemory_t
+#define nvmlMemory_v2_st our_nvmlMemory_v2_st
+#define nvmlMemory_v2_t our_nvmlMemory_v2_t
 #define nvmlPciInfo_st our_nvmlPciInfo_st
 #define nvmlPciInfo_t our_nvmlPciInfo_t
 #define NVML_SUCCESS our_NVML_SUCCESS
@@ -40,6 +42,7 @@ enum {
 #undef nvmlProcessInfo_v1_t
 #undef nvmlProcessInfo_v2_t
 #undef nvmlMemory_t
+#undef nvmlMemory_v2_t
 #undef nvmlPciInfo_t
 
 #define SAME_SIZE(type) _Static_assert(sizeof(type) == sizeof(our_##type), #type)
@@ -48,6 +51,7 @@ SAME_SIZE(nvmlDevice_t);
 SAME_SIZE(nvmlProcessInfo_v1_t);
 SAME_SIZE(nvmlProcessInfo_v2_t);
 SAME_SIZE(nvmlMemory_t);
+SAME_SIZE(nvmlMemory_v2_t);
 SAME_SIZE(nvmlPciInfo_t);
 
 #define SAME_PLACE(type, field) \
@@ -57,12 +61,15 @@ SAME_PLACE(nvmlProcessInfo_v1_t, usedGpuMemory);
 SAME_PLACE(nvmlProcessInfo_v2_t, pid);
 SAME_PLACE(nvmlProcessInfo_v2_t, usedGpuMemory);
 SAME_PLACE(nvmlMemory_t, used);
+SAME_PLACE(nvmlMemory_v2_t, free);
+SAME_PLACE(nvmlMemory_v2_t, used);
 SAME_PLACE(nvmlPciInfo_t, domain);
 SAME_PLACE(nvmlPciInfo_t, bus);
 SAME_PLACE(nvmlPciInfo_t, device);
 SAME_PLACE(nvmlPciInfo_t, busId);
 
 _Static_assert(sizeof(nvmlProcessInfo_t) == sizeof(our_nvmlProcessInfo_v2_t), "of the _v3 calls");
+_Static_assert(nvmlMemory_v2 == NVML_MEMORY_V2, "version");
 _Static_assert(NVML_DEVICE_UUID_V2_BUFFER_SIZE <= NVML_UUID_SIZE, "room for a UUID");
 _Static_assert((unsigned long long)NVML_VALUE_NOT_AVAILABLE == NVML_NO_VALUE, "no value");
 _Static_assert((int)THEIR_SUCCESS == (int)our_NVML_SUCCESS, "code");

@@ -48,6 +48,7 @@ struct nvml {
 	nvmlReturn_t (*get_by_index)(unsigned int index, nvmlDevice_t *device);
 	nvmlReturn_t (*get_by_bus)(const char *bus_id, nvmlDevice_t *device);
 	nvmlReturn_t (*get_memory)(nvmlDevice_t device, nvmlMemory_t *memory);
+	nvmlReturn_t (*get_memory_v2)(nvmlDevice_t device, nvmlMemory_v2_t *memory);
 	unsigned int count, asked; /* number of devices, and next index to query */
 	struct device devices[DEVICES_MAX];
 	int met;
@@ -152,6 +153,8 @@ static int begin(struct nvml *nvml)
 		nvml->library, "nvmlDeviceGetHandleByPciBusId_v2");
 	nvml->get_memory = (nvmlReturn_t(*)(nvmlDevice_t, nvmlMemory_t *))dlsym(
 		nvml->library, "nvmlDeviceGetMemoryInfo");
+	nvml->get_memory_v2 = (nvmlReturn_t(*)(nvmlDevice_t, nvmlMemory_v2_t *))dlsym(
+		nvml->library, "nvmlDeviceGetMemoryInfo_v2");
 	for (size_t i = 0; i < LISTS; i++)
 		find_list(nvml, i);
 	if (!init || !get_count || !nvml->get_by_index || init() != NVML_SUCCESS ||
@@ -212,14 +215,27 @@ int nvml_find(struct nvml *nvml, const uint8_t uuid[16], const char *bus_id)
 	return -1;
 }
 
+static nvmlReturn_t get_old_memory(struct nvml *nvml, nvmlDevice_t device, nvmlMemory_v2_t *ret)
+{
+	nvmlMemory_t memory = { 0 };
+	nvmlReturn_t r = nvml->get_memory(device, &memory);
+
+	*ret = (nvmlMemory_v2_t){ .total = memory.total, .free = memory.free, .used = memory.used };
+	return r;
+}
+
 int nvml_device_memory(struct nvml *nvml, int number, uint64_t *ret_used, uint64_t *ret_free)
 {
-	nvmlMemory_t memory;
+	nvmlDevice_t device = nvml->devices[number].handle;
+	nvmlMemory_v2_t memory = { .version = NVML_MEMORY_V2 };
 	nvmlReturn_t r;
 
-	if (!nvml->get_memory)
+	if (nvml->get_memory_v2)
+		r = nvml->get_memory_v2(device, &memory);
+	else if (nvml->get_memory)
+		r = get_old_memory(nvml, device, &memory);
+	else
 		return -EIO;
-	r = nvml->get_memory(nvml->devices[number].handle, &memory);
 	if (r == NVML_ERROR_NOT_SUPPORTED || (r == NVML_SUCCESS && memory.total == 0))
 		return -ENOTSUP;
 	if (r != NVML_SUCCESS)

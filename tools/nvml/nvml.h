@@ -26,7 +26,7 @@ int nvml_next(struct nvml *nvml);
 
 /* Stores the bytes in use and free on device NUMBER. Returns 0 or -EIO; -ENOTSUP if NVML has no
  * such values, as for a GPU that shares its memory with the CPU. The free bytes are those of
- * cuMemGetInfo() (equal on an H200, where the used ones are not). */
+ * cuMemGetInfo() (equal on an H200). Drivers before 2022 count what they reserve as used. */
 int nvml_device_memory(struct nvml *nvml, int number, uint64_t *ret_used, uint64_t *ret_free);
 
 /* Stores the bytes that process PID uses on device NUMBER. Returns 0 or -EIO; -ENOENT if NVML does

@@ -39,6 +39,15 @@ typedef struct nvmlMemory_st {
 	unsigned long long used; /* including reserved memory */
 } nvmlMemory_t;
 
+typedef struct nvmlMemory_v2_st {
+	unsigned int version; /* NVML_MEMORY_V2 */
+	unsigned long long total;
+	unsigned long long reserved; /* by the driver: in no other field but total */
+	unsigned long long free;
+	unsigned long long used;
+} nvmlMemory_v2_t;
+#define NVML_MEMORY_V2 ((unsigned int)(sizeof(nvmlMemory_v2_t) | 2u << 24))
+
 typedef struct nvmlPciInfo_st {
 	char busIdLegacy[16];
 	unsigned int domain;

@@ -7,6 +7,7 @@
 #include <cuda.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define MODULES 8
 #define GRAPHS 1000
@@ -98,5 +99,6 @@ int main(void)
 	print_growth("graph", &used);
 	create_context(&second);
 	print_growth("context", &used);
+	sleep(1); /* for the last sample of NVML */
 	return 0;
 }

@@ -4,6 +4,8 @@
  * answer into the file that STANDIN_NVML names, anew for every call. Lines of that file:
  *     used DEVICE BYTES                 in use on the whole device
  *     total DEVICE BYTES                size of its memory, 80 GiB if there is no such line
+ *     free DEVICE BYTES                 not in use
+ *     reserved DEVICE BYTES             the part of what is in use that is the driver's
  *     process LIST DEVICE PID BYTES     LIST is compute, graphics or mps; BYTES - = no value
  *     answer FUNCTION CODE              what a function answers, in place of 0
  *     hang FUNCTION                     it never comes back
@@ -145,30 +147,57 @@ API nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci
 	return answer("nvmlDeviceGetPciInfo_v3");
 }
 
+static void read_memory(unsigned int wanted, nvmlMemory_v2_t *ret)
+{
+	FILE *file = open_file();
+	unsigned long long bytes;
+	unsigned int number;
+	char line[256], what[16];
+
+	*ret = (nvmlMemory_v2_t){ .total = 80ull << 30 };
+	while (file && fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "%15s %u %llu", what, &number, &bytes) != 3 || number != wanted)
+			continue;
+		if (strcmp(what, "used") == 0)
+			ret->used = bytes;
+		else if (strcmp(what, "total") == 0)
+			ret->total = bytes;
+		else if (strcmp(what, "free") == 0)
+			ret->free = bytes;
+		else if (strcmp(what, "reserved") == 0)
+			ret->reserved = bytes;
+	}
+	if (file)
+		fclose(file);
+}
+
 API nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory);
 API nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
 {
 	nvmlReturn_t r = answer("nvmlDeviceGetMemoryInfo");
-	FILE *file = open_file();
-	unsigned long long bytes;
-	unsigned int number;
-	char line[256];
+	nvmlMemory_v2_t read;
 
-	memset(memory, 0, sizeof(*memory));
-	memory->total = 80ull << 30;
-	while (file && fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "used %u %llu", &number, &bytes) == 2 && number == device->number)
-			memory->used = bytes;
-		if (sscanf(line, "total %u %llu", &number, &bytes) == 2 && number == device->number)
-			memory->total = bytes;
-		if (sscanf(line, "free %u %llu", &number, &bytes) == 2 && number == device->number)
-			memory->free = bytes;
-	}
-	if (file)
-		fclose(file);
+	read_memory(device->number, &read);
+	*memory = (nvmlMemory_t){ .total = read.total, .free = read.free, .used = read.used };
 	log_call("nvmlDeviceGetMemoryInfo");
 	return r;
 }
+
+#ifndef OLD
+/* Counts as a call of the function above. */
+API nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory);
+API nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory)
+{
+	nvmlReturn_t r = answer("nvmlDeviceGetMemoryInfo");
+
+	if (memory->version != NVML_MEMORY_V2)
+		r = 25; /* NVML_ERROR_ARGUMENT_VERSION_MISMATCH */
+	read_memory(device->number, memory);
+	memory->used -= memory->reserved;
+	log_call("nvmlDeviceGetMemoryInfo");
+	return r;
+}
+#endif
 
 static void put(void *infos, unsigned int at, bool old, unsigned int pid, unsigned long long bytes)
 {
