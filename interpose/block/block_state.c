@@ -341,7 +341,8 @@ static bool defer(struct recorder *recorder, const struct freeing *freeing,
 	return deferred;
 }
 
-void block_end_watched(struct recorder *recorder, uint32_t api, const struct freeing *freeing)
+void block_end_watched(struct recorder *recorder, uint32_t api, const struct freeing *freeing,
+		       uint64_t now_ns)
 {
 	const struct ledger_reference event = {
 		.op = LEDGER_RELEASE, .api = api,
@@ -355,7 +356,7 @@ void block_end_watched(struct recorder *recorder, uint32_t api, const struct fre
 	if (!freeing->gone && defer(recorder, freeing, &event))
 		return;
 	block_drop_mappings(recorder, freeing);
-	deferred_end(recorder, &ending, recorder_fine_time(recorder), false);
+	deferred_end(recorder, &ending, now_ns, false);
 	block_drop_hot(recorder, freeing->block, (int64_t)freeing->bytes);
 }
 

@@ -29,10 +29,12 @@ void block_drop(struct recorder *recorder, struct ledger_block *block, int64_t b
  * of. */
 void block_drop_mappings(struct recorder *recorder, const struct freeing *freeing);
 
-/* After the last release of a watched block by a call named API (a ref). Either the driver has
+/* After the last release of a watched block by a call named API (a ref), which returned at NOW_NS of
+ * recorder_fine_time(). Either the driver has
  * reported its end meanwhile, and it ends here, or it becomes released: the driver still has its
  * memory. */
-void block_end_watched(struct recorder *recorder, uint32_t api, const struct freeing *freeing);
+void block_end_watched(struct recorder *recorder, uint32_t api, const struct freeing *freeing,
+		       uint64_t now_ns);
 
 /* The driver reports the end of the block that was made with WATCHED and has KEY, on another thread
  * than the one that frees it, or after the release. Mappings of it become those of the block that

@@ -14,11 +14,6 @@
 #include "interpose/recorder/thread_state.h"
 #include "ledger/shared.h"
 
-void deferred_add(int64_t bytes)
-{
-	atomic_fetch_add_explicit(&thread_self.state->deferred_bytes, bytes, memory_order_relaxed);
-}
-
 static int64_t total(struct recorder *recorder)
 {
 	struct thread_states *states = recorder->thread_states;

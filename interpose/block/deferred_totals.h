@@ -10,10 +10,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "interpose/recorder/recorder.h"
+#include "interpose/recorder/thread_state.h"
 #include "ledger/writer.h"
 
 struct past;
-struct recorder;
 
 /* Shorter waits are the duration of the call itself. They are not reported. */
 #define DEFERRED_WAIT_NS 1000000u
@@ -24,7 +25,10 @@ struct deferred_totals {
 };
 
 /* Adds BYTES, which may be negative, to this thread's part of the total. */
-void deferred_add(int64_t bytes);
+static inline void deferred_add(int64_t bytes)
+{
+	atomic_fetch_add_explicit(&thread_self.state->deferred_bytes, bytes, memory_order_relaxed);
+}
 
 /* The memory of the block that ENDING describes, whose bytes are in the total, is gone at NOW_NS.
  * Both times are of recorder_fine_time(): the coarse clock's ticks are too long for waits.

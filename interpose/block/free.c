@@ -100,18 +100,14 @@ static COLD void count_late(struct recorder *recorder, const struct ledger_block
 static HOT void free_ends_block(struct recorder *recorder, const struct call *call,
 				struct freeing *freeing, enum outcome outcome, int result)
 {
-	bool done = outcome == OUTCOME_DONE || outcome == OUTCOME_LATE;
-
 	if (outcome == OUTCOME_LATE)
 		count_late(recorder, freeing->block);
-	if (done)
-		ipc_look_at_end(recorder, freeing->block, call->name, freeing->stack);
-	if (freeing->watched && (done || freeing->gone))
-		block_end_watched(recorder, call->name, freeing);
-	else if (done)
-		block_drop_hot(recorder, freeing->block, (int64_t)freeing->bytes);
-	else
+	if (outcome != OUTCOME_DONE && outcome != OUTCOME_LATE) {
 		free_was_refused(recorder, call->hook, freeing, outcome, result);
+		return;
+	}
+	ipc_look_at_end(recorder, freeing->block, call->name, freeing->stack);
+	block_drop_hot(recorder, freeing->block, (int64_t)freeing->bytes);
 }
 
 /* Ends a free that removed one of several references of a block: memory of another process may be
@@ -206,10 +202,11 @@ void record_misused(struct hook *hook, struct freeing *freeing, const struct mis
 
 /* ---- after the driver's call: of a handle ---- */
 
+/* Ends a release, but not one that ended a watched block. */
 static void released(struct recorder *recorder, const struct call *call, struct freeing *freeing,
 		     enum outcome outcome, int result)
 {
-	if (freeing->error && freeing->block) { /* of another kind, never watched */
+	if (freeing->error && freeing->block) { /* of another kind */
 		if (outcome == OUTCOME_DONE)
 			block_drop(recorder, freeing->block, (int64_t)freeing->bytes);
 		else
@@ -220,7 +217,7 @@ static void released(struct recorder *recorder, const struct call *call, struct 
 		if (outcome == OUTCOME_INVALID || outcome == OUTCOME_REFUSED)
 			block_undo_count_down(recorder, freeing);
 	} else if (freeing->block) {
-		if (outcome == OUTCOME_DONE && !freeing->watched)
+		if (outcome == OUTCOME_DONE)
 			block_drop_mappings(recorder, freeing);
 		free_ends_block(recorder, call, freeing, outcome, result);
 	} else {
@@ -239,7 +236,10 @@ void record_released(struct call *call, struct freeing *freeing, enum outcome ou
 	recorder = enter_again(freeing);
 	if (!recorder)
 		return;
-	released(recorder, call, freeing, outcome, result);
+	if (freeing->watched && (outcome == OUTCOME_DONE || freeing->gone))
+		block_end_watched(recorder, call->name, freeing, recorder_fine_time(recorder));
+	else
+		released(recorder, call, freeing, outcome, result);
 	recorder_leave();
 }
 

@@ -243,13 +243,14 @@ static bool is_other_object(struct recorder *recorder, const struct hook *hook,
 #define ENDED_BY(maker, destroyer) { HOOK_##maker, HOOK_##destroyer },
 #include "interpose/dispatch/hooks.def"
 	};
-	const struct ledger_site *site = ledger_at(&recorder->writer, block->site);
+	const struct ledger_site *site;
 	bool destroys = false;
 
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
 		if (hook != &hooks[ends[i].destroyer])
 			continue;
 		destroys = true;
+		site = ledger_at(&recorder->writer, block->site);
 		if (site->api == recorder_name_ref(recorder, &hooks[ends[i].maker]))
 			return false;
 	}
