@@ -29,10 +29,9 @@ void block_drop(struct recorder *recorder, struct ledger_block *block, int64_t b
  * of. */
 void block_drop_mappings(struct recorder *recorder, const struct freeing *freeing);
 
-/* After the last release of a watched block by a call named API (a ref), which returned at NOW_NS of
- * recorder_fine_time(). Either the driver has
- * reported its end meanwhile, and it ends here, or it becomes released: the driver still has its
- * memory. */
+/* A call named API (a ref) released a watched block for the last time and returned at NOW_NS of
+ * recorder_fine_time(). Either the driver has reported the end of the block meanwhile, and it ends
+ * here, or it becomes released: the driver still has its memory. */
 void block_end_watched(struct recorder *recorder, uint32_t api, const struct freeing *freeing,
 		       uint64_t now_ns);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Reads strings, modules and stacks of a ledger, each ref once. Limits the cost of overlapping
- * refs in a damaged ledger by the ledger's length. Finds the role of each frame: many stacks share
- * few different frames, so the rules are applied once per function, file and module.
+ * refs in a damaged ledger by the ledger's length.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -139,24 +138,21 @@ static int open_symbols(struct builder *b, struct stack_module *module)
 				 &module->symbols);
 }
 
-static int locate(struct builder *b, uint64_t pc, uint32_t epoch,
-		  const struct symbol_location **ret)
+/* Stores in *RET the place of the call that returns to PC. Returns 0 or -ENOMEM. */
+static int find_place(struct builder *b, uint64_t pc, uint32_t epoch, struct symbol_place *ret)
 {
 	/* A return address may be the first address of the next line, function or module. So use
 	 * the address before it. */
 	uint64_t call = pc ? pc - 1 : 0;
 	struct stack_module *module = find_module(b, call, epoch);
-	int r;
 
+	*ret = (struct symbol_place){ NULL, call };
 	if (!module)
-		return symbolizer_location(b->symbolizer, NULL, call, ret);
-	if (!module->symbols) {
-		r = open_symbols(b, module);
-		if (r < 0)
-			return r;
-	}
-	return symbolizer_location(b->symbolizer, module->symbols, call - module->record->bias,
-				   ret);
+		return 0;
+	if (!module->symbols && open_symbols(b, module) < 0)
+		return -ENOMEM;
+	*ret = (struct symbol_place){ module->symbols, call - module->record->bias };
+	return 0;
 }
 
 static bool same_stack(const void *value, const void *key)
@@ -165,65 +161,6 @@ static bool same_stack(const void *value, const void *key)
 
 	return a->distinct_count == b->distinct_count && a->public.cut == b->public.cut &&
 	       memcmp(a->distinct, b->distinct, a->distinct_count * sizeof(a->distinct[0])) == 0;
-}
-
-/* ---- roles ---- */
-
-struct known_frame {
-	const char *function, *file, *module;
-	struct rules_frame decision;
-};
-
-/* Compares pointers, because strings of one process are interned. The same text has at most two
- * pointers, which only costs another evaluation. */
-static bool same_frame(const void *value, const void *key)
-{
-	const struct known_frame *known = value;
-	const struct report_frame *frame = key;
-
-	return known->function == frame->function && known->file == frame->file &&
-	       known->module == frame->module;
-}
-
-static const struct rules_frame *find_frame(struct builder *b, const struct rules *rules,
-					    const struct report_frame *frame)
-{
-	uint64_t hash = hash_number((uintptr_t)frame->function,
-				    hash_number((uintptr_t)frame->file, 0));
-	struct known_frame *known;
-
-	hash = hash_number((uintptr_t)frame->module, hash);
-	known = table_find(&b->known_frames, hash, same_frame, frame);
-	if (known)
-		return &known->decision;
-	known = arena_alloc(b->arena, sizeof(*known));
-	if (!known || table_add(&b->known_frames, hash, known) < 0)
-		return NULL;
-	*known = (struct known_frame){ frame->function, frame->file, frame->module,
-				       rules_frame(rules, frame) };
-	return &known->decision;
-}
-
-/* Sets the role of each of the COUNT FRAMES of a stack. The strings of the frames must be interned.
- * Stores in *RET_CACHE the name of the cache that allocated at this stack, or NULL. Returns 0 or
- * -ENOMEM. */
-static int set_roles(struct builder *b, struct report_frame *frames, size_t count,
-		     const char **ret_cache)
-{
-	const struct rules *rules = symbolizer_rules(b->symbolizer);
-	struct rules_stack stack = { 0 };
-
-	for (size_t i = 0; i < count; i++) {
-		const struct rules_frame *decision = find_frame(b, rules, &frames[i]);
-
-		if (!decision)
-			return -ENOMEM;
-		frames[i].role = decision->role;
-		frames[i].thread = rules_thread(rules, decision);
-		rules_add_frame(rules, &stack, decision);
-	}
-	*ret_cache = rules_cache(rules, &stack);
-	return 0;
 }
 
 /* ---- stacks ---- */
@@ -246,7 +183,8 @@ static int flatten(struct builder *b, struct stack_node *node)
 		       node->locations[i]->count * sizeof(*frames));
 		frames += node->locations[i]->count;
 	}
-	r = set_roles(b, frames - count, count, &node->public.cache);
+	r = rules_apply(symbolizer_rules(b->symbolizer), &b->known_frames, b->arena,
+			frames - count, count, &node->public.cache);
 	if (r == 0 && node->ran_python)
 		build_python_roles(frames - count, count);
 	return r;
@@ -300,6 +238,7 @@ static int read_stack(struct builder *b, const struct ledger_stack *stack, const
 		      const struct report_stack **ret)
 {
 	const struct symbol_location *native[LEDGER_FRAMES_MAX];
+	struct symbol_place places[LEDGER_FRAMES_MAX];
 	struct python_frames python;
 	struct stack_node *node;
 	size_t room;
@@ -313,8 +252,10 @@ static int read_stack(struct builder *b, const struct ledger_stack *stack, const
 	node->public.cut = (stack->flags & LEDGER_STACK_CUT) || python.cut;
 	node->ran_python = python.count != 0;
 	for (size_t i = 0; i < stack->frames; i++)
-		if (locate(b, stack->pc[i], stack->epoch, &native[i]) < 0)
+		if (find_place(b, stack->pc[i], stack->epoch, &places[i]) < 0)
 			return -ENOMEM;
+	if (symbolizer_locations(b->symbolizer, places, stack->frames, native) < 0)
+		return -ENOMEM;
 	node->location_count = build_weave(
 		&(struct native_frames){ native, loops, stack->frames, node->public.cut }, &python,
 		node->locations);

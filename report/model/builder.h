@@ -29,8 +29,7 @@ struct builder {
 	struct report_arena *arena;
 	struct table texts, stacks, groups;           /* keyed by content */
 	struct table text_refs, stack_refs, site_refs; /* keyed by ref; the values are ref_nodes */
-	/* what the rules decided for a frame, keyed by the frame's names */
-	struct table known_frames;
+	struct table known_frames; /* see rules_apply() */
 	struct table code_refs, python_locations;     /* keyed by ref; keyed by content */
 	/* struct ledger_mapped and ledger_event_wait, keyed by the ref of their block */
 	struct table mapped_refs, wait_refs;

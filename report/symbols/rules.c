@@ -34,6 +34,22 @@ static const char *const fields[RULE_FIELDS] = { "module", "function", "file", "
 
 #define RULES_ALL_MAX (RULES_MAX + RULES_SHIPPED_MAX)
 
+/* What the rules decided for a frame. It depends only on function, file and module. */
+struct rules_frame {
+	enum frame_role role;
+	/* 1 + index of the first matching rule for a cache or a library; 0: no rule matches */
+	unsigned int cache_rule;
+	bool in_library;     /* a rule for a library matches */
+	unsigned int thread_rule; /* likewise, of the first matching rule for a thread */
+};
+
+/* The state of applying the rules to a stack, from the innermost frame outwards. */
+struct rules_stack {
+	unsigned int cache_rule;  /* first matching rule until now, as in struct rules_frame */
+	/* rule that applies unless the application itself called the library */
+	unsigned int library;
+};
+
 struct rules {
 	struct report_arena arena; /* for the names and patterns of the user's rules */
 	size_t count;
@@ -272,7 +288,7 @@ static bool is_decided(const struct rule *rule, const struct rules_frame *frame,
 	}
 }
 
-struct rules_frame rules_frame(const struct rules *rules, const struct report_frame *frame)
+static struct rules_frame decide_frame(const struct rules *rules, const struct report_frame *frame)
 {
 	struct rules_frame ret = { .role = FRAME_APPLICATION };
 	unsigned char matched[RULES_ALL_MAX];
@@ -310,8 +326,8 @@ static void set_if_earlier(unsigned int *cache_rule, unsigned int other)
  * cache, because the application cannot free it. If the application called the library, the memory
  * is a leak: the application did not destroy the library's handle. Frames of other libraries and
  * runtimes may be in between. */
-void rules_add_frame(const struct rules *rules, struct rules_stack *stack,
-		     const struct rules_frame *frame)
+static void add_frame(const struct rules *rules, struct rules_stack *stack,
+		      const struct rules_frame *frame)
 {
 	const struct rule *rule = frame->cache_rule ? &rules->list[frame->cache_rule - 1] : NULL;
 
@@ -325,15 +341,63 @@ void rules_add_frame(const struct rules *rules, struct rules_stack *stack,
 	stack->library = 0;
 }
 
-const char *rules_cache(const struct rules *rules, const struct rules_stack *stack)
+static const char *name_of(const struct rules *rules, unsigned int rule)
 {
-	unsigned int cache_rule = stack->cache_rule;
-
-	set_if_earlier(&cache_rule, stack->library);
-	return cache_rule ? rules->list[cache_rule - 1].name : NULL;
+	return rule ? rules->list[rule - 1].name : NULL;
 }
 
-const char *rules_thread(const struct rules *rules, const struct rules_frame *frame)
+/* ---- stacks ---- */
+
+struct known_frame {
+	const char *function, *file, *module;
+	struct rules_frame decision;
+};
+
+/* The same text may have several addresses, which only costs another evaluation. */
+static bool same_frame(const void *value, const void *key)
 {
-	return frame->thread_rule ? rules->list[frame->thread_rule - 1].name : NULL;
+	const struct known_frame *known = value;
+	const struct report_frame *frame = key;
+
+	return known->function == frame->function && known->file == frame->file &&
+	       known->module == frame->module;
+}
+
+static const struct rules_frame *find_frame(const struct rules *rules, struct table *table,
+					    struct report_arena *arena,
+					    const struct report_frame *frame)
+{
+	uint64_t hash = hash_number((uintptr_t)frame->function,
+				    hash_number((uintptr_t)frame->file, 0));
+	struct known_frame *known;
+
+	hash = hash_number((uintptr_t)frame->module, hash);
+	known = table_find(table, hash, same_frame, frame);
+	if (known)
+		return &known->decision;
+	known = arena_alloc(arena, sizeof(*known));
+	if (!known || table_add(table, hash, known) < 0)
+		return NULL;
+	*known = (struct known_frame){ frame->function, frame->file, frame->module,
+				       decide_frame(rules, frame) };
+	return &known->decision;
+}
+
+int rules_apply(const struct rules *rules, struct table *known, struct report_arena *arena,
+		struct report_frame *frames, size_t count, const char **ret_cache)
+{
+	struct rules_stack stack = { 0 };
+
+	for (size_t i = 0; i < count; i++) {
+		const struct rules_frame *decision = find_frame(rules, known, arena, &frames[i]);
+
+		if (!decision)
+			return -ENOMEM;
+		frames[i].role = decision->role;
+		frames[i].thread = name_of(rules, decision->thread_rule);
+		add_frame(rules, &stack, decision);
+	}
+	set_if_earlier(&stack.cache_rule, stack.library);
+	*ret_cache = name_of(rules, stack.cache_rule);
+	return 0;
 }

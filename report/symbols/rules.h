@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "report/symbols/frame.h"
+#include "report/util/report_arena.h"
 
 struct rule;
 struct rules;
@@ -39,33 +40,12 @@ const struct rule *rules_at(const struct rules *rules, size_t i);
 
 void rules_destroy(struct rules *rules); /* RULES may be NULL */
 
-/* Applies the rules to FRAME. The result depends only on function, file and module, so callers may
- * cache it. */
-struct rules_frame {
-	enum frame_role role;
-	/* 1 + index of the first matching rule for a cache or a library; 0: no rule matches */
-	unsigned int cache_rule;
-	bool in_library;     /* a rule for a library matches */
-	unsigned int thread_rule; /* likewise, of the first matching rule for a thread */
-};
-struct rules_frame rules_frame(const struct rules *rules, const struct report_frame *frame);
-
-/* The state of applying the rules to a stack, from the innermost frame outwards. Starts as { 0 }.
- * Call rules_add_frame() for each frame. */
-struct rules_stack {
-	unsigned int cache_rule;  /* first matching rule until now, as in struct rules_frame */
-	/* rule that applies unless the application itself called the library */
-	unsigned int library;
-};
-void rules_add_frame(const struct rules *rules, struct rules_stack *stack,
-		     const struct rules_frame *frame);
-
-/* Returns the name of the cache that allocated the memory, or NULL. Call it after rules_add_frame()
- * of the outermost frame. The name is valid as long as RULES. */
-const char *rules_cache(const struct rules *rules, const struct rules_stack *stack);
-
-/* Returns the name of the framework's thread that the frame runs, or NULL. The name is valid as
- * long as RULES. */
-const char *rules_thread(const struct rules *rules, const struct rules_frame *frame);
+/* Sets the role and the thread of each of the COUNT FRAMES of a stack, innermost first. Stores in
+ * *RET_CACHE the name of the cache that allocated at this stack, or NULL. Names are valid as long
+ * as RULES. KNOWN, at first { 0 }, and ARENA get what the rules decided for each function, file and
+ * module, because many stacks share few different frames. KNOWN compares these strings by their
+ * addresses, so they must live as long as KNOWN. Returns 0 or -ENOMEM. */
+int rules_apply(const struct rules *rules, struct table *known, struct report_arena *arena,
+		struct report_frame *frames, size_t count, const char **ret_cache);
 
 #endif

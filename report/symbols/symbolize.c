@@ -43,8 +43,7 @@ struct symbol_module {
 
 struct symbol_lookup {
 	struct symbol_location public;
-	const struct symbol_module *module;
-	uint64_t offset;
+	struct symbol_place place;
 };
 
 struct symbolizer {
@@ -505,43 +504,56 @@ static size_t look_up(struct symbolizer *symbolizer, struct symbol_module *modul
 
 static bool same_location(const void *value, const void *key)
 {
-	const struct symbol_lookup *a = value, *b = key;
+	const struct symbol_place *a = &((const struct symbol_lookup *)value)->place, *b = key;
 
 	return a->module == b->module && a->offset == b->offset;
 }
 
-int symbolizer_location(struct symbolizer *symbolizer, struct symbol_module *module,
-			uint64_t offset, const struct symbol_location **ret)
+/* Looks PLACE up, which has no location yet. Returns NULL if there is no memory. */
+static struct symbol_lookup *new_location(struct symbolizer *symbolizer,
+					  const struct symbol_place *place)
 {
 	struct report_frame frames[DEBUGINFO_FRAMES_MAX] = { { 0 } }, *kept;
-	struct symbol_lookup key = { .module = module, .offset = offset }, *location;
-	uint64_t hash = hash_number(offset, (uint64_t)(uintptr_t)module);
+	struct symbol_module *module = place->module;
+	struct symbol_lookup *location;
 	size_t count = 0;
 
-	location = table_find(&symbolizer->locations, hash, same_location, &key);
-	if (location) {
-		*ret = &location->public;
-		return 0;
-	}
 	if (module && !module->opened)
 		open_module(symbolizer, module);
 	if (module)
-		count = look_up(symbolizer, module, offset, frames);
+		count = look_up(symbolizer, module, place->offset, frames);
 	if (count == 0)
 		count = 1;
 	kept = arena_alloc(&symbolizer->arena, count * sizeof(*kept));
 	location = arena_alloc(&symbolizer->arena, sizeof(*location));
-	if (!kept || !location || table_add(&symbolizer->locations, hash, location) < 0)
-		return -ENOMEM;
+	if (!kept || !location)
+		return NULL;
 	memcpy(kept, frames, count * sizeof(*kept));
 	for (size_t i = 0; i < count; i++) {
 		kept[i].module = module ? module->path : NULL;
 		kept[i].build_id = module ? module->build_id_text : NULL;
 		kept[i].no_debuginfo = module && module->file && !module->debuginfo;
-		kept[i].offset = offset;
+		kept[i].offset = place->offset;
 	}
-	*location = key;
-	location->public = (struct symbol_location){ kept, count };
-	*ret = &location->public;
+	*location = (struct symbol_lookup){ { kept, count }, *place };
+	return location;
+}
+
+int symbolizer_locations(struct symbolizer *symbolizer, const struct symbol_place *places,
+			 size_t count, const struct symbol_location **ret)
+{
+	for (size_t i = 0; i < count; i++) {
+		uint64_t hash = hash_number(places[i].offset,
+					    (uint64_t)(uintptr_t)places[i].module);
+		struct symbol_lookup *location =
+			table_find(&symbolizer->locations, hash, same_location, &places[i]);
+
+		if (!location) {
+			location = new_location(symbolizer, &places[i]);
+			if (!location || table_add(&symbolizer->locations, hash, location) < 0)
+				return -ENOMEM;
+		}
+		ret[i] = &location->public;
+	}
 	return 0;
 }

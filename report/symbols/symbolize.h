@@ -40,10 +40,16 @@ void symbolizer_set_rules(struct symbolizer *symbolizer, struct rules *rules);
 int symbolizer_module(struct symbolizer *symbolizer, const char *path, const uint8_t *build_id,
 		      size_t build_id_bytes, struct symbol_module **ret);
 
-/* Stores in *RET the frames at OFFSET of MODULE (see struct report_frame). If MODULE is NULL,
- * OFFSET is an address in memory. The symbolizer owns the location. Returns 0 or -ENOMEM. */
-int symbolizer_location(struct symbolizer *symbolizer, struct symbol_module *module,
-			uint64_t offset, const struct symbol_location **ret);
+/* A place in a program's code. If MODULE is NULL, OFFSET is an address in memory. */
+struct symbol_place {
+	struct symbol_module *module;
+	uint64_t offset;
+};
+
+/* Stores in RET the frames at each of COUNT PLACES (see struct report_frame). The symbolizer owns
+ * the locations. Returns 0 or -ENOMEM. */
+int symbolizer_locations(struct symbolizer *symbolizer, const struct symbol_place *places,
+			 size_t count, const struct symbol_location **ret);
 
 /* Returns why the module's file was not used, or NULL. Valid after the first lookup of a location.
  * */

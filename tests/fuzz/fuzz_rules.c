@@ -25,7 +25,9 @@ static const struct report_frame frames[] = {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct rules_stack stack = { 0 };
+	struct report_frame copies[sizeof(frames) / sizeof(frames[0])];
+	struct report_arena arena = { 0 };
+	struct table known = { 0 };
 	struct rules *rules = NULL;
 	char error[128] = "";
 	const char *cache;
@@ -35,16 +37,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			abort();
 		return 0;
 	}
-	for (size_t i = 0; i < sizeof(frames) / sizeof(frames[0]); i++) {
-		const struct rules_frame said = rules_frame(rules, &frames[i]);
-
-		if (said.role > FRAME_INTERPRETER || said.cache_rule > rules_size(rules))
-			abort();
-		rules_add_frame(rules, &stack, &said);
-		cache = rules_cache(rules, &stack);
-		if (cache && (!*cache || strlen(cache) > RULES_NAME_MAX))
+	/* each stack that begins with the first frame */
+	for (size_t count = 1; count <= sizeof(frames) / sizeof(frames[0]); count++) {
+		memcpy(copies, frames, sizeof(frames));
+		if (rules_apply(rules, &known, &arena, copies, count, &cache) < 0 ||
+		    copies[count - 1].role > FRAME_INTERPRETER ||
+		    (cache && (!*cache || strlen(cache) > RULES_NAME_MAX)))
 			abort();
 	}
+	table_finish(&known);
+	arena_finish(&arena);
 	rules_destroy(rules);
 	return 0;
 }

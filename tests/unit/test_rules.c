@@ -163,6 +163,25 @@ static void test_shipped(void **state)
 
 /* ---- Whose code a frame is ---- */
 
+/* Applies RULES to the COUNT FRAMES of a stack. Returns the cache, or NULL. */
+static const char *apply(const struct rules *rules, struct report_frame *frames, size_t count)
+{
+	struct report_arena arena = { 0 };
+	struct table known = { 0 };
+	const char *cache;
+
+	assert_int_equal(rules_apply(rules, &known, &arena, frames, count, &cache), 0);
+	table_finish(&known);
+	arena_finish(&arena);
+	return cache;
+}
+
+static enum frame_role role_of(const struct rules *rules, struct report_frame frame)
+{
+	apply(rules, &frame, 1);
+	return frame.role;
+}
+
 struct said {
 	const char *module, *function, *file;
 	enum frame_role role;
@@ -176,7 +195,7 @@ static void expect_roles(const char *text, const struct said *rows, size_t count
 		const struct report_frame frame = { .module = rows[i].module,
 						    .function = rows[i].function,
 						    .file = rows[i].file };
-		enum frame_role role = rules_frame(rules, &frame).role;
+		enum frame_role role = role_of(rules, frame);
 
 		if (role != rows[i].role)
 			fail_msg("%s, %s, %s: %d, and not %d", rows[i].module, rows[i].function,
@@ -290,14 +309,12 @@ struct stack_case {
 
 static const char *cache_of(const struct rules *rules, const struct report_frame *frames)
 {
-	struct rules_stack stack = { 0 };
+	struct report_frame copies[STACK_MAX];
+	size_t count = 0;
 
-	for (size_t i = 0; i < STACK_MAX && (frames[i].function || frames[i].module); i++) {
-		const struct rules_frame said = rules_frame(rules, &frames[i]);
-
-		rules_add_frame(rules, &stack, &said);
-	}
-	return rules_cache(rules, &stack);
+	for (; count < STACK_MAX && (frames[count].function || frames[count].module); count++)
+		copies[count] = frames[count];
+	return apply(rules, copies, count);
 }
 
 static void expect_caches(const char *text, const struct stack_case *rows, size_t count)
@@ -698,13 +715,14 @@ static void test_threads(void **state)
 	};
 	struct report_stack stack = { .frames = frames, .count = 8 };
 	struct rules *rules = parse("");
-	const struct rules_frame decision = rules_frame(rules, &frames[5]);
+	struct report_frame engine = frames[5];
 	char *text = NULL, place[FORMAT_PLACE_MAX];
 	size_t size;
 	FILE *out;
 
 	(void)state;
-	frames[5].thread = rules_thread(rules, &decision);
+	apply(rules, &engine, 1);
+	frames[5].thread = engine.thread;
 	frames[8].waiting = frames[9].waiting = true;
 	folded(frames, 8, 0,
 	       "    #0 ??? (/n/libcuda.so.1+0x0)\n"
@@ -786,7 +804,7 @@ static void test_cost(void **state)
 	memset(name, 'a', sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
 	clock_gettime(CLOCK_MONOTONIC, &start);
-	assert_int_equal(rules_frame(rules, &frame).role, FRAME_APPLICATION);
+	assert_int_equal(role_of(rules, frame), FRAME_APPLICATION);
 	clock_gettime(CLOCK_MONOTONIC, &stop);
 	assert_true(stop.tv_sec - start.tv_sec < 5);
 	rules_destroy(rules);
