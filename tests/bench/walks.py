@@ -5,8 +5,9 @@
 Builds each commit of SOURCE (its work tree, if none is named) in WORK with every function
 instrumented. Counts for four paths: function calls, distinct functions, files, changes of the file
 between consecutive calls, and returns, which are changes to a file that was left before. A loop
-that calls another file counts each time. "once" counts the returns between the same two functions
-as one, as a reader reads a loop. With --list it prints the calls of the first three paths. No test: the numbers are for reviews."""
+that calls another file counts each time. "read" counts the returns of a reader who reads each
+function where it is called first, and does not open it again: each later call of it is left out.
+With --list it prints the calls of the first three paths. No test: the numbers are for reviews."""
 import argparse
 import os
 import pathlib
@@ -60,18 +61,27 @@ def read(path):
     return resolve([(int(row[0]), row[1], row[2]) for row in rows])
 
 
-def count(rows):
-    """A line of numbers: calls, functions, files, changes, returns, once, depth."""
-    changes, returns = 0, []
+def visits(rows):
+    """(Changes of the file, returns to one that was left) on the way through ROWS."""
+    changes = returns = 0
     seen = {rows[0][2]}
     for last, now in zip(rows, rows[1:]):
         if now[2] != last[2]:
             changes += 1
-            if now[2] in seen:
-                returns.append((last[1:], now[1:]))
+            returns += now[2] in seen
         seen.add(now[2])
-    return (len(rows), len({row[1:] for row in rows}), len(seen), changes, len(returns),
-            len(set(returns)), max(row[0] for row in rows) - min(row[0] for row in rows) + 1)
+    return changes, returns
+
+
+def count(rows):
+    """A line of numbers: calls, functions, files, changes, returns, read, depth."""
+    known = {}
+    for row in rows:
+        known.setdefault(row[1:], row)
+    first = list(known.values())
+    changes, returns = visits(rows)
+    return (len(rows), len(first), len({row[2] for row in rows}), changes, returns,
+            visits(first)[1], max(row[0] for row in rows) - min(row[0] for row in rows) + 1)
 
 
 def show(name, rows):
@@ -128,7 +138,7 @@ def main():
     parser.add_argument("commits", nargs="*")
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
-    print("| commit | path | calls | functions | files | file changes | returns | once | depth |")
+    print("| commit | path | calls | functions | files | file changes | returns | read | depth |")
     print("|---|---|---|---|---|---|---|---|---|")
     for commit in options.commits or [None]:
         source, work = options.source.resolve(), options.work / (commit or "tree")
