@@ -2,6 +2,7 @@
 """gpuleak doctor: what it finds out about a program, a driver, Python and this shell; that it
 neither starts the program nor a GPU context, and that nothing makes it crash."""
 
+import ctypes
 import json
 import os
 import random
@@ -413,7 +414,114 @@ def torch(place):
         expect(rows, level, "Python", "torch 2.9.1 in " + place.file("site"), part)
 
 
-MACHINES = [library, driver, broken_driver, opencl, python, torch]
+CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER = 0x20000, 0x08000000, 0x10000000
+
+
+# Binds everything but Docker's mark of a container into the folder $root.
+NO_CONTAINER = """
+mount -t tmpfs tmpfs "$root"
+for entry in /*; do
+	if [ -L "$entry" ]; then cp -P "$entry" "$root/"
+	elif [ -d "$entry" ]; then mkdir "$root$entry"; mount --rbind "$entry" "$root$entry"
+	else : >"$root$entry"; mount --bind "$entry" "$root$entry"
+	fi
+done
+mount -t tmpfs tmpfs "$root/run"
+"""
+
+
+def other_machine_by(script, root=None):
+    """Returns a preexec_fn that runs SCRIPT in namespaces of its own: what SCRIPT mounts is there for
+    the command alone. The command's root folder is ROOT if there is one."""
+    def change():
+        user, group = os.getuid(), os.getgid()
+        flags = CLONE_NEWNS | CLONE_NEWIPC | (CLONE_NEWUSER if user else 0)
+        if ctypes.CDLL(None, use_errno=True).unshare(flags):
+            raise OSError(ctypes.get_errno(), "unshare")
+        if user:
+            for name, text in (("setgroups", "deny"), ("uid_map", "0 %d 1" % user),
+                               ("gid_map", "0 %d 1" % group)):
+                with open("/proc/self/" + name, "w", encoding="ascii") as file:
+                    file.write(text)
+        # By its full path and without the libraries that the test names.
+        subprocess.run(["/bin/sh", "-ec", "mount --make-rprivate /\n" + script], check=True,
+                       env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "root": root or ""})
+        if root:
+            here = os.getcwd()
+            os.chroot(root)
+            os.chdir(here)
+    return change
+
+
+def may_mount():
+    try:
+        return subprocess.run(["true"], check=False, preexec_fn=other_machine_by(
+            "mount -t tmpfs tmpfs /mnt")).returncode == 0
+    except (OSError, subprocess.SubprocessError):
+        return False
+
+
+def elsewhere(place, script, *words, root=None, **env):
+    env.setdefault("LD_LIBRARY_PATH", driver_folder(place))
+    return findings(place, *words, env=env, preexec_fn=other_machine_by(script, root))[1]
+
+
+def containers(place):
+    """a container by Podman's mark, or by the variable of a pod; no container without them"""
+    root, folder = place.file("root"), place.file("nothing")
+    for path in (root, folder):
+        os.mkdir(path)
+    for mark, env, level in (("", {}, None), (": >$root/run/.containerenv", {}, "note"),
+                             (": >$root/.dockerenv", {}, "note"),
+                             ("", {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "note")):
+        rows = elsewhere(place, NO_CONTAINER + mark, root=root, **env)
+        if level:
+            expect(rows, level, "driver", "a container: NVML may not know the process by its number here")
+        else:
+            compare("a container", False, any("a container" in row[2] for row in rows))
+        rows = elsewhere(place, NO_CONTAINER + mark, root=root, LD_LIBRARY_PATH=folder, **env)
+        if not any("libcuda.so.1 is /" in row[2] for row in rows):  # the machine's own driver
+            expect(rows, "note", "driver", "libcuda.so.1 is not on this machine",
+                   "--gpus all" if level else "install NVIDIA's driver")
+
+
+def machine(place):
+    """WSL, Jetson, containers; a library on a file system without programs; no shared memory"""
+    if not may_mount():
+        if os.environ.get("GPULEAK_MUST_RUN"):
+            raise Failed("this process may not mount")
+        return
+    place.write("version", "Linux version 5.15.0-microsoft-standard-WSL2 (root@buildkitsandbox)\n")
+    rows = elsewhere(place, "mount --bind '%s' /proc/version" % place.file("version"))
+    expect(rows, "note", "driver", "WSL: NVML has no figure for one process")
+
+    shutil.copytree("/etc", place.file("etc"), symlinks=True, ignore_dangling_symlinks=True,
+                    ignore=lambda folder, names: [name for name in names if not os.access(
+                        os.path.join(folder, name), os.R_OK)])
+    place.write("etc/nv_tegra_release", "# R36 (release), REVISION: 4.0\n")
+    place.write("etc/ld.so.preload", "")
+    rows = elsewhere(place, "mount --bind '%s' /etc" % place.file("etc"))
+    expect(rows, "note", "driver", "Jetson: device and host share one memory")
+    expect(rows, "note", "library", "/etc/ld.so.preload is there")
+
+    containers(place)
+    shown = place.file("shown")
+    os.mkdir(shown)
+    program, library = place.program("clean"), place.options.preload
+    rows = elsewhere(place, "mount -t tmpfs -o noexec tmpfs '%s'; cp '%s' '%s' '%s'" % (
+        shown, library, program, shown), os.path.join(shown, os.path.basename(program)),
+        GPULEAK_LIBRARY=os.path.join(shown, os.path.basename(library)))
+    expect(rows, "problem", "library", "is on a file system that is mounted noexec", "another file system")
+    expect(rows, "problem", "program", "cannot be started: Permission denied", "is mounted noexec")
+    if os.getuid() == 0:
+        rows = elsewhere(place, "echo 0 >/proc/sys/kernel/shmmni")
+        expect(rows, "problem", "limits", "no System V shared memory", "raise kernel.shmmni")
+    rows = elsewhere(place, "mount -t tmpfs tmpfs /proc")
+    expect(rows, "problem", "limits", "/proc is not mounted", "mount -t proc proc /proc")
+    compare("gpuleak is installed", False, any("install gpuleak again" in str(row[3]) for row in rows))
+
+
+MACHINES = [library, driver, broken_driver, machine, opencl, python, torch]
 
 
 # ---- this shell, and --start ----
@@ -428,9 +536,10 @@ def shell(place):
     _, rows = findings(place, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536)))
     expect(rows, "problem", "limits", "ulimit -f is 64 KiB: gpuleak run records nothing")
     if place.reports_under_limits():
-        size = 4 << 30
-        _, rows = findings(place, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (size, size)))
-        expect(rows, "note", "limits", "ulimit -v is 4096 MiB")
+        for size, level, part in ((4 << 30, "note", "ulimit -v is 4096 MiB"),
+                                  ((16 << 20) - 4096, "problem", "ulimit -v is 16380 KiB: nothing is recorded")):
+            _, rows = findings(place, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (size, size)))
+            expect(rows, level, "limits", part)
     run = place.command("doctor", stdout=subprocess.DEVNULL, preexec_fn=lambda: os.close(1))
     compare("closed standard output", (0, ""), (run.status, run.stderr))
 

@@ -86,7 +86,8 @@ static const char *version_of_file(const char *path, char ret[PATH_MAX])
 
 static bool is_container(void)
 {
-	return access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0;
+	return access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0 ||
+	       getenv("KUBERNETES_SERVICE_HOST");
 }
 
 /* Adds a finding about a library that did not load. */
@@ -95,7 +96,8 @@ static void add_missing(struct doctor *doctor, const char *name, const char *err
 	if (strstr(error, "No such file")) {
 		doctor_add(doctor, DOCTOR_NOTE, area,
 			   "%s is not on this machine: CUDA programs do not run here", name);
-		doctor_advise(doctor, is_container() ? "start the container with --gpus all"
+		doctor_advise(doctor, is_container() ? "start the container with --gpus all; in a "
+						       "pod, request nvidia.com/gpu"
 						     : "install NVIDIA's driver; without a GPU, "
 						       "use --fake-gpu (docs/guides/"
 						       "without-a-gpu.md)");

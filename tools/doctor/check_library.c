@@ -50,14 +50,18 @@ static void check_preload(struct doctor *doctor)
 
 void doctor_check_library(struct doctor *doctor, struct doctor_target *target)
 {
+	const bool has_proc = access("/proc/self/exe", R_OK) == 0; /* leads to the library */
 	char error[PATH_MAX * 2];
 	struct statvfs vfs;
 
 	if (library_find(target->library, sizeof(target->library), error, sizeof(error)) < 0) {
 		target->library[0] = '\0';
 		doctor_add(doctor, DOCTOR_PROBLEM, area, "%s", error);
-		doctor_advise(doctor, getenv("GPULEAK_LIBRARY") ? "unset GPULEAK_LIBRARY"
-								: "install gpuleak again");
+		if (!has_proc)
+			doctor_advise(doctor, "mount /proc first, see below");
+		else
+			doctor_advise(doctor, getenv("GPULEAK_LIBRARY") ? "unset GPULEAK_LIBRARY"
+									: "install gpuleak again");
 	} else if (statvfs(target->library, &vfs) == 0 && (vfs.f_flag & ST_NOEXEC)) {
 		doctor_add(doctor, DOCTOR_PROBLEM, area, "%s is on a file system that is mounted "
 			   "noexec: the loader cannot map it", target->library);
