@@ -7,7 +7,7 @@ import resource
 import shutil
 import signal
 
-from harness import Failed, but_written, compare, frame_text
+from harness import Failed, a_place, but_written, compare, frame_text
 from cases_held import figures
 from stories import needs, no_core, reporting, reports_by_pid
 
@@ -253,6 +253,28 @@ def divided_by_nvml(place):
 
 
 @needs("oom")
+def nvml_without_device(place):
+    """out of memory where NVML has no figure of the device: what it lacks is unknown, not 0"""
+    for own, driver, line in ((70 * MIB, 6 * MIB, "), 6.0 MiB driver"), (0, None, ")")):
+        with a_place(place.options) as inner:
+            inner.write("nvml", "answer nvmlDeviceGetMemoryInfo 3\n")
+            words = ("nvml:%d:0" % own, *HELD, "ms:300", "want:64m", "ms:300", "exit:1")
+            run = inner.command("run", "--report", inner.file("report.json"), "--format", "json",
+                                "--", inner.program("oom"), *words, env=figures(inner, **MEMORY))
+            compare("status and stderr", (1, ""), (run.status, but_written(run.stderr)))
+            report = inner.json("report.json")
+            entry = only_entry(report)
+            compare("driver's and others'", (driver, None),
+                    (entry["driver_bytes"], entry["other_processes_bytes"]))
+            compare("devices with figures", 1 if own else 0, len(report.get("devices", [])))
+            run = inner.command("run", "--", inner.program("oom"), *words,
+                                env=figures(inner, **MEMORY))
+            first = run.stderr.split("\n")[0]
+            compare("end of %s" % first, True, first.endswith(line))
+            compare("others' in text", "other processes" in run.stderr, not own)
+
+
+@needs("oom")
 def shared_memory(place):
     """out of memory on a GPU that shares its memory: what the CPU uses is part of the rest"""
     for more, words in (({}, "Driver itself and other processes: 0 bytes"),
@@ -365,5 +387,5 @@ def short_form(place):
 
 
 OOM = [short_form, tolerated, one_line, final, outcomes, injected, repeated, many_requests, kinds, devices, captured,
-       no_figures, pooled, divided_by_nvml, shared_memory, full_ledger, address_space, threads,
+       no_figures, pooled, divided_by_nvml, nvml_without_device, shared_memory, full_ledger, address_space, threads,
        child, handler, quick]

@@ -18,7 +18,8 @@
  *   signal:N            asks for N bytes in a signal handler
  *   device:N            from here on, on device N
  *   capture             begins to capture a stream         ms:N  sleeps
- *   nvml:OWN:ALL        NVML's stand-in reports OWN bytes of this process, ALL on the device
+ *   nvml:OWN:ALL        NVML's stand-in reports OWN bytes of this process, ALL on the device;
+ *                       0: it does not support that figure
  *   exit:N, leave:N (by _exit), abort
  */
 #include <pthread.h>
@@ -258,8 +259,12 @@ static void tell_nvml(size_t own, size_t all)
 
 	if (!file)
 		exit(1);
-	fprintf(file, "used 0 %zu\nreserved 0 %zu\nprocess compute 0 %d %zu\n", all + RESERVED,
-		RESERVED, (int)getpid(), own);
+	if (all)
+		fprintf(file, "used 0 %zu\nreserved 0 %zu\n", all + RESERVED, RESERVED);
+	else
+		fprintf(file, "answer nvmlDeviceGetMemoryInfo 3\n");
+	if (own)
+		fprintf(file, "process compute 0 %d %zu\n", (int)getpid(), own);
 	fclose(file);
 }
 
