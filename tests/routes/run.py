@@ -132,6 +132,14 @@ def find_library(name):
     return found
 
 
+def path_of_library(name):
+    """The path that the loader finds it at."""
+    return subprocess.run([PYTHON, "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1]); "
+                           "print([l.split()[-1] for l in open('/proc/self/maps') "
+                           "if '/' + sys.argv[1].split('.')[0] in l][0])", name],
+                          stdout=subprocess.PIPE, check=True).stdout.decode().strip()
+
+
 # ---- judging ----
 
 def differences(bare, traced, err=True):
@@ -554,7 +562,7 @@ def exceptions(place):
     command = [program("routes-throw")]
     bare, traced = run(place, command), run(place, command, preload=[ours()])
     problems = not_clean(bare) + differences(bare, traced)
-    if bare.out.count(b"through registered code") not in (0, 4):
+    if bare.out.count(b"through registered code") != 4:
         problems.append(f"without the preload: {bare.out}")
     blocks = ((traced.report or {}).get("summary") or {}).get("allocated_blocks")
     if blocks != 2 * 10000 + 100 + 1:
@@ -576,7 +584,12 @@ def whose_unwind(place):
 @case("cxx", "that test sees an unwinder that came in front")
 def sees_unwind(place):
     command = [program("routes-late-cxx"), program("libroutes-thrower.so")]
-    with_it = run(place, command, preload=[find_library("unwind")])
+    other = path_of_library(find_library("unwind"))
+    if b"_Unwind_RaiseException" not in pathlib.Path(other).read_bytes():
+        # On aarch64 it exports no such functions: take libgcc's under its name.
+        shutil.copy(path_of_library(find_library("gcc_s")), place.root / "libunwind.so.8")
+        other = str(place.root / "libunwind.so.8")
+    with_it = run(place, command, preload=[other])
     return [] if b": libunwind.so" in with_it.out else [f"stdout {with_it.out}"]
 
 
@@ -592,11 +605,7 @@ def hashed_loader(place, soname=False):
     name = ctypes.util.find_library("OpenCL")
     if not name:
         raise Skip("no OpenCL loader")
-    found = subprocess.run([PYTHON, "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1]); "
-                            "print([l.split()[-1] for l in open('/proc/self/maps') "
-                            "if 'libOpenCL' in l][0])", name],
-                           stdout=subprocess.PIPE, check=True).stdout.decode().strip()
-    image = pathlib.Path(found).read_bytes()
+    image = pathlib.Path(path_of_library(name)).read_bytes()
     target = place.root / ("libOpenCL-c4.1" if soname else "libOpenCL-cf4d6695.so.1.0.0")
     if soname:
         if b"libOpenCL.so.1\0" not in image:

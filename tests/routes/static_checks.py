@@ -87,11 +87,13 @@ def check_tls():
     problems = [f"calls {name}" for name, _, _ in dynamic_symbols()
                 if name in ("__tls_get_addr", "__tls_get_offset")]
     relocations = output("readelf", "-W", "-r", options.preload)
-    problems += sorted(set(re.findall(r"R_\w+_(?:DTPMOD64|DTPOFF64|TLSDESC|TLS_DTPMOD)\b",
-                                      relocations)))
-    if not re.search(r"R_\w+_(TPOFF64|TLS_TPREL)\b", relocations):
+    problems += sorted(set(re.findall(
+        r"R_\w+_(?:DTPMOD64|DTPOFF64|TLSDESC|TLS_DTP(?:MOD|REL)(?:64)?)\b", relocations)))
+    if not re.search(r"R_\w+_(TPOFF64|TLS_TPREL(64)?)\b", relocations):
         problems.append("no initial-exec relocation: is there any thread-local variable?")
-    if "STATIC_TLS" not in output("readelf", "-d", options.preload):
+    # GNU ld does not set the flag on aarch64. The loader finds out from the relocations, too.
+    if "AArch64" not in output("readelf", "-h", options.preload) and \
+            "STATIC_TLS" not in output("readelf", "-d", options.preload):
         problems.append("DF_STATIC_TLS is not set")
     return problems
 

@@ -61,11 +61,27 @@ static void throw_often(long *ret)
 		*ret += catcher(i);
 }
 
+/* A function that calls its argument. No register is a frame pointer: only the registered CFI says
+ * where the frame ends. The CIE has version 1, no augmentation and data alignment -8. */
 #if defined(__x86_64__)
-/* push %rbp; sub $32,%rsp; call *%rdi; add $32,%rsp; pop %rbp; ret. rbp is no frame
- * pointer here: only the registered CFI says where the frame ends. */
+/* push %rbp; sub $32,%rsp; call *%rdi; add $32,%rsp; pop %rbp; ret */
 static const unsigned char code[] = { 0x55, 0x48, 0x83, 0xec, 0x20, 0xff, 0xd7, 0x48,
 				      0x83, 0xc4, 0x20, 0x5d, 0xc3 };
+/* code alignment 1, return address 16; cfa rsp+8, return address at cfa-8 */
+static const unsigned char cie[] = { 1, 0, 1, 0x78, 16, 0x0c, 7, 8, 0x90, 1, 0, 0 };
+/* after 1: cfa rsp+16, rbp at cfa-16; after 4 more: cfa rsp+48; after 6 more: rsp+16 */
+static const unsigned char rules[] = { 0x41, 0x0e, 16, 0x86, 2, 0x44, 0x0e, 48,
+				       0x46, 0x0e, 16, 0x41, 0x0e, 8, 0, 0 };
+#elif defined(__aarch64__)
+/* str x30, [sp, #-32]!; blr x0; ldr x30, [sp], #32; ret */
+static const unsigned char code[] = { 0xfe, 0x0f, 0x1e, 0xf8, 0x00, 0x00, 0x3f, 0xd6,
+				      0xfe, 0x07, 0x42, 0xf8, 0xc0, 0x03, 0x5f, 0xd6 };
+/* code alignment 4, return address in x30; cfa sp */
+static const unsigned char cie[] = { 1, 0, 4, 0x78, 30, 0x0c, 31, 0 };
+/* after 1 instruction: cfa sp+32, x30 at cfa-32; after 2 more: cfa sp, x30 restored */
+static const unsigned char rules[] = { 0x41, 0x0e, 32, 0x9e, 4, 0x42, 0x0e, 0,
+				       0xde, 0, 0, 0, 0, 0, 0, 0 };
+#endif
 
 static unsigned char eh_frame[96];
 
@@ -78,11 +94,6 @@ static void put(unsigned char **at, const void *bytes, size_t size)
 /* One CIE, one FDE with absolute addresses, and the zero that ends them. */
 static void make_cfi(const void *start)
 {
-	/* version 1, no augmentation, code 1, data -8, ra 16; cfa rsp+8, ra at cfa-8 */
-	static const unsigned char cie[] = { 1, 0, 1, 0x78, 16, 0x0c, 7, 8, 0x90, 1, 0, 0 };
-	/* after 1: cfa rsp+16, rbp at cfa-16; after 4 more: cfa rsp+48; after 6 more: rsp+16 */
-	static const unsigned char rules[] = { 0x41, 0x0e, 16, 0x86, 2, 0x44, 0x0e, 48,
-					       0x46, 0x0e, 16, 0x41, 0x0e, 8, 0, 0 };
 	unsigned char *at = eh_frame;
 	uint32_t length = 4 + sizeof(cie), zero = 0, back;
 	uint64_t low = reinterpret_cast<uintptr_t>(start), range = sizeof(code);
@@ -119,6 +130,7 @@ static void through_registered(const char *when)
 	void (*function)(void (*)());
 
 	memcpy(page, code, sizeof(code));
+	__builtin___clear_cache(static_cast<char *>(page), static_cast<char *>(page) + sizeof(code));
 	mprotect(page, 4096, PROT_READ | PROT_EXEC);
 	memset(eh_frame, 0, sizeof(eh_frame));
 	make_cfi(page);
@@ -135,14 +147,6 @@ static void through_registered(const char *when)
 	__deregister_frame(eh_frame);
 	munmap(page, 4096);
 }
-#else
-static int allocate_first;
-static void through_registered(const char *when)
-{
-	printf("%s\n", when);
-}
-#endif
-
 int main()
 {
 	long sum = 0, other = 0;
