@@ -334,6 +334,17 @@ def dies(place):
 
 # ---- several loaders ----
 
+def of_any_device(report):
+    """The report with one leak per stack. The handle of a device is an address in its loader: where a
+    loader lies elsewhere when it is opened again, its device has another number."""
+    leaks = {}
+    for leak in (report or {}).get("leaks", []):
+        first = leaks.setdefault(json.dumps(leak["stack"]), {**leak, "blocks": 0, "bytes": 0})
+        first["blocks"] += leak["blocks"]
+        first["bytes"] += leak["bytes"]
+    return report and {**report, "leaks": list(leaks.values())}
+
+
 def loaders(name, way, first, second, rounds=1):
     @case("loaders", name)
     def check(place):
@@ -345,7 +356,7 @@ def loaders(name, way, first, second, rounds=1):
         if b"was given" in untraced.out:
             problems.append("without the preload: the wrong loader")
         return problems + judge(
-            traced.report, (4 * rounds, 2 * rounds * (LEAK + PAIR)),
+            of_any_device(traced.report), (4 * rounds, 2 * rounds * (LEAK + PAIR)),
             [("clCreateBuffer", "cl-buffer", blocks, blocks * LEAK, "leak_here")
              for blocks in ([rounds] * 2)])
     return check
