@@ -235,7 +235,7 @@ def pooled(place):
 def divided_by_nvml(place):
     """out of memory under `gpuleak run`: NVML tells the driver's part from other processes'"""
     place.write("nvml", "")
-    words = ("nvml:%d:%d" % (70 * MIB, 90 * MIB), *HELD, "ms:300", "want:64m", "ms:300")
+    words = ("nvml:%d:%d" % (70 * MIB, 90 * MIB), *HELD, "sampled", "want:64m", "sampled")
     run = place.command("run", "--format", "json", "--report", place.file("report.json"), "--",
                         place.program("oom"), *words, env=figures(place, **MEMORY))
     compare("status and stderr", (0, ""), (run.status, but_written(run.stderr)))
@@ -258,7 +258,7 @@ def nvml_without_device(place):
     for own, driver, line in ((70 * MIB, 6 * MIB, "), 6.0 MiB driver"), (0, None, ")")):
         with a_place(place.options) as inner:
             inner.write("nvml", "answer nvmlDeviceGetMemoryInfo 3\n")
-            words = ("nvml:%d:0" % own, *HELD, "ms:300", "want:64m", "ms:300", "exit:1")
+            words = ("nvml:%d:0" % own, *HELD, "sampled", "want:64m", "sampled", "exit:1")
             run = inner.command("run", "--report", inner.file("report.json"), "--format", "json",
                                 "--", inner.program("oom"), *words, env=figures(inner, **MEMORY))
             compare("status and stderr", (1, ""), (run.status, but_written(run.stderr)))

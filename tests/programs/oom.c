@@ -20,6 +20,7 @@
  *   capture             begins to capture a stream         ms:N  sleeps
  *   nvml:OWN:ALL        NVML's stand-in reports OWN bytes of this process, ALL on the device;
  *                       0: it does not support that figure
+ *   sampled             waits until `gpuleak run` has sampled NVML's stand-in
  *   exit:N, leave:N (by _exit), abort
  */
 #include <pthread.h>
@@ -268,6 +269,37 @@ static void tell_nvml(size_t own, size_t all)
 	fclose(file);
 }
 
+static void pause_ms(long ms)
+{
+	const struct timespec pause = { ms / 1000, ms % 1000 * 1000000 };
+
+	nanosleep(&pause, NULL);
+}
+
+static unsigned int nvml_calls(void)
+{
+	char path[4096], line[64];
+	unsigned int calls = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s.calls", getenv("STANDIN_NVML"));
+	file = fopen(path, "r");
+	while (file && fgets(line, sizeof(line), file))
+		calls += strcmp(line, "nvmlDeviceGetMemoryInfo\n") == 0;
+	if (file)
+		fclose(file);
+	return calls;
+}
+
+/* At least one whole sample is taken while nothing changes. */
+static void be_sampled(void)
+{
+	unsigned int wanted = nvml_calls() + 4;
+
+	while (nvml_calls() < wanted) /* the test limits the time */
+		pause_ms(1);
+}
+
 static void on_device_number(size_t number)
 {
 	CUcontext context;
@@ -279,13 +311,6 @@ static void on_device_number(size_t number)
 static void drop(void)
 {
 	must(cuMemFree_v2(kept[--count]), "drop");
-}
-
-static void pause_ms(long ms)
-{
-	const struct timespec pause = { ms / 1000, ms % 1000 * 1000000 };
-
-	nanosleep(&pause, NULL);
 }
 
 static void run(const char *word, size_t first, size_t second)
@@ -315,6 +340,8 @@ static void run(const char *word, size_t first, size_t second)
 		threads(first, second);
 	else if (strcmp(word, "nvml") == 0)
 		tell_nvml(first, second);
+	else if (strcmp(word, "sampled") == 0)
+		be_sampled();
 	else if (strcmp(word, "ms") == 0)
 		pause_ms((long)first);
 	else if (strcmp(word, "exit") == 0)
