@@ -37,6 +37,8 @@ struct report_frame {
 	bool no_debuginfo;     /* the module's file was read and has no debug information */
 	/* the module's file was read and has no unwind table for this address */
 	bool no_unwind_table;
+	/* no_unwind_table, and the stack goes on with a frame that is not this one's caller */
+	bool no_frame_record;
 	enum frame_language language;
 	enum frame_role role;
 	/* A rule's name for the thread of a framework that this frame runs, "PyTorch's autograd

@@ -20,6 +20,7 @@
 
 #include "report/symbols/debuginfo.h"
 #include "report/symbols/elfsymbols.h"
+#include "report/symbols/frame_record.h"
 #include "report/util/report_arena.h"
 #include "report/symbols/rules.h"
 
@@ -456,6 +457,16 @@ static bool lacks_unwind_table(struct symbol_module *module, GElf_Addr address)
 	return !module->separate && !found;
 }
 
+/* Returns true if the walk left out the caller of the function at ADDRESS, which lacks an unwind
+ * table. */
+static bool lacks_frame_record(struct symbol_module *module, GElf_Addr address)
+{
+	GElf_Addr bias;
+	Elf *file = dwfl_module_getelf(module->file, &bias);
+
+	return file && frame_record_is_missing_at(file, address - bias);
+}
+
 static const char *symbol_name(struct symbol_module *module, GElf_Addr address)
 {
 	if (!module->symbols && elfsymbols_create(module->file, &module->symbols) < 0)
@@ -471,7 +482,7 @@ static size_t look_up(struct symbolizer *symbolizer, struct symbol_module *modul
 	const char *symbol;
 	GElf_Addr bias;
 	size_t count = 0;
-	bool lacks;
+	bool lacks, skips;
 
 	if (!module->file || !dwfl_module_getelf(module->file, &bias))
 		return 0;
@@ -486,12 +497,14 @@ static size_t look_up(struct symbolizer *symbolizer, struct symbol_module *modul
 	 * */
 	symbol = symbol_name(module, offset + bias);
 	lacks = lacks_unwind_table(module, offset + bias);
+	skips = lacks && lacks_frame_record(module, offset + bias);
 	if (symbol && (!found[count - 1].function ||
 		       (is_mangled(symbol) && !is_mangled(found[count - 1].function))))
 		found[count - 1].function = symbol;
 	for (size_t i = 0; i < count; i++) {
 		frames[i] = (struct report_frame){ 0 };
 		frames[i].no_unwind_table = lacks;
+		frames[i].no_frame_record = skips;
 		if (found[i].function && found[i].function[0])
 			frames[i].function = demangle(symbolizer, found[i].function);
 		if (found[i].file)

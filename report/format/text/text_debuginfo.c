@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Checks two frames of each leak and error: the one that the report shows, and the outermost
- * one. Skips modules whose file could not be read, because they have their own note.
+ * Checks frames of each leak and error: the one that the report shows, and those whose callers the
+ * walk may have missed. Skips modules whose file could not be read, because they have their own
+ * note.
  */
 #include "report/format/text/text_debuginfo.h"
 
@@ -38,14 +39,19 @@ static void look_for_lines(struct bare_modules *modules, const struct report_sta
 		add_module(modules, frame->module);
 }
 
-/* Adds the module of the outermost frame if the frame has no unwind table. The thread start
- * function of the C library intentionally has none, so it does not count. */
-static void look_at_end(struct bare_modules *modules, const struct report_stack *stack)
+/* Adds the modules of frames whose callers are missing: of the outermost frame if it has no unwind
+ * table, and of any frame that the walk left without finding its caller. The thread start function
+ * of the C library intentionally has no table, so it does not count. */
+static void look_for_callers(struct bare_modules *modules, const struct report_stack *stack)
 {
-	const struct report_frame *frame = stack->count ? &stack->frames[stack->count - 1] : NULL;
+	for (size_t i = 0; i < stack->count; i++) {
+		const struct report_frame *frame = &stack->frames[i];
+		bool is_end = i + 1 == stack->count && !stack->cut;
 
-	if (frame && !stack->cut && frame->role == FRAME_APPLICATION && frame->no_unwind_table)
-		add_module(modules, frame->module);
+		if (frame->role == FRAME_APPLICATION &&
+		    (frame->no_frame_record || (is_end && frame->no_unwind_table)))
+			add_module(modules, frame->module);
+	}
 }
 
 static struct bare_modules look_at_all(const struct report *report,
@@ -81,7 +87,7 @@ static void print_note(FILE *out, const struct bare_modules *modules, const char
 void text_debuginfo(FILE *out, const struct report *report)
 {
 	struct bare_modules lines = look_at_all(report, look_for_lines);
-	struct bare_modules ends = look_at_all(report, look_at_end);
+	struct bare_modules ends = look_at_all(report, look_for_callers);
 
 	print_note(out, &lines, "no debug information, so lines or functions are missing above",
 		   "compile with -g and do not strip");
