@@ -128,7 +128,7 @@ else
 		  endif()
 		endforeach()
 	END
-	cmake -S "$work/cmake" -B "$work/cmake/build" -Dversion="$(cat "$root/python/gpuleak/VERSION")" -DCMAKE_PREFIX_PATH="$work/moved" >"$work/log" 2>&1 &&
+	cmake -G Ninja -S "$work/cmake" -B "$work/cmake/build" -Dversion="$(cat "$root/python/gpuleak/VERSION")" -DCMAKE_PREFIX_PATH="$work/moved" >"$work/log" 2>&1 &&
 		cmake --build "$work/cmake/build" >>"$work/log" 2>&1 || {
 		cat "$work/log"
 		fail 'cmake does not find the package'

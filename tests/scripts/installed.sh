@@ -75,6 +75,6 @@ if command -v cmake >/dev/null; then
 		add_executable(leak-cmake leak.c)
 		target_link_libraries(leak-cmake gpuleak::gpuleak \${CMAKE_DL_LIBS})
 	END
-	{ cmake -B cmake . && cmake --build cmake; } >log 2>&1 || { cat log >&2; fail 'cmake does not find the package'; }
+	{ cmake -G Ninja -B cmake . && cmake --build cmake; } >log 2>&1 || { cat log >&2; fail 'cmake does not find the package'; }
 fi
 echo 'installed: the command, the library by its plain name, the Python package, pkg-config, a leak by line'
