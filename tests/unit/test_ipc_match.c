@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Which export an opened handle belongs to, over ledgers of several processes and hosts: what two
- * real processes on one machine cannot show.
+ * real processes on one machine cannot show. And which records of a ledger are read.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ledger_reported.h"
 #include "report/analyze/ipc_match.h"
 #include "report/model/model.h"
 #include "report/model/model_ipc.h"
@@ -224,6 +225,65 @@ static void test_suppressed(void **state)
 	assert_int_equal(owner->ipc->freed_count, 0);
 }
 
+/* ---- records of a ledger ---- */
+
+static uint32_t add_record(struct ledger_builder *builder, uint32_t row, uint64_t address,
+			   uint32_t flags, uint64_t bytes)
+{
+	struct ledger_ipc record = { .site = row, .flags = flags, .bytes = bytes };
+
+	record.block = (uint64_t)1 << 32 | builder_block(builder, row, address, bytes);
+	return builder_ipc(builder, &record);
+}
+
+/* Reports the ledger of BUILDER, or only its block at ADDRESS if that is not 0. */
+static const struct report_ipc *read_ipc(const struct ledger_builder *builder, uint64_t address,
+					 struct loaded_ledger *ledger)
+{
+	struct report_process *process;
+
+	reported_load(ledger, builder);
+	ledger->choice.address = address;
+	assert_int_equal(report_process_build(ledger, reported_symbolizer, NULL, &process), 0);
+	assert_int_equal(report_add_process(&report, process), 0);
+	assert_non_null(process->ipc);
+	return process->ipc;
+}
+
+/* The writer stores 0 as `block` while it changes a record, and after the memory was closed. */
+static void test_records(void **state)
+{
+	struct ledger_builder builder;
+	struct loaded_ledger ledger;
+	const struct report_ipc *ipc;
+	uint32_t opened, owned, changing;
+	uint64_t pc = 0x1001;
+
+	(void)state;
+	builder_init(&builder);
+	opened = builder_row(&builder, "cuIpcOpenMemHandle_v2", "ipc", 0,
+			     builder_stack(&builder, &pc, 1, 0), 2, 0);
+	owned = builder_row(&builder, "cuMemAlloc_v2", "device", 0,
+			    builder_stack(&builder, &pc, 1, 0), 2, 8192);
+	add_record(&builder, opened, 0x1000, LEDGER_IPC_OPENED, 0);
+	add_record(&builder, opened, 0x2000, LEDGER_IPC_OPENED, 0);
+	changing = add_record(&builder, opened, 0x3000, LEDGER_IPC_OPENED, 0);
+	((struct ledger_ipc *)builder_at(&builder, changing))->block = 0;
+	add_record(&builder, owned, 0x4000, 0, 4096);
+	changing = add_record(&builder, owned, 0x5000, 0, 4096);
+	((struct ledger_ipc *)builder_at(&builder, changing))->block = 0;
+	ipc = read_ipc(&builder, 0, &ledger);
+	assert_int_equal(ipc->opened_count, 2);
+	assert_int_equal(ipc->export_count, 1);
+	assert_false(ipc->exports[0].freed);
+	loaded_ledger_finish(&ledger);
+	/* a report on one block does not name the other one */
+	ipc = read_ipc(&builder, 0x2000, &ledger);
+	assert_int_equal(ipc->opened_count, 1);
+	loaded_ledger_finish(&ledger);
+	builder_finish(&builder);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -237,7 +297,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_freed, begin, end),
 		cmocka_unit_test_setup_teardown(test_times_unknown, begin, end),
 		cmocka_unit_test_setup_teardown(test_suppressed, begin, end),
+		cmocka_unit_test_setup_teardown(test_records, begin, end),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, reported_group_setup, reported_group_teardown);
 }

@@ -120,6 +120,23 @@ static void late_ends(void **state)
 	assert_int_equal(report_outcome(&process, &entry), OUTCOME_FINAL);
 }
 
+/* Of several requests that are final, the last one ended the process. */
+static void last_final(void **state)
+{
+	struct report_out_of_memory entries[] = {
+		{ .number = 1 }, { .number = 2 }, { .number = 3, .recovered = true },
+	};
+	struct report_process process = { .ended = REPORT_EXIT, .status = 1,
+					  .out_of_memory = entries, .out_of_memory_count = 3 };
+
+	(void)state;
+	assert_ptr_equal(report_final_out_of_memory(&process), &entries[1]);
+	process.out_of_memory_count = 1;
+	assert_ptr_equal(report_final_out_of_memory(&process), &entries[0]);
+	process.status = 0;
+	assert_null(report_final_out_of_memory(&process));
+}
+
 /* The process went on if it allocated a block or a suballocation more than before. */
 static void went_on(void **state)
 {
@@ -346,7 +363,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(outcomes), cmocka_unit_test(late_ends),
-		cmocka_unit_test(went_on), cmocka_unit_test(holders),
+		cmocka_unit_test(last_final), cmocka_unit_test(went_on), cmocka_unit_test(holders),
 		cmocka_unit_test(the_rest), cmocka_unit_test(near_samples), cmocka_unit_test(lies),
 	};
 

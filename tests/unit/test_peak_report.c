@@ -132,7 +132,8 @@ static void kept_or_now(void **state)
 static void threads(void **state)
 {
 	const struct report_peak *peak;
-	uint32_t stack, row;
+	struct ledger_site *sites[2];
+	uint32_t stack, row, other;
 	struct built built;
 
 	(void)state;
@@ -144,8 +145,13 @@ static void threads(void **state)
 	set(builder_balance(&built.builder, row), 10 * MIB, 5);
 	set(builder_others_balance(&built.builder, row), (uint64_t)-10 * MIB, (uint32_t)-5);
 	keep(builder_others_balance(&built.builder, row), 9, (uint64_t)-4 * MIB, (uint32_t)-2);
-	row = add_row(&built, stack, 1);
-	set(builder_balance(&built.builder, row), 6 * MIB, 1);
+	other = add_row(&built, stack, 1);
+	set(builder_balance(&built.builder, other), 6 * MIB, 1);
+	/* A writer stores the name of a call and of a kind once. */
+	sites[0] = builder_at(&built.builder, row);
+	sites[1] = builder_at(&built.builder, other);
+	sites[1]->api = sites[0]->api;
+	sites[1]->kind = sites[0]->kind;
 	peak = only_peak(&built);
 	assert_int_equal(peak->held.count, 1);
 	is_holder(peak, 0, 12 * MIB, 4);
