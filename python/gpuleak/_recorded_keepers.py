@@ -92,7 +92,7 @@ def start():
 
 
 def prepare():
-    """Has start() called, and all that ends it."""
+    """Starts the search, and registers what ends it: the exit of Python, and a fork in the child."""
     start()
     atexit.register(_at_exit)
     os.register_at_fork(after_in_child=_in_child)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What programs set and ask without any effect on memory: limits, caches, peer access, where
- * managed memory should be, flags of streams. The answers are those of the documentation. Owns the
- * limits of the process; a context of its own has none here.
+ * Settings and queries: limits, caches, peer access, where managed memory should be, flags of
+ * streams. Results are as documented. Only a limit changes what the driver takes of a device. Owns
+ * the limits, of which there is one set for all contexts.
  */
 #include <stdio.h>
 
@@ -200,7 +200,7 @@ STANDIN(cuMemPrefetchAsync_v2_ptsz) PREFETCH_V2("cuMemPrefetchAsync_v2_ptsz")
 
 /* ---- streams ---- */
 
-/* Copies what is asked of a stream. A default stream has no flags and the least priority. */
+/* Copies the state of a stream. A default stream has no flags and the least priority. */
 static CUresult describe(const char *name, CUstream stream, struct CUstream_st *ret)
 {
 	CUresult r = standin_do_nothing(name);

@@ -107,17 +107,17 @@ static inline CUresult logged(const char *name, uint64_t address, uint64_t bytes
 /* async.c: STANDIN_ASYNC or STANDIN_FAKE_GPU is set */
 extern bool standin_async;
 
-/* driver.c: what STANDIN_FAKE_GPU asks for */
+/* driver.c: the value of STANDIN_FAKE_GPU */
 enum standin_fake {
 	FAKE_OFF,    /* it is not set: the program is a test */
-	FAKE_REFUSE, /* a kernel launch answers 801 */
-	FAKE_SKIP,   /* a kernel launch does nothing and answers 0 */
+	FAKE_REFUSE, /* a kernel launch returns 801 */
+	FAKE_SKIP,   /* a kernel launch does nothing and returns 0 */
 };
 extern enum standin_fake standin_fake;
 /* Adds FLAGS (ledger/format.h: enum ledger_no_gpu) to the report of gpuleak, if it is loaded. */
 void standin_report(unsigned int flags);
-/* The answer for what the real driver does and this one cannot. The stand-in runtime recognizes
- * this driver by the name. */
+/* Returns the result of a call that needs a GPU: 801, or 0 with FAKE_SKIP. The stand-in runtime
+ * recognizes this driver by the name of this function. */
 CUresult standin_unable(void);
 
 /* context.c */

@@ -49,7 +49,8 @@ cudaError_t unable(void)
 	return r ? r : standin_unable();
 }
 
-/* NVIDIA's runtime asks dlsym for this name only, and the function for all others. */
+/* NVIDIA's runtime looks up only this name with dlsym, and all other names with the function that
+ * dlsym returned. */
 static bool look_up(void *library)
 {
 	CUresult (*get)(const char *, void **, int, cuuint64_t, int *) =

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Write what a libcudart.so exports: gen_exports.py NAMES SONAME STUBS MAP SOURCE...
 
-STUBS: a C file with a function for every name in NAMES that no source implements; it answers
-cudaErrorNotSupported. MAP: a version script that gives every name the version that programs ask
-for, which is the library's own name."""
+STUBS: a C file with a function for every name in NAMES that no source implements; it returns
+cudaErrorNotSupported. MAP: a version script that gives every name the version with which programs
+import it: the library's own name."""
 import re
 import sys
 

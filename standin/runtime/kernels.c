@@ -126,7 +126,7 @@ EXPORTED void __cudaRegisterHostVar(void **module, const char *name, char *host,
 
 enum { NESTED_MAX = 8 };
 
-/* What <<<grid, block, shared, stream>>> says, until the call that it belongs to. */
+/* The parameters of <<<grid, block, shared, stream>>>, until the launch that they belong to. */
 static __thread struct {
 	struct {
 		dim3 grid, block;

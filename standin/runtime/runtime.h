@@ -38,7 +38,7 @@ enum {
 #define INLINED static inline __attribute__((always_inline))
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
-/* gen_exports.py looks for these words to learn which functions are implemented. */
+/* gen_exports.py finds the implemented functions by these words. */
 
 /* A function. */
 #define CUDART(name) EXPORTED cudaError_t name
@@ -73,7 +73,7 @@ enum {
 	INLINED cudaError_t name##_on(CUstream stream, __VA_ARGS__)
 #define CUDART_EACH(...) __VA_ARGS__
 
-/* A function that needs what the stand-in does not have, and has no result: see unable(). */
+/* A function that needs a GPU and stores no result: it returns the result of unable(). */
 #define CUDART_UNABLE(name)           \
 	CUDART(name)(void)            \
 	{                             \
@@ -88,15 +88,15 @@ struct driver {
 };
 extern struct driver driver __attribute__((visibility("hidden")));
 
-/* Connects to the driver. Returns an error that every call gives. */
+/* Connects to the driver. Returns 0, or an error that every call must return. */
 cudaError_t connect_driver(void);
 /* Does the same, and makes the primary context of the thread's device current if none is. Returns 0
  * or an error. Every call on a device begins with it. */
 cudaError_t enter(void);
 /* Stores R for cudaGetLastError() if it is an error. Returns R. Every call ends with it. */
 cudaError_t done(cudaError_t r);
-/* Returns what a call is worth that needs a GPU: cudaErrorNotSupported, or with --fake-kernels
- * 0. */
+/* Returns the result of a call that needs a GPU: cudaErrorNotSupported, or 0 with
+ * --fake-kernels. */
 cudaError_t unable(void);
 
 /* The calling thread's device. Set it before the thread's next enter(). */

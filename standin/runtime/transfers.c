@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Copies and fills of linear memory. Arrays have no bytes without a GPU: copies from and to them
- * are what unable() says.
+ * Copies and fills of linear memory. Arrays have no bytes without a GPU, so copies from and to them
+ * return the result of unable().
  */
 #include "standin/runtime/runtime.h"
 
