@@ -9,6 +9,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -16,6 +18,7 @@
 #include "ledger_builder.h"
 #include "ledger_reported.h"
 #include "ledger/live_series.h"
+#include "report/describe/describe_keepers.h"
 #include "report/model/model.h"
 #include "report/model/model_suballocations.h"
 
@@ -384,6 +387,53 @@ static void keepers_of_both(void **state)
 	finish(&made);
 }
 
+/* The same call on another device has keepers of its own, and suppressed blocks have theirs. */
+static void keepers_of_one_site(void **state)
+{
+	struct made made;
+	uint32_t row, ignored;
+
+	(void)state;
+	begin(&made);
+	row = builder_row(&made.builder, "cuMemAlloc_v2", "device", 0, 0, 1, 100);
+	builder_block(&made.builder, row, SEGMENT, 100);
+	row = builder_row(&made.builder, "cuMemAlloc_v2", "device", 1, 0, 1, 100);
+	builder_block(&made.builder, row, SEGMENT + MiB, 100);
+	keep(&made, row, "1 `b`\n");
+	row = builder_row(&made.builder, "cuMemAlloc_v2", "managed", 0, 0, 1, 100);
+	ignored = builder_block(&made.builder, row, SEGMENT + 2 * MiB, 100);
+	((struct ledger_block *)builder_at(&made.builder, ignored))->marked |= LEDGER_BLOCK_IGNORED;
+	keep(&made, row, "1 `c`\n");
+	report(&made);
+	assert_int_equal(made.process->leak_count, 2);
+	for (size_t i = 0; i < 2; i++)
+		assert_int_equal(made.process->leaks[i].keepers != NULL,
+				 made.process->leaks[i].device == 1);
+	assert_int_equal(made.process->suppressed_count, 1);
+	assert_non_null(made.process->suppressed[0].keepers);
+	assert_string_equal(made.process->suppressed[0].keepers->list[0].text, "`c`");
+	finish(&made);
+}
+
+/* The program wrote the text. */
+static void keepers_in_words(void **state)
+{
+	const struct report_keeper list[] = { { 1234, "list `a\x1b[2J`" }, { 0, "a\nremark" } };
+	const struct report_keepers keepers = { 1500000000, list, 2 };
+	size_t length;
+	char *text;
+	FILE *out = open_memstream(&text, &length);
+
+	(void)state;
+	assert_non_null(out);
+	describe_keepers(out, NULL);
+	describe_keepers(out, &keepers);
+	fclose(out);
+	assert_string_equal(text, "  Kept after 1.50 s by:\n    1,234: list `a\\x1B[2J`\n"
+				  "    (a\\x0Aremark)\n");
+	free(text);
+}
+
 static void damaged_keepers(void **state)
 {
 	struct ledger_keepers *record;
@@ -425,6 +475,8 @@ int main(void)
 		cmocka_unit_test(blocks_that_leak),
 		cmocka_unit_test(damaged_series),
 		cmocka_unit_test(keepers_of_both),
+		cmocka_unit_test(keepers_of_one_site),
+		cmocka_unit_test(keepers_in_words),
 		cmocka_unit_test(damaged_keepers),
 	};
 

@@ -21,6 +21,7 @@
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/thread_state.h"
 #include "interpose/recorder/thread_state_hot.h"
+#include "interpose/stack/capture.h"
 #include "interpose/stack/modules.h"
 #include "interpose/stack/stack_cache.h"
 #include "interpose/stack/stacks.h"
@@ -224,6 +225,103 @@ static void test_thread(void **state)
 	assert_int_equal(checks, 1);
 }
 
+#if defined(__x86_64__)
+/* ---- sorts of frames ---- */
+
+/* Functions that call the function in their first argument. Each has another sort of frame. */
+#define FUNCTION(name, before, after)                                                 \
+	__asm__(".pushsection .text\n.type " #name ",@function\n" #name ":\n"          \
+		".cfi_startproc\n" before "call *%rdi\n" after "ret\n.cfi_endproc\n"     \
+		".size " #name ",.-" #name "\n.popsection\n");                          \
+	void name(void (*function)(void)) __attribute__((visibility("hidden")))
+#define PUSHED(reg) "push %" reg "\n.cfi_adjust_cfa_offset 8\n.cfi_offset " reg ", -16\n"
+#define POPPED(reg) "pop %" reg "\n.cfi_def_cfa rsp, 8\n"
+
+FUNCTION(by_stack, "sub $8, %rsp\n.cfi_adjust_cfa_offset 8\n", "add $8, %rsp\n");
+FUNCTION(by_pointer, PUSHED("rbp") "mov %rsp, %rbp\n.cfi_def_cfa_register rbp\n", POPPED("rbp"));
+FUNCTION(by_other_register, PUSHED("rbx") "mov %rsp, %rbx\n.cfi_def_cfa_register rbx\n",
+	 POPPED("rbx"));
+/* def_cfa_expression: rsp + 16 */
+FUNCTION(by_expression, "sub $8, %rsp\n.cfi_escape 0x0f, 2, 0x77, 16\n",
+	 "add $8, %rsp\n.cfi_def_cfa rsp, 8\n");
+/* expression: the frame pointer is saved at the frame's end (on the expression's stack) - 16 */
+FUNCTION(saved_by_expression, PUSHED("rbp") ".cfi_escape 0x10, 6, 2, 0x40, 0x1c\n",
+	 POPPED("rbp"));
+FUNCTION(of_signal, ".cfi_signal_frame\nsub $8, %rsp\n.cfi_adjust_cfa_offset 8\n",
+	 "add $8, %rsp\n");
+
+static uint64_t wanted_function;
+static enum frame_sort seen_sort;
+static struct walk_value seen_pc, seen_frame_pointer; /* of the function's caller */
+static uint64_t seen_words[2]; /* where these were saved */
+
+static NOT_INLINED void see_sort(void)
+{
+	struct stack_walk walk;
+	uint64_t pc;
+
+	assert_true(walk_begin(&walk));
+	do
+		assert_true(walk_pc(&walk, &pc));
+	while ((pc < wanted_function || pc > wanted_function + 40) && walk_step(&walk));
+	seen_sort = walk_frame_sort(&walk);
+	assert_true(walk_step(&walk));
+	assert_true(walk_value(&walk, WALK_PC, &seen_pc));
+	assert_true(walk_value(&walk, WALK_FRAME_POINTER, &seen_frame_pointer));
+	seen_words[0] = seen_pc.at ? *seen_pc.at : 0;
+	seen_words[1] = seen_frame_pointer.at ? *seen_frame_pointer.at : 0;
+}
+
+static enum frame_sort sort_of(void (*function)(void (*)(void)))
+{
+	wanted_function = (uint64_t)(uintptr_t)function;
+	function(see_sort);
+	return seen_sort;
+}
+
+static void test_sorts(void **state)
+{
+	(void)state;
+	assert_int_equal(sort_of(by_stack), FRAME_BY_STACK);
+	assert_int_equal(sort_of(by_other_register), FRAME_OTHER);
+	assert_int_equal(sort_of(by_expression), FRAME_OTHER);
+	assert_int_equal(sort_of(of_signal), FRAME_OTHER);
+	assert_int_equal(sort_of(by_pointer), FRAME_BY_POINTER);
+	/* The saved frame pointer lies below the return address. */
+	assert_ptr_equal(seen_frame_pointer.at + 1, seen_pc.at);
+	assert_int_equal(seen_words[0], seen_pc.value);
+	assert_int_equal(seen_words[1], seen_frame_pointer.value);
+	assert_int_equal(sort_of(saved_by_expression), FRAME_OTHER);
+}
+#endif
+
+/* ---- where frames are ---- */
+
+static struct capture captured;
+static uint64_t places[STACK_FRAMES_MAX + 1];
+static bool has_places;
+
+static int capture_in_libc(const void *a, const void *b)
+{
+	(void)a, (void)b;
+	capture_frames(LEDGER_FRAMES_MAX, true, &captured);
+	has_places = capture_find_places(&captured, places);
+	return 0;
+}
+
+static void test_places(void **state)
+{
+	int values[2] = { 0, 0 };
+
+	(void)state;
+	qsort(values, 2, sizeof(values[0]), capture_in_libc);
+	assert_true(has_places);
+	assert_true(captured.frames > 2);
+	for (unsigned int i = 1; i < captured.frames; i++)
+		assert_true(places[i] > places[i - 1]);
+	assert_int_equal(places[captured.frames], UINT64_MAX);
+}
+
 /* ---- the cache of stacks ---- */
 
 static uint32_t cached; /* ref that the cache has for the last stack; 0: none */
@@ -306,6 +404,10 @@ int main(void)
 		cmocka_unit_test(test_signal),
 		cmocka_unit_test(test_own_stack),
 		cmocka_unit_test(test_thread),
+#if defined(__x86_64__)
+		cmocka_unit_test(test_sorts),
+#endif
+		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_cache),
 	};
 
