@@ -27,6 +27,15 @@ gate() { # COMMAND...
 	[ "$status" = 23 ] && grep -q 'cuda_wrong_frees\.c:[0-9]' "$work/out"
 }
 
+# Of an earlier run, with the umask of its user.
+links=/tmp/gpuleak-preload-$(id -u)
+[ ! -d "$links" ] || chmod 700 "$links"
+
+preloaded() { # the value of LD_PRELOAD in a program that TREE's command starts
+	# shellcheck disable=SC2016
+	"$tree/tools/gpuleak" run -- sh -c 'echo "$LD_PRELOAD"' 2>/dev/null
+}
+
 for name in 'with blank' 'with:colon'; do
 	tree=$work/$name
 	mkdir -p "$tree/interpose" "$tree/tools"
@@ -38,8 +47,7 @@ for name in 'with blank' 'with:colon'; do
 	check "$name: so are its children" gate "$tree/tools/gpuleak" run --gate -- \
 		sh -c 'sh -c "$0; true"; exit 0' "$program"
 
-	# shellcheck disable=SC2016
-	preload=$("$tree/tools/gpuleak" run -- sh -c 'echo "$LD_PRELOAD"' 2>/dev/null)
+	preload=$(preloaded)
 	echo "$preload" >"$work/out"
 	check "$name: LD_PRELOAD has one path without blank or colon" \
 		grep -qxE '/[^ :]+/libgpuleak\.so' "$work/out"
@@ -51,7 +59,31 @@ for name in 'with blank' 'with:colon'; do
 	# Another user of the traced program's choice must be able to follow the link.
 	check "$name: others may read the link's folder" \
 		test "$(stat -c %a "$(dirname "$(dirname "$preload")")")" = 755
+
+	mkdir -p "$work/other"
+	cp "$build/interpose/libgpuleak.so" "$work/other"
+	ln -sfn "$work/other" "$(dirname "$preload")"
+	check "$name: a link that leads elsewhere is replaced" \
+		test "$(preloaded)" -ef "$tree/interpose/libgpuleak.so"
+	if [ "$(dirname "$(dirname "$preload")")" = "$links" ]; then
+		chmod 775 "$links"
+		other=$(preloaded) || true
+		chmod 755 "$links"
+		echo "$other" >"$work/out"
+		check "$name: a folder that others can change is not used" \
+			grep -qE '^/(var/tmp|dev/shm)/gpuleak-preload-' "$work/out"
+		check "$name: another one leads to the library" \
+			test "$other" -ef "$tree/interpose/libgpuleak.so"
+		[ -z "$other" ] || rm -f "$(dirname "$other")"
+	fi
 	rm -f "$(dirname "$preload")"
 done
+
+cp "$build/interpose/libgpuleak.so" "$work/a b.so"
+named() {
+	! GPULEAK_LIBRARY="$work/a b.so" "$build/tools/gpuleak" run -- true >"$work/out" 2>&1 &&
+		grep -q 'a b\.so: LD_PRELOAD cannot contain a file name with a blank' "$work/out"
+}
+check 'the name of the library has a blank: the message names it' named
 echo "1..$number"
 exit "$failed"

@@ -29,21 +29,22 @@ static uint64_t hash_of(const char *text)
 	return hash;
 }
 
-/* Creates the folder PATH if it does not exist. Returns 0 if it is this user's, is not a link, and
- * nobody else can write to it. */
+/* Creates the folder PATH if it does not exist, and lets all users read it. Returns 0 if it is this
+ * user's, is not a link, and nobody else can write to it. */
 static int make_folder(const char *path)
 {
 	struct stat st;
 
-	if (mkdir(path, 0755) == 0)
-		chmod(path, 0755); /* mkdir() obeys the umask */
-	else if (errno != EEXIST)
+	if (mkdir(path, 0755) < 0 && errno != EEXIST)
 		return -errno;
 	if (lstat(path, &st) < 0)
 		return -errno;
 	if (!S_ISDIR(st.st_mode))
 		return -ENOTDIR;
-	return st.st_uid == geteuid() && (st.st_mode & 022) == 0 ? 0 : -EPERM;
+	if (st.st_uid != geteuid() || (st.st_mode & 022))
+		return -EPERM;
+	/* mkdir() obeys the umask */
+	return (st.st_mode & 0755) == 0755 || chmod(path, 0755) == 0 ? 0 : -errno;
 }
 
 /* Makes LINK lead to FOLDER. Several commands may do so at the same time: a new link replaces an
