@@ -5,6 +5,7 @@ What the page says is compared with the JSON report of the same ledger. Speaks T
 browser it is skipped, unless GPULEAK_MUST_RUN is set: then it fails."""
 
 import argparse
+import glob
 import html.parser
 import json
 import os
@@ -22,11 +23,12 @@ KINDS = {"device": "device memory", "pinned": "pinned host memory", "managed": "
          "registered": "registered host memory", "stream-ordered": "stream-ordered memory",
          "cl-buffer": "OpenCL buffer"}
 PROGRAMS = ("clean", "cuda_wrong_frees", "cuda_stolen", "cuda_all_calls", "families", "grouping",
-            "timeline", "oom", "steps", "peak")
+            "timeline", "oom", "steps", "peak", "ipc")
 # Two of the three requests are refused. The status is that of a program that failed.
 ARGUMENTS = {"oom": ["weights:40m", "cache:24m", "want:56m", "drop", "want:56m", "want:90m",
                      "exit:1"], "steps": ["named", "3"],
-             "peak": ["weights:100m", "workspace:900m", "free:1", "pinned:7m", "unpin"]}
+             "peak": ["weights:100m", "workspace:900m", "free:1", "pinned:7m", "unpin"],
+             "ipc": ["freed"]}
 MEMORY = {"oom": {"STANDIN_MEMORY": str(100 << 20)},
           "steps": {"GPULEAK_STEP_SIGNAL": str(int(signal.SIGUSR2))}}
 PAGES = ("hostile", "many", "full", "tensors", "ranks", "clean", "nothing", "unproven")
@@ -86,14 +88,15 @@ def make_reports():
     environment = {"PATH": os.environ["PATH"], "HOME": place, "LC_ALL": "C",
                    "LD_LIBRARY_PATH": options.standin, "XDG_RUNTIME_DIR": place}
     for name in PROGRAMS:
-        ledger = os.path.join(place, name + ".ledger")
         subprocess.run([os.path.join(options.programs, "p_" + name), *ARGUMENTS.get(name, [])],
                        check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60,
                        env={**environment, "LD_PRELOAD": options.preload, "GPULEAK_REPORT": "none",
-                            "GPULEAK_LEDGER": ledger, **MEMORY.get(name, {})})
+                            "GPULEAK_LEDGER": os.path.join(place, name + "-%p.ledger"),
+                            **MEMORY.get(name, {})})
+        ledgers = glob.glob(os.path.join(place, name + "-*.ledger"))
         for kind in ("html", "json", "text"):
-            run = subprocess.run([options.command, "report", "--format", kind, ledger], check=True,
-                                 stdout=subprocess.PIPE, timeout=60, env=environment)
+            run = subprocess.run([options.command, "report", "--format", kind, *ledgers],
+                                 check=True, stdout=subprocess.PIPE, timeout=60, env=environment)
             with open(os.path.join(place, "p-%s.%s" % (name, kind)), "wb") as file:
                 file.write(run.stdout)
     subprocess.run([options.pages, place], check=True, timeout=120)
@@ -205,8 +208,11 @@ def figures_are_the_jsons():
         same(name + ": allocated", size(total["allocated_bytes"]) + ", " +
              blocks(total["allocated_blocks"]), figure("Allocated"))
         same(name + ": errors", "%d, invalid frees" % total["errors"], figure("Errors"))
-        same(name + ": peak", size(total["peak_bytes"]) + ", live at one moment", figure("Peak"))
-        same(name + ": rows", wanted_rows(report["leaks"]), rows())
+        several = "processes" in report
+        same(name + ": peak", size(total["peak_bytes"]) + ", live at one moment" +
+             (", in all processes" if several else ""), figure("Peak"))
+        if not several:
+            same(name + ": rows", wanted_rows(report["leaks"]), rows())
     same("families leaked", 5, len(load("p-families")["leaks"]))
 
 
@@ -506,6 +512,27 @@ def flame_of_the_peak():
         page.js("document.querySelector('.flame button').ariaLabel").split(",")[0]])
 
 
+def shared_memory():
+    """memory that was freed while another process had it open: both processes in one table"""
+    page.open(path("p-ipc"))
+    silent()
+    same("heading", "Freed, but still open in another process", page.text("#shared h2"))
+    owner = [process for process in load("p-ipc")["processes"]
+             if process["ipc"]["freed_while_open"]][0]
+    group = owner["ipc"]["freed_while_open"][0]
+    row = page.js("""[...document.querySelectorAll('#shared tbody tr')].map((row) =>
+        [...row.cells].map((cell) => cell.textContent))""")
+    same("rows", 1, len(row))
+    same("figures", ["4.0 MiB", "1"], row[0][:2])
+    same("process", "pid %d" % group["importer"]["pid"], row[0][4])
+    for number, event in ((2, "allocated"), (3, "freed"), (5, "opened")):
+        frame = [one for one in group[event]["stack"] if one.get("role", "application") == "application"][0]
+        same(event, True, row[0][number].startswith("%s ipc.c:%d" % (frame["function"],
+                                                                     frame["line"])))
+    page.open(path("p-clean"))
+    same("clean", 0, page.js("document.querySelectorAll('#shared').length"))
+
+
 def policy_holds():
     """a script that got in all the same does not run, nor does a handler or a request"""
     page.open(path("full"))
@@ -675,7 +702,7 @@ def without_script():
 
 CASES = (pages_are_quiet, whole_and_embedded, verdict_is_the_text_reports, figures_are_the_jsons,
          sorts, filters, unfolds, flame_zooms, keyboard_alone, stories, hostile_names, tensors,
-         out_of_memory, named_steps, flame_of_the_peak, policy_holds, threads_and_short_names,
+         out_of_memory, named_steps, flame_of_the_peak, shared_memory, policy_holds, threads_and_short_names,
          ten_thousand, eight_processes, timeline_by_kind,
          processes_in_turn,
          slider_and_cursor, timeline_of_a_program, kinds_without_a_leak, on_paper,
