@@ -129,8 +129,10 @@ def formats(place):
         place.command("report", "--format", name, "--report", place.file(name), ledger)
     compare("folded: nothing is live, but at the peak", [], [
         line for line in place.read("folded").splitlines() if not line.startswith("peak: ")])
-    compare("two reports are one", [], json.loads(place.command(
-        "diff", "--format", "json", ledger, ledger).stdout).get("new", []))
+    same = json.loads(place.command("diff", "--format", "json", ledger, ledger).stdout)
+    compare("two reports are one", [("accumulating_counts", {"unchanged": 1}), ("counts", {})],
+            [(key, {word: count for word, count in same[key].items() if count})
+             for key in ("accumulating_counts", "counts")])
 
 
 def version(place):

@@ -19,7 +19,8 @@ import traceback
 HERE = os.path.dirname(os.path.realpath(__file__))
 ANY = "any"
 # An emulated processor is many times slower: tests/scripts/aarch64.sh sets the factor.
-TIMEOUT = 60 * int(os.environ.get("GPULEAK_TEST_SLOWER", "1"))
+SLOWER = int(os.environ.get("GPULEAK_TEST_SLOWER", "1"))
+TIMEOUT = 60 * SLOWER
 # PoCL needs a second of CPU time to compile a program, so that the processes of one test share
 # what it compiled. A case that needs a compilation inside its process sets POCL_CACHE_DIR.
 POCL_CACHE = tempfile.TemporaryDirectory(prefix="gpuleak-pocl-", ignore_cleanup_errors=True)
