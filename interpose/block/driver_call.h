@@ -51,10 +51,10 @@ void record_destroyed_later(enum api api, uint64_t handle, uint64_t watched);
  * it does so inside the call that frees the block, on the same thread. */
 static inline void record_destroyed(enum api api, uint64_t handle, uint64_t watched)
 {
-	struct call_free *free = &thread_self.call_free;
-
-	if (thread_self.call_frame && free->block && free->watched == watched)
-		free->gone = true;
+	/* by name, see recorder_enter() */
+	if (thread_self.call_frame && thread_self.call_free.block &&
+	    thread_self.call_free.watched == watched)
+		thread_self.call_free.gone = true;
 	else
 		record_destroyed_later(api, handle, watched);
 }
