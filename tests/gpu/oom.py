@@ -7,7 +7,7 @@ NVML's figure with what the report explains of it. Status 1 if anything differs.
     oom.py --gpuleak CMD --results DIR FILE...
 
 The first line of a file is "# truth: out of memory at @wanted, most held at @held", "..., most held
-by NAME" or "# truth: recovered". A line with NAME=VALUE sets a variable; "nvcc:" has arguments."""
+by NAME", "# truth: peak at @held" or "# truth: recovered". A line with NAME=VALUE sets a variable; "nvcc:" has arguments."""
 
 import argparse
 import json
@@ -22,8 +22,8 @@ PLACE = r"[^(;,]*\([^()]*/%s:%d\)"
 
 
 def read_truth(path):
-    """Returns whether the first line is about an out-of-memory, its regular expression, and the
-    variables and nvcc arguments of the file."""
+    """Returns what the first line must be, the program's status, its outcomes, and the variables and
+    nvcc arguments of the file."""
     with open(path, encoding="utf-8") as file:
         lines = file.read().split("\n")
     name = re.escape(os.path.basename(path))
@@ -42,11 +42,15 @@ def read_truth(path):
             nvcc = line.split()[2:]
     truth = re.sub(r"^(#|//) truth: ", "", lines[0])
     if truth == "recovered":
-        return None, env, nvcc
+        return r"gpuleak: no leaks; .*; out of memory 1 time, 1 of them recovered", 0, \
+            ["recovered"], env, nvcc
+    if truth == "peak at @held":
+        return r"gpuleak: no leaks; peak [\d.]+ GiB[^,]*, [^,]+ %s" % place("@held"), 1, [], env, \
+            nvcc
     by = re.search(r"most held by (.*)$", truth)
     holder = re.escape(by.group(1)) if by else place("@held")
     return (r"gpuleak: out of memory: [\d.]+ [KMGT]iB wanted at %s; held: [\d.]+ [KMGT]iB %s"
-            % (place("@wanted"), holder)), env, nvcc
+            % (place("@wanted"), holder)), 1, ["final"], env, nvcc
 
 
 def build(path, nvcc, results):
@@ -63,7 +67,7 @@ def unexplained(report):
 
 def check(options, path):
     """Returns a list of what is wrong; the first entry of the pair is what was seen."""
-    wanted, env, nvcc = read_truth(path)
+    wanted, status, ends, env, nvcc = read_truth(path)
     name = os.path.basename(path)
     report_path = os.path.join(options.results, name + ".json")
     program = [sys.executable, path] if path.endswith(".py") else build(path, nvcc, options.results)
@@ -77,11 +81,9 @@ def check(options, path):
     with open(report_path, encoding="utf-8") as file:
         report = json.load(file)
     outcomes = [entry["outcome"] for entry in report.get("out_of_memory", [])]
-    if wanted and not re.match(wanted, line):
+    if not re.match(wanted, line):
         wrong.append("the first line is not %s" % wanted)
-    if wanted and (ran.returncode != 1 or outcomes[-1:] != ["final"]):
-        wrong.append("status %d, outcomes %s" % (ran.returncode, outcomes))
-    if not wanted and (ran.returncode != 0 or set(outcomes) != {"recovered"}):
+    if ran.returncode != status or outcomes[-1:] != ends:
         wrong.append("status %d, outcomes %s" % (ran.returncode, outcomes))
     rest, held = unexplained(report)
     if abs(rest) > UNEXPLAINED * held:

@@ -1,5 +1,7 @@
 # truth: recovered
 # PyTorch's cache is full of blocks that nobody uses: it frees them and asks again.
+import time
+
 import torch
 
 free, _ = torch.cuda.mem_get_info()
@@ -7,3 +9,4 @@ tensors = [torch.empty(1 << 30, dtype=torch.uint8, device="cuda") for _ in range
 del tensors
 large = torch.empty(free // 2, dtype=torch.uint8, device="cuda")
 print(large.numel() == free // 2)
+time.sleep(1) # for a sample of NVML after the call
