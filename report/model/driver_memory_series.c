@@ -107,21 +107,47 @@ static void series_keep(struct driver_memory_series *series,
 	series->samples[series->count++] = *sample;
 }
 
+/* Less than that is no allocation that a call has begun: the driver's own part changes by it. */
+#define SLACK ((uint64_t)32 << 20)
+
+/* Returns true if the driver's own part is much larger in A than in B. */
+static bool is_above(const struct driver_memory_sample *a, const struct driver_memory_sample *b)
+{
+	return driver_part(a) > add_bounded(driver_part(b), SLACK);
+}
+
+static void accept(struct driver_memory_series *series, const struct driver_memory_sample *steady)
+{
+	/* the first steady sample replaces samples that were not steady */
+	if (series->steady_taken++ == 0 || steady->reported >= series->highest.reported)
+		series->highest = *steady;
+	look_for_growth(series, steady);
+}
+
 void driver_memory_series_add(struct driver_memory_series *series,
 			      const struct driver_memory_sample *sample, bool steady)
 {
 	if (sample->reported > series->peak_reported)
 		series->peak_reported = sample->reported;
-	if (steady && series->steady_taken++ == 0)
-		/* the first steady sample replaces samples that were not steady */
+	if (steady) {
+		if (series->has_newest && !is_above(&series->newest, sample))
+			accept(series, &series->newest);
+		series->newest = *sample;
+		series->has_newest = true;
+	} else if (!series->steady_taken && sample->reported >= series->highest.reported) {
 		series->highest = *sample;
-	else if ((steady || !series->steady_taken) && sample->reported >= series->highest.reported)
-		series->highest = *sample;
-	if (steady)
-		look_for_growth(series, sample);
+	}
 	series_keep(series, sample);
 	series->last = *sample;
 	series->taken++;
+}
+
+void driver_memory_series_end(struct driver_memory_series *series)
+{
+	if (series->has_newest &&
+	    (!series->steady_taken || !is_above(&series->newest, &series->steady)))
+		accept(series, &series->newest);
+	series->has_newest = false;
 }
 
 void driver_memory_series_near(struct driver_memory_series *series,

@@ -53,6 +53,10 @@ struct driver_memory_series {
 	struct driver_memory_sample last;
 	/* the last steady sample: growth is computed between two consecutive steady samples */
 	struct driver_memory_sample steady;
+	/* The newest steady one. A call may have allocated what is not tracked yet, because it has
+	 * not returned. Then the next sample shows less for the driver, and this one is dropped. */
+	struct driver_memory_sample newest;
+	bool has_newest;
 	struct driver_memory_growth growth; /* the largest growth */
 	/* The first samples after allocations were refused: the first half stays, the second half
 	 * is a ring. near_count counts all of them. `refused` is the header's at the last one. */
@@ -77,6 +81,9 @@ void track_memory(const struct ledger_view *view, struct tracked_memory *ret);
  * difference of `reported` and `tracked` is exactly the driver's own memory. */
 void driver_memory_series_add(struct driver_memory_series *series,
 			      const struct driver_memory_sample *sample, bool steady);
+
+/* Ends the series. The newest sample counts unless the driver's own part jumped up with it. */
+void driver_memory_series_end(struct driver_memory_series *series);
 
 /* Adds a sample that is near an allocation that was refused, if REFUSED, the number of these so
  * far, has changed since the last one. Call it after driver_memory_series_add(). */

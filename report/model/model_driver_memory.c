@@ -221,6 +221,7 @@ int report_process_set_driver_memory(struct report_process *process, int ordinal
 	if (!copy)
 		return -ENOMEM;
 	*copy = *series;
+	driver_memory_series_end(copy);
 	device->series = copy;
 	explain_first_context(process, ordinal, copy);
 	attribute_growth(process, device);

@@ -175,6 +175,7 @@ static void largest_growth(void **state)
 	add(&series, 6 * S, 0, 1300);
 	add(&series, 7 * S, 2000, 1300); /* more than is held */
 	add(&series, 8 * S, 1300, 1300);
+	driver_memory_series_end(&series);
 	assert_int_equal(series.growth.bytes, 700 * MIB);
 	assert_int_equal(series.growth.from_ns, 2 * S);
 	assert_int_equal(series.growth.to_ns, 3 * S);
@@ -183,6 +184,24 @@ static void largest_growth(void **state)
 	assert_int_equal(series.last.at_ns, 8 * S);
 	assert_int_equal(series.taken, 8);
 	assert_int_equal(series.count, 8);
+}
+
+/* The driver has the memory before the call returns, and so before it is tracked. */
+static void call_not_returned(void **state)
+{
+	struct driver_memory_series series = { 0 };
+
+	(void)state;
+	add(&series, 1 * S, 0, 500);
+	add(&series, 2 * S, 0, 500);
+	add(&series, 3 * S, 0, 70000);
+	add(&series, 4 * S, 69500, 70000);
+	add(&series, 5 * S, 69500, 139500); /* the last one */
+	driver_memory_series_end(&series);
+	assert_int_equal(series.growth.bytes, 500 * MIB);
+	assert_int_equal(series.highest.at_ns, 4 * S);
+	assert_int_equal(series.peak_reported, 139500 * MIB);
+	assert_int_equal(series.count, 5);
 }
 
 static void never_steady(void **state)
@@ -197,6 +216,7 @@ static void never_steady(void **state)
 	assert_int_equal(series.highest.at_ns, 2);
 	assert_int_equal(series.growth.bytes, 0);
 	add(&series, 4, 5, 10);
+	driver_memory_series_end(&series);
 	assert_int_equal(series.highest.at_ns, 4);
 	assert_int_equal(series.peak_reported, 90 * MIB);
 	assert_int_equal(series.growth.bytes, 5 * MIB);
@@ -220,7 +240,7 @@ static void thinned(void **state)
 
 	(void)state;
 	for (uint64_t i = 0; i < 100000; i++)
-		add(&series, i, 0, i == 777 ? 5000 : 10);
+		add(&series, i, 0, i == 777 || i == 778 ? 5000 : 10);
 	assert_int_equal(series.taken, 100000);
 	assert_in_range(series.count, DRIVER_MEMORY_SAMPLES / 2, DRIVER_MEMORY_SAMPLES);
 	for (uint32_t i = 0; i < series.count; i++)
@@ -292,6 +312,9 @@ static void words(void **state)
 	assert_string_equal(text, ""); /* nobody asked */
 	free(text);
 	add(&series, 2 * S, 0, 10);
+	driver_memory_series_add(&series, &managed, 1);
+	managed.at_ns += S / 2;
+	managed.reported -= MIB;
 	driver_memory_series_add(&series, &managed, 1);
 	assert_int_equal(report_process_set_driver_memory(fixture.process, 0, &series), 0);
 	text = line_of(fixture.process);
@@ -412,6 +435,7 @@ static void lying_marks(void **state)
 	assert_string_equal(fixture.process->driver_calls[0].api, "unknown");
 	add(&series, 1, 0, 1);
 	add(&series, 2, 0, 100);
+	add(&series, 3, 0, 100);
 	assert_int_equal(report_process_set_driver_memory(fixture.process, 0, &series), 0);
 	assert_int_equal(fixture.process->devices[0].growth_call_count, 0);
 	text = line_of(fixture.process);
@@ -499,7 +523,7 @@ int main(void)
 		cmocka_unit_test(kinds),
 		cmocka_unit_test(states_and_lies),
 		cmocka_unit_test(largest_growth),
-		cmocka_unit_test(never_steady),
+		cmocka_unit_test(call_not_returned), cmocka_unit_test(never_steady),
 		cmocka_unit_test(never_less_than_nothing),
 		cmocka_unit_test(thinned),
 		cmocka_unit_test(attributed),
