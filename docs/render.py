@@ -60,7 +60,8 @@ VERBS = {
     "MARK_OBJECT": "creates an object without memory; makes the driver use more memory of its own",
     "MEASURE_OBJECT": "creates an object without memory; makes the driver use more memory of its own",
     "FIRST_USE": "makes the driver use more memory of its own, the first time for each kernel",
-    "LAUNCH": "the same; with a pool also counted as submitted work",
+    "LAUNCH": "makes the driver use more memory of its own, the first time for each kernel; counted by "
+              "the pool as submitted work",
     "DROP_OBJECT": "removes references; the last one ends the object",
     "DROP_BY": "ends a block",
     "REPORT": "creates or ends a suballocation, and is passed on", "GIVE_UP": "records that PyTorch gave up, and is passed on",
