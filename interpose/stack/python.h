@@ -140,11 +140,18 @@ static inline uint64_t python_key(unsigned int depth)
  * times. */
 uint64_t python_identity(const struct python *python, uintptr_t code);
 
+/* Linux gives a process addresses of 47 bits on x86-64, and of 48 on aarch64. */
+#if defined(__x86_64__)
+#define ADDRESS_BITS 47
+#else
+#define ADDRESS_BITS 48
+#endif
+
 /* Returns true if ADDRESS can be that of a CPython object or frame: it is aligned and in the user
  * address range. Call this before dereferencing it. */
 static inline bool python_plausible(uintptr_t address)
 {
-	return address - 4096 < ((uintptr_t)1 << 47) - 8192 && (address & 7) == 0;
+	return address - 4096 < ((uintptr_t)1 << ADDRESS_BITS) - 8192 && (address & 7) == 0;
 }
 
 static inline uintptr_t python_word(uintptr_t at)
