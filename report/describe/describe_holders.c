@@ -79,13 +79,49 @@ static const char *name_of(struct report_arena *arena, const struct report_holde
 
 /* ---- sums ---- */
 
+/* Parts of "function(parameters) (file:line)". gcc gives an inlined function of C++ without
+ * parameters, and the same function elsewhere with them: they are one place. */
+struct place_name {
+	size_t function; /* length without parameters */
+	const char *source;
+};
+
+static struct place_name split(const char *name)
+{
+	const char *source = NULL, *end;
+	size_t depth = 0;
+
+	for (const char *at = strstr(name, " ("); at; at = strstr(at + 1, " ("))
+		source = at;
+	if (!source || source == name || source[-1] != ')')
+		return (struct place_name){ source ? (size_t)(source - name) : strlen(name),
+					    source ? source : "" };
+	for (end = source; end > name;) {
+		end--;
+		depth += *end == ')';
+		if (*end == '(' && --depth == 0)
+			break;
+	}
+	return (struct place_name){ (size_t)(end - name), source };
+}
+
+static bool same_place(const char *a, const char *b)
+{
+	struct place_name left = split(a), right = split(b);
+
+	return left.function == right.function && memcmp(a, b, left.function) == 0 &&
+	       strcmp(left.source, right.source) == 0;
+}
+
 static void add_to(struct held_list *held, const char *name, const struct report_leak *holder,
 		   bool is_unused)
 {
-	uint64_t hash = hash_bytes(name, strlen(name), 0);
+	struct place_name parts = split(name);
+	uint64_t hash = hash_bytes(parts.source, strlen(parts.source),
+				   hash_bytes(name, parts.function, 0));
 	struct held *to = held->list, *end = held->list + held->count;
 
-	while (to < end && (to->hash != hash || strcmp(to->name, name) != 0))
+	while (to < end && (to->hash != hash || !same_place(to->name, name)))
 		to++;
 	if (to == end) {
 		*to = (struct held){ .name = name, .hash = hash, .is_unused = is_unused };

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "report/describe/describe_holders.h"
 #include "report/describe/describe_peak.h"
 #include "report/format/text/text_holders.h"
 #include "report/format/text/text_peak.h"
@@ -230,6 +231,38 @@ static void units(void **state)
 	expect_table(&s, false, "      12.0 MiB  in 7 blocks", true);
 }
 
+/* Returns what HELD_BY_PLACE has of the name that begins with START. */
+static uint64_t bytes_of(const struct scene *s, const char *start)
+{
+	struct held_list held;
+	uint64_t bytes = 0;
+
+	assert_int_equal(held_sum_up(&s->peaks[0].held, HELD_BY_PLACE, &held), 0);
+	for (size_t i = 0; i < held.count; i++)
+		if (strncmp(held.list[i].name, start, strlen(start)) == 0)
+			bytes += held.list[i].bytes;
+	held_finish(&held);
+	return bytes;
+}
+
+static void parameters(void **state)
+{
+	struct scene s;
+
+	(void)state;
+	begin(&s);
+	s.frames[1].function = "a()";
+	s.frames[2].function = "a(int, char (*) [3])";
+	s.frames[3].function = "a(int)";
+	s.frames[3].line = 2;
+	s.frames[4].function = "ab()";
+	s.frames[5].function = "(lambda)()";
+	assert_int_equal(bytes_of(&s, "a (/x.c:1)"), (12 + 11 + 10) * MIB);
+	assert_int_equal(bytes_of(&s, "a(int) (/x.c:2)"), 9 * MIB);
+	assert_int_equal(bytes_of(&s, "ab() (/x.c:1)"), 8 * MIB);
+	assert_int_equal(bytes_of(&s, "(lambda)() (/x.c:1)"), 7 * MIB);
+}
+
 static void sums(void **state)
 {
 	struct scene s;
@@ -249,7 +282,8 @@ int main(void)
 		cmocka_unit_test(memories), cmocka_unit_test(first_line),
 		cmocka_unit_test(unused_part), cmocka_unit_test(line),
 		cmocka_unit_test(exactness), cmocka_unit_test(ten_holders),
-		cmocka_unit_test(units), cmocka_unit_test(sums),
+		cmocka_unit_test(units), cmocka_unit_test(parameters),
+		cmocka_unit_test(sums),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
