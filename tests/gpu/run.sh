@@ -157,11 +157,12 @@ if wants contexts; then
 fi
 
 if wants suballocations; then
-	for conf in default expandable_segments:True; do
+	for how in default expandable_segments:True "default graph" "expandable_segments:True graph"; do
+		conf=${how% *}
 		GPULEAK_LEDGER=$work/suballocations.ledger LEDGER=$work/suballocations.ledger LD_PRELOAD=$lib GPULEAK_REPORT=none \
-			PYTORCH_CUDA_ALLOC_CONF=$([ $conf = default ] || echo $conf) python3 "$here/programs/torch_suballocations.py" \
+			PYTORCH_CUDA_ALLOC_CONF=$([ $conf = default ] || echo $conf) python3 "$here/programs/torch_suballocations.py" "${how#"$conf"}" \
 			>"$results/torch_suballocations-$conf.out" 2>&1
-		say "torch_suballocations $conf: exit $?, $(tail -1 "$results/torch_suballocations-$conf.out")"
+		say "torch_suballocations $how: exit $?, $(tail -1 "$results/torch_suballocations-$conf.out")"
 		rm -f "$work/suballocations.ledger"
 	done
 fi
