@@ -33,6 +33,26 @@ static void update_watched_peak(struct thread_states *states, int64_t live)
 		atomic_store_explicit(&SHARED(*at), (uint64_t)live, memory_order_relaxed);
 }
 
+/* Locking: the caller holds peak_lock. LIVE bytes existed at some moment: the peak is no less. */
+static void raise_peak(struct recorder *recorder, int64_t live)
+{
+	if (live <= (int64_t)recorder->header->peak_bytes)
+		return;
+	recorder->header->peak_mono_ns = recorder_time(recorder);
+	atomic_store_explicit(&SHARED(recorder->header->peak_bytes), (uint64_t)live,
+			      memory_order_release);
+}
+
+/* Locking: the caller holds peak_lock. Notes a new peak of memory NUMBER. Other threads go on, so
+ * it may be more than the total was a moment before. */
+static void update_memory(struct recorder *recorder, uint32_t number, uint64_t now_ns)
+{
+	struct thread_states *states = recorder->thread_states;
+
+	memories_update(states, number, now_ns);
+	raise_peak(recorder, (int64_t)states->memories[number].peak.bytes);
+}
+
 /* Locking: the caller holds peak_lock. Records the total of live bytes if it is a new peak. Then
  * divides the room below the peak equally among all per-thread states. Until a state has used its
  * part, it cannot make a new peak, whatever the others do. So it need not check. */
@@ -43,11 +63,7 @@ static void update_peak(struct recorder *recorder)
 	int64_t live = live_bytes_total(recorder);
 	int64_t part;
 
-	if (live > (int64_t)recorder->header->peak_bytes) {
-		recorder->header->peak_mono_ns = recorder_time(recorder);
-		atomic_store_explicit(&SHARED(recorder->header->peak_bytes), (uint64_t)live,
-				      memory_order_release);
-	}
+	raise_peak(recorder, live);
 	if (live > states->peak)
 		states->peak = live;
 	update_watched_peak(states, live);
@@ -87,7 +103,7 @@ void live_bytes_check_peak(struct recorder *recorder, struct thread_state *state
 		update_peak(recorder);
 	if (memory && (is_above(&part->live, &part->ceiling) ||
 		       is_above(&part->suballocated, &part->suballocated_ceiling)))
-		memories_update(recorder->thread_states, memory, now_ns);
+		update_memory(recorder, memory, now_ns);
 	lock_give(&recorder->thread_states->peak_lock);
 }
 
@@ -128,7 +144,7 @@ void live_bytes_settle_peak(struct recorder *recorder)
 		return;
 	update_peak(recorder);
 	for (uint32_t i = 1; i <= states->memory_count; i++)
-		memories_update(states, i, recorder_time(recorder));
+		update_memory(recorder, i, recorder_time(recorder));
 	lock_give(&states->peak_lock);
 }
 
