@@ -28,6 +28,24 @@ struct green {
 	UT_hash_handle hh;
 };
 
+bool cuda_push_context(CUcontext context)
+{
+	CUresult (*push)(CUcontext) =
+		(CUresult(*)(CUcontext))resolve_used(USED_cuCtxPushCurrent_v2);
+
+	return push && push(context) == CUDA_SUCCESS;
+}
+
+void cuda_pop_context(void)
+{
+	CUresult (*pop)(CUcontext *) =
+		(CUresult(*)(CUcontext *))resolve_used(USED_cuCtxPopCurrent_v2);
+	CUcontext popped;
+
+	if (pop)
+		pop(&popped);
+}
+
 CUcontext cuda_primary_of(CUdevice device)
 {
 	return device >= 0 && device < DEVICES_MAX ? atomic_load(&primary[device]) : NULL;

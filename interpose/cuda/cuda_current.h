@@ -43,6 +43,11 @@ static HOT bool cuda_look_at_context(void)
  * is current. Permitted during stream capture. */
 void cuda_current_context(uint64_t *ret_context, int *ret_device);
 
+/* Makes CONTEXT current for the calling thread. Returns false if the driver refuses. Otherwise
+ * cuda_pop_context() must follow. */
+bool cuda_push_context(CUcontext context);
+void cuda_pop_context(void);
+
 /* Returns the primary context of DEVICE that was seen last, or NULL. */
 CUcontext cuda_primary_of(CUdevice device);
 /* Stores CONTEXT, which a retain returned. *RET_NEW: the retain created it. */

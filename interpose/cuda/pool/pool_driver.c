@@ -4,6 +4,7 @@
  */
 #include "interpose/cuda/pool/pool_driver.h"
 
+#include "interpose/cuda/cuda_current.h"
 #include "interpose/dispatch/resolve.h"
 
 #define CAPTURE_MODE_RELAXED 2
@@ -50,18 +51,14 @@ bool pool_push_context(struct pool_context *context, bool *ret_pushed)
 		return false;
 	if (current == owner)
 		return true;
-	*ret_pushed = DRIVER_CALL(resolve_used(USED_cuCtxPushCurrent_v2), CUresult(*)(CUcontext),
-				  (owner)) == CUDA_SUCCESS;
+	*ret_pushed = cuda_push_context(owner);
 	return *ret_pushed;
 }
 
 void pool_pop_context(bool pushed)
 {
-	CUcontext current;
-
 	if (pushed)
-		DRIVER_CALL(resolve_used(USED_cuCtxPopCurrent_v2), CUresult(*)(CUcontext *),
-			    (&current));
+		cuda_pop_context();
 }
 
 void pool_wait_for_stream(CUstream stream)

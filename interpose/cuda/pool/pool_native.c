@@ -279,8 +279,6 @@ void pool_native_free_outlived(const struct pool_block *blocks)
 		HOOK_cuDevicePrimaryCtxRetain);
 	CUresult (*release)(CUdevice) =
 		(CUresult(*)(CUdevice))pool_real(HOOK_cuDevicePrimaryCtxRelease_v2);
-	CUresult (*push)(CUcontext) =
-		(CUresult(*)(CUcontext))resolve_used(USED_cuCtxPushCurrent_v2);
 	CUcontext primary;
 	int device, mode;
 
@@ -289,11 +287,11 @@ void pool_native_free_outlived(const struct pool_block *blocks)
 	mode = pool_relax();
 	blocks = native_free_outlived(blocks);
 	device = blocks ? blocks->space->context->device : -1;
-	if (blocks && retain && release && push && !stack_inside_exit() &&
+	if (blocks && retain && release && !stack_inside_exit() &&
 	    retain(&primary, device) == CUDA_SUCCESS) {
-		if (push(primary) == CUDA_SUCCESS) {
+		if (cuda_push_context(primary)) {
 			native_free_outlived(blocks);
-			pool_pop_context(true);
+			cuda_pop_context();
 		}
 		release(device);
 	}

@@ -38,26 +38,6 @@ static uint64_t primary_number(CUdevice device)
 	return (uint64_t)device + 1;
 }
 
-/* A retained context is not current yet, and only in a current context the driver says how much
- * memory is left. */
-static bool push_context(CUcontext context)
-{
-	CUresult (*push)(CUcontext) =
-		(CUresult(*)(CUcontext))resolve_used(USED_cuCtxPushCurrent_v2);
-
-	return push && push(context) == CUDA_SUCCESS;
-}
-
-static void pop_context(void)
-{
-	CUresult (*pop)(CUcontext *) =
-		(CUresult(*)(CUcontext *))resolve_used(USED_cuCtxPopCurrent_v2);
-	CUcontext popped;
-
-	if (pop)
-		pop(&popped);
-}
-
 static CUresult body_cuDevicePrimaryCtxRetain(struct call *call, struct route route,
 					      CUcontext *context, CUdevice device)
 {
@@ -69,10 +49,12 @@ static CUresult body_cuDevicePrimaryCtxRetain(struct call *call, struct route ro
 		driver_growth_begin(&growth, API_CUDA, device);
 	r = POOL_TRY(DRIVER_CALL(route.real, CUresult(*)(CUcontext *, CUdevice), (context, device)),
 		     device);
-	pushed = growth.is_first && r == CUDA_SUCCESS && context && push_context(*context);
+	/* A retained context is not current yet. The driver says how much memory is left only in a
+	 * current one. */
+	pushed = growth.is_first && r == CUDA_SUCCESS && context && cuda_push_context(*context);
 	driver_growth_end(&growth);
 	if (pushed)
-		pop_context();
+		cuda_pop_context();
 
 	if (r == CUDA_SUCCESS && route.record && context) {
 		cuda_primary_set(device, *context, &made);
