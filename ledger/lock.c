@@ -59,13 +59,13 @@ void lock_wait(struct lock *lock)
 			return;
 		}
 		r = nap_on(lock, nap);
-		if (r == -ETIMEDOUT)
+		if (r == -ETIMEDOUT) {
 			waited += nap;
-		else if (r != -EINTR) /* released, or already taken again */
+			nap = nap < NAP_MAX ? nap * 2 : nap;
+			continue;
+		}
+		nap = NAP_MIN;
+		if (r != -EINTR) /* released, or already taken again */
 			waited = 0;
-		if (r == -ETIMEDOUT && nap < NAP_MAX)
-			nap *= 2;
-		else if (r != -ETIMEDOUT)
-			nap = NAP_MIN;
 	}
 }

@@ -207,12 +207,16 @@ static HOT void freeing_begins(struct call *call, uint64_t address, struct freei
 #define VERB_LAUNCH(symbol, driver_call, arguments, made, handle, size)                     \
 	USE_FIRST(SUBMITTED(driver_call), made, handle)
 
-#define VERB_MARK(symbol, driver_call, arguments, made, device, which)                      \
+/* Declares R and `growth`: the result of DRIVER_CALL, and what the driver took of DEVICE in it. */
+#define MEASURE(driver_call, device)                                                        \
 	struct driver_growth growth;                                                        \
 	CUresult r;                                                                         \
 	driver_growth_begin(&growth, API_CUDA, (int)(device));                              \
 	CUDA_CALL_TWICE(r, driver_call, LIMITS_CURRENT);                                    \
-	driver_growth_end(&growth);                                                         \
+	driver_growth_end(&growth)
+
+#define VERB_MARK(symbol, driver_call, arguments, made, device, which)                      \
+	MEASURE(driver_call, device);                                                       \
 	if (made)                                                                           \
 		cuda_record_driver_growth(&call, (int)(device), &growth, (uint32_t)(which)); \
 	return cuda_note_refusal(&call, r, (device) < 0 ? LIMITS_CURRENT : (int)(device), 0);
@@ -227,11 +231,7 @@ static HOT void freeing_begins(struct call *call, uint64_t address, struct freei
 	return cuda_note_refusal(&call, r, LIMITS_CURRENT, 0);
 
 #define VERB_MEASURE_OBJECT(symbol, driver_call, arguments, made, handle, references)       \
-	struct driver_growth growth;                                                        \
-	CUresult r;                                                                         \
-	driver_growth_begin(&growth, API_CUDA, -1);                                         \
-	CUDA_CALL_TWICE(r, driver_call, LIMITS_CURRENT);                                    \
-	driver_growth_end(&growth);                                                         \
+	MEASURE(driver_call, -1);                                                           \
 	if (made) {                                                                         \
 		driver_cost_record(&call, growth.device, &growth, 0);                       \
 		cuda_record_object(&call, NUMBER(handle), references);                      \
@@ -239,11 +239,7 @@ static HOT void freeing_begins(struct call *call, uint64_t address, struct freei
 	return cuda_note_refusal(&call, r, LIMITS_CURRENT, 0);
 
 #define VERB_MARK_OBJECT(symbol, driver_call, arguments, made, handle, device)              \
-	struct driver_growth growth;                                                        \
-	CUresult r;                                                                         \
-	driver_growth_begin(&growth, API_CUDA, (int)(device));                              \
-	CUDA_CALL_TWICE(r, driver_call, LIMITS_CURRENT);                                    \
-	driver_growth_end(&growth);                                                         \
+	MEASURE(driver_call, device);                                                       \
 	if (made) {                                                                         \
 		cuda_record_driver_growth(&call, (int)(device), &growth, 0);                \
 		cuda_record_object_on(&call, NUMBER(handle), (int)(device));                \

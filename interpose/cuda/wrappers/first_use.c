@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Measures what the first use of a kernel makes the driver take, and records it if that is
- * something. Local memory is told from the rest by the context's stack limit: a launch of a kernel
- * that needs more raises it (seen on an H200).
+ * something. A launch of a kernel that needs more local memory raises the context's stack limit
+ * (seen on an H200). So a raised limit means local memory.
  */
 #include "interpose/cuda/wrappers/first_use.h"
 
@@ -15,12 +15,11 @@ _Atomic uint64_t first_use_slots[FIRST_USE_SLOTS];
 static bool enter(uint64_t handle)
 {
 	for (uint32_t i = 0; i < FIRST_USE_PROBES; i++) {
-		uint32_t slot = (uint32_t)(TABLE_MIX(handle) >> 40) + i;
 		uint64_t seen = 0;
 
-		if (atomic_compare_exchange_strong_explicit(
-			    &first_use_slots[slot % FIRST_USE_SLOTS], &seen, handle,
-			    memory_order_relaxed, memory_order_relaxed))
+		if (atomic_compare_exchange_strong_explicit(first_use_slot(handle, i), &seen,
+							    handle, memory_order_relaxed,
+							    memory_order_relaxed))
 			return true;
 		if (seen == handle)
 			return false;

@@ -27,11 +27,16 @@ struct first_use {
 	uint64_t stack_limit; /* bytes of local memory for each thread, before the call */
 };
 
+/* Returns the slot in which HANDLE may be at the PROBE-th look. */
+static HOT _Atomic uint64_t *first_use_slot(uint64_t handle, uint32_t probe)
+{
+	return &first_use_slots[((uint32_t)(TABLE_MIX(handle) >> 40) + probe) % FIRST_USE_SLOTS];
+}
+
 static HOT bool first_use_is_known(uint64_t handle)
 {
 	for (uint32_t i = 0; i < FIRST_USE_PROBES; i++) {
-		uint32_t slot = (uint32_t)(TABLE_MIX(handle) >> 40) + i;
-		uint64_t seen = atomic_load_explicit(&first_use_slots[slot % FIRST_USE_SLOTS],
+		uint64_t seen = atomic_load_explicit(first_use_slot(handle, i),
 						     memory_order_relaxed);
 
 		if (__builtin_expect(seen == handle, 1))
