@@ -52,7 +52,7 @@ for words; do
 done
 """
 
-# Command lines and some of what a shell must offer for each, and what it must not.
+# Name, command line, words that a shell must offer for it, and words that it must not offer.
 LINES = [
     ("the commands", "gpuleak r", {"run", "report"}, {"check"}),
     ("a flag's beginning", "gpuleak run --pool-d", {"--pool-decay"}, {"--pool-cache"}),

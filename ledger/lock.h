@@ -20,10 +20,10 @@ struct lock {
 	_Atomic uint32_t word; /* 0: unlocked, 1: locked, 2: locked and another thread waits */
 };
 
-/* Milliseconds for which a waiting thread sleeps in vain before it takes the lock from its owner.
- * The owner may have left gpuleak by longjmp, an exception or cancellation, and then never releases
- * the lock. Only completed naps are counted: the process may be stopped meanwhile, and a lock that
- * other threads take and release meanwhile has an owner that works. */
+/* A waiting thread takes the lock from its owner after it has slept for this many milliseconds. The
+ * owner may have left gpuleak by longjmp, an exception or cancellation, and then never releases the
+ * lock. Only completed naps are counted, because the process may be stopped meanwhile. If other
+ * threads take and release the lock, the count begins again. */
 extern unsigned int lock_patience_ms;
 
 /* lock_wait() calls this when the owner will not release the lock. The data that the lock guards

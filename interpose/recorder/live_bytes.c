@@ -21,7 +21,8 @@ int64_t live_bytes_total(struct recorder *recorder)
 	return live;
 }
 
-/* Locking: the caller holds peak_lock. Records LIVE if it is a new peak of the watched time. */
+/* Locking: the caller holds peak_lock. Records LIVE if it is the largest total since
+ * live_bytes_watch_peak(). */
 static void update_watched_peak(struct thread_states *states, int64_t live)
 {
 	uint64_t *at = states->watched_peak_at;

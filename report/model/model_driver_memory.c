@@ -3,9 +3,9 @@
  * Reads devices, and calls that increase the driver's own memory. A call explains a growth if it
  * was on the same device and ran between the two samples, at least in part.
  *
- * Also reads what such calls took, by cause. An object that has ended may have returned its memory,
- * which nobody measured. So a call site with such objects explains nothing of what the driver has
- * now.
+ * Also reads what such calls took, by cause. An object that has ended may have returned its memory.
+ * gpuleak does not measure that. So a call site with such objects explains nothing of the driver's
+ * present memory, apart from a primary context: see explained_by().
  */
 #include "report/model/model_driver_memory.h"
 

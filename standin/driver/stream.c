@@ -227,7 +227,7 @@ static CUresult stream_create(const char *name, CUstream *out, unsigned int flag
 	if (r)
 		return r;
 	r = out ? stream_make(out, standin_thread.current, flags) : CUDA_ERROR_INVALID_VALUE;
-	if (!r) /* for good, as on an H200 */
+	if (!r) /* cuStreamDestroy() does not give it back: seen on an H200 */
 		driver_takes(memory_context()->device, driver_cost(COST_STREAM));
 	return r;
 }

@@ -28,7 +28,7 @@ enum sampler_nvml { /* state of NVML in the sampler process */
 	SAMPLER_ABSENT,  /* the NVML library does not exist */
 	SAMPLER_DUMB,    /* NVML returns no usable data */
 	SAMPLER_ANSWERS,
-	SAMPLER_NO_FIGURES, /* it has none for a device in use: neither for processes nor in all */
+	SAMPLER_NO_FIGURES, /* NVML has no memory figures for a device that a process uses */
 };
 
 struct sampler_shared {

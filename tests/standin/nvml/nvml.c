@@ -5,7 +5,7 @@
  *     used DEVICE BYTES                 in use on the whole device
  *     total DEVICE BYTES                size of its memory, 80 GiB if there is no such line
  *     free DEVICE BYTES                 not in use
- *     reserved DEVICE BYTES             the part of what is in use that is the driver's
+ *     reserved DEVICE BYTES             what the driver reserves: part of the line `used`
  *     process LIST DEVICE PID BYTES     LIST is compute, graphics or mps; BYTES - = no value
  *     answer FUNCTION CODE              what a function answers, in place of 0
  *     hang FUNCTION                     it never comes back
