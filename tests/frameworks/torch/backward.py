@@ -76,16 +76,17 @@ def program_threads():
     import torch
 
     def first():
-        start.wait()
         for weight in weights[0]:
+            start.wait()
             (weight @ weight).sum().backward()  # @first
 
     def second():
-        start.wait()
         for weight in weights[1]:
+            start.wait()
             (weight @ weight).sum().backward()  # @second
 
-    start = threading.Barrier(2)
+    sys.setswitchinterval(1e-6)
+    start = threading.Barrier(2)  # before each pass: on a busy machine one thread may end first
     weights = [[leaf(torch, size) for _ in range(200)] for size in (100, 200)]
     threads = [threading.Thread(target=target) for target in (first, second)]
     for thread in threads:
