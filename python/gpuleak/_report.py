@@ -153,9 +153,11 @@ class Leak:
 
     @property
     def is_workspace(self):
-        """Whether it is memory that a library takes from a framework at its first use."""
-        return self.is_suballocation and any(_WORKSPACES.match(frame.function)
-                                             for frame in self.stack.frames)
+        """Whether it is memory that a library takes at its first use, from a framework or from the
+        driver."""
+        if not self.is_suballocation:
+            return (self.cache or "").endswith("workspaces")
+        return any(_WORKSPACES.match(frame.function) for frame in self.stack.frames)
 
     @property
     def unit(self):

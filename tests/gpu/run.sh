@@ -6,13 +6,13 @@
 # GPU, and whatever of PyTorch, CuPy, JAX is there. Results go to the folder named first.
 #
 #   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends errors families matrix programs contexts pools cost
-#                                               frameworks suballocations kept oom opencl held costs objects scale two
+#                                               frameworks suballocations kept keepers oom opencl held costs objects steps scale two
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 results=$(mkdir -p "$1" && cd "$1" && pwd)
 build=$(cd "${2:-$here/../../build}" && pwd)
 shift; shift
-parts=${*:-calls ends errors families matrix programs contexts pools cost frameworks suballocations kept oom opencl held costs objects scale}
+parts=${*:-calls ends errors families matrix programs contexts pools cost frameworks suballocations kept keepers oom opencl held costs objects steps scale}
 lib=$build/interpose/libgpuleak.so
 gpuleak=$build/tools/gpuleak
 work=$(mktemp -d)
@@ -175,6 +175,17 @@ if wants kept; then
 	say "$(grep -A2 '^not ok' "$results/kept.txt" | cut -c1-300)"
 fi
 
+# Which variable keeps what: programs with exact texts, and the scripts of the guide.
+if wants keepers; then
+	timeout 400 python3 "$here/../frameworks/keepers/run.py" --real --preload "$lib" --command "$gpuleak" >"$results/keepers.tap" 2>&1
+	say "keepers: $(grep -c '^ok' "$results/keepers.tap") passed, $(grep -c '^not ok' "$results/keepers.tap") failed"
+	for name in torch cupy jax; do
+		"$gpuleak" run --keepers $([ $name = torch ] || echo --bypass-pools) --report "$results/keepers-$name.txt" -- \
+			python3 "$here/../../docs/examples/kept_$name.py" >"$results/keepers-$name.out" 2>&1
+		say "keepers of kept_$name.py: exit $?, $(grep -A1 -m1 'kept by' "$results/keepers-$name.txt" | tr '\n' ';')"
+	done
+fi
+
 # Programs that fill the device and say of themselves who wanted memory and who held it.
 if wants oom; then
 	timeout 500 python3 "$here/oom.py" --gpuleak "$gpuleak" --results "$results/oom" "$here"/programs/oom/* >"$results/oom.txt" 2>&1
@@ -265,11 +276,16 @@ if wants cost; then
 	pairs "cheapest cudaMalloc/cudaFree pair, static cudart, ns" 9 "$work/small"
 	GPULEAK_STACK_DEPTH=0 pairs "the same without stacks, ns" 5 "$work/small"
 	pairs "kernel launch, ns" 9 "$work/launch"
-	pairs "PyTorch, 100 training steps (median of 15 times 100), ms" 10 python3 "$here/programs/torch_steps.py" 15
-	GPULEAK_SUBALLOCATIONS=off pairs "the same without suballocations, ms" 10 python3 "$here/programs/torch_steps.py" 15
 	say "compute-sanitizer: $(compute-sanitizer --version | grep -o 'Version.*')"
 	say "compute-sanitizer churn, ms: $(for i in 1 2 3; do compute-sanitizer --tool memcheck --leak-check full "$work/churn-static" 2>&1 | grep -E '^[0-9.]+$'; done | tr '\n' ' ')"
 	say "compute-sanitizer PyTorch, ms: $(compute-sanitizer --tool memcheck --leak-check full python3 "$here/programs/torch_steps.py" 2>&1 | grep -E '^[0-9.]+$' | tr '\n' ' ')"
+fi
+
+if wants steps; then
+	for suballocations in on off; do
+		say "PyTorch, 100 training steps, suballocations $suballocations: $(GPULEAK_SUBALLOCATIONS=$suballocations "$here/turns.py" "$lib" 10 40 \
+			python3 "$here/programs/torch_steps.py" turns 2>>"$results/steps-$suballocations.txt")"
+	done
 fi
 
 if wants opencl; then

@@ -151,7 +151,7 @@ def batches():
 running = batches()  # @running
 next(running)
 show()
-running.close()
+del running
 
 async def fetch():
     data = make()
@@ -310,14 +310,26 @@ def main():
 main()
 """, "gpuleak: 33,792 bytes (33.0 KiB) in 4 tensors allocated at main {step}, kept by:\n"
      "    4: dict `optimizer.state` in main() ({optimizer}), for example "
-     "`optimizer.state[1][0]`\n"
+     "`optimizer.state[<Tensor>][\"exp_avg\"]`\n"
      "gpuleak: 16,896 bytes (16.5 KiB) in 2 tensors allocated at main {model}, kept by:\n"
      "    1: attribute `model.weight` in main() ({model})\n"
-     "    1: item `optimizer.parameters[1]` in main() ({optimizer})\n"
+     "    1: item `optimizer.param_groups[0][\"params\"][1]` in main() ({optimizer})\n"
      "gpuleak: 16,896 bytes (16.5 KiB) in 2 tensors allocated at the backward pass of main "
      "{backward}, kept by:\n"
-     "    2: `.grad` of tensors in list `optimizer.parameters` in main() ({optimizer}), "
-     "`optimizer.parameters[0]` to `optimizer.parameters[1]`\n"),
+     "    2: `.grad` of tensors in list `optimizer.param_groups[0][\"params\"]` in main() "
+     "({optimizer}), `optimizer.param_groups[0][\"params\"][0]` to "
+     "`optimizer.param_groups[0][\"params\"][1]`\n"),
+
+    ("the blocks that a library takes from the driver at its first use are not listed", """
+import os
+if "PYTORCH_NO_CUDA_MEMORY_CACHING" not in os.environ:
+    os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
+    os.execv(sys.executable, [sys.executable] + sys.argv)
+torch._C._blas_handle()
+kept = make()
+show(None)
+""", "gpuleak: 4,000 bytes (3.9 KiB) in 1 block allocated at make {make}, kept by:\n"
+     "    1: variable `kept` in __main__ ({kept=})\n"),
 
     ("graphs are not read where the program unpacks saved tensors", """
 def packs():

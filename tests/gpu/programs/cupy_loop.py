@@ -35,7 +35,7 @@ def measured():
 
 loop(10)
 cupy.cuda.Device().synchronize()
-ms = timed.median_ms(measured, int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+ms = timed.median_ms(measured, *sys.argv[2:3])
 assert bool((c == 3 * a).all())
 print("sum %.6f" % float(c.sum()))
 print("%.2f" % ms)

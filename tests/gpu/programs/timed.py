@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # Times a loop that uses the GPU, COUNT times, and between two of them a loop that does nothing but
 # Python: what the core was good for meanwhile, since a neighbour on its other half makes everything
-# nearly twice as slow for seconds. The median of those goes to stderr, as "spin: MS".
+# nearly twice as slow for seconds. The median of those goes to stderr, as "spin: MS". With "turns"
+# for COUNT it times the loop once for each line that it reads, and prints each time at once.
 import statistics
 import sys
 import time
@@ -25,9 +26,18 @@ def spin_said(err):
     return next((float(line.split()[1]) for line in err.splitlines() if line.startswith("spin: ")), float("nan"))
 
 
-def median_ms(work, count):
+def take_turns(work):
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        print("%.4f" % ms_of(work), flush=True)
+    sys.exit()
+
+
+def median_ms(work, count="1"):
+    if count == "turns":
+        take_turns(work)
     times, spins = [], []
-    for _ in range(count):
+    for _ in range(int(count)):
         times.append(ms_of(work))
         spins.append(ms_of(spin))
     print("spin: %.3f" % statistics.median(spins), file=sys.stderr)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # 100 training steps of a small MLP after 10 for warming up; prints the loss and a sum over all
-# weights, and last the loop's ms, of as many loops as the argument says the median.
+# weights, and last the loop's ms: the argument is what timed.py calls COUNT.
 import sys
 import timed
 import torch
@@ -30,7 +30,7 @@ def measured():
 for _ in range(10):
     step()
 torch.cuda.synchronize()
-ms = timed.median_ms(measured, int(sys.argv[1]) if len(sys.argv) > 1 else 1)
+ms = timed.median_ms(measured, *sys.argv[1:2])
 print("loss %.9g, weights %.9g" % (loss.item(), sum(p.double().sum().item() for p in net.parameters())))
 print("%.2f" % ms)
 assert loss.item() < 2
