@@ -101,6 +101,11 @@ def growth_without_call(place):
     compare("grown most", (300 * MIB, 0, None), (grown["bytes"], grown["calls"], grown["call"]))
 
 
+def slow_query(place):
+    """held: a query that waits for the driver does not delay the next ones for long"""
+    compare("figure", [64, 564, 500], figure(only_device(sampled(place, "slow"))))
+
+
 def every_call(place):
     """held: every call that makes the driver hold more is noted, a refused one is not"""
     grown = only_device(sampled(place, "all"))["grown_most"]
@@ -388,8 +393,8 @@ def clean_is_one_line(place):
     compare("lines", 1, len(run.stderr.splitlines()))
 
 
-HELD = [growth, growth_of_context, growth_without_call, every_call, text, two_devices, by_either,
-        old_driver, whole_device, whole_device_text, no_value, at_exit, at_exit_text, managed,
+HELD = [growth, growth_of_context, growth_without_call, slow_query, every_call, text, two_devices,
+        by_either, old_driver, whole_device, whole_device_text, no_value, at_exit, at_exit_text, managed,
         by_pid, why_none, process_figure_alone, no_figure_at_all, nothing_known, no_library, wedged, wedged_at_once, apart,
         clean_is_one_line]
 for story in HELD:

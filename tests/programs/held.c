@@ -164,6 +164,19 @@ static void grow_unmarked(void)
 	be_sampled();
 }
 
+/* A query waits 3 s for the driver. What follows is sampled soon, not in a minute. */
+static void be_slow(void)
+{
+	say(held(500));
+	use_device(0);
+	be_sampled();
+	hold_sampler(held(500));
+	usleep(3000000);
+	allocate(64 * MIB); /* @slow_kept */
+	say(held(564));
+	be_sampled();
+}
+
 /* Every call that is noted, in one go. */
 static void call_all(void)
 {
@@ -267,6 +280,8 @@ int main(int argc, char **argv)
 		must(cuDevicePrimaryCtxRelease_v2(0), "release");
 	else if (strcmp(what, "begin") == 0 || strcmp(what, "old") == 0)
 		begin_only(); /* @main_begin_only */
+	else if (strcmp(what, "slow") == 0)
+		be_slow(); /* @main_slow */
 	else if (strcmp(what, "unmarked") == 0)
 		grow_unmarked(); /* @main_unmarked */
 	else if (strcmp(what, "all") == 0)

@@ -2,7 +2,7 @@
  *
  * The sampler process: reads the ledgers of running processes and queries NVML. It does not use
  * its parent's terminal, signals or files, and ends with its parent. It uses at most a twentieth
- * of one CPU.
+ * of one CPU, and spends at most half of the time in queries.
  */
 #include "tools/nvml/sampling.h"
 
@@ -32,7 +32,7 @@
 #define LEDGERS_MAX 64 /* maximum number of ledgers per round */
 #define TRIES 3
 #define FDS_MAX 4096
-#define IDLE_SHARE 20u /* rounds take at most 1/20 of the time */
+#define IDLE_SHARE 20u /* rounds use at most 1/20 of one CPU */
 
 #define MS 1000000ull
 #define SECOND (1000 * MS)
@@ -421,28 +421,35 @@ static uint64_t round_in_directory(struct work *work)
 
 /* ---- the process ---- */
 
-/* Returns a short pause in the first seconds of a process, and until the first process exists,
- * because memory changes most then. */
-static uint64_t pause_after(uint64_t youngest, uint64_t running, uint64_t cost)
+/* A short pause in the first seconds of a process, and until the first process exists, because
+ * memory changes most then. */
+static uint64_t usual_pause(uint64_t youngest, uint64_t running)
 {
-	uint64_t pause;
-
 	if (youngest == UINT64_MAX)
-		pause = running < 10 * SECOND ? 20 * MS : 100 * MS;
-	else
-		pause = youngest < SECOND ? 20 * MS : youngest < 10 * SECOND ? 100 * MS : 500 * MS;
-	return pause > cost * IDLE_SHARE ? pause : cost * IDLE_SHARE;
+		return running < 10 * SECOND ? 20 * MS : 100 * MS;
+	return youngest < SECOND ? 20 * MS : youngest < 10 * SECOND ? 100 * MS : 500 * MS;
+}
+
+/* Returns the pause after a round that LASTED so long and used so much CPU. A query may wait for a
+ * call of the program: that is no reason to miss what follows. */
+static uint64_t pause_after(uint64_t usual, uint64_t lasted, uint64_t cpu)
+{
+	uint64_t pause = usual > lasted ? usual : lasted;
+
+	return pause > cpu * IDLE_SHARE ? pause : cpu * IDLE_SHARE;
 }
 
 static void sample_until_told(struct work *work)
 {
 	struct pollfd link = { .fd = work->sampling->link, .events = POLLIN };
-	uint64_t start = now_ns(), youngest, began, pause;
+	uint64_t start = now_ns(), youngest, began, cpu, pause;
 
 	do {
 		began = now_ns();
+		cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 		youngest = round_in_directory(work);
-		pause = pause_after(youngest, began - start, now_ns() - began);
+		pause = pause_after(usual_pause(youngest, began - start), now_ns() - began,
+				    clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu);
 	} while (poll(&link, 1, (int)(pause / MS)) == 0);
 }
 
