@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "interpose/base/library_directory.h"
 #include "interpose/base/own_stack.h"
 #include "interpose/base/config.h"
 #include "interpose/block/deferred_totals.h"
@@ -343,7 +344,7 @@ EXPORT int execle(const char *path, const char *arg, ...)
 __attribute__((constructor)) static void ends_begin(void)
 {
 	lookup_start();
-	verdict_start();
+	library_directory();
 	process_start();
 	apis_libraries_changed();
 #define FIND(name) *(void **)&real_##name = resolve_next(#name)

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <link.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -21,6 +20,7 @@
 #include <unistd.h>
 
 #include "interpose/base/config.h"
+#include "interpose/base/library_directory.h"
 #include "interpose/block/deferred_totals.h"
 #include "interpose/process/report_path.h"
 #include "ledger/nocancel.h"
@@ -41,57 +41,11 @@
 static const char *const command_places[] = { GPULEAK_BINDIR_FROM_LIBDIR "/gpuleak",
 					      "../tools/gpuleak" };
 
-static int own_path(struct dl_phdr_info *info, size_t size, void *ret)
-{
-	(void)size;
-	for (unsigned int i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *phdr = &info->dlpi_phdr[i];
-		uintptr_t start = info->dlpi_addr + phdr->p_vaddr;
-
-		if (phdr->p_type != PT_LOAD || (uintptr_t)&command_places < start ||
-		    (uintptr_t)&command_places >= start + phdr->p_memsz)
-			continue;
-		if (strlen(info->dlpi_name) >= PATH_MAX)
-			return 1;
-		strcpy(ret, info->dlpi_name);
-		return 1;
-	}
-	return 0;
-}
-
-/* Stores the absolute path of the directory of this library, with a '/' at its end; "" if it is
- * unknown. */
-static char library_directory[2 * PATH_MAX];
-
-void verdict_start(void)
-{
-	char *at = library_directory;
-
-	if (*at)
-		return;
-	dl_iterate_phdr(own_path, at);
-	if (*at != '/') {
-		size_t length;
-
-		if (!getcwd(at, PATH_MAX) || *at != '/') {
-			*at = '\0';
-			return;
-		}
-		length = strlen(at);
-		at[length++] = '/';
-		dl_iterate_phdr(own_path, at + length);
-	}
-	at = strrchr(at, '/');
-	at[1] = '\0';
-}
-
 bool verdict_find_command(char *ret, size_t size)
 {
-	const char *library = library_directory;
-	size_t at;
+	const char *library = library_directory();
+	size_t at = strlen(library);
 
-	verdict_start();
-	at = strlen(library);
 	for (size_t i = 0; at && i < sizeof(command_places) / sizeof(command_places[0]); i++) {
 		if (at + strlen(command_places[i]) >= size)
 			continue;

@@ -18,10 +18,6 @@ bool verdict_report(struct recorder *recorder);
  * (recorder_failure()). Returns true: the gate failed. */
 bool verdict_unrecorded(void);
 
-/* The constructor calls this: the library's path may be relative to the working directory of
- * that moment. May be called again. */
-void verdict_start(void);
-
 /* Returns the absolute path of the gpuleak command that belongs to this library. */
 bool verdict_find_command(char *ret, size_t size);
 

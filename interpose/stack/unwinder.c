@@ -20,6 +20,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "interpose/base/library_directory.h"
 #include "interpose/dispatch/dlerror_state.h"
 #include "ledger/lock.h"
 #include "interpose/dispatch/loader.h"
@@ -177,9 +178,26 @@ static void set_up(const struct unwinder *unwind)
 		unwind->init_local(&cursor, &context);
 }
 
+/* A library that was loaded through a symbolic link does not find its private libunwind by its
+ * RUNPATH: the loader looks beside the link. */
+static void *open_libunwind(void)
+{
+	static const char name[] = "gpuleak/libunwind.so.8";
+	void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
+	const char *directory = library_directory();
+	size_t length = strlen(directory);
+	char path[PATH_MAX];
+
+	if (library || length == 0 || length + sizeof(name) > sizeof(path))
+		return library;
+	memcpy(path, directory, length);
+	memcpy(path + length, name, sizeof(name));
+	return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
 static int find_unwinder(struct unwinder *ret)
 {
-	void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
+	void *library = open_libunwind();
 
 	if (!library)
 		return -ENOENT;

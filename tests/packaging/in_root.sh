@@ -32,8 +32,10 @@ if [ "$kind" = wheel ]; then
 	gpuleak=$venv/gpuleak
 	library=$("$venv/python" -c 'import os, gpuleak
 print(os.path.join(os.path.dirname(gpuleak.__file__), "_native/lib/libgpuleak.so"))')
-	# As a user would do without the command: LD_PRELOAD cannot have a blank.
-	ln -sfn "${library%/*}" "$work/lib"
+	# As a user would do without the command: LD_PRELOAD cannot have a blank. The link does not lie
+	# beside what the library needs.
+	mkdir -p "$work/lib"
+	ln -sf "$library" "$work/lib/libgpuleak.so"
 	library=$work/lib/libgpuleak.so
 else
 	apt-get -q -o Dpkg::Use-Pty=0 install -y --no-install-recommends /given/gpuleak.deb ||

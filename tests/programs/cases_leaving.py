@@ -51,6 +51,20 @@ def relative_library(place):
     place.nothing_left()
 
 
+def linked_library(place):
+    """a library that is loaded through a link finds the command that lies beside the file itself"""
+    trap(place)
+    os.symlink(os.path.realpath(place.options.preload), place.file("trap/here/libgpuleak.so"))
+    run = place.run([place.program("leaving"), "directory", "/"],
+                    {"LD_PRELOAD": place.file("trap/here/libgpuleak.so"), "GPULEAK_FORMAT": "json",
+                     "GPULEAK_REPORT": place.file("report.json")})
+    compare("status and stderr", (0, ""), (run.status, run.stderr))
+    compare("leaked", 100, place.json("report.json")["summary"]["leaked_bytes"])
+    if os.path.exists(place.file("sprung")):
+        raise Failed("a program beside the link was executed")
+    place.nothing_left()
+
+
 # ---- another program ----
 
 BEFORE = Case("", "leaving", allocated=(1, 1234), peak=1234,
@@ -195,5 +209,5 @@ def left_gpuleak(place):
 LEAVING = [
     left_driver(), left_driver_thread(), left_gpuleak,
     signal_stack, thread_stack, stack_limit, cancelled(),
-    reloaded(), relative_library, exec_report_by_pid, exec_report_by_name, exec_report_to_device,
+    reloaded(), relative_library, linked_library, exec_report_by_pid, exec_report_by_name, exec_report_to_device,
 ]
