@@ -2,7 +2,7 @@
 """What the driver itself takes of a device, by cause: each is the difference of the device's free
 memory before and after a call. STANDIN_COSTS says what that must be."""
 
-from cases_held import MIB, only_device, sampled
+from cases_held import MIB, figures, only_device, sampled
 from harness import Failed, compare, frame_text
 from stories import needs, one_line, reporting
 
@@ -131,6 +131,20 @@ def more_than_all(place):
             (device["explained_bytes"], device["unexplained_bytes"]))
 
 
+@needs("held")
+def more_than_all_text(place):
+    """costs: more than NVML shows, in text: with the reason if other processes use the device"""
+    for more, why in (("", ""), ("used 0 %d\n" % (4000 * MIB),
+                                 ": other processes use the device, and each call is measured on "
+                                 "the whole device")):
+        place.write("nvml", "")
+        run = place.command("run", "--", place.program("held"), "grow", more,
+                            env=figures(place, STANDIN_COSTS="0,%d,0,0" % (750 * MIB)))
+        line = one_line(run.stderr, "gpuleak: device 0: the driver took, measured at each call: ")
+        if not line.endswith("; that is 100.0 MiB more than NVML counts" + why):
+            raise Failed(line)
+
+
 def with_free(place, free, story="grow-late"):
     """The report where NVML says before the program that FREE bytes are free."""
     place.write("nvml", "free 0 %d\n" % free)
@@ -163,6 +177,6 @@ def other_meaning(place):
     compare("context", [(1, 0, None)], contexts(with_free(place, 64 << 30)))
 
 
-COSTS_CASES = [all_causes, nothing_taken, unloaded, captured, threads, pooled, in_text, kernels, unexplained,
-               more_than_all, first_context, released_context,
+COSTS_CASES = [all_causes, nothing_taken, unloaded, captured, threads, pooled, in_text, kernels,
+               unexplained, more_than_all, more_than_all_text, first_context, released_context,
                other_meaning]

@@ -88,14 +88,16 @@ static void hold_sampler(const char *text)
 	wait_calls("blocked", before + 1);
 }
 
+static const char *more_lines = ""; /* of what NVML says, beside the process's own */
+
 static const char *held(size_t mib)
 {
-	static char text[2][128];
+	static char text[2][256];
 	static int turn;
 
 	turn = !turn;
-	snprintf(text[turn], sizeof(text[turn]), "process compute 0 %d %zu\n", (int)getpid(),
-		 mib * MIB);
+	snprintf(text[turn], sizeof(text[turn]), "%sprocess compute 0 %d %zu\n", more_lines,
+		 (int)getpid(), mib * MIB);
 	return text[turn];
 }
 
@@ -274,8 +276,10 @@ int main(int argc, char **argv)
 		return 2;
 	if (strncmp(what, "grow-late", 9) == 0) /* the sampler has read device 0 before it */
 		wait_calls("nvmlDeviceGetMemoryInfo", 2);
-	if (strncmp(what, "grow", 4) == 0)
+	if (strncmp(what, "grow", 4) == 0) {
+		more_lines = argc > 2 ? argv[2] : "";
 		grow(); /* @main_grow */
+	}
 	if (strcmp(what, "grow-late-release") == 0)
 		must(cuDevicePrimaryCtxRelease_v2(0), "release");
 	else if (strcmp(what, "begin") == 0 || strcmp(what, "old") == 0)

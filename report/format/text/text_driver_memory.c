@@ -147,8 +147,11 @@ static void print_causes(FILE *out, const struct report_process *process, int or
 	if (driver && explained <= driver)
 		fprintf(out, "; not explained: %s", format_size(driver - explained, size));
 	else if (driver)
-		fprintf(out, "; that is %s more than NVML counts",
-			format_size(explained - driver, size));
+		fprintf(out, "; that is %s more than NVML counts%s",
+			format_size(explained - driver, size),
+			others_part(&series->highest)
+				? ": other processes use the device, and each call is measured on "
+				  "the whole device" : "");
 	fputc('\n', out);
 }
 
