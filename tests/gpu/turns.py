@@ -15,15 +15,20 @@ import statistics
 import subprocess
 import sys
 
-CORE = str(max(os.sched_getaffinity(0)))
+CORE = max(os.sched_getaffinity(0))
 
 
 def start(command, preload):
     env = dict(os.environ, GPULEAK_REPORT="none")
     if preload:
         env["LD_PRELOAD"] = preload
-    return subprocess.Popen(["taskset", "-c", CORE] + command, env=env, text=True, bufsize=1,
-                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(command, env=env, text=True, bufsize=1, stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+
+def keep_on_one_core(program):
+    for thread in os.listdir("/proc/%d/task" % program.pid):
+        os.sched_setaffinity(int(thread), {CORE})
 
 
 def ms_of_turn(program):
@@ -38,6 +43,7 @@ def ratios_of_start(library, turns, command):
     for program in programs:
         if program.stdout.readline() != "ready\n":
             sys.exit("%s did not get ready" % command)
+        keep_on_one_core(program)
         ms_of_turn(program)
     times = [[], [], []]
     for turn in range(turns):
