@@ -83,7 +83,10 @@ static int allocate(int fd, off_t from, off_t bytes)
 
 	if (nocancel_fallocate(fd, 0, from, bytes) == 0)
 		return 0;
-	if (errno != EOPNOTSUPP && errno != ENOSYS)
+	/* On tmpfs a signal interrupts fallocate(), and the kernel undoes what it allocated. If
+	 * signals keep coming, it may never finish. A signal does not interrupt the write of a
+	 * page. */
+	if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR)
 		return -errno;
 	for (off_t at = from; at < from + bytes; at += (off_t)sizeof(zeros))
 		if (nocancel_pwrite(fd, zeros, sizeof(zeros), at) != (ssize_t)sizeof(zeros))

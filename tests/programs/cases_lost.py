@@ -83,6 +83,17 @@ def without_gpu(place):
 
 
 @needs("lost")
+def interrupted(place):
+    """signals that interrupt each fallocate() of the ledger: recorded completely all the same"""
+    argv = [place.program("lost"), "interrupt"]
+    for way, run in (("plain", place.preloaded(argv)), ("run", place.command("run", "--", *argv))):
+        compare(way, (0, "lost\n"), (run.status, run.stdout))
+        one_line(run.stderr, "gpuleak: ", "1 leak, 1 block, 100 bytes")
+        compare("complaints, " + way, [], [line for line in run.stderr.splitlines()
+                                           if "Interrupted" in line or "not recorded" in line])
+
+
+@needs("lost")
 def ledger_removed(place):
     """a process that recorded and whose ledger is gone at the end fails the gate"""
     run = place.command("run", "--gate", "--", "sh", "-c",
@@ -260,6 +271,6 @@ LOST = [
           "Cannot allocate memory"),
     story("a process without descriptors is named, and the gate fails", ["open", "3"],
           "Too many open files"),
-    without_gpu, ledger_removed, scribbled, plain, file_limits, file_limits_gate,
+    without_gpu, interrupted, ledger_removed, scribbled, plain, file_limits, file_limits_gate,
     fifo_for_ledger, fifo_for_report, address_space,
 ]

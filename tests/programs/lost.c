@@ -5,17 +5,22 @@
  * the file system is full), `space KIB` (so much address space is left), `files BYTES`
  * (RLIMIT_FSIZE), `open N` (RLIMIT_NOFILE), `take KIB` (maps and keeps so much memory),
  * `close` (every descriptor but stdout and stderr), `scribble SEED` (over all shared memory of
- * this process), `exec` (starts itself anew with the words that follow), `begin` (the first GPU
- * call, now), `idle` (ends without one).
+ * this process), `interrupt` (fallocate() fails as if a signal came), `exec` (starts itself anew
+ * with the words that follow), `begin` (the first GPU call, now), `idle` (ends without one).
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "cu.h"
@@ -78,6 +83,21 @@ static void scribble(unsigned int seed)
 	fclose(maps);
 }
 
+/* Lets the kernel return EINTR for each fallocate(), as on tmpfs when signals never stop. */
+static void interrupt_fallocate(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fallocate, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINTR),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = { sizeof(filter) / sizeof(*filter), filter };
+
+	check(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS");
+	check(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0), "PR_SET_SECCOMP");
+}
+
 static void give_up(const char *word, const char *value)
 {
 	if (strcmp(word, "nobody") == 0) {
@@ -85,6 +105,8 @@ static void give_up(const char *word, const char *value)
 	} else if (strcmp(word, "close") == 0) {
 		for (int fd = 3; fd < 1024; fd++)
 			close(fd);
+	} else if (strcmp(word, "interrupt") == 0) {
+		interrupt_fallocate();
 	} else if (strcmp(word, "chroot") == 0) {
 		check(chroot(value) || chdir("/"), value);
 	} else if (strcmp(word, "tmpfs") == 0) {
@@ -112,7 +134,8 @@ static void give_up(const char *word, const char *value)
 
 static int is_alone(const char *word)
 {
-	return strcmp(word, "nobody") == 0 || strcmp(word, "close") == 0;
+	return strcmp(word, "nobody") == 0 || strcmp(word, "close") == 0 ||
+	       strcmp(word, "interrupt") == 0;
 }
 
 int main(int argc, char **argv)
