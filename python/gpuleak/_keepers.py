@@ -112,13 +112,11 @@ def _places(where, since, limit):
 
 
 def _merged(places):
-    """One line of the program is one place, by however many native ways it allocates."""
+    """One line of the program is one place, by however many ways a framework allocates there."""
     ret = {}
     for leak, addresses in places:
-        key = (leak.kind, leak.device, leak.cache, tuple(
-            str(frame) for frame in leak.stack.frames if frame.is_source)[:1] or
-            leak.stack.thread or id(leak))
-        first = ret.setdefault(key, (leak, addresses))
+        at = leak.at if leak.stack.frames else id(leak)
+        first = ret.setdefault((leak.kind, leak.device, leak.cache, at), (leak, addresses))
         if first[0] is not leak:
             first[0].bytes += leak.bytes
             first[0].blocks += leak.blocks

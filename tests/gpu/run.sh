@@ -283,7 +283,7 @@ fi
 
 if wants steps; then
 	for suballocations in on off; do
-		say "PyTorch, 100 training steps, suballocations $suballocations: $(GPULEAK_SUBALLOCATIONS=$suballocations "$here/turns.py" "$lib" "${STARTS:-10}" 25 \
+		say "PyTorch, 100 training steps, suballocations $suballocations: $(GPULEAK_SUBALLOCATIONS=$suballocations "$here/turns.py" "$lib" "${PROCESSES:-8}" 25 \
 			python3 "$here/programs/torch_steps.py" turns 2>"$results/steps-$suballocations.txt")"
 	done
 fi

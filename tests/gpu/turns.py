@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Times a program's loop bare, bare once more, and under a preload: the three run at the same time
-on one core and take turns, so that only one works at any moment. What changes about the machine
-meets all three alike. Prints what the second bare one and the preloaded one take, as a part of the
-first: of each start the median over its turns, and of these the median, its 95 % interval, and the
-lowest and highest. Judges nothing.
+"""Times a program's loop bare, bare once more as a control, and under a preload. Several processes
+of each run at the same time on one core and take turns, so that only one works at any moment: what
+changes about the machine meets all alike, and so does chance in the layout of a process. Prints the
+medians of the other two as a part of the first, with 95 % intervals over processes. Judges nothing.
 
-    turns.py LIBRARY STARTS TURNS COMMAND...        COMMAND understands "turns" of timed.py"""
+    turns.py LIBRARY PROCESSES TURNS COMMAND...     COMMAND understands "turns" of timed.py"""
 
 import json
 import os
@@ -16,6 +15,7 @@ import subprocess
 import sys
 
 CORE = max(os.sched_getaffinity(0))
+WAYS = ("bare", "bare again", "gpuleak")
 
 
 def start(command, preload):
@@ -37,41 +37,43 @@ def ms_of_turn(program):
     return float(program.stdout.readline())
 
 
-def ratios_of_start(library, turns, command):
-    """Returns the medians of second/first and preloaded/first over the turns."""
-    programs = [start(command, preload) for preload in (None, None, library)]
-    for program in programs:
+def medians(library, processes, turns, command):
+    """Returns {way: [median ms of each process]}."""
+    programs = [(way, start(command, library if way == "gpuleak" else None), [])
+                for way in WAYS * processes]
+    for _, program, _ in programs:
         if program.stdout.readline() != "ready\n":
             sys.exit("%s did not get ready" % command)
+    for _, program, _ in programs:
         keep_on_one_core(program)
         ms_of_turn(program)
-    times = [[], [], []]
-    for turn in range(turns):
-        order = [0, 1, 2]
-        random.shuffle(order)
-        for which in order:
-            times[which].append(ms_of_turn(programs[which]))
-    for program in programs:
+    for _ in range(turns):
+        for _, program, times in random.sample(programs, len(programs)):
+            times.append(ms_of_turn(program))
+    ret = {way: [] for way in WAYS}
+    for way, program, times in programs:
         program.stdin.close()
         program.wait()
-    return [statistics.median(b / a for a, b in zip(times[0], others)) for others in times[1:]] + \
-        [statistics.median(one) for one in times]
+        ret[way].append(statistics.median(times))
+    return ret
 
 
-def summary(ratios):
-    tries = sorted(statistics.median(random.choices(ratios, k=len(ratios))) for _ in range(2000))
-    return "%.4f (95%%: %.4f-%.4f; %.4f-%.4f)" % (statistics.median(ratios), tries[50], tries[1950],
-                                                  min(ratios), max(ratios))
+def ratio(others, bare):
+    def one_of(pick):
+        return statistics.median(pick(others)) / statistics.median(pick(bare))
+
+    tries = sorted(one_of(lambda times: random.choices(times, k=len(times))) for _ in range(2000))
+    return "%.4f (95%%: %.4f-%.4f)" % (one_of(lambda times: times), tries[50], tries[1950])
 
 
 def main():
-    library, starts, turns, command = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
-    rows = [ratios_of_start(library, turns, command) for _ in range(starts)]
-    for row in rows:
-        print(json.dumps([round(figure, 4) for figure in row]), file=sys.stderr)
-    print("bare again %s, gpuleak %s of bare; %.2f ms bare; %d starts of %d turns" % (
-        summary([row[0] for row in rows]), summary([row[1] for row in rows]),
-        statistics.median(row[2] for row in rows), starts, turns))
+    library, processes, turns, command = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
+    times = medians(library, processes, turns, command)
+    print(json.dumps(times), file=sys.stderr)
+    bare = times["bare"]
+    print("bare again %s, gpuleak %s of bare; against both %s; %.2f ms bare; %d processes each, %d turns" % (
+        ratio(times["bare again"], bare), ratio(times["gpuleak"], bare),
+        ratio(times["gpuleak"], bare + times["bare again"]), statistics.median(bare), processes, turns))
 
 
 main()

@@ -309,7 +309,7 @@ def main():
     show("PyTorch's autograd engine")
 main()
 """, "gpuleak: 33,792 bytes (33.0 KiB) in 4 tensors allocated at main {step}, kept by:\n"
-     "    4: dict `optimizer.state` in main() ({optimizer}), for example "
+     "    4: defaultdict `optimizer.state` in main() ({optimizer}), for example "
      "`optimizer.state[<Tensor>][\"exp_avg\"]`\n"
      "gpuleak: 16,896 bytes (16.5 KiB) in 2 tensors allocated at main {model}, kept by:\n"
      "    1: attribute `model.weight` in main() ({model})\n"
