@@ -14,6 +14,7 @@
 #include "interpose/dispatch/api.h"
 #include "interpose/dispatch/coverage.h"
 #include "ledger/lock.h"
+#include "interpose/dispatch/find_module.h"
 #include "interpose/dispatch/loader.h"
 #include "interpose/dispatch/resolve.h"
 
@@ -102,7 +103,7 @@ static bool is_vendor(const struct link_map *module)
 		const char *symbol = apis[i]->vendor_symbol;
 		void *found = symbol ? in_scope_of(module, symbol) : NULL;
 
-		if (found && lookup_module(found) == module)
+		if (found && module_of(found) == module)
 			return true;
 	}
 	return false;
@@ -138,9 +139,8 @@ static void find_route_aside(void *data)
 		request->route.record = false;
 }
 
-struct route callers_route(struct hook *hook, const void *caller)
+struct route callers_route(struct hook *hook, const struct link_map *module)
 {
-	const struct link_map *module = lookup_module(caller);
 	uint64_t key = cell_key_of(module, OF_HOOK(hook));
 	struct route route = { 0 };
 	struct route_request request;
@@ -157,9 +157,8 @@ struct route callers_route(struct hook *hook, const void *caller)
 	return route;
 }
 
-bool callers_is_vendor(const void *caller)
+bool callers_is_vendor(const struct link_map *module)
 {
-	const struct link_map *module = lookup_module(caller);
 	uint64_t key = cell_key_of(module, OF_VENDOR);
 	struct route route = { 0 };
 
@@ -170,9 +169,8 @@ bool callers_is_vendor(const void *caller)
 	return route.record;
 }
 
-void *callers_used(enum used_id id, const void *address)
+void *callers_used(enum used_id id, const struct link_map *module)
 {
-	const struct link_map *module = lookup_module(address);
 	uint64_t key = cell_key_of(module, OF_USED(id));
 	struct route route = { 0 };
 
@@ -181,7 +179,7 @@ void *callers_used(enum used_id id, const void *address)
 	if (route_lookup(key, &route))
 		return route.real;
 	route.real = in_scope_of(module, used[id].name);
-	if (!route.real || lookup_module(route.real) != module)
+	if (!route.real || module_of(route.real) != module)
 		route.real = resolve_used(id);
 	if (route.real)
 		route_insert(key, &route);

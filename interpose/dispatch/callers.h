@@ -10,17 +10,20 @@
 
 #include "interpose/dispatch/hooks.h"
 
+struct link_map;
 struct route;
 
-/* Returns the function that a call of HOOK from the code at CALLER would reach without gpuleak. */
-struct route callers_route(struct hook *hook, const void *caller);
+/* A module is what module_of() returns: NULL if it is unknown. */
 
-/* Returns true if CALLER lies in an implementation of OpenCL. */
-bool callers_is_vendor(const void *caller);
+/* Returns the function that a call of HOOK from MODULE would reach without gpuleak. */
+struct route callers_route(struct hook *hook, const struct link_map *module);
 
-/* Returns function ID from the library that contains ADDRESS. If that library does not have it,
- * returns any driver's. gpuleak itself calls this function. */
-void *callers_used(enum used_id id, const void *address);
+/* Returns true if MODULE is an implementation of OpenCL. */
+bool callers_is_vendor(const struct link_map *module);
+
+/* Returns function ID from MODULE. If MODULE does not have it, returns any driver's. gpuleak itself
+ * calls this function. */
+void *callers_used(enum used_id id, const struct link_map *module);
 
 /* Empties the cache, because a library may have been unloaded. */
 void callers_forget(void);

@@ -19,8 +19,9 @@ struct found_module {
 /* Returns true, and fills RET, if ADDRESS lies in a loaded module. Before glibc 2.35 this takes the
  * loader's lock for its list of modules, and finds only modules of gpuleak's own namespace. */
 bool module_find(const void *address, struct found_module *ret);
-/* Returns the module that ADDRESS lies in, or NULL. Before glibc 2.35 the first search in a page
- * of memory takes the lock that module_find() takes; later ones take none. */
+/* Returns the module that ADDRESS lies in, or NULL. The result is valid while the module is loaded.
+ * Takes no lock, except before glibc 2.35: there the first search in a page of memory takes the
+ * lock that module_find() takes. */
 const struct link_map *module_of(const void *address);
 /* Finds the loader's list of modules. Before it runs, module_find() may find nothing. It uses the
  * loader, so the constructor or the first symbol lookup calls it. */

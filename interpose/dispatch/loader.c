@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds the module that an address lies in, and the real dlsym. loader.h states which functions
- * are safe in a lookup.
+ * Finds the real dlsym, and recognizes drivers by their file names. loader.h states which
+ * functions are safe in a lookup.
  */
 #include "interpose/dispatch/loader.h"
 
@@ -75,21 +75,16 @@ bool lookup_works_for_driver(const char *path)
 	return lookup_driver_named(path) < API_COUNT;
 }
 
-const struct link_map *lookup_module(const void *address)
-{
-	return module_of(address);
-}
-
 const char *lookup_module_name(const void *address)
 {
-	const struct link_map *map = lookup_module(address);
+	const struct link_map *map = module_of(address);
 
 	return map ? map->l_name : NULL;
 }
 
 bool lookup_in_driver(enum api api, const void *address)
 {
-	const struct link_map *map = lookup_module(address);
+	const struct link_map *map = module_of(address);
 
 	return map && map->l_name && lookup_is_driver_name(api, map->l_name);
 }

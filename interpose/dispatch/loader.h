@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Calls the real dlsym, and finds the module that an address lies in.
+ * Calls the real dlsym, and recognizes drivers and gpuleak itself by address or file name.
  */
 #ifndef GPULEAK_LOADER_H
 #define GPULEAK_LOADER_H
@@ -8,8 +8,6 @@
 #include <stdbool.h>
 
 #include "interpose/dispatch/hooks.h"
-
-struct link_map;
 
 typedef void *lookup_dlsym(void *handle, const char *name);
 
@@ -27,10 +25,8 @@ void *lookup_real(void *handle, const char *name);
 /* Returns true if ADDRESS lies in a library with the file name of API's driver or loader. Takes no
  * lock. */
 bool lookup_in_driver(enum api api, const void *address);
-/* Returns the module that ADDRESS lies in, or NULL. Takes no lock; before glibc 2.35 see
- * module_of(). The result is valid while the module is loaded. */
-const struct link_map *lookup_module(const void *address);
-/* Returns the path of that module, "" for the program itself, or NULL. Takes no lock. */
+/* Returns the path of the module that ADDRESS lies in, "" for the program itself, or NULL. Takes no
+ * lock. */
 const char *lookup_module_name(const void *address);
 /* Returns true if the file name in PATH (a path or soname) is that of API's driver or loader. */
 bool lookup_is_driver_name(enum api api, const char *path);

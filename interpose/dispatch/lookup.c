@@ -11,6 +11,7 @@
 #include "interpose/dispatch/api.h"
 #include "interpose/dispatch/classify.h"
 #include "interpose/dispatch/coverage.h"
+#include "interpose/dispatch/find_module.h"
 #include "interpose/dispatch/loader.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/submit_epoch.h"
@@ -27,7 +28,7 @@ struct answer lookup_before(void *handle, const char *name, const void *caller)
  * looks up its own cuInit, for example. The other libraries allocate on the driver's behalf. */
 static bool asked_by_driver(const void *caller)
 {
-	const struct link_map *map = lookup_module(caller);
+	const struct link_map *map = module_of(caller);
 
 	return map && map->l_name && lookup_works_for_driver(map->l_name);
 }
@@ -57,7 +58,7 @@ static void note_lookup(const struct hook *hook, const void *caller)
 
 static struct answer in_default_scope(const char *name, const void *caller, struct hook *hook)
 {
-	const struct link_map *map = lookup_module(caller);
+	const struct link_map *map = module_of(caller);
 	void *found = lookup_real(RTLD_DEFAULT, name);
 
 	/* If the caller is a library that was opened with its own scope, that scope may contain the
@@ -76,7 +77,7 @@ static struct answer in_default_scope(const char *name, const void *caller, stru
  * the search order. */
 static struct answer after_caller(const char *name, const void *caller)
 {
-	const struct link_map *map = lookup_module(caller);
+	const struct link_map *map = module_of(caller);
 
 	if (map && map->l_name && !map->l_name[0] && !lookup_real(RTLD_NEXT, name))
 		return (struct answer){ NULL, 1 };

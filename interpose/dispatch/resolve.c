@@ -15,6 +15,7 @@
 #include "interpose/dispatch/api.h"
 #include "interpose/dispatch/coverage.h"
 #include "interpose/dispatch/dlerror_state.h"
+#include "interpose/dispatch/find_module.h"
 #include "interpose/dispatch/loader.h"
 
 struct search {
@@ -143,7 +144,7 @@ static bool forget_unloaded(_Atomic(void *) *slot)
 {
 	void *known = atomic_load(slot);
 
-	return known && !lookup_module(known) && atomic_compare_exchange_strong(slot, &known, NULL);
+	return known && !module_of(known) && atomic_compare_exchange_strong(slot, &known, NULL);
 }
 
 void resolve_forget_unloaded(void)
@@ -250,7 +251,7 @@ void *resolve_next(const char *name)
 
 void *resolve_of_program(const char *name)
 {
-	const struct link_map *us = lookup_module((const void *)resolve_of_program);
+	const struct link_map *us = module_of((const void *)resolve_of_program);
 	void *libc, *found = NULL;
 	Lmid_t space;
 

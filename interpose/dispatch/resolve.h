@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "interpose/dispatch/callers.h"
+#include "interpose/dispatch/find_module.h"
 #include "interpose/dispatch/hooks.h"
 #include "interpose/base/hot.h"
 #include "interpose/dispatch/variants.h"
@@ -36,7 +37,7 @@ static inline struct route resolve_direct_from(struct hook *hook, const void *ca
 	void *real;
 
 	if (slots_has(hook))
-		return callers_route(hook, caller);
+		return callers_route(hook, module_of(caller));
 	real = atomic_load_explicit(&hook->direct, memory_order_acquire);
 	if (__builtin_expect(real != NULL, 1))
 		return (struct route){ real, !atomic_load_explicit(&hook->look_alike,
@@ -56,7 +57,7 @@ static inline struct route resolve_slot(struct hook *hook, struct slot *slot, co
 	if (slot->below && slots_inside.hook == hook && !slots_inside.met) {
 		slots_inside.met = true;
 		route.record = false;
-	} else if (slot->below && callers_is_vendor(caller)) {
+	} else if (slot->below && callers_is_vendor(module_of(caller))) {
 		route.record = false;
 	}
 	return route;

@@ -5,7 +5,7 @@
  */
 #include "interpose/dispatch/variants.h"
 
-#include "interpose/dispatch/loader.h"
+#include "interpose/dispatch/find_module.h"
 #include "interpose/dispatch/observations.h"
 
 __thread struct slot *slots_taken;
@@ -48,7 +48,7 @@ void *slots_wrapper(struct hook *hook, void *real, const void *below)
 	for (int i = 0; i < SLOTS; i++) {
 		void *now = atomic_load(&row[i].real);
 
-		if (!lookup_module(now) && slot_insert(&row[i], hook, now, real, below))
+		if (!module_of(now) && slot_insert(&row[i], hook, now, real, below))
 			return entry_of(&row[i]);
 	}
 	return NULL;

@@ -11,7 +11,7 @@
 
 #include "interpose/base/config.h"
 #include "interpose/base/own_stack.h"
-#include "interpose/dispatch/loader.h"
+#include "interpose/dispatch/find_module.h"
 #include "interpose/dispatch/observations.h"
 #include "interpose/dispatch/scope.h"
 #include "interpose/stack/waiting.h"
@@ -42,7 +42,7 @@ static struct reporter *find_reporter(const struct link_map *module)
 
 void *reporters_real(const struct hook *hook, const void *caller)
 {
-	const struct link_map *module = lookup_module(caller);
+	const struct link_map *module = module_of(caller);
 	struct reporter *reporter = module ? find_reporter(module) : NULL;
 
 	return reporter ? atomic_load_explicit(&reporter->real[hook - &hooks[HOOK_FIRST_PYTORCH]],
@@ -96,7 +96,7 @@ static int find_candidate(struct dl_phdr_info *info, size_t size, void *data)
 		if (info->dlpi_phdr[i].p_type != PT_DYNAMIC)
 			continue;
 		candidate->start = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-		candidate->module = lookup_module(candidate->start);
+		candidate->module = module_of(candidate->start);
 		if (!candidate->module || find_reporter(candidate->module))
 			return 0;
 		candidate->names_report = names_report(info, candidate->start);
@@ -159,7 +159,7 @@ static void forget_unloaded(void)
 		const struct link_map *module = atomic_load(&reporters[i].module);
 
 		if (module && module != BEING_FILLED &&
-		    lookup_module(reporters[i].start) != module)
+		    module_of(reporters[i].start) != module)
 			atomic_compare_exchange_strong(&reporters[i].module, &module, NULL);
 	}
 }

@@ -8,7 +8,7 @@
 #include <link.h>
 
 #include "interpose/base/own_stack.h"
-#include "interpose/dispatch/loader.h"
+#include "interpose/dispatch/find_module.h"
 #include "interpose/stack/capture.h"
 #include "interpose/stack/python.h"
 
@@ -31,7 +31,7 @@ void waiting_add_workers(void *start, size_t bytes)
 			return;
 		if (!atomic_compare_exchange_strong(&functions[i].start, &unused, (uintptr_t)start))
 			continue;
-		atomic_store(&functions[i].module, lookup_module(start));
+		atomic_store(&functions[i].module, module_of(start));
 		atomic_store(&functions[i].bytes, bytes);
 		return;
 	}
@@ -43,7 +43,7 @@ void waiting_forget_unloaded(void)
 		uintptr_t start = atomic_load(&functions[i].start);
 
 		if (!start || !atomic_load(&functions[i].bytes) ||
-		    lookup_module((void *)start) == atomic_load(&functions[i].module))
+		    module_of((void *)start) == atomic_load(&functions[i].module))
 			continue;
 		atomic_store(&functions[i].bytes, 0);
 		atomic_store(&functions[i].start, 0);

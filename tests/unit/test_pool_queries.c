@@ -54,15 +54,21 @@ struct route resolve_driver_slowly(struct hook *hook)
 	return resolve_direct_slowly(hook);
 }
 
-struct route callers_route(struct hook *hook, const void *caller)
+const struct link_map *module_of(const void *address)
 {
-	(void)caller;
+	(void)address;
+	return NULL;
+}
+
+struct route callers_route(struct hook *hook, const struct link_map *module)
+{
+	(void)module;
 	return resolve_direct_slowly(hook);
 }
 
-bool callers_is_vendor(const void *caller)
+bool callers_is_vendor(const struct link_map *module)
 {
-	(void)caller;
+	(void)module;
 	return false;
 }
 

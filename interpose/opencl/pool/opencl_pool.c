@@ -15,7 +15,7 @@
 #include "interpose/block/blocks.h"
 #include "interpose/block/driver_call.h"
 #include "interpose/block/mappings.h"
-#include "interpose/dispatch/loader.h"
+#include "interpose/dispatch/find_module.h"
 #include "interpose/opencl/pool/opencl_pool_internal.h"
 #include "interpose/block/pool_counters.h"
 #include "interpose/recorder/recorder.h"
@@ -428,7 +428,7 @@ void opencl_pool_after_dlclose(void)
 		struct cl_pool_context *context = &pool->contexts[i];
 
 		if (!atomic_load(&context->handle) || !context->calls.release_mem ||
-		    lookup_module(context->calls.release_mem))
+		    module_of(context->calls.release_mem))
 			continue;
 		cl_pool_lock(context);
 		/* The driver is unloaded: never call it again. */
