@@ -12,7 +12,7 @@
 #include "interpose/recorder/ipc.h"
 #include "interpose/recorder/live_counts.h"
 #include "interpose/block/timeline.h"
-#include "interpose/dispatch/variants.h"
+#include "interpose/dispatch/inside.h"
 #include "interpose/recorder/live_bytes.h"
 #include "interpose/recorder/thread_state_hot.h"
 #include "interpose/stack/unwinder.h"
@@ -283,7 +283,7 @@ void record_calls_end(void)
 	thread_self.call_frame = 0;
 	thread_self.call_free.block = NULL;
 	thread_self.nested = 0;
-	slots_inside = (struct inside){ 0 };
+	thread_inside = (struct inside){ 0 };
 	limits_done();
 	recorder = recorder_now();
 	if (!left.block || !recorder || thread_self.generation != recorder->generation ||

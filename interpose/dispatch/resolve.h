@@ -12,6 +12,7 @@
 #include "interpose/dispatch/callers.h"
 #include "interpose/dispatch/find_module.h"
 #include "interpose/dispatch/hooks.h"
+#include "interpose/dispatch/inside.h"
 #include "interpose/base/hot.h"
 #include "interpose/dispatch/variants.h"
 
@@ -54,8 +55,8 @@ static inline struct route resolve_slot(struct hook *hook, struct slot *slot, co
 	struct route route = { atomic_load_explicit(&slot->real, memory_order_acquire), true,
 			       slot->below };
 
-	if (slot->below && slots_inside.hook == hook && !slots_inside.met) {
-		slots_inside.met = true;
+	if (slot->below && thread_inside.hook == hook && !thread_inside.met) {
+		thread_inside.met = true;
 		route.record = false;
 	} else if (slot->below && callers_is_vendor(module_of(caller))) {
 		route.record = false;

@@ -9,7 +9,6 @@
 #include "interpose/dispatch/observations.h"
 
 __thread struct slot *slots_taken;
-__thread struct inside slots_inside;
 
 struct slot slots[SLOT_HOOKS][SLOTS] __attribute__((visibility("hidden")));
 

@@ -54,47 +54,4 @@ static inline struct slot *slots_take(const struct hook *hook)
 	return slot && slot->wrapper == hook->wrapper ? slot : NULL;
 }
 
-/* The recorded call that this thread is in. If gpuleak is an OpenCL layer too, the loader calls
- * gpuleak again for the same call. That second call sets `met` and is not recorded. A call that a
- * callback or a driver makes from there has its own struct inside, or finds `met` set. */
-struct inside {
-	const struct hook *hook; /* NULL: the thread is in no recorded call */
-	void *real;
-	const void *below;
-	bool met; /* the layer has passed the call on, or the call came through the layer */
-	bool kept; /* inside_leave() must restore this value */
-};
-extern __thread struct inside slots_inside
-	__attribute__((tls_model("initial-exec"), visibility("hidden")));
-
-static inline struct inside inside_enter(const struct hook *hook, void *real, const void *below)
-{
-	struct inside before = { 0 };
-
-	if (slots_has(hook)) {
-		before = slots_inside;
-		before.kept = true;
-		slots_inside = (struct inside){ hook, real, below, below != NULL, false };
-	}
-	return before;
-}
-
-static inline void inside_leave(struct inside *before)
-{
-	if (before->kept)
-		slots_inside = *before;
-}
-
-/* Prepares another call of the real function: the layer has not passed it on yet. */
-static inline void inside_again(void)
-{
-	slots_inside.met = slots_inside.below != NULL;
-}
-
-/* Marks the thread as inside HOOK's call to ROUTE until the end of the enclosing block. This is a
- * declaration. Every wrapper of an OpenCL function has it before the real call. */
-#define INSIDE(hook, route)                                                            \
-	struct inside inside_before __attribute__((cleanup(inside_leave), unused)) =   \
-		inside_enter(hook, (route).real, (route).below)
-
 #endif

@@ -14,7 +14,7 @@ typedef cl_int context_info(cl_context, cl_context_info, size_t, void *, size_t 
 bool opencl_ask_object(cl_mem object, cl_mem_info what, void *ret, size_t size)
 {
 	mem_info *ask = (mem_info *)opencl_used(USED_clGetMemObjectInfo);
-	const struct route route = { (void *)ask, true, slots_inside.below };
+	const struct route route = { (void *)ask, true, thread_inside.below };
 	INSIDE(&hooks[HOOK_clGetMemObjectInfo], route);
 
 	return ask && object && ask(object, what, size, ret, NULL) == CL_SUCCESS;
@@ -221,7 +221,7 @@ bool opencl_watch(cl_mem object, void(CL_CALLBACK *call)(cl_mem, void *), void *
 		atomic_store(&missing, true);
 		return false;
 	}
-	const struct route route = { (void *)set, true, slots_inside.below };
+	const struct route route = { (void *)set, true, thread_inside.below };
 	INSIDE(&hooks[HOOK_clSetMemObjectDestructorCallback], route);
 
 	return set(object, call, data) == CL_SUCCESS;

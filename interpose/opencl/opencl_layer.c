@@ -65,7 +65,7 @@ static const unsigned int entry_of_used[USED_COUNT] = {
 
 void *opencl_used(enum used_id id)
 {
-	const struct inside *inside = &slots_inside;
+	const struct inside *inside = &thread_inside;
 	void *const *below = inside->below;
 
 	if (inside->hook && below && below[entry_of_used[id]])

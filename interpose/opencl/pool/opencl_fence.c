@@ -533,7 +533,7 @@ static bool driver_find_calls(struct cl_pool_calls *ret)
 		.notify = opencl_used(USED_clSetEventCallback),
 		.flush = opencl_used(USED_clFlush),
 		.release_queue = opencl_used(USED_clReleaseCommandQueue),
-		.below = slots_inside.below,
+		.below = thread_inside.below,
 	};
 	return ret->release_mem && ret->mem_info && ret->mark && ret->event_info &&
 	       ret->release_event && ret->flush && ret->release_queue;

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Owns the mark of each thread. It is restored by inside_leave(), and cleared by record_calls_end()
+ * if a call was left without a return.
+ */
+#include "interpose/dispatch/inside.h"
+
+__thread struct inside thread_inside;
