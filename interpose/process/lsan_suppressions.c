@@ -5,7 +5,7 @@
  * not certain for the thread that ends the process. By LeakSanitizer's contract the function only
  * returns a constant.
  */
-#include "interpose/block/lsan_suppressions.h"
+#include "interpose/process/lsan_suppressions.h"
 
 #include <dlfcn.h>
 #include <string.h>
