@@ -8,7 +8,8 @@
 #ifndef GPULEAK_BLOCK_STATE_H
 #define GPULEAK_BLOCK_STATE_H
 
-#include "interpose/block/block_table.h"
+#include "interpose/block/block_types.h"
+#include "interpose/block/error_record.h"
 
 /* ---- the driver refused ---- */
 

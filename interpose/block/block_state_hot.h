@@ -6,10 +6,12 @@
 #ifndef GPULEAK_BLOCK_STATE_HOT_H
 #define GPULEAK_BLOCK_STATE_HOT_H
 
+#include "interpose/block/block_entry.h"
 #include "interpose/block/block_state.h"
 #include "interpose/block/deferred_totals.h"
 #include "interpose/block/limit.h"
 #include "interpose/block/queries.h"
+#include "interpose/block/refcount_history.h"
 #include "interpose/recorder/live_bytes.h"
 #include "interpose/recorder/thread_state_hot.h"
 #include "ledger/shared.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table of blocks: keys, shards and entries, for the files of this folder that read or change
- * it. The functions that a pair of calls on linear memory passes through are inline here. A shard's
+ * The table of blocks as a thread sees it before it takes a lock: the key of a number, the shard
+ * that has the key, and what an entry consists of. block_entry.h has the work on entries. A shard's
  * lock is held only for table work, never while unwinding, writing stacks or calling out.
  */
 #ifndef GPULEAK_BLOCKS_TABLE_H
@@ -10,10 +10,7 @@
 #include <stddef.h>
 
 #include "interpose/block/call.h"
-#include "interpose/block/error_record.h"
-#include "interpose/block/refcount_history.h"
 #include "interpose/recorder/recorder.h"
-#include "interpose/recorder/thread_state.h"
 #include "interpose/base/hash.h"
 #include "ledger/shared.h"
 
@@ -30,7 +27,7 @@ struct entry {
 	UT_hash_handle hh;
 };
 
-/* ---- numbers ---- */
+/* ---- keys and shards ---- */
 
 /* No address uses the upper four bits, and no handle of SPACE_OF_KIND the upper eight. */
 static inline uint64_t key_in(unsigned int space, uint64_t address)
@@ -62,36 +59,6 @@ static inline struct shard *shard_of(struct recorder *recorder, uint64_t key)
 _Static_assert(SPACE_END <= 256, "key_in has eight bits");
 _Static_assert(BLOCK_SHARDS == 128, "shard_of takes seven bits");
 
-/* ---- entries; with the shard's lock ---- */
-
-/* Tests that count look-ups define it. */
-#ifndef ENTRY_LOOKED_UP
-#define ENTRY_LOOKED_UP()
-#endif
-
-static HOT struct entry *entry_find(struct shard *shard, uint64_t key)
-{
-	struct entry *entry;
-
-	ENTRY_LOOKED_UP();
-	TABLE_FIND(shard->entries, &key, entry);
-	return entry;
-}
-
-/* Locking: the caller holds the lock of KEY's shard. Returns true if ENTRY, which was KEY's entry
- * once or is NULL, still is. Any entry of the shard may be passed: its memory stays with the shard,
- * and an entry that left the table has no key. */
-static HOT bool entry_is(const struct entry *entry, uint64_t key)
-{
-	return entry && atomic_load_explicit(&SHARED(entry->key), memory_order_relaxed) == key;
-}
-
-/* As entry_find(). HINT: see entry_is(). */
-static HOT struct entry *entry_known(struct shard *shard, uint64_t key, struct entry *hint)
-{
-	return entry_is(hint, key) ? hint : entry_find(shard, key);
-}
-
 /* Returns a hint for entry_known(); NULL if HINT is NULL. */
 static HOT struct entry *hint_entry(const struct block_hint *hint)
 {
@@ -113,101 +80,6 @@ static HOT struct shard *shard_soon(struct recorder *recorder, uint64_t key, str
 	return shard;
 }
 
-/* Copies the live block of ENTRY for an error record, which states its address space as bytes. */
-static inline void entry_tell(const struct entry *entry, struct ledger_block *ret)
-{
-	*ret = *entry->block;
-	ret->bytes = entry->span;
-}
-
-/* ---- entries without a live block, linked in the order in which their blocks ended ---- */
-
-COLD struct entry *entry_new(struct arena *arena, struct shard *shard, uint64_t key);
-COLD void entry_forget(struct arena *arena, struct shard *shard, struct entry *entry);
-
-static HOT void entry_unlink_dead(struct shard *shard, struct entry *entry)
-{
-	if (entry->older)
-		entry->older->newer = entry->newer;
-	else
-		shard->oldest = entry->newer;
-	if (entry->newer)
-		entry->newer->older = entry->older;
-	else
-		shard->newest = entry->older;
-	entry->older = entry->newer = NULL;
-	shard->dead--;
-}
-
-/* Adds ENTRY, which has no block any more. The oldest such entry may be forgotten for it. */
-static HOT void entry_link_dead(struct arena *arena, struct shard *shard, struct entry *entry)
-{
-	entry->older = shard->newest;
-	entry->newer = NULL;
-	if (shard->newest)
-		shard->newest->newer = entry;
-	else
-		shard->oldest = entry;
-	shard->newest = entry;
-	if (++shard->dead > BLOCK_PAST_MAX) {
-		struct entry *oldest = shard->oldest;
-
-		entry_unlink_dead(shard, oldest);
-		entry_forget(arena, shard, oldest);
-	}
-}
-
-/* Returns KEY's entry without a live block; NULL if there is no memory. *RET_STALE gets a block
- * that was still in it. HINT: see entry_is(). */
-static HOT struct entry *entry_for(struct arena *arena, struct shard *shard, uint64_t key,
-				   struct entry *hint, struct ledger_block **ret_stale)
-{
-	struct entry *entry = entry_known(shard, key, hint);
-
-	*ret_stale = NULL;
-	if (entry && (entry->block || entry->deferred)) {
-		*ret_stale = entry->block ? entry->block : entry->deferred;
-		entry->block = entry->deferred = NULL;
-		return entry;
-	}
-	if (!entry)
-		return entry_new(arena, shard, key);
-	entry_unlink_dead(shard, entry);
-	return entry;
-}
-
-/* The live block of ENTRY ends as ENDING describes and becomes its newest past. Returns it. */
-static HOT struct ledger_block *entry_end(struct arena *arena, struct entry *entry,
-					  const struct past *ending)
-{
-	struct ledger_block *block = entry->block;
-
-	if (!entry->past)
-		entry->past = arena_take(arena, 2 * sizeof(*entry->past));
-	if (entry->past) {
-		entry->past[1] = entry->past[0];
-		entry->past[0] = *ending;
-		entry->past[0].site = block->site;
-		entry->past[0].bytes = entry->span;
-		entry->past[0].made_ns = block->time_ns;
-	}
-	entry->block = NULL;
-	return block;
-}
-
-/* The same, and nothing more is to come: ENTRY has no block any more. */
-static HOT struct ledger_block *entry_die(struct arena *arena, struct shard *shard,
-					  struct entry *entry, const struct past *ending)
-{
-	struct ledger_block *block = entry_end(arena, entry, ending);
-
-	entry_link_dead(arena, shard, entry);
-	return block;
-}
-
-/* Makes BLOCK live again in ENTRY, as if its free had not been tried. */
-void entry_revive(struct shard *shard, struct entry *entry, struct ledger_block *block);
-
 /* ---- blocks ---- */
 
 static inline void count_in_site(struct recorder *recorder, uint32_t site_ref, size_t field,
@@ -224,31 +96,5 @@ static inline void count_in_site(struct recorder *recorder, uint32_t site_ref, s
 uint64_t block_live_name(struct recorder *recorder, uint64_t key, struct ledger_block *ret);
 /* The same, but returns true if there is such a block. */
 bool block_live(struct recorder *recorder, uint64_t key, struct ledger_block *ret);
-
-/* ---- free_errors.c ---- */
-
-/* Records the error of a free that the driver refused, and whose address or handle has no live
- * block in the table. */
-void free_error_judge(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
-		      int result);
-/* The same when the driver did not look at the block, because the current context is gone: records
- * an error only if the block ended with its context. */
-void free_error_judge_late(struct recorder *recorder, struct hook *hook,
-			   const struct freeing *freeing, int result);
-/* The driver refused HOOK's call for BLOCK, a copy of the block that was put back. Records an error
- * if the call was for another kind. Returns true if the reason is unknown. */
-bool free_error_refused(struct recorder *recorder, struct hook *hook,
-			const struct freeing *freeing, const struct ledger_block *block,
-			enum outcome outcome, int result);
-/* The driver refused HOOK's call because of a live block that MISUSE names. */
-void free_error_misused(struct recorder *recorder, struct hook *hook,
-			const struct freeing *freeing, const struct misuse *misuse, int result);
-/* Before and after the driver's call that releases a handle. An error that does not depend on the
- * driver's answer is recorded before the call and kept in FREEING->error, because the driver may
- * crash. The answer completes the record or retracts it. */
-void free_error_before_release(struct recorder *recorder, const struct call *call,
-			  struct freeing *freeing);
-void free_error_after_release(const struct hook *hook, struct freeing *freeing,
-			      enum outcome outcome, int result);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "interpose/block/block_state_hot.h"
 #include "interpose/block/driver_call.h"
+#include "interpose/block/free_errors.h"
 #include "interpose/block/free_race.h"
 #include "interpose/recorder/ipc.h"
 #include "interpose/block/mappings.h"

@@ -4,10 +4,11 @@
  * handles before the driver is called, because it may crash. Reads the table and changes no
  * entry. error_record.c writes the record.
  */
-#include "interpose/block/block_table.h"
+#include "interpose/block/free_errors.h"
 
 #include <string.h>
 
+#include "interpose/block/block_entry.h"
 #include "interpose/block/error_record.h"
 #include "interpose/dispatch/api.h"
 #include "ledger/kind_table.h"

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "interpose/block/block_entry.h"
 #include "interpose/block/block_state.h"
 
 /* Locking: the caller holds the lock of FREE_RACES. Returns a place for a race, or NULL. */

@@ -8,7 +8,7 @@
 
 #include <utlist.h>
 
-#include "interpose/block/block_table.h"
+#include "interpose/block/block_entry.h"
 #include "ledger/shared.h"
 
 #define SLAB 4096u

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "interpose/block/block_table.h"
+#include "interpose/block/block_entry.h"
 #include "interpose/base/hot.h"
 #include "ledger/reader.h"
 #include "ledger/shared.h"

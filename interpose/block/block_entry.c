@@ -3,7 +3,7 @@
  * Makes, forgets and revives entries of the table of blocks. Owns their memory. Every function
  * needs the lock of the entry's shard.
  */
-#include "interpose/block/block_table.h"
+#include "interpose/block/block_entry.h"
 #include "ledger/shared.h"
 
 #include <string.h>
