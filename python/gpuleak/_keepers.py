@@ -28,10 +28,17 @@ class Keeper:
     """What keeps `blocks` of a place's blocks, in words: `text`. `variable` is the expression of
     the object, None if no variable leads to it."""
 
-    __slots__ = ("text", "blocks", "variable")
+    __slots__ = ("text", "blocks", "variable", "_unreferenced")
 
     def __init__(self, text, blocks, variable=None):
         self.text, self.blocks, self.variable = text, blocks, variable
+        self._unreferenced = None  # addresses of blocks to which nothing in Python refers
+
+    @classmethod
+    def _native(cls, addresses):
+        ret = cls(NATIVE if len(addresses) == 1 else NATIVES, len(addresses))
+        ret._unreferenced = addresses
+        return ret
 
     def __repr__(self):
         return "<gpuleak.Keeper of %d: %s>" % (self.blocks, self.text)
@@ -318,12 +325,12 @@ class _Search:
             blocks = {left[one] for one in reached}
             if len(chain.objects) == 1 and chain.root is None and chain.cut:
                 break
-            if len(chain.objects) == 1 and chain.root is None:
-                text = NATIVE
+            if len(chain.objects) == 1 and chain.root is None and not prefixes:
+                ret.append(Keeper._native(blocks))
             else:
-                text = words.text()
-            ret.append(Keeper((prefixes[len(reached) > 1] if prefixes else "") + text, len(blocks),
-                              words.variable))
+                text = NATIVE if len(chain.objects) == 1 and chain.root is None else words.text()
+                ret.append(Keeper((prefixes[len(reached) > 1] if prefixes else "") + text,
+                                  len(blocks), words.variable))
             left = {one: address for one, address in left.items() if address not in blocks}
         return ret
 
@@ -353,14 +360,14 @@ class _Search:
         for owner, found in sorted(owners.items(), key=lambda pair: min(pair[1])):
             graphs[id(self.objects.graphs[owner])] = found
         ret += self._of_owners(graphs)
-        kept = sum(len(found) for found in owners.values())
         if of_gradients:
             tensors = {id(self.objects.list[position]): address
                        for address, position in of_gradients.items()}
             ret += self._of_objects(tensors, ("`.grad` of ", "`.grad` of tensors in "))
-        left = len(wanted) - kept - len(of_gradients)
+        left = wanted - set(of_gradients)
+        left.difference_update(address for found in owners.values() for address, _ in found)
         if left and not self.references.cut:
-            ret.append(Keeper(NATIVE if left == 1 else NATIVES, left))
+            ret.append(Keeper._native(left))
         return ret
 
     def _of_owners(self, graphs):
@@ -416,14 +423,32 @@ def _searched(places, seconds):
         objects = search = None
 
 
-def keepers_by_site(limit, seconds):
-    """Pairs of a call site's number in the ledger and its Kept, of the LIMIT call sites that
-    accumulate or have most bytes. Starts no child process that the program could see."""
+def _live_sites():
+    """{a call site's number in the ledger: (Leak, addresses)}, first those that accumulate."""
     text = _library.report_live()
-    found = [(leak, addresses, entry["ledger_site"]) for leak, addresses, entry in
-             _sorted_places(json.loads(text) if text else {}, None)][:limit]
-    kept = _searched([one[:2] for one in found], seconds) if found else []
-    return [(site, one) for (_, _, site), one in zip(found, kept)]
+    return {entry["ledger_site"]: (leak, addresses) for leak, addresses, entry in
+            _sorted_places(json.loads(text) if text else {}, None)}
+
+
+def _without_ended(kept):
+    """Takes what ended while the search ran out of KEPT {site: Kept}: nothing keeps that."""
+    doubtful = [(site, one, keeper) for site, one in kept.items() for keeper in one.keepers
+                if keeper._unreferenced]
+    live = _live_sites() if doubtful else {}
+    for site, one, keeper in doubtful:
+        addresses = keeper._unreferenced.intersection(live[site][1] if site in live else ())
+        one.keepers[one.keepers.index(keeper)] = Keeper._native(addresses)
+    for one in kept.values():
+        one.keepers = [keeper for keeper in one.keepers if keeper.blocks]
+    return kept
+
+
+def keepers_by_site(limit, seconds):
+    """{a call site's number in the ledger: its Kept} of the LIMIT call sites that accumulate or have
+    most bytes. Starts no child process that the program could see."""
+    live = dict(list(_live_sites().items())[:limit])
+    kept = _searched(list(live.values()), seconds) if live else []
+    return _without_ended(dict(zip(live, kept)))
 
 
 def keepers(where=None, *, since=0, limit=3, seconds=10.0):

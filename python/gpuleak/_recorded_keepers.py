@@ -31,7 +31,7 @@ def _text_of(kept):
 def _search(seconds):
     """Searches once. Never fails."""
     try:
-        for site, kept in keepers_by_site(PLACES, seconds):
+        for site, kept in keepers_by_site(PLACES, seconds).items():
             text = _text_of(kept)
             if text:
                 _library.keepers(site, text)

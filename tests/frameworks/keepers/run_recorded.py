@@ -140,6 +140,26 @@ def inside_main(options, place):
         raise Failed("%d of %d, live %d" % (count, entry["kept_blocks"], entry["bytes"]))
 
 
+def ended_meanwhile(options, place):
+    """what ends while a search runs is not said to be kept by native code"""
+    program = Program(options, place, HEAD + """
+def searched(*arguments):
+    history.clear()
+    searches.append(arguments)
+    return real(*arguments)
+
+history, searches = [], []
+keepers = sys.modules["_gpuleak._keepers"]
+real, keepers._searched = keepers._searched, searched
+for _ in range(400):
+    history.append(keep())
+while not searches:
+    time.sleep(0.001)
+""")
+    found = program.entry(program.report()["suballocations"]).get("keepers", [])
+    compare("native", [], [one for one in found if one["text"].startswith("native")])
+
+
 def killed(options, place):
     """a program that is killed: what was found last"""
     text = MAIN % "main()"
@@ -236,7 +256,7 @@ main()
         raise Failed(keepers[0]["text"])
 
 
-CASES = (at_exit, inside_main, killed, forked, not_seen, deaf, arrays, own_site, exception)
+CASES = (at_exit, inside_main, ended_meanwhile, killed, forked, not_seen, deaf, arrays, own_site, exception)
 
 
 def main():
