@@ -263,8 +263,8 @@ _NAMED_BELOW = (types.FrameType, types.CellType, types.FunctionType) + tuple(
 class _Search:
     """Keepers of the blocks of one place. Holds objects until it is closed."""
 
-    def __init__(self, references, objects):
-        self.references, self.objects = references, objects
+    def __init__(self, references, objects, with_graphs):
+        self.references, self.objects, self.with_graphs = references, objects, with_graphs
         self.graphs = None
         for one in (objects.list, objects.addresses, objects.graphs):
             references._mine(one)
@@ -352,6 +352,8 @@ class _Search:
     def _of_graphs(self, addresses):
         """Keepers of blocks without an object of Python."""
         wanted, owners, ret = set(addresses), {}, []
+        if not self.with_graphs:
+            return [] if self.references.cut else [Keeper._native(wanted)]
         of_gradients = gradients(self.objects, wanted)
         for address, saved in saved_tensors(self.objects, wanted - set(of_gradients),
                                             self.referenced, self.references.late).items():
@@ -391,32 +393,38 @@ class _Search:
         return ret
 
 
-def _notes(references, objects, leak, kept):
+def _notes(references, objects, leak, kept, with_graphs):
     ret, left = [], leak.blocks - sum(keeper.blocks for keeper in kept)
     if left > 0 or references.cut:
         ret.append("the search ended early%s: give it more `seconds`" % (
             ", %s not searched" % plural(left, leak.unit) if left > 0 else ""))
-    if objects.has_hooks and any(keeper.text in (NATIVE, NATIVES) for keeper in kept):
-        ret.append("autograd graphs were not read: the program may unpack saved tensors itself")
+    if any(keeper.text in (NATIVE, NATIVES) for keeper in kept):
+        if objects.has_hooks:
+            ret.append("autograd graphs were not read: the program may unpack saved tensors itself")
+        elif objects.graphs and not with_graphs:
+            ret.append("gradients and autograd graphs were not read while the program runs: "
+                       "gpuleak.print_keepers() in the program reads them")
     if gc.get_freeze_count() > FROZEN_BY_PYTHON:
         ret.append("%s are frozen by gc.freeze() and cannot be searched"
                    % plural(gc.get_freeze_count(), "object"))
     return ret
 
 
-def _searched(places, seconds):
-    """Kept for each of PLACES, pairs of a Leak and addresses."""
+def _searched(places, seconds, with_graphs=True):
+    """Kept for each of PLACES, pairs of a Leak and addresses. Gradients and autograd graphs are read
+    if WITH_GRAPHS: a backward pass of another thread changes them without Python's lock, and PyTorch
+    does not survive that."""
     references = References(seconds)
     try:
         objects = Objects(references.late, references.codes())
-        search, ret = _Search(references, objects), []
+        search, ret = _Search(references, objects, with_graphs), []
         is_complete = not references.cut
         for number, (leak, addresses) in enumerate(places):
             references.begin(len(places) - number, is_complete)
             if not leak.is_suballocation:
                 search.of_interior(addresses)
             found = search.keepers(addresses)
-            ret.append(Kept(leak, found, _notes(references, objects, leak, found)))
+            ret.append(Kept(leak, found, _notes(references, objects, leak, found, with_graphs)))
         return ret
     finally:
         references.close()
@@ -443,11 +451,11 @@ def _without_ended(kept):
     return kept
 
 
-def keepers_by_site(limit, seconds):
+def keepers_by_site(limit, seconds, with_graphs):
     """{a call site's number in the ledger: its Kept} of the LIMIT call sites that accumulate or have
-    most bytes. Starts no child process that the program could see."""
+    most bytes. Starts no child process that the program could see. WITH_GRAPHS: see _searched()."""
     live = dict(list(_live_sites().items())[:limit])
-    kept = _searched(list(live.values()), seconds) if live else []
+    kept = _searched(list(live.values()), seconds, with_graphs) if live else []
     return _without_ended(dict(zip(live, kept)))
 
 

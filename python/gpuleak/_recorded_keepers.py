@@ -28,10 +28,10 @@ def _text_of(kept):
     return "".join("%d %s\n" % (blocks, " ".join(text.split())) for blocks, text in lines)
 
 
-def _search(seconds):
+def _search(seconds, with_graphs):
     """Searches once. Never fails."""
     try:
-        for site, kept in keepers_by_site(PLACES, seconds).items():
+        for site, kept in keepers_by_site(PLACES, seconds, with_graphs).items():
             text = _text_of(kept)
             if text:
                 _library.keepers(site, text)
@@ -56,7 +56,7 @@ class _State:
             start, wait = time.monotonic(), FIRST_SECONDS
             while not self.stop.acquire(timeout=wait):
                 lowest, highest = SEARCH_SECONDS
-                _search(min(highest, max(lowest, SHARE * (time.monotonic() - start))))
+                _search(min(highest, max(lowest, SHARE * (time.monotonic() - start))), False)
                 wait = min(time.monotonic() - start, _thread.TIMEOUT_MAX)
         finally:
             self.done.release()
@@ -73,7 +73,7 @@ def _at_exit():
     if state is not None:
         state.end()
         if _library.path("gpuleak_ledger") is not None:
-            _search(SEARCH_SECONDS[1])
+            _search(SEARCH_SECONDS[1], True)
 
 
 def _in_child():
