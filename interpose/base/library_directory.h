@@ -7,9 +7,10 @@
 #define GPULEAK_LIBRARY_DIRECTORY_H
 
 /* Returns the absolute path of the directory, with a '/' at its end; "" if it is unknown. If the
- * library was loaded through a symbolic link, it is the directory of the file itself. The
- * constructor makes the first call, before there are other threads: the library's path may be
- * relative to the working directory of that moment. Takes no lock; keeps errno. */
+ * library was loaded through a symbolic link, it is the directory of the file itself. libgpuleak's
+ * constructor makes the first call, for two reasons: there are no other threads yet, and a relative
+ * path of the library is relative to the working directory at that time. Takes no lock; keeps
+ * errno. */
 const char *library_directory(void);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table of blocks as a thread sees it before it takes a lock: the key of a number, the shard
- * that has the key, and what an entry consists of. block_entry.h has the work on entries. A shard's
- * lock is held only for table work, never while unwinding, writing stacks or calling out.
+ * The table of blocks: the key of an address or handle, the shard that has the key, and the struct
+ * of an entry. A thread needs no lock for this part. block_entry.h has the functions that need the
+ * shard's lock. A thread holds that lock only for work on the table, never while it unwinds,
+ * writes stacks or calls the driver.
  */
 #ifndef GPULEAK_BLOCKS_TABLE_H
 #define GPULEAK_BLOCKS_TABLE_H

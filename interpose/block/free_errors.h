@@ -12,8 +12,8 @@
  * block in the table. */
 void free_error_judge(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
 		      int result);
-/* The same when the driver did not look at the block, because the current context is gone: records
- * an error only if the block ended with its context. */
+/* The same for a call that the driver refused because the current context is destroyed. The driver
+ * did not look at the block, so an error is recorded only if the block ended with its context. */
 void free_error_judge_late(struct recorder *recorder, struct hook *hook,
 			   const struct freeing *freeing, int result);
 /* The driver refused HOOK's call for BLOCK, a copy of the block that was put back. Records an error

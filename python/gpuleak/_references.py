@@ -284,7 +284,8 @@ def _step_of_tuple(values, child, above):
 
 def _step_of_frame(frame, child, words):
     name = next((name for name, value in locals_of(frame) if value is child), None)
-    if name is None:  # CPython keeps a variable that a closure uses in a cell: CHILD may be one
+    if name is None:
+        # CPython stores a variable that a closure uses in a cell object. CHILD may be this cell.
         name = next((name for name, _ in locals_of(frame)
                      if type(child) is types.CellType and name in frame.f_code.co_cellvars), None)
     line = frame.f_lineno or frame.f_code.co_firstlineno

@@ -88,7 +88,8 @@ static void hold_sampler(const char *text)
 	wait_calls("blocked", before + 1);
 }
 
-static const char *more_lines = ""; /* of what NVML says, beside the process's own */
+/* Lines of NVML's file that held() puts before the line of this process. */
+static const char *more_lines = "";
 
 static const char *held(size_t mib)
 {
@@ -166,7 +167,8 @@ static void grow_unmarked(void)
 	be_sampled();
 }
 
-/* A query waits 3 s for the driver. What follows is sampled soon, not in a minute. */
+/* One query of the sampler takes 3 s. The sampler must make the next ones within seconds: the
+ * allocation after it is part of the figures. */
 static void be_slow(void)
 {
 	say(held(500));

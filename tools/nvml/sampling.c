@@ -421,8 +421,8 @@ static uint64_t round_in_directory(struct work *work)
 
 /* ---- the process ---- */
 
-/* A short pause in the first seconds of a process, and until the first process exists, because
- * memory changes most then. */
+/* Returns the pause between two rounds. It is short until a recorded process exists and in the
+ * first seconds of such a process, because memory changes most then. */
 static uint64_t usual_pause(uint64_t youngest, uint64_t running)
 {
 	if (youngest == UINT64_MAX)

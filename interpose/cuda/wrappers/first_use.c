@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Measures what the first use of a kernel makes the driver take, and records it if that is
- * something. A launch of a kernel that needs more local memory raises the context's stack limit
- * (seen on an H200). So a raised limit means local memory.
+ * Measures how much memory the driver takes when a kernel is used for the first time, and records
+ * it if it is not 0. If a kernel needs more local memory than the context has, its launch raises
+ * the context's stack limit (seen on an H200). So if the limit rose, the memory is local memory.
  */
 #include "interpose/cuda/wrappers/first_use.h"
 

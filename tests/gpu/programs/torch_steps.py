@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # 100 training steps of a small MLP after 10 for warming up; prints the loss and a sum over all
-# weights, and last the loop's ms: the argument is what timed.py calls COUNT.
+# weights, and last the milliseconds of the 100 steps. The argument is how often they are timed, or
+# "turns": see timed.py.
 import sys
 import timed
 import torch
