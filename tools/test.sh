@@ -203,7 +203,7 @@ opencl_strict_tests() {
 
 # On a machine that the script cannot set up, this is skipped.
 aarch64_tests() {
-	local name='aarch64: unit, routes and programs on an emulated machine'
+	local name='aarch64: suites on an emulated machine'
 
 	if [ "$(id -u)" = 0 ] && [ "$(uname -m)" = x86_64 ] && grep -q bookworm /etc/os-release; then
 		check "$name" "$scripts/aarch64.sh"

@@ -19,15 +19,15 @@ PACKAGE = os.path.join(os.path.dirname(os.path.dirname(HERE)), "python")
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "frameworks"))
 
 from standin_torch import is_missing  # noqa: E402
-from harness import Tap  # noqa: E402
+from harness import SLOWER, Tap  # noqa: E402
 
-TIMEOUT = 500
+TIMEOUT = 500 * SLOWER
 
 
 def answer(python, code):
     try:
         done = subprocess.run([python, "-c", code], stdout=subprocess.PIPE, text=True,
-                              stderr=subprocess.DEVNULL, timeout=60, check=False)
+                              stderr=subprocess.DEVNULL, timeout=60 * SLOWER, check=False)
     except OSError:
         return None
     return done.stdout.strip() if done.returncode == 0 else None

@@ -20,7 +20,7 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "programs"))
 
-from harness import Failed, Tap, compare
+from harness import SLOWER, Failed, Tap, compare
 
 NO_GPU = "no GPU was used: a stand-in driver answered (--fake-gpu)"
 REFUSED = "kernel launches failed with cudaErrorNotSupported"
@@ -51,7 +51,7 @@ class Ran:
     def __init__(self, words, env):
         everything = {"PATH": os.environ["PATH"], "HOME": folder, "XDG_RUNTIME_DIR": folder,
                       "TMPDIR": folder, **env}
-        done = subprocess.run(words, env=everything, stdin=subprocess.DEVNULL, timeout=60,
+        done = subprocess.run(words, env=everything, stdin=subprocess.DEVNULL, timeout=60 * SLOWER,
                               capture_output=True, text=True, check=False,
                               errors="replace")
         self.status, self.out, self.err = done.returncode, done.stdout, done.stderr

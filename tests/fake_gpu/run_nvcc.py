@@ -21,7 +21,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 GPU = os.path.join(os.path.dirname(HERE), "gpu")
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "programs"))
 
-from harness import Failed, Tap, compare
+from harness import SLOWER, Failed, Tap, compare
 
 NO_GPU = "no GPU was used: a stand-in driver answered (--fake-gpu)"
 INVALID = "gpuleak: the program's results are invalid, because kernels did nothing"
@@ -31,7 +31,8 @@ options = folder = nvidia = None
 def call(*words, env=(), cwd=None):
     everything = {"PATH": "/usr/bin:/bin", "HOME": folder, "XDG_RUNTIME_DIR": folder,
                   "TMPDIR": folder, **dict(env)}
-    return subprocess.run(words, env=everything, stdin=subprocess.DEVNULL, timeout=120, cwd=cwd,
+    return subprocess.run(words, env=everything, stdin=subprocess.DEVNULL, timeout=120 * SLOWER,
+                          cwd=cwd,
                           capture_output=True, text=True, errors="replace", check=False)
 
 

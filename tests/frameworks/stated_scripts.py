@@ -16,7 +16,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [os.path.join(os.path.dirname(HERE), "programs"), os.path.join(HERE, "design")]
 
 import in_main
-from harness import Failed, Tap, compare
+from harness import SLOWER, Failed, Tap, compare
 from standin_torch import PYTHON, SITE_PACKAGES, is_missing
 
 TRUTHS = {"# truth: clean": False, "# truth: accumulates at @leak": True}
@@ -99,7 +99,7 @@ def samples(options, path, inside_main, *more):
     ran = subprocess.run(
         [PYTHON, os.path.realpath(sys.argv[0]), "--trace", path, *more,
          *(["--main"] if inside_main else [])],
-        env=env, capture_output=True, text=True, check=False, timeout=120)
+        env=env, capture_output=True, text=True, check=False, timeout=120 * SLOWER)
     if ran.returncode:
         raise Failed(ran.stderr)
     return json.loads(ran.stdout)

@@ -104,8 +104,17 @@ int helper_repeat_on_thread(size_t bytes, int times)
 	return repeat.result;
 }
 
-static volatile sig_atomic_t handled;
+static volatile sig_atomic_t handled, every; /* every: microseconds, 0 ends the signals */
 
+static void next_signal(void)
+{
+	const struct itimerval timer = { { 0, 0 }, { 0, every } };
+
+	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+/* Starts the timer anew at its end. A timer that repeats would leave the interpreter no time where
+ * the handler takes longer than MICROSECONDS: a slow processor. */
 static void handle(int number)
 {
 	uint64_t address;
@@ -114,15 +123,17 @@ static void handle(int number)
 	if (cuMemAlloc_v2(&address, 64) == 0)
 		cuMemFree_v2(address);
 	handled++;
+	next_signal();
 }
 
-/* From now on every MICROSECONDS, wherever the interpreter is just then; 0: no longer. */
+/* From now on MICROSECONDS after the last signal, wherever the interpreter is just then; 0: no
+ * longer. Returns how many signals were handled. */
 int helper_by_signal(int microseconds)
 {
-	struct sigaction action = { .sa_handler = handle, .sa_flags = SA_RESTART };
-	struct itimerval timer = { { 0, microseconds }, { 0, microseconds } };
+	const struct sigaction action = { .sa_handler = handle, .sa_flags = SA_RESTART };
 
 	sigaction(SIGALRM, &action, NULL);
-	setitimer(ITIMER_REAL, &timer, NULL);
+	every = microseconds;
+	next_signal();
 	return handled;
 }

@@ -25,7 +25,7 @@ sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "programs"))
 
-from harness import Failed, Tap  # noqa: E402
+from harness import SLOWER, Failed, Tap  # noqa: E402
 
 FIRST, LAST = (3, 8), (3, 14)
 GROUPS = {
@@ -58,7 +58,8 @@ def version_of(path):
            "getattr(sys, '_is_gil_enabled', lambda: True)())")
     try:
         told = subprocess.run([path, "-c", ask], stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL, timeout=60, check=True).stdout.split()
+                              stderr=subprocess.DEVNULL, timeout=60 * SLOWER,
+                              check=True).stdout.split()
     except (OSError, subprocess.SubprocessError):
         return None
     return tuple(map(int, told[1:4])) if told[0] == b"cpython" and told[5] == b"True" else None
@@ -105,7 +106,8 @@ class Place:
                 environment[kept] = os.environ[kept]
         return subprocess.run(
             [self.options.command, "run", *arguments, "--", python, str(HERE / "programs.py"),
-             name], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
+             name], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            timeout=300 * SLOWER)
 
     def report(self, python, name, env=None):
         path = self.root / "report.json"
@@ -286,7 +288,7 @@ def check_fake(options, minor, shape, frames, note):
         run = subprocess.run(
             [options.command, "run", "--format", "json", "--report", str(path), "--", options.fake,
              "3.%d.0 (fake)" % minor, shape], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            env={**os.environ, "LD_LIBRARY_PATH": options.standin}, timeout=60)
+            env={**os.environ, "LD_LIBRARY_PATH": options.standin}, timeout=60 * SLOWER)
         if run.returncode:
             raise Failed("status %d: %s" % (run.returncode, run.stdout.decode()))
         report = json.loads(path.read_text())

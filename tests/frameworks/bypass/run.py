@@ -25,7 +25,7 @@ EXAMPLES = os.path.join(ROOT, "docs", "examples")
 VIEW_KEPT = os.path.join(FRAMEWORKS, "cupy", "view_kept.py")
 sys.path.insert(0, os.path.join(ROOT, "tests", "programs"))
 
-from harness import Failed, Tap, compare
+from harness import SLOWER, Failed, Tap, compare
 
 PYTHON = "/usr/bin/python3"
 PACKAGES = [os.path.join(FRAMEWORKS, name, "site-packages") for name in ("cupy", "torch")]
@@ -83,7 +83,7 @@ class Place:
         return {name: value for name, value in env.items() if value is not None}
 
     def start(self, words, status=0, orphans=False, **more):
-        ran = subprocess.run(words, check=False, timeout=120, env=self.environment(**more),
+        ran = subprocess.run(words, check=False, timeout=120 * SLOWER, env=self.environment(**more),
                              cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True,
                              text=True)
         if ran.returncode != status:

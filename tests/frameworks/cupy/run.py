@@ -20,7 +20,7 @@ PACKAGES = os.path.join(HERE, "site-packages")
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)), "programs"))
 sys.path.insert(0, PACKAGES)
 
-from harness import Failed, Tap, compare
+from harness import SLOWER, Failed, Tap, compare
 
 PYTHON = "/usr/bin/python3"
 ARRAY = 4000256  # 1000 * 1000 * 4, rounded up to 512
@@ -109,7 +109,8 @@ def environment(options, **extra):
 
 def run_case(options, case, preload):
     extra = {"LD_PRELOAD": options.preload, "GPULEAK_REPORT": "none"} if preload else {}
-    ran = subprocess.run([PYTHON, __file__, "--case", case.__name__], check=False, timeout=60,
+    ran = subprocess.run([PYTHON, __file__, "--case", case.__name__], check=False,
+                         timeout=60 * SLOWER,
                          env=environment(options, **extra), capture_output=True, text=True)
     if ran.returncode or ran.stdout or ran.stderr:
         raise Failed("status %d\n%s%s" % (ran.returncode, ran.stdout, ran.stderr))
@@ -119,7 +120,7 @@ def reported(options, script):
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "report.json")
         subprocess.run([options.command, "run", "--format", "json", "--report", report, "--",
-                        PYTHON, script], check=True, timeout=60, env=environment(options),
+                        PYTHON, script], check=True, timeout=60 * SLOWER, env=environment(options),
                        capture_output=True)
         with open(report, encoding="utf-8") as file:
             return json.load(file)

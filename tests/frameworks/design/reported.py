@@ -22,7 +22,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
 import stated_scripts
-from stated_scripts import Failed, Tap, compare
+from stated_scripts import SLOWER, Failed, Tap, compare
 from standin_torch import PYTHON, SITE_PACKAGES, is_missing
 
 
@@ -40,7 +40,7 @@ def environment(options):
 
 def started(command, env, status=0):
     ran = subprocess.run(command, env=env, capture_output=True, text=True, check=False,
-                         timeout=120)
+                         timeout=120 * SLOWER)
     if ran.returncode != status:
         raise Failed("status %d of %s\n%s%s" % (ran.returncode, command, ran.stdout, ran.stderr))
     return ran

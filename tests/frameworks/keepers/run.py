@@ -23,7 +23,7 @@ sys.path.insert(0, FRAMEWORKS)
 
 from kept import CASES, HEAD
 from standin_torch import is_missing
-from harness import Failed, Tap, compare
+from harness import SLOWER, Failed, Tap, compare
 
 PACKAGE = '''import ctypes
 
@@ -51,7 +51,7 @@ def pythons():
         try:
             done = subprocess.run([name, "-c", "import sys; print(*sys.version_info[:2], "
                                    "sys.implementation.name)"], capture_output=True, text=True,
-                                  timeout=60, check=False)
+                                  timeout=60 * SLOWER, check=False)
         except OSError:
             continue
         words = done.stdout.split()
@@ -100,7 +100,7 @@ def check(options, place, version, python, program, expected):
     # A fork of a process with threads warns.
     ran = subprocess.run([python, "-W", "ignore::DeprecationWarning", path],
                          env=environment(options, packages), check=False, capture_output=True,
-                         text=True, timeout=120)
+                         text=True, timeout=120 * SLOWER)
     if ran.returncode:
         raise Failed("status %d\n%s%s" % (ran.returncode, ran.stdout, ran.stderr))
     output = ran.stdout + ran.stderr
@@ -148,7 +148,7 @@ def check_page(options, name, flags):
         del env["LD_PRELOAD"]
         ran = subprocess.run([options.command, "run", "--report", "none", *flags, "--",
                               "/usr/bin/python3", path], env=env, check=False,
-                             capture_output=True, text=True, timeout=120)
+                             capture_output=True, text=True, timeout=120 * SLOWER)
     lines = ran.stderr.replace(os.path.dirname(path), "/src/gpuleak/docs/examples").split("\n")
     if ran.returncode or len(lines) < 2 or "\n".join(["```text"] + lines[:2] + ["```"]) not in page:
         raise Failed("status %d\n%s" % (ran.returncode, ran.stderr))

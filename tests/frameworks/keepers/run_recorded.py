@@ -19,7 +19,7 @@ ROOT = os.path.dirname(os.path.dirname(FRAMEWORKS))
 sys.path.insert(0, FRAMEWORKS)
 
 from standin_torch import PYTHON, arguments, run_steps
-from harness import Failed, compare
+from harness import SLOWER, Failed, compare
 
 PACKAGES = [os.path.join(FRAMEWORKS, name, "site-packages") for name in ("torch", "cupy")]
 
@@ -89,7 +89,7 @@ class Program:
         if command:
             words = [self.options.command, command, *flags, "--", *words]
         ran = subprocess.run(words, env=env, check=False, capture_output=True, text=True,
-                             cwd=self.place, timeout=300)
+                             cwd=self.place, timeout=300 * SLOWER)
         if ran.returncode != status:
             raise Failed("status %d\n%s%s" % (ran.returncode, ran.stdout, ran.stderr))
         return ran

@@ -16,7 +16,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
 from standin_torch import PYTHON, SITE_PACKAGES, arguments, run_steps
-from harness import Failed, compare
+from harness import SLOWER, Failed, compare
 
 sys.path.insert(0, SITE_PACKAGES)
 API = "c10::reportMemoryUsageToProfiler"
@@ -123,7 +123,7 @@ def run(options, place, program, folder="", **extra):
                GPULEAK_LEDGER=os.path.join(place, "%p"))
     env.update(extra)
     ran = subprocess.run([PYTHON, __file__, "--script", program.__name__], env=env, check=False,
-                         capture_output=True, text=True, timeout=120)
+                         capture_output=True, text=True, timeout=120 * SLOWER)
     if ran.returncode or ran.stdout or ran.stderr:
         raise Failed("status %d\n%s%s" % (ran.returncode, ran.stdout, ran.stderr))
     (name,) = os.listdir(place)
@@ -135,7 +135,7 @@ def run(options, place, program, folder="", **extra):
 
 def text(options, ledger, *args):
     ran = subprocess.run([options.command, "report", *args, ledger], check=False,
-                         capture_output=True, text=True, timeout=120)
+                         capture_output=True, text=True, timeout=120 * SLOWER)
     if ran.returncode not in (0, 23) or ran.stderr:
         raise Failed("status %d\n%s%s" % (ran.returncode, ran.stdout, ran.stderr))
     return ran.stdout

@@ -20,7 +20,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
 from standin_torch import PYTHON, SITE_PACKAGES, arguments, run_steps
-from harness import Failed, compare
+from harness import SLOWER, Failed, compare
 
 sys.path.insert(0, SITE_PACKAGES)
 UNKNOWN_FREES = "suballocations were freed whose allocation gpuleak did not see"
@@ -194,10 +194,12 @@ def run(options, place, program, folder="", statuses=(0,)):
                STANDIN_ORDER=os.path.join(options.torch, "liborder.so"),
                LD_LIBRARY_PATH=options.standin, PYTHONDONTWRITEBYTECODE="1")
     argv = [PYTHON, __file__, "--script", program.__name__]
-    bare = subprocess.run(argv, env=env, check=False, capture_output=True, text=True, timeout=120)
+    bare = subprocess.run(argv, env=env, check=False, capture_output=True, text=True,
+                          timeout=120 * SLOWER)
     env.update(LD_PRELOAD=options.preload, GPULEAK_REPORT="none",
                GPULEAK_LEDGER=os.path.join(place, "%p"))
-    ran = subprocess.run(argv, env=env, check=False, capture_output=True, text=True, timeout=120)
+    ran = subprocess.run(argv, env=env, check=False, capture_output=True, text=True,
+                          timeout=120 * SLOWER)
     if len(statuses) == 1:
         compare("as without gpuleak", (bare.returncode, bare.stdout, bare.stderr),
                 (ran.returncode, ran.stdout, ran.stderr))
@@ -211,7 +213,7 @@ def run(options, place, program, folder="", statuses=(0,)):
 
 def output(options, *args, statuses=(0,)):
     ran = subprocess.run([options.command, *args], check=False, capture_output=True, text=True,
-                         timeout=120)
+                         timeout=120 * SLOWER)
     if ran.returncode not in statuses or ran.stderr:
         raise Failed("status %d of %s\n%s%s" % (ran.returncode, args, ran.stdout, ran.stderr))
     return ran.stdout

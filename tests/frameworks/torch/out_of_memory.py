@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
 from standin_torch import PYTHON, SITE_PACKAGES, arguments, run_steps
-from harness import Failed, compare
+from harness import SLOWER, Failed, compare
 
 sys.path.insert(0, SITE_PACKAGES)
 MIB = 1 << 20
@@ -127,7 +127,7 @@ class Place:
         ran = subprocess.run(
             [self.options.command, "run", "--ledger", ledger, "--report",
              os.path.join(self.path, "text"), "--", PYTHON, self.script, "--script", program],
-            env=env, check=False, capture_output=True, text=True, timeout=120)
+            env=env, check=False, capture_output=True, text=True, timeout=120 * SLOWER)
         compare("status of %s, after\n%s%s" % (program, ran.stdout, ran.stderr), status,
                 ran.returncode)
         told = subprocess.run([self.options.command, "report", "--format", "json", ledger],

@@ -21,7 +21,7 @@ DESIGN = os.path.join(TESTS, "frameworks", "design")
 sys.path.insert(0, os.path.dirname(HERE))
 
 from standin_torch import PYTHON, arguments, run_steps
-from harness import Failed, compare
+from harness import SLOWER, Failed, compare
 
 BAD, GOOD = (os.path.join(DESIGN, "losses_%s.py" % name) for name in ("bad", "good"))
 KEPT = "153,600 bytes (150.0 KiB) in 300 tensors (PyTorch caching allocator, device 0)"
@@ -41,7 +41,7 @@ def run(options, place, script, *before, **extra):
                PYTHONPATH=os.path.join(HERE, "site-packages"), PYTHONDONTWRITEBYTECODE="1",
                LD_PRELOAD=options.preload, GPULEAK_REPORT="none", GPULEAK_LEDGER=ledger, **extra)
     ran = subprocess.run([PYTHON, *before, script], env=env, check=False, capture_output=True,
-                         text=True, timeout=120)
+                         text=True, timeout=120 * SLOWER)
     if ran.returncode or ran.stderr:
         raise Failed("status %d\n%s" % (ran.returncode, ran.stderr))
     return ledger

@@ -22,7 +22,7 @@ FRAMEWORKS = os.path.dirname(HERE)
 sys.path.insert(0, FRAMEWORKS)
 sys.path.insert(0, os.path.join(os.path.dirname(FRAMEWORKS), "programs"))
 
-from harness import Failed, Tap, compare
+from harness import SLOWER, Failed, Tap, compare
 from standin_torch import PYTHON, SITE_PACKAGES, is_missing
 
 sys.path.insert(0, SITE_PACKAGES)
@@ -327,7 +327,7 @@ def run_case(options, case, folder, extra, preload):
     if preload:
         env.update(LD_PRELOAD=options.preload, GPULEAK_REPORT="none")
     ran = subprocess.run([PYTHON, __file__, "--case", case.__name__], env=env, check=False,
-                         capture_output=True, text=True, timeout=120)
+                         capture_output=True, text=True, timeout=120 * SLOWER)
     if ran.returncode or ran.stdout or ran.stderr:
         raise Failed("status %d\n%s%s" % (ran.returncode, ran.stdout, ran.stderr))
 
