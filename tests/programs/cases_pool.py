@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+import time
 
 from cases_top import Holder, once, words
 from harness import HERE, compare
@@ -378,10 +379,16 @@ def handed_in_training(place):
 
 def runs_ahead(place):
     """pool: a program that runs ahead of the device keeps the blocks that it needs for that"""
+    started = time.monotonic()
     line = numbers(story(place, "train", program="pool_handed", GPULEAK_POOL="fast",
                          STANDIN_ASYNC="1")[0][1])
+    # The lag is at most a twentieth of 16 GiB, 819 blocks. It decays by an eighth each second, and
+    # the driver then serves as many blocks again, and an eighth of these. So a slow machine needs
+    # the driver more often. Without the lag the driver serves 31,000 blocks, however long it takes.
+    decayed = 120 * (time.monotonic() - started)
     compare("all served", (40000, 40000), (line["native"] + line["hits"], line["frees"]))
-    compare("one in ten by the driver, at most", True, line["native"] <= 4000)
+    compare("one in ten by the driver, at most, and what decayed", [],
+            [line] * (line["native"] > min(4000 + decayed, 20000)))
     compare("a twentieth of 16 GiB behind, and some more", True, line["reserved"] <= 1536)
 
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * When a waiting thread gives up a lock: never while others take and release it or signals arrive,
- * always if its owner has left.
+ * always if its owner has left. The first two cases do not depend on time: syscall() below decides
+ * how a nap of the waiting thread ends.
  * Links: test_lock.c, lock.c, cmocka, threads.
  */
 #include <setjmp.h>
@@ -10,17 +11,50 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 
 #include "ledger/lock.h"
 
 #define ENDS 6000        /* of the waiting thread's naps */
-#define PATIENCE_MS 5000 /* less than ENDS naps of 1 ms, and more than a loaded machine pauses */
+#define PATIENCE_MS 5000 /* less than ENDS naps of 1 ms */
 
 static struct lock lock;
-static _Atomic int lost, acquired, signals;
+static _Atomic int lost, acquired, interrupted;
+static enum {
+	NAPS_AS_ASKED,      /* a nap ends as the kernel ends it */
+	NAPS_END_BY_TIME,   /* only a wake ends a nap; lock.c sees the end of its time */
+	NAPS_END_BY_SIGNAL, /* only a wake or a signal ends a nap */
+} naps;
+
+/* Replaces libc's function for lock.c. Removes the time limit of a nap unless NAPS_AS_ASKED. */
+long syscall(long number, ...);
+long syscall(long number, ...)
+{
+	long (*real)(long, ...) = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+	long argument[6], ret;
+	va_list list;
+
+	va_start(list, number);
+	for (int i = 0; i < 6; i++)
+		argument[i] = va_arg(list, long);
+	va_end(list);
+	if (number != SYS_futex || argument[1] != FUTEX_WAIT_PRIVATE || naps == NAPS_AS_ASKED)
+		return real(number, argument[0], argument[1], argument[2], argument[3], argument[4],
+			    argument[5]);
+	ret = real(number, argument[0], argument[1], argument[2], NULL, NULL, 0);
+	if (ret == -1 && errno == EINTR)
+		atomic_fetch_add(&interrupted, 1);
+	else if (naps == NAPS_END_BY_TIME) {
+		errno = ETIMEDOUT;
+		ret = -1;
+	}
+	return ret;
+}
 
 void lock_lost(void)
 {
@@ -63,12 +97,15 @@ static void end_waiter(pthread_t thread)
 	assert_int_equal(atomic_load(&lost), 0);
 }
 
-/* A third thread takes the lock each time before the waiting one does. */
+/* A third thread takes the lock each time before the waiting one does. Each nap ends without a
+ * wake, as after lock_give_soon(). */
 static void test_always_taken(void **state)
 {
-	pthread_t thread = start_waiter(PATIENCE_MS);
+	pthread_t thread;
 
 	(void)state;
+	naps = NAPS_END_BY_TIME;
+	thread = start_waiter(PATIENCE_MS);
 	for (int i = 0; i < ENDS; i++) {
 		wait_until_it_waits();
 		atomic_store(&lock.word, 1);
@@ -77,35 +114,47 @@ static void test_always_taken(void **state)
 	end_waiter(thread);
 }
 
-static void count_signal(int number)
+static void ignore_signal(int number)
 {
 	(void)number;
-	atomic_fetch_add(&signals, 1);
+}
+
+/* Sends a signal again only after a while: the last one may have arrived between two naps, and
+ * without a pause the thread could do nothing but handle signals. */
+static void interrupt_nap(pthread_t thread)
+{
+	const int before = atomic_load(&interrupted);
+
+	for (unsigned int tries = 0; atomic_load(&interrupted) == before; tries++) {
+		assert_int_equal(atomic_load(&lost), 0);
+		if (tries % 1000 == 0)
+			assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
+		sched_yield();
+	}
 }
 
 static void test_signals(void **state)
 {
-	const struct sigaction action = { .sa_handler = count_signal };
-	pthread_t thread = start_waiter(PATIENCE_MS);
+	const struct sigaction action = { .sa_handler = ignore_signal };
+	pthread_t thread;
 
 	(void)state;
 	assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+	naps = NAPS_END_BY_SIGNAL;
+	thread = start_waiter(PATIENCE_MS);
 	wait_until_it_waits();
-	for (int i = 0; i < ENDS; i++) {
-		assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
-		while (atomic_load(&signals) <= i) {
-			assert_int_equal(atomic_load(&lost), 0);
-			sched_yield();
-		}
-	}
+	for (int i = 0; i < ENDS; i++)
+		interrupt_nap(thread);
 	end_waiter(thread);
 }
 
 static void test_owner_left(void **state)
 {
-	pthread_t thread = start_waiter(30);
+	pthread_t thread;
 
 	(void)state;
+	naps = NAPS_AS_ASKED;
+	thread = start_waiter(30);
 	pthread_join(thread, NULL);
 	assert_int_equal(atomic_load(&lost), 1);
 	assert_int_equal(atomic_load(&acquired), 1);
