@@ -7,6 +7,7 @@
 
 #include <link.h>
 
+#include "interpose/base/hash.h"
 #include "interpose/base/own_stack.h"
 #include "interpose/dispatch/find_module.h"
 #include "interpose/stack/capture.h"
@@ -93,6 +94,19 @@ static void intern_frames(void *recorder)
 	thread_self.waiting_frames = python_intern(recorder, depth, LEDGER_PYTHON_WAITING);
 }
 
+/* Sets waiting_frames. A loop waits at the same place again and again, so it rarely has to read the
+ * line tables of its frames. */
+static void find_frames(struct recorder *recorder)
+{
+	uint64_t key = python_key(recorder->stack_depth);
+
+	key = key ? key ^ TABLE_MIX(recorder->generation) : 0; /* a fork begins a new ledger */
+	if (key == thread_self.waiting_key)
+		return;
+	aside(intern_frames, recorder);
+	thread_self.waiting_key = key;
+}
+
 /* Returns true if the calling thread is a worker, whose work starts other work. Searches the stack
  * only while a thread waits. */
 static bool is_worker(struct recorder *recorder)
@@ -115,7 +129,7 @@ void waiting_begin(void)
 	if (!recorder)
 		return;
 	if (recorder->stack_depth && !is_worker(recorder)) {
-		aside(intern_frames, recorder);
+		find_frames(recorder);
 		thread_self.waiting_generation = recorder->generation;
 		change(recorder, WAITING_ONE, thread_self.waiting_frames);
 	}
