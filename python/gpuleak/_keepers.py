@@ -11,7 +11,7 @@ import signal
 import sys
 import types
 
-from . import _library
+from . import _heap, _library
 from ._address import address_of
 from ._references import (
     KEY, References, _CONTAINERS, _FRAME_OWNERS, _own_globals, instance_dict, is_a, is_one_of,
@@ -187,7 +187,7 @@ def _positions(container, ids):
                 yield step(container, value, None).expression
     for kind in _CONTAINERS:
         if is_a(container, kind):
-            for number, value in enumerate(list(kind.__iter__(container))):
+            for number, value in enumerate(_heap.items(container, kind) or ()):
                 if id(value) in ids:
                     yield "[%d]" % number
 
@@ -414,6 +414,7 @@ def _searched(places, seconds, with_graphs=True):
     """Kept for each of PLACES, pairs of a Leak and addresses. Gradients and autograd graphs are read
     if WITH_GRAPHS: a backward pass of another thread changes them without Python's lock, and PyTorch
     does not survive that."""
+    _heap.check_lock()
     references = References(seconds)
     try:
         objects = Objects(references.late, references.codes())

@@ -6,11 +6,13 @@ not be seen by the program: no thread of `threading`, no signal, no child proces
 import _thread
 import atexit
 import os
+import sys
 import time
 
-from . import _library
+from . import _heap, _library
 from ._keepers import keepers_by_site
 from ._references import _own_globals
+from ._report import ReportError
 
 POLL_SECONDS = 0.1    # until the first GPU call
 FIRST_SECONDS = 0.3   # after it; then each time that the run is twice as long
@@ -93,6 +95,11 @@ def start():
 
 def prepare():
     """Starts the search, and registers what ends it: the exit of Python, and a fork in the child."""
+    try:
+        _heap.check_lock()
+    except ReportError as error:
+        sys.stderr.write("gpuleak: --keepers: %s\n" % error)
+        return
     start()
     atexit.register(_at_exit)
     os.register_at_fork(after_in_child=_in_child)

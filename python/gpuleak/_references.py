@@ -15,6 +15,8 @@ import types
 import warnings
 import weakref
 
+from . import _heap
+
 LEVELS_MAX = 40
 FRONTIER_MAX = 100   # objects of one level whose referrers are searched
 REACHED_MAX = 3000000  # objects that one search downwards visits
@@ -245,7 +247,7 @@ def _key(key):
 def _where_in(container, child):
     """The positions of CHILD in a list, tuple or deque."""
     kind = next(kind for kind in _CONTAINERS if is_a(container, kind))
-    for number, value in enumerate(list(kind.__iter__(container))):
+    for number, value in enumerate(_heap.items(container, kind) or ()):
         if value is child:
             return number
     return None
@@ -350,6 +352,7 @@ class References:
         self._module_codes = self._mine({})
         self._away = self._mine({})      # id of the type: whether its objects lead elsewhere
         self._known = self._mine({})     # id: Chain of an object that was searched before
+        self._filled = self._mine({})    # id: tuple or frozenset that something refers to
         self._add_modules()
         self._add_frames()
         self._add_exceptions()
@@ -399,6 +402,8 @@ class References:
                         self._module_codes[id(frame.f_globals)] = frame.f_code
                     for name, value in locals_of(frame):  # the outermost of several wins
                         self._locals[id(value)] = (frame, name)
+                        if _heap.is_filled(value):
+                            self._filled[id(value)] = value
                 frame = frame.f_back
 
     def _add_exceptions(self):
@@ -448,15 +453,15 @@ class References:
 
     def _referrers(self, level):
         """What refers to the objects of LEVEL, without this search."""
-        arguments = tuple(level)  # which the call's own tuple may be
-        own = self._own | {id(level), id(arguments)}
+        own = self._own | {id(level)}
+        found, filled = _heap.referrers(level)
         ret = []
-        for one in gc.get_referrers(*arguments):
+        for one in found:
             frame = type(one) is types.FrameType
             if id(one) not in own and not (frame and (id(one) in self._running or
                                                       id(one.f_globals) in _own_globals)):
                 ret.append(one)
-        return ret
+        return ret + [self._filled[one] for one in filled if one in self._filled]
 
     def chain(self, target):
         """The shortest Chain from a variable to TARGET."""
@@ -552,7 +557,8 @@ class References:
         for probe in {0: object()}.values():
             alone = sys.getrefcount(probe)
         for obj in objects.values():
-            if obj is not target and sys.getrefcount(obj) > counts[id(obj)] + alone:
+            own = alone + (id(obj) in self._filled)
+            if obj is not target and sys.getrefcount(obj) > counts[id(obj)] + own:
                 return Chain(self._down(id(obj), objects, below), ends="native")
         garbage = [one for one in objects if one != id(target)]
         if not garbage:
@@ -564,18 +570,36 @@ class References:
 
     def referenced(self, wanted):
         """The ids in WANTED of objects that another object or a running function refers to.
-        PyTorch keeps the Python object of a tensor as long as native code keeps the tensor."""
+        PyTorch keeps the Python object of a tensor as long as native code keeps the tensor. Finds
+        the tuples and frozensets for chain() in the same pass."""
         found = wanted & self._locals.keys()
-        every = gc.get_objects()
-        own = self._own | {id(every)}
-        for start in range(0, len(every), LEVEL_PART):
-            if self.late():
-                break
-            part = [obj for obj in every[start:start + LEVEL_PART]
-                    if id(obj) not in own and id(obj) not in self._running]
-            found |= wanted.intersection(map(id, gc.get_referents(*part)))
-            part = obj = None
-        return found
+        with _heap.objects() as (every, filled):
+            sought = wanted.union(filled)
+            own = self._own | {id(every)}
+            for start in range(0, len(every), LEVEL_PART):
+                if self.late():
+                    break
+                part = [obj for obj in every[start:start + LEVEL_PART]
+                        if id(obj) not in own and id(obj) not in self._running]
+                self._take(part, sought, found)
+                part = obj = None
+        level = list(self._filled.values())
+        while level and not self.late():
+            part, level = level[:LEVEL_PART], level[LEVEL_PART:]
+            level += self._take(part, sought, found)
+        return found & wanted
+
+    def _take(self, containers, sought, found):
+        """Adds to FOUND the ids in SOUGHT of what CONTAINERS refer to. Returns the tuples and
+        frozensets among it that are new."""
+        ret = []
+        for one in _heap.referents(containers, sought):
+            if not _heap.is_filled(one):
+                found.add(id(one))
+            elif id(one) not in self._filled:
+                self._filled[id(one)] = one
+                ret.append(one)
+        return ret
 
     def reached(self, top, wanted):
         """The ids in WANTED that TOP refers to, by any way that does not lead through modules,
@@ -604,4 +628,4 @@ class References:
         return self._away[id(kind)]
 
 
-_own_globals.add(id(globals()))
+_own_globals.update((id(globals()), id(vars(_heap))))

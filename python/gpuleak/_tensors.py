@@ -4,10 +4,10 @@ the knowledge of frameworks' objects. Imports none of the frameworks and calls o
 and properties of installed packages, never those of the program's own classes."""
 
 import contextlib
-import gc
 import sys
 import types
 
+from . import _heap
 from ._references import _type_dict, _type_mro, is_a, name_of_type, read, static, _own_globals
 
 _NESTED = 0x10  # CO_NESTED: the code of a function inside a function
@@ -95,8 +95,8 @@ class Objects:
         self.list, self.addresses, self.graphs = [], [], []
         self.has_hooks = any("saved_tensors_hooks" in code.co_names for code in codes)
         torch, readers = _torch(), {}
-        with _dispatch_off():
-            for number, obj in enumerate(gc.get_objects()):
+        with _dispatch_off(), _heap.objects() as (every, _):
+            for number, obj in enumerate(every):
                 if number % 10000 == 0 and late():
                     break
                 kind = id(type(obj))

@@ -56,7 +56,8 @@ int python_search_report(const struct python_search *search, struct report *repo
 		snprintf(text, sizeof(text),
 			 "--keepers found nothing in pid %d: it ended before the first search, or "
 			 "Python did not load gpuleak's module (python -I, -E or -S, or PYTHONPATH "
-			 "was changed), or it imported no framework that gpuleak knows",
+			 "was changed), or it imported no framework that gpuleak knows, or its "
+			 "Python is free-threaded",
 			 report->processes[i]->pid);
 		r = report_add_remark(report, text);
 	}

@@ -205,6 +205,92 @@ show()
      + ONE + "    1: attribute `seen[\"forward\"].__self__.weight` in __main__ ({seen})\n"
      + ONE + "    1: item `seen[\"buffer\"]` in __main__ ({seen})\n"),
 
+    ("tuples in tuples, frozensets, and a cycle with a tuple", """
+def main():
+    pairs = ((1, (make(), 2)), [(3, make())])  # @pairs
+    show()
+main()
+seen = frozenset([make()])  # @seen
+show()
+del seen
+class Node:
+    pass
+def cycle():
+    node = Node()
+    node.items = ((node, 1), make())
+cycle()
+show()
+gc.collect()
+show()
+""", TWO + "    2: tuple `pairs` in main() ({pairs}), for example `pairs[0][1][0]`\n"
+     + ONE + "    1: an object in a frozenset, which is `seen` in __main__ ({seen})\n"
+     + ONE + "    1: a reference cycle with a Node object, `(Node object).items[1]`: no variable refers "
+     "to it, and the garbage collector has not freed it yet\n" + NOTHING),
+
+    # The trace function runs between any two instructions of the search, as another thread may.
+    # With the threshold, Python before 3.12 collects garbage at each allocation.
+    ("a tuple that is being built has no other reference at any moment", """
+import ctypes
+counts, tensors = [], []  # @tensors
+def count(*_):
+    counts.append(ctypes.c_uint32.from_address(address).value)
+def trace(frame, event, argument):
+    if "/gpuleak/" not in frame.f_code.co_filename:
+        return None
+    frame.f_trace_opcodes = True
+    count()
+    return trace
+def items():
+    global address
+    for number in range(100):
+        if number == 12:
+            address = next(id(one) for one in gc.get_referrers(tensors[0]) if type(one) is tuple)
+            count()
+            gc.callbacks.append(count)
+            gc.set_threshold(1)
+            sys.settrace(trace)
+            show()
+            sys.settrace(None)
+            gc.set_threshold(700)
+            gc.callbacks.remove(count)
+            tensors.clear()
+        elif number < 2:
+            tensors.append(make())
+            yield tensors[-1]
+        else:
+            yield number
+half = tuple(items())  # @half
+print(len(half), len(counts) > 1000, *set(counts))
+show()
+""", TWO + "    2: list `tensors` in __main__ ({tensors}), `tensors[0]` to `tensors[1]`\n"
+     "99 True 1\n"
+     + TWO + "    2: tuple `half` in __main__ ({half=}), `half[0]` to `half[1]`\n"),
+
+    ("a list whose slots C code fills later", """
+import ctypes
+new, store = ctypes.pythonapi.PyList_New, ctypes.pythonapi.PyList_SetItem
+new.restype, new.argtypes = ctypes.py_object, [ctypes.c_ssize_t]
+store.argtypes = [ctypes.py_object, ctypes.c_ssize_t, ctypes.py_object]
+def fill(items, number):
+    one = make()
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
+    store(items, number, one)
+items = new(3)  # @items
+fill(items, 1)
+show()
+fill(items, 0)
+fill(items, 2)
+show()
+""", ONE + "    1: an object in a list, which is `items` in __main__ ({items})\n"
+     + THREE + "    3: list `items` in __main__ ({items}), `items[0]` to `items[2]`\n"),
+
+    ("without the GIL nothing is searched", """
+kept = make()
+sys._is_gil_enabled = lambda: False
+show()
+""", "gpuleak: this free-threaded Python runs without its lock (the GIL), so objects change while they "
+     "are searched: set PYTHON_GIL=1\n"),
+
     ("a variable of another thread", """
 import threading
 ready, stop = threading.Event(), threading.Event()

@@ -61,7 +61,7 @@ for _ in range(400):
 """
 REMARK = ("--keepers found nothing in pid PID: it ended before the first search, or Python did not "
           "load gpuleak's module (python -I, -E or -S, or PYTHONPATH was changed), or it imported "
-          "no framework that gpuleak knows")
+          "no framework that gpuleak knows, or its Python is free-threaded")
 
 
 class Program:
@@ -238,6 +238,20 @@ def own_site(options, place):
     compare("output", ("mine\n", ""), (ran.stdout, ran.stderr))
 
 
+def without_lock(options, place):
+    """a free-threaded Python without the GIL: one line on stderr, and no search"""
+    folder = os.path.join(place, "own")
+    os.mkdir(folder)
+    with open(os.path.join(folder, "sitecustomize.py"), "w", encoding="utf-8") as file:
+        file.write("import sys\nsys._is_gil_enabled = lambda: False\n")
+    program = Program(options, place, MODULE)
+    ran = program.run(path=[folder], flags=("--keepers", "--report", "none"))
+    compare("stderr", "gpuleak: --keepers: this free-threaded Python runs without its lock (the GIL), "
+            "so objects change while they are searched: set PYTHON_GIL=1\n", ran.stderr)
+    found = program.entry(program.report(path=[folder])["suballocations"])
+    compare("keepers", [], found.get("keepers", []))
+
+
 def exception(options, place):
     """an exception that ends main(): its traceback keeps what main() had"""
     text = HEAD + """
@@ -256,7 +270,8 @@ main()
         raise Failed(keepers[0]["text"])
 
 
-CASES = (at_exit, inside_main, ended_meanwhile, killed, forked, not_seen, deaf, arrays, own_site, exception)
+CASES = (at_exit, inside_main, ended_meanwhile, killed, forked, not_seen, deaf, arrays, own_site,
+         without_lock, exception)
 
 
 def main():
