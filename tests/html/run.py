@@ -23,13 +23,14 @@ KINDS = {"device": "device memory", "pinned": "pinned host memory", "managed": "
          "registered": "registered host memory", "stream-ordered": "stream-ordered memory",
          "cl-buffer": "OpenCL buffer"}
 PROGRAMS = ("clean", "cuda_wrong_frees", "cuda_stolen", "cuda_all_calls", "families", "grouping",
-            "timeline", "oom", "steps", "peak", "ipc")
+            "timeline", "oom", "steps", "peak", "ipc", "driver_costs")
 # Two of the three requests are refused. The status is that of a program that failed.
 ARGUMENTS = {"oom": ["weights:40m", "cache:24m", "want:56m", "drop", "want:56m", "want:90m",
                      "exit:1"], "steps": ["named", "3"],
              "peak": ["weights:100m", "workspace:900m", "free:1", "pinned:7m", "unpin"],
              "ipc": ["freed"]}
 MEMORY = {"oom": {"STANDIN_MEMORY": str(100 << 20)},
+          "driver_costs": {"STANDIN_COSTS": "%d,%d,%d,1024" % (500 << 20, 2 << 20, 120 << 10)},
           "steps": {"GPULEAK_STEP_SIGNAL": str(int(signal.SIGUSR2))}}
 PAGES = ("hostile", "many", "full", "tensors", "ranks", "clean", "nothing", "unproven")
 SHIFT = """new Promise((done) => { let all = 0; new PerformanceObserver((list) => {
@@ -474,6 +475,22 @@ def named_steps():
     same("a step as text", 0, page.js("document.querySelectorAll('#steps td b').length"))
 
 
+def driver_memory():
+    """what calls made the driver take is a table: the cause, how much, and the call"""
+    page.open(path("p-driver_costs"))
+    page.js("document.getElementById('devices').open = true")
+    table = page.js("""[...document.querySelectorAll('#devices tbody tr')].map((row) =>
+        [...row.cells].map((cell) => cell.textContent))""")
+    same("costs", [
+        ["context", "0", "500.0 MiB", "1", "1", "0", "cuCtxCreate_v2"],
+        ["context", "0", "unknown", "1", "0", "0", "cuDevicePrimaryCtxRetain"],
+    ], [row[:6] + [row[6].split(",")[0]] for row in table][:2])
+    same("as in JSON", len(load("p-driver_costs")["driver_costs"]), len(table))
+    same("places", [], [row[6] for row in table if " driver_costs.c:" not in row[6]])
+    page.open(path("clean"))
+    same("without any", 0, page.js("document.querySelectorAll('#devices').length"))
+
+
 def flame_of_the_peak():
     """the flame graph of the peak is beside that at exit, and a table below: by clicks"""
     page.open(path("p-peak"))
@@ -702,8 +719,8 @@ def without_script():
 
 CASES = (pages_are_quiet, whole_and_embedded, verdict_is_the_text_reports, figures_are_the_jsons,
          sorts, filters, unfolds, flame_zooms, keyboard_alone, stories, hostile_names, tensors,
-         out_of_memory, named_steps, flame_of_the_peak, shared_memory, policy_holds, threads_and_short_names,
-         ten_thousand, eight_processes, timeline_by_kind,
+         out_of_memory, named_steps, driver_memory, flame_of_the_peak, shared_memory, policy_holds,
+         threads_and_short_names, ten_thousand, eight_processes, timeline_by_kind,
          processes_in_turn,
          slider_and_cursor, timeline_of_a_program, kinds_without_a_leak, on_paper,
          without_script)

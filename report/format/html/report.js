@@ -75,6 +75,10 @@ function size(bytes) {
 	return (Math.floor(value * 10) / 10).toFixed(1) + " " + units[unit];
 }
 
+function signedSize(bytes) {
+	return bytes < 0 ? "-" + size(-bytes) : size(bytes);
+}
+
 function exactSize(bytes) {
 	return bytes < 1024 ? size(bytes) : number(bytes) + " bytes (" + size(bytes) + ")";
 }
@@ -1281,17 +1285,31 @@ function poolSection() {
 			.filter(Boolean).join("; ") + ".")));
 }
 
+// What calls made the driver itself take, by call site.
+function costTable(costs) {
+	return simpleTable([["The driver took"], ["Device", 1], ["Bytes", 1], ["Calls", 1],
+		["Measured", 1], ["Ended since", 1], ["Called at"]], costs.slice(0, ROWS).map((cost) => [
+		clean(cost.cause), deviceWords(cost.device),
+		cost.bytes === null ? "unknown" : signedSize(cost.bytes), number(cost.calls),
+		number(cost.measured_calls), number(cost.ended),
+		el("span", {}, clean(cost.api) + ", ",
+			place(framesOf(cost.stack), siteOf(cost.stack)))]));
+}
+
 function deviceSection() {
-	const devices = gathered("devices");
-	if (!devices.length)
+	const devices = gathered("devices"), costs = gathered("driver_costs");
+	if (!devices.length && !costs.length)
 		return null;
 	return fold("devices", "What the devices held", "the driver's own memory included",
-		simpleTable([["Device"],
+		devices.length ? simpleTable([["Device"],
 		["Tracked", 1], ["Held in all", 1], ["The driver's own", 1], ["Most held", 1]],
 			devices.map((device) =>
 		[deviceWords(device.device) + " " + clean(device.name || ""),
 			size(device.tracked_bytes), size(device.held_bytes),
-			size(device.driver_bytes), size(device.peak_held_bytes)])));
+			size(device.driver_bytes), size(device.peak_held_bytes)])) : null,
+		costs.length ? costTable(costs) : null,
+		costs.length > ROWS ? el("p", { class: "left" },
+			number(costs.length - ROWS) + " more are not shown.") : null);
 }
 
 function noteSection() {
@@ -1414,14 +1432,13 @@ function stepSection() {
 	const steps = gathered("steps");
 	if (!steps.length)
 		return null;
-	const left = (bytes) => bytes < 0 ? "-" + size(-bytes) : size(bytes);
 	return fold("steps", "Named steps", "what each allocated, freed and left",
 		simpleTable([["Step"], ["Times", 1], ["Allocated", 1], ["Freed", 1], ["Left", 1],
 		["Largest peak", 1]], steps.slice(0, ROWS).map((step) => [
 		(step.name === null ? "all further names" : clean(step.name)) +
 			(step.open ? " (not ended)" : ""),
 		number(step.count), size(step.allocated_bytes), size(step.freed_bytes),
-		left(step.left_bytes), size(step.peak_bytes)])),
+		signedSize(step.left_bytes), size(step.peak_bytes)])),
 		steps.length > ROWS ? el("p", { class: "left" },
 			number(steps.length - ROWS) + " more are not shown.") : null);
 }
