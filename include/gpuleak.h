@@ -59,8 +59,9 @@ struct gpuleak_sum {
 	uint64_t bytes;          /* of these blocks */
 	uint64_t ignored_blocks; /* ignored by gpuleak_ignore(); not in `blocks` */
 	uint64_t ignored_bytes;
-	uint64_t live_bytes;     /* of the whole process now, for every mark, thread and kind */
-	/* of the whole process: the ledger had no room for these blocks */
+	/* live bytes of the whole process now; the mark, `thread` and `kind` do not matter */
+	uint64_t live_bytes;
+	/* blocks of the whole process that are not recorded, because the ledger had no room */
 	uint64_t unrecorded_blocks;
 	/* Suballocations since the mark that are not freed: what a framework allocated inside
 	 * blocks that it caches, for example PyTorch's tensors. They are not in `blocks`, and
@@ -96,11 +97,12 @@ struct gpuleak_block {
 	uint32_t pcs_count; /* number of recorded addresses; at most pcs_room of them are written */
 	uint64_t address;   /* first address of the block, or its handle */
 	uint64_t bytes;     /* bytes that gpuleak counts for the block */
-	/* size of the block's address range; a mapping's `bytes` may be counted for its handle */
+	/* Size of the block's address range. The `bytes` of a CUDA mapping may be 0: then its
+	 * physical memory is counted for another block. */
 	uint64_t span;
 	uint64_t context;   /* the driver's context handle; 0 unknown */
-	/* handle of the buffer that a sub-buffer belongs to; of a CUDA mapping: the handle of its
-	 * memory, if all of it is mapped */
+	/* Of a sub-buffer: the handle of the buffer that it belongs to. Of a CUDA mapping: the
+	 * handle of its physical memory, if the mapping covers all of that memory. Else 0. */
 	uint64_t parent;
 	uint64_t time_ns;   /* CLOCK_MONOTONIC at the allocation, accurate to 1-4 ms */
 	uint64_t mark;      /* the block is newer than every mark up to this one */
@@ -157,13 +159,13 @@ struct gpuleak_pool_stats {
 	uint64_t mode; /* GPULEAK_POOL_*, as the user requested it */
 	uint64_t turned_off;     /* pools that turned themselves off */
 
-	uint64_t used_bytes;     /* bytes now in use by the program, as requested */
+	uint64_t used_bytes;     /* requested bytes that the program uses now */
 	uint64_t cached_bytes;   /* bytes now that the pool can reuse at once */
 	uint64_t pending_bytes;  /* freed bytes that the device may still be using */
 	/* bytes from the driver: the sum of used, cached, pending and waste */
 	uint64_t reserved_bytes;
 	uint64_t waste_bytes;    /* by how much blocks in use are larger than requested */
-	uint64_t peak_used_bytes;     /* sum of the pools' own peaks, as is the next */
+	uint64_t peak_used_bytes;     /* sum of the peaks of all pools */
 	uint64_t peak_reserved_bytes;
 
 	/* The following counters only increase. */
@@ -186,8 +188,8 @@ struct gpuleak_pool_stats {
 
 /* Fills in *RET. Fields that this library does not know are set to 0, and `size` is set to the
  * number of bytes that it knows. Returns 0. On error returns -1 with errno EINVAL: RET is NULL, or
- * its `size` is smaller than the first version's struct (this one) or implausible; ENODATA: no pool
- * and no limit is on, or the process made no GPU memory call yet. */
+ * its `size` is smaller than this struct or larger than 4096; ENODATA: no pool and no limit is on,
+ * or the process made no GPU memory call yet. */
 GPULEAK_FUNCTION int gpuleak_pool_stats(struct gpuleak_pool_stats *ret);
 
 /* ---- while it runs: docs/guides/services.md ---- */
@@ -222,7 +224,8 @@ GPULEAK_FUNCTION unsigned int gpuleak_step_named(const char *name);
  * - A text replaces the former one of its call site. There is room for 8 call sites: a further one
  *   replaces the oldest.
  * Any thread may call it, but no signal handler. Returns 0. On error returns -1 and sets errno.
- * ENOENT: the process has no such call site. ENODATA: nothing is recorded, or no more. */
+ * ENOENT: the process has no such call site. ENODATA: the process made no GPU memory call yet, or
+ * recording has stopped. */
 GPULEAK_FUNCTION int gpuleak_keepers(uint64_t site, const char *text);
 
 /* Writes a report on the live memory and returns when it is written. The destination is

@@ -30,8 +30,8 @@
 #define LEDGER_MAGIC "GPULEAK\n"
 #define LEDGER_VERSION 2u
 #define LEDGER_READER_MIN 1u /* oldest reader version that understands this format */
-/* The same for a ledger with series of blocks. A reader of version 1 takes `series` of a struct
- * ledger_site of type 2 for the upper half of `late`. */
+/* LEDGER_READER_MIN of a ledger whose call sites in chunks of type SITES may have a series. A
+ * reader of version 1 would read their field `series` as the upper half of `late`. */
 #define LEDGER_READER_MIN_SERIES 2u
 #define LEDGER_BYTE_ORDER 0x01020304u
 #define LEDGER_CHUNK 16384u
@@ -146,11 +146,12 @@ struct ledger_header {
 	struct ledger_wait waits[2];
 	/* calls that make the driver use more device memory, including those without a record */
 	uint64_t marks;
-	/* number of suballocations, and of other blocks with a series, that were allocated; may be
-	 * too low by 0.1 % for each thread */
+	/* Number of suballocations, and of other blocks with a series, that were allocated. For
+	 * each thread of the process the number may be 0.1 % too low. */
 	uint64_t suballocated;
-	/* allocations that were refused for want of memory, including those without a record; and
-	 * those of them after which the same thread got as much or more */
+	/* `refused`: allocations that were refused because memory was short, including those
+	 * without a record. `recovered`: those of them after which the same thread allocated as
+	 * much or more. */
 	uint64_t refused;
 	uint64_t recovered;
 	/* exports of freed blocks whose record (struct ledger_ipc) was reused */
@@ -208,31 +209,34 @@ struct ledger_chunk {
 	uint32_t reserved[14];
 };
 
-/* One live block; 64 bytes, one cache line. */
+/* The states of a block slot. */
 enum ledger_block_state {
 	LEDGER_BLOCK_UNUSED = 0,
 	LEDGER_BLOCK_LIVE = 1,
-	/* the driver is freeing it; live if the process ended at this moment */
+	/* The driver is freeing the block. If the process ended in the middle of that, the block
+	 * counts as live. */
 	LEDGER_BLOCK_FREEING = 2,
 	/* Deferred free: the last reference was released, but the memory is still allocated. The
 	 * block is not live. The release is the last event of its history. */
 	LEDGER_BLOCK_RELEASED = 3,
 };
 #define LEDGER_BLOCK_STATE(word) ((word) & 0xffu)
-/* One slot for a block. The upper 24 bits of `state` count how often the slot was used. A reader
- * copies the slot, and uses the copy only if `state` did not change meanwhile. */
+/* One slot for a block; 64 bytes, one cache line. The upper 24 bits of `state` count how often the
+ * slot was used. A reader copies the slot, and uses the copy only if `state` did not change
+ * meanwhile. */
 struct ledger_block {
 	uint32_t state;      /* use count << 8 | enum ledger_block_state; release/acquire */
 	uint32_t site;        /* ref to the struct ledger_site of its call site */
 	uint64_t address;    /* device address, or the driver's handle */
-	/* size; the bytes of virtual memory may move to another block and back */
+	/* Size. If several blocks stand for the same physical memory (a handle and its mappings),
+	 * only one of them has the bytes, and the others have 0. Which one it is may change. */
 	uint64_t bytes;
 	uint64_t context;    /* the driver's context handle, 0 = unknown */
 	uint64_t time_ns;    /* allocation time; resolution of the coarse clock (1-4 ms) */
 	uint32_t references; /* reference count of a handle; 1 for plain memory */
 	uint32_t thread;     /* kernel thread id of the allocating thread, 0 = not recorded */
-	/* Address of the buffer that a sub-buffer belongs to. Of a vmm-mapping: the handle of the
-	 * memory, if all of it is mapped. 0 = none. */
+	/* Of a sub-buffer: the address of the buffer that it belongs to. Of a vmm-mapping: the
+	 * handle of its physical memory, if the mapping covers all of that memory. Else 0. */
 	uint64_t parent;
 	uint32_t history;    /* ref to a struct ledger_history, 0 = never retained */
 	union {
@@ -368,7 +372,8 @@ struct ledger_site {
 	/* blocks freed after the driver shut down or their context was destroyed */
 	uint32_t late;
 	uint32_t series;             /* ref to a struct ledger_live_series; 0 = none */
-	uint64_t unseen;             /* blocks that a call ended which gpuleak did not intercept */
+	/* blocks that ended by a call that gpuleak did not intercept */
+	uint64_t unseen;
 };
 
 /* The memories that gpuleak counts separately: each device, and host memory. */
@@ -399,35 +404,38 @@ struct ledger_peak {
 };
 
 /* What one call site had live at the peak of its memory. Nothing is written at a peak. Instead the
- * first change after it keeps the amounts before that change in `peak_bytes` and `peak_blocks`. So
- * the call site had these amounts at peak number N if `peak` is N. If `peak` is smaller, it has
- * not changed since: then it had `bytes` and `blocks`.
+ * first change after the peak copies `bytes` and `blocks`, as they are before that change, to
+ * `peak_bytes` and `peak_blocks`, and the peak's number to `peak`. A reader wants the amounts at
+ * the last peak, number N. If `peak` is N, they are `peak_bytes` and `peak_blocks`. If `peak` is
+ * smaller than N, the call site has not changed since peak N, and they are `bytes` and `blocks`.
  *
  * Record n of a chunk of call sites has two balances, which must be added: record n of the chunk
  * before (BALANCES), which only the thread of the call site changes, and record n of the chunk
- * before that (OTHERS_BALANCES), which all other threads change. So sums may be negative (modulo
- * 2^64 and 2^32). An older writer has no such chunks. */
+ * before that (OTHERS_BALANCES), which all other threads change. So a single balance may be
+ * negative (modulo 2^64 and 2^32). Older writers wrote no such chunks. */
 struct ledger_balance {
 	uint64_t bytes; /* live now */
 	uint64_t peak_bytes;
 	uint32_t blocks;
 	uint32_t peak_blocks;
-	uint32_t peak;   /* a number of the peak; 0: none */
+	uint32_t peak;   /* number of the peak that peak_bytes belongs to; 0: none */
 	uint32_t memory; /* number of the struct ledger_peak; 0: none */
 	uint32_t thread_state; /* only for the writer: which threads change BALANCES */
-	uint32_t busy;         /* only for the writer: a thread keeps the amounts now */
+	uint32_t busy;         /* only for the writer: 1 while a thread stores peak_* */
 	uint32_t reserved[6];
 };
 
-/* How many suballocations or other blocks of one call site were live while the process ran.
+/* How many suballocations or other blocks of one call site were live in the course of the process.
  *
  * Time is divided into windows. The unit is an allocation of a block with a series anywhere in the
- * process: a free takes no time, and neither does waiting. Each window has 1 << shift of them, and
- * the number of windows is at most LEDGER_WINDOWS. If it grows beyond, each two windows become one.
- * ledger/live_series.h has the functions of the writer and of readers.
+ * process: a free takes no time, and neither does waiting. Each window lasts 1 << shift
+ * allocations, and there are at most LEDGER_WINDOWS windows. When there is no room for a new one,
+ * each pair of windows becomes one. ledger/live_series.h has the functions of the writer and of
+ * readers.
  *
  * An amount of memory is one word, so that one instruction changes it: the number of blocks, and
- * their bytes in units. Sums of amounts may overflow, their differences are right. */
+ * their bytes in units. `allocated` and `freed` may overflow; their difference is correct
+ * nevertheless. */
 #define LEDGER_WINDOWS 32u
 #define LEDGER_AMOUNT_UNIT 512u
 #define LEDGER_AMOUNT_UNIT_BITS 36u
@@ -444,8 +452,8 @@ struct ledger_window {
 };
 #define LEDGER_WINDOW_TIME_BITS 22u /* 4 ms, as the coarse clock: 32 bits last for 208 days */
 struct ledger_live_series {
-	/* Equal to `began`, unless the writer changes the series. A reader must not use a series
-	 * whose numbers differ. */
+	/* Equal to `began`, except while the writer changes the series. A reader must not use a
+	 * series whose numbers differ. */
 	uint32_t done;
 	uint32_t shift;
 	uint32_t current; /* index of the window that has begun; the earlier ones are complete */
@@ -578,7 +586,8 @@ struct ledger_fact {
 /* Observations about the program itself. RANK: `subject` is the process's rank in a parallel job
  * (decimal), `module` the environment variable that has the rank, `count` the number of ranks (0
  * unknown). LSAN: `subject` is part `count` (from 1) of the text that the program's
- * __lsan_default_suppressions() returned. The last part has a `detail` if the text was longer. */
+ * __lsan_default_suppressions() returned. If the text was too long for LEDGER_LSAN_PARTS_MAX parts,
+ * its last part has a `detail`. */
 #define LEDGER_FACT_RANK "rank"
 #define LEDGER_FACT_LSAN "lsan-suppressions"
 #define LEDGER_LSAN_PARTS_MAX 16u
@@ -591,9 +600,9 @@ struct ledger_sample {
 	uint64_t live_bytes;
 };
 
-/* Samples of live bytes per kind and device. They are taken less often, because each one walks over
- * all blocks, and they are thinned in the same way. The last column (kind 0) has the sum of all
- * kinds that do not have a column. */
+/* Samples of live bytes per kind and device. They are taken less often than samples of the sum,
+ * because each one walks over all blocks, and they are thinned in the same way. The last column
+ * (kind 0) has the sum of all kinds that do not have a column. */
 #define LEDGER_COLUMNS 15u
 struct ledger_parts {
 	uint32_t columns; /* columns in use; never decreases; release/acquire */
@@ -698,8 +707,8 @@ struct ledger_driver_growth {
 	uint32_t api;   /* refs, as in struct ledger_site */
 	uint32_t stack;
 	int32_t device; /* ordinal; -1 unknown */
-	/* Of the call that created the first context on the device: what of the device's memory was
-	 * free after it, in units of LEDGER_FREE_UNIT bytes. 0: another call, or unknown. */
+	/* For the call that created the first context on the device: the free memory of the device
+	 * after the call, in units of LEDGER_FREE_UNIT bytes. 0: any other call, or unknown. */
 	uint32_t free_units;
 };
 #define LEDGER_DRIVER_GROWTHS_MAX 1020u /* two chunks */
@@ -707,10 +716,10 @@ struct ledger_driver_growth {
 
 /* What the calls of one call site made the driver take of a device's memory: calls that create a
  * context or a stream, load a module, raise a limit or instantiate a graph, and the first use of
- * each kernel, if that took memory. It is the difference of the
- * device's free memory before and after each call, as the driver reports it. A call is not measured
- * if no context of the device was current before it, if a stream was being captured, if the pool is
- * on, or if the process allocated or freed something or made another such call meanwhile. */
+ * each kernel, if that took memory. `bytes` is the difference of the device's free memory before
+ * and after each call, as the driver reports it. A call is not measured if no context of the device
+ * was current before it, if a stream was being captured, if the pool is on, or if the process
+ * allocated or freed something or made another such call meanwhile. */
 struct ledger_driver_cost {
 	uint64_t calls; /* that succeeded */
 	uint64_t measured; /* of these, calls that were measured */
@@ -745,7 +754,7 @@ _Static_assert(sizeof(struct ledger_driver_cost) == 40, "layout is fixed");
 #define LEDGER_POOL_REASONS(X)                                                                \
 	X(EXPORTED, "blocks were shared with others (IPC, dma-buf) and freed by the driver")    \
 	X(SYNC_MEMOPS, "blocks had SYNC_MEMOPS or the like set and were freed by the driver")   \
-	X(CAPTURE, "frees came while a stream was captured: reused once it ended")              \
+	X(CAPTURE, "frees came while a stream was captured: reused after the capture")          \
 	X(TOO_LARGE, "blocks were larger than the pool may keep")                               \
 	X(NO_CONTEXT, "calls came where no context or a destroyed one was current")             \
 	X(OUT_OF_ORDER, "calls came out of order or from inside the driver")                    \
@@ -821,10 +830,10 @@ struct ledger_pools {
 	struct ledger_pool pool[LEDGER_POOLS_MAX];
 };
 
-/* An allocation that was refused for want of memory, and what held the memory at that moment. There
- * are at most LEDGER_REFUSALS_FIRST + LEDGER_REFUSALS_LAST records: of the first ones, and of the
- * last ones, whose records are reused. A thread that repeats a refused request from the same
- * place changes its record instead of adding one.
+/* An allocation that was refused because memory was short, and which call sites held the memory at
+ * that moment (the holders). There are at most LEDGER_REFUSALS_FIRST + LEDGER_REFUSALS_LAST
+ * records: of the first ones, and of the last ones, whose records are reused. A thread that repeats
+ * a refused request from the same place changes its record instead of adding one.
  *
  * `state` has the record's number (from 1) in its upper 56 bits, and flags. It is 0 while the
  * writer changes the record. A reader uses a copy only if `state` is the same before and after. */
@@ -835,7 +844,8 @@ struct ledger_pools {
 #define LEDGER_REFUSAL_GAVE_UP 2u   /* a framework reported that it gave up: framework_* */
 #define LEDGER_REFUSAL_FREE 4u      /* free_bytes and total_bytes are known */
 #define LEDGER_REFUSAL_HOLDERS 8u   /* the holders were counted */
-/* The holders' blocks were divided among the suballocations in them. Otherwise the holders have no
+/* The bytes of suballocations were counted for the call sites of the suballocations, and not for
+ * those of the blocks that contain them. Without this flag no holder is a call site of
  * suballocations. */
 #define LEDGER_REFUSAL_DIVIDED 16u
 
@@ -850,7 +860,7 @@ enum ledger_refuser {
 struct ledger_holder {
 	uint32_t site;   /* ref to a struct ledger_site, also of suballocations */
 	uint32_t blocks; /* at most UINT32_MAX */
-	uint64_t bytes;  /* without those of suballocations in its blocks; never 0 */
+	uint64_t bytes;  /* of blocks: without the bytes of the suballocations in them; never 0 */
 };
 
 struct ledger_out_of_memory {

@@ -48,8 +48,8 @@ static void store(uint64_t *field, uint64_t value)
 	atomic_store_explicit(&SHARED(*field), value, memory_order_relaxed);
 }
 
-/* Ends the current window and begins the one of MOMENT. In the windows between them the site made
- * no call. */
+/* Ends the current window and begins the one that MOMENT belongs to. In the windows between them
+ * the site made no call. */
 static void advance(struct ledger_live_series *series, const struct live_moment *moment)
 {
 	unsigned int shift = live_shift(moment->suballocated);

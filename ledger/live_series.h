@@ -32,8 +32,8 @@ static inline uint64_t live_amount(uint64_t bytes)
 /* Returns the shift of all windows after SUBALLOCATED allocations. */
 unsigned int live_shift(uint64_t suballocated);
 
-/* Begins the window that MOMENT belongs to. Does nothing if another thread does it, because the
- * writer must not wait. Call it when live_series_is_due(). */
+/* Begins the window that MOMENT belongs to. Does nothing if another thread is doing so, because the
+ * writer must not wait. Call it when live_series_is_due() returns true. */
 void live_series_begin(struct ledger_live_series *series, const struct live_moment *moment);
 
 static inline bool live_series_is_due(const struct ledger_live_series *series,
@@ -42,9 +42,10 @@ static inline bool live_series_is_due(const struct ledger_live_series *series,
 	return suballocated >= atomic_load_explicit(&SHARED(series->until), memory_order_relaxed);
 }
 
-/* Count an allocation or a free of AMOUNT. Frameworks report the memory of one device under a lock
- * of their own. If two threads call them for one series nevertheless, a count may be lost; readers
- * compare with the live blocks. An atomic addition would take as long as the rest of both. */
+/* Count an allocation or a free of AMOUNT. They use no atomic addition, because that would double
+ * their cost. Frameworks report the memory of one device under a lock of their own. If two threads
+ * nevertheless change one series at the same time, a count may be lost. So readers compare the
+ * counts with the live blocks. */
 static inline void live_series_add(struct ledger_live_series *series, uint64_t amount)
 {
 	uint64_t allocated = amount + atomic_load_explicit(&SHARED(series->allocated),
@@ -75,8 +76,8 @@ static inline void live_series_remove(struct ledger_live_series *series, uint64_
 	live_series_note_low(series, freed);
 }
 
-/* The same if several threads may free blocks of one call site at the same time. No count is lost;
- * a low point may be missed. */
+/* Counts a free of AMOUNT; several threads may call it for one series at the same time. No count is
+ * lost, but `low` may miss the lowest amount. */
 static inline void live_series_remove_shared(struct ledger_live_series *series, uint64_t amount)
 {
 	uint64_t freed = amount + atomic_fetch_add_explicit(&SHARED(series->freed), amount,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waits for a lock that another thread holds. Must tell a lock that many threads take from one
- * whose owner will never release it. Calls the kernel only.
+ * Waits for a lock that another thread holds. Must distinguish a lock that many threads take from
+ * one whose owner will never release it. Calls the kernel only.
  */
 #include "ledger/lock.h"
 
@@ -15,7 +15,7 @@
 
 unsigned int lock_patience_ms = 20000;
 
-/* Spins for a moment. Returns 1 if it acquired LOCK. */
+/* Spins for a moment. Returns 1 if it acquired LOCK, else 0. */
 static int spin(struct lock *lock)
 {
 	for (int tries = 0; tries < 100; tries++) {
@@ -38,10 +38,10 @@ static int nap_on(struct lock *lock, long nap)
 	return -errno;
 }
 
-/* Naps and checks again, because lock_give_soon() may not wake a waiting thread. Each nap is longer
- * than the one before. Only naps that nothing ended early count as waiting. Another thread may
- * release the lock, and a third may take it before this one: the owner works then, and the wait
- * begins again. */
+/* Naps and checks again, because lock_give_soon() may not wake a waiting thread. Each full nap is
+ * longer than the one before, until NAP_MAX is reached. Only full naps count as waiting. If the
+ * lock was released meanwhile, but a third thread took it first, the owners do release it: then the
+ * count of waiting begins again at 0. */
 void lock_wait(struct lock *lock)
 {
 	long nap = NAP_MIN, waited = 0;

@@ -51,7 +51,7 @@ struct ledger_walk {
 const void *ledger_next(const struct ledger_view *view, struct ledger_walk *walk,
 			enum ledger_chunk_type type, size_t size);
 /* Return the next block that is live, or whose free is deferred: it is released and not mapped. The
- * ledger must not be written meanwhile: load.c copies that of a running process. */
+ * ledger must not be written meanwhile: load.c makes a copy of the ledger of a running process. */
 const struct ledger_block *ledger_next_live(const struct ledger_view *view,
 					    struct ledger_walk *walk);
 const struct ledger_block *ledger_next_deferred(const struct ledger_view *view,
@@ -63,9 +63,9 @@ const struct ledger_block *ledger_next_suballocation(const struct ledger_view *v
 /* Each function returns the record that REF refers to. It returns NULL if REF is 0, out of bounds,
  * misaligned, or not in the published part of a chunk of the right type. */
 const struct ledger_site *ledger_site(const struct ledger_view *view, uint32_t ref);
-/* The REF of a call site of suballocations. */
+/* REF belongs to a call site of suballocations. */
 const struct ledger_site *ledger_suballocation_site(const struct ledger_view *view, uint32_t ref);
-/* The REF of a call site of blocks or of suballocations. */
+/* REF belongs to a call site of blocks or of suballocations. */
 const struct ledger_site *ledger_any_site(const struct ledger_view *view, uint32_t ref);
 /* Return the two balances of SITE, a record in VIEW: that of the thread that owns the call site,
  * and that of all other threads. Return NULL if the writer was too old to write them. */

@@ -13,8 +13,8 @@
 void ledger_totals(const struct ledger_view *view, struct ledger_totals *ret);
 
 /* Adds to *SUM the memory that was allocated and freed from FROM to TO. Both are sums over many
- * counters, and other threads may allocate meanwhile. So a sum in TO may be the smaller one; then
- * nothing is added. */
+ * counters, and other threads may allocate meanwhile. So a sum in TO may be smaller than in FROM:
+ * then nothing is added to that sum. */
 void ledger_totals_add(struct ledger_totals *sum, const struct ledger_totals *from,
 		       const struct ledger_totals *to);
 
