@@ -53,8 +53,9 @@ struct captures {
 	struct reader_count readers[READER_COUNTS];
 };
 
-/* Long enough for a thread inside that was preempted. Also long enough for a driver call inside
- * that waits for a driver lock, which another thread's free holds until a kernel ends. */
+/* Long enough for a thread that was preempted inside the gate. Also long enough for a thread inside
+ * whose driver call waits for a driver lock, which another thread's free holds until a kernel
+ * ends. */
 int64_t captures_patience_ns = 1000000000;
 
 static struct captures *_Atomic pages;
@@ -131,8 +132,8 @@ static int64_t now_ns(void)
 	return (int64_t)clock_ns(CLOCK_MONOTONIC);
 }
 
-/* The wait is bounded, since a thread may have been stopped inside permanently. A failed capture
- * harms the application less than a hang. */
+/* The wait is bounded, since a thread may have been stopped permanently inside the gate. A failed
+ * capture harms the application less than a hang. */
 static void wait_until_left(struct captures *set)
 {
 	const struct timespec nap = { .tv_nsec = 20000 };
@@ -168,7 +169,7 @@ static struct captured captured_key(CUstream stream, bool per_thread)
 	return key;
 }
 
-/* Locking: set->lock. */
+/* Locking: needs set->lock. */
 static struct captured *captured_lookup(struct captures *set, const struct captured *key)
 {
 	for (uint32_t i = 0; i < set->count; i++)
@@ -180,7 +181,8 @@ static struct captured *captured_lookup(struct captures *set, const struct captu
 /* If the stream is listed already, one of two things happened. The driver called its own exported
  * name, so that this capture is reported twice. Or an older capture of the stream is over and the
  * thread that ended it has not called captures_ended() yet. A capture that does not fit in the list
- * never leaves `active`. The pool then waits permanently, which invalidates no capture. */
+ * is counted in `active` until the process ends. So captures_enter() always returns false from then
+ * on, which invalidates no capture. */
 void captures_begun(CUstream stream, bool per_thread, uint64_t context, bool success)
 {
 	struct captures *set = captures();
@@ -247,7 +249,7 @@ bool captures_makes_graph(uint64_t capture)
 	return makes;
 }
 
-/* Locking: set->lock. Moves the last entry to index I. */
+/* Locking: needs set->lock. Moves the last entry to index I. */
 static void remove_at(struct captures *set, uint32_t i)
 {
 	set->list[i] = set->list[--set->count];

@@ -32,7 +32,8 @@ uint64_t captures_of(CUstream stream, bool per_thread);
 void captures_set_into_graph(CUstream stream, bool per_thread);
 /* Returns true if CAPTURE, which is not over, makes a new graph. */
 bool captures_makes_graph(uint64_t capture);
-/* Called after that driver call, if CAPTURE is over or its stream is destroyed. */
+/* Called after the driver's call (see captures_of()), if CAPTURE is over or its stream is
+ * destroyed. */
 void captures_ended(uint64_t capture);
 
 /* Returns the number of the latest capture. */
@@ -42,7 +43,8 @@ uint64_t captures_last(void);
  * same handle. */
 void captures_context_gone(uint64_t context, uint64_t until);
 
-/* How long a beginning capture waits for threads inside. Tests set a shorter time. */
+/* How long a beginning capture waits for threads between captures_enter() and captures_leave().
+ * Tests set a shorter time. */
 extern int64_t captures_patience_ns;
 
 #endif

@@ -19,7 +19,8 @@ _Atomic bool cuda_context_doubtful READ_BY_ALL;
 
 #define DEVICES_MAX 64
 static _Atomic(CUcontext) primary[DEVICES_MAX];
-static _Atomic bool retained[DEVICES_MAX]; /* a retain created it and it has not ended */
+/* by device: a retain created the primary context, which has not ended */
+static _Atomic bool retained[DEVICES_MAX];
 
 struct green {
 	uint64_t handle;
@@ -72,7 +73,7 @@ bool cuda_primary_gone(CUdevice device)
 
 static _Atomic unsigned int greens; /* number of green contexts; 0: no lookup is needed */
 
-/* Locking: recorder->contexts->lock. */
+/* Locking: needs recorder->contexts->lock. */
 static bool is_green(struct recorder *recorder, CUcontext context)
 {
 	struct green *green;
@@ -99,7 +100,7 @@ bool cuda_is_green(CUcontext context)
 }
 
 /* Returns the context whose end also ends memory allocated in CONTEXT on DEVICE. For a green
- * context that is the primary context, or NULL if no retain of that was seen. */
+ * context that is the primary context, or NULL if no retain of the primary context was seen. */
 static CUcontext owner_of(CUcontext context, CUdevice device)
 {
 	return cuda_is_green(context) ? cuda_primary_of(device) : context;

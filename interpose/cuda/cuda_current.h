@@ -18,7 +18,8 @@ enum { LOCATION_DEVICE = 1 }; /* CU_MEM_LOCATION_TYPE_DEVICE */
 extern _Atomic uint32_t cuda_context_epoch __attribute__((visibility("hidden")));
 
 /* Stores CONTEXT, its device and its owner in thread_self. Called if CONTEXT is not the context
- * stored there, or was stored before EPOCH. */
+ * stored there, or if any context ended since it was stored. EPOCH: the present
+ * cuda_context_epoch. */
 COLD void cuda_meet_context(CUcontext context, uint32_t epoch);
 
 /* Returns true if a context is current. Then thread_self holds the owner of its memory and its
@@ -50,7 +51,7 @@ void cuda_pop_context(void);
 
 /* Returns the primary context of DEVICE that was seen last, or NULL. */
 CUcontext cuda_primary_of(CUdevice device);
-/* Stores CONTEXT, which a retain returned. *RET_NEW: the retain created it. */
+/* Stores CONTEXT, which a retain returned. *RET_NEW: true if this retain created it. */
 void cuda_primary_set(CUdevice device, CUcontext context, bool *ret_new);
 /* Marks the primary context of DEVICE as ended. Returns false if DEVICE is out of range. */
 bool cuda_primary_gone(CUdevice device);
@@ -60,7 +61,8 @@ bool cuda_is_green(CUcontext context);
 void cuda_green_add(CUgreenCtx handle, CUdevice device);
 /* Stores CONTEXT as the CUcontext of the green context HANDLE. */
 void cuda_green_name(CUgreenCtx handle, CUcontext context);
-/* Removes HANDLE from the list. Returns its device, or -1 if HANDLE is not listed. */
+/* Removes the green context HANDLE from the list. Returns its device, or -1 if HANDLE is not
+ * listed. *RET_CONTEXT: its CUcontext, or NULL. */
 CUdevice cuda_green_take(CUgreenCtx handle, CUcontext *ret_context);
 
 /* Records the UUID, name and PCI bus id of DEVICE, once per process. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Physical memory lives while its handle is referenced, or while it is mapped or bound. Exactly one
- * of these blocks counts its bytes: first that of the handle, later that of the oldest use. This
- * file owns which block does. Its lock is never held during a driver call, while unwinding, or
- * while the table of blocks is used.
+ * Physical memory lives while its handle is referenced, or while it is mapped, or bound to a
+ * multicast object. The handle and each of these uses have a block. Exactly one of the blocks
+ * counts the bytes of the memory: the handle's block, or, once the handle is released, the block of
+ * the oldest use. This file decides which block it is. Its lock is never held during a driver call,
+ * while unwinding, or while the table of blocks is used.
  */
 #include "interpose/cuda/physical.h"
 
@@ -138,8 +139,8 @@ static void unlink_bound(struct use *use)
 		*link = use->bound;
 }
 
-/* Removes P if no handle, use or hold keeps it. If P is a multicast object, the bindings to it end
- * too: returns them, linked by `taken`. */
+/* Removes P if it has no handle and no use, and if no caller of physical_hold() keeps it. If P is a
+ * multicast object, the bindings to it end too: returns them, linked by `taken`. */
 static struct use *collect(struct recorder *recorder, struct physical *p)
 {
 	struct use *bound, *taken = NULL;
@@ -440,8 +441,8 @@ struct use *uses_take_mappings(uint64_t address, uint64_t bytes, bool *ret_exact
 		TABLE_FIND(recorder->vmm->mappings, &at, use);
 	}
 	*ret_exact = taken && at - address == bytes;
-	/* The range has a hole or does not start with a mapping. That is rare, so search all of
-	 * them. */
+	/* The range has a hole or does not start with a mapping. That is rare, so search all
+	 * mappings. */
 	for (use = at - address < bytes ? recorder->vmm->mappings : NULL; use; use = after) {
 		after = use->hh.next;
 		if (use->number >= address && use->number - address < bytes &&

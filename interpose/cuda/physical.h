@@ -15,7 +15,7 @@ struct physical;
 
 /* A use of physical memory other than its handle: a mapping, or a binding to a multicast object. */
 struct use {
-	uint64_t number;         /* identifies it in its space; for a mapping, its address */
+	uint64_t number;         /* address of a mapping; of a binding: see binding_number() */
 	uint64_t bytes;          /* size of its range */
 	uint64_t offset;         /* of a binding: in its multicast object */
 	int device;              /* of a binding; -1: unknown */
@@ -73,8 +73,8 @@ void use_forget_mapping(uint64_t address);
 void use_forget_binding(const struct use *new);
 
 /* Removes the mapping at ADDRESS, whatever its size, and all mappings that lie wholly in the range.
- * Returns them, linked by `taken`, with the one at ADDRESS first. *RET_EXACT: together they cover
- * the range exactly. */
+ * Returns them, linked by `taken`, with the one at ADDRESS first. *RET_EXACT: true if together they
+ * cover exactly the range. */
 struct use *uses_take_mappings(uint64_t address, uint64_t bytes, bool *ret_exact);
 struct use *uses_take_bindings(uint64_t object, int device, uint64_t offset, uint64_t bytes);
 void uses_put_back(struct use *taken);

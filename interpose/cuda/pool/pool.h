@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pool of CUDA memory, for the wrappers. When the application frees a native block, the
- * pool caches the whole block and reuses it; docs/guides/pool.md has the rules. Any thread may
- * call any function at any time, also in a signal handler, with no lock held. While the pool
- * is off, each function returns false or 0 at once.
+ * The pool of CUDA memory, for the wrappers. When the application frees a native block (one that
+ * the driver allocated), the pool caches the whole block and reuses it; docs/guides/pool.md has the
+ * rules. Any thread may call any function at any time, also in a signal handler, with no lock held.
+ * While the pool is off, each function returns false or 0 at once.
  */
 #ifndef GPULEAK_POOL_H
 #define GPULEAK_POOL_H
@@ -15,8 +15,8 @@
 #include "interpose/block/blocks.h"
 #include "interpose/cuda/cuda_types.h"
 
-/* GPULEAK_POOL is strict or fast, and nothing has turned the pool off. A wrapper checks this
- * first. */
+/* True if GPULEAK_POOL is strict or fast, and nothing has turned the pool off. A wrapper checks
+ * this first. */
 extern _Atomic bool pool_on;
 
 /* The pooled block around an address. */
@@ -29,14 +29,15 @@ struct pool_place {
 	bool whole; /* a native block; false: a part of a slab */
 };
 
-/* Stores the block around ADDRESS, live or cached. If ADDRESS lies in the unused space of a
- * slab, stores a place of 0 bytes that is not live. Returns false if ADDRESS is not the pool's.
- * May take a lock of a space. */
+/* Stores the block around ADDRESS, live or cached. If ADDRESS lies in the unused space of a slab,
+ * stores a place of 0 bytes that is not live. Returns false if ADDRESS is not the pool's. May take
+ * the lock of a struct pool_space. */
 bool pool_lookup(uint64_t address, struct pool_place *ret);
 
-/* When the application frees the live block at ADDRESS, the pool returns it to the driver. Call
- * when another process or device may use the block without a fence (IPC, dma-buf). Also call when
- * the block has an attribute that its next owner must not inherit. */
+/* Marks the live block at ADDRESS: when the application frees it, the pool returns it to the driver
+ * instead of reusing it. Call when another process or device may use the block without a fence
+ * (IPC, dma-buf). Also call when the block has an attribute that its next owner must not
+ * inherit. */
 void pool_never_reuse(uint64_t address, enum ledger_pool_reason why);
 /* Turns slabs off. Call before memory is shared with another process. */
 void pool_no_slabs(void);

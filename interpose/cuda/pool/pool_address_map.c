@@ -63,7 +63,7 @@ HOT_CALL struct block_hint *pool_block_hint(struct recorder *recorder, uint64_t 
 	return block ? &block->hint : NULL;
 }
 
-/* Locking: the map's. Stores BLOCK under KEY, which has at most one slot. */
+/* Locking: needs the map's lock. Stores BLOCK under KEY, which has at most one slot. */
 static void map_store(struct pool_map_table *table, uint64_t key, struct pool_block *block)
 {
 	uint64_t at = map_index(table, key), dead = UINT64_MAX, found;
@@ -86,8 +86,8 @@ static void map_store(struct pool_map_table *table, uint64_t key, struct pool_bl
 	atomic_store_explicit(&table->slot[at].block, block, memory_order_release);
 }
 
-/* Readers may still use the old table, so it stays mapped. All old tables together are smaller
- * than the new one, unless only dead keys made it grow. */
+/* Readers may still use the old table, so it stays mapped. All old tables together are smaller than
+ * the new one, unless it grew because of keys whose blocks were removed. */
 static struct pool_map_table *map_grow(struct pool *pool, struct pool_map_table *old)
 {
 	struct pool_map_table *table;

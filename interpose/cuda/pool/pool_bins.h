@@ -65,8 +65,9 @@ static inline uint64_t pool_bytes_of_bin(unsigned int bin)
 	return pool_units_of_bin(bin) * POOL_GRANULE;
 }
 
-/* Returns the bin of a native block that is allocated for BIN. From 1 MiB on the driver gives
- * whole large granules. With fine bins a request for 1 MiB may use all of the block. */
+/* Returns the bin of a native block that is allocated for BIN. From 1 MiB on the driver gives whole
+ * large granules. With fine bins, POOL_BELOW_LARGE also serves requests for exactly 1 MiB, so its
+ * native blocks are a whole large granule, too. */
 static inline unsigned int pool_native_bin(unsigned int bin)
 {
 	if (bin < POOL_BELOW_LARGE + !atomic_load_explicit(&pool_fine_bins, memory_order_relaxed))
@@ -75,7 +76,8 @@ static inline unsigned int pool_native_bin(unsigned int bin)
 }
 
 /* Returns the last bin whose blocks may serve a request of BIN. Such a block is at most an eighth
- * larger, or at most as large as the driver's block for it. */
+ * larger than a block of BIN, or at most as large as the block that the driver would allocate for
+ * the request. */
 static inline unsigned int pool_last_bin_for(unsigned int bin)
 {
 	uint64_t units = pool_units_of_bin(bin);

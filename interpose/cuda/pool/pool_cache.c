@@ -13,9 +13,10 @@
 #include "ledger/shared.h"
 
 #define BATCH 4 /* blocks that move between a ring and a shared bin at a time */
-#define RETURNED_MAX 16 /* blocks on the return list of a thread that does not allocate */
-#define UNCLEAN_LOOKS 4096 /* about 0.1 ms */
-#define DOUBLINGS (3 * 32) /* bins; smaller parts add little to a large one */
+/* maximum of blocks on the return list of a thread that does not allocate */
+#define RETURNED_MAX 16
+#define UNCLEAN_LOOKS 4096 /* blocks that one count looks at: about 0.1 ms */
+#define DOUBLINGS (3 * 32) /* bins in which parts are coalesced; smaller parts add too little */
 
 static void cache_mark_unused(struct pool_cache *cache, unsigned int bin)
 {
@@ -37,7 +38,7 @@ static unsigned int bins_next_set(const uint64_t *words, unsigned int bin)
 	return word ? at * 64 + (unsigned int)__builtin_ctzll(word) : POOL_BINS;
 }
 
-/* ---- shared bins; Locking: the space's ---- */
+/* ---- shared bins; Locking: need the space's lock ---- */
 
 /* Takes no lock. */
 static bool bin_is_filled(struct pool_space *space, unsigned int bin)
@@ -152,7 +153,7 @@ static struct pool_block *part_cut_to_bin(struct pool_space *space, struct pool_
 	return block;
 }
 
-/* Locking: the cache's. Removes the first clean block of bins BIN to LAST. */
+/* Locking: needs the cache's lock. Removes the first clean block of bins BIN to LAST. */
 static struct pool_block *rings_remove_clean(struct pool_space *space, struct pool_cache *cache,
 					     unsigned int bin, unsigned int last)
 {
@@ -215,7 +216,7 @@ struct pool_block *pool_cache_remove_older(struct pool_space *space, struct pool
 	return bins_remove_clean(space, cache, bin, bin);
 }
 
-/* Locking: the cache's and the space's. */
+/* Locking: needs the cache's lock and the space's lock. */
 static void ring_to_bin(struct pool_space *space, struct pool_ring *ring)
 {
 	while (ring->count)
@@ -244,7 +245,7 @@ static struct pool_block *cache_detach_returned(struct pool_cache *cache)
 	return ret;
 }
 
-/* Locking: the space's. */
+/* Locking: needs the space's lock. */
 static void bins_insert_list(struct pool_space *space, struct pool_block *oldest)
 {
 	struct pool_block *next;
@@ -260,7 +261,7 @@ static void cache_share_returned(struct pool_space *space, struct pool_cache *ca
 {
 	if (!cache_has_returned(cache))
 		return;
-	lock_take(&space->lock); /* first: see context_drop() */
+	lock_take(&space->lock); /* before the list is detached: see context_drop() */
 	bins_insert_list(space, cache_detach_returned(cache));
 	lock_give(&space->lock);
 }
@@ -387,7 +388,7 @@ void pool_cache_overflow(struct pool_space *space, struct pool_ring *ring)
 	lock_give(&space->lock);
 }
 
-/* Locking: the cache's and the space's. */
+/* Locking: needs the cache's lock and the space's lock. */
 static void rings_to_bins(struct pool_space *space, struct pool_cache *cache, unsigned int from)
 {
 	for (unsigned int bin = bins_next_set(cache->used, from); bin < POOL_BINS;
@@ -513,7 +514,8 @@ struct pool_block *pool_cache_remove_larger(struct pool_space *space, struct poo
 	return block;
 }
 
-/* Locking: the space's. Returns the clean parts of BIN to their slabs. Returns their bytes. */
+/* Locking: needs the space's lock. Returns the clean parts of BIN to their slabs. Returns their
+ * bytes. */
 static uint64_t bin_coalesce(struct pool *pool, struct pool_space *space, unsigned int bin)
 {
 	struct pool_block *block = space->bin[bin].oldest, *next;

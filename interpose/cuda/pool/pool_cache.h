@@ -42,7 +42,8 @@ static inline struct pool_cache *pool_cache_here(struct pool *pool, struct pool_
 	return pool_cache_find(pool, space);
 }
 
-/* Returns AT modulo POOL_RING, without a division: a pair calls this twice. */
+/* Returns AT modulo POOL_RING, for AT below 2 * POOL_RING. Does not divide: an allocation and its
+ * free call this twice. */
 static inline unsigned int pool_ring_at(unsigned int at)
 {
 	return at < POOL_RING ? at : at - POOL_RING;
@@ -65,8 +66,8 @@ static HOT struct pool_block *pool_ring_pop(struct pool_ring *ring)
 	return block;
 }
 
-/* Locking: the cache's. Removes the oldest block of BIN and returns it if it is clean. Otherwise
- * returns NULL and stores that block's fence; stores 0 if the bin is empty. */
+/* Locking: needs the cache's lock. Removes the oldest block of BIN and returns it if it is clean.
+ * Otherwise returns NULL and stores that block's fence; stores 0 if the bin is empty. */
 static HOT struct pool_block *pool_cache_remove_own(const struct pool_context *context,
 						    struct pool_cache *cache, unsigned int bin,
 						    uint64_t *ret_pending)
@@ -82,8 +83,8 @@ static HOT struct pool_block *pool_cache_remove_own(const struct pool_context *c
  * pool_cache_remove_own(). Locking: enters CACHE, and takes the locks of the shared bins. */
 struct pool_block *pool_cache_remove_returned(struct pool_space *space, struct pool_cache *cache,
 					      unsigned int bin, uint64_t *ret_pending);
-/* Returns the oldest block of BIN in the shared bins if it is clean, or NULL. Returns NULL if CACHE
- * has few blocks of BIN: then another thread may need the shared ones. */
+/* Returns the oldest block of BIN in the shared bins if it is clean, or NULL. Also returns NULL if
+ * CACHE has few blocks of BIN: then another thread may need the shared ones. */
 struct pool_block *pool_cache_remove_older(struct pool_space *space, struct pool_cache *cache,
 					   unsigned int bin);
 /* Returns a block of BIN or a slightly larger one: from CACHE, from the shared bins, as a part for
@@ -102,7 +103,7 @@ uint64_t pool_cache_coalesce(struct pool *pool, struct pool_space *space, struct
 /* Returns true if a cache other than OWN seems to have blocks. Takes no lock. */
 bool pool_cache_others_have(struct pool *pool, struct pool_space *space,
 			    const struct pool_cache *own);
-/* Locking: the cache's, for this and the next three. Marks that BIN has blocks. */
+/* Locking: this and the next three functions need the cache's lock. Marks that BIN has blocks. */
 static HOT void pool_cache_mark_used(struct pool_cache *cache, unsigned int bin)
 {
 	uint64_t word = cache->used[bin / 64], bit = 1ull << bin % 64;
@@ -139,13 +140,13 @@ struct pool_block *pool_cache_remove_oldest(struct pool_space *space, bool clean
 					    uint32_t before_s);
 /* Returns the bytes in the shared bins that are not clean. Counts a bounded number of blocks. */
 uint64_t pool_cache_unclean_bytes(struct pool_space *space);
-/* Locking: the cache's. Adds CACHE's counters to the space and to the ledger. */
+/* Locking: needs the cache's lock. Adds CACHE's counters to the space and to the ledger. */
 void pool_cache_count(struct pool_space *space, struct pool_cache *cache);
 /* The same for all threads' caches, with their locks. */
 void pool_cache_count_all(struct pool *pool, struct pool_space *space);
 #define COUNT_EVERY 1024 /* calls of a thread between two counts */
-/* Locking: the cache's. Returns true, and adds the cache's counters to the space, if that is
- * due. A thread that allocates and frees in turn has nothing to count. */
+/* Locking: needs the cache's lock. Returns true, and adds the cache's counters to the space, if
+ * that is due. A thread that allocates and frees in turn has nothing to count. */
 static HOT bool pool_cache_count_if_due(struct pool_space *space, struct pool_cache *cache,
 					bool was_free)
 {

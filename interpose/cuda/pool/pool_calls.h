@@ -10,8 +10,9 @@
 #include "interpose/cuda/pool/pool_signal.h"
 
 /* The pool's versions of the driver's calls of these names. If the pool cannot serve a call, it
- * calls CALL->driver. A block that the pool allocated is CALL->hint; then, and after a free that
- * the pool served, CALL is inside the recorder. FREEING: see record_freeing_pooled(). */
+ * calls CALL->driver. If the pool served an allocation, CALL->hint identifies the block. After an
+ * allocation or a free that the pool served, CALL is inside the recorder (call_leave() leaves it).
+ * FREEING: see record_freeing_pooled(). */
 CUresult pool_cuMemAlloc_v2(struct call *call, CUdeviceptr *address, size_t bytes);
 CUresult pool_cuMemHostAlloc(struct call *call, void **pointer, size_t bytes, unsigned int flags);
 CUresult pool_cuMemAllocHost_v2(struct call *call, void **pointer, size_t bytes);
@@ -29,8 +30,8 @@ struct block_hint *pool_block_hint(struct recorder *recorder, uint64_t address);
  * driver's free does. */
 void pool_trim_now(bool may_wait);
 
-/* If the pool may serve CALL, stores REAL, the driver's function, in CALL->driver. A call from
- * inside a driver's call is the driver's. MAY_WAIT: see pool_trim_now(). */
+/* If the pool may serve CALL, stores REAL, the driver's function, in CALL->driver. The pool serves
+ * no call that the driver makes inside another call. MAY_WAIT: see pool_trim_now(). */
 static HOT void pool_may_serve(struct call *call, void *real, bool may_wait)
 {
 	if (!__builtin_expect(atomic_load_explicit(&pool_on, memory_order_relaxed), 0) ||

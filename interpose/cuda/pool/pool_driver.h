@@ -10,7 +10,7 @@
 
 /* Returns the driver's function for ID, or NULL. */
 void *pool_real(enum hook_id id);
-/* Returns the bytes of DEVICE, 0 if unknown. */
+/* Returns the memory size of DEVICE in bytes, 0 if unknown. */
 uint64_t pool_device_bytes(int device);
 
 /* Between these two, the thread may make calls that would otherwise invalidate a capture of another
@@ -18,7 +18,8 @@ uint64_t pool_device_bytes(int device);
  * for pool_unrelax(). */
 int pool_relax(void);
 void pool_unrelax(int mode);
-/* Makes CONTEXT current until pool_pop_context(). Returns false if the driver refused. */
+/* Makes CONTEXT current until pool_pop_context(), which takes *RET_PUSHED. Returns false if the
+ * driver refused. */
 bool pool_push_context(struct pool_context *context, bool *ret_pushed);
 void pool_pop_context(bool pushed);
 

@@ -24,11 +24,12 @@
 #define CTX_SCHED_MASK 7u
 #define CTX_SCHED_BLOCKING_SYNC 4u
 #define FIRST_DRIVER 12050 /* the first driver that has cuCtxRecordEvent */
-#define BATCH_LIMIT_MAX 16 /* epochs whose frees share a fence */
+#define BATCH_LIMIT_MAX 16 /* maximum of epochs whose frees share a fence */
 #define BATCH_LIMIT_FIRST 4 /* not 0: a thread's first event after a sleep costs 10 us (H200) */
 #define POSTPONED_BYTES_MIN \
 	((uint64_t)4 << 20) /* bytes whose fence may be postponed on any device */
-#define UNMISSED_FREES 256  /* frees without a miss, before the limit grows */
+/* frees without a miss (an allocation that finds no clean block) before the limit grows */
+#define UNMISSED_FREES 256
 #define LATER_WORK_WAIT_NS 1000000000u
 
 #ifdef GPULEAK_TEST_LONG_BATCHES /* tests/torture: postpone every fence that may be postponed */
@@ -83,8 +84,8 @@ bool pool_fences_init(struct pool_context *context)
 	return true;
 }
 
-/* Locking: the fences'. No block waits for a fence without an
- * event any more. */
+/* Locking: needs the fences' lock. Records that no block waits any more for a fence without an
+ * event. */
 static void fences_clear_pending(struct pool_fences *fences)
 {
 	atomic_store(&fences->pending_fence, false);
@@ -105,7 +106,7 @@ void pool_fences_reset(struct pool_context *context)
 	lock_give(&fences->lock);
 }
 
-/* ---- records; Locking: the fences' ---- */
+/* ---- records; Locking: need the fences' lock ---- */
 
 /* Returns true if nothing was submitted between EARLIER and NOW. */
 static bool same_epoch(uint64_t earlier, uint64_t now)
@@ -259,10 +260,11 @@ static void fence_postpone(struct pool_context *context, const struct pool_block
 	atomic_store(&fences->pending_fence, true);
 }
 
-/* Returns true if the fence of BLOCK can be recorded with a later free's. A fence costs 0.4 us,
- * and its first query after completion 1.7 us (on an H200): more than the rest of a pair. Only
- * small amounts are postponed, because postponed memory becomes clean later. An allocation that
- * misses it costs much more, so the limit grows only while there are no misses. */
+/* Returns true if the fence of BLOCK can be recorded with a later free's. A fence costs 0.4 us, and
+ * its first query after completion 1.7 us (on an H200): more than the rest of an allocation and its
+ * free. Only small amounts are postponed, because postponed memory becomes clean later. An
+ * allocation that finds no clean block for that reason costs much more, so the limit grows only
+ * while there are no misses. */
 static bool fence_may_postpone(struct pool_context *context, const struct pool_block *block,
 			       uint64_t epoch)
 {
@@ -498,7 +500,7 @@ bool pool_is_idle(struct pool_context *context)
 		       submits_epoch() + 1;
 }
 
-/* Locking: the fences'. */
+/* Locking: needs the fences' lock. */
 static const struct pool_fence *fence_oldest_pending(const struct pool_fences *fences)
 {
 	uint64_t done = atomic_load(&fences->completed);
@@ -544,8 +546,8 @@ uint64_t pool_pending_bytes(struct pool_space *space)
 	return pending < most ? pending : most;
 }
 
-/* Work that was submitted during the wait is in later epochs. Or it was submitted after the
- * blocks of this epoch's fences were freed. */
+/* Work that was submitted during the wait belongs to later epochs, or it was submitted after the
+ * blocks that wait for this epoch's fences were freed. So it does not use these blocks. */
 void pool_fences_note_sync(struct pool_context *context, uint64_t epoch)
 {
 	struct pool_fences *fences = &context->fences;
@@ -555,7 +557,7 @@ void pool_fences_note_sync(struct pool_context *context, uint64_t epoch)
 	lock_take(&fences->lock);
 	if (atomic_load(&fences->epoch) <= epoch + 1)
 		fences_complete_up_to(fences, atomic_load(&fences->last_issued));
-	/* Blocks of the pending fence were freed before as well: it needs no event. */
+	/* The blocks of the pending fence were freed before the wait, too: it needs no event. */
 	if (atomic_load(&fences->pending_fence) && fences->pending_last_epoch <= epoch &&
 	    !fences->count) {
 		fences_clear_pending(fences);

@@ -22,7 +22,8 @@
 #include "interpose/stack/capture.h"
 #include "ledger/shared.h"
 
-#define FLOOR_BYTES ((int64_t)64 << 20) /* always allowed: cached, and waiting for fences */
+/* bytes that may always be cached, and as many that may always wait for fences */
+#define FLOOR_BYTES ((int64_t)64 << 20)
 #define FREE_BYTES_EVERY 32 /* native allocations between two checks of the device's free memory */
 #define MANAGED_GLOBAL 1u
 #define STREAM_NON_BLOCKING 1u
@@ -153,8 +154,8 @@ static struct pool_block *block_adopt(struct pool *pool, struct pool_space *spac
 	return block;
 }
 
-/* Returns the bytes to allocate for BIN. For 1 MiB the driver would take 2 MiB. No request of
- * that bin needs the last byte. */
+/* Returns the bytes to allocate for BIN. For the bin of 1 MiB these are 1 MiB - 1: for 1 MiB the
+ * driver would take 2 MiB, and no request of that bin needs the last byte. */
 static uint64_t native_bytes(unsigned int bin)
 {
 	return pool_bytes_of_bin(bin) - (bin == POOL_BELOW_LARGE);
@@ -271,8 +272,8 @@ static const struct pool_block *native_free_outlived(const struct pool_block *bl
 }
 
 /* Memory of the device's memory pool belongs to no context. The driver refuses the free if the
- * ended context is the calling thread's. So the primary context is current meanwhile; it ends
- * again if no other code retains it. At the process's exit the driver frees everything. */
+ * ended context is current for the calling thread. So the primary context is current meanwhile; it
+ * ends again if no other code retains it. At the process's exit the driver frees everything. */
 void pool_native_free_outlived(const struct pool_block *blocks)
 {
 	CUresult (*retain)(CUcontext *, CUdevice) = (CUresult(*)(CUcontext *, CUdevice))pool_real(
@@ -454,8 +455,9 @@ uint64_t pool_trim(struct pool *pool, struct pool_space *space, uint64_t bytes, 
 
 /* ---- limits ---- */
 
-/* If the host runs ahead of the device, as many bytes are cached as wait for work. Call after
- * pool_cache_collect(). Returns true if it found a new maximum. */
+/* Measures the lag: the freed bytes that wait for submitted work, because the host runs ahead of
+ * the device. The cache may hold that many bytes. Call after pool_cache_collect(). Returns true if
+ * it found a new maximum. */
 static bool space_update_lag(struct pool *pool, struct pool_space *space)
 {
 	uint64_t known = atomic_load(&space->lag), now_ns = recorder_time(pool->recorder), lag;
@@ -606,7 +608,7 @@ void pool_trim_to_limit(struct pool *pool, struct pool_space *space, bool may_wa
 void pool_make_room(struct pool *pool, struct pool_space *space, uint64_t bytes)
 {
 	space_update_free_bytes(space, bytes);
-	/* Even if the context is idle now, it may not be when the driver's free runs. */
+	/* Even if the context is idle now, it may be busy when the driver's free runs. */
 	if (space_free_waits(space) || !recorder_enter())
 		return;
 	space_trim_excess(pool, space, bytes, 0, true);
@@ -628,7 +630,8 @@ bool pool_may_allocate(struct pool *pool, struct pool_space *space, uint64_t byt
 	return !over;
 }
 
-/* Call once a second. The lag decays by an eighth: it may have become smaller. */
+/* Call once a second. Reduces the stored lag by an eighth, because the real one may have become
+ * smaller. */
 static void contexts_decay_lag(struct pool *pool)
 {
 	for (unsigned int i = 0; i < POOL_CONTEXTS; i++) {

@@ -82,7 +82,7 @@ static void space_init(struct pool_context *context, enum pool_kind kind)
 			      memory_order_relaxed);
 }
 
-/* Locking: `making`. */
+/* Locking: needs the lock `making`. */
 static struct pool_context *context_create(struct pool *pool, uint64_t handle, int device)
 {
 	struct pool_context *context = NULL;
@@ -178,8 +178,8 @@ static COLD void space_trim_and_publish(struct pool *pool, struct pool_space *sp
 	}
 }
 
-/* Locking: the cache's. Returns true, and counts, if many freed bytes wait for work. They may
- * pile up even if a thread allocates and frees in turn, because the blocks differ. */
+/* Locking: needs the cache's lock. Returns true, and counts, if many freed bytes wait for work.
+ * They may pile up even if a thread allocates and frees in turn, because the blocks differ. */
 static COLD bool cache_count_if_pending(struct pool_space *space, struct pool_cache *cache)
 {
 	bool due = cache->freed >= FLUSHES_BEHIND * (int64_t)space->context->flush;

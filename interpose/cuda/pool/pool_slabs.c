@@ -21,7 +21,8 @@
 
 #define UNIT POOL_GRANULE
 #define SLAB_BYTES ((uint64_t)16 << 20) /* minimum */
-#define SLAB_SHARE 32 /* a new slab is at least 1/32 of all: growth needs few slabs */
+/* a new slab has at least 1/32 of the bytes of all slabs, so that growth needs few slabs */
+#define SLAB_SHARE 32
 #define PART_BYTES ((uint64_t)1 << 20) /* the largest request with GPULEAK_POOL_SLAB=1 */
 #define COALESCE_SHARE 16	       /* see pool_slab_is_fragmented() */
 #define FAILED_SCANS_MAX 8	       /* how often the number of scans to skip may double */
@@ -85,7 +86,7 @@ void pool_slabs_init(void)
 		     config.pool_prealloc != OPTION_UNSET || slab_part_max() > PART_BYTES);
 }
 
-/* ---- parts; Locking: the space's ---- */
+/* ---- parts; Locking: need the space's lock ---- */
 
 static void slab_update_row(struct pool_space *space, const struct pool_slab *slab)
 {

@@ -17,9 +17,9 @@ struct pool_block *pool_slab_carve(struct pool *pool, struct pool_space *space, 
  * for BYTES, or if there is no memory. */
 struct pool_block *pool_slab_alloc(struct pool *pool, struct pool_space *space,
 				   struct pool_cache *cache, unsigned int bin, uint64_t bytes);
-/* Locking: the cache's. Returns true if the slabs are fragmented enough that coalescing cached
- * parts first will save a new slab. With little free space coalescing finds nothing. With much
- * free space it is not worth the time. */
+/* Locking: needs the cache's lock. Returns true if the slabs are fragmented enough that coalescing
+ * cached parts first will save a new slab. With little free space coalescing finds nothing. With
+ * much free space it is not worth the time. */
 bool pool_slab_is_fragmented(const struct pool_space *space, const struct pool_cache *cache,
 			     uint64_t bytes);
 /* Returns true if BLOCK, which may serve BIN, needs no pool_slab_cut(): it is not a part, it is of
@@ -27,9 +27,9 @@ bool pool_slab_is_fragmented(const struct pool_space *space, const struct pool_c
 bool pool_slab_fits(const struct pool_block *block, unsigned int bin);
 /* Returns true if BLOCK is a part, of a slab that serves requests for BYTES. */
 bool pool_slab_serves(const struct pool_block *block, uint64_t bytes);
-/* Locking: the space's. Shrinks BLOCK, a clean part in no bin, to the size of BIN. */
+/* Locking: needs the space's lock. Shrinks BLOCK, a clean part in no bin, to the size of BIN. */
 void pool_slab_cut(struct pool_block *block, unsigned int bin);
-/* Return BLOCK, a part in no bin, to its slab. Locking: the second needs the space's. */
+/* Return BLOCK, a part in no bin, to its slab. Locking: the second needs the space's lock. */
 void pool_slab_return(struct pool *pool, struct pool_block *block);
 void pool_slab_return_locked(struct pool *pool, struct pool_block *block);
 /* Stores the part around ADDRESS of the slab that begins at BASE. Returns true. */

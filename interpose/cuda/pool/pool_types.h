@@ -2,7 +2,9 @@
  *
  * The data of the CUDA pool. pool_requests.c allocates and frees, pool_cache.c holds cached blocks,
  * pool_fence.c decides when a block is clean, pool_native.c allocates from the driver and returns
- * to it, pool_slabs.c carves parts of larger blocks, pool_address_map.c looks up addresses.
+ * to it, pool_slabs.c carves parts of larger blocks, pool_address_map.c looks up addresses. A block
+ * is clean if its fence is complete: then the device no longer uses it. A native block is one that
+ * the driver allocated; a slab is a native block that is divided into parts.
  *
  * Locking: callers of all these files have entered the recorder, unless a comment says otherwise.
  * So calls of a signal handler bypass the pool, and a thread never takes a lock twice. A lock of
@@ -63,7 +65,8 @@ struct pool_block { /* the first cache line holds what each call reads */
 	uint32_t node;            /* of a part: its number in the slab's range allocator */
 	struct pool_slab *slab;   /* of a part, or NULL */
 	struct block_hint hint; /* the recorder's hint for this address */
-	/* In a bin of its space, oldest first; in `returned` of a cache by `next`, newest first. */
+	/* Links of the list that has the block: a bin of its space, oldest first, or (only `next`)
+	 * the list `returned` of a cache, newest first. */
 	struct pool_block *next, *previous;
 } __attribute__((aligned(64)));
 
@@ -105,12 +108,14 @@ struct pool_fences {
 	/* True if blocks wait for fence last_issued + 1, which has no event yet: a capture is in
 	 * progress, or further frees will share the fence. */
 	_Atomic bool pending_fence;
-	uint64_t pending_first_epoch, pending_last_epoch; /* of the frees that wait for it */
+	/* of the frees that wait for the pending fence */
+	uint64_t pending_first_epoch, pending_last_epoch;
 	unsigned int pending_epochs;                      /* different epochs of these frees */
 	_Atomic int64_t pending_bytes;
 	_Atomic uint32_t kinds; /* a bit for each kind of memory that a thread ever cached */
 	int64_t pending_freed[POOL_KINDS]; /* for pool_fence.freed */
-	/* Number of epochs that may share a fence, and frees without a miss since it changed. */
+	/* Number of epochs that may share a fence, and frees without a miss since that number
+	 * changed. */
 	unsigned int batch_limit, unmissed_frees;
 	unsigned int first, count, spares;
 	struct pool_fence ring[POOL_FENCES];

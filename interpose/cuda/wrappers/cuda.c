@@ -50,8 +50,9 @@ enum outcome cuda_outcome(CUresult r)
 	}
 }
 
-/* Memory pools and their memory belong to the device, not to a context. (On an H200, stream-ordered
- * memory stays when the context is destroyed.) cuda_objects.def explains the objects. */
+/* Returns true if blocks of KIND do not end with their context. Memory pools and their memory
+ * belong to the device, not to a context. (On an H200, stream-ordered memory stays when the context
+ * is destroyed.) cuda_objects.def explains the objects. */
 static bool is_lasting(const char *kind)
 {
 	static const char *const lasting[] = {
@@ -106,7 +107,8 @@ void cuda_record_driver_growth(struct call *call, int device, const struct drive
 	driver_growth_record(call, device, growth, limit);
 }
 
-/* CUarray_format: the values of cuda.h. Block-compressed and planar formats count as one byte. */
+/* Returns the bytes of one channel of FORMAT, a CUarray_format of cuda.h. Block-compressed and
+ * planar formats count as one byte. */
 static unsigned int format_bytes(int format)
 {
 	switch (format) {

@@ -21,7 +21,7 @@ bool cuda_outlives_context(struct hook *hook);
 
 /* After the driver's call: it made HANDLE in the current context, with REFERENCES. */
 void cuda_record_object(struct call *call, uint64_t handle, uint32_t references);
-/* The same with one reference, on DEVICE whatever context is current; -1: on the current one. */
+/* The same with one reference, on DEVICE whatever context is current; -1: on the current device. */
 void cuda_record_object_on(struct call *call, uint64_t handle, int device);
 /* The same, unless HANDLE is recorded already. */
 void cuda_record_object_once(struct call *call, uint64_t handle);
@@ -58,8 +58,8 @@ static HOT CUresult cuda_note_refusal(const struct call *call, CUresult r, int d
 }
 
 enum outcome cuda_outcome(CUresult r);
-/* As cuda_outcome(), for a free. If the current context is dead, the block may belong to another
- * one. */
+/* As cuda_outcome(), for a free. Even if the current context is destroyed, the block may belong to
+ * another context that is not. */
 enum outcome cuda_free_outcome_slowly(CUresult r, const struct freeing *freeing);
 static inline enum outcome cuda_free_outcome(CUresult r, const struct freeing *freeing)
 {

@@ -49,8 +49,8 @@ static CUresult body_cuDevicePrimaryCtxRetain(struct call *call, struct route ro
 		driver_growth_begin(&growth, API_CUDA, device);
 	r = POOL_TRY(DRIVER_CALL(route.real, CUresult(*)(CUcontext *, CUdevice), (context, device)),
 		     device);
-	/* A retained context is not current yet. The driver says how much memory is left only in a
-	 * current one. */
+	/* A retained context is not current yet. The driver reports how much memory is free only
+	 * for the current context. */
 	pushed = growth.is_first && r == CUDA_SUCCESS && context && cuda_push_context(*context);
 	driver_growth_end(&growth);
 	if (pushed)
@@ -287,9 +287,9 @@ static CUresult body_release(struct call *call, struct route route, enum hook_id
 	return r;
 }
 
-/* A green context holds a reference on the primary context, which owns its memory: this may be the
- * last one. GREEN leaves the list before the call, since the driver may reuse the handle at
- * once. */
+/* A green context holds a reference on the primary context, which owns its memory: this call may
+ * release the last one. GREEN leaves the list before the call, since the driver may reuse the
+ * handle at once. */
 static CUresult body_green(struct call *call, struct route route, enum hook_id id,
 			   CUgreenCtx green)
 {

@@ -16,7 +16,7 @@
 #include "interpose/base/submit_epoch.h"
 #include "interpose/base/hash.h"
 
-/* Records a call of the graph's that wanted BYTES (0: unknown), if R means that memory ran out.
+/* Records CALL, which needed BYTES for a graph (0: unknown), if R means that memory ran out.
  * Returns R. */
 static CUresult note_refusal(const struct call *call, struct route route, CUresult r,
 			     uint64_t bytes)
@@ -294,8 +294,8 @@ static void settle_graph(struct graph *graph, bool gone)
 	recorder_leave();
 }
 
-/* HANDLE is a new graph. A graph that is listed under it ended unseen: a capture that fails
- * destroys its graph and does not return the handle. */
+/* HANDLE is a new graph. If an older graph is listed under HANDLE, its end was not seen: a capture
+ * that fails destroys its graph and does not return the handle. */
 static void begun(CUgraph handle)
 {
 	settle_graph(take_graph(handle), true);
@@ -311,7 +311,7 @@ static CUresult graph_made(struct call *call, struct route route, const CUgraph 
 	return r;
 }
 
-/* By CALL, CHILD became a part of PARENT, which ends it: its nodes become nodes of PARENT. */
+/* CALL made CHILD a part of PARENT. So CHILD ends, and its nodes become nodes of PARENT. */
 static void move_graph(const struct call *call, CUgraph parent, CUgraph child)
 {
 	struct call ending = { &hooks[HOOK_cuGraphDestroy], call->caller };
@@ -505,7 +505,7 @@ CUDA_HAND(cuGraphAddNode_v2,
 
 /* ---- executable graphs ---- */
 
-/* Locking: recorder->graphs->lock. Copies the present nodes of GRAPH into a new executable
+/* Locking: needs recorder->graphs->lock. Copies the present nodes of GRAPH into a new executable
  * graph. */
 static struct graph_exec *make_exec(struct recorder *recorder, const struct graph *graph)
 {
@@ -798,10 +798,10 @@ static void not_launched(struct call *call, struct launch *launch, CUresult r)
 	}
 }
 
-/* The memory that a launch allocates and leaves. If the graph spans devices, only that on the first
- * one. */
+/* The memory that a launch allocates and does not free. If the graph spans several devices, only
+ * the memory on the first one. */
 struct launch_memory {
-	const struct hook *hook; /* NULL: it leaves none */
+	const struct hook *hook; /* NULL: the launch leaves no memory allocated */
 	uint64_t bytes;
 	int device;
 };

@@ -21,12 +21,12 @@ struct graphs {
 	struct graph_exec *execs;
 };
 
-/* The call at SITE allocated BYTES at ADDRESS, or freed ADDRESS, on STREAM, which is being
- * captured. That adds a node to the captured graph; a launch allocates the memory later. */
+/* CALL allocated BYTES at ADDRESS, or freed ADDRESS, on STREAM, which is being captured. That adds
+ * a node to the captured graph; a launch allocates the memory later. */
 void cuda_graph_captured(struct call *call, CUstream stream, uint64_t address,
 			 uint64_t bytes);
 void cuda_graph_captured_free(struct call *call, CUstream stream, uint64_t address);
-/* The call at SITE began a capture on STREAM into a new graph. */
+/* CALL began a capture on STREAM into a new graph. */
 void cuda_graph_begun(struct call *call, CUstream stream);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The first use of each kernel: then the driver may load its code, and allocate local memory and
- * the heaps of printf() and malloc(). Measures that. Inline, because each launch asks whether it is
- * the first one. Any thread may call these functions. Must not allocate or wait.
+ * the heaps of printf() and malloc(). Measures that. Inline, because each launch checks whether it
+ * is the first one. Any thread may call these functions. Must not allocate or wait.
  */
 #ifndef GPULEAK_FIRST_USE_H
 #define GPULEAK_FIRST_USE_H
@@ -16,8 +16,8 @@
 #include "interpose/block/driver_growth.h"
 
 /* Handles that were used. A handle whose neighbours are all taken counts as used. So does a handle
- * that the driver gives to another kernel after the first one was unloaded: what that one takes is
- * not measured. */
+ * that the driver gives to another kernel after the first one was unloaded: what that other kernel
+ * takes is not measured. */
 #define FIRST_USE_SLOTS 8192u
 #define FIRST_USE_PROBES 8u
 extern _Atomic uint64_t first_use_slots[FIRST_USE_SLOTS] __attribute__((visibility("hidden")));
@@ -27,7 +27,7 @@ struct first_use {
 	uint64_t stack_limit; /* bytes of local memory for each thread, before the call */
 };
 
-/* Returns the slot in which HANDLE may be at the PROBE-th look. */
+/* Returns the slot where HANDLE is searched in the PROBE-th try (from 0). */
 static HOT _Atomic uint64_t *first_use_slot(uint64_t handle, uint32_t probe)
 {
 	return &first_use_slots[((uint32_t)(TABLE_MIX(handle) >> 40) + probe) % FIRST_USE_SLOTS];
