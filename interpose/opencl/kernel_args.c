@@ -83,8 +83,8 @@ static struct kernel_args_entry *entry_insert(struct recorder *recorder, uint64_
 	return entry;
 }
 
-/* Locking: recorder->kernel_args->lock. Stores ARG as argument INDEX of the kernel whose block
- * name is KERNEL. */
+/* Locking: needs recorder->kernel_args->lock. Stores ARG as argument INDEX of the kernel whose
+ * block name is KERNEL. */
 static void store_arg(struct recorder *recorder, uint64_t handle, uint64_t kernel, uint32_t index,
 		      uint64_t arg)
 {

@@ -21,7 +21,7 @@
 #define ENTRIES (sizeof(cl_icd_dispatch) / sizeof(void *))
 
 static struct {
-	void *below[ENTRIES]; /* the next layer's; copied, since the loader frees its table */
+	void *below[ENTRIES]; /* the next layer's table; copied, since the loader frees it */
 	void *ours[ENTRIES];
 } layers[LAYERS_MAX];
 static _Atomic unsigned int layer_count;

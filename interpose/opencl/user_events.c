@@ -172,7 +172,7 @@ static void add_wait(struct recorder *recorder, struct user_event *event, uint64
 	LL_PREPEND(event->waits, wait);
 }
 
-/* COMMAND uses HANDLE and, if HANDLE is a sub-object, its parent's memory. */
+/* Records that COMMAND uses HANDLE and, if HANDLE is a sub-object, its parent's memory. */
 static void add_waits_of(struct recorder *recorder, struct user_event *event, uint64_t handle,
 			 const struct ledger_event_wait *command)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * User events that the application has not set, and the memory that commands behind them use. A
- * command is behind a user event if it waits for it, directly or not. It cannot complete before the
- * event is set. Until then the driver keeps the memory that the command uses, even after its
- * release.
+ * command is behind a user event if it waits for the event, or for another command that is behind
+ * the event. Such a command cannot complete before the application sets the event. Until then the
+ * driver keeps the memory that the command uses, even after its release.
  */
 #ifndef GPULEAK_USER_EVENTS_H
 #define GPULEAK_USER_EVENTS_H
@@ -51,7 +51,7 @@ struct command {
 	cl_kernel kernel;         /* ... and the arguments of this kernel, or NULL */
 };
 
-/* Called after the driver's call, when EVENT is recorded as an object. */
+/* Called after the driver's call, once EVENT is recorded as an object. */
 void user_event_made(const struct call *call, cl_event event);
 /* Called after the application set EVENT. */
 void user_event_set(cl_event event);

@@ -90,8 +90,8 @@ struct queues {
 	cl_command_queue handle[CL_POOL_QUEUES];
 };
 
-/* Locking: CONTEXT's. Stores CONTEXT's queues in *RET. None of them is released to the driver
- * before queues_release(). */
+/* Locking: needs CONTEXT's lock. Stores CONTEXT's queues in *RET. None of them is released to the
+ * driver before queues_release(). */
 static void queues_acquire(struct cl_pool_context *context, struct queues *ret)
 {
 	ret->count = context->queue_count;
@@ -200,8 +200,8 @@ static void fences_complete(struct cl_pool_context *context)
 
 /* ---- callbacks of the driver, on any thread ---- */
 
-/* The callback's argument: the marker, the context and the fence's number. A number is used only
- * once in a context's place. */
+/* The callback's argument: the marker, the context and the fence's number. Fence numbers in one
+ * element of the array of contexts never repeat. */
 #define NOTE_MARKER_BITS 5
 #define NOTE_CONTEXT_BITS 6
 _Static_assert(CL_POOL_QUEUES == 1 << NOTE_MARKER_BITS, "markers fit their bits");
@@ -281,7 +281,7 @@ static bool fence_put_markers(struct cl_pool_context *context, const struct queu
 	return true;
 }
 
-/* Locking: takes CONTEXT's. EPOCH was read before: the fence covers all commands that were
+/* Locking: takes CONTEXT's lock. EPOCH was read before: the fence covers all commands that were
  * enqueued then. Returns the fence's number, or 0. */
 static uint64_t fence_issue(struct cl_pool_context *context, uint64_t epoch, bool notify)
 {
@@ -310,7 +310,8 @@ static uint64_t fence_issue(struct cl_pool_context *context, uint64_t epoch, boo
 	fence->count = events.count;
 	memcpy(fence->events, events.events, events.count * sizeof(events.events[0]));
 	fence->failed = fence->failed || !put;
-	context->unpoolable = context->unpoolable || !put; /* a marker failed: a device queue */
+	/* a marker failed, for example in a device queue */
+	context->unpoolable = context->unpoolable || !put;
 	fence->ready = true;
 	over = fence_is_complete(fence);
 	cl_pool_unlock(context);
@@ -345,8 +346,9 @@ uint64_t opencl_pool_finishing(void)
 	return work_epoch();
 }
 
-/* Locking: CONTEXT's. If the only queue was empty, stores what a fence would have stored that
- * was issued then and is complete. */
+/* Locking: needs CONTEXT's lock. Call if a queue of CONTEXT was empty at EPOCH. If that queue is
+ * the only one and no fence is pending, has the same effect as a fence that was issued at EPOCH and
+ * is complete. */
 static void fences_note_idle(struct cl_pool_context *context, uint64_t epoch)
 {
 	if (context->queue_count != 1 || context->last_issued != context->completed)
@@ -553,8 +555,8 @@ static void context_init(struct cl_pool *pool, struct cl_pool_context *context, 
 	context->unpoolable = false;
 	context->calls = *calls;
 	context->epoch = 0;
-	/* The fence numbers of the previous context in this element continue, because one of its
-	 * markers may still report. */
+	/* The fence numbers of the previous context in this element continue, because the driver
+	 * may still call back for one of its markers. */
 	context->dropped = context->failed = context->completed = context->last_issued;
 	if (of->record)
 		atomic_store_explicit(&context->handle, handle, memory_order_release);
@@ -694,8 +696,8 @@ void opencl_pool_queue_retained(cl_command_queue queue)
 	cl_pool_unlock(context);
 }
 
-/* The commands of a released queue still run. A fence is issued first, and completes before all
- * later fences. */
+/* The commands of a released queue still run. So a fence is issued before the release; it completes
+ * before all later fences. */
 static void queue_put_last_fence(struct cl_pool_context *context)
 {
 	struct cl_pool_buffer *victims;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The cache of OpenCL buffers: which buffers are cached, reused and returned. The pool owns the
- * driver's last reference of a cached buffer; the driver counts all earlier ones. So queries of a
- * live buffer return correct results. opencl_fence.c decides when a buffer is clean. The driver may
- * report more references than the pool knows: its own commands have some, or callers that are not
- * intercepted. Then the buffer is not reused.
+ * The cache of OpenCL buffers: which buffers are cached, reused and returned. The pool takes over
+ * the last reference of a buffer when the application releases it. The driver counts all other
+ * references, so queries of a live buffer return correct results. opencl_fence.c decides when a
+ * buffer is clean. The driver may report more references than the pool knows: its own commands have
+ * some, or callers that are not intercepted. Then the buffer is not reused.
  */
 #include <dlfcn.h>
 #include <string.h>
@@ -215,7 +215,7 @@ static void cache_remove(struct cl_pool_context *context, struct cl_pool_buffer 
 	device_account(context->device, 0, -(int64_t)object->size);
 }
 
-/* Locking: CONTEXT's. Removes OBJECT from the cache and puts it in front of VICTIMS. */
+/* Locking: needs CONTEXT's lock. Removes OBJECT from the cache and puts it in front of VICTIMS. */
 static struct cl_pool_buffer *cache_remove_to(struct cl_pool_context *context,
 					      struct cl_pool_buffer *object,
 					      struct cl_pool_buffer *victims)
@@ -297,8 +297,8 @@ uint64_t cl_pool_return(struct cl_pool_context *context, struct cl_pool_buffer *
 	return bytes;
 }
 
-/* Locking: CONTEXT's. Removes the oldest buffers until the cache is within BOUND, and those that
- * were unused for longer than GPULEAK_POOL_DECAY. Returns them. */
+/* Locking: needs CONTEXT's lock. Removes the oldest buffers until the cache is within BOUND, and
+ * those that were unused for longer than GPULEAK_POOL_DECAY. Returns them. */
 static struct cl_pool_buffer *cache_trim(struct cl_pool_context *context, uint64_t bound)
 {
 	struct cl_pool_buffer *victims = NULL, *object;
@@ -644,7 +644,8 @@ static struct cl_pool_buffer *cache_remove_clean(struct cl_pool_context *context
 	return object;
 }
 
-/* The fence is complete. The driver's reference count decides. */
+/* Call if the fence of OBJECT is complete. Returns true if the driver reports no reference except
+ * the pool's, and no mapping. */
 static bool buffer_is_idle(const struct cl_pool_context *context,
 			   const struct cl_pool_buffer *object)
 {
@@ -653,7 +654,8 @@ static bool buffer_is_idle(const struct cl_pool_context *context,
 	       driver_mem_count(&context->calls, buffer_handle(object), CL_MEM_MAP_COUNT) == 0;
 }
 
-/* The buffer is still in use, although its fence is complete and no known object uses it. */
+/* Puts OBJECT back into the cache: it is still in use, although its fence is complete and no known
+ * object uses it. After BUSY_MAX times returns it to the driver instead. */
 static void cache_reinsert(struct cl_pool_context *context, struct cl_pool_buffer *object)
 {
 	struct cl_pool_buffer *victims = NULL;

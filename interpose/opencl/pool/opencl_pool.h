@@ -21,10 +21,10 @@
 
 struct ledger_pool;
 
-/* GPULEAK_POOL is set and a context was created. A wrapper checks this first. */
+/* True if GPULEAK_POOL is set and a context was created. A wrapper checks this first. */
 extern _Atomic bool opencl_pool_on __attribute__((visibility("hidden")));
 
-/* A command was enqueued since the last check; see opencl_pool_submitted(). */
+/* True if a command was enqueued since the last check; see opencl_pool_submitted(). */
 extern _Atomic bool opencl_pool_work __attribute__((visibility("hidden")));
 
 static inline bool opencl_pool_is_on(void)
@@ -42,20 +42,20 @@ static inline void opencl_pool_submitted(void)
 
 /* ---- buffers ---- */
 
-/* Returns a cached buffer for a clCreateBuffer call, and records the buffer as created by SITE.
- * NULL: call the driver. */
+/* Returns a cached buffer for a clCreateBuffer call, and records the buffer as created by CALL.
+ * Returns NULL if the driver must be called. */
 cl_mem opencl_pool_alloc(struct call *call, cl_context context, cl_mem_flags flags,
 			 size_t size, void *host_ptr, cl_int *errcode_ret);
 /* Call after the driver created a buffer. If the pool may cache the buffer later, records and
  * tracks it. Returns true if it recorded the buffer. */
 bool opencl_pool_created(struct call *call, cl_mem made, cl_context context,
 			 cl_mem_flags flags, size_t size, void *host_ptr);
-/* Call after SITE created another kind of cl_mem. PARENT owns its memory, or is NULL. */
+/* Call after CALL created another kind of cl_mem. PARENT owns its memory, or is NULL. */
 void opencl_pool_created_other(struct call *call, cl_mem made, cl_context context,
 			       cl_mem parent);
 
-/* Returns true if the pool handled the call, with the result in *RET. Returns false if the
- * driver must be called; after a failed retain call opencl_pool_retain_failed(). */
+/* Returns true if the pool handled the call, with the result in *RET. Returns false if the driver
+ * must be called. If the driver's retain then fails, call opencl_pool_retain_failed(). */
 bool opencl_pool_release(cl_mem object, cl_int *ret);
 bool opencl_pool_retain(cl_mem object, cl_int *ret);
 void opencl_pool_retain_failed(cl_mem object);
@@ -68,7 +68,8 @@ void opencl_pool_has_callback(cl_mem object);
 
 void opencl_pool_context_made(cl_context context);
 void opencl_pool_context_retained(cl_context context);
-/* Call before the driver's call. The last reference returns all cached buffers of CONTEXT. */
+/* Call before the driver's call. If it releases the last reference, returns all cached buffers of
+ * CONTEXT to the driver. */
 void opencl_pool_context_releasing(cl_context context);
 
 void opencl_pool_queue_made(cl_context context, cl_command_queue queue);

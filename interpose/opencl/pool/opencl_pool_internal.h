@@ -48,7 +48,8 @@ struct cl_pool_buffer {
 	uint64_t fence;          /* this and what follows: under the context's lock */
 	uint64_t since_s;        /* when it was cached, CLOCK_MONOTONIC_COARSE */
 	struct cl_pool_buffer *prev, *next; /* in order of release */
-	/* In a bucket, in order of release. Buffers that leave are linked by bucket_next. */
+	/* In a bucket, in order of release. Buffers that leave the cache are linked by
+	 * bucket_next. */
 	struct cl_pool_buffer *bucket_prev, *bucket_next;
 	struct cl_pool_buffer *unrecorded_prev, *unrecorded_next; /* in end_unrecorded */
 	UT_hash_handle hh;
@@ -144,7 +145,8 @@ struct cl_pool_context *cl_pool_lookup_context(struct cl_pool *pool, cl_context 
 uint64_t cl_fence_get(struct cl_pool_context *context, bool notify);
 /* Queries the driver which fences are complete. Never waits. Call without a lock. */
 void cl_fences_poll(struct cl_pool_context *context);
-/* Locking: CONTEXT's. Adds BYTES to what waits for fence NUMBER; BYTES may be negative. */
+/* Locking: needs CONTEXT's lock. Adds BYTES, which may be negative, to the number of bytes that
+ * wait for fence NUMBER. */
 void cl_fence_add_bytes(struct cl_pool_context *context, uint64_t number, int64_t bytes);
 
 /* Releases EVENTS to the driver. Call without a lock. */
@@ -157,8 +159,8 @@ void cl_pool_release_events(const struct cl_pool_context *context,
  * that waited for them, and returns buffers of failed fences to the driver. */
 void cl_pool_fences_completed(struct cl_pool_context *context);
 
-/* Locking: CONTEXT's. Removes every cached buffer and returns them, linked by bucket_next, for
- * cl_pool_return(). */
+/* Locking: needs CONTEXT's lock. Removes every cached buffer and returns them, linked by
+ * bucket_next, for cl_pool_return(). */
 struct cl_pool_buffer *cl_pool_remove_all(struct cl_pool_context *context);
 /* Releases VICTIMS to the driver and returns their bytes. A block whose end is not recorded yet
  * ends when the driver reports the destruction. Call without a lock. */
