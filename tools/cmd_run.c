@@ -179,8 +179,8 @@ static void set_for_bypass(struct run *run, enum option_id option, const char *v
 	run->bad_variables &= ~OPTION_BIT(option);
 }
 
-/* Prepares --bypass-pools. Each array is then a block, so blocks are judged as suballocations
- * are. */
+/* Prepares --bypass-pools. Each array is then a block of its own, so the gate judges accumulation
+ * of blocks as it otherwise judges that of suballocations. */
 static void start_bypass(struct run *run)
 {
 	if (!opt_values.bypass_pools)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Loads the files of the gate's options. Writes a baseline only from a complete report, because
- * it would lack the leaks that were not recorded.
+ * Loads the files of the gate's options. Writes a baseline only from a complete report, because a
+ * baseline from an incomplete one would lack the leaks that were not recorded.
  */
 #include "tools/gate.h"
 

@@ -377,8 +377,8 @@ static int write_report(struct session *session, const char *where)
 		write_summary(session);
 		r = write_as(session, report_format(opt_values.format)->print, where);
 	}
-	/* If the destination failed, the report is printed to stderr instead. If only the format
-	 * was refused for a terminal, it is not. */
+	/* If WHERE has no report, the text report goes to stderr: also if WHERE is stderr and a
+	 * terminal that refuses the format, but not if a write to stderr failed. */
 	if (where && (r == -EINVAL || (r < 0 && strcmp(where, "stderr") != 0)))
 		write_as(session, print_text, "stderr");
 	return r;

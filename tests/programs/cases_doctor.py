@@ -403,7 +403,7 @@ def torch(place):
     os.makedirs(place.file("site/torch/lib"))
     for source, level, part in (
             ("libc10.so", "ok", "its tensors are recorded inside its cache"),
-            ("unknown/libc10.so", "warning", "has a shape that gpuleak does not know"),
+            ("unknown/libc10.so", "warning", "has a signature that gpuleak does not know"),
             (None, "warning", "has no torch/lib/libc10.so that can be read")):
         target = place.file("site/torch/lib/libc10.so")
         if source:

@@ -107,7 +107,7 @@ static void add_missing(struct doctor *doctor, const char *name, const char *err
 	}
 }
 
-/* Describes how a child ended that should not have ended so. */
+/* Returns a description of the unexpected end of a child. */
 static const char *end_of(int r, const struct probe *probe)
 {
 	if (r < 0)
@@ -211,7 +211,7 @@ static bool file_has(const char *path, const char *word)
 	return strstr(text, word) != NULL;
 }
 
-/* Adds what the kind of machine keeps out of reports. */
+/* Adds findings about what reports lack on this kind of machine. */
 static void check_machine(struct doctor *doctor, bool has_nvml)
 {
 	if (file_has("/proc/version", "icrosoft"))

@@ -17,7 +17,7 @@
 #include "tools/ledgers/rundir.h"
 
 #define MIB (1ull << 20)
-#define SMALL_ROOM (16 * MIB) /* below this a warning */
+#define SMALL_ROOM (16 * MIB) /* less room for ledgers than this is a warning */
 #define LARGE_ROOM (1024 * MIB)
 /* README.md, Limits */
 #define ADDRESS_SPACE_MIN (16 * MIB)

@@ -181,7 +181,7 @@ static void add_facts(struct doctor *doctor, const struct doctor_target *target,
 	}
 }
 
-/* Returns the end of the word at TEXT. */
+/* Returns the length of the word at TEXT. */
 static int word_length(const char *text)
 {
 	return (int)strcspn(text, " \t\n");

@@ -41,7 +41,7 @@ static void check_unwinder(struct doctor *doctor)
 }
 
 /* Returns true if the file FOLDER/LINK is there, in one of the places where debuggers look. FOLDER
- * is the one of the program. */
+ * is the folder of the program. */
 static bool has_linked_file(const char *folder, const char *link)
 {
 	static const struct { const char *before, *after; } places[] = {

@@ -18,14 +18,14 @@ struct doctor_target {
 	/* the file that the kernel starts: the user's program, or a script's interpreter */
 	char file[PATH_MAX];
 	bool is_script;         /* `file` is not the user's program, but starts it */
-	char python[PATH_MAX];  /* the interpreter of a Python program; "": it is none */
+	char python[PATH_MAX];  /* the interpreter of a Python program; "": not a Python program */
 	struct fake_gpu *fake;  /* --fake-gpu: the stand-ins; NULL: a GPU is used */
 };
 
 /* The library, and what else is preloaded. Sets `library`. */
 void doctor_check_library(struct doctor *doctor, struct doctor_target *target);
 
-/* Whether the preload reaches the program ARGV. Sets the other members of TARGET. */
+/* Whether the preload reaches the program ARGV. Sets `file`, `is_script` and `python`. */
 void doctor_check_program(struct doctor *doctor, struct doctor_target *target, char **argv);
 
 /* CUDA's driver, NVML and the devices. */

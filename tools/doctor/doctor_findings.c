@@ -128,7 +128,8 @@ void doctor_print_text(const struct doctor *doctor, bool colors, FILE *out)
 		fputs("warning  doctor   memory ran out: findings are missing\n", out);
 }
 
-/* Returns a string of JSON. Its text may be no valid UTF-8, which JSON cannot have. */
+/* Returns TEXT as a JSON string. Replaces bytes that are not valid UTF-8, because JSON cannot
+ * contain them. */
 static json_t *json_of(const char *text)
 {
 	char *repaired = text ? utf8_repair(text) : NULL;

@@ -138,7 +138,8 @@ static int run(const struct probe_work *work, int seconds, struct probe *ret)
 	}
 	close(pipe_ends[1]);
 	r = read_until(pipe_ends[0], deadline, ret) && wait_until(pid, deadline) ? 0 : -ETIMEDOUT;
-	/* Before it is reaped, because its number is then free. It may not have its group yet. */
+	/* Kill before the child is reaped, because its pid may be reused afterwards. Kill the child
+	 * itself, too: it may not have its process group yet. */
 	kill(-pid, SIGKILL);
 	kill(pid, SIGKILL);
 	while (waitpid(pid, &ret->status, 0) < 0 && errno == EINTR)

@@ -40,7 +40,7 @@ static void start_variable(struct report_bypass *row)
 	if (row->switched_off)
 		return;
 	row->found = found;
-	eprintf(stderr, "gpuleak: %s is %s in the environment: left\n", variable, found);
+	eprintf(stderr, "gpuleak: %s is %s in the environment: not changed\n", variable, found);
 }
 
 void bypass_start(struct bypass *bypass)

@@ -35,7 +35,7 @@ struct problem {
 	char reason[SENTENCE_MAX / 2];
 	int pid; /* the first process */
 	size_t others;
-	bool chosen; /* the program wants it so */
+	bool chosen; /* the program chose to use the cache */
 };
 
 struct summary {
@@ -96,7 +96,7 @@ static char python_flag(const struct report_process *process, const char *wanted
 }
 
 /* Writes to RET why the cache that SETTING switches off was in use in PROCESS. NOTE is NULL if
- * there is none. Returns true if the program wants it so. */
+ * there is none. Returns true if the program chose to use the cache. */
 static bool reason_of(const struct report_process *process, const char *note,
 		      const char *setting, char *ret, size_t size)
 {
@@ -189,7 +189,8 @@ static int check_row(struct bypass *bypass, int id, const struct report_process 
 	return 0;
 }
 
-/* Adds "PyTorch, CuPy and JAX": the frameworks whose caches are off. */
+/* Adds a remark that names the frameworks whose caches are off, for example "PyTorch, CuPy and
+ * JAX". */
 static int add_first_note(const struct bypass *bypass, struct report *report)
 {
 	const char *names[BYPASS_COUNT];

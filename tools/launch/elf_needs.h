@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which libraries an ELF file asks the dynamic loader for, and where. Trusts nothing in the file.
+ * Which libraries an ELF file needs, and in which directories the dynamic loader searches them.
+ * Trusts nothing in the file.
  */
 #ifndef GPULEAK_TOOLS_ELF_NEEDS_H
 #define GPULEAK_TOOLS_ELF_NEEDS_H

@@ -33,8 +33,8 @@ int fake_gpu_inspect(struct fake_gpu *fake, const char *path, char *why, size_t 
 /* Returns true if the library at PATH contains NVIDIA's runtime, whose calls fail without a GPU. */
 bool fake_gpu_defeats(const struct fake_gpu *fake, const char *path);
 
-/* Does both for the program file at PATH. Prints one line and returns -EINVAL if the stand-ins are
- * missing or PATH cannot use them. Returns 0 otherwise. */
+/* Calls fake_gpu_find(), and fake_gpu_inspect() for the program file at PATH. Prints one line and
+ * returns -EINVAL if the stand-ins are missing or PATH cannot use them. Returns 0 otherwise. */
 int fake_gpu_start(struct fake_gpu *fake, const char *path, bool skip_kernels);
 
 /* Puts the stand-ins' directories in front of LD_LIBRARY_PATH. */

@@ -105,7 +105,8 @@ static int find_driver(char *ret, size_t size)
 	return try_path(GPULEAK_LIBDIR "/" FAKE_GPU "/" DRIVER, ret, size);
 }
 
-/* Finds the two directories of a build tree. Returns false if this is not the command of one. */
+/* Finds the directories of the stand-in driver and runtime in a build tree. Returns false if this
+ * command is not in a build tree. */
 static bool find_built(char *ret, size_t size)
 {
 	char directory[PATH_MAX], driver[PATH_MAX], runtime[PATH_MAX];

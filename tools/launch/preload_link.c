@@ -74,7 +74,7 @@ static int make_link(const char *folder, const char *link)
 	return 0;
 }
 
-/* Returns 0 and writes the path through a link below BASE. */
+/* Writes the path of the library through a link below BASE. Returns 0 or -errno. */
 static int link_below(const char *base, const char *folder, const char *name, char *ret,
 		      size_t size)
 {

@@ -274,8 +274,8 @@ static uint64_t first_context_ns(const struct ledger_view *view, int ordinal)
 	return 0;
 }
 
-/* Returns what was free on DEVICE before the process of VIEW, its first user, used it. 0: unknown,
- * or not its first user. */
+/* Returns the bytes that were free on DEVICE before the process of VIEW used it. Returns 0 if they
+ * are unknown, or if another process used DEVICE before. */
 static uint64_t free_before(struct work *work, const struct ledger_view *view,
 			    const struct used_device *device)
 {
@@ -430,8 +430,10 @@ static uint64_t usual_pause(uint64_t youngest, uint64_t running)
 	return youngest < SECOND ? 20 * MS : youngest < 10 * SECOND ? 100 * MS : 500 * MS;
 }
 
-/* Returns the pause after a round that LASTED so long and used so much CPU. A query may wait for a
- * call of the program: that is no reason to miss what follows. */
+/* Returns the pause after a round that LASTED so long and used so much CPU. The pause is at least
+ * as long as the round, and IDLE_SHARE times as long as its CPU time. So a query that only waited,
+ * for example for a driver call of the program, causes no long pause in which samples would be
+ * missed. */
 static uint64_t pause_after(uint64_t usual, uint64_t lasted, uint64_t cpu)
 {
 	uint64_t pause = usual > lasted ? usual : lasted;

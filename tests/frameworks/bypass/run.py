@@ -326,7 +326,7 @@ def variables(place):
         compare(name, "0", found["env"][name])
         compare("the others of " + name, {**VARIABLES, name: "0"},
                 {other: found["env"][other] for other in VARIABLES})
-        line = "gpuleak: %s is 0 in the environment: left" % name
+        line = "gpuleak: %s is 0 in the environment: not changed" % name
         compare("lines about " + name, [line], [one for one in said.splitlines() if " left" in one])
         for same in ("", value):
             found, said = look(place, ("--bypass-pools",), **{name: same})
