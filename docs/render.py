@@ -189,9 +189,10 @@ def man(root, template, version):
 BENCHMARKS = """# Measurements
 
 What gpuleak costs, and what it was checked against. Rendered from results/*.json by docs/render.py;
-do not edit. "Without" is the same program without gpuleak, in turn on the same machine. Ratios
-carry over to other machines; absolute times do so only roughly. [corpora.md](corpora.md) has the
-results on programs that others wrote."""
+do not edit. "Without" is the same program without gpuleak, in turn on the same machine. "Last
+library" is a later version of gpuleak than that of the other rows of its table. Ratios carry over
+to other machines; absolute times do so only roughly. [corpora.md](corpora.md) has the results on
+programs that others wrote."""
 
 
 def benchmarks(root):
