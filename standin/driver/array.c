@@ -14,7 +14,8 @@ enum {
 	FLAG_LAYERED = 0x01,
 	FLAG_CUBEMAP = 0x04,
 	FLAG_GATHER = 0x08,
-	FLAG_SPARSE = 0x40, /* these two take no memory: it is mapped into them later */
+	/* arrays with this flag or the next take no memory: it is mapped into them later */
+	FLAG_SPARSE = 0x40,
 	FLAG_DEFERRED = 0x80,
 	ALL_FLAGS = 0x1ff,
 };
@@ -22,8 +23,10 @@ enum {
 struct CUarray_st {
 	struct CUarray_st *next;
 	CUcontext context;
-	CUmipmappedArray owner; /* of a level, which ends with it and not by itself */
-	CUdeviceptr block;	/* the heap's; 0: none of its own */
+	/* of a level: the mipmapped array, with which it ends; NULL: not a level */
+	CUmipmappedArray owner;
+	/* the block of the heap that is its memory; 0: it has none of its own */
+	CUdeviceptr block;
 	CUDA_ARRAY3D_DESCRIPTOR shape;
 };
 
@@ -67,10 +70,11 @@ static bool is_layered(const CUDA_ARRAY3D_DESCRIPTOR *d)
 	return d->Flags & (FLAG_LAYERED | FLAG_CUBEMAP);
 }
 
-/* 0: a format that is not known here, or not with so many channels */
+/* Returns the bytes of an element, or 0 if the stand-in does not know the format, or not with this
+ * number of channels. */
 static size_t element_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d)
 {
-	/* UNORM and SNORM, from 0xc0 on: the channels are in the format */
+	/* UNORM and SNORM formats, from 0xc0 on: the format defines the number of channels */
 	static const unsigned char normalized[] = { 1, 2, 4, 2, 4, 8, 1, 2, 4, 2, 4, 8 };
 	size_t channel;
 
@@ -101,7 +105,7 @@ static bool at_most(const CUDA_ARRAY3D_DESCRIPTOR *d, size_t width, size_t heigh
 	return d->Width <= width && d->Height <= height && d->Depth <= depth;
 }
 
-/* The largest textures of compute capability 9. */
+/* Returns true if the extents are within the largest textures of compute capability 9. */
 static bool fits(const CUDA_ARRAY3D_DESCRIPTOR *d)
 {
 	if (is_layered(d))
@@ -129,7 +133,7 @@ static CUresult check(const CUDA_ARRAY3D_DESCRIPTOR *d)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (element_bytes(d))
 		return CUDA_SUCCESS;
-	/* the block-compressed and planar formats: none of them here */
+	/* block-compressed and planar formats, which the stand-in does not support */
 	return d->Format == 0x50 || (d->Format >= 0x91 && d->Format <= 0xb5) ?
 		       CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
 }
@@ -165,7 +169,8 @@ static size_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels)
 	return sum;
 }
 
-/* Under the lock, as adding to a list is: a context that ends finds all that was added. */
+/* Locking: needs array_lock. The caller adds the array to a list under the same lock, so a context
+ * that ends finds all arrays. */
 static CUresult take_memory(CUdeviceptr *block, size_t bytes)
 {
 	if (!bytes)
@@ -212,7 +217,7 @@ static void remove_mipmap(struct CUmipmappedArray_st **link)
 	free(m);
 }
 
-/* Before the heap drops its blocks: these go by their handles. */
+/* Call before heap_drop_context(), because this frees the arrays' blocks by their handles. */
 void array_drop_context(CUcontext context)
 {
 	struct CUmipmappedArray_st **mipmap = &mipmaps;
@@ -312,7 +317,8 @@ STANDIN(cuArray3DCreate_v2)(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAl
 	return create("cuArray3DCreate_v2", pHandle, pAllocateArray);
 }
 
-/* Like a free: allowed without a context, but not in one that is dead. */
+/* Returns the error of a destroying call. Like a free, it is allowed without a current context, but
+ * not if the current context is destroyed. */
 static CUresult begin_destroy(const char *name)
 {
 	CUresult r = gate(name);
@@ -407,7 +413,7 @@ STANDIN(cuArray3DGetDescriptor_v2)(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CU
 	return r;
 }
 
-/* As many levels as were asked for, but from 1 to where all extents are 1. */
+/* Returns WANTED, limited to at least 1 and to the level at which all extents are 1. */
 static unsigned int clamp_levels(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int wanted)
 {
 	size_t extent = d->Width > d->Height ? d->Width : d->Height;
@@ -441,7 +447,7 @@ static CUresult make_mipmap(CUmipmappedArray m, const CUDA_ARRAY3D_DESCRIPTOR *d
 	return r;
 }
 
-/* `lent`: the memory is an external object's. */
+/* LENT: the memory belongs to an external object. */
 static CUresult create_mipmap(const char *name, CUmipmappedArray *out,
 			      const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels, bool lent,
 			      CUresult r)
@@ -483,7 +489,7 @@ CUresult array_map_external(const char *name, CUmipmappedArray *out,
 	return create_mipmap(name, out, d, levels, true, r);
 }
 
-/* The same handle each time. */
+/* Returns the same handle for a level each time. */
 STANDIN(cuMipmappedArrayGetLevel)
 (CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, unsigned int level)
 {

@@ -2,8 +2,9 @@
  *
  * Queues of work, run by one thread of the stand-in's own: in order within a queue, in a seeded
  * order and after seeded delays between queues. Kernels that spin or wait for a flag take no
- * thread, so any number of them run side by side. Owns the queues, who waits for them and how
- * often; memory is bytes.c's. A queue is never freed: what was done of it stays done.
+ * thread, so any number of them run side by side. Owns the queues, and the counts of how often each
+ * thread waited for them; bytes.c owns memory. A queue is never freed, so a number of its work that
+ * is done stays done.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -19,11 +20,11 @@ enum queue_kind { QUEUE_STREAM, QUEUE_LEGACY, QUEUE_THREAD, QUEUE_CONTEXT };
 struct queue {
 	struct queue *next;
 	enum queue_kind kind;
-	CUcontext context; /* NULL: free for another stream */
+	CUcontext context; /* NULL: unused, so another stream may get the queue */
 	uint64_t owner;	   /* the thread whose default stream this is */
 	uint64_t number;
-	bool blocking; /* waits for the legacy stream, and that one for it */
-	bool orphan;   /* its stream is gone */
+	bool blocking; /* waits for the legacy stream, which waits for this queue, too */
+	bool orphan;   /* its stream was destroyed, or its thread ended */
 	unsigned int frees; /* threads that wait to free memory of the context */
 	uint64_t submitted, done;
 	struct work *first, *last;
@@ -57,17 +58,19 @@ enum { MAX_CALLS = 64 };
 struct waits {
 	const char *name;
 	uint64_t count;
-	uint64_t overdue; /* for work from before standin_mark() */
+	uint64_t overdue; /* waits for work that was submitted before standin_mark() */
 };
 
 struct own {
 	struct waits waits[MAX_CALLS];
-	const char *last; /* call that waited for work */
+	const char *last; /* name of the last call that waited for work */
 	uint64_t mark;
 };
 
-static __thread struct own *own; /* made by the first that needs it: TLS is dear here */
-static uint64_t submissions, sitting; /* under async_lock; the latter wait at this moment */
+/* allocated at first use, because thread-local memory of a library is scarce */
+static __thread struct own *own;
+/* under async_lock; `sitting`: threads that wait at this moment */
+static uint64_t submissions, sitting;
 
 static struct own *ensure_own(void)
 {
@@ -78,7 +81,8 @@ static struct own *ensure_own(void)
 	return own;
 }
 
-/* The entry for the call; NULL: too many calls, or no memory. */
+/* Returns the calling thread's entry for the call NAME. Returns NULL if there are too many
+ * different calls, or no memory. */
 static struct waits *entry_of(const char *name)
 {
 	for (struct waits *w = own ? own->waits : NULL; w && w < own->waits + MAX_CALLS; w++)
@@ -89,7 +93,8 @@ static struct waits *entry_of(const char *name)
 	return NULL;
 }
 
-/* Locking: async_lock. FIRST: the oldest piece of work that was waited for. */
+/* Locking: needs async_lock. FIRST: number of the oldest piece of work that the thread waited
+ * for. */
 static void count_wait(const char *name, uint64_t first)
 {
 	struct waits *w = ensure_own() ? entry_of(name) : NULL;
@@ -112,13 +117,15 @@ EXPORTED uint64_t standin_waits(const char *name)
 	return count;
 }
 
-/* The call in which the calling thread waited for work last; NULL: in none. */
+/* Returns the name of the call in which the calling thread last waited for work; NULL: it never
+ * did. */
 EXPORTED const char *standin_last_wait(void)
 {
 	return own ? own->last : NULL;
 }
 
-/* What is submitted by now, by anyone, is old from now on, for the calling thread. */
+/* Sets the calling thread's mark: all work that any thread has submitted until now is old for
+ * standin_overdue(). */
 EXPORTED void standin_mark(void)
 {
 	pthread_mutex_lock(&async_lock);
@@ -127,8 +134,8 @@ EXPORTED void standin_mark(void)
 	pthread_mutex_unlock(&async_lock);
 }
 
-/* How often the calling thread waited in the call NAME for work that was old then. The rest of its
- * waits met only what others submitted meanwhile. */
+/* Returns how often the calling thread waited in the call NAME for work that was submitted before
+ * the thread's mark. All its other waits in NAME were only for work that was submitted later. */
 EXPORTED uint64_t standin_overdue(const char *name)
 {
 	for (int i = 0; own && i < MAX_CALLS && own->waits[i].name; i++)
@@ -159,7 +166,8 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 33;
 }
 
-/* Mostly none, sometimes tens of microseconds, rarely a millisecond or two. */
+/* Returns the delay of the next work of Q in nanoseconds: mostly 0, sometimes tens of microseconds,
+ * rarely one or two milliseconds. */
 static uint64_t delay_of(const struct queue *q)
 {
 	uint64_t r = mix(async_seed ^ mix(q->number << 32 ^ q->done));
@@ -194,7 +202,8 @@ static void start(const struct queue *q, struct work *w, uint64_t now)
 		w->kind = WORK_MARK;
 }
 
-/* Whether the first work of the queue can be finished now; else WAKE is when to look again. */
+/* Returns true if the first work of the queue can be finished now. Otherwise lowers *WAKE to the
+ * time at which to check again, if that is known. */
 static bool can_finish(const struct queue *q, uint64_t now, uint64_t *wake)
 {
 	struct work *w = q->first;
@@ -290,7 +299,8 @@ static void *run_queues(void *unused)
 	return unused;
 }
 
-/* With the lock held. The application's signals are none of the worker's. */
+/* Locking: needs async_lock. Starts the worker if it does not run. It blocks all signals, so that
+ * it handles none of the application's. */
 static bool ensure_worker(void)
 {
 	sigset_t all, before;
@@ -309,11 +319,11 @@ static bool ensure_worker(void)
 
 /* ---- queues ---- */
 
-/* A thread that is gone has no default stream any more. */
+/* Ends the default streams of the thread NUMBER, which ends. */
 static void thread_ends(void *number)
 {
 	if (atomic_load(&standin_gate) & GATE_FORKED)
-		return; /* the lock may be anybody's there */
+		return; /* in a forked child the lock may be held permanently */
 	pthread_mutex_lock(&async_lock);
 	for (struct queue *q = queues; q; q = q->next)
 		if (q->context && q->kind == QUEUE_THREAD && q->owner == (uintptr_t)number) {
@@ -356,13 +366,14 @@ void async_begin(uint64_t seed)
 	standin_async = true;
 }
 
-/* The lock may be held by the thread that exits: nothing here takes it. */
+/* Takes no lock, because the thread that exits may hold it. */
 void async_exit(void)
 {
 	atomic_store(&abandoned, true);
 }
 
-/* With the lock held. A queue that is used again goes on counting. */
+/* Locking: needs async_lock. Returns a new or an unused queue. The counts of an unused one
+ * continue. */
 static struct queue *new_queue(CUcontext context, enum queue_kind kind, bool blocking)
 {
 	static uint64_t count;
@@ -396,7 +407,8 @@ struct queue *async_queue(CUcontext context, bool blocking)
 	return q;
 }
 
-/* With the lock held: the context's only one of a kind, or the calling thread's. */
+/* Locking: needs async_lock. Returns the queue of KIND, of which CONTEXT has only one, or one for
+ * each thread (QUEUE_THREAD). */
 static struct queue *the_queue(CUcontext context, enum queue_kind kind)
 {
 	uint64_t owner = kind == QUEUE_THREAD ? thread_number : 0;
@@ -421,7 +433,7 @@ struct queue *async_default_queue(CUcontext context, bool per_thread)
 	return q;
 }
 
-/* The stream is gone; what was submitted to it goes on. */
+/* Records that the stream of QUEUE was destroyed. Work that was submitted to it still runs. */
 void async_orphan(struct queue *queue)
 {
 	pthread_mutex_lock(&async_lock);
@@ -506,7 +518,8 @@ CUresult async_submit(struct queue *queue, const struct work *work, const struct
 	return r;
 }
 
-/* A mark that all of the context's queues come before, after all such marks from before. */
+/* Submits a piece of work without an effect that follows all work in all queues of CONTEXT, and all
+ * earlier marks of this kind. */
 static CUresult mark_context(CUcontext context, const char *name, bool at_once,
 			     struct after *submitted)
 {
@@ -558,7 +571,8 @@ bool async_idle(struct queue *queue)
 	return idle;
 }
 
-/* Of all that the context still has to do: more than is waited for, if that is one stream's. */
+/* Returns the number of the oldest work of CONTEXT that is not done. If a thread waits for one
+ * stream, that may be the work of another stream. */
 static uint64_t oldest_work(CUcontext context)
 {
 	uint64_t oldest = UINT64_MAX;
@@ -569,7 +583,8 @@ static uint64_t oldest_work(CUcontext context)
 	return oldest;
 }
 
-/* At exit nothing is waited for any more. */
+/* Locking: needs async_lock, and releases it meanwhile. Waits for WHAT and counts the wait. During
+ * exit the wait ends at once. */
 static void wait_for(const char *name, struct after what)
 {
 	uint64_t oldest;
@@ -658,7 +673,7 @@ void async_pass_frees(CUcontext context)
 	pthread_mutex_unlock(&async_lock);
 }
 
-/* The context is not alive any more, so nothing can be submitted to it. */
+/* Drops all work of CONTEXT, which has ended, so that no work can be added. */
 void async_drop_context(CUcontext context)
 {
 	pthread_mutex_lock(&async_lock);
@@ -676,7 +691,8 @@ void async_drop_context(CUcontext context)
 		q->last = NULL;
 		q->done = q->submitted;
 		if (q->kind != QUEUE_STREAM || q->orphan)
-			q->context = NULL; /* else a stream still leads here */
+			/* unless a stream still refers to the queue */
+			q->context = NULL;
 	}
 	pthread_cond_broadcast(&done_some);
 	pthread_cond_signal(&submitted_some);

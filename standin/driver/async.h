@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Work that really runs, with STANDIN_ASYNC=SEED: queues, what is in them, and who waits for
- * what. A queue is a stream's order; async.c runs it, bytes.c does what a piece of work does to
- * memory, work.c has the calls that submit. Nothing here is used while the variable is unset.
+ * Work that really runs, with STANDIN_ASYNC=SEED. A queue has the work of one stream, in order.
+ * async.c runs the queues, bytes.c accesses the memory of a piece of work, work.c has the calls
+ * that submit. Nothing here is used while the variable is unset.
  */
 #ifndef GPULEAK_STANDIN_ASYNC_H
 #define GPULEAK_STANDIN_ASYNC_H
@@ -14,8 +14,9 @@ typedef void (*CUhostFn)(void *data);
 /* Memory that work touches, as it was when the work was submitted. */
 struct range {
 	enum { RANGE_NONE, RANGE_DEVICE, RANGE_PINNED, RANGE_HOST, RANGE_UNKNOWN } where;
-	unsigned short generation; /* of the device block: another one may begin there later */
-	bool managed; /* with STANDIN_FAKE_GPU: the host sees it at its address */
+	/* of the block, because another block may begin at its address later */
+	unsigned short generation;
+	bool managed; /* with STANDIN_FAKE_GPU: the host accesses it at the same address */
 	uint64_t address;
 	uint64_t bytes;
 };
@@ -40,8 +41,8 @@ struct work {
 	uint64_t clocks;    /* nanoseconds */
 	CUhostFn call;
 	void *data;
-	void *staging; /* goes with the work */
-	/* the queue's, from here */
+	void *staging; /* copy of the source, freed with the work */
+	/* set by the queue: these and all further members */
 	bool started, at_once;
 	uint64_t ends, submission;
 	unsigned int afters;
@@ -54,8 +55,8 @@ void async_exit(void);
 struct queue *async_queue(CUcontext context, bool blocking);
 struct queue *async_default_queue(CUcontext context, bool per_thread);
 void async_orphan(struct queue *queue);
-/* Copies WORK, without its place in a queue; its staging is the queue's from now on. AFTER:
- * one more thing to wait for, or NULL. */
+/* Adds a copy of WORK to QUEUE, which frees WORK's staging. AFTER: work of another queue to wait
+ * for, or NULL. */
 CUresult async_submit(struct queue *queue, const struct work *work, const struct after *after,
 		      struct after *submitted);
 CUresult async_record_context(CUcontext context, const char *name, struct after *submitted);
@@ -64,7 +65,8 @@ bool async_idle(struct queue *queue);
 void async_wait(const char *name, struct after what);
 CUresult async_wait_queue(const char *name, struct queue *queue);
 void async_wait_context(const char *name, CUcontext context);
-/* A free of CONTEXT's memory: others wait in async_pass_frees() while this one does. */
+/* Waits as a free of CONTEXT's memory does. Meanwhile async_pass_frees(), which other calls make,
+ * waits for this one. */
 void async_wait_to_free(const char *name, CUcontext context);
 void async_pass_frees(CUcontext context);
 void async_drop_context(CUcontext context);
@@ -72,7 +74,7 @@ void async_drop_context(CUcontext context);
 /* bytes.c */
 struct range range_of(uint64_t address, uint64_t bytes, bool device);
 void bytes_violation(const struct work *work, const struct range *range, const char *when);
-/* Whether all that the work touches is still what it was. */
+/* Returns true if all memory that the work uses still belongs to the blocks of its submission. */
 bool bytes_intact(const struct work *work, const char *when);
 bool bytes_flag_set(const struct work *work);
 void bytes_execute(const struct work *work);
@@ -84,7 +86,7 @@ CUresult work_copy(const char *name, uint64_t to, uint64_t from, size_t bytes, C
 CUresult work_fill(const char *name, CUdeviceptr to, uint32_t value, unsigned int width,
 		   size_t count, CUstream stream, bool per_thread);
 
-/* stream.c: where a call in a stream puts its work: a queue, or a captured graph */
+/* stream.c: where a call puts the work of a stream: into a queue, or into the graph of a capture */
 struct target {
 	struct queue *queue;
 	CUgraph graph;

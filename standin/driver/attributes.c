@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What may be asked of a pointer, and what can be set. Numbers and meanings are cuda.h's.
+ * The attributes of a pointer, which the application can query or set. Numbers and meanings are
+ * those of cuda.h.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -90,7 +91,7 @@ static bool find(CUdeviceptr inside, struct block *found, bool *host)
 	return *host;
 }
 
-/* The answer is 64 bits long, or 32. */
+/* Returns true if the value of ATTRIBUTE has 64 bits, false if it has 32. */
 static bool is_wide(int attribute)
 {
 	switch (attribute) {
@@ -123,13 +124,13 @@ static CUresult attribute_of(uint64_t *ret, int attribute, CUdeviceptr p, const 
 	case CONTEXT:
 		*ret = (uintptr_t)b->context;
 		return CUDA_SUCCESS;
-	case MEMORY_TYPE: /* host 1, device 2; managed memory says device */
+	case MEMORY_TYPE: /* 1: host; 2: device, also for managed memory */
 		*ret = host ? 1 : 2;
 		return CUDA_SUCCESS;
 	case DEVICE_POINTER:
 		*ret = p;
 		return CUDA_SUCCESS;
-	case HOST_POINTER: /* 0 with the error */
+	case HOST_POINTER: /* with the error the value is 0 */
 		*ret = host || managed ? p : 0;
 		return host || managed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	case SYNC_MEMOPS:
@@ -178,7 +179,7 @@ static CUresult attribute_of(uint64_t *ret, int attribute, CUdeviceptr p, const 
 	}
 }
 
-/* Two words, and the block is synchronous from then on. */
+/* Stores the two words of P2P_TOKENS. From then on the block has SYNC_MEMOPS. */
 static CUresult give_tokens(void *data, const struct block *b)
 {
 	memcpy(data, &b->address, 8);
@@ -206,7 +207,7 @@ STANDIN(cuPointerGetAttribute)(void *data, CUpointer_attribute attribute, CUdevi
 	return r;
 }
 
-/* Of what is no pointer of ours: it could be the host's. */
+/* Stores the value of ATTRIBUTE for P, which is in no block: it may be any host address. */
 static void answer_unknown(void *data, int attribute, CUdeviceptr p)
 {
 	switch (attribute) {

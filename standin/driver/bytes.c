@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What work does to memory, and whether it may: each piece of work remembers which memory it was
- * submitted with, and an access to anything else by then is a violation, counted and told on
- * stderr. Device memory's bytes are the heap's; mapped memory has none.
+ * Accesses memory for pieces of work, and checks each access. A piece of work records the blocks
+ * that it was submitted with. If their memory belongs to other blocks when the work runs, that is a
+ * violation, which is counted and printed on stderr. The heap owns the bytes of device memory;
+ * mapped memory has no bytes.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,7 +14,8 @@
 
 static _Atomic uint64_t violations;
 
-/* Accesses by work to memory that was freed, or freed and given to somebody else. */
+/* Returns the number of accesses by work to memory that was freed, or that was freed and allocated
+ * again. */
 EXPORTED uint64_t standin_violations(void)
 {
 	return atomic_load(&violations);
@@ -23,14 +25,16 @@ void bytes_violation(const struct work *work, const struct range *range, const c
 {
 	atomic_fetch_add(&violations, 1);
 	if (standin_fake)
-		return; /* the program's stderr is its own; the call's result has it */
+		/* do not write to the program's stderr: the result of the call reports the error */
+		return;
 	fprintf(stderr,
 		"standin: violation: %s, when it %s: 0x%llx, %llu bytes: no block, or another\n",
 		work->name, when, (unsigned long long)range->address,
 		(unsigned long long)range->bytes);
 }
 
-/* DEVICE: the application says that it is device memory. */
+/* Returns the range with its kind of memory. DEVICE: the call is for device memory, so the range
+ * cannot be unpinned host memory. */
 struct range range_of(uint64_t address, uint64_t bytes, bool device)
 {
 	struct range r = { .where = RANGE_UNKNOWN, .address = address, .bytes = bytes };
@@ -51,7 +55,8 @@ struct range range_of(uint64_t address, uint64_t bytes, bool device)
 	return r;
 }
 
-/* Pinned memory is left locked. */
+/* Returns the bytes of R, or NULL if its block has ended. Pinned memory stays locked until
+ * leave(). */
 static void *enter(const struct range *r)
 {
 	unsigned short generation;
@@ -94,10 +99,12 @@ bool bytes_intact(const struct work *work, const char *when)
 		return true;
 	bool to = range_intact(work, &work->to, when);
 
-	return range_intact(work, &work->from, when) && to; /* both are looked at */
+	/* both ranges are checked, so that both violations are counted */
+	return range_intact(work, &work->from, when) && to;
 }
 
-/* A flag that is gone will never be set. */
+/* Returns true if the flag is set, or if its memory was freed, because then it will never be
+ * set. */
 bool bytes_flag_set(const struct work *work)
 {
 	const _Atomic uint32_t *flag = enter(&work->from);
@@ -137,14 +144,15 @@ static void check(void *wrong, const void *from, const struct work *w)
 	atomic_fetch_add((_Atomic uint32_t *)wrong, differ);
 }
 
-/* Host memory's lock is no lock to take twice. */
+/* Does enter() for both ranges of W. The lock of pinned memory is not recursive, so it is taken
+ * only once. */
 static void *enter_both(const struct work *w, void **from)
 {
 	struct range first = w->from;
 	void *to;
 
 	if (w->to.where == RANGE_PINNED && first.where == RANGE_PINNED)
-		first.where = RANGE_HOST; /* both were intact just now */
+		first.where = RANGE_HOST; /* the caller has just checked both */
 	*from = enter(&first);
 	to = enter(&w->to);
 	return to;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Contexts: created and primary ones, each thread's stack of them, and their ends.
- * A context's struct is never freed, so a stale handle can always be asked whether it is
- * alive; ending one drops its device memory, pinned memory and streams.
+ * Contexts: created and primary ones, each thread's stack of them, and their ends. A context's
+ * struct is never freed, so a stale handle can always be checked. When a context ends, its device
+ * memory, pinned memory and streams end.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 __thread struct standin_thread standin_thread __attribute__((tls_model("initial-exec")));
 
 static pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct CUctx_st *contexts; /* every one that cuCtxCreate ever made */
+static struct CUctx_st *contexts; /* all that cuCtxCreate and cuGreenCtxCreate ever made */
 static struct CUctx_st primaries[MAX_DEVICES];
 
 static bool known(CUcontext ctx)
@@ -49,8 +49,9 @@ static CUcontext pop(void)
 }
 
 /*
- * Nothing can be added to the context once alive is 0: the heap looks under its locks. Who
- * has blocks in the heap gives them back before the heap drops the rest.
+ * Drops everything of CTX, whose `alive` is 0: nothing can be added any more, because the heap
+ * checks that under its locks. Files that have blocks in the heap return them before the heap drops
+ * the rest.
  */
 static void drop(CUcontext ctx)
 {
@@ -150,7 +151,7 @@ STANDIN(cuCtxDestroy_v2)(CUcontext ctx)
 	return logged("cuCtxDestroy_v2", (uintptr_t)ctx, 0, destroy("cuCtxDestroy_v2", ctx));
 }
 
-/* Beyond 1, the count that a context is created with. */
+/* Increases `uses`, which does not count the reference of the creation. */
 STANDIN(cuCtxAttach)(CUcontext *pctx, unsigned int flags)
 {
 	CUresult r = gate("cuCtxAttach");
@@ -234,7 +235,7 @@ STANDIN(cuCtxPopCurrent_v2)(CUcontext *pctx)
 	return pop_current("cuCtxPopCurrent_v2", pctx);
 }
 
-/* A destroyed context may be made current: what is then done in it answers 709. */
+/* A destroyed context may be made current. Calls in it then return 709. */
 STANDIN(cuCtxSetCurrent)(CUcontext ctx)
 {
 	CUresult r = gate("cuCtxSetCurrent");
@@ -346,7 +347,8 @@ static void retain(CUcontext ctx, CUdevice dev)
 	pthread_mutex_unlock(&context_lock);
 }
 
-/* The handle of a device's primary context never changes; one that was reset revives here. */
+/* The handle of a device's primary context never changes. A primary context that was reset lives
+ * again after this call. */
 STANDIN(cuDevicePrimaryCtxRetain)(CUcontext *pctx, CUdevice dev)
 {
 	CUcontext ctx;
@@ -399,7 +401,7 @@ static bool has_green(CUcontext primary)
 	return false;
 }
 
-/* Whoever retained the context still has to release it afterwards. */
+/* After a reset the application must still release the context as often as it retained it. */
 static CUresult reset(const char *name, CUdevice dev)
 {
 	CUcontext ctx;
@@ -407,7 +409,7 @@ static CUresult reset(const char *name, CUdevice dev)
 
 	if (r)
 		return r;
-	pthread_mutex_lock(&context_lock); /* nobody revives it while it is emptied */
+	pthread_mutex_lock(&context_lock); /* no other thread retains it while it is reset */
 	if (has_green(ctx)) {
 		r = ERROR_NOT_PERMITTED;
 	} else {
@@ -472,14 +474,14 @@ STANDIN(cuDevicePrimaryCtxSetFlags_v2)(CUdevice dev, unsigned int flags)
 /* ---- green contexts: a CUcontext that is a part of the primary one ---- */
 
 struct CUgreenCtx_st {
-	struct CUctx_st context; /* on the list of all, and never freed */
+	struct CUctx_st context; /* in the list of all contexts, and never freed */
 };
 
 struct CUdevResourceDesc_st {
 	char unused;
 };
 
-/* What a resource is, is not looked at. */
+/* The content of a resource is not checked. */
 STANDIN(cuDeviceGetDevResource)(CUdevice device, void *resource, int type)
 {
 	CUresult r = gate("cuDeviceGetDevResource");
@@ -563,7 +565,7 @@ STANDIN(cuCtxFromGreenCtx)(CUcontext *pContext, CUgreenCtx hCtx)
 	return CUDA_SUCCESS;
 }
 
-/* Stays current where it is, and answers 709 there. */
+/* The green context stays current in threads where it is. Calls there then return 709. */
 STANDIN(cuGreenCtxDestroy)(CUgreenCtx hCtx)
 {
 	CUresult r = gate("cuGreenCtxDestroy");

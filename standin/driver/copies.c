@@ -23,7 +23,7 @@ struct CUDA_MEMCPY3D_st {
 struct end {
 	uint64_t address;
 	size_t pitch, plane;
-	bool device; /* the caller says so */
+	bool device; /* the call is for device memory */
 	bool array;
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The stand-in driver's life: the gate of every call, cuInit, the exit handler, fork,
- * the STANDIN_* variables with fault injection and the log, devices and error names.
- * Owns no context and no memory. After the exit handler every call answers 4.
+ * The beginning and end of the stand-in driver: the gate of every call, cuInit, the exit handler,
+ * fork, the STANDIN_* variables with fault injection and the log, devices and error names. Owns no
+ * context and no memory. After the exit handler every call returns 4.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -29,7 +29,8 @@ static struct fault {
 	unsigned long first, last; /* the calls that fail, counted from 1 */
 	CUresult code;
 } faults[MAX_FAULTS];
-static _Atomic unsigned long fault_calls[MAX_FAULTS]; /* kept at a name's first fault */
+/* number of calls of a name, at the index of its first fault */
+static _Atomic unsigned long fault_calls[MAX_FAULTS];
 static int fault_count;
 static int log_fd = -1;
 static pthread_once_t environment_once = PTHREAD_ONCE_INIT;
@@ -149,7 +150,7 @@ static void read_costs(const char *list)
 {
 	long long n[COST_KINDS] = { 0 };
 
-	/* the last two may be left out */
+	/* STREAM and KERNEL are optional */
 	if (sscanf(list, "%lld,%lld,%lld,%lld,%lld,%lld", &n[0], &n[1], &n[2], &n[3], &n[4],
 		   &n[5]) <= COST_THREADS)
 		complain("STANDIN_COSTS", list);
@@ -199,7 +200,8 @@ static CUresult inject_fault(const char *name)
 	return CUDA_SUCCESS;
 }
 
-/* early: a call that the driver takes before cuInit */
+/* Returns the result that the call NAME must return at once, or 0. EARLY: the call is allowed
+ * before cuInit. */
 CUresult standin_gate_slow(const char *name, bool early)
 {
 	int saved = errno;
@@ -220,7 +222,7 @@ CUresult standin_gate_slow(const char *name, bool early)
 	return CUDA_SUCCESS;
 }
 
-/* One line a call, PID NAME ADDRESS BYTES RESULT, in one write. */
+/* Appends one line for a call, PID NAME ADDRESS BYTES RESULT, in one write. */
 void standin_log_slow(const char *name, uint64_t address, uint64_t bytes, CUresult result)
 {
 	int saved = errno;
@@ -255,8 +257,9 @@ static void driver_forked(void)
 }
 
 /*
- * WSL2's libcuda asks for its own cuInit and calls what it gets: a hook that hands out
- * its wrapper here sends the driver round in circles. Ours notices and gives up.
+ * WSL2's libcuda looks up its own cuInit with dlsym and calls the function that it gets. If a hook
+ * returned its wrapper here, the wrapper and the driver would call each other without end. The
+ * stand-in detects that and returns 999.
  */
 static CUresult look_up_self(void)
 {
@@ -320,7 +323,7 @@ STANDIN(cuInit)(unsigned int Flags)
 	return init_once();
 }
 
-/* NVIDIA's runtime asks for tables of functions that no document describes. */
+/* NVIDIA's runtime queries tables of functions that are not documented. */
 STANDIN(cuGetExportTable)(const void **ppExportTable, const CUuuid *pExportTableId)
 {
 	(void)ppExportTable, (void)pExportTableId;
@@ -403,7 +406,8 @@ STANDIN(cuDeviceTotalMem_v2)(size_t *bytes, CUdevice dev)
 
 STANDIN(cuDeviceGetAttribute)(int *pi, int attrib, CUdevice dev)
 {
-	/* CU_DEVICE_ATTRIBUTE_* of cuda.h, as an H200 answers or compute capability 9.0 has them */
+	/* CU_DEVICE_ATTRIBUTE_* of cuda.h, with the values of an H200 or of compute capability
+	 * 9.0 */
 	static const int known[160] = {
 		[1] = 1024, /* MAX_THREADS_PER_BLOCK */
 		[2] = 1024, /* MAX_BLOCK_DIM: X, Y, Z */

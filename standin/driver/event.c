@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Events. With STANDIN_ASYNC one is a place in a queue, or in a capture; without it all is done
- * that was recorded. Owns the event handles, under the lock of streams.
+ * Events. With STANDIN_ASYNC an event is a place in a queue, or in a capture. Without it every
+ * recorded event is complete at once. Owns the event handles, under the lock of streams.
  */
 #include <stdlib.h>
 #include <time.h>
 
 #include "standin/driver/stream.h"
 
-/* Was recorded in a queue, or into the capture with the number, or not at all. */
+/* An event was recorded in a queue (`when`), or in the capture with the number `captured`, or not
+ * at all. */
 struct CUevent_st {
 	struct CUevent_st *next;
 	CUcontext context;
@@ -28,7 +29,8 @@ static struct CUevent_st **find_event(CUevent event)
 	return link;
 }
 
-/* An event is asked and waited for with any current context, or none (measured on an H200). */
+/* Returns an error if EVENT is no event. Queries and waits work with any current context, or none
+ * (measured on an H200). */
 static CUresult event_check(const char *name, CUevent event)
 {
 	CUresult r = gate(name);
@@ -103,7 +105,7 @@ static uint64_t monotonic_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* With the lock held. */
+/* Locking: needs stream_lock. */
 static CUresult record_locked(const char *name, CUevent event, struct queue *queue,
 			      const struct CUstream_st *captured)
 {
@@ -153,7 +155,8 @@ STANDIN(cuEventRecord_ptsz)(CUevent hEvent, CUstream hStream)
 	return event_record("cuEventRecord_ptsz", hEvent, hStream, true);
 }
 
-/* Where it was recorded; what is in a capture never happens itself. */
+/* Stores in *WHEN the place where EVENT was recorded. An event of a capture never completes by
+ * itself. */
 static CUresult event_when(const char *name, CUevent event, struct after *when)
 {
 	CUresult r = event_check(name, event);
@@ -271,7 +274,7 @@ STANDIN(cuEventElapsedTime_v2)(float *pMilliseconds, CUevent hStart, CUevent hEn
 	return elapsed("cuEventElapsedTime_v2", pMilliseconds, hStart, hEnd);
 }
 
-/* With the lock held. */
+/* Locking: needs stream_lock. */
 static CUresult record_context(CUcontext context, CUevent event)
 {
 	CUresult r = CUDA_SUCCESS;
@@ -285,7 +288,8 @@ static CUresult record_context(CUcontext context, CUevent event)
 	return r;
 }
 
-/* New in CUDA 12.5: an older driver has no such name, which a library cannot do by half. */
+/* New in CUDA 12.5. An older driver does not export this name. This library always exports it, so
+ * it returns 801 if STANDIN_VERSION is older. */
 STANDIN(cuCtxRecordEvent)(CUcontext hCtx, CUevent hEvent)
 {
 	CUcontext context = hCtx ? hCtx : standin_thread.current;

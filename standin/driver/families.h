@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What pools, virtual memory and external memory need and cuda_types.h leaves opaque or out:
- * cuda.h's names and layout. Types only.
+ * Types of pools, virtual memory and external memory that cuda_types.h does not define, with the
+ * names and the layout of cuda.h. Types only.
  */
 #ifndef GPULEAK_STANDIN_FAMILIES_H
 #define GPULEAK_STANDIN_FAMILIES_H
@@ -13,7 +13,7 @@ enum { ALLOCATION_PINNED = 1, ALLOCATION_MANAGED = 2 };
 
 typedef struct CUmemAccessDesc_st {
 	CUmemLocation location;
-	int flags; /* none 0, read 1, read and write 3 */
+	int flags; /* 0: no access, 1: read, 3: read and write */
 } CUmemAccessDesc;
 
 typedef struct CUmemPoolProps_st {

@@ -5,7 +5,7 @@
 TYPEDEFS are the CUDA toolkit's cudaTypedefs.h and cudaProfilerTypedefs.h, where
 PFN_<base>_v<version>[_ptds|_ptsz] names every ABI of every call. The n-th ABI of a base
 name is the n-th exported symbol of it: base, base_v2, base_v3, with the same suffix.
-Not part of the build: run it when the list of names moves to a newer CUDA.
+Not part of the build: run it when cuda13.names is replaced by the names of a newer CUDA.
 """
 import collections
 import re
@@ -13,10 +13,10 @@ import sys
 
 HEAD = """/* SPDX-License-Identifier: MIT
  *
- * What cuGetProcAddress finds: base name, CUDA version from which on, exported symbol, and
- * whether it is the per-thread default stream's (flag 2). Sorted by name, then stream,
- * then version. Made by gen_resolver.py from the typedef headers of CUDA 13.0; a real
- * driver (580.159.04) gave the same answer for every name, flags 0 and 2, all versions.
+ * What cuGetProcAddress finds: base name, first CUDA version with the symbol, exported symbol, and
+ * 1 if the symbol uses the per-thread default stream (flag 2). Sorted by name, then stream, then
+ * version. Made by gen_resolver.py from the typedef headers of CUDA 13.0; a real driver
+ * (580.159.04) returned the same for every name, flags 0 and 2, all versions.
  */
 """
 

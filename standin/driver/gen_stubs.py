@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Write a C file with a stub for every exported name that no source implements.
 
-gen_stubs.py NAMES OUTPUT SOURCE...: the implemented ones stand in the sources as
-STANDIN(name) or NOTHING(name). An implemented name that NAMES lacks is an error.
+gen_stubs.py NAMES OUTPUT SOURCE...: a name is implemented if a source has STANDIN(name) or
+NOTHING(name). An implemented name that NAMES lacks is an error.
 """
 import re
 import sys
@@ -11,7 +11,7 @@ import sys
 HEAD = """/* SPDX-License-Identifier: MIT
  *
  * Made by gen_stubs.py: every name that the stand-in exports and does not implement.
- * Each answers CUDA_ERROR_NOT_SUPPORTED.
+ * Each returns CUDA_ERROR_NOT_SUPPORTED.
  */
 #define STUB(name) \\
 	int name(void); \\

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Graphs, as far as they hold memory: nodes that allocate and free, what a launch makes of
- * them, and what may not be done to a graph with such nodes. Owns graphs, nodes and the memory of
- * nodes; of the heap it takes addresses alone. With STANDIN_ASYNC a node may also be captured
- * work. graph_exec.c has the executable graphs.
+ * Graphs with nodes that allocate and free memory, and the calls that are refused for a graph with
+ * such nodes. Owns graphs, nodes and the memory of nodes. The heap only provides their addresses.
+ * With STANDIN_ASYNC a node may also be captured work. graph_exec.c has the executable graphs.
  */
 #include <stdlib.h>
 
 #include "standin/driver/graph.h"
 
 pthread_mutex_t graph_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct CUgraph_st *graphs, *spare_graphs; /* a handle is given again at once */
+/* the handle of a destroyed graph is reused at once */
+static struct CUgraph_st *graphs, *spare_graphs;
 static struct memory *memories;
 static _Atomic int memory_count;
 
@@ -237,7 +237,8 @@ static CUresult add_work(CUgraph graph, const struct work *work)
 	return CUDA_SUCCESS;
 }
 
-/* A graph's nodes in the order in which they were made. */
+/* Copies the captured work of GRAPH to OUT, in the order of its capture. Returns the number of
+ * pieces of work. OUT may be NULL. */
 static unsigned int works_of(const struct CUgraph_st *graph, struct work *out)
 {
 	unsigned int count = 0, at;
@@ -295,7 +296,7 @@ static CUgraph clone_of(CUgraph original)
 	return made;
 }
 
-/* Of captured work alone: what other nodes do is not known here. */
+/* Clones only captured work: the stand-in does not know what other nodes do. */
 STANDIN(cuGraphClone)(CUgraph *phGraphClone, CUgraph originalGraph)
 {
 	CUresult r = gate("cuGraphClone");
@@ -348,7 +349,8 @@ static CUresult add_alloc(CUgraph graph, size_t bytes, int device, CUdeviceptr *
 	return r;
 }
 
-/* Once in a graph, and by its own graph or by others. */
+/* Memory can be freed only once in a graph. If its own graph frees it, no other graph can, and the
+ * reverse. */
 static CUresult add_free(CUgraph graph, CUdeviceptr address, CUgraphNode *out)
 {
 	struct memory *m = find_memory(address);
@@ -385,7 +387,7 @@ CUresult graph_capture_free(CUgraph graph, CUdeviceptr address)
 	return r;
 }
 
-/* By value or moved; a child with memory can't be copied. */
+/* Adds CHILD as a copy, or moves it. A child with memory cannot be copied. */
 static CUresult add_child(CUgraph graph, CUgraph child, bool move, CUgraphNode *out)
 {
 	CUresult r;
@@ -529,7 +531,8 @@ STANDIN(cuGraphDestroyNode)(CUgraphNode hNode)
 	return r;
 }
 
-/* The memory of each node of TYPE, in GRAPH and its children. */
+/* Stores in OUT, which may be NULL, the memory of each node of TYPE in GRAPH and its children.
+ * Returns the number of these nodes. */
 unsigned int collect(const struct CUgraph_st *graph, int type, struct memory **out)
 {
 	unsigned int count = 0;

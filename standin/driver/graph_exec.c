@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Executable graphs: what instantiating, updating and launching makes of a graph's memory, and,
- * with STANDIN_ASYNC, of the work that was captured, which a launch runs in the order of its
+ * Executable graphs: how they are instantiated, updated and launched, and which memory a launch
+ * allocates and frees. With STANDIN_ASYNC a launch also runs captured work, in the order of its
  * capture. Owns the executable graphs.
  */
 #include <stdlib.h>
@@ -10,7 +10,8 @@
 
 enum { AUTO_FREE_ON_LAUNCH = 1, DEVICE_LAUNCH = 4 };
 
-static struct CUgraphExec_st *execs, *spare_execs; /* a handle is given again at once */
+/* the handle of a destroyed one is reused at once */
+static struct CUgraphExec_st *execs, *spare_execs;
 
 static CUgraphExec new_exec(unsigned int nodes)
 {
@@ -170,7 +171,8 @@ STANDIN(cuGraphExecDestroy)(CUgraphExec hGraphExec)
 	return r;
 }
 
-/* Its nodes' memory is the new graph's from now on; what is outstanding of the old stays. */
+/* From now on EXEC allocates and frees the memory of the nodes of GRAPH. Memory that it allocated
+ * before stays allocated. */
 static CUresult update(CUgraphExec exec, CUgraph graph)
 {
 	unsigned int allocates, frees, count;
@@ -217,7 +219,7 @@ static CUresult update_locked(const char *name, CUgraphExec exec, CUgraph graph)
 	return r;
 }
 
-/* No reason is given. */
+/* Stores no reason of a failure. */
 STANDIN(cuGraphExecUpdate)
 (CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out,
  CUgraphExecUpdateResult *updateResult_out)
@@ -242,7 +244,8 @@ static bool allocates(CUgraphExec exec, const struct memory *memory)
 	return false;
 }
 
-/* All or nothing: what it allocates must be free, what it frees must be live. */
+/* Fails without an effect if memory that EXEC allocates is allocated, or if memory that it frees is
+ * not. With AUTO_FREE_ON_LAUNCH the former is allowed. */
 static CUresult launch(CUgraphExec exec)
 {
 	struct memory **frees;
@@ -263,7 +266,7 @@ static CUresult launch(CUgraphExec exec)
 	return CUDA_SUCCESS;
 }
 
-/* Into a queue, or as nodes of a graph that is captured. */
+/* Puts the captured work of EXEC into a queue, or into the graph of a capture. */
 static CUresult run_works(CUgraphExec exec, const struct target *t)
 {
 	CUresult r = CUDA_SUCCESS;

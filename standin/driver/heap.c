@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Device memory that is only addresses: who has which block. Bytes stand for it only where work
- * runs (async.h).
- * Each thread allocates from an arena of its own, so that threads meet at no shared lock
- * or counter; a block goes back to the arena it came from, whoever frees it, and is the
- * first to be handed out again. Knows contexts only as alive or not, and no API call.
+ * Device memory that is only addresses: which block is where. It has bytes only if work runs
+ * (async.h). Each thread allocates from an arena of its own, so that threads share no lock or
+ * counter. A block returns to the arena that it came from, whichever thread frees it, and is reused
+ * first. Checks only if a context is alive, and makes no API call.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -14,8 +13,8 @@
 #include "standin/driver/standin.h"
 
 /*
- * Addresses from 12.06 GiB to 16 TiB: no host mapping, heap or sanitizer allocator lies
- * there on x86-64 or aarch64. The calls of before CUDA 3.2 get theirs from 2 to 4 GiB.
+ * Addresses from 12.06 GiB to 16 TiB: no host mapping, heap or sanitizer allocator lies there on
+ * x86-64 or aarch64. The calls with the ABI before CUDA 3.2 return addresses from 2 to 4 GiB.
  */
 #define REGION_SHIFT 26 /* a chunk begins at a multiple of 64 MiB */
 #define REGION ((CUdeviceptr)1 << REGION_SHIFT)
@@ -30,7 +29,8 @@ enum {
 	LARGE_SHIFT = 21,
 	LARGE_FROM = 1 << 20,
 	SMALL_CLASSES = 2048,
-	EXACT_CLASSES = 64, /* beyond these, 8 classes of addresses a doubling */
+	/* sizes up to 64 large pages; larger ones have 8 classes for each doubling */
+	EXACT_CLASSES = 64,
 	CLASSES = SMALL_CLASSES + EXACT_CLASSES + 8 * 40,
 	MAX_ARENAS = 256,
 	POISONED = 1 << 20,
@@ -38,14 +38,15 @@ enum {
 
 struct slot {
 	CUdeviceptr address;
-	size_t bytes; /* what was asked for; 0: no live block begins here */
+	size_t bytes; /* requested bytes; 0: no live block begins here */
 	CUcontext context;
 	struct slot *next;
 	unsigned short class;
 	unsigned char kind;
 	unsigned char device;
 	unsigned short pool;
-	unsigned short generation; /* how many blocks began here before: see cuIpcGetMemHandle */
+	/* number of blocks that began here until now: see cuIpcGetMemHandle */
+	unsigned short generation;
 };
 
 struct chunk {
@@ -54,7 +55,7 @@ struct chunk {
 	CUdeviceptr base;
 	unsigned int shift;
 	size_t size;
-	_Atomic(char *) bytes; /* what stands for the memory, once something was done to it */
+	_Atomic(char *) bytes; /* the bytes of the memory; NULL until they are accessed */
 	uint32_t taken, total; /* slots */
 	struct slot slots[];
 };
@@ -65,7 +66,8 @@ struct arena {
 	_Atomic int begun;
 	size_t used[MAX_DEVICES];    /* bytes of live blocks */
 	size_t granted[MAX_DEVICES]; /* bytes taken from the device, at least `used` */
-	/* small, large; the second of each is what the host can read (see is_mapped()) */
+	/* first index: 1 if the host can access the memory (see is_mapped()); second index: 1 for
+	 * large blocks */
 	struct chunk *carving[2][2];
 	struct chunk *chunks;
 	struct slot *free[2][CLASSES];
@@ -91,7 +93,7 @@ static void unlock(struct arena *a)
 	atomic_store_explicit(&a->locked, 0, memory_order_release);
 }
 
-/* A thread's arena goes to the next thread that asks, with the blocks that live in it. */
+/* Makes the thread's arena, with its live blocks, available to the next thread that needs one. */
 static void thread_ends(void *arena)
 {
 	struct arena *a = arena;
@@ -125,7 +127,8 @@ static struct arena *arena_acquire(void)
 	return a;
 }
 
-/* Rounds *units up to what blocks of one class have in common. */
+/* Returns the class of a block of BYTES, and stores in *UNITS the size that all blocks of the class
+ * have. */
 static unsigned int class_of(size_t bytes, size_t *units)
 {
 	size_t n;
@@ -145,7 +148,8 @@ static unsigned int class_of(size_t bytes, size_t *units)
 	return SMALL_CLASSES + EXACT_CLASSES + (shift - 3) * 8 + (unsigned int)n - 8;
 }
 
-/* Managed memory may be larger than the device; shared memory is another's already. */
+/* Returns the bytes that a block takes of its device. Managed memory may exceed the device, so it
+ * takes none. Neither does memory that another process shares. */
 static size_t cost_of(enum block_kind kind, size_t bytes)
 {
 	size_t grain = bytes < LARGE_FROM ? (size_t)1 << SMALL_SHIFT : (size_t)1 << LARGE_SHIFT;
@@ -157,7 +161,8 @@ static size_t cost_of(enum block_kind kind, size_t bytes)
 	return (bytes + grain - 1) & ~(grain - 1);
 }
 
-/* With STANDIN_FAKE_GPU the host reads and writes managed memory at its address. */
+/* Returns true if the host can access blocks of KIND at their addresses: managed memory with
+ * STANDIN_FAKE_GPU. */
 static bool is_mapped(enum block_kind kind)
 {
 	return unlikely(standin_fake) && kind == BLOCK_MANAGED;
@@ -171,7 +176,7 @@ static bool map_bytes(struct chunk *c)
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 
 	if (got != MAP_FAILED && got != wanted)
-		munmap(got, c->size); /* a kernel before 4.17 */
+		munmap(got, c->size); /* a kernel before 4.17 may map elsewhere */
 	if (got != wanted)
 		return false;
 	atomic_store(&c->bytes, got);
@@ -231,7 +236,7 @@ static struct slot *carve(struct arena *a, bool large, bool mapped, size_t units
 	return s;
 }
 
-/* What arenas were granted and do not use goes back to the device. */
+/* Returns all bytes to DEVICE that arenas were granted and do not use. */
 static void reclaim(int device)
 {
 	for (int i = 0; i <= MAX_ARENAS; i++) {
@@ -246,8 +251,8 @@ static void reclaim(int device)
 	}
 }
 
-/* Returns how much the device gave: nothing, or at least `missing`. What the arena itself was
- * granted counts no more once it was reclaimed: from there on all of `cost` is missing. */
+/* Returns how many bytes the device grants: 0, or at least MISSING. reclaim() also takes the unused
+ * bytes of the arena itself. After that, at least COST is granted. */
 static size_t grant(int device, size_t missing, size_t cost)
 {
 	size_t generous = standin_memory / 256, now = atomic_load(&granted_total[device]);
@@ -272,7 +277,8 @@ static size_t grant(int device, size_t missing, size_t cost)
 	}
 }
 
-/* Leaves the arena locked if the bytes are there. */
+/* Returns true with the arena locked if it has COST bytes of DEVICE, false without a lock
+ * otherwise. */
 static bool lock_with_room(struct arena *a, int device, size_t cost)
 {
 	lock(a);
@@ -335,7 +341,7 @@ static inline CUresult take(struct block *b)
 	return alloc_from(a, b);
 }
 
-/* Sets the address; a block without a context belongs to none and outlives all. */
+/* Allocates B, and sets its address. A block without a context outlives all contexts. */
 CUresult heap_take(struct block *b)
 {
 	return take(b);
@@ -373,7 +379,8 @@ static struct chunk *chunk_of(CUdeviceptr address)
 	return atomic_load_explicit(&directory[address >> REGION_SHIFT], memory_order_acquire);
 }
 
-/* Who reads it still, reads no values of its own. Large blocks go back to the kernel. */
+/* Overwrites freed memory, so that work that still reads it gets wrong values. The rest of a large
+ * block is returned to the kernel. */
 static __attribute__((noinline, cold)) void poison(const struct slot *s)
 {
 	struct chunk *c = chunk_of(s->address);
@@ -449,7 +456,7 @@ CUresult heap_free(CUdeviceptr address, enum free_by by)
 	return r;
 }
 
-/* The live block that the address lies in. */
+/* Stores the live block that contains INSIDE. Returns false if there is none. */
 bool heap_find(CUdeviceptr inside, struct block *found)
 {
 	struct chunk *c = chunk_of(inside);
@@ -471,7 +478,8 @@ bool heap_find(CUdeviceptr inside, struct block *found)
 	return hit;
 }
 
-/* Free to who asks, and to its pool, from now on; its memory is not. */
+/* From now on queries and the pool see the block as freed. Its memory is reused only after
+ * heap_left(). */
 CUresult heap_leave(CUdeviceptr address, unsigned short *generation)
 {
 	struct chunk *c = chunk_of(address);
@@ -488,7 +496,7 @@ CUresult heap_leave(CUdeviceptr address, unsigned short *generation)
 	if (bytes)
 		r = may_free(s, FREE_IN_STREAM);
 	if (!r && !cost_of((enum block_kind)s->kind, s->bytes))
-		r = CUDA_ERROR_NOT_SUPPORTED; /* another's memory: nothing to keep */
+		r = CUDA_ERROR_NOT_SUPPORTED; /* memory of another process has nothing to keep */
 	if (!r) {
 		s->kind = BLOCK_LEAVING;
 		*generation = s->generation;
@@ -528,7 +536,7 @@ static char *bytes_of(struct chunk *c)
 	return others;
 }
 
-/* Where the bytes are, or NULL: they are not all of one block that has memory. */
+/* Returns the bytes at INSIDE, or NULL if they are not all in one block that has memory. */
 char *heap_bytes(CUdeviceptr inside, size_t bytes, unsigned short *generation)
 {
 	struct chunk *c = chunk_of(inside);
@@ -550,7 +558,7 @@ char *heap_bytes(CUdeviceptr inside, size_t bytes, unsigned short *generation)
 	return found ? found + (inside - c->base) : NULL;
 }
 
-/* Whether blocks lie around there, live or not. */
+/* Returns true if ADDRESS is in the range of a chunk, whether a block is live there or not. */
 bool heap_is_heap(CUdeviceptr address)
 {
 	return chunk_of(address);
@@ -573,8 +581,9 @@ size_t heap_used(int device)
 }
 
 /*
- * The context is not alive any more. An allocation looks at that under its arena's lock,
- * so it is either done and found here, or refused. Memory of a pool outlives its context.
+ * Drops the blocks of CONTEXT, which is not alive any more. An allocation checks that under its
+ * arena's lock, so each one is either complete and found here, or refused. Memory of a pool
+ * outlives its context.
  */
 void heap_drop_context(CUcontext context)
 {

@@ -28,7 +28,7 @@ static struct host_block **bucket_of(uintptr_t address)
 	return &buckets[(address >> 12) % BUCKETS];
 }
 
-/* The link that leads to the block that begins at the address. */
+/* Returns the link to the block that begins at ADDRESS. */
 static struct host_block **find_base(uintptr_t address)
 {
 	struct host_block **link = bucket_of(address);
@@ -184,7 +184,7 @@ static CUresult let_go(const char *name)
 	return r ? r : capture_check();
 }
 
-/* As cuMemFree does: for all work of the context that it belongs to. */
+/* Waits, as cuMemFree does, for all work of the context that owns the block at ADDRESS. */
 static void wait_for_users(uintptr_t address)
 {
 	struct host_block *b;
@@ -275,7 +275,8 @@ STANDIN(cuMemHostUnregister)(void *p)
 	return logged("cuMemHostUnregister", (uintptr_t)p, 0, r);
 }
 
-/* All of it is mapped, asked for or not. */
+/* The flags always have DEVICEMAP, because all memory is mapped, whether that was requested or
+ * not. */
 STANDIN(cuMemHostGetFlags)(unsigned int *pFlags, void *p)
 {
 	CUresult r = gate("cuMemHostGetFlags");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The calls that allocate, free and describe device memory, in the order of checks and
- * with the answers that a real driver gives (README.md says where each was measured).
- * Owns no state: the blocks are the heap's. A failed allocation sets its address to 0.
+ * The calls that allocate, free and describe device memory, in the order of checks and with the
+ * results that a real driver returns (README.md lists where each was measured). Owns no state:
+ * heap.c owns the blocks. A failed allocation sets its address to 0.
  */
 #include "standin/driver/async.h"
 
@@ -13,7 +13,7 @@ static CUresult allocate_device(CUdeviceptr *address, size_t bytes, CUcontext co
 	return heap_alloc(address, bytes, BLOCK_DEVICE, context);
 }
 
-/* For every call that waits for nothing but takes device memory at once. */
+/* The allocation of every call that does not wait for work and takes device memory at once. */
 static inline CUresult take(const char *name, CUdeviceptr *address, size_t bytes, allocate *from)
 {
 	CUresult r = gate(name);
@@ -34,7 +34,8 @@ static inline CUresult take(const char *name, CUdeviceptr *address, size_t bytes
 	return from(address, bytes, memory_context());
 }
 
-/* For all work of the context that owns the block, whichever is current. */
+/* Waits for all work of the context that owns the block at ADDRESS, whichever context is
+ * current. */
 static __attribute__((noinline, cold)) void wait_for_users(const char *name, CUdeviceptr address)
 {
 	struct block b;
@@ -51,7 +52,8 @@ static inline CUresult give(const char *name, CUdeviceptr address)
 	if (unlikely(r))
 		return r;
 	if (unlikely(current && context_usable(current)))
-		return CUDA_ERROR_CONTEXT_IS_DESTROYED; /* without any it is allowed */
+		/* a free without a current context is allowed */
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	r = capture_check();
 	if (unlikely(r))
 		return r;
@@ -142,7 +144,8 @@ STANDIN(cuMemAllocManaged)(CUdeviceptr *dptr, size_t bytesize, unsigned int flag
 	return logged("cuMemAllocManaged", r ? 0 : *dptr, bytesize, r);
 }
 
-/* A call in a stream: allowed in a stream that captures, refused beside one that does. */
+/* Begins a call in STREAM. It is allowed if STREAM itself is captured, and refused if another
+ * stream is. */
 static CUresult enter_stream(const char *name, CUstream stream, CUgraph *graph)
 {
 	bool capturing = false;
@@ -181,7 +184,7 @@ static CUresult alloc_async(const char *name, CUdeviceptr *dptr, size_t bytes, C
 	return logged(name, address, bytes, r);
 }
 
-/* The stream has to come so far before the memory is free. */
+/* Submits the free to the stream: the memory is freed when the stream's earlier work is done. */
 static CUresult free_in_queue(const char *name, CUdeviceptr address, CUstream stream,
 			      bool per_thread)
 {

@@ -9,7 +9,7 @@
 
 struct binding {
 	struct binding *next;
-	struct physical *of; /* NULL: a pool's memory */
+	struct physical *of; /* NULL: memory of a pool */
 	int device;
 	size_t offset, bytes;
 };
@@ -124,7 +124,7 @@ STANDIN(cuMulticastGetGranularity)
 	return r;
 }
 
-/* With the lock held; what the place and the memory must be. */
+/* Locking: needs virtual_lock. Checks the place and the memory, and adds the binding. */
 static CUresult bind(CUmemGenericAllocationHandle object, size_t offset, struct physical *of,
 		     int device, size_t bytes)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Objects that take no memory here: modules, libraries, texture and surface objects, external
- * semaphores, user objects. What they are made of is not looked at. As cuda.h documents, those of
- * a context end with it; a handle that is none answers 400.
+ * semaphores, user objects. The data that they are made of is not checked. As cuda.h documents,
+ * objects of a context end with it. A call with an invalid handle returns 400.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,9 +12,9 @@
 struct object {
 	enum object_kind kind;
 	uint64_t number; /* the handle */
-	CUcontext context; /* NULL: belongs to none */
+	CUcontext context; /* NULL: the object belongs to no context */
 	unsigned int references;
-	int device; /* that has the code of a module or library */
+	int device; /* the device that has the code of a module or library */
 	CUhostFn destroy;
 	void *data;
 	struct object *next;
@@ -23,7 +23,7 @@ struct object {
 static struct object *objects;
 static pthread_mutex_t object_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* With the lock held. CONTEXT NULL: of any. */
+/* Locking: needs object_lock. CONTEXT NULL: finds an object of any context. */
 static struct object **find(enum object_kind kind, uint64_t number, CUcontext context)
 {
 	struct object **link = &objects;
@@ -34,7 +34,7 @@ static struct object **find(enum object_kind kind, uint64_t number, CUcontext co
 	return link;
 }
 
-/* Contexts number their texture and surface objects on their own. */
+/* Returns true if each context counts its objects of KIND from 1: texture and surface objects. */
 static bool is_numbered(enum object_kind kind)
 {
 	return kind == OBJECT_TEXTURE || kind == OBJECT_SURFACE;
@@ -228,7 +228,7 @@ STANDIN(cuUserObjectRelease)(CUuserObject object, unsigned int count)
 	return end("cuUserObjectRelease", OBJECT_USER, (uintptr_t)object, count);
 }
 
-/* A graph keeps its references also when it is destroyed. */
+/* The references of a graph remain when it is destroyed. */
 STANDIN(cuGraphRetainUserObject)
 (CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory pools: each device's own, which cannot be destroyed, and those that are created.
- * Owns what a pool counts; the blocks are the heap's. A destroyed pool lives on, without a
- * handle, until its last block is freed. No pool belongs to a context.
+ * Memory pools: each device's own, which cannot be destroyed, and those that are created. Owns the
+ * counts of a pool; heap.c owns the blocks. A destroyed pool lives on, without a handle, until its
+ * last block is freed. No pool belongs to a context.
  */
 #include <pthread.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #include "standin/driver/standin.h"
 
-/* What a pool reserves, it reserves in steps. */
+/* A pool reserves memory in steps of this many bytes. */
 #define RESERVE_STEP ((uint64_t)32 << 20)
 
 enum { MAX_POOLS = 4096 };
@@ -19,8 +19,8 @@ enum { MAX_POOLS = 4096 };
 struct CUmemPoolHandle_st {
 	enum { POOL_UNUSED, POOL_ALIVE, POOL_ENDING } state;
 	int device;
-	bool imported; /* another process's: nothing can be allocated from it */
-	int reuse[3]; /* attributes 1 to 3: kept, and without effect */
+	bool imported; /* a pool of another process: nothing can be allocated from it */
+	int reuse[3]; /* attributes 1 to 3: stored, without an effect */
 	size_t blocks;
 	uint64_t limit; /* 0: none */
 	uint64_t threshold;
@@ -28,10 +28,10 @@ struct CUmemPoolHandle_st {
 	uint64_t reserved, reserved_high;
 };
 
-_Atomic bool standin_pool_slack; /* some pool may hold more than its threshold */
+_Atomic bool standin_pool_slack; /* true if a pool may have reserved more than its threshold */
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct CUmemPoolHandle_st pools[MAX_POOLS]; /* the devices' own come first */
+static struct CUmemPoolHandle_st pools[MAX_POOLS]; /* the default pools of the devices come first */
 static int pools_begun;
 static CUmemoryPool current[MAX_DEVICES];
 
@@ -93,7 +93,7 @@ static void count(CUmemoryPool pool, uint64_t cost)
 		pool->reserved_high = pool->reserved;
 }
 
-/* Of nothing: success, and address 0. */
+/* Allocates BYTES from POOL. For 0 bytes it succeeds, with address 0. */
 CUresult pool_alloc(CUmemoryPool pool, CUdeviceptr *address, size_t bytes, CUcontext context)
 {
 	struct block b = { .bytes = bytes, .context = context, .kind = BLOCK_ASYNC };
@@ -122,7 +122,7 @@ CUresult pool_alloc(CUmemoryPool pool, CUdeviceptr *address, size_t bytes, CUcon
 	return r;
 }
 
-/* The heap has freed a block that came from here. */
+/* Records that the heap freed a block of BYTES of pool NUMBER. */
 void pool_take_back(unsigned short number, size_t bytes)
 {
 	CUmemoryPool pool = &pools[number - 1];
@@ -150,7 +150,8 @@ static CUresult check_properties(const CUmemPoolProps *props)
 	return CUDA_SUCCESS;
 }
 
-/* A handle that was given back comes again as late as can be. */
+/* Returns an unused pool. It takes the one after the last, so that a handle is reused as late as
+ * possible. */
 static CUmemoryPool find_unused(void)
 {
 	static int last;
@@ -276,7 +277,7 @@ static CUresult get_attribute(CUmemoryPool pool, int attribute, void *value)
 	return CUDA_SUCCESS;
 }
 
-/* A high mark falls to what there is now. */
+/* Sets an attribute. A high-water mark is set to the present value. */
 static CUresult set_attribute(CUmemoryPool pool, int attribute, const void *value)
 {
 	if (!usable(pool) || !value)
@@ -320,7 +321,7 @@ STANDIN(cuMemPoolSetAttribute)(CUmemoryPool pool, int attr, void *value)
 	return r;
 }
 
-/* Believed, and forgotten: nothing here ever reaches into a pool's memory. */
+/* Checks its arguments and stores nothing, because the stand-in never accesses a pool's memory. */
 STANDIN(cuMemPoolSetAccess)(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
 {
 	CUresult r = gate("cuMemPoolSetAccess");
@@ -333,7 +334,8 @@ STANDIN(cuMemPoolSetAccess)(CUmemoryPool pool, const CUmemAccessDesc *map, size_
 	for (size_t i = 0; !r && i < count; i++)
 		if (map[i].location.type != LOCATION_DEVICE || bad_device(map[i].location.id) ||
 		    (map[i].location.id == pool->device && !map[i].flags))
-			r = ERROR_INVALID_DEVICE; /* also: no access for its own device */
+			/* also if it would take the access from the pool's own device */
+			r = ERROR_INVALID_DEVICE;
 	pthread_mutex_unlock(&pool_lock);
 	return r;
 }
@@ -380,7 +382,8 @@ STANDIN(cuDeviceSetMemPool)(CUdevice dev, CUmemoryPool pool)
 
 #define SHARED_MAGIC 0x6c6f6f702d646e74ull
 
-/* What a pool's descriptor holds, and the first words of a block's 64 bytes. */
+/* The content of the file that stands for a shared pool, and the first words of the 64 bytes that
+ * stand for a shared block. */
 struct shared {
 	uint64_t magic;
 	uint64_t address, bytes; /* 0: a pool */
@@ -452,7 +455,7 @@ STANDIN(cuMemPoolExportPointer)(CUmemPoolPtrExportData *shareData_out, CUdevicep
 	return CUDA_SUCCESS;
 }
 
-/* What was imported, so that it is the same address again while it lives. */
+/* The blocks that were imported. While one lives, another import of it returns the same address. */
 #define IMPORTED_MAX 256
 static struct imported {
 	uint64_t of;
@@ -460,7 +463,7 @@ static struct imported {
 	CUdeviceptr address;
 } imported[IMPORTED_MAX];
 
-/* With the lock held. */
+/* Locking: needs pool_lock. */
 static CUresult import_block(CUmemoryPool pool, const struct shared *what, CUdeviceptr *address)
 {
 	struct imported *at = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * cuGetProcAddress and cuGetProcAddress_v2: from (base name, CUDA version, stream flag) to
- * a function, answer for answer as measured on a real driver. Hands out this library's own
- * functions, whatever was preloaded in front of it. Needs no cuInit.
+ * cuGetProcAddress and cuGetProcAddress_v2: they find a function by base name, CUDA version and
+ * stream flag, with the results that were measured on a real driver. They return this library's own
+ * functions, even if another library with the same names is preloaded. Needs no cuInit.
  */
 #include <string.h>
 
@@ -27,7 +27,8 @@ static int first_row(const char *base)
 	return low;
 }
 
-/* Where a call has per-thread variants, flag 2 sees only these; else it sees the only ones. */
+/* If a call has per-thread variants, flag 2 (PER_THREAD) finds only these. If it has none, flag 2
+ * finds the same functions as flag 1. */
 static int look_up(const char *base, int version, bool per_thread, void **pfn)
 {
 	int first = first_row(base), end = first, status = TOO_OLD;
@@ -56,7 +57,7 @@ static int look_up(const char *base, int version, bool per_thread, void **pfn)
 	return status;
 }
 
-/* A negative version asks for the newest, one above the driver's own is refused. */
+/* A negative VERSION finds the newest function. A version above the driver's own is refused. */
 static CUresult check(const char *symbol, void **pfn, int version, cuuint64_t flags)
 {
 	if (!symbol || !pfn || version > standin_version || flags > (FLAG_LEGACY | FLAG_PER_THREAD))
@@ -74,7 +75,7 @@ STANDIN(cuGetProcAddress)(const char *symbol, void **pfn, int cudaVersion, cuuin
 	if (r)
 		return r;
 	if (look_up(symbol, cudaVersion, flags & FLAG_PER_THREAD, &found) != FOUND)
-		return CUDA_ERROR_NOT_FOUND; /* and *pfn stays as it was */
+		return CUDA_ERROR_NOT_FOUND; /* *PFN is unchanged */
 	*pfn = found;
 	return CUDA_SUCCESS;
 }

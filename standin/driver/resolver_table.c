@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * resolver.def as an array. It stands apart because here every exported symbol is declared
- * as the same plain function, which no file that sees the true prototypes may do.
+ * resolver.def as an array. It is a file of its own, because it declares every exported symbol as a
+ * function without parameters. No file that includes the true prototypes can do that.
  */
 #include "standin/driver/resolver_table.h"
 

@@ -14,7 +14,8 @@ enum { LIMITS = 16, PEERS_MAX = MAX_DEVICES, ERROR_UNSUPPORTED_LIMIT = 215,
 /* CUlimit: stack, printf buffer, malloc heap, synchronization depth, pending launches, L2 */
 static _Atomic size_t limits[LIMITS] = { 1024, 1 << 20, 8 << 20, 2, 2048, 128 };
 
-/* A stack of each resident thread, or a buffer or heap, grows by MORE bytes. */
+/* Counts the device memory that a raised limit takes: MORE bytes for the stack of each resident
+ * thread, or for a buffer or heap. */
 static void limit_takes(CUlimit limit, int64_t more)
 {
 	if (limit < 3 && driver_cost(COST_THREADS))
@@ -81,7 +82,7 @@ STANDIN(cuCtxGetCacheConfig)(int *pconfig)
 	return r;
 }
 
-/* As an H200: 0 is the least, -5 the greatest. */
+/* Returns the range of an H200: 0 is the least priority, -5 the greatest. */
 STANDIN(cuCtxGetStreamPriorityRange)(int *leastPriority, int *greatestPriority)
 {
 	CUresult r = standin_do_nothing("cuCtxGetStreamPriorityRange");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory that someone else made: blocks of other processes, opened by an IPC handle, and
- * imported external memory. None of it is really shared: an address here is a number with
- * nothing behind it, as any, and takes nothing from the device.
+ * Memory of other processes and APIs: blocks that are opened by an IPC handle, and imported
+ * external memory. No memory is really shared. As everywhere in the stand-in, an address is only a
+ * number. It takes no memory of the device.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 #define IPC_MAGIC 0x216e69646e617473ull /* standin! */
 
-/* What the 64 bytes of a handle say. */
+/* The content of the 64 bytes of a handle. */
 struct ipc_words {
 	uint64_t magic;
 	uint64_t address, bytes;
@@ -59,7 +59,7 @@ static void drop_imported(struct CUextMemory_st **link)
 	free(e);
 }
 
-/* Before the heap drops its blocks; mapped buffers are among these, and go with them. */
+/* Call before heap_drop_context(), which also drops mapped buffers. */
 void share_drop_context(CUcontext context)
 {
 	struct opened **ipc = &opened;
@@ -88,7 +88,7 @@ static CUresult enter(const char *name)
 	return r ? r : context_usable(standin_thread.current);
 }
 
-/* Any address in a block of cuMemAlloc names the whole block. */
+/* Any address in a block of cuMemAlloc gives the handle of the whole block. */
 STANDIN(cuIpcGetMemHandle)(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 {
 	CUresult r = enter("cuIpcGetMemHandle");
@@ -108,7 +108,8 @@ STANDIN(cuIpcGetMemHandle)(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 	return logged("cuIpcGetMemHandle", dptr, r ? 0 : b.bytes, r);
 }
 
-/* What the context has open already gets one more reference, if COUNTS; else the call fails. */
+/* If the context has the block open already: with COUNTS adds a reference, otherwise the call
+ * fails. */
 static CUresult open_words(CUdeviceptr *address, const struct ipc_words *words, bool counts)
 {
 	CUcontext current = memory_context();
@@ -149,7 +150,7 @@ static CUresult open_ipc(const char *name, CUdeviceptr *out, const CUipcMemHandl
 	if (!r && (!out || flags != 1 || words.magic != IPC_MAGIC || !words.bytes))
 		r = CUDA_ERROR_INVALID_VALUE;
 	if (!r && words.process == (int32_t)getpid())
-		r = CUDA_ERROR_INVALID_CONTEXT; /* not where it was made */
+		r = CUDA_ERROR_INVALID_CONTEXT; /* a process cannot open its own handle */
 	if (!r) {
 		pthread_mutex_lock(&share_lock);
 		r = open_words(&address, &words, counts);
@@ -198,7 +199,7 @@ static CUresult check_import(const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *desc)
 						   CUDA_ERROR_INVALID_VALUE;
 }
 
-/* The file descriptor stays the caller's, whatever it is. */
+/* The file descriptor is neither checked nor closed. It still belongs to the caller. */
 STANDIN(cuImportExternalMemory)
 (CUexternalMemory *extMem_out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *memHandleDesc)
 {
@@ -213,7 +214,8 @@ STANDIN(cuImportExternalMemory)
 	}
 	if (!r) {
 		pthread_mutex_lock(&share_lock);
-		r = context_usable(standin_thread.current); /* under the lock: see drop */
+		/* under the lock: see share_drop_context() */
+		r = context_usable(standin_thread.current);
 		if (!r) {
 			*e = (struct CUextMemory_st){ imported, memory_context(),
 						      memHandleDesc->size };
@@ -285,7 +287,7 @@ STANDIN(cuExternalMemoryGetMappedMipmappedArray)
 				  r ? 0 : mipmapDesc->numLevels, r);
 }
 
-/* What was mapped from it stays mapped. */
+/* Buffers and arrays that were mapped from the object stay mapped. */
 STANDIN(cuDestroyExternalMemory)(CUexternalMemory extMem)
 {
 	CUresult r = enter("cuDestroyExternalMemory");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the stand-in driver's files share: the gate that every call passes, the calling
- * thread's state, and who answers for device memory, host memory and capture.
- * Private to this folder. The prototypes of the calls that gpuleak intercepts are made
- * from its own rows, so that a definition here that disagrees does not compile.
+ * What the stand-in driver's files share: the gate that every call passes, the calling thread's
+ * state, and the functions of the files for device memory, host memory and capture. Private to this
+ * folder. The prototypes of the calls that gpuleak intercepts are made from its own rows, so that a
+ * definition here with another type does not compile.
  */
 #ifndef GPULEAK_STANDIN_H
 #define GPULEAK_STANDIN_H
@@ -33,7 +33,7 @@ typedef struct CUlaunchConfig_st CUlaunchConfig;
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
-/* gen_stubs.py looks for these two words to learn which names are implemented. */
+/* gen_stubs.py searches the sources for these two words, to find which names are implemented. */
 #define STANDIN(name) __attribute__((visibility("default"))) CUresult name
 #define NOTHING(name) \
 	STANDIN(name)(void) \
@@ -41,7 +41,7 @@ typedef struct CUlaunchConfig_st CUlaunchConfig;
 		return standin_do_nothing(#name); \
 	}
 
-/* For tests alone: no driver has these. */
+/* Only for tests: a real driver does not export these functions. */
 #define EXPORTED __attribute__((visibility("default")))
 
 #define likely(x) __builtin_expect(!!(x), 1)
@@ -69,7 +69,8 @@ enum {
 
 enum { MAX_DEVICES = 16, MAX_CONTEXT_STACK = 32, DRIVER_VERSION = 13000 };
 
-/* driver.c: zero means: initialised, alive, no faults to inject and nothing to log */
+/* driver.c: bits of standin_gate. 0: the driver is initialised and has not ended, no fault is to be
+ * injected, and nothing is to be logged. */
 enum {
 	GATE_UNREAD = 1, /* the environment has not been read */
 	GATE_CLOSED = 2, /* cuInit has not been called */
@@ -86,10 +87,12 @@ extern int standin_version;
 CUresult standin_gate_slow(const char *name, bool early);
 void standin_log_slow(const char *name, uint64_t address, uint64_t bytes, CUresult result);
 CUresult standin_do_nothing(const char *name);
-/* The gate of a call that writes something about a device to OUT. */
+/* The gate of a call that writes something about a device to OUT. Returns an error if OUT is NULL
+ * or DEV is invalid. */
 CUresult device_call(const char *name, const void *out, CUdevice dev);
 
-/* Every call begins here; a non-zero answer is the call's result. */
+/* Every call begins with this function. If it does not return 0, the call must return that
+ * value. */
 static inline CUresult gate(const char *name)
 {
 	if (likely(!atomic_load_explicit(&standin_gate, memory_order_acquire)))
@@ -128,8 +131,10 @@ struct CUctx_st {
 	unsigned int api_version;
 	unsigned int references; /* of a primary context */
 	bool primary;
-	unsigned int uses; /* of a created one, beyond its creation */
-	struct CUctx_st *part_of; /* a green one: the primary context that its memory is in */
+	/* of a created context: references in addition to that of its creation */
+	unsigned int uses;
+	/* of a green context: the primary context that owns its memory; else NULL */
+	struct CUctx_st *part_of;
 	struct CUctx_st *next;
 };
 
@@ -144,7 +149,7 @@ struct standin_thread {
 };
 extern __thread struct standin_thread standin_thread __attribute__((tls_model("initial-exec")));
 
-/* Whose the memory is that the calling thread makes. */
+/* Returns the context that owns memory which the calling thread allocates. */
 static inline CUcontext memory_context(void)
 {
 	CUcontext current = standin_thread.current;
@@ -170,14 +175,16 @@ static inline bool bad_device(CUdevice dev)
 enum block_kind {
 	BLOCK_DEVICE,
 	BLOCK_MANAGED,
-	BLOCK_ASYNC,	/* of a pool */
+	BLOCK_ASYNC,	/* memory of a pool */
 	BLOCK_IPC,	/* another process's block, opened here */
 	BLOCK_IMPORTED, /* a block of another process's pool */
 	BLOCK_EXTERNAL, /* mapped from an imported object */
-	BLOCK_ARRAY,	/* these two take device memory at an address that nobody is told */
+	/* this and BLOCK_PHYSICAL take device memory at an address that the application does not
+	 * get */
+	BLOCK_ARRAY,
 	BLOCK_PHYSICAL,
-	BLOCK_GRAPH, /* an address of a graph's: see graph.c for when there is memory */
-	BLOCK_LEAVING, /* freed in a stream that has not come so far */
+	BLOCK_GRAPH, /* the address of a graph node: see struct memory in graph.h */
+	BLOCK_LEAVING, /* freed in a stream whose earlier work is not done */
 };
 
 struct block {
@@ -199,17 +206,19 @@ CUresult heap_take(struct block *b);
 CUresult heap_free(CUdeviceptr address, enum free_by by);
 bool heap_find(CUdeviceptr inside, struct block *found);
 size_t heap_used(int device);
-/* The driver itself takes BYTES of DEVICE, or gives them back: only cuMemGetInfo shows it. The
- * second returns what a cause costs (STANDIN_COSTS). */
+/* driver_takes() counts BYTES of DEVICE that the driver itself takes, or returns if BYTES is
+ * negative. Only cuMemGetInfo shows them. driver_cost() returns the bytes for a cause
+ * (STANDIN_COSTS). */
 enum cost { COST_CONTEXT, COST_MODULE, COST_GRAPH, COST_THREADS, COST_STREAM, COST_KERNEL,
 	    COST_KINDS };
 void driver_takes(int device, int64_t bytes);
 int64_t driver_cost(enum cost cost);
 int64_t driver_taken(int device);
-/* Raises a lower stack limit to BYTES, as the launch of a kernel does that needs more. */
+/* Raises the stack limit to BYTES if it is lower, as a driver does for a kernel that needs more. */
 void stack_limit_raise(size_t bytes);
 void heap_drop_context(CUcontext context);
-/* With STANDIN_ASYNC: memory has bytes. A block that leaves is freed by heap_left(), once. */
+/* With STANDIN_ASYNC memory has bytes. heap_leave() makes a block invisible to queries; heap_left()
+ * then frees it, once. */
 CUresult heap_leave(CUdeviceptr address, unsigned short *generation);
 void heap_left(CUdeviceptr address, unsigned short generation);
 char *heap_bytes(CUdeviceptr address, size_t bytes, unsigned short *generation);
@@ -223,7 +232,8 @@ CUresult pool_alloc(CUmemoryPool pool, CUdeviceptr *address, size_t bytes, CUcon
 void pool_take_back(unsigned short number, size_t bytes);
 void pool_trim_all(void);
 
-/* Waiting for the device is when pools give back what they hold above their threshold. */
+/* Call at the end of each call that waits for the device: pools then return the memory above their
+ * threshold. Returns R. */
 static inline CUresult waited(CUresult r)
 {
 	if (unlikely(!r && atomic_load_explicit(&standin_pool_slack, memory_order_relaxed)))
@@ -246,18 +256,20 @@ bool virtual_find(CUdeviceptr inside, struct block *found);
 enum object_kind {
 	OBJECT_MODULE, OBJECT_LIBRARY, OBJECT_TEXTURE, OBJECT_SURFACE, OBJECT_SEMAPHORE, OBJECT_USER
 };
-/* Stores the new object's handle in RET. OUT is where the application wants it. */
+/* Stores the new object's handle in *RET. OUT is the application's pointer for it, only checked for
+ * NULL. */
 CUresult object_make(const char *name, enum object_kind kind, const void *out, uint64_t *ret);
 void object_drop_context(CUcontext context);
 
 /* host.c: pinned and registered memory */
 bool host_find(CUdeviceptr inside, struct block *found);
 void host_drop_context(CUcontext context);
-/* True: all of it lies in a pinned or registered block, which stays until host_unlock(). */
+/* Returns true if the whole range lies in a pinned or registered block. Then the block stays until
+ * host_unlock(). */
 bool host_lock_range(uintptr_t address, size_t bytes);
 void host_unlock(void);
 
-/* graph.c: graphs; what a capture makes goes into one */
+/* graph.c: graphs, also those that captures make */
 CUgraph graph_begin(void);
 void graph_abandon(CUgraph graph);
 bool graph_is(CUgraph graph);
@@ -273,7 +285,8 @@ CUgraph stream_graph(CUstream stream);
 void stream_drop_context(CUcontext context);
 CUresult stream_make(CUstream *out, CUcontext context, unsigned int flags);
 
-/* The answer of a call that may not happen beside a capture: it also ends that capture. */
+/* Returns the error of a call that is not permitted during a capture, and invalidates that capture.
+ * Returns 0 if no capture forbids the call. */
 static inline CUresult capture_check(void)
 {
 	if (likely(!atomic_load_explicit(&standin_captures, memory_order_relaxed)))

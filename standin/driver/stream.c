@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Streams. Without STANDIN_ASYNC nothing runs, so all work is done when it is submitted; with it
- * a stream leads to a queue. Stream capture has rules: which call may happen beside which
- * capture, and how that capture ends. Owns the stream handles; event.c has the events.
+ * each stream has a queue. Has the rules of stream capture: which calls are permitted during which
+ * capture, and how a capture ends. Owns the stream handles; event.c has the events.
  */
 #include <stdlib.h>
 
@@ -37,7 +37,7 @@ CUresult stream_check(CUstream stream, bool *capturing)
 	return s ? CUDA_SUCCESS : ERROR_INVALID_HANDLE;
 }
 
-/* Those that have joined a capture leave with it. */
+/* Ends the capture of all streams that joined the capture of stream OF. */
 static void release_joined(const struct CUstream_st *of)
 {
 	for (struct CUstream_st *s = streams; s; s = s->next)
@@ -65,8 +65,8 @@ static void remove_stream(struct CUstream_st **link)
 	free(s);
 }
 
-/* With the lock held: the work of a stream that is destroyed, or whose context is a green one
- * that is, belongs to the memory's context still. */
+/* Locking: needs stream_lock. Returns the queue of S. Its context is the one that owns the memory,
+ * so its work goes on if the stream or its green context is destroyed. */
 static struct queue *queue_of(struct CUstream_st *s)
 {
 	if (!s->queue)
@@ -90,7 +90,8 @@ static CUresult handle_target(CUstream stream, struct target *t)
 	return t->queue ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Where the calling thread's work for a default stream goes: 2 is its own one. */
+/* Returns true if STREAM, a default stream, is the calling thread's own: handle 2, or NULL in a
+ * per-thread call. */
 static bool is_per_thread(CUstream stream, bool per_thread)
 {
 	return (uintptr_t)stream == 2 || (!stream && per_thread);
@@ -101,7 +102,8 @@ static struct queue *default_queue(CUstream stream, bool per_thread)
 	return async_default_queue(memory_context(), is_per_thread(stream, per_thread));
 }
 
-/* The legacy stream would wait for a blocking stream that captures. */
+/* Returns an error if a blocking stream of the context is captured, because the legacy stream would
+ * have to wait for it. Invalidates that capture. */
 static CUresult legacy_check(void)
 {
 	CUresult r = CUDA_SUCCESS;
@@ -153,7 +155,8 @@ void stream_drop_context(CUcontext context)
 	pthread_mutex_unlock(&stream_lock);
 }
 
-/* cuda.h, at cuThreadExchangeStreamCaptureMode: whom an unsafe call disturbs. */
+/* Returns true if an unsafe call of this thread invalidates the capture of S: see cuda.h, at
+ * cuThreadExchangeStreamCaptureMode. */
 static bool disturbs(const struct CUstream_st *s)
 {
 	bool own = s->thread == &standin_thread;
@@ -179,7 +182,7 @@ CUresult capture_check_slow(bool even_relaxed)
 	return r;
 }
 
-/* Of every mode, if it is of that context. */
+/* As capture_check(), but for captures of every mode, and only on streams of CONTEXT. */
 CUresult capture_check_context(CUcontext context)
 {
 	CUresult r = CUDA_SUCCESS;
@@ -227,7 +230,7 @@ static CUresult stream_create(const char *name, CUstream *out, unsigned int flag
 	if (r)
 		return r;
 	r = out ? stream_make(out, standin_thread.current, flags) : CUDA_ERROR_INVALID_VALUE;
-	if (!r) /* cuStreamDestroy() does not give it back: seen on an H200 */
+	if (!r) /* cuStreamDestroy() does not return this memory: seen on an H200 */
 		driver_takes(memory_context()->device, driver_cost(COST_STREAM));
 	return r;
 }
@@ -241,7 +244,7 @@ STANDIN(cuStreamCreateWithPriority)(CUstream *phStream, unsigned int flags, int 
 {
 	CUresult r = stream_create("cuStreamCreateWithPriority", phStream, flags);
 
-	/* beyond the range the nearest one */
+	/* a priority outside the range is changed to the nearest one */
 	if (!r)
 		(*phStream)->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
 	return r;
@@ -274,7 +277,7 @@ STANDIN(cuStreamDestroy_v2)(CUstream hStream)
 	return stream_destroy("cuStreamDestroy_v2", hStream);
 }
 
-/* Waiting for a stream that captures ends the capture, whatever its mode. */
+/* Waiting for a stream that is captured invalidates the capture, whatever its mode. */
 static CUresult wait_check(const char *name, CUstream stream, bool per_thread,
 			   struct queue **queue)
 {
@@ -342,7 +345,7 @@ STANDIN(cuStreamQuery_ptsz)(CUstream hStream)
 	return stream_query("cuStreamQuery_ptsz", hStream, true);
 }
 
-/* A default stream is one of whatever context is current. */
+/* A default stream belongs to the current context. */
 static CUresult context_of(const char *name, CUstream stream, CUcontext *context)
 {
 	struct CUstream_st *s = NULL;
@@ -394,7 +397,7 @@ static CUresult begin_locked(struct CUstream_st *s, int mode, CUgraph graph)
 	return CUDA_SUCCESS;
 }
 
-/* GRAPH: NULL makes a new one. */
+/* GRAPH NULL: captures into a new graph. */
 static CUresult begin_capture(const char *name, CUstream stream, int mode, CUgraph graph)
 {
 	CUresult r = enter(name);
@@ -513,7 +516,7 @@ STANDIN(cuStreamEndCapture_ptsz)(CUstream hStream, CUgraph *phGraph)
 	return end_capture("cuStreamEndCapture_ptsz", hStream, phGraph);
 }
 
-/* With the lock held: the stream becomes a part of the capture with that number. */
+/* Locking: needs stream_lock. Makes STREAM a part of the capture with the number CAPTURE. */
 CUresult join_capture(CUstream stream, cuuint64_t capture)
 {
 	struct CUstream_st *s = *find_stream(stream), *of = streams;
@@ -565,7 +568,8 @@ STANDIN(cuStreamIsCapturing_ptsz)(CUstream hStream, int *captureStatus)
 	return is_capturing("cuStreamIsCapturing_ptsz", hStream, captureStatus);
 }
 
-/* The graph of a capture that is intact, or NULL. */
+/* Returns the graph that STREAM is captured into, or NULL if it is not captured or its capture is
+ * invalid. */
 CUgraph stream_graph(CUstream stream)
 {
 	CUgraph graph = NULL;
@@ -579,7 +583,7 @@ CUgraph stream_graph(CUstream stream)
 	return graph;
 }
 
-/* No node is known to be the last: there are no dependencies to tell. */
+/* Stores no dependencies, because the stand-in records no order of nodes. */
 static CUresult capture_info(const char *name, CUstream stream, int *status, cuuint64_t *id,
 			     CUgraph *graph, const CUgraphNode **dependencies, size_t *count)
 {

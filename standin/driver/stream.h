@@ -16,31 +16,33 @@ struct CUstream_st {
 	struct CUstream_st *next;
 	CUcontext context;
 	int status, mode;
-	CUgraph graph; /* captured into */
-	bool given;    /* by the application: not the capture's to destroy */
+	CUgraph graph; /* the graph that the stream is captured into */
+	bool given;    /* the application passed `graph`, so the capture must not destroy it */
 	cuuint64_t id;
-	struct standin_thread *thread; /* that began the capture: compared, never followed */
+	/* the thread that began the capture; only compared, never dereferenced */
+	struct standin_thread *thread;
 	bool non_blocking;
 	int priority;
-	struct queue *queue;	/* from the first work on */
-	struct CUstream_st *of; /* whose capture it has joined */
+	struct queue *queue;	/* NULL until the first work */
+	struct CUstream_st *of; /* the stream whose capture this one has joined, or NULL */
 };
 
 extern pthread_mutex_t stream_lock;
 
-/* These two with the lock held. */
+/* Locking: both need stream_lock. */
 struct CUstream_st **find_stream(CUstream stream);
 CUresult join_capture(CUstream stream, cuuint64_t capture);
 
 CUresult capture_check_context(CUcontext context);
 
-/* NULL, legacy and per-thread default stream are always there. */
+/* Returns true for the handles NULL, legacy and per-thread, whose streams always exist. */
 static inline bool is_default(CUstream stream)
 {
 	return (uintptr_t)stream <= 2;
 }
 
-/* Whose memory a green context's is. */
+/* Returns the primary context that owns the memory of a green context. Returns any other context
+ * unchanged. */
 static inline CUcontext whole_context(CUcontext context)
 {
 	return context->part_of ? context->part_of : context;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Virtual memory management: physical memory by handle, reserved addresses, and mappings of
- * the one at the other. Nothing of it belongs to a context. Physical memory lives as long as
- * its handle is referenced, it is mapped, or it is bound to a multicast object; it counts
- * against its device through the heap.
+ * physical memory at reserved addresses. None of these belongs to a context. Physical memory lives
+ * as long as its handle is referenced, it is mapped, or it is bound to a multicast object. A block
+ * of the heap counts it against its device.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -13,11 +13,11 @@
 
 #define PAGE ((size_t)4096)
 
-/* Above the heap's addresses, and as free of anything of the host. */
+/* Above the heap's addresses. Nothing of the host is mapped here, either. */
 #define RANGE_BASE (1ull << 44)
 #define RANGE_END (1ull << 45)
 
-/* Both kinds of ranges lie in lists sorted by address. */
+/* A reservation or a mapping. Each kind has a list, sorted by address. */
 struct address_range {
 	struct address_range *next;
 	CUdeviceptr address;
@@ -29,7 +29,7 @@ pthread_mutex_t virtual_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct physical *physicals;
 static struct address_range *reservations, *mappings;
 
-/* The link to the first range that ends above the address. */
+/* Returns the link to the first range that ends above ADDRESS. */
 static struct address_range **first_above(struct address_range **list, CUdeviceptr address)
 {
 	while (*list && (*list)->address + (*list)->bytes <= address)
@@ -44,7 +44,8 @@ static bool is_clear(struct address_range **list, CUdeviceptr address, size_t by
 	return !r || (r->address >= address && r->address - address >= bytes);
 }
 
-/* The link to the first of mappings that fill the range from end to end, or NULL. */
+/* Returns the link to the first of the mappings that together cover exactly the range, or NULL if
+ * there are none. */
 static struct address_range **whole_mappings(CUdeviceptr address, size_t bytes)
 {
 	struct address_range **first = first_above(&mappings, address), *r = *first;
@@ -216,7 +217,7 @@ STANDIN(cuMemRelease)(CUmemGenericAllocationHandle handle)
 	return logged("cuMemRelease", handle, 0, r);
 }
 
-/* Brings back a handle that was released, as long as the memory is mapped. */
+/* Also returns a handle that was released, as long as the memory is mapped. */
 STANDIN(cuMemRetainAllocationHandle)(CUmemGenericAllocationHandle *handle, void *addr)
 {
 	CUresult r = gate("cuMemRetainAllocationHandle");
@@ -240,7 +241,7 @@ STANDIN(cuMemRetainAllocationHandle)(CUmemGenericAllocationHandle *handle, void 
 	return logged("cuMemRetainAllocationHandle", (uintptr_t)p, 0, r);
 }
 
-/* The hint, if the place is free; else the lowest that is. 0: none. */
+/* Returns HINT if that place is free, else the lowest free address. Returns 0 if there is none. */
 static CUdeviceptr find_room(size_t bytes, size_t alignment, CUdeviceptr hint)
 {
 	CUdeviceptr at = RANGE_BASE;
@@ -305,7 +306,7 @@ STANDIN(cuMemAddressFree)(CUdeviceptr ptr, size_t size)
 	return logged("cuMemAddressFree", ptr, size, r);
 }
 
-/* Memory is mapped whole; of a multicast object any part. */
+/* Physical memory must be mapped as a whole. Of a multicast object any part can be mapped. */
 static CUresult check_extent(const struct physical *p, size_t bytes, size_t offset)
 {
 	if (!p->team)
@@ -352,7 +353,8 @@ STANDIN(cuMemMap)
 	return logged("cuMemMap", ptr, size, r);
 }
 
-/* All mappings in the range, holes between them or not; none may stick out of it. */
+/* Unmaps all mappings in the range, which may have holes. Fails if a mapping lies only partly in
+ * the range. */
 static CUresult unmap(CUdeviceptr address, size_t bytes)
 {
 	struct address_range *place = *first_above(&reservations, address);
@@ -390,7 +392,7 @@ STANDIN(cuMemUnmap)(CUdeviceptr ptr, size_t size)
 
 #define EXPORT_MAGIC 0x216465726168735full
 
-/* What a file descriptor of shared memory holds. */
+/* The content of the file that stands for shared memory. */
 struct exported {
 	uint64_t magic;
 	uint64_t handle;
@@ -438,7 +440,7 @@ STANDIN(cuMemExportToShareableHandle)
 	return CUDA_SUCCESS;
 }
 
-/* With the lock held. Another handle always, as the real driver's. */
+/* Locking: needs virtual_lock. Always returns another handle, as the real driver does. */
 static struct physical *import(const struct exported *what)
 {
 	struct physical *p = calloc(1, sizeof(*p)), *of = NULL;
@@ -498,7 +500,7 @@ static CUresult check_access(const CUmemAccessDesc *desc)
 		       CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Checked, and forgotten: nothing here ever reaches into the memory. */
+/* Checks its arguments and stores nothing, because the stand-in never accesses this memory. */
 STANDIN(cuMemSetAccess)
 (CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
 {
@@ -524,7 +526,7 @@ STANDIN(cuMemGetAllocationGranularity)
 
 	if (r)
 		return r;
-	if (!granularity || (option != 0 && option != 1)) /* the least, the best */
+	if (!granularity || (option != 0 && option != 1)) /* 0: minimum, 1: recommended */
 		return CUDA_ERROR_INVALID_VALUE;
 	r = check_properties(prop);
 	if (!r)

@@ -12,15 +12,17 @@
 
 #define GRANULARITY ((size_t)2 << 20)
 
-/* A number with what is in it: the handle. */
+/* Physical memory, or a multicast object, with its handle. */
 struct physical {
 	struct physical *next;
 	size_t references, mappings, bindings, imports;
 	size_t bytes;
-	CUdeviceptr block; /* the heap's; 0: host memory, another process's, or none */
+	/* block of the heap; 0: none, or memory of the host or of another process */
+	CUdeviceptr block;
 	CUmemAllocationProp prop;
-	struct physical *of; /* an imported handle's memory, where it is this process's */
-	struct team *team;   /* of a multicast object */
+	/* of an imported handle: the memory, if this process allocated it; else NULL */
+	struct physical *of;
+	struct team *team;   /* NULL: not a multicast object */
 };
 
 extern pthread_mutex_t virtual_lock;
@@ -30,13 +32,14 @@ static inline bool in_grains(uint64_t n)
 	return n % GRANULARITY == 0;
 }
 
-/* All with virtual_lock held. */
+/* Locking: all of these need virtual_lock. */
 struct physical *referenced(CUmemGenericAllocationHandle handle);
-struct physical *mapped_at(CUdeviceptr inside, size_t bytes); /* NULL: not, or not all of it */
+/* NULL: not all of the range is mapped */
+struct physical *mapped_at(CUdeviceptr inside, size_t bytes);
 void link_physical(struct physical *p);
 void drop_unused(struct physical *p);
 
-/* multicast.c; with the lock too */
+/* multicast.c; these need virtual_lock, too */
 void team_end(struct team *team);
 bool team_complete(const struct team *team);
 unsigned int team_size(const struct team *team);

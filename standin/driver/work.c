@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Modules, launches, copies and fills. Without STANDIN_ASYNC they are taken and do nothing. With
- * it they become work for a queue, or for the graph of a capture. Any image has all of the few
- * kernels that are known by name; every other function runs, and touches nothing.
+ * Modules, launches, copies and fills. Without STANDIN_ASYNC they succeed and do nothing. With it
+ * they become work for a queue, or for the graph of a capture. Every image has the few kernels that
+ * are known by name. Every other function runs and accesses no memory.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "standin/driver/async.h"
 
-/* cuda.h's, as far as it is looked at. */
+/* The beginning of the struct in cuda.h: the members that are read. */
 struct CUlaunchConfig_st {
 	unsigned int grid[3], block[3], shared;
 	CUstream hStream;
@@ -131,7 +131,7 @@ static CUresult prepare_wait(struct work *w, void **p)
 	return CUDA_SUCCESS;
 }
 
-/* The last one stands for all others. */
+/* The last one is used for all other names. */
 static struct CUfunc_st kernels[] = {
 	{ "gl_fill", prepare_fill },
 	{ "gl_check", prepare_check },
@@ -151,7 +151,7 @@ static bool is_kernel(CUfunction f)
 	return offset < sizeof(kernels) && offset % sizeof(kernels[0]) == 0;
 }
 
-/* As a driver that loads code when it is used first. */
+/* Counts the memory of the first launch of F, as a driver does that loads code at its first use. */
 static void take_for(CUfunction f)
 {
 	if (likely(!driver_cost(COST_KERNEL)) || !is_kernel(f) ||
@@ -176,7 +176,7 @@ STANDIN(cuModuleGetFunction)(CUfunction *hfunc, CUmodule hmod, const char *name)
 	return CUDA_SUCCESS;
 }
 
-/* A kernel of a library is its function here. */
+/* In the stand-in the handle of a library's kernel is that of its function. */
 STANDIN(cuKernelGetFunction)(CUfunction *pFunc, CUkernel kernel)
 {
 	CUresult r = standin_do_nothing("cuKernelGetFunction");
@@ -192,7 +192,7 @@ STANDIN(cuKernelGetFunction)(CUfunction *pFunc, CUkernel kernel)
 
 /* ---- submitting ---- */
 
-/* To a queue, or as a node into the graph of a stream that captures. */
+/* Adds W to the queue of STREAM, or to the graph that STREAM is captured into. */
 static CUresult submit(struct work *w, CUstream stream, bool per_thread, struct after *submitted)
 {
 	struct target t;
@@ -288,7 +288,7 @@ STANDIN(cuLaunchHostFunc_ptsz)(CUstream hStream, CUhostFn fn, void *userData)
 
 /* ---- copies ---- */
 
-/* The source is the application's to change once the call has returned. */
+/* Copies the source, because the application may change it as soon as the call has returned. */
 static CUresult stage(struct work *w)
 {
 	w->staging = malloc(w->from.bytes);
@@ -309,14 +309,14 @@ static CUresult copy_ranges(struct work *w, uint64_t to, uint64_t from, size_t b
 		bytes_violation(w, &w->from, "was submitted");
 	if (w->to.where == RANGE_UNKNOWN || w->from.where == RANGE_UNKNOWN)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* A test does not look at bytes of mapped memory, a program may. */
+	/* Mapped memory has no bytes. Tests do not read them, but a program may. */
 	if (standin_fake && (w->to.where == RANGE_NONE || w->from.where == RANGE_NONE))
 		return standin_unable();
 	return CUDA_SUCCESS;
 }
 
-/* What ends in pageable memory, or is not called asynchronous and has to do with the host, is
- * done when the call returns. */
+/* A copy is done when the call returns if its destination is pageable memory. So is a copy from or
+ * to the host by a call that is not asynchronous. */
 CUresult work_copy(const char *name, uint64_t to, uint64_t from, size_t bytes, CUstream stream,
 		   int how)
 {

@@ -82,7 +82,7 @@ cudaError_t connect_driver(void)
 	return connected;
 }
 
-/* Locking: `lock`. */
+/* Locking: needs `lock`. */
 static cudaError_t retain(int device)
 {
 	cudaError_t r = CUDA_SUCCESS;
@@ -115,7 +115,8 @@ cudaError_t use_device(int device)
 	return r ? r : driver.cuCtxSetCurrent(context);
 }
 
-/* The context stays where it is current, and gives errors until it is retained again. */
+/* After the reset the context stays current in threads where it is. Calls there return errors until
+ * it is retained again. */
 cudaError_t reset_device(int device)
 {
 	cudaError_t r;

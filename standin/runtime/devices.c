@@ -24,7 +24,8 @@ CUDART(cudaGetDeviceCount)(int *count)
 	return done(!r && !*count ? cudaErrorNoDevice : r);
 }
 
-/* A context of the driver's own functions is current: its device counts. */
+/* If the program made a context current by a call of the driver, returns the device of that
+ * context. */
 CUDART(cudaGetDevice)(int *device)
 {
 	CUcontext current = NULL;

@@ -26,7 +26,7 @@ SUFFIXES = {"CUDART": [""], "CUDART_UNABLE": [""], "CUDART_STREAM": ["", "_ptsz"
 
 
 def implemented(source):
-    """The names that SOURCE exports."""
+    """Returns the names that SOURCE exports."""
     with open(source, encoding="utf-8") as file:
         text = file.read()
     names = set(re.findall(r"^EXPORTED [^\n;]*?\**(\w+)\(", text, re.M))

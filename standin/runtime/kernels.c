@@ -196,7 +196,7 @@ CUDART_STREAM(cudaLaunchCooperativeKernel,
 	return done(launch(function, &grid, &block, args, shared, stream));
 }
 
-/* From CUDA 13 on: a kernel's handle is its host function here. */
+/* New in CUDA 13. In the stand-in a kernel's handle is the address of its host function. */
 CUDART_STREAM(__cudaLaunchKernel,
 	      (const void *kernel, dim3 grid, dim3 block, void **args, size_t shared,
 	       CUstream stream),

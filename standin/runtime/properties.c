@@ -236,7 +236,7 @@ CUDART(cudaGetDeviceProperties_v2)(struct properties *ret, int device)
 	return done(properties(ret, device));
 }
 
-/* Of programs that were compiled with CUDA 11, and look the name up: their structure is shorter. */
+/* Bytes of the structure in programs that were compiled with CUDA 11, which is shorter. */
 #define BYTES_OF_11 offsetof(struct properties, hostRegisterSupported)
 CUDART(cudaGetDeviceProperties)(void *ret, int device)
 {

@@ -34,11 +34,12 @@ enum {
 
 #define PER_THREAD_STREAM ((CUstream)2)
 #define EXPORTED __attribute__((visibility("default")))
-/* In a stack the caller of the driver has the name of the function that the program called. */
+/* Inlined, so that in a call stack the caller of the driver is the function that the program
+ * called. */
 #define INLINED static inline __attribute__((always_inline))
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
-/* gen_exports.py finds the implemented functions by these words. */
+/* gen_exports.py searches the sources for these words, to find the implemented functions. */
 
 /* A function. */
 #define CUDART(name) EXPORTED cudaError_t name
@@ -99,7 +100,8 @@ cudaError_t done(cudaError_t r);
  * --fake-kernels. */
 cudaError_t unable(void);
 
-/* The calling thread's device. Set it before the thread's next enter(). */
+/* Returns a pointer to the calling thread's device. A change has an effect at the thread's next
+ * enter(). */
 int *thread_device(void);
 cudaError_t *thread_last_error(void);
 /* Makes the primary context of DEVICE current. */
