@@ -31,7 +31,8 @@ def put_compressed(path, data):
 
 
 def put_python(tree, release):
-    """The package for every Python 3 of the system, with the entry point that pytest reads."""
+    """Adds the Python package for every Python 3 of the system, with the entry point that pytest
+    reads."""
     for path in python_files():
         put(tree / PYTHON / "gpuleak" / path.name, path.read_bytes())
     info = tree / PYTHON / ("gpuleak-%s.dist-info" % release)

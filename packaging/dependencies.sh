@@ -15,11 +15,11 @@ prefix=$(cd "$2" && pwd)
 host=$3-linux-gnu
 jobs=$(nproc)
 export RANLIB=${RANLIB:-$AR s}
-# Some tests of configure scripts run what they compiled, which works only without these.
+# Some tests of configure scripts run what they compiled, which works only without these variables.
 unset LD_PRELOAD LD_LIBRARY_PATH
 
-# zlib and liblzma are hidden inside libelf and libdw, so that the application's copies and these
-# never meet.
+# zlib and liblzma become parts of libelf and libdw with hidden symbols, so that they do not mix with
+# the application's copies.
 build_zlib() {
 	cd "$unpacked/zlib"
 	CFLAGS="-O2 -fPIC -fvisibility=hidden" CHOST=$host ./configure --static --prefix="$prefix"
@@ -28,7 +28,7 @@ build_zlib() {
 	cp zlib.h zconf.h "$prefix/include"
 }
 
-# The decoder alone: libdw reads compressed symbol tables (.gnu_debugdata).
+# Builds only the decoder: libdw reads compressed symbol tables (.gnu_debugdata).
 build_xz() {
 	cd "$unpacked/xz"
 	./configure --host="$host" --prefix="$prefix" --disable-shared --with-pic --disable-nls \
@@ -38,7 +38,7 @@ build_xz() {
 	make -j"$jobs" -C src/liblzma install
 }
 
-# Without its configure script, which the archive lacks.
+# Builds jansson without its configure script, which the archive lacks.
 build_jansson() {
 	cd "$unpacked/jansson/src"
 	sed 's/@json_inline@/inline/; s/@json_have_[a-z_]*@/1/' jansson_config.h.in >jansson_config.h
@@ -58,8 +58,7 @@ build_jansson() {
 	cp jansson.h jansson_config.h "$prefix/include"
 }
 
-# Without the tools, and without the libraries' own way to debuginfod servers: libdw opens
-# libdebuginfod.so.1 if the system has it.
+# Builds no tools and no libdebuginfod: libdw opens libdebuginfod.so.1 if the system has it.
 build_elfutils() {
 	cd "$unpacked/elfutils"
 	# A response file, since no shell and no make expands a $ in it. libdw finds libelf beside it.

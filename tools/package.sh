@@ -10,7 +10,7 @@
 #
 # The first three need python3 with venv, make, m4, gcc, pkg-config and a network, and dpkg-deb for the
 # package. They compile with the Zig compiler from PyPI, which links for glibc 2.28 on any Linux.
-# Every archive and tool is known by its SHA-256. The same commit makes the same bytes.
+# Every archive and tool is checked against its SHA-256. The same commit makes the same bytes.
 set -eu
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
@@ -49,8 +49,8 @@ make_tools() {
 	PATH=$work/tools/bin:$PATH
 }
 
-# Compilers for MACHINE as programs of one word, which configure scripts and Meson expect. Paths of
-# this machine do not get into the binaries. packaging/fix_dynamic.py explains -Bsymbolic.
+# Writes scripts that run the compilers for MACHINE, because configure scripts and Meson expect
+# commands of one word. Paths of this machine do not get into the binaries. packaging/fix_dynamic.py explains -Bsymbolic.
 make_compilers() { # MACHINE
 	local bin=$work/$1/compilers
 

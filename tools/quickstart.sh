@@ -28,7 +28,7 @@ done
 
 tools/setup.sh --demo
 
-# A build directory that somebody set up with options of their own is left alone.
+# Does not use a build directory that the user has set up, because it may have other options.
 build=build
 if [ -e build ] && [ ! -e build/.quickstart ]; then
 	build="build-quickstart"

@@ -101,7 +101,7 @@ package_here() { # PACKAGE
 
 program() { command -v "$1" >/dev/null 2>&1; }
 
-# Without a compiler yet, the usual places must do.
+# Without a compiler, searches headers only in the usual folders.
 header_present() {
 	local place
 
@@ -174,7 +174,7 @@ install_packages() { # PACKAGE...
 		root=(sudo)
 		sudo -n true 2>/dev/null || sudo -v # asks for the password before a step begins
 	fi
-	# promtool comes with a server that nobody asked to run.
+	# promtool is in the package of the server prometheus, which must not run.
 	case " $* " in *' prometheus '*)
 		if [ -d /run/systemd/system ]; then
 			say 'prometheus is for its promtool: its server is masked (systemctl unmask prometheus)'

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # Installs what is missing, builds gpuleak in each way that finds faults, and runs all tests.
-# What is absent on this machine counts as a failure; if the set-up fails, that is the failure.
+# A missing tool counts as a failure; if the set-up itself fails, only that counts as one.
 # Last line: "N passed, M failed".
 #
 #   tools/test.sh [--quick | --long]
@@ -16,7 +16,7 @@ root=$PWD
 scripts=$root/tests/scripts
 base=$root/build-test
 
-# All targets run at once, for so long.
+# Seconds that the fuzz targets and the torture run. All fuzz targets run at the same time.
 FUZZ_SECONDS=30
 FUZZ_SECONDS_LONG=1200
 TORTURE_SECONDS_LONG=3600
@@ -33,7 +33,7 @@ export LC_ALL=C
 
 mkdir -p "$base"
 results=$base/results   # "PASSED FAILED SKIPPED STAGE" a line
-failures=$base/failures # what failed, and what it said
+failures=$base/failures # what failed, with its output
 : >"$results"
 : >"$failures"
 
@@ -115,8 +115,8 @@ gcc_tests() {
 	check 'meson install' env GPULEAK_MUST_RUN=$must_run "$scripts/install.sh" "$base/gcc"
 }
 
-# Compiled by clang, the library's code is another, and the stacks through it are; what the command
-# says of a ledger is the same.
+# clang makes other code of the library, and so other stacks through it. The command's reports on a
+# ledger are the same, so their tests are not repeated.
 clang_tests() {
 	local suites=(unit fuzz smoke codegen)
 
@@ -194,7 +194,7 @@ fuzzing() {
 	check "fuzzing, $seconds s" "${fixed[@]}" "$scripts/fuzz.sh" "$seconds" "$base/fuzz"
 }
 
-# Strict and fast are one code in OpenCL's pool; whoever separates them must see it here.
+# Strict and fast run the same code in OpenCL's pool. If that changes, this stage tests both.
 opencl_strict_tests() {
 	stage "OpenCL's pool in strict mode"
 	GPULEAK_POOL=strict tests opencl-strict gcc programs-opencl programs-cl-history programs-cl-mapped \
@@ -212,7 +212,7 @@ aarch64_tests() {
 	fi
 }
 
-# Where the set-up fails, the set-up is what failed: what is absent then is skipped.
+# If the set-up failed, it counts as the only failure: tests that lack a tool are skipped.
 must_run=1
 if ! tools/setup.sh --tests; then
 	must_run=
