@@ -319,20 +319,24 @@ def nothing_else(place):
                 {**found, "env": 0})
 
 
+KEPT = " not changed"
+
+
 def variables(place):
-    """a variable that the user set is left, and named in one line; an empty one counts as unset"""
+    """a variable that the user set is kept, and named in one line; an empty one counts as unset"""
     for name, value in VARIABLES.items():
         found, said = look(place, ("--bypass-pools",), **{name: "0"})
         compare(name, "0", found["env"][name])
         compare("the others of " + name, {**VARIABLES, name: "0"},
                 {other: found["env"][other] for other in VARIABLES})
-        line = "gpuleak: %s is 0 in the environment: not changed" % name
-        compare("lines about " + name, [line], [one for one in said.splitlines() if " left" in one])
+        line = "gpuleak: %s is 0 in the environment:%s" % (name, KEPT)
+        compare("lines about " + name, [line],
+                [one for one in said.splitlines() if KEPT in one])
         for same in ("", value):
             found, said = look(place, ("--bypass-pools",), **{name: same})
-            compare("%s=%s" % (name, same), (value, False), (found["env"][name], " left" in said))
+            compare("%s=%s" % (name, same), (value, False), (found["env"][name], KEPT in said))
     text = notes(place, PYTHON, "-c", "import torch\n" + KEEP, **{name: "x" for name in VARIABLES})
-    compare("all left", [ALL_OFF.replace(CACHES, "CuPy"), *CUPY_OFF], text)
+    compare("all kept", [ALL_OFF.replace(CACHES, "CuPy"), *CUPY_OFF], text)
 
 
 def pools(place):
