@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Wraps torch::autograd::Engine::execute. The calling thread waits in it while the engine's threads
- * allocate gradients, so the wrapper lends its Python frames to their stacks (stack/waiting.h).
+ * Wraps torch::autograd::Engine::execute. While the calling thread waits in this function, threads
+ * of the engine allocate gradients. They have no Python frames, so the wrapper makes the calling
+ * thread's Python frames a part of their stacks (stack/waiting.h).
  *
  * The caller holds no lock of PyTorch's and not the GIL. An exception may leave the call.
  */
@@ -78,7 +79,7 @@ execute(void *real, void *engine, const void *roots, const void *inputs, bool ke
 	return ret;
 }
 
-/* If there is no real function, the caller would not have been loaded without gpuleak. */
+/* If there is no real function, the caller's library could not have been loaded without gpuleak. */
 #define HAND(symbol, returns, parameters)                                                   \
 	returns symbol parameters                                                           \
 	{                                                                                   \

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * PyTorch as an API. PyTorch's caching allocator reports each tensor to PyTorch's profiler by two
- * functions. This file has the wrappers of both, and PyTorch's struct api_ops.
- * docs/developers/pytorch.md has what is known of these calls.
+ * PyTorch as an API. PyTorch's caching allocator reports each tensor to PyTorch's profiler by one
+ * function, and running out of memory by another. This file has the wrappers of both, and PyTorch's
+ * struct api_ops. docs/developers/pytorch.md has what is known of these calls.
  *
- * The allocator holds its lock while it calls. So a wrapper must not call the loader, and must not
- * wait for a thread that may be in the loader. reporters.c finds the real functions earlier, when
- * their libraries are loaded.
+ * The allocator holds its lock during these calls. So a wrapper must not call the loader, and must
+ * not wait for a thread that may be in the loader. reporters.c finds the real functions earlier,
+ * when their libraries are loaded.
  */
 #include "interpose/base/config.h"
 #include "interpose/base/export.h"
@@ -84,7 +84,8 @@ static void *real_of(struct hook *hook, const void *caller)
 #define ROWS_OF "interpose/pytorch/pytorch_rows.def"
 #include "interpose/dispatch/hooks.def"
 
-/* No lookup returns these: the prefix of PyTorch's title is that of no symbol. */
+/* No lookup returns these, because no symbol begins with the prefix below: symbols are mangled
+ * names. */
 static void *const wrappers[] = {
 #define HOOK(symbol, ...) [HOOK_##symbol - HOOK_FIRST_PYTORCH] = (void *)symbol,
 #define HAND(symbol, ...) [HOOK_##symbol - HOOK_FIRST_PYTORCH] = (void *)symbol,

@@ -124,7 +124,8 @@ static void retire_entry(struct arena *arena, struct suballocation_shard *shard,
 /* ---- what a framework reports ---- */
 
 /* Locking: the caller holds STATE's lock. Counts a new suballocation of BYTES at SITE. If the
- * device has as much memory as at its peak, the peak may have more suballocations now. */
+ * device has as many live bytes as at its peak, and more of them are suballocations now, the peak
+ * is recorded again. */
 static void live_add(struct recorder *recorder, struct thread_state *state,
 		     struct ledger_site *site, uint64_t bytes, uint64_t now_ns)
 {
@@ -220,7 +221,7 @@ void record_suballocated(struct call *call, const char *api, uint64_t address, u
 
 	if (!recorder)
 		return;
-	/* the first one writes the name for all blocks of the hook */
+	/* the first call writes the name for all blocks of the hook */
 	call->name = recorder_text_ref(recorder, &call->hook->name_ref, api);
 	new.time_ns = recorder_time(recorder);
 	shard = shard_at(recorder, address);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Records suballocations: what a framework allocates inside the blocks that it caches. They have a
- * table of their own, and chunks of their own in the ledger. So no sum over blocks, no limit and no
- * search of an invalid free has them.
+ * table of their own, and chunks of their own in the ledger. So sums over blocks, limits and the
+ * search of an invalid free do not include them.
  *
  * A framework reports its suballocations under a lock of its own. So these functions never call the
  * loader for a known stack, and they do not create the recorder: a process without GPU calls
