@@ -377,8 +377,9 @@ static int write_report(struct session *session, const char *where)
 		write_summary(session);
 		r = write_as(session, report_format(opt_values.format)->print, where);
 	}
-	/* If WHERE has no report, the text report goes to stderr: also if WHERE is stderr and a
-	 * terminal that refuses the format, but not if a write to stderr failed. */
+	/* If nothing could be written to WHERE, writes the text report to stderr. If WHERE is
+	 * stderr, does so only if the format is not for terminals, because another write would
+	 * fail, too. */
 	if (where && (r == -EINVAL || (r < 0 && strcmp(where, "stderr") != 0)))
 		write_as(session, print_text, "stderr");
 	return r;

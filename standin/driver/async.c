@@ -144,7 +144,7 @@ EXPORTED uint64_t standin_overdue(const char *name)
 	return 0;
 }
 
-/* Returns how many threads wait now, for work or because another one sits in a free. */
+/* Returns how many threads wait now, for work, or for another thread that waits in a free. */
 EXPORTED uint64_t standin_sitting(void)
 {
 	uint64_t count;
@@ -299,8 +299,8 @@ static void *run_queues(void *unused)
 	return unused;
 }
 
-/* Locking: needs async_lock. Starts the worker if it does not run. It blocks all signals, so that
- * it handles none of the application's. */
+/* Locking: needs async_lock. Starts the worker if it does not run. The worker blocks all signals,
+ * so that it handles none of the application's. */
 static bool ensure_worker(void)
 {
 	sigset_t all, before;
@@ -518,8 +518,8 @@ CUresult async_submit(struct queue *queue, const struct work *work, const struct
 	return r;
 }
 
-/* Submits a piece of work without an effect that follows all work in all queues of CONTEXT, and all
- * earlier marks of this kind. */
+/* Submits a mark: work that does nothing. It comes after all work in all queues of CONTEXT, and
+ * after all earlier marks of CONTEXT. */
 static CUresult mark_context(CUcontext context, const char *name, bool at_once,
 			     struct after *submitted)
 {

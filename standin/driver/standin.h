@@ -206,8 +206,8 @@ CUresult heap_take(struct block *b);
 CUresult heap_free(CUdeviceptr address, enum free_by by);
 bool heap_find(CUdeviceptr inside, struct block *found);
 size_t heap_used(int device);
-/* driver_takes() counts BYTES of DEVICE that the driver itself takes, or returns if BYTES is
- * negative. Only cuMemGetInfo shows them. driver_cost() returns the bytes for a cause
+/* driver_takes() counts BYTES of DEVICE that the driver itself takes; negative BYTES: that it no
+ * longer takes. Only cuMemGetInfo shows them. driver_cost() returns the bytes for a cause
  * (STANDIN_COSTS). */
 enum cost { COST_CONTEXT, COST_MODULE, COST_GRAPH, COST_THREADS, COST_STREAM, COST_KERNEL,
 	    COST_KINDS };

@@ -48,8 +48,8 @@ uint64_t pool_unused_bytes(int device);
 /* Call after an allocation failed for lack of memory. Returns cached memory of DEVICE to the
  * driver; DEVICE -1: of every device. Returns true if the allocation should be repeated. */
 bool pool_relieve(int device);
-/* Returns all cached memory to the driver, and the number of bytes. Waits for the device as the
- * driver's own free does. */
+/* Returns all cached memory to the driver. The result is the number of bytes. Waits for the device
+ * as the driver's own free does. */
 uint64_t pool_return_all(void);
 
 /* Call these before and after a driver call that ends CONTEXT. Before the call, pooling stops in

@@ -132,7 +132,7 @@ static void queues_release(struct cl_pool_context *context, const struct queues 
 		driver_release_queue(context, dead.handle[i]);
 }
 
-/* ---- fences; Locking: the context's, unless a comment says otherwise ---- */
+/* ---- fences; Locking: need the context's lock, unless a comment says otherwise ---- */
 
 static struct cl_pool_fence *fence_by_number(struct cl_pool_context *context, uint64_t number)
 {

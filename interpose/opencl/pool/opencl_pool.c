@@ -177,7 +177,7 @@ static uint64_t device_limit(const struct cl_pool_device *device)
 	return bound > BOUND_LEAST ? bound : BOUND_LEAST;
 }
 
-/* ---- the cache; Locking: the context's ---- */
+/* ---- the cache; Locking: need the context's lock ---- */
 
 static struct cl_pool_buffer **bucket_for(struct cl_pool_context *context, cl_mem_flags flags,
 					  size_t size)
