@@ -65,7 +65,7 @@ void arena_give(struct arena *arena, void *memory, size_t size)
 {
 	unsigned int class = size_class_of(size);
 
-	memset(memory, 0, size); /* taken memory is zeroed */
+	memset(memory, 0, size); /* arena_take() returns zeroed memory */
 	lock_take(&arena->lock);
 	*(void **)memory = arena->spare[class];
 	arena->spare[class] = memory;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Memory whose bytes are all zero in a forked child, however the process forks. The kernel clears
- * it (MADV_WIPEONFORK). A kernel that cannot do that leaves a fallback: static memory that an
- * atfork handler clears. Then a child that was not made by fork() of libc keeps the bytes.
+ * it (MADV_WIPEONFORK). If the kernel cannot do that, the caller uses a fallback: static memory
+ * that an atfork handler clears. Then the bytes are not cleared in a child that was not made by
+ * fork() of libc.
  */
 #ifndef GPULEAK_CHILD_MEMORY_H
 #define GPULEAK_CHILD_MEMORY_H

@@ -22,7 +22,7 @@ const char *config_roster;
 
 #define PREFIX "GPULEAK_"
 #define WARNINGS_MAX 8
-#define SHOWN_MAX 256 /* bytes of a bad value: the warning must fit in a line of say() */
+#define SHOWN_MAX 256 /* bytes; a longer bad value is not printed, because say() cuts long lines */
 
 static char store[32768];
 static size_t stored;
@@ -95,7 +95,8 @@ static void read_variable(const char *variable)
 		read_one(variable + sizeof(PREFIX) - 1, equals);
 }
 
-/* A GPU call from DT_PREINIT_ARRAY runs before libc has set its environment. */
+/* Reads the variables from /proc. A GPU call from DT_PREINIT_ARRAY runs before libc has set
+ * `environ`. */
 static void read_before_libc(void)
 {
 	static char text[65536];
@@ -116,7 +117,8 @@ static void read_before_libc(void)
 
 static void read_all(void)
 {
-	if (getauxval(AT_SECURE)) /* a set-id program's caller must not control it */
+	/* the caller of a set-user-ID program must not control that program */
+	if (getauxval(AT_SECURE))
 		return;
 	if (!environ) {
 		read_before_libc();

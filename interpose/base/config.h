@@ -12,13 +12,14 @@
 
 extern struct options config __attribute__((visibility("hidden")));
 
-/* As the user gave it; NULL if the default is in force. */
+/* The text of each option's value, as the user gave it. NULL: the default is used. */
 extern const char *config_texts[OPTION_COUNT] __attribute__((visibility("hidden")));
 
 /* The value of GPULEAK_ROSTER, the path of the roster (roster.h); NULL if not set. */
 extern const char *config_roster __attribute__((visibility("hidden")));
 
-/* Lookups may come before main, and before this is true. */
+/* True after config_read(). The application may look up functions before that, for example in a
+ * constructor of another library. */
 extern bool config_is_read __attribute__((visibility("hidden")));
 
 void config_read(void);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * uthash, set up for use inside a foreign process: keys are one 64-bit word, memory comes
- * from our arena (a `struct arena *arena` must be in scope), running out of it is no
- * reason to exit. Include this instead of uthash.h.
+ * uthash, set up for use inside a foreign process: a key is one 64-bit word, memory comes from
+ * gpuleak's arena (a `struct arena *arena` must be in scope), and a lack of memory does not end the
+ * process. Include this instead of uthash.h.
  */
 #ifndef GPULEAK_TABLE_H
 #define GPULEAK_TABLE_H
@@ -21,12 +21,13 @@
 #include <uthash.h>
 
 /* Spreads keys by one multiplication: enough for shard numbers, which come from the top, and for
- * caches. Its middle bits follow the lower bits of a key: not enough for a table. */
+ * caches. The middle bits of the product depend only on the lower bits of the key, which is not
+ * enough for a hash table. */
 #define TABLE_MIX(key) ((uint64_t)(key) * 0x9e3779b97f4a7c15u)
 
-/* The hash of a table. Keys are addresses and refs at regular distances, handles, and refs in
- * the upper half of a word (of counters): a second multiplication makes each bit depend on all
- * bits of the key. Otherwise chains grow, and uthash permanently stops expanding the table. */
+/* The hash of a table. Keys are handles, addresses and refs at regular distances, and words with a
+ * ref in the upper half. So a second multiplication makes each bit of the hash depend on all bits
+ * of the key. Otherwise chains grow, and uthash permanently stops expanding the table. */
 static inline uint32_t table_hash(uint64_t key)
 {
 	uint64_t mix = TABLE_MIX(key);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * For the functions that a pair of calls on linear memory executes: some thirty functions in a
- * dozen files. A call would cost twenty instructions in each. HOT functions are inlined at
- * every call call, so they have few callers, and move rare work to COLD functions.
+ * Attributes for the functions that each pair of calls, an allocation and its free, executes for
+ * linear memory: some thirty functions in a dozen files. Calling them would cost about twenty
+ * instructions for each. HOT functions are inlined wherever they are called, so they have few
+ * callers, and move rare work to COLD functions.
  */
 #ifndef GPULEAK_HOT_H
 #define GPULEAK_HOT_H
@@ -10,7 +11,8 @@
 #define HOT inline __attribute__((always_inline))
 #define COLD __attribute__((noinline, cold))
 
-/* Functions that such a pair still calls: the linker puts them side by side. */
+/* For functions that such a pair of calls executes, but that are not inlined. The linker puts them
+ * side by side. */
 #define HOT_CALL __attribute__((hot))
 
 /* A variable that nearly every call reads and that is rarely written. All of them share one or

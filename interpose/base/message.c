@@ -33,9 +33,10 @@ static bool write_bytes(int fd, const char *bytes, size_t length)
 	return true;
 }
 
-/* A write beyond the limit on file sizes, or to a pipe without a reader, raises a signal that
- * would end the application. The signal is blocked meanwhile, then removed unless it was pending
- * before. It can have been pending only if the application blocks it. */
+/* A write beyond the limit on file sizes, or to a pipe without a reader, raises a signal that would
+ * end the application. So both signals are blocked during the write. If the write fails, its signal
+ * is removed from the pending signals, unless that signal was pending before the write. It can have
+ * been pending only if the application had blocked it. */
 void write_all(int fd, const char *bytes, size_t length)
 {
 	const struct timespec now = { 0 };
@@ -61,14 +62,16 @@ void write_all(int fd, const char *bytes, size_t length)
 
 static void add_raw(struct text *text, const char *bytes, size_t length)
 {
-	if (length > text->left) /* half a character could be harmful again */
+	/* a part of a character could be harmful, so from here on nothing is added */
+	if (length > text->left)
 		length = text->left = 0;
 	memcpy(text->at, bytes, length);
 	text->at += length;
 	text->left -= length;
 }
 
-/* Names come from the application: what a terminal or a CI log would obey is escaped. */
+/* Names come from the application: bytes that a terminal or a CI log would obey as commands are
+ * escaped. */
 void text_add_bytes(struct text *text, const char *bytes, size_t length)
 {
 	static const char digits[] = "0123456789ABCDEF";

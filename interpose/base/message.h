@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Text from inside a foreign process: built in a buffer, written by one write(2) to standard
- * error. No stdio, no locale, no allocation. Safe in a signal handler.
+ * Text that the library prints inside the application's process: built in a buffer, written by one
+ * write(2) to standard error. No stdio, no locale, no allocation. Safe in a signal handler.
  */
 #ifndef GPULEAK_SAY_H
 #define GPULEAK_SAY_H
@@ -15,16 +15,17 @@ void say(const char *part, ...) __attribute__((sentinel));
 
 struct text {
 	char *at;
-	size_t left; /* longer text is cut */
+	size_t left; /* room in bytes; text that needs more is cut */
 };
 
-/* Escapes as \x0A: control characters, newlines, characters that change the direction of text,
- * and bytes that are not UTF-8. */
+/* The first two functions escape, as in \x0A: control characters, newlines, characters that change
+ * the direction of text, and bytes that are not UTF-8. */
 void text_add(struct text *text, const char *part);
 void text_add_bytes(struct text *text, const char *bytes, size_t length);
 void text_add_number(struct text *text, uint64_t number);
 void text_add_hex(struct text *text, uint64_t number);
-/* Needs room for one more byte than LEFT can hold. */
+/* Adds a newline, even if LEFT is 0. So the buffer must be one byte larger than LEFT was at
+ * first. */
 void text_end_line(struct text *text);
 
 /* Writes all bytes, through short writes and interruptions. Ignores errors, and raises no

@@ -14,7 +14,7 @@
 #define GUARD_BYTES ((size_t)64 << 10) /* a page may be that large */
 #define STACKS 16u /* a power of two */
 
-/* Calls WORK(DATA) on the stack that ends at TOP: aside_ARCH.S. */
+/* Calls WORK(DATA) on the stack that ends at TOP. Defined in own_stack_ARCH.S. */
 void aside_switch(void (*work)(void *data), void *data, void *top)
 	__attribute__((visibility("hidden")));
 
@@ -22,7 +22,8 @@ static struct {
 	_Alignas(64) _Atomic(char *) memory;
 } spare[STACKS];
 
-static __thread uintptr_t low; /* of the thread's stack, if it is still on it; or 0 */
+/* lowest address of the stack that aside() uses for this thread now; 0: none */
+static __thread uintptr_t low;
 
 bool aside_is_on(uintptr_t at)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * aside_switch(work, data, top) on x86-64. The frame's address is in the frame pointer, so that
- * the unwinder goes on from the other stack to the caller's.
+ * aside_switch(work, data, top) on x86-64. The frame pointer keeps the address of this function's
+ * frame on the caller's stack. So the unwinder finds the caller from the new stack.
  */
 	.text
 	.globl	aside_switch

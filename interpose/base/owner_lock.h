@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * A lock that its owner, one thread, takes and releases without an atomic operation: by two
- * stores and a load. Other threads pay for that. They set a flag, let the kernel run a barrier
- * on every processor of the process (membarrier(2)), and wait until the owner has left. If the
- * kernel has no such call, or a cache has several owners, all threads take the plain lock.
+ * A lock that its owner, one thread, takes and releases without an atomic operation: by two stores
+ * and a load. Other threads pay for that. They set a flag, let the kernel run a barrier on every
+ * processor of the process (membarrier(2)), and wait until the owner has released the lock. If the
+ * kernel has no such call, or if several threads are owners, all threads take the plain lock: see
+ * ALONE below.
  *
- * After the barrier either the owner was seen inside, or it will see the flag: its store of
- * `inside` and its load of `wanted` cannot both have been moved across the barrier. An owner
- * that sees the flag takes the plain lock, which the other thread holds.
+ * After the barrier, either the other thread sees `inside`, or the owner will see the flag
+ * `wanted`: the owner's store of `inside` and its load of `wanted` cannot both have been moved
+ * across the barrier. An owner that sees the flag takes the plain lock, which the other thread
+ * holds.
  */
 #ifndef GPULEAK_OWNER_LOCK_H
 #define GPULEAK_OWNER_LOCK_H
@@ -25,13 +27,15 @@
 #define OWNER_LOCK_NAPS_PER_MS 20u
 
 struct owner_lock {
-	_Atomic bool inside; /* written by the owner */
-	_Atomic bool wanted; /* written by the holder of `lock` */
-	bool locked;         /* the owner entered with `lock` */
+	_Atomic bool inside; /* the owner has the lock; written by the owner */
+	/* another thread wants or has the lock; written by the holder of `lock` */
+	_Atomic bool wanted;
+	bool locked;         /* the owner has taken the plain lock */
 	struct lock lock;
 };
 
-/* Returns true if owners need no plain lock in this process. Call once, before there are owners. */
+/* Returns true if the kernel has the barrier, so that an owner need not take the plain lock. Call
+ * it once for the process, before there are owners. */
 static inline bool owner_lock_possible(void)
 {
 	return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
@@ -66,8 +70,8 @@ static HOT void owner_lock_give(struct owner_lock *own)
 	}
 }
 
-/* For other threads. The owner is inside for a few instructions only. It may be preempted
- * meanwhile if its priority is lower. */
+/* For other threads. The owner has the lock for a few instructions only. But if its priority is
+ * lower than this thread's, it may run again only while this thread sleeps. */
 static inline void owner_lock_take_from(struct owner_lock *own, bool alone)
 {
 	static const struct timespec nap = { 0, 1000000 / OWNER_LOCK_NAPS_PER_MS };
@@ -84,7 +88,7 @@ static inline void owner_lock_take_from(struct owner_lock *own, bool alone)
 		} else if (spins / OWNER_LOCK_NAPS_PER_MS <
 			   atomic_load_explicit(&SHARED(lock_patience_ms), memory_order_relaxed)) {
 			nocancel_nanosleep(&nap);
-		} else { /* the owner left gpuleak without a return */
+		} else { /* the owner never released it, for example because of a longjmp */
 			lock_lost();
 			return;
 		}

@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: MIT
  *
- * Allocates parts of a range; its data lies outside the range. A part, allocated or free, is a
- * node. Nodes are numbered, so that they take little room and their arrays can grow without
- * moving. Free parts are never adjacent: a free merges them. Must not walk more nodes than one
- * grain has.
+ * Allocates parts of a range; its data lies outside the range. Each part, allocated or free, has a
+ * node. Nodes are numbered, so that they take little room and their arrays can grow without moving.
+ * Free parts are never adjacent: a free merges them. A grain is a piece of the range of GRAIN
+ * units. No function visits more nodes than one grain has.
  */
 #include "interpose/base/range_allocator.h"
 
 #include <string.h>
 #include <sys/mman.h>
 
-#define GRAIN 256u                 /* units; the fewer, the more memory is touched */
-#define CHUNK_NODES 64u            /* of the first chunk */
-#define MAPPED ((size_t)256 << 10) /* from here on memory is mapped, which costs what is touched */
+#define GRAIN 256u                 /* units of one grain; smaller grains need more memory */
+#define CHUNK_NODES 64u            /* number of nodes in the first chunk */
+/* bytes; larger arrays are mapped, so that only touched pages use memory */
+#define MAPPED ((size_t)256 << 10)
 
 struct range_node {
 	uint32_t first, units;
-	uint32_t before, after; /* adjacent parts, 0 = the range ends */
+	uint32_t before, after; /* nodes of the adjacent parts; 0: the range ends here */
 	union {
 		struct {
-			uint32_t previous, next; /* in the list of its size, or of unused nodes */
+			/* in the list of free parts of its size, or of unused nodes */
+			uint32_t previous, next;
 		};
-		uint64_t note; /* of an allocated part */
+		uint64_t note; /* of an allocated part: see range_note() */
 	};
-	bool taken;
+	bool taken; /* the part is allocated */
 	uint32_t reserved;
 };
 _Static_assert(sizeof(struct range_node) == 32, "chunks are powers of two");
@@ -200,8 +202,9 @@ static bool fits(const struct range_allocator *range, uint32_t node, uint32_t un
 	return it->units >= units && it->units - units >= lead_of(it, align);
 }
 
-/* Returns a free part with room for UNITS, or 0. In its own list and in the next the first part
- * may be large enough. In the lists where every part fits, the first part is used. */
+/* Returns a free part with room for UNITS after alignment, or 0. First tries one part of the list
+ * for UNITS, and one of the next list that is not empty: they may be too small. Then takes the
+ * first part of the lists in which every part is large enough, wherever it begins. */
 static uint32_t find_room(const struct range_allocator *range, uint32_t units, uint32_t align)
 {
 	uint32_t bin = bin_of(units), node = range->first[bin];
@@ -219,7 +222,7 @@ static uint32_t find_room(const struct range_allocator *range, uint32_t units, u
 	return fits(range, node, units, align) ? node : first_from(range, bin + 1);
 }
 
-/* ---- taken parts, by place ---- */
+/* ---- allocated parts, by place ---- */
 
 static void set_begin(struct range_allocator *range, uint32_t grain, uint32_t node)
 {
@@ -244,7 +247,8 @@ static void unmark(struct range_allocator *range, uint32_t grain)
 	}
 }
 
-/* Return the next allocated part after or before NODE, or 0. */
+/* Returns the nearest allocated part after NODE (BEHIND) or before NODE, or 0. Free parts are never
+ * adjacent, so at most one lies between. */
 static uint32_t beside(const struct range_allocator *range, uint32_t node, bool behind)
 {
 	const struct range_node *it = node_of(range, node);
@@ -261,7 +265,7 @@ static bool begins_in(const struct range_allocator *range, uint32_t node, uint32
 	return node && node_of(range, node)->first / GRAIN == grain;
 }
 
-/* NODE is about to be freed. */
+/* NODE is about to be freed: makes `begins` name another part of the same grain, or none. */
 static void clear_begin(struct range_allocator *range, uint32_t node)
 {
 	uint32_t grain = node_of(range, node)->first / GRAIN, other;
@@ -277,7 +281,7 @@ static void clear_begin(struct range_allocator *range, uint32_t node)
 		unmark(range, grain);
 }
 
-/* Returns the last grain up to GRAIN in which an allocated part begins. */
+/* Returns the last grain up to GRAIN in which an allocated part begins, or RANGE_NONE. */
 static uint32_t grain_up_to(const struct range_allocator *range, uint32_t grain)
 {
 	for (uint32_t i = 0; i < range->levels; i++) {
@@ -323,9 +327,10 @@ bool range_lookup(const struct range_allocator *range, uint32_t unit, uint32_t *
 	return true;
 }
 
-/* ---- take and give ---- */
+/* ---- allocate and free ---- */
 
-/* Makes a free part of UNITS between two allocated parts. */
+/* Makes a free part of UNITS between the allocated parts BEFORE and AFTER. 0: the range ends
+ * there. */
 static void insert_free_part(struct range_allocator *range, uint32_t first, uint32_t units,
 			     uint32_t before, uint32_t after)
 {
@@ -381,7 +386,7 @@ uint32_t range_allocate(struct range_allocator *range, uint32_t units, uint32_t 
 	return it->first;
 }
 
-/* Merges OTHER, the part after IT, into IT. */
+/* Merges OTHER, the part after IT, into IT, whose node is NODE. */
 static void merge_after(struct range_allocator *range, struct range_node *it, uint32_t node,
 			uint32_t other)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * An allocator for a range whose memory it never touches: which units are allocated is stored
- * outside the range. Allocation, free and look-up take constant time. Free parts are in lists
- * by size, with two levels of bitmaps for the lists that are not empty; adjacent free parts
- * are merged at once. Counts in units and has no addresses. Locking: the caller's.
+ * outside the range. Allocation, free and look-up take constant time. Free parts are in lists by
+ * size, with two levels of bitmaps for the lists that are not empty; adjacent free parts are merged
+ * at once. All sizes and places are numbers of units, never addresses. Locking: the caller must
+ * hold a lock for the range.
  */
 #ifndef GPULEAK_RANGE_ALLOCATOR_H
 #define GPULEAK_RANGE_ALLOCATOR_H
@@ -15,10 +16,10 @@
 
 #define RANGE_NONE UINT32_MAX
 
-#define RANGE_BINS 240  /* sizes below 8 units; above, 8 to a doubling */
+#define RANGE_BINS 240  /* one for each size below 8 units; above, 8 for each doubling */
 #define RANGE_GROUPS (RANGE_BINS / 8)
-#define RANGE_LEVELS 6  /* of bitmaps, 64 to 1 */
-#define RANGE_CHUNKS 27 /* of nodes, each twice the one before */
+#define RANGE_LEVELS 6  /* levels of bitmaps; a bit stands for 64 bits of the level below */
+#define RANGE_CHUNKS 27 /* chunks of nodes; each is twice as large as the one before */
 
 struct range_node;
 
@@ -26,13 +27,15 @@ struct range_allocator {
 	struct arena *arena;
 	uint32_t units, free_units;
 	uint32_t groups;                /* bit g: some list of group g has a part */
-	uint8_t lists[RANGE_GROUPS];  /* bit i: list 8 * g + i is not empty */
+	uint8_t lists[RANGE_GROUPS];  /* of group g, bit i: list 8 * g + i is not empty */
 	uint32_t first[RANGE_BINS];   /* the lists' first nodes; nodes count from 1 */
 	struct range_node *chunk[RANGE_CHUNKS];
-	uint32_t chunks, used_nodes;    /* of the chunks, and nodes that were ever used */
-	uint32_t spare, spares;         /* unused nodes */
-	uint32_t *begins;                /* an allocated part that begins in this grain */
-	uint64_t *level[RANGE_LEVELS]; /* bits: there is one; above: in this word */
+	uint32_t chunks, used_nodes;    /* number of chunks, and of nodes that were ever used */
+	uint32_t spare, spares;         /* the first unused node, and the number of unused nodes */
+	uint32_t *begins;                /* for each grain: an allocated part that begins in it */
+	/* lowest level: bit n is set if a part begins in grain n; above: if word n of the level
+	 * below is not 0 */
+	uint64_t *level[RANGE_LEVELS];
 	uint32_t levels;
 };
 
@@ -41,22 +44,24 @@ bool range_init(struct range_allocator *range, struct arena *arena, uint32_t uni
 /* Frees all of the allocator's memory, even if parts are allocated. */
 void range_finish(struct range_allocator *range);
 
-/* Allocates UNITS units. Returns the first unit, and stores their node. Returns RANGE_NONE if
- * there is no room, or no memory for the node. The first unit is a multiple of ALIGN_UNITS, a
- * power of two, or of UNITS rounded up to a power of two if that is less. The fit is good but
- * not the best. Room may be missed if it exceeds the request by less than an eighth, or by less
- * than the alignment. */
+/* Allocates UNITS units. Returns the first unit, and stores the part's node in *RET_NODE. Returns
+ * RANGE_NONE if there is no room, or no memory for nodes. The first unit is a multiple of the
+ * smaller of ALIGN_UNITS, a power of two, and UNITS rounded up to a power of two. The search is
+ * fast but not complete: it may miss a free part that exceeds the request by less than an eighth,
+ * or by less than the alignment. */
 uint32_t range_allocate(struct range_allocator *range, uint32_t units, uint32_t align_units,
 			uint32_t *ret_node);
 void range_free(struct range_allocator *range, uint32_t node);
-/* Shrinks an allocated NODE to its first UNITS. Returns false if memory is short. */
+/* Shrinks the allocated part NODE to its first UNITS, which must be fewer than it has. Returns
+ * false if memory is short. */
 bool range_shrink(struct range_allocator *range, uint32_t node, uint32_t units);
 
-/* Returns a word of the caller's on an allocated NODE, at first 0. The pointer is valid until
- * NODE is freed. */
+/* Returns a pointer to a word that the caller may use, one for each allocated part. The word is 0
+ * at first. The pointer is valid until NODE is freed. */
 uint64_t *range_note(struct range_allocator *range, uint32_t node);
 
-/* Stores the allocated part around UNIT. Returns false if UNIT is free. */
+/* Stores the first unit, the size and the node of the allocated part that contains UNIT. Returns
+ * false if UNIT is free. */
 bool range_lookup(const struct range_allocator *range, uint32_t unit, uint32_t *ret_first,
 		  uint32_t *ret_units, uint32_t *ret_node);
 
@@ -70,8 +75,8 @@ static inline bool range_is_empty(const struct range_allocator *range)
 	return range->free_units == range->units;
 }
 
-/* Returns a number of units that are free in one piece: an allocation of that size without
- * alignment succeeds. There may be a piece that is up to an eighth larger. */
+/* Returns the size of one of the largest free parts: an allocation of that size without alignment
+ * succeeds. Another free part may be up to an eighth larger. */
 uint32_t range_largest(const struct range_allocator *range);
 
 #endif

@@ -21,7 +21,8 @@ static struct ref_slot *slot_of(const struct ref_table *table, uint64_t key)
 	}
 }
 
-/* An entry moves to one of two places in the larger array, so both arrays are passed in order. */
+/* An entry moves to one of two places in an array that is twice as large, so both arrays are
+ * accessed nearly in order. */
 static void grow(struct arena *arena, struct ref_table *table)
 {
 	struct ref_table larger = {

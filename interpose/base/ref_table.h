@@ -23,10 +23,10 @@ struct ref_table {
 	uint32_t used;
 };
 
-/* Locking: the caller's, for both. */
+/* Locking: for both functions the caller must hold a lock for TABLE. */
 /* Returns KEY's ref, 0 if KEY is not in TABLE. */
 uint32_t ref_table_find(const struct ref_table *table, uint64_t key);
-/* KEY has REF, which is not 0, from here on. Without memory a new KEY is not added. */
+/* Stores REF, which is not 0, for KEY. If memory is short, a new KEY is not added. */
 void ref_table_set(struct arena *arena, struct ref_table *table, uint64_t key, uint32_t ref);
 
 #endif

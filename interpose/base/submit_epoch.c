@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The word of submit_epoch.h, and whether it is reliable.
+ * Owns the word of submit_epoch.h, and the flag that the word is not reliable.
  */
 #include "interpose/base/submit_epoch.h"
 
 #include "interpose/base/hot.h"
 
-/* Alone on its line: every thread reads it at every submission. */
+/* Alone on its cache line, because every thread reads it at every submission. */
 _Alignas(64) _Atomic uint64_t submits_word;
 _Atomic bool submits_uncertain READ_BY_ALL;
 

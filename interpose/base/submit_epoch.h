@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * Records whether the application submitted work: one word for the process, with an epoch and
- * whether anything was submitted in it. A wrapper notes a submission AFTER the driver's call. That
- * is early enough: memory that a call uses is not freed before the call has returned. If the
- * epoch has a submission already, another one costs one load.
+ * Records whether the application submitted work to a device. One word of the process has the
+ * number of the present epoch, and a flag: work was submitted in this epoch. Reading the epoch
+ * begins a new one if the flag is set. A wrapper notes a submission AFTER the driver's call. That
+ * is early enough: memory that a call uses is not freed before the call has returned. If the epoch
+ * has a submission already, another one costs one load.
  *
- * The promise: a thread reads epoch E, then records an event. A later free that reads epoch E
- * again needs no other event. Let S be a submission to the same context that was noted before
- * that free. The driver orders S and the recording itself.
- *   S first: the event covers it.
- *   The recording first: then what came before it, reading E, happened before S, and S's note
- *   read a word of epoch E or later. It either found SUBMITS_ANY there or set it; whatever
- *   word it saw or wrote, the free sees that or a later one of the same word, and the epoch
- *   that it is given is past E.
- * So no order between the note and other threads' reads is needed beyond that of the one word:
- * a note that finds SUBMITS_ANY set may be a relaxed load.
+ * The promise: if a thread reads epoch E and then records an event, and a later free reads epoch E
+ * again, the event covers all work that was submitted before the free. So the free needs no other
+ * event. Proof: let S be a submission to the same context that was noted before the free. The
+ * driver orders S and the recording of the event.
+ *   If S is first, the event covers it.
+ *   If the recording is first, the thread had read E before the driver got S. So the note of S read the word
+ *   in epoch E or later, and either found SUBMITS_ANY set or set it. The free reads the word as
+ *   this note left it, or a later value. So it gets an epoch after E, and not E.
+ * So the note needs no memory order beyond the order of changes of the one word: a note that finds
+ * SUBMITS_ANY set may be a relaxed load.
  */
 #ifndef GPULEAK_SUBMITS_H
 #define GPULEAK_SUBMITS_H
@@ -36,8 +37,9 @@ static inline void submits_note(void)
 		;
 }
 
-/* Returns the present epoch, in which nothing was submitted yet. Begins a new epoch if something
- * was. Two equal results: nothing was submitted between the calls, if submits_certain(). */
+/* Returns the number of the present epoch. If work was submitted in it, begins a new epoch first.
+ * If two calls return the same number and submits_certain() returns true, no work was submitted
+ * between them. */
 static inline uint64_t submits_epoch(void)
 {
 	uint64_t word = atomic_load_explicit(&submits_word, memory_order_acquire);
