@@ -10,8 +10,8 @@
 
 #define ENTRY_SLAB 4096u
 
-/* Stores atomically, because other threads read the key without the shard's lock: see entry_is().
- * */
+/* Stores atomically, because other threads read the key without the shard's lock, if they have an
+ * outdated hint: see entry_is(). */
 static void set_key(struct entry *entry, uint64_t key)
 {
 	atomic_store_explicit(&SHARED(entry->key), key, memory_order_relaxed);

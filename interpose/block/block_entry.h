@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Entries of the table of blocks: finds one, and links those without a live block in the order in
- * which their blocks ended. Every function needs the lock of the entry's shard. Inline is what a
- * pair of calls on linear memory passes through.
+ * Entries of the table of blocks: finds them, and links the dead ones in the order in which their
+ * blocks ended. A dead entry has neither a live block nor a deferred free. Every function needs the
+ * lock of the entry's shard. Functions that each pair of calls (an allocation and its free) of
+ * linear memory executes are inline.
  */
 #ifndef GPULEAK_BLOCK_ENTRY_H
 #define GPULEAK_BLOCK_ENTRY_H
@@ -12,7 +13,7 @@
 
 /* ---- look-ups ---- */
 
-/* Tests that count look-ups define it. */
+/* A test that counts look-ups defines this macro. */
 #ifndef ENTRY_LOOKED_UP
 #define ENTRY_LOOKED_UP()
 #endif
@@ -26,28 +27,29 @@ static HOT struct entry *entry_find(struct shard *shard, uint64_t key)
 	return entry;
 }
 
-/* Locking: the caller holds the lock of KEY's shard. Returns true if ENTRY, which was KEY's entry
- * once or is NULL, still is. Any entry of the shard may be passed: its memory stays with the shard,
- * and an entry that left the table has no key. */
+/* Locking: the caller holds the lock of KEY's shard. Returns true if ENTRY is KEY's entry. ENTRY
+ * may be NULL, or an entry that was KEY's earlier: its memory stays with the shard, and the key of
+ * an entry that is not in the table is 0. */
 static HOT bool entry_is(const struct entry *entry, uint64_t key)
 {
 	return entry && atomic_load_explicit(&SHARED(entry->key), memory_order_relaxed) == key;
 }
 
-/* As entry_find(). HINT: see entry_is(). */
+/* Like entry_find(), but does not search if HINT is KEY's entry. HINT: see ENTRY of entry_is(). */
 static HOT struct entry *entry_known(struct shard *shard, uint64_t key, struct entry *hint)
 {
 	return entry_is(hint, key) ? hint : entry_find(shard, key);
 }
 
-/* Copies the live block of ENTRY for an error record, which states its address space as bytes. */
+/* Copies the live block of ENTRY to *RET, for an error record. As `bytes` the copy has the size of
+ * the block's address range. */
 static inline void entry_tell(const struct entry *entry, struct ledger_block *ret)
 {
 	*ret = *entry->block;
 	ret->bytes = entry->span;
 }
 
-/* ---- entries without a live block, linked in the order in which their blocks ended ---- */
+/* ---- dead entries, linked in the order in which their blocks ended ---- */
 
 COLD struct entry *entry_new(struct arena *arena, struct shard *shard, uint64_t key);
 COLD void entry_forget(struct arena *arena, struct shard *shard, struct entry *entry);
@@ -66,7 +68,8 @@ static HOT void entry_unlink_dead(struct shard *shard, struct entry *entry)
 	shard->dead--;
 }
 
-/* Adds ENTRY, which has no block any more. The oldest such entry may be forgotten for it. */
+/* Adds ENTRY, which has no block any more, to the dead entries. If there are too many, forgets the
+ * oldest one. */
 static HOT void entry_link_dead(struct arena *arena, struct shard *shard, struct entry *entry)
 {
 	entry->older = shard->newest;
@@ -84,8 +87,9 @@ static HOT void entry_link_dead(struct arena *arena, struct shard *shard, struct
 	}
 }
 
-/* Returns KEY's entry without a live block; NULL if there is no memory. *RET_STALE gets a block
- * that was still in it. HINT: see entry_is(). */
+/* Returns KEY's entry for a new block: without a block, and not among the dead entries. Makes an
+ * entry if KEY has none; returns NULL if there is no memory. *RET_STALE gets the live or deferred
+ * block that the entry still had, or NULL. HINT: see entry_known(). */
 static HOT struct entry *entry_for(struct arena *arena, struct shard *shard, uint64_t key,
 				   struct entry *hint, struct ledger_block **ret_stale)
 {
@@ -103,7 +107,8 @@ static HOT struct entry *entry_for(struct arena *arena, struct shard *shard, uin
 	return entry;
 }
 
-/* The live block of ENTRY ends as ENDING describes and becomes its newest past. Returns it. */
+/* Ends the live block of ENTRY as ENDING describes, and returns it. The entry's newest past becomes
+ * ENDING with the block's call site, size and time. */
 static HOT struct ledger_block *entry_end(struct arena *arena, struct entry *entry,
 					  const struct past *ending)
 {
@@ -122,7 +127,7 @@ static HOT struct ledger_block *entry_end(struct arena *arena, struct entry *ent
 	return block;
 }
 
-/* The same, and nothing more is to come: ENTRY has no block any more. */
+/* Like entry_end(), and adds ENTRY to the dead entries. */
 static HOT struct ledger_block *entry_die(struct arena *arena, struct shard *shard,
 					  struct entry *entry, const struct past *ending)
 {

@@ -14,11 +14,11 @@
  *       +---------------------+--------------------+-----------------+
  *         block_drop                                  the driver accepted the free
  *
- * A block that is being freed is out of the table, since the driver may give its address to another
- * thread at once, and belongs to the thread that frees it. The entry of a watched block keeps
- * `watched` until the driver reports the end on another thread. Only watched blocks become
- * released.
- * Must not call the driver. Holds a shard's lock for table work only.
+ * "Released" is the state of a deferred free. A block that is being freed is not in the table,
+ * because the driver may give its address to another thread at once. The block belongs to the
+ * thread that frees it. A watched block is one whose end the driver will report (struct call). Only
+ * watched blocks become released. Their entry keeps `watched` until the driver reports the end on
+ * another thread. Must not call the driver. Holds a shard's lock for table work only.
  */
 #include "interpose/block/block_state.h"
 
@@ -31,8 +31,9 @@
 
 /* ---- references ---- */
 
-/* Locking: the caller holds the shard's lock. Adds EVENT to BLOCK's history. A block without one
- * gets *SPARE, see prepare_history(). Returns what history_remove() takes. */
+/* Locking: the caller holds the shard's lock. Adds EVENT to BLOCK's history. If BLOCK has no
+ * history, *SPARE becomes its history, see prepare_history(). Returns the number of the event for
+ * history_remove(), or 0 if it was not added. */
 static uint32_t note_reference(struct recorder *recorder, struct ledger_block *block,
 			       struct ledger_history **spare,
 			       const struct ledger_reference *event)
@@ -46,8 +47,8 @@ static uint32_t note_reference(struct recorder *recorder, struct ledger_block *b
 		       : 0;
 }
 
-/* Locking: the caller holds the shard's lock. Takes one of several references of BLOCK. SPARE: see
- * prepare_history(). */
+/* Locking: the caller holds the shard's lock. Removes one of several references of BLOCK, for the
+ * release that ENDING describes. SPARE: see prepare_history(). */
 static void count_down(struct recorder *recorder, struct ledger_block *block,
 		       struct ledger_history **spare, const struct past *ending,
 		       struct freeing *freeing)
@@ -78,9 +79,10 @@ void block_undo_count_down(struct recorder *recorder, const struct freeing *free
 	lock_give(&shard->lock);
 }
 
-/* Locking: the caller holds the lock of SHARD. ENTRY is KEY's, or NULL. If its block has no history
- * yet, *RET_SPARE gets a new one. It is allocated without the lock, because the ledger may have to
- * grow. Returns KEY's entry then. */
+/* Locking: the caller holds the lock of SHARD. ENTRY is KEY's entry, or NULL. If its live block has
+ * no history yet, *RET_SPARE gets a new one, otherwise NULL. A new one is allocated without the
+ * lock, because the ledger may have to grow. So KEY's entry may change: returns the present one, or
+ * NULL. */
 static struct entry *prepare_history(struct recorder *recorder, struct shard *shard,
 				     struct entry *entry, uint64_t key,
 				     struct ledger_history **ret_spare)
@@ -161,7 +163,7 @@ bool block_begin_other(struct recorder *recorder, struct shard *shard, struct en
 	if (known)
 		count_down(recorder, entry->block, &spare, ending, freeing);
 	unlock_retained(recorder, shard, spare);
-	/* If not known, another thread released meanwhile. */
+	/* If not known, another thread removed references meanwhile: the free begins again. */
 	return known || block_begin_free(recorder, shard, NULL, ending, freeing);
 }
 
@@ -177,10 +179,10 @@ void block_undo_free(struct recorder *recorder, const struct freeing *freeing)
 	lock_take(&shard->lock);
 	entry = entry_find(shard, freeing->key);
 	if (entry && freeing->watched && entry->watched != freeing->watched) {
-		ended = true; /* the driver destroyed it all the same */
+		ended = true; /* the driver reported the end although the call failed */
 	} else if (entry && entry->block) {
-		/* Another thread got the handle again meanwhile: see
-		 * cuMemRetainAllocationHandle. */
+		/* Another thread got the same handle meanwhile, by cuMemRetainAllocationHandle. So
+		 * the handle has a new block, which gets the reference of this one. */
 		entry->block->references++;
 		ended = true;
 	} else if (entry) {
@@ -289,8 +291,8 @@ void block_end_with_context(struct recorder *recorder, uint64_t context,
 		struct ledger_block *block;
 
 		lock_take(&shard->lock);
-		/* An entry that dies may push another dead entry out of the table, never itself.
-		 * So the loop reads the next entry only afterwards. */
+		/* entry_die() may remove the oldest dead entry from the table, but never the entry
+		 * that dies. So the loop reads the next entry only afterwards. */
 		for (struct entry *entry = shard->entries; entry; entry = entry->hh.next) {
 			if (!entry->block || entry->block->context != context)
 				continue;
@@ -310,9 +312,10 @@ void block_end_with_context(struct recorder *recorder, uint64_t context,
 
 /* ---- being freed -> released, or -> unused ---- */
 
-/* The release of FREEING's block by EVENT has returned. Unless the driver reported the block's end
- * on another thread, makes it released and returns true. If the table forgot the entry, because so
- * many other blocks ended meanwhile, the block counts as ended. */
+/* The release of FREEING's block by EVENT has returned. Makes the block released and returns true.
+ * Returns false if the driver reported the block's end on another thread. Returns false also if the
+ * table forgot the entry, because many other blocks ended meanwhile: then the block counts as
+ * ended. */
 static bool defer(struct recorder *recorder, const struct freeing *freeing,
 		  const struct ledger_reference *event)
 {
@@ -322,7 +325,7 @@ static bool defer(struct recorder *recorder, const struct freeing *freeing,
 	struct entry *entry;
 	bool deferred;
 
-	/* without the shard's lock, because it may extend the ledger file */
+	/* before the shard's lock is taken, because history_take() may extend the ledger file */
 	spare = block->history ? NULL : history_take(recorder);
 	lock_take(&shard->lock);
 	entry = entry_find(shard, freeing->key);
@@ -400,7 +403,7 @@ void block_destroyed(struct recorder *recorder, uint64_t key, uint64_t watched)
 	} else if (block) {
 		entry_die(&recorder->arena, shard, entry, &ending);
 	} else if (entry) {
-		entry->watched = 0; /* a thread frees it: see defer() */
+		entry->watched = 0; /* a thread is freeing the block: see defer() */
 	}
 	lock_give(&shard->lock);
 	if (mapped)

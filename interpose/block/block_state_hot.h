@@ -18,10 +18,10 @@
 
 /* ---- unused -> live ---- */
 
-/* A new block: what the table and the ledger keep of it. */
+/* A new block: what the table and the ledger will store of it. */
 struct new_block {
 	uint64_t key, span;
-	bool shared; /* a live block of the same key gets one more reference instead */
+	bool shared; /* if KEY has a live block, it gets one more reference instead */
 	uint64_t watched;
 	struct block_hint *hint; /* of a pooled block, or NULL */
 	uint64_t address, bytes, context, parent, time_ns; /* see struct ledger_block */
@@ -29,12 +29,14 @@ struct new_block {
 	uint32_t stack;
 };
 
-/* Stores VALUE in FIELD of a slot. When memory runs out, another thread may read the slot. */
+/* Stores VALUE in FIELD of a slot, atomically: another thread may read the slot at this moment, if
+ * a request of its own ran out of memory. */
 #define STORE(field, value)                                                                  \
 	atomic_store_explicit(&SHARED(field), (value), memory_order_relaxed)
 
-/* Writes NEW into its slot BLOCK and counts it in SITE. Field by field: a copy in larger words
- * would wait until the fields, just stored, have left the processor's store buffer. */
+/* Writes NEW into its slot BLOCK and counts it in SITE. Copies field by field: NEW's fields have
+ * just been stored, and a copy in larger words would wait until they have left the processor's
+ * store buffer. */
 static HOT void block_fill(struct recorder *recorder, struct ledger_block *block,
 			   struct ledger_site *site, const struct new_block *new)
 {
@@ -53,10 +55,15 @@ static HOT void block_fill(struct recorder *recorder, struct ledger_block *block
 	atomic_store_explicit(&SHARED(site->allocs), site->allocs + 1, memory_order_release);
 }
 
-enum inserted { INSERTED, INSERTED_REFERENCE, INSERTED_NOWHERE };
+enum inserted {
+	INSERTED,
+	INSERTED_REFERENCE, /* a live block with the key got a reference instead */
+	INSERTED_NOWHERE,   /* no memory for an entry */
+};
 
-/* Puts BLOCK into the table as live. SHARD is the shard of NEW->key. *RET_STALE gets a block that
- * had the key until now although it should have ended: the caller drops it. */
+/* Puts BLOCK into the table as live. SHARD is the shard of NEW->key. *RET_STALE gets the block that
+ * the key's entry still had, although it should have ended, or NULL. The caller drops that
+ * block. */
 static HOT enum inserted block_insert(struct recorder *recorder, struct shard *shard,
 				      const struct new_block *new, struct ledger_block *block,
 				      struct ledger_block **ret_stale)
@@ -89,15 +96,16 @@ static HOT enum inserted block_insert(struct recorder *recorder, struct shard *s
 
 /* ---- live -> being freed ---- */
 
-/* Locking: the caller holds SHARD's lock, which the function releases. As block_begin_free() if
- * ENTRY is NULL, or its block is not live or has several references. */
+/* Locking: the caller holds SHARD's lock, which the function releases. Does the work of
+ * block_begin_free() if ENTRY is NULL, has no live block, or has one with several references. */
 __attribute__((noinline)) bool block_begin_other(struct recorder *recorder, struct shard *shard,
 						 struct entry *entry, const struct past *ending,
 						 struct freeing *freeing);
 
-/* Starts the free of FREEING->key, which is in SHARD and which ENDING describes. The last reference
- * takes the block out of the table, any other is counted down. FREEING gets the outcome. HINT: see
- * entry_is(). Returns false if a block had the key and another free has taken it out. */
+/* Starts a free of the block with FREEING->key, which belongs to SHARD. ENDING describes the free.
+ * If the block has one reference, takes it out of the table; otherwise removes one reference.
+ * Stores in FREEING what was done. HINT: see entry_known(). Returns false if the key is known, but
+ * its block has ended already or another thread is freeing it. */
 static HOT bool block_begin_free(struct recorder *recorder, struct shard *shard, struct entry *hint,
 				 const struct past *ending, struct freeing *freeing)
 {
@@ -122,7 +130,7 @@ static HOT bool block_begin_free(struct recorder *recorder, struct shard *shard,
 
 /* ---- any state -> unused ---- */
 
-/* Makes the checks of `alloc_checks` for BLOCK of BYTES, which ends and is still in its slot. */
+/* Makes the checks of `alloc_checks` for BLOCK of BYTES, which ends. Its slot is not reused yet. */
 COLD void block_check_ended(struct recorder *recorder, const struct ledger_block *block,
 			    uint64_t bytes);
 
@@ -140,7 +148,7 @@ static HOT void block_drop_hot(struct recorder *recorder, struct ledger_block *b
 		block_check_ended(recorder, block, (uint64_t)bytes);
 	slot_return(recorder, state, block, ref);
 	thread_state_unlock(state);
-	if (history) /* only now: a reader must not find it with a live block */
+	if (history) /* only now, so that no reader finds the unused history by a live block */
 		history_give(recorder, ledger_at(&recorder->writer, history));
 }
 

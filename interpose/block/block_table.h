@@ -17,26 +17,32 @@
 
 /* One address or handle that a driver handed out. */
 struct entry {
-	uint64_t key; /* address and space, see key_of() */
+	uint64_t key; /* an address or handle, and its space (enum space): see key_in() */
 	struct ledger_block *block; /* live, or NULL */
 	struct ledger_block *deferred; /* released, but the driver still has its memory; or NULL */
-	uint64_t watched;           /* the driver's name for the block when it reports its end */
+	/* the driver will report the block's end with this number; or 0 */
+	uint64_t watched;
 	struct block_hint *hint;  /* if the block is or was the pool's; or NULL */
-	struct past *past;          /* two generations, newest first; NULL until the first free */
-	uint64_t span; /* bytes of address space; in VMM another block may own the memory */
-	struct entry *older, *newer; /* among the dead */
+	/* the last two ended blocks, newest first; NULL until the first free */
+	struct past *past;
+	/* size of the address range in bytes; the memory may be counted by another block */
+	uint64_t span;
+	/* among the shard's dead entries, or unused structs: see block_entry.h */
+	struct entry *older, *newer;
 	UT_hash_handle hh;
 };
 
 /* ---- keys and shards ---- */
 
-/* No address uses the upper four bits, and no handle of SPACE_OF_KIND the upper eight. */
+/* Returns the key of ADDRESS (or a handle) in SPACE: the space is mixed into the upper eight bits.
+ * No address uses the upper four bits, and no handle of SPACE_OF_KIND the upper eight. */
 static inline uint64_t key_in(unsigned int space, uint64_t address)
 {
 	return address ^ (uint64_t)space << 56;
 }
 
-/* Returns the first of the spaces of kinds for each of them. */
+/* Returns the space of KEY. CUDA objects without memory have a space for each kind: for all these
+ * spaces it returns the first one, SPACE_OF_KIND. */
 static inline unsigned int space_of(uint64_t key)
 {
 	return (unsigned int)(key >> 60) * SPACE_STEP;
@@ -92,10 +98,10 @@ static inline void count_in_site(struct recorder *recorder, uint32_t site_ref, s
 				  memory_order_relaxed);
 }
 
-/* Copies the live block with KEY to *RET, see entry_tell(). Returns its name in the ledger, or 0.
- * */
+/* Copies the live block with KEY to *RET, see entry_tell(). Returns its name in the ledger, or 0 if
+ * no live block has KEY. */
 uint64_t block_live_name(struct recorder *recorder, uint64_t key, struct ledger_block *ret);
-/* The same, but returns true if there is such a block. */
+/* The same, but returns true if a live block has KEY. */
 bool block_live(struct recorder *recorder, uint64_t key, struct ledger_block *ret);
 
 #endif

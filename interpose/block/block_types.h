@@ -18,9 +18,9 @@ struct recorder;
 struct call;
 
 #define BLOCK_SHARDS 128
-/* Freed addresses that the table keeps, per shard: 65,536 in total. A driver reuses addresses at
- * once, so this reaches far back in practice. A free of an address that the table forgot is
- * reported as "never allocated". */
+/* Number of dead entries (freed addresses and handles) that each shard keeps: 65,536 in total. A
+ * driver reuses addresses at once, so this reaches far back in practice. A free of an address that
+ * the table forgot is reported as "never allocated". */
 #define BLOCK_PAST_MAX 512
 
 struct entry;
@@ -29,9 +29,9 @@ struct mapping;
 
 struct shard {
 	struct lock lock;
-	unsigned int dead;      /* entries without a live block */
+	unsigned int dead;      /* number of dead entries: see block_entry.h */
 	struct entry *entries;
-	struct entry *oldest;   /* of the entries without a live block, in the order of their end */
+	struct entry *oldest;   /* of the dead entries, in the order in which their blocks ended */
 	struct entry *newest;
 	struct entry *spare;
 	struct mapped *mapped; /* see mappings.c, also for the next two */
@@ -69,25 +69,28 @@ struct freeing {
 	unsigned char race; /* index in recorder->free_races plus 1; 0 = no race */
 	bool gone;         /* of a watched block: the driver reported its end inside the call */
 	uint32_t order;    /* of the release in the handle's history; 0 = not in it */
-	uint64_t watched;  /* the driver will report the block's end, see call.watched; or 0 */
+	/* number with which the driver will report the block's end: see struct call; or 0 */
+	uint64_t watched;
 	uint64_t since_ns; /* of a watched block: when its last reference was released */
 };
 
-/* The spaces of addresses and handles. Numbers of different spaces may be equal. They are the upper
- * byte of a key; only SPACE_OF_KIND uses its lower four bits. An invalid free searches the spaces
- * in this order. */
+/* A space is a set of addresses or handles in which a number means only one thing. Equal numbers of
+ * two spaces are two things: a handle may have the value of an address. So the key of a block is
+ * its address or handle and, in the upper byte, its space. Only the spaces from SPACE_OF_KIND on
+ * use the lower four bits of that byte. After an invalid free, gpuleak searches the spaces in this
+ * order. */
 #define SPACE_STEP 16
 enum space {
 	SPACE_MEMORY, /* addresses that a driver allocates: one space for all calls */
-	/* the application's own addresses that it registers */
+	/* addresses of the application's own memory that it registers */
 	SPACE_REGISTERED = SPACE_MEMORY + SPACE_STEP,
 	/* handles: one space for each API, from here on */
 	SPACE_OBJECTS = SPACE_REGISTERED + SPACE_STEP,
 	SPACE_VMM_HANDLE = SPACE_OBJECTS + API_COUNT * SPACE_STEP,
-	/* an address may be a mapping and a reservation */
+	/* two spaces, because a mapping and its reservation may begin at the same address */
 	SPACE_VMM_MAPPING = SPACE_VMM_HANDLE + SPACE_STEP,
 	SPACE_VMM_RESERVATION = SPACE_VMM_MAPPING + SPACE_STEP,
-	/* numbers that gpuleak assigns */
+	/* numbers that gpuleak assigns to bindings of memory to multicast objects */
 	SPACE_MULTICAST_BINDING = SPACE_VMM_RESERVATION + SPACE_STEP,
 	/* addresses of OpenCL's SVM and USM */
 	SPACE_CL_USM = SPACE_MULTICAST_BINDING + SPACE_STEP,
@@ -100,15 +103,18 @@ enum space {
 /* Links a block of the pool with the table. The pool owns it and never reuses its memory for
  * anything else, so that it may be read without a lock. */
 struct block_hint {
-	struct entry *entry;   /* the table's entry for the address, perhaps outdated: entry_is() */
+	/* the table's entry for the address; may be outdated: see entry_is() */
+	struct entry *entry;
 	_Atomic bool recorded; /* the live block is in the table: its free takes it out */
 };
 
-/* The live block that a call was for which named another number. */
+/* A live block because of which the driver refused a free: the free passed another address or
+ * another size than the block has. */
 struct misuse {
 	enum space space;
 	uint64_t number;
-	bool other_range; /* the right call, but with ASKED_BYTES instead of the block's size */
+	/* the right call for the block, but for ASKED_BYTES instead of the block's size */
+	bool other_range;
 	uint64_t asked_bytes;
 };
 

@@ -96,14 +96,15 @@ static COLD void not_recorded(struct recorder *recorder, uint64_t bytes)
 	ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_BYTES, bytes);
 }
 
-/* Ends STALE, which had the KEY of a new block. Either the driver called its own exported name
- * inside the present call: then the new record replaces it. Or an unseen call freed it. */
+/* Ends STALE, which had the KEY of a new block. Either the driver called one of its exported
+ * functions inside the present call, and that wrapper recorded the same memory: then the new record
+ * replaces STALE. Or a call that gpuleak did not see freed STALE. */
 static void settle_stale(struct recorder *recorder, struct ledger_block *stale, uint64_t key)
 {
 	struct ledger_site *site = ledger_at(&recorder->writer, stale->site);
 
 	if (LEDGER_BLOCK_STATE(stale->state) != LEDGER_BLOCK_LIVE) {
-		deferred_add(-(int64_t)stale->bytes); /* a deferred free */
+		deferred_add(-(int64_t)stale->bytes); /* STALE is a deferred free */
 	} else if (thread_self.nested == stale->address) {
 		atomic_fetch_sub_explicit(&SHARED(site->allocs), 1, memory_order_relaxed);
 		atomic_fetch_sub_explicit(&SHARED(site->bytes), stale->bytes, memory_order_relaxed);
@@ -134,7 +135,8 @@ static COLD void add_sample(struct recorder *recorder, uint64_t now_ns)
 }
 
 /* Locking: the caller holds STATE's lock. Makes the checks of `alloc_checks` for a new block of
- * SITE. Has no pointer to a struct new_block, so that the compiler keeps that in registers. */
+ * SITE. Gets no pointer to the struct new_block, so that the compiler can keep that struct in
+ * registers. */
 static COLD void check_made(struct recorder *recorder, struct thread_state *state,
 			    const struct hook *hook, const struct ledger_site *site, int device,
 			    uint64_t bytes)
@@ -166,8 +168,8 @@ static HOT struct ledger_block *fill_slot(struct recorder *recorder, const struc
 	return block;
 }
 
-/* Ends STALE, which had the KEY of a new block, and what was counted for BLOCK, if the table did
- * not take it. Returns BLOCK if it did. */
+/* Ends STALE, if not NULL: it had the KEY of BLOCK, which is new. Returns BLOCK if it is in the
+ * table. Otherwise takes back what was counted for BLOCK and returns NULL. */
 static COLD struct ledger_block *settle(struct recorder *recorder, struct ledger_block *block,
 					struct ledger_block *stale, uint64_t key,
 					enum inserted inserted)
@@ -182,8 +184,8 @@ static COLD struct ledger_block *settle(struct recorder *recorder, struct ledger
 	return NULL;
 }
 
-/* Records NEW for CALL, which may be inside the recorder, and leaves it. NUMBER is the block's
- * address or handle. STACK NULL: the stack of the call. */
+/* Records NEW for CALL, which may be inside the recorder, and leaves the recorder. NUMBER is the
+ * block's address or handle. STACK NULL: the stack of the call. */
 static HOT struct ledger_block *record_new(struct call *call, struct new_block *new,
 					   uint64_t number, const uint32_t *stack)
 {

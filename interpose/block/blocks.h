@@ -12,26 +12,27 @@
 
 /* ---- allocations ---- */
 
-/* After the driver's call: it allocated BYTES at ADDRESS. CONTEXT 0 and DEVICE -1 mean unknown. */
+/* Call this after the driver's call. Records that the driver allocated BYTES at ADDRESS. CONTEXT 0
+ * and DEVICE -1 mean unknown. */
 void record_made(struct call *call, uint64_t address, uint64_t bytes, uint64_t context, int device,
 		 uint64_t parent);
 /* The same for a block that the pool allocated: CALL is still inside the recorder. */
 void record_made_pooled(struct call *call, uint64_t address, uint64_t bytes, uint64_t context,
 			int device);
 
-/* A block whose address in a report is not its number in the table, or whose address space is not
- * memory of its own. */
+/* A block that the table knows by another number than the address in a report, or whose address
+ * range is not memory of its own. */
 struct made {
 	uint64_t number; /* an address or a handle */
 	uint64_t address;
-	uint64_t span;  /* bytes of address space */
+	uint64_t span;  /* size of the address range in bytes */
 	uint64_t bytes; /* of memory */
 	int device;
-	bool shared; /* a live block with that number gets one more reference instead */
+	bool shared; /* if NUMBER has a live block, it gets one more reference instead */
 	uint64_t parent, context; /* see struct ledger_block */
 };
 /* As record_made(), for MADE. Returns the block's record, which does not move until the block ends;
- * NULL if it was not recorded, or if another block got the reference. */
+ * NULL if it was not recorded, or if a live block got a reference instead. */
 struct ledger_block *record_block(struct call *call, const struct made *made);
 
 /* Returns the stack of a call, for a block that a later call allocates: a ref, 0 if unknown. */
@@ -42,9 +43,9 @@ void record_made_from(struct call *call, uint32_t stack, uint64_t address, uint6
 
 /* ---- frees ---- */
 
-/* Before and after the driver's call. The block leaves the table before the call, because the
- * driver may give the address to another thread at once. It is put back if the free fails. A call
- * that frees several blocks has a struct freeing for each. */
+/* Call record_freeing() before the driver's call and record_freed() after it. The block leaves the
+ * table before the call, because the driver may give the address to another thread at once. It is
+ * put back if the free fails. A call that frees several blocks has a struct freeing for each. */
 void record_freeing(struct call *call, uint64_t address, struct freeing *ret);
 /* The same for a block that the pool may cache. CALL has begun. If RET->hint is not NULL
  * afterwards, the block is the pool's and CALL stays inside the recorder. KNOWN: the pool's hint
@@ -53,8 +54,9 @@ void record_freeing_pooled(struct call *call, uint64_t address, const struct blo
 			   struct freeing *ret);
 void record_freed(struct call *call, struct freeing *freeing, enum outcome outcome, int result);
 
-/* Instead of record_freed(), when the driver freed nothing: the block is put back.
- * record_misused() also records that the call was for the live block that MISUSE names. */
+/* Call one of these instead of record_freed() if the driver freed nothing: the block is put back.
+ * record_misused() also records an error: the call was refused because of the live block that
+ * MISUSE names. */
 void record_kept(struct freeing *freeing);
 void record_misused(struct hook *hook, struct freeing *freeing, const struct misuse *misuse,
 		    int result);
@@ -69,7 +71,8 @@ bool record_retained(struct call *call, uint64_t handle);
 /* Adds BY references, which may be negative, to a handle that keeps at least one. They have no
  * history. Returns how many were added. */
 int64_t record_references(const struct call *call, uint64_t handle, int64_t by);
-/* Before and after the driver's call: removes a reference; the last one ends the block. */
+/* Call record_releasing() before the driver's call and record_released() after it. They remove a
+ * reference; without references the block ends. */
 void record_releasing(struct call *call, uint64_t handle, struct freeing *ret);
 void record_released(struct call *call, struct freeing *freeing, enum outcome outcome, int result);
 
@@ -89,7 +92,7 @@ uint64_t record_name_of(struct recorder *recorder, enum api api, uint64_t handle
  * driver call. If that call was left by longjmp, an exception or cancellation, the block that it
  * was freeing becomes live again. */
 void record_call_left(const uintptr_t *frame);
-/* Does the same for all calls in which a thread ends. */
+/* Does the same for the driver call inside which the thread ends. */
 void record_calls_end(void);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * An intercepted call. It lies on the wrapper's stack, and the steps of the call hand each other
- * here what they found out. Thread-local state (struct thread) has only what outlives a call or
- * what the driver hides: what an outer wrapper must know of a call inside the driver.
+ * here what they found out. Thread-local state (struct thread) has only what outlives a call, and
+ * what passes the driver's frames: what an outer wrapper must know of a call that the driver makes
+ * inside it.
  */
 #ifndef GPULEAK_CALL_H
 #define GPULEAK_CALL_H
@@ -14,11 +15,11 @@ struct call {
 	struct hook *hook;
 	const struct caller *caller; /* see stacks.h; NULL = unknown */
 	enum space space; /* of the address or handle that the call is about */
-	/* The driver will report the end of the block: record_destroyed() gets this number. 0: it
-	 * will not. */
+	/* If not 0, the block is watched: the driver will report its end, and record_destroyed()
+	 * gets this number then. */
 	uint64_t watched;
-	/* The recorder, while the call is inside it; else NULL. A step may stay inside for the
-	 * next one. Only a signal handler can make a GPU call in between; it finds the thread
+	/* The recorder, while the call is inside it; else NULL. A step may stay inside for the next
+	 * step. Between them only a signal handler can make a GPU call, and it finds the thread
 	 * busy. */
 	struct recorder *inside;
 	uint64_t now_ns; /* when call_begin() entered the recorder */
@@ -36,7 +37,7 @@ static HOT struct recorder *call_enter(struct call *call)
 	return call->inside = recorder_enter();
 }
 
-/* The same for the first step that records: also stores the time and the name. */
+/* Like call_enter(), for the first step that records: also stores the time and the name. */
 static HOT struct recorder *call_begin(struct call *call)
 {
 	struct recorder *recorder = call_enter(call);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Sums up deferred frees. Each thread counts in its own state, so a release that frees at once
- * touches no shared word. Totals are computed only when a block did wait. Must not know why a block
- * waits.
+ * touches no shared word. Totals are computed only if a release returned before the driver had
+ * freed the memory. Must not know why the driver keeps the memory.
  */
 #include "interpose/block/deferred_totals.h"
 
@@ -61,14 +61,16 @@ void deferred_settle(struct recorder *recorder)
 	deferred_sample(recorder);
 }
 
-/* Records the wait of the block that ENDING describes, if it is the longest so far. */
+/* Records that the block that ENDING describes waited WAIT_NS, if that is the longest wait so
+ * far. */
 static void note_wait(struct recorder *recorder, const struct past *ending, uint64_t wait_ns)
 {
 	struct ledger_header *header = recorder->header;
 	uint32_t next;
 
 	lock_take(&recorder->deferred->lock);
-	next = header->longest_wait == 1 ? 2 : 1; /* never the record that readers see */
+	/* not the record that longest_wait names: readers use it now */
+	next = header->longest_wait == 1 ? 2 : 1;
 	if (!header->longest_wait || wait_ns > header->waits[header->longest_wait - 1].ns) {
 		header->waits[next - 1] = (struct ledger_wait){
 			.ns = wait_ns,
@@ -89,7 +91,8 @@ void deferred_end(struct recorder *recorder, const struct past *ending, uint64_t
 	bool waited = was_deferred || wait_ns >= DEFERRED_WAIT_NS;
 
 	if (waited && !was_deferred)
-		deferred_sample(recorder); /* the driver waited inside the call */
+		/* the release itself took that long: count the bytes meanwhile */
+		deferred_sample(recorder);
 	deferred_add(-(int64_t)ending->bytes);
 	if (waited) {
 		deferred_sample(recorder);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Totals of deferred frees: blocks whose last reference is gone while the driver still has their
- * memory. Their peak, their sum over time, and the longest wait. Every function may be called by
- * any thread that has entered the recorder.
+ * memory. Such a block waits. Records the peak of their bytes, their bytes over time, and the
+ * longest wait. Every function may be called by any thread that has entered the recorder.
  */
 #ifndef GPULEAK_DEFERRED_TOTALS_H
 #define GPULEAK_DEFERRED_TOTALS_H
@@ -16,7 +16,8 @@
 
 struct past;
 
-/* Shorter waits are the duration of the call itself. They are not reported. */
+/* In nanoseconds. If the block ended inside the release, a shorter time is the duration of the call
+ * itself, and is not reported as a wait. */
 #define DEFERRED_WAIT_NS 1000000u
 
 struct deferred_totals {
@@ -30,18 +31,18 @@ static inline void deferred_add(int64_t bytes)
 	atomic_fetch_add_explicit(&thread_self.state->deferred_bytes, bytes, memory_order_relaxed);
 }
 
-/* The memory of the block that ENDING describes, whose bytes are in the total, is gone at NOW_NS.
- * Both times are of recorder_fine_time(): the coarse clock's ticks are too long for waits.
- * WAS_DEFERRED: the release had returned before. */
+/* The driver has freed the block that ENDING describes, at NOW_NS. Subtracts its bytes from the
+ * total. NOW_NS and ENDING's freed_ns are of recorder_fine_time(): the coarse clock's ticks are too
+ * long for waits. WAS_DEFERRED: the release had returned before NOW_NS. */
 void deferred_end(struct recorder *recorder, const struct past *ending, uint64_t now_ns,
 		  bool was_deferred);
 
 /* Computes the total over all threads; updates its peak and its timeline. */
 void deferred_sample(struct recorder *recorder);
 
-/* At process exit: waits until no block is waiting to be freed, at most 20 ms in total. NVIDIA's
+/* At process exit: returns when no deferred free is left, after 20 ms at the latest. NVIDIA's
  * OpenCL driver may report from its own thread that it freed a block, after the release returned.
- * Blocks that still wait after 20 ms stay recorded as deferred frees. */
+ * Blocks that the driver has not freed then stay recorded as deferred frees. */
 void deferred_wait(struct recorder *recorder);
 
 /* Before a report: adds the present total to the timeline. */

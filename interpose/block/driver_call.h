@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Marks the thread as inside a driver's call, and what the outermost such call was about to free.
- * A wrapper that runs inside another one's call (a driver that calls its own exported names)
- * makes no block of its own. What happens to a call that never returns is in blocks.c. The driver
- * may report the end of the block inside the call.
+ * Marks the thread as inside a driver's call, and stores which block the outermost such call frees.
+ * A driver may call its own exported functions, so a wrapper may run inside the driver's call of
+ * another wrapper. If both record the same memory, the outer record replaces the inner one
+ * (blocks.c). A call that never returns is handled in blocks.c, too. The driver may report the end
+ * of the block inside the call.
  */
 #ifndef GPULEAK_CALLS_H
 #define GPULEAK_CALLS_H
@@ -12,11 +13,11 @@
 #include "interpose/base/hot.h"
 #include "interpose/recorder/recorder.h"
 
-/* The word behind a frame's address is where the call returns to. */
+/* The return address is this many words after the address of a frame. */
 #define CALL_RETURN_WORD 1
 
-/* Called right before and right after the driver's call. FRAME is the wrapper's, FREEING what the
- * call frees, or NULL. */
+/* Called right before and right after the driver's call. FRAME is the address of the wrapper's
+ * frame. FREEING describes the block that the call frees, or is NULL. */
 static HOT void record_call_from(const uintptr_t *frame, const struct freeing *freeing)
 {
 	if (__builtin_expect(thread_self.call_frame != 0, 0))
@@ -30,14 +31,16 @@ static HOT void record_call_from(const uintptr_t *frame, const struct freeing *f
 		};
 }
 
-/* Calls inside the outermost one mark nothing, so that they may be left by a callback's longjmp. */
+/* Only the outermost call has set a mark. So an inner call leaves no mark behind if a callback's
+ * longjmp leaves it. */
 static HOT void record_call_done_from(const uintptr_t *frame)
 {
 	if (__builtin_expect((uintptr_t)frame == thread_self.call_frame, 1))
 		thread_self.call_frame = 0;
 }
 
-/* The same after a call that may end a watched block: FREEING gets what the driver reported. */
+/* The same after a call that may end a watched block: stores in FREEING whether the driver reported
+ * the block's end inside the call. */
 static inline void record_call_freed_from(const uintptr_t *frame, struct freeing *freeing)
 {
 	freeing->gone = (uintptr_t)frame == thread_self.call_frame && thread_self.call_free.gone;
@@ -48,10 +51,10 @@ static inline void record_call_freed_from(const uintptr_t *frame, struct freeing
 void record_destroyed_later(enum api api, uint64_t handle, uint64_t watched);
 
 /* The driver reports, on any thread, that the memory of the block made with WATCHED is gone. Mostly
- * it does so inside the call that frees the block, on the same thread. */
+ * the driver does so inside the call that frees the block, on the thread of that call. */
 static inline void record_destroyed(enum api api, uint64_t handle, uint64_t watched)
 {
-	/* by name, see recorder_enter() */
+	/* uses thread_self by name, not by a pointer: see recorder_enter() */
 	if (thread_self.call_frame && thread_self.call_free.block &&
 	    thread_self.call_free.watched == watched)
 		thread_self.call_free.gone = true;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Writes devices, and calls after which the driver uses more memory, into the ledger: a limited
- * number of each. Measures what these calls took. Calls the driver only by struct api_ops, which
- * makes no call that is forbidden now, and never inside the recorder.
+ * number of each. Measures what these calls took. Calls the driver only through struct api_ops,
+ * whose functions make no call that a stream capture forbids. Never calls the driver while inside
+ * the recorder.
  */
 #include "interpose/block/driver_growth.h"
 
@@ -103,7 +104,8 @@ void driver_growth_end(struct driver_growth *growth)
 	growth->bytes = (int64_t)(growth->free - now);
 }
 
-/* Locking: the caller holds the lock. Returns the record with NEW's key, or NULL. */
+/* Locking: the caller holds the lock of driver_costs. Returns the record with NEW's call, stack,
+ * device and limit. Adds it if needed; returns NULL if there is no room. */
 static struct ledger_driver_cost *find_cost(struct recorder *recorder,
 					    const struct ledger_driver_cost *new)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Records what explains the driver memory: the identities of the process's devices, and the calls
- * after which the driver uses more. This code does not measure how much; tools outside the process
- * read that from NVML (tools/).
+ * after which the driver uses more. Measures what one call took as the difference of two answers of
+ * the driver. The total of a process is not measured here: the command reads that from NVML
+ * (tools/nvml/).
  */
 #ifndef GPULEAK_DRIVER_GROWTH_H
 #define GPULEAK_DRIVER_GROWTH_H
@@ -35,20 +36,22 @@ struct driver_growth {
 	uint64_t began_ns;
 	enum api api;
 	int device;
-	bool counted;  /* among the calls that run now */
+	bool counted;  /* in begun_and_running, see struct driver_costs */
 	bool is_first; /* no call of the process has met the device yet */
-	bool measured; /* until the call ends: it can be; afterwards: `bytes` is valid */
-	uint32_t number; /* of the calls of the process, from 1 */
+	/* before driver_growth_end(): it can be measured; afterwards: `bytes` is valid */
+	bool measured;
+	uint32_t number; /* this call's number among those that were counted, from 1 */
 	int64_t live;  /* bytes that the process had allocated before the call */
-	uint64_t free; /* bytes of the device before it */
-	int64_t bytes; /* that it took */
+	uint64_t free; /* free bytes of the device before the call */
+	int64_t bytes; /* that the driver took during the call */
 	/* Of an unmeasured first call: bytes of the device that are free after it; 0 unknown. */
 	uint64_t free_after;
 };
 
-/* Before and after the driver's call of API on DEVICE (-1: the current one), which may fail. Make
- * no driver call that a capture forbids, and none if no context is current. If the call created the
- * first context, it is current when driver_growth_end() is called. */
+/* Call these before and after the driver's call of API on DEVICE (-1: the current one). That call
+ * may fail. They make no driver call that a stream capture forbids, and none if no context is
+ * current. If the call created the first context, that context must be current when
+ * driver_growth_end() is called. */
 void driver_growth_begin(struct driver_growth *ret, enum api api, int device);
 void driver_growth_end(struct driver_growth *growth);
 
@@ -63,8 +66,8 @@ void driver_cost_record(const struct call *call, int device, const struct driver
 
 /* Part of the recorder: the sums of call sites. */
 struct driver_costs {
-	/* Number of calls that began << 32 | of those that have not ended. One word, so that both
-	 * change at one moment. */
+	/* Number of calls that began << 32 | number of those that have not ended. One word, so that
+	 * both change at one moment. */
 	_Atomic uint64_t begun_and_running;
 	struct lock lock; /* guards the other fields */
 	unsigned int count;

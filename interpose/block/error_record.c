@@ -41,7 +41,8 @@ static void tell_made(struct recorder *recorder, uint32_t site_ref, uint64_t mad
 	*ret = (struct ledger_event){ site->api, site->stack, made_ns };
 }
 
-/* A graph's memory has one address for good: the block before is the same node's. */
+/* Returns true for memory of a graph. A node that allocates always gets the same address, so the
+ * earlier block at that address belongs to the same node. */
 static bool is_of_graph(struct recorder *recorder, const struct ledger_site *site)
 {
 	const struct ledger_string *kind = ledger_at(&recorder->writer, site->kind);
@@ -74,7 +75,7 @@ uint32_t error_double_free(struct recorder *recorder, const struct free_error *w
 			   wrong, &error);
 }
 
-/* A wrong free of a block that is still there. */
+/* Writes an error: a wrong free of LIVE, a block that is still allocated. */
 static uint32_t error_of_live(struct recorder *recorder, const char *type,
 			      const struct free_error *wrong, const struct ledger_block *live)
 {

@@ -30,7 +30,7 @@ struct free_error {
 
 #define ERRORS_MAX 4096 /* further errors are only counted */
 
-/* The address had PAST[0] last, and PAST[1] before it. */
+/* The last block at the address was PAST[0], and the one before was PAST[1]. */
 uint32_t error_double_free(struct recorder *recorder, const struct free_error *wrong,
 			   const struct past past[2]);
 /* The address lies inside LIVE, a copy. */
@@ -42,7 +42,7 @@ uint32_t error_mismatched_free(struct recorder *recorder, const struct free_erro
 uint32_t error_invalid_free(struct recorder *recorder, const struct free_error *wrong);
 
 /* Retracts the record REF, which turned out to be no error. Its place in the ledger stays empty, so
- * the number of retractions is limited: ask error_may_retract() before the record is made. */
+ * the number of retractions is limited. Call error_may_retract() before you make such a record. */
 bool error_may_retract(struct recorder *recorder);
 void error_retract(struct recorder *recorder, uint32_t ref);
 

@@ -17,8 +17,9 @@
 
 /* ---- before the driver's call ---- */
 
-/* One reference of the block at ADDRESS goes; with the last one the block leaves the table. CALL
- * may have begun. KNOWN: see record_freeing_pooled(); or NULL. Returns the recorder, or NULL. */
+/* Removes one reference of the block at ADDRESS; with the last reference the block leaves the
+ * table. CALL may be inside the recorder already. KNOWN: see record_freeing_pooled(). Returns the
+ * recorder, which the thread is inside then; NULL if the free is not recorded. */
 static HOT struct recorder *begin_free(struct call *call, uint64_t address,
 				       const struct block_hint *known, struct freeing *ret)
 {
@@ -27,7 +28,7 @@ static HOT struct recorder *begin_free(struct call *call, uint64_t address,
 	struct shard *shard;
 	struct past ending;
 
-	/* In two parts that gcc 12 clears without a loop. */
+	/* Cleared in two parts, because gcc 12 clears each of them without a loop. */
 	memset(ret, 0, offsetof(struct freeing, since_ns));
 	ret->since_ns = 0;
 	if (!recorder) {
@@ -125,7 +126,7 @@ static COLD void end_counted_down(struct recorder *recorder, struct hook *hook,
 		free_error_refused(recorder, hook, freeing, &block, outcome, result);
 }
 
-/* Ends a free of a number that was no live block when the call began. */
+/* Ends a free of an address that was no live block with one reference when the call began. */
 static void end_unknown(struct recorder *recorder, const struct call *call,
 			struct freeing *freeing, enum outcome outcome, int result)
 {
@@ -147,8 +148,8 @@ static void end_unknown(struct recorder *recorder, const struct call *call,
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_FREES, 1);
 }
 
-/* Enters the recorder again if it is the one that FREEING began in; NULL otherwise. A forked child
- * has another one. */
+/* Enters the recorder again and returns it. Returns NULL if FREEING began in another recorder (a
+ * forked child has its own) or was not recorded. */
 static HOT struct recorder *enter_again(const struct freeing *freeing)
 {
 	struct recorder *recorder = freeing->recorder ? recorder_enter() : NULL;
@@ -203,11 +204,11 @@ void record_misused(struct hook *hook, struct freeing *freeing, const struct mis
 
 /* ---- after the driver's call: of a handle ---- */
 
-/* Ends a release, but not one that ended a watched block. */
+/* Ends a release, unless block_end_watched() does. */
 static void released(struct recorder *recorder, const struct call *call, struct freeing *freeing,
 		     enum outcome outcome, int result)
 {
-	if (freeing->error && freeing->block) { /* of another kind */
+	if (freeing->error && freeing->block) { /* the call is for another kind of block */
 		if (outcome == OUTCOME_DONE)
 			block_drop(recorder, freeing->block, (int64_t)freeing->bytes);
 		else
@@ -272,11 +273,11 @@ int64_t record_references(const struct call *call, uint64_t handle, int64_t by)
 	return added;
 }
 
-/* ---- ends that the application's call does not name ---- */
+/* ---- blocks that end without a free by the application ---- */
 
 void record_destroyed_later(enum api api, uint64_t handle, uint64_t watched)
 {
-	/* A forked child does not begin with this. */
+	/* This does not create the recorder of a forked child. */
 	struct recorder *recorder = recorder_now() ? recorder_enter() : NULL;
 
 	if (!recorder)

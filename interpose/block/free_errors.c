@@ -31,9 +31,9 @@ static bool past_of(struct recorder *recorder, uint64_t key, struct past ret[2])
 	return known;
 }
 
-/* Returns true if FREEING's address lies inside a live block: linear memory, a mapping, or a block
- * of the kind that the call frees. Visits every block, but only after an invalid free that gets a
- * record. */
+/* Returns true if FREEING's address lies inside a live block, but not at its begin: linear memory,
+ * a mapping, or a block of the space that the call frees. Visits every block, but only after an
+ * invalid free that gets a record. */
 static bool block_around(struct recorder *recorder, const struct freeing *freeing,
 			 struct ledger_block *ret)
 {
@@ -64,9 +64,9 @@ static bool block_around(struct recorder *recorder, const struct freeing *freein
 	return found;
 }
 
-/* Returns true if the number that FREEING named is a live block of another space. A mapping is
- * found before the reservation that begins at the same address. (An unbind names the object on
- * purpose.) */
+/* Returns true if the address or handle that was freed is a live block of another space. A mapping
+ * is found before the reservation that begins at the same address. Multicast bindings are left out:
+ * an unbind passes the handle of the multicast object. */
 static bool live_elsewhere(struct recorder *recorder, const struct freeing *freeing,
 			   struct ledger_block *ret)
 {
@@ -87,7 +87,8 @@ static bool is_kind(const struct ledger_string *kind, const char *name)
 	return strlen(name) == kind->length && memcmp(name, kind->bytes, kind->length) == 0;
 }
 
-/* Returns true if HOOK frees another kind than BLOCK's: the driver was right to refuse it. */
+/* Returns true if HOOK's call must not free blocks of BLOCK's kind: the driver was right to refuse
+ * it. */
 static bool is_mismatch(struct recorder *recorder, struct hook *hook,
 			const struct ledger_block *block)
 {
@@ -110,9 +111,9 @@ static bool is_object_kind(const struct ledger_string *kind)
 	return kind->length >= length && memcmp(kind->bytes, LEDGER_KIND_OBJECT, length) == 0;
 }
 
-/* Returns true if HOOK may be for the object that had the handle. A driver gives the address of a
- * destroyed object to an object of another type, and not every call that makes objects has a call
- * site. */
+/* Returns true if HOOK's call may have been meant for the object that had the handle, which PAST
+ * describes. If HOOK is for another type, a new object may have the handle: drivers reuse handles,
+ * and gpuleak does not see every call that makes objects. */
 static bool may_end(struct recorder *recorder, const struct hook *hook, const struct past *past)
 {
 	const struct ledger_site *site = ledger_at(&recorder->writer, past->site);
@@ -128,7 +129,7 @@ static bool may_end(struct recorder *recorder, const struct hook *hook, const st
 /* ---- after the driver's call ---- */
 
 /* The driver refused to destroy FREEING's handle. That is an error only if a recorded call
- * destroyed the object before: not every call that makes such objects is seen. */
+ * destroyed the object before, because gpuleak does not see every call that makes such objects. */
 static void judge_object(struct recorder *recorder, const struct free_error *wrong,
 			 const struct freeing *freeing)
 {
@@ -203,16 +204,17 @@ void free_error_misused(struct recorder *recorder, struct hook *hook,
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_REFUSED_FREES, 1);
 }
 
-/* ---- before the call: records that the answer completes or retracts ---- */
+/* ---- before the driver's call: errors that its result completes or retracts ---- */
 
 static bool is_event_call(const struct hook *hook)
 {
 	return strcmp(hook->kind, LEDGER_KIND_OBJECT "cl-event") == 0;
 }
 
-/* The handle was destroyed, or is a block of another type: the driver would read memory that is no
- * object. Records the error before the call, because a driver may crash. CUDA's driver crashes when
- * an array is destroyed twice, and on an address in place of a handle (seen on an H200). */
+/* FREEING's handle has no live block of the call's type. If the object was destroyed, or if the
+ * number is a block of another type, the driver would read memory that is no object. Records the
+ * error before the call, because a driver may crash. CUDA's driver crashes when an array is
+ * destroyed twice, and on an address in place of a handle (seen on an H200). */
 static void releasing_dead(struct recorder *recorder, struct hook *hook, struct freeing *freeing)
 {
 	struct free_error wrong = { hook, freeing->address, freeing->stack, LEDGER_NO_ANSWER };
@@ -233,8 +235,8 @@ static void releasing_dead(struct recorder *recorder, struct hook *hook, struct 
 	}
 }
 
-/* Returns true if HOOK destroys objects of one type, and another call than one of its makers made
- * BLOCK: a mipmapped array and an array are both of the kind "array". */
+/* Returns true if HOOK may only destroy objects that certain calls made, and another call made
+ * BLOCK. The kind does not show that: a mipmapped array and an array both have the kind "array". */
 static bool is_other_object(struct recorder *recorder, const struct hook *hook,
 			    const struct ledger_block *block)
 {
@@ -258,8 +260,9 @@ static bool is_other_object(struct recorder *recorder, const struct hook *hook,
 	return destroys;
 }
 
-/* A live block of another type than HOOK's call is for. Some drivers accept it, some refuse it,
- * some crash. It is wrong in each case, so the error is recorded before the call. */
+/* Records an error if FREEING's live block is of another type than CALL is for. Some drivers accept
+ * such a call, some refuse it, some crash. It is an error in each case, so it is recorded before
+ * the driver's call. */
 static void releasing_other_kind(struct recorder *recorder, const struct call *call,
 				 struct freeing *freeing)
 {
@@ -269,7 +272,8 @@ static void releasing_other_kind(struct recorder *recorder, const struct call *c
 	bool other;
 
 	if (call->space == SPACE_CL_USM)
-		other = hook->kind[0] && is_mismatch(recorder, hook, &block); /* "": for several */
+		/* "": the call frees several kinds */
+		other = hook->kind[0] && is_mismatch(recorder, hook, &block);
 	else
 		other = is_other_object(recorder, hook, &block);
 	if (other)

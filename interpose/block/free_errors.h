@@ -21,12 +21,14 @@ void free_error_judge_late(struct recorder *recorder, struct hook *hook,
 bool free_error_refused(struct recorder *recorder, struct hook *hook,
 			const struct freeing *freeing, const struct ledger_block *block,
 			enum outcome outcome, int result);
-/* The driver refused HOOK's call because of a live block that MISUSE names. */
+/* Records the error of HOOK's call, which the driver refused because of a live block that MISUSE
+ * names. */
 void free_error_misused(struct recorder *recorder, struct hook *hook,
 			const struct freeing *freeing, const struct misuse *misuse, int result);
-/* Before and after the driver's call that releases a handle. An error that does not depend on the
- * driver's answer is recorded before the call and kept in FREEING->error, because the driver may
- * crash. The answer completes the record or retracts it. */
+/* Call these before and after the driver's call that releases a handle. An error that does not
+ * depend on the driver's answer is recorded before the call and kept in FREEING->error, because the
+ * driver may crash. The second function completes or retracts the record, by the driver's
+ * answer. */
 void free_error_before_release(struct recorder *recorder, const struct call *call,
 			       struct freeing *freeing);
 void free_error_after_release(const struct hook *hook, struct freeing *freeing,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * When two threads free the same block at the same time, the thread that took it out of the
- * table may not be the one whose driver call succeeds. Owns the list of frees that found their
- * block taken out, and ends the block by the free that succeeded. Runs only for such frees; must
- * not call the driver.
+ * When two threads free the same block at the same time, the thread that took it out of the table
+ * may not be the one whose driver call succeeds. Owns the list of frees that found their block
+ * taken out. Records that the block was ended by the free that succeeded. Runs only for such frees;
+ * must not call the driver.
  */
 #include "interpose/block/free_race.h"
 
@@ -12,7 +12,8 @@
 #include "interpose/block/block_entry.h"
 #include "interpose/block/block_state.h"
 
-/* Locking: the caller holds the lock of FREE_RACES. Returns a place for a race, or NULL. */
+/* Locking: the caller holds the lock of FREE_RACES. Returns an unused place for a race, or the
+ * place of the oldest free that won. Returns NULL if there is neither. */
 static struct free_race *unused_race(struct free_races *free_races)
 {
 	struct free_race *oldest = NULL;
@@ -59,15 +60,15 @@ void free_race_begin(struct recorder *recorder, struct freeing *freeing, const s
 	lock_give(&free_races->lock);
 }
 
-/* Takes back that RACE's success was counted as one without a block. */
+/* If RACE's success was counted in UNKNOWN_FREES, takes that back: its block is known now. */
 static void uncount_success(struct recorder *recorder, const struct free_race *race)
 {
 	if (race->counted)
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_FREES, (uint64_t)-1);
 }
 
-/* WINNER ended FREEING's block. Corrects the newest past of the address, which names FREEING, and
- * copies both pasts to RET. */
+/* WINNER ended FREEING's block. Corrects the newest past of the address, which names FREEING's call
+ * instead of WINNER's. Stores in RET the two last ended blocks of the address. */
 static void correct_past(struct recorder *recorder, const struct freeing *freeing,
 		      const struct free_race *winner, struct past ret[2])
 {
@@ -114,8 +115,8 @@ bool free_race_was_lost(struct recorder *recorder, struct hook *hook,
 	return true;
 }
 
-/* WINNER ended the block after the other free had put it back. Returns false if another block has
- * the address now. */
+/* WINNER succeeded after the other free had put the block back: ends the block. Returns false if
+ * another block has the address now. */
 static bool end_put_back(struct recorder *recorder, const struct free_race *winner)
 {
 	struct past past[2] = { 0 };

@@ -15,14 +15,15 @@ struct free_race {
 		RACE_NONE,    /* unused */
 		RACE_PENDING, /* this free is inside the driver */
 		RACE_WON,     /* the driver accepted this free */
-		RACE_MAY_WIN, /* the driver refused the other free; this one is still inside it */
+		/* the driver refused the other free; this free is still inside the driver */
+		RACE_MAY_WIN,
 	} state;
-	bool counted; /* its success is counted in UNKNOWN_FREES */
+	bool counted; /* its success is counted in UNKNOWN_FREES, as one of an unknown block */
 	uint64_t key;
 	uint64_t seen_ns;   /* when the block was missing: the other free had begun by then */
 	struct past ending; /* the end of the block, if this free wins */
-	/* In RACE_MAY_WIN: the refused free, and the block that it put back. Without a hook the
-	 * refusal has an error record already. */
+	/* In RACE_MAY_WIN: the refused free, and the block that it put back. If `lost.hook` is
+	 * NULL, the refusal has an error record already. */
 	struct free_error lost;
 	struct ledger_block *block;
 };

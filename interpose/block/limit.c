@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Refuses allocations: the Nth call, and those that exceed the limit of their device. Owns the
- * number of bytes that count against each limit. They are those of blocks in device memory, and of
- * calls in progress that will make such a block.
+ * number of bytes that count against each limit: the bytes of live blocks in device memory, and
+ * those of calls in progress that will make such a block.
  *
  * Takes no lock: a call reserves its bytes by one atomic exchange, only if they fit. So two
  * threads never both pass where only one fits, and bytes that do not fit never make another
@@ -90,8 +90,8 @@ static void say_limit(enum api api, int device, const char *what, uint64_t bytes
 	write_all(2, line, (size_t)(text.at - line));
 }
 
-/* Stores the limit in the ledger. The record has one field, which is 0 if devices have different
- * limits. */
+/* Stores LIMIT in the ledger. The record has one field for all devices: it is 0 if they have
+ * different limits, or if LIMIT is "no limit". */
 static void note_limit(struct recorder *recorder, uint64_t limit)
 {
 	struct ledger_pools *pools = recorder->pools_record->pools;
@@ -190,7 +190,7 @@ static bool in_use_reserve(struct recorder *recorder, const struct limits_due *d
 
 		if (limit != UINT64_MAX && (now > limit || due->bytes > limit - now))
 			return false;
-		/* More than the address space: the driver refuses it. */
+		/* The sum would overflow: the driver will refuse so many bytes. */
 		if (due->bytes > INT64_MAX - now)
 			return true;
 	} while (!atomic_compare_exchange_weak(held, &seen, seen + (int64_t)due->bytes));
@@ -198,7 +198,8 @@ static bool in_use_reserve(struct recorder *recorder, const struct limits_due *d
 	return true;
 }
 
-/* Counts a refused call of SITE. Records only the first one's call and stack. */
+/* Counts CALL as refused: by GPULEAK_FAIL_AT if INJECTED, otherwise by GPULEAK_LIMIT. Records call
+ * and stack of the first one only. */
 static void count_refused(struct recorder *recorder, const struct call *call, bool injected)
 {
 	struct ledger_pools *pools = recorder->pools_record->pools;
@@ -245,7 +246,8 @@ static bool exceeds(struct recorder *recorder, const struct call *call, int devi
 {
 	struct limits_due due = { bytes, call->hook->api, device };
 
-	/* A signal handler made this call inside another call. Its block counts when it is made. */
+	/* A signal handler made this call inside another call that has reserved bytes. This call
+	 * reserves nothing: its block counts when it is made. */
 	if (thread_self.due.bytes)
 		return false;
 	if (config.limit == OPTION_UNSET || !bytes || device == LIMITS_NO_DEVICE ||

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * GPULEAK_LIMIT and GPULEAK_FAIL_AT: allocations that gpuleak refuses without calling the driver.
- * Wrappers call limits_refuse() first; blocks.c reports each block that was made or ended.
+ * Wrappers call limits_refuse() first; the other files of this folder report each block that was
+ * made or ended.
  */
 #ifndef GPULEAK_LIMIT_H
 #define GPULEAK_LIMIT_H
@@ -32,8 +33,8 @@ static inline bool limits_on(void)
 /* Sets CHECK_LIMITS. Called after the options were read. */
 void limits_start(void);
 
-/* Returns true if SITE's call must fail as out of memory: it is the call of GPULEAK_FAIL_AT, or
- * BYTES exceed the limit of DEVICE. If false, BYTES count against the limit until limits_done(). */
+/* Returns true if CALL must fail as out of memory: GPULEAK_FAIL_AT selects it, or BYTES exceed what
+ * is left of the limit of DEVICE. If false, BYTES count against the limit until limits_done(). */
 bool limits_refuse(const struct call *call, int device, uint64_t bytes);
 /* The driver refused CALL for want of memory: see out_of_memory_record(). DEVICE may be
  * LIMITS_CURRENT. */
@@ -44,8 +45,8 @@ bool limits_exceed(const struct call *call, int device, uint64_t bytes);
 	(__builtin_expect(limits_on(), 0) &&                                        \
 	 limits_refuse((call), (device), (uint64_t)(bytes)))
 
-/* Ends the reservation of the calling thread's call. Bytes that no block was made of do not count
- * any more. */
+/* Ends the reservation of the calling thread's call. Reserved bytes that did not become a block's
+ * bytes do not count any more. */
 void limits_done_slowly(void);
 static inline void limits_done(void)
 {
@@ -58,8 +59,8 @@ void limits_block_made(struct recorder *recorder, const struct hook *hook, int d
 		       uint64_t bytes);
 void limits_block_ended(struct recorder *recorder, uint32_t site, uint64_t bytes);
 
-/* The first returns the limit of a device of API, the second the bytes left of it. Both return
- * UINT64_MAX if there is no limit. */
+/* The first returns the limit of a device of API in bytes, the second the bytes left of that limit.
+ * Both return UINT64_MAX if there is no limit. */
 uint64_t limits_of(enum api api, int device);
 uint64_t limits_left(enum api api, int device);
 

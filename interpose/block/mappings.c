@@ -130,7 +130,7 @@ static struct ledger_block *block_of_key(struct shard *shard, uint64_t key)
 	return !entry ? NULL : entry->block ? entry->block : entry->deferred;
 }
 
-/* Adds a mapping to BLOCK. Returns false if the shard has no unused struct mapped for it. */
+/* Adds a mapping to BLOCK. Returns false if the shard has no unused struct mapped or no memory. */
 static bool mapped_add_mapping(struct recorder *recorder, struct shard *shard, uint64_t key,
 			       struct ledger_block *block, const struct mapping *new)
 {

@@ -49,7 +49,8 @@ static bool site_is_kind(const struct ledger_view *view, const struct ledger_sit
 	return bytes && strlen(kind) == length && memcmp(bytes, kind, length) == 0;
 }
 
-/* The latest result for a call site. Adjacent blocks often have the same one. */
+/* The latest call site that matches() checked, and the result. Adjacent blocks often have the same
+ * call site. */
 struct site_matches {
 	uint32_t site;
 	bool matches;
@@ -139,7 +140,7 @@ void query_suballocations(struct recorder *recorder, const struct query_filter *
 
 /* ---- blocks by address ---- */
 
-/* The address spaces, in the order in which a number is looked up. A mapping precedes the
+/* The spaces (enum space), in the order in which a number is looked up. A mapping precedes the
  * reservation that contains it. */
 static const struct query_space {
 	unsigned int space;

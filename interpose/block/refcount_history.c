@@ -2,8 +2,8 @@
  *
  * Stores histories in the ledger so that readers see a consistent one at every moment. An event is
  * written before its bit in `kept` is set. A pair is removed by one store, which clears two bits
- * and increases a counter. This code selects the pair to remove. The report pairs retains with
- * releases.
+ * and increases a counter. If a history is full, this code selects a pair of retain and release to
+ * remove. The report makes pairs of the others.
  */
 #include "interpose/block/refcount_history.h"
 
@@ -62,8 +62,8 @@ static bool is_kept(const struct ledger_history *history, unsigned int slot)
 	return history->kept >> slot & 1;
 }
 
-/* Returns the number of outermost frames that two stacks have in common. Calls of one scope have
- * most in common. */
+/* Returns the number of outermost frames that two stacks have in common. A retain and a release in
+ * one scope of the program have most in common. */
 static unsigned int alike(struct recorder *recorder, uint32_t a_ref, uint32_t b_ref)
 {
 	const struct ledger_stack *a = ledger_at(&recorder->writer, a_ref);
@@ -79,8 +79,8 @@ static unsigned int alike(struct recorder *recorder, uint32_t a_ref, uint32_t b_
 }
 
 /* Returns the slot of the retain before RELEASE that most likely belongs to it. That is the one
- * with the most similar stack; of equal ones the latest. Returns LEDGER_HISTORY_EVENTS if there is
- * none. */
+ * with the most similar stack; of equally similar ones the latest. Returns LEDGER_HISTORY_EVENTS if
+ * there is no such retain. */
 static unsigned int partner_of(struct recorder *recorder, const struct ledger_history *history,
 			       const struct ledger_reference *release)
 {
@@ -110,7 +110,7 @@ static void leave_out(struct ledger_history *history, uint64_t gone)
 }
 
 /* Removes the oldest release that has a matching retain, and that retain. Returns false if there is
- * none. */
+ * no such pair. */
 static bool leave_out_oldest(struct recorder *recorder, struct ledger_history *history)
 {
 	unsigned int oldest = LEDGER_HISTORY_EVENTS, oldest_partner = 0;
@@ -136,7 +136,8 @@ static bool leave_out_oldest(struct recorder *recorder, struct ledger_history *h
 }
 
 /* Handles EVENT if the history is full and has no complete pair. A retain is only counted as lost.
- * A release cancels a lost retain. If no retain is lost, it removes its own retain. */
+ * A release cancels a lost retain. If no retain is lost, the release removes the retain that it
+ * belongs to. */
 static void add_to_full(struct recorder *recorder, struct ledger_history *history,
 			const struct ledger_reference *event)
 {

@@ -22,13 +22,14 @@ struct tallies {
 	size_t size; /* in bytes */
 };
 
-/* Fills *RET. Returns 0, then tallies_finish() must be called, or -ENOMEM. */
+/* Fills *RET and returns 0: then tallies_finish() must be called. Returns -ENOMEM if memory is
+ * short. */
 int tallies_count(const struct ledger_view *view, struct tallies *ret);
 /* Sets the tallies of objects that are not memory to 0. */
 void tallies_drop_objects(const struct ledger_view *view, const struct tallies *tallies);
 void tallies_finish(struct tallies *tallies);
 
-/* Returns the counts of ROW. */
+/* Returns the counts of SITE. */
 static inline struct tally *tally_of(const struct tallies *tallies, const struct ledger_view *view,
 				     const struct ledger_site *site)
 {

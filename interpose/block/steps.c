@@ -16,13 +16,14 @@
 #include "ledger/shared.h"
 
 struct step_row {
-	uint64_t key; /* ref of the row */
+	uint64_t key; /* ref of the ledger's row (struct ledger_site) */
 	struct step_site *site; /* NULL: the call site could not be stored */
 	UT_hash_handle hh;
 };
 
 struct step_site {
-	uint64_t key; /* hash of `what`; on a collision the next unused number */
+	/* hash of stack, call, kind and device; on a collision the next unused number */
+	uint64_t key;
 	struct ledger_growth *record; /* NULL: not written yet */
 	struct ledger_growth what;
 	struct tally now;

@@ -13,13 +13,13 @@
 #include "interpose/recorder/recorder.h"
 #include "ledger/shared.h"
 
-/* pause, as a multiple of a pass's duration: 0.2 percent of one thread */
+/* pause, as a multiple of a pass's duration: so passes take 0.2 percent of one thread */
 #define LOOK_REST 512
 #define LOOK_SLOTS_MAX 262144u /* 16 MiB of slots, about a millisecond */
 #define ROWS_KNOWN 64u
 
-/* One pass over all blocks. Adjacent blocks mostly have the same call call, so each is searched for
- * once. */
+/* One pass over all blocks. Adjacent blocks mostly have the same call site, so the columns of
+ * recent call sites are cached. */
 struct look {
 	struct ledger_view view;
 	struct ledger_parts *parts;

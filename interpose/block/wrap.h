@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the wrappers of every API have in common: how one begins, and how it calls the driver.
- * Macros, because each must stand in the wrapper's own frame: CALLER, the return address and
- * the frame that marks a driver's call are taken there. What a wrapper records is a function.
+ * What the wrappers of every API have in common: how a wrapper begins, and how it calls the driver.
+ * These are macros, because they take CALLER, the return address and the address of the frame from
+ * the wrapper's own frame. What a wrapper records is a function.
  */
 #ifndef GPULEAK_WRAP_H
 #define GPULEAK_WRAP_H
@@ -11,8 +11,8 @@
 #include "interpose/dispatch/resolve.h"
 #include "interpose/block/driver_call.h"
 
-/* Declares what the verb of row SYMBOL works with: hook, site and route. FIND is resolve_direct
- * or resolve_driver; the row's numbers are of SPACE. */
+/* Declares the variables of the wrapper for the row SYMBOL: hook, route and call. FIND is
+ * resolve_direct or resolve_driver. SPACE is the space of the addresses or handles of the call. */
 #define WRAP_BEGIN(symbol, find, space)                                                     \
 	struct hook *hook = &hooks[HOOK_##symbol];                                          \
 	if (__builtin_expect(thread_self.call_frame != 0, 0))                               \
@@ -21,7 +21,8 @@
 	struct call call = { hook, CALLER, space };                                         \
 	(void)call
 
-/* R = CALL, the driver's, during which this thread is marked as inside a driver's call. */
+/* Evaluates DRIVER_CALL, the call of the driver, and stores its result in R. Meanwhile this thread
+ * is marked as inside a driver's call. */
 #define WRAP_CALL(r, driver_call)                                                           \
 	do {                                                                                \
 		record_call();                                                              \
@@ -29,7 +30,7 @@
 		record_call_done();                                                         \
 	} while (0)
 
-/* The same of a call that ends what FREEING says. */
+/* The same for a call that frees FREEING's block. */
 #define WRAP_CALL_FREEING(r, driver_call, freeing)                                          \
 	do {                                                                                \
 		record_call_freeing(freeing);                                               \
