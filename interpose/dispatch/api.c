@@ -66,6 +66,7 @@ void apis_libraries_changed(void)
 	for (int i = 0; i < API_COUNT; i++)
 		if (apis[i]->libraries_changed)
 			apis[i]->libraries_changed();
-	/* Only now: until then another thread must look itself. */
+	/* Only now: a thread that comes earlier must not skip the calls that are still running
+	 * here. */
 	atomic_store_explicit(&seen, changes, memory_order_release);
 }

@@ -29,7 +29,8 @@ struct api_ops {
 	/* The file name of the driver or of its loaders begins with one of these. The first is the
 	 * name to open. Empty: the API has no driver. */
 	const char *libraries[4];
-	/* Libraries whose file name begins with this call the driver on its behalf. NULL: none. */
+	/* Libraries whose file name begins with this call the driver on the driver's behalf. NULL:
+	 * none. */
 	const char *internal;
 	/* Symbol that an implementation exports and a loader does not. NULL: the API has no
 	 * loaders. */
@@ -56,8 +57,8 @@ struct api_ops {
 	 * driver does not report that, or if it must not be called now: for example if DEVICE is
 	 * not the current one, or while a stream is captured. NULL: the API has no such call. */
 	bool (*memory_left)(int device, uint64_t *ret_free, uint64_t *ret_total);
-	/* Returns the memory that the API's pool has cached to the driver, and the number of bytes
-	 * to the caller. NULL: the API has no pool. */
+	/* Gives the memory that the API's pool has cached back to the driver. Returns the number of
+	 * these bytes. NULL: the API has no pool. */
 	uint64_t (*give_back)(void);
 	/* Called when a dlclose() of the application has returned. NULL: nothing to do. */
 	void (*after_dlclose)(void);

@@ -95,7 +95,7 @@ static void *in_scope_of(const struct link_map *module, const char *name)
 }
 
 /* Returns true if MODULE is an implementation of OpenCL, which exports the symbol that loaders look
- * up. If an implementation calls its own exported functions, it does so for itself or inside a call
+ * up. Its calls are not recorded: it calls its own exported functions for itself, or inside a call
  * that gpuleak has already recorded. */
 static bool is_vendor(const struct link_map *module)
 {

@@ -21,8 +21,8 @@ struct route callers_route(struct hook *hook, const struct link_map *module);
 /* Returns true if MODULE is an implementation of OpenCL. */
 bool callers_is_vendor(const struct link_map *module);
 
-/* Returns function ID from MODULE. If MODULE does not have it, returns any driver's. gpuleak itself
- * calls this function. */
+/* Returns the function ID, which gpuleak itself calls, from MODULE. If MODULE does not have it,
+ * returns that of any loaded driver, or NULL. */
 void *callers_used(enum used_id id, const struct link_map *module);
 
 /* Empties the cache, because a library may have been unloaded. */

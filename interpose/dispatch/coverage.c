@@ -101,9 +101,9 @@ void coverage_namespace(const char *file, const void *caller)
 
 /* ---- the driver's internal tables ---- */
 
-/* The tables that every CUDA runtime from 12.1 to 13.5 requests, in whatever library it is linked.
- * The UUIDs of the first five are in its files; 13.0 requested the others on an H200. None of them
- * contains allocation functions. */
+/* The tables that every CUDA runtime from 12.1 to 13.5 requests, in whatever library the runtime is
+ * linked. The UUIDs of the first five are in the runtimes' files; runtime 13.0 requested the others
+ * on an H200. None of them contains allocation functions. */
 static const unsigned char known_tables[][16] = {
 	{ 0xa0, 0x94, 0x79, 0x8c, 0x2e, 0x74, 0x2e, 0x74,
 	  0x93, 0xf2, 0x08, 0x00, 0x20, 0x0c, 0x0a, 0x66 },
@@ -490,7 +490,7 @@ static void look_at_maps(void)
 }
 
 /* Records linked calls for which no module's slot was found. Such a module does not list the driver
- * as needed, but uses the program's. */
+ * as needed, but calls the functions that the program is linked to. */
 static void note_linked(enum api api)
 {
 	if (atomic_load(&called[api]) && !atomic_load(&asked_global[api]))

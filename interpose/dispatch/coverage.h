@@ -27,8 +27,9 @@ void coverage_namespace(const char *file, const void *caller);
 /* Records that CALLER requested the driver's internal function table UUID (16 bytes). */
 void coverage_export_table(const unsigned char *uuid, const void *caller);
 
-/* The modules that have relocations for a driver's functions, at the loader's count LOADS. As long
- * as no other module is loaded, only these are scanned again. One for each recorder. */
+/* The modules that have relocations for a driver's functions. `loads` is the loader's count of
+ * loads when they were found: as long as that is the same, only these modules are scanned again.
+ * Each recorder has its own. */
 #define LOOKED_MAX 32
 struct modules_looked_at {
 	struct lock lock;
@@ -40,8 +41,9 @@ struct modules_looked_at {
 /* Scans the loaded modules and records how they reach the drivers. KNOWN belongs to the recorder.
  * Calls the loader. */
 void coverage_look(struct modules_looked_at *known);
-/* Like coverage_look(), but also scans other namespaces if there may be any. Called before modules
- * are unloaded. */
+/* Like coverage_look(), but also scans other namespaces, if there may be any or AT_END is true.
+ * Called before modules are unloaded, and with AT_END at the end of the process: then it also
+ * records linked calls without a known module. */
 void coverage_look_everywhere(struct modules_looked_at *known, bool at_end);
 
 #endif

@@ -41,9 +41,9 @@ static int has_wanted_name(struct dl_phdr_info *info, size_t size, void *data)
 	return wanted->found;
 }
 
-/* Repeats the lookup of SYMBOL, which fails again. The handle is closed before that, because
- * closing it would clear the message. It stays valid, because the application has its own
- * reference. */
+/* Repeats the lookup of SYMBOL, which fails again. The handle is closed before the lookup, because
+ * closing it afterwards would clear the message. It stays valid, because the application has its
+ * own reference. */
 static void look_up_again(const char *module, const char *symbol)
 {
 	int (*close_handle)(void *) = (int (*)(void *))lookup_real(RTLD_NEXT, "dlclose");

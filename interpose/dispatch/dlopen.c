@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The part of the exported dlopen and dlmopen (dlopen_ARCH.S) that runs before the jump to the
- * real function. Records files that are opened so that their calls can bypass gpuleak. Removes
+ * The part of the exported dlopen and dlmopen (dlopen_ARCH.S) that runs before the jump to the real
+ * function. Records files that are opened in a way that lets their calls bypass gpuleak. Removes
  * RTLD_DEEPBIND from the flags if GPULEAK_DEEPBIND=cover is set. The rules of lookup.c apply: no
  * malloc, no lock, no log. The caller itself is about to call the loader, so
  * apis_libraries_changed() may call it, too.
@@ -62,7 +62,7 @@ int opens_before(const char *file, int flags, const void *caller)
 		find_real_functions();
 	if (resolve_is_ours(caller))
 		return flags;
-	apis_libraries_changed(); /* by earlier calls */
+	apis_libraries_changed(); /* libraries that earlier calls have loaded */
 	if (!(flags & RTLD_DEEPBIND))
 		return flags;
 	coverage_deepbind(file, caller, clear);

@@ -2,7 +2,8 @@
  *
  * Finds the module that an address lies in. The search for older versions of glibc reads the
  * loader's list of modules only while dl_iterate_phdr() holds the lock of that list. It must not
- * take the loader's main lock, as dladdr() does: a library's constructor may run for long with it.
+ * take the loader's main lock, as dladdr() does: a library's constructor may run for long while
+ * that lock is held.
  */
 #include "interpose/dispatch/find_module.h"
 
@@ -14,7 +15,8 @@
 
 #include "ledger/lock.h"
 
-#ifndef DLFO_STRUCT_HAS_EH_DBASE /* the headers of glibc before 2.35: the struct of later ones */
+/* the headers of glibc before 2.35 do not declare this struct of later versions */
+#ifndef DLFO_STRUCT_HAS_EH_DBASE
 struct dl_find_object {
 	unsigned long long dlfo_flags;
 	void *dlfo_map_start;

@@ -54,7 +54,8 @@ struct hook {
 	_Atomic bool look_alike; /* `direct` is not a driver's: call it, record nothing */
 	/* 1: its blocks outlive their context, -1: they do not, 0: not determined yet */
 	_Atomic signed char lasting;
-	_Atomic uint32_t name_ref, kind_ref; /* in the current ledger; 0: not written yet */
+	/* refs of `name` and `kind` in the current ledger; 0: not written yet */
+	_Atomic uint32_t name_ref, kind_ref;
 };
 extern struct hook hooks[HOOK_ALL];
 

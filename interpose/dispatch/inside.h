@@ -12,8 +12,8 @@
 #include "interpose/dispatch/hooks.h"
 
 /* If gpuleak is an OpenCL layer too, the loader calls gpuleak again for the same call. That second
- * call sets `met` and is not recorded. A call that a callback or a driver makes from there has its
- * own struct inside, or finds `met` set. */
+ * call sets `met` and is not recorded. A further call that a callback or a driver makes meanwhile
+ * has its own struct inside, or finds `met` set: so it is recorded. */
 struct inside {
 	const struct hook *hook; /* NULL: the thread is in no such call */
 	void *real;
@@ -23,7 +23,7 @@ struct inside {
 extern __thread struct inside thread_inside
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* Returns what the thread was in before. */
+/* Marks the thread as inside HOOK's call of REAL. Returns the earlier mark, for inside_leave(). */
 static inline struct inside inside_enter(const struct hook *hook, void *real, const void *below)
 {
 	const struct inside before = thread_inside;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The table of observations. A thread claims an entry by its 64-bit hash, fills it, and publishes
- * it; entries are never removed. Two observations with the same hash would be counted as one,
- * which is not expected.
+ * it; entries are never removed. Two observations with the same hash would be counted as one, which
+ * is very improbable.
  */
 #include "interpose/dispatch/observations.h"
 
@@ -11,7 +11,8 @@
 #define PROBES_MAX 64
 
 static struct observation observations[OBSERVATIONS_MAX];
-static _Atomic uint32_t recorded; /* increases with every new observation */
+/* increases with every new or lost observation and every trouble */
+static _Atomic uint32_t recorded;
 static _Atomic uint32_t lost;
 static _Atomic uint32_t troubles[LEDGER_TROUBLE_COUNT];
 

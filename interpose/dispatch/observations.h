@@ -67,7 +67,7 @@ struct observation {
 void observation_record(enum observation_kind kind, const char *subject, const char *module,
 			const char *reason);
 
-/* Counts a trouble that occurred in a lookup. Safe in any thread at any time. */
+/* Counts that trouble WHAT occurred in a lookup. Safe in any thread at any time. */
 void observe_trouble(enum ledger_trouble what);
 
 /* ---- for write_observations.c ---- */

@@ -179,8 +179,8 @@ static void look_for_vendor(enum api api, const void *address)
 }
 
 /* Finds the function that follows gpuleak's export. It may be the driver's, another interposer's,
- * or an unrelated function of the same name. If no driver is loaded, it is an unrelated function.
- * Its calls are not recorded. */
+ * or an unrelated function of the same name. If no driver is loaded, it is an unrelated function,
+ * whose calls are not recorded. */
 static struct route find_direct(struct hook *hook)
 {
 	void *next = resolve_next(hook->name);

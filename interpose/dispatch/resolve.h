@@ -98,8 +98,8 @@ void resolve_forget_unloaded(void);
  * NULL. */
 void *resolve_in(const char *path, const char *name);
 
-/* Returns the next function NAME after gpuleak in the search order: libc's own _exit, execve and so
- * on. */
+/* Returns the next function NAME after gpuleak in the search order, for example libc's own
+ * _exit. */
 void *resolve_next(const char *name);
 
 /* Returns libc's NAME in the program's namespace, or NULL if gpuleak is in the same namespace. */

@@ -89,8 +89,8 @@ static void enqueue(struct scope_search *search, unsigned int number)
 	search->queue[search->queued++] = (uint16_t)number;
 }
 
-/* Adds the modules that MODULE was linked with. The loader gives a name to the first module that
- * has it. */
+/* Adds the modules that MODULE was linked with. For each name it takes the first module that has
+ * this name, as the loader does. */
 static void enqueue_needed(struct scope_search *search, const struct scope_module *module)
 {
 	for (const ElfW(Dyn) *at = module->dynamic; at->d_tag != DT_NULL; at++) {

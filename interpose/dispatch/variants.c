@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Assigns slots. A slot belongs permanently to the first pointer that needs it. It is reused only
- * if the library of that pointer was unloaded.
+ * Assigns slots. A slot belongs to the first pointer that needs it, until the library of that
+ * pointer is unloaded.
  */
 #include "interpose/dispatch/variants.h"
 

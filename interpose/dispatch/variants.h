@@ -27,9 +27,10 @@ struct slot {
 	const void *below;
 	void *unused;
 };
-_Static_assert(sizeof(struct slot) == 4 * sizeof(void *), "slots_ARCH.S counts on it");
+_Static_assert(sizeof(struct slot) == 4 * sizeof(void *), "variants_ARCH.S depends on it");
 
-/* Returns the wrapper that calls REAL on behalf of HOOK, or NULL if all slots of HOOK are taken. */
+/* Returns the wrapper that calls REAL on behalf of HOOK, or NULL if all slots of HOOK are taken.
+ * BELOW: see struct slot. */
 void *slots_wrapper(struct hook *hook, void *real, const void *below);
 
 /* Like slots_wrapper(), for the result of a lookup: if no slot is free, counts a trouble and
@@ -50,7 +51,8 @@ static inline struct slot *slots_take(const struct hook *hook)
 	struct slot *slot = slots_taken;
 
 	slots_taken = NULL;
-	/* NULL if a signal handler made a GPU call in between */
+	/* a GPU call of a signal handler in between clears it, or leaves the slot of another
+	 * hook */
 	return slot && slot->wrapper == hook->wrapper ? slot : NULL;
 }
 
