@@ -21,9 +21,9 @@ struct identity {
 
 void identity_read(struct identity *ret);
 
-/* Expands the % in PATTERN for this process, as pattern_expand() does. A relative PATTERN is
- * relative to CWD, the directory of the process at its first GPU call. EXE and HOST are those of
- * the process. */
+/* Expands %p and the other % sequences of PATTERN for this process, as pattern_expand() does. A
+ * relative PATTERN is relative to CWD, the directory of the process at its first GPU call. EXE and
+ * HOST are those of the process. */
 int expand_for_process(const char *pattern, const char *host, const char *exe, const char *cwd,
 		       char *ret, size_t size);
 

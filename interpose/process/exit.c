@@ -47,7 +47,7 @@ static struct recorder *own_recorder(void)
 
 static void note_end(struct recorder *recorder, enum ledger_ended how, int status)
 {
-	if (recorder_now()) { /* what a thread left may be half done */
+	if (recorder_now()) { /* not if recording stopped: a thread left its work half done */
 		deferred_wait(recorder);
 		pool_publish_all();
 		coverage_look_everywhere(recorder->looked_at, true);
@@ -112,8 +112,8 @@ static void at_very_end(int status, void *unused)
 	leave(wanted);
 }
 
-/* The libc whose exit() this is. In a namespace of its own (dlmopen, OPENCL_LAYERS) gpuleak has
- * another libc, whose handlers never run. */
+/* Registers at_very_end() with the libc whose exit() ends the process. In a namespace of its own
+ * (dlmopen, OPENCL_LAYERS) gpuleak has another libc, whose handlers never run. */
 static int at_exit_of_process(void)
 {
 	int (*real)(void (*)(int, void *), void *) =
@@ -122,9 +122,10 @@ static int at_exit_of_process(void)
 	return (real ? real : on_exit)(at_very_end, NULL);
 }
 
-/* Other libraries' destructors run after gpuleak's and may free what they hold. exit() scans its
- * list of handlers again if a handler registers another one, as the loader's destructor run
- * does. So this handler runs after all of them, with the status. */
+/* Registers at_very_end() to run after all destructors. Other libraries' destructors run after this
+ * one, and may free memory. All destructors run inside one handler of exit(), and exit() calls a
+ * handler that was registered meanwhile when that handler has returned. It also passes the exit
+ * status. */
 __attribute__((destructor)) static void ends_finish(void)
 {
 	int status = atomic_load(&quick_status);
@@ -225,9 +226,9 @@ static void note_exec(void *data)
 		verdict_report(recorder_last());
 }
 
-/* exec replaces the process: blocks that are live then are lost, so it is an end. The file is
- * checked first, so that an exec that must fail is not recorded as an end. If exec fails
- * nevertheless, the process continues and reports again at its real end. */
+/* exec replaces the process: blocks that are live then are lost, so exec counts as the end of the
+ * process. The file is checked first, so that an exec that must fail is not recorded as an end. If
+ * exec fails nevertheless, the process continues and reports again at its real end. */
 static bool before_exec(bool (*may_run)(const char *file), const char *file)
 {
 	struct replacing replacing = { may_run, file, false };
@@ -283,7 +284,7 @@ EXEC(fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp)
 EXEC(execveat, (int directory, const char *path, char *const argv[], char *const envp[], int flags),
      (directory, path, argv, envp, flags), runs_always, NULL)
 
-/* The variadic functions: the same arguments as an array. */
+/* For the variadic functions: makes an array of their arguments. */
 static size_t count_arguments(va_list *list)
 {
 	size_t count = 1;
@@ -357,7 +358,7 @@ __attribute__((constructor)) static void ends_begin(void)
 	FIND(fexecve);
 	FIND(execveat);
 #undef FIND
-	at_quick_exit(at_quick_exit_end); /* first in: called last */
+	at_quick_exit(at_quick_exit_end); /* registered first, so it is called last */
 	process_has_recorder = service_thread_start;
 	if (recorder_now()) /* by a constructor that ran before this one */
 		service_thread_start(recorder_now());

@@ -15,7 +15,9 @@
 #include "interpose/base/message.h"
 #include "interpose/block/site_totals.h"
 
-#define GROUPS_MAX 100 /* groups that are listed */
+/* number of groups that are listed: a group is the call sites with one stack, call, kind and
+ * device */
+#define GROUPS_MAX 100
 
 struct page_text {
 	int fd;
@@ -111,7 +113,8 @@ static bool same_group(const struct ledger_site *a, const struct ledger_site *b)
 	       a->device == b->device;
 }
 
-/* Sums the tallies of ROW's group, from ROW on. Sets those after ROW to 0: counted only once. */
+/* Returns the sum of the tallies of SITE and of the later call sites of its group. Sets the later
+ * tallies to 0, so that they are counted only once. */
 static struct tally take_group(const struct tallies *tallies, const struct ledger_view *view,
 			       struct ledger_walk walk, const struct ledger_site *site)
 {
@@ -160,7 +163,7 @@ static void add_leaks(struct page_text *out, const struct ledger_view *view,
 	}
 }
 
-/* What RECORD, of one of the two types of reasons, says of a block. */
+/* Why a released block still has its memory: it is mapped, or a command waits for an event. */
 struct reason {
 	uint64_t block;
 	uint32_t stack;
@@ -176,8 +179,8 @@ static struct reason reason_of(enum ledger_chunk_type type, const void *record)
 }
 _Static_assert(sizeof(struct ledger_mapped) == sizeof(struct ledger_event_wait), "one walk");
 
-/* Released blocks that have a reason of TYPE to be there still, in one sentence with the stack of
- * the first. Returns how many there are. */
+/* Adds one line about all released blocks that still have their memory for a reason of TYPE, and
+ * the stack of the first. Returns the number of these blocks. */
 static uint64_t add_reason(struct page_text *out, const struct ledger_view *view,
 			   enum ledger_chunk_type type, const char *words)
 {
@@ -214,7 +217,7 @@ static void add_errors(struct page_text *out, const struct ledger_view *view)
 	const struct ledger_error *error;
 
 	while ((error = ledger_next(view, &walk, LEDGER_CHUNK_ERRORS, sizeof(*error)))) {
-		if (!error->type) /* taken back */
+		if (!error->type) /* retracted */
 			continue;
 		text_add(&out->text, "Error: ");
 		add_string(out, view, error->type);
@@ -256,7 +259,8 @@ static void add_holder(struct page_text *out, const struct ledger_view *view,
 
 #define HOLDERS_LISTED 3u
 
-/* Adds the largest holders of RECORD. Sites of several threads are not added up. */
+/* Adds the call sites that held most memory when RECORD was made. Equal call sites of several
+ * threads are listed separately. */
 static void add_holders(struct page_text *out, const struct ledger_view *view,
 			const struct ledger_out_of_memory *record)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The report that the library prints itself if the gpuleak command cannot be run: modules and
- * offsets, dynamic symbols, no suppressions.
+ * The report that the library prints itself if the gpuleak command cannot be run. Its frames have
+ * modules, offsets and dynamic symbols. It applies no suppressions.
  */
 #ifndef GPULEAK_PLAIN_H
 #define GPULEAK_PLAIN_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The exported dlclose(). Before a library is unloaded, records which driver functions it called
- * without gpuleak. Afterwards, every floor clears its state about the library.
+ * without gpuleak. Afterwards, the other folders clear what they stored about the library.
  */
 #include <dlfcn.h>
 #include <stdbool.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Reads the suppressions at the first GPU call, not at process exit. So the ledger of a killed
- * process has them too. Also, a thread that makes a GPU call may run the program's code. That is
- * not certain for the thread that ends the process. By LeakSanitizer's contract the function only
- * returns a constant.
+ * process has them too. Also, the suppressions come from a function of the program. A thread that
+ * makes a GPU call can safely run it, which is not certain for the thread that ends the process. By
+ * LeakSanitizer's contract the function only returns a constant.
  */
 #include "interpose/process/lsan_suppressions.h"
 

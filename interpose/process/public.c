@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The functions that programs may call, see gpuleak.h. They change nothing else that the
- * program can see.
+ * The functions that programs may call, see gpuleak.h. They change nothing that the program can
+ * see, except what gpuleak.h states.
  */
 #include "interpose/base/export.h"
 
@@ -34,7 +34,7 @@ EXPORT size_t gpuleak_pool_trim(void)
 	return bytes;
 }
 
-#define SIZE_MAX_BELIEVED 4096 /* of a later header's struct; beyond, it was not set */
+#define SIZE_MAX_BELIEVED 4096 /* bytes; a larger `size` was not set by the caller */
 
 static uint64_t less(uint64_t from, uint64_t what)
 {
@@ -43,7 +43,7 @@ static uint64_t less(uint64_t from, uint64_t what)
 
 static void add_pool(struct gpuleak_pool_stats *to, const struct ledger_pool *from)
 {
-	/* Other threads continue: the numbers are of slightly different moments. */
+	/* Other threads continue meanwhile, so the numbers are of slightly different moments. */
 	uint64_t kept = from->cached + from->pending + from->waste;
 
 	to->turned_off += from->off != 0;
@@ -111,7 +111,8 @@ static int fail(int code)
 	return -1;
 }
 
-/* Returns true if SIZE is one that a caller with a header from FIRST on may have set. */
+/* Returns true if SIZE may be the size of the caller's struct: FIRST in the first header, larger in
+ * later ones. */
 static bool is_size(uint64_t size, size_t first)
 {
 	return size >= first && size <= SIZE_MAX_BELIEVED;
@@ -339,7 +340,7 @@ static unsigned int mark_step(const char *label, const char *name)
 {
 	unsigned int number = 0;
 
-	/* Busy: GPU calls of the application's signal handlers are not recorded meanwhile. */
+	/* The thread is busy from here on: GPU calls of its signal handlers are not recorded. */
 	if (keep_step_name(name) || !recorder_now() || !recorder_enter())
 		return 0;
 	if (steps_name(recorder_now(), name))

@@ -12,7 +12,8 @@
 #include "interpose/recorder/recorder.h"
 #include "ledger/writer.h"
 
-/* The nearest launcher first: torchrun under srun sets both. */
+/* The launcher nearest to the process comes first: under srun and torchrun, the variables of both
+ * are set. */
 static const struct launcher {
 	const char *rank, *size;
 } launchers[] = {

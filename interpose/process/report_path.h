@@ -11,8 +11,8 @@
 
 /* State about reports: recorder->report. */
 struct report_state {
-	struct lock asking;         /* one report on demand at a time */
-	unsigned int asked;         /* reports on demand so far */
+	struct lock asking;         /* held while a report on demand is made: one at a time */
+	unsigned int asked;         /* number of the latest report on demand */
 	char destination[PATH_MAX]; /* of the report at exit; "" until it is chosen */
 	int create_errno;           /* why there is no ledger file; 0: there is one */
 	char place[PATH_MAX];       /* path of the ledger file, or the last one tried */

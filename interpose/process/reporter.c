@@ -88,7 +88,8 @@ static int start_command(void *data)
 	_exit(127);
 }
 
-/* Not a memfd: the limit on file sizes applies to it, too. */
+/* Writes the ledger into the pipe. A memfd is not used, because the limit on file sizes applies to
+ * it, too. */
 static void feed(struct job *job)
 {
 	nocancel_close(job->input_fds[0]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * From a complete recording to a report for the user.
+ * Makes reports for the user from this process's recording.
  */
 #ifndef GPULEAK_VERDICT_H
 #define GPULEAK_VERDICT_H
@@ -9,21 +9,22 @@
 
 #include "interpose/recorder/recorder.h"
 
-/* Reports as the options say, and removes the ledger unless it is to be kept. Returns
- * true if the gate failed. Takes no lock that another thread could hold for long; may be
- * called from a signal handler (by way of _exit). */
+/* Makes the report at exit that the options request, and removes the ledger unless GPULEAK_LEDGER
+ * is set. Returns true if the gate failed. Takes no lock that another thread could hold for long;
+ * may be called from a signal handler (by way of _exit). */
 bool verdict_report(struct recorder *recorder);
 
 /* If a report is wanted, reports that this process's GPU calls were not recorded, and why
  * (recorder_failure()). Returns true: the gate failed. */
 bool verdict_unrecorded(void);
 
-/* Returns the absolute path of the gpuleak command that belongs to this library. */
+/* Stores the absolute path of the gpuleak command that belongs to this library. Returns false if
+ * there is none, or if SIZE bytes are too few. */
 bool verdict_find_command(char *ret, size_t size);
 
-/* Reports the live blocks to GPULEAK_REPORT_NOW's place, or to GPULEAK_REPORT's, and waits for
- * the report. A path gets the report's number at its end. Returns 0 or -errno; -ENOTSUP if the
- * place is "none". Not for signal handlers. */
+/* Reports the live blocks to the place in GPULEAK_REPORT_NOW or, if that is not set, in
+ * GPULEAK_REPORT, and waits for the report. A path gets the report's number at its end. Returns 0
+ * or -errno; -ENOTSUP if the place is "none". Not for signal handlers. */
 int verdict_report_now(struct recorder *recorder);
 
 /* Writes a JSON report on the live blocks with their addresses to the descriptor FD, and waits for

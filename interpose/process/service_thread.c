@@ -34,7 +34,7 @@ struct service {
 	uint64_t every_ns;  /* 0: no timed steps */
 	uint64_t step_ns;   /* when the next one is due */
 	uint64_t trim_ns;   /* when to trim the pool; 0: no request */
-	uint32_t steps_done; /* how many of signals_steps are marked */
+	uint32_t steps_done; /* number of steps of signals_steps that are marked */
 };
 
 static uint64_t now_ns(void)
@@ -43,8 +43,8 @@ static uint64_t now_ns(void)
 }
 
 /* Returns true if the service thread is the last thread that runs: the process's first thread has
- * ended, and /proc counts no others. Then the service thread must end, since libc ends a process
- * with its last thread. */
+ * ended, and /proc counts only these two. Then the service thread must end, since libc ends a
+ * process with its last thread. */
 static bool is_last_thread(void)
 {
 	struct process_stat stat;
@@ -140,14 +140,14 @@ void service_thread_start(struct recorder *recorder)
 		return;
 	warn_no_destination();
 	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before); /* the thread's, too */
+	pthread_sigmask(SIG_SETMASK, &all, &before); /* the new thread inherits this mask */
 	pthread_attr_init(&attributes);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	r = pthread_create(&thread, &attributes, run_service, recorder);
 	pthread_attr_destroy(&attributes);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (r != 0)
-		say("gpuleak: no thread for GPULEAK_STEP_EVERY and the signals of options: ",
+		say("gpuleak: cannot start the thread for GPULEAK_STEP_EVERY and signals: ",
 		    error_text(r),
-		    "; nothing is reported or marked at them\n", NULL);
+		    "; no step is marked and no report is made\n", NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The handler records a request and wakes the thread that waits for one, nothing else. A
- * signal that the application handles or ignores stays the application's. If the application
- * takes a signal later, it gets it as without gpuleak.
+ * The handler only records a request and wakes the service thread. A signal that the application
+ * handles or ignores stays the application's. If the application sets its own handler later, the
+ * signal is the application's from then on.
  */
 #include "interpose/process/signals.h"
 
@@ -90,7 +90,8 @@ static void catch(size_t i, int number)
 		say_not(i, number, "can't be used");
 		return;
 	}
-	/* Another option has it already, or the process that this one was forked from. */
+	/* The handler may be gpuleak's already: another option names the same signal, or the parent
+	 * set it before a fork. */
 	if (before.sa_handler != note_request && before.sa_handler != SIG_DFL) {
 		say_not(i, number, "is handled or ignored by the application, and stays so");
 		return;

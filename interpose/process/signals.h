@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Options that name a signal. A signal is a request. The service thread (service_thread.c) or
- * the next GPU memory call handles it, because a signal handler must do neither.
+ * Options that name a signal. A signal is a request for a report, a step or a trim. The service
+ * thread (service_thread.c) or the next GPU memory call does the work, because a signal handler
+ * must not do it.
  */
 #ifndef GPULEAK_SIGNALS_H
 #define GPULEAK_SIGNALS_H
@@ -18,7 +19,8 @@ enum signal_request {
 /* Requests that the service thread has not handled yet. The signal handler that adds one wakes the
  * service thread. */
 extern _Atomic uint32_t signals_requests;
-/* The number of signals for each request. Two signals before the first is handled are two steps. */
+/* The number of signals that requested a step. If two arrive before the first is handled, both mark
+ * a step. */
 extern _Atomic uint32_t signals_steps;
 
 /* Catches the signals that options name, if the application left them at their default. Call at

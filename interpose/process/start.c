@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Makes the recorder at the first GPU call. That is one mapping with the state of every floor, the
- * ledger, and the ledger's header with the identity of the process. Also defines the table of
- * upcalls. Must not decide when to report (exit.c).
+ * Makes the recorder at the first GPU call. Maps the state of all folders in one piece, creates the
+ * ledger, and writes the identity of the process into the ledger's header. Also defines the table
+ * of upcalls. Must not decide when to report (exit.c).
  */
 #include "interpose/process/start.h"
 
@@ -61,8 +61,8 @@
 /* gpuleak uses at most 1/32 of the address space that RLIMIT_AS leaves for per-thread state. */
 #define THREAD_STATES_SHARE 32u
 
-/* The recorder and the state of all floors. The mapping is zero-filled, and a page of it takes
- * memory only once it is written. */
+/* The recorder and the state of all folders that have some. The mapping is zero-filled, and a page
+ * of it takes memory only once it is written. */
 struct recorder_state {
 	struct recorder recorder;
 	struct modules modules;
@@ -234,7 +234,7 @@ static int map_recorder(struct recorder **ret, const char *suppressions)
 	return r;
 }
 
-/* Locking: recorder_page->making. */
+/* Locking: the caller holds recorder_page->making. */
 static struct recorder *make(bool no_unwinder, const char *suppressions)
 {
 	struct roster_slot *slot = roster_enter(roster, getpid(), start_ticks(),

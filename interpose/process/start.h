@@ -16,8 +16,8 @@ void process_start(void);
 /* Called after a recorder was made, on the thread that made it; may be NULL. */
 extern void (*process_has_recorder)(struct recorder *recorder);
 
-/* Returns true if `gpuleak run` started this process: then the roster reports to it what could not
- * be recorded. */
+/* Returns true if `gpuleak run` started this process: then that command reads in the roster what
+ * could not be recorded (ledger/roster.h). */
 bool process_is_on_roster(void);
 
 #endif
