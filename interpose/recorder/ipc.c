@@ -129,7 +129,7 @@ static void end_record(struct ipc *ipc, struct ipc_block *block, uint32_t api, u
 	keep_freed(ipc, block);
 }
 
-/* ---- the caller does not hold it ---- */
+/* ---- the caller does not hold the lock ---- */
 
 void ipc_add(struct recorder *recorder, struct ledger_ipc *record, uint64_t name)
 {

@@ -17,15 +17,18 @@ struct ipc {
 	/* exports of freed blocks, in the order of their end, and their number */
 	struct ipc_block *oldest, *newest;
 	unsigned int freed;
-	struct ipc_block *spare; /* of closed memory */
+	/* unused structs; their memory was closed, so their records are unused, too */
+	struct ipc_block *spare;
 };
 
 /* True after the first record. Each free reads it. */
 extern _Atomic bool ipc_is_used __attribute__((visibility("hidden")));
 
-/* Adds *RECORD as the first record of the block NAME. Sets its time. */
+/* Sets the time of *RECORD and adds it as the record of the block NAME, unless that block has a
+ * record already. */
 void ipc_add(struct recorder *recorder, struct ledger_ipc *record, uint64_t name);
-/* Returns true if the block NAME is opened memory of HANDLE (LEDGER_IPC_HANDLE bytes). */
+/* Returns true if the block NAME is memory that this process opened with HANDLE (LEDGER_IPC_HANDLE
+ * bytes). */
 bool ipc_is_open(struct recorder *recorder, uint64_t name, const void *handle);
 
 /* Locking: the caller may hold the lock of a shard. Records that the call API (the ref of its name)

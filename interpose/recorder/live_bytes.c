@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The live bytes of all threads, and their peak. live_bytes.h has what each allocation and free
- * runs.
+ * The live bytes of all threads, and their peak. live_bytes.h has the functions that each
+ * allocation and free runs.
  *
  * Locking: an ordinary allocation and free takes no lock that threads share.
  */
@@ -34,7 +34,8 @@ static void update_watched_peak(struct thread_states *states, int64_t live)
 		atomic_store_explicit(&SHARED(*at), (uint64_t)live, memory_order_relaxed);
 }
 
-/* Locking: the caller holds peak_lock. LIVE bytes existed at some moment: the peak is no less. */
+/* Locking: the caller holds peak_lock. LIVE bytes were live at some moment: raises the peak of the
+ * process to LIVE, if it is lower. */
 static void raise_peak(struct recorder *recorder, int64_t live)
 {
 	if (live <= (int64_t)recorder->header->peak_bytes)
@@ -45,7 +46,7 @@ static void raise_peak(struct recorder *recorder, int64_t live)
 }
 
 /* Locking: the caller holds peak_lock. Notes a new peak of memory NUMBER. Other threads go on, so
- * it may be more than the total was a moment before. */
+ * this peak may exceed the total of all memories that was computed a moment before. */
 static void update_memory(struct recorder *recorder, uint32_t number, uint64_t now_ns)
 {
 	struct thread_states *states = recorder->thread_states;
@@ -55,8 +56,9 @@ static void update_memory(struct recorder *recorder, uint32_t number, uint64_t n
 }
 
 /* Locking: the caller holds peak_lock. Records the total of live bytes if it is a new peak. Then
- * divides the room below the peak equally among all per-thread states. Until a state has used its
- * part, it cannot make a new peak, whatever the others do. So it need not check. */
+ * divides the difference between the peak and the total equally among all per-thread states. While
+ * the live bytes of each state grow by less than its part, no new peak is possible, so a state need
+ * not check. */
 static void update_peak(struct recorder *recorder)
 {
 	struct thread_states *states = recorder->thread_states;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Counts the live bytes of call sites, memories and threads, and keeps for each call site what it
- * had live at the last peak: see struct ledger_balance. Inline, because each recorded allocation
- * and free runs it. Must not allocate or wait.
+ * Counts the live bytes of call sites, memories (memories.h) and threads, and keeps for each call
+ * site what it had live at the last peak: see struct ledger_balance. Inline, because each recorded
+ * allocation and free runs it. Must not allocate or wait.
  */
 #ifndef GPULEAK_LIVE_BYTES_H
 #define GPULEAK_LIVE_BYTES_H
@@ -14,7 +14,9 @@
 
 /* ---- balances ---- */
 
-/* Return the balances of SITE: that of its own thread, and that of the others. */
+/* A balance has live bytes and blocks of a call site, and what they were at the last peak. The
+ * first function returns the balance of SITE that the thread with SITE's state changes. The second
+ * returns the one that all other threads change. What SITE has live is the sum of both. */
 static inline struct ledger_balance *balance_of(struct ledger_site *site)
 {
 	return (struct ledger_balance *)((uint8_t *)site - LEDGER_CHUNK);
@@ -25,7 +27,7 @@ static inline struct ledger_balance *balance_of_others(struct ledger_site *site)
 	return (struct ledger_balance *)((uint8_t *)site - 2 * LEDGER_CHUNK);
 }
 
-/* Returns true if BALANCE has not kept its amounts at the peak with number PEAK. */
+/* Returns true if BALANCE has not stored yet what was live at the peak with number PEAK. */
 static HOT bool balance_is_due(const struct ledger_balance *balance, uint32_t peak)
 {
 	uint32_t kept = atomic_load_explicit(&SHARED(balance->peak), memory_order_relaxed);
@@ -44,8 +46,9 @@ static inline void balance_keep(struct ledger_balance *balance, uint32_t peak)
 	atomic_store_explicit(&SHARED(balance->peak), peak, memory_order_release);
 }
 
-/* Locking: the caller holds the lock of the per-thread state that has the call site. Adds to what
- * is live. PEAK: number of the last peak of the memory. */
+/* Locking: the caller holds the lock of the per-thread state that has the call site. Adds BYTES and
+ * BLOCKS to BALANCE; both may be negative. PEAK: number of the last peak of the memory that the
+ * blocks lie in. */
 static HOT void balance_add(struct ledger_balance *balance, uint32_t peak, int64_t bytes,
 			    int32_t blocks)
 {
@@ -57,8 +60,8 @@ static HOT void balance_add(struct ledger_balance *balance, uint32_t peak, int64
 			      memory_order_relaxed);
 }
 
-/* The same for the balance that several threads change. If two threads do so just after a peak, one
- * of the changes may count as before it. */
+/* The same for the balance that several threads change. If two threads change it just after a peak,
+ * one of the changes may be counted as made before the peak. */
 static inline void balance_add_others(struct ledger_balance *balance, uint32_t peak, int64_t bytes,
 				      int32_t blocks)
 {
@@ -78,8 +81,9 @@ static inline void balance_add_others(struct ledger_balance *balance, uint32_t p
 COLD void live_bytes_check_peak(struct recorder *recorder, struct thread_state *state,
 				uint32_t memory, uint64_t now_ns);
 
-/* Locking: the caller holds STATE's lock. Adds to what SITE has live, which may belong to another
- * state. Returns STATE's part of the memory. */
+/* Locking: the caller holds STATE's lock. Adds BYTES and BLOCKS to what SITE has live; both may be
+ * negative. SITE may belong to another state. Returns STATE's part of the memory that SITE's blocks
+ * lie in. */
 static HOT struct memory_part *balance_change(struct thread_state *state, struct ledger_site *site,
 					      int64_t bytes, int32_t blocks)
 {
@@ -94,7 +98,7 @@ static HOT struct memory_part *balance_change(struct thread_state *state, struct
 	return part;
 }
 
-/* Returns true if there may be a new peak, of all memory or of PART's. */
+/* Returns true if there may be a new peak of all memories together, or of PART's memory. */
 static HOT bool live_bytes_may_peak(const struct thread_state *state,
 				    const struct memory_part *part)
 {
@@ -138,15 +142,17 @@ static HOT void live_bytes_remove(struct thread_state *state, struct ledger_site
 }
 
 int64_t live_bytes_total(struct recorder *recorder);
-/* Returns the most bytes that were live at one moment since the last call with RESTART. RESTART:
- * starts a new measurement. */
+/* Returns the largest number of bytes that were live at one moment since the last call with
+ * RESTART, or since the start. RESTART: starts a new measurement. */
 uint64_t live_bytes_peak(struct recorder *recorder, bool restart);
-/* From now on stores the most bytes that are live at one moment in *AT, unless *AT is larger. Ends
- * the measurement for the AT of the call before. NULL: only that. AT is a field of the ledger. */
+/* From now on stores in *AT the largest number of bytes that are live at one moment, unless *AT is
+ * larger. AT is a field of the ledger. Ends the measurement that the previous call began. AT NULL:
+ * only ends it. */
 void live_bytes_watch_peak(struct recorder *recorder, uint64_t *at);
 /* Updates the peaks before a report. */
 void live_bytes_settle_peak(struct recorder *recorder);
-/* BYTES that FROM's block had are now those of TO's. Both are call sites. */
+/* Moves BYTES from what the call site FROM has live to the call site TO: another block owns the
+ * memory now. */
 void live_bytes_move(struct ledger_site *from, struct ledger_site *to, uint64_t bytes);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Counts how many blocks of a call site are live while the process runs: see struct
- * ledger_live_series. Suballocations always, other blocks if GPULEAK_ACCUMULATION is on. Inline,
- * because each recorded suballocation runs it. Any thread may call these functions. Must not
- * allocate or wait.
+ * ledger_live_series. Counts suballocations always, other blocks only if GPULEAK_ACCUMULATION is
+ * on. Inline, because each recorded suballocation runs it. Any thread may call these functions.
+ * Must not allocate or wait.
  */
 #ifndef GPULEAK_LIVE_COUNTS_H
 #define GPULEAK_LIVE_COUNTS_H
@@ -11,14 +11,16 @@
 #include "interpose/recorder/thread_state_hot.h"
 #include "ledger/live_series.h"
 
-/* A thread counts an allocation for the whole process after this part of them: the count stays
- * exact to 0.1 % for each thread, and threads rarely write the same memory. */
+/* A thread adds its allocations to the count of the process only when they are more than this
+ * number. So each thread's part in the error is at most 0.1 % of TOTAL, the count of the process,
+ * and threads rarely write the same memory. */
 #define UNCOUNTED(total) ((total) >> 10)
 
 COLD void live_counts_begin_window(struct recorder *recorder, struct ledger_live_series *series,
 				   uint64_t allocs, uint64_t suballocated);
 
-/* Locking: the caller holds STATE's lock. Counts an allocation. Returns their number before it. */
+/* Locking: the caller holds STATE's lock. Counts an allocation. Returns the count of the process
+ * before it. */
 static inline uint64_t live_counts_add_to_process(struct recorder *recorder,
 						  struct thread_state *state)
 {
@@ -62,7 +64,8 @@ static inline void live_counts_add(struct recorder *recorder, struct thread_stat
 		live_series_add(series, live_amount(bytes));
 }
 
-/* Returns the series in which BLOCK counts, which is still in its slot and ends, or NULL. */
+/* BLOCK ends, and its slot is not reused yet. Returns the series in which it was counted, or
+ * NULL. */
 static inline struct ledger_live_series *live_counts_of_ending(struct recorder *recorder,
 							       const struct ledger_block *block)
 {

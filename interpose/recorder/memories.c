@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sums up the threads' parts of one memory. A peak is noted in the ledger by its number only: call
- * sites keep what they had when they change next.
+ * Sums up the threads' parts of one memory. A new peak writes only its number and sums into the
+ * ledger. Each call site stores what it had live then when it changes next.
  */
 #include "interpose/recorder/memories.h"
 
@@ -12,8 +12,8 @@
 #include "ledger/kind_table.h"
 #include "ledger/shared.h"
 
-/* With more per-thread states than this, only peaks are noted that exceed the last one by 1/64.
- * Each one writes into the state of every thread. */
+/* With more per-thread states than this, a peak is noted only if it exceeds the last one by 1/64,
+ * because noting a peak writes into the state of every thread. */
 #define EXACT_STATES 2u
 #define STEP(bytes) ((bytes) / 64)
 
@@ -133,7 +133,8 @@ static void note_peak(struct memory_peak *memory, struct memory_sum *sum, bool e
 		});
 	}
 	sum->room = peak + step - sum->live;
-	/* Until the first suballocation there is no room for it, so that it is seen. */
+	/* Before the first suballocation this is 0, so the first one makes its thread call
+	 * memories_update(). */
 	sum->suballocated_room = inside + inside_step - sum->suballocated;
 	if (memory->has_suballocations && sum->live < peak) {
 		/* Suballocations do not matter until the blocks have as much as at the peak. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The memories that have a peak of their own: each device, and host memory. Owns their records in
- * the ledger, decides when a new peak is noted, and tells each thread its number. What call sites
- * had live at that moment is kept by live_bytes.h.
+ * the ledger, decides when a new peak is noted, and stores the peak's number in each per-thread
+ * state. live_bytes.h keeps what call sites had live at that peak.
  */
 #ifndef GPULEAK_MEMORIES_H
 #define GPULEAK_MEMORIES_H
@@ -38,21 +38,23 @@ struct memory_peak {
 	struct ledger_peak *record;
 };
 
-/* Number 0 is no memory. */
+/* Memories have numbers from 1. Number 0 is for blocks that are in none of them. */
 #define MEMORY_NUMBERS (LEDGER_MEMORIES_MAX + 1)
 
-/* Returns the memory of a block of KIND, LENGTH bytes, that a call of API makes. */
+/* Returns the class of memory of a block that a call of API makes. KIND is the name of its kind and
+ * has LENGTH characters. */
 enum ledger_memory memory_class(enum api api, const char *kind, size_t length);
 
 /* Returns the number of the memory in which HOOK's blocks on DEVICE lie. Returns 0 if they take no
  * memory, or if LEDGER_MEMORIES_MAX other memories have numbers. */
 COLD uint32_t memories_number(struct recorder *recorder, const struct hook *hook, int device);
 
-/* A thread begins to use STATE. */
+/* Call this when a thread begins to use STATE: stores the numbers of the last peaks in STATE. */
 COLD void memories_join(struct thread_states *states, struct thread_state *state);
 
 /* Locking: the caller holds peak_lock. Notes the live bytes of memory NUMBER at NOW_NS if they are
- * a new peak. Then stores in each thread's state how far it may go before this must be repeated. */
+ * a new peak. Then stores in each per-thread state the ceilings above which this must be called
+ * again. */
 void memories_update(struct thread_states *states, uint32_t number, uint64_t now_ns);
 
 #endif

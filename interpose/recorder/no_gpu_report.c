@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Stores what the stand-in driver reports in the ledger's header. The driver may report before the
- * ledger exists, and while it is created: both sides first store, then look for the other.
+ * ledger exists, and while it is created: so each side first stores its own value, and then reads
+ * the other side's.
  */
 #include "interpose/recorder/no_gpu_report.h"
 

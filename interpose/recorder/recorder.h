@@ -18,9 +18,9 @@
 #include "ledger/writer.h"
 #include "ledger/shared.h"
 
-/* The state of a process. The state of higher layers is behind pointers, so this header does not
- * include theirs. process/start.c maps everything in one piece and sets the pointers before any
- * thread can see the recorder. The pointers do not change after that. */
+/* The state of a process. The state of other folders is behind pointers, so this header does not
+ * include their headers. process/start.c maps everything in one piece and sets the pointers before
+ * any thread can see the recorder. The pointers do not change after that. */
 struct recorder {
 	uint32_t generation; /* number of the recorder; increases with every fork that records */
 	int pid;
@@ -78,16 +78,17 @@ struct refused_request {
 	uint32_t generation; /* of the recorder whose ledger has the record */
 	uint32_t place;      /* ref that identifies the place in the program */
 	int device;
-	bool recovered; /* the thread got as much, but may need more: see needs_pieces() */
-	bool passed;    /* the thread got other memory since */
+	/* the thread then got a block of that size, but may need more blocks: see needs_pieces() */
+	bool recovered;
+	bool passed;    /* the thread has got a block since that does not satisfy the request */
 };
 
-/* The block that a thread's driver call frees. It is out of the table. */
+/* The block that a thread's driver call frees. The block is not in the table of blocks. */
 struct call_free {
 	struct ledger_block *block; /* NULL: none */
 	uint64_t key;
-	uint64_t watched; /* see call.watched */
-	bool gone; /* watched: the driver reported the end inside the call, on this thread */
+	uint64_t watched; /* see struct call */
+	bool gone; /* the driver reported the block's end inside the call, on this thread */
 };
 
 /* The state of a thread. All zero until the thread's first GPU call in this recorder. */

@@ -119,7 +119,7 @@ static uint32_t insert_site(struct recorder *recorder, const struct thread_state
 		return ledger_add_suballocation_site(&recorder->writer, &site, &balance);
 	}
 	if (has_series(hook) && !(site.series = ledger_add_live_series(&recorder->writer)))
-		return 0; /* no room: blocks that are not recorded are reported */
+		return 0; /* the ledger is full: the caller counts the block as not recorded */
 	return ledger_add_site(&recorder->writer, &site, &balance);
 }
 
