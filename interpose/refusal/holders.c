@@ -24,20 +24,20 @@
 #define SORT_BY_INSERTION 16
 #define BAD_DIVISIONS_MAX 40
 
-/* A call site, or none (ref 0). */
+/* An element of the table: a call site, or unused (`ref` is 0). */
 struct counted_site {
 	uint32_t ref;
-	bool holds;     /* memory of the class and device that are asked for */
+	bool holds;     /* its blocks have memory of the class and device of this count */
 	bool is_linear; /* its blocks have addresses in which suballocations may lie */
 	bool is_handle; /* its blocks are handles of physical memory */
 	uint64_t blocks;
 	uint64_t bytes;
-	uint64_t divided_bytes; /* of `bytes`: those of suballocations */
+	uint64_t divided_bytes; /* those of `bytes` that suballocations have taken */
 };
 
 /* The memory of a live block. */
 struct held_range {
-	uint64_t start, end; /* of a handle: its number, and 0 */
+	uint64_t start, end; /* for a handle: `start` is the handle, `end` is 0 */
 	uint64_t left;       /* bytes that no suballocation has taken yet */
 	uint64_t parent;     /* of a mapping: the handle that may count its bytes */
 	struct counted_site *site;
@@ -127,8 +127,8 @@ static struct counted_site *site_at(struct counting *c, uint32_t ref, enum ledge
 
 /* ---- blocks ---- */
 
-/* Copies what is needed of the block in a slot. Returns false if the slot has no block. A block
- * whose deferred free is not done still has its memory. */
+/* Copies what is needed of the block in a slot. Returns false if the slot has no block, or changed
+ * during the read. A block whose deferred free is not done still has its memory. */
 static bool read_slot(const struct ledger_block *slot, struct ledger_block *ret)
 {
 	uint32_t state = atomic_load_explicit(&SHARED(slot->state), memory_order_acquire);
@@ -230,7 +230,8 @@ static void sort_by_heap(struct held_range *list, size_t count)
 	}
 }
 
-/* Moves the elements that begin before the middle one to the front. Returns how many do. */
+/* Moves elements that begin before the middle one to the front, and those that begin after it to
+ * the back. Returns the number of elements in front. */
 static size_t partition(struct held_range *list, size_t count)
 {
 	size_t front = 0, back = count - 1;
@@ -247,8 +248,9 @@ static size_t partition(struct held_range *list, size_t count)
 	}
 }
 
-/* Sorts by start. Recurses into the smaller part only, so the stack stays small. After DEPTH bad
- * divisions it sorts by a heap, which is never quadratic. libc's qsort() may call malloc(). */
+/* Sorts by start. Recurses into the smaller part only, so the stack stays small. After DEPTH
+ * divisions it sorts the rest by a heap, so it never takes quadratic time. libc's qsort() may call
+ * malloc(). */
 static void sort_ranges(struct held_range *list, size_t count, unsigned int depth)
 {
 	while (count > SORT_BY_INSERTION && depth--) {
@@ -301,8 +303,8 @@ static struct held_range *handle_of(const struct counting *c, const struct held_
 	return handle > handles(c) && handle[-1].start == range->parent ? &handle[-1] : NULL;
 }
 
-/* Sorts all ranges. Gives mappings whose bytes their handle counts the range of the handle's
- * memory, and removes other ranges without bytes. */
+/* Sorts all ranges. If a mapping has no bytes because its handle counts them, the mapping gets a
+ * range of the handle's size. Removes other ranges without bytes. */
 static void sort_all(struct counting *c)
 {
 	struct held_range *list = c->scratch->ranges;
@@ -323,7 +325,7 @@ static void sort_all(struct counting *c)
 
 /* ---- suballocations ---- */
 
-/* Takes BYTES of RANGE's block. Returns how many the block had left. */
+/* Takes up to BYTES of the bytes that RANGE's block has left. Returns how many it took. */
 static uint64_t take(struct counting *c, struct held_range *range, uint64_t bytes)
 {
 	struct held_range *counts = range->left || !range->parent ? range : handle_of(c, range);
@@ -337,8 +339,9 @@ static uint64_t take(struct counting *c, struct held_range *range, uint64_t byte
 	return taken;
 }
 
-/* Divides the bytes from START to END. AT is the range in which the last suballocation began: the
- * next one often begins in the same. */
+/* Moves the bytes of a suballocation of SITE, from START to END, from the blocks that it lies in to
+ * SITE. *AT is the range in which the last suballocation began: the next one often begins in the
+ * same range. */
 static void divide(struct counting *c, uint64_t start, uint64_t end, struct held_range **at,
 		   struct counted_site *site)
 {

@@ -16,7 +16,8 @@
 #include "interpose/refusal/holders.h"
 #include "ledger/shared.h"
 
-/* Counting holders may take this time at the start, and this part of the time from then on. */
+/* Counting the holders may take this many nanoseconds in total, plus 1/COUNT_SHARE of the time
+ * since the ledger's start. */
 #define COUNT_NS_FREE 100000000u
 #define COUNT_SHARE 32u
 
@@ -29,8 +30,8 @@ struct refusal {
 	uint64_t number;
 	enum ledger_memory class;
 	uint32_t place;
-	bool counts;   /* the holders are counted */
-	bool may_wait; /* for the lock */
+	bool counts;   /* the holders are to be counted */
+	bool may_wait; /* the thread may wait for the lock of the records */
 };
 
 static bool may_count(const struct recorder *recorder)
@@ -40,8 +41,9 @@ static bool may_count(const struct recorder *recorder)
 	return spent <= COUNT_NS_FREE + recorder_fine_time(recorder) / COUNT_SHARE;
 }
 
-/* A call whose block has no memory of its own, or that makes no block, needs device memory: for
- * example one that creates a context or a memory pool. */
+/* Returns the class of memory that HOOK's call needs. A call whose block has no memory of its own,
+ * or that makes no block, needs device memory: for example one that creates a context or a memory
+ * pool. */
 static enum ledger_memory class_for(const struct hook *hook)
 {
 	enum ledger_memory class = memory_class(hook->api, hook->kind, strlen(hook->kind));
@@ -57,8 +59,9 @@ static uint64_t number_of(const struct ledger_out_of_memory *record)
 		atomic_load_explicit(&SHARED(record->state), memory_order_relaxed));
 }
 
-/* A framework repeats a request from another place in its own code, so the program's Python frames
- * identify the place if there are any. */
+/* Returns a ref that identifies the place in the program. A framework repeats a request from
+ * another place in its own code, so that is the ref of the Python frames, or of the whole stack if
+ * it has none. */
 static uint32_t place_of(const struct recorder *recorder, uint32_t stack_ref)
 {
 	const struct ledger_stack *stack =
@@ -91,7 +94,7 @@ static bool change_flags(const struct refused_request *request, uint64_t set, ui
 	return true;
 }
 
-/* From now on the thread's allocations are compared with what it was refused. */
+/* From now on the thread's allocations are compared with the refused request. */
 static void watch(struct recorder *recorder, const struct refusal *refusal,
 		  struct ledger_out_of_memory *record, const struct hook *hook)
 {
@@ -153,7 +156,7 @@ void out_of_memory_granted(struct recorder *recorder, const struct hook *hook, i
 		unwatch(recorder);
 }
 
-/* The request that had recovered is refused again. */
+/* REQUEST was counted as recovered, but is refused again: takes that back. */
 static void revoke_recovery(struct recorder *recorder, struct refused_request *request)
 {
 	request->recovered = false;
@@ -196,7 +199,8 @@ static uint64_t count_holders(struct refusal *refusal, struct ledger_out_of_memo
 	return LEDGER_REFUSAL_HOLDERS | (holders.divided ? LEDGER_REFUSAL_DIVIDED : 0);
 }
 
-/* Locking: the caller holds the lock of the records. KEPT: flags that stay. */
+/* Locking: the caller holds the lock of the records. Writes REFUSAL into RECORD. KEPT: flags to
+ * add. */
 static void fill_in(struct refusal *refusal, struct ledger_out_of_memory *record, uint64_t kept)
 {
 	struct ledger_out_of_memory *now = &refusal->now;
@@ -255,8 +259,9 @@ static struct ledger_out_of_memory *add_record(struct refusal *refusal)
 	return record;
 }
 
-/* Changes the record of the thread's last request, if this is the same request. Without a count of
- * the holders only increases a number. Returns false if it is another request. */
+/* If REFUSAL repeats the thread's last refused request, updates the record of that request and
+ * returns true. If the holders are not to be counted, only increases the number of repetitions.
+ * Returns false if this is another request. */
 static bool repeat_record(struct refusal *refusal, const struct hook *hook)
 {
 	struct refused_request *request = own_request(refusal->recorder);
@@ -301,8 +306,8 @@ static void write_refusal(void *data)
 		watch(refusal->recorder, refusal, record, recording->hook);
 }
 
-/* Asks the driver what is free on the request's device. Does not call it in a signal handler that
- * interrupted gpuleak. */
+/* Gets from the driver how much memory is free on the request's device. Does not call the driver in
+ * a signal handler that interrupted gpuleak. */
 static void ask_driver(struct refusal *refusal, enum api api)
 {
 	struct ledger_out_of_memory *now = &refusal->now;
@@ -348,8 +353,8 @@ void out_of_memory_record(const struct refused *what)
 
 /* ---- frameworks ---- */
 
-/* A request that needs pieces had got some of them when it was refused the next one. Now they are
- * given back. So counts the holders again. */
+/* Counts the holders again for a request that needs pieces. When it was refused a piece, the
+ * program had earlier pieces of the same request. It has given them back since. */
 static void count_again(void *data)
 {
 	struct refusal *refusal = data;
@@ -396,7 +401,7 @@ static void record_given_up(const struct gave_up *what, struct recorder *recorde
 }
 
 /* Stores what the framework reports in the record of the thread's last request. If another thread
- * changes a record, stores only that the framework gave up. */
+ * changes a record at this moment, stores only that the framework gave up. */
 static void give_up_request(struct refusal *refusal, const struct gave_up *what, uint32_t api)
 {
 	struct refused_request *request = &thread_self.refused;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Records allocations that were refused for want of memory, and who held the memory then. A bounded
- * number of records: the first and the last ones. All functions keep errno. None waits for
- * another thread longer than a count of the holders takes; out_of_memory_gave_up() never waits.
+ * Records allocations that were refused for want of memory, and the holders: the call sites that
+ * had the memory then. The number of records is bounded: it keeps the first and the last ones. All
+ * functions keep errno. No function waits for another thread longer than a count of the holders
+ * takes; out_of_memory_gave_up() never waits.
  */
 #ifndef GPULEAK_OUT_OF_MEMORY_H
 #define GPULEAK_OUT_OF_MEMORY_H
@@ -14,8 +15,8 @@
 
 /* What each allocation has to check besides its own work. Nearly always 0, so that it costs one
  * branch. CHECK_LIMITS: GPULEAK_LIMIT or GPULEAK_FAIL_AT is set (block/limit.h). CHECK_REFUSED: a
- * thread was refused memory, and its next blocks are compared with that. CHECK_ACCUMULATION: live
- * blocks are counted by call site (recorder/live_counts.h). */
+ * thread was refused memory, and its next blocks are compared with the refused request.
+ * CHECK_ACCUMULATION: live blocks are counted by call site (recorder/live_counts.h). */
 enum { CHECK_LIMITS = 1, CHECK_REFUSED = 2, CHECK_ACCUMULATION = 4 };
 extern _Atomic unsigned int alloc_checks __attribute__((visibility("hidden")));
 
@@ -24,7 +25,7 @@ struct refusals {
 	struct lock lock;
 	struct ledger_out_of_memory *records[LEDGER_REFUSALS_FIRST + LEDGER_REFUSALS_LAST];
 	_Atomic uint64_t spent_ns;    /* time that counting holders has taken so far */
-	_Atomic unsigned int waiting; /* threads whose last request was refused */
+	_Atomic unsigned int waiting; /* number of threads whose last request was refused */
 };
 
 /* A request that fails for want of memory. */
@@ -34,14 +35,15 @@ struct refused {
 	uint64_t bytes; /* 0 unknown */
 	int device;     /* -1 unknown */
 	enum ledger_refuser refuser;
-	uint64_t limit; /* in bytes, if that is why */
+	uint64_t limit; /* limit in bytes, if a limit is the reason; otherwise 0 */
 };
 
 /* Records WHAT. May call the driver. */
 COLD void out_of_memory_record(const struct refused *what);
 
-/* The calling thread got a block of BYTES on DEVICE by HOOK. If that is as much as its last refused
- * request wanted, the request has recovered. Called only while CHECK_REFUSED is set. */
+/* The calling thread got a block of BYTES on DEVICE by HOOK. If the thread's last refused request
+ * did not want more bytes than that, of the same class of memory, the request has recovered. Called
+ * only while CHECK_REFUSED is set. */
 void out_of_memory_granted(struct recorder *recorder, const struct hook *hook, int device,
 			   uint64_t bytes);
 
@@ -50,15 +52,15 @@ struct gave_up {
 	struct hook *hook;
 	const struct caller *caller;
 	const char *api;    /* name of the call in a report */
-	uint64_t bytes;     /* that it wanted */
-	uint64_t allocated; /* that its suballocations have on the device */
-	uint64_t reserved;  /* that its blocks have on the device */
+	uint64_t bytes;     /* that the framework wanted */
+	uint64_t allocated; /* bytes of its suballocations on the device */
+	uint64_t reserved;  /* bytes of its blocks on the device */
 	int device;
 };
 
-/* A framework gave up the request that this thread was refused last; or it refused the request
- * itself. The caller may hold any lock: calls neither the driver nor the loader for a known stack,
- * and waits for no thread. Does not make the recorder. */
+/* A framework gave up the request that this thread was refused last; or it refused a request of its
+ * own without a driver call. The caller may hold any lock: calls neither the driver nor the loader
+ * for a known stack, and waits for no thread. Does not make the recorder. */
 COLD void out_of_memory_gave_up(const struct gave_up *what);
 
 #endif
