@@ -13,9 +13,9 @@
 #define ARCH_RELOC_JUMP_SLOT R_AARCH64_JUMP_SLOT
 #define ARCH_RELOC_GLOB_DAT R_AARCH64_GLOB_DAT
 
-/* The caller of a wrapper. CALLER, used in a wrapper, is the address of one. The frame pointer and
- * the return address that a wrapper has stored lie anywhere in its frame, so they do not show where
- * the frame ends. */
+/* The caller of a wrapper. CALLER, used in a wrapper, is the address of such a struct. The frame
+ * pointer and the return address that a wrapper has stored lie anywhere in its frame, so they do
+ * not show where the frame ends. */
 struct caller {
 	uint64_t frame_pointer;
 	uint64_t pc;

@@ -17,7 +17,8 @@
 
 /* libunwind's unw_backtrace(), which walk_fast() may use, permanently caches, per thread, how to
  * unwind each address. If another module is mapped at the same addresses later, some cache entries
- * are wrong. A walk reads the unwind information of the module that is mapped now. */
+ * are wrong. This function walks instead, which reads the unwind information of the module that is
+ * mapped now. */
 static int walk(void **pcs, int size)
 {
 	struct stack_walk walk;

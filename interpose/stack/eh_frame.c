@@ -24,8 +24,8 @@ uint8_t eh_read_u8(struct eh_reader *r)
 	return *r->at++;
 }
 
-/* Reads the seven bits of each byte. Sets *RET_BITS to their number and *RET_LAST to the last
- * byte. */
+/* Reads a LEB128 number, which has seven bits in each byte. Stores the number of bits in *RET_BITS
+ * and the last byte in *RET_LAST. */
 static uint64_t read_leb(struct eh_reader *r, unsigned int *ret_bits, uint8_t *ret_last)
 {
 	uint64_t value = 0;
@@ -70,8 +70,8 @@ void eh_skip(struct eh_reader *r, uint64_t bytes)
 		r->at += bytes;
 }
 
-/* Opens the CIE or FDE at AT. *RET covers the bytes after its length field. Returns false if it is
- * the end of the section or has a 64-bit length. */
+/* Opens the CIE or FDE at AT. *RET covers the bytes after its length field. Returns false if AT is
+ * the end of the section, or if the entry has a 64-bit length. */
 static bool open_entry(const uint8_t *at, struct eh_reader *ret)
 {
 	uint32_t length;

@@ -31,9 +31,10 @@ struct saved {
 	int64_t offset; /* from the frame's end, in bytes */
 };
 
-/* What the instructions say of one address. */
+/* What the instructions define for one address. */
 struct row {
-	uint64_t base; /* the frame ends at this register plus `end`; or no register's number */
+	/* the frame ends at the value of this register plus `end` bytes; or NO_BASE */
+	uint64_t base;
 	int64_t end;
 	struct saved frame_pointer, link;
 };
@@ -66,7 +67,7 @@ static void restore(struct table_run *run, uint64_t reg)
 		run->row.link = run->initial.link;
 }
 
-/* Returns false if the next row is for addresses behind the one that is wanted. */
+/* Returns false if the following instructions are for addresses after `until`. */
 static bool advance(struct table_run *run, uint64_t units)
 {
 	run->at += units * run->entry->code_alignment;
@@ -98,7 +99,7 @@ static bool recall(struct table_run *run)
 	return true;
 }
 
-/* Runs OP, which defines where the frame ends. Returns false if it is another one. */
+/* Runs OP if it is an instruction that defines where the frame ends. Returns false if it is not. */
 static bool defines_end(struct table_run *run, struct eh_reader *r, uint8_t op)
 {
 	int64_t factor = run->entry->data_alignment;
@@ -130,7 +131,8 @@ static bool defines_end(struct table_run *run, struct eh_reader *r, uint8_t op)
 	}
 }
 
-/* Runs OP, which defines where a register is saved. Returns false if it is another one. */
+/* Runs OP if it is an instruction that defines where a register is saved. Returns false if it is
+ * not. */
 static bool defines_register(struct table_run *run, struct eh_reader *r, uint8_t op)
 {
 	int64_t factor = run->entry->data_alignment;
@@ -201,7 +203,8 @@ static enum progress run_other(struct table_run *run, struct eh_reader *r, uint8
 	}
 }
 
-/* Runs INSTRUCTIONS as far as the wanted address. Returns false if one is unknown. */
+/* Runs the instructions in R as far as the address `until`. Returns false if one of them is unknown
+ * or incomplete. */
 static bool run_instructions(struct table_run *run, struct eh_reader r)
 {
 	enum progress progress = GO_ON;
@@ -229,7 +232,8 @@ static bool run_instructions(struct table_run *run, struct eh_reader r)
 
 /* ---- from instructions to a rule ---- */
 
-/* Converts an offset in bytes into a number of words for a field of struct frame_rule. */
+/* Converts an offset in bytes into a number of words for a field of struct frame_rule. Returns
+ * false if that is not possible. */
 static bool words_of(int64_t bytes, uint64_t *ret)
 {
 	*ret = (uint64_t)bytes / sizeof(uint64_t);

@@ -16,8 +16,8 @@ enum frame_how {
 };
 
 /* How to unwind from one address, in words. A frame ends at `end` above the stack pointer or, if
- * by_pointer, above the frame pointer. The frame pointer and the return address of the caller are
- * saved so far below the frame's end; 0: they are still in their registers. */
+ * by_pointer, above the frame pointer. The caller's frame pointer and the return address are saved
+ * `frame_pointer` and `link` words below the frame's end. 0: the value is still in its register. */
 struct frame_rule {
 	uint64_t how : 2; /* enum frame_how */
 	uint64_t by_pointer : 1;

@@ -24,7 +24,7 @@ static bool is_plain_base(uint64_t reg, bool *by_pointer)
 }
 
 /* Reads the operands of the call frame instruction OP, whose upper two bits are zero. Sets
- * *BY_POINTER if it makes the frame pointer the base of the frame's address. Returns false if it is
+ * *BY_POINTER if OP makes the frame pointer the base of the frame's address. Returns false if OP is
  * unknown or makes the frame not plain. */
 static bool instruction_is_plain(struct eh_reader *r, uint8_t op, bool *by_pointer)
 {

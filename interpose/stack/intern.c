@@ -108,9 +108,9 @@ static uint32_t write_stack(struct recorder *recorder, uint64_t hash, const stru
 }
 
 /* Returns the ref of the stack from the table that threads share. Adds the stack if it is missing.
- * PYTHON is the ref of its Python frames, of another thread if WAITING.
- * Two different stacks with the same 64-bit hash are not expected. If it happens, each thread that
- * captures the later stack writes it again. */
+ * PYTHON is the ref of its Python frames; if WAITING is true, they are frames of the thread that
+ * waits for the calling thread. Two different stacks with the same 64-bit hash are not expected. If
+ * it happens, each thread that captures the later stack writes it again. */
 static uint32_t intern_shared(struct recorder *recorder, uint64_t native,
 			      const struct capture *capture, uint32_t python, bool waiting)
 {
@@ -144,7 +144,8 @@ static uint32_t intern_shared(struct recorder *recorder, uint64_t native,
 	return ref;
 }
 
-/* The per-thread table uses KEY, so the names of Python frames are read only for a new stack. */
+/* The per-thread table finds a stack by KEY, so the names of Python frames are read only for a
+ * stack that is not in it. */
 uint32_t stack_intern(struct recorder *recorder, struct thread_state *state,
 		      const struct capture *capture, uint64_t key, uint32_t waiting)
 {

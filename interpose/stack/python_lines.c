@@ -6,7 +6,8 @@
  */
 #include "interpose/stack/python_lines.h"
 
-/* 3.8, 3.9: pairs of a number of bytes of code and a signed number of lines. Each advances both. */
+/* 3.8, 3.9: pairs of a number of bytes of code and a signed number of lines. A pair advances the
+ * address by the one and the line by the other. */
 static int64_t line_of_lnotab(const uint8_t *table, size_t size, int first, int64_t wanted)
 {
 	int64_t address = 0;

@@ -30,8 +30,8 @@ static uint64_t hash_of_bytes(const void *bytes, size_t size, uint64_t hash)
 	return hash ^ hash >> 32;
 }
 
-/* Adds REF to TABLE. If memory runs out, the record is written again later; readers merge the
- * copies. */
+/* Adds REF to TABLE, unless it is 0. If memory runs out, the same record is written again later;
+ * readers merge the copies. */
 static void name_insert(struct arena *arena, struct ref_table *table, uint64_t hash, uint32_t ref)
 {
 	if (ref)

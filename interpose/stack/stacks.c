@@ -18,14 +18,14 @@
 #include "interpose/stack/waiting.h"
 #include "ledger/shared.h"
 
-/* makes a key of the ref of a waiting thread's frames */
+/* the ref of a waiting thread's frames is multiplied by this, to make a key */
 #define WAITING_KEY 0x9e3779b97f4a7c15u
 
 struct stack_request {
 	struct recorder *recorder;
 	struct thread_state *state;
 	const struct caller *caller;
-	/* of CALLER; the key of the Python frames is that of WAITING, if that is not 0 */
+	/* the key for CALLER; its `python` is made of `waiting`, if that is not 0 */
 	struct stack_cache_key cache_key;
 	/* ref of the frames of the only thread that waits for workers */
 	uint32_t waiting;

@@ -24,7 +24,7 @@ static HOT uint32_t stack_here(struct recorder *recorder, const struct caller *c
 }
 
 /* The same, but does not read the loader's list of modules if it changed, and does not search for
- * an interpreter: the next driver's call does. A new stack still calls dl_iterate_phdr(). For calls
+ * an interpreter: the next stack_here() does. A new stack still calls dl_iterate_phdr(). For calls
  * under a lock of the application, which another thread may want inside the loader. */
 static inline uint32_t stack_here_without_loader(struct recorder *recorder,
 						 const struct caller *caller)

@@ -36,8 +36,9 @@ static struct lock write_lock;
 
 /* ---- replacements for functions that libunwind calls ---- */
 
-/* The kernel copies the signal set before it checks the first argument, which is invalid. So the
- * call fails with EFAULT or EINVAL and changes nothing, under any seccomp filter. */
+/* Passes ADDRESS as a signal set. The kernel copies the set before it checks the first argument,
+ * which is invalid. So the call fails with EFAULT or EINVAL and changes nothing, under any seccomp
+ * filter. */
 bool unwinder_can_read(const void *address)
 {
 	return syscall(SYS_rt_sigprocmask, -1, address, NULL, 8) == 0 || errno != EFAULT;

@@ -76,7 +76,8 @@ static void look_for_function(void *data)
 
 /* ---- waiting ---- */
 
-/* Adds NUMBER waiting threads, and adds or removes their FRAMES. */
+/* Adds NUMBER, WAITING_ONE or its negative, to the number of waiting threads. Adds or removes
+ * FRAMES, the ref of the thread's frames. */
 static void change(struct recorder *recorder, uint64_t number, uint32_t frames)
 {
 	uint64_t word = atomic_load_explicit(&recorder->waiting, memory_order_relaxed);
@@ -107,8 +108,8 @@ static void find_frames(struct recorder *recorder)
 	thread_self.waiting_key = key;
 }
 
-/* Returns true if the calling thread is a worker, whose work starts other work. Searches the stack
- * only while a thread waits. */
+/* Returns true if the calling thread is a worker: a worker's work may start other work. Searches
+ * the stack only while another thread waits. */
 static bool is_worker(struct recorder *recorder)
 {
 	bool ret = false;

@@ -32,8 +32,8 @@ void waiting_forget_unloaded(void);
 bool waiting_is_worker(const struct capture *capture);
 
 /* `waiting` of a recorder has the number of waiting threads in its upper half. Its lower half has
- * the refs of their Python frames, combined by exclusive or. So it is the ref of the only thread
- * that waits. */
+ * the refs of their Python frames, combined by exclusive or. So if only one thread waits, the lower
+ * half is the ref of its frames. */
 #define WAITING_ONE ((uint64_t)1 << 32)
 
 /* If exactly one thread waits, returns the ref of its Python frames. Otherwise returns 0. */

@@ -14,9 +14,9 @@
 
 #include "interpose/stack/arch.h"
 
-/* How the frame's address is computed, and if unwinding the frame depends only on stack pointer,
- * frame pointer and the stack words that they point to. Such a frame is plain. The cache of stacks
- * (stack_cache.h) holds only stacks of plain frames. */
+/* How the frame's address is computed, and whether unwinding the frame depends only on stack
+ * pointer, frame pointer and the stack words that they point to. Such a frame is plain. The cache
+ * of stacks (stack_cache.h) holds only stacks of plain frames. */
 enum frame_sort {
 	FRAME_OTHER,      /* not plain, or its unwind information is missing or unreadable */
 	FRAME_BY_STACK,   /* plain: its address is the stack pointer plus a constant */

@@ -20,7 +20,7 @@ struct signal_frame {
 	ucontext_t context;
 };
 
-/* After a guess, registers may have any value. */
+/* After a step without unwind information (a guess), registers may have any value. */
 static bool can_read(const struct stack_walk *walk, const void *at)
 {
 	return !walk->was_guessed || unwinder_can_read(at);
@@ -154,8 +154,8 @@ enum frame_sort walk_frame_sort(struct stack_walk *walk)
 	return rule.by_pointer ? FRAME_BY_POINTER : FRAME_BY_STACK;
 }
 
-/* Returns the number of frames that libunwind finds. Its version 1.6 stores addresses that are
- * smaller by one. */
+/* Returns the number of frames that libunwind finds. Its version 1.6 stores the return addresses
+ * minus 1. */
 static int walk_by_libunwind(void **pcs, int size)
 {
 	const struct unwinder *unwind = unwinder_get();
