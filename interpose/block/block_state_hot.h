@@ -29,8 +29,8 @@ struct new_block {
 	uint32_t stack;
 };
 
-/* Stores VALUE in FIELD of a slot, atomically: another thread may read the slot at this moment, if
- * a request of its own ran out of memory. */
+/* Stores VALUE in FIELD of a slot, atomically: another thread may read the slot at this moment, to
+ * count the holders of memory after a request was refused. */
 #define STORE(field, value)                                                                  \
 	atomic_store_explicit(&SHARED(field), (value), memory_order_relaxed)
 

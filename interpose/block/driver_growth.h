@@ -37,7 +37,7 @@ struct driver_growth {
 	enum api api;
 	int device;
 	bool counted;  /* in begun_and_running, see struct driver_costs */
-	bool is_first; /* no call of the process has met the device yet */
+	bool is_first; /* no earlier call of the process has used the device */
 	/* before driver_growth_end(): it can be measured; afterwards: `bytes` is valid */
 	bool measured;
 	uint32_t number; /* this call's number among those that were counted, from 1 */

@@ -126,7 +126,8 @@ static COLD void end_counted_down(struct recorder *recorder, struct hook *hook,
 		free_error_refused(recorder, hook, freeing, &block, outcome, result);
 }
 
-/* Ends a free of an address that was no live block with one reference when the call began. */
+/* Ends a free that took no block out of the table: the address had no live block when the call
+ * began, or its block keeps other references. */
 static void end_unknown(struct recorder *recorder, const struct call *call,
 			struct freeing *freeing, enum outcome outcome, int result)
 {

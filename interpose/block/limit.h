@@ -20,6 +20,7 @@ enum { LIMITS_CURRENT = -2, LIMITS_NO_DEVICE = -1 }; /* instead of a device numb
 /* Part of the recorder. Each API numbers its own devices. */
 struct limits {
 	_Atomic uint64_t calls; /* number of calls that allocate, see docs/guides/faults.md */
+	/* bytes that count against the limit: live blocks, and calls in progress */
 	_Atomic int64_t held[API_COUNT][LIMITS_DEVICES];
 	_Atomic uint64_t limit[API_COUNT][LIMITS_DEVICES]; /* 0: not determined yet */
 };

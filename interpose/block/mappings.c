@@ -50,7 +50,7 @@ static struct mapping *mapping_allocate(struct arena *arena, struct shard *shard
 	return mapping;
 }
 
-/* Returns MAPPED, which is in no table, and its mappings to the unused structs. */
+/* Adds MAPPED, which is in no table, and its mappings to the shard's lists of unused structs. */
 static void mapped_remove(struct shard *shard, struct mapped *mapped)
 {
 	struct mapping *mapping, *next;

@@ -34,7 +34,7 @@ static const char api_other_names[][API_NAME_BYTES] = {
 #include API_OTHER_ROWS
 #undef NO_MEMORY
 
-/* The fields of struct api_ops that are these tables, as designated initializers. */
+/* Designated initializers for the fields of struct api_ops that name these tables. */
 #define API_TABLES                                                                          \
 	.ignored = api_ignored_rows, .ignored_count = API_COUNT_OF(api_ignored_rows),       \
 	.other = api_other_names, .other_count = API_COUNT_OF(api_other_names)

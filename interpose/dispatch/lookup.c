@@ -86,7 +86,7 @@ static struct answer after_caller(const char *name, const void *caller)
 
 /* Records that FOUND belongs to a vendor's OpenCL implementation that is used without a loader. An
  * implementation exports the symbol that loaders look up. Then repeats the application's lookup, so
- * that dlerror() has its message. */
+ * that dlerror() has the message of that lookup. */
 static void look_for_vendor(void *handle, const char *name, const void *found, enum api api)
 {
 	if (!apis[api]->vendor_symbol)

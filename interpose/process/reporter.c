@@ -155,8 +155,8 @@ static bool starts(const char *text, const char *prefix)
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* The application's environment, without what is meant for the application's loader and for
- * gpuleak. */
+/* Stores the application's environment in RET, without the variables for the loader, for gpuleak
+ * and for debuginfod. */
 static void make_environment(char **ret, size_t size)
 {
 	size_t count = 0;

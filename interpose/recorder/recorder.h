@@ -122,7 +122,7 @@ struct thread {
 	/* stack/waiting.c: number of calls in which the thread waits; the ref of its Python frames;
 	 * the recorder that counts it, or 0 */
 	uint32_t waiting_depth, waiting_frames, waiting_generation;
-	uint64_t waiting_key; /* of the frames that have the ref waiting_frames */
+	uint64_t waiting_key; /* key of the frames that have the ref waiting_frames */
 	struct refused_request refused;
 };
 extern __thread struct thread thread_self
