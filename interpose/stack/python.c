@@ -393,11 +393,11 @@ unsigned int python_calls(unsigned int depth, uintptr_t *ret)
  * a code object has a version number that no other one ever had. Before 3.12 the key contains
  * parts of the code object's name, file name and line table instead, to need few loads.
  *
- * So before 3.12 two code objects can get the same key. The second one must replace the first at
- * the same address, and the following must be equal: name, first line, and file name. The line
- * tables must have the same length and be equal in their first 24 and last 8 bytes. If CPython
- * has not computed the hash of a text, only its length, first 8 and last 16 bytes must be equal.
- * Then the second function is recorded as the first.
+ * So before 3.12 two code objects can get the same key, and then the second function is recorded as
+ * the first. That needs all of the following: the second one replaces the first at the same
+ * address; name, first line and file name are equal; the line tables have the same length and are
+ * equal in their first 24 and last 8 bytes. If CPython has not computed the hash of a text, only
+ * its length, first 8 and last 16 bytes are compared.
  */
 
 #define MIX 0x9e3779b97f4a7c15u

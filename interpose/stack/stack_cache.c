@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Fills the cache. Finds by a slow walk which words of the stack the unwinding depends on, and
- * chooses the line that a new stack replaces.
+ * Fills the cache. Finds by a slow walk on which words of the stack the unwinding depends, and
+ * chooses the line that a new stack replaces. A line is an element of the cache, struct
+ * stack_cache_line.
  */
 #include "interpose/stack/stack_cache.h"
 

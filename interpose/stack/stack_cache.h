@@ -35,7 +35,7 @@ struct stack_word {
 	uint32_t value;
 };
 
-/* Where a call came from: a stack is searched among those with the same key. */
+/* Where a call came from. A stack is searched among the cached stacks with the same key. */
 struct stack_cache_key {
 	uint64_t pc;
 	const uint64_t *top; /* see caller_top() */
