@@ -11,9 +11,9 @@
  * event. Proof: let S be a submission to the same context that was noted before the free. The
  * driver orders S and the recording of the event.
  *   If S is first, the event covers it.
- *   If the recording is first, the thread had read E before the driver got S. So the note of S read the word
- *   in epoch E or later, and either found SUBMITS_ANY set or set it. The free reads the word as
- *   this note left it, or a later value. So it gets an epoch after E, and not E.
+ *   If the recording is first, the thread had read E before the driver got S. So the note of S read
+ *   the word in epoch E or later, and either found SUBMITS_ANY set or set it. The free reads the
+ *   word as this note left it, or a later value. So it gets an epoch after E, and not E.
  * So the note needs no memory order beyond the order of changes of the one word: a note that finds
  * SUBMITS_ANY set may be a relaxed load.
  */
