@@ -386,7 +386,8 @@ def end_on_terminal(place):
         screen = Screen(place, holder, 24, 100)
         screen.until(frames_drawn(1))
         holder.end()
-        screen.until(lambda got: b"exited with status 7" in got)
+        # With the end of the line, which may arrive later than the line.
+        screen.until(lambda got: b"exited with status 7\r\n" in got)
         shown = screen.got[screen.got.rfind(b"\x1b[?1049l"):].decode()
         compare("on the ordinary screen", True,
                 "gpuleak: p_top (pid %d) exited with status 7\r\n" % holder.pid in shown)
