@@ -249,7 +249,7 @@ def items():
             gc.callbacks.append(count)
             gc.set_threshold(1)
             sys.settrace(trace)
-            show()
+            show(seconds=1000)
             sys.settrace(None)
             gc.set_threshold(700)
             gc.callbacks.remove(count)
