@@ -228,6 +228,14 @@ GPULEAK_FUNCTION unsigned int gpuleak_step_named(const char *name);
  * recording has stopped. */
 GPULEAK_FUNCTION int gpuleak_keepers(uint64_t site, const char *text);
 
+/* Returns a number that increases by one each time that a call site has twice as many live blocks
+ * as before: 8, 16, 32 and so on. For programs that search for what keeps memory: what grows is
+ * worth a new search. Counts tensors that PyTorch reports, and with GPULEAK_ACCUMULATION all
+ * blocks. Frees may decrease it later, so compare it with the largest value so far. Reads
+ * one number per call site. Any thread may call it, but no signal handler. Returns 0 if nothing is
+ * counted. */
+GPULEAK_FUNCTION uint64_t gpuleak_doublings(void);
+
 /* Writes a report on the live memory and returns when it is written. The destination is
  * GPULEAK_REPORT_NOW, or GPULEAK_REPORT if that is unset. If the destination is a file, .1, .2 ...
  * is appended to its name. Returns 0. On error returns -1 and sets errno. ENODATA: the process made

@@ -138,6 +138,29 @@ void query_suballocations(struct recorder *recorder, const struct query_filter *
 	sum_chunks(recorder, LEDGER_CHUNK_SUBALLOCATIONS, filter, ret);
 }
 
+#define DOUBLING_FIRST 3 /* the exponent of 8 blocks */
+
+uint64_t query_doublings(struct recorder *recorder)
+{
+	const struct ledger_view view = {
+		.base = recorder->writer.base,
+		.chunks = atomic_load_explicit(&SHARED(recorder->header->chunks),
+					       memory_order_acquire),
+	};
+	struct ledger_walk walk = { 0 };
+	const struct ledger_live_series *series;
+	uint64_t ret = 0;
+
+	while ((series = ledger_next(&view, &walk, LEDGER_CHUNK_LIVE_SERIES, sizeof(*series)))) {
+		uint64_t high = atomic_load_explicit(&SHARED(series->high), memory_order_relaxed);
+		uint64_t blocks = LEDGER_AMOUNT_BLOCKS(high);
+
+		if (blocks >> DOUBLING_FIRST)
+			ret += 64 - DOUBLING_FIRST - (unsigned int)__builtin_clzll(blocks);
+	}
+	return ret;
+}
+
 /* ---- blocks by address ---- */
 
 /* The spaces (enum space), in the order in which a number is looked up. A mapping precedes the

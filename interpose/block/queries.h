@@ -44,6 +44,9 @@ void query_total(struct recorder *recorder, const struct query_filter *filter,
 /* Does the same for the live suballocations, of any kind. */
 void query_suballocations(struct recorder *recorder, const struct query_filter *filter,
 			  struct query_total *ret);
+/* Returns how often call sites doubled their number of live blocks, from 8 blocks on. Only call
+ * sites whose live blocks are counted; high points before the current window do not count. */
+uint64_t query_doublings(struct recorder *recorder);
 
 /* Finds a live block that begins at ADDRESS or has it as its handle; otherwise one that contains
  * ADDRESS. Returns false if it finds no block. IGNORE: ignores the block from now on. *RET gets a

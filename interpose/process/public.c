@@ -372,6 +372,13 @@ EXPORT int gpuleak_keepers(uint64_t site, const char *text)
 	return r < 0 ? fail(-r) : 0;
 }
 
+EXPORT uint64_t gpuleak_doublings(void)
+{
+	struct recorder *recorder = recorder_now();
+
+	return recorder ? query_doublings(recorder) : 0;
+}
+
 EXPORT int gpuleak_report(void)
 {
 	struct recorder *recorder = recorder_now();

@@ -14,6 +14,9 @@ WITH_OBJECTS = FRAMEWORKS + ("numba", "pycuda", "rmm")  # objects of theirs are 
 BYPASS = "GPULEAK_BYPASS" in os.environ
 KEEPERS = os.environ.get("GPULEAK_KEEPERS") == "1" and sys.version_info >= (3, 8)
 FOLDER = os.path.dirname(os.path.realpath(__file__))
+if KEEPERS:
+    import time
+    STARTED = time.monotonic()
 
 
 def note(name, text):
@@ -52,7 +55,7 @@ def search():
             name, os.path.join(place, "__init__.py"), submodule_search_locations=[place])
         sys.modules[name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules[name])
-        importlib.import_module(name + "._recorded_keepers").prepare()
+        importlib.import_module(name + "._recorded_keepers").prepare(STARTED)
     except Exception as error:  # pylint: disable=broad-except
         sys.stderr.write("gpuleak: --keepers: %s: %s\n" % (type(error).__name__, error))
 

@@ -57,6 +57,7 @@ _PROTOTYPES = {
     "gpuleak_step_named": (ctypes.c_uint, [ctypes.c_char_p]),
     "gpuleak_report": (ctypes.c_int, []),
     "gpuleak_keepers": (ctypes.c_int, [_U64, ctypes.c_char_p]),
+    "gpuleak_doublings": (_U64, []),
     "gpuleak_report_live": (ctypes.c_int, [ctypes.c_int]),
 }
 
@@ -155,6 +156,11 @@ def keepers(site, text):
     """Stores what keeps the blocks of a call site of the ledger. Returns whether it did."""
     function = _function("gpuleak_keepers")
     return bool(function) and function(site, text.encode("utf-8", "replace")) == 0
+
+
+def doublings():
+    function = _function("gpuleak_doublings")
+    return function() if function else 0
 
 
 def report_live():

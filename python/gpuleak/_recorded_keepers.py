@@ -14,13 +14,15 @@ from ._keepers import keepers_by_site
 from ._references import _own_globals
 from ._report import ReportError
 
-POLL_SECONDS = 0.1    # until the first GPU call
-FIRST_SECONDS = 0.3   # after it; then each time that the run is twice as long
-SHARE = 0.1           # of the time of the run that searches may take
-SEARCH_SECONDS = (0.5, 10.0)
+POLL_SECONDS = 0.1
+FIRST_SECONDS = 0.3   # after the first GPU call
+SHARE = 0.05          # of the time of the run that searches may take,
+SPARE_SECONDS = 0.5   # beside this time
+SEARCH_SECONDS = (0.5, 10.0)  # limits of one search
 PLACES = 8            # as LEDGER_KEEPERS_MAX
 
 _state = None
+_started = time.monotonic()
 
 
 def _text_of(kept):
@@ -41,6 +43,33 @@ def _search(seconds, with_graphs):
         pass  # The program changed its objects meanwhile, or the command failed: the next may work.
 
 
+class Schedule:
+    """When to search. Times are seconds; START is that of the program, FIRST that of its first GPU
+    call. `spent` is the time of Python's lock that searches took."""
+
+    def __init__(self, start, first):
+        self.start, self.first = start, first
+        self.spent, self._due, self._doublings = 0.0, first + FIRST_SECONDS, 0
+
+    def seconds(self, now):
+        """How long a search may take."""
+        lowest, highest = SEARCH_SECONDS
+        return min(highest, max(lowest, SHARE * (now - self.start)))
+
+    def is_due(self, now, doublings):
+        """Whether the run is twice as long as at the last search, or a call site has twice as many
+        blocks as ever; and whether the time for searches is not spent."""
+        if self.spent > SPARE_SECONDS + SHARE * (now - self.start):
+            return False
+        return now >= self._due or doublings > self._doublings
+
+    def searched(self, now, doublings, spent):
+        """After a search that began with this number of DOUBLINGS."""
+        self.spent += spent
+        self._due = now + (now - self.first)
+        self._doublings = max(self._doublings, doublings)
+
+
 class _State:
     """The thread of one process."""
 
@@ -55,11 +84,13 @@ class _State:
             while _library.path("gpuleak_ledger") is None:
                 if self.stop.acquire(timeout=POLL_SECONDS):
                     return
-            start, wait = time.monotonic(), FIRST_SECONDS
-            while not self.stop.acquire(timeout=wait):
-                lowest, highest = SEARCH_SECONDS
-                _search(min(highest, max(lowest, SHARE * (time.monotonic() - start))), False)
-                wait = min(time.monotonic() - start, _thread.TIMEOUT_MAX)
+            schedule = Schedule(_started, time.monotonic())
+            while not self.stop.acquire(timeout=POLL_SECONDS):
+                doublings, now = _library.doublings(), time.monotonic()
+                if schedule.is_due(now, doublings):
+                    began = time.thread_time()
+                    _search(schedule.seconds(now), False)
+                    schedule.searched(time.monotonic(), doublings, time.thread_time() - began)
         finally:
             self.done.release()
 
@@ -80,9 +111,9 @@ def _at_exit():
 
 def _in_child():
     """A forked child has no copy of the thread."""
-    global _state
+    global _state, _started
     if _state is not None:
-        _state = None
+        _state, _started = None, time.monotonic()
         start()
 
 
@@ -93,8 +124,11 @@ def start():
         _state = _State()
 
 
-def prepare():
-    """Starts the search, and registers what ends it: the exit of Python, and a fork in the child."""
+def prepare(started):
+    """Starts the search, and registers what ends it: the exit of Python, and a fork in the child.
+    Python began at the time STARTED."""
+    global _started
+    _started = started
     try:
         _heap.check_lock()
     except ReportError as error:

@@ -13,6 +13,7 @@ import warnings
 
 import gpuleak
 import helper
+from gpuleak._recorded_keepers import Schedule
 
 ACTIVE = os.environ["ACTIVE"] == "1"
 KIB = 1024
@@ -257,6 +258,46 @@ class Keepers(unittest.TestCase):
         buffer = helper.Buffer(70002)
         (kept,) = gpuleak.keepers(buffer)
         self.assertEqual([keeper.variable for keeper in kept.keepers], [None])
+
+
+class Searches(unittest.TestCase):
+    """When `gpuleak run --keepers` searches."""
+
+    @staticmethod
+    def searches(first, end, doublings, spent):
+        """[(time of a search, number of doublings then)] from FIRST to END seconds after the start,
+        and their Schedule."""
+        schedule, ret, now = Schedule(0.0, first), [], first
+        while now < end:
+            if schedule.is_due(now, doublings(now)):
+                ret.append((now, doublings(now)))
+                schedule.searched(now + spent, doublings(now), spent)
+                now += spent
+            now += 0.1
+        return ret, schedule
+
+    def test_quiet(self):
+        """Nothing grows: a search when the run is twice as long as at the last one."""
+        found, schedule = self.searches(5.0, 3605.0, lambda now: 7, 0.3)
+        times = [time - 5.0 for time, _ in found]
+        self.assertAlmostEqual(times[0], 0.0)
+        self.assertTrue(all(later > 2 * time for time, later in zip(times, times[1:])))
+        self.assertEqual((len(times), round(schedule.spent, 1)), (13, 3.9))
+
+    def test_short_loop(self):
+        """A loop of a second keeps 50 tensors after an import of 8 seconds: the last search sees
+        more than half of them."""
+        count = lambda now: int(50 * min(1.0, max(0.0, now - 9.0)))
+        found, _ = self.searches(8.0, 10.0, lambda now: max(0, count(now).bit_length() - 3), 0.3)
+        self.assertGreater(count(found[-1][0]), 25)
+
+    def test_growth_without_end(self):
+        """Something doubles all the time: the searches take a twentieth of the time."""
+        for spent in (0.2, 5.0):
+            found, schedule = self.searches(8.0, 1008.0, lambda now: int(10 * now), spent)
+            self.assertLess(schedule.spent, 0.05 * 1008 + 0.5 + spent)
+            self.assertGreater(schedule.spent, 0.04 * 1008)
+            self.assertEqual(len(found), round(schedule.spent / spent))
 
 
 class Stacks(unittest.TestCase):

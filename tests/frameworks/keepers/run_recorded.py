@@ -59,9 +59,9 @@ history = []  # @history
 for _ in range(400):
     history.append(keep())
 """
-REMARK = ("--keepers found nothing in pid PID: it ended before the first search, or Python did not "
-          "load gpuleak's module (python -I, -E or -S, or PYTHONPATH was changed), or it imported "
-          "no framework that gpuleak knows, or its Python is free-threaded")
+REMARK = ("--keepers found nothing in pid PID: no search came while this memory was in use, or "
+          "Python did not load gpuleak's module (python -I, -E or -S, or PYTHONPATH was changed), "
+          "or it imported no framework that gpuleak knows, or its Python is free-threaded")
 
 
 class Program:
@@ -138,6 +138,26 @@ def inside_main(options, place):
     compare("keepers", [program.text_of(count, "main()")], [one["text"] for one in keepers])
     if not 0 < count <= entry["kept_blocks"] or entry["bytes"]:
         raise Failed("%d of %d, live %d" % (count, entry["kept_blocks"], entry["bytes"]))
+
+
+def doubled(options, place):
+    """a search comes when a line has 8 live tensors, and when it has 16, whatever the time is"""
+    program = Program(options, place, HEAD + """
+sys.modules["_gpuleak._recorded_keepers"].FIRST_SECONDS = 1e6
+
+def main():
+    history = []  # @history
+    for count in (8, 16):
+        while len(history) < count:
+            history.append(keep())
+        while not recorded("`history[%d]`" % (count - 1)):
+            pass
+    os.kill(os.getpid(), signal.SIGKILL)
+
+main()
+""")
+    entry = program.entry(program.report(status=128 + 9)["suballocations"])
+    compare("keepers", [{"blocks": 16, "text": program.text_of(16, "main()")}], entry["keepers"])
 
 
 def ended_meanwhile(options, place):
@@ -270,7 +290,7 @@ main()
         raise Failed(keepers[0]["text"])
 
 
-CASES = (at_exit, inside_main, ended_meanwhile, killed, forked, not_seen, deaf, arrays, own_site,
+CASES = (at_exit, inside_main, doubled, ended_meanwhile, killed, forked, not_seen, deaf, arrays, own_site,
          without_lock, exception)
 
 
