@@ -2,15 +2,15 @@
 """Acts when a framework is imported: switches CuPy's memory pools off for `gpuleak run
 --bypass-pools`, and starts the search for `gpuleak run --keepers`.
 
-Python imports this module at its start, because the command puts its folder on PYTHONPATH. Then it
-imports the sitecustomize that Python would have imported without it. Must not import CuPy itself,
-and must work in every Python from 2.7 on."""
+Python imports this module at its start, because the command puts its folder on PYTHONPATH. The
+module then imports the sitecustomize that Python would have imported without it. Must not import
+CuPy itself, and must work in every Python from 2.7 on."""
 
 import os
 import sys
 
 FRAMEWORKS = ("cupy", "cudf", "jax", "tensorflow", "torch")  # as in tools/launch/bypass.def
-WITH_OBJECTS = FRAMEWORKS + ("numba", "pycuda", "rmm")  # objects of theirs are searched
+WITH_OBJECTS = FRAMEWORKS + ("numba", "pycuda", "rmm")  # --keepers searches their objects
 BYPASS = "GPULEAK_BYPASS" in os.environ
 KEEPERS = os.environ.get("GPULEAK_KEEPERS") == "1" and sys.version_info >= (3, 8)
 FOLDER = os.path.dirname(os.path.realpath(__file__))
@@ -20,7 +20,7 @@ if KEEPERS:
 
 
 def note(name, text):
-    """Leaves TEXT on framework NAME for the report of the command."""
+    """Stores TEXT about framework NAME in a file, for the report of the command."""
     if not os.environ.get("GPULEAK_BYPASS"):
         return  # The command has no folder.
     try:
@@ -31,7 +31,7 @@ def note(name, text):
         finally:
             os.close(file)
     except (KeyError, OSError):
-        pass  # The command's folder cannot be reached: the report says less.
+        pass  # The command's folder cannot be reached: the report lacks the text.
 
 
 def switch_off(cupy):
@@ -44,8 +44,8 @@ def switch_off(cupy):
 
 
 def search():
-    """Starts the search for what keeps memory, by the copy of the package beside this folder. The
-    program may import another one by its own name."""
+    """Starts the search for what keeps memory. Uses the copy of the package beside this folder,
+    under another name, because the program may import a `gpuleak` of its own."""
     import importlib.util
     name, place = "_gpuleak", os.path.join(os.path.dirname(FOLDER), "gpuleak")
     if name in sys.modules:
@@ -69,21 +69,22 @@ def imported(name, module):
 
 def bypass(name, module):
     if name != "cupy":
-        note(name, "off")  # An environment variable did it.
+        note(name, "off")  # An environment variable switched its cache off.
     elif hasattr(module, "cuda"):  # else another module has this name
         note(name, switch_off(module))
 
 
 class Finder(object):
-    """Leaves the import of a framework to the other finders, and acts at its end. The importing
-    thread holds the lock of the module until then, so no thread sees CuPy with its pools."""
+    """Leaves the import of a framework to the other finders, and calls imported() at its end. The
+    importing thread holds the lock of the module until then, so no thread sees CuPy with its
+    pools."""
 
     def __init__(self):
         self.importing = set()
         self.module = sys.modules[__name__]  # Python 2 clears a module without references.
 
     def find_spec(self, name, path=None, target=None):
-        """Since Python 3.4."""
+        """For Python 3.4 and later."""
         if name not in WITH_OBJECTS:
             return None
         for finder in sys.meta_path:
@@ -98,7 +99,7 @@ class Finder(object):
 
     @staticmethod
     def extend(name, loader):
-        """Replaces the method in this one loader, whose type does not change."""
+        """Replaces exec_module() of this loader only. Does not change its class."""
         try:
             execute = loader.exec_module
 
@@ -111,12 +112,12 @@ class Finder(object):
             note(name, "its loader cannot be extended: %s" % error)
 
     def find_module(self, name, path=None):
-        """Python 2."""
+        """For Python 2."""
         del path
         return self if name in WITH_OBJECTS and name not in self.importing else None
 
     def load_module(self, name):
-        """Python 2. Python holds the one lock of all imports."""
+        """For Python 2, which holds one lock for all imports meanwhile."""
         self.importing.add(name)
         try:
             __import__(name)
@@ -128,7 +129,7 @@ class Finder(object):
 
 def chain():
     """Imports the next sitecustomize on the path, as Python would without this module. If there is
-    none, the ImportError is what Python expects."""
+    none, raises the ImportError that Python expects."""
     sys.path[:] = [path for path in sys.path if os.path.realpath(path) != FOLDER]
     del sys.modules[__name__]
     __import__(__name__)

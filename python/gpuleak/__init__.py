@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Asks libgpuleak.so, where it is preloaded, about this process's GPU memory.
+"""Queries libgpuleak.so, if it is preloaded, about this process's GPU memory.
 
     with gpuleak.check("1 MiB"):
         step()
 
-raises GpuLeakError with place and stack if more than that is allocated in the block and not
-freed by its end. Nothing is linked or loaded: in a process that does not run under gpuleak
-every function answers as if nothing had been allocated, and active() is False.
-"""
+raises GpuLeakError with call site and stack if more than 1 MiB is allocated inside the `with`
+block and not freed at its end. The package links and loads nothing. In a process that does not run
+under gpuleak every function returns what it would return if nothing had been allocated, and
+active() returns False."""
 
 import contextlib
 import gc
@@ -38,7 +38,7 @@ __all__ = [
 
 
 def __getattr__(name):
-    """Returns the version, from the file that the whole project has it from."""
+    """Returns the version of the project, from the file VERSION."""
     if name != "__version__":
         raise AttributeError("module %r has no attribute %r" % (__name__, name))
     with open(os.path.join(os.path.dirname(__file__), "VERSION"), encoding="ascii") as file:
@@ -53,8 +53,8 @@ class GpuLeakWarning(UserWarning):
 
 
 class GpuLeakError(AssertionError):
-    """More GPU memory was leaked than allowed. `leaks` is a list of Leak, `bytes` and `blocks`
-    their sum, `max_bytes` what was allowed."""
+    """More GPU memory was leaked than allowed. `leaks` is a list of Leak, `bytes` and `blocks` are
+    their sums, and `max_bytes` is what was allowed."""
 
     def __init__(self, message, leaks=(), size=0, blocks=0, max_bytes=0):
         super().__init__(message)
@@ -63,8 +63,8 @@ class GpuLeakError(AssertionError):
 
 
 class Sum:
-    """What is live since a mark. Suballocations are what a framework allocated inside the blocks
-    that it caches, for example PyTorch's tensors. They are not in `blocks`."""
+    """What was allocated since a mark and is live. Suballocations are what a framework allocated
+    inside the blocks that it caches, for example PyTorch's tensors. They are not in `blocks`."""
 
     __slots__ = ("blocks", "bytes", "ignored_blocks", "ignored_bytes", "live_bytes",
                  "unrecorded_blocks", "suballocation_blocks", "suballocation_bytes",
@@ -96,9 +96,9 @@ class Block:
 
     @property
     def stack(self):
-        """Who allocated it: a Stack with function, file and line. The gpuleak command looks
-        them up when this is first asked for; empty if none was recorded, or if the block has
-        been freed meanwhile."""
+        """The Stack of the allocation, with functions, files and lines. The gpuleak command looks
+        them up when a program first reads this property. The Stack is empty if none was recorded,
+        or if the block was freed since who() found it."""
         if self._stack is None:
             leak = _leak_at(self.address)
             self._stack = leak.stack if leak else Stack(())
@@ -109,53 +109,56 @@ class Block:
                                                                self.address, self.api)
 
 
-# ---- questions ----
+# ---- queries ----
 
 def active():
-    """Whether libgpuleak.so is in this process and answers."""
+    """Returns True if libgpuleak.so is preloaded in this process."""
     return _library.present()
 
 
 def mark():
-    """A number for this moment, for leaked_since(). The order of marks and blocks is exact."""
+    """Returns a number for this moment, for leaked_since(). It is exact which blocks were
+    allocated before the mark, and which after it."""
     return _library.mark()
 
 
 def leaked_since(since=0, *, kind=None, thread=0):
-    """The Sum of what was allocated since the mark SINCE (0: ever) and is live: of one KIND
-    ("device", "pinned" ...), of what one THREAD allocated (threading.get_native_id())."""
+    """Returns the Sum of what was allocated since the mark SINCE (0: since the start) and is live.
+    KIND ("device", "pinned" ...) and THREAD (threading.get_native_id()) restrict it to one kind
+    and to the allocations of one thread."""
     return Sum(_library.leaked_since(since, kind, thread))
 
 
 def leaks_since(since=0, *, thread=0):
-    """The same as a list of Leak with stacks, largest first, without what suppressions match and
-    what a framework's cache is known to hold unused. Tensors inside such a cache are in the list,
-    without the workspaces that libraries allocate at their first use. Runs the gpuleak
-    command."""
+    """Returns the same as leaked_since(), but as a list of Leak with stacks, largest first. Leaves
+    out what suppressions match, the unused memory of frameworks' caches, and the workspaces that
+    libraries allocate at their first use. Tensors inside such caches are in the list. Runs the
+    gpuleak command."""
     return _leaks(since, thread) if active() else []
 
 
 def peak(restart=False):
-    """The most bytes that were live at one moment since the last peak(restart=True)."""
+    """Returns the highest number of live bytes since the last peak(restart=True), or since the
+    start. RESTART: begins a new measurement."""
     return _library.peak(restart)
 
 
 def who(obj):
-    """The Block that OBJ is in: a number (address or handle), or an array, tensor, buffer of a
-    framework (see address_of). None if no live block is there."""
+    """Returns the Block that contains OBJ, or None if no live block does. OBJ is an address or
+    handle as a number, or an array, tensor or buffer of a framework (see address_of())."""
     struct = _library.who(address_of(obj))
     return Block(struct) if struct else None
 
 
 def ignore(obj):
-    """OBJ's block is meant to live to the end: no leak, here and in every report. Whether there
-    is such a block."""
+    """Declares that OBJ's block may live until the end: it is not a leak, neither here nor in any
+    report. Returns True if there is such a block."""
     return _library.ignore(address_of(obj))
 
 
 @contextlib.contextmanager
 def ignoring():
-    """Blocks that this thread allocates inside are no leaks."""
+    """Blocks that this thread allocates inside the `with` block are not leaks."""
     _library.ignore_begin()
     try:
         yield
@@ -164,7 +167,7 @@ def ignoring():
 
 
 class Step(int):
-    """The number of a step. `with` ends the open step of the process."""
+    """The number of a step. Used with `with`, it ends the step that is open in the process."""
 
     def __enter__(self):
         return self
@@ -175,32 +178,33 @@ class Step(int):
 
 def step(name=None):
     """Marks a step (an epoch, a request), for the report on growth. With a name it also begins a
-    step of that name, which ends at the next call, in any thread; with `with` at the end of the
-    block. The report has what the steps of each name allocated, freed and left, and their peak.
-    Returns the number of the step, from 1; 0 without gpuleak, or before the first GPU call: a
-    named step then begins with that call."""
+    step of that name. A named step ends at the next call of step() in any thread or, with `with`,
+    at the end of the block. The report has what the steps of each name allocated, freed and left,
+    and their peak. Returns the number of the step, from 1. Returns 0 without gpuleak, or before
+    the first GPU call: a named step then begins with that call."""
     return Step(_library.step(name))
 
 
 def report_now():
-    """Has the library write its report where GPULEAK_REPORT says, and waits for it. Whether it
-    did."""
+    """Makes the library write its report to the place in GPULEAK_REPORT, and waits until it is
+    written. Returns True if it was."""
     return _library.report_now()
 
 
 def report(format="text", *flags):
-    """The report on this process so far as a text, in one of gpuleak's formats; FLAGS are those of
-    `gpuleak report`. None without gpuleak, or before the first GPU call."""
+    """Returns the report on this process so far as a text, in one of gpuleak's formats. FLAGS are
+    those of `gpuleak report`. Returns None without gpuleak, or before the first GPU call."""
     return _run("--format", format, *flags) if active() else None
 
 
 def pool_stats():
-    """Figures of gpuleak's pool by name, see gpuleak.h; {} where no pool and no limit is on."""
+    """Returns the counters of gpuleak's pool by name (see gpuleak.h), or {} if no pool and no
+    limit is on."""
     return _library.pool_stats()
 
 
 def pool_trim():
-    """Gives back what gpuleak's pool keeps; how many bytes that was."""
+    """Gives the unused blocks of gpuleak's pool back to the driver. Returns their bytes."""
     return _library.pool_trim()
 
 
@@ -220,19 +224,20 @@ def _cupy_caches():
 
 
 def empty_caches():
-    """Has PyTorch and CuPy give back what their caches hold unused, if they are imported. One that
-    fails is passed over with a warning. (PyOpenCL's memory pools can't be found from outside:
-    call their free_held().)"""
+    """Makes PyTorch and CuPy return the unused memory of their caches to the driver, if they are
+    imported. If one of them fails, there is a warning. (gpuleak cannot find PyOpenCL's memory
+    pools: call their free_held().)"""
     for empty in (_torch_caches, _cupy_caches):
         try:
             empty()
-        except Exception as error:  # a framework's trouble is not the caller's
+        except Exception as error:  # must not fail in the caller
             warnings.warn("gpuleak: %s: %s" % (empty.__name__[1:], error), GpuLeakWarning,
                           stacklevel=2)
 
 
 def _left(since, thread, caches):
-    """The Sum of what is live, when all that could still be freed is."""
+    """Returns the Sum of what is live after garbage collection and, with CACHES, after caches were
+    emptied."""
     sum_ = leaked_since(since, thread=thread)
     if sum_.blocks or sum_.suballocation_blocks:
         gc.collect()
@@ -244,15 +249,15 @@ def _left(since, thread, caches):
 
 
 class Judgement:
-    """What judge() found. `leaks` beyond the limit; `failed`; `bytes` and `blocks` of the leaks
-    that count."""
+    """The result of judge(). `failed`: more leaked than allowed. `leaks` are the leaks that count,
+    `bytes` and `blocks` are their sums. `trouble`: why these may be incomplete, or None."""
 
     def __init__(self, max_bytes, leaks=(), size=0, blocks=0, failed=False, trouble=None):
         self.max_bytes, self.leaks, self.failed = max_bytes, list(leaks), failed
         self.bytes, self.blocks, self.trouble = size, blocks, trouble
 
     def describe(self, who_leaked, frames=None, within=None):
-        """The failure as text: first line the sum, then each leak, see Leak.describe()."""
+        """Returns the failure as text: a line with the sum, then each leak, see Leak.describe()."""
         tensors = bool(self.leaks) and all(leak.is_suballocation for leak in self.leaks)
         lines = ["%s leaked %s in %s, allowed is %s" % (
             who_leaked, format_size(self.bytes),
@@ -270,7 +275,7 @@ def _unrecorded(sum_):
 
 
 class Start:
-    """A mark, and what is needed besides to judge() what came after it."""
+    """The start of a check: a mark, and the number of blocks that were not recorded before it."""
 
     __slots__ = ("mark", "unrecorded")
 
@@ -280,20 +285,21 @@ class Start:
 
 
 def judge(start, max_bytes=0, *, filter_fn=None, thread=0, per_location=False, caches=True):
-    """What is behind check() and the pytest plugin: a Judgement of what is live since the Start.
-    More than MAX_BYTES fails; of 0 bytes, one block does."""
+    """Implements check() and the pytest plugin. Returns a Judgement of what was allocated since
+    START and is live. It fails if that is more than MAX_BYTES. If MAX_BYTES is 0, one block is
+    enough."""
     sum_, since = _left(start.mark, thread, caches), start.mark
     # A cache's block and the tensors in it are the same memory.
     size, blocks = max(sum_.bytes, sum_.suballocation_bytes), \
         max(sum_.blocks, sum_.suballocation_blocks)
     if _unrecorded(sum_) > start.unrecorded:
         return Judgement(max_bytes, (), size, blocks, True,
-                         "more were not recorded: the ledger could not grow")
+                         "more blocks were not recorded: the ledger could not grow")
     if not blocks or (max_bytes and sum_.bytes + sum_.suballocation_bytes <= max_bytes):
         return Judgement(max_bytes, size=size, blocks=blocks)
     try:
         leaks = _leaks(since, thread)
-    except ReportError as error:  # without names it is a leak all the same
+    except ReportError as error:  # it is a leak even if no stack is known
         return Judgement(max_bytes, (), size, blocks, True, str(error))
     if not leaks and _library.path("gpuleak_ledger") is None:
         return Judgement(max_bytes, (), size, blocks, True,
@@ -325,13 +331,13 @@ class check(contextlib.ContextDecorator):
     more than MAX_BYTES ("1 MiB", or a number) were allocated inside and not freed. With 0, one
     block is enough.
 
-    filter_fn(stack) returns False for a Stack whose leaks don't count. current_thread_only
-    looks at nothing that other threads allocate. per_location judges each stack alone, as
-    pytest-memray does, instead of their sum. caches=False leaves the frameworks' caches as they
-    are. Without gpuleak it warns once; with required=True it raises RuntimeError.
+    filter_fn(stack) returns False for a Stack whose leaks don't count. current_thread_only: counts
+    only what this thread allocates. per_location: compares each stack with MAX_BYTES, as
+    pytest-memray does, instead of their sum. caches=False: does not empty the frameworks' caches.
+    Without gpuleak there is one warning; with required=True there is a RuntimeError.
 
-    Before it judges, garbage is collected and caches are emptied, if there is anything to judge.
-    A block that ends with an exception is not judged."""
+    If something is live at the end, garbage is collected and caches are emptied before the
+    comparison. If the `with` block ends with an exception, nothing is checked."""
 
     def __init__(self, max_bytes=0, *, filter_fn=None, current_thread_only=False,
                  per_location=False, caches=True, required=False):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""From an object of a framework to the number that the driver knows it by. Imports none of the
-frameworks: asks each object for what it has."""
+"""Finds the address or handle of an object of a framework. Imports no framework: uses the
+attributes that the object has."""
 
 import ctypes
 import operator
@@ -34,7 +34,7 @@ _WAYS = (
 
 
 def address_of(obj):
-    """The address or handle behind OBJ. TypeError if it has none."""
+    """Returns the address or handle of OBJ. Raises TypeError if it has none."""
     if isinstance(obj, int):
         return obj
     if isinstance(obj, ctypes._Pointer):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The functions of gpuleak.h by ctypes: looked up in the process, nothing is loaded or linked.
-Owns their prototypes; where the library is not preloaded each answers as if nothing ever was
-allocated."""
+"""Calls the functions of gpuleak.h by ctypes. Looks them up in the process; loads and links
+nothing. Has their prototypes. If the library is not preloaded, each function here returns what it
+would return if nothing had ever been allocated."""
 
 import ctypes
 import errno
@@ -65,10 +65,10 @@ _process = None
 
 
 def _function(name):
-    """The function NAME of the preloaded library, or None."""
+    """Returns the function NAME of the preloaded library, or None."""
     global _process
     if _process is None:
-        # PyDLL-like calls are not wanted: the functions may take a lock, so the GIL is let go.
+        # Not PyDLL: the functions may wait for a lock, so the calls must release the GIL.
         _process = ctypes.CDLL(None, use_errno=True)
     try:
         function = getattr(_process, name)
@@ -111,7 +111,7 @@ def peak(restart):
 
 
 def who(address):
-    """The BlockStruct of the live block that ADDRESS is in, or None."""
+    """Returns the BlockStruct of the live block that contains ADDRESS, or None."""
     ret = BlockStruct(size=ctypes.sizeof(BlockStruct))
     function = _function("gpuleak_who")
     if not function or not 0 < address < 1 << 64:
@@ -153,7 +153,8 @@ def report_now():
 
 
 def keepers(site, text):
-    """Stores what keeps the blocks of a call site of the ledger. Returns whether it did."""
+    """Stores TEXT, what keeps the blocks of call site SITE, in the ledger. Returns True if it
+    did."""
     function = _function("gpuleak_keepers")
     return bool(function) and function(site, text.encode("utf-8", "replace")) == 0
 
@@ -164,7 +165,7 @@ def doublings():
 
 
 def report_live():
-    """The text of the JSON report on live memory with addresses, or None."""
+    """Returns the JSON report on live memory, with addresses, as text, or None."""
     function = _function("gpuleak_report_live")
     if not function:
         return None
@@ -178,7 +179,7 @@ def report_live():
 
 
 def path(name):
-    """What gpuleak_ledger or gpuleak_command says, or None."""
+    """Returns the path that NAME, gpuleak_ledger or gpuleak_command, stores, or None."""
     function = _function(name)
     room = ctypes.create_string_buffer(8192)
     if not function or function(room, len(room)) < 0:
@@ -187,7 +188,7 @@ def path(name):
 
 
 def pool_stats():
-    """Figures by name; {} where there is no pool and no limit."""
+    """Returns the counters by name, or {} if there is no pool and no limit."""
     ret = PoolStruct(size=ctypes.sizeof(PoolStruct))
     function = _function("gpuleak_pool_stats")
     if not function or function(ctypes.byref(ret)) < 0:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Searches for what keeps device memory while the program runs and at its end, for `gpuleak run
---keepers`. What it finds goes into the ledger, so the report has it, however the program ends. Must
-not be seen by the program: no thread of `threading`, no signal, no child process."""
+--keepers`. Stores the results in the ledger, so the report has them even if the program is killed.
+The program must not notice the search: so it uses no thread of `threading`, no signal, and no
+child process."""
 
 import _thread
 import atexit
@@ -14,33 +15,41 @@ from ._keepers import keepers_by_site
 from ._references import _own_globals
 from ._report import ReportError
 
+<<<<<<< HEAD
 POLL_SECONDS = 0.1
 FIRST_SECONDS = 0.3   # after the first GPU call
 SHARE = 0.05          # of the time of the run that searches may take,
 SPARE_SECONDS = 0.5   # beside this time
 SEARCH_SECONDS = (0.5, 10.0)  # limits of one search
 PLACES = 8            # as LEDGER_KEEPERS_MAX
+=======
+POLL_SECONDS = 0.1    # interval of checks for the first GPU call
+FIRST_SECONDS = 0.3   # from it to the first search; later searches: when the run is twice as long
+SHARE = 0.1           # part of the run's time so far that a search may take, within SEARCH_SECONDS
+SEARCH_SECONDS = (0.5, 10.0)
+PLACES = 8            # maximum number of keepers, like LEDGER_KEEPERS_MAX
+>>>>>>> 26cce08 (python: reword comments)
 
 _state = None
 _started = time.monotonic()
 
 
 def _text_of(kept):
-    """The text of gpuleak_keepers()."""
+    """Returns KEPT in the form that gpuleak_keepers() requires."""
     lines = [(keeper.blocks, keeper.text) for keeper in kept.keepers] + \
         [(0, note) for note in kept.notes]
     return "".join("%d %s\n" % (blocks, " ".join(text.split())) for blocks, text in lines)
 
 
 def _search(seconds, with_graphs):
-    """Searches once. Never fails."""
+    """Searches once. Raises no exception."""
     try:
         for site, kept in keepers_by_site(PLACES, seconds, with_graphs).items():
             text = _text_of(kept)
             if text:
                 _library.keepers(site, text)
     except Exception:  # pylint: disable=broad-except
-        pass  # The program changed its objects meanwhile, or the command failed: the next may work.
+        pass  # The program changed objects, or the command failed. The next search may succeed.
 
 
 class Schedule:
@@ -71,7 +80,7 @@ class Schedule:
 
 
 class _State:
-    """The thread of one process."""
+    """The thread that searches in this process."""
 
     def __init__(self):
         self.stop, self.done = _thread.allocate_lock(), _thread.allocate_lock()
@@ -95,7 +104,7 @@ class _State:
             self.done.release()
 
     def end(self):
-        """Returns when the thread has ended, so that it does not run while Python finalizes."""
+        """Ends the thread, and waits for it, so that it does not run while Python finalizes."""
         self.stop.release()
         self.done.acquire(timeout=2 * SEARCH_SECONDS[1])
 
@@ -110,25 +119,35 @@ def _at_exit():
 
 
 def _in_child():
+<<<<<<< HEAD
     """A forked child has no copy of the thread."""
     global _state, _started
+=======
+    """Starts a new thread in a forked child, which has no copy of the thread."""
+    global _state
+>>>>>>> 26cce08 (python: reword comments)
     if _state is not None:
         _state, _started = None, time.monotonic()
         start()
 
 
 def start():
-    """Begins to search, once in a process."""
+    """Starts the thread that searches, once in a process."""
     global _state
     if _state is None and _library.present():
         _state = _State()
 
 
+<<<<<<< HEAD
 def prepare(started):
     """Starts the search, and registers what ends it: the exit of Python, and a fork in the child.
     Python began at the time STARTED."""
     global _started
     _started = started
+=======
+def prepare():
+    """Starts the search. Registers its end at the exit of Python, and a new start after a fork."""
+>>>>>>> 26cce08 (python: reword comments)
     try:
         _heap.check_lock()
     except ReportError as error:

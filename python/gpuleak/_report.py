@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Has the gpuleak command read this process's own ledger. Owns the command line and what is
-made of its JSON; symbols are looked up there and not in this process."""
+"""Runs the gpuleak command on this process's own ledger and reads its JSON report. The command
+looks up symbols, not this process."""
 
 import json
 import os
@@ -14,11 +14,11 @@ from ._size import format_size, plural
 
 _NOT_ITS = ("LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "GPULEAK_REPORT", "GPULEAK_FORMAT",
             "GPULEAK_MAX_LEAKED_BYTES")
-# PyTorch takes cuBLAS's workspaces from its own cache when a thread uses cuBLAS first.
+# When a thread uses cuBLAS for the first time, PyTorch allocates a workspace from its own cache.
 _WORKSPACES = re.compile(r"at::cuda::.*(getNewWorkspace|CUDABlasLtWorkspace|"
                          r"setWorkspaceForHandle|getCurrentCUDABlas(Lt)?Handle)\b")
 _LIST_KEYS = ("leaks", "suppressed", "cached")
-# Libraries between the program and the driver, for ledgers whose reader tells no roles.
+# Libraries between the program and the driver, for a command whose JSON report has no roles.
 _RUNTIME = ("libcuda.so", "libcudart", "libOpenCL", "libgpuleak", "libc.so", "libffi", "_ctypes",
             "libpython", "ld-linux")
 
@@ -36,7 +36,7 @@ class Frame:
         self.module = module
         self.language = language
         self.role = role
-        self.thread = thread  # the name of the framework's thread that it begins
+        self.thread = thread  # name of the framework's thread if this frame is its function
 
     @classmethod
     def _of(cls, frame):
@@ -46,25 +46,25 @@ class Frame:
 
     @property
     def is_application(self):
-        """Whether it is the program's own code, as far as the report knows."""
+        """True if this is code of the application: by its role or, without one, by its module."""
         if self.role is not None:
             return self.role == "application"
         name = os.path.basename(self.module or "")
         return not name.startswith(_RUNTIME) and not name.startswith("python3")
 
     def is_in(self, filename):
-        """Whether it is of the source file FILENAME, an absolute path or None."""
+        """Returns True if it is a line of the source file FILENAME, an absolute path or None."""
         return bool(filename and self.filename) and \
             os.path.realpath(self.filename) == os.path.realpath(filename)
 
     @property
     def is_told(self):
-        """Whether it says something to people: no driver's, no interpreter's."""
+        """True if texts show it: it belongs to the application or a framework."""
         return self.role == "framework" or self.is_application
 
     @property
     def is_source(self):
-        """Whether it is a line of the program or of Python: what names a tensor."""
+        """True if it can name the place of a tensor: a frame of the application or in Python."""
         return self.is_application or (self.language == "python" and self.is_told)
 
     def __str__(self):
@@ -85,26 +85,27 @@ class Stack:
 
     @property
     def headline(self):
-        """The innermost frame of the program's own; None for an empty stack."""
+        """The frame that names the stack: the innermost frame of the application that has a file,
+        else its innermost frame, else the innermost of all. None for an empty stack."""
         own = [frame for frame in self.frames if frame.is_application]
         told = [frame for frame in own if frame.filename]
         return (told or own or list(self.frames) or [None])[0]
 
     @property
     def thread(self):
-        """The name of the framework's thread that made the call, or None. The program's frames are
-        those of the thread that waited for it, if that is known."""
+        """The name of the framework's thread that made the call, or None. Frames of the
+        application then belong to the thread that waited for it, if that thread is known."""
         return next((frame.thread for frame in self.frames if frame.thread), None)
 
     def caller_in(self, filename):
-        """The innermost frame of the source file FILENAME, or None."""
+        """Returns the innermost frame of the source file FILENAME, or None."""
         return next((frame for frame in self.frames if frame.is_in(filename)), None)
 
     def lines(self, most=None, within=None, native=True):
-        """Numbered lines: at most MOST frames of the program and its frameworks, the headline
-        among them; if the source file WITHIN is among them, none that called into it; without
-        NATIVE no native frames of frameworks. "..." stands for all others; `frames` has
-        them."""
+        """Returns numbered lines: at most MOST frames of the application and of frameworks, among
+        them the headline. If a frame is of the source file WITHIN, leaves out the frames outside
+        of the outermost such frame. Without NATIVE leaves out native frames of frameworks. "..."
+        stands for frames that are left out; `frames` has all."""
         last = max((number for number, frame in enumerate(self.frames) if frame.is_in(within)),
                    default=len(self.frames))
         told = [pair for pair in enumerate(self.frames) if pair[1].is_told and pair[0] <= last] or \
@@ -141,34 +142,34 @@ class Leak:
         inside, cache = leak["kind"] == "suballocation", leak.get("cache")
         return cls(leak["api"], leak["kind"], leak["device"],
                    leak["bytes"] - leak.get("ignored_bytes", 0) -
-                   leak.get("suballocated_bytes", 0),  # these are suballocations' own
+                   leak.get("suballocated_bytes", 0),  # entries of their own
                    leak["blocks"] - leak.get("ignored_blocks", 0),
                    Stack(Frame._of(frame) for frame in leak["stack"]),
                    leak.get("pattern") or (None if inside else cache), cache)
 
     @property
     def is_suballocation(self):
-        """Whether it lies inside a block of a framework's cache."""
+        """True if it is inside a block of a framework's cache."""
         return self.kind == "suballocation"
 
     @property
     def is_workspace(self):
-        """Whether it is memory that a library takes at its first use, from a framework or from the
-        driver."""
+        """True if it is memory that a library allocates at its first use, from a framework's cache
+        or from the driver."""
         if not self.is_suballocation:
             return (self.cache or "").endswith("workspaces")
         return any(_WORKSPACES.match(frame.function) for frame in self.stack.frames)
 
     @property
     def unit(self):
-        """What one of the blocks is called."""
+        """What users call one block: "block", "tensor" or "suballocation"."""
         if not self.is_suballocation:
             return "block"
         return "tensor" if (self.cache or "").startswith("PyTorch") else "suballocation"
 
     @property
     def at(self):
-        """The place in words."""
+        """The place as a part of a sentence: "at ..." or "in ..."."""
         if not self.stack.thread:
             return "at " + self.place
         return ("at the backward pass of " if self._has_source else "in ") + self.place
@@ -179,15 +180,17 @@ class Leak:
 
     @property
     def place(self):
-        """"function file:line" of the program's own code, or else the name of a framework's
-        thread; "?" if no stack is known."""
+        """"function file:line" of the headline. If a framework's thread made the call and no line
+        of the application or of Python is known, the name of the thread. "?" if no stack is
+        known."""
         if self.stack.thread and not self._has_source:
             return self.stack.thread
         return str(self.stack.headline) if self.stack.frames else "?"
 
     def describe(self, frames=None, within=None):
-        """Lines of text: size, place, and at most FRAMES of the stack. With the path of a source
-        file WITHIN, its line is named, too, and the stack goes no further."""
+        """Returns lines of text: size, place, and at most FRAMES frames of the stack. If the stack
+        has a frame of the source file WITHIN (a path), names its line, too, and leaves out the
+        frames outside of it."""
         where = "" if self.device is None or self.device < 0 else ", device %d" % self.device
         what = self.cache if self.is_suballocation and self.cache else \
             "%s, %s" % (words_of(self.kind), self.api)
@@ -209,7 +212,7 @@ class ReportError(RuntimeError):
 
 
 def _command_beside():
-    """The command of the prefix or virtual environment that this package is installed in."""
+    """Returns the command in the prefix or virtual environment of this package, or None."""
     place = os.path.dirname(os.path.realpath(__file__))
     for _ in range(4):  # lib/python3.12/site-packages/gpuleak
         place = os.path.dirname(place)
@@ -218,21 +221,22 @@ def _command_beside():
 
 
 def command():
-    """Path of the command that belongs to the preloaded library, else of the one in PATH, else
-    of the one that was installed with this package."""
+    """Returns the path of the gpuleak command: that of the preloaded library, else the one in
+    PATH, else the one that was installed with this package. Returns None if there is none."""
     return _library.path("gpuleak_command") or shutil.which("gpuleak") or _command_beside()
 
 
 def run(*flags):
-    """Standard output of `gpuleak report FLAGS` on this process's ledger; None if the process
-    has no ledger, so that there is nothing to tell."""
+    """Returns the standard output of `gpuleak report FLAGS` on this process's ledger. Returns None
+    if the process has no ledger, because it made no GPU call."""
     ledger, program = _library.path("gpuleak_ledger"), command()
     if not ledger:
         return None
     if not program:
         raise ReportError("the gpuleak command is neither beside the preloaded library nor in "
                           "PATH: install it")
-    # As at the process's end: none of its preloads and library paths; its suppressions stay.
+    # Without this process's preloads and library paths, but with its suppressions, as for the
+    # report at the end of the process.
     environment = {name: value for name, value in os.environ.items() if name not in _NOT_ITS}
     done = subprocess.run([program, "report"] + list(flags) + ["--", ledger],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -249,7 +253,8 @@ def _json(*flags):
 
 
 def _merged(found):
-    """Leaks whose stacks read the same are one: interpreters reach a line by several ways."""
+    """Merges leaks whose stacks have the same text: an interpreter reaches a line by several
+    paths."""
     ret = {}
     for leak in found:
         first = ret.setdefault((leak.api, leak.kind, leak.device, tuple(
@@ -262,8 +267,9 @@ def _merged(found):
 
 
 def leaks(since=0, thread=0):
-    """What is live since the mark SINCE and neither suppressed, ignored nor a framework's
-    cache, largest first; and what is live inside such a cache, without workspaces."""
+    """Returns what was allocated since the mark SINCE and is live, largest first: blocks that are
+    not suppressed, ignored or in a framework's cache, and suballocations inside such a cache,
+    except workspaces."""
     flags = (["--since", str(since)] if since else []) + \
         (["--thread", str(thread)] if thread else [])
     report = _json(*flags)
@@ -274,7 +280,7 @@ def leaks(since=0, thread=0):
 
 
 def leak_at(address):
-    """The Leak with the stack of the live block that begins at ADDRESS, or None."""
+    """Returns a Leak with the stack of the live block at ADDRESS, or None."""
     report = _json("--address", "0x%x" % address)
     for key in _LIST_KEYS + ("objects",):
         for leak in report.get(key, ()):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Sizes as people write and read them."""
+"""Parses and formats sizes: "1.5 GiB"."""
 
 import re
 
@@ -10,8 +10,8 @@ for _power, _letter in enumerate("KMGT", 1):
 
 
 def parse_size(size):
-    """Bytes of 4096, "4096", "64 KiB", "1.5 GiB". "MB" is taken as pytest-memray takes it: the
-    same as "MiB"."""
+    """Returns the number of bytes of SIZE: 4096, "4096", "64 KiB", "1.5 GiB". "MB" means "MiB", as
+    in pytest-memray."""
     if isinstance(size, int) and not isinstance(size, bool) and size >= 0:
         return size
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", size) \
@@ -24,7 +24,7 @@ def parse_size(size):
 
 
 def format_size(size):
-    """"1,536 bytes (1.5 KiB)" """
+    """Returns "1,536 bytes (1.5 KiB)" for 1536."""
     exact = "%s byte%s" % (format(size, ","), "" if size == 1 else "s")
     if size < 1024:
         return exact

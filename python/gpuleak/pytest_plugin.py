@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Fails tests that leak GPU memory, in the manner of pytest-memray:
+"""Makes tests fail that leak GPU memory, with markers like those of pytest-memray:
 
     @pytest.mark.limit_gpu_leaks("1 MiB")
     @pytest.mark.limit_gpu_memory("24 MiB")
 
-Owns markers, options and what a failure says; what leaked is gpuleak.judge()'s."""
+Has the markers, the options and the texts of failures. gpuleak.judge() finds what leaked."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ import pytest
 import gpuleak
 
 LEAKS, MEMORY = "limit_gpu_leaks", "limit_gpu_memory"
-STARTED = "PYTEST_GPULEAK_STARTED"  # we have started ourselves anew under gpuleak
+STARTED = "PYTEST_GPULEAK_STARTED"  # set when this plugin has started pytest again under gpuleak
 HOW = "run `gpuleak run -- python -m pytest`, or pytest --gpuleak"
 RUNS_MAX = 1000
 KEEPERS_SECONDS = 5
@@ -54,7 +54,7 @@ def _words_of_this_run():
 
 
 def _start_anew():
-    """Does not come back, unless there is no command."""
+    """Replaces this process by pytest under gpuleak. Raises UsageError if that is not possible."""
     program = gpuleak.command()
     if not program:
         raise pytest.UsageError("--gpuleak: the command gpuleak is not in PATH: install it, or "
@@ -69,7 +69,7 @@ def _start_anew():
     os.execv(program, [program, "run"] + quiet + ["--"] + _words_of_this_run())
 
 
-# Before output is captured: what is started anew must have the real descriptors.
+# Runs before pytest captures output, because the new pytest must have the real descriptors.
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(early_config):
     wanted = early_config.known_args_namespace
@@ -101,7 +101,7 @@ def pytest_configure(config):
 # ---- markers ----
 
 class _Limits:
-    """What one test may do."""
+    """The limits of one test, in bytes. None: no limit."""
 
     def __init__(self, leaks=None, memory=None, filter_fn=None, warmups=0,
                  current_thread_only=False, per_location=False):
@@ -128,7 +128,7 @@ def _memory_of(limit):
 
 
 def _limits(item, default):
-    """The _Limits of ITEM. pytest.fail() names a marker that can't be understood."""
+    """Returns the _Limits of ITEM. Fails the test if a marker is invalid, and names the marker."""
     values = {} if default is None else {"leaks": default}
     for name, read in ((LEAKS, _leaks_of), (MEMORY, _memory_of)):
         marker = item.get_closest_marker(name)
@@ -162,14 +162,14 @@ class _Plugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item):
-        """Errors, rather than failures, are what a test could not be checked for."""
+        """Fails in the setup, which is an error and not a failure, if a test cannot be checked."""
         if _limits(item, self._default) and not gpuleak.active() and \
                 self._config.getini("gpuleak_required"):
             pytest.fail("%s has a limit of GPU memory, and gpuleak is not preloaded: %s"
                         % (item.nodeid, HOW), pytrace=False)
 
-    # The test alone: fixtures are set up before it and end after it. The failure is raised in
-    # the test's own place, so that xfail, --pdb and plugins that run tests again see it.
+    # Checks the test function alone: fixtures are set up before it and end after it. The failure
+    # is raised inside of the test, so that xfail, --pdb and plugins that run tests again see it.
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item):
         limits = _limits(item, self._default)
@@ -192,7 +192,7 @@ class _Plugin:
 
     @staticmethod
     def _has_failed(item):
-        return bool(getattr(item, "_excinfo", None))  # of unittest, which does not raise
+        return bool(getattr(item, "_excinfo", None))  # unittest stores it here
 
     def _run(self, item, runtest, limits):
         for _ in range(limits.warmups):
@@ -232,18 +232,19 @@ class _Plugin:
                          self._keepers(judgement, start))
 
     def _keepers(self, judgement, start):
-        """Lines on the variables that keep what leaked. The test's own variables are gone."""
+        """Returns lines about the variables that keep what leaked. The test's own variables no
+        longer exist."""
         if not self._config.getini("gpuleak_keepers") or not judgement.leaks:
             return []
         places = {leak.place for leak in judgement.leaks}
         try:
             found = gpuleak.keepers(since=start.mark, limit=len(places), seconds=KEEPERS_SECONDS)
-        except gpuleak.ReportError:  # describe() says why
+        except gpuleak.ReportError:  # describe() prints the reason
             return []
         return ["  " + line for kept in found if kept.leak.place in places and
                 any(keeper.variable for keeper in kept.keepers) for line in kept.lines()]
 
-    # ---- the end; with xdist in the process that runs no test ----
+    # ---- the end; with xdist this runs in the process that runs no tests ----
 
     def pytest_runtest_logreport(self, report):
         for name, value in report.user_properties if report.when == "call" else ():
