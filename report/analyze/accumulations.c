@@ -11,8 +11,8 @@
 #include "report/model/model_suballocations.h"
 #include "report/util/number.h"
 
-/* Stacks beyond this number count as places of their own, so that the time stays bounded. The list
- * begins with those that kept most. */
+/* Stacks beyond this number count as places of their own, to limit the time of the comparisons. The
+ * list begins with those that kept most. */
 #define COMPARED_MAX 500
 
 static bool same_text(const char *a, const char *b)
@@ -31,7 +31,8 @@ static bool same_place(const struct report_stack *a, const struct report_stack *
 	       (left->file || left->offset == right->offset);
 }
 
-/* Returns what all entries at the place of ENTRY kept; 0 if an earlier entry has this place. */
+/* Returns the bytes that all entries at the place of ENTRY kept. Returns 0 if an earlier entry has
+ * this place: its call returned them. */
 static uint64_t kept_at_place(const struct report_process *process, size_t entry)
 {
 	const struct report_suballocations *list = process->suballocations;

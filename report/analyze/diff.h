@@ -23,7 +23,7 @@ enum diff_change {
 
 struct diff_row {
 	enum diff_change change;
-	struct leak_total before, after; /* all 0 if this report does not have it */
+	struct leak_total before, after; /* all 0: this report does not have the leak */
 };
 
 struct diff_list {
@@ -36,12 +36,14 @@ struct diff_list {
 struct diff {
 	const struct report *before, *after;
 	struct diff_list leaks;
-	struct diff_list accumulating; /* call sites, with what they kept */
-	struct diff_list objects; /* that are not memory; they do not make a report worse */
-	struct diff_list peak; /* who held memory at its peak */
+	/* call sites that accumulate, with the bytes and blocks that they kept */
+	struct diff_list accumulating;
+	struct diff_list objects; /* objects that are not memory; they do not make a report worse */
+	struct diff_list peak; /* holders of the memory at its peak */
 	uint64_t peak_before, peak_after; /* the largest peak of one memory of one process */
-	/* true if a leak is new or grew, if another call site accumulates, or if there are more
-	 * invalid frees. What accumulates grows with the length of a run. */
+	/* true if a leak is new or grew, if a call site accumulates that did not before, or if
+	 * there are more invalid frees. A call site that kept more than before is not worse: what
+	 * accumulates grows with the length of a run. */
 	bool worse;
 };
 

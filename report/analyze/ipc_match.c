@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds which process exported the memory that another one has open: both sides have the same 64
- * bytes. A handle is unique on its machine, but a report may be about several machines. So an
- * export on the importer's host comes first, and one on another host (a container has a host name
- * of its own) counts only if no third host has the same handle.
+ * Finds which process exported the memory that another process has open: the handle, 64 bytes, is
+ * the same in both ledgers. A handle is unique on its machine, but a report may be about several
+ * machines. So an export on the importer's host is preferred. An export on another host counts
+ * only if the handle was exported on no third host. Containers of one machine have different host
+ * names.
  */
 #include "report/analyze/ipc_match.h"
 
@@ -36,7 +37,7 @@ static int compare_handles(const void *left, const void *right)
 	return memcmp(left, right, LEDGER_IPC_HANDLE);
 }
 
-/* TIME_NS is the last key: an export with that time counts as before. */
+/* Compares A with a key of handle, host and time. HOST NULL: compares only the handle. */
 static int compare_key(const struct found_export *a, const uint8_t *handle, const char *host,
 		       uint64_t time_ns)
 {
@@ -54,8 +55,8 @@ static int compare_exports(const void *left, const void *right)
 	return compare_key(left, b->export->handle, host_of(b->process), b->export->time_ns);
 }
 
-/* Returns the number of exports that are before the key, or equal to it if AFTER is set. HOST NULL:
- * the key is only the handle. */
+/* Returns the number of exports that are before the key; if AFTER is set, also those that are equal
+ * to it. HOST NULL: the key is only the handle. */
 static size_t find_place(const struct matching *m, const uint8_t *handle, const char *host,
 			 uint64_t time_ns, bool after)
 {

@@ -7,8 +7,8 @@
 
 struct report;
 
-/* Fills in what struct report_ipc has from this function. Call it when REPORT has all its
- * processes. A second call changes nothing. Returns 0 or -ENOMEM. */
+/* Fills in the fields of struct report_ipc that are set by ipc_match(). Call it when REPORT has all
+ * its processes. A second call changes nothing. Returns 0 or -ENOMEM. */
 int ipc_match(struct report *report);
 
 #endif

@@ -33,17 +33,20 @@ uint64_t report_leak_fingerprint(const struct report_leak *leak);
  * Returns 0 or -ENOMEM. */
 int leak_totals_make(const struct report *report, struct leak_totals *ret);
 
-/* The same of the call sites that accumulate, with what they kept. `largest` has what is live. */
+/* Like leak_totals_make(), but for call sites that accumulate, with the bytes and blocks that they
+ * kept. `largest` has the live suballocations. */
 int accumulation_totals_make(const struct report *report, struct leak_totals *ret);
 
-/* The same of those who held memory at its peak, of all memories. */
+/* Like leak_totals_make(), but for the holders of memory at its peak, of all memories. */
 int peak_totals_make(const struct report *report, struct leak_totals *ret);
 
-/* The leaks and the call sites that accumulate in one list. */
+/* Like leak_totals_make(), but for leaks and call sites that accumulate, in one list. */
 int all_totals_make(const struct report *report, struct leak_totals *ret);
-/* The same for objects that are not memory, without suppressed ones. They have 0 bytes. */
+/* Like leak_totals_make(), but for objects that are not memory, without suppressed ones. They have
+ * 0 bytes. */
 int object_totals_make(const struct report *report, struct leak_totals *ret);
-/* The same for what a baseline lists: all_totals_make(), and objects if WITH_OBJECTS. */
+/* Like leak_totals_make(), but for what a baseline lists: the entries of all_totals_make(), and
+ * objects if WITH_OBJECTS is set. */
 int baseline_totals_make(const struct report *report, bool with_objects, struct leak_totals *ret);
 
 /* Sorts by size, largest first. Afterwards leak_totals_find() must not be used. */

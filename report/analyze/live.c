@@ -67,8 +67,8 @@ static int find_site(struct live_gathering *g, const struct live_site *key,
 	return 0;
 }
 
-/* Finds or creates the site of the blocks at call site REF. Objects that are not memory have a list
- * of their own. */
+/* Finds or creates the site of the blocks at call site REF, in the list that begins at *FIRST.
+ * Objects that are not memory have their own list. */
 static int site_at(struct live_gathering *g, uint32_t ref, struct live_site_node **first,
 		   struct live_site_node **ret)
 {
@@ -124,7 +124,7 @@ static int walk_blocks(struct live_gathering *g, struct live_site_node **first)
 	return r;
 }
 
-/* Adds the bytes that ROW's site has allocated since the start. Includes sites without live
+/* Stores in each site the bytes that it has allocated since the start. Adds sites without live
  * blocks only if LOOK orders sites by rate. */
 static int walk_sites(struct live_gathering *g, const struct live_options *look,
 		      struct live_site_node **first)

@@ -76,9 +76,10 @@ int live_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer
 	       const struct live_options *look, struct live **ret);
 void live_destroy(struct live *live); /* LIVE may be NULL */
 
-/* Stores in *RET the next call site that keeps growing, and returns true, or returns false if there
- * is no other one. *AT starts as 0. The steps are those of the process or, if it marks none, the
- * reads; then *RET has only the site and its growth. */
+/* Stores in *RET the next call site that keeps growing, and returns true. Returns false if there
+ * are no more. *AT starts as 0. The steps are those that the process marks. If it marks none, each
+ * read of `gpuleak top` that counts as a step is one, and then *RET has only the site and its
+ * growth. */
 bool live_next_suspect(const struct live *live, size_t *at, struct report_suspect *ret);
 
 /* Returns the sum that EARLIER has for the same kind and device; zero if EARLIER is NULL. */

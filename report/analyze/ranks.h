@@ -49,7 +49,8 @@ struct ranks {
 	size_t odd_count;
 	/* one flag per rank: a process was killed or ended with a status other than 0 */
 	char *ended_badly;
-	/* leaks and call sites that accumulate, of processes, that other ranks have, too */
+	/* leaks of processes, and call sites that accumulate in them, which other ranks also
+	 * have */
 	const struct report_leak **shared;
 	size_t shared_count;
 	struct report_arena *arena;

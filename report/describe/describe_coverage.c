@@ -66,7 +66,7 @@ static void print_api(FILE *out, const char *before, const char *api)
 	fputs(" intercepted via ", out);
 }
 
-/* Prints the modules that used the route, unless only the program itself used it. */
+/* Prints the modules that used the route. Prints nothing if only the program itself used it. */
 static void print_modules(FILE *out, const struct report_process *process,
 			  const struct report_observation *seen)
 {
@@ -142,7 +142,8 @@ static void print_list(FILE *out, const struct report_observation *seen)
 	}
 }
 
-/* Prints " WHAT SUBJECT (modules): reason" for each observation of KIND. */
+/* Prints " WHAT SUBJECT by MODULES: REASON" for each observation of KIND. ASKED_FOR is 0, 1 or, for
+ * all observations, -1: see report_observation.asked_for. */
 static void print_kind(FILE *out, const struct report_coverage *coverage, const char *kind,
 		       const char *what, int asked_for)
 {
@@ -189,8 +190,8 @@ static void print_all_routes(FILE *out, const struct report_coverage *coverage)
 		}
 }
 
-/* Prints the names of all functions that are ignored for the same reason. FIRST is the index of the
- * first one. */
+/* Prints the names of all functions that are ignored for the same reason, if FIRST is the index of
+ * the first of these. */
 static void print_ignored(FILE *out, const struct report_coverage *coverage, size_t first)
 {
 	const struct report_observation *own = coverage_observation(coverage, "ignored", first);
@@ -245,7 +246,7 @@ void describe_all_coverage(FILE *out, const struct report_process *process)
 	print_kind(out, coverage, "unclassed", "unknown to this gpuleak:", -1);
 	print_kind(out, coverage, "untracked", "looked up, not tracked:", 1);
 	print_kind(out, coverage, "untracked",
-		   "looked up with all functions or linked to, not tracked:", 0);
+		   "looked up among all functions or only linked, not tracked:", 0);
 	for (size_t i = 0; (seen = coverage_observation(coverage, "ignored", i)); i++)
 		if (seen->detail)
 			print_ignored(out, coverage, i);

@@ -14,7 +14,7 @@
 #include "report/describe/describe_stack.h"
 
 #define DEFERRED_MAX 100 /* JSON has all groups */
-/* shorter waits are not reported: the release call itself takes that long */
+/* shorter waits are not printed: the call that releases a block takes that long */
 #define WAIT_NS 1000000u
 
 static void print_event(FILE *out, const char *what, const struct report_event *event)
@@ -78,8 +78,8 @@ static void print_holder(FILE *out, const struct report_holder *holder)
 	fputc('\n', out);
 }
 
-/* Prints the reason if it is proven. print_holder() prints the objects that keep memory allocated.
- * */
+/* Prints why the memory is still allocated, if the ledger proves it. print_holder() prints the
+ * objects that keep it allocated. */
 static void print_reason(FILE *out, const struct report_deferred *deferred)
 {
 	switch (deferred->reason) {

@@ -11,8 +11,8 @@
 struct report_leak;
 struct report_process;
 
-/* Prints the deferred frees. Prints their waiting times only if VERBOSE is set or the report has
- * several lines anyway. */
+/* Prints the deferred frees. Prints their waiting times only if VERBOSE is set, or if the report
+ * has more than one line in any case. */
 void describe_deferred(FILE *out, const struct report_process *process, bool verbose);
 
 /* Prints "released, but never unmapped: mapped at make_buffer (/abs/app.c:12)" for a LEAK with a
@@ -22,7 +22,8 @@ void describe_mapped(FILE *out, const struct report_leak *leak);
 void describe_mapping(FILE *out, const struct report_leak *leak);
 
 /* Prints "12 released blocks, 1,024 bytes (1.0 KiB), held by a user event that was never set,
- * created at main (a.c:3)" and returns true. Returns false if PROCESS has no such blocks. */
+ * created at main (a.c:3)" for the deferred frees that make the gate fail
+ * (report_deferred_fails()), and returns true. Returns false if PROCESS has none. */
 bool describe_stuck(FILE *out, const struct report_process *process);
 
 #endif

@@ -65,7 +65,7 @@ static void print_call(FILE *out, const struct report_error *error, const char *
 	fprintf(out, " %s", what);
 }
 
-/* Returns true if the first sentence already describes the block. */
+/* Returns true if describe_error_cause() describes the block. */
 static bool tells_of_block(const struct report_error *error)
 {
 	return strcmp(error->type, "interior-free") == 0 && error->block_bytes;
@@ -108,8 +108,10 @@ void describe_error_cause(FILE *out, const struct report_error *error)
 		char number[NUMBER_MAX];
 
 		print_call(out, error, "was given a range of ");
-		fprintf(out, "%s bytes, which is not this block's",
+		fprintf(out, "%s bytes, which is not the range of this block",
 			format_number(error->asked_bytes, number));
+		if (error->block_bytes)
+			fprintf(out, " of %s bytes", format_number(error->block_bytes, number));
 	} else if (strcmp(error->type, "mismatched-free") == 0) {
 		print_call(out, error, "is not the call that frees this block");
 	} else if (strcmp(error->type, "free-after-context") == 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Prints the retains and releases of a leaked handle: the reference count, then each event in
- * order. Prints the whole stack of an event if no release matches it. Marks guessed matches.
+ * order. Prints the whole stack of an event if it has no match. Marks guessed matches.
  */
 #include "report/describe/describe_history.h"
 

@@ -10,8 +10,8 @@
 
 struct report_history;
 
-/* Prints the history of one of BLOCKS blocks. The caller has printed the block's stack. Prints
- * nothing if HISTORY is NULL. */
+/* Prints the history of one of BLOCKS blocks, whose stack the caller has printed. Prints nothing if
+ * HISTORY is NULL. */
 void describe_history(FILE *out, const struct report_history *history, uint64_t blocks);
 
 #endif

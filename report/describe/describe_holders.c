@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Names each holder and adds up those of one name. There are at most a thousand holders.
+ * Names each holder and adds up the holders of one name. There are at most a thousand holders.
  */
 #include "report/describe/describe_holders.h"
 
@@ -18,7 +18,7 @@
 
 /* ---- names ---- */
 
-/* CALLER: see holder_frames.h */
+/* CALLER: the frame that holder_frames_choose() found for the holder, or NULL */
 static void print_name_of_place(FILE *out, const struct report_holders *holders,
 				const struct report_leak *holder, const struct report_frame *caller)
 {
@@ -79,8 +79,8 @@ static const char *name_of(struct report_arena *arena, const struct report_holde
 
 /* ---- sums ---- */
 
-/* Parts of "function(parameters) (file:line)". gcc gives an inlined function of C++ without
- * parameters, and the same function elsewhere with them: they are one place. */
+/* Parts of "function(parameters) (file:line)". For an inlined C++ function gcc gives the name
+ * without parameters, and elsewhere with them. Both names are one place. */
 struct place_name {
 	size_t function; /* length without parameters */
 	const char *source;
@@ -139,7 +139,7 @@ static int compare_held(const void *left, const void *right)
 	return r ? r : strcmp(a->name, b->name);
 }
 
-/* CALLERS: see holder_frames.h */
+/* CALLERS: the result of holder_frames_choose() */
 static int sum_up(const struct report_holders *holders, const struct report_frame **callers,
 		  enum held_by by, struct held_list *ret)
 {

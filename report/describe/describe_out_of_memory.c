@@ -43,8 +43,8 @@ bool out_of_memory_rest(const struct report_out_of_memory *entry, uint64_t *ret)
 	return true;
 }
 
-/* Prints the parts of the device that no holder has. The limit of a process does not include
- * them. */
+/* Prints the parts of the device that no holder has. Prints nothing if a limit of the process
+ * refused the request, because such a limit does not count these parts. */
 static void print_rest(FILE *out, size_t *items, const struct report_process *process,
 		       const struct report_out_of_memory *entry)
 {

@@ -17,11 +17,12 @@ struct report_process;
  * framework. */
 const char *out_of_memory_refuser(const struct report_out_of_memory *entry);
 
-/* Returns the bytes that the program wanted: a framework asks the driver for more. 0: unknown. */
+/* Returns the bytes that the program requested. If a framework made the request, the framework
+ * requests more than that from the driver. 0: unknown. */
 uint64_t out_of_memory_wanted(const struct report_out_of_memory *entry);
 
-/* Stores the bytes of the device that neither PROCESS's holders have nor are free: the driver's and
- * other processes'. Returns false if that is not known. */
+/* Stores the bytes of the device that are neither free nor held by PROCESS's call sites: they
+ * belong to the driver and to other processes. Returns false if that is not known. */
 bool out_of_memory_rest(const struct report_out_of_memory *entry, uint64_t *ret);
 
 /* Prints "2.0 GiB wanted at decode (/abs/serve.py:88); held: 61.0 GiB KV_cache (/abs/serve.py:40),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Describes peaks. The names of holders are those of an out-of-memory.
+ * Describes peaks. Holders have the same names as in the description of an out-of-memory.
  */
 #include "report/describe/describe_peak.h"
 
@@ -52,7 +52,7 @@ int describe_peak(FILE *out, const struct report_process *process)
 {
 	const struct report_peak *peak = process->peaks;
 	bool is_only = process->peak_count == 1;
-	/* The peak of all memory is exact, and the same. */
+	/* The peak of the only memory is the peak of the process, which is counted exactly. */
 	uint64_t bytes = is_only ? process->summary.peak_bytes : peak->bytes;
 	struct held_list held;
 	char size[NUMBER_MAX];

@@ -18,8 +18,8 @@ const char *peak_memory_word(const struct report_peak *peak);
 void describe_peak_memory(FILE *out, const struct report_peak *peak);
 
 /* Prints "peak 1000.0 MiB, of which 900.0 MiB by workspace (/abs/solver.c:41)", for the memory of
- * PROCESS with the largest peak. If there are several, names it: "peak 1000.0 MiB of device 0, of
- * which ...". PROCESS has a peak. Returns 0 or -ENOMEM. */
+ * PROCESS with the largest peak. If PROCESS used several memories, names this one: "peak 1000.0 MiB
+ * of device 0, of which ...". PROCESS must have a peak. Returns 0 or -ENOMEM. */
 int describe_peak(FILE *out, const struct report_process *process);
 
 /* Prints "1000.0 MiB of device 0: 900.0 MiB workspace (/abs/solver.c:41), 100.0 MiB weights

@@ -57,7 +57,8 @@ static void print_function(FILE *out, const struct report_frame *frame)
 		print_escaped(out, short_name(frame->function, shorter));
 }
 
-/* Returns true for functions that start a program or a thread. Outer frames are not printed. */
+/* Returns true for functions that start a program or a thread. Frames outside of them are not
+ * printed. */
 static bool begins(const struct report_frame *frame)
 {
 	static const char *const names[] = {
@@ -67,7 +68,7 @@ static bool begins(const struct report_frame *frame)
 
 	if (frame->language != FRAME_NATIVE)
 		return false;
-	if (!frame->function) /* libc without symbols: counts only if both neighbours are known */
+	if (!frame->function) /* libc without symbols: only if the frames on both sides are known */
 		return frame->module && strstr(frame->module, "/libc.so.6") != NULL;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (strcmp(frame->function, names[i]) == 0)
@@ -75,8 +76,8 @@ static bool begins(const struct report_frame *frame)
 	return false;
 }
 
-/* Returns the number of frames without the outermost frames that only start a program or a thread.
- * */
+/* Returns the number of frames without the outermost frames that only start a program or a
+ * thread. */
 static size_t count_shown(const struct report_stack *stack)
 {
 	size_t count = stack->count;
@@ -106,7 +107,8 @@ static size_t next_own(const struct report_stack *stack, size_t from, size_t cou
 }
 
 /* Returns the index of the frame that the application called: the outermost frame from FROM to OWN
- * that is not the interpreter's. OWN is the application's innermost frame there, and not FROM. */
+ * that is not the interpreter's. OWN is the index of the application's innermost frame from FROM
+ * on, and larger than FROM. */
 static size_t called(const struct report_stack *stack, size_t from, size_t own)
 {
 	size_t i = own;
@@ -116,8 +118,8 @@ static size_t called(const struct report_stack *stack, size_t from, size_t own)
 	return i > from ? i - 1 : own - 1;
 }
 
-/* Returns the name of the framework's thread that one of the frames from FROM to TO runs, or
- * NULL. */
+/* Returns the name of the framework's thread if one of the frames from FROM to TO has it
+ * (report_frame.thread), or NULL. */
 static const char *thread_of(const struct report_stack *stack, size_t from, size_t to)
 {
 	for (size_t i = from; i < to; i++)
@@ -126,8 +128,8 @@ static const char *thread_of(const struct report_stack *stack, size_t from, size
 	return NULL;
 }
 
-/* Writes the name of a folded frame: the last component of its module or, for Python, the package
- * or else the file. */
+/* Writes the name that a frame has in a folded line: the last component of its module. For a Python
+ * frame it is the package or, if there is none, the file name. */
 static void folded_name(const struct report_frame *frame, char ret[FOLDED_NAME_MAX])
 {
 	const char *path = frame->module ? frame->module : frame->file ? frame->file : "???";
@@ -205,8 +207,8 @@ static void print_around_own(FILE *out, const struct report_stack *stack, size_t
 	}
 }
 
-/* Prints frames without one of the application. Any of them may be important, so a few are
- * printed. */
+/* Prints frames of a part of the stack that has no frame of the application. Any of them may be
+ * important, so a few are printed. */
 static void print_foreign(FILE *out, const struct report_stack *stack, size_t from, size_t to)
 {
 	size_t shown = from;
@@ -234,7 +236,8 @@ static void print_part(FILE *out, const struct report_stack *stack, size_t from,
 		print_foreign(out, stack, from, to);
 }
 
-/* Returns the index of the first frame of the thread that waits for this stack's work, or COUNT. */
+/* Returns the index of the first frame of the thread that waits for this stack's work, or COUNT if
+ * there is none. */
 static size_t first_waiting(const struct report_stack *stack, size_t count)
 {
 	size_t i = 0;

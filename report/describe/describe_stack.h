@@ -13,25 +13,26 @@ struct report_frame;
 struct report_process;
 struct report_stack;
 
-/* Sets if whole stacks and whole names are printed from now on. At the start they are not: then
- * describe_stack() folds consecutive frames that do not belong to the application into one line,
- * and long C++ names are shortened. The setting is global, so it is not thread-safe. */
+/* Sets whether describe_stack() prints whole stacks and whole names from now on. If not, as at the
+ * start, it folds consecutive frames that do not belong to the application into one line, and
+ * shortens long C++ names. The setting is global, so it is not thread-safe. */
 void describe_whole_stacks(bool whole);
 
-/* Prints a numbered line per frame or group of folded frames. Stops at main or at a thread's start
- * function; JSON has the outer frames, too. Prints one line for an empty stack. */
+/* Prints one line per frame or per group of folded frames, with numbers. Stops at main or at a
+ * thread's start function; JSON has the outer frames, too. Prints one line for an empty stack. */
 void describe_stack(FILE *out, const struct report_stack *stack);
 
 /* Prints "make_buffer (/abs/app.c:12)". */
 void describe_frame(FILE *out, const struct report_frame *frame);
 
-/* Prints "make_buffer (/abs/app.c:12)": the innermost frame of the application. If a framework's
- * thread did the work, prints also which one: "PyTorch's autograd engine, at::empty (...)", or, if
- * the thread that waits for it is known, "the backward pass of step (/abs/train.py:7)". */
+/* Prints the place of an allocation, "make_buffer (/abs/app.c:12)": the innermost frame of the
+ * application. If a framework's thread did the work, prints the thread, too: "PyTorch's autograd
+ * engine, at::empty (...)". If the frames of the thread that waits for it are known, prints "the
+ * backward pass of step (/abs/train.py:7)". */
 void describe_place(FILE *out, const struct report_stack *stack);
 
-/* Prints the same with the function's caller, because many allocations come from one helper
- * function. */
+/* Like describe_place(), but also prints the function's caller, because many allocations come from
+ * one helper function. */
 void describe_place_and_caller(FILE *out, const struct report_stack *stack);
 
 /* Prints "8,388,608 bytes (8.0 MiB)". */

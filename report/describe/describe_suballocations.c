@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The only place with the words for suballocations.
+ * The words for suballocations are only in this file.
  */
 #include "report/describe/describe_suballocations.h"
 
@@ -15,7 +15,7 @@
 #include "report/util/escape.h"
 #include "report/util/number.h"
 
-#define RATE_MAX 1e12 /* a larger rate is not one: the ledger is damaged */
+#define RATE_MAX 1e12 /* a larger rate is impossible: the ledger is damaged */
 
 static const struct {
 	const char *cache, *word;
@@ -209,5 +209,5 @@ void describe_outside(FILE *out, const char *before, const struct report_process
 	}
 	fputs(": ", out);
 	describe_bytes(out, sum.outside_bytes);
-	fputs(" beside the blocks\n", out);
+	fputs(" outside of all recorded blocks\n", out);
 }

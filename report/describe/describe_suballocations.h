@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Words for suballocations: what a user calls them, and what became of those of a call site. All
- * formats use these words. The functions print valid UTF-8 without control characters.
+ * Words for suballocations: what users call them ("tensor"), and whether a call site keeps them.
+ * All formats use these words. The functions print valid UTF-8 without control characters.
  */
 #ifndef GPULEAK_REPORT_DESCRIBE_SUBALLOCATIONS_H
 #define GPULEAK_REPORT_DESCRIBE_SUBALLOCATIONS_H
@@ -14,14 +14,14 @@ struct report_leak;
 struct report_process;
 struct report_suballocations;
 
-/* What remains of a block that a framework caches, beside its suballocations. */
+/* The part of a block in a framework's cache that no suballocation uses. */
 #define SUBALLOCATIONS_UNUSED "cached, unused"
 
 /* Returns what the users of the pool CACHE call its suballocations: "tensor" for PyTorch's. Returns
- * "block" for other blocks, whose CACHE is NULL, and if the pool is unknown. */
+ * "block" if CACHE is NULL, because the memory is in no pool, and if the pool is unknown. */
 const char *suballocation_word(const char *cache);
 
-/* Returns what users call one of LEAK, which is suballocations or blocks: "tensor" or "block". */
+/* Returns what users call one block or suballocation of LEAK: "tensor" or "block". */
 const char *describe_unit(const struct report_leak *leak);
 
 /* Returns "accumulating", "filled" or "constant"; NULL if it is not known. */
@@ -46,21 +46,22 @@ size_t suballocation_pool_of(const struct suballocation_pool *pools, size_t coun
 /* Prints "1,234 bytes (1.2 KiB) in 3 tensors". */
 void describe_suballocations(FILE *out, const char *cache, uint64_t bytes, uint64_t blocks);
 
-/* Prints what became of the suballocations of ENTRY: "400 of 400 kept, 2 per second until the loop
- * ended", "filled up and stays", "constant", or nothing. */
+/* Prints whether the program kept the suballocations of ENTRY: "400 of 400 kept, 2 per second until
+ * the loop ended", "filled up and stays", "constant". Prints nothing if it is not known. */
 void describe_trend(FILE *out, const struct report_process *process,
 		    const struct report_suballocations *entry);
 
 /* Prints BEFORE and "12,288 bytes (12.0 KiB) in tensors, 2,084,864 bytes (1.9 MiB) cached, unused":
- * the parts of BLOCKS, which a cache holds. Prints nothing if no suballocation lies in them. */
+ * how the bytes of BLOCKS, which are in a cache, divide. Prints nothing if no suballocation is in
+ * them. */
 void describe_division(FILE *out, const struct report_leak *blocks, const char *before);
 
-/* Prints "PyTorch caching allocator, device 0" for the pool of LIVE. DEVICE -1: without it. Prints
- * "device memory, cuMemAlloc_v2, device 0" for a block that is in no pool. */
+/* Prints "PyTorch caching allocator, device 0" for the pool of LIVE, or "device memory,
+ * cuMemAlloc_v2, device 0" for a block that is in no pool. DEVICE -1: prints no device. */
 void describe_pool(FILE *out, const struct report_leak *live, int device);
 
-/* Suballocations may lie in no block that was recorded. Prints BEFORE, one sentence about these,
- * and a newline. Prints nothing if PROCESS has no such suballocation. */
+/* Prints BEFORE, one sentence about the suballocations that lie outside of all recorded blocks, at
+ * least in part, and a newline. Prints nothing if PROCESS has no such suballocation. */
 void describe_outside(FILE *out, const char *before, const struct report_process *process);
 
 #endif

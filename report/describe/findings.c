@@ -58,7 +58,7 @@ static void add_leaks(struct findings *findings, const struct report *report, si
 	findings->counts[class] += count;
 }
 
-/* Adds the call sites of process INDEX that accumulate, if CLASS is theirs. */
+/* Adds the call sites of process INDEX that accumulate and belong to CLASS. */
 static void add_accumulating(struct findings *findings, const struct report *report, size_t index,
 			     enum finding_class class)
 {

@@ -29,7 +29,7 @@ enum finding_class {
 	FINDING_OUT_OF_MEMORY, /* the refused request that ended a process */
 	FINDING_ERROR,
 	FINDING_LEAK,
-	FINDING_ACCUMULATING, /* suballocations that a framework's user keeps more and more of */
+	FINDING_ACCUMULATING, /* suballocations that the program keeps more and more of */
 	FINDING_CACHED,     /* in a framework's cache: not a leak */
 	FINDING_SUPPRESSED,
 	FINDING_CLASSES,
@@ -39,15 +39,15 @@ struct finding {
 	enum finding_class class;
 	const struct report_process *process;
 	size_t process_index;
-	/* of an out-of-memory; else NULL */
+	/* the out-of-memory; NULL for other classes */
 	const struct report_out_of_memory *refusal;
 	/* NULL for an error and an out-of-memory; of a call site that accumulates: its live
 	 * suballocations */
 	const struct report_leak *leak;
 	const struct report_suballocations *site; /* a call site that accumulates, or NULL */
-	const struct error_group *errors; /* errors with the same stacks; else NULL */
-	/* of an error: the number of errors, and 0; of one that accumulates: what is kept; of an
-	 * out-of-memory: 0 */
+	const struct error_group *errors; /* errors with the same stacks; NULL for other classes */
+	/* For an error: the number of errors, and 0 bytes. For a call site that accumulates: what
+	 * is kept. For an out-of-memory: 0 and 0. */
 	uint64_t blocks, bytes;
 	const struct report_stack *stack; /* never NULL */
 	uint64_t fingerprint;
@@ -67,7 +67,8 @@ struct findings {
 int findings_build(const struct report *report, struct findings *ret);
 void findings_finish(struct findings *findings);
 
-/* Returns the index of the first finding of CLASS or of a later class. */
+/* Returns the index of the first finding of CLASS. If there is none, the index where it would
+ * be. */
 size_t findings_first(const struct findings *findings, enum finding_class class);
 
 /* Writes a name that is unique in the report to RET and returns it: the fingerprint, followed by
@@ -79,8 +80,8 @@ char *finding_name(const struct finding *finding, char ret[FINDING_NAME_MAX]);
  * bytes. */
 const char *finding_rule(const struct finding *finding);
 
-/* Returns the frame to show: the application's frame, if its file is known, else the nearest outer
- * frame with a known file, else NULL. */
+/* Returns the frame to show: that of report_stack_culprit() or, if its file is not known, the
+ * nearest frame outside of it whose file is known. Returns NULL if there is none. */
 const struct report_frame *finding_frame(const struct finding *finding);
 
 /* All functions below print valid UTF-8 without control characters (see print_escaped()). */
@@ -91,10 +92,10 @@ void finding_title(FILE *out, const struct finding *finding);
 void finding_message(FILE *out, const struct finding *finding, bool name_process);
 /* Prints all stacks and histories, in several lines. */
 void finding_details(FILE *out, const struct finding *finding);
-/* Prints why a cached or suppressed finding does not count. */
+/* Prints why the gate does not count a cached or suppressed finding. */
 void finding_exemption(FILE *out, const struct finding *finding);
 
-/* Returns what a person calls the blocks of FINDING: "block", "tensor". */
+/* Returns what users call one block of FINDING: "block" or "tensor". */
 const char *finding_unit(const struct finding *finding);
 
 /* Prints "3 blocks, 1,024 bytes (1.0 KiB)". */
@@ -103,8 +104,8 @@ void finding_amount(FILE *out, uint64_t blocks, uint64_t bytes);
 /* Returns the number of invalid frees of PROCESS that have no record. */
 uint64_t finding_lost_errors(const struct report_process *process);
 
-/* Calls PRINT for each reason why a report without findings is not proven clean: for each process,
- * then for the whole report. Returns the number of reasons. */
+/* Calls PRINT for each reason why a report without findings does not prove that there are no leaks:
+ * first for each process, then for the whole report. Returns the number of reasons. */
 typedef void finding_gap_fn(void *data, const struct report_process *process, const char *text);
 size_t findings_gaps(const struct report *report, finding_gap_fn *print, void *data);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Holders with the same frame are a group. As long as the frames of a group's callers differ, each
- * of its holders gets its caller's frame, and the group is divided.
+ * Holders whose frames are the same form a group. If the callers of these frames differ, each
+ * holder of the group gets its caller's frame. That divides the group, and the rule is applied to
+ * the new groups.
  */
 #include "report/describe/holder_frames.h"
 
@@ -13,13 +14,14 @@
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
 
-#define ROUNDS_MAX 8 /* functions that only pass on their callers' requests */
+/* maximum number of divisions: so many nested functions may only pass on requests */
+#define ROUNDS_MAX 8
 
 struct holder_choice {
 	const struct report_stack *stack;
 	size_t at; /* index of the frame */
 	size_t holder;
-	bool is_called; /* a caller was chosen */
+	bool is_called; /* the frame is a caller that divide() chose */
 };
 
 static int compare_text(const char *a, const char *b)
@@ -52,7 +54,8 @@ static int compare_choices(const void *left, const void *right)
 	return compare_frames(frame_of(left), frame_of(right));
 }
 
-/* Returns the index of the application's frame that is STEPS outside of AT, or STACK's count. */
+/* Returns the index of the application's frame that is STEPS frames of the application outside of
+ * AT. Returns STACK's count if there is none. */
 static size_t caller_at(const struct report_stack *stack, size_t at, size_t steps)
 {
 	while (at < stack->count && steps) {
@@ -63,8 +66,8 @@ static size_t caller_at(const struct report_stack *stack, size_t at, size_t step
 	return at;
 }
 
-/* Returns true if the callers of the COUNT choices in GROUP, STEPS outside, are known and not all
- * the same. *RET_END: at least one is not known. */
+/* Returns true if all choices in GROUP have a caller, STEPS frames outside, and these callers
+ * differ. Sets *RET_END if one of them has none. */
 static bool differ(const struct holder_choice *group, size_t count, size_t steps, bool *ret_end)
 {
 	const struct report_frame *first = NULL;
@@ -121,9 +124,9 @@ static bool divide_all(struct holder_choice *choices, size_t count)
 	return divided;
 }
 
-/* Returns true if a function of the application itself, which is not in Python, makes HOLDER's
- * call. Below a framework the application's frame is one that uses memory, not one that only
- * allocates it. */
+/* Returns true if HOLDER's call was made by a function of the application itself that is not in
+ * Python. If a framework made the call, the application's frame uses memory and is not one that
+ * only allocates for others. */
 static bool is_eligible(const struct report_leak *holder, const struct report_frame *culprit)
 {
 	const struct report_stack *stack = holder->stack;

@@ -21,8 +21,8 @@ const char *kind_words(const char *kind)
 	return known ? known->words : kind;
 }
 
-/* Returns the name of KIND in a budget, or NULL: suballocations count as the blocks that they lie
- * in. */
+/* Returns the name of KIND in a budget, or NULL if it has none. Kinds of suballocations have none,
+ * because these count as the blocks that they lie in. */
 static const char *name_of(const struct kind *kind, bool objects)
 {
 	if (kind_is_object(kind->name))

@@ -10,19 +10,20 @@
 
 #include "report/util/lines.h"
 
-/* Returns the words for KIND ("pinned host memory" for "pinned"), or KIND itself if it is unknown.
- * */
+/* Returns the words for KIND ("pinned host memory" for "pinned"), or KIND itself if it is
+ * unknown. */
 const char *kind_words(const char *kind);
 
 /* Checks that NAME is a kind of memory. No block has another name, so a rule with another name
  * would have no effect. Returns 0, or -EINVAL with a message that lists the kinds. */
 int kind_check(const struct lines *file, struct line_part name);
-/* The same for the name of a kind of object that is not memory, as object_name() returns it. */
+/* Does the same for a kind of object that is not memory. NAME is a name that object_name()
+ * returns. */
 int object_check(const struct lines *file, struct line_part name);
 
 /* Returns true if KIND is a kind of object that is not memory. */
 bool kind_is_object(const char *kind);
-/* Returns the name of such a kind in budgets: "stream" for "object/stream". */
+/* Returns the name that KIND, a kind of object, has in budgets: "stream" for "object/stream". */
 const char *object_name(const char *kind);
 
 #define FORMAT_OBJECTS_MAX 128

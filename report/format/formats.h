@@ -19,15 +19,15 @@ struct report_format {
 	 * report come from the traced program and may have any bytes, so each format escapes them.
 	 * Returns 0, -ENOMEM, or -EIO if writing to OUT failed. */
 	int (*print)(const struct report *report, const struct judgement *judgement, FILE *out);
-	/* NULL, or writes a summary. The command appends it to the file that the environment
-	 * variable summary_variable names. */
+	/* NULL, or a function that writes a summary. The command appends the summary to the file
+	 * that the environment variable `summary_variable` names. */
 	int (*summary)(const struct report *report, const struct judgement *judgement, FILE *out);
 	const char *summary_variable;
 	size_t summary_bytes_max; /* limit of the size of the whole file */
 	bool for_files; /* not readable for people, so it is not written to a terminal */
 	bool all_sites; /* loaded_ledger.all_sites must be set */
 	bool only_memory; /* the format cannot contain invalid frees and notes */
-	/* the format contains the memory of devices, also if the report has no findings */
+	/* the format contains the memory of devices even if the report has no findings */
 	bool complete;
 };
 

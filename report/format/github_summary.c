@@ -67,7 +67,7 @@ static void print_place(FILE *out, const struct source_root *root, const struct 
 		fprintf(out, ":%u", frame->line);
 }
 
-/* Prints the columns for what, bytes, blocks and call. */
+/* Prints the columns "what", "bytes", "blocks" and "call". */
 static void print_what(FILE *out, const struct finding *finding)
 {
 	static const char *const classes[] = {

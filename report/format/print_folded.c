@@ -102,7 +102,7 @@ static void print_block(FILE *out, const struct finding *finding, bool name_proc
 	const struct report_leak *leak = finding->leak;
 	uint64_t unused = finding->bytes - leak->used_bytes;
 
-	/* Some readers reject a line with 0 bytes, and it would not be visible. */
+	/* Leave out 0 bytes: some readers reject such a line, and it would not be visible. */
 	if (unused == 0)
 		return;
 	print_root(out, finding, name_process);
@@ -114,7 +114,7 @@ static void print_block(FILE *out, const struct finding *finding, bool name_proc
 	fprintf(out, " %" PRIu64 "\n", unused);
 }
 
-/* Prints the live suballocations. Their bytes take the place of their blocks' bytes. */
+/* Prints the live suballocations. The lines of their blocks do not count these bytes. */
 static void print_suballocations(FILE *out, const struct report_process *process,
 				 bool name_process)
 {
@@ -136,7 +136,7 @@ static void print_suballocations(FILE *out, const struct report_process *process
 	}
 }
 
-/* Prints a line of HOLDER, as of a live block or suballocation. */
+/* Prints a line for HOLDER, with the same frames as a live block or suballocation has. */
 static void print_holder(FILE *out, const struct report_process *process,
 			 const struct report_holders *held, const struct report_leak *holder,
 			 bool name_process)
@@ -168,7 +168,7 @@ static void print_holder(FILE *out, const struct report_process *process,
 	fprintf(out, " %" PRIu64 "\n", holder->bytes);
 }
 
-/* Prints those who held memory at its peak, in towers of their own. */
+/* Prints the holders of memory at its peak. In the graph they are separate towers. */
 static void print_peaks(FILE *out, const struct report_process *process, bool name_process)
 {
 	for (size_t i = 0; i < process->peak_count; i++) {

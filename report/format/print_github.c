@@ -98,7 +98,8 @@ static void finding_command(struct github *github, const char *name, const struc
 	text_buffer_finish(&text);
 }
 
-/* Writes one command for the COUNT findings from FIRST on, at the place of the first one. */
+/* Writes one command that sums up the COUNT findings from FIRST on, at the place of the first
+ * one. */
 static void rest_command(struct github *github, const char *name, size_t first, size_t count)
 {
 	const struct finding *finding = &github->findings.all[first];
@@ -124,7 +125,8 @@ static void rest_command(struct github *github, const char *name, size_t first, 
 	text_buffer_finish(&text);
 }
 
-/* Writes at most ROOM commands for the COUNT findings from FIRST on. */
+/* Writes at most ROOM commands for the COUNT findings from FIRST on. If there are more, the last
+ * command sums up the rest. */
 static void findings_commands(struct github *github, const char *name, size_t first, size_t count,
 			      size_t room)
 {

@@ -131,8 +131,8 @@ static void print_gap(void *data, const struct report_process *process, const ch
 	fprintf(gaps->out, "%s\n", text);
 }
 
-/* Prints a test case that passes if everything was recorded. Otherwise it is an error with all that
- * is missing. */
+/* Prints a test case about the recording. It passes if everything was recorded. Otherwise its
+ * outcome is an error that lists what is missing. */
 static int print_recorded(struct suite *suite, const struct report *report,
 			  const struct report_process *process)
 {
@@ -247,8 +247,8 @@ static void print_properties(FILE *out, const struct report_process *process)
 	print_number(out, "peak_bytes", sum->peak_bytes);
 }
 
-/* Prints a suite. Its cases are already printed to CASES, because their counts come first. PROCESS
- * may be NULL. */
+/* Prints a suite. CASES is the text of its cases, which is made first, because the suite begins
+ * with their counts. PROCESS may be NULL. */
 static void print_suite(FILE *out, unsigned int id, const char *name,
 			const struct report_process *process, const struct suite *suite,
 			const char *cases)
@@ -275,7 +275,7 @@ static void print_suite(FILE *out, unsigned int id, const char *name,
 	fputs("</system-err>\n  </testsuite>\n", out);
 }
 
-/* Prints the program's name; if earlier processes have the same name, followed by a number. */
+/* Prints the program's name. If earlier processes have the same name, appends a number. */
 static void print_suite_name(FILE *out, const struct report *report, size_t index)
 {
 	const char *program = report->processes[index]->program;
@@ -342,8 +342,8 @@ static void print_verdict(struct suite *suite, const struct judgement *judgement
 			 reasons);
 }
 
-/* Prints the suite of the whole report: the result of the gate, and ledgers that could not be read.
- * */
+/* Prints the suite of the whole report: the result of the gate, and ledgers that could not be
+ * read. */
 static int print_whole(FILE *out, const struct report *report, const struct judgement *judgement)
 {
 	struct suite suite = { 0 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Writes each metric family with all of its series. Totals have no TYPE line: OpenMetrics
- * requires a counter's name without _total there, and the older format with it. Each reader
- * rejects the other's line. Writes no timestamps, because node_exporter's textfile collector
- * rejects them.
+ * requires the counter's name without _total in this line, the older format requires the name
+ * with _total, and each reader rejects the other form. Writes no timestamps, because
+ * node_exporter's textfile collector rejects them.
  */
 #include "report/format/print_openmetrics.h"
 
@@ -57,8 +57,8 @@ static void label(FILE *out, const char *name, const char *value, const char *be
 	text_buffer_finish(&words);
 }
 
-/* Begins a series of process I. After an exec a process has two ledgers with the same pid, so a
- * label has the number of the program. */
+/* Begins a series of process I. After an exec a process has two ledgers with the same pid. The
+ * label "image" then numbers the programs from the second on. */
 static void begin(FILE *out, const char *name, const struct report *report, size_t i)
 {
 	const struct report_process *process = report->processes[i];
@@ -111,11 +111,11 @@ static void print_summaries(FILE *out, const struct report *report)
 	{ "gpuleak_" name, type, help, offsetof(struct report_summary, member) }
 	static const struct figure figures[] = {
 		FIGURE("leaked_bytes", "gauge", leaked_bytes,
-		       "Bytes that are not freed, without suppressed ones and caches."),
+		       "Leaked bytes, without suppressed ones and caches."),
 		FIGURE("leaked_blocks", "gauge", leaked_blocks,
-		       "Blocks that are not freed, without suppressed ones and caches."),
+		       "Leaked blocks, without suppressed ones and caches."),
 		FIGURE("suppressed_bytes", "gauge", suppressed_bytes,
-		       "Bytes that are not freed and suppressed."),
+		       "Bytes that would be leaked, but are suppressed."),
 		FIGURE("cached_bytes", "gauge", cached_bytes,
 		       "Bytes that a framework's cache holds."),
 		FIGURE("peak_bytes", "gauge", peak_bytes, "Highest number of live bytes."),
@@ -134,20 +134,20 @@ static void print_summaries(FILE *out, const struct report *report)
 static void print_out_of_memory(FILE *out, const struct report *report)
 {
 	family(out, "gpuleak_out_of_memory_total", NULL,
-	       "Requests that were refused for want of memory.");
+	       "Requests that were refused because memory ran out.");
 	for (size_t i = 0; i < processes(report); i++) {
 		begin(out, "gpuleak_out_of_memory_total", report, i);
 		end(out, report->processes[i]->refused);
 	}
 	family(out, "gpuleak_out_of_memory_recovered_total", NULL,
-	       "Those of them after which the same thread got as much.");
+	       "Refused requests after which the same thread got as much memory.");
 	for (size_t i = 0; i < processes(report); i++) {
 		begin(out, "gpuleak_out_of_memory_recovered_total", report, i);
 		end(out, report->processes[i]->recovered);
 	}
 }
 
-/* The peak of each memory, whose times may differ. */
+/* Prints the peak of each memory. These peaks may be at different times. */
 static void print_peaks(FILE *out, const struct report *report)
 {
 	family(out, "gpuleak_memory_peak_bytes", "gauge",
@@ -246,9 +246,10 @@ static void print_objects(FILE *out, const struct report *report)
 	{ "gpuleak_objects" name, type, help, offsetof(struct report_object_kind, member) }
 	static const struct figure figures[] = {
 		FIGURE("", "gauge", live, "Objects that are not memory and not destroyed."),
-		FIGURE("_created_total", NULL, counts.created, "Such objects that were created."),
+		FIGURE("_created_total", NULL, counts.created,
+		       "Objects that are not memory and were created."),
 		FIGURE("_destroyed_total", NULL, counts.destroyed,
-		       "Such objects that were destroyed."),
+		       "Objects that are not memory and were destroyed."),
 	};
 #undef FIGURE
 	size_t kinds = 0;
@@ -314,8 +315,8 @@ static void print_errors(FILE *out, const struct report *report)
 			end(out, counted[at].count);
 			known += counted[at].count;
 		}
-		/* Errors without a record or with another type. The series also exists if it is 0.
-		 * */
+		/* Errors without a record or with another type. The series also exists if it is
+		 * 0. */
 		begin(out, name, report, i);
 		label(out, "type", "other", ",");
 		end(out, process->summary.errors > known ? process->summary.errors - known : 0);
@@ -342,8 +343,8 @@ static void print_site(FILE *out, const struct report *report, const char *name,
 	end(out, value);
 }
 
-/* Prints the largest call sites of all processes together, so that many leaking processes do not
- * create many series. */
+/* Prints the largest call sites of all processes: the limit is for all processes together, so that
+ * many leaking processes do not create many series. */
 static void print_sites(FILE *out, const struct report *report, const struct findings *findings)
 {
 	const struct finding *leaks = findings->all + findings_first(findings, FINDING_LEAK);
@@ -351,11 +352,11 @@ static void print_sites(FILE *out, const struct report *report, const struct fin
 
 	count = count < SITES_MAX ? count : SITES_MAX;
 	family(out, "gpuleak_site_leaked_bytes", "gauge",
-	       "Bytes that are not freed, by call site; the largest sites.");
+	       "Leaked bytes by call site, only of the largest sites.");
 	for (size_t i = 0; i < count; i++)
 		print_site(out, report, "gpuleak_site_leaked_bytes", &leaks[i], leaks[i].bytes);
 	family(out, "gpuleak_site_leaked_blocks", "gauge",
-	       "Blocks that are not freed, by call site; the largest sites.");
+	       "Leaked blocks by call site, only of the largest sites.");
 	for (size_t i = 0; i < count; i++)
 		print_site(out, report, "gpuleak_site_leaked_blocks", &leaks[i],
 			   leaks[i].blocks);
@@ -432,12 +433,12 @@ static void print_accumulating(FILE *out, const struct report *report,
 	}
 	count = count < SITES_MAX ? count : SITES_MAX;
 	family(out, "gpuleak_site_accumulated_bytes", "gauge",
-	       "Bytes that accumulated, by call site; the largest sites.");
+	       "Accumulated bytes by call site, only of the largest sites.");
 	for (size_t i = 0; i < count; i++)
 		print_site(out, report, "gpuleak_site_accumulated_bytes", &sites[i],
 			   sites[i].bytes);
 	family(out, "gpuleak_site_accumulated_blocks", "gauge",
-	       "Tensors or blocks that accumulated, by call site; the largest sites.");
+	       "Accumulated tensors or blocks by call site, only of the largest sites.");
 	for (size_t i = 0; i < count; i++)
 		print_site(out, report, "gpuleak_site_accumulated_blocks", &sites[i],
 			   sites[i].blocks);

@@ -10,8 +10,8 @@
 struct judgement;
 struct report;
 
-/* Writes text that is also valid in the older format, which node_exporter's textfile collector
- * reads. The number of time series is limited, however many leaks there are. See
+/* Writes text that is also valid in the older Prometheus text format, which node_exporter's
+ * textfile collector reads. The number of time series is limited, even if there are many leaks. See
  * docs/reference/formats.md, and formats.h for the result. */
 int print_openmetrics(const struct report *report, const struct judgement *judgement, FILE *out);
 

@@ -5,9 +5,9 @@
  *     gpuleak-baseline 1
  *     9af3c2d81b0e4457 4194304 1 # cuMemAlloc_v2 device make_buffer (app.c)
  *
- * The columns are fingerprint, bytes and blocks. The text after # is for people. It has no
- * source line numbers, so a line of the file changes only if its leak changes. Lines are ordered
- * by fingerprint, so a line keeps its position.
+ * The columns are fingerprint, bytes and blocks. The text after # is for people. It has no source
+ * line numbers, so a line of the file changes only if its leak changes. Lines are ordered by
+ * fingerprint, so a line keeps its position.
  */
 #ifndef GPULEAK_REPORT_BASELINE_H
 #define GPULEAK_REPORT_BASELINE_H

@@ -42,7 +42,7 @@ enum budget_subject {
 struct budget {
 	enum budget_subject subject;
 	char *text;               /* "kind:pinned", as in the file */
-	struct frame_pattern pattern; /* pattern after the colon; unused for device and peak */
+	struct frame_pattern pattern; /* the text after the colon; unused for device and peak */
 	int device;
 	bool in_blocks; /* `limit` is a number of blocks or objects, not of bytes */
 	bool is_plain;  /* the limit was a number without a unit */

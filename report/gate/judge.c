@@ -73,8 +73,8 @@ const char *format_process(const struct report_process *process, char ret[FORMAT
 	return ret;
 }
 
-/* The leaks that count against --max-leaked-bytes: without those in the baseline or covered by a
- * budget. */
+/* The leaks that count against --max-leaked-bytes: all, except those that the baseline has or a
+ * budget covers. */
 struct rest {
 	uint64_t bytes, blocks;
 	const char *verb; /* "leaked" */
@@ -166,8 +166,8 @@ static int charge_leaks(struct bench *bench, const struct report *report)
 	return 0;
 }
 
-/* Computes the remaining leaks. Starts from the sums and not from the lists: leaks that are only in
- * the sums must count. */
+/* Computes the remaining leaks. Starts from the sums of the report and not from the lists, because
+ * leaks that are only in the sums must count, too. */
 static struct rest find_rest(const struct bench *bench, const struct judge_input *input)
 {
 	const struct report_summary *sum = &input->report->summary;

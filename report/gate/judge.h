@@ -31,7 +31,7 @@ struct judge_input {
 	/* call sites that may allocate; NULL: all may. Requires ledgers with all_sites */
 	const struct only_at *only_at;
 	bool count_caches;          /* count memory in caches as leaked */
-	bool count_accumulation; /* fail for suballocations that accumulate */
+	bool count_accumulation; /* make the gate fail for suballocations that accumulate */
 	bool count_deferred; /* count deferred frees without a proven reason, too */
 	bool count_objects; /* count objects that are not memory, too */
 	bool growth_wanted; /* check growth from step to step, too */
@@ -46,8 +46,8 @@ struct judge_input {
 
 struct judgement {
 	enum judge_verdict verdict;
-	/* At least one, also if the gate passes. Reasons may contain names from ledgers with any
-	 * bytes: see escape.h. */
+	/* At least one reason, also if the gate passes. Reasons may contain names from ledgers with
+	 * any bytes: see escape.h. */
 	char **reasons;
 	size_t reason_count;
 	/* Remarks that do not make the gate fail, for example about known leaks that no longer
@@ -60,8 +60,8 @@ struct judgement {
  * reasons may be missing and the verdict is JUDGE_FAILED. */
 int judge(const struct judge_input *input, struct judgement *ret);
 
-/* Returns true if leaks make the run fail: there is no JUDGEMENT (NULL), or it is not clean.
- * Invalid frees always make it fail. */
+/* Returns true if leaks make the run fail: JUDGEMENT is NULL, because no gate was requested, or it
+ * is not clean. Invalid frees make the run fail in any case. */
 bool judgement_fails(const struct judgement *judgement);
 
 /* Returns "gate failed: ", "gate passed: " or "gate has nothing to judge: ". */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Applies the gate to suballocations that accumulate: --gate-accumulation, budgets, --max-growth.
- * Without these they fail nothing, and the verdict mentions them. Suppressed ones never count, and
- * those that the baseline has do not either.
+ * Without these options the gate does not fail because of them, and its result mentions them.
+ * Suppressed ones never count, and neither do those that the baseline has.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -40,14 +40,15 @@ static bool is_covered(const struct budgets *budgets, const struct report_suball
 	return false;
 }
 
-/* Returns true if BASELINE has ENTRY. What is kept grows with the length of a run, so the amount
- * does not matter. */
+/* Returns true if BASELINE has ENTRY. The amounts in the baseline do not matter, because what is
+ * kept grows with the length of a run. */
 static bool is_known(const struct baseline *baseline, const struct report_suballocations *entry)
 {
 	return baseline_find(baseline, report_leak_fingerprint(&entry->live)) != NULL;
 }
 
-/* Adds a reason if ENTRY grew by more than --max-growth allows. Returns true if that judges it. */
+/* Returns true if --max-growth applies to ENTRY. Then adds a reason if ENTRY grew by more per step
+ * than it allows. */
 static bool judge_per_step(struct bench *bench, const struct judge_input *input,
 			   const struct report_process *p,
 			   const struct report_suballocations *entry)
@@ -91,7 +92,8 @@ static void judge_entry(struct bench *bench, const struct judge_input *input,
 		     format_place(entry->live.stack, place), format_process(p, who));
 }
 
-/* Returns true if the process used a cache whose content was not recorded, or without samples. */
+/* Returns true if it is unknown whether suballocations accumulated: the content of a cache was not
+ * recorded, or some call sites have no usable samples. */
 static bool is_unknown(const struct report_process *p)
 {
 	for (size_t i = 0; i < p->cached_count && !p->has_suballocations; i++)

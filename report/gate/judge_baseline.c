@@ -31,8 +31,8 @@ static void subtract_allowance(uint64_t *from, uint64_t *allowance)
 	*allowance -= taken;
 }
 
-/* Subtracts the bytes and blocks of each baseline entry from the charges with its fingerprint. If
- * several charges have it, the first ones are reduced first. */
+/* Subtracts the bytes and blocks of each baseline entry from the charges with its fingerprint, in
+ * the order of the charges, until nothing of the entry is left. */
 static int excuse(struct bench *bench, const struct baseline *baseline)
 {
 	struct allowance *left = calloc(baseline->count + 1, sizeof(*left));

@@ -37,8 +37,8 @@ static void spend(struct spent *spent, uint64_t bytes, uint64_t blocks,
 	}
 }
 
-/* Sums up what counts against RULE. Memory in caches counts against budgets for caches; with
- * --gate-caches 1 also against all others. */
+/* Sums up what counts against RULE. Memory in caches counts against budgets for caches. With
+ * --gate-caches 1 it also counts against all other budgets. */
 static void spend_all(struct bench *bench, const struct judge_input *input,
 		      const struct budget *rule, struct spent *spent)
 {
@@ -96,7 +96,8 @@ static void budget_reason(struct bench *bench, const struct budgets *budgets,
 }
 
 /* Writes what held the memory at the peak to RET: "; 8.0 GiB of device 0: 6.0 GiB workspace
- * (/abs/solver.c:41)". Writes an empty string if the ledger has no record of that. Returns RET. */
+ * (/abs/solver.c:41)". Writes an empty string if the ledger does not record who held it. Returns
+ * RET. */
 static const char *format_holders(struct bench *bench, const struct report_process *process,
 				  char ret[HOLDERS_TEXT_MAX])
 {
@@ -138,8 +139,8 @@ static void judge_peak(struct bench *bench, const struct judge_input *input,
 	}
 }
 
-/* Returns true if SPENT exceeds RULE. A budget of 0 bytes allows no block, not even one of 0 bytes.
- * */
+/* Returns true if SPENT exceeds RULE. A budget of 0 bytes allows no block, not even one of 0
+ * bytes. */
 static bool exceeded(const struct budget *rule, const struct spent *spent)
 {
 	if (rule->in_blocks)

@@ -42,7 +42,7 @@ void judge_deferred(struct bench *bench, const struct judge_input *input,
 		}
 	}
 	if (stuck > JUDGE_PLACES_MAX)
-		judge_reason(bench, "%zu more places released what a user event holds",
+		judge_reason(bench, "%zu more places released memory that a user event holds",
 			     stuck - JUDGE_PLACES_MAX);
 	if (blocks && input->count_deferred)
 		judge_reason(bench,

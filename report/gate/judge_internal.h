@@ -34,9 +34,10 @@ struct bench {
 	int result; /* 0 or -ENOMEM */
 	struct charge *charges; /* all leaks and cached memory of all processes */
 	size_t charge_count;
-	/* suballocations that accumulate: what no option counts, and the places that one does */
+	/* Suballocations that accumulate: the sums of those that no option of the gate counts, and
+	 * the number of places at which --gate-accumulation counts some. */
 	uint64_t accumulating_blocks, accumulating_bytes;
-	const char *accumulating_cache; /* the pool of one of them */
+	const char *accumulating_cache; /* the pool of one of those in the sums */
 	size_t accumulating_places;
 };
 
@@ -51,16 +52,18 @@ const char *format_process(const struct report_process *process, char ret[FORMAT
 
 /* Subtracts known leaks from the charges. Adds a note for each known leak that no longer occurs. */
 void judge_baseline(struct bench *bench, const struct judge_input *input);
-/* Adds a reason for each leak that the baseline does not have. */
+/* Adds a reason for each leak that is new or larger than in the baseline. */
 void judge_beyond_baseline(struct bench *bench, const struct judge_input *input);
 
-/* Adds a reason for each exceeded budget. Sets `covered` in the charges that match a budget. */
+/* Adds a reason for each exceeded budget. Sets `covered` in the charges to which a budget
+ * applies. */
 void judge_budgets(struct bench *bench, const struct judge_input *input);
 
 /* Adds a reason for each place where more accumulates than --gate-accumulation or --max-growth
- * allows. Sums up the rest, without what budgets cover. */
+ * allows. Leaves out what the baseline or a budget covers. Adds what no option counts to the sums
+ * in BENCH. */
 void judge_accumulation(struct bench *bench, const struct judge_input *input);
-/* Mentions that rest: as a reason if the gate PASSED, else as a note. */
+/* Mentions these sums: as a reason if the gate PASSED, else as a note. */
 void judge_mention_accumulation(struct bench *bench, bool passed);
 
 /* Adds a reason for each exceeded budget of objects. If INPUT requests it, adds a reason for each
@@ -76,7 +79,7 @@ void judge_growth(struct bench *bench, const struct judge_input *input,
 void judge_deferred(struct bench *bench, const struct judge_input *input,
 		    const struct report_process *p);
 
-/* Adds a reason for each call site that the policy does not allow. */
+/* Adds a reason for each call site that the policy of --only-at does not allow. */
 void judge_sites(struct bench *bench, const struct judge_input *input);
 
 #endif

@@ -26,7 +26,8 @@ struct left {
 struct objects {
 	const struct report *report;
 	const struct baseline *baseline; /* NULL if the user gave no baseline */
-	uint64_t *known; /* of each entry of the baseline: how many were not met yet */
+	/* for each entry of the baseline: how many of its objects were not subtracted yet */
+	uint64_t *known;
 };
 
 /* Returns how many of the objects at one call site the baseline does not know. */

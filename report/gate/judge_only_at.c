@@ -26,8 +26,8 @@ static void only_at_reason(struct bench *bench, const struct report_process *p,
 		     site->api, format_place(site->stack, place), policy);
 }
 
-/* Call sites that already have a reason. The same site in another process or rank has no second
- * one. */
+/* Call sites that already have a reason. If a site occurs again in another process, device or line,
+ * it gets no second reason: `again` counts these cases. */
 struct listed {
 	uint64_t fingerprints[JUDGE_PLACES_MAX];
 	size_t count;  /* number of different sites, including those beyond the array */

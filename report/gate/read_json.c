@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Parses JSON with jansson and checks that it is a report. If a part of a leak is missing, the
- * file is invalid. If a part of a frame is missing, that part is unknown.
+ * Parses JSON with jansson and checks that it is a report. If a required part of a leak is
+ * missing, the file is invalid. If a part of a frame is missing, that part is unknown.
  */
 #include "report/gate/read_json.h"
 
@@ -40,8 +40,8 @@ static int no_memory(const struct input *in)
 	return -ENOMEM;
 }
 
-/* Stores in *RET a copy of the string KEY of OBJECT. Leaves *RET unchanged (NULL) if there is none.
- * */
+/* Stores in *RET a copy of the string KEY of OBJECT. Leaves *RET unchanged (NULL) if there is
+ * none. */
 static int read_text(const struct input *in, const json_t *object, const char *key,
 		     const char **ret)
 {
@@ -123,7 +123,7 @@ static int read_stack(const struct input *in, const json_t *array, const struct 
 	return r;
 }
 
-/* Reads what a leak and an object have in common: which call made it, and where. */
+/* Reads the members that a leak and an object both have: the call that made it, and its stack. */
 static int read_call(const struct input *in, const json_t *object, struct report_leak *ret)
 {
 	int r = read_text(in, object, "api", &ret->api);
@@ -159,8 +159,8 @@ struct json_list {
 /* Reads OBJECT into *RET, which is all zero. */
 typedef int read_element_fn(const struct input *in, const json_t *object, void *ret);
 
-/* Reads the array KEY of OBJECT into elements of SIZE bytes. There may be no such array: an older
- * report does not have it. */
+/* Reads the array KEY of OBJECT into elements of SIZE bytes. If the array is missing, the list is
+ * empty, because older reports do not have every array. */
 static int read_list(const struct input *in, const json_t *object, const char *key, size_t size,
 		     read_element_fn *read, struct json_list *ret)
 {

@@ -14,7 +14,8 @@ struct report;
  * ERROR. */
 int report_read_json(const char *path, struct report *report, char *error, size_t error_size);
 
-/* Does the same for the LENGTH bytes of TEXT. NAME describes the text in error messages. */
+/* Does the same for a report in memory, the LENGTH bytes of TEXT. NAME describes the text in error
+ * messages. */
 int report_parse_json(const char *text, size_t length, const char *name, struct report *report,
 		      char *error, size_t error_size);
 

@@ -39,7 +39,7 @@ static bool has_magic(const struct ledger_header *header)
 	return memcmp(header->magic, LEDGER_MAGIC, sizeof(header->magic)) == 0;
 }
 
-/* Returns how many of the FILE_BYTES bytes are published according to the header. */
+/* Returns how many of the FILE_BYTES bytes the writer has published, according to the header. */
 static uint64_t published(const struct ledger_header *header, uint64_t file_bytes)
 {
 	uint64_t bytes = (uint64_t)header->chunks * LEDGER_CHUNK;
@@ -102,7 +102,8 @@ static bool settled(uint32_t first, uint32_t second)
 	return first >> 8 == second >> 8 && is_used(state);
 }
 
-/* Removes the blocks of CHUNK that changed until AGAIN, its second copy. */
+/* Removes the blocks of CHUNK that changed between the first read and AGAIN, the chunk's second
+ * read. */
 static void settle_blocks(struct loaded_ledger *ledger, struct ledger_chunk *chunk,
 			  const struct ledger_chunk *again)
 {
@@ -122,7 +123,8 @@ static void settle_blocks(struct loaded_ledger *ledger, struct ledger_chunk *chu
 	}
 }
 
-/* Removes the events of histories that changed until AGAIN. */
+/* Removes the events of histories that changed between the first read and AGAIN, the second
+ * read. */
 static void settle_histories(struct loaded_ledger *ledger, struct ledger_chunk *chunk,
 			     const struct ledger_chunk *again)
 {
@@ -186,7 +188,8 @@ typedef void settle_chunk(struct loaded_ledger *ledger, struct ledger_chunk *chu
 			  const struct ledger_chunk *again);
 
 /* Returns the function that settles a chunk of TYPE: it keeps those records of the first read that
- * the second read proves complete. NULL: use the second read. */
+ * the second read proves complete. Returns NULL for other types: for these the second read is
+ * used. */
 static settle_chunk *settler(uint32_t type)
 {
 	switch (type) {
@@ -205,9 +208,9 @@ static settle_chunk *settler(uint32_t type)
 	return NULL;
 }
 
-/* Reads CHUNKS chunks again. Keeps blocks of the first read that the second read proves complete.
- * Uses the second read for all other chunks: it is newer than every block, so it has all records
- * that blocks refer to. */
+/* Reads CHUNKS chunks again. If settler() has a function for a chunk, keeps those records of the
+ * first read that the second read proves complete. Uses the second read for all other chunks: it is
+ * newer than every block, so it has all records to which blocks refer. */
 static int read_again(struct loaded_ledger *ledger, int fd, uint32_t first_chunks, uint32_t chunks)
 {
 	uint8_t *again = malloc(LEDGER_CHUNK);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Reads the bytes of a ledger into memory: from a file, a directory entry or standard input. The
- * writer may still be running. Opens and reads files and writes the error line. Must not
- * interpret records.
+ * process that writes the ledger may still run. Opens and reads files and writes the error line.
+ * Must not interpret records.
  */
 #ifndef GPULEAK_REPORT_LOAD_H
 #define GPULEAK_REPORT_LOAD_H
@@ -35,10 +35,10 @@ struct loaded_ledger {
 	uint64_t older_ns;  /* the caller sets it: only blocks at least this old; 0: all */
 };
 
-/* Loads the ledger at PATH; "-" is standard input. Reads any file from standard input, but
- * otherwise only regular files. Returns 0 or -errno, -EBADMSG if this version cannot read the
- * ledger. On error, ERROR has one line with the file, the problem and what to do. The caller
- * releases *RET with loaded_ledger_finish(). */
+/* Loads the ledger at PATH; "-" is standard input. Standard input may be any kind of file, PATH
+ * must be a regular file. Returns 0 or -errno, -EBADMSG if this version cannot read the ledger. On
+ * error, ERROR has one line with the file, the problem and what to do. The caller releases *RET
+ * with loaded_ledger_finish(). */
 int loaded_ledger_open(const char *path, struct loaded_ledger *ret, char *error, size_t error_size);
 
 /* Does the same for the entry NAME of the directory that is open as DIRECTORY. DIRECTORY_NAME is
@@ -51,7 +51,7 @@ int loaded_ledger_open_at(int directory, const char *directory_name, const char 
 int loaded_ledger_read(int fd, const char *name, struct loaded_ledger *ret, char *error,
 		       size_t error_size);
 
-/* Does the same with a copy of the SIZE bytes at BYTES. */
+/* Does the same with a copy of the SIZE bytes at BYTES, for a ledger in memory. */
 int loaded_ledger_copy(const void *bytes, size_t size, const char *name, struct loaded_ledger *ret,
 		       char *error, size_t error_size);
 

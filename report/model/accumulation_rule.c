@@ -9,45 +9,54 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* Fewer blocks are no accumulation: a program keeps a few of everything. */
+/* Growth by fewer blocks is no accumulation: a program keeps a few of everything. */
 #define GROWTH_MIN 8.0
-/* The level must have grown in at least so many windows; by more blocks, if they are few. */
+/* Growth must be seen in at least GROWN_WINDOWS_MIN windows. If it is seen in fewer than
+ * FEW_WINDOWS, it must be at least FEW_WINDOWS_GROWTH_MIN blocks. */
 #define GROWN_WINDOWS_MIN 4u
 #define FEW_WINDOWS 6u
 #define FEW_WINDOWS_GROWTH_MIN 24.0
-/* The growth must have lasted for at least this part of the process. */
+/* The growth must have lasted for at least this part of the process's windows. */
 #define SPAN_MIN 0.25
-/* Each quarter must have at least this part of an average quarter's growth. */
+/* If the time of the growth is divided into quarters, each must have at least this part of an
+ * average quarter's growth. */
 #define QUARTER_MIN 0.5
-/* Blocks that were dropped at one time, compared with the growth. */
+/* The site may drop at most this part of its growth at one time. */
 #define DROPPED_MAX 0.5
 /* A process that keeps more than this part of what it allocates is loading, for example a model.
  * Then no call site accumulates. */
 #define LOADED_MAX 0.8
 /* The process must have grown by at least this part of the site's growth. If not, other sites
- * shrank instead: for example, a full buffer whose entries are replaced by another line. */
+ * shrank instead: for example, the entries of a full buffer are replaced by blocks that another
+ * line allocates. */
 #define PROCESS_GROWTH_MIN 0.5
-/* The growth may end before the process by this part: a program often does something else last. */
+/* The growth may end before the process does, but not before this part of the windows: a program
+ * often does something else last. */
 #define END_MIN 0.75
-/* If it ended earlier, but not before this part, the site must have made no call afterwards, must
- * still keep all, and the growth must have lasted longer than what followed. */
+/* If the growth ended earlier, but not before EARLY_END_MIN, stricter rules apply: the site must
+ * still keep all blocks, the growth must have lasted for EARLY_SPAN_MIN of the windows, and
+ * EARLY_LOADED_MAX applies instead of LOADED_MAX. */
 #define EARLY_END_MIN 0.6
 #define EARLY_SPAN_MIN 0.5
 #define EARLY_LOADED_MAX 0.4
 
-/* A tensor that is replaced by a larger one each time: it must have grown by so many bytes, in this
- * part of the windows, and to a multiple of its first size. */
+/* A tensor that is replaced by a larger one each time: it must have grown by SIZE_GROWTH_MIN bytes,
+ * in SIZE_GROWN_WINDOWS_MIN of at least SIZE_SPAN_MIN windows, and to SIZE_TIMES_MIN times its
+ * first size. */
 #define SIZE_GROWTH_MIN 16384.0
 #define SIZE_GROWN_WINDOWS_MIN 0.9
 #define SIZE_SPAN_MIN 12u
 #define SIZE_TIMES_MIN 2.0
-/* A line's tensors become larger if the last ones have at least this multiple of the first size. */
+/* The blocks of a site become larger if the last ones are this many times as large as the first
+ * ones. */
 #define LARGER_MIN 1.25
 
-/* A rate needs so much time: the ledger's clock has ticks of up to 10 ms. */
+/* A rate is computed only over at least this time, because the ledger's clock has ticks of up to 10
+ * ms. */
 #define RATE_SPAN_MIN_NS 100000000u
 
-/* A site, and the levels of its windows up to `last`: blocks or bytes. */
+/* A site, and the level of each window up to `last`: the fewest blocks (or bytes) that were live in
+ * this window or in a later one up to `last`. */
 struct levels {
 	const struct live_windows *site;
 	const struct process_windows *process;
@@ -92,7 +101,8 @@ static void set_levels(struct levels *l, size_t last)
 	}
 }
 
-/* Returns the level at a place between two windows. */
+/* Returns the level at PLACE, a window index with a fraction: between two windows it is
+ * interpolated. */
 static double level_at(const struct levels *l, double place)
 {
 	size_t i = (size_t)place;
@@ -117,7 +127,7 @@ static bool is_even(const struct levels *l, size_t first)
 	return true;
 }
 
-/* Returns true if the site had nearly its last level long before the process ended. */
+/* Returns true if the site had nearly its last level earlier than END_MIN allows. */
 static bool ends_early(const struct levels *l, size_t first)
 {
 	double nearly = l->level[l->last] - (l->level[l->last] - l->level[first]) / 50;
@@ -137,8 +147,8 @@ static size_t grown_windows(const struct levels *l, size_t first)
 	return ret;
 }
 
-/* Returns true if the site dropped many blocks at one time: before FIRST down to its level there,
- * or later from any high point. */
+/* Returns true if the site dropped more than ALLOWED blocks at one time: from a high point before
+ * FIRST to the level of FIRST, or from a later high point to the low point of a later window. */
 static bool drops(const struct levels *l, size_t first, double allowed)
 {
 	const struct live_window *window = l->site->window;
@@ -156,8 +166,8 @@ static bool drops(const struct levels *l, size_t first, double allowed)
 	return false;
 }
 
-/* Returns true if the process kept blocks from window FIRST on, and freed others. PART_MAX: the
- * part of its allocations that it may have kept. */
+/* Returns true if the whole process also kept blocks from window FIRST on, at least
+ * PROCESS_GROWTH_MIN of GROWTH, but at most PART_MAX of its allocations. */
 static bool grows_and_churns(const struct levels *l, size_t first, double growth, double part_max)
 {
 	double kept = (double)l->process->low_blocks[l->last] -
@@ -167,8 +177,8 @@ static bool grows_and_churns(const struct levels *l, size_t first, double growth
 	return kept >= PROCESS_GROWTH_MIN * growth && kept <= part_max * allocs;
 }
 
-/* Returns true if the site allocates after the last window, although its growth ended: a cache that
- * is full, or a list that is dropped now and then. */
+/* Returns true if the site still allocates after window `last`, in which its growth ended: a cache
+ * that is full, or a list that is dropped now and then. */
 static bool goes_on(const struct levels *l)
 {
 	const struct live_windows *site = l->site;
@@ -176,7 +186,7 @@ static bool goes_on(const struct levels *l)
 	return l->last + 2 < site->count && site->window[l->last + 2].allocs != site->allocs;
 }
 
-/* Returns true if the site keeps its blocks after the last window. */
+/* Returns true if the site keeps its blocks after window `last`. */
 static bool keeps(const struct levels *l)
 {
 	const struct live_windows *site = l->site;
@@ -188,7 +198,8 @@ static bool keeps(const struct levels *l)
 }
 
 /* Returns true if the site has the same number of blocks from window FIRST on, which become larger
- * all the time. The tensors of most other sites must not: else it is the work that grows. */
+ * all the time. At least half of the other working sites must not become larger: otherwise the
+ * program's work grows. */
 static bool grows_in_size(const struct levels *l, size_t first)
 {
 	const struct process_windows *process = l->process;
@@ -237,7 +248,7 @@ static bool accumulates_from(const struct levels *l, size_t first)
 	       (!early || keeps(l));
 }
 
-/* Returns the window before which the level is nearly the one of window FROM. */
+/* Returns the last window whose level is still nearly the level of window FROM. */
 static size_t end_of_rest(const struct levels *l, size_t from)
 {
 	double growth = l->level[l->last] - l->level[from];
@@ -248,8 +259,9 @@ static size_t end_of_rest(const struct levels *l, size_t from)
 	return ret;
 }
 
-/* Stores in *RET_FIRST the window from which the site accumulates until the last one. What it
- * allocates in the first eighth may be a load phase. */
+/* Stores in *RET_FIRST the window from which the site accumulates until window `last`, and returns
+ * true. Returns false if it does not accumulate. What it allocates in the first eighth may be a
+ * load phase. */
 static bool find_first(const struct levels *l, size_t *ret_first)
 {
 	const size_t starts[] = { 0, l->last / 8, end_of_rest(l, 0), end_of_rest(l, l->last / 8) };
@@ -283,8 +295,8 @@ static int compare(const void *left, const void *right)
 	return a < b ? -1 : a > b;
 }
 
-/* Returns how many of the live blocks at a high point are usually freed soon. For each window, that
- * is its high point less the level of the next window; the function returns the median. */
+/* Returns how many of the live blocks at a high point are usually freed soon: for each window, its
+ * high point minus the level of the next window; of these numbers the median. */
 static double passing(const struct levels *l, size_t first)
 {
 	double above[LEDGER_WINDOWS];
@@ -299,7 +311,8 @@ static double passing(const struct levels *l, size_t first)
 	return count ? above[count / 2] : 0;
 }
 
-/* The highest point from the last window on has what was kept, and what was about to be freed. */
+/* Stores what the site kept. At its highest point from window `last` on, the live blocks are those
+ * that it kept and those that it was about to free. */
 static void set_kept(const struct levels *l, size_t first, struct accumulation *ret)
 {
 	const struct live_window *highest = &l->site->window[l->last];
@@ -321,7 +334,8 @@ static void set_kept(const struct levels *l, size_t first, struct accumulation *
 				    : (uint64_t)((double)highest->high_bytes * part);
 }
 
-/* Returns 0 if the windows have no times, or times that are too near to each other. */
+/* Returns the growth in blocks per second. Returns 0 if the windows have no times, or times that
+ * are too near to each other. */
 static double per_second(const struct levels *l, size_t first)
 {
 	const struct live_window *window = l->site->window;
@@ -337,8 +351,8 @@ static double per_second(const struct levels *l, size_t first)
 	       (double)(window[last].time_ns - window[first].time_ns);
 }
 
-/* Returns true if the site keeps most of what it ever had at one time, for at least the last
- * quarter of its life. */
+/* Returns true if the site kept at least half of its highest number of blocks during the last
+ * quarter of its life, and these are not only a few blocks. */
 static bool is_filled(const struct levels *l)
 {
 	const struct live_window *window = l->site->window;

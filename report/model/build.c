@@ -77,7 +77,7 @@ static int read_errors(struct builder *b)
 	walk = (struct ledger_walk){ 0 };
 	while (r == 0 && process->error_count < count &&
 	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_ERRORS, sizeof(*record))))
-		if (record->type) /* 0: withdrawn */
+		if (record->type) /* 0: the writer withdrew the record */
 			r = read_error(b, record, &process->errors[process->error_count++]);
 	process->summary.errors = ledger_header(b->view)->errors;
 	if (process->summary.errors < process->error_count)

@@ -66,14 +66,14 @@ static bool trouble_is_incomplete(unsigned int which)
 	case LEDGER_TROUBLE_UNKNOWN_VARIANTS:
 	case LEDGER_TROUBLE_UNRECORDED_MAPPINGS:
 	case LEDGER_TROUBLE_ABANDONED:
-	/* the user requested a file, and it does not have all records */
+	/* the user requested a file, and this file does not have all records */
 	case LEDGER_TROUBLE_MEMORY_ONLY:
 		return true;
 	}
 	return which >= LEDGER_TROUBLE_COUNT; /* of a newer writer: unknown, so assume the worst */
 }
 
-/* Returns true if the note needs the number, false if the sentence has none. */
+/* Returns true if the note names the number of occurrences, false if its sentence has none. */
 static bool trouble_is_counted(unsigned int which)
 {
 	return which != LEDGER_TROUBLE_NO_UNWINDER && which != LEDGER_TROUBLE_MEMORY_ONLY;
@@ -178,7 +178,7 @@ static int note_coverage(struct builder *b, struct notes *notes)
 	return r;
 }
 
-/* Adds a note if another process may have memory open whose export is not in the ledger. */
+/* Adds a note if another process may have memory open whose export is no longer in the ledger. */
 static int note_exports(struct builder *b, struct notes *notes)
 {
 	uint64_t dropped = ledger_header(b->view)->exports_dropped;
@@ -187,9 +187,9 @@ static int note_exports(struct builder *b, struct notes *notes)
 	if (!dropped)
 		return 0;
 	return print_note(b, notes,
-			  "the IPC handles of %s blocks that were freed long ago are not kept: if "
-			  "another process still has one open, the report does not know whose "
-			  "it is",
+			  "the IPC handles of %s blocks that were freed long ago are no longer "
+			  "stored: if another process still has such a block open, the report "
+			  "does not name its owner",
 			  format_number(dropped, number));
 }
 
@@ -208,7 +208,7 @@ static int note_python(struct builder *b, struct notes *notes)
 			       seen->subject, seen->module_count ? " (" : "",
 			       seen->module_count ? seen->modules[0] : "",
 			       seen->module_count ? ")" : "",
-			       seen->detail ? seen->detail : "it is not known");
+			       seen->detail ? seen->detail : "the reason is not known");
 	}
 	return r;
 }

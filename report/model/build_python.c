@@ -75,7 +75,8 @@ static int read_code(struct builder *b, uint32_t ref, const struct report_frame 
 	return r < 0 ? r : table_add_ref(b->arena, &b->code_refs, ref, frame);
 }
 
-/* Returns true if CODE is CPython 3.13's own frame around an __init__ that it calls without C. */
+/* Returns true if CODE is the frame that CPython 3.13 itself adds around an __init__ that it calls
+ * without a C function. */
 static bool is_around_init(const struct report_frame *code)
 {
 	return code->function && code->file && strcmp(code->function, "__init__") == 0 &&

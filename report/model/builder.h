@@ -50,7 +50,7 @@ struct builder {
 	const char *program_note;
 	/* the report excludes blocks allocated after this time, because of --older */
 	uint64_t born_before_ns;
-	/* 1: it excludes all blocks, because the process is younger than --older */
+	/* true: the report excludes all blocks, because the process is younger than --older */
 	bool none_old;
 };
 
@@ -81,8 +81,8 @@ struct report_leak *build_known_group(const struct builder *b, uint32_t ref);
 /* Counts the objects of each kind and of each group. Call it after build_groups() and before
  * classify_groups(). Returns 0 or -ENOMEM. */
 int build_objects(struct builder *b);
-/* Builds the reference history of each group. Call it after build_groups(). Returns 0 or -ENOMEM.
- * */
+/* Builds the reference history of each group. Call it after build_groups(). Returns 0 or
+ * -ENOMEM. */
 int build_group_histories(struct builder *b);
 /* Sums up the counters of all call sites. Call it after build_groups() and build_deferred(). */
 void build_sums(struct builder *b);
@@ -98,7 +98,8 @@ int classify_suballocations(struct builder *b, struct suppressions *suppressions
 /* Fills in the process's devices, and the calls that increased the driver's own memory. Returns 0
  * or -ENOMEM. */
 int build_driver_memory(struct builder *b);
-/* Reads what the calls took that make the driver use more memory. Returns 0 or -ENOMEM. */
+/* Reads how much memory the driver itself took for the calls that make it use more memory. Returns
+ * 0 or -ENOMEM. */
 int build_driver_costs(struct builder *b);
 /* Reads the counters of the pools. If the ledger has none, process->pools stays NULL. Returns 0 or
  * -ENOMEM. */
@@ -120,8 +121,8 @@ int build_holder(struct builder *b, const struct ledger_site *site, uint64_t byt
 /* Reads the peaks and who held the memory then. Returns 0 or -ENOMEM. */
 int build_peaks(struct builder *b);
 /* For qsort(). Orders leaks or holders by size, largest first. Ties are decided only by data that
- * is equal in every run: not by the position in the ledger, and by an address only if it has no
- * module. */
+ * is equal in every run: not by the position in the ledger, and by the address of a frame only if
+ * the frame has no module. */
 int build_compare_leaks(const void *left, const void *right);
 /* Adds ADDRESS to the list of LEAK. Returns 0 or -ENOMEM. */
 int build_add_address(struct builder *b, struct report_leak *leak,
@@ -131,8 +132,8 @@ int build_coverage(struct builder *b);
 
 /* Finds the call sites whose memory keeps growing from step to step. Returns 0 or -ENOMEM. */
 int build_growth(struct builder *b, struct suppressions *suppressions);
-/* Reads what is shared with other processes. Call it after classify_groups(). Returns 0 or
- * -ENOMEM. */
+/* Reads the memory that is shared with other processes. Call it after classify_groups(). Returns 0
+ * or -ENOMEM. */
 int build_ipc(struct builder *b);
 /* Reads the named steps. Returns 0 or -ENOMEM. */
 int build_named_steps(struct builder *b);
@@ -156,7 +157,7 @@ extern const struct report_stack build_no_stack;
 /* A chain of Python frames, see build_python.c. */
 struct python_frames {
 	const struct symbol_location **frames; /* innermost first; each location has one frame */
-	unsigned char *entry; /* per frame: 1 if a new call of the evaluation loop ran it */
+	unsigned char *entry; /* per frame: 1 if a new call of the evaluation loop began with it */
 	size_t count;
 	bool cut;
 	bool waiting; /* they belong to another thread: see LEDGER_PYTHON_WAITING */
@@ -168,7 +169,8 @@ int build_python(struct builder *b, uint32_t ref, struct python_frames *ret);
 
 struct native_frames {
 	const struct symbol_location *const *frames; /* innermost first */
-	/* bit mask: frame calls the evaluation loop; NULL: recognize the loop by function names */
+	/* bit mask of the frames that are calls of the evaluation loop; NULL: recognize them by
+	 * function names */
 	const uint64_t *loops;
 	size_t count;
 	bool cut;

@@ -107,7 +107,8 @@ static void series_keep(struct driver_memory_series *series,
 	series->samples[series->count++] = *sample;
 }
 
-/* Less than that is no allocation that a call has begun: the driver's own part changes by it. */
+/* A smaller difference is no sign of an allocation whose call has not returned: the driver's own
+ * memory changes by that much. */
 #define SLACK ((uint64_t)32 << 20)
 
 /* Returns true if the driver's own part is much larger in A than in B. */

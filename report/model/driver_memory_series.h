@@ -41,11 +41,11 @@ struct driver_memory_growth {
 struct driver_memory_series {
 	enum driver_memory_source source;
 	uint64_t taken;             /* number of samples, including removed ones */
-	uint64_t every;             /* one of this many samples is stored */
-	uint64_t steady_taken;
+	uint64_t every;             /* one of every so many samples is stored */
+	uint64_t steady_taken;      /* number of accepted steady samples, see below */
 	uint64_t peak_reported;
-	/* Bytes of the device that were free before the process, the first one of the run on it,
-	 * used it. 0: unknown, or not the first one. */
+	/* Bytes of the device that were free before this process used it. 0: unknown, or another
+	 * process of the run had used the device before. */
 	uint64_t free_before;
 	/* The last sample with the highest `reported`. If there are steady samples, only they
 	 * count. */
@@ -53,13 +53,15 @@ struct driver_memory_series {
 	struct driver_memory_sample last;
 	/* the last steady sample: growth is computed between two consecutive steady samples */
 	struct driver_memory_sample steady;
-	/* The newest steady one. A call may have allocated what is not tracked yet, because it has
-	 * not returned. Then the next sample shows less for the driver, and this one is dropped. */
+	/* The newest steady sample, which is not accepted yet. A call that has not returned may
+	 * have allocated memory that is not tracked yet. Then the driver's own part is smaller in
+	 * the next steady sample, and this sample is dropped. */
 	struct driver_memory_sample newest;
 	bool has_newest;
 	struct driver_memory_growth growth; /* the largest growth */
-	/* The first samples after allocations were refused: the first half stays, the second half
-	 * is a ring. near_count counts all of them. `refused` is the header's at the last one. */
+	/* The first sample after each refused allocation. The first half of `near` has the oldest
+	 * ones, the second half is a ring with the newest ones. near_count counts all of them.
+	 * `refused` is the number of refused allocations at the last of these samples. */
 	uint64_t refused;
 	uint32_t near_count;
 	struct driver_memory_sample near[DRIVER_MEMORY_NEAR];
@@ -76,25 +78,27 @@ struct tracked_memory {
 /* Sums up the live blocks of VIEW per device. Reads each block once. */
 void track_memory(const struct ledger_view *view, struct tracked_memory *ret);
 
-/* Adds a sample. SERIES starts as { source }, before the process's first GPU call, when it had no
- * GPU memory. STEADY means that nothing was allocated or freed during the query. Then the
- * difference of `reported` and `tracked` is exactly the driver's own memory. */
+/* Adds a sample. SERIES starts as { source } before the process's first GPU call: the process has
+ * no GPU memory then. STEADY: nothing was allocated or freed during the query, so `tracked` and
+ * `reported` are values of the same moment. */
 void driver_memory_series_add(struct driver_memory_series *series,
 			      const struct driver_memory_sample *sample, bool steady);
 
-/* Ends the series. The newest sample counts unless the driver's own part jumped up with it. */
+/* Ends the series: accepts the newest steady sample, unless the driver's own part is much larger in
+ * it than in the accepted sample before it. */
 void driver_memory_series_end(struct driver_memory_series *series);
 
-/* Adds a sample that is near an allocation that was refused, if REFUSED, the number of these so
- * far, has changed since the last one. Call it after driver_memory_series_add(). */
+/* Stores SAMPLE in `near` if an allocation was refused since the last call. REFUSED is the number
+ * of refused allocations so far. Call it after driver_memory_series_add(). */
 void driver_memory_series_near(struct driver_memory_series *series,
 			       const struct driver_memory_sample *sample, uint64_t refused);
 
-/* What NVML counts as used on a device, but for none of its processes: 8.8 MiB of each context on
- * an H200. */
+/* NVML counts up to so many bytes as used on a device, but not as used by a process: 8.8 MiB per
+ * context on an H200. */
 #define DRIVER_MEMORY_NOBODYS ((uint64_t)16 << 20)
 
-/* Returns what other processes have on the device, as far as the driver reports it. */
+/* Returns what other processes have on the device, as far as the driver reports it. Returns 0 if it
+ * may also be memory of no process. */
 static inline uint64_t others_part(const struct driver_memory_sample *sample)
 {
 	uint64_t others = sample->device_used > sample->reported

@@ -394,7 +394,8 @@ int classify_suballocations(struct builder *b, struct suppressions *suppressions
 		r = find_pattern(b, suppressions, site->live.stack, &by, &index,
 				 &site->live.pattern);
 		if (site->live.pattern) {
-			suppressions_count(by, index, 0, 0); /* its bytes are those of blocks */
+			/* the bytes count as those of the blocks */
+			suppressions_count(by, index, 0, 0);
 			continue;
 		}
 		sum->accumulating_blocks = add_bounded(sum->accumulating_blocks, site->kept_blocks);

@@ -30,9 +30,9 @@ struct growth_verdict {
 };
 
 /* Applies the rule. A site is a suspect if it grew in each of at least the last three intervals and
- * its growth does not fade. Growth fades if the median of the later half is below half of the
- * earlier half's. A site that never shrank is also a suspect if this holds for every second step.
- * */
+ * its growth does not fade. Growth fades if the median of the later half of these intervals is
+ * below half of the earlier half's median. If the site did not shrink at any step, it is also a
+ * suspect if the rule applies to every second step. */
 struct growth_verdict growth_judge(const struct growth_series *series);
 
 struct report_step {
@@ -42,7 +42,7 @@ struct report_step {
 	const char *label; /* NULL: no label */
 };
 
-/* A call site that keeps growing, in bytes or, if not, in blocks. */
+/* A call site whose live bytes keep growing or, if they do not, whose live blocks do. */
 struct report_suspect {
 	const char *api;
 	const char *kind;

@@ -77,11 +77,9 @@ struct report_mapping {
 
 #define REPORT_IGNORED "gpuleak_ignore()"
 
-/* Live blocks of one call site (api, kind, device, stack). Blocks that were released while mapped
- * are grouped by their mapping and their release, too. */
 /* The first addresses, or the handles, of blocks, in the order of the ledger. */
 struct report_addresses {
-	uint32_t site; /* ref of a call site of the ledger: it has one of the blocks */
+	uint32_t site; /* ref of one of the call sites in the ledger that have the blocks */
 	uint64_t *list;
 	size_t count, room;
 };
@@ -111,6 +109,8 @@ struct report_object_kind {
 	struct report_object_counts counts;
 };
 
+/* Live blocks of one call site (api, kind, device, stack). Blocks that were released while mapped
+ * are grouped by their mapping and their release, too. */
 struct report_leak {
 	const char *api;
 	const char *kind;
@@ -135,12 +135,12 @@ struct report_leak {
 	const struct report_mapping *mapping; /* NULL: the blocks were not released */
 	/* of its blocks; NULL unless struct load_choice requests them */
 	struct report_addresses *addresses;
-	struct report_object_counts objects; /* of an object's call site */
-	/* NULL: nothing was stored */
+	struct report_object_counts objects; /* counts of the call site, if is_object is set */
+	/* what keeps the blocks; NULL: the ledger has no search for it */
 	const struct report_keepers *keepers;
 };
 
-/* the process ended inside the call, or the call returns no result */
+/* value of report_error.result: the process ended inside the call, or the call returns no result */
 #define REPORT_NO_ANSWER INT_MIN
 
 struct report_error {
@@ -152,10 +152,10 @@ struct report_error {
 	uint64_t address; /* address as the call received it */
 	uint64_t block_address; /* address of the block that was freed wrongly, 0 unknown */
 	uint64_t block_bytes;
-	/* the call was the right one for the block, but its range (asked_bytes) was not the block's
-	 * */
+	/* the call was the right one for the block, but the range that it was given was not the
+	 * range of the block */
 	bool other_range;
-	uint64_t asked_bytes;
+	uint64_t asked_bytes; /* size of that range */
 	const struct report_stack *stack;
 	struct report_event allocated;
 	struct report_event freed;
@@ -262,7 +262,7 @@ struct report_summary {
 	uint64_t errors; /* including errors without a record */
 	uint64_t allocated_bytes;
 	uint64_t allocated_blocks;
-	uint64_t freed_blocks; /* including late frees */
+	uint64_t freed_blocks; /* including those in late_blocks */
 	uint64_t peak_bytes;   /* for several processes the sum of their peaks */
 	uint64_t with_context_blocks;
 	uint64_t with_context_bytes;
@@ -272,7 +272,8 @@ struct report_summary {
 	uint64_t left_out_bytes;
 	uint64_t younger_blocks; /* live, but younger than --older */
 	uint64_t younger_bytes;
-	/* what suballocations accumulated, without suppressed ones; in no other sum */
+	/* what call sites of suballocations accumulated, without suppressed ones; in no other
+	 * sum */
 	uint64_t accumulating_blocks;
 	uint64_t accumulating_bytes;
 };
@@ -303,25 +304,28 @@ struct report_process {
 	size_t leak_count;
 	struct report_leak *suppressed;
 	size_t suppressed_count;
-	/* memory in a framework's cache: not in `leaks` or `suppressed` */
+	/* memory in a framework's cache: neither in `leaks` nor in `suppressed` */
 	struct report_leak *cached;
 	size_t cached_count;
 	/* see model_suballocations.h; largest first. They are in no other list and in no sum. */
 	struct report_suballocations *suballocations;
 	size_t suballocation_count;
 	bool has_suballocations; /* at least one was recorded; it may have been freed */
-	/* the live blocks of call sites were counted; those that accumulate are in the list above,
-	 * with no live ones: these would be leaks */
+	/* The ledger counted how many blocks of call sites were live over time. Of these call
+	 * sites, the list above has those that accumulated and have no live blocks now: live blocks
+	 * are leaks. */
 	bool has_counted_blocks;
-	/* call sites of suballocations whose trend is unknown, because the ledger has no samples */
+	/* call sites of suballocations whose trend is unknown, because the ledger has no usable
+	 * samples of them */
 	size_t unsampled_suballocations;
 	struct report_error *errors;
 	size_t error_count;
-	/* See model_holders.h, also for the next. Of each memory, the largest first. */
+	/* See model_holders.h. One peak for each memory, the largest first. */
 	struct report_peak *peaks;
 	size_t peak_count;
-	/* See model_holders.h, for all four. The list has the first and the last ones, in
-	 * their order; `refused` counts all, and `recovered` those of them that recovered. */
+	/* See model_holders.h. The list has the first and the last refused requests, in their
+	 * order. `refused` is the number of all refused requests, `recovered` that of those that
+	 * recovered. */
 	struct report_out_of_memory *out_of_memory;
 	size_t out_of_memory_count;
 	uint64_t refused, recovered;
@@ -357,7 +361,7 @@ struct report_process {
 	struct report_ipc *ipc;
 	/* see model_pool.h; NULL: there was no pool, and no limit was reached */
 	const struct report_pools *pools;
-	/* why no device has samples (static string); NULL: the driver was not queried */
+	/* if no device has samples: the reason (static string); NULL: driver not queried */
 	const char *driver_memory_why;
 
 	struct report_coverage coverage;
@@ -368,8 +372,8 @@ struct report_process {
 	/* Sentences about data that was not recorded, cannot be read, or is unreliable. */
 	const char *const *notes;
 	size_t note_count;
-	/* 1: allocations, frees or errors may be missing, so "no leaks" is not proven and the gate
-	 * must fail. The notes describe what is missing. */
+	/* true: allocations, frees or errors may be missing, so "no leaks" is not proven and the
+	 * gate must fail. The notes describe what is missing. */
 	bool incomplete;
 
 	struct report_arena *arena;
@@ -383,8 +387,8 @@ int report_process_build(const struct loaded_ledger *ledger, struct symbolizer *
 
 void report_process_destroy(struct report_process *process); /* PROCESS may be NULL */
 
-/* Returns true if DEFERRED fails the gate: only the application can cause the free, and the blocks
- * are not reported as leaks. */
+/* Returns true if DEFERRED fails the gate: only the application can cause the free, and no
+ * suppression matches. The blocks are not reported as leaks. */
 bool report_deferred_fails(const struct report_deferred *deferred);
 
 /* Sets how the process ended, for a caller that waited for it. */
@@ -398,7 +402,7 @@ const char *report_ended_word(enum report_ended ended);
 const struct report_frame *report_stack_culprit(const struct report_stack *stack);
 
 /* Returns the name of the framework's thread that made the call, "PyTorch's autograd engine".
- * Returns NULL if it has no name, or if a frame belongs to the application. */
+ * Returns NULL if the thread has no name, or if a frame of STACK belongs to the application. */
 const char *report_stack_thread(const struct report_stack *stack);
 
 struct report {
@@ -408,7 +412,7 @@ struct report {
 	/* remarks on the whole report, for example about a ledger that could not be read */
 	char **notes;
 	size_t note_count;
-	/* sentences about how the program was run: notes, but nothing is missing because of them */
+	/* sentences about how the program was run; they do not mean that something is missing */
 	char **remarks;
 	size_t remark_count;
 	bool incomplete; /* a process is incomplete, or a ledger was left out */
@@ -420,8 +424,8 @@ struct report {
 	const struct suppressions *suppressions;
 };
 
-/* Adds PROCESS to REPORT, which then owns it. On error PROCESS is destroyed. A report starts as { 0
- * }, with `suppressions` set if there are any. Returns 0 or -ENOMEM. */
+/* Adds PROCESS to REPORT, which then owns it. On error PROCESS is destroyed. A report starts as
+ * {0}, with `suppressions` set if there are any. Returns 0 or -ENOMEM. */
 int report_add_process(struct report *report, struct report_process *process);
 
 /* Copy TEXT, one sentence without a newline, to the notes or the remarks. Return 0 or -ENOMEM. */

@@ -15,7 +15,7 @@ struct report_bypass {
 	bool switched_off;      /* false: the user's setting or a problem prevents it */
 	const char *found;      /* the user's value of the variable, which stays; NULL: none */
 	const char *changes;    /* what is different for the program */
-	int *pids;              /* processes whose cache held memory at the end all the same */
+	int *pids; /* processes whose cache held memory at the end, although it was switched off */
 	size_t pid_count;
 };
 

@@ -31,7 +31,7 @@ const size_t coverage_route_count = sizeof(coverage_routes) / sizeof(coverage_ro
 static const struct coverage_reach reaches[] = {
 	{ "deepbind", "RTLD_DEEPBIND",
 	  "it was opened with RTLD_DEEPBIND and calls the driver directly; GPULEAK_DEEPBIND=cover "
-	  "opens it without" },
+	  "opens it without that flag" },
 	{ "namespace", "dlmopen",
 	  "it was loaded into a separate namespace (dlmopen), where no library is preloaded" },
 	{ "export-table", "export table",
@@ -183,7 +183,7 @@ static int read_facts(struct builder *b, struct report_coverage *ret)
 	struct raw *raw;
 	int r = read_all(b, &raw, &count);
 
-	/* Find the range of the records of cuGetProcAddress, which follow each other. */
+	/* Find the records of cuGetProcAddress, which are consecutive. */
 	while (from < count && strcmp(raw[from].kind, "cuGetProcAddress") != 0)
 		from++;
 	while (from + routes < count && strcmp(raw[from + routes].kind, "cuGetProcAddress") == 0)

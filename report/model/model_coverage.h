@@ -19,8 +19,8 @@ struct report_observation {
 	const char *const *modules;
 	size_t module_count;
 	uint64_t count;      /* number of occurrences, total of all modules */
-	/* the program looked the function up by name; not only a runtime that looks up all
-	 * functions */
+	/* true: a module looked the function up by name. false: all modules that did so look up all
+	 * functions, or are merely linked with it */
 	bool asked_for;
 };
 
@@ -35,8 +35,8 @@ struct report_coverage {
 const struct report_observation *coverage_observation(const struct report_coverage *coverage,
 						      const char *kind, size_t i);
 
-/* Returns a short name ("RTLD_DEEPBIND") and the reason for observations of modules that bypass
- * gpuleak. Returns NULL for every other KIND. */
+/* For an observation of modules that bypass gpuleak: a short name ("RTLD_DEEPBIND") and the reason.
+ * coverage_reach() returns NULL for every other KIND. */
 struct coverage_reach {
 	const char *kind, *name, *reason;
 };

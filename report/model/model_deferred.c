@@ -306,7 +306,7 @@ static int compare_deferred(const void *left, const void *right)
 	return a->released_ns < b->released_ns ? -1 : a->released_ns > b->released_ns;
 }
 
-/* Counts the wait of a block that was never freed until the end of the process. */
+/* Counts the waiting time of a block that was not freed before the process ended. */
 static void wait_to_the_end(struct builder *b, struct report_deferred_frees *frees)
 {
 	const struct ledger_header *header = ledger_header(b->view);

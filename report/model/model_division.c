@@ -23,7 +23,8 @@ struct extent {
 	uint64_t left;       /* bytes that no suballocation has taken yet */
 	uint64_t parent;     /* see struct ledger_block */
 	int device;          /* -1 unknown */
-	struct extent *handle;     /* the block that counts the bytes instead, or NULL */
+	/* of a mapping whose bytes count at the block of its handle: that block; else NULL */
+	struct extent *handle;
 	struct report_leak *group; /* NULL: the report does not list the block */
 };
 
@@ -118,7 +119,8 @@ static int compare_start(const void *key, const void *value)
 	return compare_numbers(*(const uint64_t *)key, ((const struct extent *)value)->start);
 }
 
-/* Gives each mapping whose bytes its handle counts the range of the handle's memory. */
+/* If the bytes of a mapping count at the block of its handle, sets the mapping's range to the size
+ * of the handle's memory. */
 static void find_handles(struct division *d)
 {
 	for (size_t i = 0; i < d->ranges.count && d->handles.count; i++) {
@@ -175,7 +177,7 @@ static struct report_places *places_at(struct builder *b, uint32_t ref)
 	return ret && table_add_ref(b->arena, &b->places_refs, ref, ret) == 0 ? ret : NULL;
 }
 
-/* COUNT is what count_live() returned. */
+/* Reads the live suballocations. COUNT is what count_live() returned. */
 static int add_parts(struct division *d, size_t count)
 {
 	struct ledger_walk walk = { 0 };
@@ -212,7 +214,7 @@ static int compare_parts(const void *left, const void *right)
 
 /* ---- the division ---- */
 
-/* Takes BYTES of RANGE's block. Returns how many the block had left. */
+/* Takes BYTES of RANGE's block, or all that the block has left. Returns how many it took. */
 static uint64_t take(struct extent *range, uint64_t bytes)
 {
 	struct extent *counts = range->handle ? range->handle : range;
@@ -245,7 +247,8 @@ static struct extent *first_range(const struct extents *ranges, uint64_t address
 	return &ranges->list[low];
 }
 
-/* Divides PART from FROM on. Its bytes before belong to another suballocation. */
+/* Takes the bytes of PART from address FROM on out of the blocks that contain them. The bytes
+ * before FROM belong to another suballocation. */
 static void divide(struct division *d, const struct part *part, uint64_t from)
 {
 	const struct extent *end = d->ranges.count ? d->ranges.list + d->ranges.count : NULL;

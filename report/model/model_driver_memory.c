@@ -167,7 +167,8 @@ static void attribute_growth(const struct report_process *process, struct report
 				  growth->to_ns > last_ns;
 }
 
-/* No reading before the first context's call was possible inside the process: CALL is that call. */
+/* Adds what the first context took, which CALL created. gpuleak could not read the free memory
+ * inside the process before this call, so FREE_BEFORE comes from outside of the process. */
 static void add_first_context(struct report_process *process, const struct report_driver_call *call,
 			      uint64_t free_before)
 {
@@ -183,8 +184,8 @@ static void add_first_context(struct report_process *process, const struct repor
 	}
 }
 
-/* Returns true if a difference of BYTES is possible: NVML counts about as much for the process. It
- * is not, if NVML and the driver mean different things by "free". */
+/* Returns true if BYTES, a difference of free memory, is plausible: NVML counts about as much for
+ * the process. A larger difference means that NVML and the driver define "free" differently. */
 static bool is_possible(const struct driver_memory_series *series, uint64_t bytes)
 {
 	uint64_t reported = series->peak_reported;
@@ -204,7 +205,7 @@ static void explain_first_context(struct report_process *process, int ordinal,
 			continue;
 		if (before > call->free_after && is_possible(series, before - call->free_after))
 			add_first_context(process, call, before);
-		call->free_after = 0; /* it is added once */
+		call->free_after = 0; /* the next call of this function must not add it again */
 		return;
 	}
 }
@@ -230,7 +231,7 @@ int report_process_set_driver_memory(struct report_process *process, int ordinal
 
 /* ---- what the calls took ---- */
 
-/* A call site that the ledger names by refs, while it is built. */
+/* A call site in the costs, by refs of the ledger, and how many objects its calls created. */
 struct cost_site {
 	uint32_t api, stack;
 	uint64_t created, live;
@@ -282,7 +283,7 @@ static struct cost_site *site_of(const struct table *sites, const struct ledger_
 	return table_find(sites, site_hash(site->api, site->stack), same_site, site);
 }
 
-/* Counts the objects that the calls of SITES made, and those that live. */
+/* Counts the objects that the calls of SITES created, and how many of these still exist. */
 static void count_objects(const struct builder *b, const struct table *sites)
 {
 	struct ledger_walk walk = { 0 };
@@ -400,8 +401,9 @@ int build_driver_costs(struct builder *b)
 	return r;
 }
 
-/* Returns what COST explains. A device has at most one primary context at a time. While the process
- * has memory on the device, there is one, even if it has ended when the process ended. */
+/* Returns how many bytes COST explains: all if none of its objects ended, else 0. Primary contexts
+ * are different: while the process has memory on a device, the device has one of them, even if it
+ * has ended when the process ended. So one of them always counts. */
 static int64_t explained_by(const struct report_driver_cost *cost)
 {
 	if (!cost->ended)

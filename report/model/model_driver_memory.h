@@ -22,23 +22,27 @@ struct report_driver_call {
 	const struct report_stack *stack;
 	int device; /* -1 unknown */
 	uint64_t began_ns, ended_ns;
-	uint64_t free_after; /* of the device, after its first context was created; 0 unknown */
+	/* bytes free on the device after the call, if it created the first context there; 0
+	 * unknown */
+	uint64_t free_after;
 };
 
-/* What the calls of one call site made the driver take: see struct ledger_driver_cost. */
+/* Device memory that the driver took for the calls of one call site: see struct
+ * ledger_driver_cost. */
 struct report_driver_cost {
 	const char *cause; /* "context", "module", "stack limit" ... */
 	const char *api;
 	const struct report_stack *stack;
 	int device;
 	uint64_t calls, measured;
-	int64_t bytes; /* of the measured calls */
+	int64_t bytes; /* that the measured calls took */
 	uint64_t ended; /* objects of these calls that have ended: their memory may be free */
 };
 
-/* Returns what the causes explain of the memory that the driver itself has on device ORDINAL: the
- * sum of those whose objects all exist. It may be more than NVML shows for the process: a context
- * of an H200 takes 527 MiB of the device, of which NVML counts 518. */
+/* Returns how much of the driver's own memory on device ORDINAL the costs explain: the bytes of all
+ * costs whose objects still exist and, if primary contexts ended, those of one of them. It may be
+ * more than NVML shows for the process: a context of an H200 takes 527 MiB of the device, of which
+ * NVML counts 518 MiB. */
 uint64_t driver_memory_explained(const struct report_process *process, int ordinal);
 
 struct report_device {
@@ -58,10 +62,9 @@ struct report_device {
 bool report_shares_memory(const struct report_process *process, int ordinal);
 
 /* Copies the samples of device ORDINAL to PROCESS and finds the calls that explain their growth.
- * Adds to the costs what the first context took: what was free before the process and is not after
- * the call.
- * Does nothing if the ledger does not have the device or SERIES has no sample. Returns 0 or
- * -ENOMEM. */
+ * Adds to the costs what the first context took: the memory that was free before the process began
+ * and was not free after the call. Does nothing if the ledger does not have the device or SERIES
+ * has no sample. Returns 0 or -ENOMEM. */
 int report_process_set_driver_memory(struct report_process *process, int ordinal,
 				     const struct driver_memory_series *series);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who held the memory: when a request was refused for want of memory, with the request and what
- * became of it; and at the peak of each memory. Must not print.
+ * Which call sites held the memory when a request was refused because memory ran out, with the
+ * request and its outcome; and which held it at the peak of each memory. Must not print.
  */
 #ifndef GPULEAK_REPORT_MODEL_HOLDERS_H
 #define GPULEAK_REPORT_MODEL_HOLDERS_H
@@ -25,11 +25,12 @@ enum report_outcome {
 
 /* Who held memory at one moment. The memory is divided: no byte is counted twice. */
 struct report_holders {
-	/* By call site, largest first. Only the fields up to `stack` and `cache`. A cache's block
-	 * has only the bytes that its suballocations do not have. */
+	/* By call site, largest first. In each element only the fields up to `stack`, and `cache`,
+	 * are set. A cache's block counts only the bytes that its suballocations do not use. */
 	struct report_leak *list;
 	size_t count;
-	bool divided; /* the bytes of suballocations are theirs, not those of their blocks */
+	/* suballocations are holders of their own, and the blocks around them count without them */
+	bool divided;
 	uint64_t other_sites, other_bytes, other_blocks; /* smaller ones, not in the list */
 };
 
@@ -39,10 +40,10 @@ struct report_peak {
 	int device; /* -1 unknown, or host memory */
 	uint64_t bytes;
 	uint64_t time_ns;
-	/* The peak may have been higher by so much; and the holders may differ from it by so
-	 * much. */
+	/* `bytes` may be too low by up to this number, and the sum of the holders may differ from
+	 * `bytes` by up to this number. */
 	uint64_t error_bytes;
-	/* The unused part of a cache is one holder without a stack. */
+	/* In `held`, the unused part of a cache is one holder without a stack. */
 	struct report_holders held;
 };
 
@@ -58,19 +59,21 @@ struct report_out_of_memory {
 	uint64_t limit_bytes; /* of GPULEAK_LIMIT, if that refused the request */
 	bool recovered;
 	bool gave_up; /* a framework reported that it gave up: see framework */
-	bool went_on; /* the process allocated afterwards, or that is not known */
-	bool has_free; /* the next two are known: what the driver reported for the device */
+	bool went_on; /* the process allocated afterwards, or it is not known if it did */
+	/* free_bytes and total_bytes are known: what the driver reported for the device */
+	bool has_free;
 	uint64_t free_bytes, total_bytes;
 	const char *framework; /* "PyTorch"; NULL: none gave up */
-	uint64_t framework_bytes;     /* that it wanted */
+	uint64_t framework_bytes;     /* requested from the framework */
 	uint64_t framework_allocated; /* in its suballocations on the device */
 	uint64_t framework_reserved;  /* in its blocks on the device */
-	bool has_holders; /* the rest is known */
+	bool has_holders; /* tracked_bytes and held are known */
 	uint64_t tracked_bytes; /* what all holders have */
 	struct report_holders held;
 };
 
-/* Returns what became of ENTRY. That depends on how PROCESS ended, see docs/guides. */
+/* Returns what became of ENTRY. That depends on how PROCESS ended, see
+ * docs/guides/out-of-memory.md. */
 enum report_outcome report_outcome(const struct report_process *process,
 				   const struct report_out_of_memory *entry);
 /* Returns "recovered", "tolerated" or "final". */
@@ -92,8 +95,8 @@ bool report_is_suballocation(const struct report_leak *leak);
 /* Returns true if HOLDER is the part of a framework's blocks that its suballocations do not use. */
 bool report_holder_is_unused(const struct report_holders *held, const struct report_leak *holder);
 
-/* Returns a name for the code that made the blocks of HOLDER: the file of the innermost frame that
- * is not the driver's, the runtime's or gpuleak's. NULL: unknown. */
+/* Returns a name for the code that made the blocks of HOLDER: the file name of the module of the
+ * innermost frame whose role is not FRAME_RUNTIME. NULL: unknown. */
 const char *report_holder_library(const struct report_leak *holder);
 
 #endif

@@ -24,7 +24,7 @@ static bool copy_record(const struct ledger_ipc *record, struct ledger_ipc *ret)
 	       atomic_load_explicit(&SHARED(record->flags), memory_order_relaxed) == flags;
 }
 
-/* Returns the live block NAME, or NULL. */
+/* Returns the live block with NAME (see ledger_block_name()), or NULL. */
 static const struct ledger_block *live_block(const struct builder *b, uint64_t name)
 {
 	const struct ledger_block *block = ledger_block(b->view, (uint32_t)name);

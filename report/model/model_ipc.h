@@ -39,13 +39,12 @@ struct report_opened {
 enum report_shared_state {
 	REPORT_SHARED_UNKNOWN, /* no ledger of the report has the export */
 	REPORT_SHARED_ALLOCATED,
-	REPORT_SHARED_FREED, /* while it was open */
-	/* and when it was freed, the importing process had ended, so that it was not open any
-	 * more */
+	REPORT_SHARED_FREED, /* while the importer had it open */
+	/* after the importing process had ended, so that it was not open any more */
 	REPORT_SHARED_FREED_AFTER,
 };
 
-/* Opened memory with the same places in both processes. */
+/* Opened memory, grouped by the calls and stacks that opened, allocated, exported and freed it. */
 struct report_shared {
 	const struct report_process *importer;
 	const struct report_process *exporter; /* NULL if the state is UNKNOWN */
@@ -56,8 +55,8 @@ struct report_shared {
 	uint64_t references;
 	uint64_t bytes; /* of the exported blocks; 0 if the state is UNKNOWN */
 	struct report_event opened;
-	/* With an exporter. The api of `ended` is NULL if the block was not freed, or by an unknown
-	 * call. */
+	/* Only if `exporter` is set. The api of `ended` is NULL if the block was not freed, or if
+	 * the call that freed it is unknown. */
 	struct report_event allocated, exported, ended;
 };
 
@@ -68,7 +67,7 @@ struct report_ipc {
 	size_t export_count;
 	struct report_opened *opened;
 	size_t opened_count;
-	uint64_t exports_dropped; /* exports of freed blocks that the ledger does not have now */
+	uint64_t exports_dropped; /* exports of freed blocks that the ledger no longer has */
 	uint64_t ended_ns; /* when the process ended, of CLOCK_MONOTONIC; 0 unknown */
 	/* set by ipc_match() */
 	struct report_shared *shared; /* what it has open, largest first */

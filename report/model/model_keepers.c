@@ -25,7 +25,7 @@ static const struct ledger_keepers *next_record(const struct builder *b, struct 
 }
 
 /* Reads the line of LENGTH bytes at LINE. Returns false if it does not begin with a number and a
- * space, or if there is no memory. */
+ * space, or if memory ran out. */
 static bool read_line(struct builder *b, const char *line, size_t length, struct report_keeper *ret)
 {
 	uint64_t blocks = 0;

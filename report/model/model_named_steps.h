@@ -14,12 +14,13 @@
 struct report_named_step {
 	const char *name; /* NULL: all further names, for which the ledger had no room */
 	uint64_t count;
-	bool open; /* the last of these steps has not ended; it counts until now */
+	bool open; /* the last of these steps has not ended: what it did until now is counted */
 	struct ledger_totals totals;
-	uint64_t peak_bytes; /* the largest */
+	uint64_t peak_bytes; /* the largest peak of these steps */
 };
 
-/* Returns what STEP left: allocated minus freed. Negative if it freed more, of earlier steps. */
+/* Returns what STEP left: allocated minus freed. Negative if it freed more than it allocated,
+ * because it also freed blocks of earlier steps. */
 static inline int64_t named_step_left_bytes(const struct report_named_step *step)
 {
 	return (int64_t)(step->totals.allocated_bytes - step->totals.freed_bytes);

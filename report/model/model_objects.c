@@ -11,7 +11,7 @@
 #include "report/model/builder.h"
 #include "report/util/number.h"
 
-/* All records of one call site: each thread has its own. */
+/* The sum of all records of one call site. Each thread has its own record. */
 struct object_site {
 	uint32_t stack, api, kind;
 	int32_t device;
@@ -59,7 +59,7 @@ static struct object_site *new_site(struct object_gathering *g, const struct led
 	return g->list[g->count++] = site;
 }
 
-/* Returns the site of RECORD, or NULL if there is no memory. */
+/* Returns the site of RECORD, or NULL if memory ran out. */
 static struct object_site *site_of(struct object_gathering *g, const struct ledger_site *record)
 {
 	uint64_t hash = hash_number(record->stack, hash_number(record->api, record->kind));
@@ -140,7 +140,7 @@ static bool same_kind(const void *value, const void *key)
 	return ((const struct report_object_kind *)value)->kind == key; /* strings are interned */
 }
 
-/* Returns the element of KIND, which may be new, or NULL if there is no memory. */
+/* Returns the element of KIND, which may be new, or NULL if memory ran out. */
 static struct report_object_kind *kind_at(struct object_gathering *g, const char *kind)
 {
 	struct report_process *process = g->b->process;

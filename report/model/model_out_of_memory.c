@@ -15,12 +15,13 @@
 #include "report/util/number.h"
 
 #define RECORDS_MAX (LEDGER_REFUSALS_FIRST + LEDGER_REFUSALS_LAST)
-/* A sample of driver memory this far away is still near: the sampler pauses up to half a second. */
+/* If a sample of driver memory differs by at most this time, it is near: the sampler pauses for up
+ * to half a second. */
 #define NEAR_NS 2000000000u
 
 /* ---- holders ---- */
 
-/* Returns the framework that reports by API, or NULL. */
+/* Returns the framework that reports by the call API that it ran out of memory, or NULL. */
 static const char *framework_of(const char *api)
 {
 	return api && strncmp(api, "c10::", 5) == 0 ? "PyTorch" : NULL;

@@ -13,21 +13,22 @@
 #include "report/model/builder.h"
 #include "report/util/number.h"
 
-/* Call sites in the list; smaller ones are added up. As many as of an out-of-memory. */
+/* Maximum number of call sites in the list, the same as for an out-of-memory. Smaller ones are
+ * added up. */
 #define HOLDERS_MAX 1000u
 
 /* What the call sites of one place in the program had live at the peak of a memory. */
 struct amount {
 	const struct ledger_site *site;
 	uint32_t memory;
-	bool inside; /* suballocations */
+	bool inside; /* they are suballocations, inside of blocks */
 	uint64_t bytes, blocks;
 };
 
 struct peaks {
 	struct builder *b;
 	const struct ledger_peak *records[LEDGER_MEMORIES_MAX];
-	uint32_t numbers[LEDGER_MEMORIES_MAX]; /* of the last peak of each */
+	uint32_t numbers[LEDGER_MEMORIES_MAX]; /* number of the last peak of each memory */
 	size_t count;
 	struct amount *amounts;
 	size_t amount_count, room;
@@ -142,7 +143,7 @@ static void merge_amounts(struct peaks *peaks)
 
 /* ---- division ---- */
 
-/* Removes BYTES from HOLDER, or all that it has. Returns how many are left to remove. */
+/* Removes BYTES from *FROM, or all that it has. Returns how many are left to remove. */
 static uint64_t take_bytes(uint64_t *from, uint64_t bytes)
 {
 	uint64_t taken = bytes < *from ? bytes : *from;
@@ -206,8 +207,8 @@ static uint64_t difference(uint64_t a, uint64_t b)
 	return a > b ? a - b : b - a;
 }
 
-/* Lists the first of the COUNT AMOUNTS, and adds up the others. Stores in SUMS the bytes of blocks,
- * and of suballocations. */
+/* Lists the first of the COUNT AMOUNTS, and adds up the others. Stores in SUMS[0] the bytes of
+ * blocks, and in SUMS[1] the bytes of suballocations. */
 static int list_holders(struct builder *b, const struct amount *amounts, size_t count,
 			struct report_holders *held, uint64_t sums[2])
 {

@@ -20,7 +20,7 @@ struct report_refusal {
 };
 
 struct report_pool {
-	const char *api;  /* never NULL, also for kind */
+	const char *api;  /* never NULL, and neither is `kind` */
 	const char *kind;
 	int device;       /* -1 unknown or several */
 	const char *mode; /* the mode in effect; a word of ledger/options.c */

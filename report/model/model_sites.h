@@ -26,13 +26,13 @@ struct report_site {
 	const char *kind;
 	int device;
 	const struct report_stack *stack; /* never NULL */
-	/* entry in one of the process's lists; NULL: all blocks were freed */
+	/* entry in one of the process's lists; NULL: no block of the site is live */
 	const struct report_leak *live;
 	uint64_t allocated_blocks, allocated_bytes;
 	bool again; /* this entry repeats a site for another of its leaks; its allocated_* are 0 */
 };
 
-/* A file that contains the code of at least one frame. */
+/* A file whose code the process had mapped. It need not be in a stack. */
 struct report_module {
 	const char *path;
 	const char *build_id; /* hexadecimal digits; "" if unknown */

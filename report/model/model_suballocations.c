@@ -20,7 +20,7 @@
 #include "report/model/model_suballocations.h"
 #include "report/util/number.h"
 
-/* So many threads may be inside a call of one call site. */
+/* Up to this many threads may be inside a call of one call site. */
 #define CALLS_BEGUN_MAX 16u
 
 struct suballocation_site {
@@ -31,7 +31,7 @@ struct suballocation_site {
 	uint64_t series_live; /* live blocks as the series count them */
 	bool of_blocks;       /* not of suballocations */
 	uint64_t deferred;    /* of blocks: deferred frees, which the series count as live */
-	bool unsampled; /* a part of it has no windows that can be used */
+	bool unsampled; /* the windows of at least one of its records cannot be used */
 	struct suballocation_site *next;
 };
 
@@ -41,7 +41,7 @@ struct gathering {
 	struct table refs;  /* finds a site by the ref of its record in the ledger */
 	struct suballocation_site *sites;
 	struct process_windows process;
-	uint64_t suballocated; /* by the process */
+	uint64_t suballocated; /* number of allocations of the process that the windows count */
 	size_t windows;        /* complete ones */
 	size_t count; /* number of sites */
 };
@@ -105,7 +105,7 @@ static void add_places(struct gathering *g, uint32_t ref, struct report_places *
 	to->doubled_bytes = add_bounded(to->doubled_bytes, from->doubled_bytes);
 }
 
-/* Adds WINDOW of a record with ALLOCS allocations until the end. */
+/* Adds WINDOW of a record. ALLOCS is the number of allocations of the record until the end. */
 static void add_window(struct live_window *sum, const struct ledger_window *window, uint64_t allocs)
 {
 	uint64_t time_ns = window->time ? (uint64_t)window->time << LEDGER_WINDOW_TIME_BITS : 0;
@@ -145,7 +145,7 @@ static void add_windows(struct gathering *g, struct suballocation_site *site,
 	site->windows.allocs += record->allocs;
 }
 
-/* Counts the sites whose work can be compared with the growth of another. */
+/* Counts the sites that allocate all the time, and those of them whose blocks become larger. */
 static void count_working(struct gathering *g)
 {
 	for (const struct suballocation_site *site = g->sites; site; site = site->next) {
@@ -204,8 +204,8 @@ static int add_sites(struct gathering *g)
 	return r;
 }
 
-/* Adds the call sites of other blocks whose live blocks were counted. What a cache allocates is no
- * accumulation of the application. */
+/* Adds the call sites of blocks that are not suballocations, if the ledger counts their live
+ * blocks. Leaves out blocks of caches: these are no accumulation of the application. */
 static int add_block_sites(struct gathering *g)
 {
 	struct ledger_walk walk = { 0 };
@@ -337,8 +337,9 @@ static int list_sites(struct gathering *g)
 	return 0;
 }
 
-/* Returns true if the windows of SITE contradict its live blocks: calls were lost, or the record is
- * damaged. A few calls may have begun when the ledger was read. */
+/* Returns true if the windows of SITE contradict the number of its live blocks, because calls were
+ * lost or the record is damaged. A small difference is normal: some calls may not have returned
+ * when the ledger was read. */
 static bool is_contradicted(const struct suballocation_site *site)
 {
 	uint64_t live = add_bounded(site->public.live.blocks, site->not_selected) + site->deferred;

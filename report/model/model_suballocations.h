@@ -12,11 +12,11 @@
 
 /* Where live suballocations of a call site lie. */
 struct report_places {
-	/* lie in no live block that was recorded, or only partly in such blocks; the bytes of both
-	 * that lie in none */
+	/* how many lie in no live block that was recorded, how many lie only partly in such blocks,
+	 * and how many of their bytes lie outside of all such blocks */
 	uint64_t outside_blocks, partly_blocks, outside_bytes;
-	/* bytes that are counted already: those of a suballocation that overlaps with another, or
-	 * of memory that is mapped twice */
+	/* Bytes that are counted elsewhere already, because two suballocations overlap, or because
+	 * memory is mapped twice. */
 	uint64_t doubled_bytes;
 };
 
@@ -31,9 +31,9 @@ enum report_trend {
 /* The suballocations of one call site (api, kind, device, stack), which has live ones or
  * accumulates. Their bytes are part of the bytes of the blocks that they lie in. */
 struct report_suballocations {
-	/* what is live at the end: 0 blocks if the program or its interpreter freed all. With the
-	 * name of the pool in `cache`, and `pattern` if a suppression matches. Only the fields up
-	 * to `stack`, these two, and `addresses` */
+	/* What is live at the end: 0 blocks if the program or its interpreter freed all. `cache` is
+	 * the name of the pool, and `pattern` is set if a suppression matches. Apart from these two
+	 * and `addresses`, only the fields up to `stack` are set. */
 	struct report_leak live;
 	uint64_t allocated_blocks; /* since the start */
 	uint64_t freed_blocks;

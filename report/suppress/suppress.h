@@ -21,7 +21,7 @@ struct suppressions;
 int suppressions_parse(const char *text, size_t length, const char *name,
 		       struct suppressions **ret, char *error, size_t error_size);
 
-/* Parses the same, but ignores invalid lines. ERROR describes the first invalid line, or is "".
+/* Does the same, but ignores invalid lines. ERROR describes the first invalid line, or is "".
  * Returns 0 or -ENOMEM. */
 int suppressions_parse_good(const char *text, size_t length, const char *name,
 			    struct suppressions **ret, char *error, size_t error_size);
@@ -30,7 +30,8 @@ int suppressions_parse_good(const char *text, size_t length, const char *name,
 int suppressions_load(const char *path, struct suppressions **ret, char *error, size_t error_size);
 
 /* Returns the index of the first pattern that matches the function, file or module of one of the
- * FRAMES, or -1. NULL and "" do not match. SUPPRESSIONS may be NULL. */
+ * FRAMES, or their fingerprint. Returns -1 if none matches. Unknown names (NULL or "") never match.
+ * SUPPRESSIONS may be NULL. */
 int suppressions_match(const struct suppressions *suppressions, const struct report_frame *frames,
 		       size_t frame_count);
 

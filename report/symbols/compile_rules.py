@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Prints C source with the rules of a file: compile_rules.py FILE. rules.c parses the files of
-users at run time; tests/unit/test_rules.c checks that it parses this file into the same rules."""
+users at run time. tests/unit/test_rules.c checks that rules.c parses FILE into the same rules."""
 import re
 import sys
 
@@ -17,7 +17,7 @@ def c_string(text):
 
 
 def c_rule(role, verb, name, patterns):
-    """One element of the table."""
+    """Returns the C source of one rule, an element of shipped_rules."""
     targets = []
     for field, pattern in PATTERN.findall(patterns):
         pattern = pattern.strip('"')

@@ -18,7 +18,7 @@
 
 struct range {
 	Dwarf_Addr low, high;
-	Dwarf_Addr reach; /* largest `high` of all ranges up to this one, in order of low */
+	Dwarf_Addr reach; /* largest `high` of this range and all before it, in order of `low` */
 	Dwarf_Die die;
 };
 

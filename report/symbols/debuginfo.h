@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Finds in a module's DWARF the functions that contain an address, including inlined functions,
- * and the lines of the calls. Has an index over the module's functions. The caller owns the
- * Dwarf handle. Must not depend on paths, processes or reports.
+ * and the lines of the calls. Keeps an index of the module's functions. The caller owns the Dwarf
+ * handle. Must not depend on paths, processes or reports.
  */
 #ifndef GPULEAK_REPORT_DEBUGINFO_H
 #define GPULEAK_REPORT_DEBUGINFO_H
@@ -15,15 +15,16 @@ struct debuginfo;
 /* One function at an address. The strings are valid as long as the Dwarf handle. */
 struct debuginfo_frame {
 	const char *function;  /* linkage name, or the plain name if there is none; NULL unknown */
-	const char *file;      /* as in the debug information; NULL unknown */
-	const char *directory; /* directory of a relative FILE; NULL unknown */
+	const char *file;      /* as the debug information has it, may be relative; NULL unknown */
+	const char *directory; /* directory that a relative FILE refers to; NULL unknown */
 	int line;
 };
 
-#define DEBUGINFO_FRAMES_MAX 64 /* outer frames of deeper inlining are left out */
+/* if more calls are inlined into each other, the outer frames are left out */
+#define DEBUGINFO_FRAMES_MAX 64
 
-/* Creates the index of DWARF, which must live longer, and stores it in *RET. Returns 0 or -ENOMEM.
- * */
+/* Creates the index of DWARF, which must live longer, and stores it in *RET. Returns 0 or
+ * -ENOMEM. */
 int debuginfo_create(Dwarf *dwarf, struct debuginfo **ret);
 void debuginfo_destroy(struct debuginfo *index); /* INDEX may be NULL */
 

@@ -12,9 +12,9 @@
 
 struct symbol {
 	GElf_Addr start, end;
-	GElf_Addr reach; /* largest `end` of all symbols up to this one, in order of start */
+	GElf_Addr reach; /* largest `end` of this symbol and all before it, in order of `start` */
 	const char *name;
-	int rank; /* among names for the same range the highest rank is used */
+	int rank; /* of several names for the same range, the name with the highest rank is used */
 };
 
 struct elfsymbols {
@@ -22,7 +22,8 @@ struct elfsymbols {
 	struct symbol items[];
 };
 
-/* Prefers global names, because they are documented, and names without an underscore. */
+/* Prefers global names, because documentation uses them, and names without an underscore at the
+ * start. */
 static int rank_of(const GElf_Sym *symbol, const char *name)
 {
 	static const int ranks[] = { [STB_LOCAL] = 1, [STB_GLOBAL] = 3, [STB_WEAK] = 2 };
@@ -40,8 +41,8 @@ static bool is_function(const GElf_Sym *symbol)
 	       (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE);
 }
 
-/* Orders symbols by start, then larger ones first, then by rank, lowest first, because the search
- * begins at the end. */
+/* Orders symbols by start, then larger ones first, then by rank, lowest first. The search begins at
+ * the end, so it finds the innermost symbol with the highest rank first. */
 static int compare_symbols(const void *left, const void *right)
 {
 	const struct symbol *a = left, *b = right;

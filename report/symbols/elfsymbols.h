@@ -10,8 +10,9 @@
 
 struct elfsymbols;
 
-/* Loads the function symbols of MODULE, which must live longer. Uses the full symbol table, or that
- * of a separate debug file or .gnu_debugdata, otherwise the dynamic one. Returns 0 or -ENOMEM. */
+/* Loads the function symbols of MODULE, which must live longer. Uses the full symbol table of the
+ * file, of a separate debug file or in .gnu_debugdata. If there is none, uses the dynamic symbol
+ * table. Returns 0 or -ENOMEM. */
 int elfsymbols_create(Dwfl_Module *module, struct elfsymbols **ret);
 void elfsymbols_destroy(struct elfsymbols *symbols); /* SYMBOLS may be NULL */
 

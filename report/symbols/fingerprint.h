@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Computes a number that identifies a leak across runs, for baselines and CI systems. Users'
- * files have numbers of version 1 ("gpuleakStack/v1"), so its inputs must not change. A change
- * needs a second version in addition.
+ * Computes a number that identifies a leak across runs, for baselines and CI systems. Files of
+ * users contain numbers of version 1 ("gpuleakStack/v1"), so the inputs of this version must not
+ * change. A change needs a second version in addition.
  */
 #ifndef GPULEAK_REPORT_FINGERPRINT_H
 #define GPULEAK_REPORT_FINGERPRINT_H

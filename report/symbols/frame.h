@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Frames and stacks of calls: the structs that symbolizing, suppressing and printing share. Must
- * not include headers of these.
+ * Frames and stacks of calls: the structs that the code for symbols, suppressions and output
+ * shares. Must not include headers of that code.
  */
 #ifndef GPULEAK_REPORT_FRAME_H
 #define GPULEAK_REPORT_FRAME_H
@@ -37,12 +37,13 @@ struct report_frame {
 	bool no_debuginfo;     /* the module's file was read and has no debug information */
 	/* the module's file was read and has no unwind table for this address */
 	bool no_unwind_table;
-	/* no_unwind_table, and the stack goes on with a frame that is not this one's caller */
+	/* no_unwind_table is set, and the next frame of the stack is not the caller of this frame,
+	 * which is missing */
 	bool no_frame_record;
 	enum frame_language language;
 	enum frame_role role;
-	/* A rule's name for the thread of a framework that this frame runs, "PyTorch's autograd
-	 * engine", or NULL. The symbolizer owns it. */
+	/* If this frame is the function that runs a thread of a framework, a rule's name for the
+	 * thread: "PyTorch's autograd engine". Else NULL. The symbolizer owns it. */
 	const char *thread;
 	/* The frame belongs to another thread, which started the stack's work and waits for it. */
 	bool waiting;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Searches backwards for the instruction that saves the return address. A function that calls
+ * Searches backwards for the instruction that stores the return address. A function that calls
  * another one has such an instruction, mostly at its start. Reads the file's code; must not trust
  * its headers.
  */
@@ -20,7 +20,8 @@ static bool stores_two(uint32_t instruction)
 	       (instruction >> 5 & 31) == STACK_POINTER;
 }
 
-/* The same for "str", which stores one register. */
+/* Returns true if INSTRUCTION is "str", which stores one register, relative to the stack
+ * pointer. */
 static bool stores_one(uint32_t instruction)
 {
 	return ((instruction & 0xffc00000) == 0xf9000000 ||

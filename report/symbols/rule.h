@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * One rule, parsed, and the rules that are part of the command. The build makes these from
- * gpuleak.rules (compile_rules.py), so the command need not find or parse the file.
+ * One parsed rule, and the table of the rules that are built into the command. The build makes
+ * this table from gpuleak.rules (compile_rules.py), so the command need not find or parse the
+ * file.
  */
 #ifndef GPULEAK_REPORT_RULE_H
 #define GPULEAK_REPORT_RULE_H
@@ -13,13 +14,13 @@ enum rule_verb {
 	RULE_RUNTIME,
 	RULE_FRAMEWORK,
 	RULE_INTERPRETER,
-	RULE_CACHE, /* this verb and the following ones have a name */
+	RULE_CACHE, /* a rule with this verb or a later one has a name */
 	RULE_LIBRARY,
 	RULE_THREAD,
 	RULE_VERBS
 };
 
-/* What a pattern applies to. Rules are written with the first RULE_FIELDS of these. */
+/* What a pattern applies to. The text of a rule contains only the first RULE_FIELDS of these. */
 enum rule_field {
 	RULE_MODULE, /* the last component of the module's path */
 	RULE_FUNCTION,
@@ -33,9 +34,10 @@ enum rule_field {
 /* A rule matches if all its patterns match. */
 struct rule {
 	enum rule_verb verb;
-	/* name of a cache, a library or a thread; NULL: "none", or the rule gives a role */
+	/* name of a cache, a library or a thread; NULL: the rule says "none", or it gives a role */
 	const char *name;
-	const char *patterns[RULE_TARGETS]; /* NULL if the rule has none; "" is a pattern */
+	/* NULL: the rule has no such pattern; "" is a pattern */
+	const char *patterns[RULE_TARGETS];
 };
 
 #define RULES_SHIPPED_MAX 512

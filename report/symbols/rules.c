@@ -37,16 +37,18 @@ static const char *const fields[RULE_FIELDS] = { "module", "function", "file", "
 /* What the rules decided for a frame. It depends only on function, file and module. */
 struct rules_frame {
 	enum frame_role role;
-	/* 1 + index of the first matching rule for a cache or a library; 0: no rule matches */
+	/* 1 + index of the first rule for a cache or a library that matches; 0: none matches */
 	unsigned int cache_rule;
 	bool in_library;     /* a rule for a library matches */
-	unsigned int thread_rule; /* likewise, of the first matching rule for a thread */
+	/* 1 + index of the first rule for a thread that matches; 0: none matches */
+	unsigned int thread_rule;
 };
 
-/* The state of applying the rules to a stack, from the innermost frame outwards. */
+/* The state while the rules are applied to a stack, from the innermost frame outwards. */
 struct rules_stack {
-	unsigned int cache_rule;  /* first matching rule until now, as in struct rules_frame */
-	/* rule that applies unless the application itself called the library */
+	/* the earliest such rule of all frames so far: see struct rules_frame */
+	unsigned int cache_rule;
+	/* rule for a library that applies unless the application itself called the library */
 	unsigned int library;
 };
 
@@ -273,7 +275,8 @@ static void match_frame(const struct rules *rules, const struct report_frame *fr
 	match_name(rules, RULE_PATH, frame->module, matched);
 }
 
-/* Returns true if an earlier rule than RULE already decided the same about the frame. */
+/* Returns true if an earlier rule than RULE already decided for the frame what RULE would
+ * decide. */
 static bool is_decided(const struct rule *rule, const struct rules_frame *frame, bool has_role)
 {
 	switch (rule->verb) {
@@ -353,7 +356,7 @@ struct known_frame {
 	struct rules_frame decision;
 };
 
-/* The same text may have several addresses, which only costs another evaluation. */
+/* If a text has several addresses, its frames are only evaluated several times. */
 static bool same_frame(const void *value, const void *key)
 {
 	const struct known_frame *known = value;

@@ -16,7 +16,8 @@
 struct rule;
 struct rules;
 
-/* Limits, so that a wrong file causes one error line, and no file makes reports slow. */
+/* Limits. A file that is no rule file then causes one error line, and no file makes reports
+ * slow. */
 #define RULES_BYTES_MAX (1u << 20)
 #define RULES_MAX 4096 /* of a user */
 #define RULES_NAME_MAX 64 /* of a cache's name */
@@ -42,9 +43,9 @@ void rules_destroy(struct rules *rules); /* RULES may be NULL */
 
 /* Sets the role and the thread of each of the COUNT FRAMES of a stack, innermost first. Stores in
  * *RET_CACHE the name of the cache that allocated at this stack, or NULL. Names are valid as long
- * as RULES. KNOWN, at first { 0 }, and ARENA get what the rules decided for each function, file and
- * module, because many stacks share few different frames. KNOWN compares these strings by their
- * addresses, so they must live as long as KNOWN. Returns 0 or -ENOMEM. */
+ * as RULES. Many stacks share few different frames, so KNOWN, at first { 0 }, stores the decision
+ * for each function, file and module; it is allocated from ARENA. KNOWN compares these strings by
+ * their addresses, so they must live as long as KNOWN. Returns 0 or -ENOMEM. */
 int rules_apply(const struct rules *rules, struct table *known, struct report_arena *arena,
 		struct report_frame *frames, size_t count, const char **ret_cache);
 

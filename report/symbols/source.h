@@ -8,8 +8,8 @@
 
 #include <limits.h>
 
-/* The directory to which paths are relative: as the environment names it, and with symbolic links
- * resolved. "" unknown. Neither path ends with a slash. */
+/* The directory to which paths are relative: PATH as the environment names it, REAL with symbolic
+ * links resolved. "" unknown. Neither of them ends with a slash. */
 struct source_root {
 	char path[PATH_MAX];
 	char real[PATH_MAX];

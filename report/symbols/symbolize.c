@@ -201,8 +201,8 @@ static int open_regular(const char *path)
 	return -EINVAL;
 }
 
-/* Returns 1 if the file open at FD has the module's build id. Returns 0 if it has another one or
- * the module has none, -1 if it is not an ELF file. */
+/* Returns 1 if the file open at FD has the module's build id. Returns 0 if the file has another
+ * build id, or if the module has none. Returns -1 if it is not an ELF file. */
 static int has_build_id(const struct symbol_module *module, int fd)
 {
 	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
@@ -457,8 +457,8 @@ static bool lacks_unwind_table(struct symbol_module *module, GElf_Addr address)
 	return !module->separate && !found;
 }
 
-/* Returns true if the walk left out the caller of the function at ADDRESS, which lacks an unwind
- * table. */
+/* Returns true if the walk left out the caller of the function at ADDRESS. The function has no
+ * unwind table. */
 static bool lacks_frame_record(struct symbol_module *module, GElf_Addr address)
 {
 	GElf_Addr bias;
@@ -493,8 +493,8 @@ static size_t look_up(struct symbolizer *symbolizer, struct symbol_module *modul
 		found[0] = (struct debuginfo_frame){ 0 };
 		count = 1;
 	}
-	/* In debug information of gcc, C++ functions with internal linkage have only a short name.
-	 * */
+	/* In debug information of gcc, C++ functions with internal linkage have only a short
+	 * name. */
 	symbol = symbol_name(module, offset + bias);
 	lacks = lacks_unwind_table(module, offset + bias);
 	skips = lacks && lacks_frame_record(module, offset + bias);
@@ -522,7 +522,7 @@ static bool same_location(const void *value, const void *key)
 	return a->module == b->module && a->offset == b->offset;
 }
 
-/* Looks PLACE up, which has no location yet. Returns NULL if there is no memory. */
+/* Looks up PLACE, which has no location yet. Returns NULL if memory ran out. */
 static struct symbol_lookup *new_location(struct symbolizer *symbolizer,
 					  const struct symbol_place *place)
 {

@@ -23,7 +23,7 @@ struct symbol_location {
 	size_t count;
 };
 
-#define SYMBOLIZER_NO_FILES 1u /* open no file, so every function and line is unknown */
+#define SYMBOLIZER_NO_FILES 1u /* open no file: every function and line of native code is unknown */
 
 /* Creates a symbolizer. Destroy it after everything that refers to its frames. Returns 0 or
  * -ENOMEM. */
@@ -51,8 +51,8 @@ struct symbol_place {
 int symbolizer_locations(struct symbolizer *symbolizer, const struct symbol_place *places,
 			 size_t count, const struct symbol_location **ret);
 
-/* Returns why the module's file was not used, or NULL. Valid after the first lookup of a location.
- * */
+/* Returns why the module's file was not used, or NULL. Valid after the first lookup of a
+ * location. */
 const char *symbol_module_problem(const struct symbol_module *module);
 
 #endif

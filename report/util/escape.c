@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two functions that print bytes which must not reach a terminal unchanged. ledger/utf8.c
+ * Finds, escapes and replaces bytes that must not reach a terminal unchanged. ledger/utf8.c
  * decides which bytes those are.
  */
 #include "report/util/escape.h"

@@ -17,14 +17,14 @@ size_t utf8_length(const char *text);
  * invalid byte. */
 size_t utf8_prefix(const char *text, size_t count);
 
-/* Writes TEXT as one line for a terminal, a browser or a log. Writes each byte that
- * utf8_shown_within() refuses as \xNN. All formats for people write foreign text with this
- * function. */
+/* Writes TEXT as one line for a terminal, a browser or a log. Writes each byte as \xNN that
+ * utf8_shown_within() does not accept. All formats for people write text of other programs with
+ * this function. */
 void print_escaped(FILE *out, const char *text);
 
-/* Prints one line like fprintf(), with a single write. Escapes characters of the arguments that
- * must not be printed. A newline at the end of FORMAT ends the line. Commands print messages with
- * it that contain names from the user or a ledger. */
+/* Writes one line like fprintf(), with a single write. Escapes characters of the arguments that
+ * must not be printed. The line ends where FORMAT ends with a newline. Commands use it for messages
+ * that contain names from the user or a ledger. */
 void eprintf(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Returns a copy of TEXT with each invalid byte replaced by U+FFFD, or NULL if memory ran out. The

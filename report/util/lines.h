@@ -18,14 +18,15 @@
 struct lines {
 	const char *what; /* "suppression" if the file is "a suppression file" */
 	const char *name; /* name of the file in error messages */
-	size_t bytes_max; /* a larger file (a core dump, /dev/zero) is an error */
+	/* limit of the file's size: a larger file (a core dump, /dev/zero) is an error */
+	size_t bytes_max;
 	unsigned int line; /* number of the current line; 0: before the first line */
 	char *error;
 	size_t error_size;
 };
 
-/* The rest of one line, without blanks at both ends. Functions that read a part of it advance AT.
- * */
+/* The rest of one line, without blanks at both ends. Functions that read a part of it advance
+ * AT. */
 struct line {
 	const struct lines *file;
 	const char *at;

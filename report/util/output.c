@@ -66,8 +66,8 @@ int output_write_fd(int fd, const char *name, const char *text, size_t length, c
 	return fail(write_quietly(fd, text, length), "report", name, error, error_size);
 }
 
-/* Returns the descriptor for a path such as /dev/stdout, or -1. Opening such a path again would
- * write at the beginning of its file, and a rename would replace the file. */
+/* Returns the open descriptor that a path such as /dev/stdout names, or -1. Opening such a path
+ * again would write at the beginning of its file, and a rename would replace the file. */
 static int named_descriptor(const char *path)
 {
 	static const char *const prefixes[] = { "/dev/fd/", "/proc/self/fd/" };

@@ -10,10 +10,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Writes LENGTH bytes of TEXT to WHERE: `stderr`, `none` (does nothing), or a path without %
- * sequences. Creates a regular file under a temporary name and renames it, so that no reader sees a
- * partial file. Writes directly to a pipe, a terminal or /dev/stdout. A closed pipe is an error,
- * not a signal. Returns 0 or -errno. */
+/* Writes LENGTH bytes of TEXT to WHERE: `stderr`, `none` (does nothing), or a path, in which % has
+ * no special meaning. Creates a regular file under a temporary name and renames it, so that no
+ * reader sees a partial file. Writes directly to a pipe, a terminal or /dev/stdout. A closed pipe
+ * is an error, not a signal. Returns 0 or -errno. */
 int output_write(const char *where, const char *text, size_t length, char *error,
 		 size_t error_size);
 
@@ -33,8 +33,9 @@ int output_write_fd(int fd, const char *name, const char *text, size_t length, c
 bool output_is_terminal(const char *where);
 
 /* Returns true if text that is written to WHERE (as in output_write(); NULL: stdout) may have
- * colours: not in files. ALWAYS: also if WHERE is no terminal. Otherwise the variables NO_COLOR and
- * TERM count, too. */
+ * colours. If ALWAYS is not set, that is a terminal, unless NO_COLOR or TERM forbid colours. If
+ * ALWAYS is set, it is a terminal, or an open descriptor (stdout, stderr, /dev/stdout ...) of any
+ * kind except a regular file. */
 bool output_takes_colors(const char *where, bool always);
 
 /* Appends to the file at PATH and creates it if it does not exist. Fails if the file would become

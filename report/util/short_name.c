@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Shortens demangled C++ names. A name may come from anywhere, so each function reads it once, and
- * stops where brackets do not match.
+ * Shortens demangled C++ names. A name may have any text, so each function reads it only once,
+ * and stops where brackets do not match.
  */
 #include "report/util/short_name.h"
 
@@ -46,8 +46,8 @@ static size_t operator_length(const char *name, const char *at)
 	return length;
 }
 
-/* Returns the number of characters of the bracket at AT and all that it encloses, or 0 if it is not
- * closed. */
+/* Returns the number of characters from the opening bracket at AT to its closing bracket, or 0 if
+ * it is not closed. */
 static size_t enclosed_length(const char *at)
 {
 	char open[DEPTH_MAX];
@@ -107,7 +107,7 @@ static bool without_arguments(const char *name, char ret[SHORT_NAME_MAX])
 	return true;
 }
 
-/* Removes each " const" and " volatile" and what else follows the arguments of a function. */
+/* Removes what follows the arguments of a function: " const", " volatile" and other words. */
 static void remove_qualifiers(char *name)
 {
 	static const char *const words[] = { " const", " volatile", " &&", " &", " noexcept" };
@@ -131,7 +131,7 @@ static void remove_qualifiers(char *name)
 	*to = '\0';
 }
 
-/* Returns the part of NAME after the type that the function returns. */
+/* Returns the part of NAME after the type of the function's result. */
 static const char *without_type(const char *name)
 {
 	const char *start = name;
@@ -177,8 +177,8 @@ static size_t length_without_lambdas(const char *const *starts, size_t count, co
 }
 
 /* Writes "at::native::...::mm" for the NAME of a function in many scopes. Keeps as many of the
- * inner scopes as fit, and the innermost two if they are not extremely long: one alone may be
- * "call". */
+ * inner scopes as fit. Keeps the innermost two if they are not extremely long, because the
+ * innermost name alone may be "call". */
 static void leave_scopes_out(const char *name, char ret[SHORT_NAME_MAX])
 {
 	const char *starts[SCOPES_MAX];

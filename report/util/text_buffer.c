@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Wraps open_memstream(). Both kinds of failure return -ENOMEM.
+ * Wraps open_memstream(). If it fails, or if writing to it failed, the functions return -ENOMEM.
  */
 #include "report/util/text_buffer.h"
 

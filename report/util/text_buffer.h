@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Begin with { 0 } and text_buffer_begin(), write to `out`, then call text_buffer_end(). */
+/* Starts as { 0 }. Call text_buffer_begin(), write to `out`, then call text_buffer_end(). */
 struct text_buffer {
 	FILE *out;
 	char *text;
@@ -18,8 +18,8 @@ struct text_buffer {
 /* Opens `out`. Returns 0 or -ENOMEM. */
 int text_buffer_begin(struct text_buffer *words);
 
-/* Closes `out`. Then `text` is complete, and text_buffer_finish() frees it. Returns 0 or -ENOMEM.
- * */
+/* Closes `out`. Then `text` is complete, and text_buffer_finish() frees it. Returns 0 or
+ * -ENOMEM. */
 int text_buffer_end(struct text_buffer *words);
 
 void text_buffer_finish(struct text_buffer *words);

@@ -22,8 +22,8 @@ struct wildcard {
 /* Returns true if TEXT contains the pieces of WILDCARD in this order. */
 bool wildcard_matches(const struct wildcard *wildcard, const char *text);
 
-/* Sets BIT in RET[i] for each of the COUNT wildcards that matches TEXT. A wildcard whose text is
- * NULL matches nothing. */
+/* Sets the bits of BIT in RET[i] for each of the COUNT wildcards that matches TEXT. A wildcard
+ * whose text is NULL matches nothing. */
 void wildcards_match(const struct wildcard *wildcards, size_t count, const char *text,
 		     unsigned int bit, unsigned char *ret);
 

@@ -345,7 +345,7 @@ def keyboard_alone():
 
 
 def stories():
-    """a double free tells its three stacks; a stolen block the candidate, too"""
+    """a double free has its three stacks; a block freed by mistake has the possible cause"""
     page.open(path("p-cuda_wrong_frees"))
     same("stories", ["Double free", "Interior free", "Invalid free"],
          [title.split(" of ")[0] for title in page.texts(".story h3")])
@@ -361,8 +361,8 @@ def stories():
          "returned CUDA_ERROR_INVALID_VALUE (1)).", page.texts(".story p")[0])
     page.open(path("p-cuda_stolen"))
     same("five stacks", 5, page.js("document.querySelectorAll('.story .acts h4').length"))
-    same("the candidate", 1, len([title for title in page.texts(".acts h4")
-                                  if "candidate" in title]))
+    same("the possible cause", 1, len([title for title in page.texts(".acts h4")
+                                  if "possible cause" in title]))
 
 
 def threads_and_short_names():

@@ -121,8 +121,8 @@ def first_line(place):
 
 def without_debuginfo(place):
     """places: of a program without debug information the report says once what helps"""
-    said = ("note: no debug information, so lines or functions are missing above: %s; compile "
-            "with -g and do not strip" % place.program("stripped"))
+    said = ("note: lines or functions are missing above, because these have no debug information: "
+            "%s; compile with -g and do not strip" % place.program("stripped"))
     text = place.command("run", "--", "sh", "-c", "%s; %s more thread" %
                          (2 * (place.program("stripped"),))).stderr
     compare("processes", 2, text.count("exited with status"))
@@ -140,8 +140,8 @@ def without_debuginfo(place):
 
 def without_unwind_tables(place):
     """places: where unwind tables lack the report says once why callers are missing"""
-    said = ("note: no unwind tables, so callers are missing above: %s; compile with "
-            "-fasynchronous-unwind-tables or -fno-omit-frame-pointer" % place.program("no_tables"))
+    said = ("note: callers are missing above, because these have no unwind tables: %s; compile "
+            "with -fasynchronous-unwind-tables or -fno-omit-frame-pointer" % place.program("no_tables"))
     text = place.command("run", "--", "sh", "-c", "%s; %s more" %
                          (2 * (place.program("no_tables"),))).stderr
     compare("processes", 2, text.count("exited with status"))

@@ -458,8 +458,8 @@ def older(place):
         said = place.command("report", "--older", "1h", pid).stdout
         compare("text", True, said.startswith("gpuleak: no leaks; peak 4.0 MiB, all of it by ") and
                 said.split("; ", 2)[2].startswith("1 block (4.0 MiB) allocated by p_steps (pid %s, "
-                                                  "still running), 0 freed, 1 younger than asked "
-                                                  "for" % pid))
+                                                  "still running), 0 freed, 1 younger than "
+                                                  "--older" % pid))
         top = place.command("top", "--once", "--older", "1h", pid).stdout
         compare("top", True, "live 0 bytes in 0 blocks" in top)
         service.tell("end")

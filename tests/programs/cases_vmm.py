@@ -302,12 +302,12 @@ def other_process(place):
 def range_in_text(place):
     """wrong call: the text says that the range was wrong, not the call"""
     run = place.preloaded([place.program("vmm_wrong"), "ranges"])
-    for call, size in (("cuMemUnmap", "2,097,152"), ("cuMemUnmap", "67,108,864"),
-                       ("cuMemAddressFree", "4,194,304")):
+    for call, size, block in (("cuMemUnmap", "2,097,152", "4,194,304"),
+                              ("cuMemUnmap", "67,108,864", "4,194,304"),
+                              ("cuMemAddressFree", "4,194,304", "16,777,216")):
         compare("lines of %s with %s" % (call, size), 1, run.stderr.count(
-            "%s was given a range of %s bytes, which is not this block's "
-            "(the driver returned CUDA_ERROR_INVALID_VALUE (1))"
-            % (call, size)))
+            "%s was given a range of %s bytes, which is not the range of this block of %s bytes "
+            "(the driver returned CUDA_ERROR_INVALID_VALUE (1))" % (call, size, block)))
 
 
 VMM = STORIES + FAILING + MULTICAST + WRONG + [storm, other_process, range_in_text]

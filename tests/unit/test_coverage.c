@@ -144,9 +144,9 @@ static void test_functions(void **state)
 		    "/b/libcudart.so.13\n  unknown to this gpuleak: cuNew_v9 by /bin/app\n  "
 		    "looked up, not tracked: cuB by /b/libcudart.so.13, /bin/app: it is not "
 		    "followed\n  looked up, not tracked: cuC by /bin/app: it is not followed\n  "
-		    "looked up with all functions or linked to, not tracked: cuA by "
-		    "/b/libcudart.so.13: it is not followed\n  looked up with all functions or "
-		    "linked to, not tracked: cuF by /bin/app: it is not followed\n  looked up, "
+		    "looked up among all functions or only linked, not tracked: cuA by "
+		    "/b/libcudart.so.13: it is not followed\n  looked up among all functions or "
+		    "only linked, not tracked: cuF by /bin/app: it is not followed\n  looked up, "
 		    "ignored: cuD, cuE: is another's\n");
 	expect_json(&fixture,
 		    "{\"routes\":[{\"api\":\"CUDA\",\"route\":\"cuGetProcAddress\",\"modules\":"
@@ -168,7 +168,7 @@ static void test_out_of_reach(void **state)
 {
 	static const char *const notes[] = {
 		"CUDA calls of /b/libplugin.so are not seen: it was opened with RTLD_DEEPBIND and "
-		"calls the driver directly; GPULEAK_DEEPBIND=cover opens it without",
+		"calls the driver directly; GPULEAK_DEEPBIND=cover opens it without that flag",
 		"some calls of /bin/app are not seen: it has an internal table of the driver "
 		"(cuGetExportTable) and may call through that table",
 	};
@@ -191,7 +191,7 @@ static void test_out_of_reach(void **state)
 		    "\"module\":\"/b/libplugin.so\",\"reason\":\"it "
 		    "was opened with RTLD_DEEPBIND and calls the driver directly; "
 		    "GPULEAK_DEEPBIND=cover opens it "
-		    "without\"},{\"what\":\"export-table\",\"subject\":\"22\","
+		    "without that flag\"},{\"what\":\"export-table\",\"subject\":\"22\","
 		    "\"module\":\"/bin/app\",\"reason\":\"it "
 		    "has an internal table of the driver (cuGetExportTable) and may call through "
 		    "that table\"}]}");

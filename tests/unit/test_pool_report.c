@@ -145,8 +145,9 @@ static void section(void **state)
 	       "    peak 32.0 MiB in use, 36.0 MiB reserved (1.12 times); at the end: 4.0 MiB "
 	       "cached, 2.0 MiB pending (kept by the pool, no leak)\n"
 	       "    12 frees waited for the device, 3.2 ms in all; 1,900 fences, 80 frees shared "
-	       "one\n"
-	       "    3 trims gave back 12 blocks (24.0 MiB); 1 allocation succeeded only after one\n"
+	       "a fence\n"
+	       "    3 trims gave back 12 blocks (24.0 MiB); 1 allocation succeeded only "
+	       "after a trim\n"
 	       "    not pooled (3): blocks were shared with others (IPC, dma-buf) and freed by the "
 	       "driver\n"
 	       "    not pooled (1): objects are of kinds that are not pooled\n");

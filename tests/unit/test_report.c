@@ -788,7 +788,8 @@ static void test_errors_taken_back(void **state)
 	assert_int_equal(only(&fixture)->summary.errors, 1);
 	assert_int_equal(only(&fixture)->error_count, 1);
 	told = printed(print_text, &fixture.report);
-	contains(told, "cuMemUnmap was given a range of 2,048 bytes, which is not this block's");
+	contains(told, "cuMemUnmap was given a range of 2,048 bytes, which is not the "
+		       "range of this block of 4,096 bytes (the driver returned ");
 	free(told);
 	told = printed(print_json, &fixture.report);
 	contains(told, "\"asked_bytes\": 2048");

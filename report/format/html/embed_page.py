@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Make one page of a template, a style sheet and a script, as C: the parts between what differs
-from report to report, see html_page.h.
+"""Makes one HTML page from a template, a style sheet and a script, and writes it as C: see
+html_page.h. The page is divided where print_html.c inserts the contents of a report.
 
-embed.py TEMPLATE CSS JS OUTPUT. In the template {{style}} and {{script}} are the two files and
-{{policy}} what a browser may run of them: nothing else. Other {{names}} are left to print_html.c.
+embed_page.py TEMPLATE CSS JS OUTPUT. In the template {{style}} and {{script}} become the two files.
+{{policy}} becomes a policy by which a browser runs only these two. The page is divided at all other
+{{names}}.
 """
 import base64
 import hashlib
@@ -13,7 +14,7 @@ import sys
 
 HEAD = """/* SPDX-License-Identifier: MIT
  *
- * Made by html/embed.py of html/template.html, report.css and report.js.
+ * Made by html/embed_page.py from html/template.html, report.css and report.js.
  */
 #include "report/format/html/html_page.h"
 
@@ -22,12 +23,12 @@ ROW = 24
 
 
 def source(text):
-    """Without comments that take lines of their own and without indents: a browser needs none."""
+    """Returns TEXT without indentation and without comments on lines of their own."""
     text = re.sub(r"^[ \t]*(?:/\*(?:[^*]|\*(?!/))*\*/|//[^\n]*)\n", "", text, flags=re.M)
     text = re.sub(r"^[ \t]+|[ \t]+$", "", text, flags=re.M)
     text = re.sub(r"\n{2,}", "\n", text).strip() + "\n"
     if re.search(r"</(script|style)|<!--", text, re.I):
-        sys.exit("a style sheet or script here must not spell the end of its own element")
+        sys.exit("the style sheet and the script must not contain </style, </script or <!--")
     return text
 
 

@@ -279,8 +279,8 @@ static json_t *stack_number(struct html_tables *tables, json_t *stack)
 	return number < 0 ? NULL : json_integer(number);
 }
 
-/* Replaces every stack in VALUE and its members by an index. The depth of the recursion is that of
- * the JSON report. */
+/* Replaces every stack in VALUE and its members by an index. The recursion is as deep as the JSON
+ * report is nested. */
 static int move_stacks(struct html_tables *tables, json_t *value)
 {
 	const char *key;
@@ -353,8 +353,8 @@ json_t *html_data(const struct report *report, const struct judgement *judgement
 	return NULL;
 }
 
-/* Writes the text with <, > and & escaped. It is ASCII, and these characters occur only in strings.
- * */
+/* Writes TEXT with <, > and & escaped. TEXT is ASCII JSON, in which these three characters occur
+ * only inside strings. */
 static int write_escaped(const char *text, size_t size, void *data)
 {
 	FILE *out = data;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The data of the HTML page: the JSON report with each frame and stack once, and with some words
- * of the text report.
+ * The data of the HTML page: the JSON report, but with each frame and each stack only once, and
+ * with some words of the text report.
  */
 #ifndef GPULEAK_REPORT_HTML_DATA_H
 #define GPULEAK_REPORT_HTML_DATA_H

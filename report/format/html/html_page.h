@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The HTML page in parts, with the contents of a report between the parts. html/embed.py makes
- * it from html/template.html, report.css and report.js.
+ * The HTML page in parts; the contents of a report come between the parts. html/embed_page.py
+ * makes it from html/template.html, report.css and report.js.
  */
 #ifndef GPULEAK_REPORT_HTML_PAGE_H
 #define GPULEAK_REPORT_HTML_PAGE_H
@@ -11,7 +11,7 @@
 struct html_part {
 	const char *text;
 	size_t size;
-	/* what follows this part: "headline", "text", "data"; "" after the last part */
+	/* what comes after this part: "headline", "text", "data"; "" after the last part */
 	const char *then;
 };
 

@@ -14,10 +14,11 @@
 #include "report/format/html/html_page.h"
 #include "report/format/text/print_text.h"
 
-#define TEXT_MAX ((size_t)256 << 10) /* of the text report; the page does not need more */
+/* limit for the text report in the page: the page has the same contents as tables */
+#define TEXT_MAX ((size_t)256 << 10)
 
-/* Writes the LENGTH bytes of TEXT as text of an HTML element. The text report has no control
- * characters. */
+/* Writes the LENGTH bytes of TEXT as text of an HTML element. Need not escape control characters,
+ * because the text report has none. */
 static void write_text(FILE *out, const char *text, size_t length)
 {
 	const char *end = text + length;

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT
 //
-// Shows the report whose data stands in the page. All names in it come from the traced program
-// and are hostile: they reach the page as text nodes and by no other way.
+// Shows the report from the data in the page. Names in the data come from the traced program and
+// may be hostile: they must become text nodes, never markup.
 "use strict";
 (function () {
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const processes = data.processes || (data.process ? [data] : []);
-const ROWS = 200;        // of a table before "more" is asked for
+const ROWS = 200;        // of a table before the user clicks "more"
 const STORIES = 100;
 const NARROWEST = 2;     // pixels of the flame graph's narrowest box
 const UNFIT = new RegExp("[\\u0000-\\u001f\\u007f-\\u009f" + // control characters
-	"\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069" + // what turns text round
+	"\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069" + // change the direction of text
 	"\\u2028\\u2029\\ufeff]", "g");
 let chosen = -1;         // index of the process that is shown, -1 all of them
 let lastId = 0;
-let inPage = [];         // what waits for the page to be there
+let inPage = [];         // functions to call when the report is in the page
 
 // ---- elements and words ----
 
@@ -42,7 +42,7 @@ function svg(name, attributes, ...children) {
 	return ret;
 }
 
-// What a name may not do to the line it stands in: break it, turn it round, or fill the page.
+// Returns TEXT so that it cannot break its line, change the direction of text, or fill the page.
 function clean(text, most = 240) {
 	let ret = String(text ?? "");
 	if (ret.length > most) {
@@ -62,7 +62,7 @@ function counted(count, what, many = what + "s") {
 	return number(count) + " " + (count === 1 ? what : many);
 }
 
-// Cut, not rounded, as the text report does.
+// Rounds down, as the text report does.
 function size(bytes) {
 	const units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 	let value = bytes, unit = -1;
@@ -130,8 +130,8 @@ function functionLabel(frame) {
 		functionOf(frame));
 }
 
-// "PyTorch's autograd engine, " of a stack without a frame of the application, or "the backward pass
-// of " of the frame of a thread that waits for it.
+// Returns "PyTorch's autograd engine, " for a stack without a frame of the application, and "the
+// backward pass of " for a frame of the thread that waits for the engine.
 function threadOf(frames, frame) {
 	if (frame.waiting)
 		return "the backward pass of ";
@@ -145,7 +145,7 @@ function framesOf(stack) {
 	return data.stacks[stack].map((at) => data.frames[at]);
 }
 
-// The frame to look at first; leaks bring it along.
+// Returns the index of the frame to show. Leaks have it in their data, as SITE.
 function siteOf(stack, site) {
 	const frames = framesOf(stack);
 	if (site === undefined)
@@ -153,7 +153,7 @@ function siteOf(stack, site) {
 	return frames.length ? Math.max(site, 0) : -1;
 }
 
-// Whose code does not help: runtime, frameworks, and what begins a program.
+// Returns true for frames that do not help: of runtimes and frameworks, and _start.
 function isBelow(frames, at, site) {
 	if (at === site)
 		return false;
@@ -161,7 +161,7 @@ function isBelow(frames, at, site) {
 		(at === frames.length - 1 && frames[at].function === "_start");
 }
 
-// Who called the frame at SITE, if that is still the application.
+// Returns the caller of the frame at SITE if it belongs to the application, else null.
 function callerOf(frames, site) {
 	const at = site + 1;
 	return site >= 0 && at < frames.length && !isBelow(frames, at, site) ? frames[at] : null;
@@ -218,7 +218,7 @@ function historyTable(history) {
 			: (event.guess ? "probably " : "") + "pairs with " + (event.partner + 1);
 		return el("tr", {}, el("td", { class: "num" }, String(at + 1)),
 			el("td", {}, words[event.op] || clean(event.op)),
-			el("td", { class: "mono" }, clean(event.api || "a call unknown")),
+			el("td", { class: "mono" }, clean(event.api || "an unknown call")),
 			el("td", {}, place(framesOf(event.stack), siteOf(event.stack))),
 			el("td", { class: "soft" }, partner));
 	});
@@ -236,20 +236,20 @@ function shown() {
 	return chosen < 0 ? processes : [processes[chosen]];
 }
 
-// All items of KEY, each with its process.
+// Returns the items of KEY of all shown processes, each with its process.
 function gathered(key) {
 	return shown().flatMap((process) => (process[key] ||
 		[]).map((item) => ({ ...item, process })));
 }
 
-// The call sites that accumulate, with what is kept as their size.
+// Returns the call sites that accumulate. Their size is what they kept.
 function accumulating() {
 	return gathered("suballocations").filter((site) => site.trend === "accumulating" &&
 		!site.pattern).map((site) => ({ ...site, bytes: site.kept_bytes,
 		blocks: site.kept_blocks })).sort((a, b) => b.bytes - a.bytes);
 }
 
-// What a person calls the blocks of LIST.
+// Returns what users call a block of LIST: "block" or "tensor".
 function unitOf(list) {
 	const units = new Set(list.map((item) => item.unit || "block"));
 	return units.size === 1 ? clean([...units][0]) : "block";
@@ -281,13 +281,13 @@ function simpleTable(columns, rows) {
 
 // ---- verdict, figures, processes ----
 
-// The allocations for want of which a process ended.
+// Returns the refused allocations because of which a process ended.
 function endedBy(list) {
 	return list.flatMap((process) => process.out_of_memory || [])
 		.filter((entry) => entry.outcome === "final");
 }
 
-// The gate's word where there is one; it may let leaks pass, but they are there.
+// Returns the gate's result if there is one. If the gate passes in spite of leaks, that is "warn".
 function state() {
 	const found = processes.some(({ summary, suballocations }) => summary.errors ||
 		summary.leaked_blocks || (suballocations || []).some((site) =>
@@ -297,7 +297,7 @@ function state() {
 	return found || !processes.length || data.incomplete ? "warn" : "good";
 }
 
-// The text report's first line: what happened above, the place of it below.
+// Divides the first line of the text report: what happened, and below it the place.
 function dressVerdict() {
 	const heading = document.getElementById("verdict"), whole = heading.textContent;
 	const parted = /^(.*?)(?:,| by [^,]*,|;) (worst|first|held): (.*)$/s.exec(whole);
@@ -409,7 +409,7 @@ function choose(at) {
 
 // ---- timeline ----
 
-// Bytes that were live at the end of those blocks that are WANTED.
+// Returns the bytes that were live at the end, of the blocks for which WANTED returns true.
 function leftOf(process, wanted) {
 	return sum(["leaks", "suppressed", "cached"].flatMap((key) => process[key] ||
 		[]).filter(wanted), "bytes");
@@ -448,7 +448,7 @@ function series() {
 			timed[0].summary.peak_bytes] : null };
 }
 
-// Of any number of values; Math.max(...values) has a limit.
+// Takes any number of values; Math.max(...values) has a limit.
 function most(values) {
 	return values.reduce((a, b) => Math.max(a, b), 0);
 }
@@ -470,7 +470,7 @@ function highest(runs) {
 	return ret;
 }
 
-// The value of a run at T: that of the last sample before.
+// Returns the value of RUN at time T: that of its last sample until then.
 function valueAt(run, t) {
 	let low = 0, high = run.length;
 	while (low < high) {
@@ -487,7 +487,7 @@ function sumAt(runs, t) {
 	return runs.reduce((all, run) => all + valueAt(run, t), 0);
 }
 
-// At most COUNT moments of all runs.
+// Returns at most about COUNT of the times at which a run has samples.
 function moments(runs, count) {
 	const all = [...new Set(runs.flatMap((run) => run.map(([t]) => t)))].sort((a, b) => a - b);
 	const step = Math.max(1, Math.ceil(all.length / count));
@@ -577,13 +577,13 @@ function chart(layers, known, at) {
 		span });
 }
 
-// Labels are HTML over the picture, which stretches; a slider moves the cursor by keyboard.
+// Adds labels, which are HTML because the picture stretches, and a slider for users of a keyboard.
 function withReadout(picture, cursor, c) {
 	const labels = el("div", { class: "labels", "aria-hidden": "true" });
 	const cells = c.layers.map(() => el("td", { class: "num" }));
 	const all = el("td", { class: "num" }), moment = el("th", { scope: "col", class: "num" });
 	const last = c.at.length - 1;
-	// As wide as the picture and as long as its time: its knob stands below the cursor.
+	// It is as wide as the picture and has its time range, so its knob is below the cursor.
 	const slider = el("input", { type: "range", class: "moment", min: 0, max: last,
 		step: "any", "aria-label": "Moment of the timeline" });
 	for (let bytes = c.step; bytes <= c.top; bytes += c.step) {
@@ -628,7 +628,7 @@ function withReadout(picture, cursor, c) {
 				? el("tbody", { class: "processes" }, each.map((one) => one.row)) : null));
 }
 
-// A row of the legend for each process, those with the largest peaks first.
+// Returns a row of the legend for each process, ordered by peak, largest first.
 function processRows(known) {
 	return known.timed.map((process, i) => ({ process, run: known.totals[i] }))
 		.sort((a, b) => b.process.summary.peak_bytes - a.process.summary.peak_bytes)
@@ -682,7 +682,8 @@ function leftSection() {
 
 // ---- flame graph ----
 
-// What the flame graph can show: what was left at exit, and who held each memory at its peak.
+// Returns the views of the flame graph: what leaks or accumulates, and the holders of each memory
+// at its peak.
 function flameViews(leaks) {
 	const grows = leaks.some((leak) => leak.unit);
 	const views = leaks.length ? [{ label: "At exit", list: leaks,
@@ -701,7 +702,7 @@ function flameViews(leaks) {
 	return views;
 }
 
-// The holders at the peak by the name of their memory.
+// Returns a map from the name of a memory to its holders at the peak.
 function peakHolders() {
 	const ret = new Map();
 	for (const peak of peaks())
@@ -711,13 +712,13 @@ function peakHolders() {
 	return ret;
 }
 
-// The peaks of the processes, with those of other memories.
+// Returns the peaks of all memories of the shown processes.
 function peaks() {
 	return shown().flatMap((process) => process.peak
 		? [process.peak, ...process.peak.others].map((peak) => ({ ...peak, process })) : []);
 }
 
-// A tree of calls, outermost first. Frames of the same function and file are one.
+// Returns a tree of calls; its root is the outermost. Frames of one function and file are one node.
 function callTree(view, whole) {
 	const leaks = view.list;
 	const root = { name: view.name, frame: null, value: 0, blocks: 0, children: new Map(),
@@ -758,7 +759,7 @@ function callTree(view, whole) {
 	return root;
 }
 
-// Buttons that switch between the views.
+// Returns the buttons that switch between the views.
 function flameSwitch(flame, views) {
 	const buttons = views.map((view) => el("button", { type: "button", class: "plain",
 		"aria-pressed": String(view === flame.view),
@@ -771,7 +772,7 @@ function flameSwitch(flame, views) {
 		"aria-label": "Moment" }, buttons) : null;
 }
 
-// Shows VIEW, not zoomed.
+// Shows VIEW without zoom.
 function show(flame, view) {
 	flame.view = view;
 	flame.title.textContent = clean(view.title);
@@ -814,7 +815,7 @@ function flameSection(leaks) {
 	return part;
 }
 
-// Once its box is in the page, which gives it a width; again when that changes.
+// Draws the graph when its box is in the page and has a width, and again when the width changes.
 function startFlame(flame) {
 	let width = flame.box.clientWidth;
 	show(flame, flame.view);
@@ -898,7 +899,7 @@ function tell(flame, node) {
 		" too narrow to draw, zoom in to see them" : ""));
 }
 
-// What matches, each byte once.
+// Shows how many boxes match the search, and their bytes. Counts each byte once.
 function tellMatches(flame) {
 	const query = flame.search.value.trim().toLowerCase();
 	let found = 0, nodes = 0;
@@ -971,7 +972,7 @@ const COLUMNS = [
 	{ key: "who", label: "Process", only: () => shown().length > 1 },
 ];
 
-// Of suballocations: their kind and call are those of the pool.
+// The columns for suballocations. Kind and call are left out: they are the same in a pool.
 const PART_COLUMNS = COLUMNS.filter(({ key }) => !["kind", "api", "used", "unused",
 	"pattern"].includes(key)).concat({ key: "trend_text", label: "While the program ran",
 	only: (parts) => parts.some((part) => part.trend_text) }, { key: "keptBy",
@@ -982,7 +983,7 @@ function whereOf(event) {
 	return functionOf(frame) + " " + (frame ? placeOf(frame) : "");
 }
 
-// What is sorted by, and shown, of a leak.
+// Adds to each leak the values that the table shows and sorts by.
 function prepare(leaks) {
 	return leaks.map((leak) => {
 		const at = siteOf(leak.stack, leak.site),
@@ -997,7 +998,7 @@ function prepare(leaks) {
 	});
 }
 
-// The stacks that have all words of QUERY in one frame each.
+// Returns for each stack and each of WORDS whether a frame of the stack has the word.
 function stacksWith(words) {
 	const hits = words.map((word) => data.frames.map((frame) =>
 		[frame.function, frame.file, frame.module,
@@ -1138,7 +1139,7 @@ function leakRow(table, leak) {
 }
 
 function pastCall(words, event) {
-	return event ? [el("p", { class: "soft" }, words + clean(event.api || "a call unknown") +
+	return event ? [el("p", { class: "soft" }, words + clean(event.api || "an unknown call") +
 		" at:"), stackList(event.stack)] : null;
 }
 
@@ -1164,7 +1165,7 @@ function keeperText(keeper) {
 	return keeper.blocks ? number(keeper.blocks) + ": " + text : "(" + text + ")";
 }
 
-// What keeps the blocks of LEAK, as the program's interpreter found it.
+// Lists what keeps the blocks of LEAK, as the program's interpreter found it.
 function keeperList(leak) {
 	return leak.keepers ? [el("h4", {}, "Kept after " +
 		leak.keepers_seconds.toFixed(2) + " s by:"), el("ul", { class: "keepers" },
@@ -1196,14 +1197,14 @@ function story(error) {
 	const words = clean(error.type).replaceAll("-", " ");
 	const acts = [act("The wrong call: " + clean(error.api), error.stack, true)];
 	const event = (what, title) => what ? acts.push(act(title + " by " +
-		clean(what.api || "a call unknown"), what.stack)) : 0;
+		clean(what.api || "an unknown call"), what.stack)) : 0;
 	event(error.allocated, "It was allocated" +
 		(error.allocated?.bytes ? ", " + size(error.allocated.bytes) + "," : ""));
 	if (error.earlier) {
-		event(error.freed, "It was taken away (the candidate for the culprit)");
+		event(error.freed, "It was freed (possible cause)");
 		event(error.earlier.allocated,
-			"Before that the address was another block's, allocated");
-		event(error.earlier.freed, "\u2026 which was freed");
+			"An earlier block with this address was allocated");
+		event(error.earlier.freed, "The earlier block was freed");
 	} else {
 		event(error.freed, "It was first freed");
 	}
@@ -1213,10 +1214,9 @@ function story(error) {
 			? el("span", { class: "soft" }, " \u00b7 " + number(error.count) +
 		" times with these stacks") : null), el("p", {}, clean(error.told, 600) + "."),
 		error.earlier ? el("p", { class: "soft" },
-			"The address had two owners in turn. If the candidate meant to " +
-			"free the earlier block, it freed that a second time and hit this one, " +
-			"and the call above is " +
-			"innocent; if not, the call above is the second free.") : null,
+			"An earlier block had the same address. If the possible cause meant to " +
+			"free the earlier block, it freed that block twice and this block by " +
+			"mistake. Otherwise the call above is the double free.") : null,
 		shown().length > 1 ? el("p", { class: "soft" }, "In " + clean(error.process.name))
 			: null,
 		el("div", { class: "acts" }, acts));
@@ -1228,11 +1228,11 @@ function errorSection() {
 		return null;
 	const recorded = sum(groups, "count");
 	return section("errors", counted(count, "invalid free"), recorded < count ?
-		number(count - recorded) + " found no room in the ledger and have no story." : null,
+		number(count - recorded) + " are not listed, because the ledger had no room for them." : null,
 		groups.slice(0, STORIES).map(story),
 			groups.length > STORIES ? el("p", { class: "left" },
 			number(groups.length - STORIES) +
-				" more stories are not shown; --format json lists all.") : null);
+				" more are not shown; --format json lists all.") : null);
 }
 
 // ---- the rest ----
@@ -1242,7 +1242,7 @@ function heldSection() {
 	if (!held.length)
 		return null;
 	return section("held", "Released, but still held",
-		"The last reference is gone and the memory is not: " +
+		"The last reference was released, but the memory is not freed: " +
 		counted(held.length, "block") + ", " + exactSize(sum(held, "bytes")) + ".",
 		held.slice(0, STORIES).map((block) => el("article", { class: "story" },
 			el("h3", {}, size(block.bytes) + " of " + kindWords(block.kind)),
@@ -1281,7 +1281,7 @@ function poolSection() {
 			pool.refused ? counted(pool.refused, "allocation") +
 				" refused beyond the limit of " + size(pool.limit_bytes) : "",
 			pool.injected_failures ? counted(pool.injected_failures, "allocation") +
-				" made to fail on request" : ""]
+				" made to fail by GPULEAK_FAIL_AT" : ""]
 			.filter(Boolean).join("; ") + ".")));
 }
 
@@ -1350,7 +1350,7 @@ function accumulatingSection(list) {
 		leakTable("accumulating-table", list, true, PART_COLUMNS)) : null;
 }
 
-// What is live inside the blocks of caches.
+// Shows the suballocations that are live inside the blocks of caches.
 function insideSection() {
 	const list = gathered("suballocations").filter((site) => site.blocks)
 		.sort((a, b) => b.bytes - a.bytes);
@@ -1373,7 +1373,7 @@ function holderTable(entry) {
 		: null;
 }
 
-// Who held each memory at its peak.
+// Shows the call sites that held each memory at its peak.
 function peakSection() {
 	const list = peaks();
 	if (!list.length)
@@ -1403,7 +1403,7 @@ function refusal(entry) {
 			stackList(entry.stack, entry.site)));
 }
 
-// What ended a process is in the open, the rest is folded.
+// Shows the requests that ended a process. The other refused requests are folded.
 function outOfMemorySection() {
 	const list = gathered("out_of_memory"), final = endedBy(shown()).length;
 	if (!list.length)
@@ -1443,7 +1443,7 @@ function stepSection() {
 			number(steps.length - ROWS) + " more are not shown.") : null);
 }
 
-// Memory that a process freed while another process had it open.
+// Shows the memory that a process freed while another process had it open.
 function sharedSection() {
 	const groups = shown().flatMap((process) => process.ipc ? process.ipc.freed_while_open : [])
 		.sort((a, b) => b.bytes - a.bytes);
@@ -1507,7 +1507,7 @@ function render() {
 	inPage = [];
 }
 
-// A link to a folded part unfolds it; paper shows all of them.
+// Unfolds the folded part to which the page's address leads.
 function openTarget() {
 	const target = document.getElementById(location.hash.slice(1));
 	if (target instanceof HTMLDetailsElement)

@@ -29,8 +29,7 @@ static json_t *routes_json(const struct report_coverage *coverage)
 	return ret;
 }
 
-/* Returns the functions that were looked up. asked_for: the program looked the function up by name,
- * not only as one of all functions. */
+/* Returns the functions that were looked up. For asked_for see report_observation.asked_for. */
 static json_t *functions_json(const struct report_coverage *coverage, const char *kind)
 {
 	const struct report_observation *seen;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Helpers for the JSON formats. If memory runs out, a function returns NULL. A value that would
- * contain NULL becomes NULL itself, so callers check only the final value.
+ * Helpers for the JSON formats. If memory runs out, a function returns NULL. An object or array
+ * that would contain such a NULL becomes NULL itself, so callers check only the final value.
  */
 #ifndef GPULEAK_REPORT_JSON_PARTS_H
 #define GPULEAK_REPORT_JSON_PARTS_H
@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Set KEY of *OBJECT to VALUE, or append VALUE to *ARRAY, and take ownership of VALUE. If either is
- * NULL, *OBJECT or *ARRAY becomes NULL. */
+/* Set KEY of *OBJECT to VALUE, or append VALUE to *ARRAY, and take ownership of VALUE. If one of
+ * the two is NULL, *OBJECT or *ARRAY becomes NULL. */
 void json_set(json_t **object, const char *key, json_t *value);
 void json_append(json_t **array, json_t *value);
 
@@ -30,8 +30,8 @@ struct json_member {
 json_t *json_object_of(const struct json_member *members);
 void json_add_members(json_t **object, const struct json_member *members);
 
-/* A value for these. If CONDITION is false, the object does not have the key, and VALUE is
- * not computed. */
+/* A value for JSON_OBJECT() and JSON_ADD(). If CONDITION is false, the object does not get the key,
+ * and VALUE is not computed. */
 #define JSON_IF(condition, value) ((condition) ? (value) : json_left_out())
 json_t *json_left_out(void);
 
@@ -54,7 +54,8 @@ json_t *json_text(const char *value); /* JSON null for NULL; invalid UTF-8 becom
 json_t *json_address(uint64_t value); /* "0x..." */
 json_t *json_addresses(const struct report_addresses *addresses);
 
-/* Items of lists: a const char *, and [ns, bytes] of a struct report_sample. */
+/* For JSON_LIST(): TEXT is an item of a list of strings; SAMPLE is a struct report_sample and
+ * becomes [ns, bytes]. */
 json_t *json_text_at(const void *text);
 json_t *json_sample(const void *sample);
 

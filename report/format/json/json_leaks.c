@@ -157,7 +157,8 @@ json_t *json_leak(const void *item)
 		{ "addresses", JSON_IF(leak->addresses, json_addresses(leak->addresses)) });
 }
 
-/* CUDA's kinds are words of their own here. OpenCL's have had their prefix from the beginning. */
+/* Returns the word of KIND in JSON. For CUDA's kinds these words have no prefix. OpenCL's kinds
+ * keep their prefix, because it was in JSON from the beginning. */
 const char *json_object_word(const char *kind)
 {
 	return strncmp(object_name(kind), "cl-", 3) == 0 ? kind : object_name(kind);

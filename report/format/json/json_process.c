@@ -35,7 +35,7 @@ static json_t *identity_json(const struct report_process *process)
 		{ "rank_variable", JSON_IF(ranked, json_text(process->rank_variable)) });
 }
 
-/* The words stay the same: scripts compare them. */
+/* Scripts compare these words, so they must not change. */
 static json_t *no_gpu_json(uint32_t flags)
 {
 	const char *launches = flags & LEDGER_NO_GPU_LAUNCH_REFUSED ? "refused" :
@@ -248,7 +248,8 @@ static json_t *pools_json(const struct report_pools *pools)
 		{ "pools", JSON_LIST(pools->pools, pools->count, pool_json) });
 }
 
-/* JSON has no infinity. */
+/* Returns null for a rate that is impossible, for example infinite, because JSON has no
+ * infinity. */
 static json_t *rate_json(double rate)
 {
 	return rate >= 0 && rate < 1e15 ? json_real(rate) : json_null();

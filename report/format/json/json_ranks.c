@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * {"count": 8, "leaking": 1, "odd": [sentences], "shared": [leaks with a part per rank]}
+ * The key "ranks": {"count": 8, "leaking": 1, "odd": [sentences], "shared": [leaks with a part
+ * per rank]}
  */
 #include "report/analyze/ranks.h"
 #include "report/format/json/json_helpers.h"
@@ -32,7 +33,7 @@ static json_t *shared_json(const struct ranks *ranks, const struct rank_leak *sh
 		{ "stack", json_stack(leak->stack) });
 }
 
-/* Returns those of the COUNT elements of LIST that several ranks have. */
+/* Returns the list of those of the COUNT elements of LIST that more than one rank has. */
 static json_t *all_shared_json(const struct ranks *ranks, const struct rank_leak *list,
 			       size_t count)
 {

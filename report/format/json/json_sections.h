@@ -48,8 +48,8 @@ json_t *json_peak(const struct report_process *process);
 json_t *json_deferred(const struct report_deferred_frees *frees);
 json_t *json_timeline(const struct report_process *process);
 json_t *json_coverage(const struct report_coverage *coverage);
-/* The key is left out if no device has samples, or if the report is not about a job with at least
- * two ranks. */
+/* These keys are left out if no device has samples, if no costs were recorded, or if the report is
+ * not about a job with at least two ranks. */
 json_t *json_driver_memory(const struct report_process *process);
 json_t *json_driver_costs(const struct report_process *process);
 json_t *json_ranks(const struct report *report);

@@ -44,7 +44,8 @@ static unsigned char *put_number(unsigned char *at, unsigned int field, uint64_t
 	return put_varint(put_varint(at, field << 3), value);
 }
 
-/* Writes what precedes the SIZE bytes of FIELD. */
+/* Writes the bytes that come before the content of FIELD, which has SIZE bytes: field number and
+ * size. */
 static unsigned char *put_head(unsigned char *at, unsigned int field, size_t size)
 {
 	return put_varint(put_varint(at, field << 3 | 2), size);
@@ -68,7 +69,8 @@ static void append(struct pprof *pprof, const void *bytes, size_t size)
 		pprof->failed = fwrite(bytes, 1, size, pprof->message.out) != size;
 }
 
-/* Appends FIELD, which holds the SIZE bytes at BODY, and before them the ID if it is not 0. */
+/* Appends FIELD with the SIZE bytes at BODY. If ID is not 0, these bytes begin with the field of
+ * the id. */
 static void append_message(struct pprof *pprof, enum pprof_field field, uint64_t id,
 			   const void *body, size_t size)
 {
@@ -89,8 +91,8 @@ static bool same_content(const void *value, const void *key)
 	       memcmp(node->content, content->bytes, content->size) == 0;
 }
 
-/* Returns the entry with the SIZE bytes at BYTES, or NULL if memory ran out. Stores in *RET_NEW
- * whether this call made it. Numbers begin with 1. */
+/* Returns the entry with the SIZE bytes at BYTES, or NULL if memory ran out. Sets *RET_NEW to true
+ * if this call made it. Numbers begin with 1. */
 static struct pprof_node *intern(struct pprof *pprof, struct table *table, const void *bytes,
 				 size_t size, bool *ret_new)
 {
@@ -209,8 +211,8 @@ uint64_t pprof_mapping(struct pprof *pprof, uint64_t file, uint64_t build_id, bo
 	return node->number;
 }
 
-/* Mappings come last: later frames decide whether the names are complete. If they are, pprof does
- * not look them up again. */
+/* Writes the mappings at the end, because a later frame may show that a mapping has function names.
+ * pprof then does not look these names up again. */
 static void append_mappings(struct pprof *pprof)
 {
 	for (const struct pprof_node *node = pprof->first_mapping; node; node = node->next) {

@@ -47,7 +47,7 @@ void pprof_number(struct pprof *pprof, enum pprof_field field, uint64_t number);
 /* Adds FIELD, which holds a ValueType: the meaning and the unit of values. */
 void pprof_type(struct pprof *pprof, enum pprof_field field, const char *type, const char *unit);
 
-/* Returns the number of TEXT after replacing invalid UTF-8. */
+/* Replaces invalid UTF-8 in TEXT, and returns the number of the resulting string. */
 uint64_t pprof_string(struct pprof *pprof, const char *text);
 
 uint64_t pprof_function(struct pprof *pprof, uint64_t name, uint64_t file);

@@ -106,7 +106,7 @@ static void add_name(struct pprof_sample *site, const char *name)
 	site->locations[site->count++] = pprof_location(site->pprof, 0, 0, &line, 1);
 }
 
-/* LEAF NULL: the innermost frame of STACK is the leaf. */
+/* Stores the locations of the stack in SITE. LEAF, if not NULL, becomes the innermost frame. */
 static void add_frames(struct pprof_sample *site, const struct report_stack *stack,
 		       const char *leaf)
 {
@@ -119,8 +119,8 @@ static void add_frames(struct pprof_sample *site, const struct report_stack *sta
 		add_name(site, "(no stack was recorded)");
 }
 
-/* Adds one sample, or two if suballocations use a part of the live bytes: then the rest has a leaf
- * of its own, and the allocations do not. */
+/* Adds one sample. If suballocations use a part of the live bytes, adds two: one with the other
+ * part of the live bytes and a leaf of its own, and one with the allocations. */
 static void add_samples(struct pprof_sample *site, const struct report_site *from,
 			const uint64_t values[PPROF_VALUES],
 			const struct pprof_label labels[PPROF_LABELS_MAX], size_t count)
@@ -163,7 +163,8 @@ static void add_site(struct pprof_sample *site, const struct report_site *from, 
 	add_samples(site, from, values, labels, count);
 }
 
-/* Adds the live suballocations of a call site. Their blocks are among the allocations already. */
+/* Adds the live suballocations of a call site. Adds no allocations for them, because their blocks
+ * are allocations already. */
 static void add_suballocations(struct pprof_sample *site, const struct report_suballocations *from,
 			       const char *process)
 {
@@ -210,8 +211,8 @@ static void add_holder(struct pprof_sample *site, const struct report_holders *h
 	pprof_sample(site->pprof, site->locations, site->count, values, labels, count);
 }
 
-/* Adds those who held memory at its peak. Smaller ones, which are not in the list, are one
- * sample. */
+/* Adds the holders of memory at its peak. All smaller holders, which are not in the list, become
+ * one sample. */
 static void add_peak(struct pprof_sample *site, const struct report_peak *peak, const char *process)
 {
 	const struct report_holders *held = &peak->held;

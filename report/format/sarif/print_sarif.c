@@ -194,7 +194,7 @@ static json_t *result(const struct sarif *sarif, const struct finding *finding)
 	return ret;
 }
 
-/* Returns one result for all findings from FIRST on, at the place of the first one. */
+/* Returns one result that sums up all findings from FIRST on, at the place of the first one. */
 static json_t *rest(const struct sarif *sarif, size_t first)
 {
 	const struct finding *worst = &sarif->findings.all[first];
@@ -255,7 +255,8 @@ static void add_gap(void *data, const struct report_process *process, const char
 	json_append(&gaps->list, notification(text, "error"));
 }
 
-/* Adds the notifications about missing records. Returns true if the recording was complete. */
+/* Adds to INVOCATION the notifications about missing records of PROCESS or, if it is NULL, of the
+ * whole report. Returns true if nothing is missing. */
 static bool set_success(const struct report *report, const struct report_process *process,
 			json_t **invocation)
 {
@@ -278,7 +279,7 @@ static json_t *arguments(const struct report_process *process)
 	return JSON_LIST(process->command + (count > 0), count - (count > 0), json_text_at);
 }
 
-/* Returns the time in UTC. The key is left out if NS is not a time that SARIF can express. */
+/* Returns NS as a time in UTC, without the key if SARIF cannot express it. */
 static json_t *utc(uint64_t ns)
 {
 	time_t seconds = (time_t)(ns / 1000000000u);

@@ -10,8 +10,9 @@
 struct judgement;
 struct report;
 
-/* Writes one run with one invocation per process. One result sums up all findings beyond GitHub's
- * limits. See docs/reference/formats.md, and formats.h for the result. */
+/* Writes one run with one invocation per process. If there are more findings than GitHub accepts,
+ * the last result sums up the others. See docs/reference/formats.md, and formats.h for the
+ * result. */
 int print_sarif(const struct report *report, const struct judgement *judgement, FILE *out);
 
 #endif

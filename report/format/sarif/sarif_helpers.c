@@ -75,8 +75,8 @@ static json_t *address(const struct report_frame *frame)
 		{ "kind", json_string("instruction") });
 }
 
-/* Returns the place of FRAME. The key is left out if neither a file nor an address is known,
- * because the schema requires one of them. */
+/* Returns the place of FRAME. Leaves out the key if neither a file nor an address is known, because
+ * the schema requires one of them. */
 static json_t *physical(const struct source_root *root, const struct report_frame *frame)
 {
 	const char *file = frame->file ? frame->file : frame->module;
@@ -163,7 +163,7 @@ json_t *sarif_rules(void)
 		  "drop what is not needed any more.", "warning" },
 		{ "double-free", "GpuDoubleFree", "GPU memory that was freed twice",
 		  "The block had been freed already. If another block got its address meanwhile, "
-		  "that one is gone now.", "error" },
+		  "the other block is gone now.", "error" },
 		{ "invalid-free", "GpuInvalidFree", "A free of what was never allocated",
 		  "No allocation returned this address or handle.", "error" },
 		{ "interior-free", "GpuInteriorFree", "A free of an address inside a block",

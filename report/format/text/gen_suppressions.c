@@ -22,7 +22,7 @@
 #include "report/describe/describe_suballocations.h"
 #include "report/suppress/frame_pattern.h"
 
-/* with more leaks than this, names are not compared and the innermost is used */
+/* if there are more leaks, names are not compared, and the innermost function is the pattern */
 #define COMPARED_MAX 1000
 #define NAME_MAX_BYTES (WILDCARD_BYTES_MAX - 2)
 
@@ -85,8 +85,8 @@ static int try_name(const struct leak_totals *totals, const struct leak_total *o
 	return 0;
 }
 
-/* Returns the function of FRAME if it distinguishes stacks: all stacks of a program contain main,
- * and all stacks of a script its "<module>". */
+/* Returns the function of FRAME. Returns NULL for a function that does not distinguish stacks: all
+ * stacks of a program contain main, and all stacks of a script its "<module>". */
 static const char *specific_function(const struct report_frame *frame)
 {
 	const char *name = frame->function;

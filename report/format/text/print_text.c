@@ -43,11 +43,12 @@
 
 #define LEAKS_MAX 1000 /* JSON has all leaks */
 
-/* The data for a first line about one process or all processes. */
+/* The data for a first line, about one process or about all processes. */
 struct headline {
 	const struct report_summary *summary;
 	const struct report_process *worst_in, *error_in; /* NULL: no leak, no error */
-	/* first process for which describe_stuck() prints something, or NULL */
+	/* first process with released blocks that a user event holds (see describe_stuck()), or
+	 * NULL */
 	const struct report_process *stuck_in;
 	size_t leaks;
 	size_t processes, leaking;
@@ -100,7 +101,7 @@ static void print_fates(FILE *out, const struct report_summary *sum,
 			format_number(sum->late_blocks, number));
 	print_fate(out, sum->with_context_blocks, "released with their context");
 	print_fate(out, sum->deferred_blocks, "released but not freed");
-	print_fate(out, sum->younger_blocks, "younger than asked for");
+	print_fate(out, sum->younger_blocks, "younger than --older");
 	print_fate(out, sum->suppressed_blocks, "suppressed");
 	text_caches_brief(out, processes, count);
 	print_fate(out, sum->left_out_blocks, "not selected");
@@ -108,7 +109,8 @@ static void print_fates(FILE *out, const struct report_summary *sum,
 		print_fate(out, sum->allocated_blocks - known, "freed by unseen calls");
 }
 
-/* Prints " at step (/abs/train.py:8) in 2 of 8 ranks" for the place where ranks kept most. */
+/* Prints " at step (/abs/train.py:8) in 2 of 8 ranks" for the place at which ranks kept most
+ * bytes. */
 static void print_place_in_ranks(FILE *out, const struct ranks *ranks)
 {
 	const struct rank_leak *most = &ranks->accumulating[0];
@@ -365,8 +367,8 @@ static void print_last_line(FILE *out, struct report_process *process)
 	fputc('\n', out);
 }
 
-/* Returns true if the process is a rank that has only leaks and call sites that accumulate which
- * other ranks have, too. One line is then enough. */
+/* Returns true if PROCESS is a rank without findings of its own: other ranks also have all of its
+ * leaks and call sites that accumulate. Then one line about it is enough. */
 static bool is_typical_rank(const struct report_process *process, const struct ranks *ranks)
 {
 	if (!ranks || (!process->leak_count && !text_accumulates(process)) ||
@@ -447,8 +449,8 @@ static void print_use(FILE *out, size_t number, uint64_t blocks, uint64_t bytes,
 	fputc('\n', out);
 }
 
-/* Prints the blocks that the programs ignored with gpuleak_ignore(). Returns the number of lines.
- * */
+/* Prints the blocks that the programs ignored with gpuleak_ignore(). Returns the number of
+ * lines. */
 static size_t print_ignored(FILE *out, const struct report *report)
 {
 	uint64_t blocks = 0, bytes = 0;
@@ -477,7 +479,7 @@ static void print_used(FILE *out, const struct suppressions *suppressions, size_
 	}
 }
 
-/* Prints all used suppressions and, of the user's file, unused ones. Unused suppressions of the
+/* Prints all used suppressions, and the unused ones of the user's file. Unused suppressions of the
  * program itself are not printed, because they are intended for host memory. */
 static void print_suppressions(FILE *out, const struct report *report)
 {

@@ -93,8 +93,8 @@ void text_caches_brief(FILE *out, struct report_process *const *processes, size_
 			format_size(caches.others.bytes, size));
 }
 
-/* Prints "  PyTorch caching allocator: 2,097,152 bytes (2.0 MiB) in 1 block", and how much of it is
- * in use. */
+/* Prints "  PyTorch caching allocator: 2,097,152 bytes (2.0 MiB) in 1 block", and how many of these
+ * bytes are in use. */
 static void print_cached(FILE *out, const char *name, const struct cache_total *total)
 {
 	fputs("  ", out);

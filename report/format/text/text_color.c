@@ -34,7 +34,7 @@ static void write_in(const char *color, const char *text, size_t length, FILE *o
 	fputs(RESET, out);
 }
 
-/* Returns true if TEXT ends with ":" and digits, as a file with a line does. */
+/* Returns true if TEXT ends with ":" and digits, like "/folder/file.c:12". */
 static bool ends_with_line(const char *text, size_t length)
 {
 	size_t digits = 0;
@@ -67,7 +67,7 @@ static void write_places(const char *text, size_t length, FILE *out)
 	}
 }
 
-/* Writes a frame: "    #4 function /folder/file.c:12", or one without a file. */
+/* Writes a frame: "    #4 function /folder/file.c:12". It may have no file. */
 static void write_frame(const char *line, size_t length, FILE *out)
 {
 	const char *place = NULL;
@@ -87,7 +87,7 @@ static void write_frame(const char *line, size_t length, FILE *out)
 	write_in(CYAN, place, (size_t)(line + length - place), out);
 }
 
-/* Returns the colour of a verdict, the report's first line or one of the gate. */
+/* Returns the colour for LINE, a verdict: the first line of the report or a line of the gate. */
 static const char *verdict_color(const char *line, size_t length)
 {
 	if (find(line, length, "gate failed") || find(line, length, "not everything was recorded"))
@@ -100,7 +100,8 @@ static const char *verdict_color(const char *line, size_t length)
 	return find(line, length, "no driver leaks") ? YELLOW : RED;
 }
 
-/* Writes a verdict: the part that counts in colour, and the places. */
+/* Writes a verdict: its beginning in the colour of the verdict, then the rest with coloured
+ * places. */
 static void write_verdict(const char *line, size_t length, FILE *out)
 {
 	static const char *const ends[] = { " never freed by ", " not freed so far by ", " by ",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Colours a text report for a terminal. Knows the layout of its lines. Adds ANSI sequences only,
- * so that without them the text is the same. Does not decide whether colours are wanted.
+ * Colours a text report for a terminal. Knows the layout of its lines. Adds only ANSI sequences
+ * and changes nothing else. Does not decide whether colours are wanted.
  */
 #ifndef GPULEAK_REPORT_TEXT_COLOR_H
 #define GPULEAK_REPORT_TEXT_COLOR_H

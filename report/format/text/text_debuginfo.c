@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Checks frames of each leak and error: the one that the report shows, and those whose callers the
- * walk may have missed. Skips modules whose file could not be read, because they have their own
- * note.
+ * Checks two kinds of frames of each leak and error: the frame that the report shows, and frames
+ * whose callers may be missing. Skips modules whose file could not be read, because the report
+ * has another note about these.
  */
 #include "report/format/text/text_debuginfo.h"
 
@@ -89,8 +89,9 @@ void text_debuginfo(FILE *out, const struct report *report)
 	struct bare_modules lines = look_at_all(report, look_for_lines);
 	struct bare_modules ends = look_at_all(report, look_for_callers);
 
-	print_note(out, &lines, "no debug information, so lines or functions are missing above",
+	print_note(out, &lines,
+		   "lines or functions are missing above, because these have no debug information",
 		   "compile with -g and do not strip");
-	print_note(out, &ends, "no unwind tables, so callers are missing above",
+	print_note(out, &ends, "callers are missing above, because these have no unwind tables",
 		   "compile with -fasynchronous-unwind-tables or -fno-omit-frame-pointer");
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lines about modules for which the report lacks function names, lines or callers, with advice.
+ * Prints which modules are the reason that function names, lines or callers are missing in the
+ * report, with advice.
  */
 #ifndef GPULEAK_REPORT_TEXT_DEBUGINFO_H
 #define GPULEAK_REPORT_TEXT_DEBUGINFO_H
@@ -9,8 +10,9 @@
 
 struct report;
 
-/* Prints one line if the place of a leak or an error is in a module without debug information.
- * Prints another line if such a stack ends at a function without an unwind table. */
+/* Prints one line about modules without debug information, if the place of a leak or an error is in
+ * one. Prints another line about modules without unwind tables, if callers are missing in such a
+ * stack for that reason. */
 void text_debuginfo(FILE *out, const struct report *report);
 
 #endif

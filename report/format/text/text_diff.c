@@ -17,7 +17,8 @@
 #include "report/describe/kinds.h"
 #include "report/util/escape.h"
 
-#define HOLDERS_SHOWN 10 /* whose part of the peak changed; JSON has all */
+/* maximum number of call sites whose part of the peak changed; JSON has all */
+#define HOLDERS_SHOWN 10
 
 static void print_counts(FILE *out, const struct diff_list *list)
 {

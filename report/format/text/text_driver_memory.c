@@ -43,7 +43,7 @@ static void print_growth(FILE *out, const struct report_device *device)
 	const struct driver_memory_growth *growth = &device->series->growth;
 	char size[NUMBER_MAX];
 
-	/* Growth needs at least two samples. */
+	/* The growth is a difference of two samples. */
 	if (!growth->bytes || device->series->taken < 2)
 		return;
 	fprintf(out, "; that grew most (+%s) between ", format_size(growth->bytes, size));
@@ -123,8 +123,9 @@ static void print_cause(FILE *out, const struct report_process *process, size_t 
 		fprintf(out, " (%s ended since)", format_number(ended, number[0]));
 }
 
-/* Prints what each cause took on device ORDINAL, and how much of the driver's own memory that does
- * not explain. SERIES NULL: that is unknown. */
+/* Prints how much memory the driver took on device ORDINAL for each cause, and how much of the
+ * driver's own memory the causes do not explain. SERIES NULL: the driver's own memory is
+ * unknown. */
 static void print_causes(FILE *out, const struct report_process *process, int ordinal,
 			 const struct driver_memory_series *series)
 {

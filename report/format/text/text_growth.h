@@ -10,8 +10,8 @@
 struct report_process;
 struct report_suspect;
 
-/* Prints one line per suspect. Without suspects or with too few steps prints a line about that.
- * Prints nothing if there are no steps. */
+/* Prints one line per suspect. If there are none, or if there are too few steps to find any, prints
+ * one line about that. Prints nothing if no step was marked. */
 void text_growth(FILE *out, const struct report_process *process);
 
 /* Prints "1.0 MiB per step (60.0 MiB per hour)". */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Prints which calls allocated, exported and freed memory that another process has open. The
- * exporting and the importing process both have it in their reports, from one struct report_shared.
+ * reports on both processes contain it, from the same struct report_shared.
  */
 #include "report/format/text/text_ipc.h"
 

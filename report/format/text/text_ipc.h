@@ -13,16 +13,18 @@ struct report_leak;
 struct report_process;
 
 /* Prints "; 4.0 MiB freed at drop (/abs/owner.c:20), still open in worker (pid 4711), opened at
- * main (/abs/worker.c:30)" for the largest such memory of PROCESSES, or nothing. */
+ * main (/abs/worker.c:30)" for the largest memory that one of PROCESSES freed while another process
+ * had it open. Prints nothing if there is none. */
 void text_ipc_brief(FILE *out, struct report_process *const *processes, size_t count);
 
-/* Prints whose memory LEAK is, which PROCESS has open. Prints nothing for another leak. */
+/* If LEAK is memory of another process that PROCESS has open, prints the process that it belongs
+ * to. Prints nothing for any other leak. */
 void text_ipc_of_leak(FILE *out, const struct report_process *process,
 		      const struct report_leak *leak);
 
 /* Returns true if PROCESS freed memory that another process had open. */
 bool text_ipc_is_wrong(const struct report_process *process);
-/* Prints that memory with its stacks. */
+/* Prints the memory that PROCESS freed while another process had it open, with its stacks. */
 void text_ipc_freed(FILE *out, const struct report_process *process);
 
 #endif

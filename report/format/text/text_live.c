@@ -70,8 +70,8 @@ static void format_growth(uint64_t now, uint64_t before, char ret[NUMBER_MAX + 1
 		format_size(now > before ? now - before : before - now, ret + 1);
 }
 
-/* Prints the title of the column for growth, except in the first frame, which has no earlier data.
- * */
+/* Prints the title of the column for growth, except in the first frame, which has no earlier
+ * data. */
 static void print_growth_title(FILE *out, const struct live *earlier)
 {
 	if (earlier)
@@ -129,7 +129,7 @@ static void print_kinds(FILE *out, const struct live *now, const struct live *ea
 	}
 }
 
-/* Returns the hits of the same pool in the earlier frame. Pools are never removed. */
+/* Returns the hits of the same pool in the previous frame. Pools are never removed. */
 static uint64_t hits_before(const struct live *earlier, const struct report_pool *pool)
 {
 	const struct report_pools *pools = earlier ? earlier->process->pools : NULL;
@@ -268,7 +268,7 @@ static void print_suballocations(FILE *out, const struct report_process *process
 			format_number(process->suballocation_count - count, number));
 }
 
-/* Returns true if there is an object beside contexts, which every program has. */
+/* Returns true if there is an object that is not a context. Every CUDA program has contexts. */
 static bool has_objects(const struct live *now)
 {
 	for (size_t i = now->site_count; i < now->site_count + now->object_count; i++)
@@ -277,7 +277,7 @@ static bool has_objects(const struct live *now)
 	return false;
 }
 
-/* Prints "objects: 3 streams (+1), 8 events": those that are not memory, by kind. */
+/* Prints "objects: 3 streams (+1), 8 events": the objects that are not memory, by kind. */
 static void print_objects(FILE *out, const struct live *now, const struct live *earlier)
 {
 	const struct live_site *first = now->sites + now->site_count;
@@ -334,7 +334,8 @@ void text_live(FILE *out, const struct live *now, const struct live *earlier, do
 	print_pools(out, now, earlier, seconds);
 	print_objects(out, now, earlier);
 	print_suspects(out, now);
-	/* a screen has as many lines as SITES, and needs some for the driver's blocks */
+	/* a screen has room for about SITES lines, and the call sites of blocks need some of
+	 * them */
 	print_suballocations(out, now->process, sites > SITES_FEW ? sites / 2 : sites);
 	print_sites(out, now, earlier, seconds, sites);
 }

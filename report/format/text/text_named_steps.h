@@ -9,7 +9,7 @@
 
 struct report_process;
 
-/* Prints nothing if no step has a name. */
+/* Prints the table. Prints nothing if no step has a name. */
 void text_named_steps(FILE *out, const struct report_process *process);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Prints that the results of a program without a GPU are invalid. That is the first thing to know:
- * the leaks are real, but nobody may use what the program computed.
+ * Prints that the results of a program without a GPU are invalid. It is the first text in the
+ * report: the leaks are real, but nobody may use what the program computed.
  */
 #include "report/format/text/text_no_gpu.h"
 

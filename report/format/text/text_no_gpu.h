@@ -10,7 +10,7 @@
 
 struct report_process;
 
-/* Prints the beginning of a first line if kernels did nothing in one of the PROCESSES. */
+/* If kernels did nothing in one of the PROCESSES, prints this at the beginning of a first line. */
 void text_no_gpu_first(FILE *out, struct report_process *const *processes, size_t count);
 
 #endif

@@ -17,7 +17,7 @@
 
 #define OBJECTS_MAX 100 /* JSON has all objects */
 
-/* Returns the innermost frame of STACK that is no runtime's, or NULL. */
+/* Returns the innermost frame of STACK whose role is not FRAME_RUNTIME, or NULL. */
 static const struct report_frame *maker_of(const struct report_stack *stack)
 {
 	for (size_t i = 0; i < stack->count; i++)
@@ -26,8 +26,9 @@ static const struct report_frame *maker_of(const struct report_stack *stack)
 	return NULL;
 }
 
-/* Returns true if the program could have destroyed OBJECT. Frameworks keep streams, events and
- * handles until the process ends. The CUDA runtime itself loads the program's kernels. */
+/* Returns true if the application should have destroyed OBJECT, and no suppression matches it.
+ * Frameworks keep streams, events and handles until the process ends, and the CUDA runtime itself
+ * loads the program's kernels. */
 static bool is_of_program(const struct report_leak *object)
 {
 	const struct report_stack *stack = object->stack;
@@ -40,8 +41,8 @@ static bool is_of_program(const struct report_leak *object)
 	       !(code && stack->count && stack->frames[0].role == FRAME_RUNTIME);
 }
 
-/* Returns true if the report of PROCESS names its objects. Each CUDA program has a
- * context, and many leave it to the end of the process: that alone is not worth a word. */
+/* Returns true if the report of PROCESS names its objects: if one is not a context. Each CUDA
+ * program has a context, and many leave it to the end of the process. */
 static bool has_line(const struct report_process *process)
 {
 	for (size_t i = 0; i < process->object_count; i++)
@@ -51,7 +52,7 @@ static bool has_line(const struct report_process *process)
 	return false;
 }
 
-/* Returns the number of objects of KIND that the program left and no suppression matches. */
+/* Returns the number of objects of KIND that the application should have destroyed. */
 static uint64_t left_of(const struct report_process *process, const char *kind)
 {
 	uint64_t left = 0;

@@ -9,8 +9,8 @@
 
 struct report_process;
 
-/* Prints how many objects of each kind were left, between BEFORE and AFTER. Prints nothing if only
- * contexts were. */
+/* Prints BEFORE, how many objects of each kind were not destroyed, and AFTER. Prints nothing if
+ * there are none except contexts. */
 void text_objects_brief(FILE *out, const struct report_process *process, const char *before,
 			const char *after);
 /* Prints each group of objects, and the totals by kind. Only verbose reports contain them. */

@@ -104,7 +104,7 @@ static void print_framework(FILE *out, const struct report_out_of_memory *entry)
 		return;
 	fputs("  ", out);
 	print_escaped(out, entry->framework);
-	fprintf(out, " gave up %s; its tensors had %s of the %s in its blocks\n",
+	fprintf(out, " gave up its request for %s; its tensors had %s of the %s in its blocks\n",
 		format_size(entry->framework_bytes, wanted),
 		format_size(entry->framework_allocated, used),
 		format_size(entry->framework_reserved, all));

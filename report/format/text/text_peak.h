@@ -10,8 +10,8 @@
 
 struct report_process;
 
-/* Prints a line for each memory with its largest holders. VERBOSE: a table of them instead. Returns
- * 0 or -ENOMEM. */
+/* Prints one line for each memory, with its largest holders. VERBOSE: prints a table of all holders
+ * for each memory instead. Returns 0 or -ENOMEM. */
 int text_peaks(FILE *out, const struct report_process *process, bool verbose);
 
 #endif

@@ -21,8 +21,8 @@ void text_pool_name(FILE *out, const struct report_pool *pool)
 	describe_kind(out, pool->kind);
 }
 
-/* Prints "1,974 of 2,000 allocations (98.7%) served without the driver, 3,948 native calls saved".
- * */
+/* Prints "1,974 of 2,000 allocations (98.7%) served without the driver, 3,948 native calls
+ * saved". */
 static void print_hits(FILE *out, const struct ledger_pool *count)
 {
 	char part[NUMBER_MAX], all[NUMBER_MAX], percent[NUMBER_MAX];
@@ -50,7 +50,7 @@ static void print_peaks(FILE *out, const struct ledger_pool *count)
 			(double)count->peak_reserved / (double)count->peak_used);
 }
 
-/* Prints the memory that the pool has from the driver and the application does not use. */
+/* Prints the memory that the pool has from the driver and that the application does not use. */
 static void print_kept(FILE *out, const struct ledger_pool *count, bool running)
 {
 	char size[NUMBER_MAX];
@@ -85,7 +85,7 @@ static void print_waits(FILE *out, const struct ledger_pool *count)
 	fputs("; ", out);
 	print_number(out, count->tickets, "fence", "fences");
 	fputs(", ", out);
-	print_number(out, count->shared_tickets, "free shared one", "frees shared one");
+	print_number(out, count->shared_tickets, "free shared a fence", "frees shared a fence");
 	fputc('\n', out);
 }
 
@@ -103,7 +103,7 @@ static void print_trims(FILE *out, const struct ledger_pool *count)
 	if (count->rescued) {
 		fputs("; ", out);
 		print_number(out, count->rescued, "allocation", "allocations");
-		fputs(" succeeded only after one", out);
+		fputs(" succeeded only after a trim", out);
 	}
 	fputc('\n', out);
 }

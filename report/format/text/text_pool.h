@@ -11,8 +11,8 @@
 struct report_pool;
 struct report_process;
 
-/* If ALL is set, prints a section about each pool. Otherwise prints one line, and further lines
- * only for problems. Prints nothing if no pool was on and no allocation was refused. */
+/* If ALL is set, prints a section about each pool. Otherwise prints one line, and more lines only
+ * about problems. Prints nothing if no pool was on and no allocation was refused. */
 void text_pool(FILE *out, const struct report_process *process, bool all);
 
 /* Prints "device 0, device memory" or "OpenCL buffers". */

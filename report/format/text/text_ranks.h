@@ -16,7 +16,8 @@ void text_ranks_first(FILE *out, const struct ranks *ranks);
 /* Prints the other sentences about ranks, one per line. */
 void text_ranks_more(FILE *out, const struct ranks *ranks);
 
-/* Prints each leak, and each call site that accumulates, that several ranks share, once. */
+/* Prints the leaks, and the call sites that accumulate, that several ranks have: each of them
+ * once. */
 void text_ranks_shared(FILE *out, const struct ranks *ranks);
 
 #endif

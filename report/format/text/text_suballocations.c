@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sites that accumulate come first, as leaks do. What is live is only in verbose reports: what a
- * program holds while it needs it is no finding.
+ * Sites that accumulate come first, as leaks do. Other live suballocations are only in verbose
+ * reports: that a program has memory which it uses is no finding.
  */
 #include "report/format/text/text_suballocations.h"
 

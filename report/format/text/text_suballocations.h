@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Suballocations in the text report: what accumulates, and what else is live inside the blocks that
- * a framework caches.
+ * Suballocations in the text report: those that accumulate, and the other live ones inside the
+ * blocks that a framework caches.
  */
 #ifndef GPULEAK_REPORT_TEXT_SUBALLOCATIONS_H
 #define GPULEAK_REPORT_TEXT_SUBALLOCATIONS_H
