@@ -4,8 +4,6 @@
  */
 #include "interpose/base/ref_table.h"
 
-#include "interpose/base/hash.h"
-
 #define REF_TABLE_SMALLEST 64u
 
 /* Returns the slot that has KEY, or the free one where it belongs. */
@@ -41,20 +39,23 @@ static void grow(struct arena *arena, struct ref_table *table)
 	*table = larger;
 }
 
-uint32_t ref_table_find(const struct ref_table *table, uint64_t key)
-{
-	return table->size ? slot_of(table, key)->ref : 0;
-}
-
-void ref_table_set(struct arena *arena, struct ref_table *table, uint64_t key, uint32_t ref)
+bool ref_table_set(struct arena *arena, struct ref_table *table, uint64_t key, uint32_t ref)
 {
 	struct ref_slot *slot;
 
-	if (table->used >= table->size / 4 * 3)
+	if (ref_table_is_full(table))
 		grow(arena, table);
 	if (table->used + 1 >= table->size) /* one slot stays free: it ends each search */
-		return;
+		return false;
 	slot = slot_of(table, key);
 	table->used += slot->ref == 0;
 	*slot = (struct ref_slot){ key, ref };
+	return true;
+}
+
+void ref_table_finish(struct arena *arena, struct ref_table *table)
+{
+	if (table->slots)
+		arena_give(arena, table->slots, table->size * sizeof(*table->slots));
+	*table = (struct ref_table){ 0 };
 }

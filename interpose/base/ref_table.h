@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
  * A table from 64-bit keys to refs of the ledger: one array, no pointers, so that a look-up in a
- * large table touches one or two cache lines and growing it reads memory in order. Entries are
- * never removed. Owns its array; takes no lock.
+ * large table touches one or two cache lines and growing it reads memory in order. A single entry
+ * is never removed. Owns its array; takes no lock.
  */
 #ifndef GPULEAK_REF_TABLE_H
 #define GPULEAK_REF_TABLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "interpose/base/arena.h"
+#include "interpose/base/hash.h"
 
 struct ref_slot {
 	uint64_t key;
@@ -23,10 +25,29 @@ struct ref_table {
 	uint32_t used;
 };
 
-/* Locking: for both functions the caller must hold a lock for TABLE. */
+/* Locking: for all of these functions the caller must hold a lock for TABLE. */
+
 /* Returns KEY's ref, 0 if KEY is not in TABLE. */
-uint32_t ref_table_find(const struct ref_table *table, uint64_t key);
-/* Stores REF, which is not 0, for KEY. If memory is short, a new KEY is not added. */
-void ref_table_set(struct arena *arena, struct ref_table *table, uint64_t key, uint32_t ref);
+static inline uint32_t ref_table_find(const struct ref_table *table, uint64_t key)
+{
+	const struct ref_slot *slot;
+
+	if (!table->size)
+		return 0;
+	for (uint32_t at = table_hash(key);; at++) {
+		slot = &table->slots[at & (table->size - 1)];
+		if (!slot->ref || slot->key == key)
+			return slot->ref;
+	}
+}
+/* Returns true if the next new key would make TABLE grow. */
+static inline bool ref_table_is_full(const struct ref_table *table)
+{
+	return table->used >= table->size / 4 * 3;
+}
+/* Stores REF, which is not 0, for KEY. Returns false if memory is short and KEY was not added. */
+bool ref_table_set(struct arena *arena, struct ref_table *table, uint64_t key, uint32_t ref);
+/* Gives TABLE's memory back and makes it empty. */
+void ref_table_finish(struct arena *arena, struct ref_table *table);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns the table of suballocations and their slots in the ledger. A live suballocation has an entry
- * and a slot; both are reused. Contradictions are counted and are never errors of the application:
- * a free of an unknown address, and an allocation at an address that was not freed.
+ * Owns the table of suballocations and their slots in the ledger. An address keeps its slot when it
+ * is freed, because a framework's cache gives the same addresses again. Contradictions are counted
+ * and are never errors of the application: a free of an unknown address, and an allocation at an
+ * address that was not freed.
  *
  * Locking: a shard's lock is held for table work only.
  */
@@ -14,31 +15,35 @@
 #include "interpose/stack/stacks.h"
 
 #define SLOTS_AT_ONCE 8u
-#define SLAB_BYTES 4096u
-
-struct suballocation {
-	uint64_t address;
-	struct ledger_block *block; /* NULL: it was freed */
-	struct suballocation *next_spare;
-	UT_hash_handle hh;
-};
 
 static struct suballocation_shard *shard_at(struct recorder *recorder, uint64_t address)
 {
-	return &recorder->suballocations->shard[TABLE_MIX(address) >> 57];
+	return &recorder->suballocations->shard[TABLE_MIX(address) >> 59];
 }
-_Static_assert(SUBALLOCATION_SHARDS == 128, "shard_at takes seven bits");
+_Static_assert(SUBALLOCATION_SHARDS == 32, "shard_at takes five bits");
 
-/* ---- slots and entries; the caller holds the shard's lock ---- */
+/* ---- blocks; the caller holds the shard's lock ---- */
 
-static void return_slot(struct recorder *recorder, struct suballocation_shard *shard,
-			struct ledger_block *block)
+static bool is_live(const struct ledger_block *block)
 {
-	ledger_block_set(block, LEDGER_BLOCK_UNUSED);
-	/* see slot_return() */
-	atomic_thread_fence(memory_order_release);
+	return (block->state & 0xffu) == LEDGER_BLOCK_LIVE;
+}
+
+/* Returns the block that is at ADDRESS, or that was freed there last, or NULL. */
+static struct ledger_block *block_at(struct recorder *recorder,
+				     const struct suballocation_shard *shard, uint64_t address)
+{
+	uint32_t ref = ref_table_find(&shard->blocks, address);
+
+	return ref ? ledger_at(&recorder->writer, ref) : NULL;
+}
+
+static void give_slot(struct recorder *recorder, struct suballocation_shard *shard, uint32_t ref)
+{
+	struct ledger_block *block = ledger_at(&recorder->writer, ref);
+
 	block->next_spare = shard->slot;
-	shard->slot = ledger_ref(&recorder->writer, block);
+	shard->slot = ref;
 }
 
 /* Locking: releases SHARD's lock meanwhile, because the ledger may have to grow. */
@@ -50,75 +55,65 @@ static COLD void add_slots(struct recorder *recorder, struct suballocation_shard
 	lock_give(&shard->lock);
 	count = ledger_add_suballocations(&recorder->writer, SLOTS_AT_ONCE, &first);
 	lock_take(&shard->lock);
-	while (count--) {
-		first[count].next_spare = shard->slot;
-		shard->slot = ledger_ref(&recorder->writer, &first[count]);
-	}
+	while (count--)
+		give_slot(recorder, shard, ledger_ref(&recorder->writer, &first[count]));
 }
 
-/* Returns an unused slot, or NULL if the ledger has no room. */
-static struct ledger_block *take_slot(struct recorder *recorder, struct suballocation_shard *shard)
+/* Copies what is live in SHARD's table to RET, which is empty. Returns false without memory. */
+static bool copy_live(struct recorder *recorder, const struct suballocation_shard *shard,
+		      struct ref_table *ret)
+{
+	const struct ref_table *from = &shard->blocks;
+
+	for (uint32_t i = 0; i < from->size; i++) {
+		const struct ref_slot *slot = &from->slots[i];
+
+		if (slot->ref && is_live(ledger_at(&recorder->writer, slot->ref)) &&
+		    !ref_table_set(&recorder->arena, ret, slot->key, slot->ref))
+			return false;
+	}
+	return true;
+}
+
+/* Removes the addresses where nothing is live, if they are most of SHARD's table. Called before the
+ * table would grow: so its size depends on what is live at a time, not on the addresses used. */
+static COLD void forget_freed(struct recorder *recorder, struct suballocation_shard *shard)
+{
+	struct ref_table live = { 0 }, *old = &shard->blocks;
+
+	if (!copy_live(recorder, shard, &live) || live.used > old->used / 2) {
+		ref_table_finish(&recorder->arena, &live);
+		return;
+	}
+	/* see slot_return() */
+	atomic_thread_fence(memory_order_release);
+	for (uint32_t i = 0; i < old->size; i++) {
+		uint32_t ref = old->slots[i].ref;
+
+		if (ref && !is_live(ledger_at(&recorder->writer, ref)))
+			give_slot(recorder, shard, ref);
+	}
+	ref_table_finish(&recorder->arena, old);
+	*old = live;
+}
+
+/* Gives ADDRESS, which is not in SHARD's table, an unused slot. Returns NULL without room. */
+static struct ledger_block *add_address(struct recorder *recorder,
+					struct suballocation_shard *shard, uint64_t address)
 {
 	struct ledger_block *block;
+	uint32_t ref;
 
-	if (!shard->slot)
-		add_slots(recorder, shard);
-	if (!shard->slot)
+	if (ref_table_is_full(&shard->blocks))
+		forget_freed(recorder, shard);
+	ref = shard->slot;
+	if (!ref)
 		return NULL;
-	block = ledger_at(&recorder->writer, shard->slot);
+	block = ledger_at(&recorder->writer, ref);
+	if (!ref_table_set(&recorder->arena, &shard->blocks, address, ref))
+		return NULL;
 	shard->slot = block->next_spare;
 	return block;
-}
-
-static void return_entry(struct suballocation_shard *shard, struct suballocation *entry)
-{
-	entry->next_spare = shard->spare;
-	shard->spare = entry;
-}
-
-static COLD void add_entries(struct arena *arena, struct suballocation_shard *shard)
-{
-	struct suballocation *slab = arena_take(arena, SLAB_BYTES);
-
-	for (size_t i = 0; slab && i < SLAB_BYTES / sizeof(*slab); i++)
-		return_entry(shard, &slab[i]);
-}
-
-/* Adds an entry for ADDRESS to SHARD's table. The table must not have an entry for ADDRESS. Returns
- * the new entry, which has no block yet, or NULL if there is no memory. */
-static struct suballocation *add_entry(struct arena *arena, struct suballocation_shard *shard,
-				       uint64_t address)
-{
-	struct suballocation *entry;
-
-	if (!shard->spare)
-		add_entries(arena, shard);
-	entry = shard->spare;
-	if (!entry)
-		return NULL;
-	shard->spare = entry->next_spare;
-	entry->address = address;
-	entry->block = NULL;
-	TABLE_ADD(shard->table, address, entry);
-	if (entry->hh.tbl)
-		return entry;
-	return_entry(shard, entry); /* no memory */
-	return NULL;
-}
-
-/* Clears the block of ENTRY, which the framework freed. ENTRY stays in the table until the next
- * entry of SHARD is freed. So this function removes the entry that was freed before ENTRY. */
-static void retire_entry(struct arena *arena, struct suballocation_shard *shard,
-			 struct suballocation *entry)
-{
-	struct suballocation *former = shard->freed;
-
-	entry->block = NULL;
-	shard->freed = entry;
-	if (!former)
-		return;
-	HASH_DEL(shard->table, former);
-	return_entry(shard, former);
 }
 
 /* ---- what a framework reports ---- */
@@ -139,7 +134,7 @@ static void live_add(struct recorder *recorder, struct thread_state *state,
 		live_bytes_check_peak(recorder, state, balance_of(site)->memory, now_ns);
 }
 
-/* Locking: the caller holds STATE's lock. Counts that BLOCK, which is still in its slot, ends. */
+/* Locking: the caller holds STATE's lock. Counts that BLOCK, which is still live, ends. */
 static void live_remove(struct recorder *recorder, struct thread_state *state,
 			const struct ledger_block *block)
 {
@@ -165,48 +160,33 @@ static struct recorder *enter(struct call *call)
 	return recorder;
 }
 
-/* Locking: the caller holds the lock of the thread's state. Ends the block of ENTRY, at whose
- * address the framework reported another allocation. */
-static COLD void end_stale(struct recorder *recorder, struct suballocation_shard *shard,
-			   struct suballocation *entry)
+/* Locking: the caller holds the lock of the thread's state. Ends BLOCK, at whose address the
+ * framework reported another allocation. */
+static COLD void end_stale(struct recorder *recorder, struct ledger_block *block)
 {
-	count_in_site(recorder, entry->block->site, offsetof(struct ledger_site, unseen), 1);
+	count_in_site(recorder, block->site, offsetof(struct ledger_site, unseen), 1);
 	ledger_trouble(recorder->header, LEDGER_TROUBLE_STALE_SUBALLOCATIONS, 1);
-	live_remove(recorder, thread_self.state, entry->block);
-	return_slot(recorder, shard, entry->block);
-	retire_entry(&recorder->arena, shard, entry);
-}
-
-/* Locking: the caller holds SHARD's lock. Returns the entry for a new block at ADDRESS, or NULL if
- * there is no memory. */
-static struct suballocation *entry_for_new(struct recorder *recorder,
-					   struct suballocation_shard *shard, uint64_t address)
-{
-	struct suballocation *entry;
-
-	TABLE_FIND(shard->table, &address, entry);
-	if (!entry)
-		return add_entry(&recorder->arena, shard, address);
-	if (__builtin_expect(entry->block != NULL, 0))
-		end_stale(recorder, shard, entry);
-	shard->freed = NULL; /* it is ENTRY */
-	return entry;
+	live_remove(recorder, thread_self.state, block);
+	ledger_block_set(block, LEDGER_BLOCK_UNUSED);
 }
 
 /* Locking: the caller holds SHARD's lock. Returns false if there is no room. */
 static bool insert(struct recorder *recorder, struct suballocation_shard *shard,
 		   struct ledger_site *site, const struct new_block *new)
 {
-	struct ledger_block *block = take_slot(recorder, shard);
-	struct suballocation *entry = block ? entry_for_new(recorder, shard, new->address) : NULL;
+	struct ledger_block *block = block_at(recorder, shard, new->address);
 
-	if (entry) {
-		block_fill(recorder, block, site, new);
-		entry->block = block;
-	} else if (block) {
-		return_slot(recorder, shard, block);
+	if (!block && !shard->slot) {
+		add_slots(recorder, shard);
+		block = block_at(recorder, shard, new->address);
 	}
-	return entry != NULL;
+	if (!block)
+		block = add_address(recorder, shard, new->address);
+	else if (__builtin_expect(is_live(block), 0))
+		end_stale(recorder, block);
+	if (block)
+		block_fill(recorder, block, site, new);
+	return block != NULL;
 }
 
 void record_suballocated(struct call *call, const char *api, uint64_t address, uint64_t bytes,
@@ -247,20 +227,20 @@ void record_suballocation_freed(struct call *call, uint64_t address)
 {
 	struct recorder *recorder = enter(call);
 	struct suballocation_shard *shard;
-	struct suballocation *entry;
+	struct ledger_block *block;
 	bool known;
 
 	if (!recorder)
 		return;
 	shard = shard_at(recorder, address);
+	SOON_WRITTEN(shard);
 	thread_state_lock(thread_self.state);
 	lock_take(&shard->lock);
-	TABLE_FIND(shard->table, &address, entry);
-	known = entry && entry->block;
+	block = block_at(recorder, shard, address);
+	known = block && is_live(block);
 	if (known) {
-		live_remove(recorder, thread_self.state, entry->block);
-		return_slot(recorder, shard, entry->block);
-		retire_entry(&recorder->arena, shard, entry);
+		live_remove(recorder, thread_self.state, block);
+		ledger_block_set(block, LEDGER_BLOCK_UNUSED);
 	}
 	lock_give(&shard->lock);
 	thread_state_unlock(thread_self.state);

@@ -11,20 +11,15 @@
 #ifndef GPULEAK_SUBALLOCATIONS_H
 #define GPULEAK_SUBALLOCATIONS_H
 
+#include "interpose/base/ref_table.h"
 #include "interpose/block/call.h"
 
-#define SUBALLOCATION_SHARDS 128
-
-struct suballocation;
+#define SUBALLOCATION_SHARDS 32
 
 struct suballocation_shard {
 	struct lock lock;
-	uint32_t slot; /* ref of an unused slot of the ledger, linked by `next_spare`; or 0 */
-	struct suballocation *table;
-	/* The entry that was freed last, still in the table: the next allocation often has its
-	 * address, and uthash would destroy an empty table. NULL: none. */
-	struct suballocation *freed;
-	struct suballocation *spare;
+	uint32_t slot; /* ref of a slot that no address has, linked by `next_spare`; or 0 */
+	struct ref_table blocks; /* of an address: the block that was there last, live or freed */
 } __attribute__((aligned(64)));
 
 struct suballocations {

@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.dirname(HERE))
 
 from standin_torch import PYTHON, SITE_PACKAGES, arguments, run_steps
 from harness import SLOWER, Failed, compare
-from live_suballocations import live_in
+from live_suballocations import live_in, slots_in
 
 sys.path.insert(0, SITE_PACKAGES)
 EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
@@ -83,6 +83,24 @@ def program_moments():
     del kept
     agree()
     compare("at the end", (0, 0), live_in(ledger))
+    os._exit(0)
+
+
+def program_addresses():
+    """Uses far more addresses than are live at a time, and compares the ledger each time."""
+    import torch
+    ledger, kept, addresses = own_ledger(), [], set()
+    for size in range(1, 9):
+        tensors = [torch.empty(size * 1000, device="cuda") for _ in range(1500)]
+        addresses.update(tensor.data_ptr() for tensor in tensors)
+        kept += tensors[::100]
+        compare("blocks of size %d" % size, len(kept) + 1500 - 15, live_in(ledger)[0])
+        del tensors
+        counts = torch._C.memory_counts(0)
+        compare("kept", (counts["allocations"], counts["allocated_bytes"]), live_in(ledger))
+    compare("blocks at the end", 8 * 15, live_in(ledger)[0])
+    if len(addresses) < 6000:
+        sys.exit("%d addresses are too few" % len(addresses))
     os._exit(0)
 
 
@@ -249,6 +267,13 @@ def moments(options, place, **extra):
     run(options, place, program_moments, STANDIN_DEVICES="2", **extra)
 
 
+def addresses(options, place):
+    """Addresses that are not used any more make room: the ledger grows with what is live at a time"""
+    (ledger,) = run(options, place, program_addresses)
+    compare("12,000 tensors, at most 1,605 at a time; slots", [],
+            [slots for slots in [slots_in(ledger)] if not 1605 <= slots <= 4500])
+
+
 def two_copies(options, place):
     """Two copies of libc10 are kept apart: each profiler gets its own calls, all are recorded"""
     (ledger,) = run(options, place, program_two_copies)
@@ -378,6 +403,7 @@ RUNS = [  # case, more arguments of run()
     (until_the_end, {}),
     (moments, {}),
     (moments, EXPANDABLE),
+    (addresses, {}),
     (two_copies, {}),
     (constructors, {}),
     (fork, {}),
