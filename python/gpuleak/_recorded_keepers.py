@@ -15,20 +15,12 @@ from ._keepers import keepers_by_site
 from ._references import _own_globals
 from ._report import ReportError
 
-<<<<<<< HEAD
 POLL_SECONDS = 0.1
 FIRST_SECONDS = 0.3   # after the first GPU call
 SHARE = 0.05          # of the time of the run that searches may take,
 SPARE_SECONDS = 0.5   # beside this time
 SEARCH_SECONDS = (0.5, 10.0)  # limits of one search
-PLACES = 8            # as LEDGER_KEEPERS_MAX
-=======
-POLL_SECONDS = 0.1    # interval of checks for the first GPU call
-FIRST_SECONDS = 0.3   # from it to the first search; later searches: when the run is twice as long
-SHARE = 0.1           # part of the run's time so far that a search may take, within SEARCH_SECONDS
-SEARCH_SECONDS = (0.5, 10.0)
 PLACES = 8            # maximum number of keepers, like LEDGER_KEEPERS_MAX
->>>>>>> 26cce08 (python: reword comments)
 
 _state = None
 _started = time.monotonic()
@@ -119,13 +111,8 @@ def _at_exit():
 
 
 def _in_child():
-<<<<<<< HEAD
-    """A forked child has no copy of the thread."""
-    global _state, _started
-=======
     """Starts a new thread in a forked child, which has no copy of the thread."""
-    global _state
->>>>>>> 26cce08 (python: reword comments)
+    global _state, _started
     if _state is not None:
         _state, _started = None, time.monotonic()
         start()
@@ -138,16 +125,11 @@ def start():
         _state = _State()
 
 
-<<<<<<< HEAD
 def prepare(started):
     """Starts the search, and registers what ends it: the exit of Python, and a fork in the child.
     Python began at the time STARTED."""
     global _started
     _started = started
-=======
-def prepare():
-    """Starts the search. Registers its end at the exit of Python, and a new start after a fork."""
->>>>>>> 26cce08 (python: reword comments)
     try:
         _heap.check_lock()
     except ReportError as error:
