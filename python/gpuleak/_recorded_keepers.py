@@ -19,7 +19,7 @@ POLL_SECONDS = 0.1
 FIRST_SECONDS = 0.3   # after the first GPU call
 SHARE = 0.05          # of the time of the run that searches may take,
 SPARE_SECONDS = 0.5   # beside this time
-SEARCH_SECONDS = (0.5, 10.0)  # limits of one search
+SEARCH_SECONDS = (2.0, 10.0)  # limits of one search
 PLACES = 8            # maximum number of keepers, like LEDGER_KEEPERS_MAX
 
 _state = None
@@ -59,14 +59,15 @@ class Schedule:
 
     def is_due(self, now, doublings):
         """Whether the run is twice as long as at the last search, or a call site has twice as many
-        blocks as ever; and whether the time for searches is not spent."""
-        if self.spent > SPARE_SECONDS + SHARE * (now - self.start):
-            return False
-        return now >= self._due or doublings > self._doublings
+        blocks as ever and the time for such searches is not spent."""
+        has_time = self.spent <= SPARE_SECONDS + SHARE * (now - self.start)
+        return now >= self._due or (has_time and doublings > self._doublings)
 
     def searched(self, now, doublings, spent):
-        """After a search that began with this number of DOUBLINGS."""
-        self.spent += spent
+        """After a search that began with this number of DOUBLINGS. If nothing grew, it is not
+        counted: these searches are few, and must not use up the time for those that follow growth."""
+        if doublings > self._doublings:
+            self.spent += spent
         self._due = now + (now - self.first)
         self._doublings = max(self._doublings, doublings)
 
