@@ -11,6 +11,7 @@ import argparse
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -180,6 +181,17 @@ def check_text(case, told):
 
 # ---- running ----
 
+# The driver jumps to an address that it reads from freed memory. The address differs in each run,
+# and so may the signal.
+WILD_JUMPS = {128 + number for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL)}
+
+
+def outcome(case, status):
+    """As the shell says it; one word for a crash if CASE may end with any status."""
+    status = harness.shell_status(status)
+    return "crash" if case.status is None and status in WILD_JUMPS else status
+
+
 def check_case(case, python, place):
     command = [python, case.script] + list(case.args)
     warm = place.run(command, case.env)  # fills caches, tells what the bare program does
@@ -193,12 +205,12 @@ def check_case(case, python, place):
     gate = 23 if case.leaks or case.errors else 0
     run = place.command("run", "--gate", "--format", "json", "--report", place.file("report.json"),
                         "--", *command, env=case.env)
-    compare("status", harness.shell_status(bare.status) or gate, run.status)
+    compare("status", outcome(case, bare.status) or gate, outcome(case, run.status))
     compare("output", bare.stdout, run.stdout)
     check_report(case, place.json("report.json"))
 
     text = place.command("run", "--report", place.file("report.txt"), "--", *command, env=case.env)
-    compare("status without a gate", harness.shell_status(bare.status), text.status)
+    compare("status without a gate", outcome(case, bare.status), outcome(case, text.status))
     compare("stderr", bare.stderr, harness.but_written(text.stderr))
     check_text(case, place.read("report.txt"))
     place.nothing_left()
