@@ -2,7 +2,7 @@
  *
  * Owns the table of reporters. Threads fill it without a lock: one that waited here could hold a
  * lock of the loader, or of PyTorch. If two threads find the same reporter, it gets two equal
- * entries. Readers match the loader's record of the caller's module.
+ * entries. Readers compare the caller's address with the pages of each reporter.
  */
 #include "interpose/pytorch/reporters.h"
 
@@ -21,13 +21,19 @@
 
 struct reporter {
 	_Atomic(const struct link_map *) module; /* NULL: unused */
-	const void *start;                       /* an address in the module */
+	const void *dynamic;                     /* the module's dynamic section */
 	_Atomic(void *) real[FUNCTIONS];
 };
 
 static struct reporter reporters[REPORTERS];
+/* The pages of each reporter: the number of the first << PAGE_COUNT_BITS | how many; 0: unused. One
+ * word, so that a reader needs no lock, and eight of them lie in a cache line. */
+static _Atomic uint64_t reporter_pages[REPORTERS];
+#define PAGE_SHIFT 12
+#define PAGE_COUNT_BITS 28
+#define PAGE_COUNT_MAX (((uint64_t)1 << PAGE_COUNT_BITS) - 1)
 static _Atomic unsigned int used_entries;
-/* Stands in an entry while a thread fills it. No module has this address. */
+/* Stands in an entry while a thread fills or empties it. No module has this address. */
 #define BEING_FILLED ((const struct link_map *)reporters)
 
 static struct reporter *find_reporter(const struct link_map *module)
@@ -40,20 +46,40 @@ static struct reporter *find_reporter(const struct link_map *module)
 	return NULL;
 }
 
+static bool reporter_has(unsigned int number, const void *address)
+{
+	uint64_t pages = atomic_load_explicit(&reporter_pages[number], memory_order_acquire);
+
+	return ((uintptr_t)address >> PAGE_SHIFT) - (pages >> PAGE_COUNT_BITS) <
+	       (pages & PAGE_COUNT_MAX);
+}
+
+/* Compares addresses only: to search for the caller's module takes as long as all other work of a
+ * free. Each unload is noticed before the loader maps another module (see library_close.c and
+ * dlopen.c), so the addresses of a forgotten reporter have no other module yet. */
 void *reporters_real(const struct hook *hook, const void *caller)
 {
-	const struct link_map *module = module_of(caller);
-	struct reporter *reporter = module ? find_reporter(module) : NULL;
+	static _Atomic unsigned int last; /* nearly always the allocator's library */
+	unsigned int number = atomic_load_explicit(&last, memory_order_relaxed);
 
-	return reporter ? atomic_load_explicit(&reporter->real[hook - &hooks[HOOK_FIRST_PYTORCH]],
-					       memory_order_relaxed)
-			: NULL;
+	if (__builtin_expect(!reporter_has(number, caller), 0)) {
+		unsigned int count = atomic_load_explicit(&used_entries, memory_order_acquire);
+
+		for (number = 0; number < count && !reporter_has(number, caller); number++)
+			;
+		if (number == count)
+			return NULL;
+		atomic_store_explicit(&last, number, memory_order_relaxed);
+	}
+	return atomic_load_explicit(&reporters[number].real[hook - &hooks[HOOK_FIRST_PYTORCH]],
+				    memory_order_relaxed);
 }
 
 /* A reporter that is not in the table yet. */
 struct candidate {
 	const struct link_map *module;
-	const void *start;
+	const void *dynamic;
+	uintptr_t start, end; /* of its memory */
 	bool names_report; /* one of its symbols is a report function, of whatever shape */
 };
 
@@ -85,24 +111,48 @@ static bool names_report(const struct dl_phdr_info *info, const ElfW(Dyn) *dynam
 	return memmem((const void *)strings, bytes, name, sizeof(name) - 1) != NULL;
 }
 
+/* Fills CANDIDATE's addresses from the module's headers. Returns false if it has none. */
+static bool read_addresses(const struct dl_phdr_info *info, struct candidate *candidate)
+{
+	candidate->dynamic = NULL;
+	candidate->start = UINTPTR_MAX;
+	candidate->end = 0;
+	for (unsigned int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+		uintptr_t start = info->dlpi_addr + part->p_vaddr;
+
+		if (part->p_type == PT_DYNAMIC)
+			candidate->dynamic = (const void *)start;
+		if (part->p_type != PT_LOAD)
+			continue;
+		if (start < candidate->start)
+			candidate->start = start;
+		if (start + part->p_memsz > candidate->end)
+			candidate->end = start + part->p_memsz;
+	}
+	return candidate->dynamic && candidate->start < candidate->end;
+}
+
 static int find_candidate(struct dl_phdr_info *info, size_t size, void *data)
 {
 	struct candidate *candidate = data;
 
 	(void)size;
-	if (!info->dlpi_name || !is_of_pytorch(info->dlpi_name))
+	if (!info->dlpi_name || !is_of_pytorch(info->dlpi_name) || !read_addresses(info, candidate))
 		return 0;
-	for (unsigned int i = 0; i < info->dlpi_phnum; i++) {
-		if (info->dlpi_phdr[i].p_type != PT_DYNAMIC)
-			continue;
-		candidate->start = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-		candidate->module = module_of(candidate->start);
-		if (!candidate->module || find_reporter(candidate->module))
-			return 0;
-		candidate->names_report = names_report(info, candidate->start);
-		return 1;
-	}
-	return 0;
+	candidate->module = module_of(candidate->dynamic);
+	if (!candidate->module || find_reporter(candidate->module))
+		return 0;
+	candidate->names_report = names_report(info, candidate->dynamic);
+	return 1;
+}
+
+static uint64_t pages_of(const struct candidate *candidate)
+{
+	uint64_t first = candidate->start >> PAGE_SHIFT;
+	uint64_t last = (candidate->end - 1) >> PAGE_SHIFT;
+
+	return first << PAGE_COUNT_BITS | ((last - first + 1) & PAGE_COUNT_MAX);
 }
 
 /* Returns an entry that only this thread fills, or NULL if the table is full. */
@@ -137,17 +187,19 @@ static bool add_reporter(const struct candidate *candidate)
 		return false;
 	for (int i = 0; i < FUNCTIONS; i++) {
 		struct hook *hook = &hooks[HOOK_FIRST_PYTORCH + i];
-		void *real = scope_find(candidate->start, hook->name, NULL);
+		void *real = scope_find(candidate->dynamic, hook->name, NULL);
 
 		reports = reports || (real && hook->kind[0]);
 		atomic_store_explicit(&reporter->real[i], real, memory_order_relaxed);
 	}
-	workers = scope_find(candidate->start, worker_function, &bytes);
+	workers = scope_find(candidate->dynamic, worker_function, &bytes);
 	waiting_add_workers(workers, bytes);
-	reporter->start = candidate->start;
+	reporter->dynamic = candidate->dynamic;
 	if (!reports && candidate->names_report && config.suballocations == OPTION_SWITCH_ON)
 		observe_trouble(LEDGER_TROUBLE_UNKNOWN_REPORTERS);
 	atomic_store_explicit(&reporter->module, candidate->module, memory_order_release);
+	atomic_store_explicit(&reporter_pages[reporter - reporters], pages_of(candidate),
+			      memory_order_release);
 	return true;
 }
 
@@ -158,9 +210,12 @@ static void forget_unloaded(void)
 	for (unsigned int i = 0; i < count; i++) {
 		const struct link_map *module = atomic_load(&reporters[i].module);
 
-		if (module && module != BEING_FILLED &&
-		    module_of(reporters[i].start) != module)
-			atomic_compare_exchange_strong(&reporters[i].module, &module, NULL);
+		if (!module || module == BEING_FILLED ||
+		    module_of(reporters[i].dynamic) == module ||
+		    !atomic_compare_exchange_strong(&reporters[i].module, &module, BEING_FILLED))
+			continue;
+		atomic_store(&reporter_pages[i], 0);
+		atomic_store(&reporters[i].module, NULL);
 	}
 }
 
