@@ -293,24 +293,37 @@ INLINE uintptr_t first_frame(const struct python *python, const struct python_of
 struct walk {
 	const struct python *python;
 	const struct python_offsets *at;
-	uintptr_t frame;
-	unsigned int steps;
+	uintptr_t frame; /* the next one; 0: none */
+	bool is_shim;    /* it is a shim frame */
 	bool odd; /* a frame's code pointer did not lead to a code object */
+	unsigned int steps;
 };
 
-INLINE bool is_shim(const struct python_offsets *at, uintptr_t frame)
+/* Makes FRAME the next one, if it can be a frame. */
+INLINE void set_frame(struct walk *walk, uintptr_t frame)
 {
-	return at->owner != PYTHON_NONE &&
-	       *(const uint8_t *)(frame + (unsigned int)at->owner) >= PYTHON_OWNER_SHIM;
+	const struct python_offsets *at = walk->at;
+
+	walk->frame = python_plausible(frame) ? frame : 0;
+	walk->is_shim = walk->frame && at->owner != PYTHON_NONE &&
+			*(const uint8_t *)(frame + (unsigned int)at->owner) >= PYTHON_OWNER_SHIM;
 }
 
-/* Returns true if CPython called the evaluation loop for FRAME. Before 3.11 it does so for each
- * frame. In 3.11 the frame has a flag. Since 3.12 a shim frame follows. */
-INLINE bool is_entry(const struct python_offsets *at, uintptr_t frame, uintptr_t previous)
+INLINE struct walk walk_from(const struct python *python, const struct python_offsets *at)
 {
-	if (at->entry != PYTHON_NONE)
-		return *(const uint8_t *)(frame + (unsigned int)at->entry) != 0;
-	return at->owner == PYTHON_NONE || !python_plausible(previous) || is_shim(at, previous);
+	struct walk walk = { .python = python, .at = at };
+
+	set_frame(&walk, first_frame(python, at));
+	return walk;
+}
+
+/* Returns true if CPython called the evaluation loop for FRAME, which WALK has left. Before 3.11 it
+ * does so for each frame. In 3.11 the frame has a flag. Since 3.12 a shim frame follows. */
+INLINE bool is_entry(const struct walk *walk, uintptr_t frame)
+{
+	if (walk->at->entry != PYTHON_NONE)
+		return *(const uint8_t *)(frame + (unsigned int)walk->at->entry) != 0;
+	return walk->at->owner == PYTHON_NONE || !walk->frame || walk->is_shim;
 }
 
 INLINE bool step(struct walk *walk, struct python_frame *ret)
@@ -318,11 +331,12 @@ INLINE bool step(struct walk *walk, struct python_frame *ret)
 	const struct python *python = walk->python;
 	const struct python_offsets *at = walk->at;
 
-	while (python_plausible(walk->frame) && walk->steps++ < STEPS_MAX) {
+	while (walk->frame && walk->steps++ < STEPS_MAX) {
 		uintptr_t frame = walk->frame, code;
+		bool is_shim = walk->is_shim;
 
-		walk->frame = python_word(frame + (unsigned int)at->previous);
-		if (is_shim(at, frame))
+		set_frame(walk, python_word(frame + (unsigned int)at->previous));
+		if (is_shim)
 			continue;
 		code = python_word(frame + (unsigned int)at->code) & ~(uintptr_t)TAG_BITS;
 		if (!python_plausible(code) ||
@@ -330,7 +344,7 @@ INLINE bool step(struct walk *walk, struct python_frame *ret)
 			walk->odd = true;
 			continue;
 		}
-		ret->code = code | is_entry(at, frame, walk->frame);
+		ret->code = code | is_entry(walk, frame);
 		ret->at = at->bytecode == PYTHON_NONE
 				  ? *(const uint32_t *)(frame + (unsigned int)at->at)
 				  : python_word(frame + (unsigned int)at->at);
@@ -341,8 +355,7 @@ INLINE bool step(struct walk *walk, struct python_frame *ret)
 
 void python_read(const struct python *python, unsigned int depth, struct python_chain *ret)
 {
-	struct walk walk = { .python = python, .at = &python->at,
-			     .frame = first_frame(python, &python->at) };
+	struct walk walk = walk_from(python, &python->at);
 	struct python_frame more;
 
 	ret->frames = 0;
@@ -376,12 +389,11 @@ unsigned int python_calls(unsigned int depth, uintptr_t *ret)
 
 	if (!python || python->at.owner == PYTHON_NONE)
 		return 0;
-	walk = (struct walk){ .python = python, .at = &python->at,
-			      .frame = first_frame(python, &python->at) };
+	walk = walk_from(python, &python->at);
 	if (python->at.minor == 11)
 		return walk.frame ? records(python, ret) : 0;
 	for (unsigned int i = 0; i < depth && step(&walk, &frame); i++)
-		if ((frame.code & 1) && python_plausible(walk.frame))
+		if ((frame.code & 1) && walk.frame)
 			ret[count++] = walk.frame;
 	return count;
 }
@@ -473,19 +485,19 @@ struct file {
 
 INLINE uint64_t identity(const struct python_offsets *at, uintptr_t code, struct file *file)
 {
-	uint64_t line = *(const uint32_t *)(code + (unsigned int)at->first_line);
 	uintptr_t name;
 	uint64_t hash;
 
 	if (at->version != PYTHON_NONE) {
 		hash = *(const uint32_t *)(code + (unsigned int)at->version);
 		if (hash)
-			return hash << 32 | line;
+			return hash << 32;
 	}
 	name = python_word(code + (unsigned int)at->filename);
 	if (name != file->name)
 		*file = (struct file){ name, text_identity(at, name) };
-	hash = text_identity(at, python_word(code + (unsigned int)at->name)) + line;
+	hash = text_identity(at, python_word(code + (unsigned int)at->name)) +
+	       *(const uint32_t *)(code + (unsigned int)at->first_line);
 	hash = (hash ^ file->identity << 1) * MIX;
 	return hash + lines_identity(python_word(code + (unsigned int)at->lines));
 }
@@ -497,30 +509,80 @@ uint64_t python_identity(const struct python *python, uintptr_t code)
 	return identity(&python->at, code, &file);
 }
 
+/* Adds a frame to the hash of the frames that it called. Deliberately short, because each step
+ * depends on the previous one. */
+INLINE uint64_t add_to_key(uint64_t hash, uint64_t word)
+{
+	return ((hash << 23 | hash >> 41) + (word ^ word >> 32)) * MIX;
+}
+
+INLINE uint64_t finish_key(uint64_t hash, bool cut)
+{
+	if (cut)
+		hash = ~hash;
+	return hash ? hash : 1;
+}
+
+/* Returns the key from the versions of code objects, or 0 if there are no frames, a code object has
+ * no version, or something is odd. Has fewer instructions for a frame than step() and identity(),
+ * because it runs for each allocation. DEPTH is not 0. */
+INLINE uint64_t key_of_versions(const struct python *python, const struct python_offsets *at,
+				unsigned int depth)
+{
+	struct walk walk = walk_from(python, at);
+	uint64_t hash = MIX;
+
+	for (unsigned int left = depth, steps = 0; walk.frame && steps < STEPS_MAX; steps++) {
+		uintptr_t frame = walk.frame, code;
+		bool is_shim = walk.is_shim;
+		uint32_t version;
+
+		set_frame(&walk, python_word(frame + (unsigned int)at->previous));
+		if (is_shim)
+			continue;
+		if (left-- == 0)
+			return finish_key(hash, true);
+		code = python_word(frame + (unsigned int)at->code) & ~(uintptr_t)TAG_BITS;
+		if (!python_plausible(code) ||
+		    python_word(code + PYTHON_TYPE) != (uintptr_t)python->code_type)
+			return 0;
+		version = *(const uint32_t *)(code + (unsigned int)at->version);
+		if (!version)
+			return 0;
+		/* The instruction's address is even, and identifies the code object, too. */
+		hash = add_to_key(hash, (python_word(frame + (unsigned int)at->at) |
+					 is_entry(&walk, frame)) * MIX +
+						version * (uint64_t)(MIX ^ MIX << 32));
+	}
+	return walk.frame || hash == MIX ? 0 : finish_key(hash, false);
+}
+
 INLINE uint64_t chain_key_of(const struct python *python, const struct python_offsets *at,
 		       unsigned int depth)
 {
-	struct walk walk = { .python = python, .at = at, .frame = first_frame(python, at) };
+	struct walk walk;
 	struct file file = { 0 };
 	struct python_frame frame;
 	uint64_t hash = MIX;
 	unsigned int frames = 0;
 
-	for (; frames < depth && step(&walk, &frame); frames++) {
-		uint64_t word = (frame.code * MIX ^ frame.at) * MIX +
-				identity(at, frame.code & ~(uintptr_t)1, &file) * (MIX | 1 << 20);
-
-		/* Deliberately short, because each step depends on the previous one. */
-		hash = ((hash << 23 | hash >> 41) + (word ^ word >> 32)) * MIX;
+	if (at->version != PYTHON_NONE && at->bytecode != PYTHON_NONE) {
+		hash = key_of_versions(python, at, depth);
+		if (__builtin_expect(hash != 0, 1))
+			return hash;
+		hash = ~MIX;
 	}
+	walk = walk_from(python, at);
+	for (; frames < depth && step(&walk, &frame); frames++)
+		hash = add_to_key(hash, (frame.code * MIX ^ frame.at) * MIX +
+						identity(at, frame.code & ~(uintptr_t)1, &file) *
+							(MIX | 1 << 20));
 	if (frames == 0) {
 		if (__builtin_expect(walk.odd, 0))
 			differs(python);
 		return 0;
 	}
-	if (frames == depth && step(&walk, &frame))
-		hash = ~hash;
-	return hash ? hash : 1;
+	return finish_key(hash, frames == depth && step(&walk, &frame));
 }
 
 /* The compiler makes one function for each version with fixed offsets. That is a third faster. */

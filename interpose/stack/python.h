@@ -148,10 +148,13 @@ uint64_t python_identity(const struct python *python, uintptr_t code);
 #endif
 
 /* Returns true if ADDRESS can be that of a CPython object or frame: it is aligned and in the user
- * address range. Call this before dereferencing it. */
+ * address range. Call this before dereferencing it. (The rotation makes an address that is not
+ * aligned too large, so that one comparison is enough.) */
 static inline bool python_plausible(uintptr_t address)
 {
-	return address - 4096 < ((uintptr_t)1 << ADDRESS_BITS) - 8192 && (address & 7) == 0;
+	uintptr_t words = address >> 3 | address << 61;
+
+	return words - 512 < ((uintptr_t)1 << (ADDRESS_BITS - 3)) - 1024;
 }
 
 static inline uintptr_t python_word(uintptr_t at)
