@@ -89,6 +89,13 @@ static bool learn_words(struct stack_cache_line *line, const struct capture *cap
 	return false;
 }
 
+/* Repeats the last word until their number is a multiple of STACK_WORDS_AT_ONCE. */
+static void fill_up_words(struct stack_cache_line *line)
+{
+	for (; line->words % STACK_WORDS_AT_ONCE; line->words++)
+		line->word[line->words] = line->word[line->words - 1];
+}
+
 /* Counts a miss of the stack of LINE. Returns true at its 2nd, 16th, 256th and every 4096th miss:
  * the caller should then run learn_words(). That takes about ten microseconds, so it should not run
  * for a stack that occurs only once. */
@@ -127,10 +134,12 @@ static struct stack_cache_line *line_for(struct stack_cache_set *set,
 	return line;
 }
 
+/* Makes room for WORDS, and for what fill_up_words() adds. */
 static void make_room(struct recorder *recorder, struct stack_cache_line *line, unsigned int words)
 {
 	struct arena *arena = &recorder->arena;
 
+	words += -words % STACK_WORDS_AT_ONCE;
 	if (line->room >= words)
 		return;
 	if (line->word)
@@ -155,7 +164,9 @@ void stack_cache_add(struct recorder *recorder, struct thread_state *state,
 	line->by_pointer = false;
 	line->frame_pointer = frame_pointer;
 	line->epoch = recorder->modules->epoch;
-	if (!learn_words(line, capture))
+	if (learn_words(line, capture))
+		fill_up_words(line);
+	else
 		line->words = 0;
 }
 

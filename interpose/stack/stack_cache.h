@@ -50,7 +50,8 @@ struct stack_cache_line {
 	uint64_t frame_pointer; /* compared if by_pointer */
 	uint32_t ref;
 	uint32_t epoch;
-	uint16_t words; /* 0: the words to compare are not known yet */
+	/* a multiple of STACK_WORDS_AT_ONCE; 0: the words to compare are not known yet */
+	uint16_t words;
 	uint16_t room;
 	bool by_pointer;
 	bool recent; /* added or found since the clock hand passed */
@@ -58,6 +59,9 @@ struct stack_cache_line {
 	struct stack_word *word;
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct stack_cache_line) == 64, "a cache line");
+
+/* So many words are compared before the loop looks for its end. */
+#define STACK_WORDS_AT_ONCE 4
 
 /* One caller at one stack address can have many different stacks above it. A set holds up to
  * STACK_CACHE_LINES of them. */
@@ -89,17 +93,23 @@ static inline bool stack_cache_line_is_of(const struct stack_cache_line *line,
 	       line->key.python == key->python;
 }
 
+static inline bool stack_word_differs(const uint64_t *top, const struct stack_word *word)
+{
+	return (uint32_t)top[word->above] != word->value;
+}
+
 static inline bool stack_cache_line_matches(const struct stack_cache_line *line,
 					    uint64_t frame_pointer, uint32_t epoch)
 {
-	const uint64_t *above = line->key.top;
+	const uint64_t *top = line->key.top;
 	const struct stack_word *word = line->word, *end = word + line->words;
 
 	if (line->words == 0 || line->epoch != epoch ||
 	    (line->by_pointer && line->frame_pointer != frame_pointer))
 		return false;
-	for (; word < end; word++)
-		if ((uint32_t)above[word->above] != word->value)
+	for (; word < end; word += STACK_WORDS_AT_ONCE)
+		if (stack_word_differs(top, word) || stack_word_differs(top, word + 1) ||
+		    stack_word_differs(top, word + 2) || stack_word_differs(top, word + 3))
 			return false;
 	return true;
 }
