@@ -45,6 +45,8 @@ def breaches(name, data):
     lines = data.decode("utf-8").split("\n")
     if data and lines.pop() != "":
         yield "a file ends with a newline", len(lines) + 1
+    for number in wrong_lines(lines, re.compile(r"<{7} |>{7} ").match):
+        yield "no line is left of a merge conflict", number
     for number in wrong_lines(lines, lambda line: line != line.rstrip()):
         yield "no line ends with blanks or a carriage return", number
     if name.endswith((".c", ".h", ".S")):
@@ -59,6 +61,7 @@ def breaches(name, data):
 
 RULES = ["files are UTF-8", "a file ends with a newline",
          "no line ends with blanks or a carriage return",
+         "no line is left of a merge conflict",
          "C and assembly lines have at most %d columns" % COLUMNS,
          "C and assembly are indented with tabs",
          "functions have at most %d lines" % FUNCTION_LINES]
