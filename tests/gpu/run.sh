@@ -282,10 +282,8 @@ if wants cost; then
 fi
 
 if wants steps; then
-	for suballocations in on off; do
-		say "PyTorch, 100 training steps, suballocations $suballocations: $(GPULEAK_SUBALLOCATIONS=$suballocations "$here/turns.py" "$lib" "${PROCESSES:-8}" 25 \
-			python3 "$here/programs/torch_steps.py" turns 2>"$results/steps-$suballocations.txt")"
-	done
+	say "PyTorch, 100 training steps, ${PROCESSES:-8} processes each, 25 turns: $("$here/turns.py" "$lib" "${PROCESSES:-8}" 25 \
+		python3 "$here/programs/torch_steps.py" turns 2>"$results/steps.txt" | tr '\n' ';')"
 fi
 
 if wants opencl; then

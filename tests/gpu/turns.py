@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Times a program's loop bare, bare once more as a control, and under a preload. Several processes
-of each run at the same time on one core and take turns, so that only one works at any moment: what
-changes about the machine meets all alike, and so does chance in the layout of a process. Prints the
-medians of the other two as a part of the first, with 95 % intervals over processes. Judges nothing.
+"""Times a program's loop bare, bare once more as a control, and under a preload with and without
+suballocations. Several processes of each run at the same time on one core and take turns, so that
+only one works at any moment: what changes about the machine meets all alike. The size of each
+process's environment is random, because the layout of a process alone changes its speed by percents.
+Prints the medians as parts of that of all bare processes, with 95 % intervals over processes. Judges
+nothing.
 
     turns.py LIBRARY PROCESSES TURNS COMMAND...     COMMAND understands "turns" of timed.py"""
 
@@ -15,13 +17,18 @@ import subprocess
 import sys
 
 CORE = max(os.sched_getaffinity(0))
-WAYS = ("bare", "bare again", "gpuleak")
+WAYS = {  # of each: its environment, where LIBRARY stands for the library
+    "bare": {},
+    "bare again": {},
+    "gpuleak": {"LD_PRELOAD": "LIBRARY"},
+    "suballocations off": {"LD_PRELOAD": "LIBRARY", "GPULEAK_SUBALLOCATIONS": "off"},
+}
 
 
-def start(command, preload):
-    env = dict(os.environ, GPULEAK_REPORT="none")
-    if preload:
-        env["LD_PRELOAD"] = preload
+def start(command, way, library):
+    env = dict(os.environ, GPULEAK_REPORT="none", PADDING="x" * random.randrange(4096))
+    for name, value in WAYS[way].items():
+        env[name] = library if value == "LIBRARY" else value
     return subprocess.Popen(command, env=env, text=True, bufsize=1, stdin=subprocess.PIPE,
                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
@@ -39,8 +46,7 @@ def ms_of_turn(program):
 
 def medians(library, processes, turns, command):
     """Returns {way: [median ms of each process]}."""
-    programs = [(way, start(command, library if way == "gpuleak" else None), [])
-                for way in WAYS * processes]
+    programs = [(way, start(command, way, library), []) for way in list(WAYS) * processes]
     for _, program, _ in programs:
         if program.stdout.readline() != "ready\n":
             sys.exit("%s did not get ready" % command)
@@ -70,10 +76,9 @@ def main():
     library, processes, turns, command = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
     times = medians(library, processes, turns, command)
     print(json.dumps(times), file=sys.stderr)
-    bare = times["bare"]
-    print("bare again %s, gpuleak %s of bare; against both %s; %.2f ms bare; %d processes each, %d turns" % (
-        ratio(times["bare again"], bare), ratio(times["gpuleak"], bare),
-        ratio(times["gpuleak"], bare + times["bare again"]), statistics.median(bare), processes, turns))
+    bare = times["bare"] + times["bare again"]
+    for way in WAYS:
+        print("%s: %s of bare, %.2f ms" % (way, ratio(times[way], bare), statistics.median(times[way])))
 
 
 main()
