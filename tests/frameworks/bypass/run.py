@@ -496,9 +496,22 @@ def every_python(place):
 
 # ---- the guide ----
 
+# Runs a script whose sleeps take longer. On a slow machine --every may print few lines, and its
+# script sleeps for a second only: a suspect needs several lines during the growth.
+SLOWLY = """import runpy, sys, time
+def sleep(seconds, sleep=time.sleep):
+    sleep(seconds * %d)
+time.sleep = sleep
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name='__main__')
+""" % min(SLOWER, 10)
+
+
 def example(place, name, *args):
     path = os.path.join(EXAMPLES, name)
-    return path, place.run(PYTHON, path, *args, flags=("--bypass-pools", "--every", "100ms"))
+    slowly = ["-c", SLOWLY] if SLOWER > 1 else []
+    return path, place.run(PYTHON, *slowly, path, *args,
+                           flags=("--bypass-pools", "--every", "100ms"))
 
 
 def places(text):
