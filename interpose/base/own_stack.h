@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Runs work that needs more stack than a thread may have left. An application may call on a signal
- * stack of 8 KiB, or in a thread of 16 KiB.
+ * Runs work that needs more stack than a thread may have left. An application may make a GPU call
+ * on a signal stack of 8 KiB, or in a thread of 16 KiB.
  */
 #ifndef GPULEAK_ASIDE_H
 #define GPULEAK_ASIDE_H

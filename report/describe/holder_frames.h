@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Chooses the frame that names each holder. Many programs allocate by one function of their own,
- * for example one that checks for errors. All holders would then have the name of this function,
- * so they get the names of its callers instead.
+ * Chooses the frame that names each holder, which is a call site with live memory. Many programs
+ * allocate through one function of their own, for example one that checks for errors. All holders
+ * would then be named after this function. So they are named after its callers instead.
  */
 #ifndef GPULEAK_REPORT_HOLDER_FRAMES_H
 #define GPULEAK_REPORT_HOLDER_FRAMES_H

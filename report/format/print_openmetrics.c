@@ -204,8 +204,8 @@ static void print_pools(FILE *out, const struct report *report)
 	static const struct figure figures[] = {
 		FIGURE("reserved_bytes", "gauge", reserved,
 		       "Bytes that the pool allocated from the driver."),
-		FIGURE("cached_bytes", "gauge", cached, "Bytes that the pool can return to the "
-							"application at once."),
+		FIGURE("cached_bytes", "gauge", cached,
+		       "Free bytes in the pool that the next allocation can get at once."),
 		FIGURE("pending_bytes", "gauge", pending,
 		       "Bytes that were freed and the device may still be using."),
 		FIGURE("peak_reserved_bytes", "gauge", peak_reserved,

@@ -69,8 +69,8 @@ void judge_sites(struct bench *bench, const struct judge_input *input)
 	}
 	if (listed.again)
 		judge_reason(bench,
-			     "the same places allocated %zu more time%s, on other devices, lines "
-			     "or processes",
+			     "the functions of these places allocated at %zu more place%s: on "
+			     "other devices or lines, or in other processes",
 			     listed.again, plural(listed.again));
 	if (listed.count > JUDGE_PLACES_MAX)
 		judge_reason(bench, "%zu more places allocated that no rule in %s allows",

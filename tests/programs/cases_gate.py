@@ -596,7 +596,7 @@ def rank_policy(place):
     compare("status", 23, run.status)
     compare("reasons", 2, len(sentences(run)))
     one_line(run.stderr, "rank 0 (process ", "allocated 2,000 bytes (1.9 KiB) in 1 block")
-    one_line(run.stderr, "the same places allocated 7 more times")
+    one_line(run.stderr, "the functions of these places allocated at 7 more places: ")
     run = run_ranks(place, "", "0", "--only-at", place.write("policy", "site:^work$\n"))
     compare("allowed", 0, run.status)
 

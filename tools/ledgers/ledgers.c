@@ -162,7 +162,7 @@ int ledgers_add_directory(struct ledger_list *list, const char *directory)
 	return add_from(list, directory, 0);
 }
 
-/* Adds the ledgers in PLACE and in the run directories below it. */
+/* Adds the ledgers of process PID (0: of all) in PLACE and in its subdirectories "run-*". */
 static int add_from_place(struct ledger_list *list, const char *place, int pid)
 {
 	int r = add_from(list, place, pid);

@@ -846,8 +846,8 @@ bool opencl_pool_release(cl_mem handle, cl_int *ret)
 
 /* ---- retain ---- */
 
-/* Drivers let an application retain a buffer again that pending commands still use. Returns true
- * if OBJECT is live again. */
+/* Drivers accept a retain after the last release while commands still use the buffer. So takes
+ * OBJECT out of the cache and makes it live again. Returns false if it is not in the cache. */
 static bool buffer_revive(struct cl_pool_buffer *object, cl_mem handle)
 {
 	struct cl_pool_context *context = object->context;

@@ -194,8 +194,8 @@ struct uses {
 		user_events_enqueued(&call, &command);                                      \
 	}
 
-/* Compiles to a tail call for the case that the caller wants no event and nothing else has to be
- * recorded. */
+/* If the caller wants no event and nothing has to be recorded, these wrappers are a tail call to
+ * the driver. */
 #define VERB_EVENT(driver_call, made, event, size)                                          \
 	if (__builtin_expect(!(event), 1) && !opencl_pool_is_on())                          \
 		return driver_call;                                                         \
