@@ -115,8 +115,9 @@ bool free_race_was_lost(struct recorder *recorder, struct hook *hook,
 	return true;
 }
 
-/* WINNER succeeded after the other free had put the block back: ends the block. Returns false if
- * another block has the address now. */
+/* Two frees of one block met: the driver refused one, which put the block back into the table, and
+ * accepted WINNER. Ends the block. The refused one was a double free. Returns false if another
+ * block has the address now. */
 static bool end_put_back(struct recorder *recorder, const struct free_race *winner)
 {
 	struct past past[2] = { 0 };

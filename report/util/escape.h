@@ -17,9 +17,9 @@ size_t utf8_length(const char *text);
  * invalid byte. */
 size_t utf8_prefix(const char *text, size_t count);
 
-/* Writes TEXT as one line for a terminal, a browser or a log. Writes each byte as \xNN that
- * utf8_shown_within() does not accept. All formats for people write text of other programs with
- * this function. */
+/* Writes TEXT on one line. Writes a byte that utf8_shown_within() does not accept, for example a
+ * control character, as \xNN. All formats for people print names from the traced program with this
+ * function. */
 void print_escaped(FILE *out, const char *text);
 
 /* Writes one line like fprintf(), with a single write. Escapes characters of the arguments that

@@ -65,7 +65,9 @@ struct first_reading {
 struct work {
 	const struct sampling *sampling;
 	struct nvml *nvml;
-	int hinted_by; /* pid of the process in whose maps NVML's path was searched */
+	/* pid of the last process whose /proc/PID/maps was searched for the driver, because NVML is
+	 * beside it; 0: none yet */
+	int hinted_by;
 	struct first_reading first_reading[NVML_DEVICES_MAX];
 	int users[NVML_DEVICES_MAX]; /* recorded processes on each device in this round */
 	/* The process that used the device first. -1: several did so between two rounds. 0: none

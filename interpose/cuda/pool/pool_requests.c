@@ -253,8 +253,8 @@ static HOT struct pool_block *block_alloc(struct pool *pool, struct pool_space *
 	return block ? block : block_alloc_slow(pool, space, cache, bin, pending, bytes);
 }
 
-/* Allocates by REAL, the driver's function. The result is a block of the pool if there is room
- * for its record. */
+/* Allocates by REAL, the driver's function. If memory ran out, tries again after the pool returned
+ * some to the driver. */
 static COLD CUresult block_alloc_native(struct pool *pool, struct pool_space *space, void *real,
 					uint64_t bytes, unsigned int bin, uint64_t *ret_address)
 {
