@@ -6,19 +6,6 @@
 
 #define REF_TABLE_SMALLEST 64u
 
-/* Returns the slot that has KEY, or the free one where it belongs. */
-static struct ref_slot *slot_of(const struct ref_table *table, uint64_t key)
-{
-	uint32_t at = table_hash(key);
-
-	for (;; at++) {
-		struct ref_slot *slot = &table->slots[at & (table->size - 1)];
-
-		if (!slot->ref || slot->key == key)
-			return slot;
-	}
-}
-
 /* An entry moves to one of two places in an array that is twice as large, so both arrays are
  * accessed nearly in order. */
 static void grow(struct arena *arena, struct ref_table *table)
@@ -33,7 +20,7 @@ static void grow(struct arena *arena, struct ref_table *table)
 		return;
 	for (uint32_t i = 0; i < table->size; i++)
 		if (table->slots[i].ref)
-			*slot_of(&larger, table->slots[i].key) = table->slots[i];
+			*ref_table_slot(&larger, table->slots[i].key) = table->slots[i];
 	if (table->slots)
 		arena_give(arena, table->slots, table->size * sizeof(*table->slots));
 	*table = larger;
@@ -47,7 +34,7 @@ bool ref_table_set(struct arena *arena, struct ref_table *table, uint64_t key, u
 		grow(arena, table);
 	if (table->used + 1 >= table->size) /* one slot stays free: it ends each search */
 		return false;
-	slot = slot_of(table, key);
+	slot = ref_table_slot(table, key);
 	table->used += slot->ref == 0;
 	*slot = (struct ref_slot){ key, ref };
 	return true;

@@ -27,18 +27,21 @@ struct ref_table {
 
 /* Locking: for all of these functions the caller must hold a lock for TABLE. */
 
+/* Returns the slot that has KEY, or the free one where it belongs. TABLE has an array. */
+static inline struct ref_slot *ref_table_slot(const struct ref_table *table, uint64_t key)
+{
+	for (uint32_t at = table_hash(key);; at++) {
+		struct ref_slot *slot = &table->slots[at & (table->size - 1)];
+
+		if (!slot->ref || slot->key == key)
+			return slot;
+	}
+}
+
 /* Returns KEY's ref, 0 if KEY is not in TABLE. */
 static inline uint32_t ref_table_find(const struct ref_table *table, uint64_t key)
 {
-	const struct ref_slot *slot;
-
-	if (!table->size)
-		return 0;
-	for (uint32_t at = table_hash(key);; at++) {
-		slot = &table->slots[at & (table->size - 1)];
-		if (!slot->ref || slot->key == key)
-			return slot->ref;
-	}
+	return table->size ? ref_table_slot(table, key)->ref : 0;
 }
 /* Returns true if the next new key would make TABLE grow. */
 static inline bool ref_table_is_full(const struct ref_table *table)
