@@ -26,7 +26,7 @@ _Static_assert(SUBALLOCATION_SHARDS == 32, "shard_at takes five bits");
 
 static bool is_live(const struct ledger_block *block)
 {
-	return (block->state & 0xffu) == LEDGER_BLOCK_LIVE;
+	return LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_LIVE;
 }
 
 /* Returns the block that is at ADDRESS, or that was freed there last, or NULL. */
