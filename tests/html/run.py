@@ -105,6 +105,12 @@ def make_reports():
 
 # ---- what a page shows ----
 
+def cells(selector, count=99):
+    """[the texts of the first COUNT cells] of every row that SELECTOR finds."""
+    return page.js("""[...document.querySelectorAll('%s')].map((row) =>
+        [...row.cells].slice(0, %d).map((cell) => cell.textContent))""" % (selector, count))
+
+
 def rows(table="#leaks-table"):
     """[bytes as in the title, blocks, kind, device, call] of every row."""
     return page.js("""[...document.querySelectorAll('%s tr.leak')].map((row) => {
@@ -450,8 +456,7 @@ def out_of_memory():
          [text.split(" (")[0] for text in page.texts("#out-of-memory h3")])
     same("holders", [["56.0 MiB", "1", "device memory", ""], ["40.0 MiB", "1", "device memory", ""],
                      ["40.0 MiB", "1", "device memory", ""], ["24.0 MiB", "1", "device memory", ""]],
-         page.js("""[...document.querySelectorAll('#out-of-memory tbody tr')].map((row) =>
-             [...row.cells].slice(0, 4).map((cell) => cell.textContent))"""))
+         cells("#out-of-memory tbody tr", 4))
     same("where", True, "cache oom.c:" in page.texts("#out-of-memory tbody tr")[3])
     same("figures", True, "96.0 MiB held by this process, 4.0 MiB free, 100.0 MiB on the device" in
          page.text("#out-of-memory"))
@@ -463,8 +468,7 @@ def named_steps():
     """named steps are a table: what each allocated, freed and left, its peak, and the open one"""
     page.open(path("p-steps"))
     page.js("document.getElementById('steps').open = true")
-    table = page.js("""[...document.querySelectorAll('#steps tbody tr')].map((row) =>
-        [...row.cells].map((cell) => cell.textContent))""")
+    table = cells("#steps tbody tr")
     same("all but the last", [
         ["warm-up", "1", "4.0 MiB", "2.0 MiB", "2.0 MiB", "3.0 MiB"],
         ["train", "3", "15.0 MiB", "15.0 MiB", "0 bytes", "8.0 MiB"],
@@ -479,8 +483,7 @@ def driver_memory():
     """what calls made the driver take is a table: the cause, how much, and the call"""
     page.open(path("p-driver_costs"))
     page.js("document.getElementById('devices').open = true")
-    table = page.js("""[...document.querySelectorAll('#devices tbody tr')].map((row) =>
-        [...row.cells].map((cell) => cell.textContent))""")
+    table = cells("#devices tbody tr")
     same("costs", [
         ["context", "0", "500.0 MiB", "1", "1", "0", "cuCtxCreate_v2"],
         ["context", "0", "unknown", "1", "0", "0", "cuDevicePrimaryCtxRetain"],
@@ -521,9 +524,8 @@ def flame_of_the_peak():
     page.click(".switch button", 0)
     is_shown(0, "all leaks, 100.0 MiB in 1 block, 100.0 %", "Who allocated what leaked", ["weights"])
     page.click("#peak > summary")
-    same("table", [["900.0 MiB", "1"], ["100.0 MiB", "1"], ["7.0 MiB", "1"]], page.js(
-        "[...document.querySelectorAll('#peak tbody tr')].map((row) =>"
-        " [...row.cells].slice(0, 2).map((cell) => cell.textContent))"))
+    same("table", [["900.0 MiB", "1"], ["100.0 MiB", "1"], ["7.0 MiB", "1"]], cells(
+        "#peak tbody tr", 2))
     same("a clean program has only that of its peak", [False, "all of the peak"], [
         page.open(path("p-clean")) or page.js("Boolean(document.querySelector('.switch'))"),
         page.js("document.querySelector('.flame button').ariaLabel").split(",")[0]])
@@ -537,8 +539,7 @@ def shared_memory():
     owner = [process for process in load("p-ipc")["processes"]
              if process["ipc"]["freed_while_open"]][0]
     group = owner["ipc"]["freed_while_open"][0]
-    row = page.js("""[...document.querySelectorAll('#shared tbody tr')].map((row) =>
-        [...row.cells].map((cell) => cell.textContent))""")
+    row = cells("#shared tbody tr")
     same("rows", 1, len(row))
     same("figures", ["4.0 MiB", "1"], row[0][:2])
     same("process", "pid %d" % group["importer"]["pid"], row[0][4])

@@ -1222,6 +1222,12 @@ function story(error) {
 		el("div", { class: "acts" }, acts));
 }
 
+// Returns the paragraph after the first COUNT rows of LIST, or null if these are all.
+function notShown(list, count) {
+	return list.length > count ? el("p", { class: "left" }, number(list.length - count) +
+		" more are not shown; --format json lists all.") : null;
+}
+
 function errorSection() {
 	const groups = errorGroups(), count = total("errors");
 	if (!count)
@@ -1230,9 +1236,7 @@ function errorSection() {
 	return section("errors", counted(count, "invalid free"), recorded < count ?
 		number(count - recorded) + " are not listed, because the ledger had no room for them." : null,
 		groups.slice(0, STORIES).map(story),
-			groups.length > STORIES ? el("p", { class: "left" },
-			number(groups.length - STORIES) +
-				" more are not shown; --format json lists all.") : null);
+			notShown(groups, STORIES));
 }
 
 // ---- the rest ----
@@ -1257,8 +1261,7 @@ function heldSection() {
 				block.held_by.filter((by) => by.allocated).map((by) =>
 					act("The " + clean(by.what) + " that holds it: " +
 					clean(by.allocated.api), by.allocated.stack))))),
-		held.length > STORIES ? el("p", { class: "left" }, number(held.length - STORIES) +
-			" more are not shown; --format json lists all.") : null);
+		notShown(held, STORIES));
 }
 
 function poolSection() {
@@ -1308,8 +1311,7 @@ function deviceSection() {
 			size(device.tracked_bytes), size(device.held_bytes),
 			size(device.driver_bytes), size(device.peak_held_bytes)])) : null,
 		costs.length ? costTable(costs) : null,
-		costs.length > ROWS ? el("p", { class: "left" },
-			number(costs.length - ROWS) + " more are not shown.") : null);
+		notShown(costs, ROWS));
 }
 
 function noteSection() {
@@ -1424,8 +1426,7 @@ function objectSection() {
 		return [kindWords((data.kinds || {})[kind] ? kind : object.kind),
 			number(object.count), number(object.created), number(object.references),
 			el("span", {}, place(framesOf(object.stack), siteOf(object.stack)))];
-	})), objects.length > ROWS ? el("p", { class: "left" },
-		number(objects.length - ROWS) + " more are not shown.") : null);
+	})), notShown(objects, ROWS));
 }
 
 function stepSection() {
@@ -1439,8 +1440,7 @@ function stepSection() {
 			(step.open ? " (not ended)" : ""),
 		number(step.count), size(step.allocated_bytes), size(step.freed_bytes),
 		signedSize(step.left_bytes), size(step.peak_bytes)])),
-		steps.length > ROWS ? el("p", { class: "left" },
-			number(steps.length - ROWS) + " more are not shown.") : null);
+		notShown(steps, ROWS));
 }
 
 // Shows the memory that a process freed while another process had it open.
@@ -1457,8 +1457,7 @@ function sharedSection() {
 		["Open in"], ["Opened at"]], groups.slice(0, ROWS).map((group) => [
 		size(group.bytes), number(group.blocks), at(group.allocated), at(group.freed),
 		"pid " + group.importer.pid, at(group.opened)])),
-		groups.length > ROWS ? el("p", { class: "left" },
-			number(groups.length - ROWS) + " more are not shown.") : null);
+		notShown(groups, ROWS));
 }
 
 function navigation(parts) {
