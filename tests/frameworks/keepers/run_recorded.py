@@ -247,12 +247,18 @@ def arrays(options, place):
     compare("pool", 1, len({one["cache"] for one in program.report()["cached"]}))
 
 
-def own_site(options, place):
-    """the user's sitecustomize runs, and the program is told nothing on stdout or stderr"""
+def with_site(place, text):
+    """Writes TEXT as a sitecustomize below PLACE. Returns its folder."""
     folder = os.path.join(place, "own")
     os.mkdir(folder)
     with open(os.path.join(folder, "sitecustomize.py"), "w", encoding="utf-8") as file:
-        file.write("import sys\nsys.stdout.write('mine\\n')\n")
+        file.write(text)
+    return folder
+
+
+def own_site(options, place):
+    """the user's sitecustomize runs, and --keepers prints nothing into the program's output"""
+    folder = with_site(place, "import sys\nsys.stdout.write('mine\\n')\n")
     program = Program(options, place, MODULE)
     ran = program.run(path=[folder], flags=("--keepers", "--report", "none"))
     compare("output", ("mine\n", ""), (ran.stdout, ran.stderr))
@@ -260,10 +266,7 @@ def own_site(options, place):
 
 def without_lock(options, place):
     """a free-threaded Python without the GIL: one line on stderr, and no search"""
-    folder = os.path.join(place, "own")
-    os.mkdir(folder)
-    with open(os.path.join(folder, "sitecustomize.py"), "w", encoding="utf-8") as file:
-        file.write("import sys\nsys._is_gil_enabled = lambda: False\n")
+    folder = with_site(place, "import sys\nsys._is_gil_enabled = lambda: False\n")
     program = Program(options, place, MODULE)
     ran = program.run(path=[folder], flags=("--keepers", "--report", "none"))
     compare("stderr", "gpuleak: --keepers: this free-threaded Python runs without its lock (the GIL), "
