@@ -192,7 +192,7 @@ struct gpuleak_pool_stats {
  * or the process made no GPU memory call yet. */
 GPULEAK_FUNCTION int gpuleak_pool_stats(struct gpuleak_pool_stats *ret);
 
-/* ---- while it runs: docs/guides/services.md ---- */
+/* ---- for calls while the program runs: docs/guides/services.md ---- */
 
 /* Marks a step: the end of work that repeats, for example a request or an epoch. From the fourth
  * step on, call sites whose memory increases with each step are reported as growing. LABEL may be

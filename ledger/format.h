@@ -339,7 +339,8 @@ struct ledger_ipc {
 	uint64_t block;   /* name of the block; 0: unused; release/acquire */
 	uint64_t address; /* of the block */
 	uint64_t bytes;   /* of an exported block */
-	uint64_t time_ns; /* when the handle was returned or opened, by the fine clock */
+	uint64_t time_ns; /* when the handle was returned or opened, in ns of CLOCK_MONOTONIC
+			   * since the ledger's start */
 	uint64_t freed_ns; /* when the driver had freed the block */
 	uint32_t flags; /* release/acquire */
 	uint32_t site;  /* ref to the call site that made the block */

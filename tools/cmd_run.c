@@ -454,8 +454,9 @@ static void gather_one(struct run *run, const struct ledger_file *file)
 		unlink(file->path); /* remove it now, because the directory may have to remain */
 }
 
-/* lost_find() calls this for each process that made GPU calls and has no ledger, bypass_report()
- * for each cache that hides the arrays in it. */
+/* Adds SENTENCE, which says what this run could not record, to the report and to the gate's
+ * reasons. lost_find() calls this for each process that made GPU calls and has no ledger.
+ * bypass_report() calls it for each framework's cache that --bypass-pools could not switch off. */
 static void incomplete(void *data, const char *sentence)
 {
 	struct run *run = data;

@@ -87,8 +87,8 @@ static HOT void entry_link_dead(struct arena *arena, struct shard *shard, struct
 	}
 }
 
-/* Returns KEY's entry for a new block: without a block, and not among the dead entries. Makes an
- * entry if KEY has none; returns NULL if there is no memory. *RET_STALE gets the live or deferred
+/* Returns KEY's entry for a new block: without a block, and not among the dead entries. Makes the
+ * entry if KEY is new. Returns NULL if memory is short. Stores in *RET_STALE the live or deferred
  * block that the entry still had, or NULL. HINT: see entry_known(). */
 static HOT struct entry *entry_for(struct arena *arena, struct shard *shard, uint64_t key,
 				   struct entry *hint, struct ledger_block **ret_stale)

@@ -37,7 +37,8 @@ struct ledger_block *record_block(struct call *call, const struct made *made);
 
 /* Returns the stack of a call, for a block that a later call allocates: a ref, 0 if unknown. */
 uint32_t record_origin(const struct call *call);
-/* As record_made(), with the STACK that record_origin() returned earlier. */
+/* Records a block like record_made(), but with the STACK of an earlier call, which record_origin()
+ * returned during that call. */
 void record_made_from(struct call *call, uint32_t stack, uint64_t address, uint64_t bytes,
 		      int device);
 

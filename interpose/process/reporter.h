@@ -19,7 +19,7 @@ bool verdict_report(struct recorder *recorder);
 bool verdict_unrecorded(void);
 
 /* Stores the absolute path of the gpuleak command that belongs to this library. Returns false if
- * there is none, or if SIZE bytes are too few. */
+ * the command is not found, or if the path needs more than SIZE bytes. */
 bool verdict_find_command(char *ret, size_t size);
 
 /* Reports the live blocks to the place in GPULEAK_REPORT_NOW or, if that is not set, in

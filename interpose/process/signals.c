@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The handler only records a request and wakes the service thread. A signal that the application
- * handles or ignores stays the application's. If the application sets its own handler later, the
- * signal is the application's from then on.
+ * Owns gpuleak's handlers of the signals by which a user requests a report or begins a step. A
+ * handler only records the request and wakes the service thread. If the application handles or
+ * ignores the signal already, gpuleak installs no handler. If the application installs one later,
+ * it replaces gpuleak's.
  */
 #include "interpose/process/signals.h"
 

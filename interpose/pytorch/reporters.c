@@ -111,7 +111,8 @@ static bool names_report(const struct dl_phdr_info *info, const ElfW(Dyn) *dynam
 	return memmem((const void *)strings, bytes, name, sizeof(name) - 1) != NULL;
 }
 
-/* Fills CANDIDATE's addresses from the module's headers. Returns false if it has none. */
+/* Fills CANDIDATE's addresses from the module's program headers. Returns false if the headers have
+ * no dynamic section or no loaded part. */
 static bool read_addresses(const struct dl_phdr_info *info, struct candidate *candidate)
 {
 	candidate->dynamic = NULL;

@@ -217,7 +217,7 @@ static HOT uint64_t recorder_time(const struct recorder *recorder)
 {
 	uint64_t ns = clock_ns(CLOCK_MONOTONIC_COARSE), start = recorder->header->start_mono_ns;
 
-	/* The coarse clock may be a tick behind the fine clock that measured the start. */
+	/* The coarse clock may be a tick behind CLOCK_MONOTONIC, which measured the start. */
 	return ns > start ? ns - start : 0;
 }
 

@@ -59,9 +59,9 @@ static uint64_t number_of(const struct ledger_out_of_memory *record)
 		atomic_load_explicit(&SHARED(record->state), memory_order_relaxed));
 }
 
-/* Returns a ref that identifies the place in the program. A framework repeats a request from
- * another place in its own code, so that is the ref of the Python frames, or of the whole stack if
- * it has none. */
+/* Returns a ref that identifies the place in the program: that of the stack's Python frames or, in
+ * a stack without Python frames, that of the whole stack. Frameworks repeat a request from another
+ * place in their own native code, which the Python frames do not contain. */
 static uint32_t place_of(const struct recorder *recorder, uint32_t stack_ref)
 {
 	const struct ledger_stack *stack =

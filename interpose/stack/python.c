@@ -523,8 +523,9 @@ INLINE uint64_t finish_key(uint64_t hash, bool cut)
 	return hash ? hash : 1;
 }
 
-/* Returns the key from the versions of code objects, or 0 if there are no frames, a code object has
- * no version, or something is odd. Has fewer instructions for a frame than step() and identity(),
+/* Returns the key from the versions of code objects. Returns 0 if there are no frames, if a code
+ * object has no version, if a frame's code pointer does not lead to a code object, or if the thread
+ * has more than STEPS_MAX frames. Has fewer instructions for a frame than step() and identity(),
  * because it runs for each allocation. DEPTH is not 0. */
 INLINE uint64_t key_of_versions(const struct python *python, const struct python_offsets *at,
 				unsigned int depth)

@@ -23,7 +23,8 @@ void describe_mapping(FILE *out, const struct report_leak *leak);
 
 /* Prints "12 released blocks, 1,024 bytes (1.0 KiB), held by a user event that was never set,
  * created at main (a.c:3)" for the deferred frees that make the gate fail
- * (report_deferred_fails()), and returns true. Returns false if PROCESS has none. */
+ * (report_deferred_fails()), and returns true. Prints nothing and returns false if PROCESS has no
+ * such frees. */
 bool describe_stuck(FILE *out, const struct report_process *process);
 
 #endif

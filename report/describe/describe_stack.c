@@ -128,8 +128,9 @@ static const char *thread_of(const struct report_stack *stack, size_t from, size
 	return NULL;
 }
 
-/* Writes the name that a frame has in a folded line: the last component of its module. For a Python
- * frame it is the package or, if there is none, the file name. */
+/* Writes the name that a frame has in a folded line. For a native frame that is the last component
+ * of its module's path. For a Python frame it is the package in whose folder the file lies, or the
+ * file name if the file is in no package. */
 static void folded_name(const struct report_frame *frame, char ret[FOLDED_NAME_MAX])
 {
 	const char *path = frame->module ? frame->module : frame->file ? frame->file : "???";

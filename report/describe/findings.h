@@ -67,7 +67,7 @@ struct findings {
 int findings_build(const struct report *report, struct findings *ret);
 void findings_finish(struct findings *findings);
 
-/* Returns the index of the first finding of CLASS. If there is none, the index where it would
+/* Returns the index of the first finding of CLASS, or the index where a finding of CLASS would
  * be. */
 size_t findings_first(const struct findings *findings, enum finding_class class);
 

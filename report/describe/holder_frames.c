@@ -54,8 +54,8 @@ static int compare_choices(const void *left, const void *right)
 	return compare_frames(frame_of(left), frame_of(right));
 }
 
-/* Returns the index of the application's frame that is STEPS frames of the application outside of
- * AT. Returns STACK's count if there is none. */
+/* Counts STEPS frames of the application outwards from the frame at index AT, and returns the index
+ * of the last one. Returns STACK's count if the application has fewer frames there. */
 static size_t caller_at(const struct report_stack *stack, size_t at, size_t steps)
 {
 	while (at < stack->count && steps) {

@@ -160,7 +160,7 @@ static void print_passed(struct suite *suite, const char *name)
 	end_case(suite, NULL, NULL, NULL, NULL);
 }
 
-/* Prints "1,234 smaller leaks": one test case for all findings beyond the limit. */
+/* Prints one test case, "all the others", for all findings beyond the limit. */
 static void print_rest(struct suite *suite, const struct finding *first, size_t count,
 		       uint64_t blocks, uint64_t bytes)
 {

@@ -315,8 +315,8 @@ static void print_errors(FILE *out, const struct report *report)
 			end(out, counted[at].count);
 			known += counted[at].count;
 		}
-		/* Errors without a record or with another type. The series also exists if it is
-		 * 0. */
+		/* Invalid frees without a record, or of a type that has no series above. Written
+		 * even if there are 0, so that the set of series does not change. */
 		begin(out, name, report, i);
 		label(out, "type", "other", ",");
 		end(out, process->summary.errors > known ? process->summary.errors - known : 0);
@@ -397,8 +397,8 @@ static void print_suballocated(FILE *out, const struct report *report, bool byte
 	struct pool_sum sums[KINDS_MAX];
 
 	family(out, name, "gauge",
-	       bytes ? "Bytes of live tensors and other parts of blocks that a framework caches."
-		     : "Live tensors and other parts of blocks that a framework caches.");
+	       bytes ? "Bytes of live tensors and arrays inside the blocks that a framework caches."
+		     : "Live tensors and arrays inside the blocks that a framework caches.");
 	for (size_t i = 0; i < processes(report); i++) {
 		size_t count = sum_pools(report->processes[i], sums);
 

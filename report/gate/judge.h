@@ -32,7 +32,9 @@ struct judge_input {
 	const struct only_at *only_at;
 	bool count_caches;          /* count memory in caches as leaked */
 	bool count_accumulation; /* make the gate fail for suballocations that accumulate */
-	bool count_deferred; /* count deferred frees without a proven reason, too */
+	/* Make the gate fail for OpenCL memory that was released, but not freed until the end, also
+	 * if it is unknown what held it (--gate-held). */
+	bool count_deferred;
 	bool count_objects; /* count objects that are not memory, too */
 	bool growth_wanted; /* check growth from step to step, too */
 	uint64_t max_growth; /* bytes per step that each suspect may grow */

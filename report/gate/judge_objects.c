@@ -22,7 +22,8 @@ struct left {
 	const struct report_stack *stack; /* of the largest group; NULL: nothing is left */
 };
 
-/* The objects of a report, and the baseline that knows some of them. */
+/* The CUDA and OpenCL objects of a report that were not destroyed (streams, events ...), and the
+ * user's baseline, which lists those that are already known. */
 struct objects {
 	const struct report *report;
 	const struct baseline *baseline; /* NULL if the user gave no baseline */

@@ -240,7 +240,8 @@ static int read_again(struct loaded_ledger *ledger, int fd, uint32_t first_chunk
 	return r;
 }
 
-/* Reads a ledger a second time if its process had not ended before the first read. */
+/* Reads a ledger a second time. The caller does so if the process had not ended when the first read
+ * began: what it wrote in the meantime may be in the bytes only in part. */
 static int settle(struct loaded_ledger *ledger, int fd, size_t *size)
 {
 	struct ledger_header header;

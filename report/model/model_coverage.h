@@ -11,10 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One kind of observation about one subject, with the modules that it concerns. */
+/* One line of what gpuleak saw of the ways by which the application reaches the driver: for example
+ * that these modules are linked with libcuda.so.1, or opened a file with RTLD_DEEPBIND. */
 struct report_observation {
 	const char *kind;    /* "linked", "deepbind" ... (docs/developers/ledger-format.md) */
-	const char *subject; /* "" if it has none */
+	const char *subject; /* the API, function or file that it is about; "" if none */
 	const char *detail;  /* the reason, or NULL */
 	const char *const *modules;
 	size_t module_count;

@@ -41,8 +41,10 @@ struct gathering {
 	struct table refs;  /* finds a site by the ref of its record in the ledger */
 	struct suballocation_site *sites;
 	struct process_windows process;
-	uint64_t suballocated; /* number of allocations of the process that the windows count */
-	size_t windows;        /* complete ones */
+	/* The ledger divides time into windows by counting allocations (ledger/format.h): how many
+	 * allocations it counted, and how many windows they filled. */
+	uint64_t suballocated;
+	size_t windows;
 	size_t count; /* number of sites */
 };
 

@@ -29,7 +29,8 @@ static struct fault {
 	unsigned long first, last; /* the calls that fail, counted from 1 */
 	CUresult code;
 } faults[MAX_FAULTS];
-/* number of calls of a name, at the index of its first fault */
+/* How often a function was called that has an entry in `faults`. A function with several entries
+ * is counted at the index of its first one. */
 static _Atomic unsigned long fault_calls[MAX_FAULTS];
 static int fault_count;
 static int log_fd = -1;

@@ -326,8 +326,8 @@ static void words(void **state)
 		"where cuModuleLoad was called at an unknown place (no stack was recorded), the "
 		"first of 2 such calls; 100.0 MiB of what is tracked is managed memory, which the "
 		"driver counts only where it lies on the device; the driver reports no figure for "
-		"this process: shown is the increase on the whole device, other processes "
-		"included\n");
+		"this process: shown is the increase since the start on the whole device, other "
+		"processes included\n");
 	free(text);
 	end(&fixture, &builder);
 }

@@ -137,8 +137,8 @@ static void many(void **state)
 	s.owner_ipc.freed_count = GROUPS;
 	s.groups[GROUPS - 1].bytes = 8192;
 	expect(&s, true, "; 8.0 KiB freed at drop", true);
-	expect(&s, true, "And memory of 2 more places that is still open elsewhere; --format json "
-			 "lists all\n", true);
+	expect(&s, true, "And memory that was freed at 2 more places and is still open in another "
+			 "process; --format json lists all\n", true);
 	expect(&s, true, "8,192 bytes", false); /* is one of the two */
 }
 

@@ -65,9 +65,9 @@ static inline uint64_t pool_bytes_of_bin(unsigned int bin)
 	return pool_units_of_bin(bin) * POOL_GRANULE;
 }
 
-/* Returns the bin of a native block that is allocated for BIN. From 1 MiB on the driver gives whole
- * large granules. With fine bins, POOL_BELOW_LARGE also serves requests for exactly 1 MiB, so its
- * native blocks are a whole large granule, too. */
+/* Returns the bin that has the size of the native block which the pool allocates to serve BIN. From
+ * 1 MiB on the driver allocates whole large granules, so the native block fills them. With fine
+ * bins this includes POOL_BELOW_LARGE, because it also serves requests for exactly 1 MiB. */
 static inline unsigned int pool_native_bin(unsigned int bin)
 {
 	if (bin < POOL_BELOW_LARGE + !atomic_load_explicit(&pool_fine_bins, memory_order_relaxed))

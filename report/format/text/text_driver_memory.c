@@ -85,8 +85,8 @@ static void print_device(FILE *out, const struct report_device *device)
 			"; %s of what is tracked is managed memory, which the driver counts only "
 			"where it lies on the device", format_size(sample->managed, size));
 	if (device->series->source == DRIVER_MEMORY_NVML_DEVICE)
-		fputs("; the driver reports no figure for this process: shown is the increase on "
-		      "the whole device, other processes included",
+		fputs("; the driver reports no figure for this process: shown is the increase "
+		      "since the start on the whole device, other processes included",
 		      out);
 	fputc('\n', out);
 }
@@ -139,7 +139,8 @@ static void print_causes(FILE *out, const struct report_process *process, int or
 		i++;
 	if (i == process->driver_cost_count)
 		return;
-	fprintf(out, "gpuleak: device %d: the driver took, measured at each call: ", ordinal);
+	fprintf(out, "gpuleak: device %d: the driver took, measured at each call that did so: ",
+		ordinal);
 	while (i < process->driver_cost_count && process->driver_costs[i].device == ordinal) {
 		fputs(between, out);
 		print_cause(out, process, &i);

@@ -102,8 +102,8 @@ void text_ipc_freed(FILE *out, const struct report_process *process)
 	for (size_t i = 0; i < ipc->freed_count && i < GROUPS_MAX; i++)
 		print_freed(out, ipc->freed[i]);
 	if (ipc->freed_count > GROUPS_MAX)
-		fprintf(out, "\nAnd memory of %s more places that is still open elsewhere; "
-			"--format json lists all\n",
+		fprintf(out, "\nAnd memory that was freed at %s more places and is still open in "
+			"another process; --format json lists all\n",
 			format_number(ipc->freed_count - GROUPS_MAX, number));
 }
 
