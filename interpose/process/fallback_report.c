@@ -318,7 +318,7 @@ static void add_verdict(struct page_text *out, const struct total *total)
 		text_add_number(&out->text, total->bytes);
 		text_add(&out->text, " bytes never freed, ");
 		text_add_number(&out->text, total->errors);
-		text_add(&out->text, " wrong frees");
+		text_add(&out->text, " invalid frees");
 	}
 	line_done(out);
 }

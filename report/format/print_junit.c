@@ -315,7 +315,7 @@ static int print_process(FILE *out, const struct report *report, const struct fi
 	if (r == 0 && process->leak_count == 0)
 		print_passed(&suite, "no leaks");
 	if (r == 0 && process->summary.errors == 0)
-		print_passed(&suite, "no wrong frees");
+		print_passed(&suite, "no invalid frees");
 	if (r == 0 && (process->has_suballocations || process->has_counted_blocks) &&
 	    !accumulates(findings, index))
 		print_passed(&suite, "nothing accumulates");

@@ -281,7 +281,7 @@ for how, arguments in (("by name", (0, "name")), ("by platform", (0,))):
     story("usm", f"freed, {how}", "usm", arguments=arguments, allocated=(4, 4 * PAIR), leaks=[])
     story("usm", f"freed twice, {how}", "usm twice", arguments=arguments,
           allocated=(1, PAIR), leaks=[], errors=["double-free"])
-story("usm", "wrong frees", "usm wrong", allocated=(3, 3 * PAIR), leaks=[], freed=3,
+story("usm", "invalid frees", "usm wrong", allocated=(3, 3 * PAIR), leaks=[], freed=3,
       errors=["interior-free", "invalid-free", "mismatched-free", "mismatched-free"])
 story("usm", "a refused free keeps its block", "usm refused", mode="refuse",
       allocated=(1, PAIR), leaks=[], note="failed in the driver")

@@ -2,7 +2,7 @@
  *
  * An OpenCL implementation without devices behind a real loader, for what PoCL does not
  * have: several platforms, each with extension functions of its own; unified shared memory;
- * GL and imported objects. It is exact about wrong frees. CL_VENDOR=die: it dies of them
+ * GL and imported objects. It is exact about invalid frees. CL_VENDOR=die: it dies of them
  * instead; self: it calls its own exported names; refuse: the first free of USM fails.
  * Its queues do nothing: what is put into one is done when it is finished, not before, and
  * holds no reference of a buffer, as NVIDIA's. CL_VENDOR_ROOM: bytes of all buffers at once.

@@ -39,7 +39,7 @@ ALLOC = "cuMemAlloc_v2"
 
 CUDA = [
     Case("clean", "clean", stdout="clean\n", allocated=(3, 7096), freed=3, peak=5096),
-    Case("wrong frees", "cuda_wrong_frees",
+    Case("invalid frees", "cuda_wrong_frees",
          stdout="drop: 0\nagain: 1\ninside: 1\nforeign: 1\ndrop: 0\nzero: 0\n",
          allocated=(3, 175000), freed=2, peak=175000,
          leaks=[Leak(ALLOC, 100000, ["allocate@allocate", "main@forgotten"])],

@@ -241,7 +241,7 @@ def killed(place):
     with open(place.options.preload, "rb") as source, open(library, "wb") as copy:
         copy.write(source.read())
     run = place.run([place.program(PROGRAM), "ignore"], {"LD_PRELOAD": library})
-    compare("short form", "gpuleak: 3 blocks, 4192 bytes never freed, 0 wrong frees",
+    compare("short form", "gpuleak: 3 blocks, 4192 bytes never freed, 0 invalid frees",
             run.stderr.split("\n")[0])
 
 

@@ -115,7 +115,7 @@ def in_short(place):
     os.mkdir(place.file("alone"))
     library = shutil.copy(place.options.preload, place.file("alone"))
     wanted = {
-        "buffers": ("gpuleak: 50 blocks, 204800 bytes never freed, 0 wrong frees",
+        "buffers": ("gpuleak: 50 blocks, 204800 bytes never freed, 0 invalid frees",
                     "50 blocks, 204800 bytes of these were released, but never unmapped; first "
                     "mapped at:"),
         "behind": ("gpuleak: no leaks: 4 blocks allocated",

@@ -998,9 +998,9 @@ def alone(place):
     library = place.file("libgpuleak.so")
     shutil.copy(place.options.preload, library)
     for story, status, verdict in (
-            ("p_ends", 9, "gpuleak: 3 blocks, 2097929 bytes never freed, 0 wrong frees"),
+            ("p_ends", 9, "gpuleak: 3 blocks, 2097929 bytes never freed, 0 invalid frees"),
             ("p_clean", 0, "gpuleak: no leaks: "),
-            ("p_cuda_wrong_frees", 9, "gpuleak: 1 blocks, 100000 bytes never freed, 3 wrong frees")):
+            ("p_cuda_wrong_frees", 9, "gpuleak: 1 blocks, 100000 bytes never freed, 3 invalid frees")):
         argv = [place.program(story[2:])] + (["return"] if story == "p_ends" else [])
         run = place.run(argv, {"LD_PRELOAD": library, "GPULEAK_EXITCODE": "9"})
         lines = run.stderr.split("\n")

@@ -401,7 +401,7 @@ for how in ("linked", "handle"):
         if got != MISUSE:
             problems.append(f"errors {sorted(got, key=str)}")
         return problems
-    cases.append(("routes", f"wrong frees, and a stolen block, {how}", misuse))
+    cases.append(("routes", f"invalid frees, and a stolen block, {how}", misuse))
 
 
 @case("routes", "32 threads, addresses reused at once: nothing wrong, nothing lost")

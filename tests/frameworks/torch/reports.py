@@ -117,7 +117,7 @@ def junit(options, bad, good):
     compare("message", "%s accumulate: %s, allocated at %s" % (KEPT, TREND, PLACE),
             case.find("failure").get("message"))
     suite = ElementTree.fromstring(output(options, "report", "--format", "junit", good))[0]
-    compare("cases", ["everything was recorded", "no leaks", "no wrong frees",
+    compare("cases", ["everything was recorded", "no leaks", "no invalid frees",
                       "nothing accumulates"], [case.get("name") for case in suite.iter("testcase")
                                                if not len(case)])
     compare("failures", "0", suite.get("failures"))
