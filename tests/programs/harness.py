@@ -6,6 +6,7 @@ the same sort of text first, so that a failure is a diff that people can read.""
 import contextlib
 import dataclasses
 import difflib
+import functools
 import json
 import os
 import re
@@ -21,9 +22,6 @@ ANY = "any"
 # An emulated processor is many times slower: tests/scripts/aarch64.sh sets the factor.
 SLOWER = int(os.environ.get("GPULEAK_TEST_SLOWER", "1"))
 TIMEOUT = 60 * SLOWER
-# PoCL needs a second of CPU time to compile a program, so that the processes of one test share
-# what it compiled. A case that needs a compilation inside its process sets POCL_CACHE_DIR.
-POCL_CACHE = tempfile.TemporaryDirectory(prefix="gpuleak-pocl-", ignore_cleanup_errors=True)
 
 # What lies outside main, or is made by the compiler: the same for every program.
 RUNTIME_MODULES = re.compile(
@@ -274,6 +272,14 @@ class Run:
     pid: int
 
 
+@functools.cache
+def pocl_cache():
+    """Returns a folder that is removed at exit. PoCL needs a second of CPU time to compile a program, so
+    the processes of one test share what it compiled. A case that needs a compilation inside its process
+    sets POCL_CACHE_DIR."""
+    return tempfile.TemporaryDirectory(prefix="gpuleak-pocl-", ignore_cleanup_errors=True)
+
+
 class Place:
     """A temporary directory that is a process's whole world."""
 
@@ -313,7 +319,7 @@ class Place:
             "LC_ALL": "C",
             "LD_LIBRARY_PATH": self.options.standin,
             "XDG_RUNTIME_DIR": self.runtime,
-            "POCL_CACHE_DIR": POCL_CACHE.name,
+            "POCL_CACHE_DIR": pocl_cache().name,
         }
         for name in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "POCL_DEVICES", "GPULEAK_POOL"):
             if name in os.environ:
