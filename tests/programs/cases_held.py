@@ -165,7 +165,7 @@ def whole_device_text(place):
     """held: the text says when the figure is the whole device's"""
     place.write("nvml", "used 0 %d\n" % (1000 * MIB))
     run = place.command("run", "--", place.program("held"), "device", env=figures(place))
-    if "shown is the increase on the whole device, other processes included" not in run.stderr:
+    if "shown is the increase since the start on the whole device, other processes included" not in run.stderr:
         raise Failed("not said in:\n" + run.stderr)
 
 
