@@ -66,7 +66,9 @@ struct freeing {
 	uint32_t error; /* ref of an error record that lacks the driver's answer; or 0 */
 	bool counted_down; /* a handle lost one of several references */
 	bool provisional;  /* the error is retracted if the driver knows the handle */
-	unsigned char race; /* index in recorder->free_races plus 1; 0 = no race */
+	/* If the free of another thread had already taken the block out of the table (free_race.h):
+	 * index in recorder->free_races plus 1. Otherwise 0. */
+	unsigned char race;
 	bool gone;         /* of a watched block: the driver reported its end inside the call */
 	uint32_t order;    /* of the release in the handle's history; 0 = not in it */
 	/* number with which the driver will report the block's end: see struct call; or 0 */

@@ -34,7 +34,8 @@ struct service {
 	uint64_t every_ns;  /* 0: no timed steps */
 	uint64_t step_ns;   /* when the next one is due */
 	uint64_t trim_ns;   /* when to trim the pool; 0: no request */
-	uint32_t steps_done; /* number of steps of signals_steps that are marked */
+	/* how many of the signals_steps, the steps that signals requested, are marked already */
+	uint32_t steps_done;
 };
 
 static uint64_t now_ns(void)

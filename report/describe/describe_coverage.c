@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Prints coverage. The single line has only the last component of file names; the section for -v
- * has whole paths.
+ * Prints coverage: the routes, which are the ways by which modules reach a driver (linking, dlsym,
+ * cuGetProcAddress ...). The single line has only the last component of file names; the section for
+ * -v has whole paths.
  */
 #include "report/describe/describe_coverage.h"
 

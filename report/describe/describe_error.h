@@ -12,15 +12,15 @@ struct report_arena;
 struct report_error;
 struct report_process;
 
-/* Errors with the same stacks. */
+/* Invalid frees of one type, with the same stacks. */
 struct error_group {
 	const struct report_error *error; /* the first error of the group */
 	uint64_t count;
 	struct error_group *next;
 };
 
-/* Groups the errors of PROCESS. The groups are allocated from ARENA, in the order of their first
- * errors. *RET is NULL if there are no errors. Returns 0 or -ENOMEM. */
+/* Puts the invalid frees of PROCESS into groups. The groups are allocated from ARENA, in the order
+ * of their first errors. *RET is NULL if there are no errors. Returns 0 or -ENOMEM. */
 int error_groups(const struct report_process *process, struct report_arena *arena,
 		 struct error_group **ret);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writes leaks, objects that are not memory and invalid frees, with their stacks and histories.
+ * Writes leaks, objects that are not memory (streams, events ...) and invalid frees: each with its
+ * stacks, and with the calls that retained and released its handle.
  */
 #include "report/format/json/json_sections.h"
 
