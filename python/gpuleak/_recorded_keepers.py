@@ -34,14 +34,22 @@ def _text_of(kept):
 
 
 def _search(seconds, with_graphs):
-    """Searches once. Raises no exception."""
+    """Searches once. Returns the exception that ended the search, None if there was none."""
     try:
         for site, kept in keepers_by_site(PLACES, seconds, with_graphs).items():
             text = _text_of(kept)
             if text:
                 _library.keepers(site, text)
-    except Exception:  # pylint: disable=broad-except
-        pass  # The program changed objects, or the command failed. The next search may succeed.
+    except Exception as error:  # pylint: disable=broad-except
+        return error  # The program changed objects, or the command failed.
+    return None
+
+
+def _print_error(text):
+    try:
+        sys.stderr.write("gpuleak: --keepers: %s\n" % text)
+    except (AttributeError, OSError, ValueError):
+        pass  # The program has no stderr any more.
 
 
 class Schedule:
@@ -91,7 +99,7 @@ class _State:
                 doublings, now = _library.doublings(), time.monotonic()
                 if schedule.is_due(now, doublings):
                     began = time.thread_time()
-                    _search(schedule.seconds(now), False)
+                    _search(schedule.seconds(now), False)  # if it fails, the next one may succeed
                     schedule.searched(time.monotonic(), doublings, time.thread_time() - began)
         finally:
             self.done.release()
@@ -108,7 +116,10 @@ def _at_exit():
     if state is not None:
         state.end()
         if _library.path("gpuleak_ledger") is not None:
-            _search(SEARCH_SECONDS[1], True)
+            error = _search(SEARCH_SECONDS[1], True)
+            if error:
+                _print_error("the search at exit failed, so the report may lack variables: %s: %s"
+                             % (type(error).__name__, error))
 
 
 def _in_child():
@@ -134,7 +145,7 @@ def prepare(started):
     try:
         _heap.check_lock()
     except ReportError as error:
-        sys.stderr.write("gpuleak: --keepers: %s\n" % error)
+        _print_error(error)
         return
     start()
     atexit.register(_at_exit)

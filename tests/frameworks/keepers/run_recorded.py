@@ -275,6 +275,18 @@ def without_lock(options, place):
     compare("keepers", [], found.get("keepers", []))
 
 
+def failed_search(options, place):
+    """a search at exit that fails: one line on stderr, and the report is written"""
+    text = "\nsys.modules['_gpuleak._recorded_keepers'].keepers_by_site = None\n"
+    program = Program(options, place, MODULE + text)
+    ran = program.run(flags=("--keepers", "--report", "none"))
+    compare("stderr", "gpuleak: --keepers: the search at exit failed, so the report may lack variables: "
+            "TypeError: 'NoneType' object is not callable\n", ran.stderr)
+    compare("status", 0, ran.returncode)
+    found = program.entry(program.report()["suballocations"])
+    compare("keepers", [], found.get("keepers", []))
+
+
 def exception(options, place):
     """an exception that ends main(): its traceback keeps what main() had"""
     text = HEAD + """
@@ -294,7 +306,7 @@ main()
 
 
 CASES = (at_exit, inside_main, doubled, ended_meanwhile, killed, forked, not_seen, deaf, arrays, own_site,
-         without_lock, exception)
+         without_lock, failed_search, exception)
 
 
 def main():
