@@ -413,7 +413,8 @@ struct ledger_peak {
  * Record n of a chunk of call sites has two balances, which must be added: record n of the chunk
  * before (BALANCES), which only the thread of the call site changes, and record n of the chunk
  * before that (OTHERS_BALANCES), which all other threads change. So a single balance may be
- * negative (modulo 2^64 and 2^32). Older writers wrote no such chunks. */
+ * negative (modulo 2^64 and 2^32). All threads change the first balance of a call site of
+ * suballocations, one after the other. Older writers wrote no such chunks. */
 struct ledger_balance {
 	uint64_t bytes; /* live now */
 	uint64_t peak_bytes;

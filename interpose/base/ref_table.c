@@ -26,18 +26,19 @@ static void grow(struct arena *arena, struct ref_table *table)
 	*table = larger;
 }
 
-bool ref_table_set(struct arena *arena, struct ref_table *table, uint64_t key, uint32_t ref)
+struct ref_slot *ref_table_set(struct arena *arena, struct ref_table *table, uint64_t key,
+			       uint32_t ref)
 {
 	struct ref_slot *slot;
 
 	if (ref_table_is_full(table))
 		grow(arena, table);
 	if (table->used + 1 >= table->size) /* one slot stays free: it ends each search */
-		return false;
+		return NULL;
 	slot = ref_table_slot(table, key);
 	table->used += slot->ref == 0;
-	*slot = (struct ref_slot){ key, ref };
-	return true;
+	*slot = (struct ref_slot){ .key = key, .ref = ref };
+	return slot;
 }
 
 void ref_table_finish(struct arena *arena, struct ref_table *table)

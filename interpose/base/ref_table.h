@@ -16,6 +16,7 @@
 struct ref_slot {
 	uint64_t key;
 	uint32_t ref; /* 0: the slot is free */
+	uint32_t mark; /* for the table's owner; 0 in a new entry */
 };
 
 /* All zero: empty. */
@@ -38,6 +39,14 @@ static inline struct ref_slot *ref_table_slot(const struct ref_table *table, uin
 	}
 }
 
+/* Returns the slot that has KEY, or NULL if KEY is not in TABLE. */
+static inline struct ref_slot *ref_table_slot_of(const struct ref_table *table, uint64_t key)
+{
+	struct ref_slot *slot = table->size ? ref_table_slot(table, key) : NULL;
+
+	return slot && slot->ref ? slot : NULL;
+}
+
 /* Returns KEY's ref, 0 if KEY is not in TABLE. */
 static inline uint32_t ref_table_find(const struct ref_table *table, uint64_t key)
 {
@@ -48,8 +57,10 @@ static inline bool ref_table_is_full(const struct ref_table *table)
 {
 	return table->used >= table->size / 4 * 3;
 }
-/* Stores REF, which is not 0, for KEY. Returns false if memory is short and KEY was not added. */
-bool ref_table_set(struct arena *arena, struct ref_table *table, uint64_t key, uint32_t ref);
+/* Stores REF, which is not 0, for KEY. Returns KEY's slot, which is valid until the next call, or
+ * NULL if memory is short and KEY was not added. */
+struct ref_slot *ref_table_set(struct arena *arena, struct ref_table *table, uint64_t key,
+			       uint32_t ref);
 /* Gives TABLE's memory back and makes it empty. */
 void ref_table_finish(struct arena *arena, struct ref_table *table);
 

@@ -25,8 +25,8 @@
 #define DEVICE_INDEX(device) ((int8_t)((device) >> 8))
 #define TYPE_CUDA 1
 
-static void record(struct hook *hook, const struct caller *caller, void *ptr, int64_t bytes,
-		   uint64_t device)
+static HOT_CALL void record(struct hook *hook, const struct caller *caller, void *ptr,
+			    int64_t bytes, uint64_t device)
 {
 	struct call call = { .hook = hook, .caller = caller };
 	uint64_t address = (uint64_t)(uintptr_t)ptr;
@@ -37,7 +37,7 @@ static void record(struct hook *hook, const struct caller *caller, void *ptr, in
 		record_suballocated(&call, "c10::reportMemoryUsageToProfiler", address,
 				    (uint64_t)bytes, DEVICE_INDEX(device));
 	else if (bytes < 0)
-		record_suballocation_freed(&call, address);
+		record_suballocation_freed(&call, address, DEVICE_INDEX(device));
 }
 
 static void record_given_up(struct hook *hook, const struct caller *caller, int64_t bytes,
@@ -57,7 +57,7 @@ static void record_given_up(struct hook *hook, const struct caller *caller, int6
 		out_of_memory_gave_up(&what);
 }
 
-static void *real_of(struct hook *hook, const void *caller)
+static HOT void *real_of(struct hook *hook, const void *caller)
 {
 	void *real = reporters_real(hook, caller);
 
@@ -72,7 +72,7 @@ static void *real_of(struct hook *hook, const void *caller)
 			(uint64_t)total_reserved, device);
 
 #define HOOK(symbol, returns, parameters, arguments, verb, made, kind, key, size)           \
-	EXPORT returns symbol parameters;                                                   \
+	EXPORT HOT_CALL returns symbol parameters;                                          \
 	EXPORT returns symbol parameters                                                    \
 	{                                                                                   \
 		struct hook *hook = &hooks[HOOK_##symbol];                                  \

@@ -57,7 +57,7 @@ static bool reporter_has(unsigned int number, const void *address)
 /* Compares addresses only: to search for the caller's module takes as long as all other work of a
  * free. Each unload is noticed before the loader maps another module (see library_close.c and
  * dlopen.c), so the addresses of a forgotten reporter have no other module yet. */
-void *reporters_real(const struct hook *hook, const void *caller)
+HOT_CALL void *reporters_real(const struct hook *hook, const void *caller)
 {
 	static _Atomic unsigned int last; /* nearly always the allocator's library */
 	unsigned int number = atomic_load_explicit(&last, memory_order_relaxed);

@@ -5,7 +5,9 @@
  * and are never errors of the application: a free of an unknown address, and an allocation at an
  * address that was not freed.
  *
- * Locking: a shard's lock is held for table work only.
+ * Each device has a shard: a table of addresses and its lock. The lock is held while the table, a
+ * block, or the counts of a call site change. Frameworks report the memory of one device under a
+ * lock of their own, so threads rarely wait for this one.
  */
 #include "interpose/pytorch/suballocations.h"
 
@@ -15,35 +17,30 @@
 #include "interpose/stack/stacks.h"
 
 #define SLOTS_AT_ONCE 8u
+#define SMALL_TABLE 4096u /* a table with fewer slots grows instead of forgetting addresses */
 
-static struct suballocation_shard *shard_at(struct recorder *recorder, uint64_t address)
+/* `mark` of an address in the table */
+#define FREED 0u
+#define LIVE 1u
+
+static struct suballocation_shard *device_shard(struct recorder *recorder, int device)
 {
-	return &recorder->suballocations->shard[TABLE_MIX(address) >> 59];
-}
-_Static_assert(SUBALLOCATION_SHARDS == 32, "shard_at takes five bits");
-
-/* ---- blocks; the caller holds the shard's lock ---- */
-
-static bool is_live(const struct ledger_block *block)
-{
-	return LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_LIVE;
+	return &recorder->suballocations->shard[(unsigned int)device % SUBALLOCATION_SHARDS];
 }
 
-/* Returns the block that is at ADDRESS, or that was freed there last, or NULL. */
-static struct ledger_block *block_at(struct recorder *recorder,
-				     const struct suballocation_shard *shard, uint64_t address)
-{
-	uint32_t ref = ref_table_find(&shard->blocks, address);
+/* ---- the table; the caller holds the shard's lock ---- */
 
-	return ref ? ledger_at(&recorder->writer, ref) : NULL;
+static struct ledger_block *block_of(struct recorder *recorder, const struct ref_slot *slot)
+{
+	return ledger_at(&recorder->writer, slot->ref);
 }
 
 static void give_slot(struct recorder *recorder, struct suballocation_shard *shard, uint32_t ref)
 {
 	struct ledger_block *block = ledger_at(&recorder->writer, ref);
 
-	block->next_spare = shard->slot;
-	shard->slot = ref;
+	block->next_spare = shard->spare;
+	shard->spare = ref;
 }
 
 /* Locking: releases SHARD's lock meanwhile, because the ledger may have to grow. */
@@ -67,16 +64,21 @@ static bool copy_live(struct recorder *recorder, const struct suballocation_shar
 
 	for (uint32_t i = 0; i < from->size; i++) {
 		const struct ref_slot *slot = &from->slots[i];
+		struct ref_slot *copy;
 
-		if (slot->ref && is_live(ledger_at(&recorder->writer, slot->ref)) &&
-		    !ref_table_set(&recorder->arena, ret, slot->key, slot->ref))
+		if (slot->mark != LIVE)
+			continue;
+		copy = ref_table_set(&recorder->arena, ret, slot->key, slot->ref);
+		if (!copy)
 			return false;
+		copy->mark = LIVE;
 	}
 	return true;
 }
 
-/* Removes the addresses where nothing is live, if they are most of SHARD's table. Called before the
- * table would grow: so its size depends on what is live at a time, not on the addresses used. */
+/* Removes the addresses where nothing is live, if they are most of SHARD's table. Called before a
+ * large table would grow: so its size depends on what is live at a time, not on the addresses
+ * used. */
 static COLD void forget_freed(struct recorder *recorder, struct suballocation_shard *shard)
 {
 	struct ref_table live = { 0 }, *old = &shard->blocks;
@@ -87,81 +89,87 @@ static COLD void forget_freed(struct recorder *recorder, struct suballocation_sh
 	}
 	/* see slot_return() */
 	atomic_thread_fence(memory_order_release);
-	for (uint32_t i = 0; i < old->size; i++) {
-		uint32_t ref = old->slots[i].ref;
-
-		if (ref && !is_live(ledger_at(&recorder->writer, ref)))
-			give_slot(recorder, shard, ref);
-	}
+	for (uint32_t i = 0; i < old->size; i++)
+		if (old->slots[i].ref && old->slots[i].mark == FREED)
+			give_slot(recorder, shard, old->slots[i].ref);
 	ref_table_finish(&recorder->arena, old);
 	*old = live;
 }
 
-/* Gives ADDRESS, which is not in SHARD's table, an unused slot. Returns NULL without room. */
-static struct ledger_block *add_address(struct recorder *recorder,
-					struct suballocation_shard *shard, uint64_t address)
+/* Gives ADDRESS, which is not in SHARD's table, an unused slot of the ledger. Returns its slot of
+ * the table, or NULL without room. */
+static struct ref_slot *add_address(struct recorder *recorder, struct suballocation_shard *shard,
+				    uint64_t address)
 {
-	struct ledger_block *block;
-	uint32_t ref;
+	struct ref_slot *ret;
 
-	if (ref_table_is_full(&shard->blocks))
+	if (ref_table_is_full(&shard->blocks) && shard->blocks.size >= SMALL_TABLE)
 		forget_freed(recorder, shard);
-	ref = shard->slot;
-	if (!ref)
+	if (!shard->spare)
 		return NULL;
-	block = ledger_at(&recorder->writer, ref);
-	if (!ref_table_set(&recorder->arena, &shard->blocks, address, ref))
-		return NULL;
-	shard->slot = block->next_spare;
-	return block;
+	ret = ref_table_set(&recorder->arena, &shard->blocks, address, shard->spare);
+	if (ret)
+		shard->spare = block_of(recorder, ret)->next_spare;
+	return ret;
 }
 
 /* ---- what a framework reports ---- */
 
-/* Locking: the caller holds STATE's lock. Counts a new suballocation of BYTES at SITE. If the
- * device has as many live bytes as at its peak, and more of them are suballocations now, the peak
- * is recorded again. */
-static void live_add(struct recorder *recorder, struct thread_state *state,
+/* Locking: the caller holds the locks of STATE and of the shard of SITE's device. Adds BYTES and
+ * BLOCKS to what SITE has live; both may be negative. Returns STATE's part of the memory. Several
+ * threads change the balance of SITE's own thread here, one after the other. */
+static HOT struct memory_part *change_live(struct thread_state *state, struct ledger_site *site,
+					   int64_t bytes, int32_t blocks)
+{
+	struct ledger_balance *balance = balance_of(site);
+	struct memory_part *part = &state->memories[balance->memory];
+
+	balance_add(balance, atomic_load_explicit(&part->peak, memory_order_relaxed), bytes,
+		    blocks);
+	atomic_store_explicit(&part->suballocated,
+			      atomic_load_explicit(&part->suballocated, memory_order_relaxed) +
+				      bytes,
+			      memory_order_relaxed);
+	return part;
+}
+
+/* Locking: as change_live(). Counts a new suballocation of BYTES at SITE. If the device has as many
+ * live bytes as at its peak, and more of them are suballocations now, the peak is recorded
+ * again. */
+static HOT void live_add(struct recorder *recorder, struct thread_state *state,
 		     struct ledger_site *site, uint64_t bytes, uint64_t now_ns)
 {
-	struct memory_part *part = balance_change(state, site, (int64_t)bytes, 1);
-	int64_t now = atomic_load_explicit(&part->suballocated, memory_order_relaxed) +
-		      (int64_t)bytes;
+	struct memory_part *part = change_live(state, site, (int64_t)bytes, 1);
 
 	live_counts_add(recorder, state, site, bytes);
-	atomic_store_explicit(&part->suballocated, now, memory_order_relaxed);
-	if (now > atomic_load_explicit(&part->suballocated_ceiling, memory_order_relaxed))
+	if (atomic_load_explicit(&part->suballocated, memory_order_relaxed) >
+	    atomic_load_explicit(&part->suballocated_ceiling, memory_order_relaxed))
 		live_bytes_check_peak(recorder, state, balance_of(site)->memory, now_ns);
 }
 
-/* Locking: the caller holds STATE's lock. Counts that BLOCK, which is still live, ends. */
-static void live_remove(struct recorder *recorder, struct thread_state *state,
+/* Locking: as change_live(). Counts that BLOCK, which is still live, ends. */
+static HOT void live_remove(struct recorder *recorder, struct thread_state *state,
 			const struct ledger_block *block)
 {
 	struct ledger_live_series *series = live_counts_of_ending(recorder, block);
-	struct memory_part *part = balance_change(state, ledger_at(&recorder->writer, block->site),
-						  -(int64_t)block->bytes, -1);
 
-	atomic_store_explicit(&part->suballocated,
-			      atomic_load_explicit(&part->suballocated, memory_order_relaxed) -
-				      (int64_t)block->bytes,
-			      memory_order_relaxed);
+	change_live(state, ledger_at(&recorder->writer, block->site), -(int64_t)block->bytes, -1);
 	if (series)
 		live_series_remove(series, live_amount(block->bytes));
 }
 
 /* Enters the recorder if there is one. */
-static struct recorder *enter(struct call *call)
+static HOT struct recorder *enter(struct call *call)
 {
 	struct recorder *recorder = recorder_now() ? call_enter(call) : NULL;
 
-	if (!recorder)
+	if (__builtin_expect(!recorder, 0))
 		recorder_missed();
 	return recorder;
 }
 
-/* Locking: the caller holds the lock of the thread's state. Ends BLOCK, at whose address the
- * framework reported another allocation. */
+/* Locking: as change_live(). Ends BLOCK, at whose address the framework reported another
+ * allocation. */
 static COLD void end_stale(struct recorder *recorder, struct ledger_block *block)
 {
 	count_in_site(recorder, block->site, offsetof(struct ledger_site, unseen), 1);
@@ -170,27 +178,30 @@ static COLD void end_stale(struct recorder *recorder, struct ledger_block *block
 	ledger_block_set(block, LEDGER_BLOCK_UNUSED);
 }
 
-/* Locking: the caller holds SHARD's lock. Returns false if there is no room. */
-static bool insert(struct recorder *recorder, struct suballocation_shard *shard,
+/* Locking: as change_live(). Returns false if there is no room. */
+static HOT bool insert(struct recorder *recorder, struct suballocation_shard *shard,
 		   struct ledger_site *site, const struct new_block *new)
 {
-	struct ledger_block *block = block_at(recorder, shard, new->address);
+	struct ref_slot *slot = ref_table_slot_of(&shard->blocks, new->address);
 
-	if (!block && !shard->slot) {
+	if (__builtin_expect(!slot && !shard->spare, 0)) {
 		add_slots(recorder, shard);
-		block = block_at(recorder, shard, new->address);
+		slot = ref_table_slot_of(&shard->blocks, new->address);
 	}
-	if (!block)
-		block = add_address(recorder, shard, new->address);
-	else if (__builtin_expect(is_live(block), 0))
-		end_stale(recorder, block);
-	if (block)
-		block_fill(recorder, block, site, new);
-	return block != NULL;
+	if (__builtin_expect(!slot, 0))
+		slot = add_address(recorder, shard, new->address);
+	else if (__builtin_expect(slot->mark == LIVE, 0))
+		end_stale(recorder, block_of(recorder, slot));
+	if (__builtin_expect(!slot, 0))
+		return false;
+	slot->mark = LIVE;
+	block_fill(recorder, block_of(recorder, slot), site, new);
+	live_add(recorder, thread_self.state, site, new->bytes, new->time_ns);
+	return true;
 }
 
-void record_suballocated(struct call *call, const char *api, uint64_t address, uint64_t bytes,
-			 int device)
+HOT_CALL void record_suballocated(struct call *call, const char *api, uint64_t address,
+				  uint64_t bytes, int device)
 {
 	struct new_block new = { .address = address, .bytes = bytes, .device = device };
 	struct recorder *recorder = enter(call);
@@ -204,7 +215,7 @@ void record_suballocated(struct call *call, const char *api, uint64_t address, u
 	/* the first call writes the name for all blocks of the hook */
 	call->name = recorder_text_ref(recorder, &call->hook->name_ref, api);
 	new.time_ns = recorder_time(recorder);
-	shard = shard_at(recorder, address);
+	shard = device_shard(recorder, device);
 	SOON_WRITTEN(shard);
 	new.stack = stack_here_without_loader(recorder, call->caller);
 	state = thread_self.state;
@@ -213,36 +224,36 @@ void record_suballocated(struct call *call, const char *api, uint64_t address, u
 	if (site) {
 		lock_take(&shard->lock);
 		inserted = insert(recorder, shard, site, &new);
-		lock_give(&shard->lock);
+		lock_give_soon(&shard->lock);
 	}
-	if (inserted)
-		live_add(recorder, state, site, bytes, new.time_ns);
 	thread_state_unlock(state);
 	if (!inserted)
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_SUBALLOCATIONS, 1);
 	call_leave(call);
 }
 
-void record_suballocation_freed(struct call *call, uint64_t address)
+HOT_CALL void record_suballocation_freed(struct call *call, uint64_t address, int device)
 {
 	struct recorder *recorder = enter(call);
 	struct suballocation_shard *shard;
 	struct ledger_block *block;
+	struct ref_slot *slot;
 	bool known;
 
 	if (!recorder)
 		return;
-	shard = shard_at(recorder, address);
-	SOON_WRITTEN(shard);
+	shard = device_shard(recorder, device);
 	thread_state_lock(thread_self.state);
 	lock_take(&shard->lock);
-	block = block_at(recorder, shard, address);
-	known = block && is_live(block);
+	slot = ref_table_slot_of(&shard->blocks, address);
+	known = slot && slot->mark == LIVE;
 	if (known) {
+		block = block_of(recorder, slot);
 		live_remove(recorder, thread_self.state, block);
 		ledger_block_set(block, LEDGER_BLOCK_UNUSED);
+		slot->mark = FREED;
 	}
-	lock_give(&shard->lock);
+	lock_give_soon(&shard->lock);
 	thread_state_unlock(thread_self.state);
 	if (!known)
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_SUBALLOCATION_FREES, 1);

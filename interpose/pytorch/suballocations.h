@@ -14,11 +14,12 @@
 #include "interpose/base/ref_table.h"
 #include "interpose/block/call.h"
 
+/* Device N has shard N modulo this number. */
 #define SUBALLOCATION_SHARDS 32
 
 struct suballocation_shard {
 	struct lock lock;
-	uint32_t slot; /* ref of a slot that no address has, linked by `next_spare`; or 0 */
+	uint32_t spare; /* ref of a slot that no address has, linked by `next_spare`; or 0 */
 	struct ref_table blocks; /* of an address: the block that was there last, live or freed */
 } __attribute__((aligned(64)));
 
@@ -29,7 +30,7 @@ struct suballocations {
 /* The framework allocated BYTES at ADDRESS on DEVICE. API is the name of the call in a report. */
 void record_suballocated(struct call *call, const char *api, uint64_t address, uint64_t bytes,
 			 int device);
-/* The framework freed its suballocation at ADDRESS. */
-void record_suballocation_freed(struct call *call, uint64_t address);
+/* The framework freed its suballocation at ADDRESS of DEVICE. */
+void record_suballocation_freed(struct call *call, uint64_t address, int device);
 
 #endif

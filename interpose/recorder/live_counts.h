@@ -21,7 +21,7 @@ COLD void live_counts_begin_window(struct recorder *recorder, struct ledger_live
 
 /* Locking: the caller holds STATE's lock. Counts an allocation. Returns the count of the process
  * before it. */
-static inline uint64_t live_counts_add_to_process(struct recorder *recorder,
+static HOT uint64_t live_counts_add_to_process(struct recorder *recorder,
 						  struct thread_state *state)
 {
 	_Atomic uint64_t *count = &SHARED(recorder->header->suballocated);
@@ -38,7 +38,7 @@ static inline uint64_t live_counts_add_to_process(struct recorder *recorder,
 /* Returns the series of SITE, or NULL if the ledger had no room for one. If a new window is due,
  * begins it. SUBALLOCATED is the number of counted allocations of the process, ALLOCS that of the
  * call site. */
-static inline struct ledger_live_series *live_counts_of(struct recorder *recorder,
+static HOT struct ledger_live_series *live_counts_of(struct recorder *recorder,
 							const struct ledger_site *site,
 							uint64_t allocs, uint64_t suballocated)
 {
@@ -53,7 +53,7 @@ static inline struct ledger_live_series *live_counts_of(struct recorder *recorde
 }
 
 /* Locking: the caller holds STATE's lock. Counts the last allocation of SITE. */
-static inline void live_counts_add(struct recorder *recorder, struct thread_state *state,
+static HOT void live_counts_add(struct recorder *recorder, struct thread_state *state,
 				   const struct ledger_site *site, uint64_t bytes)
 {
 	uint64_t suballocated = live_counts_add_to_process(recorder, state);
@@ -66,7 +66,7 @@ static inline void live_counts_add(struct recorder *recorder, struct thread_stat
 
 /* BLOCK ends, and its slot is not reused yet. Returns the series in which it was counted, or
  * NULL. */
-static inline struct ledger_live_series *live_counts_of_ending(struct recorder *recorder,
+static HOT struct ledger_live_series *live_counts_of_ending(struct recorder *recorder,
 							       const struct ledger_block *block)
 {
 	const struct ledger_site *site = ledger_at(&recorder->writer, block->site);

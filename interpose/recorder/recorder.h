@@ -145,7 +145,7 @@ extern struct recorder_page *recorder_page __attribute__((visibility("hidden")))
 void recorder_make_page(void);
 
 /* Returns the current recorder, or NULL if there is none yet or recording is impossible. */
-static inline struct recorder *recorder_now(void)
+static HOT struct recorder *recorder_now(void)
 {
 	return recorder_page ? atomic_load_explicit(&SHARED(recorder_page->recorder),
 						    memory_order_acquire)

@@ -587,7 +587,7 @@ INLINE uint64_t chain_key_of(const struct python *python, const struct python_of
 }
 
 /* The compiler makes one function for each version with fixed offsets. That is a third faster. */
-uint64_t python_key_of(const struct python *python, unsigned int depth)
+HOT_CALL uint64_t python_key_of(const struct python *python, unsigned int depth)
 {
 	switch (python->at.minor) {
 	case 8:
