@@ -28,7 +28,8 @@ struct range_node {
 	bool taken; /* the part is allocated */
 	uint32_t reserved;
 };
-_Static_assert(sizeof(struct range_node) == 32, "chunks are powers of two");
+_Static_assert(sizeof(struct range_node) == 32,
+	       "a node has 32 bytes, so that chunks of nodes are powers of two");
 
 /* ---- memory ---- */
 

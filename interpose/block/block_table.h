@@ -63,8 +63,8 @@ static inline struct shard *shard_of(struct recorder *recorder, uint64_t key)
 {
 	return &recorder->blocks->shard[TABLE_MIX(key) >> 57];
 }
-_Static_assert(SPACE_END <= 256, "key_in has eight bits");
-_Static_assert(BLOCK_SHARDS == 128, "shard_of takes seven bits");
+_Static_assert(SPACE_END <= 256, "key_in() has eight bits for the space");
+_Static_assert(BLOCK_SHARDS == 128, "shard_of() takes seven bits of the hash");
 
 /* Returns a hint for entry_known(); NULL if HINT is NULL. */
 static HOT struct entry *hint_entry(const struct block_hint *hint)

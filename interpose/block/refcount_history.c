@@ -14,7 +14,8 @@
 
 #define ALL_KEPT ((1ull << LEDGER_HISTORY_EVENTS) - 1)
 #define ONE_LEFT_OUT (1ull << 32)
-_Static_assert(LEDGER_HISTORY_EVENTS < 32, "bits of `kept` below the count");
+_Static_assert(LEDGER_HISTORY_EVENTS < 32,
+	       "`kept` has its bits for events below the count in bit 32");
 
 struct ledger_history *history_take(struct recorder *recorder)
 {

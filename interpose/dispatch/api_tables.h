@@ -25,12 +25,12 @@ static const char api_other_names[][API_NAME_BYTES] = {
 };
 
 #define IGNORED(symbol, class, reason)                                                      \
-	_Static_assert(sizeof(#symbol) <= API_NAME_BYTES, "API_NAME_BYTES is too small");   \
-	_Static_assert(sizeof(reason) <= API_REASON_BYTES, "API_REASON_BYTES is too small");
+	_Static_assert(sizeof(#symbol) <= API_NAME_BYTES, "a name fits in API_NAME_BYTES"); \
+	_Static_assert(sizeof(reason) <= API_REASON_BYTES, "a reason fits in API_REASON_BYTES");
 #include API_IGNORED_ROWS
 #undef IGNORED
-#define NO_MEMORY(symbol)                                                                   \
-	_Static_assert(sizeof(#symbol) <= API_NAME_BYTES, "API_NAME_BYTES is too small");
+#define NO_MEMORY(symbol) \
+	_Static_assert(sizeof(#symbol) <= API_NAME_BYTES, "a name fits in API_NAME_BYTES");
 #include API_OTHER_ROWS
 #undef NO_MEMORY
 

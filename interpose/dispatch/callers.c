@@ -32,7 +32,8 @@ static struct lock writing;
 #define OF_HOOK(hook) ((unsigned int)((hook) - hooks))
 #define OF_USED(id) ((unsigned int)HOOK_COUNT + (unsigned int)(id))
 #define OF_VENDOR 511u
-_Static_assert((int)HOOK_COUNT + (int)USED_COUNT < 511, "a key has nine bits for the call");
+_Static_assert((int)HOOK_COUNT + (int)USED_COUNT < 511,
+	       "a key has nine bits for the number of the call");
 
 static uint64_t cell_key_of(const struct link_map *map, unsigned int call)
 {

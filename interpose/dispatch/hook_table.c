@@ -47,7 +47,7 @@ static atomic_bool is_started;
 enum { NAME_SLOTS = 1024 };
 static _Atomic(unsigned short) by_name[NAME_SLOTS];
 static atomic_bool is_indexed;
-_Static_assert(HOOK_COUNT < NAME_SLOTS / 2, "the table of names is more than half full");
+_Static_assert(HOOK_COUNT < NAME_SLOTS / 2, "less than half of the table of names is used");
 
 /* Returns the first kind of objects. The kinds of memory come before it. */
 static const struct kind *first_object_kind(void)

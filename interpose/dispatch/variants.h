@@ -27,7 +27,8 @@ struct slot {
 	const void *below;
 	void *unused;
 };
-_Static_assert(sizeof(struct slot) == 4 * sizeof(void *), "variants_ARCH.S depends on it");
+_Static_assert(sizeof(struct slot) == 4 * sizeof(void *),
+	       "variants_ARCH.S assumes this size of a slot");
 
 /* Returns the wrapper that calls REAL on behalf of HOOK, or NULL if all slots of HOOK are taken.
  * BELOW: see struct slot. */

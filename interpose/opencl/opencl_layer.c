@@ -52,7 +52,7 @@ enum {
 	EXTENSIONS
 };
 _Static_assert(sizeof(hooked) / sizeof(hooked[0]) + EXTENSIONS == SLOT_HOOKS,
-	       "a row is neither in the dispatch table nor an extension");
+	       "each row is in the dispatch table or an extension");
 static const unsigned int entry_of_used[USED_COUNT] = {
 #define HOOK(...)
 #define HAND(...)

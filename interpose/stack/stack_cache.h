@@ -58,7 +58,7 @@ struct stack_cache_line {
 	uint32_t misses; /* how often the stack was unwound although it has a line */
 	struct stack_word *word;
 } __attribute__((aligned(64)));
-_Static_assert(sizeof(struct stack_cache_line) == 64, "a cache line");
+_Static_assert(sizeof(struct stack_cache_line) == 64, "a stack_cache_line fills one cache line");
 
 /* So many words are compared before the loop looks for its end. */
 #define STACK_WORDS_AT_ONCE 4

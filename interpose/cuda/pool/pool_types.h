@@ -75,7 +75,7 @@ struct pool_ring {
 	uint8_t foreign_quota; /* blocks of other threads to cache here instead of returning them */
 	struct pool_block *block[POOL_RING]; /* oldest at `first` */
 } __attribute__((aligned(64)));
-_Static_assert(sizeof(struct pool_ring) == 64, "a cache line");
+_Static_assert(sizeof(struct pool_ring) == 64, "a pool_ring fills one cache line");
 
 /* What one thread caches of one space. Other threads take the lock to trim and to scan. They push
  * blocks of this thread that they free on `returned`; any thread may detach that whole list. */

@@ -10,7 +10,8 @@
 #include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/recorder/ipc.h"
 
-_Static_assert(sizeof(CUipcMemHandle) == LEDGER_IPC_HANDLE, "cuda.h: CU_IPC_HANDLE_SIZE");
+_Static_assert(sizeof(CUipcMemHandle) == LEDGER_IPC_HANDLE,
+	       "CUipcMemHandle has CU_IPC_HANDLE_SIZE bytes in cuda.h");
 
 /* Adds the record of the live block at ADDRESS, which CALL exported as HANDLE. Returns false if no
  * block begins there. */

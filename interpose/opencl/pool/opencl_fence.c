@@ -156,7 +156,7 @@ static bool fence_is_complete(const struct cl_pool_fence *fence)
 	return fence->ready &&
 	       (fence->failed || fence->completed_markers == ((uint64_t)1 << fence->count) - 1);
 }
-_Static_assert(CL_POOL_QUEUES < 64, "a bit for each marker");
+_Static_assert(CL_POOL_QUEUES < 64, "completed_markers has a bit for each marker");
 
 /* Removes the oldest fences from the ring while they are complete and *RET has room for their
  * events. Returns true if it removed any. */
@@ -204,8 +204,9 @@ static void fences_complete(struct cl_pool_context *context)
  * element of the array of contexts never repeat. */
 #define NOTE_MARKER_BITS 5
 #define NOTE_CONTEXT_BITS 6
-_Static_assert(CL_POOL_QUEUES == 1 << NOTE_MARKER_BITS, "markers fit their bits");
-_Static_assert(CL_POOL_CONTEXTS == 1 << NOTE_CONTEXT_BITS, "contexts fit their bits");
+_Static_assert(CL_POOL_QUEUES == 1 << NOTE_MARKER_BITS, "NOTE_MARKER_BITS bits number each marker");
+_Static_assert(CL_POOL_CONTEXTS == 1 << NOTE_CONTEXT_BITS,
+	       "NOTE_CONTEXT_BITS bits number each context");
 
 static void CL_CALLBACK on_marker(cl_event event, cl_int status, void *note)
 {

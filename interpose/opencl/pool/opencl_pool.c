@@ -70,7 +70,7 @@ static struct cl_pool_shard *shard_of(struct cl_pool *pool, uint64_t handle)
 {
 	return &pool->shards[TABLE_MIX(handle) >> 58];
 }
-_Static_assert(CL_POOL_SHARDS == 64, "shard_of takes six bits");
+_Static_assert(CL_POOL_SHARDS == 64, "shard_of() takes six bits of the hash");
 
 static void shard_lock(struct cl_pool_shard *shard)
 {
@@ -186,7 +186,7 @@ static struct cl_pool_buffer **bucket_for(struct cl_pool_context *context, cl_me
 
 	return &context->bucket[mixed >> 56];
 }
-_Static_assert(CL_POOL_BUCKETS == 256, "bucket_of takes eight bits");
+_Static_assert(CL_POOL_BUCKETS == 256, "bucket_for() takes eight bits of the hash");
 
 static void cache_insert(struct cl_pool_context *context, struct cl_pool_buffer *object)
 {
