@@ -130,7 +130,9 @@ static HOT bool block_begin_free(struct recorder *recorder, struct shard *shard,
 
 /* ---- any state -> unused ---- */
 
-/* Makes the checks of `alloc_checks` for BLOCK of BYTES, which ends. Its slot is not reused yet. */
+/* Locking: the caller holds the lock of its thread's state. Does what `alloc_checks` requests for
+ * BLOCK of BYTES, which was freed or dropped: subtracts it from what GPULEAK_LIMIT counts, and from
+ * the live blocks that its call site counts. BLOCK's slot is not reused yet. */
 COLD void block_check_ended(struct recorder *recorder, const struct ledger_block *block,
 			    uint64_t bytes);
 

@@ -134,9 +134,10 @@ static COLD void add_sample(struct recorder *recorder, uint64_t now_ns)
 	timeline_look(recorder, now_ns);
 }
 
-/* Locking: the caller holds STATE's lock. Makes the checks of `alloc_checks` for a new block of
- * SITE. Gets no pointer to the struct new_block, so that the compiler can keep that struct in
- * registers. */
+/* Locking: the caller holds STATE's lock. Does what `alloc_checks` requests for a new block of
+ * SITE: compares it with a refused request, and adds it to what GPULEAK_LIMIT counts and to the
+ * live blocks that SITE counts. Gets no pointer to the struct new_block, so that the compiler can
+ * keep that struct in registers. */
 static COLD void check_made(struct recorder *recorder, struct thread_state *state,
 			    const struct hook *hook, const struct ledger_site *site, int device,
 			    uint64_t bytes)
