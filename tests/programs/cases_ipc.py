@@ -110,10 +110,10 @@ def freed_text(place):
             raise Failed("%r is not in %s" % (part, first))
     one_line(text, "Freed, but still open in another process: 4,194,304 bytes (4.0 MiB) in 1 block",
              "freed by cuMemFree_v2 at:")
-    one_line(text, "  opened there by cuIpcOpenMemHandle_v2 at open_block (")
+    one_line(text, "  opened in that process by cuIpcOpenMemHandle_v2 at open_block (")
     one_line(text, "Leak of 0 bytes in 1 block (memory of another process",
              "opened and never closed, at:")
-    one_line(text, "  freed there, but still open here, by cuMemFree_v2 at drop (")
+    one_line(text, "  the owner freed the memory while this process had it open, with cuMemFree_v2 at drop (")
     one_line(text, "  Memory of p_ipc (pid ", "): 4,194,304 bytes (4.0 MiB) in 1 block")
 
 
@@ -136,7 +136,7 @@ def freed_after(place):
     compare("open", opened("freed-after-end", ("cuMemFree_v2", after)), one_open(owner, worker))
     right(owner)
     one_line(text_of(place, "unclosed"),
-             "  freed there, after this process had ended, by cuMemFree_v2 at drop (")
+             "  the owner freed the memory after this process had ended, with cuMemFree_v2 at drop (")
 
 
 @needs("ipc")
@@ -147,7 +147,7 @@ def kept(place):
     right(owner)
     compare("exports", (1, 4 * MIB), (owner["ipc"]["exported_blocks"],
                                       owner["ipc"]["exported_bytes"]))
-    one_line(text_of(place, "kept"), "  not freed there")
+    one_line(text_of(place, "kept"), "  the owner never freed the memory")
 
 
 @needs("ipc")

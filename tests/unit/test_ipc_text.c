@@ -104,10 +104,12 @@ static void freed(void **state)
 	expect(&s, true, "; 4.0 KiB freed at drop (/x.c:4), still open in worker (pid 2) when it "
 			 "ended (opened at open_it (/x.c:1))\n", true);
 	expect(&s, true, ": 4,096 bytes (4.0 KiB) in 1 block, freed by cuMemFree_v2 at:\n", true);
-	expect(&s, true, "  still open in worker (pid 2) when it ended\n"
-			 "  opened there by cuIpcOpenMemHandle at open_it (/x.c:1)\n"
-			 "  allocated by cuMemAlloc_v2 at make (/x.c:2)\n"
-			 "  exported by cuIpcGetMemHandle at export_it (/x.c:3)\n", true);
+	expect(&s, true,
+	       "  still open in worker (pid 2) when it ended\n"
+	       "  opened in that process by cuIpcOpenMemHandle at open_it (/x.c:1)\n"
+	       "  allocated by cuMemAlloc_v2 at make (/x.c:2)\n"
+	       "  exported by cuIpcGetMemHandle at export_it (/x.c:3)\n",
+	       true);
 	s.worker.ended = REPORT_SIGNAL;
 	expect(&s, true, "  never closed by worker (pid 2), which was killed\n", true);
 	s.worker.ended = REPORT_RUNNING;
@@ -123,7 +125,7 @@ static void by_unknown_call(void **state)
 	s.groups[0].ended = (struct report_event){ .stack = &no_stack };
 	expect(&s, true, "; 4.0 KiB freed, still open in worker", true);
 	expect(&s, true, "in 1 block; the call that freed it was not seen\n", true);
-	expect(&s, false, "  freed there by a call that was not seen\n", true);
+	expect(&s, false, "  the owner freed the memory by a call that was not seen\n", true);
 }
 
 static void many(void **state)
@@ -150,17 +152,21 @@ static void states(void **state)
 
 	(void)state;
 	begin(&s);
-	expect(&s, false, "  Memory of owner (pid 1): 4,096 bytes (4.0 KiB) in 1 block\n"
-			  "  allocated there by cuMemAlloc_v2 at make (/x.c:2)\n"
-			  "  exported there by cuIpcGetMemHandle at export_it (/x.c:3)\n"
-			  "  freed there, but still open here, by cuMemFree_v2 at drop (/x.c:4)\n",
+	expect(&s, false,
+	       "  Memory of owner (pid 1): 4,096 bytes (4.0 KiB) in 1 block\n"
+	       "  the owner allocated the memory with cuMemAlloc_v2 at make (/x.c:2)\n"
+	       "  the owner exported the memory with cuIpcGetMemHandle at export_it (/x.c:3)\n"
+	       "  the owner freed the memory while this process had it open, with cuMemFree_v2 "
+	       "at drop (/x.c:4)\n",
 	       true);
 	s.groups[0].state = REPORT_SHARED_FREED_AFTER;
-	expect(&s, false, "  freed there, after this process had ended, by cuMemFree_v2", true);
+	expect(&s, false,
+	       "  the owner freed the memory after this process had ended, with cuMemFree_v2",
+	       true);
 	s.groups[0].state = REPORT_SHARED_ALLOCATED;
-	expect(&s, false, "  not freed there\n", true);
+	expect(&s, false, "  the owner never freed the memory\n", true);
 	s.owner.ended = REPORT_RUNNING;
-	expect(&s, false, "  not freed there so far\n", true);
+	expect(&s, false, "  the owner has not freed the memory so far\n", true);
 	s.groups[0].state = REPORT_SHARED_UNKNOWN;
 	expect(&s, false, "  Memory of a process that is not in this report: 1 block\n", true);
 	expect(&s, false, "owner", false);

@@ -85,11 +85,12 @@ static void print_freed(FILE *out, const struct report_shared *group)
 	fputs("  ", out);
 	print_importer(out, group->importer);
 	fputc('\n', out);
-	print_event(out, "opened there by", &group->opened);
+	print_event(out, "opened in that process by", &group->opened);
 	print_event(out, "allocated by", &group->allocated);
 	print_event(out, "exported by", &group->exported);
-	fputs("  CUDA does not define what happens then: close memory with cuIpcCloseMemHandle "
-	      "before its owner frees it\n", out);
+	fputs("  CUDA does not define what happens to memory that is freed while it is open: close "
+	      "it with cuIpcCloseMemHandle before its owner frees it\n",
+	      out);
 }
 
 void text_ipc_freed(FILE *out, const struct report_process *process)
@@ -112,9 +113,9 @@ void text_ipc_freed(FILE *out, const struct report_process *process)
 static const char *fate_of(const struct report_shared *group)
 {
 	if (group->state == REPORT_SHARED_FREED)
-		return "freed there, but still open here, by";
+		return "the owner freed the memory while this process had it open, with";
 	if (group->state == REPORT_SHARED_FREED_AFTER)
-		return "freed there, after this process had ended, by";
+		return "the owner freed the memory after this process had ended, with";
 	return NULL;
 }
 
@@ -133,15 +134,17 @@ static void print_owner(FILE *out, const struct report_shared *group)
 	fputs(": ", out);
 	describe_amount(out, group->bytes, group->blocks);
 	fputc('\n', out);
-	print_event(out, "allocated there by", &group->allocated);
-	print_event(out, "exported there by", &group->exported);
+	print_event(out, "the owner allocated the memory with", &group->allocated);
+	print_event(out, "the owner exported the memory with", &group->exported);
 	if (fate && group->ended.api)
 		print_event(out, fate, &group->ended);
 	else if (fate)
-		fputs("  freed there by a call that was not seen\n", out);
+		fputs("  the owner freed the memory by a call that was not seen\n", out);
 	else
-		fputs(group->exporter->ended == REPORT_RUNNING ? "  not freed there so far\n"
-							       : "  not freed there\n", out);
+		fputs(group->exporter->ended == REPORT_RUNNING
+			      ? "  the owner has not freed the memory so far\n"
+			      : "  the owner never freed the memory\n",
+		      out);
 }
 
 void text_ipc_of_leak(FILE *out, const struct report_process *process,
