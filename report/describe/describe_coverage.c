@@ -121,7 +121,7 @@ void describe_coverage(FILE *out, const struct report_process *process)
 	while ((api = next_api(coverage, api)))
 		routes += print_routes(out, process, api, routes);
 	if (routes == 0)
-		fputs("no route to a driver was seen", out);
+		fputs("it is unknown how the program reaches a driver", out);
 	for (size_t i = 0; i < coverage->count; i++) {
 		const struct report_observation *seen = &coverage->observations[i];
 		const struct coverage_reach *reach = coverage_reach(seen->kind);
@@ -225,7 +225,7 @@ static void print_reaches(FILE *out, const struct report_coverage *coverage)
 
 		if (!reach)
 			continue;
-		fprintf(out, "  out of reach, %s: ", reach->name);
+		fprintf(out, "  calls not seen, %s: ", reach->name);
 		print_list(out, seen);
 		fprintf(out, " (%s): ", seen->subject);
 		fprintf(out, "%s\n", reach->reason);
@@ -241,17 +241,18 @@ void describe_all_coverage(FILE *out, const struct report_process *process)
 	print_escaped(out, process->program);
 	fprintf(out, " (pid %d):\n", process->pid);
 	if (coverage->count == 0)
-		fputs("  the ledger has no record of coverage\n", out);
+		fputs("  the ledger does not record how the program reaches a driver\n", out);
 	print_all_routes(out, coverage);
 	print_reaches(out, coverage);
-	print_kind(out, coverage, "unclassed", "unknown to this gpuleak:", -1);
+	print_kind(out, coverage, "unclassed", "unknown to this version of gpuleak:", -1);
 	print_kind(out, coverage, "untracked", "looked up, not tracked:", 1);
 	print_kind(out, coverage, "untracked",
-		   "looked up among all functions or only linked, not tracked:", 0);
+		   "looked up with all other functions, or only linked, not tracked:", 0);
 	for (size_t i = 0; (seen = coverage_observation(coverage, "ignored", i)); i++)
 		if (seen->detail)
 			print_ignored(out, coverage, i);
-	print_kind(out, coverage, "known-export-table", "private table of the CUDA runtime:", -1);
+	print_kind(out, coverage, "known-export-table",
+		   "internal table of the driver, used by the CUDA runtime:", -1);
 	print_kind(out, coverage, "deepbind-covered",
 		   "opened without the requested RTLD_DEEPBIND:", -1);
 	print_kind(out, coverage, "deepbind-open", "opened with RTLD_DEEPBIND:", -1);

@@ -282,11 +282,14 @@ static int add_unclassed_gap(struct builder *b, const struct report_coverage *co
 		return 0;
 	if (!names)
 		return -ENOMEM;
-	return add_sentence(sentences, arena_printf(b->arena,
-						    "unknown to this gpuleak, perhaps from a "
-						    "newer driver: %s: memory that %s allocates "
-						    "or frees is not in this report",
-						    names, number == 1 ? "it" : "one of them"));
+	return add_sentence(sentences,
+			    arena_printf(b->arena,
+					 "%s: unknown to this version of gpuleak, "
+					 "perhaps because the driver is newer; memory "
+					 "that %s allocates or frees is not in this "
+					 "report",
+					 names,
+					 number == 1 ? "this function" : "one of these functions"));
 }
 
 static int list_gaps(struct builder *b, struct report_coverage *coverage)
@@ -308,8 +311,8 @@ static int list_gaps(struct builder *b, struct report_coverage *coverage)
 	if (r == 0)
 		r = add_unclassed_gap(b, coverage, &sentences);
 	if (r == 0 && coverage_observation(coverage, "lost", 0))
-		r = add_sentence(&sentences, "the ledger had no room for some observations about "
-					     "coverage");
+		r = add_sentence(&sentences, "the ledger had no room to record all ways by "
+					     "which the program reaches a driver");
 	coverage->gaps = sentences.items;
 	coverage->gap_count = sentences.count;
 	return r;

@@ -76,8 +76,10 @@ static void test_nothing(void **state)
 	builder_init(&builder);
 	begin(&fixture, &builder);
 	expect_text(describe_coverage, &fixture, "");
-	expect_text(describe_all_coverage, &fixture,
-		    "Coverage of app (pid 4242):\n  the ledger has no record of coverage\n");
+	expect_text(
+		describe_all_coverage, &fixture,
+		"Coverage of app (pid 4242):\n  the ledger does not record how the "
+		"program reaches a driver\n");
 	expect_json(&fixture, "{\"routes\":[],\"untracked\":[],\"unclassed\":[],"
 			      "\"out_of_reach\":[]}");
 	expect_notes(&fixture, NULL, 0);
@@ -118,8 +120,8 @@ static void test_functions(void **state)
 {
 	static const char *const notes[] = {
 		"looked up, but not tracked: cuB, cuC: it is not followed",
-		"unknown to this gpuleak, perhaps from a newer driver: cuNew_v9: memory that it "
-		"allocates or frees is not in this report",
+		"cuNew_v9: unknown to this version of gpuleak, perhaps because the driver is "
+		"newer; memory that this function allocates or frees is not in this report",
 	};
 	struct ledger_builder builder;
 	struct fixture fixture;
@@ -138,16 +140,17 @@ static void test_functions(void **state)
 	builder_fact(&builder, "ignored", "cuD", NULL, "is another's", 1);
 	begin(&fixture, &builder);
 	expect_notes(&fixture, notes, 2);
-	expect_text(describe_all_coverage, &fixture,
-		    "Coverage of app (pid 4242):\n  CUDA intercepted via cuGetProcAddress, 439 "
-		    "times: "
-		    "/b/libcudart.so.13\n  unknown to this gpuleak: cuNew_v9 by /bin/app\n  "
-		    "looked up, not tracked: cuB by /b/libcudart.so.13, /bin/app: it is not "
-		    "followed\n  looked up, not tracked: cuC by /bin/app: it is not followed\n  "
-		    "looked up among all functions or only linked, not tracked: cuA by "
-		    "/b/libcudart.so.13: it is not followed\n  looked up among all functions or "
-		    "only linked, not tracked: cuF by /bin/app: it is not followed\n  looked up, "
-		    "ignored: cuD, cuE: is another's\n");
+	expect_text(
+		describe_all_coverage, &fixture,
+		"Coverage of app (pid 4242):\n  CUDA intercepted via cuGetProcAddress, 439 "
+		"times: "
+		"/b/libcudart.so.13\n  unknown to this version of gpuleak: cuNew_v9 by /bin/app\n  "
+		"looked up, not tracked: cuB by /b/libcudart.so.13, /bin/app: it is not "
+		"followed\n  looked up, not tracked: cuC by /bin/app: it is not followed\n  "
+		"looked up with all other functions, or only linked, not tracked: cuA by "
+		"/b/libcudart.so.13: it is not followed\n  looked up with all other functions, or "
+		"only linked, not tracked: cuF by /bin/app: it is not followed\n  looked up, "
+		"ignored: cuD, cuE: is another's\n");
 	expect_json(&fixture,
 		    "{\"routes\":[{\"api\":\"CUDA\",\"route\":\"cuGetProcAddress\",\"modules\":"
 		    "[\"/b/libcudart.so.13\"]}],\"untracked\":["
@@ -182,9 +185,10 @@ static void test_out_of_reach(void **state)
 	builder_fact(&builder, "deepbind", "CUDA", "/b/libplugin.so", NULL, 3);
 	begin(&fixture, &builder);
 	expect_notes(&fixture, notes, 2);
-	expect_text(describe_coverage, &fixture,
-		    "coverage: no route to a driver was seen; not seen: libplugin.so "
-		    "(RTLD_DEEPBIND), app (export table)\n");
+	expect_text(
+		describe_coverage, &fixture,
+		"coverage: it is unknown how the program reaches a driver; not seen: libplugin.so "
+		"(RTLD_DEEPBIND), app (export table)\n");
 	expect_json(&fixture,
 		    "{\"routes\":[],\"untracked\":[],\"unclassed\":[],\"out_of_reach\":["
 		    "{\"what\":\"deepbind\",\"subject\":\"CUDA\","
@@ -215,10 +219,10 @@ static void test_many_unclassed(void **state)
 	assert_int_equal(fixture.process->coverage.count, LEDGER_FACTS_MAX);
 	assert_int_equal(fixture.process->note_count, 1);
 	assert_string_equal(fixture.process->notes[0],
-			    "unknown to this gpuleak, perhaps from a newer driver: cuNew0000, "
-			    "cuNew0001, cuNew0002, cuNew0003, cuNew0004, cuNew0005, cuNew0006, "
-			    "cuNew0007 ...: memory that one of them allocates or frees is not in "
-			    "this report");
+			    "cuNew0000, cuNew0001, cuNew0002, cuNew0003, cuNew0004, cuNew0005, "
+			    "cuNew0006, cuNew0007 ...: unknown to this version of gpuleak, perhaps "
+			    "because the driver is newer; memory that one of these functions "
+			    "allocates or frees is not in this report");
 	end(&fixture, &builder);
 }
 
