@@ -49,9 +49,9 @@ void describe_error_briefly(FILE *out, const struct report_error *error)
 	}
 }
 
-static void print_block(FILE *out, const struct report_error *error)
+/* Prints "4,096 bytes (4.0 KiB) of device memory". */
+static void print_block_size(FILE *out, const struct report_error *error)
 {
-	fputs("a block of ", out);
 	describe_bytes(out, error->block_bytes);
 	if (error->kind) {
 		fputs(" of ", out);
@@ -100,9 +100,9 @@ void describe_error_cause(FILE *out, const struct report_error *error)
 		char number[NUMBER_MAX];
 
 		print_call(out, error, "was given an address ");
-		fprintf(out, "%s bytes into ",
+		fprintf(out, "%s bytes into a block of ",
 			format_number(error->address - error->block_address, number));
-		print_block(out, error);
+		print_block_size(out, error);
 		fprintf(out, " at 0x%" PRIx64, error->block_address);
 	} else if (strcmp(error->type, "mismatched-free") == 0 && error->other_range) {
 		char number[NUMBER_MAX];
@@ -146,8 +146,7 @@ static void print_event(FILE *out, const char *before, const struct report_event
  * free hit the new block, or the frees are as recorded. The ledger does not prove which. */
 static void print_earlier(FILE *out, const struct report_error *error)
 {
-	print_event(out, "It was freed by", &error->freed,
-		    " at (possible cause)");
+	print_event(out, "The block was freed by", &error->freed, " at (possible cause)");
 	fputs("  An earlier block", out);
 	if (error->earlier_allocated.bytes) {
 		fputs(" of ", out);
@@ -157,7 +156,7 @@ static void print_earlier(FILE *out, const struct report_error *error)
 	      "it freed that block twice and this\n  block by mistake. Otherwise the call above is "
 	      "the double free.\n", out);
 	print_event(out, "The earlier block was allocated by", &error->earlier_allocated, " at");
-	print_event(out, "and freed by", &error->earlier_freed, " at");
+	print_event(out, "The earlier block was freed by", &error->earlier_freed, " at");
 }
 
 void describe_error(FILE *out, const struct error_group *group)
@@ -179,19 +178,24 @@ void describe_error(FILE *out, const struct error_group *group)
 	fputs(", at:\n", out);
 	describe_stack(out, error->stack);
 	if (is_object(error)) {
-		fputs("  It was an ", out);
+		fputs("  The object was an ", out);
 		describe_kind(out, error->kind);
 		fputs(".\n", out);
 	} else if (error->block_bytes && !tells_of_block(error)) {
-		fputs("  It was ", out);
-		print_block(out, error);
+		fputs("  The block had ", out);
+		print_block_size(out, error);
 		fputs(".\n", out);
 	}
-	print_event(out, "It was allocated by", &error->allocated, " at");
+	print_event(out,
+		    is_object(error) ? "The object was created by" : "The block was allocated by",
+		    &error->allocated, " at");
 	if (error->earlier_freed.api || error->earlier_freed.stack->count)
 		print_earlier(out, error);
 	else
-		print_event(out, "It was first freed by", &error->freed, " at");
+		print_event(out,
+			    is_object(error) ? "The object was last released by"
+					     : "The block was first freed by",
+			    &error->freed, " at");
 }
 
 static bool same_error(const void *value, const void *key)
@@ -261,7 +265,7 @@ int describe_errors(FILE *out, const struct report_process *process)
 		describe_error(out, groups);
 	}
 	if (r == 0 && groups)
-		fputs("\nAnd more errors; --format json lists all\n", out);
+		fputs("\nAnd more invalid frees; --format json lists all\n", out);
 	arena_finish(&arena);
 	return r;
 }
