@@ -40,7 +40,9 @@ static void start_variable(struct report_bypass *row)
 	if (row->switched_off)
 		return;
 	row->found = found;
-	eprintf(stderr, "gpuleak: %s is %s in the environment: not changed\n", variable, found);
+	eprintf(stderr,
+		"gpuleak: --bypass-pools did not change %s, which is %s in the environment\n",
+		variable, found);
 }
 
 void bypass_start(struct bypass *bypass)

@@ -105,17 +105,20 @@ static bool reason_of(const struct report_process *process, const char *note,
 	const char flag = strncmp(name, "python", 6) == 0 ? python_flag(process, "IES") : 0;
 
 	if (strchr(setting, '='))
-		snprintf(ret, size, "%s had no effect: the program changed it, or this version "
-			 "does not know it", setting);
+		snprintf(ret, size,
+			 "%s had no effect: the program changed the variable, or this "
+			 "version of the framework does not know it",
+			 setting);
 	else if (note && strcmp(note, "off") != 0)
 		snprintf(ret, size, "%s", note);
 	else if (note)
 		return snprintf(ret, size, "the program chose an allocator of its own") > 0;
 	else if (flag)
-		snprintf(ret, size, "python -%c", flag);
+		snprintf(ret, size, "python -%c does not load gpuleak's sitecustomize.py", flag);
 	else
-		snprintf(ret, size, "Python did not load gpuleak's module (PYTHONPATH was changed, "
-			 "or the program contains its own Python)");
+		snprintf(ret, size,
+			 "Python did not load gpuleak's sitecustomize.py (PYTHONPATH was "
+			 "changed, or the program contains a Python that ignores it)");
 	return false;
 }
 

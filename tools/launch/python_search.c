@@ -54,10 +54,10 @@ int python_search_report(const struct python_search *search, struct report *repo
 		if (!misses_keepers(report->processes[i]))
 			continue;
 		snprintf(text, sizeof(text),
-			 "--keepers found nothing in pid %d: no search came while this memory was "
-			 "in use, or Python did not load gpuleak's module (python -I, -E or -S, or "
-			 "PYTHONPATH was changed), or it imported no framework that gpuleak "
-			 "knows, or its Python is free-threaded",
+			 "--keepers found nothing in pid %d: no search ran while the accumulated "
+			 "memory was in use, or Python did not load gpuleak's sitecustomize.py "
+			 "(python -I, -E or -S, or PYTHONPATH was changed), or the program "
+			 "imported no framework that gpuleak knows, or its Python is free-threaded",
 			 report->processes[i]->pid);
 		r = report_add_remark(report, text);
 	}

@@ -42,8 +42,8 @@ CUPY_OFF = ["CuPy (cupy.cuda.set_allocator(None)): 8 % more time was measured; "
             "memory allocates it anew"]
 TORCH_OFF = ("PyTorch (PYTORCH_NO_CUDA_MEMORY_CACHING=1): CUDA graphs cannot be captured; "
              "torch.cuda.memory_allocated() counts nothing")
-NOT_LOADED = ("Python did not load gpuleak's module (PYTHONPATH was changed, or the program contains "
-              "its own Python)")
+NOT_LOADED = ("Python did not load gpuleak's sitecustomize.py (PYTHONPATH was changed, or the program "
+              "contains a Python that ignores it)")
 # Keeps ten arrays and ends at once.
 KEEP = "import cupy, os\nkept = [cupy.zeros(1000) for _ in range(10)]\nos._exit(0)\n"
 # A CuPy that only records its allocators, for every Python.
@@ -158,6 +158,7 @@ def in_json(place):
 PYTHON_FLAGS = [(["-I"], "python -I"), (["-S"], "python -S"), (["-E"], "python -E"),
                 (["-W", "ignore", "-Bs", "-bS"], "python -S"), (["-Wignore", "-X", "dev", "-I"],
                                                                 "python -I")]
+IGNORED = " does not load gpuleak's sitecustomize.py"
 
 
 def refused_by_flag(place):
@@ -166,10 +167,10 @@ def refused_by_flag(place):
     for flags, reason in PYTHON_FLAGS:
         found, _ = place.report(PYTHON, *flags, script)
         compare(str(flags), "CuPy's cache could not be switched off in pid %d: %s" % (
-            found["process"]["pid"], reason), found["notes"][0])
+            found["process"]["pid"], reason + IGNORED), found["notes"][0])
     ran = place.run(PYTHON, "-I", script, flags=("--bypass-pools", "--gate"), status=23)
     if not re.search("^gpuleak: gate failed: CuPy's cache could not be switched off in pid [0-9]+: "
-                     "python -I$", ran.stderr, re.M):
+                     "python -I%s$" % re.escape(IGNORED), ran.stderr, re.M):
         raise Failed("the gate has another reason\n" + ran.stderr)
     place.run(PYTHON, "-I", script, flags=("--gate",))
     ran = place.run(PYTHON, "-I", script, flags=("--bypass-pools", "--format", "github"))
@@ -319,7 +320,7 @@ def nothing_else(place):
                 {**found, "env": 0})
 
 
-KEPT = " not changed"
+KEPT = " did not change "
 
 
 def variables(place):
@@ -329,7 +330,7 @@ def variables(place):
         compare(name, "0", found["env"][name])
         compare("the others of " + name, {**VARIABLES, name: "0"},
                 {other: found["env"][other] for other in VARIABLES})
-        line = "gpuleak: %s is 0 in the environment:%s" % (name, KEPT)
+        line = "gpuleak: --bypass-pools%s%s, which is 0 in the environment" % (KEPT, name)
         compare("lines about " + name, [line],
                 [one for one in said.splitlines() if KEPT in one])
         for same in ("", value):
@@ -456,8 +457,8 @@ def no_effect(place):
     """a cache that is used although its variable was set is named, also in a native program"""
     found, _ = place.report(os.path.join(place.options.programs, "p_rules"), "cached", "own")
     compare("first note", "PyTorch's cache could not be switched off in pid %d: "
-            "PYTORCH_NO_CUDA_MEMORY_CACHING=1 had no effect: the program changed it, or this version "
-            "does not know it" % found["process"]["pid"], found["notes"][0])
+            "PYTORCH_NO_CUDA_MEMORY_CACHING=1 had no effect: the program changed the variable, or this "
+            "version of the framework does not know it" % found["process"]["pid"], found["notes"][0])
     compare("rows of native programs", [ALL_OFF, *VARIABLES], [
         found["notes"][1], *(re.search(r"\((\w+)=", note)[1] for note in found["notes"][2:])])
     found, _ = place.report(os.path.join(place.options.programs, "p_rules"), "cached",

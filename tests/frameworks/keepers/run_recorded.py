@@ -59,9 +59,9 @@ history = []  # @history
 for _ in range(400):
     history.append(keep())
 """
-REMARK = ("--keepers found nothing in pid PID: no search came while this memory was in use, or "
-          "Python did not load gpuleak's module (python -I, -E or -S, or PYTHONPATH was changed), "
-          "or it imported no framework that gpuleak knows, or its Python is free-threaded")
+REMARK = ("--keepers found nothing in pid PID: no search ran while the accumulated memory was in "
+          "use, or Python did not load gpuleak's sitecustomize.py (python -I, -E or -S, or PYTHONPATH "
+          "was changed), or the program imported no framework that gpuleak knows, or its Python is free-threaded")
 
 
 class Program:
