@@ -22,13 +22,13 @@ const char *ledger_why(enum ledger_why why)
 	case LEDGER_FOREIGN:
 		return "is not a gpuleak ledger";
 	case LEDGER_SHORT:
-		return "is cut short: not even its header is whole";
+		return "is cut short: its header is incomplete";
 	case LEDGER_NEWER:
 		return "was written by a newer gpuleak than this one can read";
 	case LEDGER_ORDER:
 		return "was written on a machine of another byte order";
 	case LEDGER_BROKEN:
-		return "is damaged: its header holds impossible values";
+		return "is damaged: its header has impossible values";
 	}
 	return "is of an unknown kind";
 }

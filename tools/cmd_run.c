@@ -165,7 +165,10 @@ static void start_roster(struct run *run)
 
 	if (r == 0)
 		return;
-	eprintf(stderr, "gpuleak: no shared memory for the list of processes: %s\n", strerror(-r));
+	eprintf(stderr,
+		"gpuleak: no shared memory for the list of processes (shmget): %s; `gpuleak "
+		"doctor` prints what to do\n",
+		strerror(-r));
 	session_trouble(&run->session, "not recorded completely: no shared memory for the list of "
 			"processes (shmget): %s", strerror(-r));
 }
@@ -444,7 +447,8 @@ static void gather_one(struct run *run, const struct ledger_file *file)
 		sampler_attach(&run->sampler, process);
 	}
 	if (process && process->ended == REPORT_RUNNING) {
-		eprintf(stderr, "gpuleak: process %d still runs; `gpuleak report %d` tells more\n",
+		eprintf(stderr,
+			"gpuleak: process %d still runs; `gpuleak report %d` reports on it\n",
 			file->pid, file->pid);
 		run->keep_directory = true;
 	}

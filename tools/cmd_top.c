@@ -258,7 +258,7 @@ static int parse_word(struct arguments *ret, char **argv, int *at)
 	if (word[0] == '-' && word[1])
 		return unknown(word);
 	if (ret->operand)
-		return wrong("one process at a time: ", word, " is one more");
+		return wrong("one process at a time: ", word, " is a second one");
 	ret->operand = word;
 	return 0;
 }
@@ -684,7 +684,7 @@ static int check_running(const struct top_view *watch)
 		return nothing(watch->file.path, "is not a gpuleak ledger");
 	if (process_runs(watch->file.pid, watch->file.start_ticks))
 		return 0;
-	eprintf(stderr, "gpuleak: process %d has ended; `gpuleak report %s` tells what it left\n",
+	eprintf(stderr, "gpuleak: process %d has ended; `gpuleak report %s` reports what it left\n",
 		watch->file.pid, watch->file.path);
 	return -1;
 }

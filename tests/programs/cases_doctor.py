@@ -210,7 +210,7 @@ def scripts(place):
                       "LD_PRELOAD=libx.so ./app\nenv -i ./app\n")
     _, rows = findings(place, path)
     for line in (4, 5, 6):
-        expect(rows, "warning", "program", "%s:%d may take the preload" % (path, line))
+        expect(rows, "warning", "program", "%s:%d may remove LD_PRELOAD" % (path, line))
     expect_none(rows, "problem")
     for head, part in (("#!/nowhere/sh\n", "a script of /nowhere/sh, which cannot be started"),
                        ("#!/usr/bin/env nowhere-sh\n", "a script of nowhere-sh, which cannot be started"),

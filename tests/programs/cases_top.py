@@ -117,7 +117,7 @@ def by_ledger(place):
                 once(place, place.file("mine"))[0])
         holder.end()
     said = refused(place, place.file("mine"))
-    compare("ended", "gpuleak: process %d has ended; `gpuleak report %s` tells what it left" % (
+    compare("ended", "gpuleak: process %d has ended; `gpuleak report %s` reports what it left" % (
         holder.pid, place.file("mine")), said)
 
 
@@ -410,7 +410,7 @@ def no_such(place):
             refused(place, place.path))
     for args, what in (
             ([], "name a process by its pid, or its ledger"),
-            (["1", "2"], "one process at a time: 2 is one more"),
+            (["1", "2"], "one process at a time: 2 is a second one"),
             (["--interval", "0", "1"], "bad value '0' of --interval: expected is a number of "
              "seconds, 0.1 to 3600"),
             (["--interval=-1", "1"], "bad value '-1' of --interval: expected is a number of "
@@ -462,7 +462,7 @@ def cut_short(place):
         os.truncate(copy, 100)
         _, errors = top.communicate(timeout=TIMEOUT)
         compare("status", 1, top.returncode)
-        compare("stderr", "gpuleak: top: %s: is cut short: not even its header is whole; record it "
+        compare("stderr", "gpuleak: top: %s: is cut short: its header is incomplete; record it "
                 "again\n" % copy, errors.decode())
 
 

@@ -112,7 +112,8 @@ static const char *end_of(int r, const struct probe *probe)
 {
 	if (r < 0)
 		return strerror(-r);
-	return WIFSIGNALED(probe->status) ? strsignal(WTERMSIG(probe->status)) : "it ended early";
+	return WIFSIGNALED(probe->status) ? strsignal(WTERMSIG(probe->status))
+					  : "the process that loads it ended early";
 }
 
 /* Returns true if there is a CUDA driver. */

@@ -137,9 +137,11 @@ static void check_shell_script(struct doctor *doctor, const char *path)
 		for (size_t i = 0; *line != '#' && i < sizeof(words) / sizeof(words[0]); i++) {
 			if (!strstr(line, words[i]))
 				continue;
-			doctor_add(doctor, DOCTOR_WARNING, area,
-				   "%s:%d may take the preload from what it starts: %s", path,
-				   number, words[i]);
+			doctor_add(
+				doctor, DOCTOR_WARNING, area,
+				"%s:%d may remove LD_PRELOAD for programs that the script starts: "
+				"%s",
+				path, number, words[i]);
 			doctor_advise(doctor, "put gpuleak run -- in front of the program inside "
 				      "the script");
 			break;

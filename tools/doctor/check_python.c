@@ -95,10 +95,11 @@ static void check_torch(struct doctor *doctor, const char *version, const char *
 		return;
 	}
 	doctor_add(doctor, DOCTOR_WARNING, area,
-		   count == 0 ? "torch %s in %s: its report function has a signature that gpuleak "
-				"does not know, so tensors inside its cache are not seen"
-			      : "torch %s in %s has no torch/lib/libc10.so that can be read: it is "
-				"not known if its tensors can be recorded",
+		   count == 0
+			   ? "torch %s in %s: its function that reports tensors has a signature "
+			     "that gpuleak does not know, so tensors inside its cache are not seen"
+			   : "torch %s in %s has no torch/lib/libc10.so that can be read: it is "
+			     "not known if its tensors can be recorded",
 		   version, folder);
 	doctor_advise(doctor, "use gpuleak run --bypass-pools, which makes each tensor a block of "
 		      "its own");

@@ -202,7 +202,7 @@ static int check_program(char *path, size_t size, struct program *program, const
 		*ret_trouble = elf_trouble(fd, path, &head.elf, program);
 		if (!*ret_trouble && fstat(fd, &st) == 0) {
 			program->advice = "run a copy of the file, which has no such privilege, or "
-					  "start gpuleak behind it";
+					  "let the program start gpuleak, as in sudo gpuleak run";
 			*ret_trouble = privilege_trouble(path, &st);
 		}
 	}

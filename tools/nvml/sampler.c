@@ -116,8 +116,8 @@ static const char *why_none(const struct sampler_shared *shared)
 	case SAMPLER_DUMB:
 		return "NVML could not be initialised";
 	case SAMPLER_NO_FIGURES:
-		return "NVML has no memory figures for this device, as where GPU and CPU share "
-		       "one memory";
+		return "NVML has no memory figures for this device, for example because GPU and "
+		       "CPU share one memory";
 	default:
 		return "NVML reported no figure for the process while it ran, or it ran too "
 		       "briefly";
