@@ -117,11 +117,11 @@ static uint64_t find_limit(struct recorder *recorder, enum api api, int device)
 	int saved = errno;
 
 	if (config.limit < 0 && !total) {
-		instead = " does not tell its size, of which a percentage was asked for; "
-			  "it is not limited";
+		instead = " does not report its size, so no percentage of it can be computed; "
+			  "the device has no limit";
 		limit = UINT64_MAX;
 	} else if (total && limit > total) {
-		instead = " has less than that; what is used: all of its ";
+		instead = " has less memory than this limit; the limit is all of its ";
 		limit = total;
 	} else if (!limit) {
 		limit = 1; /* a percentage that rounds to 0 */

@@ -158,7 +158,7 @@ static void add_leaks(struct page_text *out, const struct ledger_view *view,
 		groups++;
 	}
 	if (groups == GROUPS_MAX) {
-		text_add(&out->text, "(further leaks are not listed here)");
+		text_add(&out->text, "(further leaks are not listed in this short form)");
 		line_done(out);
 	}
 }
@@ -177,7 +177,8 @@ static struct reason reason_of(enum ledger_chunk_type type, const void *record)
 	return type == LEDGER_CHUNK_MAPPED ? (struct reason){ mapped->block, mapped->stack }
 					   : (struct reason){ wait->block, wait->event_stack };
 }
-_Static_assert(sizeof(struct ledger_mapped) == sizeof(struct ledger_event_wait), "one walk");
+_Static_assert(sizeof(struct ledger_mapped) == sizeof(struct ledger_event_wait),
+	       "add_reason() walks over records of both types with one size");
 
 /* Adds one line about all released blocks that still have their memory for a reason of TYPE, and
  * the stack of the first. Returns the number of these blocks. */
@@ -390,15 +391,15 @@ bool plain_report(struct recorder *recorder, int fd, const char *why)
 	add_verdict(&out, &total);
 	add_leaks(&out, &view, &tallies);
 	add_reason(&out, &view, LEDGER_CHUNK_MAPPED,
-		   " bytes of these were released, but never unmapped; first mapped at:");
+		   " bytes of the leaks above were released, but never unmapped; first mapped at:");
 	stuck = add_reason(&out, &view, LEDGER_CHUNK_EVENT_WAITS,
-			   " bytes were released, but are held behind a user event that was "
-			   "never set, made at:");
+			   " bytes were released, but a command that waits for a user event "
+			   "holds them; the event was never set, and was created at:");
 	add_errors(&out, &view);
 	add_refused(&out, &view);
 	add_pools(&out, &view);
 	lost = add_troubles(&out, recorder->header);
-	text_add(&out.text, "gpuleak: this is the short form: ");
+	text_add(&out.text, "gpuleak: this is the short form of the report: ");
 	text_add(&out.text, why);
 	line_done(&out);
 	flush(&out);

@@ -340,7 +340,7 @@ bool verdict_report(struct recorder *recorder)
 			destination = recorder->report->destination;
 		} else {
 			say("gpuleak: GPULEAK_REPORT=", config.report,
-			    ": not a usable path, reporting here\n", NULL);
+			    ": not a usable path: the report follows on stderr\n", NULL);
 			destination = "stderr";
 		}
 		failed = report_somehow(recorder, destination);
@@ -375,7 +375,8 @@ int verdict_report_now(struct recorder *recorder)
 		nocancel_nanosleep(&nap);
 	r = destination_now(recorder, pattern, place);
 	if (r < 0) {
-		say("gpuleak: ", pattern, ": not a usable path, reporting here\n", NULL);
+		say("gpuleak: ", pattern, ": not a usable path: the report follows on stderr\n",
+		    NULL);
 		strcpy(place, "stderr");
 	}
 	if (atomic_load_explicit(&pool_on, memory_order_relaxed))

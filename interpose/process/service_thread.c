@@ -126,8 +126,9 @@ static void warn_no_destination(void)
 	const char *destination = config.report_now[0] ? config.report_now : config.report;
 
 	if ((signals_caught() & REQUEST_REPORT) && strcmp(destination, "none") == 0)
-		say("gpuleak: GPULEAK_REPORT_SIGNAL: GPULEAK_REPORT is none, so a report at the "
-		    "signal has no place to go to; set GPULEAK_REPORT_NOW\n", NULL);
+		say("gpuleak: GPULEAK_REPORT_SIGNAL: GPULEAK_REPORT is none, so no report is "
+		    "written at the signal; set GPULEAK_REPORT_NOW to a path\n",
+		    NULL);
 }
 
 void service_thread_start(struct recorder *recorder)

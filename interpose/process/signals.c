@@ -29,9 +29,9 @@ static struct {
 	const char *without; /* what does not happen if the signal can't be used */
 	int number;          /* the signal that is caught; 0: none */
 } signal_options[] = {
-	{ OPTION_POOL_SIGNAL, REQUEST_TRIM, ": the pool gives nothing back at it\n", 0 },
-	{ OPTION_REPORT_SIGNAL, REQUEST_REPORT, ": nothing is reported at it\n", 0 },
-	{ OPTION_STEP_SIGNAL, REQUEST_STEP, ": no step is marked at it\n", 0 },
+	{ OPTION_POOL_SIGNAL, REQUEST_TRIM, ": the pool returns no memory at this signal\n", 0 },
+	{ OPTION_REPORT_SIGNAL, REQUEST_REPORT, ": no report is written at this signal\n", 0 },
+	{ OPTION_STEP_SIGNAL, REQUEST_STEP, ": no step is marked at this signal\n", 0 },
 };
 #define SIGNAL_OPTIONS (sizeof(signal_options) / sizeof(signal_options[0]))
 
@@ -84,23 +84,23 @@ static void catch(size_t i, int number)
 	struct sigaction before;
 
 	if (signal_options[i].request == REQUEST_TRIM && config.pool == OPTION_POOL_OFF) {
-		say_not(i, number, "keeps its effect, since no pool is on");
+		say_not(i, number, "is not caught, because GPULEAK_POOL is off");
 		return;
 	}
 	if (is_fault(number) || sigaction(number, NULL, &before) < 0) {
-		say_not(i, number, "can't be used");
+		say_not(i, number, "cannot be caught");
 		return;
 	}
 	/* The handler may be gpuleak's already: another option names the same signal, or the parent
 	 * set it before a fork. */
 	if (before.sa_handler != note_request && before.sa_handler != SIG_DFL) {
-		say_not(i, number, "is handled or ignored by the application, and stays so");
+		say_not(i, number, "is not caught, because the application handles or ignores it");
 		return;
 	}
 	signal_options[i].number = number;
 	if (before.sa_handler != note_request && sigaction(number, &ours, NULL) < 0) {
 		signal_options[i].number = 0;
-		say_not(i, number, "can't be used");
+		say_not(i, number, "cannot be caught");
 	}
 }
 

@@ -144,19 +144,19 @@ static const char *read_own_offsets(const struct library *library, struct python
 	int bare = offsets->compact - offsets->ascii;
 
 	if (!runtime || memcmp(runtime, "xdebugpy", 8) != 0)
-		return "it lacks the table that says where things are";
+		return "it lacks the table with the layout of its frames (_Py_DebugOffsets)";
 	memcpy(&version, runtime + 8, sizeof(version));
 	memcpy(&free_threaded, runtime + 16, sizeof(free_threaded));
 	if (version >> 16 != (3u << 8 | (unsigned int)offsets->minor))
-		return "its table of where things are is another version's";
+		return "its table with the layout of its frames has another version";
 	if (free_threaded)
-		return "free-threaded builds are not known";
+		return "gpuleak does not support free-threaded builds";
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
 		if (own[i].minor != offsets->minor)
 			continue;
 		memcpy(&value, runtime + own[i].place, sizeof(value));
 		if (value >= OFFSET_MAX)
-			return "its table of where things are makes no sense";
+			return "its table with the layout of its frames has impossible values";
 		*(int *)(void *)((char *)offsets + own[i].field) = (int)value;
 	}
 	offsets->compact = offsets->ascii + bare;
@@ -173,7 +173,7 @@ static const char *choose_offsets(const struct library *library, int minor, stru
 		ret->at = known[i];
 		return minor >= 13 ? read_own_offsets(library, &ret->at) : NULL;
 	}
-	return "this version is not known";
+	return "this version of Python is newer or older than those that gpuleak supports";
 }
 
 static void leave_alone(const struct python *python, const char *version, const char *why)
@@ -217,7 +217,7 @@ static void look_for_python(struct recorder *recorder)
 		atomic_store_explicit(&python_now, NULL, memory_order_release);
 		if (resolve_is_loaded("libpypy"))
 			observation_record(OBSERVED_PYTHON_LEFT, "PyPy", NULL,
-					   "only CPython is known");
+					   "gpuleak supports only CPython");
 		return;
 	}
 	why = choose_offsets(&library, minor, &python);
@@ -255,14 +255,13 @@ static __attribute__((noinline)) void differs(const struct python *python)
 {
 	if (atomic_exchange(&python_now, NULL))
 		leave_alone(python, "of unknown build",
-			    "it was built in an unusual way: "
-			    "its frames are not where they should be");
+			    "it was built in an unusual way, so gpuleak does not find its frames");
 }
 
 static __attribute__((noinline)) void has_others(const struct python *python)
 {
 	leave_alone(python, "before 3.12",
-		    "while there are sub-interpreters, their frames can't be told apart");
+		    "while there are sub-interpreters, gpuleak cannot distinguish their frames");
 }
 
 /* Returns the innermost frame of the calling thread, or 0 if there is none or it must not be read.

@@ -55,7 +55,7 @@ def from_nth(place):
     out, err = told(place, "alloc:1", *ALL, GPULEAK_FAIL_AT="3+")
     compare("answers", ["alloc:1 0", "alloc:1 0"] + [word + " 2" for word in ALL[1:]], out)
     compare("line", True, re.search(
-        r"gpuleak: GPULEAK_FAIL_AT: 5 made to fail, the first a cuMemAllocManaged at allocate "
+        r"gpuleak: GPULEAK_FAIL_AT: 5 allocations made to fail, the first a cuMemAllocManaged at allocate "
         r"\(\S+limits\.c:\d+\), called from main ", err) is not None)
 
 
@@ -136,9 +136,9 @@ def above_device(place):
     out, err = told(place, "managed:%d" % GIB, "managed:1", GPULEAK_LIMIT="2GiB",
                     STANDIN_MEMORY=str(GIB))
     compare("answers", ["managed:1073741824 0", "managed:1 2"], out)
-    compare("line", ["gpuleak: GPULEAK_LIMIT: CUDA device 0 has less than that; what is used: "
+    compare("line", ["gpuleak: GPULEAK_LIMIT: CUDA device 0 has less memory than this limit; the limit is "
                      "all of its 1073741824 bytes"],
-            [line for line in err.splitlines() if "less than" in line])
+            [line for line in err.splitlines() if "less memory than" in line])
 
 
 @needs("limits")
@@ -147,8 +147,8 @@ def unknown_device(place):
     out, err = told(place, "alloc:1000", "alloc:1000", GPULEAK_LIMIT="1%",
                     STANDIN_FAIL="cuDeviceTotalMem_v2:1+=999")
     compare("answers", ["alloc:1000 0"] * 2, out)
-    one_line(err, "gpuleak: GPULEAK_LIMIT: CUDA device 0 does not tell its size",
-             "it is not limited")
+    one_line(err, "gpuleak: GPULEAK_LIMIT: CUDA device 0 does not report its size",
+             "the device has no limit")
     out, _ = told(place, "alloc:1000", "alloc:1", GPULEAK_LIMIT="1000",
                   STANDIN_FAIL="cuDeviceTotalMem_v2:1+=999")
     compare("a limit in bytes needs no size", ["alloc:1000 0", "alloc:1 2"], out)

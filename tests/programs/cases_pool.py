@@ -57,22 +57,22 @@ def signal_taken(place):
     """pool: GPULEAK_POOL_SIGNAL leaves a signal to an application that handles it"""
     out, err = story(place, "handled", GPULEAK_POOL="fast", GPULEAK_POOL_SIGNAL="10")
     compare("stdout", ["caught 10"], out)
-    compare("stderr", "gpuleak: GPULEAK_POOL_SIGNAL: signal 10 is handled or ignored by the "
-            "application, and stays so: the pool gives nothing back at it\n", err)
+    compare("stderr", "gpuleak: GPULEAK_POOL_SIGNAL: signal 10 is not caught, because the "
+            "application handles or ignores it: the pool returns no memory at this signal\n", err)
     out, err = story(place, "handled-later", GPULEAK_POOL="fast", GPULEAK_POOL_SIGNAL="10")
     compare("installed later", (["ours 1 restarts 1", "caught 10"], ""), (out, err))
 
 
 def signal_unusable(place):
     """pool: GPULEAK_POOL_SIGNAL with signals that can't be used, and without a pool"""
-    for number, pool, why in ((9, "fast", "can't be used"), (11, "strict", "can't be used"),
-                              (32, "fast", "can't be used"),
-                              (10, "off", "keeps its effect, since no pool is on")):
+    for number, pool, why in ((9, "fast", "cannot be caught"), (11, "strict", "cannot be caught"),
+                              (32, "fast", "cannot be caught"),
+                              (10, "off", "is not caught, because GPULEAK_POOL is off")):
         out, err = story(place, "absent", GPULEAK_POOL=pool, GPULEAK_POOL_SIGNAL=str(number))
         compare("no GPU call", (["1 1"], ""), (out, err))
         _, err = story(place, "wrong", GPULEAK_POOL=pool, GPULEAK_POOL_SIGNAL=str(number))
-        compare("signal %d" % number, "gpuleak: GPULEAK_POOL_SIGNAL: signal %d %s: the pool gives "
-                "nothing back at it\n" % (number, why), err)
+        compare("signal %d" % number, "gpuleak: GPULEAK_POOL_SIGNAL: signal %d %s: the pool returns "
+                "no memory at this signal\n" % (number, why), err)
     compare("bad value", True, "bad value '65' of GPULEAK_POOL_SIGNAL" in story(
         place, "wrong", GPULEAK_POOL="fast", GPULEAK_POOL_SIGNAL="65")[1])
 
@@ -249,7 +249,7 @@ def first_event_fails(place):
     compare("status", 0, run.status)
     report = place.json("report.json")
     pool = report["pool"]["pools"][0]
-    compare("turned off", "an event of the driver's failed", pool["turned_off"])
+    compare("turned off", "the driver returned an error for an event", pool["turned_off"])
     compare("no more of it", (0, True), (pool["tickets"], pool["hits"] < 20))
     compare("leaks", [1], [leak["blocks"] for leak in report["leaks"]])
 

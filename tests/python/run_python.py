@@ -275,9 +275,9 @@ FAKES = [
     (range(8, 13), "huge-lines", [("pretend", "fake.py", 0)], None),
     (range(8, 13), "ending", PRETEND, None),  # by the thread that ends it
     ((13, 14), "good", [], "lacks the table"),
-    ((13, 14), "cookie", [], "another version's"),
-    ((13, 14), "free-threaded", [], "free-threaded builds are not known"),
-    ((5, 7, 15, 99), "good", [], "this version is not known"),
+    ((13, 14), "cookie", [], "has another version"),
+    ((13, 14), "free-threaded", [], "gpuleak does not support free-threaded builds"),
+    ((5, 7, 15, 99), "good", [], "this version of Python is newer or older than"),
 ]
 
 

@@ -191,7 +191,7 @@ static void nothing_pooled(void **state)
 	start(&f, OPTION_POOL_STRICT);
 	build(&f);
 	expect(&f, 0, "gpuleak: pool (strict): no allocations\n");
-	expect(&f, 1, "\nPool (strict):\n  no allocation was of a kind that it serves\n");
+	expect(&f, 1, "\nPool (strict):\n  no allocation was of a kind that the pool serves\n");
 	end(&f);
 }
 
@@ -231,11 +231,11 @@ static void surprises(void **state)
 	       "gpuleak: pool (fast): 0 of 1 allocations (0.0%) served without the driver, 0 "
 	       "native calls saved; peak 0 bytes in use, 0 bytes reserved; nothing kept at the "
 	       "end\n"
-	       "gpuleak: pool: fast is not possible with this driver: strict was used\n"
+	       "gpuleak: pool: fast is not possible with this driver, so strict was used\n"
 	       "gpuleak: pool: device 1, device memory: turned itself off: an event could not be "
 	       "queried (\\x1B 700)\n"
-	       "gpuleak: GPULEAK_LIMIT: 1,234 refused beyond 64.0 MiB\n"
-	       "gpuleak: GPULEAK_FAIL_AT: 2 made to fail\n");
+	       "gpuleak: GPULEAK_LIMIT: 1,234 allocations refused beyond 64.0 MiB\n"
+	       "gpuleak: GPULEAK_FAIL_AT: 2 allocations made to fail\n");
 	end(&f);
 }
 
@@ -249,7 +249,7 @@ static void limit_alone(void **state)
 	start(&f, OPTION_POOL_OFF);
 	record(&f)->refused = 1;
 	build(&f);
-	expect(&f, 0, "gpuleak: GPULEAK_LIMIT: 1 refused\n");
+	expect(&f, 0, "gpuleak: GPULEAK_LIMIT: 1 allocation refused\n");
 	root = json_of(&f);
 	pool = json_object_get(root, "pool");
 	assert_string_equal(json_string_value(json_object_get(pool, "mode")), "off");

@@ -689,7 +689,7 @@ static void space_return_pending(struct pool *pool, struct pool_space *space)
  * blocks are returned. */
 void pool_fail(struct pool *pool, struct pool_context *context)
 {
-	static const char why[] = "an event of the driver's failed";
+	static const char why[] = "the driver returned an error for an event";
 	struct recorder *recorder = pool->recorder;
 	uint32_t text;
 	int mode;

@@ -338,8 +338,8 @@ static bool slab_preallocate(struct pool *pool, struct pool_space *space)
 	if (bytes <= POOL_BYTES_MAX &&
 	    slab_alloc_native(pool, space, pool_round_large(bytes), true))
 		return true;
-	say("gpuleak: GPULEAK_POOL_PREALLOC: the device has not that much free memory, or "
-	    "memory is shared with others: nothing is taken beforehand\n",
+	say("gpuleak: GPULEAK_POOL_PREALLOC: the device does not have that much free memory, or "
+	    "a library shares memory with other processes: nothing is allocated in advance\n",
 	    NULL);
 	return false;
 }

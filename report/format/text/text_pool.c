@@ -145,7 +145,7 @@ static void print_section(FILE *out, const struct report_pools *pools, bool runn
 	for (size_t i = 0; i < pools->count; i++)
 		print_one(out, &pools->pools[i], running);
 	if (!pools->count)
-		fputs("  no allocation was of a kind that it serves\n", out);
+		fputs("  no allocation was of a kind that the pool serves\n", out);
 }
 
 static void print_line(FILE *out, const struct report_pools *pools, bool running)
@@ -178,7 +178,7 @@ static void print_surprises(FILE *out, const struct report_pools *pools)
 	char number[NUMBER_MAX], size[NUMBER_MAX];
 
 	if (pools->downgraded)
-		fputs("gpuleak: pool: fast is not possible with this driver: strict was used\n",
+		fputs("gpuleak: pool: fast is not possible with this driver, so strict was used\n",
 		      out);
 	for (size_t i = 0; i < pools->count; i++) {
 		if (!pools->pools[i].off)
@@ -190,15 +190,15 @@ static void print_surprises(FILE *out, const struct report_pools *pools)
 		fputc('\n', out);
 	}
 	if (pools->refused) {
-		fprintf(out, "gpuleak: GPULEAK_LIMIT: %s refused",
-			format_number(pools->refused, number));
+		fprintf(out, "gpuleak: GPULEAK_LIMIT: %s allocation%s refused",
+			format_number(pools->refused, number), plural(pools->refused));
 		if (pools->limit)
 			fprintf(out, " beyond %s", format_size(pools->limit, size));
 		print_first(out, &pools->first_refused);
 	}
 	if (pools->injected) {
-		fprintf(out, "gpuleak: GPULEAK_FAIL_AT: %s made to fail",
-			format_number(pools->injected, number));
+		fprintf(out, "gpuleak: GPULEAK_FAIL_AT: %s allocation%s made to fail",
+			format_number(pools->injected, number), plural(pools->injected));
 		print_first(out, &pools->first_injected);
 	}
 }
