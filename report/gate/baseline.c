@@ -35,8 +35,10 @@ static int parse_head(struct line *line)
 		return lines_fail(line->file, -EINVAL, "cannot read '%s'; a baseline begins with '"
 				  HEAD " " VERSION "'", lines_quote(word, shown));
 	if (!word_is(version, VERSION))
-		return lines_fail(line->file, -EINVAL, "a baseline of version '%s'; this gpuleak "
-				  "reads version " VERSION, lines_quote(version, shown));
+		return lines_fail(line->file, -EINVAL,
+				  "the baseline has version '%s'; this version "
+				  "of gpuleak reads version " VERSION,
+				  lines_quote(version, shown));
 	return 0;
 }
 
@@ -84,7 +86,9 @@ static int parse_entry(void *data, struct line *line)
 				  ENTRY, lines_quote(word, shown));
 	if (line->length > 0 && line->at[0] != '#') {
 		word = (struct line_part){ line->at, line->length };
-		return lines_fail(line->file, -EINVAL, "'%s' is too much; a line is " ENTRY,
+		return lines_fail(line->file, -EINVAL,
+				  "'%s' follows the number of blocks; a line "
+				  "is " ENTRY,
 				  lines_quote(word, shown));
 	}
 	if (line->length > 0)
@@ -111,8 +115,10 @@ static int check_twice(struct lines *file, const struct baseline *baseline)
 		if (entry[-1].fingerprint != entry->fingerprint)
 			continue;
 		file->line = entry->line;
-		return lines_fail(file, -EINVAL, "the leak of line %u a second time: keep one "
-				     "of the two lines", entry[-1].line);
+		return lines_fail(file, -EINVAL,
+				  "this line repeats the fingerprint of line %u: "
+				  "keep one of the two lines",
+				  entry[-1].line);
 	}
 	return 0;
 }

@@ -65,7 +65,8 @@ static int parse_device(const struct line *line, struct budget *rule)
 
 	if (word_number(word, 10, &device) < 0 || device > INT_MAX)
 		return lines_fail(line->file, -EINVAL,
-				  "'%s' is not a device; expected is its number",
+				  "'%s' is not the number of a device; write for example "
+				  "device:0 4GiB",
 				  lines_quote(word, shown));
 	rule->device = (int)device;
 	return 0;
@@ -94,8 +95,8 @@ static int parse_subject(struct line *line, struct budget *rule)
 	subject = line_type(line, subjects, SUBJECTS);
 	if (subject < 0)
 		return lines_fail(line->file, -EINVAL,
-				  "'%s' has no budget; known are kind:, api:, device:, site:, "
-				  "cache:, accumulation:, object: and peak",
+				  "cannot read '%s'; a budget begins with kind:, api:, device:, "
+				  "site:, cache:, accumulation:, object: or peak",
 				  lines_quote(whole, shown));
 	line_skip(line, 0);
 	rule->subject = (enum budget_subject)subject;

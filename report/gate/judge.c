@@ -248,8 +248,8 @@ static void judge_whole(struct bench *bench, const struct judge_input *input)
 		is_told |= report->processes[i]->incomplete;
 	}
 	if (report->incomplete && !is_told)
-		judge_reason(bench, "not everything could be read: the report says what is "
-			     "missing");
+		judge_reason(bench, "a part of the recording could not be read: the notes of the "
+				    "report name the part");
 }
 
 int judge(const struct judge_input *input, struct judgement *ret)

@@ -69,16 +69,18 @@ static void note_gone(struct bench *bench, const struct baseline *baseline,
 		smaller += now && (now->bytes < entry->bytes || now->blocks < entry->blocks);
 		if (now || gone++ >= JUDGE_PLACES_MAX)
 			continue;
-		judge_note(bench, "%s:%u: gone: %s %s, %" PRIu64 " block%s, %s", baseline->name,
-			   entry->line, report_fingerprint_text(entry->fingerprint, hash),
+		judge_note(bench, "%s:%u: known leak is gone: %s %s, %" PRIu64 " block%s, %s",
+			   baseline->name, entry->line,
+			   report_fingerprint_text(entry->fingerprint, hash),
 			   format_exact_size(entry->bytes, size), entry->blocks,
 			   plural(entry->blocks),
 			   *entry->place ? entry->place : "of an unknown place");
 	}
 	if (gone || smaller)
-		judge_note(bench, "%s: of %zu known leaks %zu are gone and %zu are smaller now: "
-				  "--update-baseline records that", baseline->name,
-			   baseline->count, gone, smaller);
+		judge_note(bench,
+			   "%s: of %zu known leaks %zu are gone and %zu are smaller now: "
+			   "--update-baseline writes the file anew",
+			   baseline->name, baseline->count, gone, smaller);
 }
 
 void judge_baseline(struct bench *bench, const struct judge_input *input)
@@ -151,7 +153,7 @@ void judge_beyond_baseline(struct bench *bench, const struct judge_input *input)
 			add_growth_reason(bench, now, known);
 	}
 	if (named > JUDGE_PLACES_MAX)
-		judge_reason(bench, "%zu more leaks are new or grew: the report lists all",
+		judge_reason(bench, "%zu more leaks are new or grew: --format json lists all leaks",
 			     named - JUDGE_PLACES_MAX);
 	leak_totals_finish(&totals);
 }

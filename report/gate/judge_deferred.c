@@ -42,8 +42,11 @@ void judge_deferred(struct bench *bench, const struct judge_input *input,
 		}
 	}
 	if (stuck > JUDGE_PLACES_MAX)
-		judge_reason(bench, "%zu more places released memory that a user event holds",
-			     stuck - JUDGE_PLACES_MAX);
+		judge_reason(
+			bench,
+			"memory released at %zu more places is held by a command that waits for a "
+			"user event that was never set",
+			stuck - JUDGE_PLACES_MAX);
 	if (blocks && input->count_deferred)
 		judge_reason(bench,
 			     "%" PRIu64 " block%s, %s of %s released, but not freed for an "

@@ -22,9 +22,8 @@ static void growth_reason(struct bench *bench, const char *who,
 		judge_reason(bench, "%s in %s grows by %s per step, 0 allowed", what, who, objects);
 		return;
 	}
-	judge_reason(bench, "%s in %s grows by %s per step, %s allowed",
-		     what, who,
-		     format_exact_size(suspect->bytes_per_step, grown),
+	judge_reason(bench, "memory allocated by %s in %s grows by %s per step, %s allowed", what,
+		     who, format_exact_size(suspect->bytes_per_step, grown),
 		     allowed ? format_exact_size(allowed, budget) : "0");
 }
 
@@ -50,7 +49,9 @@ void judge_growth(struct bench *bench, const struct judge_input *input,
 				    "on",
 			     who, steps, plural(steps), GROWTH_STEPS_MIN);
 	if (growth && growth->lost)
-		judge_reason(bench, "%s: the ledger had no room for the growth of some call sites",
+		judge_reason(bench,
+			     "%s: the ledger had no room for the growth of some call sites, so "
+			     "these may grow, too",
 			     who);
 	for (size_t i = 0; growth && i < growth->suspect_count; i++)
 		if (fails(input, &growth->suspects[i]))

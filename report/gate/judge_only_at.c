@@ -69,10 +69,11 @@ void judge_sites(struct bench *bench, const struct judge_input *input)
 	}
 	if (listed.again)
 		judge_reason(bench,
-			     "the functions of these places allocated at %zu more place%s: on "
-			     "other devices or lines, or in other processes",
-			     listed.again, plural(listed.again));
+			     "%zu more call site%s allocated memory that no rule in %s allows, in "
+			     "functions that are already named: on other devices or lines, or in "
+			     "other processes",
+			     listed.again, plural(listed.again), only_at_name(input->only_at));
 	if (listed.count > JUDGE_PLACES_MAX)
-		judge_reason(bench, "%zu more places allocated that no rule in %s allows",
+		judge_reason(bench, "%zu more places allocated memory that no rule in %s allows",
 			     listed.count - JUDGE_PLACES_MAX, only_at_name(input->only_at));
 }

@@ -45,7 +45,7 @@ static int parse_rule(struct line *line, struct only_at_rule *ret)
 	if (ret->type == KIND && line->length > 0 &&
 	    kind_check(line->file, (struct line_part){ line->at, line->length }) < 0)
 		return -EINVAL;
-	return frame_pattern_parse(&ret->pattern, line, " (site:* is everything)");
+	return frame_pattern_parse(&ret->pattern, line, " (site:* matches each call site)");
 }
 
 static int parse_policy_line(void *data, struct line *line)

@@ -327,7 +327,7 @@ static int load_file(int fd, struct loaded_ledger *ret, char *error, size_t erro
 	r = settle(ret, fd, &size);
 	if (r < 0)
 		return fail_errno(r, error, error_size, ret->name,
-				  "read it twice (was it cut short just now?); try again");
+				  "read it a second time (was it cut short just now?); try again");
 	return view_bytes(ret, size, error, error_size);
 }
 

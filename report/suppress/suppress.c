@@ -37,7 +37,7 @@ static int parse_pattern(struct suppressions *s, const struct line *line)
 		return r;
 	s->list = list;
 	r = frame_pattern_parse(&entry.pattern, line,
-				"; write leak:PATTERN (leak:* is everything)");
+				"; write leak:PATTERN (leak:* matches each leak)");
 	if (r == 0)
 		s->list[s->count++] = entry;
 	return r;

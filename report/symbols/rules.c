@@ -97,10 +97,12 @@ static int parse_name(struct line *line, struct rules *rules, const char **ret)
 		if (word_is(word, "none"))
 			return 0;
 		return lines_fail(line->file, -EINVAL,
-				  "expected is the name in quotes, or none");
+				  "a name in quotes, or the word none, must follow cache, library "
+				  "or thread");
 	}
 	if (word.length == 0 || word.length > RULES_NAME_MAX)
-		return lines_fail(line->file, -EINVAL, "a name has 1 to %d bytes", RULES_NAME_MAX);
+		return lines_fail(line->file, -EINVAL, "the name in quotes must have 1 to %d bytes",
+				  RULES_NAME_MAX);
 	*ret = arena_text(&rules->arena, word.text, word.length);
 	return *ret ? 0 : no_memory(line->file);
 }
@@ -112,7 +114,7 @@ static int fail_pattern(const struct line *line, int field, size_t length)
 		return lines_fail(line->file, -EINVAL, "the pattern is longer than %d bytes",
 				  WILDCARD_BYTES_MAX);
 	return lines_fail(line->file, -EINVAL,
-			  "%s: has no pattern; \"\" matches where the %s is not known",
+			  "%s: has no pattern; write \"\" for frames whose %s is not known",
 			  fields[field], fields[field]);
 }
 

@@ -109,7 +109,7 @@ def baseline_ratchet(place):
     place.write("known", whole + "ffffffffffffffff 64 2 # cuMemAlloc_v2 device gone (old.c)\n")
     run = gate(place, "ends", "--baseline", place.file("known"))
     compare("status", 0, run.status)
-    one_line(run.stderr, "known:%d: gone: ffffffffffffffff 64 bytes, 2 blocks, cuMemAlloc_v2 "
+    one_line(run.stderr, "known:%d: known leak is gone: ffffffffffffffff 64 bytes, 2 blocks, cuMemAlloc_v2 "
              "device gone (old.c)" % (whole.count("\n") + 1))
     one_line(run.stderr, "of 3 known leaks 1 are gone and 1 are smaller now")
     run = make_baseline(place, place.program("ends"))
@@ -155,15 +155,15 @@ def bad_files(place):
     good = "gpuleak-baseline 1\n"
     for flag, text, line, what in (
             ("baseline", "hello\n", 1, "a baseline begins with"),
-            ("baseline", "gpuleak-baseline 2\n", 1, "a baseline of version '2'"),
+            ("baseline", "gpuleak-baseline 2\n", 1, "the baseline has version '2'"),
             ("baseline", good + "# c\nabc 1 1\n", 3, "'abc' is not a fingerprint"),
             ("baseline", good + "0123456789abcdef x 1\n", 2, "'x' is not a number of bytes"),
             ("baseline", good + "0123456789abcdef 1\n", 2, "'' is not a number of blocks"),
-            ("baseline", good + "0123456789abcdef 1 1 y\n", 2, "'y' is too much"),
-            ("baseline", good + 2 * "0123456789abcdef 1 1\n", 3, "the leak of line 2 a second"),
+            ("baseline", good + "0123456789abcdef 1 1 y\n", 2, "'y' follows the number of blocks"),
+            ("baseline", good + 2 * "0123456789abcdef 1 1\n", 3, "this line repeats the fingerprint of line 2"),
             ("budgets", "\nkind:pinned lots\n", 2, "'lots' is not a limit"),
-            ("budgets", "colour:red 4MiB\n", 1, "'colour:red' has no budget"),
-            ("budgets", "device:x 4MiB\n", 1, "'x' is not a device"),
+            ("budgets", "colour:red 4MiB\n", 1, "cannot read 'colour:red'; a budget begins with"),
+            ("budgets", "device:x 4MiB\n", 1, "'x' is not the number of a device"),
             ("budgets", "site: 4MiB\n", 1, "the pattern is empty"),
             ("only-at", "site:a\nplace:b\n", 2, "cannot read 'place:b'"),
             ("only-at", "site:\n", 1, "the pattern is empty")):
@@ -596,7 +596,7 @@ def rank_policy(place):
     compare("status", 23, run.status)
     compare("reasons", 2, len(sentences(run)))
     one_line(run.stderr, "rank 0 (process ", "allocated 2,000 bytes (1.9 KiB) in 1 block")
-    one_line(run.stderr, "the functions of these places allocated at 7 more places: ")
+    one_line(run.stderr, "7 more call sites allocated memory that no rule in ")
     run = run_ranks(place, "", "0", "--only-at", place.write("policy", "site:^work$\n"))
     compare("allowed", 0, run.status)
 

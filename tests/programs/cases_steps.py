@@ -286,23 +286,23 @@ def signals_taken(place):
     """on demand: a signal of the application's stays its own, and that is said"""
     program = place.program(PROGRAM)
     number = int(signal.SIGUSR2)
-    for option, what in (("REPORT", "nothing is reported at it"),
-                         ("STEP", "no step is marked at it")):
+    for option, what in (("REPORT", "no report is written at this signal"),
+                         ("STEP", "no step is marked at this signal")):
         name = "GPULEAK_%s_SIGNAL" % option
         env = {"GPULEAK_REPORT": "none", "GPULEAK_REPORT_NOW": "stderr"}
         before = place.preloaded([program, "handled", "0"], {**env, name: str(number)})
-        compare("before", (0, "caught %d\n" % number, "gpuleak: %s: signal %d is handled or ignored by "
-                           "the application, and stays so: %s\n" % (name, number, what)),
+        compare("before", (0, "caught %d\n" % number, "gpuleak: %s: signal %d is not caught, because "
+                           "the application handles or ignores it: %s\n" % (name, number, what)),
                 (before.status, before.stdout, before.stderr))
         later = place.preloaded([program, "handled", "1"], {**env, name: str(number)})
         compare("later", (0, "caught %d\n" % number, ""),
                 (later.status, later.stdout, later.stderr))
         fault = place.preloaded([program, "handled", "1"], {**env, name: "11"})
-        compare("fault", "gpuleak: %s: signal 11 can't be used: %s\n" % (name, what), fault.stderr)
+        compare("fault", "gpuleak: %s: signal 11 cannot be caught: %s\n" % (name, what), fault.stderr)
     run = place.preloaded([program, "handled", "1"], {
         "GPULEAK_REPORT": "none", "GPULEAK_REPORT_SIGNAL": "10"})
-    compare("no place", "gpuleak: GPULEAK_REPORT_SIGNAL: GPULEAK_REPORT is none, so a report at the "
-            "signal has no place to go to; set GPULEAK_REPORT_NOW\n", run.stderr)
+    compare("no place", "gpuleak: GPULEAK_REPORT_SIGNAL: GPULEAK_REPORT is none, so no report is "
+            "written at the signal; set GPULEAK_REPORT_NOW to a path\n", run.stderr)
 
 
 def last_thread(place):
@@ -370,7 +370,7 @@ def gate(place):
     status, said = run(6, "--max-growth", "1048575")
     compare("beyond it", (23, 1), (status, len(said)))
     compare("reason", True, re.fullmatch(
-        r"gpuleak: gate failed: leak in process \d+ \(p_steps\) grows by 1,048,576 bytes \(1\.0 MiB\) "
+        r"gpuleak: gate failed: memory allocated by leak in process \d+ \(p_steps\) grows by 1,048,576 bytes \(1\.0 MiB\) "
         r"per step, 1,048,575 bytes \(1023\.9 KiB\) allowed", said[0]) is not None)
     status, said = run(3, "--max-growth", "1GiB")
     compare("too few", (23, True), (status, "marked 3 steps: growth is judged from 4 steps on" in said[0]))

@@ -422,7 +422,8 @@ static void test_gate(void **state)
 	add_site(&builder, 0x1001, 0, 1, 5, leak, 1);
 	assert_int_equal(report_add_process(&report, process_of(&builder, NULL)), 0);
 	judged(&report, MIB - 1, JUDGE_FAILED,
-	       "cuMemAlloc_v2 in process 4242 (app) grows by 1,048,576 bytes (1.0 MiB) per step, "
+	       "memory allocated by cuMemAlloc_v2 in process 4242 (app) grows by 1,048,576 "
+	       "bytes (1.0 MiB) per step, "
 	       "1,048,575 bytes (1023.9 KiB) allowed");
 	judged(&report, MIB, JUDGE_CLEAN, "nothing keeps growing beyond what is allowed");
 	report_finish(&report);

@@ -99,7 +99,9 @@ static void test_fails_closed(void **state)
 	judged(&s, JUDGE_FAILED, "process 7 (app) was not recorded completely: "
 				 "5 allocations were not recorded");
 	scene(&s)->report.incomplete = 1;
-	judged(&s, JUDGE_FAILED, "not everything could be read: the report says what is missing");
+	judged(&s, JUDGE_FAILED,
+	       "a part of the recording could not be read: the notes of the "
+	       "report name the part");
 	s.input.troubles = trouble;
 	s.input.trouble_count = 1;
 	judged(&s, JUDGE_FAILED, trouble[0]);

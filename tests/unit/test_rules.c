@@ -74,15 +74,19 @@ static void test_refused(void **state)
 	refused("runtime module\n", "my.rules:1: cannot read 'module'; accepted are " FIELDS);
 	refused("runtime x:\033[2J\n", "my.rules:1: cannot read 'x:.[2J'; accepted are " FIELDS);
 	refused("runtime module:\n",
-		"my.rules:1: module: has no pattern; \"\" matches where the module is not known");
+		"my.rules:1: module: has no pattern; write \"\" for frames whose module is not "
+		"known");
 	refused("runtime module:a module:b\n", "my.rules:1: module: is given twice");
 	refused("runtime function:\"a b\n", "my.rules:1: the closing quote is missing");
 	refused("runtime function:\"a\"b\n",
 		"my.rules:1: there is no blank behind the closing quote");
-	refused("cache module:x\n", "my.rules:1: expected is the name in quotes, or none");
+	refused("cache module:x\n",
+		"my.rules:1: a name in quotes, or the word none, must follow cache, library or "
+		"thread");
 	refused("library Mine module:x\n",
-		"my.rules:1: expected is the name in quotes, or none");
-	refused("cache \"\" module:x\n", "my.rules:1: a name has 1 to 64 bytes");
+		"my.rules:1: a name in quotes, or the word none, must follow cache, library or "
+		"thread");
+	refused("cache \"\" module:x\n", "my.rules:1: the name in quotes must have 1 to 64 bytes");
 	refused_bytes("runtime module:a\0b\n", 18,
 		      "my.rules:1: a NUL byte: this is not a rule file");
 	refused_bytes(large, RULES_BYTES_MAX + 1,
@@ -736,7 +740,7 @@ static void test_threads(void **state)
 	       "    #2 malloc (/t/libc10_cuda.so+0x0)\n"
 	       "    #3-#7 5 frames of libtorch_cuda.so, libtorch_cpu.so, libstdc++.so.6, "
 	       "libc.so.6, in PyTorch's autograd engine\n"
-	       "    the thread that started this and waits for it:\n"
+	       "    the thread that started this work and waits for it:\n"
 	       "    #8 backward /v/site-packages/torch/_tensor.py:7\n"
 	       "    #9 step /home/me/train.py:7\n");
 	folded(frames + 3, 1, 0, "    #0 at::native::gpu_kernel_with_a_long_name "

@@ -140,9 +140,9 @@ static void test_errors(void **state)
 	REFUSED("# x\n\nhello", "t.supp:3: cannot read 'hello'; accepted is leak:PATTERN");
 	REFUSED("Leak:x", "t.supp:1: unknown type 'Leak'; accepted is leak:PATTERN");
 	REFUSED("leak:\n",
-		"t.supp:1: the pattern is empty; write leak:PATTERN (leak:* is everything)");
+		"t.supp:1: the pattern is empty; write leak:PATTERN (leak:* matches each leak)");
 	REFUSED("leak:^$\n",
-		"t.supp:1: the pattern is empty; write leak:PATTERN (leak:* is everything)");
+		"t.supp:1: the pattern is empty; write leak:PATTERN (leak:* matches each leak)");
 	REFUSED("leak:a\0b\n", "t.supp:1: a NUL byte: this is not a suppression file");
 	REFUSED("\x7f\x01: \n", "t.supp:1: unknown type '..'; accepted is leak:PATTERN");
 #undef REFUSED
