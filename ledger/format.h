@@ -56,7 +56,7 @@ enum ledger_ended {
 	X(UNRECORDED_BLOCKS, "allocations were not recorded: the ledger could not grow")    \
 	X(UNRECORDED_BYTES, "bytes of allocations were not recorded: the ledger could not grow") \
 	X(UNRECORDED_STACKS, "stacks were not recorded: the ledger could not grow")         \
-	X(UNRECORDED_ERRORS, "errors were counted but not itemized: the error table is full") \
+	X(UNRECORDED_ERRORS, "invalid frees were counted but not recorded: their table is full") \
 	X(NO_UNWINDER, "libunwind.so.8 could not be loaded: no stacks")                     \
 	X(REENTERED, "calls from a signal handler interrupted gpuleak and were not recorded") \
 	X(STALE_BLOCKS, "blocks were freed by a call that gpuleak did not see: "            \
@@ -80,7 +80,7 @@ enum ledger_ended {
 	X(REPORTS_NOT_PASSED_ON, "reports of suballocations were not passed on to the "          \
 				 "framework: gpuleak did not see its library being loaded")  \
 	X(UNRECORDED_REFUSALS, "allocations that ran out of memory were counted but not "        \
-			       "itemized: the ledger could not grow")                       \
+			       "recorded: the ledger could not grow")                       \
 	X(UNRECORDED_IPC, "IPC handles of memory were not recorded: the ledger could not grow")
 
 enum ledger_trouble {
@@ -898,14 +898,17 @@ struct ledger_out_of_memory {
 #define LEDGER_HOLDERS_MAX \
 	(sizeof(((struct ledger_out_of_memory *)0)->holder) / sizeof(struct ledger_holder))
 
-_Static_assert(sizeof(struct ledger_out_of_memory) <= LEDGER_CHUNK - 64, "one in a chunk");
-_Static_assert(sizeof(struct ledger_out_of_memory) > (LEDGER_CHUNK - 64) / 2, "one in a chunk");
+_Static_assert(sizeof(struct ledger_out_of_memory) <= LEDGER_CHUNK - 64,
+	       "a record fits in a chunk");
+_Static_assert(sizeof(struct ledger_out_of_memory) > (LEDGER_CHUNK - 64) / 2,
+	       "a chunk has one record");
 _Static_assert(sizeof(struct ledger_holder) == 16, "layout is fixed");
 _Static_assert(offsetof(struct ledger_out_of_memory, holder) == 200, "layout is fixed");
-_Static_assert(LEDGER_POOL_REASON_COUNT <= LEDGER_POOL_REASON_SLOTS, "a slot for each reason");
+_Static_assert(LEDGER_POOL_REASON_COUNT <= LEDGER_POOL_REASON_SLOTS, "each reason has a slot");
 _Static_assert(sizeof(struct ledger_pool) == 384, "layout is fixed");
-_Static_assert(sizeof(struct ledger_pools) < LEDGER_CHUNK - 64, "one record in a chunk");
-_Static_assert(sizeof(struct ledger_parts) == sizeof(struct ledger_moment), "one walk");
+_Static_assert(sizeof(struct ledger_pools) < LEDGER_CHUNK - 64, "the record fits in a chunk");
+_Static_assert(sizeof(struct ledger_parts) == sizeof(struct ledger_moment),
+	       "one walk reads both records");
 _Static_assert(sizeof(struct ledger_device) == 64, "layout is fixed");
 _Static_assert(sizeof(struct ledger_code) == 16, "layout is fixed");
 _Static_assert(sizeof(struct ledger_python) == 8, "layout is fixed");
@@ -913,15 +916,17 @@ _Static_assert(sizeof(struct ledger_step) == 64, "layout is fixed");
 _Static_assert(sizeof(struct ledger_growth) == 288, "layout is fixed");
 _Static_assert(sizeof(struct ledger_named_step) == 160, "layout is fixed");
 _Static_assert((LEDGER_STEP_NAMES + 1) * sizeof(struct ledger_named_step) + 64 <= LEDGER_CHUNK,
-	       "one chunk");
+	       "all records fit in one chunk");
 _Static_assert(LEDGER_KEEPERS_MAX * sizeof(struct ledger_keepers) + 64 == LEDGER_CHUNK,
-	       "one chunk");
-_Static_assert(sizeof(struct ledger_chunk) == 64, "records start at 64");
-_Static_assert(sizeof(struct ledger_block) == 64, "one cache line");
-_Static_assert(sizeof(struct ledger_site) == 64, "one cache line");
-_Static_assert(sizeof(struct ledger_balance) == sizeof(struct ledger_site), "same index");
+	       "all records fit in one chunk");
+_Static_assert(sizeof(struct ledger_chunk) == 64, "records start at byte 64 of a chunk");
+_Static_assert(sizeof(struct ledger_block) == 64, "a record fills one cache line");
+_Static_assert(sizeof(struct ledger_site) == 64, "a record fills one cache line");
+_Static_assert(sizeof(struct ledger_balance) == sizeof(struct ledger_site),
+	       "a call site and its balance have the same index");
 _Static_assert(sizeof(struct ledger_peak) == 80, "layout is fixed");
-_Static_assert(LEDGER_MEMORIES_MAX * sizeof(struct ledger_peak) + 64 <= LEDGER_CHUNK, "one chunk");
+_Static_assert(LEDGER_MEMORIES_MAX * sizeof(struct ledger_peak) + 64 <= LEDGER_CHUNK,
+	       "all records fit in one chunk");
 _Static_assert(sizeof(struct ledger_window) == 24, "layout is fixed");
 _Static_assert(sizeof(struct ledger_live_series) == 832, "layout is fixed");
 _Static_assert(sizeof(struct ledger_mapped) == 32, "layout is fixed");
@@ -932,6 +937,6 @@ _Static_assert(sizeof(struct ledger_ipc) == 128, "layout is fixed");
 _Static_assert(sizeof(struct ledger_module) == 88, "layout is fixed");
 _Static_assert(sizeof(struct ledger_error) == 144, "layout is fixed");
 _Static_assert(sizeof(struct ledger_fact) == 32, "layout is fixed");
-_Static_assert(sizeof(struct ledger_header) < LEDGER_CHUNK, "header fits its chunk");
+_Static_assert(sizeof(struct ledger_header) < LEDGER_CHUNK, "the header fits in its chunk");
 
 #endif

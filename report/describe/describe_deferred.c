@@ -65,7 +65,9 @@ bool describe_stuck(FILE *out, const struct report_process *process)
 
 static void print_holder(FILE *out, const struct report_holder *holder)
 {
-	fputs(strcmp(holder->what, "kernel") == 0 ? "  It is an argument of " : "  Held by ", out);
+	fputs(strcmp(holder->what, "kernel") == 0 ? "  The memory is an argument of "
+						  : "  The memory is held by ",
+	      out);
 	describe_kind(out, holder->kind);
 	if (holder->allocated.bytes) {
 		fputs(" of ", out);
@@ -84,13 +86,15 @@ static void print_reason(FILE *out, const struct report_deferred *deferred)
 {
 	switch (deferred->reason) {
 	case REPORT_DEFERRED_USER_EVENT:
-		fputs("  Held by a command that waits for a user event that was never set\n",
+		fputs("  The memory is held by a command that waits for a user event that was "
+		      "never set\n",
 		      out);
 		print_event(out, "Command", &deferred->command);
 		print_event(out, "User event made", &deferred->event);
 		break;
 	case REPORT_DEFERRED_UNKNOWN:
-		fputs("  Why it is still held is unknown: no recorded call explains it\n",
+		fputs("  Why the driver still holds the memory is unknown: no recorded call "
+		      "explains it\n",
 		      out);
 		break;
 	case REPORT_DEFERRED_PART:

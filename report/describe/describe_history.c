@@ -34,9 +34,9 @@ static void print_partner(FILE *out, const struct report_history *history,
 		return;
 	partner = &history->events[event->partner];
 	if (partner->op == REPORT_CREATE)
-		fputs(": returns the creator's reference", out);
+		fputs(": matches the creation", out);
 	else
-		fprintf(out, ": returns reference %d", event->partner);
+		fprintf(out, ": matches retain %d", event->partner);
 	if (event->guess)
 		fputs(" (a best guess)", out);
 }
@@ -101,5 +101,5 @@ void describe_history(FILE *out, const struct report_history *history, uint64_t 
 		fprintf(out, "    %s earlier retain/release pair%s not shown\n",
 			format_number(history->left_out, number), plural(history->left_out));
 	if (!history->complete)
-		fputs("    (incomplete: some calls were not recorded)\n", out);
+		fputs("    (this list is incomplete: some calls were not recorded)\n", out);
 }

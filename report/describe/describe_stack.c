@@ -258,7 +258,7 @@ void describe_stack(FILE *out, const struct report_stack *stack)
 	}
 	print_part(out, stack, 0, waiting);
 	if (waiting < count)
-		fputs("    the thread that started this and waits for it:\n", out);
+		fputs("    the thread that started this work and waits for it:\n", out);
 	print_part(out, stack, waiting, count);
 	if (stack->cut)
 		fputs("    (outer frames were cut off: see GPULEAK_STACK_DEPTH)\n", out);

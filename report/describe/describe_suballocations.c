@@ -200,14 +200,14 @@ void describe_outside(FILE *out, const char *before, const struct report_process
 	fputs(before, out);
 	if (sum.outside_blocks) {
 		print_lying(out, cache, sum.outside_blocks);
-		fputs(" in no block that was recorded", out);
+		fputs(" in no driver block that gpuleak recorded", out);
 	}
 	if (sum.partly_blocks) {
 		fputs(sum.outside_blocks ? ", and " : "", out);
 		print_lying(out, cache, sum.partly_blocks);
-		fputs(" only partly in a block that was recorded", out);
+		fputs(" only partly in a driver block that gpuleak recorded", out);
 	}
 	fputs(": ", out);
 	describe_bytes(out, sum.outside_bytes);
-	fputs(" outside of all recorded blocks\n", out);
+	fputs(" of them are in memory whose allocation gpuleak did not record\n", out);
 }

@@ -320,7 +320,7 @@ static void print_refusal(FILE *out, const struct finding *finding)
 {
 	fputs("out of memory: ", out);
 	if (describe_out_of_memory(out, finding->process, finding->refusal) < 0)
-		fputs("(no memory to list the holders)", out);
+		fputs("(memory ran out while gpuleak listed the holders)", out);
 }
 
 void finding_message(FILE *out, const struct finding *finding, bool name_process)
@@ -384,7 +384,7 @@ static size_t process_gaps(const struct report_process *process, finding_gap_fn 
 	size_t gaps = 0;
 
 	if (process->ended == REPORT_RUNNING && ++gaps)
-		print(data, process, "it still runs: its blocks may yet be freed");
+		print(data, process, "the process still runs: its blocks may yet be freed");
 	if (lost && ++gaps) {
 		snprintf(text, sizeof(text), "%s more invalid frees were counted but not recorded",
 			 format_number(lost, count));
@@ -395,7 +395,7 @@ static size_t process_gaps(const struct report_process *process, finding_gap_fn 
 	for (size_t i = 0; i < process->note_count; i++, gaps++)
 		print(data, process, process->notes[i]);
 	if (process->note_count == 0 && ++gaps)
-		print(data, process, "it was not recorded completely");
+		print(data, process, "the process was not recorded completely");
 	return gaps;
 }
 
@@ -415,6 +415,6 @@ size_t findings_gaps(const struct report *report, finding_gap_fn *print, void *d
 	for (size_t i = 0; i < report->note_count; i++, gaps++)
 		print(data, NULL, report->notes[i]);
 	if (report->note_count == 0 && ++gaps)
-		print(data, NULL, "not everything could be read");
+		print(data, NULL, "a part of the recording could not be read");
 	return gaps;
 }

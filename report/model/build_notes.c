@@ -94,8 +94,8 @@ static int note_troubles(struct builder *b, struct notes *notes)
 		format_number(header->trouble[i], number);
 		if (i >= LEDGER_TROUBLE_COUNT)
 			r = print_note(b, notes,
-				       "%s times problem number %u, which only a newer gpuleak "
-				       "can name",
+				       "%s times problem number %u, which only a newer version of "
+				       "gpuleak can describe",
 				       number, i);
 		else if (trouble_is_counted(i))
 			r = print_note(b, notes, "%s %s", number, trouble_texts[i]);

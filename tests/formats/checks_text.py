@@ -17,8 +17,9 @@ Held by caches: not leaks; the gate counts them only with --gate-caches 1
 tensors, 2,043,904 bytes (1.9 MiB) cached, unused; at make (/src/app/lib/make.c:7), called from \
 main (/src/app/main.c:70)
 """
-OUTSIDE = ("note: 1 tensor lies in no block that was recorded, and 1 tensor lies only partly in a "
-           "block that was recorded: 768 bytes outside of all recorded blocks\n")
+OUTSIDE = ("note: 1 tensor lies in no driver block that gpuleak recorded, and 1 tensor lies only "
+           "partly in a driver block that gpuleak recorded: 768 bytes of them are in memory whose "
+           "allocation gpuleak did not record\n")
 INSIDE = """
 Live inside the PyTorch caching allocator: 54,272 bytes (53.0 KiB) in 106 tensors, 6 of them at \
 call sites that accumulate

@@ -437,7 +437,7 @@ def tensors():
         " e.cells[1].textContent)")])
     same("what became of them", "filled up and stays",
          page.js("document.querySelector('#inside-table tr.leak').cells[5].textContent"))
-    same("outside", True, "1 tensor lies in no block that was recorded" in page.text("#inside"))
+    same("outside", True, "1 tensor lies in no driver block that gpuleak recorded" in page.text("#inside"))
     page.js("document.getElementById('cached').open = true")
     same("divided", ["4.0 MiB", "48.0 KiB", "3.9 MiB"], page.js(
         "(() => { const c = document.querySelector('#cached-table tr.leak').cells;"

@@ -164,7 +164,7 @@ def in_words(place):
                        "    2 released by clReleaseMemObject",
                        "    3 retained by clRetainMemObject: UNMATCHED, at:",
                        "    4 released by clReleaseMemObject"], first)
-    compare("guess", True, lines[-1].endswith(": returns the creator's reference "
+    compare("guess", True, lines[-1].endswith(": matches the creation "
                                               "(a best guess)"))
     compare("stack", True, any("#1 take_over " in line for line in lines))
 

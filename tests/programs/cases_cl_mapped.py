@@ -116,11 +116,11 @@ def in_short(place):
     library = shutil.copy(place.options.preload, place.file("alone"))
     wanted = {
         "buffers": ("gpuleak: 50 blocks, 204800 bytes never freed, 0 invalid frees",
-                    "50 blocks, 204800 bytes of these were released, but never unmapped; first "
+                    "50 blocks, 204800 bytes of the leaks above were released, but never unmapped; first "
                     "mapped at:"),
         "behind": ("gpuleak: no leaks: 4 blocks allocated",
-                   "4 blocks, 10000 bytes were released, but are held behind a user event that "
-                   "was never set, made at:"),
+                   "4 blocks, 10000 bytes were released, but a command that waits for a user "
+                   "event holds them; the event was never set, and was created at:"),
     }
     for story, (first, line) in wanted.items():
         run = place.run([place.program(PROGRAM), story],
@@ -271,7 +271,7 @@ def unknown(place):
     compare("gate", 0, run.status)
     compare("words", (1, 1), (run.stderr.count("\nReleased but not freed: 12,288 bytes (12.0 KiB) "
                                                "of OpenCL buffer in 3 blocks\n"),
-                              run.stderr.count("\n  Why it is still held is unknown: no "
+                              run.stderr.count("\n  Why the driver still holds the memory is unknown: no "
                                                "recorded call explains it\n")))
     for run in (gate(place, "busy", "--gate-held", "1"),
                 place.command("run", "--gate", "--", place.program(PROGRAM), "busy",

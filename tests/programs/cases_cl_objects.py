@@ -86,9 +86,9 @@ def held_by_kernel(place):
             (holder["what"], holder["kind"], holder["allocated"]["api"],
              stack_of(holder["allocated"])))
     text = place.preloaded([place.program(PROGRAM), "with-kernel"]).stderr
-    compare("words", True, "  Held by a command that waits for a user event that was never set\n"
+    compare("words", True, "  The memory is held by a command that waits for a user event that was never set\n"
             in text and
-            "  It is an argument of OpenCL kernel, made by clCreateKernel at make_kernel (" in text)
+            "  The memory is an argument of OpenCL kernel, made by clCreateKernel at make_kernel (" in text)
 
 
 @needs
@@ -112,7 +112,7 @@ def queue_twice(place):
     text = place.command("run", "--", place.program(PROGRAM), "queue-twice",
                          preexec_fn=no_core).stderr
     compare("words", True, "clReleaseCommandQueue was given an object that had been released for "
-            "the last time" in text and "  It was an OpenCL command queue.\n" in text)
+            "the last time" in text and "  The object was an OpenCL command queue.\n" in text)
 
 
 def case(name, story, **more):

@@ -78,7 +78,7 @@ def never_freed(place):
     compare("first line", True, "1 freed, 1 released but not freed" in lines[0])
     compare("words", 1, lines.count("Released but not freed: 30,000 bytes (29.2 KiB) of "
                                     "OpenCL buffer"))
-    compare("held by", 1, lines.count("  Held by a command that waits for a user event that "
+    compare("held by", 1, lines.count("  The memory is held by a command that waits for a user event that "
                                       "was never set"))
 
 
@@ -135,7 +135,7 @@ def parent(place):
             (holder["what"], holder["kind"], holder["allocated"]["api"],
              holder["allocated"]["bytes"], stack_of(holder["allocated"])))
     text = place.preloaded([place.program(PROGRAM), "parts"]).stderr
-    compare("words", True, "  Held by OpenCL sub-buffer of 4,096 bytes (4.0 KiB), made by "
+    compare("words", True, "  The memory is held by OpenCL sub-buffer of 4,096 bytes (4.0 KiB), made by "
             "clCreateSubBuffer at parts (" in text)
 
 

@@ -106,7 +106,7 @@ def in_text(place):
     """costs: one line of the text report, without NVML"""
     run = place.command("run", "--verbose", "1", "--", place.program("driver_costs"), "unload",
                         env=COSTS)
-    line = one_line(run.stderr, "gpuleak: device 0: the driver took, measured at each call that did so: ")
+    line = one_line(run.stderr, "gpuleak: device 0: the driver took memory, measured call by call, for: ")
     for part in ("context 500.0 MiB in 1 of 2 calls", "module 6.0 MiB in 3 calls (1 ended since)",
                  "stack limit 264.0 MiB in 1 call", "graph 256.0 KiB in 2 calls"):
         if part not in line:
@@ -140,8 +140,8 @@ def more_than_all_text(place):
         place.write("nvml", "")
         run = place.command("run", "--", place.program("held"), "grow", more,
                             env=figures(place, STANDIN_COSTS="0,%d,0,0" % (750 * MIB)))
-        line = one_line(run.stderr, "gpuleak: device 0: the driver took, measured at each call that did so: ")
-        if not line.endswith("; that is 100.0 MiB more than NVML counts" + why):
+        line = one_line(run.stderr, "gpuleak: device 0: the driver took memory, measured call by call, for: ")
+        if not line.endswith("; the sum is 100.0 MiB more than NVML counts" + why):
             raise Failed(line)
 
 

@@ -192,7 +192,7 @@ def at_exit(place):
 def at_exit_text(place):
     """held: the line of a plain preload; more tracked than held is no negative number"""
     for mib, words in (("600", "64.0 MiB tracked, 536.0 MiB held by the driver itself ("),
-                       ("50", "64.0 MiB tracked, 50.0 MiB held in all at ")):
+                       ("50", "64.0 MiB tracked, 50.0 MiB held by the process in all at ")):
         with a_place(place.options) as inner:
             inner.write("nvml", "")
             run = inner.preloaded([inner.program("held"), "hold", mib], beside_driver(inner))
@@ -275,7 +275,7 @@ def no_figure_at_all(place):
             inner.write("nvml", wrong + "\n")
             run = inner.command("run", "--", inner.program("held"), "device", wrong,
                                 env=figures(inner, GPULEAK_VERBOSE="1"))
-            compare("lines", ["NVML has no memory figures for this device, as where GPU and CPU "
+            compare("lines", ["NVML has no memory figures for this device, for example because GPU and CPU "
                               "share one memory"],
                     [line.split(" is unknown: ")[1] for line in run.stderr.split("\n")
                      if "driver's own memory" in line])

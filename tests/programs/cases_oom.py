@@ -94,7 +94,7 @@ def is_final(place, words, status):
     if not re.fullmatch(FIRST, lines[0]):
         raise Failed("first line:\n" + lines[0])
     compare("second line", "gpuleak: 2 leaks, ", lines[1][:18])
-    section = lines[3:lines.index("  The driver reported 36.0 MiB of 100.0 MiB as free afterwards")]
+    section = lines[3:lines.index("  The driver reported 36.0 MiB of 100.0 MiB as free after the refusal")]
     compare("request", "Out of memory (final): 67,108,864 bytes (64.0 MiB) wanted by "
             "cuMemAlloc_v2 on device 0 after ", section[0][:93])
     compare("stack", ["    #0 want ", "    #1 run ", "    #2 main "],
@@ -293,7 +293,7 @@ def full_ledger(place):
     compare("entries and count", ([], 1),
             (report["out_of_memory"], report["out_of_memory_count"]))
     compare("note", 1, len([note for note in report["notes"] if note == "1 allocations that ran out "
-                            "of memory were counted but not itemized: the ledger could not grow"]))
+                            "of memory were counted but not recorded: the ledger could not grow"]))
 
 
 def little_space():
@@ -313,7 +313,7 @@ def address_space(place):
         entry[key] for key in ("requested_bytes", "outcome", "tracked_bytes", "holders",
                                "free_bytes")))
     text = place.command("report", "--verbose", ledger).stdout
-    compare("text", 1, text.count("  Who held the memory was not counted: "))
+    compare("text", 1, text.count("  The call sites that held the memory were not counted: "))
 
 
 @needs("oom")

@@ -51,7 +51,7 @@ def hostile_short_form(place):
     shutil.copy(place.program("ends"), program)
     shutil.copy(place.options.preload, library) # no command beside it
     run = place.run([program], {"LD_PRELOAD": library})
-    compare("the form", True, "this is the short form" in run.stderr)
+    compare("the form", True, "this is the short form of the report" in run.stderr)
     harmless("short form", run.stderr, run.stderr.count("(ends"))
     run = place.run([program], {"LD_PRELOAD": library, "GPULEAK_" + HOSTILE: "1",
                                 "GPULEAK_STACK_DEPTH": "1"})
@@ -121,8 +121,8 @@ def first_line(place):
 
 def without_debuginfo(place):
     """places: of a program without debug information the report says once what helps"""
-    said = ("note: lines or functions are missing above, because these have no debug information: "
-            "%s; compile with -g and do not strip" % place.program("stripped"))
+    said = ("note: lines or functions are missing above, because these modules have no debug information: "
+            "%s; compile them with -g and do not strip them" % place.program("stripped"))
     text = place.command("run", "--", "sh", "-c", "%s; %s more thread" %
                          (2 * (place.program("stripped"),))).stderr
     compare("processes", 2, text.count("exited with status"))
@@ -140,7 +140,7 @@ def without_debuginfo(place):
 
 def without_unwind_tables(place):
     """places: where unwind tables lack the report says once why callers are missing"""
-    said = ("note: callers are missing above, because these have no unwind tables: %s; compile "
+    said = ("note: callers are missing above, because these modules have no unwind tables: %s; compile them "
             "with -fasynchronous-unwind-tables or -fno-omit-frame-pointer" % place.program("no_tables"))
     text = place.command("run", "--", "sh", "-c", "%s; %s more" %
                          (2 * (place.program("no_tables"),))).stderr

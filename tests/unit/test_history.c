@@ -245,7 +245,8 @@ static void test_released(void **state)
 	assert_int_equal(report_deferred_fails(held), 0);
 	print(&fixture.reported.report, &text);
 	assert_non_null(strstr(text, "Released but not freed: 100 bytes of OpenCL buffer\n"));
-	assert_non_null(strstr(text, "  Held by OpenCL sub-buffer of 50 bytes, made by"));
+	assert_non_null(strstr(text, "  The memory is held by OpenCL sub-buffer of 50 "
+				     "bytes, made by"));
 	assert_non_null(strstr(text, "longest wait 5.0 ms, of 77 bytes released at"));
 	assert_non_null(strstr(text, "\"held_bytes\": 100"));
 	free(text);

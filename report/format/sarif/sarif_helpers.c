@@ -155,15 +155,18 @@ json_t *sarif_rules(void)
 		  "error" },
 		{ "out-of-memory", "GpuOutOfMemory", "A request for GPU memory that was refused",
 		  "There was not enough GPU memory for this request, and the program ended. The "
-		  "message names what held the memory at that moment.", "error" },
+		  "message names what held the memory at that moment.",
+		  "error" },
 		{ "accumulation", "GpuMemoryAccumulates",
 		  "GPU memory of which the program keeps more and more",
 		  "The program keeps what this line allocates, for example tensors in a list, so "
 		  "its memory grows as long as the loop runs. Keep numbers instead of tensors, or "
-		  "drop what is not needed any more.", "warning" },
+		  "drop what is not needed any more.",
+		  "warning" },
 		{ "double-free", "GpuDoubleFree", "GPU memory that was freed twice",
 		  "The block had been freed already. If another block got its address meanwhile, "
-		  "the other block is gone now.", "error" },
+		  "the other block is gone now.",
+		  "error" },
 		{ "invalid-free", "GpuInvalidFree", "A free of what was never allocated",
 		  "No allocation returned this address or handle.", "error" },
 		{ "interior-free", "GpuInteriorFree", "A free of an address inside a block",
@@ -171,7 +174,7 @@ json_t *sarif_rules(void)
 		{ "mismatched-free", "GpuMismatchedFree", "A free by the wrong call",
 		  "The call is not the one that frees this kind of memory.", "error" },
 		{ "free-after-context", "GpuFreeAfterContext", "A free after the block's context",
-		  "The block had ended with its context.", "error" },
+		  "The destruction of the context had already freed the block.", "error" },
 		{ "cache", "GpuMemoryHeldByCache", "GPU memory that a framework's cache holds",
 		  "A cache that keeps memory for reuse had it when the process ended: no leak.",
 		  "note" },

@@ -323,7 +323,7 @@ static void print_leaks(FILE *out, const struct report_process *process,
 	if (shared) {
 		fputs("\nAnd ", out);
 		describe_count(out, shared, "leak");
-		fputs(" that other ranks have, too: above\n", out);
+		fputs(" that other ranks have, too: listed above\n", out);
 	}
 	if (i == process->leak_count)
 		return;
@@ -572,7 +572,8 @@ int print_text(const struct report *report, const struct judgement *judgement, F
 	text_debuginfo(out, report);
 	print_suppressions(out, report);
 	if (report->verbose && (report->summary.leaked_blocks || any_accumulates(report))) {
-		fputs("To suppress (a file for --suppressions):\n", out);
+		fputs("To suppress these leaks, write these lines to a file for --suppressions:\n",
+		      out);
 		r = gen_suppressions(report, out);
 		if (r < 0)
 			return r;

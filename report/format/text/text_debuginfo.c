@@ -90,8 +90,10 @@ void text_debuginfo(FILE *out, const struct report *report)
 	struct bare_modules ends = look_at_all(report, look_for_callers);
 
 	print_note(out, &lines,
-		   "lines or functions are missing above, because these have no debug information",
-		   "compile with -g and do not strip");
-	print_note(out, &ends, "callers are missing above, because these have no unwind tables",
-		   "compile with -fasynchronous-unwind-tables or -fno-omit-frame-pointer");
+		   "lines or functions are missing above, because these modules have no debug "
+		   "information",
+		   "compile them with -g and do not strip them");
+	print_note(out, &ends,
+		   "callers are missing above, because these modules have no unwind tables",
+		   "compile them with -fasynchronous-unwind-tables or -fno-omit-frame-pointer");
 }

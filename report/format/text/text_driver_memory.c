@@ -27,7 +27,7 @@ static void print_driver_part(FILE *out, const struct driver_memory_sample *samp
 
 	/* more memory is tracked than the driver reports, so the driver's own memory is unknown */
 	if (!most) {
-		fprintf(out, "%s held in all", format_size(sample->reported, size));
+		fprintf(out, "%s held by the process in all", format_size(sample->reported, size));
 	} else if (least == most) {
 		fprintf(out, "%s held by the driver itself", format_size(least, size));
 	} else {
@@ -51,7 +51,7 @@ static void print_growth(FILE *out, const struct report_device *device)
 	fputs(" and ", out);
 	print_seconds(out, growth->to_ns);
 	if (device->growth_calls_lost)
-		fputs(", when the ledger had no room for more calls", out);
+		fputs(", but the ledger had no room for the calls of that time", out);
 	if (!device->growth_call)
 		return;
 	fputs(", where ", out);
@@ -139,7 +139,7 @@ static void print_causes(FILE *out, const struct report_process *process, int or
 		i++;
 	if (i == process->driver_cost_count)
 		return;
-	fprintf(out, "gpuleak: device %d: the driver took, measured at each call that did so: ",
+	fprintf(out, "gpuleak: device %d: the driver took memory, measured call by call, for: ",
 		ordinal);
 	while (i < process->driver_cost_count && process->driver_costs[i].device == ordinal) {
 		fputs(between, out);
@@ -149,11 +149,12 @@ static void print_causes(FILE *out, const struct report_process *process, int or
 	if (driver && explained <= driver)
 		fprintf(out, "; not explained: %s", format_size(driver - explained, size));
 	else if (driver)
-		fprintf(out, "; that is %s more than NVML counts%s",
+		fprintf(out, "; the sum is %s more than NVML counts%s",
 			format_size(explained - driver, size),
 			others_part(&series->highest)
 				? ": other processes use the device, and each call is measured on "
-				  "the whole device" : "");
+				  "the whole device"
+				: "");
 	fputc('\n', out);
 }
 

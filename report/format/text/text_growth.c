@@ -93,5 +93,7 @@ void text_growth(FILE *out, const struct report_process *process)
 		fprintf(out, "gpuleak: %" PRIu64 " more suspect%s suppressed\n", growth->suppressed,
 			growth->suppressed == 1 ? " is" : "s are");
 	if (growth->lost)
-		fputs("note: the ledger had no room for the growth of some call sites\n", out);
+		fputs("note: the ledger had no room for the growth of some call sites, so "
+		      "these may grow, too\n",
+		      out);
 }

@@ -175,7 +175,7 @@ static void print_pools(FILE *out, const struct live *now, const struct live *ea
 	if (!pools || (!pools->count && strcmp(pools->mode, "off") == 0))
 		return;
 	snprintf(title, sizeof(title), "pool (%s%s)", pools->mode,
-		 pools->downgraded ? ", in fact strict" : "");
+		 pools->downgraded ? ", but strict is used" : "");
 	fprintf(out, "\n%-*s %*s %*s %*s %*s", KIND_COLUMNS + 8, title, SIZE_COLUMNS, "used",
 		SIZE_COLUMNS, "cached", SIZE_COLUMNS, "pending", SIZE_COLUMNS, "reserved");
 	if (earlier && seconds > 0)

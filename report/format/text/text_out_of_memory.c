@@ -75,7 +75,7 @@ static void print_device(FILE *out, const struct report_process *process,
 	uint64_t rest;
 
 	if (entry->has_free)
-		fprintf(out, "  The driver reported %s of %s as free afterwards\n",
+		fprintf(out, "  The driver reported %s of %s as free after the refusal\n",
 			format_size(entry->free_bytes, size),
 			format_size(entry->total_bytes, other));
 	if (sample && sample->device_used)
@@ -91,8 +91,9 @@ static void print_device(FILE *out, const struct report_process *process,
 			     "memory: %s\n",
 			format_size(rest, size));
 	else if (out_of_memory_rest(entry, &rest))
-		fprintf(out, "  Driver itself and other processes: %s; `gpuleak run` tells them "
-			     "apart\n",
+		fprintf(out,
+			"  Driver itself and other processes: %s; `gpuleak run` "
+			"measures each of them\n",
 			format_size(rest, size));
 }
 
@@ -145,8 +146,10 @@ static int print_all(FILE *out, const struct report_process *process,
 	if (entry->has_holders)
 		r = print_holders(out, entry, verbose);
 	else
-		fputs("  Who held the memory was not counted: too many requests were refused, or "
-		      "a limit on address space (ulimit -v) leaves no room to count\n", out);
+		fputs("  The call sites that held the memory were not counted: too many requests "
+		      "were refused, or a limit on address space (ulimit -v) leaves no room to "
+		      "count\n",
+		      out);
 	print_device(out, process, entry);
 	return r;
 }

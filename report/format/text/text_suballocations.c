@@ -62,7 +62,7 @@ void text_accumulating(FILE *out, const struct report_process *process, const st
 	if (shared) {
 		fputs("\nAnd ", out);
 		describe_count(out, shared, "call site");
-		fprintf(out, " that accumulate%s in other ranks, too: above\n",
+		fprintf(out, " that accumulate%s in other ranks, too: listed above\n",
 			shared == 1 ? "s" : "");
 	}
 	if (rest) {

@@ -182,7 +182,7 @@ def uncached(options, place):
     compare("lines", sorted([(40000, line_of("step")), (160000, line_of("outside"))], key=str),
             gradients(found["leaks"]))
     shown = text(options, ledger)
-    compare("the waiting thread", 2, shown.count("the thread that started this and waits for it:"))
+    compare("the waiting thread", 2, shown.count("the thread that started this work and waits for it:"))
     compare("the engine", 2, shown.count(", in PyTorch's autograd engine\n"))
     compare("place", True, "the backward pass of program_kept.&lt;locals&gt;.step (" in
             text(options, ledger, "--format", "junit"))

@@ -270,7 +270,7 @@ def no_block(options, place):
     compare("blocks outside", [(1, None), (7, 7)], sorted(
         (entry["blocks"], entry.get("outside_blocks")) for entry in found["suballocations"]))
     compare("note", 1, output(options, "report", ledger).count(
-        "note: 7 tensors lie in no block that was recorded: "))
+        "note: 7 tensors lie in no driver block that gpuleak recorded: "))
     compare("driver's blocks", (1, 2 << 20), (found["summary"]["cached_blocks"],
                                               found["summary"]["cached_bytes"]))
 
