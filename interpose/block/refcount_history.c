@@ -15,7 +15,7 @@
 #define ALL_KEPT ((1ull << LEDGER_HISTORY_EVENTS) - 1)
 #define ONE_LEFT_OUT (1ull << 32)
 _Static_assert(LEDGER_HISTORY_EVENTS < 32,
-	       "`kept` has its bits for events below the count in bit 32");
+	       "`kept` has the bits of events below bit 32, and a counter from there on");
 
 struct ledger_history *history_take(struct recorder *recorder)
 {

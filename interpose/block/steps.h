@@ -18,7 +18,7 @@ struct step_site;
 
 struct named_steps { /* all zero: no step had a name yet */
 	uint32_t count; /* number of records */
-	struct ledger_named_step *records; /* an array in one chunk of the ledger */
+	struct ledger_named_step *records; /* an array in the ledger */
 	struct ledger_named_step *open; /* NULL: no named step is open */
 };
 
@@ -30,7 +30,7 @@ struct steps { /* all zero: no step was marked yet */
 	struct step_row *rows;   /* finds the call site of a ledger row */
 	struct step_site *sites; /* hash table by stack, call, kind and device */
 	struct step_site *first; /* linked list of all call sites */
-	struct ledger_step *records; /* an array in one chunk of the ledger */
+	struct ledger_step *records; /* an array in the ledger */
 	struct named_steps named;
 };
 

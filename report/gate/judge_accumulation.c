@@ -47,8 +47,8 @@ static bool is_known(const struct baseline *baseline, const struct report_suball
 	return baseline_find(baseline, report_leak_fingerprint(&entry->live)) != NULL;
 }
 
-/* Returns true if --max-growth applies to ENTRY. Then adds a reason if ENTRY grew by more per step
- * than it allows. */
+/* Returns true if --max-growth was given and P marked enough steps to judge the growth per step.
+ * Then adds a reason if ENTRY grew by more per step than --max-growth allows. */
 static bool judge_per_step(struct bench *bench, const struct judge_input *input,
 			   const struct report_process *p,
 			   const struct report_suballocations *entry)

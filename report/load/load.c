@@ -64,7 +64,7 @@ static int check_size(uint64_t bytes, const char *name, char *error, size_t erro
 	if (bytes <= LOAD_BYTES_MAX)
 		return 0;
 	return fail(-EFBIG, error, error_size, name,
-		    "is larger than any ledger (4 GiB): name the ledger itself");
+		    "is no ledger, because it is larger than 4 GiB");
 }
 
 /* Creates the view of RET->bytes. On error writes why the bytes are not a ledger. */

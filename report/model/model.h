@@ -2,8 +2,8 @@
  *
  * The contents of a report, independent of its format: one struct report_process per ledger, and
  * struct report with all of them and their sums. Must not read files, print, or decide the gate.
- * Not thread-safe. Sizes are in bytes. *_ns are nanoseconds since the ledger's start, unless a
- * comment states otherwise.
+ * Not thread-safe. Sizes are in bytes. *_ns are nanoseconds since the process's first GPU call,
+ * which created the ledger, unless a comment states otherwise.
  */
 #ifndef GPULEAK_REPORT_MODEL_H
 #define GPULEAK_REPORT_MODEL_H

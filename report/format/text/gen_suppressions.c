@@ -147,7 +147,7 @@ static void print_choice(FILE *out, const struct leak_total *entry, const struct
 	fputs(frame && frame->function ? ", allocated in function " : ", allocated at ", out);
 	describe_place(out, entry->largest->stack);
 	if (!choice->pattern[0]) {
-		fputs(": no frame of the application is known, so no pattern names this leak\n",
+		fputs(": no frame of the application is known, so gpuleak has no pattern for it\n",
 		      out);
 		return;
 	}
