@@ -19,7 +19,7 @@ struct text {
 };
 
 /* The first two functions escape, as in \x0A: control characters, newlines, characters that change
- * the direction of text, and bytes that are not UTF-8. */
+ * the direction of text, the byte order mark, and bytes that are not UTF-8. */
 void text_add(struct text *text, const char *part);
 void text_add_bytes(struct text *text, const char *bytes, size_t length);
 void text_add_number(struct text *text, uint64_t number);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Wraps torch::autograd::Engine::execute. While the calling thread waits in this function, threads
- * of the engine allocate gradients. They have no Python frames, so the wrapper makes the calling
- * thread's Python frames a part of their stacks (stack/waiting.h).
+ * of the engine allocate gradients. Unless such a thread runs a Python hook, it has no Python
+ * frames. So the wrapper makes the calling thread's Python frames a part of its stacks
+ * (stack/waiting.h).
  *
  * The caller holds no lock of PyTorch's and not the GIL. An exception may leave the call.
  */

@@ -214,7 +214,7 @@ struct report_sample {
 struct report_deferred_frees {
 	uint64_t peak_bytes;
 	uint64_t peak_ns;
-	uint64_t longest_wait_ns;
+	uint64_t longest_wait_ns; /* a duration */
 	struct report_deferred longest; /* the block with the longest wait; without holders */
 	struct report_sample *samples;
 	size_t sample_count;

@@ -74,7 +74,7 @@ def leaks(place):
     same([f["location"]["logicalLocations"][0]["fullyQualifiedName"] for f in frames[:3]],
          ["allocate", "leak_2", "main"])
     same([s["message"]["text"] for s in run["results"][0]["stacks"]],
-         ["freed wrongly at", "allocated at", "first freed at"])
+         ["invalid free at", "allocated at", "first freed at"])
     same(len(run["results"][0]["relatedLocations"]), 2)
 
 

@@ -117,7 +117,7 @@ static void set_stacks(const struct sarif *sarif, json_t **result, const struct 
 	if (finding->stack->count)
 		json_append(&stacks, sarif_stack(&sarif->root, finding->stack,
 						 finding->refusal ? "wanted at"
-						 : error	  ? "freed wrongly at"
+						 : error	  ? "invalid free at"
 								  : "allocated at"));
 	if (error) {
 		append_event(sarif, &stacks, &related, &error->allocated, "allocated at");

@@ -145,7 +145,9 @@ static void print_section(FILE *out, const struct report_pools *pools, bool runn
 	for (size_t i = 0; i < pools->count; i++)
 		print_one(out, &pools->pools[i], running);
 	if (!pools->count)
-		fputs("  no allocation was of a kind that the pool serves\n", out);
+		fputs("  the pool served no allocation: none was of a kind that it serves, or it "
+		      "could not be set up\n",
+		      out);
 }
 
 static void print_line(FILE *out, const struct report_pools *pools, bool running)
