@@ -2,7 +2,7 @@
  *
  * Modules, launches, copies and fills. Without STANDIN_ASYNC they succeed and do nothing. With it
  * they become work for a queue, or for the graph of a capture. Every image has the few kernels that
- * are known by name. Every other function runs and accesses no memory.
+ * are known by name. Every other kernel runs and accesses no memory.
  */
 #include <stdlib.h>
 #include <string.h>
