@@ -184,8 +184,8 @@ static void remove_empty(struct report_holders *held)
 }
 
 /* Subtracts the INSIDE bytes of suballocations from the blocks that have them. It is not recorded
- * which blocks of a cache these are. So the bytes are subtracted from the cache as a whole, and what
- * remains is one holder. If no call stack shows which blocks are the cache's, the bytes are
+ * which blocks of a cache these are. So the bytes are subtracted from the cache as a whole, and
+ * what remains is one holder. If no call stack shows which blocks are the cache's, the bytes are
  * subtracted from the largest holders. */
 static void divide(struct report_holders *held, uint64_t inside)
 {
