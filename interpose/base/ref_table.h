@@ -50,15 +50,17 @@ static inline struct ref_slot *ref_table_slot_of(const struct ref_table *table, 
 /* Returns KEY's ref, 0 if KEY is not in TABLE. */
 static inline uint32_t ref_table_find(const struct ref_table *table, uint64_t key)
 {
-	return table->size ? ref_table_slot(table, key)->ref : 0;
+	const struct ref_slot *slot = ref_table_slot_of(table, key);
+
+	return slot ? slot->ref : 0;
 }
 /* Returns true if the next new key would make TABLE grow. */
 static inline bool ref_table_is_full(const struct ref_table *table)
 {
 	return table->used >= table->size / 4 * 3;
 }
-/* Stores REF, which is not 0, for KEY. Returns KEY's slot, which is valid until the next call, or
- * NULL if memory is short and KEY was not added. */
+/* Stores REF, which is not 0, for KEY. Returns KEY's slot, which is valid until the next call.
+ * Returns NULL if KEY could not be added, because memory ran out. */
 struct ref_slot *ref_table_set(struct arena *arena, struct ref_table *table, uint64_t key,
 			       uint32_t ref);
 /* Gives TABLE's memory back and makes it empty. */

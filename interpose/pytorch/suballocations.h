@@ -19,7 +19,8 @@
 
 struct suballocation_shard {
 	struct lock lock;
-	uint32_t spare; /* ref of a slot that no address has, linked by `next_spare`; or 0 */
+	/* ref of an unused block of the ledger, or 0; its `next_spare` is the next one */
+	uint32_t spare;
 	struct ref_table blocks; /* of an address: the block that was there last, live or freed */
 } __attribute__((aligned(64)));
 
