@@ -12,7 +12,6 @@
 #include "interpose/block/limit.h"
 #include "interpose/block/queries.h"
 #include "interpose/block/refcount_history.h"
-#include "interpose/recorder/live_bytes.h"
 #include "interpose/recorder/thread_state_hot.h"
 #include "ledger/shared.h"
 

@@ -60,7 +60,7 @@ struct freeing {
 	uint64_t key; /* in the table */
 	uint64_t bytes;
 	uint64_t span; /* bytes of address space */
-	uint64_t began_ns; /* when the free began, by the coarse clock */
+	uint64_t began_ns; /* when the free began: call.now_ns */
 	struct block_hint *hint; /* of a pooled block, or NULL */
 	uint32_t stack;
 	uint32_t error; /* ref of an error record that lacks the driver's answer; or 0 */

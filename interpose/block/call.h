@@ -18,29 +18,22 @@ struct call {
 	/* If not 0, the block is watched: the driver will report its end, and record_destroyed()
 	 * gets this number then. */
 	uint64_t watched;
-	/* The recorder, while the call is inside it; else NULL. A step may stay inside for the next
-	 * step. Between them only a signal handler can make a GPU call, and it finds the thread
-	 * busy. */
+	/* The recorder, if a step has stayed inside it for the next step; else NULL. Between them
+	 * only a signal handler can make a GPU call, and it finds the thread busy. */
 	struct recorder *inside;
-	uint64_t now_ns; /* when call_begin() entered the recorder */
-	uint32_t name;   /* ref of the hook's name, set by call_begin() */
+	uint64_t now_ns; /* when call_begin() or call_begin_fine() entered the recorder */
+	uint32_t name;   /* ref of the hook's name, set by the same functions */
 	/* If the pool may serve the call: the driver's own function, and the block that the pool
 	 * allocated. */
 	void *driver;
 	struct block_hint *hint;
 };
 
-/* Enters the recorder for CALL, which is not inside: see recorder_enter(). Every non-NULL result
- * needs a call_leave(). */
-static HOT struct recorder *call_enter(struct call *call)
-{
-	return call->inside = recorder_enter();
-}
-
-/* Like call_enter(), for the first step that records: also stores the time and the name. */
+/* Enters the recorder for the first step of CALL that records, see recorder_enter(). Stores the
+ * name and the time. A step that stays inside sets CALL->inside. */
 static HOT struct recorder *call_begin(struct call *call)
 {
-	struct recorder *recorder = call_enter(call);
+	struct recorder *recorder = recorder_enter();
 
 	if (__builtin_expect(recorder != NULL, 1)) {
 		call->name = recorder_name_ref(recorder, call->hook);
@@ -49,6 +42,20 @@ static HOT struct recorder *call_begin(struct call *call)
 	return recorder;
 }
 
+/* The same with the time of CLOCK_MONOTONIC, for the references of a handle: their history must be
+ * in order, and a deferred free needs its exact time, see deferred_end(). */
+static inline struct recorder *call_begin_fine(struct call *call)
+{
+	struct recorder *recorder = recorder_enter();
+
+	if (recorder) {
+		call->name = recorder_name_ref(recorder, call->hook);
+		call->now_ns = recorder_fine_time(recorder);
+	}
+	return recorder;
+}
+
+/* Leaves the recorder, whether or not a step has stayed inside. */
 static HOT void call_leave(struct call *call)
 {
 	call->inside = NULL;

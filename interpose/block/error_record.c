@@ -25,7 +25,7 @@ static uint32_t write_error(struct recorder *recorder, const char *type,
 	error->address = wrong->address;
 	error->flags = wrong->flags;
 	error->asked_bytes = wrong->asked_bytes;
-	error->time_ns = recorder_time(recorder);
+	error->time_ns = recorder_fine_time(recorder);
 	if (number < ERRORS_MAX && error->type)
 		ref = ledger_add_error(&recorder->writer, error);
 	if (!ref)

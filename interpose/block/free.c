@@ -18,12 +18,12 @@
 /* ---- before the driver's call ---- */
 
 /* Removes one reference of the block at ADDRESS; with the last reference the block leaves the
- * table. CALL may be inside the recorder already. KNOWN: see record_freeing_pooled(). Returns the
- * recorder, which the thread is inside then; NULL if the free is not recorded. */
-static HOT struct recorder *begin_free(struct call *call, uint64_t address,
-				       const struct block_hint *known, struct freeing *ret)
+ * table. BEGIN enters the recorder, unless a step of CALL has stayed inside. KNOWN: see
+ * record_freeing_pooled(). Returns false if the free is not recorded. */
+static HOT bool begin_free(struct call *call, struct recorder *(*begin)(struct call *),
+			   uint64_t address, const struct block_hint *known, struct freeing *ret)
 {
-	struct recorder *recorder = call->inside || !address ? call->inside : call_begin(call);
+	struct recorder *recorder = call->inside || !address ? call->inside : begin(call);
 	struct entry *hint = hint_entry(known);
 	struct shard *shard;
 	struct past ending;
@@ -34,7 +34,7 @@ static HOT struct recorder *begin_free(struct call *call, uint64_t address,
 	if (!recorder) {
 		if (address)
 			recorder_missed();
-		return NULL;
+		return false;
 	}
 	ret->recorder = recorder;
 	ret->address = address;
@@ -48,32 +48,32 @@ static HOT struct recorder *begin_free(struct call *call, uint64_t address,
 	if (!block_begin_free(recorder, shard, hint, &ending, ret) && call->space == SPACE_MEMORY)
 		free_race_begin(recorder, ret, &ending);
 	if (__builtin_expect(ret->watched != 0, 0)) {
-		ret->since_ns = recorder_fine_time(recorder);
+		ret->since_ns = call->now_ns;
 		deferred_add((int64_t)ret->bytes);
 	}
-	return recorder;
+	return true;
 }
 
 void record_freeing(struct call *call, uint64_t address, struct freeing *ret)
 {
-	if (begin_free(call, address, NULL, ret))
-		call_leave(call);
+	if (begin_free(call, call_begin, address, NULL, ret))
+		recorder_leave();
 }
 
 HOT_CALL void record_freeing_pooled(struct call *call, uint64_t address,
 				    const struct block_hint *known, struct freeing *ret)
 {
 	/* If the recorder can't be entered, the pool can't enter either. */
-	if (begin_free(call, address, known, ret) && !ret->hint)
+	if (begin_free(call, call_begin, address, known, ret) && !ret->hint)
 		call_leave(call);
 }
 
 void record_releasing(struct call *call, uint64_t handle, struct freeing *ret)
 {
-	if (!begin_free(call, handle, NULL, ret))
+	if (!begin_free(call, call_begin_fine, handle, NULL, ret))
 		return;
 	free_error_before_release(ret->recorder, call, ret);
-	call_leave(call);
+	recorder_leave();
 }
 
 /* ---- after the driver's call: of a block ---- */
@@ -252,13 +252,13 @@ bool record_retained(struct call *call, uint64_t handle)
 	struct recorder *recorder;
 	bool known;
 
-	if (!handle || !(recorder = call_begin(call)))
+	if (!handle || !(recorder = call_begin_fine(call)))
 		return false;
 	event.api = call->name;
 	event.time_ns = call->now_ns;
 	event.stack = stack_here(recorder, call->caller);
 	known = block_retain(recorder, key_of(call, handle), &event);
-	call_leave(call);
+	recorder_leave();
 	return known;
 }
 
@@ -300,5 +300,5 @@ void record_context_gone(struct hook *hook, uint64_t context)
 		.freed_ns = call.now_ns, .by_context = 1,
 	};
 	block_end_with_context(recorder, context, &ending);
-	call_leave(&call);
+	recorder_leave();
 }

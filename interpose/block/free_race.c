@@ -53,7 +53,7 @@ void free_race_begin(struct recorder *recorder, struct freeing *freeing, const s
 	if (race) {
 		*race = (struct free_race){
 			.state = RACE_PENDING, .key = freeing->key,
-			.seen_ns = recorder_time(recorder), .ending = *ending,
+			.seen_ns = recorder_fine_time(recorder), .ending = *ending,
 		};
 		freeing->race = (unsigned char)(race - free_races->race + 1);
 	}

@@ -37,7 +37,7 @@ static HOT_CALL void record(struct hook *hook, const struct caller *caller, void
 		record_suballocated(&call, "c10::reportMemoryUsageToProfiler", address,
 				    (uint64_t)bytes, DEVICE_INDEX(device));
 	else if (bytes < 0)
-		record_suballocation_freed(&call, address, DEVICE_INDEX(device));
+		record_suballocation_freed(address, DEVICE_INDEX(device));
 }
 
 static void record_given_up(struct hook *hook, const struct caller *caller, int64_t bytes,

@@ -12,7 +12,6 @@
 #include "interpose/pytorch/suballocations.h"
 
 #include "interpose/block/block_state_hot.h"
-#include "interpose/recorder/live_bytes.h"
 #include "interpose/recorder/live_counts.h"
 #include "interpose/stack/stacks.h"
 
@@ -159,9 +158,9 @@ static HOT void live_remove(struct recorder *recorder, struct thread_state *stat
 }
 
 /* Enters the recorder if there is one. */
-static HOT struct recorder *enter(struct call *call)
+static HOT struct recorder *enter(void)
 {
-	struct recorder *recorder = recorder_now() ? call_enter(call) : NULL;
+	struct recorder *recorder = recorder_now() ? recorder_enter() : NULL;
 
 	if (__builtin_expect(!recorder, 0))
 		recorder_missed();
@@ -204,7 +203,7 @@ HOT_CALL void record_suballocated(struct call *call, const char *api, uint64_t a
 				  uint64_t bytes, int device)
 {
 	struct new_block new = { .address = address, .bytes = bytes, .device = device };
-	struct recorder *recorder = enter(call);
+	struct recorder *recorder = enter();
 	struct suballocation_shard *shard;
 	struct thread_state *state;
 	struct ledger_site *site;
@@ -229,12 +228,12 @@ HOT_CALL void record_suballocated(struct call *call, const char *api, uint64_t a
 	thread_state_unlock(state);
 	if (!inserted)
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_SUBALLOCATIONS, 1);
-	call_leave(call);
+	recorder_leave();
 }
 
-HOT_CALL void record_suballocation_freed(struct call *call, uint64_t address, int device)
+HOT_CALL void record_suballocation_freed(uint64_t address, int device)
 {
-	struct recorder *recorder = enter(call);
+	struct recorder *recorder = enter();
 	struct suballocation_shard *shard;
 	struct ledger_block *block;
 	struct ref_slot *slot;
@@ -257,5 +256,5 @@ HOT_CALL void record_suballocation_freed(struct call *call, uint64_t address, in
 	thread_state_unlock(thread_self.state);
 	if (!known)
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_SUBALLOCATION_FREES, 1);
-	call_leave(call);
+	recorder_leave();
 }

@@ -32,6 +32,6 @@ struct suballocations {
 void record_suballocated(struct call *call, const char *api, uint64_t address, uint64_t bytes,
 			 int device);
 /* The framework freed its suballocation at ADDRESS of DEVICE. */
-void record_suballocation_freed(struct call *call, uint64_t address, int device);
+void record_suballocation_freed(uint64_t address, int device);
 
 #endif

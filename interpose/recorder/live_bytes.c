@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The live bytes of all threads, and their peak. live_bytes.h has the functions that each
- * allocation and free runs.
+ * The live bytes of all threads, and their peak. thread_state_hot.h has the functions
+ * that each allocation and free runs.
  *
  * Locking: an ordinary allocation and free takes no lock that threads share.
  */

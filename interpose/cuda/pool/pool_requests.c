@@ -281,7 +281,7 @@ static HOT struct pool_space *space_enter(struct call *call, enum pool_kind kind
 	struct recorder *recorder;
 
 	if (!cuda_look_at_context() || !thread_self.owner || thread_self.device < 0 ||
-	    !(recorder = call_begin(call)))
+	    !(recorder = call->inside = call_begin(call)))
 		return NULL;
 	*ret_pool = pool_of(recorder);
 	context = *ret_pool ? context_for(*ret_pool, thread_self.owner, thread_self.device) : NULL;
@@ -539,7 +539,7 @@ static HOT bool block_free(struct call *call, struct block_hint *hint,
 			   const struct pool_native_free *native, bool pinned, uint64_t address,
 			   CUresult *ret)
 {
-	struct recorder *recorder = call->inside ? call->inside : call_enter(call);
+	struct recorder *recorder = call->inside ? call->inside : recorder_enter();
 	struct pool_block *recorded = block_of(hint), *block = recorded;
 	enum claim claim = NOT_OURS;
 	struct pool *pool;
@@ -547,6 +547,7 @@ static HOT bool block_free(struct call *call, struct block_hint *hint,
 
 	if (!recorder)
 		return is_lost_part(address, ret);
+	call->inside = recorder;
 	pool = pool_of(recorder);
 	if (__builtin_expect(!block, 0))
 		block = pool ? pool_map_lookup(pool, address) : NULL;

@@ -33,7 +33,7 @@ static bool record_export(struct call *call, CUdeviceptr address, const CUipcMem
 		memcpy(record.handle, handle, sizeof(record.handle));
 		ipc_add(recorder, &record, name);
 	}
-	call_leave(call);
+	recorder_leave();
 	return name != 0;
 }
 

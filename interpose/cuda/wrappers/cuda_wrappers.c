@@ -131,7 +131,7 @@ static HOT void freeing_begins(struct call *call, uint64_t address, struct freei
 		record_freeing(call, address, ret);
 		return;
 	}
-	if (address && call_begin(call))
+	if (address && (call->inside = call_begin(call)))
 		hint = pool_block_hint(call->inside, address);
 	record_freeing_pooled(call, address, hint, ret);
 }
