@@ -539,7 +539,8 @@ static HOT bool block_free(struct call *call, struct block_hint *hint,
 			   const struct pool_native_free *native, bool pinned, uint64_t address,
 			   CUresult *ret)
 {
-	struct recorder *recorder = call->inside ? call->inside : recorder_enter();
+	struct recorder *recorder = call->inside ? call->inside
+						 : (call->inside = recorder_enter());
 	struct pool_block *recorded = block_of(hint), *block = recorded;
 	enum claim claim = NOT_OURS;
 	struct pool *pool;
@@ -547,7 +548,6 @@ static HOT bool block_free(struct call *call, struct block_hint *hint,
 
 	if (!recorder)
 		return is_lost_part(address, ret);
-	call->inside = recorder;
 	pool = pool_of(recorder);
 	if (__builtin_expect(!block, 0))
 		block = pool ? pool_map_lookup(pool, address) : NULL;
