@@ -33,10 +33,21 @@ if [ -z "${SOURCE_DATE_EPOCH-}" ]; then
 fi
 export SOURCE_DATE_EPOCH
 
+needs() { # COMMAND...
+	local command missing=
+
+	for command in "$@"; do
+		command -v "$command" >/dev/null || missing="$missing $command"
+	done
+	[ -z "$missing" ] || fail "not installed:$missing (Debian: apt install build-essential dpkg m4 pkg-config python3)"
+}
+
 # ---- the wheel ----
 
 make_tools() {
 	local python=$work/tools/bin/python
+
+	needs python3 make m4 gcc pkg-config
 
 	if ! cmp -s packaging/requirements.txt "$work/tools/requirements.txt"; then
 		rm -rf "$work/tools"
@@ -164,6 +175,7 @@ make_image() { # MACHINE
 make_deb() { # MACHINE
 	local name tree=$work/$1/tree
 
+	needs dpkg-deb
 	prepare "$1"
 	build_gpuleak "$1" deb /usr "lib/$1-linux-gnu"
 	name=$(python3 packaging/deb.py --machine "$1" --stage "$work/$1/stage-deb" \
