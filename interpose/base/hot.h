@@ -12,8 +12,9 @@
 #define COLD __attribute__((noinline, cold))
 
 /* For functions that such a pair of calls executes, but that are not inlined. The linker puts them
- * side by side. */
-#define HOT_CALL __attribute__((hot))
+ * side by side. They begin at a cache line, so that their speed does not depend on the size of the
+ * code before them: two threads needed 131 ns for a pair at one place, 105 ns at another. */
+#define HOT_CALL __attribute__((hot, aligned(64)))
 
 /* A variable that nearly every call reads and that is rarely written. All of them share one or
  * two cache lines. Scattered, they would touch a dozen lines on a dozen pages. */
