@@ -333,8 +333,6 @@ static bool defer(struct recorder *recorder, const struct freeing *freeing,
 	if (deferred) {
 		entry_unlink_dead(shard, entry);
 		entry->deferred = block;
-		if (entry->past)
-			entry->past[0].freed_ns = freeing->since_ns;
 		note_reference(recorder, block, &spare, event);
 		ledger_block_set(block, LEDGER_BLOCK_RELEASED);
 	}
@@ -349,11 +347,11 @@ void block_end_watched(struct recorder *recorder, uint32_t api, const struct fre
 {
 	const struct ledger_reference event = {
 		.op = LEDGER_RELEASE, .api = api,
-		.stack = freeing->stack, .time_ns = freeing->since_ns,
+		.stack = freeing->stack, .time_ns = freeing->began_ns,
 	};
 	const struct past ending = {
 		.site = freeing->block->site, .bytes = freeing->bytes,
-		.freed_api = api, .freed_stack = freeing->stack, .freed_ns = freeing->since_ns,
+		.freed_api = api, .freed_stack = freeing->stack, .freed_ns = freeing->began_ns,
 	};
 
 	if (!freeing->gone && defer(recorder, freeing, &event))

@@ -60,7 +60,7 @@ struct freeing {
 	uint64_t key; /* in the table */
 	uint64_t bytes;
 	uint64_t span; /* bytes of address space */
-	uint64_t began_ns; /* when the free began: call.now_ns */
+	uint64_t began_ns; /* when the free or release began: call.now_ns */
 	struct block_hint *hint; /* of a pooled block, or NULL */
 	uint32_t stack;
 	uint32_t error; /* ref of an error record that lacks the driver's answer; or 0 */
@@ -73,7 +73,6 @@ struct freeing {
 	uint32_t order;    /* of the release in the handle's history; 0 = not in it */
 	/* number with which the driver will report the block's end: see struct call; or 0 */
 	uint64_t watched;
-	uint64_t since_ns; /* of a watched block: when its last reference was released */
 };
 
 /* A space is a set of addresses or handles in which a number means only one thing. Equal numbers of

@@ -30,29 +30,29 @@ struct call {
 };
 
 /* Enters the recorder for the first step of CALL that records, see recorder_enter(). Stores the
- * name and the time. A step that stays inside sets CALL->inside. */
-static HOT struct recorder *call_begin(struct call *call)
+ * name, and what READ_TIME returns. A step that stays inside sets CALL->inside. */
+static HOT struct recorder *call_begin_by(struct call *call,
+					  uint64_t (*read_time)(const struct recorder *))
 {
 	struct recorder *recorder = recorder_enter();
 
 	if (__builtin_expect(recorder != NULL, 1)) {
 		call->name = recorder_name_ref(recorder, call->hook);
-		call->now_ns = recorder_time(recorder);
+		call->now_ns = read_time(recorder);
 	}
 	return recorder;
 }
 
-/* The same with the time of CLOCK_MONOTONIC, for the references of a handle: their history must be
- * in order, and a deferred free needs its exact time, see deferred_end(). */
-static inline struct recorder *call_begin_fine(struct call *call)
+static HOT struct recorder *call_begin(struct call *call)
 {
-	struct recorder *recorder = recorder_enter();
+	return call_begin_by(call, recorder_time);
+}
 
-	if (recorder) {
-		call->name = recorder_name_ref(recorder, call->hook);
-		call->now_ns = recorder_fine_time(recorder);
-	}
-	return recorder;
+/* For the references of a handle. Their history must be in order, so the coarse clock does not
+ * suffice. A deferred free also needs its exact time, see deferred_end(). */
+static HOT struct recorder *call_begin_fine(struct call *call)
+{
+	return call_begin_by(call, recorder_fine_time);
 }
 
 /* Leaves the recorder, whether or not a step has stayed inside. */

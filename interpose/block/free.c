@@ -29,8 +29,8 @@ static HOT bool begin_free(struct call *call, struct recorder *(*begin)(struct c
 	struct past ending;
 
 	/* Cleared in two parts, because gcc 12 clears each of them without a loop. */
-	memset(ret, 0, offsetof(struct freeing, since_ns));
-	ret->since_ns = 0;
+	memset(ret, 0, offsetof(struct freeing, watched));
+	ret->watched = 0;
 	if (!recorder) {
 		if (address)
 			recorder_missed();
@@ -47,10 +47,8 @@ static HOT bool begin_free(struct call *call, struct recorder *(*begin)(struct c
 	};
 	if (!block_begin_free(recorder, shard, hint, &ending, ret) && call->space == SPACE_MEMORY)
 		free_race_begin(recorder, ret, &ending);
-	if (__builtin_expect(ret->watched != 0, 0)) {
-		ret->since_ns = call->now_ns;
+	if (__builtin_expect(ret->watched != 0, 0))
 		deferred_add((int64_t)ret->bytes);
-	}
 	return true;
 }
 
