@@ -44,9 +44,9 @@ static void *real_of(struct hook *hook, const void *caller)
 #define CLEANUP_PHASE 2   /* _UA_CLEANUP_PHASE */
 #define CONTINUE_UNWIND 8 /* _URC_CONTINUE_UNWIND */
 
-/* The personality function of execute() below: an unwinder calls it when an exception or a
- * cancellation leaves execute(). The compiler's own cleanup would need libgcc's personality
- * function, and so another library. */
+/* The personality function of execute() below. When an exception or a thread's cancellation leaves
+ * execute(), the unwinder calls this function. It ends the wait. (__attribute__((cleanup)) would do
+ * the same, but it needs a personality function of libgcc. gpuleak must not need that library.) */
 int leave_by_exception(int version, int actions, uint64_t kind, const void *exception,
 		       const void *context) __attribute__((used, visibility("hidden")));
 int leave_by_exception(int version, int actions, uint64_t kind, const void *exception,

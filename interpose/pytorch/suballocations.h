@@ -19,7 +19,8 @@
 
 struct suballocation_shard {
 	struct lock lock;
-	/* ref of an unused block of the ledger, or 0; its `next_spare` is the next one */
+	/* ref of the first unused block in a list; 0: none. `next_spare` of a block is the ref of
+	 * the next one. */
 	uint32_t spare;
 	struct ref_table blocks; /* of an address: the block that was there last, live or freed */
 } __attribute__((aligned(64)));

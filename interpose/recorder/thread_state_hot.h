@@ -89,9 +89,9 @@ static HOT void slot_return(struct recorder *recorder, struct thread_state *stat
 
 /* ---- balances: live bytes of call sites, and of each site at the last peak ---- */
 
-/* A balance has live bytes and blocks of a call site, and what they were at the last peak. The
- * first function returns the balance of SITE that the thread with SITE's state changes. The second
- * returns the one that all other threads change. What SITE has live is the sum of both. */
+/* Each call site has two balances. A balance counts live bytes and live blocks, and keeps the
+ * counts of the last peak. Only the thread that has SITE's state changes the first balance. All
+ * other threads change the second one. The sum of both is what is live at SITE. */
 static inline struct ledger_balance *balance_of(struct ledger_site *site)
 {
 	return (struct ledger_balance *)((uint8_t *)site - LEDGER_CHUNK);
@@ -121,9 +121,9 @@ static inline void balance_keep(struct ledger_balance *balance, uint32_t peak)
 	atomic_store_explicit(&SHARED(balance->peak), peak, memory_order_release);
 }
 
-/* Locking: the caller holds the lock of the per-thread state that has the call site. Adds BYTES and
- * BLOCKS to BALANCE; both may be negative. PEAK: number of the last peak of the memory that the
- * blocks lie in. */
+/* Locking: BALANCE's call site belongs to a per-thread state, and the caller holds that state's
+ * lock. Adds BYTES and BLOCKS to BALANCE; both may be negative. PEAK is the number of the last peak
+ * of the memory that has the blocks. */
 static HOT void balance_add(struct ledger_balance *balance, uint32_t peak, int64_t bytes,
 			    int32_t blocks)
 {
@@ -192,8 +192,8 @@ static HOT void live_bytes_count(struct thread_state *state, struct memory_part 
 }
 
 /* Locking: the caller holds STATE's lock, and SITE belongs to STATE. Adds a block of BYTES to the
- * live bytes at NOW_NS and updates the peaks. They are exact, except if several threads allocate
- * within one tick of the coarse clock (1-4 ms). Then they may be too low. */
+ * live bytes at NOW_NS and updates the peaks. If several threads allocate within one tick of the
+ * coarse clock (1-4 ms), a peak may be recorded too low. Otherwise peaks are exact. */
 static HOT void live_bytes_add(struct recorder *recorder, struct thread_state *state,
 			       struct ledger_site *site, int64_t bytes, uint64_t now_ns)
 {

@@ -292,7 +292,8 @@ def nothing_known(place):
                   "answer nvmlDeviceGetGraphicsRunningProcesses_v3 3\n"
                   "answer nvmlDeviceGetMPSComputeRunningProcesses_v3 3\n"
                   "answer nvmlDeviceGetMemoryInfo 4",
-                  # another process's figure; without the second line, the whole device's
+                  # NVML lists another process only, and does not tell how full the device is. If
+                  # it told, the report would have that figure.
                   "process compute 0 1 5\nanswer nvmlDeviceGetMemoryInfo 4"):
         with a_place(place.options) as inner:
             inner.write("nvml", wrong + "\n")
