@@ -2,8 +2,9 @@
 # 100 training steps of a network after 10 for warming up; prints the loss and a sum over all
 # weights, and last the milliseconds of the 100 steps. The first argument is how often they are
 # timed, or "turns": see timed.py. The second is the network: a small MLP (if it is not given),
-# "gpt2" with four layers, "resnet", a ResNet-18, or "gpt2-small", the published GPT-2 with 124
-# million weights. Only the last keeps the GPU busy all the time.
+# "gpt2" with four layers, "resnet", a ResNet-18 for small pictures, or as they are published
+# "gpt2-small", GPT-2 with 124 million weights, and "resnet50". Only the last two keep the GPU busy
+# all the time.
 import sys
 import timed
 import torch
@@ -36,15 +37,24 @@ def gpt2_small():
     return gpt2_of((8, 256), GPT2Config())
 
 
-def resnet():
+def resnet_of(name, classes, batch, size):
     import torchvision
-    net = torchvision.models.resnet18(num_classes=10).cuda()
-    pictures, kinds = torch.randn(16, 3, 64, 64, device="cuda"), torch.randint(10, (16,), device="cuda")
+    net = getattr(torchvision.models, name)(num_classes=classes).cuda()
+    pictures = torch.randn(batch, 3, size, size, device="cuda")
+    kinds = torch.randint(classes, (batch,), device="cuda")
     return (net, torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9),
             lambda: torch.nn.functional.cross_entropy(net(pictures), kinds))
 
 
-NETWORKS = {"mlp": mlp, "gpt2": gpt2, "resnet": resnet, "gpt2-small": gpt2_small}
+def resnet():
+    return resnet_of("resnet18", 10, 16, 64)
+
+
+def resnet50():
+    return resnet_of("resnet50", 1000, 32, 224)
+
+
+NETWORKS = {"mlp": mlp, "gpt2": gpt2, "resnet": resnet, "gpt2-small": gpt2_small, "resnet50": resnet50}
 net, optimizer, loss_of = NETWORKS[(sys.argv[2:] or ["mlp"])[0]]()
 
 
