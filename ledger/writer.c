@@ -16,11 +16,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ledger/huge_page.h"
 #include "ledger/nocancel.h"
 #include "ledger/shared.h"
 
 #define GROW_CHUNKS_MIN 8u   /* 128 KiB: enough for a small program */
 #define GROW_CHUNKS_MAX 256u /* 4 MiB: growing by this much takes about a millisecond */
+/* A ledger that exceeds this gets a whole huge page: 256 KiB, so that a small program's does not */
+#define SMALL_LEDGER (2 * GROW_CHUNKS_MIN * (size_t)LEDGER_CHUNK)
 
 #define RESERVE_MAX ((size_t)4 << 30)
 #define RESERVE_MIN ((size_t)1 << 20)
@@ -47,6 +50,15 @@ uint64_t ledger_address_space_left(void)
 	return limit.rlim_cur > used ? limit.rlim_cur - used : 0;
 }
 
+/* Makes WRITER's SIZE reserved bytes at MEMORY begin at a multiple of HUGE_PAGE. */
+static void use_reserved(struct ledger_writer *writer, uint8_t *memory, size_t size)
+{
+	size_t before = size > 2 * HUGE_PAGE ? -(uintptr_t)memory % HUGE_PAGE : 0;
+
+	writer->base = memory + before;
+	writer->reserved_bytes = size - before;
+}
+
 static int reserve(struct ledger_writer *writer)
 {
 	const uint64_t left = ledger_address_space_left();
@@ -60,8 +72,7 @@ static int reserve(struct ledger_writer *writer)
 			    0);
 		if (base == MAP_FAILED)
 			continue; /* address space is fragmented, or another limit applies */
-		writer->base = base;
-		writer->reserved_bytes = size;
+		use_reserved(writer, base, size);
 		return 0;
 	}
 	return -ENOMEM;
@@ -94,18 +105,30 @@ static int allocate(int fd, off_t from, off_t bytes)
 	return 0;
 }
 
+/* Returns where to map from, so that the ledger ends at END. If END completes a huge page, that is
+ * the beginning of this page, because the kernel makes a huge page only of one mapping, and each
+ * opened file has a mapping of its own. Mapping the same part of the file again at the same place
+ * changes nothing for threads that use it. */
+static size_t map_from(const struct ledger_writer *writer, int fd, size_t end)
+{
+	size_t from = writer->mapped_bytes;
+
+	return fd < 0 || from / HUGE_PAGE == end / HUGE_PAGE ? from : from - from % HUGE_PAGE;
+}
+
 static int map_more(struct ledger_writer *writer, int fd, size_t bytes)
 {
-	uint8_t *at = writer->base + writer->mapped_bytes;
+	size_t end = writer->mapped_bytes + bytes, from = map_from(writer, fd, end);
+	uint8_t *at = writer->base + from;
 	int flags = MAP_FIXED | (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED | MAP_POPULATE);
 
-	if (mmap(at, bytes, PROT_READ | PROT_WRITE, flags, fd,
-		 fd < 0 ? 0 : (off_t)writer->mapped_bytes) == MAP_FAILED)
+	if (mmap(at, end - from, PROT_READ | PROT_WRITE, flags, fd, fd < 0 ? 0 : (off_t)from) ==
+	    MAP_FAILED)
 		return -errno;
 	/* A forked child has its own ledger and must not write to its parent's. */
-	madvise(at, bytes, MADV_DONTFORK);
-	madvise(at, bytes, MADV_DONTDUMP);
-	writer->mapped_bytes += bytes;
+	madvise(at, end - from, MADV_DONTFORK);
+	madvise(at, end - from, MADV_DONTDUMP);
+	writer->mapped_bytes = end;
 	return 0;
 }
 
@@ -154,24 +177,47 @@ static int grow_file_or_memory(struct ledger_writer *writer, size_t bytes)
 	return writer->memory_only ? map_more(writer, -1, bytes) : r;
 }
 
+/* Returns the number of chunks by which a ledger of BYTES grows. */
+static size_t chunks_to_add(size_t bytes)
+{
+	size_t ret = bytes / LEDGER_CHUNK / 4;
+
+	if (ret < GROW_CHUNKS_MIN)
+		ret = GROW_CHUNKS_MIN;
+	if (ret > GROW_CHUNKS_MAX)
+		ret = GROW_CHUNKS_MAX;
+	if (bytes >= SMALL_LEDGER && bytes < HUGE_PAGE)
+		ret = (HUGE_PAGE - bytes) / LEDGER_CHUNK;
+	return ret;
+}
+
+/* Makes huge pages of the part that was mapped after the first BYTES. Does nothing where the kernel
+ * or the file system cannot do that. The kernel copies, so this takes about a millisecond for
+ * each. */
+static void collapse_from(struct ledger_writer *writer, size_t bytes)
+{
+	size_t from = bytes - bytes % HUGE_PAGE;
+	size_t to = writer->mapped_bytes - writer->mapped_bytes % HUGE_PAGE;
+
+	if (to > from)
+		madvise(writer->base + from, to - from, MADV_COLLAPSE);
+}
+
 static int grow(struct ledger_writer *writer)
 {
-	size_t chunks = writer->mapped_bytes / LEDGER_CHUNK;
-	size_t more = chunks / 4;
-	int r;
+	const size_t before = writer->mapped_bytes;
+	int r = -ENOMEM;
 
-	if (more < GROW_CHUNKS_MIN)
-		more = GROW_CHUNKS_MIN;
-	if (more > GROW_CHUNKS_MAX)
-		more = GROW_CHUNKS_MAX;
-	for (; more; more /= 2) {
+	for (size_t more = chunks_to_add(before); more; more /= 2) {
 		if (writer->mapped_bytes + more * LEDGER_CHUNK > writer->reserved_bytes) {
 			r = -ENOMEM;
 			continue;
 		}
 		r = grow_file_or_memory(writer, more * LEDGER_CHUNK);
-		if (r == 0)
+		if (r == 0) {
+			collapse_from(writer, before);
 			return 0;
+		}
 	}
 	return r;
 }

@@ -5,11 +5,14 @@
  */
 #include "interpose/base/arena.h"
 
+#include <stdbool.h>
 #include <string.h>
-#include <sys/mman.h>
+
+#include "interpose/base/pages.h"
 
 #define ARENA_SMALLEST 64u
-#define ARENA_SLAB ((size_t)256 << 10)
+#define ARENA_SLAB HUGE_PAGE
+#define ARENA_SLAB_MIN ((size_t)256 << 10) /* if address space is limited */
 
 static unsigned int size_class_of(size_t size)
 {
@@ -20,25 +23,27 @@ static unsigned int size_class_of(size_t size)
 	return class;
 }
 
-static void *map(size_t size)
+static bool add_slab(struct arena *arena)
 {
-	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	return memory == MAP_FAILED ? NULL : memory;
+	for (size_t size = ARENA_SLAB; size >= ARENA_SLAB_MIN; size /= 2) {
+		arena->at = pages_map(size);
+		if (!arena->at)
+			continue;
+		arena->end = arena->at + size;
+		return true;
+	}
+	arena->end = NULL;
+	return false;
 }
 
 static void *bump(struct arena *arena, size_t size)
 {
 	void *memory;
 
-	if (size > ARENA_SLAB / 4)
-		return map(size);
-	if ((size_t)(arena->end - arena->at) < size) {
-		arena->at = map(ARENA_SLAB);
-		arena->end = arena->at ? arena->at + ARENA_SLAB : NULL;
-		if (!arena->at)
-			return NULL;
-	}
+	if (size > ARENA_SLAB_MIN)
+		return pages_map(size);
+	if ((size_t)(arena->end - arena->at) < size && !add_slab(arena))
+		return NULL;
 	memory = arena->at;
 	arena->at += size;
 	return memory;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "interpose/base/config.h"
+#include "interpose/base/pages.h"
 #include "interpose/base/upcalls.h"
 #include "interpose/block/blocks.h"
 #include "interpose/block/deferred_totals.h"
@@ -220,8 +221,8 @@ static int map_recorder(struct recorder **ret, const char *suppressions)
 
 	if (left < ADDRESS_SPACE_MIN)
 		return -ENOMEM;
-	state = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (state == MAP_FAILED)
+	state = pages_map(size);
+	if (!state)
 		return -errno;
 	connect(state);
 	state->thread_states.count = count;
