@@ -4,8 +4,7 @@
 suballocations. Several processes of each run at the same time on one core and take turns, so that
 only one works at any moment: what changes about the machine meets all alike. The size of each
 process's environment is random, because the layout of a process alone changes its speed by percents.
-Prints the medians as parts of that of all bare processes, with 95 % intervals over processes. Judges
-nothing.
+Prints each way's time as a part of the bare one, with 95 % intervals over processes. Judges nothing.
 
     turns.py LIBRARY PROCESSES TURNS COMMAND...     COMMAND understands "turns" of timed.py"""
 
@@ -44,8 +43,8 @@ def ms_of_turn(program):
     return float(program.stdout.readline())
 
 
-def medians(library, processes, turns, command):
-    """Returns {way: [median ms of each process]}."""
+def times_of(library, processes, turns, command):
+    """Returns [(way, [ms of each turn])] of all processes. Turn N of all of them is one round."""
     programs = [(way, start(command, way, library), []) for way in list(WAYS) * processes]
     for _, program, _ in programs:
         if program.stdout.readline() != "ready\n":
@@ -56,29 +55,41 @@ def medians(library, processes, turns, command):
     for _ in range(turns):
         for _, program, times in random.sample(programs, len(programs)):
             times.append(ms_of_turn(program))
-    ret = {way: [] for way in WAYS}
-    for way, program, times in programs:
+    for _, program, _ in programs:
         program.stdin.close()
         program.wait()
-        ret[way].append(statistics.median(times))
+    return [(way, times) for way, _, times in programs]
+
+
+def is_bare(way):
+    return not WAYS[way]
+
+
+def ratios(all_times):
+    """Returns {way: [of each process, the median of its turns]}, where each turn is divided by the
+    median of the bare turns of its round. So a machine that is slow for some rounds changes
+    nothing."""
+    rounds = zip(*(times for way, times in all_times if is_bare(way)))
+    bare = [statistics.median(times) for times in rounds]
+    ret = {way: [] for way in WAYS}
+    for way, times in all_times:
+        ret[way].append(statistics.median(ms / base for ms, base in zip(times, bare)))
     return ret
 
 
-def ratio(others, bare):
-    def one_of(pick):
-        return statistics.median(pick(others)) / statistics.median(pick(bare))
-
-    tries = sorted(one_of(lambda times: random.choices(times, k=len(times))) for _ in range(2000))
-    return "%.4f (95%%: %.4f-%.4f)" % (one_of(lambda times: times), tries[50], tries[1950])
+def with_interval(values):
+    tries = sorted(statistics.median(random.choices(values, k=len(values))) for _ in range(2000))
+    return "%.4f (95%%: %.4f-%.4f)" % (statistics.median(values), tries[50], tries[1950])
 
 
 def main():
     library, processes, turns, command = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
-    times = medians(library, processes, turns, command)
-    print(json.dumps(times), file=sys.stderr)
-    bare = times["bare"] + times["bare again"]
+    all_times = times_of(library, processes, turns, command)
+    print(json.dumps(all_times), file=sys.stderr)
+    of_bare = ratios(all_times)
     for way in WAYS:
-        print("%s: %s of bare, %.2f ms" % (way, ratio(times[way], bare), statistics.median(times[way])))
+        ms = statistics.median(statistics.median(times) for other, times in all_times if other == way)
+        print("%s: %s of bare, %.2f ms" % (way, with_interval(of_bare[way]), ms))
 
 
 main()
