@@ -9,10 +9,13 @@
 #include <string.h>
 
 #include "interpose/base/pages.h"
+#include "ledger/writer.h"
 
 #define ARENA_SMALLEST 64u
 #define ARENA_SLAB HUGE_PAGE
-#define ARENA_SLAB_MIN ((size_t)256 << 10) /* if address space is limited */
+#define ARENA_SLAB_SMALL ((size_t)256 << 10) /* if little address space is left */
+/* a large slab takes at most this share (1/64) of the address space left by RLIMIT_AS */
+#define SLAB_SHARE 64u
 
 static unsigned int size_class_of(size_t size)
 {
@@ -25,22 +28,19 @@ static unsigned int size_class_of(size_t size)
 
 static bool add_slab(struct arena *arena)
 {
-	for (size_t size = ARENA_SLAB; size >= ARENA_SLAB_MIN; size /= 2) {
-		arena->at = pages_map(size);
-		if (!arena->at)
-			continue;
-		arena->end = arena->at + size;
-		return true;
-	}
-	arena->end = NULL;
-	return false;
+	const bool large = ledger_address_space_left() / SLAB_SHARE >= ARENA_SLAB;
+	const size_t bytes = large ? ARENA_SLAB : ARENA_SLAB_SMALL;
+
+	arena->at = pages_map(bytes);
+	arena->end = arena->at ? arena->at + bytes : NULL;
+	return arena->at;
 }
 
 static void *bump(struct arena *arena, size_t size)
 {
 	void *memory;
 
-	if (size > ARENA_SLAB_MIN)
+	if (size > ARENA_SLAB_SMALL)
 		return pages_map(size);
 	if ((size_t)(arena->end - arena->at) < size && !add_slab(arena))
 		return NULL;
