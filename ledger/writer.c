@@ -2,7 +2,7 @@
  *
  * Creates and grows the ledger file, places records in it and publishes them in order. Must not
  * depend on what is traced. Must not raise a signal in the application: so it checks the file
- * size limit before the file grows, and maps only allocated pages.
+ * size limit before the file grows, and uses only allocated pages.
  */
 #include "ledger/writer.h"
 
@@ -55,6 +55,8 @@ static void use_reserved(struct ledger_writer *writer, uint8_t *memory, size_t s
 {
 	size_t before = size > 2 * HUGE_PAGE ? -(uintptr_t)memory % HUGE_PAGE : 0;
 
+	if (before)
+		munmap(memory, before);
 	writer->base = memory + before;
 	writer->reserved_bytes = size - before;
 }
@@ -105,31 +107,54 @@ static int allocate(int fd, off_t from, off_t bytes)
 	return 0;
 }
 
-/* Returns where to map from, so that the ledger ends at END. If END completes a huge page, that is
- * the beginning of this page, because the kernel makes a huge page only of one mapping, and each
- * opened file has a mapping of its own. Mapping the same part of the file again at the same place
- * changes nothing for threads that use it. */
-static size_t map_from(const struct ledger_writer *writer, int fd, size_t end)
+/* A forked child has its own ledger and must not write to its parent's. */
+static void keep_out_of_children(void *at, size_t bytes)
 {
-	size_t from = writer->mapped_bytes;
-
-	return fd < 0 || from / HUGE_PAGE == end / HUGE_PAGE ? from : from - from % HUGE_PAGE;
+	madvise(at, bytes, MADV_DONTFORK);
+	madvise(at, bytes, MADV_DONTDUMP);
 }
 
+/* Maps the file to the end of the huge page in which END lies, in one piece, because the kernel
+ * makes a huge page only of one mapping. The pages behind END are used only when they are part of
+ * the file. */
+static int map_file(struct ledger_writer *writer, int fd, size_t end)
+{
+	size_t from = writer->file_mapped_bytes, to = end + -end % HUGE_PAGE;
+	uint8_t *at = writer->base + from;
+
+	if (end <= from)
+		return 0;
+	if (to > writer->reserved_bytes)
+		to = writer->reserved_bytes;
+	if (mmap(at, to - from, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_SHARED | MAP_POPULATE, fd,
+		 (off_t)from) == MAP_FAILED)
+		return -errno;
+	keep_out_of_children(at, to - from);
+	writer->file_mapped_bytes = to;
+	return 0;
+}
+
+static int map_memory(struct ledger_writer *writer, size_t end)
+{
+	uint8_t *at = writer->base + writer->mapped_bytes;
+	size_t bytes = end - writer->mapped_bytes;
+
+	if (mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		 0) == MAP_FAILED)
+		return -errno;
+	keep_out_of_children(at, bytes);
+	return 0;
+}
+
+/* FD -1: without a file. */
 static int map_more(struct ledger_writer *writer, int fd, size_t bytes)
 {
-	size_t end = writer->mapped_bytes + bytes, from = map_from(writer, fd, end);
-	uint8_t *at = writer->base + from;
-	int flags = MAP_FIXED | (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED | MAP_POPULATE);
+	size_t end = writer->mapped_bytes + bytes;
+	int r = fd < 0 ? map_memory(writer, end) : map_file(writer, fd, end);
 
-	if (mmap(at, end - from, PROT_READ | PROT_WRITE, flags, fd, fd < 0 ? 0 : (off_t)from) ==
-	    MAP_FAILED)
-		return -errno;
-	/* A forked child has its own ledger and must not write to its parent's. */
-	madvise(at, end - from, MADV_DONTFORK);
-	madvise(at, end - from, MADV_DONTDUMP);
-	writer->mapped_bytes = end;
-	return 0;
+	if (r == 0)
+		writer->mapped_bytes = end;
+	return r;
 }
 
 static int grow_from(struct ledger_writer *writer, int fd, size_t bytes)

@@ -38,7 +38,8 @@ struct ledger_timeline {
 struct ledger_writer {
 	uint8_t *base;
 	size_t reserved_bytes; /* size of the reserved address space */
-	size_t mapped_bytes;   /* how much of the ledger is mapped, from its start */
+	size_t mapped_bytes;   /* how much of the ledger may be used, from its start */
+	size_t file_mapped_bytes; /* how much of it is mapped from the file; may be more */
 	struct ledger_header *header;
 	/* by type: the chunk that the writer fills */
 	struct ledger_chunk *open[LEDGER_CHUNK_TYPES];
