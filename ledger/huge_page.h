@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the code that maps memory knows of huge pages. One needs a single entry of the TLB.
- * gpuleak's memory is read between the application's own accesses, when most entries for small
- * pages have left the TLB.
+ * Constants for huge pages. gpuleak reads its memory rarely compared with the application, so the
+ * TLB has evicted most entries of gpuleak's pages by then. A huge page needs one entry in place of
+ * 512.
  */
 #ifndef GPULEAK_LEDGER_HUGE_PAGE_H
 #define GPULEAK_LEDGER_HUGE_PAGE_H

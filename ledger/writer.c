@@ -107,16 +107,17 @@ static int allocate(int fd, off_t from, off_t bytes)
 	return 0;
 }
 
-/* A forked child has its own ledger and must not write to its parent's. */
+/* Keeps the mapping at AT out of forked children, because a child must not write to its parent's
+ * ledger, and out of core dumps. */
 static void keep_out_of_children(void *at, size_t bytes)
 {
 	madvise(at, bytes, MADV_DONTFORK);
 	madvise(at, bytes, MADV_DONTDUMP);
 }
 
-/* Maps the file to the end of the huge page in which END lies, in one piece, because the kernel
- * makes a huge page only of one mapping. The pages behind END are used only when they are part of
- * the file. */
+/* Maps the file up to the next multiple of HUGE_PAGE after END. Does so in one piece, because a
+ * huge page cannot consist of several mappings. The writer uses the pages after END only when the
+ * file has them. */
 static int map_file(struct ledger_writer *writer, int fd, size_t end)
 {
 	size_t from = writer->file_mapped_bytes, to = end + -end % HUGE_PAGE;
@@ -202,7 +203,7 @@ static int grow_file_or_memory(struct ledger_writer *writer, size_t bytes)
 	return writer->memory_only ? map_more(writer, -1, bytes) : r;
 }
 
-/* Returns the number of chunks by which a ledger of BYTES grows. */
+/* Returns how many chunks grow() should add to a ledger that has BYTES. */
 static size_t chunks_to_add(size_t bytes)
 {
 	size_t ret = bytes / LEDGER_CHUNK / 4;
@@ -216,9 +217,9 @@ static size_t chunks_to_add(size_t bytes)
 	return ret;
 }
 
-/* Makes huge pages of the part that was mapped after the first BYTES. Does nothing where the kernel
- * or the file system cannot do that. The kernel copies, so this takes about a millisecond for
- * each. */
+/* The ledger had BYTES before it grew. Requests from the kernel that it moves each 2 MiB that
+ * became complete into a huge page. The kernel may refuse. It copies the bytes, so each huge page
+ * takes about a millisecond. */
 static void collapse_from(struct ledger_writer *writer, size_t bytes)
 {
 	size_t from = bytes - bytes % HUGE_PAGE;

@@ -9,9 +9,9 @@
 
 #include "ledger/huge_page.h"
 
-/* Returns BYTES zero bytes, or NULL with errno. If BYTES are at least HUGE_PAGE, the memory begins
- * at a multiple of HUGE_PAGE, if there is room for that, and the kernel is asked for huge pages.
- * The caller ends the memory with munmap(). Any thread may call it. */
+/* Maps BYTES of zeroed memory. Returns NULL and sets errno if there is no room. If BYTES is at
+ * least HUGE_PAGE, aligns the memory to HUGE_PAGE and requests huge pages for it; without room for
+ * the alignment, only maps it. The caller unmaps it with munmap(). Any thread may call this. */
 void *pages_map(size_t bytes);
 
 #endif

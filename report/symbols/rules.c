@@ -49,7 +49,7 @@ struct rules_stack {
 	/* the earliest such rule of all frames so far: see struct rules_frame */
 	unsigned int cache_rule;
 	/* rule for a library that applies unless the application itself called the library */
-	unsigned int library_rule;
+	unsigned int rule_of_library;
 };
 
 struct rules {
@@ -337,14 +337,14 @@ static void add_frame(const struct rules *rules, struct rules_stack *stack,
 	const struct rule *rule = frame->cache_rule ? &rules->list[frame->cache_rule - 1] : NULL;
 
 	if (rule)
-		set_if_earlier(rule->verb == RULE_LIBRARY ? &stack->library_rule
+		set_if_earlier(rule->verb == RULE_LIBRARY ? &stack->rule_of_library
 							  : &stack->cache_rule,
 			       frame->cache_rule);
 	if (frame->in_library || frame->role == FRAME_RUNTIME || frame->role == FRAME_INTERPRETER)
 		return;
 	if (frame->role != FRAME_APPLICATION)
-		set_if_earlier(&stack->cache_rule, stack->library_rule);
-	stack->library_rule = 0;
+		set_if_earlier(&stack->cache_rule, stack->rule_of_library);
+	stack->rule_of_library = 0;
 }
 
 static const char *name_of(const struct rules *rules, unsigned int rule)
@@ -403,7 +403,7 @@ int rules_apply(const struct rules *rules, struct table *known, struct report_ar
 		frames[i].thread = name_of(rules, decision->thread_rule);
 		add_frame(rules, &stack, decision);
 	}
-	set_if_earlier(&stack.cache_rule, stack.library_rule);
+	set_if_earlier(&stack.cache_rule, stack.rule_of_library);
 	*ret_cache = name_of(rules, stack.cache_rule);
 	return 0;
 }

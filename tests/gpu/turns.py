@@ -4,7 +4,8 @@
 suballocations. Several processes of each run at the same time on one core and take turns, so that
 only one works at any moment: what changes about the machine meets all alike. The size of each
 process's environment is random, because the layout of a process alone changes its speed by percents.
-Prints each way's time as a part of the bare one, with 95 % intervals over processes. Judges nothing.
+Prints the ratio of each way's time to the bare time, with a 95 % interval over processes. Does not
+reject any ratio.
 
     turns.py LIBRARY PROCESSES TURNS COMMAND...     COMMAND understands "turns" of timed.py"""
 
@@ -66,9 +67,8 @@ def is_bare(way):
 
 
 def ratios(all_times):
-    """Returns {way: [of each process, the median of its turns]}, where each turn is divided by the
-    median of the bare turns of its round. So a machine that is slow for some rounds changes
-    nothing."""
+    """Divides each turn by the median of the bare turns of its round, so that a machine that is slow
+    for some rounds changes the result less. Returns {way: [median ratio of each process]}."""
     rounds = zip(*(times for way, times in all_times if is_bare(way)))
     bare = [statistics.median(times) for times in rounds]
     ret = {way: [] for way in WAYS}

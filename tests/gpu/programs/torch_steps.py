@@ -2,9 +2,9 @@
 # 100 training steps of a network after 10 for warming up; prints the loss and a sum over all
 # weights, and last the milliseconds of the 100 steps. The first argument is how often they are
 # timed, or "turns": see timed.py. The second is the network: a small MLP (if it is not given),
-# "gpt2" with four layers, "resnet", a ResNet-18 for small pictures, or as they are published
-# "gpt2-small", GPT-2 with 124 million weights, and "resnet50". Only the last two keep the GPU busy
-# all the time.
+# "gpt2" with four layers, "resnet" (ResNet-18 with small pictures), "gpt2-small" (the published GPT-2
+# with 124 million weights) or "resnet50" (the published ResNet-50). With the last two the CPU waits
+# for the GPU, with the others the GPU waits for the CPU.
 import sys
 import timed
 import torch
