@@ -19,19 +19,23 @@
 #define REPORTERS 64u
 #define FUNCTIONS (HOOK_END_PYTORCH - HOOK_FIRST_PYTORCH)
 
+/* One cache line, because each report reads it. */
 struct reporter {
+	/* Its pages: the number of the first << PAGE_COUNT_BITS | how many; 0: unused. One word, so
+	 * that a reader needs no lock. */
+	_Atomic uint64_t pages;
+	_Atomic(void *) real[FUNCTIONS];
 	_Atomic(const struct link_map *) module; /* NULL: unused */
 	const void *dynamic;                     /* the module's dynamic section */
-	_Atomic(void *) real[FUNCTIONS];
-};
-
-static struct reporter reporters[REPORTERS];
-/* The pages of each reporter: the number of the first << PAGE_COUNT_BITS | how many; 0: unused. One
- * word, so that a reader needs no lock, and eight of them lie in a cache line. */
-static _Atomic uint64_t reporter_pages[REPORTERS];
+} __attribute__((aligned(64)));
+_Static_assert(sizeof(struct reporter) == 64, "a reporter fills one cache line");
 #define PAGE_SHIFT 12
 #define PAGE_COUNT_BITS 28
 #define PAGE_COUNT_MAX (((uint64_t)1 << PAGE_COUNT_BITS) - 1)
+
+static struct reporter reporters[REPORTERS];
+/* The entry that was used last: nearly always the allocator's library. */
+static _Atomic unsigned int last_used READ_BY_ALL;
 static _Atomic unsigned int used_entries;
 /* Stands in an entry while a thread fills or empties it. No module has this address. */
 #define BEING_FILLED ((const struct link_map *)reporters)
@@ -48,7 +52,7 @@ static struct reporter *find_reporter(const struct link_map *module)
 
 static bool reporter_has(unsigned int number, const void *address)
 {
-	uint64_t pages = atomic_load_explicit(&reporter_pages[number], memory_order_acquire);
+	uint64_t pages = atomic_load_explicit(&reporters[number].pages, memory_order_acquire);
 
 	return ((uintptr_t)address >> PAGE_SHIFT) - (pages >> PAGE_COUNT_BITS) <
 	       (pages & PAGE_COUNT_MAX);
@@ -59,8 +63,7 @@ static bool reporter_has(unsigned int number, const void *address)
  * dlopen.c), so the addresses of a forgotten reporter have no other module yet. */
 HOT_CALL void *reporters_real(const struct hook *hook, const void *caller)
 {
-	static _Atomic unsigned int last; /* nearly always the allocator's library */
-	unsigned int number = atomic_load_explicit(&last, memory_order_relaxed);
+	unsigned int number = atomic_load_explicit(&last_used, memory_order_relaxed);
 
 	if (__builtin_expect(!reporter_has(number, caller), 0)) {
 		unsigned int count = atomic_load_explicit(&used_entries, memory_order_acquire);
@@ -69,7 +72,7 @@ HOT_CALL void *reporters_real(const struct hook *hook, const void *caller)
 			;
 		if (number == count)
 			return NULL;
-		atomic_store_explicit(&last, number, memory_order_relaxed);
+		atomic_store_explicit(&last_used, number, memory_order_relaxed);
 	}
 	return atomic_load_explicit(&reporters[number].real[hook - &hooks[HOOK_FIRST_PYTORCH]],
 				    memory_order_relaxed);
@@ -199,8 +202,7 @@ static bool add_reporter(const struct candidate *candidate)
 	if (!reports && candidate->names_report && config.suballocations == OPTION_SWITCH_ON)
 		observe_trouble(LEDGER_TROUBLE_UNKNOWN_REPORTERS);
 	atomic_store_explicit(&reporter->module, candidate->module, memory_order_release);
-	atomic_store_explicit(&reporter_pages[reporter - reporters], pages_of(candidate),
-			      memory_order_release);
+	atomic_store_explicit(&reporter->pages, pages_of(candidate), memory_order_release);
 	return true;
 }
 
@@ -215,7 +217,7 @@ static void forget_unloaded(void)
 		    module_of(reporters[i].dynamic) == module ||
 		    !atomic_compare_exchange_strong(&reporters[i].module, &module, BEING_FILLED))
 			continue;
-		atomic_store(&reporter_pages[i], 0);
+		atomic_store(&reporters[i].pages, 0);
 		atomic_store(&reporters[i].module, NULL);
 	}
 }

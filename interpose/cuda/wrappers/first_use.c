@@ -10,21 +10,45 @@
 #include "interpose/dispatch/resolve.h"
 #include "ledger/format.h"
 
-_Atomic uint64_t first_use_slots[FIRST_USE_SLOTS];
+struct first_use_line first_use_lines[FIRST_USE_LINES];
+static struct first_use_line more_lines[FIRST_USE_MORE_LINES];
 
+static struct first_use_line *second_line(uint64_t hash)
+{
+	return &more_lines[(hash >> 48) % FIRST_USE_MORE_LINES];
+}
+
+bool first_use_is_known_there(uint64_t hash)
+{
+	return first_use_find(second_line(hash), first_use_mark(hash)) != FIRST_USE_NEW;
+}
+
+/* Enters MARK into LINE, unless it is there or LINE is full. */
+static enum first_use_found enter_line(struct first_use_line *line, uint32_t mark)
+{
+	for (uint32_t i = 0; i < FIRST_USE_MARKS; i++) {
+		uint32_t seen = 0;
+
+		if (atomic_compare_exchange_strong_explicit(
+			    &line->mark[(mark / 2 + i) % FIRST_USE_MARKS], &seen, mark,
+			    memory_order_relaxed, memory_order_relaxed))
+			return FIRST_USE_NEW;
+		if (seen == mark)
+			return FIRST_USE_KNOWN;
+	}
+	return FIRST_USE_FULL;
+}
+
+/* Returns true if HANDLE was new. */
 static bool enter(uint64_t handle)
 {
-	for (uint32_t i = 0; i < FIRST_USE_PROBES; i++) {
-		uint64_t seen = 0;
+	uint64_t hash = TABLE_MIX(handle);
+	uint32_t mark = first_use_mark(hash);
+	enum first_use_found found = enter_line(&first_use_lines[hash >> 60], mark);
 
-		if (atomic_compare_exchange_strong_explicit(first_use_slot(handle, i), &seen,
-							    handle, memory_order_relaxed,
-							    memory_order_relaxed))
-			return true;
-		if (seen == handle)
-			return false;
-	}
-	return false;
+	if (found == FIRST_USE_FULL)
+		found = enter_line(second_line(hash), mark);
+	return found == FIRST_USE_NEW;
 }
 
 static uint64_t stack_limit(void)

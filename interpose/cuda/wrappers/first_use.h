@@ -15,39 +15,63 @@
 #include "interpose/base/hot.h"
 #include "interpose/block/driver_growth.h"
 
-/* Handles that were used. A handle whose neighbours are all taken counts as used. So does a handle
- * that the driver gives to another kernel after the first one was unloaded: what that other kernel
- * takes is not measured. */
-#define FIRST_USE_SLOTS 8192u
-#define FIRST_USE_PROBES 8u
-extern _Atomic uint64_t first_use_slots[FIRST_USE_SLOTS] __attribute__((visibility("hidden")));
+/* Handles that were used, in two tables. The hash of a handle decides its line, and the tables
+ * contain 31 bits of it. The first table is small, so that the kernels of a loop lie in few cache
+ * lines. The second one has the handles whose line in the first is full. A handle whose lines are
+ * both full counts as used. So does a handle that the driver gives to another kernel after the
+ * first one was unloaded, and one whose 31 bits another handle of its line has (one of 10^8). What
+ * these kernels take is not measured. */
+#define FIRST_USE_MARKS 16u /* one cache line of them */
+#define FIRST_USE_LINES 16u
+#define FIRST_USE_MORE_LINES 512u
+struct first_use_line {
+	_Atomic uint32_t mark[FIRST_USE_MARKS]; /* 0: none, and none behind it */
+} __attribute__((aligned(64)));
+extern struct first_use_line first_use_lines[FIRST_USE_LINES] __attribute__((visibility("hidden")));
 
 struct first_use {
 	struct driver_growth growth;
 	uint64_t stack_limit; /* bytes of local memory for each thread, before the call */
 };
 
-/* Returns the slot where HANDLE is searched in the PROBE-th try (from 0). */
-static HOT _Atomic uint64_t *first_use_slot(uint64_t handle, uint32_t probe)
+/* Returns the MARK of a handle with the hash HASH. */
+static HOT uint32_t first_use_mark(uint64_t hash)
 {
-	return &first_use_slots[((uint32_t)(TABLE_MIX(handle) >> 40) + probe) % FIRST_USE_SLOTS];
+	return (uint32_t)(hash >> 16) | 1;
 }
+
+enum first_use_found { FIRST_USE_NEW, FIRST_USE_KNOWN, FIRST_USE_FULL };
+
+/* Searches MARK in LINE. */
+static HOT enum first_use_found first_use_find(const struct first_use_line *line, uint32_t mark)
+{
+	for (uint32_t i = 0; i < FIRST_USE_MARKS; i++) {
+		uint32_t seen = atomic_load_explicit(&line->mark[(mark / 2 + i) % FIRST_USE_MARKS],
+						     memory_order_relaxed);
+
+		if (__builtin_expect(seen == mark, 1))
+			return FIRST_USE_KNOWN;
+		if (!seen)
+			return FIRST_USE_NEW;
+	}
+	return FIRST_USE_FULL;
+}
+
+/* The same in the second table. */
+bool first_use_is_known_there(uint64_t hash);
 
 static HOT bool first_use_is_known(uint64_t handle)
 {
-	for (uint32_t i = 0; i < FIRST_USE_PROBES; i++) {
-		uint64_t seen = atomic_load_explicit(first_use_slot(handle, i),
-						     memory_order_relaxed);
+	uint64_t hash = TABLE_MIX(handle);
+	enum first_use_found found = first_use_find(&first_use_lines[hash >> 60],
+						    first_use_mark(hash));
 
-		if (__builtin_expect(seen == handle, 1))
-			return true;
-		if (!seen)
-			return false;
-	}
-	return true;
+	if (__builtin_expect(found == FIRST_USE_FULL, 0))
+		return first_use_is_known_there(hash);
+	return found == FIRST_USE_KNOWN;
 }
 
-/* Enters HANDLE into the table. Returns false if another thread has done so. Otherwise begins to
+/* Enters HANDLE into a table. Returns false if another thread has done so. Otherwise begins to
  * measure. */
 COLD bool first_use_begin_slowly(struct first_use *ret, uint64_t handle);
 
