@@ -114,45 +114,46 @@ static struct ref_slot *add_address(struct recorder *recorder, struct suballocat
 
 /* ---- what a framework reports ---- */
 
-/* Locking: the caller holds the locks of STATE and of the shard of SITE's device. Adds BYTES and
- * BLOCKS to what SITE has live; both may be negative. Returns STATE's part of the memory. Several
- * threads change the balance of SITE's own thread here, one after the other. */
-static HOT struct memory_part *change_live(struct thread_state *state, struct ledger_site *site,
-					   int64_t bytes, int32_t blocks)
+/* Locking: the caller holds the lock of the shard of SITE's device. Adds BYTES and BLOCKS to what
+ * SITE and its memory have live; both may be negative. Returns the number of the memory if its
+ * peak must be checked, else 0. Several threads change the balance of SITE's own thread here, one
+ * after the other. */
+static HOT uint32_t change_live(struct recorder *recorder, struct ledger_site *site, int64_t bytes,
+				int32_t blocks)
 {
 	struct ledger_balance *balance = balance_of(site);
-	struct memory_part *part = &state->memories[balance->memory];
+	struct memory_suballocations *memory =
+		&recorder->thread_states->suballocations[balance->memory];
+	int64_t live = atomic_load_explicit(&memory->live, memory_order_relaxed) + bytes;
 
-	balance_add(balance, atomic_load_explicit(&part->peak, memory_order_relaxed), bytes,
+	balance_add(balance, atomic_load_explicit(&memory->peak, memory_order_relaxed), bytes,
 		    blocks);
-	atomic_store_explicit(&part->suballocated,
-			      atomic_load_explicit(&part->suballocated, memory_order_relaxed) +
-				      bytes,
-			      memory_order_relaxed);
-	return part;
+	atomic_store_explicit(&memory->live, live, memory_order_relaxed);
+	return live > atomic_load_explicit(&memory->ceiling, memory_order_relaxed)
+		       ? balance->memory
+		       : 0;
 }
 
-/* Locking: as change_live(). Counts a new suballocation of BYTES at SITE. If the device has as many
- * live bytes as at its peak, and more of them are suballocations now, the peak is recorded
- * again. */
+/* Locking: as change_live(), and STATE's. Counts a new suballocation of BYTES at SITE. If the
+ * device has as many live bytes as at its peak, and more of them are suballocations now, the peak
+ * is recorded again. */
 static HOT void live_add(struct recorder *recorder, struct thread_state *state,
 		     struct ledger_site *site, uint64_t bytes, uint64_t now_ns)
 {
-	struct memory_part *part = change_live(state, site, (int64_t)bytes, 1);
+	uint32_t memory = change_live(recorder, site, (int64_t)bytes, 1);
 
 	live_counts_add(recorder, state, site, bytes);
-	if (atomic_load_explicit(&part->suballocated, memory_order_relaxed) >
-	    atomic_load_explicit(&part->suballocated_ceiling, memory_order_relaxed))
-		live_bytes_check_peak(recorder, state, balance_of(site)->memory, now_ns);
+	if (__builtin_expect(memory != 0, 0))
+		live_bytes_check_peak(recorder, state, memory, now_ns);
 }
 
 /* Locking: as change_live(). Counts that BLOCK, which is still live, ends. */
-static HOT void live_remove(struct recorder *recorder, struct thread_state *state,
-			const struct ledger_block *block)
+static HOT void live_remove(struct recorder *recorder, const struct ledger_block *block)
 {
 	struct ledger_live_series *series = live_counts_of_ending(recorder, block);
 
-	change_live(state, ledger_at(&recorder->writer, block->site), -(int64_t)block->bytes, -1);
+	change_live(recorder, ledger_at(&recorder->writer, block->site), -(int64_t)block->bytes,
+		    -1);
 	if (series)
 		live_series_remove(series, live_amount(block->bytes));
 }
@@ -173,7 +174,7 @@ static COLD void end_stale(struct recorder *recorder, struct ledger_block *block
 {
 	count_in_site(recorder, block->site, offsetof(struct ledger_site, unseen), 1);
 	ledger_trouble(recorder->header, LEDGER_TROUBLE_STALE_SUBALLOCATIONS, 1);
-	live_remove(recorder, thread_self.state, block);
+	live_remove(recorder, block);
 	ledger_block_set(block, LEDGER_BLOCK_UNUSED);
 }
 
@@ -242,18 +243,16 @@ HOT_CALL void record_suballocation_freed(uint64_t address, int device)
 	if (!recorder)
 		return;
 	shard = device_shard(recorder, device);
-	thread_state_lock(thread_self.state);
 	lock_take(&shard->lock);
 	slot = ref_table_slot_of(&shard->blocks, address);
 	known = slot && slot->mark == LIVE;
 	if (known) {
 		block = block_of(recorder, slot);
-		live_remove(recorder, thread_self.state, block);
+		live_remove(recorder, block);
 		ledger_block_set(block, LEDGER_BLOCK_UNUSED);
 		slot->mark = FREED;
 	}
 	lock_give_soon(&shard->lock);
-	thread_state_unlock(thread_self.state);
 	if (!known)
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_SUBALLOCATION_FREES, 1);
 	recorder_leave();

@@ -92,6 +92,8 @@ static bool is_above(const _Atomic int64_t *value, const _Atomic int64_t *ceilin
 void live_bytes_check_peak(struct recorder *recorder, struct thread_state *state, uint32_t memory,
 			   uint64_t now_ns)
 {
+	const struct memory_suballocations *suballocations =
+		&recorder->thread_states->suballocations[memory];
 	const struct memory_part *part = &state->memories[memory];
 
 	if (now_ns + 1 == state->contended_tick)
@@ -105,7 +107,7 @@ void live_bytes_check_peak(struct recorder *recorder, struct thread_state *state
 	if (is_above(&state->live, &state->ceiling))
 		update_peak(recorder);
 	if (memory && (is_above(&part->live, &part->ceiling) ||
-		       is_above(&part->suballocated, &part->suballocated_ceiling)))
+		       is_above(&suballocations->live, &suballocations->ceiling)))
 		update_memory(recorder, memory, now_ns);
 	lock_give(&recorder->thread_states->peak_lock);
 }

@@ -76,6 +76,7 @@ uint32_t memories_number(struct recorder *recorder, const struct hook *hook, int
 void memories_join(struct thread_states *states, struct thread_state *state)
 {
 	atomic_store_explicit(&state->memories[0].ceiling, INT64_MAX, memory_order_relaxed);
+	atomic_store_explicit(&states->suballocations[0].ceiling, INT64_MAX, memory_order_relaxed);
 	lock_take(&states->peak_lock);
 	for (uint32_t i = 1; i <= states->memory_count; i++)
 		atomic_store_explicit(&state->memories[i].peak, states->memories[i].number,
@@ -83,23 +84,22 @@ void memories_join(struct thread_states *states, struct thread_state *state)
 	lock_give(&states->peak_lock);
 }
 
-/* The live bytes of one memory, and how far they may grow before a new peak is possible. */
+/* The live bytes of one memory; how far they may grow before a new peak is possible, and the amount
+ * of suballocations above which one is. */
 struct memory_sum {
 	int64_t live, suballocated;
-	int64_t room, suballocated_room;
+	int64_t room, suballocated_ceiling;
 };
 
 static void sum_up(struct thread_states *states, unsigned int highest, uint32_t number,
 		   struct memory_sum *ret)
 {
 	*ret = (struct memory_sum){ 0 };
-	for (unsigned int i = 0; i < highest; i++) {
-		const struct memory_part *part = &states->state[i].memories[number];
-
-		ret->live += atomic_load_explicit(&part->live, memory_order_relaxed);
-		ret->suballocated +=
-			atomic_load_explicit(&part->suballocated, memory_order_relaxed);
-	}
+	ret->suballocated = atomic_load_explicit(&states->suballocations[number].live,
+						 memory_order_relaxed);
+	for (unsigned int i = 0; i < highest; i++)
+		ret->live += atomic_load_explicit(&states->state[i].memories[number].live,
+						  memory_order_relaxed);
 }
 
 static void note(struct memory_peak *memory, const struct ledger_peak_at *peak)
@@ -135,10 +135,10 @@ static void note_peak(struct memory_peak *memory, struct memory_sum *sum, bool e
 	sum->room = peak + step - sum->live;
 	/* Before the first suballocation this is 0, so the first one makes its thread call
 	 * memories_update(). */
-	sum->suballocated_room = inside + inside_step - sum->suballocated;
+	sum->suballocated_ceiling = inside + inside_step;
 	if (memory->has_suballocations && sum->live < peak) {
 		/* Suballocations do not matter until the blocks have as much as at the peak. */
-		sum->suballocated_room = INT64_MAX / 2;
+		sum->suballocated_ceiling = INT64_MAX;
 		sum->room = peak - 1 - sum->live;
 	}
 }
@@ -157,6 +157,7 @@ static void set_ceiling(_Atomic int64_t *ceiling, const _Atomic int64_t *now, in
 void memories_update(struct thread_states *states, uint32_t number, uint64_t now_ns)
 {
 	unsigned int highest = atomic_load_explicit(&states->highest, memory_order_relaxed);
+	struct memory_suballocations *suballocations = &states->suballocations[number];
 	struct memory_peak *memory = &states->memories[number];
 	bool shared = states->state[0].shared;
 	unsigned int parts = highest - (highest > 1) + shared;
@@ -165,14 +166,14 @@ void memories_update(struct thread_states *states, uint32_t number, uint64_t now
 	sum_up(states, highest ? highest : 1, number, &sum);
 	note_peak(memory, &sum, parts <= EXACT_STATES, now_ns);
 	sum.room = part_of(sum.room, parts);
-	sum.suballocated_room = part_of(sum.suballocated_room, parts);
+	atomic_store_explicit(&suballocations->ceiling, sum.suballocated_ceiling,
+			      memory_order_relaxed);
+	atomic_store_explicit(&suballocations->peak, memory->number, memory_order_relaxed);
 	for (unsigned int i = 0; i < highest || i == 0; i++) {
 		struct memory_part *part = &states->state[i].memories[number];
 		bool in_use = i || states->state[0].shared;
 
 		set_ceiling(&part->ceiling, &part->live, in_use ? sum.room : 0);
-		set_ceiling(&part->suballocated_ceiling, &part->suballocated,
-			    in_use ? sum.suballocated_room : 0);
 		atomic_store_explicit(&part->peak, memory->number, memory_order_relaxed);
 	}
 }

@@ -24,10 +24,17 @@ struct memory_part {
 	/* bytes in blocks that the thread allocated minus those that it freed; and the value above
 	 * which a new peak is possible, see live_bytes_add() */
 	_Atomic int64_t live, ceiling;
-	/* the same of suballocations */
-	_Atomic int64_t suballocated, suballocated_ceiling;
 	_Atomic uint32_t peak; /* number of the last peak that was noted */
 };
+
+/* What all threads have in suballocations of one memory. The lock of the device's suballocations
+ * guards `live`. Not divided among threads, as blocks are: most programs allocate tensors in one
+ * thread and free them in another, so the parts would move apart, and the ceilings would have to be
+ * set again several times in each training step. */
+struct memory_suballocations {
+	_Atomic int64_t live, ceiling;
+	_Atomic uint32_t peak; /* as in struct memory_part */
+} __attribute__((aligned(64)));
 
 struct memory_peak {
 	enum ledger_memory class;

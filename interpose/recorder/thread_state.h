@@ -63,6 +63,7 @@ struct thread_states {
 	uint64_t *watched_peak_at; /* in the ledger; NULL: not watched */
 	uint32_t memory_count; /* guarded by peak_lock, like `memories` */
 	struct memory_peak memories[MEMORY_NUMBERS]; /* see memories.h */
+	struct memory_suballocations suballocations[MEMORY_NUMBERS];
 	struct lock spare_lock;
 	/* ref of an unused slot that any thread may take, linked by `next_spare`; or 0 */
 	uint32_t spare;
