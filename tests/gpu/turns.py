@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Times a program's loop bare, bare once more as a control, and under a preload with and without
-suballocations. Several processes of each run at the same time on one core and take turns, so that
-only one works at any moment: what changes about the machine meets all alike. The size of each
-process's environment is random, because the layout of a process alone changes its speed by percents.
-Prints the ratio of each way's time to the bare time, with a 95 % interval over processes. Does not
-reject any ratio.
+suballocations. One process of each kind makes a group. All processes run at the same time on one core
+and take short turns, those of a group one right after the other, because what else the machine does
+changes the speed by a fifth from second to second. The size of each process's environment is random,
+because the layout of a process alone changes its speed by percents. Prints the ratio of each way's time
+to the bare times of its group's round, with a 95 % interval over groups. Does not reject any ratio.
 
-    turns.py LIBRARY PROCESSES TURNS COMMAND...     COMMAND understands "turns" of timed.py"""
+    turns.py LIBRARY GROUPS TURNS COMMAND...     COMMAND understands "turns" of timed.py"""
 
 import json
+import math
 import os
 import random
 import statistics
@@ -44,37 +45,40 @@ def ms_of_turn(program):
     return float(program.stdout.readline())
 
 
-def times_of(library, processes, turns, command):
-    """Returns [(way, [ms of each turn])] of all processes. Turn N of all of them is one round."""
-    programs = [(way, start(command, way, library), []) for way in list(WAYS) * processes]
-    for _, program, _ in programs:
+def start_group(command, library):
+    """Returns {way: its process}."""
+    return {way: start(command, way, library) for way in WAYS}
+
+
+def take_round(group):
+    """Lets each process of GROUP take a turn. Returns {way: ms}."""
+    return {way: ms_of_turn(group[way]) for way in random.sample(list(WAYS), len(WAYS))}
+
+
+def rounds_of(library, count, turns, command):
+    """Returns of each group its rounds: [[{way: ms}]]."""
+    groups = [start_group(command, library) for _ in range(count)]
+    programs = [program for group in groups for program in group.values()]
+    for program in programs:
         if program.stdout.readline() != "ready\n":
             sys.exit("%s did not get ready" % command)
-    for _, program, _ in programs:
+    for program in programs:
         keep_on_one_core(program)
         ms_of_turn(program)
+    rounds = [[] for _ in groups]
     for _ in range(turns):
-        for _, program, times in random.sample(programs, len(programs)):
-            times.append(ms_of_turn(program))
-    for _, program, _ in programs:
+        for number in random.sample(range(count), count):
+            rounds[number].append(take_round(groups[number]))
+    for program in programs:
         program.stdin.close()
         program.wait()
-    return [(way, times) for way, _, times in programs]
+    return rounds
 
 
-def is_bare(way):
-    return not WAYS[way]
-
-
-def ratios(all_times):
-    """Divides each turn by the median of the bare turns of its round, so that a machine that is slow
-    for some rounds changes the result less. Returns {way: [median ratio of each process]}."""
-    rounds = zip(*(times for way, times in all_times if is_bare(way)))
-    bare = [statistics.median(times) for times in rounds]
-    ret = {way: [] for way in WAYS}
-    for way, times in all_times:
-        ret[way].append(statistics.median(ms / base for ms, base in zip(times, bare)))
-    return ret
+def ratio(way, turn):
+    """Returns the ratio of WAY's time in TURN to the bare times; of the control, to the other one."""
+    bare = turn["bare"] if way == "bare again" else math.sqrt(turn["bare"] * turn["bare again"])
+    return turn[way] / bare
 
 
 def with_interval(values):
@@ -83,13 +87,13 @@ def with_interval(values):
 
 
 def main():
-    library, processes, turns, command = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
-    all_times = times_of(library, processes, turns, command)
-    print(json.dumps(all_times), file=sys.stderr)
-    of_bare = ratios(all_times)
-    for way in WAYS:
-        ms = statistics.median(statistics.median(times) for other, times in all_times if other == way)
-        print("%s: %s of bare, %.2f ms" % (way, with_interval(of_bare[way]), ms))
+    library, count, turns, command = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
+    rounds = rounds_of(library, count, turns, command)
+    print(json.dumps(rounds), file=sys.stderr)
+    print("bare: %.2f ms" % statistics.median(turn["bare"] for group in rounds for turn in group))
+    for way in list(WAYS)[1:]:
+        of_bare = [statistics.median(ratio(way, turn) for turn in group) for group in rounds]
+        print("%s: %s of bare" % (way, with_interval(of_bare)))
 
 
 main()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 # Times a loop that uses the GPU, COUNT times, and between two of them a loop that does nothing but
 # Python: what the core was good for meanwhile, since a neighbour on its other half makes everything
-# nearly twice as slow for seconds. The median of those goes to stderr, as "spin: MS". With "turns"
-# for COUNT it times the loop once for each line that it reads, and prints each time at once.
+# nearly twice as slow for seconds. The median of those goes to stderr, as "spin: MS".
+# take_turns() times a short loop once for each line that it reads, and prints each time at once. It
+# calls BEFORE first, which brings back into the processor's caches what other processes took away.
 import statistics
 import sys
 import time
@@ -26,16 +27,15 @@ def spin_said(err):
     return next((float(line.split()[1]) for line in err.splitlines() if line.startswith("spin: ")), float("nan"))
 
 
-def take_turns(work):
+def take_turns(work, before):
     print("ready", flush=True)
     for _ in sys.stdin:
+        before()
         print("%.4f" % ms_of(work), flush=True)
     sys.exit()
 
 
 def median_ms(work, count="1"):
-    if count == "turns":
-        take_turns(work)
     times, spins = [], []
     for _ in range(int(count)):
         times.append(ms_of(work))
