@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Constants for huge pages. gpuleak reads its memory rarely compared with the application, so the
- * TLB has evicted most entries of gpuleak's pages by then. A huge page needs one entry in place of
- * 512.
+ * Constants for huge pages. Between two calls of gpuleak the application reads much other memory.
+ * So the processor has to find the addresses of gpuleak's pages again at each call, because its TLB
+ * (the cache of these addresses) has no room for all. One huge page takes the place of 512 pages.
  */
 #ifndef GPULEAK_LEDGER_HUGE_PAGE_H
 #define GPULEAK_LEDGER_HUGE_PAGE_H

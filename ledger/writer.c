@@ -217,9 +217,9 @@ static size_t chunks_to_add(size_t bytes)
 	return ret;
 }
 
-/* The ledger had BYTES before it grew. Requests from the kernel that it moves each 2 MiB that
- * became complete into a huge page. The kernel may refuse. It copies the bytes, so each huge page
- * takes about a millisecond. */
+/* BYTES is the size that the ledger had before it grew. Each aligned 2 MiB that it fills since then
+ * can become a huge page. Requests that from the kernel, which may refuse. The kernel copies the
+ * bytes, so each huge page takes about a millisecond. */
 static void collapse_from(struct ledger_writer *writer, size_t bytes)
 {
 	size_t from = bytes - bytes % HUGE_PAGE;

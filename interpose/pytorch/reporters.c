@@ -34,7 +34,8 @@ _Static_assert(sizeof(struct reporter) == 64, "a reporter fills one cache line")
 #define PAGE_COUNT_MAX (((uint64_t)1 << PAGE_COUNT_BITS) - 1)
 
 static struct reporter reporters[REPORTERS];
-/* The entry that was used last: nearly always the allocator's library. */
+/* Index of the entry that reporters_real() used last. Nearly all reports of a process come from one
+ * library, so it is tried first. */
 static _Atomic unsigned int last_used READ_BY_ALL;
 static _Atomic unsigned int used_entries;
 /* Stands in an entry while a thread fills or empties it. No module has this address. */

@@ -135,8 +135,8 @@ static HOT uint32_t change_live(struct recorder *recorder, struct ledger_site *s
 }
 
 /* Locking: as change_live(), and STATE's. Counts a new suballocation of BYTES at SITE. If the
- * device has as many live bytes as at its peak, and more of them are suballocations now, the peak
- * is recorded again. */
+ * device's blocks have as many bytes as at the recorded peak, but more of these bytes are in
+ * suballocations, records the peak again. */
 static HOT void live_add(struct recorder *recorder, struct thread_state *state,
 		     struct ledger_site *site, uint64_t bytes, uint64_t now_ns)
 {

@@ -76,7 +76,6 @@ uint32_t memories_number(struct recorder *recorder, const struct hook *hook, int
 void memories_join(struct thread_states *states, struct thread_state *state)
 {
 	atomic_store_explicit(&state->memories[0].ceiling, INT64_MAX, memory_order_relaxed);
-	atomic_store_explicit(&states->suballocations[0].ceiling, INT64_MAX, memory_order_relaxed);
 	lock_take(&states->peak_lock);
 	for (uint32_t i = 1; i <= states->memory_count; i++)
 		atomic_store_explicit(&state->memories[i].peak, states->memories[i].number,

@@ -30,7 +30,7 @@ static enum first_use_found enter_line(struct first_use_line *line, uint32_t mar
 		uint32_t seen = 0;
 
 		if (atomic_compare_exchange_strong_explicit(
-			    &line->mark[(mark / 2 + i) % FIRST_USE_MARKS], &seen, mark,
+			    &line->mark[first_use_place(mark, i)], &seen, mark,
 			    memory_order_relaxed, memory_order_relaxed))
 			return FIRST_USE_NEW;
 		if (seen == mark)

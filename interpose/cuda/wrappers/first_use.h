@@ -15,17 +15,19 @@
 #include "interpose/base/hot.h"
 #include "interpose/block/driver_growth.h"
 
-/* Handles that were used, in two tables. The hash of a handle decides its line, and the tables
- * contain 31 bits of it. The first table is small, so that the kernels of a loop lie in few cache
- * lines. The second one has the handles whose line in the first is full. A handle whose lines are
- * both full counts as used. So does a handle that the driver gives to another kernel after the
- * first one was unloaded, and one whose 31 bits another handle of its line has (one of 10^8). What
- * these kernels take is not measured. */
-#define FIRST_USE_MARKS 16u /* one cache line of them */
+/* The handles of the kernels that were used, in two tables. A table consists of lines of 16 marks.
+ * A handle's mark is 31 bits of its hash, and other bits of the hash select its line. The first
+ * table is small: all kernels of a loop together take few cache lines. A handle goes to the second
+ * table if its line in the first one is full.
+ *
+ * Three sorts of handles count as used although they are not, so what their kernels take is not
+ * measured: a handle whose lines are full in both tables; a handle that an unloaded kernel had
+ * before; a handle with the mark of another one in its line (about one of 10^8). */
+#define FIRST_USE_MARKS 16u /* marks in a line; they fill a cache line */
 #define FIRST_USE_LINES 16u
 #define FIRST_USE_MORE_LINES 512u
 struct first_use_line {
-	_Atomic uint32_t mark[FIRST_USE_MARKS]; /* 0: none, and none behind it */
+	_Atomic uint32_t mark[FIRST_USE_MARKS]; /* 0: unused */
 } __attribute__((aligned(64)));
 extern struct first_use_line first_use_lines[FIRST_USE_LINES] __attribute__((visibility("hidden")));
 
@@ -34,7 +36,7 @@ struct first_use {
 	uint64_t stack_limit; /* bytes of local memory for each thread, before the call */
 };
 
-/* Returns the MARK of a handle with the hash HASH. */
+/* Returns the mark of a handle whose hash is HASH. It is never 0. */
 static HOT uint32_t first_use_mark(uint64_t hash)
 {
 	return (uint32_t)(hash >> 16) | 1;
@@ -42,11 +44,17 @@ static HOT uint32_t first_use_mark(uint64_t hash)
 
 enum first_use_found { FIRST_USE_NEW, FIRST_USE_KNOWN, FIRST_USE_FULL };
 
-/* Searches MARK in LINE. */
+/* Returns the place in a line where MARK is searched in the PROBE-th try (from 0). */
+static HOT uint32_t first_use_place(uint32_t mark, uint32_t probe)
+{
+	return (mark / 2 + probe) % FIRST_USE_MARKS;
+}
+
+/* Searches for MARK in LINE. */
 static HOT enum first_use_found first_use_find(const struct first_use_line *line, uint32_t mark)
 {
 	for (uint32_t i = 0; i < FIRST_USE_MARKS; i++) {
-		uint32_t seen = atomic_load_explicit(&line->mark[(mark / 2 + i) % FIRST_USE_MARKS],
+		uint32_t seen = atomic_load_explicit(&line->mark[first_use_place(mark, i)],
 						     memory_order_relaxed);
 
 		if (__builtin_expect(seen == mark, 1))
@@ -57,7 +65,7 @@ static HOT enum first_use_found first_use_find(const struct first_use_line *line
 	return FIRST_USE_FULL;
 }
 
-/* The same in the second table. */
+/* Returns true if the second table has the handle whose hash is HASH, or no room for it. */
 bool first_use_is_known_there(uint64_t hash);
 
 static HOT bool first_use_is_known(uint64_t handle)
