@@ -15,7 +15,7 @@ from . import _heap, _library
 from ._address import address_of
 from ._references import (
     KEY, References, _CONTAINERS, _FRAME_OWNERS, _own_globals, instance_dict, is_a, is_one_of,
-    module_of_type, name_of_type, shown_type, static, step)
+    joined, module_of_type, name_of_type, shown_type, static, step)
 from ._report import Leak, ReportError, _json
 from ._size import format_size, plural
 from ._tensors import Objects, gradients, saved_tensors
@@ -153,12 +153,12 @@ class _Described:
         while at + 1 < len(objects):
             above = objects[at + 2] if at + 2 < len(objects) else None
             one = step(objects[at + 1], objects[at], above)
+            at += one.objects if at + one.objects < len(objects) else 1
             if one.name is None:
-                suffix = one.expression + suffix
+                suffix = joined(one.expression, suffix, objects[at])
             else:
                 self._add(one.name + suffix, one.words)
                 suffix = ""
-            at += one.objects if at + one.objects < len(objects) else 1
         self.top = objects[-1]
         if chain.root is not None:
             self._add(chain.root.name + suffix, chain.root.where)

@@ -23,6 +23,8 @@ REACHED_MAX = 3000000  # objects that one search downwards visits
 LEVEL_PART = 20000  # objects whose references are read at once
 SOURCE_MAX = 1 << 21
 KEY = " (a key)"  # ends an expression for a key of a dict
+# A torch.nn.Module stores its attributes of these kinds in dicts, and finds them by __getattr__.
+_MODULE_DICTS = ("._parameters", "._buffers", "._modules")
 
 _OPTIMIZED = 1  # CO_OPTIMIZED: the code of a function
 _type_mro = type.__dict__["__mro__"].__get__
@@ -304,6 +306,21 @@ def _step_of_object(obj, child):
             if type(descriptor) is types.MemberDescriptorType and read(obj, name) is child:
                 return Step(".%s" % name)
     return None
+
+
+def is_torch_module(obj):
+    return any(_type_name(cls) == "Module" and module_of_type(cls).startswith("torch.nn")
+               for cls in _type_mro(type(obj)))
+
+
+def joined(expression, rest, owner):
+    """EXPRESSION, by which OWNER refers to something, with REST added, which begins there:
+    `.weight` instead of `._parameters["weight"]` of a module of PyTorch."""
+    name, quote, after = rest[2:].partition('"]')
+    if expression in _MODULE_DICTS and rest[:2] == '["' and quote and name.isidentifier() and \
+            is_torch_module(owner):
+        return ".%s%s" % (name, after)
+    return expression + rest
 
 
 def step(parent, child, above):

@@ -7,6 +7,7 @@ The first line of a script is "# truth: clean" or "# truth: accumulates at @leak
 allocates what accumulates then carries "# @leak"."""
 
 import argparse
+import gc
 import json
 import os
 import subprocess
@@ -68,6 +69,7 @@ def trace(path, inside_main, tracer=Tracer, change=lambda source: source):
     torch._C._trace(traced)
     variables = {"__name__": "__main__", "__file__": path}
     output, sys.stdout = sys.stdout, sys.stderr
+    gc.collect()  # so that when it collects in the script does not depend on what came before
     exec(code, variables)
     json.dump(traced.samples, output)
     output.flush()

@@ -406,6 +406,23 @@ main()
      "({optimizer}), `optimizer.param_groups[0][\"params\"][0]` to "
      "`optimizer.param_groups[0][\"params\"][1]`\n"),
 
+    ("modules in modules, a buffer, and a module with a number for its name", """
+def main():
+    model = torch.nn.Module()  # @model
+    model.inner = torch.nn.Linear(64, 64).cuda()  # @inner
+    model.register_buffer("mask", make())
+    model.parts = torch.nn.Sequential(torch.nn.Linear(64, 64).cuda())  # @parts
+    del model.inner.bias, model.parts._modules["0"].bias
+    show()
+    show("train.py:{inner}")
+    show("train.py:{parts}")
+main()
+""", ONE + "    1: attribute `model.mask` in main() ({model})\n"
+     "gpuleak: 16,384 bytes (16.0 KiB) in 1 tensor allocated at main {inner}, kept by:\n"
+     "    1: attribute `model.inner.weight` in main() ({model})\n"
+     "gpuleak: 16,384 bytes (16.0 KiB) in 1 tensor allocated at main {parts}, kept by:\n"
+     "    1: attribute `model.parts._modules[\"0\"].weight` in main() ({model})\n"),
+
     ("the blocks that a library takes from the driver at its first use are not listed", """
 import os
 if "PYTORCH_NO_CUDA_MEMORY_CACHING" not in os.environ:
