@@ -182,7 +182,7 @@ if wants keepers; then
 	for name in torch cupy jax; do
 		"$gpuleak" run --keepers $([ $name = torch ] || echo --bypass-pools) --report "$results/keepers-$name.txt" -- \
 			python3 "$here/../../docs/examples/kept_$name.py" >"$results/keepers-$name.out" 2>&1
-		say "keepers of kept_$name.py: exit $?, $(grep -A1 -m1 '^ *Kept ' "$results/keepers-$name.txt" | tr '\n' ';')"
+		say "keepers of kept_$name.py: exit $?, $(grep -A1 -m1 '^ *Kept ' "$results/keepers-$name.txt" | tr '\n' ';' | grep . || echo "WRONG: the report does not say what keeps them")"
 	done
 fi
 
