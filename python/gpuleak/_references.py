@@ -309,6 +309,7 @@ def _step_of_object(obj, child):
 
 
 def is_torch_module(obj):
+    """Whether OBJ is a torch.nn.Module."""
     return any(_type_name(cls) == "Module" and module_of_type(cls).startswith("torch.nn")
                for cls in _type_mro(type(obj)))
 

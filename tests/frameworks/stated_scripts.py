@@ -69,7 +69,8 @@ def trace(path, inside_main, tracer=Tracer, change=lambda source: source):
     torch._C._trace(traced)
     variables = {"__name__": "__main__", "__file__": path}
     output, sys.stdout = sys.stdout, sys.stderr
-    gc.collect()  # so that when it collects in the script does not depend on what came before
+    # Resets the collector's counters. They decide when it runs in the script, and imports raised them.
+    gc.collect()
     exec(code, variables)
     json.dump(traced.samples, output)
     output.flush()

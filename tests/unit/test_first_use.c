@@ -22,8 +22,9 @@
 
 #define THREADS 4
 #define SHARED_HANDLES 4000u
-#define HANDLES 400000u /* enough to fill each line of both tables */
-#define MARKS (FIRST_USE_MARKS * (FIRST_USE_LINES + FIRST_USE_MORE_LINES))
+#define HANDLES 400000u /* so many that each line of both tables becomes full */
+#define MARKS /* handles that both tables have room for */ \
+	(FIRST_USE_MARKS * (FIRST_USE_LINES + FIRST_USE_MORE_LINES))
 
 static _Atomic unsigned int arrived;
 static _Atomic uint8_t shared_new[SHARED_HANDLES];

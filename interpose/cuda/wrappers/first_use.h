@@ -22,8 +22,9 @@
  *
  * Three sorts of handles count as used although they are not, so what their kernels take is not
  * measured: a handle whose lines are full in both tables; a handle that an unloaded kernel had
- * before; a handle with the mark of another one in its line (about one of 10^8). */
-#define FIRST_USE_MARKS 16u /* marks in a line; they fill a cache line */
+ * before; a handle whose mark equals that of another handle in its line (about one handle of
+ * 10^8). */
+#define FIRST_USE_MARKS 16u /* marks in a line; 16 of 4 bytes fill one cache line */
 #define FIRST_USE_LINES 16u
 #define FIRST_USE_MORE_LINES 512u
 struct first_use_line {
