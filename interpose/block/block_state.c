@@ -231,12 +231,12 @@ void block_undo_left_free(struct recorder *recorder, const struct call_free *lef
 
 void block_check_ended(struct recorder *recorder, const struct ledger_block *block, uint64_t bytes)
 {
-	struct ledger_live_series *series = live_counts_of_ending(recorder, block);
+	const struct ledger_site *site = ledger_at(&recorder->writer, block->site);
 
 	if (limits_on())
 		limits_block_ended(recorder, block->site, bytes);
-	if (series)
-		live_series_remove_shared(series, live_amount(bytes));
+	if (!live_counts_physical(site))
+		live_counts_remove(recorder, site, bytes);
 }
 
 void block_drop(struct recorder *recorder, struct ledger_block *block, int64_t bytes)

@@ -143,7 +143,7 @@ static COLD void check_made(struct recorder *recorder, struct thread_state *stat
 			    uint64_t bytes)
 {
 	limits_block_made(recorder, hook, device, bytes);
-	if (site->series)
+	if (site->series && !live_counts_physical(site))
 		live_counts_add(recorder, state, site, bytes);
 }
 

@@ -12,6 +12,7 @@
 
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/live_bytes.h"
+#include "interpose/recorder/live_counts.h"
 #include "ledger/shared.h"
 
 struct physical {
@@ -24,6 +25,8 @@ struct physical {
 	struct ledger_block *keeper; /* the block that counts the bytes, or NULL */
 	struct use *uses, *newest;   /* mappings and bindings of this memory */
 	struct use *bound;           /* bindings to this multicast object */
+	/* the call site among whose live blocks this memory is counted, or NULL */
+	const struct ledger_site *counted;
 	UT_hash_handle hh;
 };
 
@@ -139,6 +142,22 @@ static void unlink_bound(struct use *use)
 		*link = use->bound;
 }
 
+/* Counts P, which BLOCK's call has created, among the live blocks of that call site until P
+ * ends. */
+static void count_live(struct recorder *recorder, struct physical *p,
+		       const struct ledger_block *block)
+{
+	const struct ledger_site *site = ledger_at(&recorder->writer, block->site);
+	struct thread_state *state = thread_self.state;
+
+	if (!live_counts_physical(site))
+		return;
+	p->counted = site;
+	thread_state_lock(state);
+	live_counts_add(recorder, state, site, p->bytes);
+	thread_state_unlock(state);
+}
+
 /* Removes P if it has no handle and no use, and if no caller of physical_hold() keeps it. If P is a
  * multicast object, the bindings to it end too: returns them, linked by `taken`. */
 static struct use *collect(struct recorder *recorder, struct physical *p)
@@ -154,6 +173,8 @@ static struct use *collect(struct recorder *recorder, struct physical *p)
 		bound->taken = taken;
 		taken = bound;
 	}
+	if (p->counted)
+		live_counts_remove(recorder, p->counted, p->bytes);
 	unindex(recorder, p);
 	arena_give(&recorder->arena, p, sizeof(*p));
 	return taken;
@@ -205,7 +226,9 @@ void physical_made(uint64_t handle, struct ledger_block *block, uint64_t bytes, 
 			.keeper = block,
 		};
 		make_index(recorder, p);
-		if (!p->indexed)
+		if (p->indexed)
+			count_live(recorder, p, block);
+		else
 			arena_give(&recorder->arena, p, sizeof(*p));
 	}
 	leave_with_lock(recorder);

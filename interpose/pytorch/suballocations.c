@@ -150,10 +150,10 @@ static HOT void live_add(struct recorder *recorder, struct thread_state *state,
 /* Locking: as change_live(). Counts that BLOCK, which is still live, ends. */
 static HOT void live_remove(struct recorder *recorder, const struct ledger_block *block)
 {
-	struct ledger_live_series *series = live_counts_of_ending(recorder, block);
+	struct ledger_site *site = ledger_at(&recorder->writer, block->site);
+	struct ledger_live_series *series = live_counts_of_ending(recorder, site);
 
-	change_live(recorder, ledger_at(&recorder->writer, block->site), -(int64_t)block->bytes,
-		    -1);
+	change_live(recorder, site, -(int64_t)block->bytes, -1);
 	if (series)
 		live_series_remove(series, live_amount(block->bytes));
 }

@@ -2,8 +2,9 @@
  *
  * Counts how many blocks of a call site are live while the process runs: see struct
  * ledger_live_series. Counts suballocations always, other blocks only if GPULEAK_ACCUMULATION is
- * on. Inline, because each recorded suballocation runs it. Any thread may call these functions.
- * Must not allocate or wait.
+ * on. Physical memory of virtual memory management may outlive its handle, so cuda/physical.c
+ * counts it. Inline, because each recorded suballocation runs it. Any thread may call these
+ * functions. Must not allocate or wait.
  */
 #ifndef GPULEAK_LIVE_COUNTS_H
 #define GPULEAK_LIVE_COUNTS_H
@@ -64,16 +65,30 @@ static HOT void live_counts_add(struct recorder *recorder, struct thread_state *
 		live_series_add(series, live_amount(bytes));
 }
 
-/* BLOCK ends, and its slot is not reused yet. Returns the series in which it was counted, or
- * NULL. */
+/* A block of SITE ends. Returns the series in which it was counted, or NULL. */
 static HOT struct ledger_live_series *live_counts_of_ending(struct recorder *recorder,
-							       const struct ledger_block *block)
+							       const struct ledger_site *site)
 {
-	const struct ledger_site *site = ledger_at(&recorder->writer, block->site);
-
 	return live_counts_of(recorder, site, site->allocs,
 			      atomic_load_explicit(&SHARED(recorder->header->suballocated),
 						   memory_order_relaxed));
+}
+
+/* Counts that a block of BYTES of SITE ends, which is not a suballocation. */
+static inline void live_counts_remove(struct recorder *recorder, const struct ledger_site *site,
+				      uint64_t bytes)
+{
+	struct ledger_live_series *series = live_counts_of_ending(recorder, site);
+
+	if (series)
+		live_series_remove_shared(series, live_amount(bytes));
+}
+
+/* Returns true if the series of SITE counts physical memory, not the blocks of SITE. */
+static inline bool live_counts_physical(const struct ledger_site *site)
+{
+	return site->series && site->kind == atomic_load_explicit(&hooks[HOOK_cuMemCreate].kind_ref,
+								  memory_order_relaxed);
 }
 
 #endif

@@ -91,13 +91,19 @@ struct thread_state *thread_state_join(struct recorder *recorder)
 	return state;
 }
 
-/* Returns true if the live blocks of HOOK's call sites are counted. Those of virtual memory are
- * not, because their bytes move from one block to another. */
+static bool has_prefix(const char *text, const char *prefix)
+{
+	return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* Returns true if the live blocks of HOOK's call sites are counted. Of virtual memory only
+ * cuMemCreate's are: mappings, addresses and imported handles take no memory of their own. */
 static bool has_series(const struct hook *hook)
 {
 	return config.accumulation == OPTION_SWITCH_ON &&
-	       strncmp(hook->kind, LEDGER_KIND_OBJECT, strlen(LEDGER_KIND_OBJECT)) != 0 &&
-	       strncmp(hook->kind, LEDGER_KIND_VIRTUAL, strlen(LEDGER_KIND_VIRTUAL)) != 0;
+	       !has_prefix(hook->kind, LEDGER_KIND_OBJECT) &&
+	       (!has_prefix(hook->kind, LEDGER_KIND_VIRTUAL) ||
+		hook == &hooks[HOOK_cuMemCreate]);
 }
 
 static uint32_t insert_site(struct recorder *recorder, const struct thread_state *state,

@@ -30,6 +30,9 @@ struct suballocation_site {
 	struct live_windows windows;
 	uint64_t series_live; /* live blocks as the series count them */
 	bool of_blocks;       /* not of suballocations */
+	/* of physical memory (cuMemCreate): the series count memory that is still mapped after its
+	 * handle, the block, was released */
+	bool of_physical;
 	uint64_t deferred;    /* of blocks: deferred frees, which the series count as live */
 	bool unsampled; /* the windows of at least one of its records cannot be used */
 	struct suballocation_site *next;
@@ -89,6 +92,8 @@ static int site_of(struct gathering *g, const struct ledger_site *record,
 	key.cache = key.stack->cache ? key.stack->cache : pool_of(key.api);
 	(*ret)->public.live = key;
 	(*ret)->of_blocks = !report_is_suballocation(&key);
+	(*ret)->of_physical = strncmp(key.kind, LEDGER_KIND_VIRTUAL,
+				      strlen(LEDGER_KIND_VIRTUAL)) == 0;
 	(*ret)->next = g->sites;
 	g->sites = *ret;
 	return 0;
@@ -309,6 +314,8 @@ static bool is_listed(const struct suballocation_site *site)
 {
 	if (site->of_blocks && site->not_selected)
 		return false; /* its live blocks are leaks, or suppressed */
+	if (site->of_physical && site->series_live)
+		return false; /* the live mappings of its memory are */
 	return site->public.live.blocks || site->public.trend == TREND_ACCUMULATING;
 }
 
@@ -346,6 +353,7 @@ static bool is_contradicted(const struct suballocation_site *site)
 {
 	uint64_t live = add_bounded(site->public.live.blocks, site->not_selected) + site->deferred;
 	uint64_t more = live > site->series_live ? live - site->series_live
+			: site->of_physical      ? 0
 						 : site->series_live - live;
 
 	return more > CALLS_BEGUN_MAX + live / 64;

@@ -3,53 +3,96 @@
  * Keeps blocks while it works, and frees all of them before it ends. Not linked to gpuleak.
  */
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 
-#include "cu.h"
+#include "vmm.h"
 
 #define STEPS 200
 #define THREADS 4
 #define BYTES ((size_t)4096)
 
-static CUdeviceptr kept[THREADS][STEPS];
+/* Device memory, or virtual memory of GRAIN bytes. */
+struct block {
+	CUdeviceptr address;
+	vmm_handle handle; /* 0: none, or released */
+};
+
+static struct block kept[THREADS][STEPS];
 static CUcontext context;
+static bool is_virtual;
+static bool keeps_handles; /* of virtual memory, until it ends */
 
-static CUdeviceptr work(void)
-{
-	CUdeviceptr address;
-
-	must(cuMemAlloc_v2(&address, BYTES), "cuMemAlloc_v2"); /* @work */
-	return address;
-}
-
-static CUdeviceptr result(void)
-{
-	CUdeviceptr address;
-
-	must(cuMemAlloc_v2(&address, BYTES), "cuMemAlloc_v2"); /* @result */
-	return address;
-}
+static const struct properties on_device = { .type = 1, .location = { ON_DEVICE, 0 } };
 
 /* The driver may refuse the first call. */
-static void release(CUdeviceptr address)
+#define MUST_END(call)                                                                       \
+	do {                                                                                 \
+		if ((call) != 0)                                                             \
+			must((call), #call);                                                 \
+	} while (0)
+
+static void map_block(struct block *block)
 {
-	if (cuMemFree_v2(address) != 0)
-		must(cuMemFree_v2(address), "cuMemFree_v2");
+	block->address = reserve(GRAIN);
+	map(block->address, GRAIN, block->handle);
+	if (keeps_handles)
+		return;
+	MUST_END(cuMemRelease(block->handle));
+	block->handle = 0;
+}
+
+static struct block work(void)
+{
+	struct block block = { 0 };
+
+	if (!is_virtual) {
+		must(cuMemAlloc_v2(&block.address, BYTES), "cuMemAlloc_v2");
+		return block;
+	}
+	must(cuMemCreate(&block.handle, GRAIN, &on_device, 0), "cuMemCreate");
+	map_block(&block);
+	return block;
+}
+
+static struct block result(void)
+{
+	struct block block = { 0 };
+
+	if (!is_virtual) {
+		must(cuMemAlloc_v2(&block.address, BYTES), "cuMemAlloc_v2"); /* @result */
+		return block;
+	}
+	must(cuMemCreate(&block.handle, GRAIN, &on_device, 0), "cuMemCreate"); /* @created */
+	map_block(&block);
+	return block;
+}
+
+static void release(struct block block)
+{
+	if (!is_virtual) {
+		MUST_END(cuMemFree_v2(block.address));
+		return;
+	}
+	MUST_END(cuMemUnmap(block.address, GRAIN));
+	if (block.handle)
+		MUST_END(cuMemRelease(block.handle));
+	MUST_END(cuMemAddressFree(block.address, GRAIN));
 }
 
 static void *steps(void *place)
 {
-	CUdeviceptr *results = place;
+	struct block *results = place;
 
 	must(cuCtxSetCurrent(context), "cuCtxSetCurrent");
 	for (int i = 0; i < STEPS; i++) {
-		CUdeviceptr address = work();
+		struct block block = work();
 
 		if (results)
 			results[i] = result();
 		else
 			release(result());
-		release(address);
+		release(block);
 	}
 	return NULL;
 }
@@ -57,12 +100,12 @@ static void *steps(void *place)
 /* Frees every part of what each thread kept, beside the other threads that run it. */
 static void *drop(void *part)
 {
-	size_t first = (size_t)((CUdeviceptr(*)[STEPS])part - kept);
+	size_t first = (size_t)((struct block(*)[STEPS])part - kept);
 
 	must(cuCtxSetCurrent(context), "cuCtxSetCurrent");
 	for (int thread = 0; thread < THREADS; thread++)
 		for (size_t i = first; i < STEPS; i += THREADS)
-			if (kept[thread][i])
+			if (kept[thread][i].address)
 				release(kept[thread][i]);
 	return NULL;
 }
@@ -77,11 +120,14 @@ static void in_threads(void *(*function)(void *))
 		pthread_join(threads[i], NULL);
 }
 
-/* Usage: kept, one-left, clean, threads or context. */
+/* Usage: STORY [MEMORY]. STORY: kept, one-left, clean, threads or context. MEMORY: virtual, or
+ * mapped: virtual memory whose handle is released as soon as it is mapped. */
 int main(int argc, char **argv)
 {
 	const char *story = argc > 1 ? argv[1] : "";
 
+	keeps_handles = argc > 2 && strcmp(argv[2], "virtual") == 0;
+	is_virtual = keeps_handles || (argc > 2 && strcmp(argv[2], "mapped") == 0);
 	must(cuInit(0), "cuInit");
 	must(cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
 	must(cuCtxSetCurrent(context), "cuCtxSetCurrent");
@@ -90,7 +136,7 @@ int main(int argc, char **argv)
 	else
 		steps(strcmp(story, "clean") == 0 ? NULL : kept[0]);
 	if (strcmp(story, "one-left") == 0)
-		kept[0][STEPS - 1] = 0;
+		kept[0][STEPS - 1].address = 0;
 	if (strcmp(story, "context") == 0)
 		must(cuDevicePrimaryCtxReset_v2(0), "cuDevicePrimaryCtxReset_v2");
 	else if (strcmp(story, "clean") != 0)

@@ -7,16 +7,17 @@ import struct
 from harness import Failed, compare, line_of
 
 PROGRAM = "accumulation"
-BYTES, STEPS = 4096, 200
+BYTES, GRAIN, STEPS = 4096, 2 << 20, 200
+VIRTUAL = ("virtual", "mapped")  # mapped: the handle is released as soon as the memory is mapped
 
 
 def line_with(marker):
     return line_of("accumulation.c", marker)
 
 
-def reported(place, story, *flags, **env):
+def reported(place, story, *flags, memory=(), **env):
     run = place.command("run", "--format", "json", "--report", place.file("report.json"), *flags,
-                        "--", place.program(PROGRAM), story, env=env)
+                        "--", place.program(PROGRAM), story, *memory, env=env)
     compare("status", 0, run.status)
     return place.json("report.json")
 
@@ -30,6 +31,11 @@ def found(report):
 
 def accumulated(count):
     return [("accumulating", line_with("result"), "device", 0, count, count, count, count * BYTES)]
+
+
+def accumulated_virtual(count):
+    return [("accumulating", line_with("created"), "vmm-handle", 0, count, count, count,
+             count * GRAIN)]
 
 
 def off(place):
@@ -75,6 +81,63 @@ def refused(place):
         # counts that contradict the live blocks are not used, and the gate gives this reason
         compare("reason of " + story, False, "does not show if" in run.stderr)
         compare("faults", False, "not understood" in run.stderr)
+
+
+def virtual(place):
+    """accumulation: physical memory counts until its handle and its mappings have ended"""
+    for memory in VIRTUAL:
+        report = reported(place, "kept", "--accumulation", "on", memory=(memory,))
+        compare("%s: call sites" % memory, accumulated_virtual(STEPS), found(report))
+        compare("%s: leaks" % memory, [], report["leaks"])
+        compare("%s: off" % memory, False, "suballocations" in reported(place, "kept",
+                                                                        memory=(memory,)))
+        run = place.command("run", "--gate", "--gate-accumulation", "1", "--accumulation", "on", "--",
+                            place.program(PROGRAM), "kept", memory)
+        compare("%s: status" % memory, 23, run.status)
+        compare("%s: first line" % memory, True,
+                "no driver leaks; 400.0 MiB in 200 blocks accumulate at result (" in
+                run.stderr.splitlines()[0])
+
+
+def virtual_clean(place):
+    """accumulation: virtual memory that each step frees"""
+    for memory in VIRTUAL:
+        report = reported(place, "clean", "--accumulation", "on", memory=(memory,))
+        compare("%s: call sites" % memory, [], found(report))
+        compare("%s: counted" % memory, True, "suballocations" in report)
+
+
+def virtual_leak(place):
+    """accumulation: virtual memory with a part that is left is a leak, and only that"""
+    for memory, kind in zip(VIRTUAL, ("vmm-handle", "vmm-mapping")):
+        report = reported(place, "one-left", "--accumulation", "on", memory=(memory,))
+        compare("%s: call sites" % memory, [], found(report))
+        compare("%s: leaks" % memory, [(kind, 1, GRAIN)],
+                [(one["kind"], one["blocks"], one["bytes"]) for one in report["leaks"]
+                 if one["bytes"]])
+
+
+def virtual_refused(place):
+    """accumulation: no part of virtual memory ends by a call that the driver refuses"""
+    for memory in VIRTUAL:
+        fail = ",".join("%s:%d=2" % (call, number) for call in ("cuMemUnmap", "cuMemRelease")
+                        for number in range(2, 130, 2))
+        for story, status in (("clean", 0), ("kept", 23)):
+            run = place.command("run", "--gate", "--gate-accumulation", "1", "--accumulation", "on",
+                                "--", place.program(PROGRAM), story, memory,
+                                env={"STANDIN_FAIL": fail})
+            compare("%s %s: status" % (story, memory), status, run.status)
+            compare("%s %s: reason" % (story, memory), False, "does not show if" in run.stderr)
+
+
+def virtual_threads(place):
+    """accumulation: four threads create virtual memory, four end what any of them created"""
+    for memory in VIRTUAL:
+        sites = found(reported(place, "threads", "--accumulation", "on", memory=(memory,)))
+        compare("%s: call sites" % memory, accumulated_virtual(4 * STEPS)[0][:6],
+                sites[0][:6] if len(sites) == 1 else sites)
+        if not 3 * STEPS < sites[0][6] <= 4 * STEPS:
+            raise Failed("%d of %d kept" % (sites[0][6], 4 * STEPS))
 
 
 def threads(place):
@@ -147,4 +210,5 @@ def version(place):
     compare("version and reader_min", [(2, 1), (2, 2)], got)
 
 
-ACCUMULATION = [version, off, kept, clean, leak, refused, threads, context, gate, formats]
+ACCUMULATION = [version, off, kept, clean, leak, refused, threads, context, virtual,
+                virtual_clean, virtual_leak, virtual_refused, virtual_threads, gate, formats]
