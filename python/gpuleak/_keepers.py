@@ -276,17 +276,18 @@ class _Search:
         for position, address in enumerate(objects.addresses):
             self.positions.setdefault(address, []).append(position)
 
-    def _block_of(self, address):
+    def _blocks_of(self, address):
+        """The block of the driver that contains ADDRESS; for mapped memory also its handle."""
         block = _library.who(address)
-        return block.address if block else None
+        return {block.address, block.parent} if block else set()
 
     def of_interior(self, addresses):
-        """Objects that begin inside a block of the driver belong to it."""
+        """Objects that begin inside a block of the driver, or whose memory is mapped, belong to
+        it."""
         wanted = set(addresses)
         for address in list(self.positions):
             if address not in wanted and not self.references.late():
-                block = self._block_of(address)
-                if block in wanted and block != address:
+                for block in self._blocks_of(address) & wanted:
                     self.positions.setdefault(block, []).extend(self.positions[address])
 
     def _sorted(self, addresses):

@@ -120,8 +120,8 @@ static void in_threads(void *(*function)(void *))
 		pthread_join(threads[i], NULL);
 }
 
-/* Usage: STORY [MEMORY]. STORY: kept, one-left, clean, threads or context. MEMORY: virtual, or
- * mapped: virtual memory whose handle is released as soon as it is mapped. */
+/* Usage: STORY [MEMORY]. STORY: kept, left, one-left, clean, threads or context. MEMORY: virtual,
+ * or mapped: virtual memory whose handle is released as soon as it is mapped. */
 int main(int argc, char **argv)
 {
 	const char *story = argc > 1 ? argv[1] : "";
@@ -139,7 +139,7 @@ int main(int argc, char **argv)
 		kept[0][STEPS - 1].address = 0;
 	if (strcmp(story, "context") == 0)
 		must(cuDevicePrimaryCtxReset_v2(0), "cuDevicePrimaryCtxReset_v2");
-	else if (strcmp(story, "clean") != 0)
+	else if (strcmp(story, "clean") != 0 && strcmp(story, "left") != 0)
 		in_threads(drop);
 	return 0;
 }

@@ -110,11 +110,15 @@ def virtual_clean(place):
 def virtual_leak(place):
     """accumulation: virtual memory with a part that is left is a leak, and only that"""
     for memory, kind in zip(VIRTUAL, ("vmm-handle", "vmm-mapping")):
-        report = reported(place, "one-left", "--accumulation", "on", memory=(memory,))
-        compare("%s: call sites" % memory, [], found(report))
-        compare("%s: leaks" % memory, [(kind, 1, GRAIN)],
-                [(one["kind"], one["blocks"], one["bytes"]) for one in report["leaks"]
-                 if one["bytes"]])
+        for story, count in (("one-left", 1), ("left", STEPS)):
+            report = reported(place, story, "--accumulation", "on", memory=(memory,))
+            compare("%s: call sites" % memory, [], found(report))
+            compare("%s: leaks" % memory, [(kind, count, count * GRAIN)],
+                    [(one["kind"], one["blocks"], one["bytes"]) for one in report["leaks"]
+                     if one["bytes"]])
+            run = place.command("run", "--gate", "--gate-accumulation", "1", "--accumulation", "on",
+                                "--", place.program(PROGRAM), story, memory)
+            compare("%s: reason" % memory, False, "does not show if" in run.stderr)
 
 
 def virtual_refused(place):

@@ -2,7 +2,8 @@
  *
  * Virtual memory in orders that no real program can be made to take: calls that overlap,
  * refusals in the middle of them, handles that a driver gives out anew, binding calls of
- * drivers newer than the stand-in. Bytes are in exactly one block at any moment.
+ * drivers newer than the stand-in. Bytes are in exactly one block at any moment, and in the series
+ * of the call site that created the memory.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -161,12 +162,30 @@ static uint64_t live(const char *call, uint64_t *ret_bytes)
 	return count;
 }
 
+/* The bytes that the series of all call sites count as live. */
+static uint64_t counted_bytes(void)
+{
+	struct recorder *recorder = recorder_now();
+	const struct ledger_live_series *series;
+	struct ledger_walk walk = { 0, 0 };
+	struct ledger_view view;
+	uint64_t bytes = 0;
+
+	assert_int_equal(ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view),
+			 LEDGER_OK);
+	while ((series = ledger_next(&view, &walk, LEDGER_CHUNK_LIVE_SERIES, sizeof(*series))))
+		bytes += LEDGER_AMOUNT_BYTES(series->allocated - series->freed);
+	return bytes;
+}
+
 static void expect(const char *call, uint64_t blocks, uint64_t bytes)
 {
 	uint64_t got;
 
 	assert_int_equal(live(call, &got), blocks);
 	assert_int_equal(got, bytes);
+	live(NULL, &got);
+	assert_int_equal(counted_bytes(), got);
 }
 
 static void expect_nothing(void)
@@ -503,6 +522,7 @@ int main(void)
 	};
 
 	setenv("GPULEAK_STACK_DEPTH", "4", 1);
+	setenv("GPULEAK_ACCUMULATION", "on", 1);
 	process_start();
 	unwinder_load();
 	recorder_touch();
