@@ -20,9 +20,11 @@ FIRST_SECONDS = 0.3   # after the first GPU call
 SHARE = 0.05          # of the time of the run that searches may take,
 SPARE_SECONDS = 0.5   # beside this time
 SEARCH_SECONDS = (2.0, 10.0)  # limits of one search
-PLACES = 8            # maximum number of keepers, like LEDGER_KEEPERS_MAX
+PLACES = 8            # maximum number of call sites with a result, like LEDGER_KEEPERS_MAX
+FEW = 8               # blocks: a call site with fewer does not grow
 
 _state = None
+_stored = set()  # call sites for which a result was stored
 _started = time.monotonic()
 
 
@@ -33,13 +35,27 @@ def _text_of(kept):
     return "".join("%d %s\n" % (blocks, " ".join(text.split())) for blocks, text in lines)
 
 
+def _is_minor(kept):
+    """Whether KEPT is about few blocks that nothing in Python refers to, as a library's are."""
+    return kept.leak.blocks < FEW and all(
+        keeper._unreferenced is not None for keeper in kept.keepers)
+
+
+def _store(site, kept):
+    """Stores KEPT for the call site SITE. The ledger replaces the oldest result if it is full. So a
+    minor result is stored only if there was always room."""
+    text = _text_of(kept)
+    if text and not (_is_minor(kept) and len(_stored | {site}) > PLACES):
+        _stored.add(site)
+        _library.keepers(site, text)
+
+
 def _search(seconds, with_graphs):
     """Searches once. Returns the exception that ended the search, None if there was none."""
     try:
-        for site, kept in keepers_by_site(PLACES, seconds, with_graphs).items():
-            text = _text_of(kept)
-            if text:
-                _library.keepers(site, text)
+        found = keepers_by_site(PLACES, seconds, with_graphs)
+        for site, kept in sorted(found.items(), key=lambda one: _is_minor(one[1])):
+            _store(site, kept)
     except Exception as error:  # pylint: disable=broad-except
         return error  # The program changed objects, or the command failed.
     return None
@@ -126,6 +142,7 @@ def _in_child():
     """Starts a new thread in a forked child, which has no copy of the thread."""
     global _state, _started
     if _state is not None:
+        _stored.clear()  # the child has a ledger of its own
         _state, _started = None, time.monotonic()
         start()
 

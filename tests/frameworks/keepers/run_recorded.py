@@ -160,6 +160,28 @@ main()
     compare("keepers", [{"blocks": 16, "text": program.text_of(16, "main()")}], entry["keepers"])
 
 
+def crowded(options, place):
+    """what a variable keeps is not replaced by many call sites to which nothing in Python refers"""
+    lose = "".join("    lose(torch.empty(%d, device='cuda'))\n" % (1000000 + 1000 * number)
+                   for number in range(12))
+    program = Program(options, place, HEAD + """
+def lose(tensor):
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(tensor))
+
+def main():
+    history = []  # @history
+%s    while len(history) < 400 or not recorded("list `history` in main()"):
+        history.append(keep())
+    while not recorded("native code"):
+        pass
+
+main()
+""" % lose)
+    _, keepers = program.kept()
+    compare("keepers", [program.text_of(keepers[0]["blocks"], "main()")],
+            [one["text"] for one in keepers])
+
+
 def ended_meanwhile(options, place):
     """what ends while a search runs is not said to be kept by native code"""
     program = Program(options, place, HEAD + """
@@ -305,7 +327,7 @@ main()
         raise Failed(keepers[0]["text"])
 
 
-CASES = (at_exit, inside_main, doubled, ended_meanwhile, killed, forked, not_seen, deaf, arrays, own_site,
+CASES = (at_exit, inside_main, doubled, crowded, ended_meanwhile, killed, forked, not_seen, deaf, arrays, own_site,
          without_lock, failed_search, exception)
 
 
