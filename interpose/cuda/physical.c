@@ -25,7 +25,7 @@ struct physical {
 	struct ledger_block *keeper; /* the block that counts the bytes, or NULL */
 	struct use *uses, *newest;   /* mappings and bindings of this memory */
 	struct use *bound;           /* bindings to this multicast object */
-	/* the call site among whose live blocks this memory is counted, or NULL */
+	/* the call site that counts this memory as live, or NULL */
 	const struct ledger_site *counted;
 	UT_hash_handle hh;
 };
@@ -142,8 +142,8 @@ static void unlink_bound(struct use *use)
 		*link = use->bound;
 }
 
-/* Counts P, which BLOCK's call has created, among the live blocks of that call site until P
- * ends. */
+/* From now on counts the memory P as live at the call site that created it, which is BLOCK's.
+ * collect() ends that. */
 static void count_live(struct recorder *recorder, struct physical *p,
 		       const struct ledger_block *block)
 {

@@ -21,10 +21,10 @@ SHARE = 0.05          # of the time of the run that searches may take,
 SPARE_SECONDS = 0.5   # beside this time
 SEARCH_SECONDS = (2.0, 10.0)  # limits of one search
 PLACES = 8            # maximum number of call sites with a result, like LEDGER_KEEPERS_MAX
-FEW = 8               # blocks: a call site with fewer does not grow
+FEW = 8               # a call site with fewer live blocks may be minor: see _is_minor()
 
 _state = None
-_stored = set()  # call sites for which a result was stored
+_stored = set()  # the call sites of all results that were stored
 _started = time.monotonic()
 
 

@@ -30,8 +30,8 @@ struct suballocation_site {
 	struct live_windows windows;
 	uint64_t series_live; /* live blocks as the series count them */
 	bool of_blocks;       /* not of suballocations */
-	/* of physical memory (cuMemCreate): the series count memory that is still mapped after its
-	 * handle, the block, was released */
+	/* The call is cuMemCreate, and a block is a handle. The series count its memory until it
+	 * ends: while it is mapped, it lives on after the handle was released. */
 	bool of_physical;
 	uint64_t deferred;    /* of blocks: deferred frees, which the series count as live */
 	bool unsampled; /* the windows of at least one of its records cannot be used */
@@ -315,7 +315,7 @@ static bool is_listed(const struct suballocation_site *site)
 	if (site->of_blocks && site->not_selected)
 		return false; /* its live blocks are leaks, or suppressed */
 	if (site->of_physical && site->series_live)
-		return false; /* the live mappings of its memory are */
+		return false; /* live mappings of its memory are leaks, or suppressed */
 	return site->public.live.blocks || site->public.trend == TREND_ACCUMULATING;
 }
 

@@ -15,7 +15,7 @@
 /* Device memory, or virtual memory of GRAIN bytes. */
 struct block {
 	CUdeviceptr address;
-	vmm_handle handle; /* 0: none, or released */
+	vmm_handle handle; /* of virtual memory; 0: it was released */
 };
 
 static struct block kept[THREADS][STEPS];
