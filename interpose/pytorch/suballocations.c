@@ -18,9 +18,9 @@
 #define SLOTS_AT_ONCE 8u
 #define SMALL_TABLE 4096u /* a table with fewer slots grows instead of forgetting addresses */
 
-/* `mark` of an address in the table */
+/* `mark` of an address in the table where nothing is live. Otherwise `mark` is the ref of the call
+ * site, so that a free need not wait for the block's memory before it reads the call site's. */
 #define FREED 0u
-#define LIVE 1u
 
 static struct suballocation_shard *device_shard(struct recorder *recorder, int device)
 {
@@ -65,12 +65,12 @@ static bool copy_live(struct recorder *recorder, const struct suballocation_shar
 		const struct ref_slot *slot = &from->slots[i];
 		struct ref_slot *copy;
 
-		if (slot->mark != LIVE)
+		if (slot->mark == FREED)
 			continue;
 		copy = ref_table_set(&recorder->arena, ret, slot->key, slot->ref);
 		if (!copy)
 			return false;
-		copy->mark = LIVE;
+		copy->mark = slot->mark;
 	}
 	return true;
 }
@@ -147,10 +147,11 @@ static HOT void live_add(struct recorder *recorder, struct thread_state *state,
 		live_bytes_check_peak(recorder, state, memory, now_ns);
 }
 
-/* Locking: as change_live(). Counts that BLOCK, which is still live, ends. */
-static HOT void live_remove(struct recorder *recorder, const struct ledger_block *block)
+/* Locking: as change_live(). Counts that the block of SLOT, which is still live, ends. */
+static HOT void live_remove(struct recorder *recorder, const struct ref_slot *slot)
 {
-	struct ledger_site *site = ledger_at(&recorder->writer, block->site);
+	const struct ledger_block *block = block_of(recorder, slot);
+	struct ledger_site *site = ledger_at(&recorder->writer, slot->mark);
 	struct ledger_live_series *series = live_counts_of_ending(recorder, site);
 
 	change_live(recorder, site, -(int64_t)block->bytes, -1);
@@ -168,14 +169,14 @@ static HOT struct recorder *enter(void)
 	return recorder;
 }
 
-/* Locking: as change_live(). Ends BLOCK, at whose address the framework reported another
- * allocation. */
-static COLD void end_stale(struct recorder *recorder, struct ledger_block *block)
+/* Locking: as change_live(). Ends the block of SLOT, at whose address the framework reported
+ * another allocation. */
+static COLD void end_stale(struct recorder *recorder, const struct ref_slot *slot)
 {
-	count_in_site(recorder, block->site, offsetof(struct ledger_site, unseen), 1);
+	count_in_site(recorder, slot->mark, offsetof(struct ledger_site, unseen), 1);
 	ledger_trouble(recorder->header, LEDGER_TROUBLE_STALE_SUBALLOCATIONS, 1);
-	live_remove(recorder, block);
-	ledger_block_set(block, LEDGER_BLOCK_UNUSED);
+	live_remove(recorder, slot);
+	ledger_block_set(block_of(recorder, slot), LEDGER_BLOCK_UNUSED);
 }
 
 /* Locking: as change_live(). Returns false if there is no room. */
@@ -190,11 +191,11 @@ static HOT bool insert(struct recorder *recorder, struct suballocation_shard *sh
 	}
 	if (__builtin_expect(!slot, 0))
 		slot = add_address(recorder, shard, new->address);
-	else if (__builtin_expect(slot->mark == LIVE, 0))
-		end_stale(recorder, block_of(recorder, slot));
+	else if (__builtin_expect(slot->mark != FREED, 0))
+		end_stale(recorder, slot);
 	if (__builtin_expect(!slot, 0))
 		return false;
-	slot->mark = LIVE;
+	slot->mark = ledger_ref(&recorder->writer, site);
 	block_fill(recorder, block_of(recorder, slot), site, new);
 	live_add(recorder, thread_self.state, site, new->bytes, new->time_ns);
 	return true;
@@ -236,7 +237,6 @@ HOT_CALL void record_suballocation_freed(uint64_t address, int device)
 {
 	struct recorder *recorder = enter();
 	struct suballocation_shard *shard;
-	struct ledger_block *block;
 	struct ref_slot *slot;
 	bool known;
 
@@ -245,11 +245,10 @@ HOT_CALL void record_suballocation_freed(uint64_t address, int device)
 	shard = device_shard(recorder, device);
 	lock_take(&shard->lock);
 	slot = ref_table_slot_of(&shard->blocks, address);
-	known = slot && slot->mark == LIVE;
+	known = slot && slot->mark != FREED;
 	if (known) {
-		block = block_of(recorder, slot);
-		live_remove(recorder, block);
-		ledger_block_set(block, LEDGER_BLOCK_UNUSED);
+		live_remove(recorder, slot);
+		ledger_block_set(block_of(recorder, slot), LEDGER_BLOCK_UNUSED);
 		slot->mark = FREED;
 	}
 	lock_give_soon(&shard->lock);

@@ -126,6 +126,7 @@ struct recorder *recorder_enter_slowly(void)
 	} else if (self->generation != recorder->generation) {
 		self->state = thread_state_join(recorder);
 		self->thread = (uint32_t)syscall(SYS_gettid);
+		self->is_first = self->thread == (uint32_t)getpid();
 		self->pool = NULL;
 		self->pool_space = NULL;
 		self->generation = recorder->generation;

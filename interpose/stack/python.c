@@ -10,8 +10,6 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "interpose/dispatch/dlerror_state.h"
 #include "interpose/dispatch/loader.h"
@@ -246,9 +244,9 @@ void python_look(struct recorder *recorder)
 /* Returns true if the calling thread's state may be freed. While the interpreter finalizes, it
  * frees the states of other threads. The thread that finalizes it is nearly always the process's
  * first. */
-static __attribute__((noinline)) bool may_go_away(void)
+INLINE bool may_go_away(const struct python *python)
 {
-	return syscall(SYS_gettid) != getpid();
+	return !thread_self.is_first && __builtin_expect(python->finalizing() != 0, 0);
 }
 
 static __attribute__((noinline)) void differs(const struct python *python)
@@ -271,7 +269,7 @@ INLINE uintptr_t first_frame(const struct python *python, const struct python_of
 {
 	uintptr_t thread = (uintptr_t)python->this_thread(), frame;
 
-	if (!thread || (__builtin_expect(python->finalizing() != 0, 0) && may_go_away()))
+	if (!thread || may_go_away(python))
 		return 0;
 	if (!at->interpreters) {
 		void *first = python->first_interpreter();

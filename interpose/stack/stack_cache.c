@@ -106,20 +106,27 @@ static bool worth_learning(struct stack_cache_line *line)
 	return misses == 2 || misses == 16 || misses == 256 || (misses & 0xfff) == 0;
 }
 
-/* Returns the line at the clock hand, or NULL if that line was added or found since the hand last
- * passed. So a loop over more stacks than a set has lines still finds as many stacks as there are
- * lines. */
-static struct stack_cache_line *replaceable_line(struct stack_cache_set *set)
+/* Returns the first empty line. If there is none, returns the line at the clock hand, or NULL if
+ * that line was added or found since the hand last passed. So a loop over more stacks than a set
+ * has lines still finds as many stacks as there are lines. */
+static struct stack_cache_line *replaceable_line(struct stack_cache_set *set, uint64_t hash)
 {
-	struct stack_cache_line *line = &set->line[set->clock_hand++ % STACK_CACHE_LINES];
-	bool recent = line->recent;
+	struct stack_cache_line *line;
+	bool recent;
 
+	for (unsigned int i = 0; i < STACK_CACHE_LINES; i++) {
+		line = stack_cache_line_at(set, hash, i);
+		if (!line->key.top)
+			return line;
+	}
+	line = &set->line[set->clock_hand++ % STACK_CACHE_LINES];
+	recent = line->recent;
 	line->recent = false;
 	return recent ? NULL : line;
 }
 
 /* Returns the line for REF, or NULL if no line may be replaced now. */
-static struct stack_cache_line *line_for(struct stack_cache_set *set,
+static struct stack_cache_line *line_for(struct stack_cache_set *set, uint64_t hash,
 					 const struct stack_cache_key *key, uint32_t ref)
 {
 	struct stack_cache_line *line;
@@ -127,7 +134,7 @@ static struct stack_cache_line *line_for(struct stack_cache_set *set,
 	for (line = set->line; line < set->line + STACK_CACHE_LINES; line++)
 		if (stack_cache_line_is_of(line, key) && line->ref == ref)
 			return line;
-	line = replaceable_line(set);
+	line = replaceable_line(set, hash);
 	if (line)
 		*line = (struct stack_cache_line){ .key = *key, .ref = ref, .recent = true,
 						   .word = line->word, .room = line->room };
@@ -153,8 +160,9 @@ void stack_cache_add(struct recorder *recorder, struct thread_state *state,
 		     const struct capture *capture, uint32_t ref)
 {
 	struct stack_cache *cache = state->stack_cache;
-	struct stack_cache_set *set = stack_cache_set_of(cache, key);
-	struct stack_cache_line *line = line_for(set, key, ref);
+	uint64_t hash = stack_cache_hash(key);
+	struct stack_cache_set *set = stack_cache_set_of(cache, hash);
+	struct stack_cache_line *line = line_for(set, hash, key, ref);
 
 	cache->used |= 1ull << (set - cache->set);
 	if (!line || !worth_learning(line))

@@ -78,12 +78,22 @@ struct stack_cache {
 	struct stack_cache_set set[STACK_CACHE_SETS];
 };
 
-static inline struct stack_cache_set *stack_cache_set_of(struct stack_cache *cache,
-							 const struct stack_cache_key *key)
+static inline uint64_t stack_cache_hash(const struct stack_cache_key *key)
 {
-	uint64_t mix = TABLE_MIX(key->pc ^ (uintptr_t)key->top << 20 ^ key->python);
+	return TABLE_MIX(key->pc ^ (uintptr_t)key->top << 20 ^ key->python);
+}
 
-	return &cache->set[(mix >> 58) % STACK_CACHE_SETS];
+static inline struct stack_cache_set *stack_cache_set_of(struct stack_cache *cache, uint64_t hash)
+{
+	return &cache->set[(hash >> 58) % STACK_CACHE_SETS];
+}
+
+/* Returns the line of SET that is tried after PROBE others. Stacks with different hashes begin at
+ * different lines, so most of them are found in the first one that is read. */
+static inline struct stack_cache_line *stack_cache_line_at(struct stack_cache_set *set,
+							   uint64_t hash, unsigned int probe)
+{
+	return &set->line[((hash >> 48) + probe) % STACK_CACHE_LINES];
 }
 
 static inline bool stack_cache_line_is_of(const struct stack_cache_line *line,
@@ -120,15 +130,18 @@ static inline uint32_t stack_cache_find(struct stack_cache *cache,
 					const struct stack_cache_key *key, uint64_t frame_pointer,
 					uint32_t epoch)
 {
-	struct stack_cache_set *set = stack_cache_set_of(cache, key);
-	struct stack_cache_line *line = set->line, *end = line + STACK_CACHE_LINES;
+	uint64_t hash = stack_cache_hash(key);
+	struct stack_cache_set *set = stack_cache_set_of(cache, hash);
 
-	for (; line < end; line++)
+	for (unsigned int i = 0; i < STACK_CACHE_LINES; i++) {
+		struct stack_cache_line *line = stack_cache_line_at(set, hash, i);
+
 		if (stack_cache_line_is_of(line, key) &&
 		    stack_cache_line_matches(line, frame_pointer, epoch)) {
 			line->recent = true;
 			return line->ref;
 		}
+	}
 	return 0;
 }
 
