@@ -283,8 +283,8 @@ fi
 
 if wants steps; then
 	for network in ${NETWORKS:-mlp gpt2 resnet gpt2-small resnet50}; do
-		case $network in mlp) turns=250 ;; gpt2-small | resnet50) turns=10 ;; *) turns=50 ;; esac # a turn takes 0.01 to 0.6 s
-		say "PyTorch, training steps of $network, ${PROCESSES:-8} processes each, $turns turns of 10 steps: $("$here/turns.py" "$lib" "${PROCESSES:-8}" $turns \
+		case $network in mlp) turns=18 ;; gpt2-small | resnet50) turns=2 ;; *) turns=6 ;; esac # a turn takes 0.1 to 5 s
+		say "PyTorch, training steps of $network, ${PROCESSES:-8} processes each, $turns turns of 100 steps: $("$here/turns.py" "$lib" "${PROCESSES:-8}" $turns \
 			python3 "$here/programs/torch_steps.py" turns $network 2>"$results/steps-$network.txt" | tr '\n' ';')"
 		python3 "$here/programs/torch_steps.py" 1 $network 2>&1 | grep loss >"$work/bare"
 		LD_PRELOAD=$lib GPULEAK_REPORT=none python3 "$here/programs/torch_steps.py" 1 $network 2>&1 | grep loss >"$work/with"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # 100 training steps of a network after 10 for warming up; prints the loss and a sum over all
 # weights, and last the milliseconds of the 100 steps. The first argument is how often they are
-# timed, or "turns": then take_turns() of timed.py times 10 steps, and 2 steps come before them. The
+# timed, or "turns": then take_turns() of timed.py times them, and 5 steps come before them. The
 # second is the network: a small MLP (if it is not given), "gpt2" with four layers, "resnet"
 # (ResNet-18 with small pictures), "gpt2-small" (the published GPT-2 with 124 million weights) or
 # "resnet50" (the published ResNet-50). With the last two the CPU waits for the GPU, with the others
@@ -80,7 +80,7 @@ for _ in range(9):
 torch.cuda.synchronize()
 if sys.argv[1:2] == ["turns"]:
     steps(100)
-    timed.take_turns(lambda: steps(10), lambda: steps(2))
+    timed.take_turns(lambda: steps(100), lambda: steps(5))
 ms = timed.median_ms(lambda: steps(100), *sys.argv[1:2])
 print("loss %.9g, weights %.9g" % (loss.item(), sum(p.double().sum().item() for p in net.parameters())))
 print("%.2f" % ms)
