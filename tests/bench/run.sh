@@ -59,7 +59,7 @@ if [ -e "$torch/libtorch_python.so" ]; then
 	with_tensor() { LD_PRELOAD=$lib GPULEAK_REPORT=none tensor "$1"; }
 	echo "a tensor allocated and freed in the cache of PyTorch's stand-in, ns (median of 5)"
 	echo "             bare  GPULEAK_SUBALLOCATIONS=off     on  on, no stacks"
-	for what in native python; do
+	for what in native python cold; do
 		printf '%-10s %6s %27s %6s %14s\n' $what "$(times 5 tensor $what)" \
 			"$(GPULEAK_SUBALLOCATIONS=off times 5 with_tensor $what)" "$(times 5 with_tensor $what)" \
 			"$(GPULEAK_STACK_DEPTH=0 times 5 with_tensor $what)"
