@@ -19,7 +19,11 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cuda=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")")
 
-say() { printf '%s\n' "$*" | tee -a "$results/summary.txt"; }
+# A text that ends before its figure says so: the program behind it printed nothing.
+say() {
+	case $* in *[:,]' ') set -- "$*WRONG: no output" ;; esac
+	printf '%s\n' "$*" | tee -a "$results/summary.txt"
+}
 wants() { case " $parts " in *" $1 "*) true ;; *) false ;; esac; }
 
 say "gpu: $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader)"
