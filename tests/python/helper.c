@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 int cuMemAlloc_v2(uint64_t *ret, size_t bytes);
 int cuMemFree_v2(uint64_t address);
@@ -102,6 +103,35 @@ int helper_repeat_on_thread(size_t bytes, int times)
 		return -1;
 	pthread_join(thread, NULL);
 	return repeat.result;
+}
+
+static _Atomic int is_waiting, is_let_go, has_allocated;
+
+/* Allocates once helper_let_go() was called. */
+int helper_allocate_when_let_go(size_t bytes)
+{
+	int r;
+
+	is_waiting = 1;
+	while (!is_let_go)
+		usleep(1000);
+	r = helper_allocate(bytes);
+	has_allocated = 1;
+	return r;
+}
+
+int helper_is_waiting(void)
+{
+	return is_waiting;
+}
+
+/* Returns after the other thread has allocated. */
+int helper_let_go(void)
+{
+	is_let_go = 1;
+	while (!has_allocated)
+		usleep(1000);
+	return 0;
 }
 
 static volatile sig_atomic_t handled, every; /* every: microseconds, 0 ends the signals */

@@ -367,7 +367,24 @@ def daemon_threads():
     for _ in range(4):
         threading.Thread(target=on_new_threads(work), daemon=True).start()
     time.sleep(0.2)
-    os.environ["NO_EXACT"] = "1"
+
+
+class LetsGoAtEnd:
+    def __del__(self, let_go=helper.helper_let_go):
+        let_go()
+
+
+@program
+def native_at_end():
+    # A thread is in native code, without the GIL, when the interpreter frees what it knows of it.
+    # Then the thread's frames must not be read.
+    global lets_go_at_end
+    lets_go_at_end = LetsGoAtEnd()
+    traced.write(1000, [])
+    wait = functools.partial(helper.helper_allocate_when_let_go, ctypes.c_size_t(1000))
+    threading.Thread(target=on_new_threads(wait), daemon=True).start()
+    while not helper.helper_is_waiting():
+        time.sleep(0.01)
 
 
 @program

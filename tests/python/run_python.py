@@ -29,7 +29,7 @@ from harness import SLOWER, Failed, Tap  # noqa: E402
 
 FIRST, LAST = (3, 8), (3, 14)
 GROUPS = {
-    "rough": ["native_signal", "daemon_threads", "finalization", "sub_interpreters"],
+    "rough": ["native_signal", "daemon_threads", "native_at_end", "finalization", "sub_interpreters"],
     "stress": ["stress"],
 }
 INEXACT = {"daemon_threads", "native_signal"}  # what leaks is not the question
