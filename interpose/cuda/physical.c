@@ -142,8 +142,8 @@ static void unlink_bound(struct use *use)
 		*link = use->bound;
 }
 
-/* From now on counts the memory P as live at the call site that created it, which is BLOCK's.
- * collect() ends that. */
+/* Adds the memory P to what the call site of BLOCK has live. That is the cuMemCreate call that
+ * created P. collect() subtracts P when it ends. */
 static void count_live(struct recorder *recorder, struct physical *p,
 		       const struct ledger_block *block)
 {

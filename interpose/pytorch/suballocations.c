@@ -18,8 +18,8 @@
 #define SLOTS_AT_ONCE 8u
 #define SMALL_TABLE 4096u /* a table with fewer slots grows instead of forgetting addresses */
 
-/* `mark` of an address in the table where nothing is live. Otherwise `mark` is the ref of the call
- * site, so that a free need not wait for the block's memory before it reads the call site's. */
+/* `mark` of an address in the table. A live suballocation's `mark` is the ref of its call site, as
+ * in its block. So the processor reads the block and the call site at the same time in a free. */
 #define FREED 0u
 
 static struct suballocation_shard *device_shard(struct recorder *recorder, int device)
@@ -147,7 +147,7 @@ static HOT void live_add(struct recorder *recorder, struct thread_state *state,
 		live_bytes_check_peak(recorder, state, memory, now_ns);
 }
 
-/* Locking: as change_live(). Counts that the block of SLOT, which is still live, ends. */
+/* Locking: as change_live(). Subtracts the live block of SLOT from what its call site has live. */
 static HOT void live_remove(struct recorder *recorder, const struct ref_slot *slot)
 {
 	const struct ledger_block *block = block_of(recorder, slot);
@@ -169,8 +169,8 @@ static HOT struct recorder *enter(void)
 	return recorder;
 }
 
-/* Locking: as change_live(). Ends the block of SLOT, at whose address the framework reported
- * another allocation. */
+/* Locking: as change_live(). Ends the live block of SLOT, because the framework reported another
+ * allocation at the same address. */
 static COLD void end_stale(struct recorder *recorder, const struct ref_slot *slot)
 {
 	count_in_site(recorder, slot->mark, offsetof(struct ledger_site, unseen), 1);

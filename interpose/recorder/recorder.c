@@ -126,7 +126,7 @@ struct recorder *recorder_enter_slowly(void)
 	} else if (self->generation != recorder->generation) {
 		self->state = thread_state_join(recorder);
 		self->thread = (uint32_t)syscall(SYS_gettid);
-		self->is_first = self->thread == (uint32_t)getpid();
+		self->is_first = self->thread == (uint32_t)recorder->pid;
 		self->pool = NULL;
 		self->pool_space = NULL;
 		self->generation = recorder->generation;

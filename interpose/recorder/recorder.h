@@ -117,7 +117,7 @@ struct thread {
 	struct call_free call_free; /* by that call */
 	struct limits_due due;
 	uint32_t thread;  /* thread ID of the operating system */
-	bool is_first;    /* of the process's threads */
+	bool is_first;    /* it is the thread that the process began with */
 	uint32_t ignored; /* LEDGER_BLOCK_IGNORED between gpuleak_ignore_begin() and _end() */
 	unsigned int ignoring; /* number of gpuleak_ignore_begin() calls without _end() */
 	/* stack/waiting.c: number of calls in which the thread waits; the ref of its Python frames;

@@ -106,9 +106,10 @@ static bool worth_learning(struct stack_cache_line *line)
 	return misses == 2 || misses == 16 || misses == 256 || (misses & 0xfff) == 0;
 }
 
-/* Returns the first empty line. If there is none, returns the line at the clock hand, or NULL if
- * that line was added or found since the hand last passed. So a loop over more stacks than a set
- * has lines still finds as many stacks as there are lines. */
+/* Returns the line of SET that a stack with HASH may replace. An empty line comes first. In a full
+ * set it is the line at the clock hand. Returns NULL if that line was added or found since the hand
+ * last passed. So a loop over more stacks than a set has lines still finds as many stacks as there
+ * are lines. */
 static struct stack_cache_line *replaceable_line(struct stack_cache_set *set, uint64_t hash)
 {
 	struct stack_cache_line *line;

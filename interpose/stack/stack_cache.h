@@ -88,8 +88,8 @@ static inline struct stack_cache_set *stack_cache_set_of(struct stack_cache *cac
 	return &cache->set[(hash >> 58) % STACK_CACHE_SETS];
 }
 
-/* Returns the line of SET that is tried after PROBE others. Stacks with different hashes begin at
- * different lines, so most of them are found in the first one that is read. */
+/* Returns the line of SET that a search for HASH reads in its try number PROBE, from 0. Searches
+ * for different hashes begin at different lines. So most searches end at the first line. */
 static inline struct stack_cache_line *stack_cache_line_at(struct stack_cache_set *set,
 							   uint64_t hash, unsigned int probe)
 {

@@ -20,11 +20,11 @@ FIRST_SECONDS = 0.3   # after the first GPU call
 SHARE = 0.05          # of the time of the run that searches may take,
 SPARE_SECONDS = 0.5   # beside this time
 SEARCH_SECONDS = (2.0, 10.0)  # limits of one search
-PLACES = 8            # maximum number of call sites with a result, like LEDGER_KEEPERS_MAX
-FEW = 8               # a call site with fewer live blocks may be minor: see _is_minor()
+PLACES = 8            # so many call sites can have a result in the ledger: LEDGER_KEEPERS_MAX
+FEW = 8               # a call site with fewer live blocks may be minor, see _is_minor()
 
 _state = None
-_stored = set()  # the call sites of all results that were stored
+_stored = set()  # all call sites for which this process stored a result
 _started = time.monotonic()
 
 
@@ -36,14 +36,14 @@ def _text_of(kept):
 
 
 def _is_minor(kept):
-    """Whether KEPT is about few blocks that nothing in Python refers to, as a library's are."""
+    """Returns True if KEPT has few blocks, and Python refers to none of them, as with a library's."""
     return kept.leak.blocks < FEW and all(
         keeper._unreferenced is not None for keeper in kept.keepers)
 
 
 def _store(site, kept):
-    """Stores KEPT for the call site SITE. The ledger replaces the oldest result if it is full. So a
-    minor result is stored only if there was always room."""
+    """Stores KEPT for the call site SITE in the ledger. A full ledger replaces its oldest result. So
+    a minor result is stored only if the ledger has not replaced one yet."""
     text = _text_of(kept)
     if text and not (_is_minor(kept) and len(_stored | {site}) > PLACES):
         _stored.add(site)

@@ -313,9 +313,9 @@ static int compare(const void *left, const void *right)
 static bool is_listed(const struct suballocation_site *site)
 {
 	if (site->of_blocks && site->not_selected)
-		return false; /* its live blocks are leaks, or suppressed */
+		return false; /* the report lists or suppresses its live blocks as leaks */
 	if (site->of_physical && site->series_live)
-		return false; /* live mappings of its memory are leaks, or suppressed */
+		return false; /* the report lists or suppresses the mappings as leaks */
 	return site->public.live.blocks || site->public.trend == TREND_ACCUMULATING;
 }
 

@@ -19,7 +19,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cuda=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")")
 
-# A text that ends before its figure says so: the program behind it printed nothing.
+# Prints a text, and stores it in the summary. If a text ends in ": " or ", ", the program whose output
+# should follow has printed nothing. The text then gets "WRONG".
 say() {
 	case $* in *[:,]' ') set -- "$*WRONG: no output" ;; esac
 	printf '%s\n' "$*" | tee -a "$results/summary.txt"
@@ -186,7 +187,7 @@ if wants keepers; then
 	for name in torch cupy jax; do
 		"$gpuleak" run --keepers $([ $name = torch ] || echo --bypass-pools) --report "$results/keepers-$name.txt" -- \
 			python3 "$here/../../docs/examples/kept_$name.py" >"$results/keepers-$name.out" 2>&1
-		say "keepers of kept_$name.py: exit $?, $(grep -A1 -m1 '^ *Kept ' "$results/keepers-$name.txt" | tr '\n' ';' | grep . || echo "WRONG: the report does not say what keeps them")"
+		say "keepers of kept_$name.py: exit $?, $(grep -A1 -m1 '^ *Kept ' "$results/keepers-$name.txt" | tr '\n' ';')"
 	done
 fi
 

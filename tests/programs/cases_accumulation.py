@@ -9,6 +9,7 @@ from harness import Failed, compare, line_of
 PROGRAM = "accumulation"
 BYTES, GRAIN, STEPS = 4096, 2 << 20, 200
 VIRTUAL = ("virtual", "mapped")  # mapped: the handle is released as soon as the memory is mapped
+MEMORIES = ((), *((one,) for one in VIRTUAL))  # the program's second argument; (): device memory
 
 
 def line_with(marker):
@@ -73,8 +74,8 @@ def leak(place):
 
 def refused(place):
     """accumulation: a call that the driver refuses ends no block, and no part of virtual memory"""
-    for memory, calls in (((), ("cuMemFree_v2",)), *(((one,), ("cuMemUnmap", "cuMemRelease"))
-                                                     for one in VIRTUAL)):
+    for memory in MEMORIES:
+        calls = ("cuMemUnmap", "cuMemRelease") if memory else ("cuMemFree_v2",)
         # the stand-in has room for 64 refusals
         fail = ",".join("%s:%d=2" % (call, number) for call in calls
                         for number in range(2, 130, 2 * len(calls)))
@@ -129,7 +130,8 @@ def virtual_leak(place):
 
 def threads(place):
     """accumulation: four threads allocate, four end what any of them allocated"""
-    for memory, wanted in (((), accumulated), *(((one,), accumulated_virtual) for one in VIRTUAL)):
+    for memory in MEMORIES:
+        wanted = accumulated_virtual if memory else accumulated
         sites = found(reported(place, "threads", "--accumulation", "on", memory=memory))
         compare("call sites of %s" % (memory,), wanted(4 * STEPS)[0][:6],
                 sites[0][:6] if len(sites) == 1 else sites)

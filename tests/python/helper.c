@@ -107,7 +107,7 @@ int helper_repeat_on_thread(size_t bytes, int times)
 
 static _Atomic int is_waiting, is_let_go, has_allocated;
 
-/* Allocates once helper_let_go() was called. */
+/* Waits until another thread calls helper_let_go(), then allocates. */
 int helper_allocate_when_let_go(size_t bytes)
 {
 	int r;

@@ -376,8 +376,8 @@ class LetsGoAtEnd:
 
 @program
 def native_at_end():
-    # A thread is in native code, without the GIL, when the interpreter frees what it knows of it.
-    # Then the thread's frames must not be read.
+    # A thread is in native code, without the GIL, when the interpreter frees the thread's state. Then
+    # gpuleak must not read the thread's frames.
     global lets_go_at_end
     lets_go_at_end = LetsGoAtEnd()
     traced.write(1000, [])

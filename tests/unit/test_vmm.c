@@ -2,8 +2,8 @@
  *
  * Virtual memory in orders that no real program can be made to take: calls that overlap,
  * refusals in the middle of them, handles that a driver gives out anew, binding calls of
- * drivers newer than the stand-in. Bytes are in exactly one block at any moment, and in the series
- * of the call site that created the memory.
+ * drivers newer than the stand-in. At any moment exactly one block counts the bytes of a memory.
+ * The call site that created it counts the same bytes as live.
  */
 #include <setjmp.h>
 #include <stdarg.h>
