@@ -13,6 +13,7 @@ import cases_command
 import cases_doctor
 import cases_costs
 import cases_field
+import cases_followed
 import cases_gate
 import cases_graph
 import cases_held
@@ -370,6 +371,7 @@ FAMILIES = {
     "threads": THREADS,
     "opencl": OPENCL,
     "ends": stories.ENDS,
+    "followed": cases_followed.FOLLOWED,
     "processes": stories.PROCESSES,
     "gate": stories.GATE,
     "input": stories.INPUT,

@@ -162,6 +162,59 @@ int ledgers_add_directory(struct ledger_list *list, const char *directory)
 	return add_from(list, directory, 0);
 }
 
+/* Returns true if the file at PATH begins as a ledger does, or if that cannot be found out. */
+static bool may_be_ledger(const char *path)
+{
+	char magic[sizeof(LEDGER_MAGIC) - 1];
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	bool ret = true;
+	ssize_t n;
+
+	if (fd < 0)
+		return errno != ENOENT;
+	n = pread(fd, magic, sizeof(magic), 0);
+	if (n >= 0)
+		ret = n == (ssize_t)sizeof(magic) && memcmp(magic, LEDGER_MAGIC, sizeof(magic)) == 0;
+	close(fd);
+	return ret;
+}
+
+/* Adds the file NAME of DIRECTORY if it is a ledger. Counts other regular files in *RET_OTHERS. */
+static int add_if_ledger(struct ledger_list *list, const char *directory, const char *name,
+			 size_t *ret_others)
+{
+	struct stat st;
+	char *path;
+
+	if (asprintf(&path, "%s/%s", directory, name) < 0)
+		return -ENOMEM;
+	if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
+		/* A damaged ledger is an error, so the name counts, too. */
+		if (ledger_is_name(name) || may_be_ledger(path))
+			return add_owned(list, path);
+		++*ret_others;
+	}
+	free(path);
+	return 0;
+}
+
+int ledgers_search_directory(struct ledger_list *list, const char *directory, size_t *ret_others)
+{
+	struct dirent **names;
+	int r = 0, n = scandir(directory, &names, NULL, versionsort);
+
+	if (n < 0)
+		return -errno;
+	*ret_others = 0;
+	for (int i = 0; i < n; i++) {
+		if (r == 0)
+			r = add_if_ledger(list, directory, names[i]->d_name, ret_others);
+		free(names[i]);
+	}
+	free(names);
+	return r;
+}
+
 /* Adds the ledgers of process PID (0: of all) in PLACE and in its subdirectories "run-*". */
 static int add_from_place(struct ledger_list *list, const char *place, int pid)
 {

@@ -5,6 +5,7 @@
  */
 #include "tools/ledgers/operands.h"
 #include "report/util/escape.h"
+#include "report/util/number.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -28,13 +29,18 @@ static void find_pid(struct operands *operands, const char *word, int pid)
 
 static void find_in_directory(struct operands *operands, const char *word)
 {
-	size_t before = operands->list.count;
-	int r = ledgers_add_directory(&operands->list, word);
+	size_t before = operands->list.count, others;
+	int r = ledgers_search_directory(&operands->list, word, &others);
 
-	if (r < 0)
+	if (r < 0) {
 		missing(operands, word, strerror(-r));
-	else if (operands->list.count == before)
-		missing(operands, word, "no ledgers in this directory (looked for *.gpuleak)");
+		return;
+	}
+	if (operands->list.count == before)
+		missing(operands, word, "no ledgers in this directory");
+	if (others)
+		eprintf(stderr, "gpuleak: %s: ignored %zu file%s that %s no ledger%s\n", word, others,
+			plural(others), others == 1 ? "is" : "are", plural(others));
 }
 
 static void find_one(struct operands *operands, const char *word)
