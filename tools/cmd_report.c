@@ -119,6 +119,7 @@ static void sample_running(struct session *session, const struct operands *opera
 
 static int report(struct session *session, struct operands *operands)
 {
+	bool on_stdout = !opt_text[OPTION_REPORT];
 	int failed = operands->missing > 0;
 	size_t before;
 
@@ -128,8 +129,7 @@ static int report(struct session *session, struct operands *operands)
 		return STATUS_USAGE;
 	for (size_t i = 0; i < operands->list.count; i++)
 		failed |= session_add(session, operands->list.files[i].path, NULL) < 0;
-	if (session->report.count == 0)
-		return STATUS_NOTHING_READ;
+	failed |= session->report.count == 0;
 	if (!opt_choice.since && !opt_choice.thread && !opt_choice.address)
 		/* a report on selected blocks shows no driver memory */
 		sample_running(session, operands);
@@ -140,8 +140,11 @@ static int report(struct session *session, struct operands *operands)
 		session_print_verdict(session, stderr, "gpuleak: ");
 		failed |= session->trouble_count > before; /* the baseline was not written */
 	}
-	failed |= (opt_text[OPTION_REPORT] ? session_write_pattern(session, opt_values.report)
-					   : session_write_stdout(session)) < 0;
+	/* If nothing was read, the report replaces an older file. On stdout, no text is printed,
+	 * because stderr has the reason. */
+	if (session->report.count > 0 || !on_stdout || opt_values.format != OPTION_FORMAT_TEXT)
+		failed |= (on_stdout ? session_write_stdout(session)
+				     : session_write_pattern(session, opt_values.report)) < 0;
 	print_remaining(operands);
 	return failed ? STATUS_NOTHING_READ : 0;
 }

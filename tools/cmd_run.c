@@ -519,20 +519,35 @@ static bool saw_nothing(const struct run *run)
 	       !run->program.deaf[0] && strcmp(opt_values.report, "none") != 0;
 }
 
+/* Returns true if the report is written. If nothing was recorded, only a gate needs it: it must
+ * replace the file of an earlier run. On stderr, a line then stands for the text report. */
+static bool writes_report(const struct run *run)
+{
+	return run->session.report.count > 0 ||
+	       (gate_wanted() && (opt_values.format != OPTION_FORMAT_TEXT ||
+				  strcmp(opt_values.report, "stderr") != 0));
+}
+
+/* Writes the report. If it is about processes, prints a line that names its file. */
+static void write_report(struct run *run)
+{
+	if (!writes_report(run) || expand(opt_values.report, run->child.pid, run->host,
+					  program_name(run), run->report) < 0)
+		return;
+	if (session_write(&run->session, run->report) < 0)
+		/* not an error for stderr, because the program may have closed it */
+		run->not_written = strcmp(run->report, "stderr") != 0;
+	else if (run->session.report.count > 0)
+		session_print_written(&run->session, run->report);
+}
+
 static int report(struct run *run)
 {
 	enum judge_verdict verdict = JUDGE_CLEAN;
 
 	if (gate_wanted())
 		verdict = session_judge(&run->session);
-	if (run->session.report.count > 0 &&
-	    expand(opt_values.report, run->child.pid, run->host, program_name(run),
-		   run->report) == 0) {
-		if (session_write(&run->session, run->report) == 0)
-			session_print_written(&run->session, run->report);
-		else /* not an error for stderr, because the program may have closed it */
-			run->not_written = strcmp(run->report, "stderr") != 0;
-	}
+	write_report(run);
 	if (verdict == JUDGE_NOTHING)
 		eprintf(stderr, "gpuleak: nothing to judge: no GPU call was seen in %s; `gpuleak "
 			"doctor %s` checks what may be the reason\n", run->argv[0], run->argv[0]);

@@ -399,6 +399,12 @@ static size_t process_gaps(const struct report_process *process, finding_gap_fn 
 	return gaps;
 }
 
+const char *findings_nothing(const struct report *report)
+{
+	return report->incomplete ? "nothing was recorded"
+				  : "nothing was recorded: no GPU memory call was seen";
+}
+
 size_t findings_gaps(const struct report *report, finding_gap_fn *print, void *data)
 {
 	bool is_told = false;
@@ -409,7 +415,7 @@ size_t findings_gaps(const struct report *report, finding_gap_fn *print, void *d
 		is_told |= report->processes[i]->incomplete;
 	}
 	if (report->count == 0 && ++gaps)
-		print(data, NULL, "nothing was recorded: no GPU memory call was seen");
+		print(data, NULL, findings_nothing(report));
 	if (!report->incomplete || (is_told && report->note_count == 0))
 		return gaps;
 	for (size_t i = 0; i < report->note_count; i++, gaps++)

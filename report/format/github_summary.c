@@ -173,21 +173,11 @@ static void print_gap(void *data, const struct report_process *process, const ch
 	fputc('\n', out);
 }
 
-static void print_head(FILE *out, const struct report *report, const struct findings *findings,
-		       const struct judgement *judgement)
+static void print_figures(FILE *out, const struct report *report, size_t accumulating)
 {
-	size_t accumulating = findings->counts[FINDING_ACCUMULATING];
 	const struct report_summary *sum = &report->summary;
 	char size[NUMBER_MAX], number[NUMBER_MAX];
 
-	fprintf(out, "### GPU memory: %s\n\n",
-		judgement && judgement->verdict == JUDGE_CLEAN ? "gate passed"
-		: judgement && judgement->verdict == JUDGE_FAILED ? "gate failed"
-		: judgement					  ? "nothing to judge"
-		: findings->counts[FINDING_OUT_OF_MEMORY]	  ? "out of memory"
-		: sum->leaked_blocks || sum->errors		  ? "leaks or invalid frees"
-		: accumulating					  ? "memory accumulates"
-								  : "no leaks found");
 	fprintf(out, "%s invalid frees, ", format_number(sum->errors, number));
 	finding_amount(out, sum->leaked_blocks, sum->leaked_bytes);
 	fprintf(out, " leaked, %s suppressed, ", format_size(sum->suppressed_bytes, size));
@@ -198,6 +188,25 @@ static void print_head(FILE *out, const struct report *report, const struct find
 	fputs("; peak ", out);
 	fprintf(out, "%s; ", format_size(sum->peak_bytes, size));
 	fprintf(out, "%zu process%s\n\n", report->count, report->count == 1 ? "" : "es");
+}
+
+static void print_head(FILE *out, const struct report *report, const struct findings *findings,
+		       const struct judgement *judgement)
+{
+	size_t accumulating = findings->counts[FINDING_ACCUMULATING];
+	const struct report_summary *sum = &report->summary;
+
+	fprintf(out, "### GPU memory: %s\n\n",
+		judgement && judgement->verdict == JUDGE_CLEAN ? "gate passed"
+		: judgement && judgement->verdict == JUDGE_FAILED ? "gate failed"
+		: judgement					  ? "nothing to judge"
+		: report->count == 0				  ? "nothing was recorded"
+		: findings->counts[FINDING_OUT_OF_MEMORY]	  ? "out of memory"
+		: sum->leaked_blocks || sum->errors		  ? "leaks or invalid frees"
+		: accumulating					  ? "memory accumulates"
+								  : "no leaks found");
+	if (report->count)
+		print_figures(out, report, accumulating);
 	for (size_t i = 0; judgement && i < judgement->reason_count; i++) {
 		fputs("- ", out);
 		markdown(out, judgement->reasons[i]);
@@ -212,7 +221,8 @@ int print_github_summary(const struct report *report, const struct judgement *ju
 
 	if (r == 0) {
 		print_head(out, report, &findings, judgement);
-		findings_gaps(report, print_gap, out);
+		if (!judgement || judgement->verdict != JUDGE_NOTHING)
+			findings_gaps(report, print_gap, out);
 		print_table(out, &findings);
 		r = print_stories(out, &findings);
 		fputc('\n', out);

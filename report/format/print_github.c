@@ -177,6 +177,11 @@ static void gaps_command(struct github *github)
 
 static void verdict_command(struct github *github)
 {
+	static const char *const titles[] = {
+		[JUDGE_CLEAN] = "gpuleak: gate passed",
+		[JUDGE_FAILED] = "gpuleak: gate failed",
+		[JUDGE_NOTHING] = "gpuleak: nothing to judge",
+	};
 	const struct judgement *judgement = github->judgement;
 	bool clean = judgement->verdict == JUDGE_CLEAN;
 	struct text_buffer words;
@@ -190,8 +195,8 @@ static void verdict_command(struct github *github)
 	}
 	github->r = text_buffer_end(&words);
 	if (github->r == 0)
-		command(github, clean ? "notice" : "error", NULL,
-			clean ? "gpuleak: gate passed" : "gpuleak: gate failed", words.text);
+		command(github, clean ? "notice" : "error", NULL, titles[judgement->verdict],
+			words.text);
 	github->errors += !clean;
 	text_buffer_finish(&words);
 }
@@ -224,7 +229,7 @@ int print_github(const struct report *report, const struct judgement *judgement,
 	github.r = findings_build(report, &github.findings);
 	if (github.r == 0 && judgement)
 		verdict_command(&github);
-	if (github.r == 0)
+	if (github.r == 0 && !(judgement && judgement->verdict == JUDGE_NOTHING))
 		gaps_command(&github);
 	/* Leaks are warnings if the gate passed, and errors if it failed or if there is no gate. An
 	 * out-of-memory that ended a process and invalid frees are always errors, and what

@@ -330,6 +330,11 @@ static int print_process(FILE *out, const struct report *report, const struct fi
 	return r == 0 ? 0 : -ENOMEM;
 }
 
+static bool is_nothing(const struct judgement *judgement)
+{
+	return judgement && judgement->verdict == JUDGE_NOTHING;
+}
+
 static void print_verdict(struct suite *suite, const struct judgement *judgement,
 			  const char *reasons)
 {
@@ -337,13 +342,13 @@ static void print_verdict(struct suite *suite, const struct judgement *judgement
 	if (judgement->verdict == JUDGE_CLEAN)
 		end_case(suite, NULL, NULL, NULL, NULL);
 	else
-		end_case(suite, judgement->verdict == JUDGE_FAILED ? "failure" : "error", "gate",
+		end_case(suite, "failure", is_nothing(judgement) ? "nothing-to-judge" : "gate",
 			 judgement->reason_count ? judgement->reasons[0] : "the gate failed",
 			 reasons);
 }
 
 /* Prints the suite of the whole report: the result of the gate, and ledgers that could not be
- * read. */
+ * read. If the gate had nothing to judge, its case alone says so. */
 static int print_whole(FILE *out, const struct report *report, const struct judgement *judgement)
 {
 	struct suite suite = { 0 };
@@ -354,8 +359,10 @@ static int print_whole(FILE *out, const struct report *report, const struct judg
 		suite.out = cases.out;
 		for (size_t i = 0; judgement && i < judgement->reason_count; i++)
 			fprintf(reasons.out, "%s\n", judgement->reasons[i]);
-		r = print_recorded(&suite, report, NULL) | text_buffer_end(&reasons);
+		r = text_buffer_end(&reasons);
 	}
+	if (r == 0 && !is_nothing(judgement))
+		r = print_recorded(&suite, report, NULL);
 	if (r == 0 && judgement)
 		print_verdict(&suite, judgement, reasons.text);
 	if (r == 0)

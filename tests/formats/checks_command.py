@@ -134,4 +134,31 @@ def odd_name(place):
         true(b"\x1b" not in place.report(form, ledger) or form == "pprof", form)
 
 
-CHECKS = [unknown, names, terminals, defaults, at_exit, unwritable, odd_name]
+def nothing(place):
+    """Status 24: text is one line, JSON has no process and the verdict, HTML says both."""
+    line = "gpuleak: nothing was recorded: no GPU memory call was seen\n"
+    same(place.nothing("text").decode(), line)
+    found = json.loads(place.nothing("json"))
+    same((found["processes"], found["gate"]["status"]), ([], 24))
+    page = place.nothing("html").decode()
+    true(line[len("gpuleak: "):] in page and '"status":24' in page.replace(" ", ""), "the page")
+    true(re.fullmatch("gpuleak: nothing to judge: .*\n",
+                      place.command("run", "--gate", "--", "/bin/true", status=24).stderr.decode()),
+         "one line on stderr")
+
+
+def lost(place):
+    """Nothing that can be read: the report replaces an older file, and is no verdict of 24."""
+    old = place.write("old", b"{}")
+    for words, status in ((("report",), 1), (("check",), 23)):
+        place.write("old", b"{}")
+        place.command(*words, "--format", "json", "--report", old,
+                      place.write("broken", b"no ledger"), status=status)
+        with open(old, encoding="utf-8") as file:
+            found = json.load(file)
+        same((found["processes"], len(found["notes"])), ([], 1), words)
+    done = place.command("report", place.path("broken"), status=1)
+    same(done.stdout, b"", "the reason is on stderr")
+
+
+CHECKS = [nothing, lost, unknown, names, terminals, defaults, at_exit, unwritable, odd_name]

@@ -54,6 +54,19 @@ def clean(place):
            "1 block, 500 bytes allocated by 1 process")])
 
 
+def nothing(place):
+    """Status 24: one error, and a summary that counts nothing."""
+    summary = place.path("summary")
+    same(parsed(place.nothing("github")),
+         [("error", {"title": "gpuleak: nothing to judge"},
+           "no ledger was found: no GPU call was seen\n")])
+    place.command("run", "--gate", "--format", "github", "--", "/bin/true", status=24,
+                  env={"GITHUB_STEP_SUMMARY": summary})
+    with open(summary, encoding="utf-8") as file:
+        same(file.read(), "### GPU memory: nothing to judge\n\n"
+             "- no ledger was found&#58; no GPU call was seen\n\n")
+
+
 def leaks(place):
     """An error each, at the line, relative to the workspace."""
     found = parsed(place.report("github", place.ledger("l", "leaks", 2, "double"),
@@ -214,5 +227,5 @@ def out_of_memory(place):
         "github", place.out_of_memory("drop", status=0)))], ["gpuleak: no leaks"])
 
 
-CHECKS = [out_of_memory, tensors, clean, leaks, eleven, twelve, verdicts, incomplete, hostile, caches, ranks, summary,
+CHECKS = [nothing, out_of_memory, tensors, clean, leaks, eleven, twelve, verdicts, incomplete, hostile, caches, ranks, summary,
           summary_limits, summary_hostile]

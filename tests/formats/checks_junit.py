@@ -108,9 +108,17 @@ def incomplete(place):
                                          place.write("broken", b"no ledger"), status=1).stdout)
     same(outcomes(suites[0])["everything was recorded"], PASSED)
     same(outcomes(suites[1]), {"everything was recorded": [("gpuleak", "error")]})
-    suites = parsed(place, place.made("junit", "empty", "24"))
-    same(outcomes(suites[0]), {"everything was recorded": [("gpuleak", "error")],
-                               "gate": [("gpuleak", "error")]})
+    suites = parsed(place, place.made("junit", "empty"))
+    same(outcomes(suites[0]), {"everything was recorded": [("gpuleak", "error")]})
+
+
+def nothing(place):
+    """Status 24: one case, gpuleak.gate, fails with a type of its own."""
+    suites = parsed(place, place.nothing("junit"))
+    same([outcomes(suite) for suite in suites], [{"gate": [("gpuleak", "failure")]}])
+    failure = suites[0].find("testcase/failure")
+    same((failure.get("type"), failure.get("message")),
+         ("nothing-to-judge", "no ledger was found: no GPU call was seen"))
 
 
 def hostile(place):
@@ -192,4 +200,4 @@ def out_of_memory(place):
         "not out of memory at the end": PASSED})
 
 
-CHECKS = [out_of_memory, tensors, clean, leaks, stable, verdicts, suppressed, incomplete, hostile, caches, ranks, many]
+CHECKS = [nothing, out_of_memory, tensors, clean, leaks, stable, verdicts, suppressed, incomplete, hostile, caches, ranks, many]

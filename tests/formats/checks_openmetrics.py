@@ -52,6 +52,13 @@ def leaks(place):
     same(len({k[3] for k in sites}), 3, "sites")
 
 
+def nothing(place):
+    """Status 24: the verdict, and no process."""
+    found = series(place, place.nothing("openmetrics"))
+    same(values(found, "gpuleak_gate"), {(): 24})
+    same(values(found, "gpuleak_processes"), {(): 0})
+
+
 def clean(place):
     """A clean program has every family, at 0."""
     found = series(place, place.report("openmetrics", place.ledger("l", "leaks", 0)))
@@ -155,4 +162,4 @@ def objects(place):
     same(values(found, "gpuleak_objects", "kind").get(("stream",)), None)
 
 
-CHECKS = [objects, tensors, leaks, clean, verdicts, pool, incomplete, hostile, many, ranks]
+CHECKS = [nothing, objects, tensors, leaks, clean, verdicts, pool, incomplete, hostile, many, ranks]

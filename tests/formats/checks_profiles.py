@@ -51,6 +51,11 @@ def folded_clean(place):
     same(at_exit(stacks(place, place.report("folded", place.ledger("l", "leaks", 0)))), [])
 
 
+def folded_nothing(place):
+    """Status 24: no stack."""
+    same(place.nothing("folded"), b"")
+
+
 def folded_peak(place):
     """Who held the memory at the peak: towers of their own, freed memory too."""
     found = stacks(place, place.report("folded", place.ledger("l", "leaks", 3)))
@@ -240,12 +245,19 @@ def pprof_tensors(place):
     same(len(samples(place, place.made("pprof", "wild-tensors"))), 9)
 
 
+def pprof_nothing(place):
+    """Status 24: a profile without samples, with the verdict as its comment."""
+    content = place.nothing("pprof")
+    same(samples(place, content), [])
+    true("gpuleak: gate has nothing to judge: " in pprof(place, content, "-comments"), "the verdict")
+
+
 def pprof_ranks(place):
     """Several processes: a label names each."""
     found = samples(place, place.made("pprof", "ranks"))
     same([labels["process"] for v, labels, _ in found if v[1]], ["train (pid 11)"])
 
 
-FOLDED = [folded_tensors, folded_leaks, folded_clean, folded_peak, folded_errors, folded_hostile, folded_ranks]
-PPROF = [pprof_tensors, pprof_leaks, pprof_peak, pprof_lines, pprof_errors,
+FOLDED = [folded_nothing, folded_tensors, folded_leaks, folded_clean, folded_peak, folded_errors, folded_hostile, folded_ranks]
+PPROF = [pprof_nothing, pprof_tensors, pprof_leaks, pprof_peak, pprof_lines, pprof_errors,
          pprof_out_of_memory, pprof_clean, pprof_hostile, pprof_caches, pprof_ranks]

@@ -128,6 +128,14 @@ def incomplete(place):
     same([i["executionSuccessful"] for i in run["invocations"]], [False])
 
 
+def nothing(place):
+    """Status 24: no result, an invocation that did not succeed, and the verdict."""
+    run = parsed(place, place.nothing("sarif"))
+    same(run["results"], [])
+    same([i["executionSuccessful"] for i in run["invocations"]], [False])
+    same(run["properties"]["gate"]["status"], 24)
+
+
 def tensors(place):
     """What accumulates is a warning with a rule of its own, at its line."""
     run = parsed(place, place.made("sarif", "tensors", "23", env={"GITHUB_WORKSPACE": "/src/app"}))
@@ -208,5 +216,5 @@ def out_of_memory(place):
     same(parsed(place, place.report("sarif", place.out_of_memory("drop", status=0)))["results"], [])
 
 
-CHECKS = [out_of_memory, tensors, clean, leaks, elsewhere, stable, verdicts, suppressed, incomplete, hostile, caches,
+CHECKS = [nothing, out_of_memory, tensors, clean, leaks, elsewhere, stable, verdicts, suppressed, incomplete, hostile, caches,
           ranks, many, huge]

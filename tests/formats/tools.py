@@ -94,6 +94,23 @@ class Place:
         """The bytes of a report on ledgers."""
         return self.command("report", "--format", form, *words, **options).stdout
 
+    def nothing(self, form):
+        """The bytes of the report with status 24, which is the same in every way to make it."""
+        empty, old = self.path("empty"), self.write("old", b"a report of an earlier run\n")
+        os.makedirs(empty, exist_ok=True)
+        gate = ("--format", form, "--report", old)
+        self.command("run", "--gate", *gate, "--", "/bin/true", status=24)
+        with open(old, "rb") as file:
+            content = file.read()
+        self.write("old", b"a report of an earlier run\n")
+        self.command("check", *gate, empty, status=24)
+        with open(old, "rb") as file:
+            same(file.read(), content, "the report of check")
+        if form != "text": # without --report, check prints its verdict instead
+            same(self.command("check", "--format", form, empty, status=24).stdout, content,
+                 "what check prints")
+        return content
+
     def made(self, form, case, verdict="none", **options):
         """The bytes of a report made by hand."""
         return self.run(os.path.join(self.given.programs, "made"), form, case, verdict,

@@ -199,6 +199,7 @@ def verdict_is_the_text_reports():
                          ("unproven", "warn")):
         page.open(path(name))
         same(name + ": colour", colour, page.js("document.body.className"))
+        same(name + ": figures", name != "nothing", page.js("!!document.getElementById('summary')"))
     same("gates", {"full": 23, "clean": 0, "nothing": 24, "unproven": None},
          {name: load(name).get("gate", {}).get("status")
           for name in ("full", "clean", "nothing", "unproven")})

@@ -521,6 +521,9 @@ def gate_without_gpu(place):
     run = gate(place, "no_gpu", "--gate", "--report", place.file("report"))
     compare("status and stdout", (24, "no GPU\n"), (run.status, run.stdout))
     compare("lines on stderr", 1, len(lines_of_ours(run.stderr)))
+    compare("report", "gpuleak: nothing was recorded: no GPU memory call was seen\n",
+            place.read("report"))
+    os.unlink(place.file("report"))
     run = gate(place, "no_gpu", "--report", place.file("report"))
     compare("without gate", (0, "no GPU\n", no_call_seen(place.program("no_gpu"))),
             (run.status, run.stdout, run.stderr))

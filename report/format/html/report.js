@@ -1486,6 +1486,10 @@ function leakSection(leaks) {
 		leakTable("leaks-table", leaks, true)) : null;
 }
 
+function renderNothing() {
+	document.getElementById("report").replaceChildren(...[gate(), noteSection()].filter(Boolean));
+}
+
 function render() {
 	const many = processes.length > 1, leaks = gathered("leaks"), kept = accumulating();
 	const memory = outOfMemorySection(), ended = endedBy(shown()).length > 0;
@@ -1515,7 +1519,7 @@ function openTarget() {
 
 dressVerdict();
 document.getElementById("text").open = false;
-render();
+(processes.length ? render : renderNothing)();
 addEventListener("hashchange", openTarget);
 addEventListener("beforeprint", () => {
 	for (const part of document.querySelectorAll("details.fold:not(#text)"))

@@ -23,6 +23,7 @@
 #include "report/describe/describe_coverage.h"
 #include "report/format/text/text_debuginfo.h"
 #include "report/describe/describe_error.h"
+#include "report/describe/findings.h"
 #include "report/format/text/text_growth.h"
 #include "report/format/text/text_driver_memory.h"
 #include "report/describe/describe_history.h"
@@ -535,10 +536,15 @@ static int print_several(FILE *out, const struct report *report)
 	return r;
 }
 
+static void print_nothing(FILE *out, const struct report *report)
+{
+	fprintf(out, "gpuleak: %s\n", findings_nothing(report));
+}
+
 static int print_processes(FILE *out, const struct report *report)
 {
 	if (report->count == 0) {
-		fputs("gpuleak: nothing was recorded: no GPU memory call was seen\n", out);
+		print_nothing(out, report);
 		return 0;
 	}
 	if (report->count == 1)
@@ -589,7 +595,9 @@ int print_text_headline(const struct report *report, FILE *out)
 	if (r < 0)
 		return r;
 	r = text_out_of_memory_first(out, report->processes, report->count);
-	if (report->count == 1)
+	if (report->count == 0)
+		print_nothing(out, report);
+	else if (report->count == 1)
 		print_headline_of_one(out, report->processes[0]);
 	else
 		print_headline_of_several(out, report, ranks.count > 1 ? &ranks : NULL);
