@@ -75,6 +75,26 @@ static void add_frame(struct page_text *out, unsigned int number, uint64_t pc)
 	line_done(out);
 }
 
+/* Adds one line for each Python frame of the stack. They follow the native frames, because this
+ * form of the report does not combine the two. */
+static void add_python(struct page_text *out, const struct ledger_view *view, uint32_t ref)
+{
+	const struct ledger_python *python = ref ? ledger_python(view, ref) : NULL;
+
+	for (unsigned int i = 0; python && i < python->frames; i++) {
+		const struct ledger_code *code = ledger_code(view, python->frame[i].code);
+
+		text_add(&out->text, "    Python: ");
+		add_string(out, view, code ? code->function : 0);
+		text_add(&out->text, " (");
+		add_string(out, view, code ? code->file : 0);
+		text_add(&out->text, ":");
+		text_add_number(&out->text, LEDGER_PYTHON_LINE(python->frame[i].line));
+		text_add(&out->text, ")");
+		line_done(out);
+	}
+}
+
 static void add_stack(struct page_text *out, const struct ledger_view *view, uint32_t ref)
 {
 	const struct ledger_stack *stack = ledger_stack(view, ref);
@@ -86,6 +106,7 @@ static void add_stack(struct page_text *out, const struct ledger_view *view, uin
 	}
 	for (unsigned int i = 0; i < stack->frames; i++)
 		add_frame(out, i, stack->pc[i]);
+	add_python(out, view, stack->python);
 }
 
 struct total {

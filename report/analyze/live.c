@@ -24,76 +24,70 @@ struct live_gathering {
 
 struct live_site_node {
 	struct live_site site;
+	struct site_key key;
 	struct live_site_node *next;
 };
 
 static bool same_site(const void *value, const void *key)
 {
-	const struct live_site *a = &((const struct live_site_node *)value)->site, *b = key;
-
-	/* Strings are interned, so pointers can be compared. */
-	return a->stack_ref == b->stack_ref && a->api == b->api && a->kind == b->kind &&
-	       a->device == b->device;
+	return site_key_is_same(&((const struct live_site_node *)value)->key, key);
 }
 
-/* Returns a hash of a call site. It is valid for one read only. */
-static uint64_t hash_site(const struct live_site *key)
+/* Makes the site of KEY, in the list that begins at *FIRST. */
+static int new_site(struct live_gathering *g, const struct site_key *key, bool is_object,
+		    struct live_site_node **first, struct live_site_node **ret)
 {
-	uint64_t hash = hash_number((uintptr_t)key->api, hash_number(key->stack_ref, 0));
+	struct live_site_node *node = arena_alloc(g->b.arena, sizeof(*node));
 
-	return hash_number((uint64_t)key->device, hash_number((uintptr_t)key->kind, hash));
-}
-
-static int find_site(struct live_gathering *g, const struct live_site *key,
-		     struct live_site_node **first, struct live_site_node **ret)
-{
-	uint64_t hash = hash_site(key);
-	struct live_site_node *node;
-
-	node = table_find(&g->b.groups, hash, same_site, key);
-	if (!node) {
-		node = arena_alloc(g->b.arena, sizeof(*node));
-		if (!node || table_add(&g->b.groups, hash, node) < 0)
-			return -ENOMEM;
-		node->site = *key;
-		node->next = *first;
-		*first = node;
-		if (key->is_object)
-			g->live->object_count++;
-		else
-			g->live->site_count++;
-	}
+	if (!node || table_add(&g->b.groups, site_key_hash(key), node) < 0)
+		return -ENOMEM;
+	node->key = *key;
+	node->site = (struct live_site){ .api = key->api, .kind = key->kind,
+					 .device = key->device, .is_object = is_object,
+					 .stack_ref = UINT32_MAX };
+	node->next = *first;
+	*first = node;
+	if (is_object)
+		g->live->object_count++;
+	else
+		g->live->site_count++;
 	*ret = node;
 	return 0;
 }
 
-/* Finds or creates the site of the blocks at call site REF, in the list that begins at *FIRST.
- * Objects that are not memory have their own list. */
+/* Stores in *RET the site of the record COUNTERS, or NULL if there is none yet and ADD is false.
+ * The site gets the smallest ref of its stacks. Objects that are not memory have their own list. */
+static int find_site(struct live_gathering *g, const struct ledger_site *counters, bool add,
+		     struct live_site_node **first, struct live_site_node **ret)
+{
+	bool is_object = ledger_site_is_object(g->b.view, counters);
+	struct site_key key;
+	int r = site_key_of(&g->b, counters, &key);
+
+	if (r < 0)
+		return r;
+	*ret = table_find(&g->b.groups, site_key_hash(&key), same_site, &key);
+	if (!*ret && add)
+		r = new_site(g, &key, is_object, is_object ? &g->first_object : first, ret);
+	if (*ret && counters->stack < (*ret)->site.stack_ref)
+		(*ret)->site.stack_ref = counters->stack;
+	return r;
+}
+
+/* Finds or creates the site of the blocks at call site REF, in the list that begins at *FIRST. */
 static int site_at(struct live_gathering *g, uint32_t ref, struct live_site_node **first,
 		   struct live_site_node **ret)
 {
+	static const struct ledger_site unknown = { .device = -1 };
 	const struct ref_node *known = table_find_ref(&g->b.site_refs, ref);
-	const struct ledger_site *counters = known ? NULL : ledger_site(g->b.view, ref);
-	struct live_site key = { .device = -1 };
-	int r = 0;
+	const struct ledger_site *counters;
+	int r;
 
 	*ret = known ? (struct live_site_node *)known->value : NULL;
 	if (known)
 		return 0;
-	key.is_object = counters && ledger_site_is_object(g->b.view, counters);
-	if (counters) {
-		key.device = counters->device;
-		key.stack_ref = counters->stack;
-		r = build_text(&g->b, counters->api, &key.api);
-		if (r == 0)
-			r = build_text(&g->b, counters->kind, &key.kind);
-	}
-	if (!key.api)
-		key.api = "unknown";
-	if (!key.kind)
-		key.kind = "unknown";
-	if (r == 0)
-		r = find_site(g, &key, key.is_object ? &g->first_object : first, ret);
+	counters = ledger_site(g->b.view, ref);
+	r = find_site(g, counters ? counters : &unknown, true, first, ret);
 	return r < 0 ? r : table_add_ref(g->b.arena, &g->b.site_refs, ref, *ret);
 }
 
@@ -135,19 +129,11 @@ static int walk_sites(struct live_gathering *g, const struct live_options *look,
 
 	while (r == 0 &&
 	       (counters = ledger_next(g->b.view, &walk, LEDGER_CHUNK_SITES, sizeof(*counters)))) {
-		struct live_site key = { .device = counters->device, .stack_ref = counters->stack };
+		bool add = look->order == LIVE_BY_RATE &&
+			   !ledger_site_is_object(g->b.view, counters);
 		struct live_site_node *node;
 
-		if (ledger_site_is_object(g->b.view, counters))
-			continue;
-		r = build_text(&g->b, counters->api, &key.api);
-		if (r == 0)
-			r = build_text(&g->b, counters->kind, &key.kind);
-		if (r < 0 || !key.api || !key.kind)
-			continue;
-		node = table_find(&g->b.groups, hash_site(&key), same_site, &key);
-		if (!node && look->order == LIVE_BY_RATE)
-			r = find_site(g, &key, first, &node);
+		r = find_site(g, counters, add, first, &node);
 		if (r == 0 && node)
 			node->site.allocated = add_bounded(node->site.allocated, counters->bytes);
 	}

@@ -251,6 +251,8 @@ void build_finish(struct builder *b)
 	table_finish(&b->site_refs);
 	table_finish(&b->known_frames);
 	table_finish(&b->code_refs);
+	table_finish(&b->stack_code_refs);
+	table_finish(&b->stack_codes);
 	table_finish(&b->python_locations);
 	table_finish(&b->places_refs);
 	table_finish(&b->ignored_site_refs);

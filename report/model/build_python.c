@@ -168,9 +168,7 @@ static bool is_instruction(const struct report_frame *frame)
 	return frame->function && starts_with(frame->function, "_TAIL_CALL_");
 }
 
-/* Returns true for the interpreter's own file, and for modules of the standard library that only
- * forward calls, such as ctypes. */
-static bool is_interpreter_file(const char *module)
+bool build_is_interpreter_file(const char *module)
 {
 	const char *name = base_name(module);
 
@@ -193,7 +191,7 @@ void build_python_roles(struct report_frame *frames, size_t count)
 		struct report_frame *frame = &frames[i];
 
 		if (frame->language == FRAME_NATIVE && frame->role == FRAME_APPLICATION &&
-		    ((frame->module && is_interpreter_file(frame->module)) ||
+		    ((frame->module && build_is_interpreter_file(frame->module)) ||
 		     (frame->function && is_interpreter_function(frame->function))))
 			frame->role = FRAME_INTERPRETER;
 	}
@@ -274,7 +272,7 @@ static size_t count_calls(const struct python_frames *python)
 
 static bool is_interpreter(const struct report_frame *frame)
 {
-	return (frame->module && is_interpreter_file(frame->module) &&
+	return (frame->module && build_is_interpreter_file(frame->module) &&
 		!strstr(frame->module, "/lib-dynload/") &&
 		!starts_with(base_name(frame->module), "libffi")) ||
 	       (frame->function && is_interpreter_function(frame->function));

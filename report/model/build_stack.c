@@ -19,6 +19,20 @@ struct stack_module {
 	const struct ledger_module *record;
 	uint64_t reach; /* largest `end` of all modules up to this one, in order of start */
 	struct symbol_module *symbols; /* NULL until it is needed */
+	bool is_interpreter; /* the file is Python's own; known once `symbols` is set */
+};
+
+/* The code that a stack of the ledger ran. */
+struct stack_code {
+	const struct stack_code *same; /* the first stack that was read with the same code */
+	struct python_frames python;
+	const uint64_t *loops; /* see struct native_frames */
+	bool cut;
+	/* The native frames that distinguish stacks: see find_distinct(). */
+	const struct symbol_place *distinct;
+	size_t distinct_count;
+	size_t place_count;
+	struct symbol_place places[];
 };
 
 struct stack_node {
@@ -134,12 +148,15 @@ static int open_symbols(struct builder *b, struct stack_module *module)
 		return r;
 	if (bytes > LEDGER_BUILD_ID_MAX)
 		bytes = LEDGER_BUILD_ID_MAX;
+	module->is_interpreter = path && build_is_interpreter_file(path);
 	return symbolizer_module(b->symbolizer, path ? path : "", record->build_id, bytes,
 				 &module->symbols);
 }
 
-/* Stores in *RET the place of the call that returns to PC. Returns 0 or -ENOMEM. */
-static int find_place(struct builder *b, uint64_t pc, uint32_t epoch, struct symbol_place *ret)
+/* Stores in *RET the place of the call that returns to PC, and whether it is in a file of Python's
+ * interpreter. Returns 0 or -ENOMEM. */
+static int find_place(struct builder *b, uint64_t pc, uint32_t epoch, struct symbol_place *ret,
+		      bool *ret_interpreter)
 {
 	/* A return address may be the first address of the next line, function or module. So use
 	 * the address before it. */
@@ -147,13 +164,116 @@ static int find_place(struct builder *b, uint64_t pc, uint32_t epoch, struct sym
 	struct stack_module *module = find_module(b, call, epoch);
 
 	*ret = (struct symbol_place){ NULL, call };
+	*ret_interpreter = false;
 	if (!module)
 		return 0;
 	if (!module->symbols && open_symbols(b, module) < 0)
 		return -ENOMEM;
+	*ret_interpreter = module->is_interpreter;
 	*ret = (struct symbol_place){ module->symbols, call - module->record->bias };
 	return 0;
 }
+
+/* ---- the code of a stack ---- */
+
+static bool same_code(const void *value, const void *key)
+{
+	const struct stack_code *a = value, *b = key;
+
+	return a->distinct_count == b->distinct_count && a->python.count == b->python.count &&
+	       a->cut == b->cut &&
+	       memcmp(a->distinct, b->distinct, a->distinct_count * sizeof(a->distinct[0])) == 0 &&
+	       (!a->python.count ||
+		memcmp(a->python.frames, b->python.frames,
+		       a->python.count * sizeof(a->python.frames[0])) == 0);
+}
+
+static int intern_code(struct builder *b, struct stack_code *code)
+{
+	uint64_t hash = hash_bytes(code->distinct, code->distinct_count * sizeof(code->distinct[0]),
+				   code->cut);
+
+	if (code->python.count)
+		hash = hash_bytes(code->python.frames,
+				  code->python.count * sizeof(code->python.frames[0]), hash);
+	code->same = table_find(&b->stack_codes, hash, same_code, code);
+	if (code->same)
+		return 0;
+	code->same = code;
+	return table_add(&b->stack_codes, hash, code);
+}
+
+/* Reads the native frames of STACK. CODE has room for twice as many. The interpreter specializes
+ * its code at run time, so equal calls of Python can have different native frames in the
+ * interpreter's own files. These frames do not distinguish stacks that have Python frames. */
+static int read_places(struct builder *b, const struct ledger_stack *stack, struct stack_code *code)
+{
+	struct symbol_place *distinct = code->places + stack->frames;
+
+	code->place_count = stack->frames;
+	code->distinct = distinct;
+	for (size_t i = 0; i < stack->frames; i++) {
+		bool is_interpreter;
+
+		if (find_place(b, stack->pc[i], stack->epoch, &code->places[i], &is_interpreter) < 0)
+			return -ENOMEM;
+		if (!is_interpreter || !code->python.count)
+			distinct[code->distinct_count++] = code->places[i];
+	}
+	return 0;
+}
+
+/* Stores in *RET the code of the stack REF, or NULL if it cannot be read. */
+static int read_code(struct builder *b, uint32_t ref, struct stack_code **ret)
+{
+	const struct ledger_stack *stack = ledger_stack(b->view, ref);
+	struct stack_code *code;
+
+	*ret = NULL;
+	if (!stack || stack->frames > b->frames_left) {
+		b->bad_refs++;
+		return 0;
+	}
+	if (!stack->frames && !stack->python)
+		return 0;
+	b->frames_left -= stack->frames;
+	code = arena_alloc(b->arena,
+			   sizeof(*code) + 2u * stack->frames * sizeof(code->places[0]));
+	if (!code || build_python(b, stack->python, &code->python) < 0 ||
+	    read_places(b, stack, code) < 0)
+		return -ENOMEM;
+	code->loops = ledger_stack_loops(b->view, ref);
+	code->cut = (stack->flags & LEDGER_STACK_CUT) || code->python.cut;
+	*ret = code;
+	return intern_code(b, code);
+}
+
+static int find_code(struct builder *b, uint32_t ref, const struct stack_code **ret)
+{
+	const struct ref_node *known = table_find_ref(&b->stack_code_refs, ref);
+	struct stack_code *code;
+	int r;
+
+	*ret = known ? known->value : NULL;
+	if (known || ref == 0)
+		return 0;
+	r = read_code(b, ref, &code);
+	if (r < 0)
+		return r;
+	*ret = code;
+	return table_add_ref(b->arena, &b->stack_code_refs, ref, code);
+}
+
+int build_stack_code(struct builder *b, uint32_t ref, const struct stack_code **ret)
+{
+	int r = find_code(b, ref, ret);
+
+	if (r == 0 && *ret)
+		*ret = (*ret)->same;
+	return r;
+}
+
+/* ---- stacks ---- */
 
 static bool same_stack(const void *value, const void *key)
 {
@@ -162,8 +282,6 @@ static bool same_stack(const void *value, const void *key)
 	return a->distinct_count == b->distinct_count && a->public.cut == b->public.cut &&
 	       memcmp(a->distinct, b->distinct, a->distinct_count * sizeof(a->distinct[0])) == 0;
 }
-
-/* ---- stacks ---- */
 
 static int flatten(struct builder *b, struct stack_node *node)
 {
@@ -234,50 +352,37 @@ static int intern_stack(struct builder *b, struct stack_node *node, const struct
 	return 0;
 }
 
-static int read_stack(struct builder *b, const struct ledger_stack *stack, const uint64_t *loops,
+static int read_stack(struct builder *b, const struct stack_code *code,
 		      const struct report_stack **ret)
 {
 	const struct symbol_location *native[LEDGER_FRAMES_MAX];
-	struct symbol_place places[LEDGER_FRAMES_MAX];
-	struct python_frames python;
+	size_t room = code->place_count + code->python.count;
 	struct stack_node *node;
-	size_t room;
 
-	if (build_python(b, stack->python, &python) < 0)
-		return -ENOMEM;
-	room = stack->frames + python.count;
 	node = arena_alloc(b->arena, sizeof(*node) + room * sizeof(node->locations[0]));
-	if (!node)
+	if (!node || symbolizer_locations(b->symbolizer, code->places, code->place_count,
+					  native) < 0)
 		return -ENOMEM;
-	node->public.cut = (stack->flags & LEDGER_STACK_CUT) || python.cut;
-	node->ran_python = python.count != 0;
-	for (size_t i = 0; i < stack->frames; i++)
-		if (find_place(b, stack->pc[i], stack->epoch, &places[i]) < 0)
-			return -ENOMEM;
-	if (symbolizer_locations(b->symbolizer, places, stack->frames, native) < 0)
-		return -ENOMEM;
+	node->public.cut = code->cut;
+	node->ran_python = code->python.count != 0;
 	node->location_count = build_weave(
-		&(struct native_frames){ native, loops, stack->frames, node->public.cut }, &python,
-		node->locations);
+		&(struct native_frames){ native, code->loops, code->place_count, code->cut },
+		&code->python, node->locations);
 	return intern_stack(b, node, ret);
 }
 
 int build_stack(struct builder *b, uint32_t ref, const struct report_stack **ret)
 {
 	const struct ref_node *known = table_find_ref(&b->stack_refs, ref);
-	const struct ledger_stack *stack;
-	int r = 0;
+	const struct stack_code *code;
+	int r;
 
 	*ret = known ? known->value : &build_no_stack;
 	if (known || ref == 0)
 		return 0;
-	stack = ledger_stack(b->view, ref);
-	if (!stack || stack->frames > b->frames_left) {
-		b->bad_refs++;
-	} else if (stack->frames || stack->python) {
-		b->frames_left -= stack->frames;
-		r = read_stack(b, stack, ledger_stack_loops(b->view, ref), ret);
-	}
+	r = find_code(b, ref, &code);
+	if (r == 0 && code)
+		r = read_stack(b, code, ret);
 	return r < 0 ? r : table_add_ref(b->arena, &b->stack_refs, ref, *ret);
 }
 

@@ -18,6 +18,7 @@
 struct group;
 struct load_choice;
 struct loaded_ledger;
+struct stack_code;
 struct stack_module;
 struct symbol_location;
 
@@ -31,6 +32,7 @@ struct builder {
 	struct table text_refs, stack_refs, site_refs; /* keyed by ref; the values are ref_nodes */
 	struct table known_frames; /* see rules_apply() */
 	struct table code_refs, python_locations;     /* keyed by ref; keyed by content */
+	struct table stack_code_refs, stack_codes;    /* keyed by ref; keyed by content */
 	/* struct ledger_mapped and ledger_event_wait, keyed by the ref of their block */
 	struct table mapped_refs, wait_refs;
 	struct table mappings;               /* keyed by content */
@@ -153,6 +155,28 @@ extern const char build_unknown[];
  * Returns 0 or -ENOMEM. */
 int build_stack(struct builder *b, uint32_t ref, const struct report_stack **ret);
 extern const struct report_stack build_no_stack;
+/* Stores in *RET what identifies the stack that REF refers to: its native code and its Python
+ * lines. Equal stacks have the same pointer, also if their modules lie at other addresses. NULL:
+ * there is no stack. Looks up no symbols. Returns 0 or -ENOMEM. */
+int build_stack_code(struct builder *b, uint32_t ref, const struct stack_code **ret);
+
+/* The identity of a call site within one ledger. Code that reads records of the ledger and adds up
+ * amounts by call site uses it, so that each sum means the same. It needs no symbols. */
+struct site_key {
+	const char *api, *kind; /* interned; "unknown" if the ledger does not have them */
+	int device;
+	/* The native code and the Python lines of the stack, interned. NULL: no stack. */
+	const struct stack_code *code;
+};
+
+/* Stores in *RET the key of the call site that SITE describes. Only its api, kind, device and stack
+ * are used. Returns 0 or -ENOMEM. */
+int site_key_of(struct builder *b, const struct ledger_site *site, struct site_key *ret);
+bool site_key_is_same(const struct site_key *a, const struct site_key *b);
+/* Orders equal keys next to each other. Otherwise the order differs from run to run. */
+int site_key_compare(const struct site_key *a, const struct site_key *b);
+/* Returns a hash that is valid for one read of the ledger. */
+uint64_t site_key_hash(const struct site_key *key);
 
 /* A chain of Python frames, see build_python.c. */
 struct python_frames {
@@ -181,6 +205,10 @@ struct native_frames {
  * has room for all frames of both. Returns the number of frames written. */
 size_t build_weave(const struct native_frames *native, const struct python_frames *python,
 		   const struct symbol_location **ret);
+
+/* Returns true for the interpreter's own file, and for modules of the standard library that only
+ * forward calls, such as ctypes. */
+bool build_is_interpreter_file(const char *module);
 
 /* Gives the role FRAME_INTERPRETER to the interpreter's own frames among the COUNT FRAMES of a
  * stack with Python frames. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads the steps of a ledger and finds the call sites that keep growing. Records whose stacks
- * differ only in the epoch of the module map are one site.
+ * Reads the steps of a ledger and finds the call sites that keep growing.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -17,10 +16,8 @@
 
 /* Live bytes and blocks of one site at the steps FIRST, FIRST + 1 ... of the window. */
 struct growth_site {
-	const char *api, *kind;
-	int device;
-	uint32_t stack_ref;
-	const struct ledger_stack *stack; /* NULL: not recorded */
+	struct site_key key;
+	uint32_t stack_ref; /* of the first of its records */
 	uint64_t bytes[GROWTH_STEPS_MAX], blocks[GROWTH_STEPS_MAX];
 	uint32_t unknown; /* bit n: the values at step n of the window are unknown */
 	struct growth_site *next;
@@ -32,38 +29,30 @@ struct window {
 	uint32_t first, count; /* number of the first step, and count of steps */
 };
 
-static bool same_pcs(const struct ledger_stack *a, const struct ledger_stack *b)
-{
-	return a == b || (a && b && a->frames == b->frames &&
-			  memcmp(a->pc, b->pc, a->frames * sizeof(a->pc[0])) == 0);
-}
-
 static bool same_site(const void *value, const void *key)
 {
-	const struct growth_site *a = value, *b = key;
-
-	/* Strings are interned, so pointers can be compared. */
-	return a->api == b->api && a->kind == b->kind && a->device == b->device &&
-	       same_pcs(a->stack, b->stack);
+	return site_key_is_same(&((const struct growth_site *)value)->key, key);
 }
 
-static int find_site(struct builder *b, struct window *window, const struct growth_site *key,
+static int find_site(struct builder *b, struct window *window, const struct ledger_growth *record,
 		     struct growth_site **ret)
 {
-	uint64_t hash = hash_number((uintptr_t)key->api, (uint64_t)key->device);
+	const struct ledger_site refs = { .api = record->api, .kind = record->kind,
+					  .device = record->device, .stack = record->stack };
+	struct site_key key;
+	uint64_t hash;
 
-	hash = hash_number((uintptr_t)key->kind, hash);
-	if (key->stack)
-		hash = hash_bytes(key->stack->pc, key->stack->frames * sizeof(key->stack->pc[0]),
-				  hash);
-	*ret = table_find(&window->sites, hash, same_site, key);
+	if (site_key_of(b, &refs, &key) < 0)
+		return -ENOMEM;
+	hash = site_key_hash(&key);
+	*ret = table_find(&window->sites, hash, same_site, &key);
 	if (*ret)
 		return 0;
 	*ret = arena_alloc(b->arena, sizeof(**ret));
 	if (!*ret)
 		return -ENOMEM;
-	**ret = *key;
-	(*ret)->next = window->first_site;
+	**ret = (struct growth_site){ .key = key, .stack_ref = record->stack,
+				      .next = window->first_site };
 	window->first_site = *ret;
 	return table_add(&window->sites, hash, *ret);
 }
@@ -92,20 +81,9 @@ static int read_sites(struct builder *b, struct window *window)
 
 	while (r == 0 &&
 	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_GROWTH, sizeof(*record)))) {
-		struct growth_site key = { .device = record->device,
-					   .stack_ref = record->stack,
-					   .stack = ledger_stack(b->view, record->stack) };
 		struct growth_site *site;
 
-		r = build_text(b, record->api, &key.api);
-		if (r == 0)
-			r = build_text(b, record->kind, &key.kind);
-		if (!key.api)
-			key.api = "unknown";
-		if (!key.kind)
-			key.kind = "unknown";
-		if (r == 0)
-			r = find_site(b, window, &key, &site);
+		r = find_site(b, window, record, &site);
 		if (r == 0)
 			add_numbers(site, window, record);
 	}
@@ -170,8 +148,8 @@ static bool judge_site(const struct report_growth *growth, const struct window *
 	struct growth_series counts;
 	size_t first, last;
 
-	*ret = (struct report_suspect){ .api = site->api, .kind = site->kind,
-					.device = site->device, .stack_ref = site->stack_ref };
+	*ret = (struct report_suspect){ .api = site->key.api, .kind = site->key.kind,
+					.device = site->key.device, .stack_ref = site->stack_ref };
 	ret->series.count = counts.count = known_steps(site, window, &first);
 	if (!ret->series.count)
 		return false;

@@ -18,11 +18,16 @@ static int compare_orders(const void *left, const void *right)
 	return a->order < b->order ? -1 : a->order > b->order;
 }
 
+static bool same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* Compares also function and file, because a frame of Python has neither module nor offset. */
 static bool same_place(const struct report_frame *a, const struct report_frame *b)
 {
-	return a->offset == b->offset && a->line == b->line &&
-	       (a->module == b->module ||
-		(a->module && b->module && strcmp(a->module, b->module) == 0));
+	return a->offset == b->offset && a->line == b->line && same_text(a->module, b->module) &&
+	       same_text(a->function, b->function) && same_text(a->file, b->file);
 }
 
 /* Returns a score for the similarity of two stacks. Each common frame from main on counts two. If

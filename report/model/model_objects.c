@@ -13,8 +13,7 @@
 
 /* The sum of all records of one call site. Each thread has its own record. */
 struct object_site {
-	uint32_t stack, api, kind;
-	int32_t device;
+	struct site_key key;
 	struct report_leak *group; /* NULL: it has no selected live object */
 	uint64_t created, with_context, unseen, live;
 };
@@ -29,24 +28,17 @@ struct object_gathering {
 
 static bool same_site(const void *value, const void *key)
 {
-	const struct object_site *a = value;
-	const struct ledger_site *b = key;
-
-	return a->stack == b->stack && a->api == b->api && a->kind == b->kind &&
-	       a->device == b->device;
+	return site_key_is_same(&((const struct object_site *)value)->key, key);
 }
 
-static struct object_site *new_site(struct object_gathering *g, const struct ledger_site *record,
+static struct object_site *new_site(struct object_gathering *g, const struct site_key *key,
 				    uint64_t hash)
 {
 	struct object_site *site = arena_alloc(g->b->arena, sizeof(*site));
 
 	if (!site || table_add(&g->sites, hash, site) < 0)
 		return NULL;
-	site->stack = record->stack;
-	site->api = record->api;
-	site->kind = record->kind;
-	site->device = record->device;
+	site->key = *key;
 	if (g->count == g->room) {
 		size_t room = g->room ? 2 * g->room : 64;
 		struct object_site **list = reallocarray(g->list, room, sizeof(*list));
@@ -62,12 +54,15 @@ static struct object_site *new_site(struct object_gathering *g, const struct led
 /* Returns the site of RECORD, or NULL if memory ran out. */
 static struct object_site *site_of(struct object_gathering *g, const struct ledger_site *record)
 {
-	uint64_t hash = hash_number(record->stack, hash_number(record->api, record->kind));
 	struct object_site *site;
+	struct site_key key;
+	uint64_t hash;
 
-	hash = hash_number((uint64_t)record->device, hash);
-	site = table_find(&g->sites, hash, same_site, record);
-	return site ? site : new_site(g, record, hash);
+	if (site_key_of(g->b, record, &key) < 0)
+		return NULL;
+	hash = site_key_hash(&key);
+	site = table_find(&g->sites, hash, same_site, &key);
+	return site ? site : new_site(g, &key, hash);
 }
 
 static uint32_t ref_of(const struct builder *b, const struct ledger_site *record)
@@ -158,7 +153,6 @@ static int sum_up(struct object_gathering *g)
 {
 	struct report_process *process = g->b->process;
 	struct report_object_kind *kind;
-	const char *text;
 
 	process->object_kinds = arena_alloc(g->b->arena,
 					    g->count * sizeof(*process->object_kinds));
@@ -167,9 +161,7 @@ static int sum_up(struct object_gathering *g)
 	for (size_t i = 0; i < g->count; i++) {
 		const struct object_site *site = g->list[i];
 
-		if (build_text(g->b, site->kind, &text) < 0)
-			return -ENOMEM;
-		kind = kind_at(g, text ? text : build_unknown);
+		kind = kind_at(g, site->key.kind);
 		if (!kind)
 			return -ENOMEM;
 		kind->live = add_bounded(kind->live, site->live);

@@ -19,7 +19,8 @@
 
 /* What the call sites of one place in the program had live at the peak of a memory. */
 struct amount {
-	const struct ledger_site *site;
+	const struct ledger_site *site; /* the first of them in the ledger */
+	struct site_key key;
 	uint32_t memory;
 	bool inside; /* they are suballocations, inside of blocks */
 	uint64_t bytes, blocks;
@@ -77,7 +78,8 @@ static int read_site(struct peaks *peaks, const struct ledger_site *site, bool i
 	if ((int64_t)amount.bytes <= 0)
 		return 0;
 	amount.blocks = (int32_t)blocks > 0 ? blocks : 0;
-	return add_amount(peaks, &amount);
+	return site_key_of(peaks->b, site, &amount.key) < 0 ? -ENOMEM
+							   : add_amount(peaks, &amount);
 }
 
 static int read_sites(struct peaks *peaks, enum ledger_chunk_type type)
@@ -95,18 +97,15 @@ static int compare_keys(const struct amount *a, const struct amount *b)
 {
 	int r = compare_numbers(a->memory, b->memory);
 
-	if (r == 0)
-		r = compare_numbers(a->site->stack, b->site->stack);
-	if (r == 0)
-		r = compare_numbers(a->site->api, b->site->api);
-	if (r == 0)
-		r = compare_numbers(a->site->kind, b->site->kind);
-	return r ? r : (a->site->device > b->site->device) - (a->site->device < b->site->device);
+	return r ? r : site_key_compare(&a->key, &b->key);
 }
 
 static int compare_places(const void *left, const void *right)
 {
-	return compare_keys(left, right);
+	const struct amount *a = left, *b = right;
+	int r = compare_keys(a, b);
+
+	return r ? r : compare_numbers((uintptr_t)a->site, (uintptr_t)b->site);
 }
 
 static int compare_sizes(const void *left, const void *right)
@@ -116,7 +115,7 @@ static int compare_sizes(const void *left, const void *right)
 
 	if (r == 0)
 		r = compare_numbers(b->bytes, a->bytes);
-	return r ? r : compare_keys(a, b);
+	return r ? r : compare_numbers((uintptr_t)a->site, (uintptr_t)b->site);
 }
 
 /* Adds up amounts of one place, because each thread has its own call sites. Then sorts them by

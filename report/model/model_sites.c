@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sums up the ledger's call sites. Live blocks come from the process's lists. Strings and stacks
- * are interned, so pointers can be compared.
+ * Compares and sums up the ledger's call sites. Live blocks come from the process's lists. Strings
+ * and stacks are interned, so pointers can be compared.
  */
 #include "report/model/model_sites.h"
 
@@ -13,6 +13,48 @@
 
 #include "report/model/builder.h"
 #include "report/util/number.h"
+
+/* ---- keys ---- */
+
+int site_key_of(struct builder *b, const struct ledger_site *site, struct site_key *ret)
+{
+	int r = build_text(b, site->api, &ret->api);
+
+	if (r == 0)
+		r = build_text(b, site->kind, &ret->kind);
+	if (r == 0)
+		r = build_stack_code(b, site->stack, &ret->code);
+	ret->api = ret->api ? ret->api : build_unknown;
+	ret->kind = ret->kind ? ret->kind : build_unknown;
+	ret->device = site->device;
+	return r;
+}
+
+bool site_key_is_same(const struct site_key *a, const struct site_key *b)
+{
+	return a->api == b->api && a->kind == b->kind && a->device == b->device &&
+	       a->code == b->code;
+}
+
+int site_key_compare(const struct site_key *a, const struct site_key *b)
+{
+	int r = compare_numbers((uintptr_t)a->code, (uintptr_t)b->code);
+
+	if (r == 0)
+		r = compare_numbers((uintptr_t)a->api, (uintptr_t)b->api);
+	if (r == 0)
+		r = compare_numbers((uintptr_t)a->kind, (uintptr_t)b->kind);
+	return r ? r : (a->device > b->device) - (a->device < b->device);
+}
+
+uint64_t site_key_hash(const struct site_key *key)
+{
+	uint64_t hash = hash_number((uintptr_t)key->api, hash_number((uintptr_t)key->code, 0));
+
+	return hash_number((uint64_t)key->device, hash_number((uintptr_t)key->kind, hash));
+}
+
+/* ---- lists ---- */
 
 struct kind_node {
 	struct report_kind public;

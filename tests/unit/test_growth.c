@@ -207,6 +207,72 @@ static void test_same_code(void **state)
 	builder_finish(&builder);
 }
 
+/* The same library at another address at each step is the same code. Another library at the same
+ * address is other code. */
+static void test_moved_code(void **state)
+{
+	static const uint64_t one[] = { MIB, MIB, MIB, MIB };
+	struct ledger_builder builder;
+	struct report_process *process;
+
+	(void)state;
+	builder_init(&builder);
+	add_steps(&builder, 1, 4);
+	for (uint32_t i = 0; i < 4; i++) {
+		uint64_t start = 0x10000u * (i + 1);
+
+		builder_module(&builder, "/lib/moved.so", start, start + 0x1000, start, i);
+		add_site(&builder, start + 0x101, i, i + 1, 4 - i, one, 1);
+		builder_module(&builder, i % 2 ? "/lib/odd.so" : "/lib/even.so", 0x90000, 0x91000,
+			       0x90000, i);
+		add_site(&builder, 0x90101, i, i + 1, 4 - i, one, 1);
+	}
+	process = process_of(&builder, NULL);
+	assert_int_equal(process->growth->suspect_count, 1);
+	assert_string_equal(process->growth->suspects[0].stack->frames[0].module, "/lib/moved.so");
+	assert_int_equal(process->growth->suspects[0].bytes, 4 * MIB);
+	report_process_destroy(process);
+	builder_finish(&builder);
+}
+
+/* A site that ran one Python frame, at LINE, below the native frame PC. */
+static void add_python_site(struct ledger_builder *builder, uint32_t code, uint64_t pc,
+			    uint32_t line, uint32_t first, size_t count, const uint64_t *bytes)
+{
+	const uint64_t pcs[] = { 0x1001, pc };
+	uint32_t stack = builder_python_stack(builder, pcs, 2, &code, &line, 1);
+	uint32_t site = add_site(builder, 0x1001, 0, first, count, bytes, 1);
+
+	((struct ledger_growth *)builder_at(builder, site))->stack = stack;
+}
+
+/* Behind one native call each line of Python is a site. What the interpreter called in between
+ * makes no other site. */
+static void test_python_lines(void **state)
+{
+	static const uint64_t sawtooth[] = { 9 * MIB, 2 * MIB, 7 * MIB, MIB, 8 * MIB };
+	static const uint64_t early[] = { MIB, 2 * MIB, 2 * MIB, 2 * MIB, 2 * MIB };
+	static const uint64_t later[] = { MIB, 2 * MIB, 3 * MIB };
+	struct ledger_builder builder;
+	struct report_process *process;
+	uint32_t code;
+
+	(void)state;
+	builder_init(&builder);
+	builder_module(&builder, "/usr/lib/libpython3.11.so.1.0", 0x5000, 0x6000, 0x5000, 0);
+	code = builder_code(&builder, "train", "/a.py");
+	add_steps(&builder, 1, 5);
+	add_python_site(&builder, code, 0x5001, 10, 1, 5, early);
+	add_python_site(&builder, code, 0x5101, 10, 3, 3, later); /* the loop is specialized */
+	add_python_site(&builder, code, 0x5001, 20, 1, 5, sawtooth);
+	process = process_of(&builder, NULL);
+	assert_int_equal(process->growth->suspect_count, 1);
+	assert_int_equal(process->growth->suspects[0].bytes, 5 * MIB);
+	assert_int_equal(process->growth->suspects[0].bytes_per_step, MIB);
+	report_process_destroy(process);
+	builder_finish(&builder);
+}
+
 /* The last step was being written: the one before it counts. */
 static void test_torn(void **state)
 {
@@ -436,6 +502,7 @@ int main(void)
 		cmocka_unit_test(test_leaks),	  cmocka_unit_test(test_not_leaks),
 		cmocka_unit_test(test_by_clock),  cmocka_unit_test(test_ledger),
 		cmocka_unit_test(test_ring),	  cmocka_unit_test(test_same_code),
+		cmocka_unit_test(test_moved_code), cmocka_unit_test(test_python_lines),
 		cmocka_unit_test(test_torn),	  cmocka_unit_test(test_no_bytes),
 		cmocka_unit_test(test_hostile),	  cmocka_unit_test(test_told),
 		cmocka_unit_test(test_gate),	  cmocka_unit_test(test_named_steps),
