@@ -118,26 +118,42 @@ static int check_pattern(const struct run *run, enum option_id id, const char *p
 	return r;
 }
 
-/* Checks before the start that the report can be written, because the program may run for hours.
- * Returns 0 or -EINVAL. */
-static int check_report(const struct run *run)
+/* Checks before the start that the file of option ID can be written, because the program may run for
+ * hours. Creates the folders of a ledger. WHAT describes the file. Returns 0 or -EINVAL. */
+static int check_file(const struct run *run, enum option_id id, const char *pattern,
+		      const char *what)
 {
 	char path[PATH_MAX], of_another[PATH_MAX], error[PATH_MAX * 2];
 	const char *slash;
 
-	if (check_pattern(run, OPTION_REPORT, opt_values.report) < 0 ||
-	    session_refuses(opt_values.report))
+	if (check_pattern(run, id, pattern) < 0)
 		return -EINVAL;
-	if (expand(opt_values.report, INT_MAX, run->host, program_name(run), path) < 0 ||
-	    expand(opt_values.report, 1, run->host, program_name(run), of_another) < 0)
+	if (!*pattern || expand(pattern, INT_MAX, run->host, program_name(run), path) < 0 ||
+	    expand(pattern, 1, run->host, id == OPTION_REPORT ? program_name(run) : "another",
+		   of_another) < 0)
 		return 0;
 	slash = strrchr(path, '/');
-	/* The pid is not known yet. So a directory with the pid in its name cannot be checked. */
-	if ((slash && strncmp(path, of_another, (size_t)(slash - path) + 1) != 0) ||
-	    output_check(path, error, sizeof(error)) == 0)
+	/* The pid is not known yet, and other files than the report are named after their process.
+	 * So a folder with one of these in its name cannot be checked. */
+	if (slash && strncmp(path, of_another, (size_t)(slash - path) + 1) != 0)
+		return 0;
+	if (id == OPTION_LEDGER)
+		output_make_folders(path);
+	if (output_check(path, what, error, sizeof(error)) == 0)
 		return 0;
 	eprintf(stderr, "gpuleak: %s; %s was not started\n", error, run->argv[0]);
 	return -EINVAL;
+}
+
+static int check_files(const struct run *run)
+{
+	if (session_refuses(opt_values.report) ||
+	    check_file(run, OPTION_REPORT, opt_values.report, "report") < 0 ||
+	    check_file(run, OPTION_LEDGER, opt_values.ledger, "ledger") < 0 ||
+	    check_file(run, OPTION_GEN_SUPPRESSIONS, opt_values.gen_suppressions,
+		       "suppressions") < 0)
+		return -EINVAL;
+	return 0;
 }
 
 static int check_program(struct run *run)
@@ -210,10 +226,7 @@ static int make_ready(struct run *run)
 	if (gethostname(run->host, sizeof(run->host) - 1) < 0)
 		strcpy(run->host, "localhost");
 	run->bad_variables = flags_environment(ALL_OPTIONS);
-	if (check_report(run) < 0 ||
-	    check_pattern(run, OPTION_LEDGER, opt_values.ledger) < 0 ||
-	    session_start(&run->session) < 0 ||
-	    check_pattern(run, OPTION_GEN_SUPPRESSIONS, opt_values.gen_suppressions) < 0 ||
+	if (check_files(run) < 0 || session_start(&run->session) < 0 ||
 	    session_suppress(&run->session, opt_values.suppressions) < 0 ||
 	    session_rules(&run->session, opt_values.rules) < 0 ||
 	    session_gate_files(&run->session) < 0)

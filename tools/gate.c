@@ -55,6 +55,8 @@ static int load_baseline(struct gate *gate, char *error)
 	}
 	if (!*path)
 		return 0;
+	if (opt_update_baseline && output_check(path, "baseline", error, ERROR_SIZE) < 0)
+		return -EINVAL;
 	if (opt_update_baseline && access(path, F_OK) < 0 && errno == ENOENT)
 		return baseline_parse("", 0, path, &gate->baseline, error, ERROR_SIZE);
 	return baseline_load(path, &gate->baseline, error, ERROR_SIZE);

@@ -217,11 +217,26 @@ static int check_path(const char *path)
 	return r;
 }
 
-int output_check(const char *where, char *error, size_t error_size)
+int output_check(const char *where, const char *what, char *error, size_t error_size)
 {
 	if (strcmp(where, "none") == 0 || strcmp(where, "stderr") == 0)
 		return 0;
-	return fail(check_path(where), "report", where, error, error_size);
+	return fail(check_path(where), what, where, error, error_size);
+}
+
+int output_make_folders(const char *path)
+{
+	char folder[PATH_MAX];
+
+	if (strlen(path) >= sizeof(folder))
+		return -ENAMETOOLONG;
+	strcpy(folder, path);
+	for (char *at = folder; (at = strchr(at + 1, '/')); *at = '/') {
+		*at = '\0';
+		if (mkdir(folder, 0777) < 0 && errno != EEXIST)
+			return -errno;
+	}
+	return 0;
 }
 
 bool output_is_terminal(const char *where)

@@ -17,8 +17,12 @@
 int output_write(const char *where, const char *text, size_t length, char *error,
 		 size_t error_size);
 
-/* Checks that output_write() could write to WHERE now. Changes nothing. Returns 0 or -errno. */
-int output_check(const char *where, char *error, size_t error_size);
+/* Checks that output_write() could write to WHERE now. Changes nothing. WHAT describes the file in
+ * error messages. Returns 0 or -errno. */
+int output_check(const char *where, const char *what, char *error, size_t error_size);
+
+/* Creates the folders of the file PATH that do not exist. Returns 0 or -errno. */
+int output_make_folders(const char *path);
 
 /* Writes a file that is not a report, like output_write(). PATH is always a path, so `stderr` and
  * `none` have no special meaning. WHAT describes the file in error messages. */

@@ -239,6 +239,38 @@ def report_is_checked(place):
     place.nothing_left()
 
 
+def files_are_checked(place):
+    """a ledger, suppressions or a baseline that can't be written: run starts nothing, ends with 125"""
+    place.write("file", "no directory\n")
+    os.mkdir(place.file("directory"))
+    for what, options, where, why in (
+            ("ledger", ["--ledger"], "file/x", "Not a directory"),
+            ("ledger", ["--ledger"], "file/x/%e", "Not a directory"),
+            ("ledger", ["--ledger"], "directory", "Is a directory"),
+            ("ledger", ["--ledger"], "directory/", "Is a directory"),
+            ("suppressions", ["--gen-suppressions"], "missing/x", "No such file or directory"),
+            ("baseline", ["--update-baseline", "--baseline"], "missing/x", "No such file or directory")):
+        run = place.command("run", *options, where, "--", place.program("ends"))
+        compare(where, (125, ""), (run.status, run.stdout))
+        one_line(run.stderr, "gpuleak: cannot write the %s to %s: %s" % (
+            what, where.replace("%e", "p_ends"), why))
+    compare("files", ["directory", "file", "runtime"], sorted(os.listdir(place.path)))
+    place.nothing_left()
+
+
+def ledger_folders(place):
+    """the folders of --ledger are created: before the program starts, or when its name is known"""
+    run = place.command("run", "--ledger", "a/b/%e-%p", "--", "/bin/sh", "-c",
+                        "ls -d a/b; exec %s" % place.program("clean"))
+    compare("status and the folder", (0, "a/b"), (run.status, run.stdout.split("\n")[0]))
+    compare("name", ["p_clean-"], [re.sub(r"\d+", "", name) for name in os.listdir(place.file("a/b"))])
+    compare("check", 0, place.command("check", "a/b").status)
+    run = place.command("run", "--ledger", "c/%e/%p.gpuleak", "--", place.program("clean"))
+    compare("status", 0, run.status)
+    compare("check of the other", 0, place.command("check", "c/p_clean").status)
+    place.nothing_left()
+
+
 def report_stays(place):
     """the check before the run leaves an earlier report as it is, and makes no file"""
     path = place.write("report", "of yesterday\n")
@@ -354,7 +386,7 @@ def colors(place):
     compare("doctor", True, "\x1b[1;31mproblem " in text)
 
 
-REPORTS = [html_on_terminal, colors, report_is_checked, report_stays, report_lost, report_is_named]
+REPORTS = [html_on_terminal, colors, report_is_checked, files_are_checked, ledger_folders, report_stays, report_lost, report_is_named]
 
 
 # ---- a run that is watched, and one without a GPU call ----

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "report/util/output.h"
+
 #define TRIES_MAX 1000
 
 static int copy_bytes(int from, int to)
@@ -72,8 +74,11 @@ static int move_or_copy(const char *from, const char *to, int copy)
 
 int keep_ledger(const char *from, const char *wanted, int copy, char *ret, size_t size)
 {
-	int r = -EEXIST;
+	int r = output_make_folders(wanted);
 
+	if (r < 0)
+		return r;
+	r = -EEXIST;
 	for (int i = 0; i < TRIES_MAX && r == -EEXIST; i++) {
 		int n = i == 0 ? snprintf(ret, size, "%s", wanted)
 			       : snprintf(ret, size, "%s.%d", wanted, i);
