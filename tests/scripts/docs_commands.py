@@ -14,7 +14,8 @@ Of a page, each fenced block says by its info string what it is:
     console torch           the same, with PyTorch's stand-ins on the stand-in driver
     console not-run: WHY    not run here: what it needs
     yaml SCHEMA             valid by that schema in DIR (see schemas.sh): github-workflow,
-                            gitlab-ci, kubernetes; `yaml` alone: parses
+                            gitlab-ci, kubernetes; `yaml` alone: parses. The shell steps of the
+                            first two are run (docs_workflows.py)
     python                  compiles
     text                    nothing to check
     sh                      README.md only: readme_commands.sh runs it
@@ -32,6 +33,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+
+sys.dont_write_bytecode = True
+
+import docs_workflows
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 TIMEOUT = 120
@@ -193,7 +198,6 @@ class Runner:
             run_step(command, status, wanted, folder, env)
 
     def yaml(self, schema, lines, folder):
-        del folder
         try:
             import yaml
         except ImportError:
@@ -208,6 +212,8 @@ class Runner:
             raise Wrong("no mapping")
         if not schema:
             return
+        if schema != "kubernetes":
+            self.workflows(schema, documents, folder)
         try:
             import jsonschema
         except ImportError:
@@ -223,6 +229,14 @@ class Runner:
                 told = json.load(file)
             for error in validator(jsonschema, told, path).iter_errors(document):
                 raise Wrong("%s: %s" % ("/".join(map(str, error.absolute_path)), error.message))
+
+    def workflows(self, schema, documents, folder):
+        for document in documents:
+            try:
+                docs_workflows.check(schema, document, tempfile.mkdtemp(dir=folder),
+                                     os.path.realpath(self.options.build), self.standin)
+            except docs_workflows.Failed as failed:
+                raise Wrong(str(failed)) from None
 
     @staticmethod
     def python(rest, lines, folder):

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 # Variables that are not options: of the command, of tests and scripts, of the headers.
-OTHERS = {"LIBRARY", "ROSTER", "BYPASS", "MUST_RUN", "SOURCE"}
+OTHERS = {"LIBRARY", "ROSTER", "BYPASS", "MUST_RUN", "WHEEL"}
 COMMANDS = ("run", "report", "check", "diff", "top", "doctor")
 
 
