@@ -9,6 +9,7 @@
 #define GPULEAK_LEDGER_NOCANCEL_H
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <time.h>
@@ -48,6 +49,12 @@ static inline int nocancel_fallocate(int fd, int mode, off_t at, off_t bytes)
 static inline pid_t nocancel_waitpid(pid_t pid, int *status, int options)
 {
 	return (pid_t)syscall(SYS_wait4, pid, status, options, NULL);
+}
+
+/* Subtracts the time that it waited from *LEFT, also if a signal interrupts it. */
+static inline int nocancel_poll(struct pollfd *fds, unsigned int count, struct timespec *left)
+{
+	return (int)syscall(SYS_ppoll, fds, count, left, NULL, 0);
 }
 
 static inline int nocancel_nanosleep(const struct timespec *time)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/commands.h"
 #include "report/util/escape.h"
@@ -18,6 +19,7 @@
 #include "tools/launch/process.h"
 #include "tools/ledgers/rundir.h"
 #include "tools/nvml/sampler.h"
+#include "tools/reader_wait.h"
 #include "tools/session.h"
 
 #define SAMPLER_WAIT_MS 1000 /* the application may be waiting for this command */
@@ -67,6 +69,7 @@ static int report_at_exit(struct session *session, const char *ledger)
 	struct report_process *process;
 	enum judge_verdict verdict;
 
+	reader_wait_hold_lines();
 	if (session_suppress(session, opt_values.suppressions) < 0) {
 		session_trouble(session, "the suppressions could not be read");
 		report_add_note(&session->report,
@@ -78,10 +81,16 @@ static int report_at_exit(struct session *session, const char *ledger)
 				"the rules could not be read: gpuleak's own rules are used");
 	}
 	session_gate_files(session); /* the gate fails if a file cannot be read */
-	if (session_add(session, ledger, &process) < 0)
+	if (session_add(session, ledger, &process) < 0) {
+		reader_wait_limit(STATUS_NOTHING_READ);
 		return STATUS_NOTHING_READ;
+	}
 	/* A running process requested the report, so the gate does not apply yet. */
 	verdict = process->ended == REPORT_RUNNING ? JUDGE_CLEAN : session_judge(session);
+	if (process->ended == REPORT_RUNNING)
+		reader_wait_release_lines();
+	else
+		reader_wait_limit(verdict);
 	if (shows_driver_memory(session))
 		sample(session, &ledger, 1);
 	session_write(session, opt_values.report);
@@ -89,6 +98,8 @@ static int report_at_exit(struct session *session, const char *ledger)
 	if (verdict == JUDGE_FAILED && gate_wanted() &&
 	    opt_values.format == OPTION_FORMAT_TEXT && strcmp(opt_values.report, "stderr") == 0)
 		session_print_verdict(session, stderr, "gpuleak: ");
+	if (opt_remove)
+		unlink(ledger);
 	return verdict;
 }
 

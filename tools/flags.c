@@ -21,6 +21,7 @@ struct options opt_values;
 const char *opt_text[OPTION_COUNT];
 int opt_gate;
 int opt_at_exit;
+int opt_remove;
 int opt_update_baseline;
 struct load_choice opt_choice;
 int opt_addresses;
@@ -38,6 +39,7 @@ const struct flags_extra_row flags_extras[] = {
 	{ FLAGS_START, "start", &opt_start, OPTION_GROUP_RECORD, OPTION_RANK_FIRST,
 	  "also run PROGRAM with its ARGUMENTs, and check what was recorded" },
 	{ FLAGS_AT_EXIT, "at-exit", &opt_at_exit, OPTION_GROUP_REPORT, OPTION_RANK_MORE, NULL },
+	{ FLAGS_AT_EXIT, "remove", &opt_remove, OPTION_GROUP_REPORT, OPTION_RANK_MORE, NULL },
 	{ FLAGS_CHOICE, "since", NULL, OPTION_GROUP_CHOICE, OPTION_RANK_MORE,
 	  "only blocks that were allocated after the gpuleak_mark() that returned MARK",
 	  set_since, "MARK", "a number that gpuleak_mark() returned" },

@@ -38,6 +38,7 @@ extern struct options opt_values;
 extern const char *opt_text[OPTION_COUNT]; /* value from a flag or variable; NULL: not set */
 extern int opt_gate;
 extern int opt_at_exit;
+extern int opt_remove;
 extern int opt_update_baseline;
 extern struct load_choice opt_choice; /* from the flags that select blocks */
 extern int opt_addresses;

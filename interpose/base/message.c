@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Builds and writes the few lines that the library prints itself. Owns no state.
+ * Builds and writes the few lines that the library prints itself. Owns the time that the process may
+ * still wait for a reader.
  */
 #include "interpose/base/message.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -17,12 +19,38 @@
 #include "ledger/utf8.h"
 
 #define KERNEL_SET_BYTES 8 /* size of a signal set in the kernel */
+#define PIECE_BYTES 1024   /* a pipe that poll() calls writable takes as much without waiting */
 
-static bool write_bytes(int fd, const char *bytes, size_t length)
+/* Time that the process may still wait until a full pipe or terminal has room. */
+static _Atomic long long wait_ns_left = 2000000000;
+
+/* Waits until FD takes a piece. Returns false if no time is left. The application's descriptor does
+ * not become non-blocking for that, because other processes share that flag. */
+static bool has_room(int fd)
+{
+	struct pollfd room = { .fd = fd, .events = POLLOUT };
+	int ready;
+
+	do {
+		long long ns = atomic_load(&wait_ns_left);
+		struct timespec left = { .tv_sec = (time_t)(ns / 1000000000),
+					 .tv_nsec = (long)(ns % 1000000000) };
+
+		ready = nocancel_poll(&room, 1, &left);
+		atomic_store(&wait_ns_left, left.tv_sec * 1000000000LL + left.tv_nsec);
+	} while (ready < 0 && errno == EINTR);
+	return ready != 0;
+}
+
+static bool write_bytes(int fd, const char *bytes, size_t length, bool may_hang)
 {
 	while (length) {
-		ssize_t n = nocancel_write(fd, bytes, length);
+		ssize_t n;
 
+		if (!may_hang && !has_room(fd))
+			return false;
+		n = nocancel_write(fd, bytes,
+				   may_hang || length < PIECE_BYTES ? length : PIECE_BYTES);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
@@ -37,10 +65,11 @@ static bool write_bytes(int fd, const char *bytes, size_t length)
  * end the application. So both signals are blocked during the write. If the write fails, its signal
  * is removed from the pending signals, unless that signal was pending before the write. It can have
  * been pending only if the application had blocked it. */
-void write_all(int fd, const char *bytes, size_t length)
+static bool write_quietly(int fd, const char *bytes, size_t length, bool may_hang)
 {
 	const struct timespec now = { 0 };
 	sigset_t raised, before, pending;
+	bool written;
 
 	sigemptyset(&raised);
 	sigaddset(&raised, SIGXFSZ);
@@ -49,7 +78,8 @@ void write_all(int fd, const char *bytes, size_t length)
 	sigprocmask(SIG_BLOCK, &raised, &before);
 	if (sigismember(&before, SIGXFSZ) || sigismember(&before, SIGPIPE))
 		sigpending(&pending);
-	if (!write_bytes(fd, bytes, length)) {
+	written = write_bytes(fd, bytes, length, may_hang);
+	if (!written) {
 		if (sigismember(&pending, SIGXFSZ))
 			sigdelset(&raised, SIGXFSZ);
 		if (sigismember(&pending, SIGPIPE))
@@ -58,6 +88,17 @@ void write_all(int fd, const char *bytes, size_t length)
 			;
 	}
 	sigprocmask(SIG_SETMASK, &before, NULL);
+	return written;
+}
+
+bool write_all(int fd, const char *bytes, size_t length)
+{
+	return write_quietly(fd, bytes, length, true);
+}
+
+bool write_without_hanging(int fd, const char *bytes, size_t length)
+{
+	return write_quietly(fd, bytes, length, false);
 }
 
 static void add_raw(struct text *text, const char *bytes, size_t length)
@@ -139,5 +180,5 @@ void say(const char *part, ...)
 	}
 	va_end(parts);
 	text_end_line(&text);
-	write_all(2, line, (size_t)(text.at - line));
+	write_without_hanging(2, line, (size_t)(text.at - line));
 }

@@ -6,6 +6,7 @@
 #ifndef GPULEAK_SAY_H
 #define GPULEAK_SAY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,8 +29,12 @@ void text_add_hex(struct text *text, uint64_t number);
  * first. */
 void text_end_line(struct text *text);
 
-/* Writes all bytes, through short writes and interruptions. Ignores errors, and raises no
- * signal. */
-void write_all(int fd, const char *bytes, size_t length);
+/* Writes all bytes, through short writes and interruptions. Raises no signal. Returns false if it
+ * could not write all. */
+bool write_all(int fd, const char *bytes, size_t length);
+
+/* Does the same, but does not wait until the application's pipe or terminal is read: over the
+ * life of the process it waits 2 seconds at most. Then it returns false. */
+bool write_without_hanging(int fd, const char *bytes, size_t length);
 
 #endif

@@ -87,7 +87,7 @@ static void say_limit(enum api api, int device, const char *what, uint64_t bytes
 		text_add(&text, " bytes");
 	}
 	text_end_line(&text);
-	write_all(2, line, (size_t)(text.at - line));
+	write_without_hanging(2, line, (size_t)(text.at - line));
 }
 
 /* Stores LIMIT in the ledger. The record has one field for all devices: it is 0 if they have

@@ -21,13 +21,15 @@
 
 struct page_text {
 	int fd;
+	bool unwritten; /* a part could not be written, and nothing follows it */
 	struct text text;
 	char bytes[4096];
 };
 
 static void flush(struct page_text *out)
 {
-	write_all(out->fd, out->bytes, (size_t)(out->text.at - out->bytes));
+	out->unwritten = out->unwritten || !write_without_hanging(out->fd, out->bytes,
+							(size_t)(out->text.at - out->bytes));
 	out->text = (struct text){ out->bytes, sizeof(out->bytes) - 1 };
 }
 
@@ -394,7 +396,7 @@ static void add_pools(struct page_text *out, const struct ledger_view *view)
 	line_done(out);
 }
 
-bool plain_report(struct recorder *recorder, int fd, const char *why)
+bool plain_report(struct recorder *recorder, int fd, const char *why, bool *ret_written)
 {
 	struct page_text out = { .fd = fd };
 	struct ledger_view view;
@@ -403,6 +405,7 @@ bool plain_report(struct recorder *recorder, int fd, const char *why)
 	uint64_t stuck;
 	bool lost;
 
+	*ret_written = false;
 	out.text = (struct text){ out.bytes, sizeof(out.bytes) - 1 };
 	if (ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view) != LEDGER_OK ||
 	    tallies_count(&view, &tallies) < 0)
@@ -424,6 +427,7 @@ bool plain_report(struct recorder *recorder, int fd, const char *why)
 	text_add(&out.text, why);
 	line_done(&out);
 	flush(&out);
+	*ret_written = !out.unwritten;
 	tallies_finish(&tallies);
 	return total.blocks > 0 || stuck > 0 || total.errors > 0 || lost;
 }

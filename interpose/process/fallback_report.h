@@ -11,7 +11,7 @@
 #include "interpose/recorder/recorder.h"
 
 /* Writes the report to FD, with WHY (how to get a better one) at its end. Returns true if there
- * are leaks or errors. */
-bool plain_report(struct recorder *recorder, int fd, const char *why);
+ * are leaks or errors. *RET_WRITTEN becomes false if FD did not take the whole report. */
+bool plain_report(struct recorder *recorder, int fd, const char *why, bool *ret_written);
 
 #endif

@@ -190,7 +190,8 @@ static int add_options(uint64_t wanted, char **arguments, char flags[OPTION_COUN
 /* A report that the command makes. */
 struct wanted_report {
 	const char *destination;
-	int output_fd; /* -1: the report that the user's options describe */
+	int output_fd;       /* -1: the report that the user's options describe */
+	bool removes_ledger; /* once the report is written, perhaps after this process's end */
 };
 
 /* The flags for a report on live memory that a program reads, and the options that it depends
@@ -223,9 +224,19 @@ static int add_words(const struct wanted_report *report, char **arguments,
 	n += add_options(options, arguments + n, buffers->flags);
 	if (report->output_fd < 0)
 		arguments[n++] = (char *)"--at-exit";
+	if (report->removes_ledger)
+		arguments[n++] = (char *)"--remove";
 	for (size_t i = 0; report->output_fd >= 0 && i < sizeof(live_flags) / sizeof(char *); i++)
 		arguments[n++] = (char *)live_flags[i];
 	return n;
+}
+
+/* Returns true if the command can read the ledger's file. Otherwise it reads the ledger from its
+ * input. */
+static bool has_readable_file(const struct recorder *recorder)
+{
+	return !recorder->writer.memory_only &&
+	       faccessat(AT_FDCWD, recorder->writer.path, R_OK, AT_EACCESS) == 0;
 }
 
 /* Returns the command's exit status, or 127. */
@@ -243,9 +254,7 @@ static int run_command_with(struct recorder *recorder, const struct wanted_repor
 	if (!verdict_find_command(buffers->command, sizeof(buffers->command)))
 		return 127;
 	n = add_words(report, arguments, buffers);
-	/* Without a readable file the command reads the ledger from its input. */
-	as_input = recorder->writer.memory_only ||
-		   faccessat(AT_FDCWD, recorder->writer.path, R_OK, AT_EACCESS) < 0;
+	as_input = !has_readable_file(recorder);
 	arguments[n++] = as_input ? (char *)"-" : recorder->writer.path;
 	arguments[n] = NULL;
 	make_environment(buffers->environment, ENVIRONMENT_MAX);
@@ -254,21 +263,21 @@ static int run_command_with(struct recorder *recorder, const struct wanted_repor
 }
 
 /* Runs the command. Returns its exit status, or 127. Threads may call it at the same time. */
-static int run_command(struct recorder *recorder, const char *destination, int output_fd)
+static int run_command(struct recorder *recorder, const struct wanted_report *report)
 {
-	const struct wanted_report report = { destination, output_fd };
 	struct command_buffers *buffers = mmap(NULL, sizeof(*buffers), PROT_READ | PROT_WRITE,
 					       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	int status;
 
 	if (buffers == MAP_FAILED)
 		return 127;
-	status = run_command_with(recorder, &report, buffers);
+	status = run_command_with(recorder, report, buffers);
 	munmap(buffers, sizeof(*buffers));
 	return status;
 }
 
-static bool report_by_ourselves(struct recorder *recorder, const char *destination)
+static bool report_by_ourselves(struct recorder *recorder, const char *destination,
+				bool *ret_written)
 {
 	int fd = 2;
 	bool failed;
@@ -279,20 +288,37 @@ static bool report_by_ourselves(struct recorder *recorder, const char *destinati
 				   0666);
 	failed = plain_report(recorder, fd < 0 ? 2 : fd,
 			      "the gpuleak command could not be run; install it beside "
-			      "libgpuleak.so for file and line");
+			      "libgpuleak.so for file and line",
+			      ret_written);
 	if (fd > 2)
 		nocancel_close(fd);
 	return failed;
 }
 
-/* Reports by the command, or by the library if that fails. Returns true if the gate failed. */
-static bool report_somehow(struct recorder *recorder, const char *destination)
+static void remove_ledger(const struct recorder *recorder)
 {
-	int status = run_command(recorder, destination, -1);
+	if (!config.ledger[0] && recorder->writer.path[0])
+		unlink(recorder->writer.path);
+}
 
-	if (status == 0 || status == GATE_FAILED || status == 24)
-		return status == GATE_FAILED;
-	return report_by_ourselves(recorder, destination);
+/* Reports by the command, or by the library if that fails. The command may write to a slow reader
+ * after this process has ended. So the process that has written the report removes the ledger, if
+ * AT_END is set. Returns true if the gate failed. */
+static bool report_somehow(struct recorder *recorder, const char *destination, bool at_end)
+{
+	const struct wanted_report report = {
+		.destination = destination,
+		.output_fd = -1,
+		.removes_ledger = at_end && !config.ledger[0] && has_readable_file(recorder),
+	};
+	int status = run_command(recorder, &report);
+	bool failed = status == GATE_FAILED, written = !report.removes_ledger;
+
+	if (status != 0 && status != GATE_FAILED && status != 24)
+		failed = report_by_ourselves(recorder, destination, &written);
+	if (at_end && written)
+		remove_ledger(recorder);
+	return failed;
 }
 
 static void say_why_not_on_file(struct recorder *recorder)
@@ -325,6 +351,7 @@ bool verdict_unrecorded(void)
 
 bool verdict_report(struct recorder *recorder)
 {
+	const struct wanted_report verdict_only = { .destination = "none", .output_fd = -1 };
 	const char *destination = config.report;
 	bool failed = false;
 	int saved = errno;
@@ -343,21 +370,22 @@ bool verdict_report(struct recorder *recorder)
 			    ": not a usable path: the report follows on stderr\n", NULL);
 			destination = "stderr";
 		}
-		failed = report_somehow(recorder, destination);
-	} else if (config.exitcode) {
-		failed = run_command(recorder, "none", -1) != 0;
+		failed = report_somehow(recorder, destination, true);
+	} else {
+		if (config.exitcode)
+			failed = run_command(recorder, &verdict_only) != 0;
+		remove_ledger(recorder);
 	}
-	if (!config.ledger[0] && recorder->writer.path[0])
-		unlink(recorder->writer.path);
 	errno = saved;
 	return failed;
 }
 
 int verdict_report_live(struct recorder *recorder, int fd)
 {
+	const struct wanted_report live = { .destination = "/dev/stdout", .output_fd = fd };
 	int saved = errno, status;
 
-	status = run_command(recorder, "/dev/stdout", fd);
+	status = run_command(recorder, &live);
 	errno = saved;
 	return status ? -EIO : 0;
 }
@@ -383,7 +411,7 @@ int verdict_report_now(struct recorder *recorder)
 		pool_publish_all();
 	live_bytes_settle_peak(recorder);
 	deferred_settle(recorder);
-	report_somehow(recorder, place);
+	report_somehow(recorder, place, false);
 	lock_give(&recorder->report->asking);
 	errno = saved;
 	return 0;

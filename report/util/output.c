@@ -17,21 +17,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* If a reader reads nothing for this time, writing fails, because a report must not block a job. */
-#define OUTPUT_STALL_MS 30000
+/* A report must not block a job. */
+int output_stall_ms = 30000;
+void (*output_waits)(int fd);
 
 static int output_write_all(int fd, const char *text, size_t length)
 {
 	while (length > 0) {
-		ssize_t n = write(fd, text, length);
+		ssize_t n;
 
+		if (output_waits)
+			output_waits(fd);
+		n = write(fd, text, length);
 		if (n >= 0) {
 			text += n;
 			length -= (size_t)n;
 		} else if (errno == EAGAIN) {
 			struct pollfd wait = { .fd = fd, .events = POLLOUT };
 
-			if (poll(&wait, 1, OUTPUT_STALL_MS) == 0)
+			if (poll(&wait, 1, output_stall_ms) == 0)
 				return -ETIMEDOUT;
 		} else if (errno != EINTR) {
 			return -errno;

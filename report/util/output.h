@@ -10,6 +10,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Time for which a descriptor with O_NONBLOCK may take nothing. Then writing fails. -1: no limit */
+extern int output_stall_ms;
+
+/* Called before each write to FD, unless NULL. If the caller of this module uses a timer, its signals
+ * interrupt a write that waits, and OUTPUT_WAITS is called again. */
+extern void (*output_waits)(int fd);
+
 /* Writes LENGTH bytes of TEXT to WHERE: `stderr`, `none` (does nothing), or a path, in which % has
  * no special meaning. Creates a regular file under a temporary name and renames it, so that no
  * reader sees a partial file. Writes directly to a pipe, a terminal or /dev/stdout. A closed pipe
