@@ -34,10 +34,17 @@ export LC_ALL=C
 mkdir -p "$base"
 results=$base/results   # "PASSED FAILED SKIPPED STAGE" a line
 failures=$base/failures # what failed, with its output
+skips=$base/skips       # what was skipped, with the reason
+: >"$skips"
 : >"$results"
 : >"$failures"
 
 stage() { printf '\n== %s (at %d s) ==\n' "$*" "$SECONDS"; }
+
+skipped() { # NAME REASON
+	echo "0 0 1 $1" >>"$results"
+	printf 'SKIPPED: %s: %s\n' "$1" "$2" >>"$skips"
+}
 
 # A check that is no meson test counts as one.
 check() { # NAME COMMAND...
@@ -87,8 +94,8 @@ tests() { # STAGE BUILD MESON-TEST-OPTIONS...
 	rm -f "$dir/meson-logs/$stage".*
 	GPULEAK_MUST_RUN=$must_run "${fixed[@]}" meson test -C "$dir" --logbase "$stage" --print-errorlogs \
 		--timeout-multiplier 3 --no-rebuild --num-processes $(($(nproc) + 1)) "$@" </dev/null || status=$?
-	"$scripts/tally.py" "$status" "$dir/meson-logs/$stage" >"$base/tally" \
-		2>"$base/failed" || true
+	"$scripts/tally.py" "$status" "$dir/meson-logs/$stage" "$skips" \
+		>"$base/tally" 2>"$base/failed" || true
 	tee -a "$failures" <"$base/failed"
 	sed "s/\$/ $stage/" "$base/tally" >>"$results"
 }
@@ -201,6 +208,20 @@ opencl_strict_tests() {
 		programs-cl-objects programs-cl-released
 }
 
+# The same without --long, on a new installation of each Debian.
+fresh_debians() {
+	local suite name
+
+	for suite in bookworm trixie sid; do
+		name="all tests in a fresh Debian, $suite"
+		if [ "$(id -u)" = 0 ] && command -v debootstrap >/dev/null; then
+			check "$name" "$scripts/fresh-debian.sh" "$suite"
+		else
+			skipped "$name" 'needs root and debootstrap'
+		fi
+	done
+}
+
 # On a machine that the script cannot set up, this is skipped.
 aarch64_tests() {
 	local name='aarch64: suites on an emulated machine'
@@ -208,32 +229,37 @@ aarch64_tests() {
 	if [ "$(id -u)" = 0 ] && [ "$(uname -m)" = x86_64 ] && grep -q bookworm /etc/os-release; then
 		check "$name" "$scripts/aarch64.sh"
 	else
-		echo "0 0 1 $name" >>"$results"
+		skipped "$name" 'needs root on an x86-64 Debian 12'
 	fi
 }
 
-# If the set-up failed, it counts as the only failure: tests that lack a tool are skipped.
+all_stages() {
+	# A run that was killed may have left the sanitized command where the plain one belongs.
+	rm -f "$base/gcc/tools/gpuleak" "$base/gcc/tools/gpuleak.plain"
+
+	readme_builds_gcc
+	gcc_tests
+	clang_tests
+	[ "$quick" ] || sanitizer_tests
+	[ "$quick" ] || fuzzing
+	[ "$long" ] || return 0
+	check 'clang-tidy' "$scripts/tidy.sh" "$base/clang"
+	opencl_strict_tests
+	aarch64_tests
+	fresh_debians
+	check "torture, $TORTURE_SECONDS_LONG s" tests/torture/hour.sh "$base/gcc" "$TORTURE_SECONDS_LONG"
+}
+
+# If the set-up failed, it counts as the only failure: tests that lack a tool are skipped. Without
+# the packages of the build nothing can run.
 must_run=1
 if ! tools/setup.sh --tests; then
 	must_run=
 	echo '0 1 0 setup' >>"$results"
 	echo 'FAILED: tools/setup.sh --tests' >>"$failures"
 fi
-# A run that was killed may have left the sanitized command where the plain one belongs.
-rm -f "$base/gcc/tools/gpuleak" "$base/gcc/tools/gpuleak.plain"
-
-readme_builds_gcc
-gcc_tests
-clang_tests
-if [ ! "$quick" ]; then
-	sanitizer_tests
-	fuzzing
-fi
-if [ "$long" ]; then
-	check 'clang-tidy' "$scripts/tidy.sh" "$base/clang"
-	opencl_strict_tests
-	aarch64_tests
-	check "torture, $TORTURE_SECONDS_LONG s" tests/torture/hour.sh "$base/gcc" "$TORTURE_SECONDS_LONG"
+if [ "$must_run" ] || [ -z "$(tools/setup.sh --demo --missing)" ]; then
+	all_stages
 fi
 
 # ---- the sum ----
@@ -241,6 +267,10 @@ fi
 if [ -s "$failures" ]; then
 	stage 'what failed'
 	cat "$failures"
+fi
+if [ -s "$skips" ]; then
+	stage 'what was skipped, and why'
+	cat "$skips"
 fi
 stage 'results: passed, failed, skipped'
 passed=0 failed=0 skipped=0

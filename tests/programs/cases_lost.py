@@ -7,7 +7,7 @@ import re
 import shutil
 
 from harness import Failed, compare
-from stories import can_drop, can_mount, limited, needs, one_line
+from stories import can_drop, can_mount, copied_for_nobody, limited, needs, one_line
 
 PERMISSION, MISSING = "Permission denied", "No such file or directory"
 
@@ -45,7 +45,7 @@ def is_lost(place, words, reason):
 
 def story(text, words, reason, probe=None):
     def tell(place):
-        os.chmod(place.path, 0o711)
+        copied_for_nobody(place, "lost", "clean")
         is_lost(place, [word.replace("{runtime}", place.runtime).replace("{tmp}", place.path)
                         for word in words], reason)
     tell.__doc__ = text

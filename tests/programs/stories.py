@@ -3,6 +3,7 @@
 bad input, and what an application must not notice. One function a story, its docstring the
 test's name."""
 
+import argparse
 import json
 import os
 import shutil
@@ -919,11 +920,8 @@ def closed_descriptors(place):
 
 def unprivileged(place):
     """an application that gives up root is reported in full"""
-    os.chmod(place.path, 0o711)
-    copies = copies_for_nobody(place)
-    run = place.run([copies["p_quiet"], "unprivileged"], {
-        "GPULEAK_FORMAT": "json", "LD_PRELOAD": copies["libgpuleak.so"],
-        "LD_LIBRARY_PATH": os.path.dirname(copies["libcuda.so.1"])})
+    copied_for_nobody(place, "quiet")
+    run = place.preloaded([place.program("quiet"), "unprivileged"], {"GPULEAK_FORMAT": "json"})
     compare("status and stdout", (0, ""), (run.status, run.stdout))
     if not run.stderr.startswith("{"):
         raise Failed("no report in JSON:\n" + run.stderr)
@@ -932,19 +930,21 @@ def unprivileged(place):
         Leak(ALLOC, 10, ["leak@leak", "main@unprivileged"])]), json.loads(run.stderr), "quiet.c")
 
 
-def copies_for_nobody(place):
-    """Copies of what the process reads after it gave up root, in the folders of a build. The build
-    itself may lie where nobody may not enter, in /root for example. Returns {name: path}."""
-    ret = {}
-    for path, folder in ((place.program("quiet"), "programs"), (place.options.preload, "interpose"),
-                         (place.options.command, "tools"),
-                         (os.path.join(place.options.standin, "libcuda.so.1"), "standin")):
+def copied_for_nobody(place, *names):
+    """Makes PLACE use copies of the programs NAMES and of gpuleak, in the folders of a build. The
+    build itself may lie where nobody may not enter, in /root for example."""
+    old = place.options
+    os.chmod(place.path, 0o711)
+    place.options = argparse.Namespace(**vars(old))
+    for option, folder, paths in (
+            ("programs", "programs", [place.program(name) for name in names]),
+            ("preload", "interpose", [old.preload]), ("command", "tools", [old.command]),
+            ("standin", "standin", [os.path.join(old.standin, "libcuda.so.1")])):
         os.makedirs(place.file(folder), mode=0o755, exist_ok=True)
-        copy = os.path.join(place.file(folder), os.path.basename(path))
-        shutil.copy(path, copy)
-        os.chmod(copy, 0o755)
-        ret[os.path.basename(path)] = copy
-    return ret
+        for path in paths:
+            copy = shutil.copy(path, place.file(folder))
+            os.chmod(copy, 0o755)
+        setattr(place.options, option, copy if option in ("preload", "command") else place.file(folder))
 
 
 def as_nobody():
