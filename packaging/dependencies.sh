@@ -4,11 +4,13 @@
 # Builds what the wheel needs besides gpuleak into PREFIX, with the compiler in $CC and the archiver
 # in $AR: libelf, libdw and libunwind as shared libraries, jansson, zlib and liblzma as static ones.
 #
-#   packaging/dependencies.sh UNPACKED PREFIX MACHINE
+#   packaging/dependencies.sh UNPACKED PREFIX MACHINE [NAME]    all of them, or only NAME
 #
 # UNPACKED is the folder that packaging/fetch.py filled; the builds change it. MACHINE is x86_64 or
 # aarch64.
 set -eu
+# shellcheck source=tools/steps.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../tools/steps.sh"
 unpacked=$(cd "$1" && pwd)
 mkdir -p "$2/lib" "$2/include"
 prefix=$(cd "$2" && pwd)
@@ -95,14 +97,14 @@ build_headers() {
 	cp -r "$unpacked/opencl-headers/usr/include/CL" "$prefix/include"
 }
 
+if [ $# = 4 ]; then
+	"build_$4" "$3"
+	exit
+fi
+# A process of its own for each: step runs it in a condition, where bash would ignore that a command
+# of a function failed.
 for name in zlib xz jansson elfutils libunwind headers; do
-	printf 'package: building %s ...\n' "$name"
-	# In a condition, bash would ignore that a command of the function failed.
-	set +e
-	(set -e && "build_$name" "$3") >"$prefix/$name.log" 2>&1 </dev/null
-	status=$?
-	set -e
-	[ "$status" = 0 ] || { tail -n 30 "$prefix/$name.log"; exit 1; }
+	step "package: building $name" "${BASH_SOURCE[0]}" "$unpacked" "$prefix" "$3" "$name"
 done
 
 mkdir -p "$prefix/lib/pkgconfig"

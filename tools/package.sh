@@ -8,8 +8,8 @@
 #   tools/package.sh image [x86_64 | aarch64]   the wheel, and the folder that container images are made of
 #   tools/package.sh source                     the source archive of the last commit
 #
-# The first three need python3 with venv, make, m4, gcc, pkg-config and a network, and dpkg-deb for the
-# package. They compile with the Zig compiler from PyPI, which links for glibc 2.28 on any Linux.
+# `tools/setup.sh --package` installs what they need. The first three need a network. They compile
+# with the Zig compiler from PyPI, which links for glibc 2.28 on any Linux.
 # Every archive and tool is checked against its SHA-256. The same commit makes the same bytes.
 set -eu
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -17,6 +17,8 @@ root=$PWD
 work=$root/build-package
 dist=$work/dist
 GLIBC=2.28
+# shellcheck source=tools/steps.sh
+. tools/steps.sh
 
 case $root in *[[:blank:]:]*) echo "package: $root: make needs a path without blanks" >&2; exit 1 ;; esac
 export LC_ALL=C TZ=UTC
@@ -27,33 +29,28 @@ fail() {
 	exit 1
 }
 
+kind=${1-} machine=${2:-$(uname -m)}
+case $kind in wheel | deb | image | source) ;; *) sed -n '4,15s/^# \{0,1\}//p' "$0"; exit 2 ;; esac
+case $machine in x86_64 | aarch64) ;; *) fail "$machine: not x86_64 or aarch64" ;; esac
+missing=$(tools/setup.sh "--package=$kind" --missing | tr '\n' ' ')
+[ -z "$missing" ] || fail "not installed: ${missing% } (tools/setup.sh --package installs it)"
+
 # The time in archives: the last commit's.
 if [ -z "${SOURCE_DATE_EPOCH-}" ]; then
 	SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y meson.build)
 fi
 export SOURCE_DATE_EPOCH
 
-needs() { # COMMAND...
-	local command missing=
-
-	for command in "$@"; do
-		command -v "$command" >/dev/null || missing="$missing $command"
-	done
-	[ -z "$missing" ] || fail "not installed:$missing (Debian: apt install build-essential dpkg m4 pkg-config python3)"
-}
-
 # ---- the wheel ----
 
 make_tools() {
 	local python=$work/tools/bin/python
 
-	needs python3 make m4 gcc pkg-config
-
 	if ! cmp -s packaging/requirements.txt "$work/tools/requirements.txt"; then
 		rm -rf "$work/tools"
-		python3 -m venv "$work/tools" || fail 'python3 has no venv (Debian: python3-venv)'
-		"$python" -m pip install -q --disable-pip-version-check --require-hashes --no-deps \
-			-r packaging/requirements.txt
+		python3 -m venv "$work/tools"
+		step 'package: fetching the compiler and its tools from PyPI' "$python" -m pip install -q \
+			--disable-pip-version-check --require-hashes --no-deps -r packaging/requirements.txt
 		cp packaging/requirements.txt "$work/tools"
 	fi
 	zig=$("$python" -c 'import os, ziglang; print(os.path.join(os.path.dirname(ziglang.__file__), "zig"))')
@@ -87,7 +84,8 @@ make_dependencies() { # MACHINE
 	stamp=$(cat packaging/sources packaging/dependencies.sh "$work/$1/compilers/cc" | sha256sum)
 	[ "$stamp" != "$(cat "$work/$1/prefix/.stamp" 2>/dev/null)" ] || return 0
 	rm -rf "$work/$1/prefix" "$work/$1/unpacked"
-	python3 packaging/fetch.py "$work/downloads" "$work/$1/unpacked"
+	step 'package: fetching the sources of the bundled libraries' \
+		python3 packaging/fetch.py "$work/downloads" "$work/$1/unpacked"
 	CC=$work/$1/compilers/cc AR=$work/$1/compilers/ar \
 		packaging/dependencies.sh "$work/$1/unpacked" "$work/$1/prefix" "$1"
 	printf '%s\n' "$stamp" >"$work/$1/prefix/.stamp"
@@ -116,10 +114,10 @@ build_gpuleak() { # MACHINE KIND PREFIX LIBDIR
 		endian = 'little'
 	END
 	rm -rf "$build" "$stage" "$machine/image"
-	meson setup "$build" "$root" --cross-file "$machine/cross" --prefix="$3" \
-		--libdir="$4" --buildtype=release -Dpython=disabled -Dtests=false -Dbundled=true -Db_lto=true -Db_pie=true \
-		>"$machine/meson.log" 2>&1 </dev/null || { tail -n 30 "$machine/meson.log"; exit 1; }
-	ninja -C "$build" >"$machine/ninja.log" 2>&1 </dev/null || { tail -n 30 "$machine/ninja.log"; exit 1; }
+	step "package: setting up the build of gpuleak for the $2" \
+		meson setup "$build" "$root" --cross-file "$machine/cross" --prefix="$3" \
+		--libdir="$4" --buildtype=release -Dpython=disabled -Dtests=false -Dbundled=true -Db_lto=true -Db_pie=true
+	step "package: building gpuleak for the $2" ninja -C "$build"
 	DESTDIR=$machine/image meson install -C "$build" --no-rebuild >"$machine/install.log"
 	mv "$machine/image$3" "$stage"
 	mkdir -p "$stage/$4/gpuleak"
@@ -175,7 +173,6 @@ make_image() { # MACHINE
 make_deb() { # MACHINE
 	local name tree=$work/$1/tree
 
-	needs dpkg-deb
 	prepare "$1"
 	build_gpuleak "$1" deb /usr "lib/$1-linux-gnu"
 	name=$(python3 packaging/deb.py --machine "$1" --stage "$work/$1/stage-deb" \
@@ -201,12 +198,4 @@ make_source() {
 	show "$dist/$name.tar.xz"
 }
 
-machine=${2:-$(uname -m)}
-case $machine in x86_64 | aarch64) ;; *) fail "$machine: not x86_64 or aarch64" ;; esac
-case ${1-} in
-wheel) make_wheel "$machine" ;;
-deb) make_deb "$machine" ;;
-image) make_image "$machine" ;;
-source) make_source ;;
-*) sed -n '4,15s/^# \{0,1\}//p' "$0"; exit 2 ;;
-esac
+"make_$kind" "$machine"

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Installs what gpuleak needs and this machine lacks; if nothing is lacking, it does
-# nothing. Debian 12 and Ubuntu 24.04; elsewhere it says what is lacking, and goes on if the
-# build can do without. For the tests it also fetches packages from PyPI, everywhere.
+# Installs what gpuleak needs and this machine lacks; if nothing is lacking, it does nothing.
+# Debian 12, 13, testing and unstable, and Ubuntu 24.04; elsewhere it prints one line that
+# installs what is lacking, and goes on if the build can do without. For the tests it also
+# fetches packages from PyPI, everywhere.
 #
 #   tools/setup.sh [--demo | --tests]    for the build; with tools/quickstart.sh; with all tests
+#   tools/setup.sh --package[=KIND]      for tools/package.sh, for one KIND of its files or for all
 #   --list              print the packages for all of it, lacking or not, and install nothing
+#   --missing           print the packages that are lacking, and install nothing
 #   --os-release FILE   take FILE for /etc/os-release
 set -eu
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -62,16 +65,31 @@ tests program:cmake                           cmake
 tests program:zsh                             zsh
 tests program:fish                            fish
 tests program:bwrap                           bubblewrap
+package program:gcc                           gcc
+package header:stdio.h                        libc6-dev
+package program:make                          make
+package program:m4                            m4
+package program:pkg-config                    pkgconf
+package program:python3                       python3
+package module:ensurepip                      python3-venv
+deb   program:dpkg-deb                        dpkg
+source program:git                            git
+source program:xz                             xz-utils
 '
 
 groups=build
 os_release=/etc/os-release
-list=
+list='' missing=''
 while [ $# -gt 0 ]; do
 	case $1 in
 	--demo) groups='build demo' ;;
 	--tests) groups='build demo tests' ;;
+	--package) groups='package deb source' ;;
+	--package=deb) groups='package deb' ;;
+	--package=source) groups=source ;;
+	--package=wheel | --package=image) groups=package ;;
 	--list) list=1 ;;
+	--missing) missing=1 ;;
 	--os-release) os_release=${2:?--os-release needs a file}; shift ;;
 	*) sed -n '3,/^set /{/^set /d;s/^# \{0,1\}//p}' "$0"; [ "$1" = --help ]; exit ;;
 	esac
@@ -80,20 +98,27 @@ done
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
-# debian-12, ubuntu-24.04, ...
-distribution=$(
-	ID=unknown VERSION_ID=
-	# shellcheck disable=SC1090
-	[ ! -r "$os_release" ] || . "$os_release"
-	printf '%s-%s' "$ID" "$VERSION_ID"
-)
+# Prints FIELD of the os-release.
+os_release() { # FIELD
+	(
+		unset ID VERSION_ID ID_LIKE PRETTY_NAME
+		# shellcheck disable=SC1090
+		[ ! -r "$os_release" ] || . "$os_release"
+		printf '%s' "${!1-}"
+	)
+}
+
+# debian-12, ubuntu-24.04, ...; debian- is testing or unstable.
+distribution=$(os_release ID)-$(os_release VERSION_ID)
 
 # "-": the distribution has none.
 package_here() { # PACKAGE
 	case $distribution:$1 in
 	debian-12:libclang-rt-dev) echo libclang-rt-14-dev ;;
 	ubuntu-24.04:libclang-rt-dev) echo libclang-rt-18-dev ;;
-	ubuntu-24.04:libtcmalloc-minimal4) echo libtcmalloc-minimal4t64 ;;
+	ubuntu-24.04:libtcmalloc-minimal4 | debian-13:libtcmalloc-minimal4 | debian-:libtcmalloc-minimal4)
+		echo libtcmalloc-minimal4t64
+		;;
 	ubuntu-24.04:chromium) echo - ;; # a note to install the snap, which no container can
 	*) echo "$1" ;;
 	esac
@@ -163,8 +188,12 @@ look() { # GROUP...
 	done < <(printf '%s' "$NEEDS" | grep .)
 }
 
+INSTALL='apt-get install -y --no-install-recommends'
+
 install_packages() { # PACKAGE...
-	local root=() words=(apt-get install -y --no-install-recommends "$@")
+	local root=() words
+
+	read -ra words <<<"$INSTALL $*"
 
 	if [ "$(id -u)" != 0 ]; then
 		if ! program sudo || { [ ! -t 0 ] && ! sudo -n true 2>/dev/null; }; then
@@ -197,6 +226,25 @@ if [ "$list" ]; then
 	exit
 fi
 
+# What to do on a system that this script does not know.
+advise() { # PACKAGE...
+	local name
+
+	name=$(os_release PRETTY_NAME)
+	name=${name:-this system}
+	case " $(os_release ID) $(os_release ID_LIKE) " in
+	*' debian '* | *' ubuntu '*) say "$name: nothing is installed; as root, run: $INSTALL $*" ;;
+	*) say "$name: nothing is installed; it lacks what Debian calls: $*" ;;
+	esac
+}
+
+if [ "$missing" ]; then
+	# shellcheck disable=SC2086 # a list of words
+	look $groups
+	[ ${#lacking[@]} = 0 ] || printf '%s\n' "${lacking[@]##* }"
+	exit
+fi
+
 if [ ! -e /proc/self/exe ]; then
 	say '/proc is not mounted, and gpuleak needs it; as root: mount -t proc proc /proc'
 	exit 1
@@ -213,7 +261,7 @@ look $groups
 [ ${#lacking[@]} -gt 0 ] || distribution=complete
 case $distribution in
 complete) ;;
-debian-12 | ubuntu-24.04)
+debian-12 | debian-13 | debian- | ubuntu-24.04)
 	install_packages "${lacking[@]##* }" || exit 1
 	# shellcheck disable=SC2086
 	look $groups
@@ -223,15 +271,10 @@ debian-12 | ubuntu-24.04)
 	[ ${#lacking[@]} = 0 ] || exit 1
 	;;
 *)
-	for lack in "${lacking[@]}"; do
-		say "not found: ${lack% *} (Debian calls the package ${lack##* })"
-	done
-	look build
-	if [ ${#lacking[@]} -gt 0 ]; then
-		say 'this is neither Debian 12 nor Ubuntu 24.04: install what is named above'
-		exit 1
-	fi
-	say 'going on without: all that the build itself needs is there'
+	advise "${lacking[@]##* }"
+	look "${groups%% *}"
+	[ ${#lacking[@]} = 0 ] || exit 1
+	say 'going on without: all that the build needs is there'
 	;;
 esac
 

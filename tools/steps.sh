@@ -1,22 +1,24 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
 #
-# For tools/setup.sh and tools/quickstart.sh, which source it: runs a long command with one line
-# about it and its progress, instead of its output. Shows the output if the command fails. Writes
-# to stderr.
+# For tools/setup.sh, tools/quickstart.sh and tools/package.sh, which source it: runs a long command
+# with one line about it and its progress, instead of its output. Shows the output if the command
+# fails. Writes to stderr.
 #
 # STEP_EVERY: seconds between two lines of progress if stderr is not a terminal (15 if unset).
 
-# Prints how far the command of a log is, if the log is apt-get's or ninja's.
+# Prints how far the command of a log is, if the log is apt-get's, ninja's or make's.
 step_progress() { # LOG
 	awk '
 		/^[0-9]+ upgraded, [0-9]+ newly installed/ { of = $1 + $3 }
 		/^Get:/ { fetched++ }
 		/^Unpacking / { unpacked++ }
 		/^Setting up / { set_up++ }
+		/^ +CC  | -c / { compiled++ }
 		/^\[[0-9]+\/[0-9]+\]/ { split(substr($1, 2), ninja, /[\/\]]/) }
 		END {
 			if (ninja[2]) printf "%d of %d files", ninja[1], ninja[2]
+			else if (!of && compiled) printf "compiled %d files", compiled
 			else if (!of) exit
 			else if (set_up) printf "set up %d of %d packages", set_up, of
 			else if (unpacked) printf "unpacked %d of %d packages", unpacked, of

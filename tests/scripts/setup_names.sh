@@ -28,6 +28,10 @@ printf 'PRETTY_NAME="Ubuntu 24.04.1 LTS"\nVERSION_ID="24.04"\nID=ubuntu\nID_LIKE
 printf 'ID=alpine\nVERSION_ID=3.20.0\n' >"$work/other"
 
 is 'Debian 12' 'libclang-rt-14-dev libtcmalloc-minimal4 chromium ' "$(differing "$work/debian")"
+printf 'ID=debian\nVERSION_ID="13"\n' >"$work/trixie"
+printf 'PRETTY_NAME="Debian GNU/Linux forky/sid"\nID=debian\n' >"$work/sid"
+is 'Debian 13' 'libclang-rt-dev libtcmalloc-minimal4t64 chromium ' "$(differing "$work/trixie")"
+is 'Debian testing and unstable' 'libclang-rt-dev libtcmalloc-minimal4t64 chromium ' "$(differing "$work/sid")"
 is 'Ubuntu 24.04' 'libclang-rt-18-dev libtcmalloc-minimal4t64 ' "$(differing "$work/ubuntu")"
 is 'no name of its own elsewhere' 'libclang-rt-dev libtcmalloc-minimal4 chromium ' "$(differing "$work/other")"
 is 'no os-release at all' 'libclang-rt-dev libtcmalloc-minimal4 chromium ' "$(differing "$work/none")"

@@ -79,6 +79,8 @@ result 'a step that fails shows its output and its status' "$status" "$work/err"
 	result "progress of apt-get" $? "$work/err"
 	step 'ninja' "$work/long" '[1/40] CC a\n[17/40] CC b\n' '17 of 40 files' "$work/err" 2>"$work/err"
 	result "progress of ninja" $? "$work/err"
+	step 'make' "$work/long" '  CC       a.lo\ngcc -O2 -c b.c\n' 'compiled 2 files, [0-9]* s' "$work/err" 2>"$work/err"
+	result "progress of make" $? "$work/err"
 	step 'other' "$work/long" 'nothing known\n' '  working, [0-9]* s' "$work/err" 2>"$work/err"
 	result "a command without known progress" $? "$work/err"
 }
@@ -102,9 +104,60 @@ run_setup && status=1 || status=0
 has "$work/err" 'lacks .*meson' 'reading the package lists' 'installing the missing packages' \
 	'meson:1.0 is still not found' '!Setting up' '!Hit:' && [ "$(wc -l <"$work/err")" -le 12 ] || status=1
 result "setup.sh shows its steps and not 118 lines of apt-get" "$status" "$work/err"
+for version in 'VERSION_ID=13' '' 'VERSION_ID=11'; do
+	printf 'ID=debian\n%s\n' "$version" >"$work/debian"
+	run_setup && status=1 || status=0
+	case $version in
+	*11) has "$work/err" '^setup: this system: nothing is installed; as root, run: apt-get install .* meson$' \
+		'!installing the missing packages' || status=1 ;;
+	*) has "$work/err" 'installing the missing packages' || status=1 ;;
+	esac
+	result "setup.sh on Debian ${version:-testing or unstable}" "$status" "$work/err"
+done
+printf 'ID=debian\nVERSION_ID=12\n' >"$work/debian"
 APT_STATUS=100 run_setup && status=1 || status=0
 has "$work/err" '^Setting up package118' '^E: the network is gone' \
 	'^setup: installing .*: failed with status 100' || status=1
 result "setup.sh shows them if apt-get fails" "$status" "$work/err"
+
+# ---- a user who may install nothing, on a system with nothing ----
+
+few=$work/few
+mkdir -p "$few" "$work/tree"
+for command in bash sh cat chmod cp cut dirname env grep head ls mkdir mktemp printf rm sed sha256sum \
+	sort tail tee tr uname wc awk nproc stat date touch; do
+	ln -s "$(command -v "$command")" "$few/$command"
+done
+cp -r "$tools" "$tools/../tests" "$tools/../packaging" "$work/tree" 2>/dev/null
+printf '#!/bin/sh\necho 1000\n' >"$few/id"
+chmod +x "$few/id"
+
+bare() { # COMMAND...
+	status=0
+	(cd "$work/tree" && env -i PATH="$few" HOME="$work" "$@") >"$work/err" 2>&1 </dev/null || status=$?
+}
+
+sed -i "s,^os_release=/etc/os-release,os_release=$work/debian," "$work/tree/tools/setup.sh"
+bare tools/test.sh
+[ "$status" = 1 ] && [ "$(grep -c 'apt-get install' "$work/err")" = 1 ] &&
+	has "$work/err" '^setup: not root; as root, run: apt-get install -y --no-install-recommends gcc .*meson' \
+		'^0 passed, 1 failed$' '!not found' && status=0 || status=1
+result 'test.sh: one line to copy, and nothing else is tried' "$status" "$work/err"
+
+bare tools/package.sh wheel
+[ "$status" = 1 ] && [ "$(wc -l <"$work/err")" = 1 ] &&
+	has "$work/err" '^package: not installed: gcc .*make m4 pkgconf python3.* \(tools/setup.sh --package installs it\)$' \
+		'!dpkg' && status=0 || status=1
+result 'package.sh wheel names all that it lacks at once' "$status" "$work/err"
+
+bare tools/package.sh source
+has "$work/err" '^package: not installed: git xz-utils ' && status=0 || status=1
+result 'package.sh source names what the source archive needs' "$status" "$work/err"
+
+printf 'ID=alpine\nPRETTY_NAME="Alpine Linux v3.20"\n' >"$work/debian"
+bare tools/setup.sh --package=source
+[ "$status" = 1 ] && grep -qx 'setup: Alpine Linux v3.20: nothing is installed; it lacks what Debian calls: git xz-utils' \
+	"$work/err" && status=0 || status=1
+result 'setup.sh elsewhere: one line' "$status" "$work/err"
 echo "1..$number"
 exit "$failed"
