@@ -45,9 +45,9 @@ def _in_one_call(*steps):
     collections.deque(itertools.chain.from_iterable(steps), 0)
 
 
-def _select(function, arguments):
+def _select(function, arguments, with_ids=True):
     """What FUNCTION(*ARGUMENTS) of the collector returns, without tuples and frozensets, and the
-    ids of these.
+    ids of these if WITH_IDS.
 
     No step allocates an object that the collector tracks while `every` refers to something: before
     3.12 that may start a collection, which runs destructors and so other threads."""
@@ -57,7 +57,7 @@ def _select(function, arguments):
     try:
         _in_one_call(map(every.extend, itertools.starmap(function, (arguments,))),
                      map(found.extend, (others,)),
-                     map(ids.extend, (filled,)),
+                     map(ids.extend, (filled,) if with_ids else ()),
                      itertools.starmap(every.clear, ((),)))
     finally:
         every.clear()  # after a MemoryError
@@ -65,18 +65,43 @@ def _select(function, arguments):
 
 
 @contextlib.contextmanager
-def objects():
-    """All objects of the collector but tuples and frozensets, and the ids of these."""
-    found, ids = _select(gc.get_objects, ())
+def objects(with_ids=False):
+    """All objects of the collector but tuples and frozensets, and the ids of these if WITH_IDS."""
+    found, ids = _select(gc.get_objects, (), with_ids)
     try:
         yield found, ids
     finally:
         found.clear()  # it has itself
 
 
+def one_of_each_type(every):
+    """{id of a type: one of its objects in EVERY}"""
+    return dict(zip(map(id, map(type, every)), every))
+
+
+def of_types(every, ids):
+    """The objects in EVERY whose types have one of these IDS. Compares no types, whose metaclass may
+    have code."""
+    return itertools.compress(every, map(ids.__contains__, map(id, map(type, every))))
+
+
+def without(objects, ids):
+    """OBJECTS without those with one of these IDS."""
+    return list(itertools.compress(objects, map(
+        operator.not_, map(ids.__contains__, map(id, objects)))))
+
+
+def add_by_id(mapping, objects):
+    """Adds OBJECTS to MAPPING {id: object}, and returns it."""
+    mapping.update(zip(map(id, objects), objects))
+    return mapping
+
+
 def referrers(targets):
     """What refers to one of TARGETS but tuples and frozensets, and the ids of these."""
-    return _select(gc.get_referrers, tuple(targets))
+    arguments = tuple(targets)
+    found, ids = _select(gc.get_referrers, arguments)
+    return found, [one for one in ids if one != id(arguments)]
 
 
 def referents(containers, ids):

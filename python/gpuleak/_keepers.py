@@ -14,11 +14,11 @@ import types
 from . import _heap, _library
 from ._address import address_of
 from ._references import (
-    KEY, References, _CONTAINERS, _FRAME_OWNERS, _own_globals, instance_dict, is_a, is_one_of,
-    joined, module_of_type, name_of_type, shown_type, static, step)
+    KEY, Budget, References, _CONTAINERS, _FRAME_OWNERS, _PLAIN, _own_globals, instance_dict, is_a,
+    is_one_of, joined, module_of_type, name_of_type, shown_type, static, step)
 from ._report import Leak, ReportError, _json
 from ._size import format_size, plural
-from ._tensors import Objects, gradients, saved_tensors
+from ._tensors import Objects, gradients, graphs, saved_tensors
 
 KEEPERS_MAX = 8
 FROZEN_BY_PYTHON = 5000  # CPython 3.12 freezes some hundred objects itself
@@ -28,17 +28,24 @@ class Keeper:
     """What keeps `blocks` of a place's blocks, in words: `text`. `variable` is the expression of
     the object, None if no variable leads to it."""
 
-    __slots__ = ("text", "blocks", "variable", "_unreferenced")
+    __slots__ = ("text", "variable", "_addresses")
 
-    def __init__(self, text, blocks, variable=None):
-        self.text, self.blocks, self.variable = text, blocks, variable
-        self._unreferenced = None  # addresses of blocks to which nothing in Python refers
+    def __init__(self, text, addresses, variable=None):
+        self.text, self.variable = text, variable
+        self._addresses = set(addresses)
 
     @classmethod
     def _native(cls, addresses):
-        ret = cls(NATIVE if len(addresses) == 1 else NATIVES, len(addresses))
-        ret._unreferenced = addresses
-        return ret
+        return cls(NATIVE if len(addresses) == 1 else NATIVES, addresses)
+
+    @property
+    def blocks(self):
+        return len(self._addresses)
+
+    @property
+    def _is_native(self):
+        """True if nothing in Python refers to the blocks."""
+        return self.text in (NATIVE, NATIVES)
 
     def __repr__(self):
         return "<gpuleak.Keeper of %d: %s>" % (self.blocks, self.text)
@@ -48,10 +55,12 @@ class Kept:
     """The live blocks of one place of allocation, `leak`, and their `keepers`, the one with most
     blocks first. `notes` are remarks: on what was cut, on what cannot be seen."""
 
-    __slots__ = ("leak", "keepers", "notes")
+    __slots__ = ("leak", "keepers", "notes", "_is_begun", "_is_cut")
 
     def __init__(self, leak, keepers, notes=()):
         self.leak, self.keepers, self.notes = leak, list(keepers), list(notes)
+        self._is_begun = True   # the search had time for this place
+        self._is_cut = False    # it had too little, or reached a limit
 
     def lines(self):
         """Lines of text."""
@@ -145,9 +154,10 @@ def _type_words(obj):
 
 
 class _Described:
-    """The object at position AT of CHAIN: its `expression` from a variable, and `where`."""
+    """The object at position AT of CHAIN: its `expression` from a variable, and `where`, which leaves
+    out the place of the last variable unless WITH_ROOT."""
 
-    def __init__(self, chain, at):
+    def __init__(self, chain, at, with_root=True):
         self.expression, self.words = "", []
         objects, suffix = chain.objects, ""
         while at + 1 < len(objects):
@@ -161,7 +171,7 @@ class _Described:
                 suffix = ""
         self.top = objects[-1]
         if chain.root is not None:
-            self._add(chain.root.name + suffix, chain.root.where)
+            self._add(chain.root.name + suffix, chain.root.where if with_root else "")
         else:
             self._add(suffix and "(%s)%s" % (_type_words(self.top), suffix), "")
 
@@ -180,23 +190,25 @@ class _Described:
 
 
 def _positions(container, ids):
-    """The items of CONTAINER that are among IDS, as they are written: "[0]" and so on."""
+    """The first and the last item of CONTAINER that is among IDS, as they are written: "[0]". One if
+    only one is."""
     if is_a(container, dict):
-        for key, value in list(dict.items(container)):
-            if id(value) in ids:
-                yield step(container, value, None).expression
+        found = [value for value in list(dict.values(container)) if id(value) in ids]
+        return [step(container, value, None).expression for value in found[:1] + found[1:][-1:]]
     for kind in _CONTAINERS:
         if is_a(container, kind):
-            for number, value in enumerate(_heap.items(container, kind) or ()):
-                if id(value) in ids:
-                    yield "[%d]" % number
+            found = [number for number, value in enumerate(_heap.items(container, kind) or ())
+                     if id(value) in ids]
+            return ["[%d]" % number for number in found[:1] + found[1:][-1:]]
+    return []
 
 
 class _Words:
-    """The text for a chain's object at position AT that keeps IDS."""
+    """The text for a chain's object at position AT that keeps IDS. `cycles`: how many reference
+    cycles as that of the chain keep one of these."""
 
     def __init__(self, chain, at, ids):
-        self.chain, self.at, self.ids = chain, at, ids
+        self.chain, self.at, self.ids, self.cycles = chain, at, ids, 1
         self.described = _Described(chain, at)
         self.variable, self.is_key = self.described.expression or None, False
         if self.variable and self.variable.endswith(KEY):
@@ -204,14 +216,19 @@ class _Words:
 
     def _of_items(self):
         container = self.chain.objects[self.at]
-        found = list(_positions(container, self.ids))
+        found = _positions(container, self.ids)
         name = self.variable or "(%s)" % _type_words(container)
-        if len(found) > 1:
-            return ", `%s%s` to `%s%s`" % (name, found[0], name, found[-1])
         if found:
-            return ", `%s%s`" % (name, found[0])
-        example = _Described(self.chain, 0).expression
-        return ", for example `%s`" % example if example and example != name else ""
+            return ", " + " to ".join("`%s%s`" % (name, one) for one in found)
+        example = _Described(self.chain, 0, with_root=False)
+        if not example.expression or example.expression == name:
+            return ""
+        return (", for example `%s` %s" % (example.expression, example.where)).rstrip()
+
+    @property
+    def is_native(self):
+        """True if nothing in Python refers to the object."""
+        return len(self.chain.objects) == 1 and self.chain.root is None
 
     def _kind(self):
         """What the expression of the kept object is."""
@@ -241,12 +258,14 @@ class _Words:
         return text
 
     def _of_cycle(self):
-        top = self.chain.objects[-1]
+        top, several = self.chain.objects[-1], self.cycles > 1
+        words = "%ss" % _type_words(top) if several and not is_a(top, type) else _type_words(top)
+        text = "%d reference cycles with " % self.cycles if several else \
+            "a reference cycle with %s" % ("" if is_a(top, type) else "a ")
         path = _Described(self.chain, 0).expression
-        text = "a reference cycle with %s%s" % ("" if is_a(top, type) else "a ", _type_words(top))
-        if path:
-            text += ", `%s`" % path
-        text += ": no variable refers to it, and the garbage collector has not freed it yet"
+        text += words + (", %s`%s`" % ("for example " if several else "", path) if path else "")
+        text += ": no variable refers to %s, and the garbage collector has not freed %s yet" % (
+            ("them", "them") if several else ("it", "it"))
         if static(top, "__del__") is not None:
             text += "; %s has __del__" % name_of_type(type(top))
         return text if gc.isenabled() else text + "; gc.disable() was called"
@@ -254,6 +273,9 @@ class _Words:
 
 # ---- the search ----
 
+TRIES_MAX = 2  # searches that are cut at the same place before the others have their turn
+MORE_SECONDS = "give it more `seconds`"
+IN_PROGRAM = "gpuleak.print_keepers(seconds=100) in the program searches longer"
 NATIVE = "native code, or a running loop or call: nothing in Python refers to it"
 NATIVES = "native code, or running loops or calls: nothing in Python refers to them"
 _NAMED_BELOW = (types.FrameType, types.CellType, types.FunctionType) + tuple(
@@ -265,13 +287,14 @@ class _Search:
 
     def __init__(self, references, objects, with_graphs):
         self.references, self.objects, self.with_graphs = references, objects, with_graphs
-        self.graphs = None
+        self.is_full = False   # KEEPERS_MAX was reached
+        self._before = set()   # addresses for which an earlier search found a keeper
         for one in (objects.list, objects.addresses, objects.graphs):
             references._mine(one)
         references._own.add(id(objects.__dict__))
-        self.by_id = {id(obj): position for position, obj in enumerate(objects.list)}
-        self.referenced = references.referenced(
-            self.by_id.keys() | {id(obj) for obj in objects.graphs})
+        self.by_id = references._mine({id(obj): obj for obj in objects.graphs})
+        self.by_id.update((id(obj), obj) for obj in objects.list)
+        self._referenced = None
         self.positions = {}  # of the objects at an address
         for position, address in enumerate(objects.addresses):
             self.positions.setdefault(address, []).append(position)
@@ -290,119 +313,161 @@ class _Search:
                 for block in self._blocks_of(address) & wanted:
                     self.positions.setdefault(block, []).extend(self.positions[address])
 
-    def _sorted(self, addresses):
-        """Blocks with an object that Python refers to, as {id of the object: address}; the
-        others."""
-        ids, others = {}, []
-        for address in addresses:
-            found = [id(self.objects.list[position]) for position in
-                     self.positions.get(address, ())]
-            referenced = [one for one in found if one in self.referenced]
-            ids.update((one, address) for one in referenced)
-            if not referenced:
-                others.append(address)
-        return ids, others
+    @property
+    def referenced(self):
+        """The ids of the objects with device memory that Python refers to."""
+        if self._referenced is None:
+            self._referenced = self.references.referenced(set(self.by_id))
+        return self._referenced
 
-    def keepers(self, addresses):
-        """The Keepers of the blocks at ADDRESSES."""
-        ids, others = self._sorted(addresses)
-        ret = self._of_objects(ids)
-        ret += self._of_graphs(others) if others else []
-        return sorted(ret, key=lambda one: -one.blocks)
+    def _ids_at(self, address):
+        return [id(self.objects.list[position]) for position in self.positions.get(address, ())]
 
-    def _first(self, left):
-        """The object of LEFT {id: address} with the lowest address."""
-        return self.objects.list[self.by_id[min(left, key=left.get)]]
+    def keepers(self, addresses, before=()):
+        """The Keepers of the blocks at ADDRESSES. BEFORE are those that the last search found for this
+        place. What they keep comes last, and they stand for what this search has no time for."""
+        self.is_full = False
+        before = [keeper for keeper in before if not keeper._is_native]
+        self._before = set().union(*(keeper._addresses for keeper in before))
+        ret = self._of_objects({one: {address} for address in addresses
+                                for one in self._ids_at(address)})
+        left = set(addresses).difference(*(keeper._addresses for keeper in ret))
+        if left and not self.references.late():
+            ret += self._of_graphs({address for address in left
+                                    if not self.referenced.intersection(self._ids_at(address))})
+        if self.references.cut:
+            left = set(addresses).difference(*(keeper._addresses for keeper in ret))
+            ret += [Keeper(keeper.text, keeper._addresses & left, keeper.variable)
+                    for keeper in before]
+        return sorted(_joined(ret), key=lambda one: -one.blocks)
 
-    def _of_objects(self, ids, prefixes=()):
-        """Keepers of the objects with these IDS {id: address}. PREFIXES begin the text for one
-        object and for several."""
-        ret, left = [], dict(ids)
-        while left and len(ret) < KEEPERS_MAX and not self.references.late():
-            sample = self._first(left)
-            chain = self.references.chain(sample)
-            at, reached = self._level(chain, left, id(sample))
-            words = _Words(chain, at, reached)
-            blocks = {left[one] for one in reached}
-            if len(chain.objects) == 1 and chain.root is None and chain.cut:
-                break
-            if len(chain.objects) == 1 and chain.root is None and not prefixes:
-                ret.append(Keeper._native(blocks))
-            else:
-                text = NATIVE if len(chain.objects) == 1 and chain.root is None else words.text()
-                ret.append(Keeper((prefixes[len(reached) > 1] if prefixes else "") + text,
-                                  len(blocks), words.variable))
-            left = {one: address for one, address in left.items() if address not in blocks}
+    def _kept(self, owned):
+        """Yields for OWNED, {id of an object: addresses}: the _Words for what keeps some of these
+        objects, their ids, and their addresses."""
+        left = dict(owned)
+        while left and not self.references.late():
+            first = min(left, key=lambda one: (left[one] <= self._before, min(left[one])))
+            chain = self.references.chain(self.by_id[first])
+            alone = len(chain.objects) == 1 and chain.root is None
+            if alone and chain.cut:
+                return
+            if alone and first not in self.referenced:
+                left = {one: left[one] for one in left if one in self.referenced}
+                continue
+            words = self._words_of(chain, left.keys())
+            found = set().union(*(left[one] for one in words.ids))
+            yield words, found
+            left = {one: addresses for one, addresses in left.items() if not addresses <= found}
+
+    def _words_of(self, chain, left):
+        at, reached = self._level(chain, left)
+        ret = _Words(chain, at, reached)
+        if chain.ends == "cycle" and not is_one_of(type(chain.objects[-1]), _PLAIN):
+            for more in self.references.cycles_of(type(chain.objects[-1]), left - reached):
+                ret.ids |= more
+                ret.cycles += 1
         return ret
 
-    def _level(self, chain, left, sample):
+    def _level(self, chain, left):
         """The lowest object of CHAIN that keeps as many of LEFT as the one at its root does."""
-        counts = [{sample}]
-        for obj in chain.objects[1:]:
-            counts.append(self.references.reached(obj, left.keys()) | {sample})
-        most = max(map(len, counts))
-        at = next(at for at, found in enumerate(counts) if len(found) == most)
+        found, seen = {id(chain.objects[0])}, set()
+        at = 0
+        for number, obj in enumerate(chain.objects[1:], 1):
+            if left <= found:
+                break
+            more = self.references.reached(obj, left, seen) - found
+            if more:
+                found, at = found | more, number
         obj = chain.objects[at]
-        if most == 1 or is_one_of(type(obj), _NAMED_BELOW):
-            return 0, counts[at]
+        if len(found) == 1 or is_one_of(type(obj), _NAMED_BELOW):
+            return 0, found
         if at + 1 < len(chain.objects) and (
                 instance_dict(chain.objects[at + 1]) is obj or is_a(chain.objects[at + 1], type)):
-            at = min(at + 1, len(chain.objects) - 1)  # the object rather than its dict
-        return at, counts[at]
+            at += 1  # the object rather than its dict
+        return at, found
 
-    def _of_graphs(self, addresses):
-        """Keepers of blocks without an object of Python."""
-        wanted, owners, ret = set(addresses), {}, []
+    def _listed(self, kept, text_of):
+        """The Keepers for what KEPT yields, as _kept() does. One for each different text, which TEXT_OF
+        returns for words and addresses."""
+        ret = []
+        for words, found in kept:
+            ret = _joined(ret + [Keeper(text_of(words, found), found, words.variable)])
+            if len(ret) == KEEPERS_MAX:
+                self.is_full = True
+                break
+        return ret
+
+    def _of_objects(self, ids, prefixes=("", "")):
+        """Keepers of the objects with these IDS {id: addresses}. PREFIXES begin the text for one
+        object and for several."""
+        def text_of(words, _):
+            return prefixes[len(words.ids) > 1] + (NATIVE if words.is_native else words.text())
+        return self._listed(self._kept(ids), text_of)
+
+    def _of_graphs(self, wanted):
+        """Keepers of blocks to whose objects nothing in Python refers, or that have none."""
         if not self.with_graphs:
             return [] if self.references.cut else [Keeper._native(wanted)]
-        of_gradients = gradients(self.objects, wanted)
-        for address, saved in saved_tensors(self.objects, wanted - set(of_gradients),
-                                            self.referenced, self.references.late).items():
-            owners.setdefault(saved.owner, []).append((address, saved.node))
-        graphs = {}  # id of the tensor with the graph: blocks
-        for owner, found in sorted(owners.items(), key=lambda pair: min(pair[1])):
-            graphs[id(self.objects.graphs[owner])] = found
-        ret += self._of_owners(graphs)
-        if of_gradients:
-            tensors = {id(self.objects.list[position]): address
-                       for address, position in of_gradients.items()}
-            ret += self._of_objects(tensors, ("`.grad` of ", "`.grad` of tensors in "))
-        left = wanted - set(of_gradients)
-        left.difference_update(address for found in owners.values() for address, _ in found)
+        of_gradients, more = gradients(self.objects, wanted, self.referenced)
+        saved = saved_tensors(graphs(self.objects, self.referenced) + more,
+                              wanted - set(of_gradients), self.references.late)
+        ret = self._of_owners(saved, False) + self._of_owners(saved, True)
+        ret += self._of_objects({id(self.objects.list[position]): {address}
+                                 for address, position in of_gradients.items()},
+                                ("`.grad` of ", "`.grad` of tensors in "))
+        left = wanted.difference(of_gradients, saved)
         if left and not self.references.cut:
             ret.append(Keeper._native(left))
         return ret
 
-    def _of_owners(self, graphs):
-        """Keepers of what autograd graphs keep: those of the tensors that have the graphs."""
-        ret, left = [], dict(graphs)
-        while left and len(ret) < KEEPERS_MAX and not self.references.late():
-            first = next(iter(left))
-            sample = next(one for one in self.objects.graphs if id(one) == first)
-            chain = self.references.chain(sample)
-            at, reached = self._level(chain, left, id(sample))
-            words = _Words(chain, at, reached)
-            found = [one for owner in reached for one in left[owner]]
-            nodes = sorted({node for _, node in found})
-            text = "autograd %s (%s) of %s, kept by %s" % (
-                "graph" if len(reached) == 1 else "graphs",
+    def _of_owners(self, saved, of_gradient):
+        """Keepers of what autograd graphs keep, SAVED {address: Saved}: those of the tensors that have
+        the graphs, or whose gradients have them."""
+        owned = {}
+        for address, one in saved.items():
+            if one.graph.of_gradient == of_gradient:
+                owned.setdefault(one.graph.owner, set()).add(address)
+
+        def text_of(words, found):
+            nodes = sorted({saved[address].node for address in found})
+            several = len(words.ids) > 1
+            return "autograd %s (%s) of %s%s" % (
+                "graphs" if several else "graph",
                 ", ".join(nodes[:3]) + (", ..." if len(nodes) > 3 else ""),
-                plural(len(reached), "tensor"),
-                words.text() if chain.root is not None or len(chain.objects) > 1 else NATIVE)
-            ret.append(Keeper(text, len({address for address, _ in found}), words.variable))
-            left = {one: found for one, found in left.items() if one not in reached}
-        return ret
+                ("`.grad` of %s" % ("tensors in " if several else "")) if of_gradient
+                else "%s, kept by " % plural(len(words.ids), "tensor"),
+                NATIVE if words.is_native else words.text())
+        return self._listed(self._kept(owned), text_of)
 
 
-def _notes(references, objects, leak, kept, with_graphs):
-    ret, left = [], leak.blocks - sum(keeper.blocks for keeper in kept)
-    if left > 0 or references.cut:
-        ret.append("the search ended early%s: give it more `seconds`" % (
+def _joined(found):
+    """FOUND, Keepers, with one for each text."""
+    ret = {}
+    for keeper in found:
+        key = NATIVE if keeper._is_native else keeper.text
+        addresses = keeper._addresses | (ret[key]._addresses if key in ret else set())
+        if addresses:
+            ret[key] = Keeper._native(addresses) if keeper._is_native else \
+                Keeper(keeper.text, addresses, keeper.variable)
+    return list(ret.values())
+
+
+def _notes(search, leak, kept, advice):
+    ret, references = [], search.references
+    left = leak.blocks - sum(keeper.blocks for keeper in kept)
+    if references.timed_out:
+        ret.append("the search ended early%s: %s" % (
+            ", %s not searched" % plural(left, leak.unit) if left > 0 else "", advice))
+    elif search.is_full and left > 0:
+        ret.append("only %d keepers are listed: %s %s others" % (
+            KEEPERS_MAX, plural(left, leak.unit), "has" if left == 1 else "have"))
+    elif left > 0 or references.cut:
+        ret.append("a limit of the search was reached%s" % (
             ", %s not searched" % plural(left, leak.unit) if left > 0 else ""))
-    if any(keeper.text in (NATIVE, NATIVES) for keeper in kept):
-        if objects.has_hooks:
+    if any(keeper._is_native for keeper in kept):
+        if search.with_graphs and search.objects.has_hooks:
             ret.append("autograd graphs were not read: the program may unpack saved tensors itself")
-        elif objects.graphs and not with_graphs:
+        elif search.objects.graphs and not search.with_graphs:
             ret.append("gradients and autograd graphs were not read while the program runs: "
                        "gpuleak.print_keepers() in the program reads them")
     if gc.get_freeze_count() > FROZEN_BY_PYTHON:
@@ -411,22 +476,24 @@ def _notes(references, objects, leak, kept, with_graphs):
     return ret
 
 
-def _searched(places, seconds, with_graphs=True):
-    """Kept for each of PLACES, pairs of a Leak and addresses. Gradients and autograd graphs are read
-    if WITH_GRAPHS: a backward pass of another thread changes them without Python's lock, and PyTorch
-    does not survive that."""
+def _searched(places, budget, advice, with_graphs=True):
+    """Kept for each of PLACES: a Leak, its addresses, and the Keepers that the last search found.
+    Gradients and autograd graphs are read if WITH_GRAPHS: a backward pass of another thread changes
+    them without Python's lock, and PyTorch does not survive that. ADVICE ends the note on a search
+    whose BUDGET was too small."""
     _heap.check_lock()
-    references = References(seconds)
+    references = References(budget)
     try:
         objects = Objects(references.late, references.codes())
         search, ret = _Search(references, objects, with_graphs), []
-        is_complete = not references.cut
-        for number, (leak, addresses) in enumerate(places):
-            references.begin(len(places) - number, is_complete)
+        for leak, addresses, before in places:
+            is_begun = not references.late()
+            references.begin()
             if not leak.is_suballocation:
                 search.of_interior(addresses)
-            found = search.keepers(addresses)
-            ret.append(Kept(leak, found, _notes(references, objects, leak, found, with_graphs)))
+            found = search.keepers(addresses, before)
+            ret.append(Kept(leak, found, _notes(search, leak, found, advice)))
+            ret[-1]._is_begun, ret[-1]._is_cut = is_begun, references.cut
         return ret
     finally:
         references.close()
@@ -443,22 +510,54 @@ def _live_sites():
 def _without_ended(kept):
     """Takes what ended while the search ran out of KEPT {site: Kept}: nothing keeps that."""
     doubtful = [(site, one, keeper) for site, one in kept.items() for keeper in one.keepers
-                if keeper._unreferenced]
+                if keeper._is_native]
     live = _live_sites() if doubtful else {}
     for site, one, keeper in doubtful:
-        addresses = keeper._unreferenced.intersection(live[site][1] if site in live else ())
+        addresses = keeper._addresses.intersection(live[site][1] if site in live else ())
         one.keepers[one.keepers.index(keeper)] = Keeper._native(addresses)
     for one in kept.values():
         one.keepers = [keeper for keeper in one.keepers if keeper.blocks]
     return kept
 
 
-def keepers_by_site(limit, seconds, with_graphs):
+class Progress:
+    """What searches found by call site (`kept`), and where those that were cut have stopped. So the
+    next one goes on there: with the call site at which the last one was cut, then with those that it
+    did not begin."""
+
+    def __init__(self):
+        self.kept, self._tries = {}, {}
+        self.is_cut = False  # the next search has to go on
+
+    def order(self, sites):
+        """SITES, in the order of the next search."""
+        return sorted(sites, key=lambda site: self._tries.get(site, 0) >= TRIES_MAX)
+
+    def before(self, site):
+        """The Keepers that were found for SITE."""
+        return self.kept[site].keepers if site in self.kept else ()
+
+    def add(self, found):
+        """Adds what a search FOUND {site: Kept}."""
+        self.kept.update(found)
+        for site, one in found.items():
+            if one._is_begun:
+                self._tries[site] = self._tries.get(site, 0) + 1 if one._is_cut else TRIES_MAX
+        self.is_cut = any(self._tries.get(site, 0) < TRIES_MAX for site in found)
+        if not self.is_cut:
+            self._tries.clear()
+
+
+def keepers_by_site(limit, budget, with_graphs, progress):
     """{a call site's number in the ledger: its Kept} of the LIMIT call sites that accumulate or have
-    most bytes. Starts no child process that the program could see. WITH_GRAPHS: see _searched()."""
+    most bytes. Starts no child process that the program could see. WITH_GRAPHS: see _searched().
+    Adds the result to PROGRESS."""
     live = dict(list(_live_sites().items())[:limit])
-    kept = _searched(list(live.values()), seconds, with_graphs) if live else []
-    return _without_ended(dict(zip(live, kept)))
+    places = {site: (*live[site], progress.before(site)) for site in progress.order(live)}
+    kept = _searched(list(places.values()), budget, IN_PROGRAM, with_graphs) if live else []
+    ret = _without_ended(dict(zip(places, kept)))
+    progress.add(ret)
+    return ret
 
 
 def keepers(where=None, *, since=0, limit=3, seconds=10.0):
@@ -477,7 +576,7 @@ def keepers(where=None, *, since=0, limit=3, seconds=10.0):
     places = _places(where, since, limit)
     if not places:
         return []
-    return _searched(places, seconds)
+    return _searched([(*one, ()) for one in places], Budget(seconds), MORE_SECONDS)
 
 
 def print_keepers(where=None, *, since=0, limit=3, seconds=10.0, file=None):

@@ -11,20 +11,23 @@ import sys
 import time
 
 from . import _heap, _library
-from ._keepers import keepers_by_site
-from ._references import _own_globals
+from ._keepers import Progress, keepers_by_site
+from ._references import Budget, _own_globals
 from ._report import ReportError
 
 POLL_SECONDS = 0.1
 FIRST_SECONDS = 0.3   # after the first GPU call
 SHARE = 0.05          # of the time of the run that searches may take,
 SPARE_SECONDS = 0.5   # beside this time
-SEARCH_SECONDS = (2.0, 10.0)  # limits of one search
+CPU_SECONDS = (0.5, 10.0)  # limits of one search, of its thread's time,
+WALL_SECONDS = 10.0  # and of all time. On a busy machine a thread gets a small part of that.
+EXIT_SECONDS = 10.0  # so long may the end of the program be delayed
 PLACES = 8            # so many call sites can have a result in the ledger: LEDGER_KEEPERS_MAX
 FEW = 8               # a call site with fewer live blocks may be minor, see _is_minor()
 
 _state = None
-_stored = set()  # all call sites for which this process stored a result
+_stored = {}  # call sites for which this process stored a result: the blocks with a keeper
+_progress = Progress()
 _started = time.monotonic()
 
 
@@ -36,24 +39,28 @@ def _text_of(kept):
 
 
 def _is_minor(kept):
-    """Returns True if KEPT has few blocks, and Python refers to none of them, as with a library's."""
-    return kept.leak.blocks < FEW and all(
-        keeper._unreferenced is not None for keeper in kept.keepers)
+    """Returns True if KEPT has few blocks, and Python refers to none of them, as with a library's; or
+    no keeper."""
+    return (kept.leak.blocks < FEW or not kept.keepers) and all(
+        keeper._is_native for keeper in kept.keepers)
 
 
 def _store(site, kept):
-    """Stores KEPT for the call site SITE in the ledger. A full ledger replaces its oldest result. So
-    a minor result is stored only if the ledger has not replaced one yet."""
-    text = _text_of(kept)
-    if text and not (_is_minor(kept) and len(_stored | {site}) > PLACES):
-        _stored.add(site)
+    """Stores KEPT for the call site SITE in the ledger. The result of a search that was cut replaces
+    another one only if it names the keepers of more blocks. A full ledger replaces its oldest result.
+    So a minor result is stored only if the ledger has not replaced one yet."""
+    text, named = _text_of(kept), sum(keeper.blocks for keeper in kept.keepers)
+    if kept._is_cut and named <= _stored.get(site, -1):
+        return
+    if text and not (_is_minor(kept) and len(_stored.keys() | {site}) > PLACES):
+        _stored[site] = named
         _library.keepers(site, text)
 
 
-def _search(seconds, with_graphs):
+def _search(budget, with_graphs):
     """Searches once. Returns the exception that ended the search, None if there was none."""
     try:
-        found = keepers_by_site(PLACES, seconds, with_graphs)
+        found = keepers_by_site(PLACES, budget, with_graphs, _progress)
         for site, kept in sorted(found.items(), key=lambda one: _is_minor(one[1])):
             _store(site, kept)
     except Exception as error:  # pylint: disable=broad-except
@@ -77,20 +84,23 @@ class Schedule:
         self.spent, self._due, self._doublings = 0.0, first + FIRST_SECONDS, 0
 
     def seconds(self, now):
-        """How long a search may take."""
-        lowest, highest = SEARCH_SECONDS
-        return min(highest, max(lowest, SHARE * (now - self.start)))
+        """How long a search may take: of all time, and of its thread's. Both are more in a long run."""
+        lowest, highest = CPU_SECONDS
+        cpu = min(highest, max(lowest, SHARE * (now - self.start)))
+        return WALL_SECONDS * cpu / lowest, cpu
 
-    def is_due(self, now, doublings):
+    def is_due(self, now, doublings, is_cut=False):
         """Whether the run is twice as long as at the last search, or a call site has twice as many
-        blocks as ever and the time for such searches is not spent."""
+        blocks as ever or the last search was cut (IS_CUT), and the time for such searches is not
+        spent."""
         has_time = self.spent <= SPARE_SECONDS + SHARE * (now - self.start)
-        return now >= self._due or (has_time and doublings > self._doublings)
+        return now >= self._due or (has_time and (is_cut or doublings > self._doublings))
 
-    def searched(self, now, doublings, spent):
-        """After a search that began with this number of DOUBLINGS. If nothing grew, it is not
-        counted: these searches are few, and must not use up the time for those that follow growth."""
-        if doublings > self._doublings:
+    def searched(self, now, doublings, spent, was_cut=False):
+        """After a search that began with this number of DOUBLINGS. If nothing grew, and the search
+        before it was not cut (WAS_CUT), it is not counted: these searches are few, and must not use up
+        the time for those that follow growth."""
+        if was_cut or doublings > self._doublings:
             self.spent += spent
         self._due = now + (now - self.first)
         self._doublings = max(self._doublings, doublings)
@@ -101,6 +111,7 @@ class _State:
 
     def __init__(self):
         self.stop, self.done = _thread.allocate_lock(), _thread.allocate_lock()
+        self.is_ending = False
         self.stop.acquire()
         self.done.acquire()
         _thread.start_new_thread(self._run, ())
@@ -113,26 +124,31 @@ class _State:
             schedule = Schedule(_started, time.monotonic())
             while not self.stop.acquire(timeout=POLL_SECONDS):
                 doublings, now = _library.doublings(), time.monotonic()
-                if schedule.is_due(now, doublings):
+                was_cut = _progress.is_cut
+                if schedule.is_due(now, doublings, was_cut):
                     began = time.thread_time()
-                    _search(schedule.seconds(now), False)  # if it fails, the next one may succeed
-                    schedule.searched(time.monotonic(), doublings, time.thread_time() - began)
+                    budget = Budget(*schedule.seconds(now), lambda: self.is_ending)
+                    _search(budget, False)  # if it fails, the next one may succeed
+                    schedule.searched(time.monotonic(), doublings, time.thread_time() - began,
+                                      was_cut)
         finally:
             self.done.release()
 
     def end(self):
-        """Ends the thread, and waits for it, so that it does not run while Python finalizes."""
+        """Ends the thread, and waits for it, so that it does not run while Python finalizes. Returns
+        False if it still runs."""
+        self.is_ending = True
         self.stop.release()
-        self.done.acquire(timeout=2 * SEARCH_SECONDS[1])
+        return self.done.acquire(timeout=EXIT_SECONDS)
 
 
 def _at_exit():
     global _state
     state, _state = _state, None
+    budget = Budget(EXIT_SECONDS)
     if state is not None:
-        state.end()
-        if _library.path("gpuleak_ledger") is not None:
-            error = _search(SEARCH_SECONDS[1], True)
+        if state.end() and _library.path("gpuleak_ledger") is not None:
+            error = _search(budget, True)
             if error:
                 _print_error("the search at exit failed, so the report may lack variables: %s: %s"
                              % (type(error).__name__, error))
@@ -140,9 +156,10 @@ def _at_exit():
 
 def _in_child():
     """Starts a new thread in a forked child, which has no copy of the thread."""
-    global _state, _started
+    global _progress, _state, _started
     if _state is not None:
         _stored.clear()  # the child has a ledger of its own
+        _progress = Progress()
         _state, _started = None, time.monotonic()
         start()
 

@@ -20,6 +20,8 @@ from . import _heap
 LEVELS_MAX = 40
 FRONTIER_MAX = 100   # objects of one level whose referrers are searched
 REACHED_MAX = 3000000  # objects that one search downwards visits
+CYCLE_MAX = 2000     # objects that a cycle refers to, if it is searched from its class
+CYCLES_FAILED_MAX = 1000  # objects of that class that belong to no such cycle
 LEVEL_PART = 20000  # objects whose references are read at once
 SOURCE_MAX = 1 << 21
 KEY = " (a key)"  # ends an expression for a key of a dict
@@ -353,13 +355,31 @@ def step(parent, child, above):
     return _step_of_object(parent, child) or Step(name="", words="in a %s" % shown_type(kind))
 
 
+def _count_in(objects, number):
+    return sys.getrefcount(objects[number])
+
+
+class Budget:
+    """The time of a search: SECONDS by the clock, and CPU_SECONDS of the thread that makes the
+    Budget. Both are over as soon as IS_STOPPED() returns true."""
+
+    def __init__(self, seconds, cpu_seconds=float("inf"), is_stopped=lambda: False):
+        self._end, self._cpu_end = time.monotonic() + seconds, time.thread_time() + cpu_seconds
+        self._is_stopped = is_stopped
+
+    def is_over(self):
+        return time.monotonic() > self._end or time.thread_time() > self._cpu_end or \
+            self._is_stopped()
+
+
 class References:
     """The roots of the process at one moment, and the search. close() lets go of everything."""
 
-    def __init__(self, seconds):
-        self._end_of_all = self._deadline = time.monotonic() + seconds
+    def __init__(self, budget):
+        self._budget = budget
         self._with_keys = self._skipped = False
         self.cut = False  # the time was over, or a limit was reached: the rest is not known
+        self.timed_out = False
         self._containers = []
         self._own = {id(self), id(self.__dict__), id(self._containers)}
         self._frames = self._mine([])
@@ -371,6 +391,7 @@ class References:
         self._away = self._mine({})      # id of the type: whether its objects lead elsewhere
         self._known = self._mine({})     # id: Chain of an object that was searched before
         self._filled = self._mine({})    # id: tuple or frozenset that something refers to
+        self._all_filled = False         # all of these are there
         self._add_modules()
         self._add_frames()
         self._add_exceptions()
@@ -389,17 +410,15 @@ class References:
         """The code of modules that run."""
         return list(self._module_codes.values())
 
-    def begin(self, places, is_complete):
-        """Begins the search for one of PLACES that are left, with its share of the time."""
-        now = time.monotonic()
-        self._deadline = now + (self._end_of_all - now) / places
-        self.cut = not is_complete
+    def begin(self):
+        """Begins the search for one place. The time may be over already."""
+        self.cut = self.timed_out
 
     def late(self):
         """Whether the time is over; remembers that the search was cut."""
-        if time.monotonic() > self._deadline:
-            self.cut = True
-        return time.monotonic() > self._deadline
+        if not self.timed_out and self._budget.is_over():
+            self.cut = self.timed_out = True
+        return self.timed_out
 
     # ---- roots ----
 
@@ -471,15 +490,10 @@ class References:
 
     def _referrers(self, level):
         """What refers to the objects of LEVEL, without this search."""
-        own = self._own | {id(level)}
         found, filled = _heap.referrers(level)
-        ret = []
-        for one in found:
-            frame = type(one) is types.FrameType
-            if id(one) not in own and not (frame and (id(one) in self._running or
-                                                      id(one.f_globals) in _own_globals)):
-                ret.append(one)
-        return ret + [self._filled[one] for one in filled if one in self._filled]
+        ret = [one for one in _heap.without(found, self._own | self._running | {id(level)})
+               if type(one) is not types.FrameType or id(one.f_globals) not in _own_globals]
+        return ret + self._filled_of(filled)
 
     def chain(self, target):
         """The shortest Chain from a variable to TARGET."""
@@ -516,7 +530,7 @@ class References:
             if not level and not self.cut:
                 return self._end(target, objects, below)
             if not level:
-                return Chain([target], cut=True)
+                return Chain(self._mine([target]), cut=True)
         self.cut = True
         return Chain(self._down(id(level[0]), objects, below), cut=True)
 
@@ -525,10 +539,9 @@ class References:
         children = {id(obj) for obj in level}
         found = []
         for parent in self._referrers(level):
-            if id(parent) in objects:
+            if id(parent) in objects or self.late():
                 continue
-            child = next((id(one) for one in gc.get_referents(parent) if id(one) in children),
-                         None)
+            child = next(map(id, _heap.referents((parent,), children)), None)
             if child is None:
                 continue
             if id(parent) in self._modules or self._is_namespace(parent):
@@ -580,49 +593,67 @@ class References:
                 return Chain(self._down(id(obj), objects, below), ends="native")
         garbage = [one for one in objects if one != id(target)]
         if not garbage:
-            return Chain([target], ends="native")
+            return Chain(self._mine([target]), ends="native")
         shown = next((one for one in garbage if not is_one_of(type(objects[one]), _PLAIN)), garbage[-1])
         return Chain(self._down(shown, objects, below), ends="cycle")
 
     # ---- downwards ----
 
+    def _parts(self, every):
+        """EVERY, a list of the heap's objects, in parts, without the search's own and running frames."""
+        excluded = self._own | self._running | {id(every)}
+        for start in range(0, len(every), LEVEL_PART):
+            if self.late():
+                return
+            yield _heap.without(every[start:start + LEVEL_PART], excluded)
+
     def referenced(self, wanted):
         """The ids in WANTED of objects that another object or a running function refers to.
-        PyTorch keeps the Python object of a tensor as long as native code keeps the tensor. Finds
-        the tuples and frozensets for chain() in the same pass."""
+        PyTorch keeps the Python object of a tensor as long as native code keeps the tensor."""
         found = wanted & self._locals.keys()
-        with _heap.objects() as (every, filled):
-            sought = wanted.union(filled)
-            own = self._own | {id(every)}
-            for start in range(0, len(every), LEVEL_PART):
-                if self.late():
-                    break
-                part = [obj for obj in every[start:start + LEVEL_PART]
-                        if id(obj) not in own and id(obj) not in self._running]
-                self._take(part, sought, found)
-                part = obj = None
+        with _heap.objects() as (every, _):
+            for part in self._parts(every):
+                found.update(map(id, _heap.referents(part, wanted)))
+        part = None
+        if len(found) < len(wanted):
+            self._find_all_filled()
+            found.update(map(id, _heap.referents(self._filled.values(), wanted)))
+        return found
+
+    def _find_all_filled(self):
+        """Finds all tuples and frozensets to which something refers."""
+        if self._all_filled:
+            return
+        self._all_filled = True
+        with _heap.objects(with_ids=True) as (every, filled):
+            sought = set(filled)
+            for part in self._parts(every):
+                _heap.add_by_id(self._filled, _heap.referents(part, sought))
+            part = None
         level = list(self._filled.values())
         while level and not self.late():
-            part, level = level[:LEVEL_PART], level[LEVEL_PART:]
-            level += self._take(part, sought, found)
-        return found & wanted
+            inner = _heap.add_by_id({}, _heap.referents(level, sought))
+            level = [inner[one] for one in inner.keys() - self._filled.keys()]
+            self._filled.update(inner)
 
-    def _take(self, containers, sought, found):
-        """Adds to FOUND the ids in SOUGHT of what CONTAINERS refer to. Returns the tuples and
-        frozensets among it that are new."""
-        ret = []
-        for one in _heap.referents(containers, sought):
-            if not _heap.is_filled(one):
-                found.add(id(one))
-            elif id(one) not in self._filled:
-                self._filled[id(one)] = one
-                ret.append(one)
-        return ret
+    def _filled_of(self, ids):
+        """The tuples and frozensets with these IDS to which something refers."""
+        missing = set(ids) - self._filled.keys()
+        if missing and not self._all_filled:
+            with _heap.objects() as (every, _):
+                for part in self._parts(every):
+                    _heap.add_by_id(self._filled, _heap.referents(part, missing))
+                part = None
+            if missing - self._filled.keys():  # other tuples refer to them
+                self._find_all_filled()
+        return [self._filled[one] for one in ids if one in self._filled]
 
-    def reached(self, top, wanted):
+    def reached(self, top, wanted, seen):
         """The ids in WANTED that TOP refers to, by any way that does not lead through modules,
-        classes, functions' globals or running frames."""
-        found, seen, level = set(), {id(top)}, [top]
+        classes, functions' globals or running frames. Adds the ids of what it visits to SEEN, and
+        leaves out what is in SEEN already."""
+        found, level = set(), [top]
+        seen.add(id(top))
         while level and len(seen) < REACHED_MAX and not self.late():
             part, level = level[:LEVEL_PART], level[LEVEL_PART:]
             below = {id(one): one for one in gc.get_referents(*part)}
@@ -632,6 +663,58 @@ class References:
             level += [below[one] for one in fresh if one not in wanted and
                       gc.is_tracked(below[one]) and not self._leads_away(below[one])]
         return found
+
+    # ---- cycles of one class ----
+
+    def cycles_of(self, kind, wanted):
+        """Yields a set of ids in WANTED for each reference cycle with an object of the class KIND that
+        is garbage and keeps one of WANTED."""
+        with _heap.objects() as (every, _):
+            tops = self._mine([one for one in every if type(one) is kind])
+        left, waiting, failed = set(wanted), {id(one) for one in tops}, 0
+        while tops and left and failed < CYCLES_FAILED_MAX and not self.late():
+            objects = self._below(tops, left)
+            first = next(iter(objects))
+            waiting.discard(first)
+            found = left & objects.keys()
+            if found and self._is_garbage(objects, first, waiting):
+                left -= found
+                yield found
+            else:
+                failed += 1
+        tops.clear()
+
+    def _below(self, tops, wanted):
+        """{id: object} of the last one of TOPS, which it removes, and what that refers to. No other
+        variable has one of the objects when it returns."""
+        level = [tops.pop()]
+        ret = {id(level[0]): level[0]}
+        while level and len(ret) < CYCLE_MAX:
+            below = {id(one): one for one in gc.get_referents(*level)}
+            level = [below[one] for one in below.keys() - ret.keys()
+                     if one in wanted or (gc.is_tracked(below[one]) and not self._leads_away(below[one]))]
+            ret.update((id(one), one) for one in level)
+            level = [one for one in level if id(one) not in wanted]
+        return ret
+
+    def _is_garbage(self, objects, first, waiting):
+        """Whether each reference to the object with the id FIRST, and to all of OBJECTS {id: object}
+        that lead to it, comes from one of OBJECTS. The objects with ids in WAITING have another one."""
+        above = {}  # id: ids of what refers to it
+        for number, obj in objects.items():
+            for one in gc.get_referents(obj):
+                above.setdefault(id(one), []).append(number)
+        obj = one = None
+        alone, cycle, level = _count_in({0: object()}, 0), {first}, [first]
+        while level:
+            number = level.pop()
+            parents = above.get(number, ())
+            own = alone + (number in waiting) + (number in self._filled)
+            if not parents or _count_in(objects, number) > len(parents) + own:
+                return False
+            level += set(parents) - cycle
+            cycle.update(parents)
+        return True
 
     def _leads_away(self, obj):
         kind = type(obj)

@@ -88,24 +88,22 @@ def _reader(cls, torch):
 
 
 class Objects:
-    """All objects with device memory: `list`, and the `addresses` of the same positions. `late` is
-    called now and then, and ends the search if it returns true. CODES are running modules'."""
+    """All objects with device memory: `list`, and the `addresses` of the same positions. `graphs`: the
+    tensors with an autograd graph. `late` is called now and then, and ends the search if it returns
+    true. CODES are running modules'."""
 
     def __init__(self, late, codes=()):
         self.list, self.addresses, self.graphs = [], [], []
-        self.has_hooks = any("saved_tensors_hooks" in code.co_names for code in codes)
-        torch, readers = _torch(), {}
+        self._codes, self._has_hooks = codes, None
+        torch = _torch()
         with _dispatch_off(), _heap.objects() as (every, _):
-            for number, obj in enumerate(every):
-                if number % 10000 == 0 and late():
+            readers = {kind: _reader(type(obj), torch)  # by the id of the class
+                       for kind, obj in _heap.one_of_each_type(every).items()}
+            wanted = {kind for kind, reader in readers.items() if reader is not None}
+            for number, obj in enumerate(_heap.of_types(every, wanted)):
+                if number % 1000 == 0 and late():
                     break
-                kind = id(type(obj))
-                if kind not in readers:
-                    readers[kind] = _reader(type(obj), torch)
-                if readers[kind] is not None:
-                    self._add(obj, readers[kind], torch)
-                elif type(obj) is types.FunctionType:
-                    self._look_for_hooks(obj)
+                self._add(obj, readers[id(type(obj))], torch)
             obj = None
 
     def _add(self, obj, reader, torch):
@@ -123,27 +121,44 @@ class Objects:
             except Exception:  # a subclass without a graph
                 return
 
-    def _look_for_hooks(self, function):
-        """With hooks, code of the program packs saved tensors, and unpacks them when they are read.
-        PyTorch's own hooks are functions that live as long as what they packed."""
-        code, module = function.__code__, function.__module__
-        if type(module) is str and module in ("torch.utils.checkpoint", "torch.autograd.graph"):
-            self.has_hooks = self.has_hooks or (code.co_name.startswith("unpack") and
-                                                code.co_flags & _NESTED != 0)
-        elif "saved_tensors_hooks" in code.co_names:
-            self.has_hooks = True
+    @property
+    def has_hooks(self):
+        """Whether code of the program may pack saved tensors, and unpack them when they are read."""
+        if self._has_hooks is None:
+            with _heap.objects() as (every, _):
+                self._has_hooks = any("saved_tensors_hooks" in code.co_names for code in self._codes) or \
+                    any(map(_makes_hooks, _heap.of_types(every, {id(types.FunctionType)})))
+        return self._has_hooks
+
+
+def _makes_hooks(function):
+    """Whether FUNCTION sets hooks for saved tensors. PyTorch's own hooks are functions that live as
+    long as what they packed."""
+    code, module = function.__code__, function.__module__
+    if type(module) is str and module in ("torch.utils.checkpoint", "torch.autograd.graph"):
+        return code.co_name.startswith("unpack") and code.co_flags & _NESTED != 0
+    return "saved_tensors_hooks" in code.co_names
 
 
 # ---- autograd ----
 
+class Graph:
+    """An autograd graph that ends in NODE. OWNER is the id of the tensor that has it, or whose `.grad`
+    has it (OF_GRADIENT)."""
+
+    __slots__ = ("node", "owner", "of_gradient")
+
+    def __init__(self, node, owner, of_gradient):
+        self.node, self.owner, self.of_gradient = node, owner, of_gradient
+
+
 class Saved:
-    """A tensor that a node of a graph keeps: the node's NAME, and the position of the tensor that
-    has the graph in Objects.graphs."""
+    """A tensor that a graph keeps: the name of the NODE that has it, and the GRAPH."""
 
-    __slots__ = ("node", "owner")
+    __slots__ = ("node", "graph")
 
-    def __init__(self, node, owner):
-        self.node, self.owner = node, owner
+    def __init__(self, node, graph):
+        self.node, self.graph = node, graph
 
 
 def _name_of_node(node):
@@ -164,15 +179,22 @@ def _tensors_of(node, torch):
                 yield one
 
 
-def saved_tensors(objects, wanted, owners, late):
-    """{address: Saved} of the addresses in WANTED that graphs of the tensors with an id in OWNERS
-    keep. Reads no graph if the program may unpack saved tensors by its own code."""
-    torch, ret, seen, nodes = _torch(), {}, set(), []
+def graphs(objects, owners):
+    """The graphs that tensors with an id in OWNERS have."""
+    torch = _torch()
     if torch is None or objects.has_hooks:
-        return ret
+        return []
     with _dispatch_off():
-        for owner, tensor in enumerate(objects.graphs):
-            level = [torch.grad_fn.__get__(tensor)] if id(tensor) in owners else []
+        return [Graph(torch.grad_fn.__get__(tensor), id(tensor), False) for tensor in objects.graphs
+                if id(tensor) in owners]
+
+
+def saved_tensors(every, wanted, late):
+    """{address: Saved} of the addresses in WANTED that the graphs of EVERY keep."""
+    torch, ret, seen, nodes = _torch(), {}, set(), []
+    with _dispatch_off():
+        for graph in every:
+            level = [graph.node]
             while level and len(ret) < len(wanted) and not late():
                 node = level.pop()
                 if node is None or id(node) in seen:
@@ -182,19 +204,20 @@ def saved_tensors(objects, wanted, owners, late):
                 for one in _tensors_of(node, torch):
                     address = _address_of_tensor(one, torch)
                     if address in wanted and address not in ret:
-                        ret[address] = Saved(_name_of_node(node), owner)
+                        ret[address] = Saved(_name_of_node(node), graph)
                 level += [pair[0] for pair in read(node, "next_functions") or ()]
     return ret
 
 
-def gradients(objects, wanted):
-    """{address: position in Objects.list} of the gradients in WANTED, which tensors keep in native
-    code."""
-    torch, ret = _torch(), {}
+def gradients(objects, wanted, owners):
+    """Reads the gradients, which tensors keep in native code. Returns {address: position in
+    Objects.list of the tensor} of those in WANTED, and the graphs that gradients of tensors with an
+    id in OWNERS have."""
+    torch, ret, found = _torch(), {}, []
     gradient = None if torch is None else getattr(torch, "_grad", None) or \
         getattr(torch, "grad", None)
     if type(gradient) is not types.GetSetDescriptorType:
-        return ret
+        return ret, found
     with _dispatch_off():
         for position, tensor in enumerate(objects.list):
             if not is_a(tensor, torch) or not (
@@ -203,11 +226,14 @@ def gradients(objects, wanted):
             try:
                 one = gradient.__get__(tensor)
                 address = _address_of_tensor(one, torch) if one is not None else 0
+                node = torch.grad_fn.__get__(one) if one is not None else None
             except Exception:  # a framework's refusal
                 continue
             if address in wanted:
                 ret.setdefault(address, position)
-    return ret
+            if node is not None and id(tensor) in owners and not objects.has_hooks:
+                found.append(Graph(node, id(tensor), True))
+    return ret, found
 
 
 _own_globals.add(id(globals()))

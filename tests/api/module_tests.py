@@ -13,6 +13,8 @@ import warnings
 
 import gpuleak
 import helper
+from gpuleak import _references
+from gpuleak._keepers import Kept, Progress
 from gpuleak._recorded_keepers import Schedule
 
 ACTIVE = os.environ["ACTIVE"] == "1"
@@ -298,6 +300,52 @@ class Searches(unittest.TestCase):
             self.assertLess(schedule.spent, 0.05 * 1008 + 0.5 + spent)
             self.assertGreater(schedule.spent, 0.04 * 1008)
             self.assertEqual(len(found), round(schedule.spent / spent))
+
+    def test_cut(self):
+        """A search that was cut goes on as soon as there is time, though nothing grows."""
+        schedule = Schedule(0.0, -1000.0)
+        schedule.searched(2.0, 7, 0.5)
+        self.assertEqual((schedule.is_due(2.1, 7), schedule.is_due(2.1, 7, True)), (False, True))
+        schedule.searched(2.6, 7, 0.5, True)
+        schedule.searched(2.7, 7, 0.2, True)
+        self.assertEqual([schedule.is_due(now, 7, True) for now in (2.8, 13.9, 14.1)],
+                         [False, False, True])
+
+    def test_budget(self):
+        """On a busy machine a search has 10 seconds for half a second of its own time; in a long run
+        both are more."""
+        schedule = Schedule(0.0, 1.0)
+        self.assertEqual([schedule.seconds(now) for now in (1.0, 10.0, 40.0, 9999.0)],
+                         [(10.0, 0.5), (10.0, 0.5), (40.0, 2.0), (200.0, 10.0)])
+        clock, real = types.SimpleNamespace(wall=0.0, cpu=0.0), _references.time
+        clock.monotonic, clock.thread_time = lambda: clock.wall, lambda: clock.cpu
+        _references.time = clock
+        try:
+            budget = _references.Budget(10.0, 0.5, lambda: clock.is_ending)
+            seen = []
+            for clock.wall, clock.cpu, clock.is_ending in (
+                    (9.9, 0.4, False), (9.9, 0.6, False), (10.1, 0.4, False), (0.1, 0.1, True)):
+                seen.append(budget.is_over())
+        finally:
+            _references.time = real
+        self.assertEqual(seen, [False, True, True, True])
+
+    def test_progress(self):
+        """The worst call site first. A search goes on at the one where the last was cut, and leaves it
+        if it is cut there again."""
+        def kept(is_begun, is_cut):
+            ret = Kept(None, ())
+            ret._is_begun, ret._is_cut = is_begun, is_cut
+            return ret
+
+        done, cut, left = (True, False), (True, True), (False, True)
+        progress, order = Progress(), []
+        for states in ({1: done, 2: cut, 3: left}, {1: left, 2: cut, 3: left}, {3: cut, 1: left, 2: left},
+                       {1: left, 2: left, 3: done}, {1: done, 2: done, 3: done}):
+            progress.add({site: kept(*state) for site, state in states.items()})
+            order.append((progress.order([1, 2, 3]), progress.is_cut))
+        self.assertEqual(order, [([2, 3, 1], True), ([3, 1, 2], True), ([3, 1, 2], True),
+                                 ([1, 2, 3], False), ([1, 2, 3], False)])
 
 
 class Stacks(unittest.TestCase):

@@ -128,6 +128,61 @@ show()
      + ONE + "    1: a reference cycle with a Node object, `(Node object).tensor`: no variable refers "
      "to it, and the garbage collector has not freed it yet; Node has __del__\n" + NOTHING),
 
+    ("equal cycles are one line, and what a variable refers to is none of them", """
+class Node:
+    def __init__(self):
+        self.itself = self
+        self.tensor = make()
+class Holder:
+    def __init__(self, node):
+        self.node, node.holder = node, self
+gc.disable()
+for _ in range(20):
+    Node()
+alive = [Node(), Node()]  # @alive
+for _ in range(3):
+    Holder(Node())
+show(seconds=1000)
+""", "gpuleak: 102,400 bytes (100.0 KiB) in 25 tensors allocated at make {make}, kept by:\n"
+     "    23: 23 reference cycles with Node objects, for example `(Node object).tensor`: no variable "
+     "refers to them, and the garbage collector has not freed them yet; gc.disable() was called\n"
+     "    2: list `alive` in __main__ ({alive}), for example `alive[0].tensor`\n"),
+
+    ("more keepers than are listed", """
+%s
+show(seconds=1000)
+""" % "\n".join("v%d = make()  # @v%d" % (one, one) for one in range(10)),
+     "gpuleak: 40,960 bytes (40.0 KiB) in 10 tensors allocated at make {make}, kept by:\n"
+     + "".join("    1: variable `v%d` in __main__ ({v%d})\n" % (one, one) for one in range(8))
+     + "    (only 8 keepers are listed: 2 tensors have others)\n"),
+
+    ("the middle of a chain says what keeps", """
+class Future:
+    pass
+def embed():
+    y = make()
+    raise ValueError  # @raise
+def main():
+    pending = []  # @pending
+    for _ in range(3):
+        try:
+            embed()
+        except ValueError as error:
+            pending.append(Future())
+            pending[-1]._exception = error
+    show()
+    def queue(state):
+        def task():  # @task
+            return state
+        return task
+    pending = [queue(make()) for _ in range(2)]  # @tasks
+    show()
+main()
+""", THREE + "    3: list `pending` in main() ({pending}), for example `y` of embed() ({raise}), in the "
+     "traceback of a ValueError, which is `pending[0]._exception`\n"
+     + TWO + "    2: list `pending` in main() ({pending}), for example `state` of the enclosing function of "
+     "main.queue.task() ({task}), which is `pending[0]`\n"),
+
     ("an exception that keeps a frame", """
 errors = []  # @errors
 def step():
@@ -357,6 +412,20 @@ show("train.py:{loss}")
      "({loss})\n"
      + 2 * ("gpuleak: 512 bytes in 1 tensor allocated at <module> {loss}, kept by:\n"
             "    1: variable `loss` in __main__ ({loss})\n")),
+
+    ("graphs that gradients keep", """
+def main():
+    first = torch.empty(1000, requires_grad=True).to("cuda").detach().requires_grad_(True)  # @first
+    parameters = [torch.empty(1000, requires_grad=True).to("cuda") for _ in range(2)]  # @parameters
+    parameters = [one.detach().requires_grad_(True) for one in parameters]
+    for one in [first] + parameters:
+        one.grad = one * make()
+    del one
+    show()
+main()
+""", THREE + "    2: autograd graphs (MulBackward0) of `.grad` of tensors in list `parameters` in main() "
+     "({parameters}), `parameters[0]` to `parameters[1]`\n"
+     "    1: autograd graph (MulBackward0) of `.grad` of variable `first` in main() ({first})\n"),
 
     ("a saved tensor that has an object of Python", """
 weight = torch.empty(10, 10, requires_grad=True).to("cuda")

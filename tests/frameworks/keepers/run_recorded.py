@@ -160,6 +160,83 @@ main()
     compare("keepers", [{"blocks": 16, "text": program.text_of(16, "main()")}], entry["keepers"])
 
 
+# From here on each search is cut at once. searches() waits until COUNT have ended.
+CUT = """
+def cut(self):
+    self.cut = self.timed_out = True
+    return True
+
+def searched(*arguments):
+    result = real(*arguments)
+    ended.append(arguments)
+    return result
+
+def searches(count):
+    count += len(ended)
+    while len(ended) < count:
+        time.sleep(0.001)
+
+ended = []
+recorded_keepers = sys.modules["_gpuleak._recorded_keepers"]
+real, recorded_keepers._search = recorded_keepers._search, searched
+"""
+
+
+def cut(options, place):
+    """a search that was cut does not replace what an earlier one found"""
+    program = Program(options, place, HEAD + CUT + """
+def main():
+    history = []  # @history
+    for count in (400, 1600):
+        while len(history) < count:
+            history.append(keep())
+        while count == 400 and not recorded("`history[399]`"):
+            pass
+        sys.modules["_gpuleak._references"].References.late = cut
+        searches(2)
+    sys.stdout.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+main()
+""")
+    entry = program.entry(program.report(status=128 + 9)["suballocations"])
+    compare("keepers", [{"blocks": 400, "text": program.text_of(400, "main()")}], entry["keepers"])
+
+
+def nothing_found(options, place):
+    """a search that found nothing in its time says what can be done"""
+    program = Program(options, place, HEAD + CUT + """
+sys.modules["_gpuleak._references"].References.late = cut
+history = []
+for _ in range(400):
+    history.append(keep())
+""")
+    _, keepers = program.kept()
+    compare("keepers", [{"blocks": 0, "text": "the search ended early, 400 tensors not searched: "
+                         "gpuleak.print_keepers(seconds=100) in the program searches longer"}], keepers)
+
+
+def ends(options, place):
+    """a program ends, though a search would go on"""
+    program = Program(options, place, HEAD + CUT + """
+def chain(self, target):
+    endless.append(target)
+    while not self.late():
+        time.sleep(0.001)
+    return find(self, target)
+
+endless, references = [], sys.modules["_gpuleak._references"].References
+find, references.chain = references.chain, chain
+recorded_keepers.SEARCH_SECONDS = recorded_keepers.CPU_SECONDS = 1e6, 1e6
+recorded_keepers.WALL_SECONDS, recorded_keepers.EXIT_SECONDS = 1e6, 0.0
+history = []
+while not endless:
+    history.append(keep())
+    time.sleep(0.001)
+""")
+    program.run(flags=("--keepers", "--report", "none"))
+
+
 def crowded(options, place):
     """what a variable keeps is not replaced by many call sites to which nothing in Python refers"""
     lose = "".join("    lose(torch.empty(%d, device='cuda'))\n" % (1000000 + 1000 * number)
@@ -327,7 +404,7 @@ main()
         raise Failed(keepers[0]["text"])
 
 
-CASES = (at_exit, inside_main, doubled, crowded, ended_meanwhile, killed, forked, not_seen, deaf, arrays, own_site,
+CASES = (at_exit, inside_main, doubled, cut, nothing_found, ends, crowded, ended_meanwhile, killed, forked, not_seen, deaf, arrays, own_site,
          without_lock, failed_search, exception)
 
 
