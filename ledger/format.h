@@ -562,7 +562,8 @@ struct ledger_error {
 	uint64_t earlier_bytes;
 	uint32_t kind;    /* ref to a string: kind of the block */
 	int32_t device;
-	/* with LEDGER_ERROR_OTHER_RANGE: size of the range that the call received */
+	/* with LEDGER_ERROR_OTHER_RANGE: size of the range that the call received; of type
+	 * "freed-while-mapped": bytes of the freed reservation that are mapped */
 	uint64_t asked_bytes;
 	uint32_t flags;
 	uint32_t reserved;

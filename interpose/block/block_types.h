@@ -117,6 +117,9 @@ struct misuse {
 	/* the right call for the block, but for ASKED_BYTES instead of the block's size */
 	bool other_range;
 	uint64_t asked_bytes;
+	/* the call freed a reservation, and so many bytes of it are mapped; the block is the first
+	 * mapping */
+	uint64_t mapped_bytes;
 };
 
 #endif

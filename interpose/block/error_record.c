@@ -103,6 +103,12 @@ uint32_t error_mismatched_free(struct recorder *recorder, const struct free_erro
 	return error_of_live(recorder, "mismatched-free", wrong, live);
 }
 
+uint32_t error_freed_while_mapped(struct recorder *recorder, const struct free_error *wrong,
+				  const struct ledger_block *mapping)
+{
+	return error_of_live(recorder, "freed-while-mapped", wrong, mapping);
+}
+
 uint32_t error_invalid_free(struct recorder *recorder, const struct free_error *wrong)
 {
 	struct ledger_error error = { .device = -1 };

@@ -39,6 +39,10 @@ uint32_t error_interior_free(struct recorder *recorder, const struct free_error 
 /* LIVE, a copy, must be freed by another call. */
 uint32_t error_mismatched_free(struct recorder *recorder, const struct free_error *wrong,
 			       const struct ledger_block *live);
+/* The call freed a reservation that MAPPING, a copy, lies in. WRONG->asked_bytes of it are
+ * mapped. */
+uint32_t error_freed_while_mapped(struct recorder *recorder, const struct free_error *wrong,
+				  const struct ledger_block *mapping);
 uint32_t error_invalid_free(struct recorder *recorder, const struct free_error *wrong);
 
 /* Retracts the record REF, which turned out to be no error. Its place in the ledger stays empty, so

@@ -194,14 +194,16 @@ void free_error_misused(struct recorder *recorder, struct hook *hook,
 		.hook = hook, .address = freeing->address, .stack = freeing->stack,
 		.result = result,
 		.flags = misuse->other_range ? LEDGER_ERROR_OTHER_RANGE : 0,
-		.asked_bytes = misuse->other_range ? misuse->asked_bytes : 0,
+		.asked_bytes = misuse->other_range ? misuse->asked_bytes : misuse->mapped_bytes,
 	};
 	struct ledger_block block;
 
-	if (block_live(recorder, key_in(misuse->space, misuse->number), &block))
-		error_mismatched_free(recorder, &wrong, &block);
-	else
+	if (!block_live(recorder, key_in(misuse->space, misuse->number), &block))
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_REFUSED_FREES, 1);
+	else if (misuse->mapped_bytes)
+		error_freed_while_mapped(recorder, &wrong, &block);
+	else
+		error_mismatched_free(recorder, &wrong, &block);
 }
 
 /* ---- before the driver's call: errors that its result completes or retracts ---- */

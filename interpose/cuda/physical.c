@@ -545,16 +545,23 @@ struct use *use_end(struct use *use, struct freeing *freeing)
 	return orphans;
 }
 
-uint64_t use_in(uint64_t address, uint64_t bytes)
+uint64_t uses_in(uint64_t address, uint64_t bytes, uint64_t *ret_bytes)
 {
 	struct recorder *recorder = enter_with_lock();
-	uint64_t ret = 0;
+	uint64_t end = address + bytes, first = 0;
 
+	*ret_bytes = 0;
 	if (!recorder)
 		return 0;
-	for (struct use *use = recorder->vmm->mappings; use && !ret; use = use->hh.next)
-		if (use->number < address + bytes && address < use->number + use->bytes)
-			ret = use->number;
+	for (struct use *use = recorder->vmm->mappings; use; use = use->hh.next) {
+		uint64_t from = use->number > address ? use->number : address;
+		uint64_t to = use->number + use->bytes < end ? use->number + use->bytes : end;
+
+		if (from >= to)
+			continue;
+		*ret_bytes += to - from;
+		first = !first || use->number < first ? use->number : first;
+	}
 	leave_with_lock(recorder);
-	return ret;
+	return first;
 }

@@ -82,7 +82,8 @@ void uses_put_back(struct use *taken);
  * end with it. Returns bindings that ended with it, linked by `taken`. */
 struct use *use_end(struct use *use, struct freeing *freeing);
 
-/* Returns the address of a mapping that overlaps the range, or 0. */
-uint64_t use_in(uint64_t address, uint64_t bytes);
+/* Returns the address of the first mapping in the range of BYTES, or 0. Stores in *RET_BYTES how
+ * many bytes of the range are mapped. */
+uint64_t uses_in(uint64_t address, uint64_t bytes, uint64_t *ret_bytes);
 
 #endif

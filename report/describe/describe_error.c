@@ -14,6 +14,7 @@
 #include "report/model/model.h"
 #include "report/util/number.h"
 #include "report/util/report_arena.h"
+#include "report/util/text_buffer.h"
 #include "report/describe/result_names.h"
 #include "report/describe/describe_stack.h"
 
@@ -29,6 +30,7 @@ const char *error_words(const char *type)
 		{ "interior-free", "interior free" },
 		{ "mismatched-free", "mismatched free" },
 		{ "free-after-context", "free after its context" },
+		{ "freed-while-mapped", "reservation freed while it is mapped" },
 	};
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
@@ -37,10 +39,35 @@ const char *error_words(const char *type)
 	return type;
 }
 
+/* Returns how many bytes of the reservation that ERROR freed are mapped; 0 for other errors. */
+static uint64_t mapped_bytes(const struct report_error *error)
+{
+	return strcmp(error->type, "freed-while-mapped") == 0 ? error->asked_bytes : 0;
+}
+
+void describe_error_words(FILE *out, const struct report_error *error)
+{
+	char size[NUMBER_MAX];
+
+	if (!mapped_bytes(error)) {
+		print_escaped(out, error_words(error->type));
+		return;
+	}
+	fprintf(out, "reservation freed while %s of it is mapped at ",
+		format_size(mapped_bytes(error), size));
+	describe_place(out, error->allocated.stack);
+}
+
 void describe_error_briefly(FILE *out, const struct report_error *error)
 {
-	print_escaped(out, error_words(error->type));
-	fprintf(out, " of 0x%" PRIx64 " at ", error->address);
+	describe_error_words(out, error);
+	if (mapped_bytes(error)) {
+		fputs(", by ", out);
+		print_escaped(out, error->api);
+	} else {
+		fprintf(out, " of 0x%" PRIx64, error->address);
+	}
+	fputs(" at ", out);
 	describe_place(out, error->stack);
 	/* The second free may be correct, so name the first free: it may be the wrong one. */
 	if (error->earlier_freed.api && error->freed.stack) {
@@ -114,6 +141,8 @@ void describe_error_cause(FILE *out, const struct report_error *error)
 			fprintf(out, " of %s bytes", format_number(error->block_bytes, number));
 	} else if (strcmp(error->type, "mismatched-free") == 0) {
 		print_call(out, error, "is not the call that frees this block");
+	} else if (mapped_bytes(error)) {
+		print_call(out, error, "needs cuMemUnmap of all mappings in the reservation first");
 	} else if (strcmp(error->type, "free-after-context") == 0) {
 		print_call(out, error,
 			   "was given a block that its context's destruction had freed");
@@ -159,17 +188,30 @@ static void print_earlier(FILE *out, const struct report_error *error)
 	print_event(out, "The earlier block was freed by", &error->earlier_freed, " at");
 }
 
+/* Prints describe_error_words() with a capital letter. */
+static void print_heading(FILE *out, const struct report_error *error)
+{
+	struct text_buffer words;
+
+	if (text_buffer_begin(&words) < 0)
+		return;
+	describe_error_words(words.out, error);
+	if (text_buffer_end(&words) == 0) {
+		if (words.text[0] >= 'a' && words.text[0] <= 'z')
+			words.text[0] = (char)(words.text[0] - 'a' + 'A');
+		fputs(words.text, out);
+	}
+	text_buffer_finish(&words);
+}
+
 void describe_error(FILE *out, const struct error_group *group)
 {
 	const struct report_error *error = group->error;
-	const char *words = error_words(error->type);
-	char number[NUMBER_MAX], first[2] = { words[0], '\0' };
+	char number[NUMBER_MAX];
 
-	if (first[0] >= 'a' && first[0] <= 'z')
-		first[0] = (char)(first[0] - 'a' + 'A');
-	print_escaped(out, first);
-	print_escaped(out, words[0] ? words + 1 : "");
-	fprintf(out, " of 0x%" PRIx64, error->address);
+	print_heading(out, error);
+	if (!mapped_bytes(error))
+		fprintf(out, " of 0x%" PRIx64, error->address);
 	if (group->count > 1)
 		fprintf(out, " (%s times with the same stacks)",
 			format_number(group->count, number));
@@ -181,13 +223,15 @@ void describe_error(FILE *out, const struct error_group *group)
 		fputs("  The object was an ", out);
 		describe_kind(out, error->kind);
 		fputs(".\n", out);
-	} else if (error->block_bytes && !tells_of_block(error)) {
+	} else if (error->block_bytes && !tells_of_block(error) && !mapped_bytes(error)) {
 		fputs("  The block had ", out);
 		print_block_size(out, error);
 		fputs(".\n", out);
 	}
 	print_event(out,
-		    is_object(error) ? "The object was created by" : "The block was allocated by",
+		    is_object(error)	  ? "The object was created by"
+		    : mapped_bytes(error) ? "It was mapped by"
+					  : "The block was allocated by",
 		    &error->allocated, " at");
 	if (error->earlier_freed.api || error->earlier_freed.stack->count)
 		print_earlier(out, error);

@@ -31,6 +31,10 @@ void describe_error(FILE *out, const struct error_group *group);
  * have any bytes. */
 const char *error_words(const char *type);
 
+/* Prints the words for ERROR's type, which for some types name a size and a place: "reservation
+ * freed while 2.0 MiB of it is mapped at main (/abs/app.c:10)". */
+void describe_error_words(FILE *out, const struct report_error *error);
+
 /* Prints all errors of PROCESS. Prints errors with the same stacks once, with their number. Returns
  * 0 or -ENOMEM. */
 int describe_errors(FILE *out, const struct report_process *process);

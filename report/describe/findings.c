@@ -263,7 +263,7 @@ void finding_title(FILE *out, const struct finding *finding)
 	}
 	if (finding->class == FINDING_ERROR) {
 		fputs("GPU memory: ", out);
-		print_escaped(out, error_words(finding->errors->error->type));
+		describe_error_words(out, finding->errors->error);
 		return;
 	}
 	fprintf(out, "GPU memory %s%s: %s",

@@ -24,8 +24,23 @@
 #define ROWS_MAX 100
 #define STORIES_MAX 20
 
-/* Writes TEXT for a <code> element. Writes each ASCII character that is not a letter or digit as a
- * character reference, so that it is not Markdown. */
+/* Writes each ASCII character of TEXT that is not a letter or digit as a character reference, so
+ * that it is not Markdown. */
+static void reference(FILE *out, const char *text)
+{
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+		bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+			      (c >= '0' && c <= '9');
+
+		if (letter || c == ' ' || c >= 0x80)
+			fputc(c, out);
+		else
+			fprintf(out, "&#%u;", (unsigned int)c);
+	}
+}
+
+/* Writes TEXT, which may have any bytes, for a <code> element. */
 static void markdown(FILE *out, const char *text)
 {
 	struct text_buffer words;
@@ -34,16 +49,19 @@ static void markdown(FILE *out, const char *text)
 		return;
 	print_escaped(words.out, text);
 	if (text_buffer_end(&words) == 0)
-		for (const char *at = words.text; *at; at++) {
-			unsigned char c = (unsigned char)*at;
-			bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-				      (c >= '0' && c <= '9');
+		reference(out, words.text);
+	text_buffer_finish(&words);
+}
 
-			if (letter || c == ' ' || c >= 0x80)
-				fputc(c, out);
-			else
-				fprintf(out, "&#%u;", (unsigned int)c);
-		}
+static void markdown_words(FILE *out, const struct report_error *error)
+{
+	struct text_buffer words;
+
+	if (text_buffer_begin(&words) < 0)
+		return;
+	describe_error_words(words.out, error);
+	if (text_buffer_end(&words) == 0)
+		reference(out, words.text);
 	text_buffer_finish(&words);
 }
 
@@ -85,8 +103,10 @@ static void print_what(FILE *out, const struct finding *finding)
 		code(out, finding->refusal->api);
 		return;
 	}
-	markdown(out, finding->leak ? classes[finding->class]
-				    : error_words(finding->errors->error->type));
+	if (finding->leak)
+		markdown(out, classes[finding->class]);
+	else
+		markdown_words(out, finding->errors->error);
 	fprintf(out, " | %s | %s | ", finding->leak ? format_size(finding->bytes, size) : "",
 		format_number(finding->blocks, blocks));
 	code(out, finding->leak ? finding->leak->api : finding->errors->error->api);

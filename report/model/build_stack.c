@@ -213,9 +213,10 @@ static int read_places(struct builder *b, const struct ledger_stack *stack, stru
 	code->place_count = stack->frames;
 	code->distinct = distinct;
 	for (size_t i = 0; i < stack->frames; i++) {
+		struct symbol_place *place = &code->places[i];
 		bool is_interpreter;
 
-		if (find_place(b, stack->pc[i], stack->epoch, &code->places[i], &is_interpreter) < 0)
+		if (find_place(b, stack->pc[i], stack->epoch, place, &is_interpreter) < 0)
 			return -ENOMEM;
 		if (!is_interpreter || !code->python.count)
 			distinct[code->distinct_count++] = code->places[i];

@@ -155,7 +155,8 @@ struct report_error {
 	/* the call was the right one for the block, but the range that it was given was not the
 	 * range of the block */
 	bool other_range;
-	uint64_t asked_bytes; /* size of that range */
+	/* size of that range; of type "freed-while-mapped": bytes that are mapped */
+	uint64_t asked_bytes;
 	const struct report_stack *stack;
 	struct report_event allocated;
 	struct report_event freed;

@@ -368,6 +368,8 @@ def stories():
          "returned CUDA_ERROR_INVALID_VALUE (1)).", page.texts(".story p")[0])
     page.open(path("p-cuda_stolen"))
     same("five stacks", 5, page.js("document.querySelectorAll('.story .acts h4').length"))
+    same("the second free is not called the wrong one", "The second free: cuMemFree_v2",
+         page.texts(".acts h4")[0])
     same("the possible cause", 1, len([title for title in page.texts(".acts h4")
                                   if "possible cause" in title]))
 

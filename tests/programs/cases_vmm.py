@@ -2,8 +2,10 @@
 """Virtual memory, multicast, and numbers handed to the wrong call: cases as in cases.py."""
 
 import dataclasses
+import json
+import os
 
-from harness import ANY, Call, Case, Error, Leak, check_process, compare
+from harness import ANY, HERE, Call, Case, Error, Leak, check_process, compare, line_of
 
 GRAIN = 2 << 20
 FREE = "cuMemFree_v2"
@@ -246,7 +248,7 @@ WRONG = [
                   mapped("cuMemUnmap", "inside_unmap", "interior-free"),
                   mapped("cuMemUnmap", "half", asked=GRAIN),
                   mapped("cuMemUnmap", "beyond", asked=32 * GRAIN),
-                  mapped("cuMemAddressFree", "while_mapped"),
+                  mapped("cuMemAddressFree", "while_mapped", "freed-while-mapped"),
                   reserved(FREE, "reserved_free"), reserved("cuMemFreeAsync", "reserved_async"),
                   reserved("cuMemRelease", "reserved_release"),
                   reserved("cuMemAddressFree", "reserved_part", asked=2 * GRAIN),
@@ -310,4 +312,33 @@ def range_in_text(place):
             "(the driver returned CUDA_ERROR_INVALID_VALUE (1))" % (call, size, block)))
 
 
-VMM = STORIES + FAILING + MULTICAST + WRONG + [storm, other_process, range_in_text]
+def partly_mapped(place):
+    """wrong call: a reservation is freed while a part of it is mapped: named so in each format"""
+    source = os.path.join(HERE, "vmm_wrong.c")
+    at = {name: "while_partly_mapped (%s:%d)" % (source, line_of("vmm_wrong.c", name))
+          for name in ("part", "partly")}
+    for which, size in (("1", "2.0 MiB"), ("8", "2.0 MiB"), ("6", "4.0 MiB"), ("15", "8.0 MiB")):
+        words = "reservation freed while %s of it is mapped at %s" % (size, at["part"])
+        run = place.preloaded([place.program("vmm_wrong"), "partly", which],
+                              {"GPULEAK_LEDGER": place.file("ledger")})
+        compare("answer", "1\n", run.stdout)
+        compare("headline", True, ", first: %s, by cuMemAddressFree at %s; no leaks: " % (
+            words, at["partly"]) in run.stderr.split("\n")[0])
+        compare("story", True, "\nR%s: cuMemAddressFree needs cuMemUnmap of all mappings in the "
+                "reservation first (the driver returned CUDA_ERROR_INVALID_VALUE (1)), at:\n"
+                % words[1:] in run.stderr)
+        compare("mismatched", False, "ismatched" in run.stderr)
+    for form, times in (("sarif", 1), ("junit", 1), ("github", 1), ("html", 3)):
+        text = place.command("report", "--format", form, place.file("ledger")).stdout
+        text = text.replace("%3A", ":")
+        compare("in " + form, times, text.count(words))
+        if form in ("junit", "github"):  # the others have a rule or a template for each type
+            compare("in " + form, 0, text.lower().count("mismatch"))
+    (error,) = json.loads(place.command("report", "--format", "json", place.file("ledger")).stdout)["errors"]
+    compare("json", ("freed-while-mapped", 8 << 20, "cuMemMap"),
+            (error["type"], error["mapped_bytes"], error["allocated"]["api"]))
+    text = place.command("report", "--format", "openmetrics", place.file("ledger")).stdout
+    compare("openmetrics", 1, text.count('type="freed-while-mapped"} 1\n'))
+
+
+VMM = STORIES + FAILING + MULTICAST + WRONG + [storm, other_process, range_in_text, partly_mapped]

@@ -92,6 +92,27 @@ static void ranges(void)
 	printf("%d\n", cuMemRelease(handle)); /* @released_again */
 }
 
+/* Frees a reservation of four parts. WHICH are those that are mapped at that moment, a bit each. */
+static void while_partly_mapped(unsigned int which)
+{
+	CUdeviceptr address = reserve(4 * GRAIN);
+
+	for (unsigned int i = 0; i < 4; i++) {
+		vmm_handle handle = create_on(device, 0, GRAIN);
+
+		must(cuMemMap(address + i * GRAIN, GRAIN, 0, handle, 0), "map"); /* @part */
+		must(cuMemRelease(handle), "release");
+	}
+	for (unsigned int i = 0; i < 4; i++)
+		if (!(which >> i & 1))
+			must(cuMemUnmap(address + i * GRAIN, GRAIN), "unmap");
+	printf("%d\n", cuMemAddressFree(address, 4 * GRAIN)); /* @partly */
+	for (unsigned int i = 0; i < 4; i++)
+		if (which >> i & 1)
+			must(cuMemUnmap(address + i * GRAIN, GRAIN), "unmap");
+	must(cuMemAddressFree(address, 4 * GRAIN), "free");
+}
+
 /* What is legal. */
 static void right(void)
 {
@@ -117,6 +138,8 @@ int main(int argc, char **argv)
 		handles(); /* @main_handles */
 	else if (strcmp(story, "ranges") == 0)
 		ranges(); /* @main_ranges */
+	else if (strcmp(story, "partly") == 0)
+		while_partly_mapped((unsigned int)atoi(argv[2]));
 	else
 		right();
 	return 0;

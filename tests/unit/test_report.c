@@ -26,6 +26,7 @@
 #include "report/model/model.h"
 #include "report/util/number.h"
 #include "report/format/json/print_json.h"
+#include "report/format/sarif/print_sarif.h"
 #include "report/format/text/print_text.h"
 #include "report/suppress/suppress.h"
 #include "report/symbols/symbolize.h"
@@ -743,6 +744,17 @@ static const char *const expected_errors =
 	"??? (/bin/app+0x20)\n\ngpuleak: app (pid 4242): 0 blocks (0 bytes) allocated, all freed, "
 	"peak 0 bytes; exited with status 0\n";
 
+static size_t count_of(const char *text, const char *part)
+{
+	size_t count = 0;
+
+	while ((text = strstr(text, part))) {
+		count++;
+		text += strlen(part);
+	}
+	return count;
+}
+
 static void test_errors(void **state)
 {
 	struct ledger_builder builder;
@@ -760,6 +772,13 @@ static void test_errors(void **state)
 	contains(json, "\"type\": \"interior-free\"");
 	contains(json, "\"allocated\": null");
 	contains(json, "\"address\": \"0x20000\"");
+	free(json);
+	/* Where the first of two frees may be the invalid one, the second is not called that. */
+	json = printed(print_sarif, &fixture.report);
+	assert_int_equal(count_of(json, "\"text\": \"invalid free at\""), 3);
+	assert_int_equal(count_of(json, "\"text\": \"freed a second time at; the first free may be "
+					"the invalid one\""), 1);
+	assert_int_equal(count_of(json, "\"text\": \"first freed at (possible cause)\""), 2);
 	free(json);
 	end(&fixture);
 	builder_finish(&builder);

@@ -147,7 +147,7 @@ static void keep_uses(struct call *call, struct use *taken, const struct kept *k
 {
 	const struct misuse misuse = {
 		taken->object ? SPACE_MULTICAST_BINDING : SPACE_VMM_MAPPING, taken->number, true,
-		kept->asked_bytes,
+		kept->asked_bytes, 0,
 	};
 	struct freeing first = taken->freeing;
 
@@ -200,7 +200,7 @@ CUresult vmm_unreserve(struct call *call, void *real, CUdeviceptr address, size_
 {
 	struct freeing freeing;
 	enum outcome outcome;
-	struct misuse misuse = { 0 };
+	struct misuse misuse = { .space = SPACE_VMM_MAPPING };
 	CUresult r;
 
 	call->space = SPACE_VMM_RESERVATION;
@@ -210,9 +210,9 @@ CUresult vmm_unreserve(struct call *call, void *real, CUdeviceptr address, size_
 	record_call_done();
 	outcome = cuda_outcome(r);
 	if (outcome == OUTCOME_INVALID && freeing.block && size != freeing.span)
-		misuse = (struct misuse){ SPACE_VMM_RESERVATION, address, true, size };
+		misuse = (struct misuse){ SPACE_VMM_RESERVATION, address, true, size, 0 };
 	else if (outcome == OUTCOME_INVALID && freeing.block)
-		misuse = (struct misuse){ SPACE_VMM_MAPPING, use_in(address, size), false, 0 };
+		misuse.number = uses_in(address, size, &misuse.mapped_bytes);
 	if (misuse.number)
 		record_misused(call->hook, &freeing, &misuse, r);
 	else

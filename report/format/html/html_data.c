@@ -61,6 +61,11 @@ static void print_told(FILE *out, const void *what)
 	describe_error_cause(out, what);
 }
 
+static void print_words(FILE *out, const void *what)
+{
+	describe_error_words(out, what);
+}
+
 /* Sets KEY to VALUE. Unlike json_set() it keeps OBJECT on failure, because OBJECT belongs to the
  * tree. */
 static int set_in(json_t *object, const char *key, json_t *value)
@@ -221,9 +226,13 @@ static int add_to_process(json_t *object, const struct report_process *process)
 		r = add_to_out_of_memory(json_object_get(object, "out_of_memory"), process);
 	if (r == 0)
 		r = add_to_peaks(json_object_get(object, "peak"), process);
-	for (size_t i = 0; r == 0 && i < process->error_count; i++)
+	for (size_t i = 0; r == 0 && i < process->error_count; i++) {
 		r = set_in(json_array_get(errors, i), "told",
 			   words(print_told, &process->errors[i]));
+		if (r == 0)
+			r = set_in(json_array_get(errors, i), "words",
+				   words(print_words, &process->errors[i]));
+	}
 	return r;
 }
 

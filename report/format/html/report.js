@@ -1194,11 +1194,13 @@ function act(title, stack, wrong) {
 }
 
 function story(error) {
-	const words = clean(error.type).replaceAll("-", " ");
-	const acts = [act("The wrong call: " + clean(error.api), error.stack, true)];
+	const words = clean(error.words, 600), mapped = error.mapped_bytes;
+	// Of two frees that both hit a live block the first one may be the wrong one.
+	const acts = [act((error.earlier ? "The second free: " : "The wrong call: ") +
+		clean(error.api), error.stack, !error.earlier)];
 	const event = (what, title) => what ? acts.push(act(title + " by " +
 		clean(what.api || "an unknown call"), what.stack)) : 0;
-	event(error.allocated, "It was allocated" +
+	event(error.allocated, mapped ? "It was mapped" : "It was allocated" +
 		(error.allocated?.bytes ? ", " + size(error.allocated.bytes) + "," : ""));
 	if (error.earlier) {
 		event(error.freed, "It was freed (possible cause)");
@@ -1209,8 +1211,8 @@ function story(error) {
 		event(error.freed, "It was first freed");
 	}
 	return el("article", { class: "story" }, el("h3", {},
-		words.charAt(0).toUpperCase() + words.slice(1) + " of " +
-		clean(error.address), error.count > 1
+		words.charAt(0).toUpperCase() + words.slice(1) +
+		(mapped ? "" : " of " + clean(error.address)), error.count > 1
 			? el("span", { class: "soft" }, " \u00b7 " + number(error.count) +
 		" times with these stacks") : null), el("p", {}, clean(error.told, 600) + "."),
 		error.earlier ? el("p", { class: "soft" },

@@ -109,6 +109,18 @@ static void append_event(const struct sarif *sarif, json_t **stacks, json_t **re
 	json_append(related, location);
 }
 
+/* Returns the label of the stack at which FINDING was found. */
+static const char *stack_label(const struct finding *finding)
+{
+	const struct report_error *error = finding->errors ? finding->errors->error : NULL;
+
+	if (!error)
+		return finding->refusal ? "wanted at" : "allocated at";
+	if (is_known(&error->earlier_freed))
+		return "freed a second time at; the first free may be the invalid one";
+	return "invalid free at";
+}
+
 static void set_stacks(const struct sarif *sarif, json_t **result, const struct finding *finding)
 {
 	json_t *stacks = json_array(), *related = json_array();
@@ -116,12 +128,14 @@ static void set_stacks(const struct sarif *sarif, json_t **result, const struct 
 
 	if (finding->stack->count)
 		json_append(&stacks, sarif_stack(&sarif->root, finding->stack,
-						 finding->refusal ? "wanted at"
-						 : error	  ? "invalid free at"
-								  : "allocated at"));
+						 stack_label(finding)));
 	if (error) {
-		append_event(sarif, &stacks, &related, &error->allocated, "allocated at");
-		append_event(sarif, &stacks, &related, &error->freed, "first freed at");
+		append_event(sarif, &stacks, &related, &error->allocated,
+			     strcmp(error->type, "freed-while-mapped") == 0 ? "mapped at"
+									    : "allocated at");
+		append_event(sarif, &stacks, &related, &error->freed,
+			     is_known(&error->earlier_freed) ? "first freed at (possible cause)"
+							     : "first freed at");
 		append_event(sarif, &stacks, &related, &error->earlier_allocated,
 			     "the earlier block of this address was allocated at");
 		append_event(sarif, &stacks, &related, &error->earlier_freed,

@@ -173,6 +173,11 @@ json_t *sarif_rules(void)
 		  "A block is freed by the address that its allocation returned.", "error" },
 		{ "mismatched-free", "GpuMismatchedFree", "A free by the wrong call",
 		  "The call is not the one that frees this kind of memory.", "error" },
+		{ "freed-while-mapped", "GpuFreedWhileMapped",
+		  "A reservation that was freed while a part of it was mapped",
+		  "The driver refuses this free. Call cuMemUnmap for each mapping of the "
+		  "reservation first.",
+		  "error" },
 		{ "free-after-context", "GpuFreeAfterContext", "A free after the block's context",
 		  "The destruction of the context had already freed the block.", "error" },
 		{ "cache", "GpuMemoryHeldByCache", "GPU memory that a framework's cache holds",
