@@ -15,6 +15,7 @@
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
 #include "report/model/model_suballocations.h"
+#include "report/suppress/suppress.h"
 #include "report/util/number.h"
 #include "report/util/report_arena.h"
 
@@ -25,6 +26,7 @@ struct input {
 	char *error;
 	size_t error_size;
 	struct report_arena *arena;
+	const struct suppressions *suppressions; /* of the command, or NULL */
 };
 
 static int bad(const struct input *in, const char *what)
@@ -123,6 +125,17 @@ static int read_stack(const struct input *in, const json_t *array, const struct 
 	return r;
 }
 
+/* Stores in LEAK the pattern of the command's suppressions that matches it, unless it has one. */
+static void suppress(const struct input *in, struct report_leak *leak)
+{
+	int index = leak->pattern ? -1
+				  : suppressions_match(in->suppressions, leak->stack->frames,
+						       leak->stack->count);
+
+	if (index >= 0)
+		leak->pattern = suppressions_use(in->suppressions, (size_t)index).pattern;
+}
+
 /* Reads the members that a leak and an object both have: the call that made it, and its stack. */
 static int read_call(const struct input *in, const json_t *object, struct report_leak *ret)
 {
@@ -192,10 +205,15 @@ static int read_leaks(const struct input *in, const json_t *object, struct repor
 	if (r < 0)
 		return r;
 	process->leaks = list.elements;
-	process->leak_count = list.count;
 	for (size_t i = 0; i < list.count; i++) {
-		sum->leaked_bytes = add_bounded(sum->leaked_bytes, process->leaks[i].bytes);
-		sum->leaked_blocks = add_bounded(sum->leaked_blocks, process->leaks[i].blocks);
+		struct report_leak leak = process->leaks[i];
+
+		suppress(in, &leak);
+		if (leak.pattern)
+			continue;
+		process->leaks[process->leak_count++] = leak;
+		sum->leaked_bytes = add_bounded(sum->leaked_bytes, leak.bytes);
+		sum->leaked_blocks = add_bounded(sum->leaked_blocks, leak.blocks);
 	}
 	return 0;
 }
@@ -211,6 +229,8 @@ static int read_suballocation(const struct input *in, const json_t *object, void
 		r = read_text(in, object, "cache", &ret->live.cache);
 	if (r == 0)
 		r = read_text(in, object, "pattern", &ret->live.pattern);
+	if (r == 0)
+		suppress(in, &ret->live);
 	if (r < 0 || !trend || strcmp(trend, "accumulating") != 0)
 		return r;
 	ret->trend = TREND_ACCUMULATING;
@@ -276,7 +296,8 @@ static int read_peaks(const struct input *in, const json_t *object, struct repor
 	return r;
 }
 
-/* Reads an entry of "objects". Its kind lacks the "object/" of the ledger. */
+/* Reads an entry of "objects". Its kind lacks the "object/" of the ledger, except OpenCL's kinds.
+ * An older report has no fingerprints of objects. */
 static int read_object(const struct input *in, const json_t *object, void *leak)
 {
 	struct report_leak *ret = leak;
@@ -289,7 +310,11 @@ static int read_object(const struct input *in, const json_t *object, void *leak)
 	if (r < 0)
 		return r;
 	ret->is_object = true;
-	ret->kind = arena_printf(in->arena, "object/%s", ret->kind);
+	ret->fingerprint = hex_of(object, "fingerprint");
+	suppress(in, ret);
+	if (strncmp(ret->kind, LEDGER_KIND_OBJECT, strlen(LEDGER_KIND_OBJECT)) == 0)
+		return 0;
+	ret->kind = arena_printf(in->arena, LEDGER_KIND_OBJECT "%s", ret->kind);
 	return ret->kind ? 0 : no_memory(in);
 }
 
@@ -383,7 +408,7 @@ static int add_root(struct input *in, json_t *root, const json_error_t *why, str
 int report_parse_json(const char *text, size_t length, const char *name, struct report *report,
 		      char *error, size_t error_size)
 {
-	struct input in = { name, error, error_size, NULL };
+	struct input in = { name, error, error_size, NULL, report->suppressions };
 	json_error_t why;
 
 	return add_root(&in, json_loadb(text, length, 0, &why), &why, report);
@@ -391,7 +416,7 @@ int report_parse_json(const char *text, size_t length, const char *name, struct 
 
 int report_read_json(const char *path, struct report *report, char *error, size_t error_size)
 {
-	struct input in = { path, error, error_size, NULL };
+	struct input in = { path, error, error_size, NULL, report->suppressions };
 	json_error_t why;
 
 	return add_root(&in, json_load_file(path, 0, &why), &why, report);

@@ -10,8 +10,8 @@
 
 struct report;
 
-/* Adds the processes of the JSON report at PATH to REPORT. Returns 0, or -errno with a line in
- * ERROR. */
+/* Adds the processes of the JSON report at PATH to REPORT. Suppresses what REPORT's suppressions
+ * match. Returns 0, or -errno with a line in ERROR. */
 int report_read_json(const char *path, struct report *report, char *error, size_t error_size);
 
 /* Does the same for a report in memory, the LENGTH bytes of TEXT. NAME describes the text in error

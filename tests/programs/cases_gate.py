@@ -456,6 +456,35 @@ def diff(place):
              "at take (", "called from lose_one (")
 
 
+SAME = (("objects", "left"), ("cl_objects", "left"), ("cl_history", "thread"), ("families", "twice"),
+        ("cuda_wrong_frees",), ("cuda_stolen",), ("inlined",), ("globals",), ("coroutine",), ("stripped",),
+        ("stripped_no_id",), ("grouping", "leak"), ("accumulation",), ("vmm", "left"), ("peak",))
+
+
+def diff_same(place):
+    """diff: a ledger and its JSON report are the same, in each order, also with suppressions"""
+    ledger, report = place.file("a.gpuleak"), place.file("a.json")
+    hides = ("--suppressions", place.write("hides", "leak:^m\nleak:make\n"))
+    listed = 0
+    for argv in SAME:
+        if not os.path.exists(place.program(argv[0])):
+            continue
+        place.preloaded([place.program(argv[0]), *argv[1:]],
+                        {"GPULEAK_LEDGER": ledger, "GPULEAK_REPORT": "none", "GPULEAK_ACCUMULATION": "on"})
+        place.write("a.json", place.command("report", "--format", "json", ledger).stdout)
+        for flags in ((), hides):
+            for pair in ((ledger, ledger), (ledger, report), (report, ledger), (report, report)):
+                run = place.command("diff", "--format", "json", "--gate", *flags, *pair)
+                compare("status of %s" % (argv,), 0, run.status)
+                found = json.loads(run.stdout)
+                rows = (found["leaks"] + found["objects"] + found["accumulating"] +
+                        found.get("peak", {}).get("holders", []))
+                listed += len(rows)
+                compare("of %s with %s" % (argv, flags), [],
+                        [row for row in rows if row["change"] != "unchanged"])
+    compare("something was compared", True, listed > 100)
+
+
 def diff_bad(place):
     """diff: what can't be read, what is no report, how many words"""
     ledgers, _ = kept(place, "ledgers", place.program("clean"))
@@ -604,4 +633,4 @@ def rank_policy(place):
 RANKS = [rank_statuses, rank_ledgers, rank_odd, rank_text, rank_variables, rank_baseline,
          rank_policy]
 
-FAMILIES = {"gate-files": FILES, "diff": [diff, diff_bad], "ranks": RANKS}
+FAMILIES = {"gate-files": FILES, "diff": [diff, diff_same, diff_bad], "ranks": RANKS}

@@ -195,14 +195,19 @@ def short_form(place):
 
 
 def diff(place):
-    """diff: the leaks of each line"""
+    """diff: the leaks of each line, from a ledger and from its JSON report"""
     place.record("refused", env={"GPULEAK_LIMIT": "1GiB"})
-    run = place.command("diff", "--format", "json", place.ledger, place.ledger)
-    compare("status", 0, run.returncode)
-    compare("leaks", {"keep": [192 * KIB, 192 * KIB, "unchanged"],
-                      "work": [2 * MIB, 2 * MIB, "unchanged"]},
-            {name_of(entry): [entry["before"]["bytes"], entry["after"]["bytes"], entry["change"]]
-             for entry in json.loads(run.stdout)["leaks"]})
+    report = place.root / "a.json"
+    report.write_text(json.dumps(place.report()))
+    for before in (place.ledger, str(report)):
+        for after in (place.ledger, str(report)):
+            run = place.command("diff", "--format", "json", before, after)
+            compare("status", 0, run.returncode)
+            compare("leaks", {"keep": [192 * KIB, 192 * KIB, "unchanged"],
+                              "work": [2 * MIB, 2 * MIB, "unchanged"]},
+                    {name_of(entry): [entry["before"]["bytes"], entry["after"]["bytes"],
+                                      entry["change"]]
+                     for entry in json.loads(run.stdout)["leaks"]})
 
 
 def main():

@@ -184,6 +184,7 @@ json_t *json_not_memory(const void *item)
 	return JSON_OBJECT(
 		{ "api", json_text(object->api) },
 		{ "kind", json_text(json_object_word(object->kind)) },
+		{ "fingerprint", json_fingerprint(object) },
 		{ "count", json_number(object->blocks) },
 		{ "created", json_number(object->objects.created) },
 		{ "destroyed", json_number(object->objects.destroyed) },
@@ -221,5 +222,7 @@ json_t *json_error(const void *item)
 		{ "result_name", json_text(result_name(error->api, error->result)) },
 		{ "block_address", JSON_IF(error->block_address,
 					   json_address(error->block_address)) },
-		{ "asked_bytes", JSON_IF(error->other_range, json_number(error->asked_bytes)) });
+		{ "asked_bytes", JSON_IF(error->other_range, json_number(error->asked_bytes)) },
+		{ "mapped_bytes", JSON_IF(strcmp(error->type, "freed-while-mapped") == 0,
+					  json_number(error->asked_bytes)) });
 }
