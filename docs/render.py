@@ -120,7 +120,7 @@ def hooks(root):
                                            row[6].replace('"', "`").replace("``", "")))
     out.append("")
     text = (root / "interpose/dispatch/libc.def").read_text()
-    out += ["## libc", "", "Lookups, and calls that load or unload a module or end the process: "
+    out += ["## libc", "", "Lookups, and calls that load or unload a module, start a program or end the process: "
             + ", ".join("`%s`" % row[0] for row in rows(text, "LIBC")) + ".", ""]
     text = (root / "interpose/opencl/opencl_layer.def").read_text()
     out += ["## As an OpenCL layer", "", "Functions that a loader calls (see [opencl.md](../guides/opencl.md)): "

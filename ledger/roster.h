@@ -40,7 +40,10 @@ struct roster {
 	/* as in GPULEAK_ROSTER; needed because the kernel may reuse a segment's number */
 	uint64_t key;
 	uint32_t begun; /* number of programs; those beyond ROSTER_SLOTS have no slot */
-	uint32_t reserved[13];
+	/* Number of programs that the programs of the run have started, and number of programs into
+	 * which the library was loaded. The difference ran without gpuleak. */
+	uint32_t started, loaded;
+	uint32_t reserved[11];
 	struct roster_slot slots[ROSTER_SLOTS];
 };
 

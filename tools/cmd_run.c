@@ -28,8 +28,10 @@
 #include "tools/ledgers/lost.h"
 #include "report/util/output.h"
 #include "ledger/pattern.h"
+#include "ledger/run_environment.h"
 #include "tools/launch/process.h"
 #include "tools/launch/program.h"
+#include "tools/launch/run_variables.h"
 #include "tools/ledgers/rundir.h"
 #include "tools/nvml/sampler.h"
 #include "tools/session.h"
@@ -311,6 +313,7 @@ static void prepare(void *data)
 
 	sigaction(SIGPIPE, &run->pipe_before, NULL);
 	sigaction(SIGXFSZ, &file_limit_before, NULL);
+	run_variables_begin();
 	unsetenv("GPULEAK_LIBRARY");
 	for (int id = 0; id < OPTION_COUNT; id++) {
 		snprintf(name, sizeof(name), "GPULEAK_%s", option_rows[id].name);
@@ -343,6 +346,10 @@ static void prepare(void *data)
 		return;
 	set_preload(run->library);
 	set_asan_options();
+	if (opt_values.follow == OPTION_SWITCH_ON)
+		run_variables_set(run->library);
+	else
+		unsetenv(RUN_ENVIRONMENT);
 }
 
 /* Waits for the command to end, and reads its processes' ledgers periodically. */

@@ -19,6 +19,7 @@ struct options config;
 const char *config_texts[OPTION_COUNT];
 bool config_is_read;
 const char *config_roster;
+const char *config_run;
 
 #define PREFIX "GPULEAK_"
 #define WARNINGS_MAX 8
@@ -34,7 +35,7 @@ static struct {
 static unsigned int warning_count;
 
 /* Variables of the command or of tests. They are not options. */
-static const char *const internal[] = { "LIBRARY", "ROSTER", "BYPASS" };
+static const char *const internal[] = { "LIBRARY", "ROSTER", "BYPASS", "RUN" };
 
 static void warn_later(const char *name, size_t length, int id, const char *value)
 {
@@ -78,6 +79,8 @@ static void read_one(const char *name, const char *equals)
 			warn_later(name, length, -1, NULL);
 		else if (strncmp(name, "ROSTER=", sizeof("ROSTER=") - 1) == 0)
 			config_roster = copy_value(equals + 1);
+		else if (strncmp(name, "RUN=", sizeof("RUN=") - 1) == 0)
+			config_run = copy_value(equals + 1);
 		return;
 	}
 	value = copy_value(equals + 1);

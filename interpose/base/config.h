@@ -18,6 +18,9 @@ extern const char *config_texts[OPTION_COUNT] __attribute__((visibility("hidden"
 /* The value of GPULEAK_ROSTER, the path of the roster (roster.h); NULL if not set. */
 extern const char *config_roster __attribute__((visibility("hidden")));
 
+/* The value of GPULEAK_RUN (run_environment.h); NULL if not set. */
+extern const char *config_run __attribute__((visibility("hidden")));
+
 /* True after config_read(). The application may look up functions before that, for example in a
  * constructor of another library. */
 extern bool config_is_read __attribute__((visibility("hidden")));

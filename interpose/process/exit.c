@@ -28,6 +28,7 @@
 #include "interpose/recorder/write_observations.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/export.h"
+#include "interpose/process/follow.h"
 #include "interpose/process/reporter.h"
 #include "interpose/process/start.h"
 #include "ledger/clock.h"
@@ -263,26 +264,42 @@ static int exec_returned(bool noted, int r)
 	return r;
 }
 
-#define EXEC(name, parameters, arguments, ...)                                      \
+/* Defines NAME. It calls FOLLOWED, with the environment that `gpuleak run` wants instead of
+ * ENVIRONMENT. It calls the real NAME if both are the same, or if the kernel allows no larger
+ * environment. */
+#define EXEC(name, parameters, arguments, environment, followed_call, ...)          \
 	static int(*real_##name) parameters;                                        \
 	EXPORT int name parameters                                                  \
 	{                                                                           \
+		char **followed;                                                    \
 		bool noted;                                                         \
+		int r = -1;                                                         \
 		if (!real_##name)                                                   \
 			return exec_is_missing();                                   \
+		followed = FOLLOW(environment);                                     \
 		noted = before_exec(__VA_ARGS__);                                   \
-		return exec_returned(noted, real_##name arguments);                 \
+		process_count_started(1);                                           \
+		if (followed)                                                       \
+			r = real_##followed_call;                                   \
+		if (!followed || errno == E2BIG)                                    \
+			r = real_##name arguments;                                  \
+		process_count_started(-1);                                          \
+		return exec_returned(noted, r);                                     \
 	}
 
-EXEC(execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp),
-     runs, path)
-EXEC(execv, (const char *path, char *const argv[]), (path, argv), runs, path)
-EXEC(execvp, (const char *file, char *const argv[]), (file, argv), runs_in_path, file)
-EXEC(execvpe, (const char *file, char *const argv[], char *const envp[]), (file, argv, envp),
-     runs_in_path, file)
-EXEC(fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp), runs_always, NULL)
+EXEC(execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp), envp,
+     execve(path, argv, followed), runs, path)
+EXEC(execv, (const char *path, char *const argv[]), (path, argv), environ,
+     execve(path, argv, followed), runs, path)
+EXEC(execvpe, (const char *file, char *const argv[], char *const envp[]), (file, argv, envp), envp,
+     execvpe(file, argv, followed), runs_in_path, file)
+EXEC(execvp, (const char *file, char *const argv[]), (file, argv), environ,
+     execvpe(file, argv, followed), runs_in_path, file)
+EXEC(fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp), envp,
+     fexecve(fd, argv, followed), runs_always, NULL)
 EXEC(execveat, (int directory, const char *path, char *const argv[], char *const envp[], int flags),
-     (directory, path, argv, envp, flags), runs_always, NULL)
+     (directory, path, argv, envp, flags), envp,
+     execveat(directory, path, argv, followed, flags), runs_always, NULL)
 
 /* For the variadic functions: makes an array of their arguments. */
 static size_t count_arguments(va_list *list)
@@ -347,6 +364,7 @@ __attribute__((constructor)) static void ends_begin(void)
 	lookup_start();
 	library_directory();
 	process_start();
+	follow_start();
 	apis_libraries_changed();
 #define FIND(name) *(void **)&real_##name = resolve_next(#name)
 	FIND(_exit);

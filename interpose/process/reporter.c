@@ -84,7 +84,8 @@ static int start_command(void *data)
 	else if (job->input)
 		dup2(job->input_fds[0], 0);
 	sigprocmask(SIG_SETMASK, &job->signals, NULL);
-	execve(job->command, job->arguments, job->environment);
+	/* not by the wrapper, which would put the variables of `gpuleak run` back */
+	syscall(SYS_execve, job->command, job->arguments, job->environment);
 	_exit(127);
 }
 

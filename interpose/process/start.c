@@ -110,7 +110,16 @@ void process_start(void)
 	if (config.accumulation == OPTION_SWITCH_ON)
 		atomic_fetch_or(&alloc_checks, CHECK_ACCUMULATION);
 	roster = roster_join(config_roster);
+	if (roster)
+		atomic_fetch_add_explicit(&SHARED(roster->loaded), 1, memory_order_relaxed);
 	recorder_make_page();
+}
+
+void process_count_started(int change)
+{
+	if (roster)
+		atomic_fetch_add_explicit(&SHARED(roster->started), (uint32_t)change,
+					  memory_order_relaxed);
 }
 
 bool process_is_on_roster(void)

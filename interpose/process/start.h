@@ -16,6 +16,10 @@ void process_start(void);
 /* Called after a recorder was made, on the thread that made it; may be NULL. */
 extern void (*process_has_recorder)(struct recorder *recorder);
 
+/* Adds CHANGE to the number of programs that the programs of `gpuleak run` have started. Safe in a
+ * vfork child: the number is in the roster. */
+void process_count_started(int change);
+
 /* Returns true if `gpuleak run` started this process: then that command reads in the roster what
  * could not be recorded (ledger/roster.h). */
 bool process_is_on_roster(void);

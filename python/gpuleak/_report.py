@@ -238,6 +238,7 @@ def run(*flags):
     # Without this process's preloads and library paths, but with its suppressions, as for the
     # report at the end of the process.
     environment = {name: value for name, value in os.environ.items() if name not in _NOT_ITS}
+    environment["GPULEAK_FOLLOW"] = "off"  # or the library puts them back under `gpuleak run`
     done = subprocess.run([program, "report"] + list(flags) + ["--", ledger],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, env=environment, check=False)

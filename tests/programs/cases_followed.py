@@ -5,9 +5,130 @@ which files of a directory are ledgers."""
 import json
 import os
 import shutil
+import sys
 
 from harness import compare
 from stories import needs, one_line
+
+BY_EXEC = ("execve", "execv", "execvp", "execvpe", "execl", "execlp", "execle", "fexecve", "execveat")
+BY_SPAWN = ("posix_spawn", "posix_spawnp", "vfork")
+OTHER = "libm.so.6"  # a preload as a wrapper would set it
+
+
+def followed(place, how, variables, *argv):
+    """The words that start ARGV with VARIABLES only."""
+    return [place.program("followed"), how, variables, *argv]
+
+
+def is_recorded(place, what, argv, *flags, status=23):
+    """ARGV under run, which starts p_lost: its leak is in the report, once."""
+    bare = place.run(argv)
+    compare("%s: bare" % what, 0, bare.status)
+    run = place.command("run", "--gate", "--format", "json", "--report", place.file("report.json"),
+                        *flags, "--", *argv)
+    compare(what, (status, bare.stdout), (run.status, run.stdout))
+    compare("%s: leaks" % what, [("p_lost", 1, 100)], [
+        (os.path.basename(each["process"]["command"][0]), each["summary"]["leaked_blocks"],
+         each["summary"]["leaked_bytes"]) for each in processes(place.json("report.json"))])
+
+
+def processes(report):
+    return report.get("processes") or [report]
+
+
+@needs("followed")
+def each_call(place):
+    """an environment without LD_PRELOAD, by each call that starts a program: recorded"""
+    for how in BY_EXEC + BY_SPAWN:
+        is_recorded(place, how, followed(place, how, "A=1", place.program("lost")))
+        is_recorded(place, how + ", empty", followed(place, how, "", place.program("lost")))
+        is_recorded(place, how + ", with a preload", followed(
+            place, how, "LD_PRELOAD=" + OTHER, place.program("lost")))
+    place.nothing_left()
+
+
+@needs("followed")
+def shells(place):
+    """env -i, unset LD_PRELOAD and a preload of a wrapper's own, in shells: recorded"""
+    lost = place.program("lost")
+    for script in ("env -i %s", "unset LD_PRELOAD; %s", "unset LD_PRELOAD; env -i %s",
+                   "env -i sh -c 'env -u LD_PRELOAD %s'", "LD_PRELOAD=" + OTHER + " %s",
+                   "exec env -i %s", "export LD_PRELOAD=" + OTHER + "; (%s)"):
+        is_recorded(place, script, ["sh", "-c", script % lost])
+
+
+@needs("lost")
+def python(place):
+    """Python's subprocess with an environment of its own: recorded"""
+    for env in ("{}", "{'A': '1'}", "{'LD_PRELOAD': '%s'}" % OTHER):
+        is_recorded(place, env, [sys.executable, "-c", "import subprocess, sys; sys.exit(subprocess.run("
+                                 "[sys.argv[1]], env=%s).returncode)" % env, place.program("lost")])
+
+
+@needs("followed")
+def environment(place):
+    """what is put back: what run has set and the program lacks; the program's own values stay"""
+    def of(variables, *flags, how="execve", env=None):
+        run = place.command("run", *flags, "--", *followed(place, how, variables, shutil.which("env")),
+                            env=env)
+        compare("status", 0, run.status)
+        lines = run.stdout.splitlines()
+        compare("first line", "starting", lines[0])
+        return [line for line in lines[1:] if not line.startswith("GPULEAK_RUN=")]
+
+    for how in BY_EXEC[:1] + BY_SPAWN:
+        got = of("A=1", how=how)
+        compare("first", "A=1", got[0])
+        compare("names", ["A", "ASAN_OPTIONS", "GPULEAK_EXITCODE", "GPULEAK_LEDGER", "GPULEAK_REPORT",
+                          "GPULEAK_REPORT_NOW", "GPULEAK_ROSTER", "LD_PRELOAD"],
+                sorted(line.partition("=")[0] for line in got))
+    preload = one_line("\n".join(got), "LD_PRELOAD=").partition("=")[2]
+    for variables, wanted in (("LD_PRELOAD=" + OTHER, OTHER + ":" + preload),
+                              ("LD_PRELOAD=a b:c", "a b:c:" + preload), ("LD_PRELOAD=", preload),
+                              ("LD_PRELOAD=a " + preload, "a " + preload)):
+        compare(variables, True, "LD_PRELOAD=" + wanted in of(variables))
+    got = of("GPULEAK_REPORT=mine,ASAN_OPTIONS=color=never")
+    compare("own values", True, "GPULEAK_REPORT=mine" in got)
+    compare("ASan's", True, "ASAN_OPTIONS=verify_asan_link_order=0:color=never" in got)
+    compare("a flag", True, "GPULEAK_STACK_DEPTH=3" in of("", "--stack-depth", "3"))
+    compare("a variable", True, "GPULEAK_STACK_DEPTH=4" in of("", env={"GPULEAK_STACK_DEPTH": "4"}))
+    got = of("PYTHONPATH=mine,LD_LIBRARY_PATH=own", "--fake-gpu", "1", "--bypass-pools", "1")
+    compare("behind gpuleak's module", True, one_line("\n".join(got), "PYTHONPATH=").endswith("/bypass:mine"))
+    compare("behind the stand-ins", True, one_line("\n".join(got), "LD_LIBRARY_PATH=").endswith("runtime:own"))
+    compare("a framework's", True, "PYTORCH_NO_CUDA_MEMORY_CACHING=1" in got)
+    compare("the directory of notes", 1, len([line for line in got if line.startswith("GPULEAK_BYPASS=")]))
+
+
+@needs("followed")
+def as_it_is(place):
+    """plain preload, and GPULEAK_FOLLOW=off: each environment is handed on as it is"""
+    off = {"GPULEAK_FOLLOW": "off"}
+    for how in BY_EXEC + BY_SPAWN:
+        argv = followed(place, how, "A=1,LD_PRELOAD=" + OTHER, shutil.which("env"))
+        wanted = (0, "starting\nA=1\nLD_PRELOAD=%s\n" % OTHER)
+        for env in ({}, {"GPULEAK_FOLLOW": "on"}):
+            run = place.preloaded(argv, env)
+            compare("%s, plain" % how, wanted + ("",), (run.status, run.stdout, run.stderr))
+        run = place.command("run", "--follow", "off", "--", *argv)
+        compare("%s, --follow off" % how, wanted, (run.status, run.stdout))
+        run = place.command("run", "--", *argv, env=off)
+        compare("%s, GPULEAK_FOLLOW=off" % how, wanted, (run.status, run.stdout))
+        argv[2] += ",GPULEAK_FOLLOW=off"
+        run = place.command("run", "--", *argv)
+        compare("%s, by the program" % how, (0, wanted[1] + "GPULEAK_FOLLOW=off\n"),
+                (run.status, run.stdout))
+
+
+@needs("followed")
+def large(place):
+    """an environment that the kernel just allows, or of 30,000 variables: started as without gpuleak"""
+    argv = followed(place, "limit", "", "/bin/true")
+    bare = place.run(argv)
+    run = place.command("run", "--", *argv)
+    compare("largest environment", (0, bare.stdout), (run.status, run.stdout))
+    for how in ("execve",) + BY_SPAWN:
+        run = place.command("run", "--", *followed(place, how, "many", "/bin/true"))
+        compare("many variables, " + how, (0, "starting\n"), (run.status, run.stdout))
 
 
 @needs("clean")
@@ -48,4 +169,4 @@ def directory(place):
     one_line(run.stdout + run.stderr, "gate failed: ", "damaged.gpuleak: is not a gpuleak ledger")
 
 
-FOLLOWED = [directory]
+FOLLOWED = [each_call, shells, python, environment, as_it_is, large, directory]

@@ -183,17 +183,20 @@ def refused_by_flag(place):
 
 
 def refused_by_path(place):
-    """a child with a PYTHONPATH of its own: the report says so, once for several processes"""
+    """a child with a PYTHONPATH of its own: the module is put in front; with GPULEAK_FOLLOW=off the
+    report says that it is not there, once for several processes"""
     script = place.script(KEEP)
     path = "PYTHONPATH=" + os.pathsep.join(PACKAGES)
+    found, _ = place.report("/usr/bin/env", path, PYTHON, script)
+    compare("note, followed", True, found["notes"][0].startswith("--bypass-pools switched off the caches"))
     for words in (["-c", KEEP, "-I"], ["-cS = 'I'\n" + KEEP], [script, "-E"]):  # no flags of Python
-        found, _ = place.report("/usr/bin/env", path, PYTHON, *words)
+        found, _ = place.report("/usr/bin/env", "GPULEAK_FOLLOW=off", path, PYTHON, *words)
         compare("note", "CuPy's cache could not be switched off in pid %d: %s" % (
             found["process"]["pid"], NOT_LOADED), found["notes"][0])
     parent = place.write("parent.py", "import os, subprocess, sys\n"
                          "for _ in range(3):\n"
                          "    subprocess.check_call([sys.executable, %r], env=dict(os.environ, "
-                         "PYTHONPATH=%r))\n" % (script, os.pathsep.join(PACKAGES)))
+                         "GPULEAK_FOLLOW='off', PYTHONPATH=%r))\n" % (script, os.pathsep.join(PACKAGES)))
     found, _ = place.report(PYTHON, parent)
     pids = [one["process"]["pid"] for one in found["processes"]]
     compare("processes", 3, len(pids))

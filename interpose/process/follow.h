@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Puts what `gpuleak run` has set back into the environment of a program that this process starts.
+ * Without `gpuleak run`, and with GPULEAK_FOLLOW=off, every environment stays as it is. The
+ * environment of this process is only read.
+ */
+#ifndef GPULEAK_FOLLOW_H
+#define GPULEAK_FOLLOW_H
+
+#include <alloca.h>
+#include <stddef.h>
+
+/* Stores what GPULEAK_RUN names. Called by the constructor, before the program can change its
+ * environment. */
+void follow_start(void);
+
+struct follow_size {
+	size_t pointers;
+	size_t text;
+	size_t bytes; /* of both together; 0: the environment stays as it is */
+};
+
+/* Returns what FOLLOW() needs for ENVP, which may be NULL. */
+struct follow_size follow_measure(char *const envp[]);
+
+/* Writes the environment to MEMORY, of size.bytes. Returns it, or NULL if another thread has
+ * changed ENVP since follow_measure(). */
+char **follow_write(char *const envp[], struct follow_size size, void *memory);
+
+/* Returns the environment to hand on instead of ENVP, or NULL if that is ENVP itself. The memory is
+ * in the caller's frame: a vfork child uses the memory of its parent, and must neither allocate nor
+ * change any of it. Safe in signal handlers. */
+#define FOLLOW(envp)                                                                      \
+	({                                                                                \
+		struct follow_size size_ = follow_measure(envp);                          \
+		size_.bytes ? follow_write(envp, size_, alloca(size_.bytes)) : NULL;      \
+	})
+
+#endif

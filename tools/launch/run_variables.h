@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Makes GPULEAK_RUN, by which the library puts back what `gpuleak run` has set
+ * (ledger/run_environment.h). Only for the child that is about to start the program: it changes the
+ * environment, and its memory is never freed.
+ */
+#ifndef GPULEAK_TOOLS_RUN_VARIABLES_H
+#define GPULEAK_TOOLS_RUN_VARIABLES_H
+
+/* Remembers the environment as it is before this run sets anything. */
+void run_variables_begin(void);
+
+/* Sets GPULEAK_RUN to what was set since run_variables_begin(), to LIBRARY in LD_PRELOAD, and to
+ * what the value of an outer `gpuleak run` has. */
+void run_variables_set(const char *library);
+
+#endif
