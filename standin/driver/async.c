@@ -255,13 +255,27 @@ static void recycle_if_unused(struct queue *q)
 		q->context = NULL;
 }
 
+/* Calls a host function. Only the worker does that, so the gate's bit needs no count. */
+static void call_host(const struct queue *q, const struct work *w)
+{
+	standin_thread.current = q->context;
+	standin_thread.in_host_function = true;
+	atomic_fetch_or(&standin_gate, GATE_HOST);
+	w->call(w->data);
+	atomic_fetch_and(&standin_gate, ~(unsigned int)GATE_HOST);
+	standin_thread.in_host_function = false;
+}
+
 static void finish(struct queue *q)
 {
 	struct work *w = q->first;
 
 	executing = q;
 	pthread_mutex_unlock(&async_lock);
-	bytes_execute(w);
+	if (w->kind == WORK_HOST)
+		call_host(q, w);
+	else
+		bytes_execute(w);
 	pthread_mutex_lock(&async_lock);
 	executing = NULL;
 	q->first = w->next;

@@ -5,10 +5,13 @@
  * violation, which is counted and printed on stderr. The heap owns the bytes of device memory;
  * mapped memory has no bytes.
  */
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "standin/driver/async.h"
 
@@ -33,6 +36,26 @@ void bytes_violation(const struct work *work, const struct range *range, const c
 		(unsigned long long)range->bytes);
 }
 
+static bool is_page(uint64_t address)
+{
+	unsigned char resident;
+
+	address &= ~(uint64_t)(getpagesize() - 1);
+	return mincore((void *)(uintptr_t)address, 1, &resident) == 0;
+}
+
+/* Returns true if the first and the last page of a range of host memory exist. A real driver
+ * returns an error only for NULL, and crashes otherwise. */
+static bool is_host_memory(uint64_t address, uint64_t bytes)
+{
+	int saved = errno;
+	bool is = address && address + bytes - 1 >= address && is_page(address) &&
+		  is_page(address + bytes - 1);
+
+	errno = saved;
+	return is;
+}
+
 /* Returns the range with its kind of memory. DEVICE: the call is for device memory, so the range
  * cannot be unpinned host memory. */
 struct range range_of(uint64_t address, uint64_t bytes, bool device)
@@ -48,7 +71,7 @@ struct range range_of(uint64_t address, uint64_t bytes, bool device)
 		r.where = RANGE_NONE;
 	else if (host_lock_range(address, bytes))
 		host_unlock(), r.where = RANGE_PINNED;
-	else if (!device)
+	else if (!device && is_host_memory(address, bytes))
 		r.where = RANGE_HOST;
 	r.managed = standin_fake && r.where == RANGE_DEVICE && heap_find(address, &b) &&
 		    b.kind == BLOCK_MANAGED;
@@ -184,9 +207,6 @@ static void touch(const struct work *w)
 void bytes_execute(const struct work *work)
 {
 	switch (work->kind) {
-	case WORK_HOST:
-		work->call(work->data);
-		break;
 	case WORK_FREE:
 		heap_left(work->to.address, work->to.generation);
 		break;

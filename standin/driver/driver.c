@@ -201,6 +201,27 @@ static CUresult inject_fault(const char *name)
 	return CUDA_SUCCESS;
 }
 
+/* Returns true if a host function may make the call NAME. */
+static bool is_for_host_functions(const char *name)
+{
+	static const char *const names[] = {
+		"cuInit", "cuDriverGetVersion", "cuMemsetD8Async", "cuMemsetD16Async",
+		"cuMemsetD32Async", "cuStreamQuery", "cuStreamDestroy", "cuStreamWaitEvent",
+		"cuStreamGetFlags", "cuStreamGetCtx", "cuStreamBeginCapture",
+		"cuStreamEndCapture", "cuLaunchHostFunc", "cuStreamAddCallback", "cuEventRecord",
+		"cuEventQuery",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		size_t length = strlen(names[i]);
+
+		/* also the variants: _v2, _ptsz */
+		if (strncmp(name, names[i], length) == 0 && (!name[length] || name[length] == '_'))
+			return true;
+	}
+	return false;
+}
+
 /* Returns the result that the call NAME must return at once, or 0. EARLY: the call is allowed
  * before cuInit. */
 CUresult standin_gate_slow(const char *name, bool early)
@@ -218,6 +239,8 @@ CUresult standin_gate_slow(const char *name, bool early)
 		return fault;
 	if (state & GATE_GONE)
 		return CUDA_ERROR_DEINITIALIZED;
+	if (state & GATE_HOST && standin_thread.in_host_function && !is_for_host_functions(name))
+		return ERROR_NOT_PERMITTED;
 	if (!early && state & (GATE_CLOSED | GATE_FORKED))
 		return CUDA_ERROR_NOT_INITIALIZED;
 	return CUDA_SUCCESS;
@@ -514,6 +537,7 @@ static const struct {
 	{ 709, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed" },
 	{ 712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "memory range already mapped" },
 	{ 713, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "memory region not registered" },
+	{ 800, "CUDA_ERROR_NOT_PERMITTED", "operation not permitted" },
 	{ 801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported" },
 	{ 900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "not permitted when stream is capturing" },
 	{ 901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "error earlier in this capture" },

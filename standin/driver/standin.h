@@ -78,6 +78,7 @@ enum {
 	GATE_FORKED = 8, /* the child of an initialised process */
 	GATE_FAULTS = 16,
 	GATE_LOG = 32,
+	GATE_HOST = 64, /* a host function runs, in which most calls are not permitted */
 };
 extern _Atomic unsigned int standin_gate;
 extern int standin_devices;
@@ -144,6 +145,7 @@ struct standin_thread {
 	CUcontext current;
 	struct arena *arena;
 	int capture_mode;
+	bool in_host_function;
 	int depth;
 	CUcontext below[MAX_CONTEXT_STACK];
 };

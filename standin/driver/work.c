@@ -286,6 +286,59 @@ STANDIN(cuLaunchHostFunc_ptsz)(CUstream hStream, CUhostFn fn, void *userData)
 	return host_function("cuLaunchHostFunc_ptsz", hStream, fn, userData, true);
 }
 
+struct callback {
+	void (*function)(CUstream stream, CUresult status, void *data);
+	CUstream stream;
+	void *data;
+};
+
+static void call_back(void *data)
+{
+	struct callback *c = data;
+
+	c->function(c->stream, CUDA_SUCCESS, c->data);
+	free(c);
+}
+
+static CUresult add_callback(const char *name, CUstream stream, CUstreamCallback function,
+			     void *data, unsigned int flags, bool per_thread)
+{
+	struct work w = { .name = name, .kind = WORK_HOST, .call = call_back };
+	struct callback *c;
+	struct target t;
+	CUresult r = standin_do_nothing(name);
+
+	if (!r && (!function || flags))
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (r || likely(!standin_async))
+		return r;
+	r = stream_target(stream, per_thread, &t);
+	if (!r && t.graph)
+		r = ERROR_CAPTURE_UNSUPPORTED;
+	if (r)
+		return r;
+	w.data = c = malloc(sizeof(*c));
+	if (!c)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*c = (struct callback){ function, stream, data };
+	r = async_submit(t.queue, &w, NULL, NULL);
+	if (r)
+		free(c);
+	return r;
+}
+
+STANDIN(cuStreamAddCallback)
+(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags)
+{
+	return add_callback("cuStreamAddCallback", hStream, callback, userData, flags, false);
+}
+
+STANDIN(cuStreamAddCallback_ptsz)
+(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags)
+{
+	return add_callback("cuStreamAddCallback_ptsz", hStream, callback, userData, flags, true);
+}
+
 /* ---- copies ---- */
 
 /* Copies the source, because the application may change it as soon as the call has returned. */
@@ -326,7 +379,11 @@ CUresult work_copy(const char *name, uint64_t to, uint64_t from, size_t bytes, C
 	struct target t;
 	bool waits;
 
-	if (r || likely(!standin_async) || !bytes)
+	if (r || !bytes)
+		return r;
+	if (!to || !from)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (likely(!standin_async))
 		return r;
 	r = how & AT_ONCE ? capture_check() : CUDA_SUCCESS;
 	if (!r)
@@ -456,7 +513,11 @@ CUresult work_fill(const char *name, CUdeviceptr to, uint32_t value, unsigned in
 	struct after submitted = { NULL, 0 };
 	CUresult r = standin_do_nothing(name);
 
-	if (r || likely(!standin_async) || !count)
+	if (r || !count)
+		return r;
+	if (!to)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (likely(!standin_async))
 		return r;
 	w.to = range_of(to, count * width, true);
 	if (w.to.where == RANGE_UNKNOWN) {
@@ -466,7 +527,8 @@ CUresult work_fill(const char *name, CUdeviceptr to, uint32_t value, unsigned in
 	if (standin_fake && w.to.where == RANGE_NONE)
 		return standin_unable();
 	r = submit(&w, stream, per_thread, &submitted);
-	if (!r && standin_fake && (w.to.managed || w.to.where == RANGE_PINNED))
+	if (!r && standin_fake && (w.to.managed || w.to.where == RANGE_PINNED) &&
+	    !standin_thread.in_host_function)
 		async_wait(name, submitted);
 	return r;
 }

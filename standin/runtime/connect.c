@@ -5,12 +5,15 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 
 #include "standin/runtime/runtime.h"
 
 struct driver driver;
+struct driver_facts driver_facts;
 
-static cudaError_t connected = cudaErrorInsufficientDriver;
+static _Atomic cudaError_t connected = cudaErrorInsufficientDriver;
 static CUresult (*standin_unable)(void); /* of the stand-in driver only */
 static pthread_once_t connect_once = PTHREAD_ONCE_INIT;
 
@@ -65,6 +68,12 @@ static bool look_up(void *library)
 	return true;
 }
 
+/* Ends the runtime as NVIDIA's ends: from here on it does not call the driver. */
+static void runtime_exit(void)
+{
+	connected = cudaErrorCudartUnloading;
+}
+
 static void connect_now(void)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW);
@@ -74,6 +83,12 @@ static void connect_now(void)
 	standin_unable = (CUresult(*)(void))dlsym(library, "standin_unable");
 	if (standin_unable && look_up(library))
 		connected = driver.cuInit(0);
+	if (!connected)
+		connected = driver.cuDeviceGetCount(&driver_facts.devices);
+	if (!connected)
+		connected = driver.cuDriverGetVersion(&driver_facts.version);
+	if (!connected)
+		atexit(runtime_exit);
 }
 
 cudaError_t connect_driver(void)

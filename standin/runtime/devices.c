@@ -15,12 +15,21 @@ static cudaError_t check_device(int device)
 	return r ? r : device < 0 || device >= count ? cudaErrorInvalidDevice : CUDA_SUCCESS;
 }
 
+/* Returns what the driver said at the start, also after the runtime has ended, as NVIDIA's. */
+static cudaError_t known(int *ret, const int *fact)
+{
+	cudaError_t r = ret ? connect_driver() : cudaErrorInvalidValue;
+
+	if (r && r != cudaErrorCudartUnloading)
+		return r;
+	*ret = *fact;
+	return CUDA_SUCCESS;
+}
+
 CUDART(cudaGetDeviceCount)(int *count)
 {
-	cudaError_t r = count ? connect_driver() : cudaErrorInvalidValue;
+	cudaError_t r = known(count, &driver_facts.devices);
 
-	if (!r)
-		r = driver.cuDeviceGetCount(count);
 	return done(!r && !*count ? cudaErrorNoDevice : r);
 }
 
@@ -212,9 +221,7 @@ CUDART(cudaDeviceGraphMemTrim)(int device)
 
 CUDART(cudaDriverGetVersion)(int *version)
 {
-	cudaError_t r = version ? connect_driver() : cudaErrorInvalidValue;
-
-	return done(r ? r : driver.cuDriverGetVersion(version));
+	return done(known(version, &driver_facts.version));
 }
 
 #define VERSION (CUDART_MAJOR == 12 ? 12090 : 13000)

@@ -19,6 +19,7 @@ typedef int cudaError_t; /* since CUDA 10.1 an error has the same number as the 
 
 enum {
 	cudaErrorInvalidValue = 1,
+	cudaErrorCudartUnloading = 4,
 	cudaErrorInvalidConfiguration = 9,
 	cudaErrorInvalidPitchValue = 12,
 	cudaErrorInvalidSymbol = 13,
@@ -88,6 +89,11 @@ struct driver {
 #undef DRIVER
 };
 extern struct driver driver __attribute__((visibility("hidden")));
+
+/* Set by connect_driver(). */
+extern struct driver_facts {
+	int devices, version;
+} driver_facts __attribute__((visibility("hidden")));
 
 /* Connects to the driver. Returns 0, or an error that every call must return. */
 cudaError_t connect_driver(void);

@@ -210,6 +210,63 @@ static void streams_and_events(void)
 	CHECK(cudaStreamSynchronize(a) == 400);
 }
 
+/* The driver permits hardly a call there: each returns at once. */
+static void refused(void *data)
+{
+	void *p = NULL;
+	char byte = 0;
+
+	CHECK(cudaFree(data) == 800);
+	CHECK(cudaFreeHost(data) == 800);
+	CHECK(cudaMalloc(&p, 10) == 800);
+	CHECK(cudaMallocHost(&p, 10) == 800);
+	CHECK(cudaMemcpy(data, &byte, 1, cudaMemcpyDefault) == 800);
+	CHECK(cudaDeviceSynchronize() == 800);
+	CHECK(cudaGetLastError() == 800);
+}
+
+static void refused_as(cudaStream_t stream, cudaError_t status, void *data)
+{
+	(void)stream, (void)status;
+	refused(data);
+}
+
+static void calls_in_host_functions(void)
+{
+	void *device, *pinned;
+
+	MUST(cudaMalloc(&device, 1000));
+	MUST(cudaMallocHost(&pinned, 1000));
+	MUST(cudaLaunchHostFunc(NULL, refused, device));
+	MUST(cudaStreamAddCallback(NULL, refused_as, pinned, 0));
+	MUST(cudaStreamSynchronize(NULL));
+	MUST(cudaFree(device));
+	MUST(cudaFreeHost(pinned));
+}
+
+static void no_memory(void)
+{
+	char bytes[8];
+	void *a, *gone = (void *)0x10;
+
+	MUST(cudaMalloc(&a, 1000));
+	for (int kind = cudaMemcpyHostToHost; kind <= cudaMemcpyDefault; kind++) {
+		CHECK(cudaMemcpy(a, NULL, 8, kind) == 1);
+		CHECK(cudaMemcpy(NULL, a, 8, kind) == 1);
+		CHECK(cudaMemcpy(bytes, NULL, 8, kind) == 1);
+		CHECK(cudaMemcpy(bytes, gone, 8, kind) == 1);
+		CHECK(cudaMemcpy(gone, bytes, 8, kind) == 1);
+		CHECK(cudaMemcpyAsync(a, gone, 8, kind, NULL) == 1);
+		CHECK(cudaMemcpyAsync(gone, a, 8, kind, NULL) == 1);
+		CHECK(cudaMemcpy2D(a, 64, NULL, 64, 4, 2, kind) == 1);
+		MUST(cudaMemcpy(a, NULL, 0, kind));
+	}
+	CHECK(cudaMemset(NULL, 0, 8) == 1);
+	CHECK(cudaMemset(gone, 0, 8) == 1);
+	CHECK(cudaMemset2D(NULL, 64, 0, 8, 2) == 1);
+	MUST(cudaFree(a));
+}
+
 static void devices_and_errors(void)
 {
 	int n = -1, version = 0;
@@ -292,6 +349,8 @@ int main(int argc, char **argv)
 	kinds_of_memory();
 	arrays();
 	streams_and_events();
+	calls_in_host_functions();
+	no_memory();
 	(void)cudaGetLastError();
 	devices_and_errors();
 	reset();

@@ -136,6 +136,22 @@ def test_out_of_memory():
     compare("status", 3, got["process"]["status"])
 
 
+def test_late():
+    """after main the runtime answers 4 and does not call the driver; before its end it works"""
+    for major in ("12", "13"):
+        program = build("late-" + major, "late.c", runtime=major)
+        late = "free: 4, host: 4, malloc: 4, set: 4, count: 0, last: 4\n"
+        # The two allocations ask for the context. A third call that does so would get 700.
+        Ran([program], {"LD_LIBRARY_PATH": options.driver + ":" + options.runtime,
+                        "STANDIN_FAKE_GPU": "refuse",
+                        "STANDIN_FAIL": "cuCtxGetCurrent:3+=700"}).ended(0, late)
+        ran = run("--fake-gpu", "--", program).ended(0, late)
+        ran.says("2 leaks, 2 blocks, 5,100 bytes")
+        ran = run("--fake-gpu", "--", program, "early")
+        ran.ended(0, "free: 0, host: 0, malloc: 0, set: 0, count: 0, last: 0\n")
+        ran.says("1 leak, 1 block, 10 bytes")
+
+
 def test_real_driver():
     """the runtime does not call a driver that is not the stand-in"""
     other = os.path.join(folder, "driver")

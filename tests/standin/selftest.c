@@ -35,6 +35,20 @@ CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes);
 CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes);
 CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count);
 CUresult cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t count);
+CUresult cuDeviceGetCount(int *count);
+CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes);
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
+CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes);
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream);
+CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream);
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream);
+CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUstream stream);
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data);
+CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback function, void *data,
+			     unsigned int flags);
+CUresult cuStreamGetFlags(CUstream stream, unsigned int *flags);
+CUresult cuEventQuery(CUevent event);
 CUresult cuEventCreate(CUevent *event, unsigned int flags);
 CUresult cuEventRecord(CUevent event, CUstream stream);
 CUresult cuCtxRecordEvent(CUcontext context, CUevent event);
@@ -553,6 +567,125 @@ static void case_async_capture(void)
 	IS(cuStreamEndCapture(a, &graph), 901);
 }
 
+struct for_host_function {
+	CUstream other;
+	CUevent event;
+	CUdeviceptr device;
+	void *pinned;
+	int calls;
+};
+
+/* The results were measured in host functions on an H100, driver 580.159.04. */
+static void in_host_function(void *data)
+{
+	struct for_host_function *f = data;
+	CUcontext current = NULL;
+	CUdeviceptr d = 0;
+	unsigned int flags;
+	CUstream made;
+	void *p = NULL;
+	char bytes[8] = "";
+	size_t n;
+	int count;
+
+	IS(cuInit(0), 0);
+	IS(cuDriverGetVersion(&count), 0);
+	IS(cuDeviceGetCount(&count), 800);
+	IS(cuCtxGetCurrent(&current), 800);
+	IS(cuCtxSynchronize(), 800);
+	IS(cuMemAlloc_v2(&d, 64), 800);
+	IS(cuMemFree_v2(f->device), 800);
+	IS(cuMemFree_v2(0), 800);
+	IS(cuMemHostAlloc(&p, 64, 0), 800);
+	IS(cuMemFreeHost(f->pinned), 800);
+	IS(cuMemAllocManaged(&d, 64, 1), 800);
+	IS(cuMemAllocAsync(&d, 64, f->other), 800);
+	IS(cuMemFreeAsync(f->device, f->other), 800);
+	IS(cuMemHostRegister_v2(bytes, 8, 0), 800);
+	IS(cuMemHostUnregister(bytes), 800);
+	IS(cuMemGetInfo_v2(&n, &n), 800);
+	IS(cuMemcpyHtoD_v2(f->device, bytes, 8), 800);
+	IS(cuMemcpyHtoDAsync_v2(f->device, bytes, 8, f->other), 800);
+	IS(cuMemcpyDtoHAsync_v2(bytes, f->device, 8, f->other), 800);
+	IS(cuMemcpyDtoDAsync_v2(f->device, f->device + 8, 8, f->other), 800);
+	IS(cuMemcpyAsync(f->device, f->device + 8, 8, f->other), 800);
+	IS(cuMemsetD8_v2(f->device, 1, 8), 800);
+	IS(cuMemsetD8Async(f->device, 1, 8, f->other), 0);
+	IS(cuMemsetD32Async(f->device, 1, 2, f->other), 0);
+	IS(cuStreamCreate(&made, 0), 800);
+	IS(cuStreamGetFlags(f->other, &flags), 0);
+	IS(cuEventRecord(f->event, f->other), 0);
+	IS(cuEventQuery(f->event), 600);
+	IS(cuStreamWaitEvent(f->other, f->event, 0), 0);
+	f->calls++;
+}
+
+static void in_callback(CUstream stream, CUresult status, void *data)
+{
+	IS(stream != NULL && status == 0, 1);
+	in_host_function(data);
+}
+
+static void case_host_functions(void)
+{
+	struct for_host_function f = { .device = 0 };
+	CUstream stream;
+
+	begin();
+	f.device = block(4096);
+	IS(cuMemHostAlloc(&f.pinned, 4096, 0), 0);
+	IS(cuStreamCreate(&stream, NON_BLOCKING), 0);
+	IS(cuStreamCreate(&f.other, NON_BLOCKING), 0);
+	IS(cuEventCreate(&f.event, 0), 0);
+	IS(cuLaunchHostFunc(stream, in_host_function, &f), 0);
+	IS(cuStreamSynchronize(stream), 0);
+	IS(cuStreamAddCallback(stream, in_callback, &f, 0), 0);
+	IS(cuStreamAddCallback(stream, in_callback, &f, 1), 1);
+	IS(cuStreamSynchronize(stream), 0);
+	IS(f.calls, 2);
+	IS(cuMemFreeHost(f.pinned), 0); /* the same calls outside */
+	IS(cuMemFree_v2(f.device), 0);
+}
+
+/* Copies from and to addresses that are no memory: 1 was measured on an H100 for each NULL, and for
+ * each other number that the call takes for device memory. It crashes for a host pointer. */
+static void case_no_memory(void)
+{
+	CUdeviceptr d;
+	CUstream stream;
+	char bytes[8] = "";
+	void *gone = (void *)0x10;
+
+	begin();
+	d = block(4096);
+	IS(cuStreamCreate(&stream, NON_BLOCKING), 0);
+	IS(cuMemcpyHtoD_v2(d, NULL, 4), 1);
+	IS(cuMemcpyHtoD_v2(d, NULL, 0), 0);
+	IS(cuMemcpyHtoD_v2(d, gone, 4), 1);
+	IS(cuMemcpyHtoD_v2(0, bytes, 4), 1);
+	IS(cuMemcpyHtoD_v2(0x10, bytes, 4), 1);
+	IS(cuMemcpyDtoH_v2(NULL, d, 4), 1);
+	IS(cuMemcpyDtoH_v2(gone, d, 4), 1);
+	IS(cuMemcpyDtoD_v2(d, 0, 4), 1);
+	IS(cuMemcpyDtoD_v2(0, d, 4), 1);
+	IS(cuMemcpyDtoDAsync_v2(d, 0x10, 4, stream), 1);
+	IS(cuMemcpyHtoDAsync_v2(d, NULL, 4, stream), 1);
+	IS(cuMemcpyHtoDAsync_v2(d, gone, 4, stream), 1);
+	IS(cuMemcpyDtoHAsync_v2(NULL, d, 4, stream), 1);
+	IS(cuMemcpyDtoHAsync_v2(gone, d, 4, stream), 1);
+	IS(cuMemcpy(d, 0, 4), 1);
+	IS(cuMemcpy(d, 0x10, 4), 1);
+	IS(cuMemcpy((uintptr_t)bytes, 0, 4), 1);
+	IS(cuMemcpy(0, (uintptr_t)bytes, 4), 1);
+	IS(cuMemcpy((uintptr_t)bytes, UINT64_MAX - 1, 4), 1);
+	IS(cuMemcpyAsync(d, 0x10, 4, stream), 1);
+	IS(cuMemsetD8_v2(0, 1, 4), 1);
+	IS(cuMemsetD8_v2(0x10, 1, 4), 1);
+	IS(cuMemsetD8_v2(0, 1, 0), 0);
+	IS(cuMemsetD8Async(0x10, 1, 4, stream), 1);
+	IS(cuStreamSynchronize(stream), 0);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -570,6 +703,8 @@ static const struct {
 	{ "asynchronous: a free disturbs", case_free_disturbs, "STANDIN_ASYNC", "14" },
 	{ "asynchronous: order of streams", case_order, "STANDIN_ASYNC", "2" },
 	{ "asynchronous: violations", case_violations, "STANDIN_ASYNC", "10" },
+	{ "asynchronous: host functions", case_host_functions, "STANDIN_ASYNC", "3" },
+	{ "asynchronous: no memory", case_no_memory, "STANDIN_FAKE_GPU", "skip" },
 	{ "asynchronous: captures", case_async_capture, "STANDIN_ASYNC", "9" },
 };
 
