@@ -81,7 +81,8 @@ enum ledger_ended {
 				 "framework: gpuleak did not see its library being loaded")  \
 	X(UNRECORDED_REFUSALS, "allocations that ran out of memory were counted but not "        \
 			       "recorded: the ledger could not grow")                       \
-	X(UNRECORDED_IPC, "IPC handles of memory were not recorded: the ledger could not grow")
+	X(UNRECORDED_IPC, "IPC handles of memory were not recorded: the ledger could not grow") \
+	X(NESTED_STACKS, "calls of nested signal handlers were recorded without a stack")
 
 enum ledger_trouble {
 #define X(name, text) LEDGER_TROUBLE_##name,

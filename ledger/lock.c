@@ -28,14 +28,28 @@ static int spin(struct lock *lock)
 	return 0;
 }
 
-/* Sleeps NAP nanoseconds, or until a thread releases LOCK. Returns 0 or -errno. */
-static int nap_on(struct lock *lock, long nap)
-{
-	const struct timespec timeout = { .tv_nsec = nap };
+struct nap {
+	struct lock *lock;
+	long ns;
+	int result; /* 0 or -errno */
+};
 
-	if (syscall(SYS_futex, &lock->word, FUTEX_WAIT_PRIVATE, 2, &timeout, NULL, 0) == 0)
-		return 0;
-	return -errno;
+static void sleep_on(void *data)
+{
+	struct nap *nap = data;
+	const struct timespec timeout = { .tv_nsec = nap->ns };
+
+	if (syscall(SYS_futex, &nap->lock->word, FUTEX_WAIT_PRIVATE, 2, &timeout, NULL, 0) < 0)
+		nap->result = -errno;
+}
+
+/* Sleeps NS nanoseconds, or until a thread releases LOCK. Returns 0 or -errno. */
+static int nap_on(struct lock *lock, long ns)
+{
+	struct nap nap = { lock, ns, 0 };
+
+	lock_sleep(sleep_on, &nap);
+	return nap.result;
 }
 
 /* Naps and checks again, because lock_give_soon() may not wake a waiting thread. Each full nap is

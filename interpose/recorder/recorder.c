@@ -85,6 +85,11 @@ void lock_lost(void)
 		recorder_stop();
 }
 
+void lock_sleep(void (*work)(void *data), void *data)
+{
+	aside_outside(work, data);
+}
+
 void recorder_missed(void)
 {
 	struct recorder *recorder = recorder_now() ? NULL : recorder_last();
@@ -98,7 +103,9 @@ void recorder_missed(void)
 static void recorder_left(void)
 {
 	recorder_stop();
+	aside_release_left();
 	thread_self.busy = 0;
+	thread_self.paused = 0;
 }
 
 struct recorder *recorder_enter_slowly(void)
@@ -109,7 +116,7 @@ struct recorder *recorder_enter_slowly(void)
 	if (self->busy && (recorder_was_left(self->busy, recorder_stack_pointer()) ||
 			   !upcalls.stack_is_nested()))
 		recorder_left();
-	if (self->busy) {
+	if (self->busy && self->busy != self->paused) {
 		recorder = recorder_now();
 		if (recorder)
 			ledger_trouble(recorder->header, LEDGER_TROUBLE_REENTERED, 1);
@@ -132,6 +139,21 @@ struct recorder *recorder_enter_slowly(void)
 		self->generation = recorder->generation;
 	}
 	return recorder;
+}
+
+void recorder_pause(struct recorder_paused *ret)
+{
+	*ret = (struct recorder_paused){
+		thread_self.busy, thread_self.paused, thread_self.saved_errno,
+	};
+	thread_self.paused = thread_self.busy;
+}
+
+void recorder_resume(const struct recorder_paused *paused)
+{
+	thread_self.busy = paused->busy;
+	thread_self.paused = paused->paused;
+	thread_self.saved_errno = paused->saved_errno;
 }
 
 void recorder_touch(void)

@@ -125,6 +125,9 @@ struct thread {
 	uint32_t waiting_depth, waiting_frames, waiting_generation;
 	uint64_t waiting_key; /* key of the frames that have the ref waiting_frames */
 	struct refused_request refused;
+	/* `busy` while a signal handler's GPU call is recorded although the thread is inside gpuleak;
+	 * else 0. See recorder_pause(). */
+	uintptr_t paused;
 };
 extern __thread struct thread thread_self
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -212,6 +215,16 @@ static HOT void recorder_leave(void)
 	*thread_self.errno_at = thread_self.saved_errno;
 	thread_self.busy = 0;
 }
+
+struct recorder_paused {
+	uintptr_t busy, paused;
+	int saved_errno;
+};
+
+/* Locking: the caller holds no lock, and is inside the recorder. Until recorder_resume(), GPU calls
+ * of the thread's signal handlers are recorded. */
+void recorder_pause(struct recorder_paused *ret);
+void recorder_resume(const struct recorder_paused *paused);
 
 /* Returns CLOCK_MONOTONIC_COARSE in ns since the ledger's start. */
 static HOT uint64_t recorder_time(const struct recorder *recorder)

@@ -15,6 +15,9 @@
 #include "interpose/dispatch/resolve.h"
 #include "interpose/stack/walk.h"
 
+/* walks of one thread that signal handlers may nest */
+#define WALKS_NESTED_MAX 2u
+
 /* libunwind's unw_backtrace(), which walk_fast() may use, permanently caches, per thread, how to
  * unwind each address. If another module is mapped at the same addresses later, some cache entries
  * are wrong. This function walks instead, which reads the unwind information of the module that is
@@ -93,10 +96,20 @@ static void look_for_us(void *data)
 		*ret = *ret || resolve_is_ours(capture.first[i]);
 }
 
+/* A handler whose signal waited for the end of a walk runs before the walk's aside() is done. If its
+ * own walk takes longer than the next signal, handlers would interrupt handlers until the stack
+ * overflows. */
+bool stack_may_be_walked(void)
+{
+	return aside_depth() < WALKS_NESTED_MAX;
+}
+
 bool stack_is_nested(void)
 {
 	bool nested = true;
 
+	if (!stack_may_be_walked())
+		return true;
 	aside(look_for_us, &nested);
 	return nested;
 }

@@ -32,6 +32,10 @@ void capture_frames(unsigned int wanted, bool by_walking, struct capture *ret);
  * CAPTURE has frames. Returns false if a second walk of the stack fails or finds other frames. */
 bool capture_find_places(const struct capture *capture, uint64_t *ret);
 
+/* Returns false in a signal handler that interrupted a handler's walk, which interrupted another
+ * walk. */
+bool stack_may_be_walked(void);
+
 /* Returns true if gpuleak also has frames further out on the calling thread's stack than the call
  * in progress, or if that is not known. */
 bool stack_is_nested(void);

@@ -7,6 +7,7 @@
  */
 #include "interpose/stack/stacks.h"
 
+#include "interpose/base/config.h"
 #include "interpose/base/own_stack.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/thread_state_hot.h"
@@ -61,15 +62,36 @@ static void unwind_here(void *data)
 				request->caller->frame_pointer, &capture, request->ref);
 }
 
+/* The handlers of signals that waited for the end of the walk run now. Their GPU calls are recorded,
+ * unless this call is one that a pool may serve: its steps must not be interrupted. */
+static void let_signals_arrive(const struct aside *aside)
+{
+	struct recorder_paused paused;
+
+	if (config.pool != OPTION_POOL_OFF) {
+		aside_end(aside);
+		return;
+	}
+	recorder_pause(&paused);
+	aside_end(aside);
+	recorder_resume(&paused);
+}
+
 static COLD uint32_t unwind(struct recorder *recorder, struct thread_state *state,
 			    const struct caller *caller, struct stack_cache_key key,
 			    uint32_t waiting)
 {
 	struct stack_request request = { recorder, state, caller, key, waiting, 0 };
+	struct aside aside;
 
+	if (!stack_may_be_walked()) {
+		ledger_trouble(recorder->header, LEDGER_TROUBLE_NESTED_STACKS, 1);
+		return 0;
+	}
 	thread_state_lock(state);
-	aside(unwind_here, &request);
+	aside_begin(&aside, unwind_here, &request);
 	thread_state_unlock(state);
+	let_signals_arrive(&aside);
 	return request.ref;
 }
 

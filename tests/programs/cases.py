@@ -28,6 +28,7 @@ import cases_peak
 import cases_pool
 import cases_report
 import cases_rules
+import cases_signals
 import cases_sanitized
 import cases_steps
 import cases_top
@@ -380,6 +381,7 @@ FAMILIES = {
     "unseen": stories.UNSEEN,
     "held": cases_held.HELD,
     "leaving": cases_leaving.LEAVING,
+    "signals": cases_signals.SIGNALS,
     "objects": cases_objects.OBJECTS,
     "costs": cases_costs.COSTS_CASES,
     "ipc": cases_ipc.IPC,

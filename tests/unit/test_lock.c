@@ -61,6 +61,11 @@ void lock_lost(void)
 	atomic_fetch_add(&lost, 1);
 }
 
+void lock_sleep(void (*work)(void *data), void *data)
+{
+	work(data);
+}
+
 static void *waiter(void *unused)
 {
 	lock_wait(&lock);
