@@ -283,8 +283,8 @@ static int list_peaks(struct peaks *peaks)
 		for (end = first; end < peaks->amount_count && peaks->amounts[end].memory == i;)
 			end++;
 		if (peaks->numbers[i])
-			r = read_peak(peaks, i, &peaks->amounts[first], end - first,
-				      &process->peaks[process->peak_count++]);
+			r = read_peak(peaks, i, peaks->amounts ? &peaks->amounts[first] : NULL,
+				      end - first, &process->peaks[process->peak_count++]);
 	}
 	if (process->peak_count)
 		qsort(process->peaks, process->peak_count, sizeof(*process->peaks), compare_peaks);

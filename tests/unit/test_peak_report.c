@@ -128,6 +128,22 @@ static void kept_or_now(void **state)
 	finish(&built);
 }
 
+/* No call site has a balance: nothing is known of the holders. UBSan checks this, too. */
+static void no_balances(void **state)
+{
+	const struct report_peak *peak;
+	struct built built;
+
+	(void)state;
+	begin(&built);
+	add_peak(&built, LEDGER_MEMORY_DEVICE, 3, 15 * MIB, 0);
+	peak = only_peak(&built);
+	assert_int_equal(peak->bytes, 15 * MIB);
+	assert_int_equal(peak->error_bytes, 15 * MIB);
+	assert_int_equal(peak->held.count, 0);
+	finish(&built);
+}
+
 /* What other threads freed is subtracted, and rows of one place are added. */
 static void threads(void **state)
 {
@@ -351,7 +367,8 @@ static void no_callers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(kept_or_now), cmocka_unit_test(threads),
+		cmocka_unit_test(kept_or_now), cmocka_unit_test(no_balances),
+		cmocka_unit_test(threads),
 		cmocka_unit_test(memories), cmocka_unit_test(division), cmocka_unit_test(many),
 		cmocka_unit_test(lies), cmocka_unit_test(without), cmocka_unit_test(callers),
 		cmocka_unit_test(no_callers),

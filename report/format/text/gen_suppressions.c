@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tries function names from the innermost frame outwards with the matcher of suppressions, then
- * the stack's fingerprint. Leaks with the same fingerprint count as one, because no pattern
- * distinguishes them: two lines of one function, or several processes.
+ * Tries function names from the innermost frame outwards, then the stack's fingerprint. Counts for
+ * each name once which leaks have it. Leaks with the same fingerprint count as one, because no
+ * pattern distinguishes them: two lines of one function, or several processes.
  */
 #include "report/util/number.h"
 #include "report/format/text/gen_suppressions.h"
@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "report/util/escape.h"
+#include "report/util/report_arena.h"
 #include "report/symbols/fingerprint.h"
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
@@ -31,6 +32,129 @@ struct choice {
 	size_t others; /* number of other leaks that it also suppresses */
 };
 
+/* A set of leaks, by their index in the totals. */
+struct leak_set {
+	uint64_t bits[COMPARED_MAX / 64 + 1];
+};
+
+/* A function, file or module of some frame. */
+struct name {
+	const char *text;
+	struct leak_set leaks; /* that have such a frame */
+	bool counted;
+	size_t others; /* if it was counted: other leaks that the pattern of this name matches */
+	struct name *next;
+};
+
+/* The fingerprint of a stack, and the number of leaks that have it. */
+struct print {
+	uint64_t fingerprint;
+	size_t leaks;
+};
+
+/* What the leaks of a report have in common. Each frame and each stack is read once. */
+struct common {
+	const struct leak_totals *totals;
+	struct report_arena arena;
+	struct table names, prints;
+	struct name *first_name;
+	struct print **print_of; /* of each leak; NULL: its stack has no fingerprint */
+};
+
+static bool same_name(const void *value, const void *key)
+{
+	return strcmp(((const struct name *)value)->text, key) == 0;
+}
+
+static bool same_print(const void *value, const void *key)
+{
+	return ((const struct print *)value)->fingerprint == *(const uint64_t *)key;
+}
+
+/* Adds leak INDEX to the leaks of the name TEXT, which may be NULL. Returns 0 or -ENOMEM. */
+static int add_name(struct common *common, const char *text, size_t index)
+{
+	struct name *name;
+	uint64_t hash;
+
+	if (!text || !*text)
+		return 0;
+	hash = hash_bytes(text, strlen(text), 0);
+	name = table_find(&common->names, hash, same_name, text);
+	if (!name) {
+		name = arena_alloc(&common->arena, sizeof(*name));
+		if (!name || table_add(&common->names, hash, name) < 0)
+			return -ENOMEM;
+		name->text = text;
+		name->next = common->first_name;
+		common->first_name = name;
+	}
+	name->leaks.bits[index / 64] |= 1ull << index % 64;
+	return 0;
+}
+
+static int add_names(struct common *common, size_t index)
+{
+	const struct report_stack *stack = common->totals->entries[index].largest->stack;
+	int r = 0;
+
+	for (size_t i = 0; i < stack->count && r == 0; i++) {
+		r = add_name(common, stack->frames[i].function, index);
+		if (r == 0)
+			r = add_name(common, stack->frames[i].file, index);
+		if (r == 0)
+			r = add_name(common, stack->frames[i].module, index);
+	}
+	return r;
+}
+
+/* Counts the stack of leak INDEX among the equal ones. Returns 0 or -ENOMEM. */
+static int add_print(struct common *common, size_t index)
+{
+	const struct report_stack *stack = common->totals->entries[index].largest->stack;
+	struct print *print;
+	uint64_t fingerprint, hash;
+
+	if (report_stack_fingerprint(stack->frames, stack->count, &fingerprint) < 0)
+		return 0;
+	hash = hash_number(fingerprint, 0);
+	print = table_find(&common->prints, hash, same_print, &fingerprint);
+	if (!print) {
+		print = arena_alloc(&common->arena, sizeof(*print));
+		if (!print || table_add(&common->prints, hash, print) < 0)
+			return -ENOMEM;
+		print->fingerprint = fingerprint;
+	}
+	print->leaks++;
+	common->print_of[index] = print;
+	return 0;
+}
+
+/* Reads all leaks. The caller calls common_finish(), also on failure. Returns 0 or -ENOMEM. */
+static int common_read(struct common *common, const struct leak_totals *totals)
+{
+	int r = 0;
+
+	*common = (struct common){ .totals = totals };
+	common->print_of = arena_alloc(&common->arena,
+				       (totals->count + 1) * sizeof(*common->print_of));
+	if (!common->print_of)
+		return -ENOMEM;
+	for (size_t i = 0; i < totals->count && r == 0; i++) {
+		r = add_print(common, i);
+		if (r == 0 && totals->count <= COMPARED_MAX)
+			r = add_names(common, i);
+	}
+	return r;
+}
+
+static void common_finish(struct common *common)
+{
+	table_finish(&common->names);
+	table_finish(&common->prints);
+	arena_finish(&common->arena);
+}
+
 /* Writes "^NAME$" to RET, with a star for each character that cannot be in a line. */
 static size_t make_pattern(const char *name, char ret[WILDCARD_BYTES_MAX + 1])
 {
@@ -45,37 +169,70 @@ static size_t make_pattern(const char *name, char ret[WILDCARD_BYTES_MAX + 1])
 	return at;
 }
 
-/* Counts the other leaks that PATTERN matches. Returns 0 or -ENOMEM. */
-static int count_others(const struct leak_totals *totals, const struct leak_total *own,
-			const char *pattern, size_t length, size_t *ret)
+static size_t count_set(const struct leak_set *set)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < sizeof(set->bits) / sizeof(set->bits[0]); i++)
+		count += (size_t)__builtin_popcountll(set->bits[i]);
+	return count;
+}
+
+static void add_set(struct leak_set *to, const struct leak_set *set)
+{
+	for (size_t i = 0; i < sizeof(set->bits) / sizeof(set->bits[0]); i++)
+		to->bits[i] |= set->bits[i];
+}
+
+/* Adds to SET the leaks that have any name which PATTERN matches. Returns 0 or -ENOMEM. */
+static int add_matching(const struct common *common, const char *pattern, size_t length,
+			struct leak_set *set)
 {
 	struct frame_pattern compiled = { 0 };
 
-	*ret = 0;
 	if (frame_pattern_compile(&compiled, pattern, length) < 0)
 		return -ENOMEM;
-	for (size_t i = 0; i < totals->count; i++) {
-		const struct report_stack *stack = totals->entries[i].largest->stack;
-
-		*ret += &totals->entries[i] != own &&
-			frame_pattern_match_any(&compiled, stack->frames, stack->count);
-	}
+	for (const struct name *name = common->first_name; name; name = name->next)
+		if (frame_pattern_match(&compiled, name->text))
+			add_set(set, &name->leaks);
 	frame_pattern_finish(&compiled);
 	return 0;
 }
 
+/* Stores in *RET how many leaks match PATTERN besides one that has the name TEXT, from which it was
+ * made. A pattern without stars matches only this name. Returns 0 or -ENOMEM. */
+static int count_others(const struct common *common, const char *text, const char *pattern,
+			size_t length, size_t *ret)
+{
+	struct name *name = table_find(&common->names, hash_bytes(text, strlen(text), 0), same_name,
+				       text);
+	struct leak_set set;
+
+	*ret = 0;
+	if (!name)
+		return 0;
+	if (!name->counted) {
+		set = name->leaks;
+		if ((strchr(pattern, '*') || pattern[length - 1] != '$') &&
+		    add_matching(common, pattern, length, &set) < 0)
+			return -ENOMEM;
+		name->others = count_set(&set) - 1;
+		name->counted = true;
+	}
+	*ret = name->others;
+	return 0;
+}
+
 /* Stores NAME in *BEST if it matches fewer other leaks. Returns 0 or -ENOMEM. */
-static int try_name(const struct leak_totals *totals, const struct leak_total *own,
-		    const char *name, struct choice *best)
+static int try_name(const struct common *common, const char *name, struct choice *best)
 {
 	char pattern[WILDCARD_BYTES_MAX + 1];
-	size_t length, others = 0;
+	size_t length, others;
 
 	if (!name || !*name || (best->pattern[0] && best->others == 0))
 		return 0;
 	length = make_pattern(name, pattern);
-	if (totals->count <= COMPARED_MAX &&
-	    count_others(totals, own, pattern, length, &others) < 0)
+	if (count_others(common, name, pattern, length, &others) < 0)
 		return -ENOMEM;
 	/* Another name is better than the innermost only if it matches no other leak. */
 	if (best->pattern[0] && others > 0)
@@ -94,40 +251,36 @@ static const char *specific_function(const struct report_frame *frame)
 	return name && strcmp(name, "main") != 0 && name[0] != '<' ? name : NULL;
 }
 
-/* Stores the stack's fingerprint in *BEST if no name was found. Returns 0 or -ENOMEM. */
-static int try_stack(const struct leak_totals *totals, const struct leak_total *own,
-		     struct choice *best)
+/* Stores the fingerprint of the stack of leak INDEX in *BEST if no name was found. */
+static void try_stack(const struct common *common, size_t index, struct choice *best)
 {
-	const struct report_stack *stack = own->largest->stack;
-	uint64_t fingerprint;
+	const struct print *print = common->print_of[index];
 	char text[FINGERPRINT_TEXT];
 
-	if (best->pattern[0] ||
-	    report_stack_fingerprint(stack->frames, stack->count, &fingerprint) < 0)
-		return 0;
+	if (best->pattern[0] || !print)
+		return;
 	snprintf(best->pattern, sizeof(best->pattern), FRAME_PATTERN_STACK "%s",
-		 report_fingerprint_text(fingerprint, text));
-	return totals->count > COMPARED_MAX ? 0
-					    : count_others(totals, own, best->pattern,
-							   strlen(best->pattern), &best->others);
+		 report_fingerprint_text(print->fingerprint, text));
+	best->others = print->leaks - 1;
 }
 
-/* Chooses a pattern. Uses only the application's frames, because many leaks share the frames of a
- * runtime or framework. */
-static int choose(const struct leak_totals *totals, const struct leak_total *own,
-		  struct choice *best)
+/* Chooses a pattern for leak INDEX. Uses only the application's frames, because many leaks share
+ * the frames of a runtime or framework. */
+static int choose(const struct common *common, size_t index, struct choice *best)
 {
-	const struct report_stack *stack = own->largest->stack;
+	const struct report_stack *stack = common->totals->entries[index].largest->stack;
 	int r = 0;
 
 	*best = (struct choice){ 0 };
 	for (size_t i = 0; i < stack->count && r == 0; i++)
 		if (stack->frames[i].role == FRAME_APPLICATION)
-			r = try_name(totals, own, specific_function(&stack->frames[i]), best);
+			r = try_name(common, specific_function(&stack->frames[i]), best);
 	for (size_t i = 0; i < stack->count && r == 0; i++)
 		if (stack->frames[i].role == FRAME_APPLICATION && !stack->frames[i].function)
-			r = try_name(totals, own, stack->frames[i].file, best);
-	return r < 0 ? r : try_stack(totals, own, best);
+			r = try_name(common, stack->frames[i].file, best);
+	if (r == 0)
+		try_stack(common, index, best);
+	return r;
 }
 
 static void print_choice(FILE *out, const struct leak_total *entry, const struct choice *choice)
@@ -157,21 +310,33 @@ static void print_choice(FILE *out, const struct leak_total *entry, const struct
 	fprintf(out, "\nleak:%s\n", choice->pattern);
 }
 
+static int print_choices(const struct common *common, FILE *out)
+{
+	struct choice choice;
+	int r = 0;
+
+	for (size_t i = 0; i < common->totals->count && r == 0; i++) {
+		r = choose(common, i, &choice);
+		if (r == 0)
+			print_choice(out, &common->totals->entries[i], &choice);
+	}
+	return r;
+}
+
 int gen_suppressions(const struct report *report, FILE *out)
 {
-	struct choice *choice = malloc(sizeof(*choice));
 	struct leak_totals totals = { 0 };
-	int r = choice ? all_totals_make(report, &totals) : -ENOMEM;
+	struct common common;
+	int r = all_totals_make(report, &totals);
 
+	if (r < 0)
+		return r;
+	leak_totals_sort_by_size(&totals);
+	r = common_read(&common, &totals);
 	if (r == 0)
-		leak_totals_sort_by_size(&totals);
-	for (size_t i = 0; i < totals.count && r == 0; i++) {
-		r = choose(&totals, &totals.entries[i], choice);
-		if (r == 0)
-			print_choice(out, &totals.entries[i], choice);
-	}
+		r = print_choices(&common, out);
+	common_finish(&common);
 	leak_totals_finish(&totals);
-	free(choice);
 	if (r < 0)
 		return r;
 	return ferror(out) ? -EIO : 0;
