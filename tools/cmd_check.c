@@ -23,7 +23,7 @@ static const struct flags_command command = {
 	.extras = FLAGS_UPDATE_BASELINE,
 	.report_to = "nowhere",
 	.tail = "exit status: 0 clean, 23 the gate failed, 24 there was no ledger, 1 the\n"
-		"report could not be written, 2 wrong usage.\n",
+		"report could not be written, 2 wrong usage, 125 memory was short.\n",
 };
 
 static int check(struct session *session, const struct operands *operands)

@@ -42,7 +42,7 @@ static const struct flags_command command = {
 	.report_to = "standard output",
 	.tail = "exit status: 0 compared, 23 with --gate if a leak is new or grew, another call\n"
 		"site accumulates, or there are more invalid frees; 1 a side could not be read,\n"
-		"2 wrong usage.\n",
+		"2 wrong usage, 125 memory was short.\n",
 };
 
 /* Returns true if PATH is a file that begins with a brace. No ledger does. */

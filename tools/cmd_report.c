@@ -32,7 +32,8 @@ static const struct flags_command command = {
 	.options = OPTIONS_OF_REPORT,
 	.extras = FLAGS_AT_EXIT | FLAGS_UPDATE_BASELINE | FLAGS_CHOICE,
 	.report_to = "standard output",
-	.tail = "exit status: 0 all was reported, 1 a ledger could not be read, 2 wrong usage.\n",
+	.tail = "exit status: 0 all was reported, 1 a ledger could not be read, 2 wrong usage,\n"
+		"125 memory was short.\n",
 };
 
 /* Samples the driver memory of the running processes of the COUNT ledgers at PATHS. */

@@ -19,6 +19,7 @@
 #include "tools/launch/child.h"
 #include "tools/launch/python_search.h"
 #include "tools/launch/fake_gpu.h"
+#include "tools/launch/abrupt_end.h"
 #include "tools/commands.h"
 #include "report/util/escape.h"
 #include "tools/flags.h"
@@ -93,6 +94,8 @@ struct run {
 	struct session session;
 	struct sampler sampler;
 };
+
+static struct run current_run; /* too large for the stack */
 
 static const char *program_name(const struct run *run)
 {
@@ -517,6 +520,11 @@ static void gather(struct run *run)
 		session_trouble(&run->session, "out of memory");
 }
 
+static int gate_status(enum judge_verdict verdict)
+{
+	return verdict == JUDGE_FAILED && opt_values.exitcode ? (int)opt_values.exitcode : (int)verdict;
+}
+
 static int final_status(const struct run *run, enum judge_verdict verdict)
 {
 	int own = child_exit_status(&run->child);
@@ -525,11 +533,32 @@ static int final_status(const struct run *run, enum judge_verdict verdict)
 		return own;
 	if (run->not_written && verdict == JUDGE_CLEAN)
 		return STATUS_RUN_FAILED;
-	if (!gate_wanted())
-		return 0;
-	if (verdict == JUDGE_FAILED && opt_values.exitcode)
-		return (int)opt_values.exitcode;
-	return verdict;
+	return gate_wanted() ? gate_status(verdict) : 0;
+}
+
+/* Ends the run without a report: the program that runs must not notice. */
+static void wait_before_end(void)
+{
+	struct child *child = &current_run.child;
+
+	if (child->pid <= 0)
+		return;
+	if (!child->ended)
+		child_wait(child);
+	if (child_exit_status(child) != 0)
+		abrupt_end_status = child_exit_status(child);
+}
+
+static void prepare_abrupt_end(const struct run *run)
+{
+	static char advice[PATH_MAX + 64];
+
+	abrupt_end_status = gate_wanted() ? gate_status(JUDGE_FAILED) : STATUS_RUN_FAILED;
+	abrupt_end_before = wait_before_end;
+	if (!run->directory[0])
+		return;
+	snprintf(advice, sizeof(advice), "; free memory, and try `gpuleak report %s`", run->directory);
+	abrupt_end_advice = advice;
 }
 
 /* Returns true if nothing was recorded and the reason was not printed yet. */
@@ -582,9 +611,10 @@ static int report(struct run *run)
 /* Runs the program and processes its ledgers. */
 static int record(struct run *run)
 {
-	int r = child_start(&run->child, run->argv, prepare, run);
-	int status;
+	int r, status;
 
+	prepare_abrupt_end(run);
+	r = child_start(&run->child, run->argv, prepare, run);
 	if (r < 0) {
 		eprintf(stderr, "gpuleak: cannot run %s: %s%s\n", run->argv[0], strerror(-r),
 			r == -ENOENT ? " (is its interpreter or loader missing?)" : "");
@@ -595,7 +625,6 @@ static int record(struct run *run)
 			wait_for_orphans(run);
 		sampler_finish(&run->sampler, SAMPLER_WAIT_MS);
 		child_release_signals(&run->child);
-		status_if_file_shrinks = final_status(run, JUDGE_FAILED);
 		gather(run);
 		status = report(run);
 		child_finish(&run->child);
@@ -607,24 +636,24 @@ static int record(struct run *run)
 
 int cmd_run(int argc, char **argv)
 {
-	static struct run run; /* too large for the stack */
+	struct run *run = &current_run;
 	/* Ignore SIGPIPE, because a closed stderr must not change the program's exit status. */
 	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 	int first, status, n = flags_parse(&command, argc, argv, &first);
 
 	if (n < 0)
 		return n == -2 ? 0 : STATUS_RUN_FAILED;
-	sigaction(SIGPIPE, &ignore, &run.pipe_before);
+	sigaction(SIGPIPE, &ignore, &run->pipe_before);
 	if (n == 0) {
 		eprintf(stderr, "gpuleak: run: no program given; try `gpuleak run -- ./app`\n");
 		return STATUS_RUN_FAILED;
 	}
-	run.argv = argv + first;
-	status = make_ready(&run);
+	run->argv = argv + first;
+	status = make_ready(run);
 	if (status == 0)
-		status = record(&run);
-	sampler_finish(&run.sampler, 0);
-	session_finish(&run.session);
-	bypass_finish(&run.bypass);
+		status = record(run);
+	sampler_finish(&run->sampler, 0);
+	session_finish(&run->session);
+	bypass_finish(&run->bypass);
 	return status;
 }

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tools/launch/abrupt_end.h"
 #include "tools/commands.h"
 #include "report/util/escape.h"
 #include "tools/ledgers/ledgers.h"
@@ -665,7 +666,7 @@ static int run(struct top_view *watch, const struct arguments *arguments)
 	watch->has_keys = watch->on_screen && isatty(STDIN_FILENO);
 	catch_signals(watch->on_screen);
 	if (watch->on_screen) {
-		before_file_shrinks_end = terminal_give_back;
+		abrupt_end_before = terminal_give_back;
 		terminal_take();
 	}
 	next = show_frames(watch, arguments);

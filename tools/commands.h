@@ -14,11 +14,6 @@ enum { /* exit statuses in addition to the gate's; STATUS_RUN_FAILED is as in en
 	STATUS_PROBLEM = 1, /* gpuleak doctor found one */
 };
 
-/* The command reads symbols from mapped files. If a rebuild truncates such a file, the kernel sends
- * SIGBUS. The command then prints one line and exits with this status, by default 1. */
-extern volatile int status_if_file_shrinks;
-extern void (*volatile before_file_shrinks_end)(void); /* called before that exit, unless NULL */
-
 /* The action of SIGXFSZ when the command started. The command ignores the signal, so that exceeding
  * the file size limit (ulimit -f) is an ordinary error. */
 extern struct sigaction file_limit_before;

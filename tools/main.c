@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "tools/launch/abrupt_end.h"
 #include "tools/commands.h"
 #include "report/util/escape.h"
 #include "tools/suggest.h"
@@ -100,32 +100,14 @@ static int help(const char *about)
 	return subcommand ? help_on(subcommand, "--help") : unknown(about);
 }
 
-volatile int status_if_file_shrinks = STATUS_NOTHING_READ;
-void (*volatile before_file_shrinks_end)(void);
-
 struct sigaction file_limit_before;
-
-static void file_shrank(int number)
-{
-	static const char line[] = "gpuleak: a program or library file was cut short while its "
-				   "symbols were read: nothing is reported; try again\n";
-	ssize_t n;
-
-	if (before_file_shrinks_end)
-		before_file_shrinks_end();
-	n = write(STDERR_FILENO, line, sizeof(line) - 1);
-
-	(void)number, (void)n;
-	_exit(status_if_file_shrinks);
-}
 
 int main(int argc, char **argv)
 {
-	const struct sigaction on_bus = { .sa_handler = file_shrank };
 	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 	const struct subcommand *subcommand;
 
-	sigaction(SIGBUS, &on_bus, NULL);
+	abrupt_end_start();
 	sigaction(SIGXFSZ, &ignore, &file_limit_before);
 
 	if (argc < 2) {

@@ -222,6 +222,12 @@ fresh_debians() {
 	done
 }
 
+# Lets each allocation of the command fail once, not only every 37th.
+short_memory_tests() {
+	stage 'each allocation of the command fails'
+	GPULEAK_TEST_EVERY=1 tests short-memory gcc --timeout-multiplier 60 programs-short-memory
+}
+
 # On a machine that the script cannot set up, this is skipped.
 aarch64_tests() {
 	local name='aarch64: suites on an emulated machine'
@@ -245,6 +251,7 @@ all_stages() {
 	[ "$long" ] || return 0
 	check 'clang-tidy' "$scripts/tidy.sh" "$base/clang"
 	opencl_strict_tests
+	short_memory_tests
 	aarch64_tests
 	fresh_debians
 	check "torture, $TORTURE_SECONDS_LONG s" tests/torture/hour.sh "$base/gcc" "$TORTURE_SECONDS_LONG"

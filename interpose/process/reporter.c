@@ -33,6 +33,11 @@
 #include "interpose/recorder/live_bytes.h"
 
 #define GATE_FAILED 23
+/* What run_command() returns if there is no exit status: the command did not start, or a signal ended
+ * it. */
+#define NOT_STARTED 127
+#define NO_STATUS 256
+#define NO_MEMORY 125
 #define STACK_BYTES 65536u
 #define ENVIRONMENT_MAX 4096
 #define FLAG_MAX 48
@@ -86,7 +91,7 @@ static int start_command(void *data)
 	sigprocmask(SIG_SETMASK, &job->signals, NULL);
 	/* not by the wrapper, which would put the variables of `gpuleak run` back */
 	syscall(SYS_execve, job->command, job->arguments, job->environment);
-	_exit(127);
+	_exit(NOT_STARTED);
 }
 
 /* Writes the ledger into the pipe. A memfd is not used, because the limit on file sizes applies to
@@ -122,8 +127,7 @@ static int stand_between(void *data)
 			feed(job);
 		while (nocancel_waitpid(child, &status, 0) < 0 && errno == EINTR)
 			;
-		if (WIFEXITED(status))
-			job->status = WEXITSTATUS(status);
+		job->status = WIFEXITED(status) ? WEXITSTATUS(status) : NO_STATUS;
 	}
 	munmap(stack, STACK_BYTES);
 	return 0;
@@ -136,9 +140,9 @@ static int run_job(struct job *job)
 	sigset_t all, before;
 	pid_t between;
 
-	job->status = 127;
+	job->status = NOT_STARTED;
 	if (stack == MAP_FAILED)
-		return 127;
+		return NOT_STARTED;
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &before);
 	sigemptyset(&job->signals);
@@ -240,7 +244,7 @@ static bool has_readable_file(const struct recorder *recorder)
 	       faccessat(AT_FDCWD, recorder->writer.path, R_OK, AT_EACCESS) == 0;
 }
 
-/* Returns the command's exit status, or 127. */
+/* Returns the command's exit status, NOT_STARTED or NO_STATUS. */
 static int run_command_with(struct recorder *recorder, const struct wanted_report *report,
 			    struct command_buffers *buffers)
 {
@@ -253,7 +257,7 @@ static int run_command_with(struct recorder *recorder, const struct wanted_repor
 	int n;
 
 	if (!verdict_find_command(buffers->command, sizeof(buffers->command)))
-		return 127;
+		return NOT_STARTED;
 	n = add_words(report, arguments, buffers);
 	as_input = !has_readable_file(recorder);
 	arguments[n++] = as_input ? (char *)"-" : recorder->writer.path;
@@ -263,7 +267,7 @@ static int run_command_with(struct recorder *recorder, const struct wanted_repor
 	return run_job(&job);
 }
 
-/* Runs the command. Returns its exit status, or 127. Threads may call it at the same time. */
+/* Runs the command. Returns its exit status, NOT_STARTED or NO_STATUS. Threads may call it at the same time. */
 static int run_command(struct recorder *recorder, const struct wanted_report *report)
 {
 	struct command_buffers *buffers = mmap(NULL, sizeof(*buffers), PROT_READ | PROT_WRITE,
@@ -271,13 +275,30 @@ static int run_command(struct recorder *recorder, const struct wanted_report *re
 	int status;
 
 	if (buffers == MAP_FAILED)
-		return 127;
+		return NOT_STARTED;
 	status = run_command_with(recorder, report, buffers);
 	munmap(buffers, sizeof(*buffers));
 	return status;
 }
 
-static bool report_by_ourselves(struct recorder *recorder, const char *destination,
+/* Returns what the fallback report says of the command, which ended with STATUS. */
+static const char *why_failed(int status)
+{
+	switch (status) {
+	case NOT_STARTED:
+		return "the gpuleak command could not be run; install it beside libgpuleak.so for "
+		       "file and line";
+	case NO_MEMORY:
+		return "the gpuleak command had too little memory; with GPULEAK_LEDGER the "
+		       "ledger stays, and `gpuleak report` can read it later";
+	default:
+		return "the gpuleak command failed; with GPULEAK_LEDGER the ledger stays, and "
+		       "`gpuleak report` shows the reason";
+	}
+}
+
+/* STATUS is how the command ended. */
+static bool report_by_ourselves(struct recorder *recorder, const char *destination, int status,
 				bool *ret_written)
 {
 	int fd = 2;
@@ -287,10 +308,7 @@ static bool report_by_ourselves(struct recorder *recorder, const char *destinati
 		fd = nocancel_open(destination,
 				   O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
 				   0666);
-	failed = plain_report(recorder, fd < 0 ? 2 : fd,
-			      "the gpuleak command could not be run; install it beside "
-			      "libgpuleak.so for file and line",
-			      ret_written);
+	failed = plain_report(recorder, fd < 0 ? 2 : fd, why_failed(status), ret_written);
 	if (fd > 2)
 		nocancel_close(fd);
 	return failed;
@@ -316,7 +334,7 @@ static bool report_somehow(struct recorder *recorder, const char *destination, b
 	bool failed = status == GATE_FAILED, written = !report.removes_ledger;
 
 	if (status != 0 && status != GATE_FAILED && status != 24)
-		failed = report_by_ourselves(recorder, destination, &written);
+		failed = report_by_ourselves(recorder, destination, status, &written);
 	if (at_end && written)
 		remove_ledger(recorder);
 	return failed;

@@ -30,6 +30,7 @@ import cases_report
 import cases_rules
 import cases_signals
 import cases_sanitized
+import cases_short_memory
 import cases_steps
 import cases_top
 import cases_truth
@@ -393,6 +394,7 @@ FAMILIES = {
     "report": cases_report.REPORT,
     "rules": cases_rules.RULES,
     "sanitized": cases_sanitized.SANITIZED,
+    "short-memory": cases_short_memory.SHORT_MEMORY,
     "steps": cases_steps.STEPS,
     "accumulation": cases_accumulation.ACCUMULATION,
     "top": cases_top.TOP,

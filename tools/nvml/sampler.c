@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "report/model/model.h"
+#include "tools/launch/abrupt_end.h"
 #include "tools/nvml/sampling.h"
 #include "ledger/shared.h"
 
@@ -74,14 +75,19 @@ int sampler_start_once(struct sampler *sampler, const char *const *paths, size_t
 	return start(sampler, &sampling);
 }
 
-/* Returns true if the sampler process ended within WAIT_MS. */
+/* Returns true if the sampler process ended within WAIT_MS. If its memory was short, this process
+ * ends, too: its report would lack what the sampler has measured. */
 static bool is_gone(const struct sampler *sampler, int wait_ms)
 {
 	const struct timespec moment = { .tv_nsec = 1000000 };
+	int status = 0;
 
 	for (; wait_ms >= 0; wait_ms--) {
-		if (waitpid(sampler->pid, NULL, __WCLONE | WNOHANG) != 0)
+		if (waitpid(sampler->pid, &status, __WCLONE | WNOHANG) != 0) {
+			if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
+				abrupt_end_no_memory();
 			return true;
+		}
 		nanosleep(&moment, NULL);
 	}
 	return false;
