@@ -25,6 +25,7 @@ enum roster_state {
 	ROSTER_STARTING = 1,  /* is about to create its ledger */
 	ROSTER_RECORDING = 2, /* has created its ledger */
 	ROSTER_FAILED = 3,    /* could not create its ledger: see `error` */
+	ROSTER_NO_LEDGER = 4, /* a `gpuleak run` inside the run: it has handed on its ledgers */
 };
 
 /* One program that a process runs. After an exec the new program has its own slot. */

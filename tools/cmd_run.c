@@ -17,6 +17,7 @@
 
 #include "tools/launch/bypass.h"
 #include "tools/launch/child.h"
+#include "tools/launch/descendants.h"
 #include "tools/launch/python_search.h"
 #include "tools/launch/fake_gpu.h"
 #include "tools/launch/abrupt_end.h"
@@ -27,6 +28,7 @@
 #include "tools/ledgers/ledgers.h"
 #include "tools/launch/library.h"
 #include "tools/ledgers/lost.h"
+#include "tools/ledgers/outer_run.h"
 #include "report/util/output.h"
 #include "ledger/pattern.h"
 #include "ledger/run_environment.h"
@@ -37,6 +39,7 @@
 #include "tools/nvml/sampler.h"
 #include "tools/session.h"
 #include "tools/periodic.h"
+#include "tools/unrecorded.h"
 
 #define ORPHANS_WAIT_S 5
 #define ORPHANS_POLL_MS 20
@@ -87,6 +90,8 @@ struct run {
 	bool not_written; /* a file that an option names could not be written */
 	struct sigaction pipe_before;
 	struct child child;
+	struct outer_run outer;
+	struct descendants descendants;
 	struct bypass bypass;
 	struct python_search search;
 	bool no_gpu; /* the stand-ins are used */
@@ -184,8 +189,11 @@ static void start_roster(struct run *run)
 {
 	int r = lost_create_roster(&run->roster, run->roster_text);
 
-	if (r == 0)
+	if (r == 0) {
+		/* check_program() has reported the command itself */
+		run->roster->started = !run->program.deaf[0];
 		return;
+	}
 	eprintf(stderr,
 		"gpuleak: no shared memory for the list of processes (shmget): %s; `gpuleak "
 		"doctor` prints what to do\n",
@@ -230,6 +238,7 @@ static int make_ready(struct run *run)
 
 	if (gethostname(run->host, sizeof(run->host) - 1) < 0)
 		strcpy(run->host, "localhost");
+	outer_run_find(&run->outer);
 	run->bad_variables = flags_environment(ALL_OPTIONS);
 	if (check_files(run) < 0 || session_start(&run->session) < 0 ||
 	    session_suppress(&run->session, opt_values.suppressions) < 0 ||
@@ -408,6 +417,7 @@ static void wait_for_orphans(struct run *run)
 		left = child_reap(&run->child, ORPHANS_POLL_MS);
 		clock_gettime(CLOCK_MONOTONIC, &now);
 	}
+	descendants_look(&run->descendants, true);
 	/* A process may make its first GPU call later, and then it needs the directory. */
 	run->keep_directory |= left;
 	if (left && gate_wanted())
@@ -450,7 +460,8 @@ static void keep_process(struct run *run, const struct ledger_file *file,
 		       process ? process->program : program_name(run), wanted);
 
 	if (r == 0)
-		r = keep_ledger(file->path, wanted, running, got, sizeof(got));
+		r = keep_ledger(file->path, wanted, running ? KEEP_BY_COPY : KEEP_BY_MOVE, got,
+				sizeof(got));
 	if (r < 0) {
 		eprintf(stderr, "gpuleak: cannot keep the ledger at %s: %s; it stays at %s\n",
 			opt_values.ledger, strerror(-r), file->path);
@@ -469,6 +480,7 @@ static void gather_one(struct run *run, const struct ledger_file *file)
 		print_end_of(run, file, process);
 		sampler_attach(&run->sampler, process);
 	}
+	outer_run_add(&run->outer, file->path);
 	if (process && process->ended == REPORT_RUNNING) {
 		eprintf(stderr,
 			"gpuleak: process %d still runs; `gpuleak report %d` reports on it\n",
@@ -511,6 +523,8 @@ static void gather(struct run *run)
 	if (run->roster &&
 	    lost_find(run->roster, &list, run->directory, incomplete, run) < 0)
 		session_trouble(&run->session, "out of memory");
+	outer_run_finish(&run->outer, run->roster);
+	unrecorded_find(&run->descendants, &list, incomplete, run);
 	ledgers_finish(&list);
 	report_sort(&run->session.report);
 	if (opt_values.bypass_pools &&
@@ -605,7 +619,27 @@ static int report(struct run *run)
 	else if (saw_nothing(run))
 		eprintf(stderr, "gpuleak: no GPU call was seen in %s; `gpuleak doctor %s` checks "
 			"what may be the reason\n", run->argv[0], run->argv[0]);
+	if (gate_wanted() || strcmp(opt_values.report, "none") != 0)
+		unrecorded_print_count(&run->descendants, run->roster);
 	return final_status(run, verdict);
+}
+
+static void look(void *data, bool ended)
+{
+	struct run *run = data;
+
+	descendants_look(&run->descendants, ended);
+}
+
+/* Looks at the processes of the run from now on. */
+static void start_looking(struct run *run)
+{
+	if (!run->directory[0])
+		return;
+	if (run->program.deaf[0])
+		run->descendants.deaf_pid = run->child.pid;
+	run->child.look = look;
+	run->child.look_data = run;
 }
 
 /* Runs the program and processes its ledgers. */
@@ -620,6 +654,7 @@ static int record(struct run *run)
 			r == -ENOENT ? " (is its interpreter or loader missing?)" : "");
 		status = program_status(r);
 	} else {
+		start_looking(run);
 		wait_and_watch(run);
 		if (run->directory[0])
 			wait_for_orphans(run);
@@ -653,6 +688,8 @@ int cmd_run(int argc, char **argv)
 	if (status == 0)
 		status = record(run);
 	sampler_finish(&run->sampler, 0);
+	outer_run_finish(&run->outer, NULL);
+	descendants_finish(&run->descendants);
 	session_finish(&run->session);
 	bypass_finish(&run->bypass);
 	return status;

@@ -10,6 +10,7 @@
 #include "tools/launch/abrupt_end.h"
 #include "tools/commands.h"
 #include "report/util/escape.h"
+#include "tools/ledgers/lost.h"
 #include "tools/suggest.h"
 #include "tools/version.h"
 
@@ -110,6 +111,7 @@ int main(int argc, char **argv)
 	abrupt_end_start();
 	sigaction(SIGXFSZ, &ignore, &file_limit_before);
 
+	lost_count_command();
 	if (argc < 2) {
 		print_help(stderr);
 		return STATUS_USAGE;

@@ -379,7 +379,7 @@ bool verdict_report(struct recorder *recorder)
 		live_bytes_settle_peak(recorder);
 		deferred_settle(recorder);
 	}
-	if (recorder->report->create_errno && !process_is_on_roster())
+	if (recorder->report->create_errno && !process_is_of_run())
 		say_why_not_on_file(recorder);
 	if (strcmp(destination, "none") != 0) {
 		if (destination_at_end(recorder) == 0) {

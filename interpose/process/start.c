@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "interpose/base/config.h"
+#include "interpose/base/message.h"
 #include "interpose/base/pages.h"
 #include "interpose/base/upcalls.h"
 #include "interpose/block/blocks.h"
@@ -51,6 +52,7 @@
 #include "interpose/stack/stack_cache.h"
 #include "interpose/stack/walk.h"
 #include "ledger/clock.h"
+#include "ledger/error_text.h"
 #include "ledger/process_stat.h"
 #include "ledger/roster.h"
 #include "ledger/shared.h"
@@ -122,9 +124,9 @@ void process_count_started(int change)
 					  memory_order_relaxed);
 }
 
-bool process_is_on_roster(void)
+bool process_is_of_run(void)
 {
-	return roster != NULL;
+	return roster || config_roster;
 }
 
 static void connect(struct recorder_state *state)
@@ -244,6 +246,25 @@ static int map_recorder(struct recorder **ret, const char *suppressions)
 	return r;
 }
 
+/* Prints a line if a `gpuleak run` started this process and can see neither its ledger nor its entry
+ * in the roster, for example in a container. */
+static void warn_if_unseen(int error, const char *path)
+{
+	struct text text;
+	char pid[24];
+
+	if (!error || !config_roster || roster)
+		return;
+	text = (struct text){ pid, sizeof(pid) - 1 };
+	text_add_number(&text, (uint64_t)getpid());
+	*text.at = '\0';
+	say("gpuleak: not recorded completely: ", program_invocation_short_name, " (pid ", pid,
+	    "): no ledger could be made", *path ? " at " : "", path, ": ", error_text(error),
+	    "; `gpuleak run` cannot see this process, and its gate does not count it: start the "
+	    "process with the /dev/shm and the IPC namespace of the run, or run gpuleak there\n",
+	    NULL);
+}
+
 /* Locking: the caller holds recorder_page->making. */
 static struct recorder *make(bool no_unwinder, const char *suppressions)
 {
@@ -253,6 +274,8 @@ static struct recorder *make(bool no_unwinder, const char *suppressions)
 	int r = map_recorder(&recorder, suppressions);
 
 	roster_note(slot, r < 0 ? -r : recorder->report->create_errno);
+	warn_if_unseen(r < 0 ? -r : recorder->report->create_errno,
+		       r < 0 ? "" : recorder->report->place);
 	if (r < 0) {
 		recorder_page->failed_pid = getpid();
 		atomic_store_explicit(&SHARED(recorder_page->impossible), -r, memory_order_relaxed);

@@ -20,8 +20,8 @@ extern void (*process_has_recorder)(struct recorder *recorder);
  * vfork child: the number is in the roster. */
 void process_count_started(int change);
 
-/* Returns true if `gpuleak run` started this process: then that command reads in the roster what
- * could not be recorded (ledger/roster.h). */
-bool process_is_on_roster(void);
+/* Returns true if `gpuleak run` started this process: then that command, or a line that was printed
+ * when recording began, reports what could not be recorded (ledger/roster.h). */
+bool process_is_of_run(void);
 
 #endif

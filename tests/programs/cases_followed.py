@@ -5,10 +5,11 @@ which files of a directory are ledgers."""
 import json
 import os
 import shutil
+import signal
 import sys
 
 from harness import compare
-from stories import needs, one_line
+from stories import can_mount, lines_of_ours, needs, one_line
 
 BY_EXEC = ("execve", "execv", "execvp", "execvpe", "execl", "execlp", "execle", "fexecve", "execveat")
 BY_SPAWN = ("posix_spawn", "posix_spawnp", "vfork")
@@ -131,6 +132,149 @@ def large(place):
         compare("many variables, " + how, (0, "starting\n"), (run.status, run.stdout))
 
 
+# Starts ARGV[2:] with the environment ARGV[1] and lets it run until `gpuleak run` has looked at it: that
+# happens after an orphan ends, before it is reaped. The second one is for a look that had begun before.
+STARTER = """
+import ast, os, subprocess, sys, time
+child = subprocess.Popen(sys.argv[2:], env=ast.literal_eval(sys.argv[1]), stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE)
+if sys.argv[2].endswith("p_top"):
+    child.stdout.readline()
+for _ in range(2):
+    reader, writer = os.pipe()
+    middle = os.fork()
+    if not middle:
+        parent, pid = os.getpid(), os.fork()
+        while not pid and os.getppid() == parent:
+            time.sleep(0.01)
+        if pid:
+            os.write(writer, b"%d" % pid)
+        os._exit(0)
+    os.waitpid(middle, 0)
+    orphan = int(os.read(reader, 20))
+    while os.path.exists("/proc/%d" % orphan):
+        time.sleep(0.01)
+print(child.pid)
+if sys.argv[2].endswith("p_top"):
+    child.communicate(b"end\\n")
+else:
+    child.kill()
+    child.wait()
+"""
+
+
+def looked_at(place, *argv, flags=("--follow", "off")):
+    """ARGV under run, without the library. Returns the run and the pid of ARGV."""
+    env = {"LD_LIBRARY_PATH": place.options.standin}
+    run = place.command("run", "--gate", *flags, "--", "sh", "-c", place.program("clean") +
+                        ' >/dev/null && exec "$@"', "sh", sys.executable, "-c", STARTER, repr(env), *argv)
+    return run, int(run.stdout)
+
+
+@needs("top")
+def driver_without_gpuleak(place):
+    """a process that loads a driver without gpuleak is named, and the gate fails"""
+    run, pid = looked_at(place, place.program("top"))
+    compare("status", 23, run.status)
+    one_line(run.stderr, "gpuleak: gate failed: not recorded completely: p_top (pid %d): it has loaded "
+             "libcuda.so.1 without gpuleak; use --follow on, or let it inherit LD_PRELOAD" % pid)
+    compare("lines of ours", 2, len(lines_of_ours(run.stderr)))
+    run, _ = looked_at(place, place.program("top"), flags=())
+    compare("followed", 0, run.status)
+    compare("followed: complaints", False, "not recorded" in run.stderr or "not looked at" in run.stderr)
+    one_line(run.stderr, "allocated by 2 processes, all freed")
+    run, _ = looked_at(place, "sleep", "1000")
+    compare("without a driver", 0, run.status)
+    compare("without a driver: lines of ours", 2, len(lines_of_ours(run.stderr)))
+    place.nothing_left()
+
+
+@needs("clean")
+def not_looked_at(place):
+    """programs without gpuleak that end before they are looked at are counted in one line"""
+    script = "%s; kill -STOP $PPID; env -i true; env -i true; kill -CONT $PPID" % place.program("clean")
+    for flags, line in ((("--follow", "off"), 1), ((), 0)):
+        run = place.command("run", "--gate", *flags, "--", "sh", "-c", script)
+        compare("status and stdout", (0, "clean\n"), (run.status, run.stdout))
+        compare("lines", line, len([each for each in lines_of_ours(run.stderr) if each.startswith(
+            "gpuleak: not looked at: 2 programs that ran without gpuleak (")]))
+        compare("lines of ours", 2 + line, len(lines_of_ours(run.stderr)))
+
+
+def with_orphan(place, words, *flags):
+    """A clean program and an orphan that runs WORDS. Returns the run and the orphan's pid."""
+    run = place.command("run", "--gate", *flags, "--", "sh", "-c", place.program("clean") +
+                        " >/dev/null; %s >/dev/null 2>&1 & echo $!" % words)
+    pid = int(run.stdout)
+    os.kill(pid, signal.SIGKILL)
+    return run, pid
+
+
+@needs("clean")
+def orphans(place):
+    """an orphan that has loaded a driver fails the gate; another one does not, and one line says so"""
+    driver = os.path.join(place.options.standin, "libcuda.so.1")
+    for flags in ((), ("--max-growth", "1MiB")):
+        run, pid = with_orphan(place, "LD_PRELOAD=%s exec sleep 1000" % driver, *flags)
+        compare("with a driver", 23, run.status)
+        one_line(run.stderr, "gate failed: not recorded completely: sleep (pid %d): it still runs and has "
+                 "loaded libcuda.so.1; let the program wait for it" % pid)
+    run, pid = with_orphan(place, "exec env -i sleep 1000")
+    compare("another", 0, run.status)
+    compare("another: lines", 1, len([line for line in lines_of_ours(run.stderr) if "sh left behind" in line]))
+    compare("another: lines of ours", 3, len(lines_of_ours(run.stderr)))
+
+
+@needs("lost")
+def nested(place):
+    """a run in a run: both report on its processes, once, and its status is the program's own"""
+    inner = [place.options.command, "run", "--format", "json", "--report", place.file("inner.json"), "--"]
+    outer = ["run", "--gate", "--format", "json", "--report", place.file("outer.json"), "--"]
+    both = place.program("clean") + ">/dev/null && " + place.program("lost")
+    run = place.command(*outer, "sh", "-c", '"$@"; echo $?; ' + place.program("clean"), "sh", *inner,
+                        "sh", "-c", both)
+    compare("status and stdout", (23, "lost\n0\nclean\n"), (run.status, run.stdout))
+    for name, wanted in (("inner", ["p_clean", "p_lost"]), ("outer", ["p_clean", "p_clean", "p_lost"])):
+        compare(name, wanted, sorted(os.path.basename(each["process"]["command"][0])
+                                     for each in processes(place.json(name + ".json"))))
+    run = place.command("run", "--", place.options.command, "run", "--gate", "--", place.program("lost"))
+    compare("the inner gate", (23, "lost\n"), (run.status, run.stdout))
+    compare("both reports", 2, run.stderr.count("gpuleak: 1 leak, 1 block, 100 bytes never freed"))
+    place.nothing_left()
+
+
+@needs("lost")
+def nested_lost(place):
+    """a run in a run that cannot record a process, or is killed: the outer gate fails"""
+    inner = [place.options.command, "run", "--report", "none", "--"]
+    run = place.command("run", "--gate", "--report", "none", "--", *inner, place.program("lost"), "open",
+                        "3")
+    compare("status and stdout", (23, "lost\n"), (run.status, run.stdout))
+    one_line(run.stderr, "gate failed: not recorded completely: p_lost (pid ", "Too many open files")
+    script = place.program("clean") + '; "$@"'
+    run = place.command("run", "--gate", "--report", "none", "--", "sh", "-c", script + "; exit 0", "sh",
+                        *inner, "sh", "-c", place.program("lost") + "; kill -KILL $PPID")
+    compare("killed", (23, "clean\nlost\n"), (run.status, run.stdout))
+    one_line(run.stderr, "gate failed: not recorded completely: gpuleak run (pid ")
+    run = place.command("run", "--gate", "--", "sh", "-c", script + '; [ $? = 127 ]', "sh", *inner,
+                        "/nowhere")
+    compare("a program that does not exist", (0, "clean\n"), (run.status, run.stdout))
+
+
+@needs("lost")
+def unseen(place):
+    """a process with other namespaces, which the gate cannot see: a line on stderr says so"""
+    run = place.command("run", "--gate", "--", "sh", "-c", place.program("clean") +
+                        "; exec unshare --ipc --mount sh -c 'mount -t tmpfs none \"$0\" && exec \"$@\"' "
+                        '"$0" "$@"', place.runtime, place.program("lost"))
+    compare("status and stdout", (0, "clean\nlost\n"), (run.status, run.stdout))
+    one_line(run.stderr, "gpuleak: not recorded completely: p_lost (pid ", "/runtime/gpuleak/run-",
+             "No such file or directory; `gpuleak run` cannot see this process, and its gate does not count it")
+
+
+unseen.probe = can_mount
+
+
 @needs("clean")
 def directory(place):
     """a directory: each ledger by its contents, the other files counted in one line"""
@@ -169,4 +313,5 @@ def directory(place):
     one_line(run.stdout + run.stderr, "gate failed: ", "damaged.gpuleak: is not a gpuleak ledger")
 
 
-FOLLOWED = [each_call, shells, python, environment, as_it_is, large, directory]
+FOLLOWED = [each_call, shells, python, environment, as_it_is, large, driver_without_gpuleak,
+            not_looked_at, orphans, nested, nested_lost, unseen, directory]

@@ -149,7 +149,7 @@ static void hand_on(struct child *child, const siginfo_t *info)
 	kill(child->pid, info->si_signo);
 }
 
-/* Handles signals until a child ends, or until TIMEOUT. */
+/* Handles a signal, or waits until TIMEOUT. Then looks at the processes that run. */
 static void take_signal(struct child *child, const struct timespec *timeout)
 {
 	siginfo_t info;
@@ -160,16 +160,29 @@ static void take_signal(struct child *child, const struct timespec *timeout)
 	number = sigtimedwait(&set, &info, timeout);
 	if (number > 0 && number != SIGCHLD)
 		hand_on(child, &info);
+	if (child->look)
+		child->look(child->look_data, number == SIGCHLD);
+}
+
+/* The longest time between two calls of take_signal(). Without a function that looks, it only matters
+ * if another program (a debugger, a sandbox) consumes SIGCHLD. */
+static long long longest_wait_ms(const struct child *child)
+{
+	return child->look ? 100 : 1000;
+}
+
+static void take_signal_for(struct child *child, long long ms)
+{
+	const struct timespec timeout = { .tv_sec = (time_t)(ms / 1000),
+					  .tv_nsec = (long)(ms % 1000) * 1000000L };
+
+	take_signal(child, &timeout);
 }
 
 void child_wait(struct child *child)
 {
-	/* The timeout is needed only if another program (a debugger, a sandbox) consumes SIGCHLD.
-	 * */
-	const struct timespec second = { .tv_sec = 1 };
-
 	while (reap_dead(child) && !child->ended)
-		take_signal(child, &second);
+		take_signal_for(child, longest_wait_ms(child));
 }
 
 static long long ms_now(void)
@@ -185,24 +198,18 @@ bool child_wait_for(struct child *child, long long ms)
 	long long due = ms_now() + ms, left;
 
 	while (reap_dead(child) && !child->ended && (left = due - ms_now()) > 0) {
-		/* same limit as in child_wait() */
-		const long long part = left < 1000 ? left : 1000;
-		const struct timespec timeout = { .tv_sec = (time_t)(part / 1000),
-						  .tv_nsec = (long)(part % 1000) * 1000000L };
+		const long long longest = longest_wait_ms(child);
 
-		take_signal(child, &timeout);
+		take_signal_for(child, left < longest ? left : longest);
 	}
 	return child->ended;
 }
 
 int child_reap(struct child *child, int timeout_ms)
 {
-	const struct timespec timeout = { .tv_sec = timeout_ms / 1000,
-					  .tv_nsec = timeout_ms % 1000 * 1000000L };
-
 	reap_dead(child);
 	if (timeout_ms > 0)
-		take_signal(child, &timeout);
+		take_signal_for(child, timeout_ms);
 	return reap_dead(child);
 }
 

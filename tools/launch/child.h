@@ -24,6 +24,10 @@ struct child {
 	bool stopped;            /* a signal requested the end while only orphans were running */
 	struct child_end *ends; /* all reaped processes */
 	size_t end_count, end_room;
+	/* Called with DATA after each signal and at least every 100 ms, before ended children are
+	 * reaped; NULL: not. ENDED is true if a child has ended. */
+	void (*look)(void *data, bool ended);
+	void *look_data;
 	sigset_t mask_before;
 	struct sigaction chld_before;
 };

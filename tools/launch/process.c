@@ -41,7 +41,7 @@ long long process_age_ms(int pid)
 	       (long long)(ticks * 1000 / (unsigned long long)sysconf(_SC_CLK_TCK));
 }
 
-static bool is_our_file(int pid)
+bool process_is_our_file(int pid)
 {
 	struct stat its, ours;
 	char path[64];
@@ -58,7 +58,7 @@ bool process_is_our_command(int pid, const char *word)
 	ssize_t n;
 	int fd;
 
-	if (!is_our_file(pid))
+	if (!process_is_our_file(pid))
 		return false;
 	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -18,6 +18,9 @@ bool process_runs(int pid, unsigned long long start_ticks);
 /* Returns how many milliseconds ago process PID started; -1 if it does not exist. */
 long long process_age_ms(int pid);
 
+/* Returns true if process PID runs the same program file as this process. */
+bool process_is_our_file(int pid);
+
 /* Returns true if process PID runs the same program file as this process and its first argument is
  * WORD. */
 bool process_is_our_command(int pid, const char *word);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Moves files, also between file systems. Never replaces a file, and never leaves an incomplete
+ * Moves, copies and links files, also between file systems. Never replaces a file, and never leaves an incomplete
  * file.
  */
 #include "tools/ledgers/archive.h"
@@ -57,22 +57,24 @@ static int copy_file(const char *from, const char *to)
 	return r;
 }
 
-static int move_or_copy(const char *from, const char *to, int copy)
+static int put_file(const char *from, const char *to, enum keep_how how)
 {
 	int r;
 
-	if (!copy && renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+	if ((how == KEEP_BY_MOVE &&
+	     renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) ||
+	    (how == KEEP_BY_LINK && link(from, to) == 0))
 		return 0;
-	if (!copy && errno == EEXIST)
+	if (how != KEEP_BY_COPY && errno == EEXIST)
 		return -EEXIST;
-	/* A rename fails for another file system, or if it does not know RENAME_NOREPLACE. */
+	/* Both fail for another file system, and a rename if that does not know RENAME_NOREPLACE. */
 	r = copy_file(from, to);
-	if (r == 0 && !copy)
+	if (r == 0 && how == KEEP_BY_MOVE)
 		unlink(from);
 	return r;
 }
 
-int keep_ledger(const char *from, const char *wanted, int copy, char *ret, size_t size)
+int keep_ledger(const char *from, const char *wanted, enum keep_how how, char *ret, size_t size)
 {
 	int r = output_make_folders(wanted);
 
@@ -85,7 +87,7 @@ int keep_ledger(const char *from, const char *wanted, int copy, char *ret, size_
 
 		if (n < 0 || (size_t)n >= size)
 			return -ENAMETOOLONG;
-		r = move_or_copy(from, ret, copy);
+		r = put_file(from, ret, how);
 	}
 	return r;
 }

@@ -60,7 +60,7 @@ struct lost_search {
 /* Returns false if the library cannot have written SLOT. */
 static bool is_sound(const struct roster_slot *slot)
 {
-	return slot->state <= ROSTER_FAILED && slot->pid > 0 &&
+	return slot->state <= ROSTER_NO_LEDGER && slot->pid > 0 &&
 	       memchr(slot->name, '\0', sizeof(slot->name)) != NULL;
 }
 
@@ -126,6 +126,58 @@ static void report_others(struct lost_search *search, size_t without_slot)
 	}
 }
 
+/* Copies the slot NUMBER of ROSTER. Returns false if it is not used. */
+static bool read_slot(const struct roster *roster, uint32_t number, struct roster_slot *ret)
+{
+	const struct roster_slot *slot = &roster->slots[number];
+
+	if (atomic_load_explicit(&SHARED(slot->state), memory_order_acquire) == ROSTER_UNUSED)
+		return false;
+	memcpy(ret, slot, sizeof(*ret));
+	return true;
+}
+
+void lost_copy(const struct roster *from, struct roster *to)
+{
+	for (uint32_t i = 0; i < ROSTER_SLOTS; i++) {
+		struct roster_slot slot, *copy;
+
+		if (!read_slot(from, i, &slot) || !is_sound(&slot))
+			continue;
+		copy = roster_enter(to, slot.pid, slot.start_ticks, slot.name);
+		if (!copy)
+			continue;
+		copy->error = slot.error;
+		atomic_store_explicit(&SHARED(copy->state), slot.state, memory_order_release);
+	}
+	atomic_fetch_add_explicit(&SHARED(to->started),
+				  atomic_load_explicit(&SHARED(from->started), memory_order_relaxed) - 1,
+				  memory_order_relaxed);
+	atomic_fetch_add_explicit(&SHARED(to->loaded),
+				  atomic_load_explicit(&SHARED(from->loaded), memory_order_relaxed),
+				  memory_order_relaxed);
+}
+
+void lost_count_command(void)
+{
+	const char *preload = getenv("LD_PRELOAD");
+	struct roster *roster = preload && strstr(preload, "libgpuleak")
+					? NULL
+					: roster_join(getenv("GPULEAK_ROSTER"));
+
+	if (!roster)
+		return;
+	atomic_fetch_add_explicit(&SHARED(roster->loaded), 1, memory_order_relaxed);
+	shmdt(roster);
+}
+
+long lost_not_loaded(const struct roster *roster)
+{
+	return (long)(int32_t)(
+		atomic_load_explicit(&SHARED(roster->started), memory_order_relaxed) -
+		atomic_load_explicit(&SHARED(roster->loaded), memory_order_relaxed));
+}
+
 int lost_find(const struct roster *roster, const struct ledger_list *list, const char *directory,
 	      void (*found)(void *data, const char *sentence), void *data)
 {
@@ -142,13 +194,13 @@ int lost_find(const struct roster *roster, const struct ledger_list *list, const
 	for (uint32_t i = 0; i < ROSTER_SLOTS; i++) {
 		struct roster_slot slot;
 
-		if (atomic_load_explicit(&SHARED(roster->slots[i].state), memory_order_acquire) ==
-		    ROSTER_UNUSED)
+		if (!read_slot(roster, i, &slot))
 			continue;
-		memcpy(&slot, &roster->slots[i], sizeof(slot));
 		used++;
 		if (!is_sound(&slot))
 			search.damaged++;
+		else if (slot.state == ROSTER_NO_LEDGER)
+			continue;
 		else if (slot.state == ROSTER_FAILED || !claim(&search, &slot))
 			report_lost(&search, &slot);
 	}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Makes the sentences. Reads no ledger and no process.
+ */
+#include "tools/unrecorded.h"
+
+#include <stdio.h>
+
+#include "report/util/escape.h"
+#include "report/util/number.h"
+#include "tools/flags.h"
+#include "tools/gate.h"
+#include "tools/ledgers/lost.h"
+
+#define SENTENCE_MAX 512
+
+struct unrecorded {
+	const struct descendants *descendants;
+	const struct ledger_list *list;
+	void (*found)(void *data, const char *sentence);
+	void *data;
+};
+
+static bool was_found(const struct descendants *descendants, const struct descendant *process)
+{
+	for (size_t i = 0; i < descendants->found_count; i++)
+		if (descendants->found[i].pid == process->pid &&
+		    descendants->found[i].start_ticks == process->start_ticks)
+			return true;
+	return false;
+}
+
+/* Returns true if PROCESS has a ledger, and the gate fails because that is not complete. */
+static bool is_reported(const struct ledger_list *list, const struct descendant *process)
+{
+	if (gate_wanted() && !gate_judges_leaks())
+		return false;
+	for (size_t i = 0; i < list->count; i++)
+		if (list->files[i].pid == process->pid &&
+		    list->files[i].start_ticks == process->start_ticks)
+			return true;
+	return false;
+}
+
+static void find_running(void *data, const struct descendant *running)
+{
+	const struct unrecorded *u = data;
+	char sentence[SENTENCE_MAX];
+
+	if (!running->driver[0] || was_found(u->descendants, running) ||
+	    is_reported(u->list, running))
+		return;
+	snprintf(sentence, sizeof(sentence), "not recorded completely: %s (pid %d): it still runs and "
+		 "has loaded %s; let the program wait for it", running->name, running->pid,
+		 running->driver);
+	u->found(u->data, sentence);
+}
+
+void unrecorded_find(const struct descendants *descendants, const struct ledger_list *list,
+		     void (*found)(void *data, const char *sentence), void *data)
+{
+	struct unrecorded u = { descendants, list, found, data };
+	char sentence[SENTENCE_MAX];
+
+	for (size_t i = 0; i < descendants->found_count; i++) {
+		const struct descendant *process = &descendants->found[i];
+
+		snprintf(sentence, sizeof(sentence), "not recorded completely: %s (pid %d): it has "
+			 "loaded %s without gpuleak; %slet it inherit LD_PRELOAD and GPULEAK_*",
+			 process->name, process->pid, process->driver,
+			 opt_values.follow == OPTION_SWITCH_OFF ? "use --follow on, or " : "");
+		found(data, sentence);
+	}
+	descendants_running(descendants, find_running, &u);
+}
+
+void unrecorded_print_count(const struct descendants *descendants, const struct roster *roster)
+{
+	const long count = roster ? lost_not_loaded(roster) - descendants->looked : 0;
+
+	if (count > 0)
+		eprintf(stderr, "gpuleak: not looked at: %ld program%s that ran without gpuleak "
+			"(ended within 0.1 s, set-user-ID, or with namespaces of its own)\n", count,
+			plural((uint64_t)count));
+}
