@@ -8,6 +8,7 @@
 #include "interpose/stack/python.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 #include <string.h>
 
@@ -37,6 +38,13 @@ static const struct python_offsets known[] = {
 #include "interpose/stack/python_offsets.def"
 #undef NONE
 };
+#define KNOWN (sizeof(known) / sizeof(known[0]))
+#define NEWEST (known[KNOWN - 1].minor)
+
+/* The interpreters that were found. They are never freed, because other threads may use them. */
+static struct python pythons[FOUND_MAX];
+/* What python_check() returned for each of them; only for those that are newer than NEWEST. */
+static _Atomic(enum python_layout) layouts[FOUND_MAX];
 
 /* ---- finding ---- */
 
@@ -88,6 +96,8 @@ static bool find_functions(const struct library *library, struct python *ret)
 		ret->finalizing = (int (*)(void))find_symbol(library, "_Py_IsFinalizing");
 	ret->first_interpreter = (void *(*)(void))find_symbol(library, "PyInterpreterState_Head");
 	ret->next_interpreter = (void *(*)(void *))find_symbol(library, "PyInterpreterState_Next");
+	ret->instruction = (int (*)(void *))find_symbol(
+		library, "PyUnstable_InterpreterFrame_GetLasti"); /* 3.12 on */
 	ret->code_type = find_symbol(library, "PyCode_Type");
 	ret->text_type = find_symbol(library, "PyUnicode_Type");
 	ret->bytes_type = find_symbol(library, "PyBytes_Type");
@@ -124,10 +134,11 @@ static bool read_version(const struct library *library, char *ret, size_t size, 
 	return true;
 }
 
-/* Replaces OFFSETS by those of the table that CPython 3.13 and later contain (_Py_DebugOffsets).
- * Rejects a table of another version or with impossible values. Returns NULL, or the reason why the
- * interpreter is not supported. */
-static const char *read_own_offsets(const struct library *library, struct python_offsets *offsets)
+/* Replaces OFFSETS by those of the table that CPython 3.13 and later contain (_Py_DebugOffsets), read
+ * as version 3.LAYOUT has it. Rejects a table of another version or with impossible values. Returns
+ * NULL, or the reason why the interpreter is not supported. */
+static const char *read_own_offsets(const struct library *library, int layout,
+				    struct python_offsets *offsets)
 {
 	static const struct { int minor; size_t field; unsigned int place; } own[] = {
 #define NONE PYTHON_NONE
@@ -150,7 +161,7 @@ static const char *read_own_offsets(const struct library *library, struct python
 	if (free_threaded)
 		return "gpuleak does not support free-threaded builds";
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
-		if (own[i].minor != offsets->minor)
+		if (own[i].minor != layout)
 			continue;
 		memcpy(&value, runtime + own[i].place, sizeof(value));
 		if (value >= OFFSET_MAX)
@@ -161,17 +172,24 @@ static const char *read_own_offsets(const struct library *library, struct python
 	return NULL;
 }
 
+static const char not_known[] =
+	"this version of Python is newer or older than those that gpuleak supports";
+
 /* Sets RET->at for CPython 3.MINOR. Returns NULL, or the reason why this interpreter is not
- * supported. */
+ * supported. A newer version must have a table like the newest known one; without proof that
+ * co_version is at its place, it is not used. */
 static const char *choose_offsets(const struct library *library, int minor, struct python *ret)
 {
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+	for (size_t i = 0; i < KNOWN; i++) {
 		if (known[i].minor != minor)
 			continue;
 		ret->at = known[i];
-		return minor >= 13 ? read_own_offsets(library, &ret->at) : NULL;
+		return minor >= 13 ? read_own_offsets(library, minor, &ret->at) : NULL;
 	}
-	return "this version of Python is newer or older than those that gpuleak supports";
+	ret->at = known[KNOWN - 1];
+	ret->at.minor = minor;
+	ret->at.version = PYTHON_NONE;
+	return minor > NEWEST && !read_own_offsets(library, NEWEST, &ret->at) ? NULL : not_known;
 }
 
 static void leave_alone(const struct python *python, const char *version, const char *why)
@@ -180,30 +198,28 @@ static void leave_alone(const struct python *python, const char *version, const 
 			   lookup_module_name((void *)python->this_thread), why);
 }
 
-/* Locking: the caller holds the lock of python_names. Makes PYTHON the current interpreter. The
- * copy is never freed, because other threads may be using it. */
+/* Locking: the caller holds the lock of python_names. Makes PYTHON the current interpreter. */
 static void publish_python(const struct python *python)
 {
-	static struct python found[FOUND_MAX];
 	static unsigned int count;
 
 	for (unsigned int i = 0; i < count; i++) {
-		if (memcmp(&found[i], python, sizeof(*python)) != 0)
+		if (memcmp(&pythons[i], python, sizeof(*python)) != 0)
 			continue;
-		atomic_store_explicit(&python_now, &found[i], memory_order_release);
+		atomic_store_explicit(&python_now, &pythons[i], memory_order_release);
 		return;
 	}
 	if (count == FOUND_MAX)
 		return;
-	found[count] = *python;
-	atomic_store_explicit(&python_now, &found[count++], memory_order_release);
+	pythons[count] = *python;
+	atomic_store_explicit(&python_now, &pythons[count++], memory_order_release);
 }
 
 static void look_for_python(struct recorder *recorder)
 {
 	struct library library = { false };
 	struct python python;
-	char version[32] = "";
+	char *version = python.version;
 	const char *why;
 	int minor;
 
@@ -211,7 +227,7 @@ static void look_for_python(struct recorder *recorder)
 	if (!find_symbol(&library, this_thread_name))
 		dl_iterate_phdr(is_python, &library);
 	if (!find_functions(&library, &python) ||
-	    !read_version(&library, version, sizeof(version), &minor)) {
+	    !read_version(&library, version, sizeof(python.version), &minor)) {
 		atomic_store_explicit(&python_now, NULL, memory_order_release);
 		if (resolve_is_loaded("libpypy"))
 			observation_record(OBSERVED_PYTHON_LEFT, "PyPy", NULL,
@@ -262,6 +278,24 @@ static __attribute__((noinline)) void has_others(const struct python *python)
 		    "while there are sub-interpreters, gpuleak cannot distinguish their frames");
 }
 
+/* Returns true if PYTHON, which is newer than the newest row, has the offsets of its own table. The
+ * first thread that runs Python checks it; until then no frame is read. */
+static __attribute__((noinline)) bool layout_holds(const struct python *python, uintptr_t thread)
+{
+	_Atomic(enum python_layout) *layout = &layouts[python - pythons];
+	enum python_layout now = atomic_load_explicit(layout, memory_order_relaxed);
+	int saved = errno;
+
+	if (now == PYTHON_LAYOUT_UNKNOWN) {
+		now = python_check(python, thread);
+		atomic_store_explicit(layout, now, memory_order_relaxed);
+	}
+	errno = saved;
+	if (now == PYTHON_LAYOUT_WRONG && atomic_exchange(&python_now, NULL))
+		leave_alone(python, python->version, not_known);
+	return now == PYTHON_LAYOUT_HOLDS;
+}
+
 /* Returns the innermost frame of the calling thread, or 0 if there is none or it must not be read.
  * Before 3.12 PyGILState_GetThisThreadState() returns the state of one interpreter only, so frames
  * are not read while there are sub-interpreters. */
@@ -281,6 +315,8 @@ INLINE uintptr_t first_frame(const struct python *python, const struct python_of
 			return 0;
 		}
 	}
+	if (at->minor > NEWEST && !layout_holds(python, thread))
+		return 0;
 	frame = python_word(thread + (unsigned int)at->frame);
 	if (at->inner == PYTHON_NONE)
 		return frame;

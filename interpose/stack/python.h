@@ -3,7 +3,7 @@
  * Reads the Python frames of the calling thread from CPython's chain of frames. While a thread
  * runs C code, its own chain does not change, with or without the GIL. Nothing here takes the GIL
  * or calls CPython functions that may allocate or lock. An interpreter of an unsupported version
- * is not read.
+ * is not read, one that is newer only after a check.
  */
 #ifndef GPULEAK_PYTHON_H
 #define GPULEAK_PYTHON_H
@@ -51,7 +51,10 @@ struct python {
 	int (*finalizing)(void);
 	void *(*first_interpreter)(void);
 	void *(*next_interpreter)(void *interpreter);
+	/* From 3.12 on: returns the offset of the instruction of a frame. Only reads. */
+	int (*instruction)(void *frame);
 	const void *code_type, *text_type, *bytes_type;
+	char version[32];
 };
 
 /* The interpreter, or NULL if there is none or it is not supported. */
@@ -104,6 +107,16 @@ static inline bool python_is_due(void)
 /* Searches this process for an interpreter. The caller checks python_is_due() first. Calls the
  * loader. */
 void python_look(struct recorder *recorder);
+
+enum python_layout {
+	PYTHON_LAYOUT_UNKNOWN, /* the thread runs no Python now */
+	PYTHON_LAYOUT_HOLDS,
+	PYTHON_LAYOUT_WRONG,
+};
+
+/* Checks PYTHON's offsets on the frames of the calling thread, whose state is THREAD. Makes system
+ * calls. (python_check.c) */
+enum python_layout python_check(const struct python *python, uintptr_t thread);
 
 struct python_frame {
 	uintptr_t code; /* address of the code object; bit 0 set: see LEDGER_PYTHON_ENTRY */

@@ -5,6 +5,7 @@
  * the interpreter must not take the program down.
  */
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,9 +33,18 @@ static const struct row rows[] = {
 #include "interpose/stack/python_offsets.def"
 };
 
+#define NEWEST (rows[sizeof(rows) / sizeof(rows[0]) - 1])
+
+/* Where the table of the newest row has which offset. */
+static const struct { int minor; size_t field; unsigned int place; } own[] = {
+#define PYTHON(...)
+#define PYTHON_OWN(minor, field, place) { minor, offsetof(struct row, field), place },
+#include "interpose/stack/python_offsets.def"
+};
+
 static const char *version;
 static char *thread;
-static int ending;
+static int ending, instruction;
 
 EXPORTED char PyCode_Type[512], PyUnicode_Type[512], PyBytes_Type[512];
 EXPORTED char _PyRuntime[1024];
@@ -44,6 +54,7 @@ EXPORTED void *PyGILState_GetThisThreadState(void);
 EXPORTED int _Py_IsFinalizing(void);
 EXPORTED void *PyInterpreterState_Head(void);
 EXPORTED void *PyInterpreterState_Next(void *interpreter);
+EXPORTED int PyUnstable_InterpreterFrame_GetLasti(void *frame);
 
 const char *Py_GetVersion(void)
 {
@@ -69,6 +80,12 @@ void *PyInterpreterState_Next(void *interpreter)
 {
 	(void)interpreter;
 	return NULL;
+}
+
+int PyUnstable_InterpreterFrame_GetLasti(void *frame)
+{
+	(void)frame;
+	return instruction;
 }
 
 static char *object(const void *type)
@@ -166,6 +183,45 @@ static void make(const struct row *row, const char *shape)
 		ending = 1;
 }
 
+/* A version that nobody knows, with a table of its own: right, or wrong as SHAPE says. */
+static void make_newer(int minor, const char *shape)
+{
+	const uint64_t words[] = { (uint64_t)(3 << 8 | minor) << 16, 0 }, units = 3, size = 2;
+	const struct row *row = &NEWEST;
+	char *code, *frame = frame_of(row, &code), *lines = object(PyBytes_Type);
+
+	memcpy(_PyRuntime, "xdebugpy", 8);
+	memcpy(_PyRuntime + 8, words, sizeof(words));
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+		uint64_t value = (uint64_t)*(const int *)(const void *)((const char *)row + own[i].field);
+
+		if (own[i].minor == row->minor)
+			memcpy(_PyRuntime + own[i].place, &value, sizeof(value));
+	}
+	thread = object(NULL);
+	put(thread, row->frame, frame);
+	/* Two entries of two units and of one: the line of the first is one further. */
+	memcpy(lines + 16, &size, sizeof(size));
+	lines[32] = (char)(0x80 | 11 << 3 | 1);
+	lines[33] = (char)(0x80 | 10 << 3);
+	put(code, row->lines, lines);
+	memcpy(code + 16, &units, sizeof(units));
+	put(frame, row->at, code + row->bytecode + 2);
+	instruction = 2;
+	if (strcmp(shape, "newer-instruction") == 0)
+		instruction = 4;
+	else if (strcmp(shape, "newer-lines") == 0)
+		code[16] = 4;
+	else if (strcmp(shape, "newer-name") == 0)
+		put(code, row->name, code);
+	else if (strcmp(shape, "newer-unmapped") == 0)
+		put(frame, row->previous, (char *)0x1000000);
+	else if (strcmp(shape, "newer-shifted") == 0)
+		memmove(_PyRuntime + 200, _PyRuntime + 192, 560);
+	else if (strcmp(shape, "newer-later") == 0)
+		put(thread, row->frame, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	const char *shape = argc > 2 ? argv[2] : "good";
@@ -178,6 +234,8 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (rows[i].minor == minor)
 			make(&rows[i], shape);
+	if (strncmp(shape, "newer", 5) == 0)
+		make_newer(minor, shape);
 	if (strcmp(shape, "cookie") == 0)
 		memcpy(_PyRuntime, "xdebugpy", 8);
 	if (strcmp(shape, "free-threaded") == 0) {

@@ -27,7 +27,7 @@ sys.path.insert(0, str(HERE.parent / "programs"))
 
 from harness import SLOWER, Failed, Tap  # noqa: E402
 
-FIRST, LAST = (3, 8), (3, 14)
+FIRST, LAST = (3, 8), (3, 15)
 GROUPS = {
     "rough": ["native_signal", "daemon_threads", "native_at_end", "finalization", "sub_interpreters"],
     "stress": ["stress"],
@@ -274,10 +274,15 @@ FAKES = [
     (range(8, 13), "no-lines", [("pretend", "fake.py", 0)], None),
     (range(8, 13), "huge-lines", [("pretend", "fake.py", 0)], None),
     (range(8, 13), "ending", PRETEND, None),  # by the thread that ends it
-    ((13, 14), "good", [], "lacks the table"),
-    ((13, 14), "cookie", [], "has another version"),
-    ((13, 14), "free-threaded", [], "gpuleak does not support free-threaded builds"),
-    ((5, 7, 15, 99), "good", [], "this version of Python is newer or older than"),
+    ((13, 14, 15), "good", [], "lacks the table"),
+    ((13, 14, 15), "cookie", [], "has another version"),
+    ((13, 14, 15), "free-threaded", [], "gpuleak does not support free-threaded builds"),
+    ((5, 7, 16, 99), "good", [], "this version of Python is newer or older than"),
+    # Newer than all that are known, with a table: used if the thread's frames agree with it.
+    ((16, 99), "newer", [("pretend", "fake.py", 8)], None),
+    ((16,), "newer-later", [], None),
+    *(((16,), "newer-" + what, [], "this version of Python is newer or older than")
+      for what in ("instruction", "lines", "name", "unmapped", "shifted")),
 ]
 
 
@@ -337,9 +342,9 @@ def main():
                 tap.step("%s (%s)" % (full, path), check, options, path, version, name)
     if not found:
         if os.environ.get("GPULEAK_MUST_RUN"):
-            tap.line("interpreters", "no CPython from 3.8 to 3.14 was found")
+            tap.line("interpreters", "no CPython from 3.8 to 3.15 was found")
         else:
-            tap.line("interpreters", skip="no CPython from 3.8 to 3.14 was found")
+            tap.line("interpreters", skip="no CPython from 3.8 to 3.15 was found")
     print("1..%d" % tap.count)
     return 1 if tap.failed else 0
 

@@ -74,8 +74,10 @@ static void check_version(struct doctor *doctor, const char *file, const char *t
 		return;
 	}
 	doctor_add(doctor, DOCTOR_WARNING, area,
-		   "%s is %s %d.%d.%d: stacks do not have its functions and lines", file, name,
-		   major, minor, micro);
+		   "%s is %s %d.%d.%d: stacks %s have its functions and lines", file, name,
+		   major, minor, micro,
+		   strcmp(name, "cpython") == 0 && major == 3 && minor > minors[MINORS - 1]
+			   ? "may not" : "do not");
 	doctor_advise(doctor, "use CPython 3.%d to 3.%d", minors[0], minors[MINORS - 1]);
 }
 
