@@ -56,13 +56,14 @@ void builder_init(struct ledger_builder *builder)
 {
 	static const char command[] = "/bin/app\0-x";
 	struct ledger_header header = {
-		.magic = LEDGER_MAGIC, .version = LEDGER_VERSION,
+		.version = LEDGER_VERSION,
 		.reader_min = LEDGER_READER_MIN, .byte_order = LEDGER_BYTE_ORDER,
 		.chunk_bytes = LEDGER_CHUNK, .header_bytes = sizeof(header), .stack_depth = 64,
 		.pid = 4242, .ppid = 1, .start_ticks = 1, .chunks = 1, .ended = LEDGER_EXIT,
 		.first_call = 1,
 	};
 
+	memcpy(header.magic, LEDGER_MAGIC, sizeof(header.magic));
 	memset(builder, 0, sizeof(*builder));
 	grow(builder);
 	memcpy(builder->bytes, &header, sizeof(header));

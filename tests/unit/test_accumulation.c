@@ -259,7 +259,7 @@ static void test_leaks(void **state)
 		drop_all(&p);
 		found = judged(&p, 0);
 		assert_int_equal(found.trend, TREND_ACCUMULATING);
-		assert_in_range(found.kept_blocks, 400 / part - (part > 1), 400 / part);
+		assert_uint_in_range(found.kept_blocks, 400 / part - (part > 1), 400 / part);
 		assert_true(found.kept_bytes >= (found.kept_blocks - 1) * BYTES);
 		assert_true(found.kept_per_second > 95.0 / part &&
 			    found.kept_per_second < 105.0 / part);
@@ -422,7 +422,7 @@ static void test_larger(void **state)
 	(void)state;
 	assert_int_equal(found.trend, TREND_ACCUMULATING);
 	assert_int_equal(found.kept_blocks, 1);
-	assert_in_range(found.kept_bytes, 460 * BYTES, 501 * BYTES);
+	assert_uint_in_range(found.kept_bytes, 460 * BYTES, 501 * BYTES);
 	TREND(CONSTANT, &p, 1);
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
 		p = with_larger(others[i]);

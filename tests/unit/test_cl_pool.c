@@ -178,7 +178,7 @@ static void reused_before_the_end_is_recorded(void **state)
 	assert_ptr_equal(reuse_buffer(), BUFFER);
 	assert_null(context->end_unrecorded);
 	assert_int_equal(unseen_ends(), 0);
-	assert_in_range(header->longest_wait, 1, 2);
+	assert_uint_in_range(header->longest_wait, 1, 2);
 	assert_int_equal(header->waits[header->longest_wait - 1].bytes, BYTES);
 	assert_int_equal(live_bytes_total(recorder_now()), BYTES);
 	release_buffer();

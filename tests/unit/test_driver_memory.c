@@ -242,7 +242,7 @@ static void thinned(void **state)
 	for (uint64_t i = 0; i < 100000; i++)
 		add(&series, i, 0, i == 777 || i == 778 ? 5000 : 10);
 	assert_int_equal(series.taken, 100000);
-	assert_in_range(series.count, DRIVER_MEMORY_SAMPLES / 2, DRIVER_MEMORY_SAMPLES);
+	assert_uint_in_range(series.count, DRIVER_MEMORY_SAMPLES / 2, DRIVER_MEMORY_SAMPLES);
 	for (uint32_t i = 0; i < series.count; i++)
 		assert_int_equal(series.samples[i].at_ns, i * series.every);
 	assert_int_equal(series.samples[0].at_ns, 0);

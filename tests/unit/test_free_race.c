@@ -234,7 +234,7 @@ static void test_many(void **state)
 			assert_int_equal(others[i].race, 0);
 			continue;
 		}
-		assert_in_range(others[i].race, 1, FREE_RACES_MAX);
+		assert_uint_in_range(others[i].race, 1, FREE_RACES_MAX);
 		assert_false(taken[others[i].race]);
 		taken[others[i].race] = true;
 	}

@@ -161,9 +161,9 @@ static void small_ledger(void **state)
 	(void)state;
 	grow_beyond(0);
 	assert_true(begins_a_huge_page(writer.base));
-	assert_in_range(file_bytes(), 1, 256 << 10);
+	assert_uint_in_range(file_bytes(), 1, 256 << 10);
 	grow_beyond(file_bytes());
-	assert_in_range(file_bytes(), 1, 256 << 10);
+	assert_uint_in_range(file_bytes(), 1, 256 << 10);
 }
 
 static void large_ledger(void **state)
@@ -173,7 +173,7 @@ static void large_ledger(void **state)
 	(void)state;
 	grow_beyond(256 << 10);
 	assert_int_equal(file_bytes(), HUGE_PAGE);
-	assert_in_range(mapping_at(writer.base, &huge), HUGE_PAGE, SIZE_MAX);
+	assert_uint_in_range(mapping_at(writer.base, &huge), HUGE_PAGE, SIZE_MAX);
 	if (kernel_can())
 		assert_int_equal(huge, HUGE_PAGE);
 	else

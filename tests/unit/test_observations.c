@@ -160,7 +160,7 @@ static void test_full(void **state)
 		lost += strcmp(text_of(&view, fact->kind, text, sizeof(text)), "lost") == 0;
 	}
 	assert_int_equal(lost, 1);
-	assert_in_range(all, OBSERVATIONS_MAX / 2, OBSERVATIONS_MAX + 1);
+	assert_uint_in_range(all, OBSERVATIONS_MAX / 2, OBSERVATIONS_MAX + 1);
 }
 
 /* A call has SLOTS real functions at most. A further one is given out as it is, and the ledger

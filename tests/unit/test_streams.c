@@ -264,7 +264,7 @@ static void test_numbers(void **state)
 		unsigned int number = hooks[i].object;
 
 		assert_int_equal(strncmp(hooks[i].kind, "object/", 7) == 0, number != 0);
-		assert_in_range(number, 0, SPACE_STEP - 1);
+		assert_uint_in_range(number, 0, SPACE_STEP - 1);
 		if (number && kinds[number])
 			assert_string_equal(kinds[number], hooks[i].kind);
 		if (number)

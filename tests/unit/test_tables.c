@@ -62,7 +62,7 @@ static void uthash_expands(void **state)
 		print_message("# %s: %u buckets, longest chain %u\n", all[i].sort,
 			      head->hh.tbl->num_buckets, longest_chain(head->hh.tbl));
 		assert_int_equal(head->hh.tbl->noexpand, 0);
-		assert_in_range(longest_chain(head->hh.tbl), 1, 32);
+		assert_uint_in_range(longest_chain(head->hh.tbl), 1, 32);
 		HASH_CLEAR(hh, head);
 	}
 }
@@ -100,7 +100,7 @@ static void refs_are_found(void **state)
 		assert_int_equal(ref_table_find(&table, all[i].first), 7);
 		assert_int_equal(table.used, KEYS);
 		print_message("# %s: longest run %u\n", all[i].sort, longest_run(&table));
-		assert_in_range(longest_run(&table), 1, 200);
+		assert_uint_in_range(longest_run(&table), 1, 200);
 	}
 }
 

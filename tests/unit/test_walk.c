@@ -82,8 +82,8 @@ static void same_tail(const void *first, void **wanted, int wanted_count, void *
 	got_count = without_zeros(got, got_count);
 	wanted_skip = frames_before(first, wanted, wanted_count);
 	got_skip = frames_before(first, got, got_count);
-	assert_in_range(wanted_skip, 1, 2);
-	assert_in_range(got_skip, 0, 2);
+	assert_uint_in_range(wanted_skip, 1, 2);
+	assert_uint_in_range(got_skip, 0, 2);
 	assert_true(wanted_count - wanted_skip > 2);
 	assert_int_equal(got_count - got_skip, wanted_count - wanted_skip);
 	assert_memory_equal(got + got_skip, wanted + wanted_skip,
