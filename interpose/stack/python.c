@@ -134,9 +134,9 @@ static bool read_version(const struct library *library, char *ret, size_t size, 
 	return true;
 }
 
-/* Replaces OFFSETS by those of the table that CPython 3.13 and later contain (_Py_DebugOffsets), read
- * as version 3.LAYOUT has it. Rejects a table of another version or with impossible values. Returns
- * NULL, or the reason why the interpreter is not supported. */
+/* Replaces OFFSETS by those of the table that CPython 3.13 and later contain (_Py_DebugOffsets).
+ * Reads the table as version 3.LAYOUT has it. Rejects a table of another version or with impossible
+ * values. Returns NULL, or the reason why the interpreter is not supported. */
 static const char *read_own_offsets(const struct library *library, int layout,
 				    struct python_offsets *offsets)
 {

@@ -193,8 +193,9 @@ static void make_newer(int minor, const char *shape)
 	memcpy(_PyRuntime, "xdebugpy", 8);
 	memcpy(_PyRuntime + 8, words, sizeof(words));
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
-		uint64_t value = (uint64_t)*(const int *)(const void *)((const char *)row + own[i].field);
+		uint64_t value = 0;
 
+		memcpy(&value, (const char *)row + own[i].field, sizeof(int));
 		if (own[i].minor == row->minor)
 			memcpy(_PyRuntime + own[i].place, &value, sizeof(value));
 	}
