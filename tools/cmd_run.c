@@ -128,8 +128,8 @@ static int check_pattern(const struct run *run, enum option_id id, const char *p
 	return r;
 }
 
-/* Checks before the start that the file of option ID can be written, because the program may run for
- * hours. Creates the folders of a ledger. WHAT describes the file. Returns 0 or -EINVAL. */
+/* Checks before the start that the file of option ID can be written, because the program may run
+ * for hours. Creates the folders of a ledger. WHAT describes the file. Returns 0 or -EINVAL. */
 static int check_file(const struct run *run, enum option_id id, const char *pattern,
 		      const char *what)
 {

@@ -417,7 +417,7 @@ static CUresult may_free(const struct slot *s, enum free_by by)
 {
 	if (by == FREE_BY_OWNER)
 		return CUDA_SUCCESS;
-	if (is_hidden(s) || s->kind == BLOCK_IPC)
+	if (is_hidden(s) || s->kind == BLOCK_IPC || s->kind == BLOCK_MODULE)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (by == FREE_IN_STREAM && s->kind == BLOCK_MANAGED)
 		return CUDA_ERROR_NOT_SUPPORTED;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Objects that take no memory here: modules, libraries, texture and surface objects, external
- * semaphores, user objects. The data that they are made of is not checked. As cuda.h documents,
- * objects of a context end with it. A call with an invalid handle returns 400.
+ * Objects that take no memory here, but for variables: modules, libraries, texture and surface
+ * objects, external semaphores, user objects. The data that they are made of is not checked. As
+ * cuda.h documents, objects of a context end with it. A call with an invalid handle returns 400.
  */
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "standin/driver/standin.h"
+#include "standin/driver/variable.h"
 
 struct object {
 	enum object_kind kind;
@@ -17,6 +17,7 @@ struct object {
 	int device; /* the device that has the code of a module or library */
 	CUhostFn destroy;
 	void *data;
+	struct variables variables; /* of a module or library */
 	struct object *next;
 };
 
@@ -76,6 +77,74 @@ CUresult object_make(const char *name, enum object_kind kind, const void *out, u
 	return CUDA_SUCCESS;
 }
 
+CUresult object_load(const char *name, enum object_kind kind, void **out, const void *image,
+		     const char *path)
+{
+	struct variables variables = { 0 };
+	struct object *object;
+	uint64_t number;
+	CUresult r = object_make(name, kind, out, &number);
+
+	if (r)
+		return r;
+	image_read(image, &variables);
+	image_read_file(path, &variables);
+	object = (struct object *)(uintptr_t)number;
+	pthread_mutex_lock(&object_lock);
+	object->variables = variables;
+	pthread_mutex_unlock(&object_lock);
+	*out = object;
+	return CUDA_SUCCESS;
+}
+
+static CUresult get_global(const char *call, enum object_kind kind, uint64_t number,
+			   CUdeviceptr *dptr, size_t *bytes, const char *name)
+{
+	CUresult r = standin_do_nothing(call);
+	struct object *object;
+
+	if (r)
+		return r;
+	if (!name)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&object_lock);
+	object = *find(kind, number, NULL);
+	if (!object)
+		r = ERROR_INVALID_HANDLE;
+	else
+		r = variables_get(&object->variables, name,
+				  object->context ? object->context : memory_context(), dptr,
+				  bytes);
+	pthread_mutex_unlock(&object_lock);
+	return r;
+}
+
+STANDIN(cuModuleGetGlobal_v2)(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
+{
+	return get_global("cuModuleGetGlobal_v2", OBJECT_MODULE, (uintptr_t)hmod, dptr, bytes,
+			  name);
+}
+
+STANDIN(cuLibraryGetGlobal)
+(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+{
+	return get_global("cuLibraryGetGlobal", OBJECT_LIBRARY, (uintptr_t)library, dptr, bytes,
+			  name);
+}
+
+STANDIN(cuLibraryGetManaged)
+(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+{
+	return get_global("cuLibraryGetManaged", OBJECT_LIBRARY, (uintptr_t)library, dptr, bytes,
+			  name);
+}
+
+static void free_object(struct object *object)
+{
+	variables_finish(&object->variables);
+	free(object);
+}
+
 static CUresult end(const char *name, enum object_kind kind, uint64_t number, unsigned int count)
 {
 	CUresult r = gate(name);
@@ -97,7 +166,8 @@ static CUresult end(const char *name, enum object_kind kind, uint64_t number, un
 		code_takes(ended, -1);
 	if (ended && ended->destroy)
 		ended->destroy(ended->data);
-	free(ended);
+	if (ended)
+		free_object(ended);
 	return r;
 }
 
@@ -105,15 +175,17 @@ void object_drop_context(CUcontext context)
 {
 	struct object **link = &objects, *object;
 
+	registered_drop_context(context);
 	pthread_mutex_lock(&object_lock);
 	while ((object = *link)) {
+		variables_drop_context(&object->variables, context);
 		if (object->context != context) {
 			link = &object->next;
 			continue;
 		}
 		*link = object->next;
 		code_takes(object, -1);
-		free(object);
+		free_object(object);
 	}
 	pthread_mutex_unlock(&object_lock);
 }

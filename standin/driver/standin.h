@@ -181,6 +181,7 @@ enum block_kind {
 	BLOCK_IPC,	/* another process's block, opened here */
 	BLOCK_IMPORTED, /* a block of another process's pool */
 	BLOCK_EXTERNAL, /* mapped from an imported object */
+	BLOCK_MODULE,	/* a variable */
 	/* this and BLOCK_PHYSICAL take device memory at an address that the application does not
 	 * get */
 	BLOCK_ARRAY,
@@ -261,6 +262,9 @@ enum object_kind {
 /* Stores the new object's handle in *RET. OUT is the application's pointer for it, only checked for
  * NULL. */
 CUresult object_make(const char *name, enum object_kind kind, const void *out, uint64_t *ret);
+/* Does the same for a module or library with the variables of IMAGE, or of the file PATH. */
+CUresult object_load(const char *name, enum object_kind kind, void **out, const void *image,
+		     const char *path);
 void object_drop_context(CUcontext context);
 
 /* host.c: pinned and registered memory */

@@ -38,39 +38,26 @@ static CUresult some_handle(const char *name, void **out)
 	return CUDA_SUCCESS;
 }
 
-static CUresult load(const char *name, enum object_kind kind, void **out)
-{
-	uint64_t number;
-	CUresult r = object_make(name, kind, out, &number);
-
-	if (!r)
-		*out = (void *)(uintptr_t)number;
-	return r;
-}
-
 STANDIN(cuModuleLoad)(CUmodule *module, const char *fname)
 {
-	(void)fname;
-	return load("cuModuleLoad", OBJECT_MODULE, (void **)module);
+	return object_load("cuModuleLoad", OBJECT_MODULE, (void **)module, NULL, fname);
 }
 
 STANDIN(cuModuleLoadData)(CUmodule *module, const void *image)
 {
-	(void)image;
-	return load("cuModuleLoadData", OBJECT_MODULE, (void **)module);
+	return object_load("cuModuleLoadData", OBJECT_MODULE, (void **)module, image, NULL);
 }
 
 STANDIN(cuModuleLoadDataEx)(CUmodule *module, const void *image, unsigned int numOptions,
 			    CUjit_option *options, void **optionValues)
 {
-	(void)image, (void)numOptions, (void)options, (void)optionValues;
-	return load("cuModuleLoadDataEx", OBJECT_MODULE, (void **)module);
+	(void)numOptions, (void)options, (void)optionValues;
+	return object_load("cuModuleLoadDataEx", OBJECT_MODULE, (void **)module, image, NULL);
 }
 
 STANDIN(cuModuleLoadFatBinary)(CUmodule *module, const void *fatCubin)
 {
-	(void)fatCubin;
-	return load("cuModuleLoadFatBinary", OBJECT_MODULE, (void **)module);
+	return object_load("cuModuleLoadFatBinary", OBJECT_MODULE, (void **)module, fatCubin, NULL);
 }
 
 STANDIN(cuLibraryLoadData)(CUlibrary *library, const void *code, CUjit_option *jitOptions,
@@ -78,9 +65,9 @@ STANDIN(cuLibraryLoadData)(CUlibrary *library, const void *code, CUjit_option *j
 			   CUlibraryOption *libraryOptions, void **libraryOptionValues,
 			   unsigned int numLibraryOptions)
 {
-	(void)code, (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions;
+	(void)jitOptions, (void)jitOptionsValues, (void)numJitOptions;
 	(void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
-	return load("cuLibraryLoadData", OBJECT_LIBRARY, (void **)library);
+	return object_load("cuLibraryLoadData", OBJECT_LIBRARY, (void **)library, code, NULL);
 }
 
 STANDIN(cuLibraryLoadFromFile)(CUlibrary *library, const char *fileName, CUjit_option *jitOptions,
@@ -88,9 +75,10 @@ STANDIN(cuLibraryLoadFromFile)(CUlibrary *library, const char *fileName, CUjit_o
 			       CUlibraryOption *libraryOptions, void **libraryOptionValues,
 			       unsigned int numLibraryOptions)
 {
-	(void)fileName, (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions;
+	(void)jitOptions, (void)jitOptionsValues, (void)numJitOptions;
 	(void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
-	return load("cuLibraryLoadFromFile", OBJECT_LIBRARY, (void **)library);
+	return object_load("cuLibraryLoadFromFile", OBJECT_LIBRARY, (void **)library,
+			   NULL, fileName);
 }
 
 STANDIN(cuFuncLoad)(CUfunction function)

@@ -14,7 +14,11 @@ struct driver driver;
 struct driver_facts driver_facts;
 
 static _Atomic cudaError_t connected = cudaErrorInsufficientDriver;
-static CUresult (*standin_unable)(void); /* of the stand-in driver only */
+/* of the stand-in driver only */
+static CUresult (*standin_unable)(void);
+static CUresult (*standin_variable)(const void *image, const char *name, size_t bytes,
+				    CUdeviceptr *ret);
+static void (*standin_variables_end)(const void *image);
 static pthread_once_t connect_once = PTHREAD_ONCE_INIT;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -52,6 +56,17 @@ cudaError_t unable(void)
 	return r ? r : standin_unable();
 }
 
+cudaError_t device_variable(const void *image, const char *name, size_t size, CUdeviceptr *ret)
+{
+	return standin_variable(image, name, size, ret);
+}
+
+void end_variables(const void *image)
+{
+	if (standin_variables_end && !connected)
+		standin_variables_end(image);
+}
+
 /* NVIDIA's runtime looks up only this name with dlsym, and all other names with the function that
  * dlsym returned. */
 static bool look_up(void *library)
@@ -81,6 +96,9 @@ static void connect_now(void)
 	if (!library)
 		return;
 	standin_unable = (CUresult(*)(void))dlsym(library, "standin_unable");
+	standin_variable = (CUresult(*)(const void *, const char *, size_t, CUdeviceptr *))dlsym(
+		library, "standin_variable");
+	standin_variables_end = (void (*)(const void *))dlsym(library, "standin_variables_end");
 	if (standin_unable && look_up(library))
 		connected = driver.cuInit(0);
 	if (!connected)

@@ -19,7 +19,7 @@ struct entity {
 	const void *host; /* its address in the program */
 	const char *name;
 	size_t size;      /* of a variable; a kernel has 0 */
-	char *bytes;      /* of a variable, where the host can copy to and from */
+	char *bytes;      /* of a __managed__ variable, which the host accesses */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -37,14 +37,15 @@ static void add(void **module, const void *host, const char *name, size_t size, 
 	pthread_mutex_unlock(&lock);
 }
 
-/* Copies what is registered at HOST. Returns false if there is nothing. */
+/* Copies what is registered at HOST, which for a __managed__ variable may be its own address.
+ * Returns false if there is nothing. */
 static bool find(const void *host, struct entity *ret)
 {
 	bool found = false;
 
 	pthread_mutex_lock(&lock);
 	for (struct entity *e = entities; e && !found; e = e->next)
-		if (e->host == host) {
+		if (e->host == host || (e->bytes && e->bytes == host)) {
 			*ret = *e;
 			found = true;
 		}
@@ -81,6 +82,8 @@ EXPORTED void __cudaUnregisterFatBinary(void **module)
 		free(e);
 	}
 	pthread_mutex_unlock(&lock);
+	if (module)
+		end_variables(*module);
 	free(module);
 }
 
@@ -103,7 +106,7 @@ EXPORTED void __cudaRegisterVar(void **module, char *host, char *device, const c
 				size_t size, int constant, int global)
 {
 	(void)device, (void)ext, (void)constant, (void)global;
-	add(module, host, name, size, calloc(1, size ? size : 1));
+	add(module, host, name, size, NULL);
 }
 
 /* The program reads a __managed__ variable through the pointer at HOST. */
@@ -324,20 +327,34 @@ CUDART(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)
 
 /* ---- variables ---- */
 
+/* Stores where the variable at SYMBOL is in the current context. Returns 0 or an error. */
+static cudaError_t variable_address(const void *symbol, struct entity *ret, char **address)
+{
+	cudaError_t r = enter();
+	CUdeviceptr got = 0;
+
+	if (r)
+		return r;
+	if (!find(symbol, ret) || !ret->size)
+		return cudaErrorInvalidSymbol;
+	if (!ret->bytes)
+		r = device_variable(*ret->module, ret->name, ret->size, &got);
+	*address = ret->bytes ? ret->bytes : (char *)(uintptr_t)got;
+	return r;
+}
+
 static cudaError_t copy_variable(const void *symbol, void *other, size_t bytes, size_t offset,
 				 bool to_variable, CUstream stream, bool wait)
 {
 	struct entity variable;
-	cudaError_t r = enter();
 	char *at;
+	cudaError_t r = variable_address(symbol, &variable, &at);
 
 	if (r)
 		return r;
-	if (!find(symbol, &variable) || !variable.bytes)
-		return cudaErrorInvalidSymbol;
 	if (offset > variable.size || bytes > variable.size - offset)
 		return cudaErrorInvalidValue;
-	at = variable.bytes + offset;
+	at += offset;
 	return copy_any(stream, to_variable ? at : other, to_variable ? other : at, bytes, wait);
 }
 
@@ -381,8 +398,19 @@ CUDART(cudaGetSymbolSize)(size_t *size, const void *symbol)
 
 	if (!size)
 		return done(cudaErrorInvalidValue);
-	if (!find(symbol, &variable) || !variable.bytes)
+	if (!find(symbol, &variable) || !variable.size)
 		return done(cudaErrorInvalidSymbol);
 	*size = variable.size;
 	return CUDA_SUCCESS;
+}
+
+CUDART(cudaGetSymbolAddress)(void **address, const void *symbol)
+{
+	struct entity variable;
+	char *at;
+	cudaError_t r = address ? variable_address(symbol, &variable, &at) : cudaErrorInvalidValue;
+
+	if (!r)
+		*address = at;
+	return done(r);
 }

@@ -106,6 +106,12 @@ cudaError_t done(cudaError_t r);
  * --fake-kernels. */
 cudaError_t unable(void);
 
+/* Stores the address of a variable of a registered module in the current context. Returns 0 or an
+ * error. */
+cudaError_t device_variable(const void *image, const char *name, size_t size, CUdeviceptr *ret);
+/* Ends the variables of a module that is unloaded. */
+void end_variables(const void *image);
+
 /* Returns a pointer to the calling thread's device. A change has an effect at the thread's next
  * enter(). */
 int *thread_device(void);

@@ -326,6 +326,7 @@ static void variables(void)
 	void **module = __cudaRegisterFatBinary(&variable);
 	int value = 42, back = 0;
 	size_t size = 0;
+	char *at = NULL;
 
 	__cudaRegisterVar(module, (char *)&variable, NULL, "variable", 0, sizeof(variable), 0, 0);
 	__cudaRegisterFatBinaryEnd(module);
@@ -334,6 +335,27 @@ static void variables(void)
 	MUST(cudaMemcpyToSymbol(&variable, &value, 4, 0, cudaMemcpyHostToDevice));
 	MUST(cudaMemcpyFromSymbol(&back, &variable, 4, 0, cudaMemcpyDeviceToHost));
 	CHECK(back == 42 && variable == 0); /* the host's variable is another one */
+	MUST(cudaGetSymbolAddress((void **)&at, &variable));
+	back = 0;
+	MUST(cudaMemcpy(&back, at, 4, cudaMemcpyDeviceToHost));
+	CHECK(back == 42);
+	MUST(cudaMemset(at, 1, 4));
+	MUST(cudaMemcpyFromSymbol(&back, &variable, 4, 0, cudaMemcpyDeviceToHost));
+	CHECK(back == 0x01010101);
+	CHECK(cudaMemset(at, 1, 5) == 1);
+	CHECK(cudaFree(at) == 1);
+	CHECK(cudaGetSymbolAddress((void **)&at, &size) == 13);
+	CHECK(cudaMemcpyToSymbol(&variable, NULL, 4, 0, cudaMemcpyHostToDevice) == 1);
+	if (devices > 1) {
+		void *other;
+
+		MUST(cudaSetDevice(1));
+		MUST(cudaGetSymbolAddress(&other, &variable));
+		CHECK(other != at);
+		MUST(cudaMemcpyFromSymbol(&back, &variable, 4, 0, cudaMemcpyDeviceToHost));
+		CHECK(back == 0);
+		MUST(cudaSetDevice(0));
+	}
 	CHECK(cudaMemcpyToSymbol(&variable, &value, 4, 1, cudaMemcpyHostToDevice) == 1);
 	CHECK(cudaMemcpyToSymbol(&size, &value, 4, 0, cudaMemcpyHostToDevice) == 13);
 	__cudaUnregisterFatBinary(module);

@@ -9,6 +9,7 @@
 __device__ int counter[4];
 __constant__ float factor;
 __managed__ int managed;
+__device__ int seed = 7;
 
 __global__ void scale(float *values, int count)
 {
@@ -16,7 +17,7 @@ __global__ void scale(float *values, int count)
 
 	if (i < count)
 		values[i] *= factor;
-	atomicAdd(&counter[0], managed);
+	atomicAdd(&counter[0], managed + seed);
 }
 
 template <typename T> static T *make(size_t count)
@@ -47,7 +48,8 @@ static void launch(float *values)
 int main(int argc, char **argv)
 {
 	float values[256] = { 1, 2, 3 }, two = 2, back = 0;
-	int counts[4] = { 1, 2, 3, 4 }, got[4] = { 0 };
+	int counts[4] = { 1, 2, 3, 4 }, got[4] = { 0 }, first = 0;
+	void *address = nullptr;
 	float *kept = make<float>(256);
 
 	(void)argv;
@@ -57,7 +59,9 @@ int main(int argc, char **argv)
 	cudaMemcpyFromSymbol(&back, factor, sizeof(back));
 	cudaMemcpyToSymbol(counter, counts, sizeof(counts));
 	cudaMemcpyFromSymbol(got, counter, 8, 4);
-	printf("variables: %d %g %d %d\n", managed, back, got[0], got[1]);
+	cudaGetSymbolAddress(&address, seed);
+	cudaMemcpy(&first, address, sizeof(first), cudaMemcpyDeviceToHost);
+	printf("variables: %d %g %d %d %d\n", managed, back, got[0], got[1], first);
 	if (argc > 1)
 		launch(kept);
 	return 0;

@@ -64,7 +64,7 @@ def test_leak():
     with open(source, encoding="utf-8") as lines:
         line = next(n for n, text in enumerate(lines, 1) if "leaked here" in text)
     ran = run("--fake-gpu", "--gate", "--", program)
-    compare("status, output", (23, "variables: 8 2 2 3\n"), (ran.returncode, ran.stdout))
+    compare("status, output", (23, "variables: 8 2 2 3 7\n"), (ran.returncode, ran.stdout))
     for text in ("1 leak, 1 block, 1,024 bytes", f"kernels.cu:{line})", NO_GPU, "gate failed"):
         compare(text, True, text in ran.stderr)
     names = re.findall(r"^ +#\d+ (\S+)", ran.stderr, re.M)
@@ -76,7 +76,7 @@ def test_launch():
     program = nvcc("kernels", os.path.join(HERE, "kernels.cu"), "-cudart", "shared")
     for option, word in (("--fake-gpu", "cudaErrorNotSupported"), ("--fake-kernels", "cudaSuccess")):
         ran = run(option, "--", program, "launch")
-        compare("output", f"variables: 8 2 2 3\nlaunch: {word}\n"
+        compare("output", f"variables: 8 2 2 3 7\nlaunch: {word}\n"
                           "too many threads: cudaErrorInvalidConfiguration\n"
                           f"attributes: {word}\nattribute: {word}\noccupancy: {word}\n", ran.stdout)
         compare("first line", option == "--fake-kernels", ran.stderr.startswith(INVALID))

@@ -6,6 +6,7 @@
  * there would let other tests pass for no reason. Each case has a process and a driver of its own.
  * TAP: selftest PROBE RECORDED-CALLS RECORDED-FORK PROBE-FAMILIES RECORDED-FAMILIES
  */
+#include <elf.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,12 @@ CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes);
 CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count);
 CUresult cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t count);
 CUresult cuDeviceGetCount(int *count);
+CUresult cuModuleLoad(CUmodule *module, const char *path);
+CUresult cuModuleUnload(CUmodule module);
+CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule module,
+			      const char *name);
+CUresult cuLibraryGetGlobal(CUdeviceptr *address, size_t *bytes, CUlibrary library,
+			    const char *name);
 CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes);
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
 CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes);
@@ -686,6 +693,186 @@ static void case_no_memory(void)
 	IS(cuStreamSynchronize(stream), 0);
 }
 
+/* Returns the value of a variable of BYTES bytes, as far as it fits. */
+static uint64_t value_of(CUmodule module, const char *name, size_t bytes)
+{
+	CUdeviceptr address = 0, again = 0;
+	uint64_t value = 0;
+	size_t size = 0;
+
+	IS(cuModuleGetGlobal_v2(&address, &size, module, name), 0);
+	IS(size, bytes);
+	IS(cuMemcpyDtoH_v2(&value, address, bytes < 8 ? bytes : 8), 0);
+	IS(cuModuleGetGlobal_v2(&again, NULL, module, name), 0);
+	IS(again, address);
+	return value;
+}
+
+static const char ptx[] =
+	".version 8.7\n.target sm_75\n.address_size 64\n"
+	".file 1 \"a{b.cu\"\n"
+	"// .global .u32 comment;\n/* .global .u32 comment; */\n"
+	".extern .global .align 4 .b8 elsewhere[40];\n"
+	".extern .shared .align 16 .b8 shared[];\n"
+	".global .align 4 .u32 v = 7;\n"
+	".visible .const .align 4 .b8 c[40] = {0, 0, 192, 63, 0, 0, 0, 64};\n"
+	".visible .global .align 1 .b8 big[100000];\n"
+	".global .attribute(.managed) .align 4 .s32 m = -3;\n"
+	".global .align 8 .f64 d = 0d3FF4000000000000;\n"
+	".global .align 16 .v4 .f32 four;\n"
+	".global .align 4 .b8 box[2][3][4];\n"
+	".global .align 8 .u64 address = generic(v);\n"
+	".global .align 4 .u32 list[3] = {1, 0x20, 3};\n"
+	".visible .entry k(.param .u64 .ptr .global .align 4 p)\n"
+	"{ .reg .b32 %r<3>; .global .align 4 .u32 inside; ld.global.u32 %r1, [v]; ret; }\n";
+
+static void case_ptx(void)
+{
+	CUmodule m, other;
+	CUdeviceptr address = 0;
+	char *managed;
+	size_t size;
+
+	begin();
+	IS(cuModuleLoadData(&m, ptx), 0);
+	IS(value_of(m, "v", 4), 7);
+	IS(value_of(m, "c", 40), 0x400000003fc00000);
+	IS(value_of(m, "big", 100000), 0);
+	IS((int)value_of(m, "m", 4), -3);
+	IS(value_of(m, "d", 8), 0x3ff4000000000000);
+	IS(value_of(m, "four", 16), 0);
+	IS(value_of(m, "box", 24), 0);
+	IS(value_of(m, "address", 8), 0);
+	IS(value_of(m, "list", 12), 0x2000000001);
+	IS(cuModuleGetGlobal_v2(&address, &size, m, "nothing"), 500);
+	IS(cuModuleGetGlobal_v2(&address, &size, m, "elsewhere"), 500);
+	IS(cuModuleGetGlobal_v2(&address, &size, m, "shared"), 500);
+	IS(cuModuleGetGlobal_v2(&address, &size, m, "comment"), 500);
+	IS(cuModuleGetGlobal_v2(&address, &size, m, "inside"), 500);
+	IS(cuModuleGetGlobal_v2(&address, &size, m, NULL), 1);
+	IS(cuModuleGetGlobal_v2(&address, &size, (CUmodule)&size, "v"), 400);
+	IS(cuModuleLoadData(&other, ptx), 0);
+	IS(cuModuleGetGlobal_v2(&address, NULL, other, "v"), 0);
+	IS(cuMemsetD8_v2(address, 1, 4), 0);
+	IS(value_of(other, "v", 4), 0x01010101);
+	IS(value_of(m, "v", 4), 7);
+	IS(cuMemFree_v2(address), 1);
+	IS(cuModuleUnload(other), 0);
+	IS(cuMemsetD8_v2(address, 1, 4), 1);
+	IS(cuModuleGetGlobal_v2(&address, NULL, other, "v"), 400);
+	IS(cuModuleGetGlobal_v2(&address, NULL, m, "m"), 0);
+	managed = (char *)(uintptr_t)address; /* the host reads it */
+	IS(managed[0], -3);
+}
+
+/* What nvcc writes for a GPU, as far as the stand-in reads it. */
+struct cubin {
+	Elf64_Ehdr head;
+	Elf64_Shdr sections[5];
+	Elf64_Sym symbols[5];
+	uint32_t initial[2];
+	char words[96];
+};
+
+static void make_cubin(struct cubin *c)
+{
+	static const char names[] = "\0.nv.global\0.nv.global.init\0.nv.shared.k";
+
+	*c = (struct cubin){
+		.head = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64 }, .e_shnum = 5,
+			  .e_shoff = offsetof(struct cubin, sections), .e_shstrndx = 4 },
+		.sections = {
+			[0] = { .sh_name = 0 },
+			[1] = { 1, SHT_NOBITS, .sh_size = 100 },
+			[2] = { 12, SHT_PROGBITS, .sh_size = 8,
+				.sh_offset = offsetof(struct cubin, initial) },
+			[3] = { 0, SHT_SYMTAB, .sh_size = sizeof(c->symbols), .sh_link = 4,
+				.sh_offset = offsetof(struct cubin, symbols) },
+			[4] = { 28, SHT_STRTAB, .sh_size = sizeof(c->words),
+				.sh_offset = offsetof(struct cubin, words) },
+		},
+		.initial = { 0, 42 },
+	};
+	memcpy(c->words, names, sizeof(names));
+}
+
+static void fill_cubin(struct cubin *c)
+{
+	make_cubin(c);
+	strcpy(c->words + 42, "zeros");
+	c->symbols[1] = (Elf64_Sym){ 42, STT_OBJECT, 0, 1, 60, 40 };
+	strcpy(c->words + 48, "value");
+	c->symbols[2] = (Elf64_Sym){ 48, STT_OBJECT, 0, 2, 4, 4 };
+	strcpy(c->words + 54, "beyond");
+	c->symbols[3] = (Elf64_Sym){ 54, STT_OBJECT, 0, 2, 4, 8 };
+	strcpy(c->words + 61, "shared");
+	c->symbols[4] = (Elf64_Sym){ 61, STT_OBJECT, 0, 4, 0, 4 };
+}
+
+static void in_cubin(CUmodule m)
+{
+	CUdeviceptr address;
+
+	IS(value_of(m, "zeros", 40), 0);
+	IS(value_of(m, "value", 4), 42);
+	IS(cuModuleGetGlobal_v2(&address, NULL, m, "beyond"), 500);
+	IS(cuModuleGetGlobal_v2(&address, NULL, m, "shared"), 500);
+}
+
+static void case_cubin(void)
+{
+	struct fat {
+		uint32_t magic;
+		uint16_t version, header;
+		uint64_t bytes;
+		uint16_t kind, entry_version;
+		uint32_t entry_header;
+		uint64_t entry_bytes;
+		uint32_t unused[6];
+		uint64_t flags;
+		struct cubin cubin;
+	} fat = { 0xba55ed50, 1, 16, sizeof(fat) - 16, 2, 257, 48, sizeof(fat.cubin),
+		  .flags = 0x11 };
+	struct {
+		uint32_t magic, version;
+		void *fat, *file;
+	} wrapper = { 0x466243b1, 1, &fat, NULL };
+	CUdeviceptr address = 0, here, there;
+	CUlibrary library;
+	CUcontext first;
+	CUmodule m;
+	FILE *file;
+	char path[] = "/tmp/standin-cubin-XXXXXX";
+
+	first = begin();
+	fill_cubin(&fat.cubin);
+	IS(cuModuleLoadData(&m, &fat.cubin), 0);
+	in_cubin(m);
+	IS(cuModuleLoadData(&m, &fat), 0);
+	in_cubin(m);
+	IS(cuModuleLoadData(&m, &wrapper), 0);
+	in_cubin(m);
+	file = fdopen(mkstemp(path), "w");
+	IS(fwrite(&fat.cubin, sizeof(fat.cubin), 1, file), 1);
+	fclose(file);
+	IS(cuModuleLoad(&m, path), 0);
+	unlink(path);
+	in_cubin(m);
+	/* a library's variable has memory in each context */
+	IS(cuLibraryLoadData(&library, &fat, NULL, NULL, 0, NULL, NULL, 0), 0);
+	IS(cuLibraryGetGlobal(&here, NULL, library, "value"), 0);
+	begin();
+	IS(cuLibraryGetGlobal(&there, NULL, library, "value"), 0);
+	IS(here != there, 1);
+	IS(cuLibraryGetGlobal(&there, NULL, library, "nothing"), 500);
+	IS(cuCtxSetCurrent(first), 0);
+	IS(cuLibraryGetGlobal(&there, NULL, library, "value"), 0);
+	IS(here, there);
+	fat.flags |= 0x8000; /* compressed */
+	IS(cuModuleLoadData(&m, &fat), 0);
+	IS(cuModuleGetGlobal_v2(&address, NULL, m, "value"), 801);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -704,6 +891,9 @@ static const struct {
 	{ "asynchronous: order of streams", case_order, "STANDIN_ASYNC", "2" },
 	{ "asynchronous: violations", case_violations, "STANDIN_ASYNC", "10" },
 	{ "asynchronous: host functions", case_host_functions, "STANDIN_ASYNC", "3" },
+	{ "variables of PTX", case_ptx, "STANDIN_FAKE_GPU", "skip" },
+	{ "variables of ELF files, fat binaries and libraries", case_cubin, "STANDIN_FAKE_GPU",
+	  "skip" },
 	{ "asynchronous: no memory", case_no_memory, "STANDIN_FAKE_GPU", "skip" },
 	{ "asynchronous: captures", case_async_capture, "STANDIN_ASYNC", "9" },
 };
