@@ -122,12 +122,15 @@ void kernel_args_set(enum api api, uint64_t kernel_handle, uint32_t index, uint6
 bool kernel_args_lookup(struct recorder *recorder, uint64_t handle,
 			uint64_t ret[LEDGER_KERNEL_ARGS_MAX])
 {
+	/* While the release of a kernel is in the driver, its handle may be another kernel's. */
+	uint64_t kernel = record_name_of(recorder, API_OPENCL, handle);
 	struct kernel_args_entry *entry;
 	bool found;
 
 	lock_take(&recorder->kernel_args->lock);
 	TABLE_FIND(recorder->kernel_args->entries, &handle, entry);
-	found = entry && !is_block_over(recorder, entry->record->kernel);
+	found = entry && !is_block_over(recorder, entry->record->kernel) &&
+		(!kernel || entry->record->kernel == kernel);
 	for (unsigned int i = 0; found && i < LEDGER_KERNEL_ARGS_MAX; i++)
 		ret[i] = entry->record->arg[i];
 	lock_give(&recorder->kernel_args->lock);

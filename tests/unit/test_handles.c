@@ -19,6 +19,7 @@
 #include "interpose/block/driver_call.h"
 #include "own_ledger.h"
 #include "ledger/reader.h"
+#include "interpose/opencl/kernel_args.h"
 #include "interpose/process/start.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/live_bytes.h"
@@ -37,6 +38,10 @@ static __thread struct call release = { &hooks[HOOK_clReleaseMemObject], NULL, S
 					false };
 static __thread struct call marker = { &hooks[HOOK_clEnqueueMarkerWithWaitList], NULL,
 				    SPACE_OBJECTS, false };
+static __thread struct call create_kernel = { &hooks[HOOK_clCreateKernel], NULL, SPACE_OBJECTS,
+					      true };
+static __thread struct call release_kernel = { &hooks[HOOK_clReleaseKernel], NULL, SPACE_OBJECTS,
+					       false };
 static __thread struct call release_event = { &hooks[HOOK_clReleaseEvent], NULL, SPACE_OBJECTS,
 					   false };
 
@@ -294,6 +299,34 @@ static void test_other_sorts(void **state)
 	assert_int_equal(recorder->header->errors, errors + 2);
 }
 
+/* A driver gives the handle of a kernel to a new one before the release of the old one returns.
+ * Arguments of the old one are not taken for those of the new one. */
+static void test_kernel_handle(void **state)
+{
+	struct recorder *recorder = recorder_now();
+	uint64_t args[LEDGER_KERNEL_ARGS_MAX];
+	struct freeing freeing;
+
+	(void)state;
+	record_made(&create, 0xa1000, BYTES, 1, 0, 0);
+	record_made(&create, 0xa2000, BYTES, 1, 0, 0);
+	record_made(&create_kernel, 0xb0000, 0, 1, 0, 0);
+	kernel_args_set(API_OPENCL, 0xb0000, 0, 0xa1000);
+	kernel_args_set(API_OPENCL, 0xb0000, 1, 0xa2000);
+	assert_true(kernel_args_lookup(recorder, 0xb0000, args));
+	assert_int_equal(args[0], record_name_of(recorder, API_OPENCL, 0xa1000));
+	record_releasing(&release_kernel, 0xb0000, &freeing);
+	assert_true(kernel_args_lookup(recorder, 0xb0000, args)); /* the release may not be the last */
+	record_made(&create_kernel, 0xb0000, 0, 1, 0, 0);
+	assert_false(kernel_args_lookup(recorder, 0xb0000, args));
+	record_released(&release_kernel, &freeing, OUTCOME_DONE, 0);
+	assert_false(kernel_args_lookup(recorder, 0xb0000, args));
+	kernel_args_set(API_OPENCL, 0xb0000, 1, 0xa1000);
+	assert_true(kernel_args_lookup(recorder, 0xb0000, args));
+	assert_int_equal(args[0], 0);
+	assert_int_equal(args[1], record_name_of(recorder, API_OPENCL, 0xa1000));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -301,6 +334,7 @@ int main(void)
 		cmocka_unit_test(test_silent_driver),
 		cmocka_unit_test(test_late_callback),
 		cmocka_unit_test(test_other_sorts),
+		cmocka_unit_test(test_kernel_handle),
 	};
 
 	setenv("GPULEAK_STACK_DEPTH", "16", 1);
