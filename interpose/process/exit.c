@@ -29,6 +29,7 @@
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/export.h"
 #include "interpose/process/follow.h"
+#include "interpose/process/program_file.h"
 #include "interpose/process/reporter.h"
 #include "interpose/process/start.h"
 #include "ledger/clock.h"
@@ -164,50 +165,9 @@ EXPORT void _Exit(int status)
 	leave(end(LEDGER__EXIT, status));
 }
 
-static bool runs(const char *path)
-{
-	int saved = errno;
-	bool yes = path && access(path, X_OK) == 0;
-
-	errno = saved;
-	return yes;
-}
-
-/* Searches as execvp does. */
-static bool runs_in_path(const char *file)
-{
-	const char *path = getenv("PATH"), *end;
-	char candidate[PATH_MAX];
-	size_t length;
-
-	if (!file || strchr(file, '/'))
-		return runs(file);
-	if (!path)
-		path = "/bin:/usr/bin";
-	for (;; path = end + 1) {
-		end = strchrnul(path, ':');
-		length = (size_t)(end - path);
-		if (length + strlen(file) + 2 < sizeof(candidate)) {
-			memcpy(candidate, path, length);
-			candidate[length] = '/';
-			strcpy(candidate + length + (length > 0), file);
-			if (runs(length ? candidate : file))
-				return true;
-		}
-		if (!*end)
-			return false;
-	}
-}
-
-static bool runs_always(const char *file)
-{
-	(void)file;
-	return true;
-}
-
 struct replacing {
-	bool (*may_run)(const char *file);
 	const char *file;
+	enum program_search search;
 	bool noted;
 };
 
@@ -215,7 +175,7 @@ static void note_exec(void *data)
 {
 	struct replacing *replacing = data;
 
-	if (!replacing->may_run(replacing->file))
+	if (!program_file_runs(replacing->file, replacing->search))
 		return;
 	if (!own_recorder()) {
 		verdict_unrecorded();
@@ -230,9 +190,9 @@ static void note_exec(void *data)
 /* exec replaces the process: blocks that are live then are lost, so exec counts as the end of the
  * process. The file is checked first, so that an exec that must fail is not recorded as an end. If
  * exec fails nevertheless, the process continues and reports again at its real end. */
-static bool before_exec(bool (*may_run)(const char *file), const char *file)
+static bool before_exec(const char *file, enum program_search search)
 {
-	struct replacing replacing = { may_run, file, false };
+	struct replacing replacing = { file, search, false };
 
 	if ((own_recorder() || recorder_failure()) && !atomic_load(&reported))
 		aside(note_exec, &replacing);
@@ -267,7 +227,7 @@ static int exec_returned(bool noted, int r)
 /* Defines NAME. It calls FOLLOWED, with the environment that `gpuleak run` wants instead of
  * ENVIRONMENT. It calls the real NAME if both are the same, or if the kernel allows no larger
  * environment. */
-#define EXEC(name, parameters, arguments, environment, followed_call, ...)          \
+#define EXEC(name, parameters, arguments, environment, followed_call, file, search) \
 	static int(*real_##name) parameters;                                        \
 	EXPORT int name parameters                                                  \
 	{                                                                           \
@@ -276,8 +236,8 @@ static int exec_returned(bool noted, int r)
 		int r = -1;                                                         \
 		if (!real_##name)                                                   \
 			return exec_is_missing();                                   \
-		followed = FOLLOW(environment);                                     \
-		noted = before_exec(__VA_ARGS__);                                   \
+		followed = FOLLOW(environment, file, search);                       \
+		noted = before_exec(file, search);                                  \
 		process_count_started(1);                                           \
 		if (followed)                                                       \
 			r = real_##followed_call;                                   \
@@ -288,18 +248,18 @@ static int exec_returned(bool noted, int r)
 	}
 
 EXEC(execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp), envp,
-     execve(path, argv, followed), runs, path)
+     execve(path, argv, followed), path, PROGRAM_AT_PATH)
 EXEC(execv, (const char *path, char *const argv[]), (path, argv), environ,
-     execve(path, argv, followed), runs, path)
+     execve(path, argv, followed), path, PROGRAM_AT_PATH)
 EXEC(execvpe, (const char *file, char *const argv[], char *const envp[]), (file, argv, envp), envp,
-     execvpe(file, argv, followed), runs_in_path, file)
+     execvpe(file, argv, followed), file, PROGRAM_IN_PATH)
 EXEC(execvp, (const char *file, char *const argv[]), (file, argv), environ,
-     execvpe(file, argv, followed), runs_in_path, file)
+     execvpe(file, argv, followed), file, PROGRAM_IN_PATH)
 EXEC(fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp), envp,
-     fexecve(fd, argv, followed), runs_always, NULL)
+     fexecve(fd, argv, followed), NULL, PROGRAM_UNKNOWN)
 EXEC(execveat, (int directory, const char *path, char *const argv[], char *const envp[], int flags),
      (directory, path, argv, envp, flags), envp,
-     execveat(directory, path, argv, followed, flags), runs_always, NULL)
+     execveat(directory, path, argv, followed, flags), NULL, PROGRAM_UNKNOWN)
 
 /* For the variadic functions: makes an array of their arguments. */
 static size_t count_arguments(va_list *list)

@@ -293,17 +293,18 @@ static int spawn(spawn_fn *real, pid_t *pid, const char *file,
 	return r;
 }
 
-#define SPAWN(name)                                                                           \
-	EXPORT int name(pid_t *restrict pid, const char *restrict file,                       \
-			const posix_spawn_file_actions_t *restrict actions,                   \
-			const posix_spawnattr_t *restrict attributes,                         \
-			char *const argv[restrict], char *const envp[restrict])               \
-	{                                                                                     \
-		static spawn_fn *real;                                                        \
-		if (!real)                                                                    \
-			real = (spawn_fn *)resolve_next(#name);                               \
-		return spawn(real, pid, file, actions, attributes, argv, envp, FOLLOW(envp)); \
+#define SPAWN(name, search)                                                            \
+	EXPORT int name(pid_t *restrict pid, const char *restrict file,                \
+			const posix_spawn_file_actions_t *restrict actions,            \
+			const posix_spawnattr_t *restrict attributes,                  \
+			char *const argv[restrict], char *const envp[restrict])        \
+	{                                                                              \
+		static spawn_fn *real;                                                 \
+		if (!real)                                                             \
+			real = (spawn_fn *)resolve_next(#name);                        \
+		return spawn(real, pid, file, actions, attributes, argv, envp,         \
+			     FOLLOW(envp, file, search));                              \
 	}
 
-SPAWN(posix_spawn)
-SPAWN(posix_spawnp)
+SPAWN(posix_spawn, PROGRAM_AT_PATH)
+SPAWN(posix_spawnp, PROGRAM_IN_PATH)

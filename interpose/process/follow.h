@@ -10,6 +10,8 @@
 #include <alloca.h>
 #include <stddef.h>
 
+#include "interpose/process/program_file.h"
+
 /* Stores what GPULEAK_RUN names. Called by the constructor, before the program can change its
  * environment. */
 void follow_start(void);
@@ -27,13 +29,16 @@ struct follow_size follow_measure(char *const envp[]);
  * changed ENVP since follow_measure(). */
 char **follow_write(char *const envp[], struct follow_size size, void *memory);
 
-/* Returns the environment to hand on instead of ENVP, or NULL if that is ENVP itself. The memory is
- * in the caller's frame: a vfork child uses the memory of its parent, and must neither allocate nor
- * change any of it. Safe in signal handlers. */
-#define FOLLOW(envp)                                                                      \
-	({                                                                                \
-		struct follow_size size_ = follow_measure(envp);                          \
-		size_.bytes ? follow_write(envp, size_, alloca(size_.bytes)) : NULL;      \
+/* Returns the environment to hand on to the program FILE instead of ENVP, or NULL if that is ENVP
+ * itself. A program that would not start with gpuleak gets ENVP. The memory is in the caller's
+ * frame: a vfork child uses the memory of its parent, and must neither allocate nor change any of
+ * it. Safe in signal handlers. */
+#define FOLLOW(envp, file, search)                                        \
+	({                                                                \
+		struct follow_size size_ = follow_measure(envp);          \
+		size_.bytes && !program_file_refuses(file, search)        \
+			? follow_write(envp, size_, alloca(size_.bytes))  \
+			: NULL;                                           \
 	})
 
 #endif

@@ -132,6 +132,19 @@ def large(place):
         compare("many variables, " + how, (0, "starting\n"), (run.status, run.stdout))
 
 
+@needs("musl")
+def other_libc(place):
+    """a program of another C library that gets no preload starts as without gpuleak"""
+    script = place.write("script", "#!%s\n" % place.program("musl"))
+    os.chmod(script, 0o755)
+    for how in BY_EXEC[:3] + BY_SPAWN:
+        for program in (place.program("musl"), script):
+            argv = followed(place, how, "A=1", program)
+            bare = place.run(argv)
+            run = place.command("run", "--report", "none", "--", *argv)
+            compare("%s %s" % (how, program), (0, bare.stdout, ""), (run.status, run.stdout, run.stderr))
+
+
 # Starts ARGV[2:] with the environment ARGV[1] and lets it run until `gpuleak run` has looked at it: that
 # happens after an orphan ends, before it is reaped. The second one is for a look that had begun before.
 STARTER = """
@@ -313,5 +326,5 @@ def directory(place):
     one_line(run.stdout + run.stderr, "gate failed: ", "damaged.gpuleak: is not a gpuleak ledger")
 
 
-FOLLOWED = [each_call, shells, python, environment, as_it_is, large, driver_without_gpuleak,
+FOLLOWED = [each_call, shells, python, environment, as_it_is, large, other_libc, driver_without_gpuleak,
             not_looked_at, orphans, nested, nested_lost, unseen, directory]
