@@ -104,7 +104,7 @@ void finding_amount(FILE *out, uint64_t blocks, uint64_t bytes);
 /* Returns the number of invalid frees of PROCESS that have no record. */
 uint64_t finding_lost_errors(const struct report_process *process);
 
-/* Returns what is to be said of a REPORT without processes. */
+/* Returns the sentence about a REPORT without processes. */
 const char *findings_nothing(const struct report *report);
 
 /* Calls PRINT for each reason why a report without findings does not prove that there are no leaks:

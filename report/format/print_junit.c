@@ -348,7 +348,7 @@ static void print_verdict(struct suite *suite, const struct judgement *judgement
 }
 
 /* Prints the suite of the whole report: the result of the gate, and ledgers that could not be
- * read. If the gate had nothing to judge, its case alone says so. */
+ * read. If the gate had nothing to judge, the suite has only the case of the gate. */
 static int print_whole(FILE *out, const struct report *report, const struct judgement *judgement)
 {
 	struct suite suite = { 0 };

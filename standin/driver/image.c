@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Reads the variables of a module's image: names, sizes and initial values, from an ELF file, from
- * PTX, or from a fat binary with one of them. Does not read code. An image comes without its size,
- * as for a real driver, so its own numbers are believed.
+ * PTX, or from a fat binary with one of them. Does not read code. The application passes an image
+ * without its size, so the offsets in the image are trusted.
  */
 #include <ctype.h>
 #include <elf.h>

@@ -139,8 +139,8 @@ static struct registered *ensure_registered(const void *image)
 	return r;
 }
 
-/* Stores the address of a variable in the current context. The size is that of the registration;
- * the image may lack the variable. */
+/* Stores the address of a variable in the current context. BYTES is the size of the registration.
+ * The image may lack the variable. */
 EXPORTED CUresult standin_variable(const void *image, const char *name, size_t bytes,
 				   CUdeviceptr *ret)
 {

@@ -15,7 +15,7 @@ static cudaError_t check_device(int device)
 	return r ? r : device < 0 || device >= count ? cudaErrorInvalidDevice : CUDA_SUCCESS;
 }
 
-/* Returns what the driver said at the start, also after the runtime has ended, as NVIDIA's. */
+/* Stores FACT in *RET, also after the runtime has ended, as NVIDIA's runtime does. */
 static cudaError_t known(int *ret, const int *fact)
 {
 	cudaError_t r = ret ? connect_driver() : cudaErrorInvalidValue;
