@@ -63,6 +63,22 @@ void roster_note(struct roster_slot *slot, int error)
 			      memory_order_release);
 }
 
+void roster_bypass(struct roster *roster, int pid, const char *name, const char *kind,
+		   const char *module)
+{
+	uint32_t number = atomic_fetch_add_explicit(&SHARED(roster->bypassed), 1,
+						    memory_order_acq_rel);
+	struct roster_bypass *bypass = &roster->bypasses[number];
+
+	if (number >= ROSTER_BYPASSES)
+		return;
+	bypass->pid = pid;
+	strncpy(bypass->kind, kind, sizeof(bypass->kind) - 1);
+	strncpy(bypass->name, name, sizeof(bypass->name) - 1);
+	strncpy(bypass->module, module, sizeof(bypass->module) - 1);
+	atomic_store_explicit(&SHARED(bypass->ready), 1, memory_order_release);
+}
+
 const char *roster_advice(int error)
 {
 	switch (error) {

@@ -19,6 +19,7 @@
 
 #define ROSTER_SLOTS 2047u
 #define ROSTER_NAME_MAX 44
+#define ROSTER_BYPASSES 16u
 
 enum roster_state {
 	ROSTER_UNUSED = 0,
@@ -37,6 +38,15 @@ struct roster_slot {
 	char name[ROSTER_NAME_MAX]; /* of the program; with a final NUL */
 };
 
+/* A process whose GPU calls all bypassed gpuleak. Texts have a final NUL and may be cut. */
+struct roster_bypass {
+	uint32_t ready; /* stored last, with release order */
+	int32_t pid;
+	char kind[20]; /* as in the facts of a ledger: "deepbind", "in-front" ... */
+	char name[ROSTER_NAME_MAX];
+	char module[192];
+};
+
 struct roster {
 	/* as in GPULEAK_ROSTER; needed because the kernel may reuse a segment's number */
 	uint64_t key;
@@ -46,6 +56,8 @@ struct roster {
 	uint32_t started, loaded;
 	uint32_t reserved[11];
 	struct roster_slot slots[ROSTER_SLOTS];
+	uint32_t bypassed; /* number of processes; those beyond ROSTER_BYPASSES are only counted */
+	struct roster_bypass bypasses[ROSTER_BYPASSES];
 };
 
 /* Format of the variable GPULEAK_ROSTER: segment number, colon, key in hexadecimal. */
@@ -64,6 +76,11 @@ struct roster_slot *roster_enter(struct roster *roster, int pid, uint64_t start_
 /* Records that the process of SLOT has created its ledger (ERROR 0), or the errno of its failure.
  * SLOT may be NULL. */
 void roster_note(struct roster_slot *slot, int error);
+
+/* Records that the GPU calls of process PID bypassed gpuleak: KIND is how, MODULE the library that is
+ * the reason. */
+void roster_bypass(struct roster *roster, int pid, const char *name, const char *kind,
+		   const char *module);
 
 /* Returns advice for a user whose ledger could not be created because of ERROR, an errno. The text
  * begins with "; ". Returns "" if there is no advice. */

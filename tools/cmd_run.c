@@ -60,7 +60,7 @@ static const struct flags_command command = {
 	.prose = "Runs PROGRAM and records its GPU memory, and that of every process that it\n"
 		 "starts. Reports when PROGRAM ends, also if a signal kills it.\n",
 	.options = ALL_OPTIONS,
-	.extras = FLAGS_GATE | FLAGS_UPDATE_BASELINE,
+	.extras = FLAGS_GATE | FLAGS_UPDATE_BASELINE | FLAGS_DOCTOR,
 	.stop_at_operand = true,
 	.report_to = "stderr",
 	.tail = "exit status: PROGRAM's own if it is not 0 (128+N if signal N killed it);\n"
@@ -493,6 +493,16 @@ static void gather_one(struct run *run, const struct ledger_file *file)
 		unlink(file->path); /* remove it now, because the directory may have to remain */
 }
 
+static void append_reason(const char *sentence)
+{
+	FILE *to = fopen(opt_reasons, "ae");
+
+	if (!to)
+		return;
+	fprintf(to, "%s\n", sentence);
+	fclose(to);
+}
+
 /* Adds SENTENCE, which says what this run could not record, to the report and to the gate's
  * reasons. lost_find() calls this for each process that made GPU calls and has no ledger.
  * bypass_report() calls it for each framework's cache that --bypass-pools could not switch off. */
@@ -502,7 +512,9 @@ static void incomplete(void *data, const char *sentence)
 
 	session_trouble(&run->session, "%s", sentence);
 	report_add_note(&run->session.report, sentence);
-	if (!gate_wanted() &&
+	if (opt_reasons)
+		append_reason(sentence);
+	else if (!gate_wanted() &&
 	    (run->session.report.count == 0 || opt_values.format != OPTION_FORMAT_TEXT ||
 	     strcmp(opt_values.report, "stderr") != 0)) /* otherwise the report contains it */
 		session_print_sentence(stderr, "gpuleak: ", "", sentence);

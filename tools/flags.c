@@ -26,10 +26,12 @@ int opt_update_baseline;
 struct load_choice opt_choice;
 int opt_addresses;
 int opt_start;
+const char *opt_reasons;
 
 static int set_since(const char *text);
 static int set_thread(const char *text);
 static int set_address(const char *text);
+static int set_reasons(const char *text);
 
 const struct flags_extra_row flags_extras[] = {
 	{ FLAGS_GATE, "gate", &opt_gate, OPTION_GROUP_GATE, OPTION_RANK_FIRST,
@@ -40,6 +42,8 @@ const struct flags_extra_row flags_extras[] = {
 	  "also run PROGRAM with its ARGUMENTs, and check what was recorded" },
 	{ FLAGS_AT_EXIT, "at-exit", &opt_at_exit, OPTION_GROUP_REPORT, OPTION_RANK_MORE, NULL },
 	{ FLAGS_AT_EXIT, "remove", &opt_remove, OPTION_GROUP_REPORT, OPTION_RANK_MORE, NULL },
+	{ FLAGS_DOCTOR, "reasons", NULL, OPTION_GROUP_REPORT, OPTION_RANK_MORE, NULL, set_reasons,
+	  "FILE", "a file" },
 	{ FLAGS_CHOICE, "since", NULL, OPTION_GROUP_CHOICE, OPTION_RANK_MORE,
 	  "only blocks that were allocated after the gpuleak_mark() that returned MARK",
 	  set_since, "MARK", "a number that gpuleak_mark() returned" },
@@ -90,6 +94,12 @@ static int set_address(const char *text)
 {
 	return parse_number(text, strncmp(text, "0x", 2) == 0 ? 16 : 10, UINT64_MAX,
 			    &opt_choice.address);
+}
+
+static int set_reasons(const char *text)
+{
+	opt_reasons = text;
+	return 0;
 }
 
 static const struct flags_extra_row *find_extra(const struct flags_command *command,

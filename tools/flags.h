@@ -18,6 +18,7 @@ enum flags_extra { /* flags that are not options of options.def */
 	FLAGS_UPDATE_BASELINE = 4,
 	FLAGS_CHOICE = 8,
 	FLAGS_START = 16,
+	FLAGS_DOCTOR = 32,
 };
 
 struct flags_command {
@@ -43,6 +44,9 @@ extern int opt_update_baseline;
 extern struct load_choice opt_choice; /* from the flags that select blocks */
 extern int opt_addresses;
 extern int opt_start;
+/* `gpuleak run` appends the reasons why it could not record to this file, and does not print them;
+ * NULL: it prints them */
+extern const char *opt_reasons;
 
 /* Sets the opt_* variables from ARGV[1..]. Moves the operands to the end of ARGV, in their order,
  * and stores the index of the first in *RET_FIRST. Returns the number of operands. Returns -1 after

@@ -238,6 +238,17 @@ static bool is_libc(const void *address)
 	return module && module == lookup_module_name((const void *)dlerror);
 }
 
+/* Returns true if VALUE is a library's function NAME that all callers reach instead of gpuleak's
+ * export, although gpuleak is preloaded: another preload comes first. If that library calls the next
+ * function, gpuleak gets the call. */
+static bool is_in_front(const char *name, const void *value)
+{
+	const char *module = resolve_is_ours(value) ? NULL : lookup_module_name(value);
+
+	return module && *module && lookup_real(RTLD_DEFAULT, name) == value &&
+	       resolve_is_ours(lookup_real(RTLD_DEFAULT, "_exit"));
+}
+
 /* Checks the slot for NAME, which holds the address VALUE. Records a call that bypasses gpuleak, or
  * that reaches it by linking. */
 static void look_at_slot(struct module_image *image, const char *name, const void *value)
@@ -255,13 +266,15 @@ static void look_at_slot(struct module_image *image, const char *name, const voi
 			saw(name, module, image->lazy);
 		return;
 	}
-	if (lookup_in_driver(api, value)) {
-		if (image->behind_us) {
-			observation_record(OBSERVED_DEEPBIND, apis[api]->title, module, NULL);
-			submits_unknown();
-		}
+	if (lookup_in_driver(api, value) && image->behind_us) {
+		observation_record(OBSERVED_DEEPBIND, apis[api]->title, module, NULL);
+		submits_unknown();
 	} else if (resolve_is_ours(value) && atomic_load(&called[api])) {
 		observation_record(OBSERVED_LINKED, apis[api]->title, module, NULL);
+	} else if (!atomic_load(&called[api]) && is_in_front(name, value)) {
+		observation_record(OBSERVED_IN_FRONT, apis[api]->title, lookup_module_name(value),
+				   NULL);
+		submits_unknown();
 	}
 }
 
@@ -504,4 +517,31 @@ void coverage_look_everywhere(struct modules_looked_at *known, bool at_end)
 	for (int api = 0; at_end && api < API_COUNT; api++)
 		note_linked((enum api)api);
 	look_at_modules(known, true);
+}
+
+/* Returns true if another library's function of an API precedes gpuleak's export. Looks up only names
+ * that gpuleak exports, because a lookup that fails allocates memory. */
+static bool any_in_front(void)
+{
+	for (int i = 0; i < HOOK_COUNT; i++)
+		if (is_in_front(hooks[i].name, lookup_real(RTLD_DEFAULT, hooks[i].name)))
+			return true;
+	return false;
+}
+
+const struct observation *coverage_bypass(void)
+{
+	static struct modules_looked_at unrecorded;
+
+	if (!atomic_load(&deepbind_opened) && !atomic_load(&namespace_opened) && !any_in_front())
+		return NULL;
+	coverage_look_everywhere(&unrecorded, true);
+	for (unsigned int i = 0; i < OBSERVATIONS_MAX; i++) {
+		const struct observation *seen = observation_at(i);
+
+		if (seen && (seen->kind == OBSERVED_DEEPBIND || seen->kind == OBSERVED_IN_FRONT ||
+			     seen->kind == OBSERVED_NAMESPACE))
+			return seen;
+	}
+	return NULL;
 }

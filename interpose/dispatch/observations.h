@@ -27,6 +27,7 @@
 	X(REFERRED_UNCLASSED, "referred-unclassed")                                              \
 	X(IGNORED, "ignored")                                                                    \
 	X(DEEPBIND, "deepbind")           /* subject: API; MODULE bypasses gpuleak for it */     \
+	X(IN_FRONT, "in-front")           /* subject: API; MODULE has its functions, before us */ \
 	X(NAMESPACE, "namespace")         /* subject: API with a driver in another namespace */  \
 	X(EXPORT_TABLE, "export-table")   /* subject: UUID of the driver's table */              \
 	X(KNOWN_EXPORT_TABLE, "known-export-table") /* used by the CUDA runtime */               \

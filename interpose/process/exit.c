@@ -67,6 +67,12 @@ struct ending {
 	bool failed;
 };
 
+static void note_bypass(void *unused)
+{
+	(void)unused;
+	process_note_bypass();
+}
+
 static void note_and_report(void *data)
 {
 	struct ending *ending = data;
@@ -81,7 +87,12 @@ static int end(enum ledger_ended how, int status)
 {
 	struct ending ending = { own_recorder(), how, status, false };
 
-	if ((!ending.recorder && !recorder_failure()) || atomic_exchange(&reported, true))
+	if (!ending.recorder && !recorder_failure()) {
+		if (process_is_of_run())
+			aside(note_bypass, NULL);
+		return status;
+	}
+	if (atomic_exchange(&reported, true))
 		return status;
 	aside(note_and_report, &ending);
 	if (ending.failed && config.exitcode && (status & 0xff) == 0)
@@ -132,7 +143,8 @@ __attribute__((destructor)) static void ends_finish(void)
 {
 	int status = atomic_load(&quick_status);
 
-	if ((own_recorder() || recorder_failure()) && at_exit_of_process() != 0)
+	if ((own_recorder() || recorder_failure() || process_is_of_run()) &&
+	    at_exit_of_process() != 0)
 		at_very_end(status < 0 ? 0 : status, NULL);
 }
 

@@ -98,6 +98,8 @@ struct recorder_state {
 };
 
 static uint32_t generations;
+static pid_t started_pid; /* the process that the dynamic linker started */
+static _Atomic bool bypass_noted;
 static struct roster *roster; /* NULL: not started by `gpuleak run` */
 void (*process_has_recorder)(struct recorder *recorder);
 
@@ -105,6 +107,7 @@ void process_start(void)
 {
 	if (recorder_page)
 		return;
+	started_pid = getpid();
 	config_read();
 	rank_read();
 	atomic_store(&pool_on, config.pool != OPTION_POOL_OFF);
@@ -115,6 +118,20 @@ void process_start(void)
 	if (roster)
 		atomic_fetch_add_explicit(&SHARED(roster->loaded), 1, memory_order_relaxed);
 	recorder_make_page();
+}
+
+/* A forked child may not call the loader: another thread of its parent may have held the loader's
+ * lock. */
+void process_note_bypass(void)
+{
+	const struct observation *bypass;
+
+	if (!roster || getpid() != started_pid || atomic_exchange(&bypass_noted, true))
+		return;
+	bypass = coverage_bypass();
+	if (bypass)
+		roster_bypass(roster, getpid(), program_invocation_short_name,
+			      observation_kind_name(bypass->kind), bypass->module);
 }
 
 void process_count_started(int change)

@@ -16,6 +16,10 @@ void process_start(void);
 /* Called after a recorder was made, on the thread that made it; may be NULL. */
 extern void (*process_has_recorder)(struct recorder *recorder);
 
+/* At the end of a process without a recorder: if its GPU calls bypassed gpuleak, records that
+ * for `gpuleak run`. Calls the loader. */
+void process_note_bypass(void);
+
 /* Adds CHANGE to the number of programs that the programs of `gpuleak run` have started. Safe in a
  * vfork child: the number is in the roster. */
 void process_count_started(int change);

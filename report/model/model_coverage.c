@@ -32,6 +32,9 @@ static const struct coverage_reach reaches[] = {
 	{ "deepbind", "RTLD_DEEPBIND",
 	  "it was opened with RTLD_DEEPBIND and calls the driver directly; GPULEAK_DEEPBIND=cover "
 	  "opens it without that flag" },
+	{ "in-front", "another preload",
+	  "it is loaded before libgpuleak.so and has the driver's functions; put libgpuleak.so "
+	  "first into LD_PRELOAD" },
 	{ "namespace", "dlmopen",
 	  "it was loaded into a separate namespace (dlmopen), where no library is preloaded" },
 	{ "export-table", "export table",

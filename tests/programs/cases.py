@@ -5,6 +5,7 @@ line of the program's source by the marker that stands on it."""
 import cases_accumulation
 import cases_api
 import cases_blocked
+import cases_bypassed
 import cases_cl_history
 import cases_cl_mapped
 import cases_cl_objects
@@ -362,6 +363,7 @@ FAMILIES = {
     **cases_cl_released.FAMILIES,
     "api": cases_api.CASES,
     "blocked": cases_blocked.BLOCKED,
+    "bypassed": cases_bypassed.BYPASSED,
     "command": cases_command.WORDS + cases_command.REPORTS + cases_command.RUNS
     + cases_command.FOREIGN,
     "doctor": cases_doctor.DOCTOR,

@@ -7,8 +7,9 @@
 #include <jansson.h>
 #include <limits.h>
 #include <signal.h>
-#include <string.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #define SELF "/proc/self/exe"
 #define REPORT_SECONDS 300
 #define GAPS_MAX 10
+#define REASONS "/reasons" /* the file in the run's directory with what was not recorded, and why */
 
 static const char area[] = "start";
 
@@ -39,7 +41,7 @@ static int run_program(const char *directory, const char *flag, char **argv)
 {
 	static const char *const first[] = { "gpuleak", "run", "--report", "none", "--ledger" };
 	enum { FIRST = sizeof(first) / sizeof(first[0]) };
-	char pattern[2 * PATH_MAX + 16];
+	char pattern[2 * PATH_MAX + 16], reasons[PATH_MAX + sizeof(REASONS)];
 	const char **words;
 	size_t count = 0, used = FIRST;
 	int status = 0;
@@ -47,12 +49,15 @@ static int run_program(const char *directory, const char *flag, char **argv)
 
 	while (argv[count])
 		count++;
-	words = calloc(FIRST + 3 + count + 1, sizeof(*words));
+	words = calloc(FIRST + 5 + count + 1, sizeof(*words));
 	if (!words)
 		return -ENOMEM;
 	write_pattern(directory, pattern);
 	memcpy(words, first, sizeof(first));
 	words[used++] = pattern;
+	snprintf(reasons, sizeof(reasons), "%s" REASONS, directory);
+	words[used++] = "--reasons";
+	words[used++] = reasons;
 	if (flag)
 		words[used++] = flag;
 	words[used++] = "--";
@@ -103,6 +108,33 @@ static void add_recorded(struct doctor *doctor, const json_t *report)
 		add_gaps(doctor, processes ? json_array_get(processes, i) : report);
 }
 
+/* Adds why `gpuleak run` could not record a process. Returns the number of reasons. */
+static size_t add_reasons(struct doctor *doctor, const char *directory)
+{
+	char path[PATH_MAX + sizeof(REASONS)], *line = NULL;
+	size_t room = 0, count = 0;
+	ssize_t length;
+	FILE *from;
+
+	snprintf(path, sizeof(path), "%s" REASONS, directory);
+	from = fopen(path, "re");
+	while (from && (length = getline(&line, &room, from)) > 0) {
+		char *advice = strstr(line, "; ");
+
+		line[length - 1] = '\0';
+		if (advice)
+			*advice = '\0';
+		doctor_add(doctor, DOCTOR_PROBLEM, area, "%s", line);
+		doctor_advise(doctor, "%s", advice ? advice + 2 : "docs/guides/gate.md explains it");
+		count++;
+	}
+	free(line);
+	if (from)
+		fclose(from);
+	unlink(path);
+	return count;
+}
+
 /* Makes a report from the ledgers in DIRECTORY, and adds what it has. */
 static void read_ledgers(struct doctor *doctor, const char *directory)
 {
@@ -111,10 +143,11 @@ static void read_ledgers(struct doctor *doctor, const char *directory)
 	struct probe probe;
 	int r = probe_command(argv, NULL, REPORT_SECONDS, &probe);
 	json_t *report = r == 0 ? json_loads(probe.text, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+	size_t reasons = add_reasons(doctor, directory);
 
 	if (json_object_get(report, "schema")) {
 		add_recorded(doctor, report);
-	} else {
+	} else if (reasons == 0) {
 		doctor_add(doctor, DOCTOR_WARNING, area, "gpuleak saw no GPU call of %s",
 			   doctor->program);
 		doctor_advise(doctor, "check that it uses the GPU with these arguments, and that "

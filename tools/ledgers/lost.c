@@ -6,6 +6,7 @@
 #include "tools/ledgers/lost.h"
 #include "ledger/error_text.h"
 #include "ledger/shared.h"
+#include "report/model/model_coverage.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -178,6 +179,35 @@ long lost_not_loaded(const struct roster *roster)
 		atomic_load_explicit(&SHARED(roster->loaded), memory_order_relaxed));
 }
 
+/* Reports the processes whose GPU calls bypassed gpuleak. */
+static void report_bypasses(struct lost_search *search, const struct roster *roster)
+{
+	uint32_t count = atomic_load_explicit(&SHARED(roster->bypassed), memory_order_acquire);
+	char sentence[SENTENCE_MAX];
+
+	for (uint32_t i = 0; i < count && i < ROSTER_BYPASSES; i++) {
+		const struct coverage_reach *reach;
+		struct roster_bypass bypass;
+
+		memcpy(&bypass, &roster->bypasses[i], sizeof(bypass));
+		bypass.kind[sizeof(bypass.kind) - 1] = '\0';
+		bypass.name[sizeof(bypass.name) - 1] = '\0';
+		bypass.module[sizeof(bypass.module) - 1] = '\0';
+		reach = coverage_reach(bypass.kind);
+		if (!bypass.ready || !reach)
+			continue;
+		snprintf(sentence, sizeof(sentence), "not recorded completely: %s (pid %d): its GPU calls were "
+			 "not seen because of %s: %s", bypass.name, bypass.pid, bypass.module,
+			 reach->reason);
+		search->found(search->data, sentence);
+	}
+	if (count > ROSTER_BYPASSES) {
+		snprintf(sentence, sizeof(sentence), "not recorded completely: the GPU calls of %u more processes "
+			 "were not seen for such a reason", count - ROSTER_BYPASSES);
+		search->found(search->data, sentence);
+	}
+}
+
 int lost_find(const struct roster *roster, const struct ledger_list *list, const char *directory,
 	      void (*found)(void *data, const char *sentence), void *data)
 {
@@ -204,6 +234,7 @@ int lost_find(const struct roster *roster, const struct ledger_list *list, const
 		else if (slot.state == ROSTER_FAILED || !claim(&search, &slot))
 			report_lost(&search, &slot);
 	}
+	report_bypasses(&search, roster);
 	report_others(&search, begun > used ? begun - used : 0);
 	free(search.claimed);
 	return 0;
