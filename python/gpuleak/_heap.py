@@ -35,8 +35,14 @@ def is_filled(obj):
     return id(type(obj)) in _FILLED
 
 
-def _are_filled(objects):
-    return map(_FILLED.__contains__, map(id, map(type, objects)))
+def _are_of(objects, ids):
+    """For each of OBJECTS whether its type has one of these IDS. Compares no types, whose metaclass may
+    have code."""
+    return map(ids.__contains__, map(id, map(type, objects)))
+
+
+def _are_not_filled(objects):
+    return map(operator.not_, _are_of(objects, _FILLED))
 
 
 def _in_one_call(*steps):
@@ -45,15 +51,15 @@ def _in_one_call(*steps):
     collections.deque(itertools.chain.from_iterable(steps), 0)
 
 
-def _select(function, arguments, with_ids=True):
-    """What FUNCTION(*ARGUMENTS) of the collector returns, without tuples and frozensets, and the
-    ids of these if WITH_IDS.
+def _select(function, arguments, are_wanted=_are_not_filled, with_ids=True):
+    """What FUNCTION(*ARGUMENTS) of the collector returns, as far as ARE_WANTED(list) yields true: by
+    default without tuples and frozensets. And the ids of these if WITH_IDS.
 
     No step allocates an object that the collector tracks while `every` refers to something: before
     3.12 that may start a collection, which runs destructors and so other threads."""
     every, found, ids = [], [], []
-    others = itertools.compress(every, map(operator.not_, _are_filled(every)))
-    filled = itertools.compress(map(id, every), _are_filled(every))
+    others = itertools.compress(every, are_wanted(every))
+    filled = itertools.compress(map(id, every), _are_of(every, _FILLED))
     try:
         _in_one_call(map(every.extend, itertools.starmap(function, (arguments,))),
                      map(found.extend, (others,)),
@@ -67,28 +73,27 @@ def _select(function, arguments, with_ids=True):
 @contextlib.contextmanager
 def objects(with_ids=False):
     """All objects of the collector but tuples and frozensets, and the ids of these if WITH_IDS."""
-    found, ids = _select(gc.get_objects, (), with_ids)
+    found, ids = _select(gc.get_objects, (), with_ids=with_ids)
     try:
         yield found, ids
     finally:
         found.clear()  # it has itself
 
 
-def one_of_each_type(every):
-    """{id of a type: one of its objects in EVERY}"""
-    return dict(zip(map(id, map(type, every)), every))
-
-
-def of_types(every, ids):
-    """The objects in EVERY whose types have one of these IDS. Compares no types, whose metaclass may
-    have code."""
-    return itertools.compress(every, map(ids.__contains__, map(id, map(type, every))))
+def of_types(ids):
+    """All objects of the collector whose types have one of these IDS. Not for tuples and frozensets."""
+    return _select(gc.get_objects, (), lambda every: _are_of(every, ids), with_ids=False)[0]
 
 
 def without(objects, ids):
     """OBJECTS without those with one of these IDS."""
     return list(itertools.compress(objects, map(
         operator.not_, map(ids.__contains__, map(id, objects)))))
+
+
+def only_filled(objects):
+    """The tuples and frozensets among OBJECTS."""
+    return list(itertools.compress(objects, _are_of(objects, _FILLED)))
 
 
 def add_by_id(mapping, objects):

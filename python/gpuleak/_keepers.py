@@ -288,6 +288,8 @@ class _Search:
     def __init__(self, references, objects, with_graphs):
         self.references, self.objects, self.with_graphs = references, objects, with_graphs
         self.is_full = False   # KEEPERS_MAX was reached
+        self.wanted = set()    # addresses of all places for which of_objects() found no keeper
+        self._kept_by_autograd = None
         self._before = set()   # addresses for which an earlier search found a keeper
         for one in (objects.list, objects.addresses, objects.graphs):
             references._mine(one)
@@ -323,37 +325,37 @@ class _Search:
     def _ids_at(self, address):
         return [id(self.objects.list[position]) for position in self.positions.get(address, ())]
 
-    def keepers(self, addresses, before=()):
-        """The Keepers of the blocks at ADDRESSES. BEFORE are those that the last search found for this
-        place. What they keep comes last, and they stand for what this search has no time for."""
-        self.is_full = False
-        before = [keeper for keeper in before if not keeper._is_native]
+    def of_objects(self, addresses, before):
+        """Keepers of blocks at ADDRESSES with an object that something in Python refers to. BEFORE are
+        those that the last search found for this place. What they keep comes last."""
         self._before = set().union(*(keeper._addresses for keeper in before))
-        ret = self._of_objects({one: {address} for address in addresses
-                                for one in self._ids_at(address)})
-        left = set(addresses).difference(*(keeper._addresses for keeper in ret))
-        if left and not self.references.late():
-            ret += self._of_graphs({address for address in left
-                                    if not self.referenced.intersection(self._ids_at(address))})
-        if self.references.cut:
-            left = set(addresses).difference(*(keeper._addresses for keeper in ret))
-            ret += [Keeper(keeper.text, keeper._addresses & left, keeper.variable)
-                    for keeper in before]
-        return sorted(_joined(ret), key=lambda one: -one.blocks)
+        return self._of_objects({one: {address} for address in addresses
+                                 for one in self._ids_at(address)})
+
+    def of_others(self, addresses, before):
+        """Keepers of the other blocks at ADDRESSES: those with an object to which nothing refers, and
+        those without one. Takes more time."""
+        if not addresses or self.references.late():
+            return []
+        self.referenced  # pylint: disable=pointless-statement
+        ret = self.of_objects(addresses, before)
+        left = addresses.difference(*(keeper._addresses for keeper in ret))
+        return ret + self._of_graphs({address for address in left
+                                      if not self.referenced.intersection(self._ids_at(address))})
 
     def _kept(self, owned):
         """Yields for OWNED, {id of an object: addresses}: the _Words for what keeps some of these
-        objects, their ids, and their addresses."""
+        objects, their ids, and their addresses. Ends at an object to which nothing seems to refer, if
+        it is not known which objects these are."""
         left = dict(owned)
+        if self._referenced is not None:
+            left = {one: left[one] for one in left if one in self._referenced}
         while left and not self.references.late():
             first = min(left, key=lambda one: (left[one] <= self._before, min(left[one])))
             chain = self.references.chain(self.by_id[first])
-            alone = len(chain.objects) == 1 and chain.root is None
-            if alone and chain.cut:
+            if len(chain.objects) == 1 and chain.root is None and (
+                    chain.cut or self._referenced is None):
                 return
-            if alone and first not in self.referenced:
-                left = {one: left[one] for one in left if one in self.referenced}
-                continue
             words = self._words_of(chain, left.keys())
             found = set().union(*(left[one] for one in words.ids))
             yield words, found
@@ -408,17 +410,26 @@ class _Search:
         """Keepers of blocks to whose objects nothing in Python refers, or that have none."""
         if not self.with_graphs:
             return [] if self.references.cut else [Keeper._native(wanted)]
-        of_gradients, more = gradients(self.objects, wanted, self.referenced)
-        saved = saved_tensors(graphs(self.objects, self.referenced) + more,
-                              wanted - set(of_gradients), self.references.late)
+        of_gradients, saved = self._autograd()
+        saved = {address: saved[address] for address in wanted & saved.keys()}
         ret = self._of_owners(saved, False) + self._of_owners(saved, True)
-        ret += self._of_objects({id(self.objects.list[position]): {address}
-                                 for address, position in of_gradients.items()},
+        ret += self._of_objects({id(self.objects.list[of_gradients[address]]): {address}
+                                 for address in wanted & of_gradients.keys()},
                                 ("`.grad` of ", "`.grad` of tensors in "))
         left = wanted.difference(of_gradients, saved)
         if left and not self.references.cut:
             ret.append(Keeper._native(left))
         return ret
+
+    def _autograd(self):
+        """What gradients and graphs keep of the blocks of all places: {address: position in Objects.list
+        of the tensor with the gradient}, and {address: Saved}."""
+        if self._kept_by_autograd is None:
+            of_gradients, more = gradients(self.objects, self.wanted, self.referenced)
+            self._kept_by_autograd = of_gradients, saved_tensors(
+                graphs(self.objects, self.referenced) + more, self.wanted - set(of_gradients),
+                self.references.late)
+        return self._kept_by_autograd
 
     def _of_owners(self, saved, of_gradient):
         """Keepers of what autograd graphs keep, SAVED {address: Saved}: those of the tensors that have
@@ -452,19 +463,19 @@ def _joined(found):
     return list(ret.values())
 
 
-def _notes(search, leak, kept, advice):
-    ret, references = [], search.references
-    left = leak.blocks - sum(keeper.blocks for keeper in kept)
-    if references.timed_out:
+def _notes(search, place, advice):
+    ret, leak = [], place.leak
+    left = leak.blocks - sum(keeper.blocks for keeper in place.found)
+    if place.is_cut and search.references.timed_out:
         ret.append("the search ended early%s: %s" % (
             ", %s not searched" % plural(left, leak.unit) if left > 0 else "", advice))
-    elif search.is_full and left > 0:
+    elif place.is_full and left > 0:
         ret.append("only %d keepers are listed: %s %s others" % (
             KEEPERS_MAX, plural(left, leak.unit), "has" if left == 1 else "have"))
-    elif left > 0 or references.cut:
+    elif left > 0 or place.is_cut:
         ret.append("a limit of the search was reached%s" % (
             ", %s not searched" % plural(left, leak.unit) if left > 0 else ""))
-    if any(keeper._is_native for keeper in kept):
+    if any(keeper._is_native for keeper in place.found):
         if search.with_graphs and search.objects.has_hooks:
             ret.append("autograd graphs were not read: the program may unpack saved tensors itself")
         elif search.objects.graphs and not search.with_graphs:
@@ -476,6 +487,39 @@ def _notes(search, leak, kept, advice):
     return ret
 
 
+class _Place:
+    """One of the places of a search: its Leak and ADDRESSES, the Keepers BEFORE, which the last search
+    found, and those that this search FOUND."""
+
+    def __init__(self, leak, addresses, before):
+        self.leak, self.addresses = leak, set(addresses)
+        self.before = [keeper for keeper in before if not keeper._is_native]
+        self.found, self.is_begun, self.is_cut, self.is_full = [], False, False, False
+
+    def search(self, search, how):
+        """Adds what HOW, a function of SEARCH, finds for the blocks that are left."""
+        references = search.references
+        self.is_begun = self.is_begun or not references.late()
+        search.is_full = False
+        references.begin()
+        found = how(self.left(), self.before)
+        self.found = _joined(self.found + found)
+        self.is_cut, self.is_full = references.cut or self.is_cut, search.is_full or self.is_full
+
+    def left(self):
+        return self.addresses.difference(*(keeper._addresses for keeper in self.found))
+
+    def kept(self, search, advice):
+        if self.is_cut:  # what there was no time for
+            left = self.left()
+            self.found = _joined(self.found + [Keeper(one.text, one._addresses & left, one.variable)
+                                               for one in self.before])
+        self.found.sort(key=lambda one: -one.blocks)
+        ret = Kept(self.leak, self.found, _notes(search, self, advice))
+        ret._is_begun, ret._is_cut = self.is_begun, self.is_cut
+        return ret
+
+
 def _searched(places, budget, advice, with_graphs=True):
     """Kept for each of PLACES: a Leak, its addresses, and the Keepers that the last search found.
     Gradients and autograd graphs are read if WITH_GRAPHS: a backward pass of another thread changes
@@ -485,16 +529,17 @@ def _searched(places, budget, advice, with_graphs=True):
     references = References(budget)
     try:
         objects = Objects(references.late, references.codes())
-        search, ret = _Search(references, objects, with_graphs), []
-        for leak, addresses, before in places:
-            is_begun = not references.late()
-            references.begin()
-            if not leak.is_suballocation:
-                search.of_interior(addresses)
-            found = search.keepers(addresses, before)
-            ret.append(Kept(leak, found, _notes(search, leak, found, advice)))
-            ret[-1]._is_begun, ret[-1]._is_cut = is_begun, references.cut
-        return ret
+        search = _Search(references, objects, with_graphs)
+        places = [_Place(*one) for one in places]
+        for place in places:
+            if not place.leak.is_suballocation:
+                search.of_interior(place.addresses)
+            place.search(search, search.of_objects)
+        search.wanted = set().union(*(place.left() for place in places))
+        for place in places:
+            if not place.is_full:
+                place.search(search, search.of_others)
+        return [place.kept(search, advice) for place in places]
     finally:
         references.close()
         objects = search = None
@@ -548,13 +593,13 @@ class Progress:
             self._tries.clear()
 
 
-def keepers_by_site(limit, budget, with_graphs, progress):
+def keepers_by_site(limit, start, with_graphs, progress):
     """{a call site's number in the ledger: its Kept} of the LIMIT call sites that accumulate or have
-    most bytes. Starts no child process that the program could see. WITH_GRAPHS: see _searched().
-    Adds the result to PROGRESS."""
+    most bytes. Starts no child process that the program could see. START returns the Budget, when the
+    call sites are known. WITH_GRAPHS: see _searched(). Adds the result to PROGRESS."""
     live = dict(list(_live_sites().items())[:limit])
     places = {site: (*live[site], progress.before(site)) for site in progress.order(live)}
-    kept = _searched(list(places.values()), budget, IN_PROGRAM, with_graphs) if live else []
+    kept = _searched(list(places.values()), start(), IN_PROGRAM, with_graphs) if live else []
     ret = _without_ended(dict(zip(places, kept)))
     progress.add(ret)
     return ret

@@ -57,10 +57,10 @@ def _store(site, kept):
         _library.keepers(site, text)
 
 
-def _search(budget, with_graphs):
-    """Searches once. Returns the exception that ended the search, None if there was none."""
+def _search(start, with_graphs):
+    """Searches once, with the Budget that START returns. Returns the exception that ended the search, None if there was none."""
     try:
-        found = keepers_by_site(PLACES, budget, with_graphs, _progress)
+        found = keepers_by_site(PLACES, start, with_graphs, _progress)
         for site, kept in sorted(found.items(), key=lambda one: _is_minor(one[1])):
             _store(site, kept)
     except Exception as error:  # pylint: disable=broad-except
@@ -127,8 +127,9 @@ class _State:
                 was_cut = _progress.is_cut
                 if schedule.is_due(now, doublings, was_cut):
                     began = time.thread_time()
-                    budget = Budget(*schedule.seconds(now), lambda: self.is_ending)
-                    _search(budget, False)  # if it fails, the next one may succeed
+                    limits = schedule.seconds(now)
+                    # If the search fails, the next one may succeed.
+                    _search(lambda: Budget(*limits, lambda: self.is_ending), False)
                     schedule.searched(time.monotonic(), doublings, time.thread_time() - began,
                                       was_cut)
         finally:
@@ -148,7 +149,7 @@ def _at_exit():
     budget = Budget(EXIT_SECONDS)
     if state is not None:
         if state.end() and _library.path("gpuleak_ledger") is not None:
-            error = _search(budget, True)
+            error = _search(lambda: budget, True)
             if error:
                 _print_error("the search at exit failed, so the report may lack variables: %s: %s"
                              % (type(error).__name__, error))

@@ -609,32 +609,28 @@ class References:
 
     def referenced(self, wanted):
         """The ids in WANTED of objects that another object or a running function refers to.
-        PyTorch keeps the Python object of a tensor as long as native code keeps the tensor."""
-        found = wanted & self._locals.keys()
-        with _heap.objects() as (every, _):
-            for part in self._parts(every):
-                found.update(map(id, _heap.referents(part, wanted)))
-        part = None
-        if len(found) < len(wanted):
-            self._find_all_filled()
-            found.update(map(id, _heap.referents(self._filled.values(), wanted)))
-        return found
-
-    def _find_all_filled(self):
-        """Finds all tuples and frozensets to which something refers."""
-        if self._all_filled:
-            return
-        self._all_filled = True
+        PyTorch keeps the Python object of a tensor as long as native code keeps the tensor. Finds all
+        tuples and frozensets in the same pass."""
+        found = set(self._locals)
         with _heap.objects(with_ids=True) as (every, filled):
-            sought = set(filled)
+            sought = wanted.union(filled)
             for part in self._parts(every):
-                _heap.add_by_id(self._filled, _heap.referents(part, sought))
+                self._take(_heap.referents(part, sought), found)
             part = None
         level = list(self._filled.values())
         while level and not self.late():
-            inner = _heap.add_by_id({}, _heap.referents(level, sought))
-            level = [inner[one] for one in inner.keys() - self._filled.keys()]
-            self._filled.update(inner)
+            level = self._take(_heap.referents(level, sought), found)
+        self._all_filled = not self.timed_out
+        return found & wanted
+
+    def _take(self, objects, found):
+        """Adds the ids of OBJECTS to FOUND, and the tuples and frozensets among them to those that
+        something refers to. Returns these if they are new."""
+        found.update(map(id, objects))
+        filled = _heap.add_by_id({}, _heap.only_filled(objects))
+        ret = [filled[one] for one in filled.keys() - self._filled.keys()]
+        self._filled.update(filled)
+        return ret
 
     def _filled_of(self, ids):
         """The tuples and frozensets with these IDS to which something refers."""
@@ -645,7 +641,7 @@ class References:
                     _heap.add_by_id(self._filled, _heap.referents(part, missing))
                 part = None
             if missing - self._filled.keys():  # other tuples refer to them
-                self._find_all_filled()
+                self.referenced(set())
         return [self._filled[one] for one in ids if one in self._filled]
 
     def reached(self, top, wanted, seen):

@@ -71,20 +71,35 @@ def _is_installed(cls):
     return type(filename) is str and any(folder in filename for folder in _INSTALLED)
 
 
-def _reader(cls, torch):
-    """The function that returns the address that objects of CLS have, or None."""
-    classes = _type_mro(cls)
-    if torch is not None and any(one is torch for one in classes):
+def _own_reader(cls, torch, cupy):
+    """The function that returns the address that objects of CLS and of its subclasses have, or None."""
+    if cls is torch:
         return _reader_of_torch(torch)
-    cupy = _of_module("cupy", "ndarray")
-    if cupy is not None and any(one is cupy for one in classes):
+    if cls is cupy:
         return _address_in_cupy
-    for one in classes:
-        found = _type_dict(one).get("__cuda_array_interface__")
-        if type(found) is types.GetSetDescriptorType or \
-                (type(found) is property and _is_installed(one)):
-            return _address_in_interface
+    found = _type_dict(cls).get("__cuda_array_interface__")
+    if type(found) is types.GetSetDescriptorType or (type(found) is property and _is_installed(cls)):
+        return _address_in_interface
     return None
+
+
+def _readers(torch):
+    """{id of a class: the function that returns the address that its objects have}. Looks at all
+    classes, because to look at the classes of all objects takes longer."""
+    ret, seen, level = {}, set(), [(object, None)]
+    cupy = _of_module("cupy", "ndarray")
+    while level:
+        cls, inherited = level.pop()
+        if inherited is not None:
+            ret.setdefault(id(cls), inherited)
+        elif id(cls) in seen:
+            continue
+        seen.add(id(cls))
+        reader = inherited or _own_reader(cls, torch, cupy)
+        if reader is not None:
+            ret.setdefault(id(cls), reader)
+        level += [(one, reader) for one in type.__subclasses__(cls)]
+    return ret
 
 
 class Objects:
@@ -96,15 +111,12 @@ class Objects:
         self.list, self.addresses, self.graphs = [], [], []
         self._codes, self._has_hooks = codes, None
         torch = _torch()
-        with _dispatch_off(), _heap.objects() as (every, _):
-            readers = {kind: _reader(type(obj), torch)  # by the id of the class
-                       for kind, obj in _heap.one_of_each_type(every).items()}
-            wanted = {kind for kind, reader in readers.items() if reader is not None}
-            for number, obj in enumerate(_heap.of_types(every, wanted)):
+        readers = _readers(torch)
+        with _dispatch_off():
+            for number, obj in enumerate(_heap.of_types(readers.keys())):
                 if number % 1000 == 0 and late():
                     break
                 self._add(obj, readers[id(type(obj))], torch)
-            obj = None
 
     def _add(self, obj, reader, torch):
         try:
@@ -125,9 +137,8 @@ class Objects:
     def has_hooks(self):
         """Whether code of the program may pack saved tensors, and unpack them when they are read."""
         if self._has_hooks is None:
-            with _heap.objects() as (every, _):
-                self._has_hooks = any("saved_tensors_hooks" in code.co_names for code in self._codes) or \
-                    any(map(_makes_hooks, _heap.of_types(every, {id(types.FunctionType)})))
+            self._has_hooks = any("saved_tensors_hooks" in code.co_names for code in self._codes) or \
+                any(map(_makes_hooks, _heap.of_types({id(types.FunctionType)})))
         return self._has_hooks
 
 
