@@ -6,13 +6,13 @@
 # GPU, and whatever of PyTorch, CuPy, JAX is there. Results go to the folder named first.
 #
 #   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends errors families matrix programs contexts pools cost
-#                                               frameworks suballocations kept keepers oom opencl held costs objects steps scale two
+#                                               frameworks suballocations kept keepers keepers-load oom opencl held costs objects steps scale two
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 results=$(mkdir -p "$1" && cd "$1" && pwd)
 build=$(cd "${2:-$here/../../build}" && pwd)
 shift; shift
-parts=${*:-calls ends errors families matrix programs contexts pools cost frameworks suballocations kept keepers oom opencl held costs objects steps scale}
+parts=${*:-calls ends errors families matrix programs contexts pools cost frameworks suballocations kept keepers keepers-load oom opencl held costs objects steps scale}
 lib=$build/interpose/libgpuleak.so
 gpuleak=$build/tools/gpuleak
 work=$(mktemp -d)
@@ -189,6 +189,14 @@ if wants keepers; then
 			python3 "$here/../../docs/examples/kept_$name.py" >"$results/keepers-$name.out" 2>&1
 		say "keepers of kept_$name.py: exit $?, $(grep -A1 -m1 '^ *Kept ' "$results/keepers-$name.txt" | tr '\n' ';')"
 	done
+fi
+
+# Training programs on a busy machine, each of which keeps tensors in another way.
+if wants keepers-load; then
+	timeout 590 python3 "$here/keepers_load.py" --gpuleak "$gpuleak" --results "$results/keepers-load" --load "${LOAD:-20}" --cores "${CORES:-0}" \
+		"$here/programs/keepers" >"$results/keepers-load.txt" 2>&1
+	say "keepers-load: $(tail -1 "$results/keepers-load.txt")"
+	say "$(grep '^not ok' "$results/keepers-load.txt" | cut -c1-300)"
 fi
 
 # Programs that fill the device and say of themselves who wanted memory and who held it.
