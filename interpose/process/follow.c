@@ -7,6 +7,7 @@
 #include "interpose/process/follow.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <spawn.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,6 +36,7 @@ static struct follow_row rows[ROWS_MAX];
 static unsigned int row_count;
 static char store[65536]; /* texts of the rows */
 static size_t stored;
+static char library[PATH_MAX]; /* that `gpuleak run` preloads */
 
 /* ---- start ---- */
 
@@ -116,6 +118,17 @@ static void add_row(const char *word, size_t length)
 	row_count++;
 }
 
+/* Stores the path of the library, which is the first element of LD_PRELOAD. */
+static void find_library(void)
+{
+	const struct follow_row *row = row_of("LD_PRELOAD", 10);
+	const char *path = row ? row->text + row->name + 1 : "";
+	const size_t length = strcspn(path, ":");
+
+	if (length < sizeof(library))
+		memcpy(library, path, length);
+}
+
 void follow_start(void)
 {
 	const char *at = config_run;
@@ -131,6 +144,7 @@ void follow_start(void)
 	}
 	if (row_count < ROWS_MAX)
 		add_row(RUN_ENVIRONMENT, strlen(RUN_ENVIRONMENT));
+	find_library();
 }
 
 /* ---- an environment ---- */
@@ -246,11 +260,21 @@ static bool build(struct building *b, char *const envp[])
 	return b->changed;
 }
 
+/* Returns false after chroot() or a change of the user: the loader would print an error. */
+static bool library_is_readable(void)
+{
+	int saved = errno;
+	bool ret = access(library, R_OK) == 0;
+
+	errno = saved;
+	return ret;
+}
+
 struct follow_size follow_measure(char *const envp[])
 {
 	struct building b = { 0 };
 
-	if (row_count == 0 || !build(&b, envp))
+	if (row_count == 0 || !build(&b, envp) || !library_is_readable())
 		return (struct follow_size){ 0 };
 	b.used.bytes = b.used.pointers * sizeof(char *) + b.used.text;
 	if (b.used.bytes > BYTES_MAX)

@@ -214,10 +214,12 @@ def not_looked_at(place):
         compare("lines of ours", 2 + line, len(lines_of_ours(run.stderr)))
 
 
-def with_orphan(place, words, *flags):
-    """A clean program and an orphan that runs WORDS. Returns the run and the orphan's pid."""
+def with_orphan(place, words, mapped, *flags):
+    """A clean program and an orphan that runs WORDS and has the file MAPPED. Returns the run and the
+    orphan's pid."""
     run = place.command("run", "--gate", *flags, "--", "sh", "-c", place.program("clean") +
-                        " >/dev/null; %s >/dev/null 2>&1 & echo $!" % words)
+                        " >/dev/null; %s >/dev/null 2>&1 & until grep -q %s /proc/$!/maps; do "
+                        "sleep 0.01; done; echo $!" % (words, mapped))
     pid = int(run.stdout)
     os.kill(pid, signal.SIGKILL)
     return run, pid
@@ -228,11 +230,11 @@ def orphans(place):
     """an orphan that has loaded a driver fails the gate; another one does not, and one line says so"""
     driver = os.path.join(place.options.standin, "libcuda.so.1")
     for flags in ((), ("--max-growth", "1MiB")):
-        run, pid = with_orphan(place, "LD_PRELOAD=%s exec sleep 1000" % driver, *flags)
+        run, pid = with_orphan(place, "LD_PRELOAD=%s exec sleep 1000" % driver, "libcuda", *flags)
         compare("with a driver", 23, run.status)
         one_line(run.stderr, "gate failed: not recorded completely: sleep (pid %d): it still runs and has "
                  "loaded libcuda.so.1; let the program wait for it" % pid)
-    run, pid = with_orphan(place, "exec env -i sleep 1000")
+    run, pid = with_orphan(place, "exec env -i sleep 1000", "sleep")
     compare("another", 0, run.status)
     compare("another: lines", 1, len([line for line in lines_of_ours(run.stderr) if "sh left behind" in line]))
     compare("another: lines of ours", 3, len(lines_of_ours(run.stderr)))

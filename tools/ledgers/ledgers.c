@@ -250,6 +250,17 @@ struct ledger_file *ledgers_latest(const struct ledger_list *list, size_t from)
 	return latest;
 }
 
+/* Returns true if the ledger NUMBER of LIST is another link to one from index FROM on: that of a run in
+ * a run is in the directories of both. */
+static bool is_link_to_another(const struct ledger_list *list, size_t from, size_t number)
+{
+	for (size_t i = from; i < number; i++)
+		if (list->files[i].start_real_ns &&
+		    list->files[i].start_real_ns == list->files[number].start_real_ns)
+			return true;
+	return false;
+}
+
 /* Removes from LIST, from index FROM on, all ledgers except those of the process that started last.
  * If PID now belongs to another process without a ledger here, removes all. */
 static void keep_latest(struct ledger_list *list, size_t from, int pid)
@@ -266,8 +277,10 @@ static void keep_latest(struct ledger_list *list, size_t from, int pid)
 	if (another)
 		list->earlier = strdup(latest->path);
 	for (size_t i = from; i < list->count; i++) {
-		if (!another && list->files[i].start_ticks == ticks)
-			list->files[kept++] = list->files[i];
+		list->files[kept] = list->files[i];
+		if (!another && list->files[i].start_ticks == ticks &&
+		    !is_link_to_another(list, from, kept))
+			kept++;
 		else
 			free(list->files[i].path);
 	}
