@@ -17,7 +17,8 @@
  * "Released" is the state of a deferred free. A block that is being freed is not in the table,
  * because the driver may give its address to another thread at once. The block belongs to the
  * thread that frees it. A watched block is one whose end the driver will report (struct call). Only
- * watched blocks become released. Their entry keeps `watched` until the driver reports the end on
+ * watched blocks become released. They do not count against GPULEAK_LIMIT, because the application
+ * does not hold them. Their entry keeps `watched` until the driver reports the end on
  * another thread. Must not call the driver. Holds a shard's lock for table work only.
  */
 #include "interpose/block/block_state.h"
@@ -117,6 +118,8 @@ bool block_retain(struct recorder *recorder, uint64_t key, const struct ledger_r
 	known = entry && (entry->block || entry->deferred);
 	if (entry && entry->deferred) {
 		revived = (int64_t)entry->deferred->bytes;
+		if (limits_on())
+			limits_block_revived(recorder, entry->deferred->site, (uint64_t)revived);
 		entry_revive(shard, entry, entry->deferred);
 		note_reference(recorder, entry->block, &spare, event);
 	} else if (known) {
@@ -233,7 +236,7 @@ void block_check_ended(struct recorder *recorder, const struct ledger_block *blo
 {
 	const struct ledger_site *site = ledger_at(&recorder->writer, block->site);
 
-	if (limits_on())
+	if (limits_on() && LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_RELEASED)
 		limits_block_ended(recorder, block->site, bytes);
 	if (!live_counts_physical(site))
 		live_counts_remove(recorder, site, bytes);
@@ -334,6 +337,8 @@ static bool defer(struct recorder *recorder, const struct freeing *freeing,
 		entry_unlink_dead(shard, entry);
 		entry->deferred = block;
 		note_reference(recorder, block, &spare, event);
+		if (limits_on())
+			limits_block_ended(recorder, block->site, freeing->bytes);
 		ledger_block_set(block, LEDGER_BLOCK_RELEASED);
 	}
 	unlock_retained(recorder, shard, spare);

@@ -131,7 +131,7 @@ static HOT bool block_begin_free(struct recorder *recorder, struct shard *shard,
 
 /* Locking: the caller holds the lock of its thread's state. Does what `alloc_checks` requests for
  * BLOCK of BYTES, which was freed or dropped: subtracts it from what GPULEAK_LIMIT counts, and from
- * the live blocks that its call site counts. BLOCK's slot is not reused yet. */
+ * the live blocks that its call site counts. BLOCK still has its last state. */
 COLD void block_check_ended(struct recorder *recorder, const struct ledger_block *block,
 			    uint64_t bytes);
 
@@ -142,11 +142,11 @@ static HOT void block_drop_hot(struct recorder *recorder, struct ledger_block *b
 	uint32_t history = block->history, ref = ledger_ref(&recorder->writer, block);
 	struct ledger_site *site = ledger_at(&recorder->writer, block->site);
 
-	ledger_block_set(block, LEDGER_BLOCK_UNUSED);
 	thread_state_lock(state);
 	live_bytes_remove(state, site, bytes);
 	if (__builtin_expect(atomic_load_explicit(&alloc_checks, memory_order_relaxed), 0))
 		block_check_ended(recorder, block, (uint64_t)bytes);
+	ledger_block_set(block, LEDGER_BLOCK_UNUSED);
 	slot_return(recorder, state, block, ref);
 	thread_state_unlock(state);
 	if (history) /* only now, so that no reader finds the unused history by a live block */

@@ -2,7 +2,8 @@
  *
  * Refuses allocations: the Nth call, and those that exceed the limit of their device. Owns the
  * number of bytes that count against each limit: the bytes of live blocks in device memory, and
- * those of calls in progress that will make such a block.
+ * those of calls in progress that will make such a block. A released block whose deferred free is
+ * pending does not count: the application does not hold it.
  *
  * Takes no lock: a call reserves its bytes by one atomic exchange, only if they fit. So two
  * threads never both pass where only one fits, and bytes that do not fit never make another
@@ -319,7 +320,7 @@ void limits_block_made(struct recorder *recorder, const struct hook *hook, int d
 		in_use_add(recorder, hook->api, device, (int64_t)(bytes - counted));
 }
 
-void limits_block_ended(struct recorder *recorder, uint32_t site_ref, uint64_t bytes)
+static void add_of_site(struct recorder *recorder, uint32_t site_ref, uint64_t bytes, int sign)
 {
 	const struct ledger_site *site = ledger_at(&recorder->writer, site_ref);
 	const struct ledger_string *kind = ledger_at(&recorder->writer, site->kind);
@@ -327,5 +328,15 @@ void limits_block_ended(struct recorder *recorder, uint32_t site_ref, uint64_t b
 
 	if (site->kind && site->api && is_counted(site->device, bytes) &&
 	    kind_counts(kind->bytes, kind->length))
-		in_use_add(recorder, api_of(call->bytes), site->device, -(int64_t)bytes);
+		in_use_add(recorder, api_of(call->bytes), site->device, sign * (int64_t)bytes);
+}
+
+void limits_block_ended(struct recorder *recorder, uint32_t site, uint64_t bytes)
+{
+	add_of_site(recorder, site, bytes, -1);
+}
+
+void limits_block_revived(struct recorder *recorder, uint32_t site, uint64_t bytes)
+{
+	add_of_site(recorder, site, bytes, 1);
 }

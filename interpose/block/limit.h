@@ -55,10 +55,12 @@ static inline void limits_done(void)
 		limits_done_slowly();
 }
 
-/* Records that HOOK made a block of BYTES on DEVICE, or that a block of call site SITE ended. */
+/* Records that HOOK made a block of BYTES on DEVICE; that a block of call site SITE ended or was
+ * released; that a released one has a reference again. Takes no lock. */
 void limits_block_made(struct recorder *recorder, const struct hook *hook, int device,
 		       uint64_t bytes);
 void limits_block_ended(struct recorder *recorder, uint32_t site, uint64_t bytes);
+void limits_block_revived(struct recorder *recorder, uint32_t site, uint64_t bytes);
 
 /* The first returns the limit of a device of API in bytes, the second the bytes left of that limit.
  * Both return UINT64_MAX if there is no limit. */

@@ -305,7 +305,14 @@ def judge(batch, expected, report):
         for name in names:
             cells.setdefault(name, []).extend(differing(what, wanted[name], got[name]))
         whole += differing(what, wanted[None], got[None])
+    # With a driver that frees on a thread of its own, the peak has what was still to be freed, and
+    # some of it may not be freed before the end.
+    released = report.get("released") or {"peak_bytes": 0, "held_blocks": 0}
     for key, value in expected.summary().items():
+        got = report["summary"].get(key)
+        if key == "peak_bytes" and value <= got <= value + released["peak_bytes"] or \
+                key == "freed_blocks" and value == got + released["held_blocks"]:
+            continue
         if report["summary"].get(key) != value:
             whole.append(f"summary: {key} is {report['summary'].get(key)}, not {value}")
     whole += differing("note", expected.notes, report["notes"])

@@ -115,7 +115,7 @@ static void reasons(void)
 {
 	static char host[4096] __attribute__((aligned(4096)));
 	const cl_mem_properties none[] = { 0 };
-	const cl_image_format format = { CL_R, CL_FLOAT };
+	const cl_image_format format = { CL_RGBA, CL_UNSIGNED_INT8 };
 	cl_image_desc flat = { .image_type = CL_MEM_OBJECT_IMAGE2D, .image_width = 8,
 			       .image_height = 8 };
 	cl_buffer_region region = { 0, 4096 };

@@ -399,8 +399,17 @@ def check_peak(process):
                 {key: each[key] for key in ("memory", "device", "bytes", "error_bytes")})))
 
 
+def deferred(report):
+    """The most bytes that the driver had still to free after their release: 0 with most drivers.
+    They are part of the peak. PoCL 7 frees on a thread of its own, a moment later."""
+    return (report.get("released") or {}).get("peak_bytes", 0)
+
+
 def check_process(case, process, source):
     check_peak(process)
+    if case.peak != ANY and \
+            case.peak < process["summary"]["peak_bytes"] <= case.peak + deferred(process):
+        case = dataclasses.replace(case, peak=ANY)
     ignore = ("peak_bytes",) if case.peak == ANY else ()
     compare("report", wanted_lines(case, source), got_lines(process, source, ignore))
 
@@ -547,8 +556,9 @@ class Routes:
         del place
         if len(self.reports) < 3:
             raise Failed("one of the routes above failed")
+        late = any(map(deferred, self.reports.values()))
         for report in self.reports.values():
-            if self.case.peak == ANY:
+            if self.case.peak == ANY or late:
                 del report["summary"]["peak_bytes"], report["peak"]
         for route in ("run", "kept"):
             compare("report by %s against plain preload" % route,

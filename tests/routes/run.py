@@ -806,13 +806,15 @@ trap 'echo trapped' EXIT; x=$(echo sub | cat); echo "$x"; exec 3>&1; echo three 
 exit 5
 """
 PYTHON_TEXT = """
-import multiprocessing, os, subprocess, sys, threading
+import gc, multiprocessing, os, subprocess, sys, threading
 def square(n):
     return n * n
 if __name__ == "__main__":
     for method in ("fork", "spawn", "forkserver"):
         with multiprocessing.get_context(method).Pool(2) as pool:
             print(method, pool.map(square, range(5)))
+    del pool
+    gc.collect()  # else Python 3.14 names the semaphores that exec leaves behind, by random numbers
     print(subprocess.run(["sh", "-c", "echo out; echo err >&2; exit 4"], capture_output=True))
     pid = os.fork()
     if pid == 0:
