@@ -30,9 +30,9 @@ extern unsigned int lock_patience_ms;
  * may be inconsistent, so recording must stop. */
 void lock_lost(void);
 
-/* lock_wait() sleeps by this: calls WORK(DATA), which may take long, where signals of the application
- * can be handled. A thread that a signal stopped may hold the lock, and the thread that sent the
- * signal may wait until this thread has handled it, too. */
+/* lock_wait() sleeps by this: calls WORK(DATA), which may take long, where signals of the
+ * application can be handled. A thread that a signal stopped may hold the lock, and the thread that
+ * sent the signal may wait until this thread has handled it, too. */
 void lock_sleep(void (*work)(void *data), void *data);
 
 /* Acquires LOCK and returns 1, or returns 0 at once if another thread holds it. */

@@ -61,7 +61,8 @@ static uint64_t read_image(const char *at)
 		if (!at++)
 			return image;
 		value = strtoull(at, NULL, 10);
-		/* The kernel shows 1 as the start and the end of code that this user may not see. */
+		/* The kernel shows 1 as the start and the end of code that this user may not
+		 * see. */
 		if (value > 1 && ((field >= FIELD_START_CODE && field <= FIELD_START_STACK) ||
 				  field >= FIELD_START_DATA))
 			image = (image ^ value) * 0x100000001b3u;

@@ -14,8 +14,8 @@ struct process_stat {
 	unsigned int threads;
 	/* start time in clock ticks since boot; together with the pid it identifies one process */
 	uint64_t start_ticks;
-	/* Differs after an exec: a hash of where code, data, stack and environment are. 0 if the kernel
-	 * does not show that to this user. */
+	/* Differs after an exec: a hash of where code, data, stack and environment are. 0 if the
+	 * kernel does not show that to this user. */
 	uint64_t image;
 };
 

@@ -548,7 +548,8 @@ static void gather(struct run *run)
 
 static int gate_status(enum judge_verdict verdict)
 {
-	return verdict == JUDGE_FAILED && opt_values.exitcode ? (int)opt_values.exitcode : (int)verdict;
+	return verdict == JUDGE_FAILED && opt_values.exitcode ? (int)opt_values.exitcode
+							      : (int)verdict;
 }
 
 static int final_status(const struct run *run, enum judge_verdict verdict)
@@ -583,7 +584,8 @@ static void prepare_abrupt_end(const struct run *run)
 	abrupt_end_before = wait_before_end;
 	if (!run->directory[0])
 		return;
-	snprintf(advice, sizeof(advice), "; free memory, and try `gpuleak report %s`", run->directory);
+	snprintf(advice, sizeof(advice), "; free memory, and try `gpuleak report %s`",
+		 run->directory);
 	abrupt_end_advice = advice;
 }
 

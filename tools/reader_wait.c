@@ -59,8 +59,8 @@ void reader_wait_hold_lines(void)
 static void close_range_of(unsigned int first, unsigned int last)
 {
 	if (first <= last && syscall(SYS_close_range, first, last, 0) < 0)
-		for (unsigned int fd = first; fd <= last && fd < (unsigned int)sysconf(_SC_OPEN_MAX);
-		     fd++)
+		for (unsigned int fd = first;
+		     fd <= last && fd < (unsigned int)sysconf(_SC_OPEN_MAX); fd++)
 			close((int)fd);
 }
 

@@ -13,10 +13,10 @@ void reader_wait_hold_lines(void);
 /* Writes the stored lines, and from now on each line at once. */
 void reader_wait_release_lines(void);
 
-/* Limits the time for which all further output waits for readers, of the stored lines too. If pipes,
- * sockets or terminals do not take the output within 2 seconds, a child process continues at that
- * place, and this process exits with STATUS. The child closes the application's other descriptors.
- * If there is no child, the rest is not written. */
+/* Limits the time for which all further output waits for readers, of the stored lines too. If
+ * pipes, sockets or terminals do not take the output within 2 seconds, a child process continues at
+ * that place, and this process exits with STATUS. The child closes the application's other
+ * descriptors. If there is no child, the rest is not written. */
 void reader_wait_limit(int status);
 
 #endif

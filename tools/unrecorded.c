@@ -50,9 +50,10 @@ static void find_running(void *data, const struct descendant *running)
 	if (!running->driver[0] || was_found(u->descendants, running) ||
 	    is_reported(u->list, running))
 		return;
-	snprintf(sentence, sizeof(sentence), "not recorded completely: %s (pid %d): it still runs and "
-		 "has loaded %s; let the program wait for it", running->name, running->pid,
-		 running->driver);
+	snprintf(sentence, sizeof(sentence),
+		 "not recorded completely: %s (pid %d): it still runs and "
+		 "has loaded %s; let the program wait for it",
+		 running->name, running->pid, running->driver);
 	u->found(u->data, sentence);
 }
 

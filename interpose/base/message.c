@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Builds and writes the few lines that the library prints itself. Owns the time that the process may
- * still wait for a reader.
+ * Builds and writes the few lines that the library prints itself. Owns the time that the process
+ * may still wait for a reader.
  */
 #include "interpose/base/message.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Makes the environment of a program that this process starts, and wraps posix_spawn(), which
- * starts one. exit.c has the wrappers of exec. Must not allocate, and must not write to memory other
- * than the caller's: it runs in vfork children and in signal handlers.
+ * starts one. exit.c has the wrappers of exec. Must not allocate, and must not write to memory
+ * other than the caller's: it runs in vfork children and in signal handlers.
  */
 #include "interpose/process/follow.h"
 

@@ -33,8 +33,8 @@
 #include "interpose/recorder/live_bytes.h"
 
 #define GATE_FAILED 23
-/* What run_command() returns if there is no exit status: the command did not start, or a signal ended
- * it. */
+/* What run_command() returns if there is no exit status: the command did not start, or a signal
+ * ended it. */
 #define NOT_STARTED 127
 #define NO_STATUS 256
 #define NO_MEMORY 125
@@ -267,7 +267,8 @@ static int run_command_with(struct recorder *recorder, const struct wanted_repor
 	return run_job(&job);
 }
 
-/* Runs the command. Returns its exit status, NOT_STARTED or NO_STATUS. Threads may call it at the same time. */
+/* Runs the command. Returns its exit status, NOT_STARTED or NO_STATUS. Threads may call it at the
+ * same time. */
 static int run_command(struct recorder *recorder, const struct wanted_report *report)
 {
 	struct command_buffers *buffers = mmap(NULL, sizeof(*buffers), PROT_READ | PROT_WRITE,

@@ -263,8 +263,8 @@ static int map_recorder(struct recorder **ret, const char *suppressions)
 	return r;
 }
 
-/* Prints a line if a `gpuleak run` started this process and can see neither its ledger nor its entry
- * in the roster, for example in a container. */
+/* Prints a line if a `gpuleak run` started this process and can see neither its ledger nor its
+ * entry in the roster, for example in a container. */
 static void warn_if_unseen(int error, const char *path)
 {
 	struct text text;

@@ -96,8 +96,8 @@ static void look_for_us(void *data)
 		*ret = *ret || resolve_is_ours(capture.first[i]);
 }
 
-/* A handler whose signal waited for the end of a walk runs before the walk's aside() is done. If its
- * own walk takes longer than the next signal, handlers would interrupt handlers until the stack
+/* A handler whose signal waited for the end of a walk runs before the walk's aside() is done. If
+ * its own walk takes longer than the next signal, handlers would interrupt handlers until the stack
  * overflows. */
 bool stack_may_be_walked(void)
 {

@@ -62,8 +62,8 @@ static void unwind_here(void *data)
 				request->caller->frame_pointer, &capture, request->ref);
 }
 
-/* The handlers of signals that waited for the end of the walk run now. Their GPU calls are recorded,
- * unless this call is one that a pool may serve: its steps must not be interrupted. */
+/* The handlers of signals that waited for the end of the walk run now. Their GPU calls are
+ * recorded, unless this call is one that a pool may serve: its steps must not be interrupted. */
 static void let_signals_arrive(const struct aside *aside)
 {
 	struct recorder_paused paused;

@@ -13,8 +13,8 @@
 /* Time for which a descriptor with O_NONBLOCK may take nothing. Then writing fails. -1: no limit */
 extern int output_stall_ms;
 
-/* Called before each write to FD, unless NULL. If the caller of this module uses a timer, its signals
- * interrupt a write that waits, and OUTPUT_WAITS is called again. */
+/* Called before each write to FD, unless NULL. If the caller of this module uses a timer, its
+ * signals interrupt a write that waits, and OUTPUT_WAITS is called again. */
 extern void (*output_waits)(int fd);
 
 /* Writes LENGTH bytes of TEXT to WHERE: `stderr`, `none` (does nothing), or a path, in which % has

@@ -25,7 +25,9 @@ static bool fails(void)
 
 	if (fails_at < 0 && environ) {
 		at = getenv("FAIL_MALLOC_AT");
-		fails_at = at && strcmp(program_invocation_short_name, "gpuleak") == 0 ? atol(at) : 0;
+		if (!at || strcmp(program_invocation_short_name, "gpuleak") != 0)
+			at = "0";
+		fails_at = atol(at);
 	}
 	return ++count == fails_at;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * p_followed HOW VARIABLES PROGRAM [ARGUMENT...]: starts PROGRAM by HOW, with an environment that has
- * only VARIABLES (separated by commas), and waits for it. Prints what that changed in this process:
- * memory that was allocated, or its own environment. `limit` instead of HOW: prints the largest
- * environment with which PROGRAM can be started.
+ * p_followed HOW VARIABLES PROGRAM [ARGUMENT...]: starts PROGRAM by HOW, with an environment that
+ * has only VARIABLES (separated by commas), and waits for it. Prints what that changed in this
+ * process: memory that was allocated, or its own environment. `limit` instead of HOW: prints the
+ * largest environment with which PROGRAM can be started.
  */
 #include <fcntl.h>
 #include <malloc.h>
@@ -38,7 +38,8 @@ static void set_variables(char *text)
 			variables[count++] = (char *)"MANY=1";
 		return;
 	}
-	for (char *word = strtok(text, ","); word && count < VARIABLES_MAX; word = strtok(NULL, ","))
+	for (char *word = strtok(text, ","); word && count < VARIABLES_MAX;
+	     word = strtok(NULL, ","))
 		variables[count++] = word;
 }
 

@@ -316,7 +316,8 @@ static void test_kernel_handle(void **state)
 	assert_true(kernel_args_lookup(recorder, 0xb0000, args));
 	assert_int_equal(args[0], record_name_of(recorder, API_OPENCL, 0xa1000));
 	record_releasing(&release_kernel, 0xb0000, &freeing);
-	assert_true(kernel_args_lookup(recorder, 0xb0000, args)); /* the release may not be the last */
+	/* the release may not be the last */
+	assert_true(kernel_args_lookup(recorder, 0xb0000, args));
 	record_made(&create_kernel, 0xb0000, 0, 1, 0, 0);
 	assert_false(kernel_args_lookup(recorder, 0xb0000, args));
 	record_released(&release_kernel, &freeing, OUTCOME_DONE, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Signals while a thread works on a stack of gpuleak's own: which of them wait, where their handlers
- * run, and which mask they find.
+ * Signals while a thread works on a stack of gpuleak's own: which of them wait, where their
+ * handlers run, and which mask they find.
  */
 #include <stdarg.h>
 #include <stddef.h>

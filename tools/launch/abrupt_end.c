@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Ends the command where it cannot continue. Owns the malloc() of the executable, which the command
- * and its libraries call (libdw crashes if an allocation fails), and the handler of SIGBUS. Must not
- * allocate.
+ * and its libraries call (libdw crashes if an allocation fails), and the handler of SIGBUS. Must
+ * not allocate.
  */
 #include "tools/launch/abrupt_end.h"
 

@@ -164,8 +164,8 @@ static void take_signal(struct child *child, const struct timespec *timeout)
 		child->look(child->look_data, number == SIGCHLD);
 }
 
-/* The longest time between two calls of take_signal(). Without a function that looks, it only matters
- * if another program (a debugger, a sandbox) consumes SIGCHLD. */
+/* The longest time between two calls of take_signal(). Without a function that looks, it only
+ * matters if another program (a debugger, a sandbox) consumes SIGCHLD. */
 static long long longest_wait_ms(const struct child *child)
 {
 	return child->look ? 100 : 1000;

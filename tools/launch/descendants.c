@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * This command is a subreaper, so each process that it started, directly or not, has a chain of
- * parents up to it. A process that was no descendant when it was first seen cannot become one, and is
- * not read again.
+ * parents up to it. A process that was no descendant when it was first seen cannot become one, and
+ * is not read again.
  */
 #include "tools/launch/descendants.h"
 
@@ -159,8 +159,8 @@ static void inspect(struct descendants *d, struct process_seen *process)
 		process->state = WITH_GPULEAK;
 		return;
 	}
-	/* The loader maps gpuleak before a driver, but the list is not read in one moment. So what is
-	 * reported was read twice. */
+	/* The loader maps gpuleak before a driver, but the list is not read in one moment. So what
+	 * is reported was read twice. */
 	if (read_maps(process->pid, &loaded) < 0 ||
 	    (loaded.driver[0] && !loaded.gpuleak && read_maps(process->pid, &loaded) < 0))
 		return;
@@ -172,7 +172,8 @@ static void inspect(struct descendants *d, struct process_seen *process)
 		add_found(d, process, &loaded);
 }
 
-/* Reads the state of PID. BEFORE is that of the last look, or NULL. Returns false if PID has ended. */
+/* Reads the state of PID. BEFORE is that of the last look, or NULL. Returns false if PID has
+ * ended. */
 static bool read_process(int pid, const struct process_seen *before, struct process_seen *ret)
 {
 	struct process_stat stat;

@@ -32,8 +32,8 @@ struct descendants { /* starts as { 0 } */
 	long long next_ms; /* when the next look is due */
 };
 
-/* Looks at all processes below this one. If NOW is not set, does so only if the last look was 100 ms
- * ago, or longer if a look takes much time. */
+/* Looks at all processes below this one. If NOW is not set, does so only if the last look was 100
+ * ms ago, or longer if a look takes much time. */
 void descendants_look(struct descendants *descendants, bool now);
 
 /* Calls FOUND with each process below this one that runs, as of the last look. */

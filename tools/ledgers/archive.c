@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Moves, copies and links files, also between file systems. Never replaces a file, and never leaves an incomplete
- * file.
+ * Moves, copies and links files, also between file systems. Never replaces a file, and never leaves
+ * an incomplete file.
  */
 #include "tools/ledgers/archive.h"
 
@@ -67,7 +67,8 @@ static int put_file(const char *from, const char *to, enum keep_how how)
 		return 0;
 	if (how != KEEP_BY_COPY && errno == EEXIST)
 		return -EEXIST;
-	/* Both fail for another file system, and a rename if that does not know RENAME_NOREPLACE. */
+	/* Both fail for another file system, and a rename if that does not know
+	 * RENAME_NOREPLACE. */
 	r = copy_file(from, to);
 	if (r == 0 && how == KEEP_BY_MOVE)
 		unlink(from);

@@ -174,7 +174,8 @@ static bool may_be_ledger(const char *path)
 		return errno != ENOENT;
 	n = pread(fd, magic, sizeof(magic), 0);
 	if (n >= 0)
-		ret = n == (ssize_t)sizeof(magic) && memcmp(magic, LEDGER_MAGIC, sizeof(magic)) == 0;
+		ret = n == (ssize_t)sizeof(magic) &&
+		      memcmp(magic, LEDGER_MAGIC, sizeof(magic)) == 0;
 	close(fd);
 	return ret;
 }

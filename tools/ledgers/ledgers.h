@@ -49,8 +49,8 @@ const char *ledger_variable(const char *name);
  * -errno. */
 int ledgers_add(struct ledger_list *list, const char *path);
 int ledgers_add_directory(struct ledger_list *list, const char *directory);
-/* Adds all regular files of DIRECTORY that begin as a ledger does, whatever their names are, and all
- * that have the name of a ledger. Stores the number of the other regular files. */
+/* Adds all regular files of DIRECTORY that begin as a ledger does, whatever their names are, and
+ * all that have the name of a ledger. Stores the number of the other regular files. */
 int ledgers_search_directory(struct ledger_list *list, const char *directory, size_t *ret_others);
 /* Adds the ledgers of process PID from all directories in which the library creates them, including
  * run directories. If the pid was reused, adds only those of the running process, else of the

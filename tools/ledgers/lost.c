@@ -151,12 +151,8 @@ void lost_copy(const struct roster *from, struct roster *to)
 		copy->error = slot.error;
 		atomic_store_explicit(&SHARED(copy->state), slot.state, memory_order_release);
 	}
-	atomic_fetch_add_explicit(&SHARED(to->started),
-				  atomic_load_explicit(&SHARED(from->started), memory_order_relaxed) - 1,
-				  memory_order_relaxed);
-	atomic_fetch_add_explicit(&SHARED(to->loaded),
-				  atomic_load_explicit(&SHARED(from->loaded), memory_order_relaxed),
-				  memory_order_relaxed);
+	atomic_fetch_add(&SHARED(to->started), atomic_load(&SHARED(from->started)) - 1);
+	atomic_fetch_add(&SHARED(to->loaded), atomic_load(&SHARED(from->loaded)));
 }
 
 void lost_count_command(void)

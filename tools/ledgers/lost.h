@@ -14,12 +14,12 @@
  * killed. Returns 0 or -errno. */
 int lost_create_roster(struct roster **ret, char ret_text[ROSTER_TEXT_MAX]);
 
-/* Adds the processes and the numbers of FROM, the roster of a run inside the run of TO. FROM counts its
- * command, which TO has counted, too. */
+/* Adds the processes and the numbers of FROM, the roster of a run inside the run of TO. FROM counts
+ * its command, which TO has counted, too. */
 void lost_copy(const struct roster *from, struct roster *to);
 
-/* Counts this command as a program of the run that started it, if any, though gpuleak was not loaded
- * into it: for example if a program asks for a report on itself. */
+/* Counts this command as a program of the run that started it, if any, though gpuleak was not
+ * loaded into it: for example if a program asks for a report on itself. */
 void lost_count_command(void);
 
 /* Returns how many programs the processes of the run have started without gpuleak being loaded into

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Recognizes the outer run by the ledger pattern that it set: a run's directory, whose name it alone
- * chose. Does not trust the contents of a roster.
+ * Recognizes the outer run by the ledger pattern that it set: a run's directory, whose name it
+ * alone chose. Does not trust the contents of a roster.
  */
 #include "tools/ledgers/outer_run.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A `gpuleak run` inside another one: each reports on the processes of the inner one. The inner one
- * uses the options of its user, not those that the outer one has set for its processes, and links its
- * ledgers into the outer one's directory.
+ * uses the options of its user, not those that the outer one has set for its processes, and links
+ * its ledgers into the outer one's directory.
  */
 #ifndef GPULEAK_TOOLS_OUTER_RUN_H
 #define GPULEAK_TOOLS_OUTER_RUN_H
@@ -22,8 +22,8 @@ struct outer_run {
  * this command into its list of processes, so that its gate fails if this command is killed. */
 void outer_run_find(struct outer_run *outer);
 
-/* Links the ledger at PATH, or copies it if that is not possible. Does nothing without an outer run.
- * Returns 0 or -errno. */
+/* Links the ledger at PATH, or copies it if that is not possible. Does nothing without an outer
+ * run. Returns 0 or -errno. */
 int outer_run_add(const struct outer_run *outer, const char *path);
 
 /* Copies what OURS (NULL: there is none) has on processes, after all ledgers were added. */
