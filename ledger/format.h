@@ -371,7 +371,7 @@ struct ledger_site {
 	uint64_t bytes;
 	uint64_t with_context;       /* blocks that the driver freed with their context */
 	uint64_t with_context_bytes;
-	/* blocks freed after the driver shut down or their context was destroyed */
+	/* blocks freed after the driver began to shut down, or after their context was destroyed */
 	uint32_t late;
 	uint32_t series;             /* ref to a struct ledger_live_series; 0 = none */
 	/* blocks that ended by a call that gpuleak did not intercept */

@@ -242,6 +242,13 @@ void block_check_ended(struct recorder *recorder, const struct ledger_block *blo
 		live_counts_remove(recorder, site, bytes);
 }
 
+void block_count_late(struct recorder *recorder, const struct ledger_block *block)
+{
+	struct ledger_site *site = ledger_at(&recorder->writer, block->site);
+
+	atomic_fetch_add_explicit(&SHARED(site->late), 1, memory_order_relaxed);
+}
+
 void block_drop(struct recorder *recorder, struct ledger_block *block, int64_t bytes)
 {
 	block_drop_hot(recorder, block, bytes);
@@ -362,6 +369,8 @@ void block_end_watched(struct recorder *recorder, uint32_t api, const struct fre
 	if (!freeing->gone && defer(recorder, freeing, &event))
 		return;
 	block_drop_mappings(recorder, freeing);
+	if (recorder_ending(recorder) == ENDING_DRIVER)
+		block_count_late(recorder, freeing->block);
 	deferred_end(recorder, &ending, now_ns, false);
 	block_drop_hot(recorder, freeing->block, (int64_t)freeing->bytes);
 }
@@ -380,6 +389,53 @@ static void drop_destroyed(struct recorder *recorder, struct ledger_block *block
 	block_drop(recorder, block, (int64_t)block->bytes);
 }
 
+/* Locking: the caller holds the lock of ENTRY's shard. Returns the block of ENTRY of which the
+ * application holds references or mappings, or NULL. */
+static const struct ledger_block *block_in_use(const struct entry *entry)
+{
+	const struct ledger_block *block = entry->deferred;
+
+	if (entry->block)
+		return entry->block;
+	return block && (atomic_load_explicit(&SHARED(block->marked), memory_order_relaxed) &
+			 LEDGER_BLOCK_MAPPED)
+		       ? block
+		       : NULL;
+}
+
+/* Locking: the caller holds CHILD's lock. No other function holds the locks of two shards. */
+static void keep_parent(struct recorder *recorder, struct shard *child, uint64_t parent)
+{
+	struct shard *shard = shard_of(recorder, parent);
+	struct entry *entry;
+
+	if (shard != child)
+		lock_take(&shard->lock);
+	entry = entry_find(shard, parent);
+	if (entry && entry->deferred)
+		entry->watched = 0;
+	if (shard != child)
+		lock_give(&shard->lock);
+}
+
+void block_keep_parents(struct recorder *recorder)
+{
+	const struct ledger_block *block;
+
+	for (unsigned int i = 0; i < BLOCK_SHARDS; i++) {
+		struct shard *shard = &recorder->blocks->shard[i];
+
+		lock_take(&shard->lock);
+		for (struct entry *entry = shard->entries; entry; entry = entry->hh.next) {
+			block = entry->watched ? block_in_use(entry) : NULL;
+			if (block && block->parent)
+				keep_parent(recorder, shard,
+					    key_in(space_of(entry->key), block->parent));
+		}
+		lock_give(&shard->lock);
+	}
+}
+
 void block_destroyed(struct recorder *recorder, uint64_t key, uint64_t watched)
 {
 	struct shard *shard = shard_of(recorder, key);
@@ -393,6 +449,11 @@ void block_destroyed(struct recorder *recorder, uint64_t key, uint64_t watched)
 	entry = entry_find(shard, key);
 	if (entry && entry->watched != watched)
 		entry = NULL; /* reported late: another block has the handle now */
+	if (entry && recorder_ending(recorder) != ENDING_NOT && block_in_use(entry)) {
+		/* The driver destroys what is left. A later release has nothing to wait for. */
+		entry->watched = 0;
+		entry = NULL;
+	}
 	if (entry && (entry->deferred || entry->block)) {
 		block = entry->deferred ? entry->deferred : entry->block;
 		mapped = mappings_take(recorder, shard, key, block);

@@ -27,6 +27,9 @@ void block_undo_left_free(struct recorder *recorder, const struct call_free *lef
  * any more. */
 void block_drop(struct recorder *recorder, struct ledger_block *block, int64_t bytes);
 
+/* Counts that BLOCK is freed after the driver had begun to shut down. */
+COLD void block_count_late(struct recorder *recorder, const struct ledger_block *block);
+
 /* FREEING's block ends with the call. Moves its mappings to the block that it is a part of, or
  * drops them if there is no such block. */
 void block_drop_mappings(struct recorder *recorder, const struct freeing *freeing);
@@ -42,6 +45,10 @@ void block_end_watched(struct recorder *recorder, uint32_t api, const struct fre
  * than the one that frees it, or after the release. Moves its mappings as block_drop_mappings()
  * does. */
 void block_destroyed(struct recorder *recorder, uint64_t key, uint64_t watched);
+
+/* The process ends, and the driver will destroy what is left. A released block stays released if a
+ * live block is a part of it: the driver's report of its end then counts for nothing. */
+void block_keep_parents(struct recorder *recorder);
 
 /* ---- other changes ---- */
 

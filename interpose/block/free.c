@@ -90,22 +90,22 @@ static void free_was_refused(struct recorder *recorder, struct hook *hook,
 		free_race_refused(recorder, unexplained ? hook : NULL, freeing, result);
 }
 
-static COLD void count_late(struct recorder *recorder, const struct ledger_block *block)
+/* Returns true if a free with OUTCOME came after the driver had begun to shut down. */
+static HOT bool is_late(const struct recorder *recorder, enum outcome outcome)
 {
-	struct ledger_site *site = ledger_at(&recorder->writer, block->site);
-
-	atomic_fetch_add_explicit(&SHARED(site->late), 1, memory_order_relaxed);
+	return __builtin_expect(outcome == OUTCOME_LATE ||
+					recorder_ending(recorder) == ENDING_DRIVER, 0);
 }
 
 static HOT void free_ends_block(struct recorder *recorder, const struct call *call,
 				struct freeing *freeing, enum outcome outcome, int result)
 {
-	if (outcome == OUTCOME_LATE)
-		count_late(recorder, freeing->block);
 	if (outcome != OUTCOME_DONE && outcome != OUTCOME_LATE) {
 		free_was_refused(recorder, call->hook, freeing, outcome, result);
 		return;
 	}
+	if (is_late(recorder, outcome))
+		block_count_late(recorder, freeing->block);
 	ipc_look_at_end(recorder, freeing->block, call->name, freeing->stack);
 	block_drop_hot(recorder, freeing->block, (int64_t)freeing->bytes);
 }
@@ -237,6 +237,10 @@ void record_released(struct call *call, struct freeing *freeing, enum outcome ou
 	recorder = enter_again(freeing);
 	if (!recorder)
 		return;
+	/* OpenCL has no error code for a driver that has shut down. */
+	if (outcome == OUTCOME_INVALID && freeing->block && !freeing->error &&
+	    recorder_ending(recorder) == ENDING_DRIVER)
+		outcome = OUTCOME_LATE;
 	if (freeing->watched && (outcome == OUTCOME_DONE || freeing->gone))
 		block_end_watched(recorder, call->name, freeing, recorder_fine_time(recorder));
 	else

@@ -35,6 +35,9 @@ struct api_ops {
 	/* Symbol that an implementation exports and a loader does not. NULL: the API has no
 	 * loaders. */
 	const char *vendor_symbol;
+	/* Symbol that each implementation and each loader exports, whatever its file name is. NULL:
+	 * drivers are found by their file names only. */
+	const char *driver_symbol;
 	/* The driver may reuse a handle at once for an object of another kind. */
 	bool reuses_handles;
 	/* Functions without a row: `ignored` have to do with memory, `other` have not (sorted by

@@ -13,6 +13,7 @@
 
 #include "interpose/dispatch/api.h"
 #include "interpose/dispatch/find_module.h"
+#include "interpose/dispatch/scope.h"
 #include "ledger/shared.h"
 
 lookup_dlsym *lookup_real_dlsym;
@@ -73,6 +74,21 @@ bool lookup_works_for_driver(const char *path)
 		if (apis[i]->internal && begins_with(path, apis[i]->internal))
 			return true;
 	return lookup_driver_named(path) < API_COUNT;
+}
+
+bool lookup_is_of_driver(const void *address)
+{
+	const struct link_map *map = module_of(address);
+
+	/* "" is the program itself */
+	if (!map || !map->l_name || !map->l_name[0] || resolve_is_ours(address))
+		return false;
+	if (lookup_works_for_driver(map->l_name))
+		return true;
+	for (int i = 0; i < API_COUNT; i++)
+		if (apis[i]->driver_symbol && scope_exports(map, apis[i]->driver_symbol))
+			return true;
+	return false;
 }
 
 const char *lookup_module_name(const void *address)

@@ -36,5 +36,8 @@ bool resolve_is_ours(const void *address);
 enum api lookup_driver_named(const char *path);
 /* Returns true if PATH names a driver, or a library that calls a driver on its behalf. */
 bool lookup_works_for_driver(const char *path);
+/* Returns true if ADDRESS lies in such a library, or in an OpenCL implementation. Takes no lock,
+ * except before glibc 2.35: see module_of(). */
+bool lookup_is_of_driver(const void *address);
 
 #endif

@@ -144,16 +144,21 @@ static const ElfW(Sym) *find_old(const struct scope_module *module, const uint32
 	return NULL;
 }
 
-static bool find_in(struct scope_search *search, const struct scope_module *module)
+static const ElfW(Sym) *find_symbol(const struct scope_module *module, const char *name)
 {
-	const ElfW(Sym) *symbols = pointer_of(module, DT_SYMTAB), *found = NULL;
+	const ElfW(Sym) *symbols = pointer_of(module, DT_SYMTAB);
 	const uint32_t *gnu = pointer_of(module, DT_GNU_HASH);
 	const uint32_t *old = gnu ? NULL : pointer_of(module, DT_HASH);
 
 	if (symbols && gnu)
-		found = find_gnu(module, gnu, symbols, search->name);
-	else if (symbols && old)
-		found = find_old(module, old, symbols, search->name);
+		return find_gnu(module, gnu, symbols, name);
+	return symbols && old ? find_old(module, old, symbols, name) : NULL;
+}
+
+static bool find_in(struct scope_search *search, const struct scope_module *module)
+{
+	const ElfW(Sym) *found = find_symbol(module, search->name);
+
 	if (!found)
 		return false;
 	search->found = (void *)(module->base + found->st_value);
@@ -180,6 +185,14 @@ static int find(struct dl_phdr_info *info, size_t size, void *data)
 		enqueue_needed(search, module);
 	}
 	return 1;
+}
+
+bool scope_exports(const struct link_map *map, const char *name)
+{
+	struct scope_module module = { .base = map->l_addr, .dynamic = map->l_ld };
+
+	module.strings = pointer_of(&module, DT_STRTAB);
+	return module.strings && find_symbol(&module, name);
 }
 
 void *scope_find(const void *address, const char *name, size_t *ret_bytes)

@@ -9,12 +9,19 @@
 #ifndef GPULEAK_SCOPE_H
 #define GPULEAK_SCOPE_H
 
+#include <stdbool.h>
 #include <stddef.h>
+
+struct link_map;
 
 /* Finds the function NAME: first in the module that contains ADDRESS, then in the libraries that
  * this module was linked with, nearest first. Returns NULL if no module has it. *RET_BYTES, unless
  * RET_BYTES is NULL, gets the length of the function's code. The function takes the loader's lock,
  * runs no constructor, and needs 64 KiB of stack. */
 void *scope_find(const void *address, const char *name, size_t *ret_bytes);
+
+/* Returns true if the module of MAP itself defines the function NAME. Takes no lock. MAP must not
+ * be unloaded meanwhile. */
+bool scope_exports(const struct link_map *map, const char *name);
 
 #endif

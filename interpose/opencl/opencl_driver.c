@@ -203,10 +203,15 @@ int opencl_device_of(cl_context context)
 typedef void CL_CALLBACK destroyed(cl_mem, void *);
 typedef cl_int set_destroyed(cl_mem, destroyed *, void *);
 
+static _Atomic uintptr_t numbers;
+
+bool opencl_was_used(void)
+{
+	return atomic_load_explicit(&numbers, memory_order_relaxed) != 0;
+}
+
 uint64_t opencl_number(void)
 {
-	static _Atomic uintptr_t numbers;
-
 	return atomic_fetch_add_explicit(&numbers, 1, memory_order_relaxed) + 1;
 }
 

@@ -30,6 +30,8 @@ uint64_t opencl_image_bytes(const cl_image_format *format, const cl_image_desc *
 bool opencl_watch(cl_mem object, void(CL_CALLBACK *call)(cl_mem, void *), void *data);
 /* Returns a new unique number for call.watched. */
 uint64_t opencl_number(void);
+/* Returns true if the process has made an OpenCL memory object. */
+bool opencl_was_used(void);
 
 /* Query the driver about an object that it just returned or was just passed. */
 uint64_t opencl_size_of(cl_mem object);

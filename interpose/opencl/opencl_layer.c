@@ -12,6 +12,7 @@
 #include "interpose/dispatch/loader.h"
 #include "interpose/base/export.h"
 #include "interpose/opencl/opencl_driver.h"
+#include "interpose/recorder/recorder.h"
 #include "interpose/dispatch/resolve.h"
 
 #include <CL/cl_icd.h>
@@ -66,7 +67,11 @@ static const unsigned int entry_of_used[USED_COUNT] = {
 void *opencl_used(enum used_id id)
 {
 	const struct inside *inside = &thread_inside;
+	const struct recorder *recorder = recorder_now();
 	void *const *below = inside->below;
+
+	if (recorder && recorder_ending(recorder) != ENDING_NOT)
+		return NULL;
 
 	if (inside->hook && below && below[entry_of_used[id]])
 		return below[entry_of_used[id]];

@@ -21,6 +21,7 @@
 #include "interpose/block/deferred_totals.h"
 #include "interpose/dispatch/api.h"
 #include "interpose/dispatch/coverage.h"
+#include "interpose/process/driver_exit.h"
 #include "interpose/process/service_thread.h"
 #include "interpose/dispatch/loader.h"
 #include "interpose/cuda/pool/pool.h"
@@ -38,19 +39,11 @@
 static _Atomic int quick_status = -1;
 static _Atomic bool reported;
 
-/* Returns the recorder if it belongs to this process. A vfork child runs in the parent's memory,
- * and its _exit or exec is not the parent's end. */
-static struct recorder *own_recorder(void)
-{
-	struct recorder *recorder = recorder_last();
-
-	return recorder && recorder->pid == getpid() ? recorder : NULL;
-}
-
 static void note_end(struct recorder *recorder, enum ledger_ended how, int status)
 {
 	if (recorder_now()) { /* not if recording stopped: a thread left its work half done */
-		deferred_wait(recorder);
+		if (recorder_ending(recorder) == ENDING_NOT)
+			deferred_wait(recorder);
 		pool_publish_all();
 		coverage_look_everywhere(recorder->looked_at, true);
 		observations_write(recorder);
@@ -60,7 +53,7 @@ static void note_end(struct recorder *recorder, enum ledger_ended how, int statu
 	atomic_store_explicit(&SHARED(recorder->header->ended), how, memory_order_release);
 }
 
-struct ending {
+struct process_end {
 	struct recorder *recorder;
 	enum ledger_ended how;
 	int status;
@@ -75,7 +68,7 @@ static void note_bypass(void *unused)
 
 static void note_and_report(void *data)
 {
-	struct ending *ending = data;
+	struct process_end *ending = data;
 
 	if (ending->recorder)
 		note_end(ending->recorder, ending->how, ending->status);
@@ -85,7 +78,7 @@ static void note_and_report(void *data)
 /* Call at the last moment of the process. Returns the status to end with. */
 static int end(enum ledger_ended how, int status)
 {
-	struct ending ending = { own_recorder(), how, status, false };
+	struct process_end ending = { recorder_of_process(), how, status, false };
 
 	if (!ending.recorder && !recorder_failure()) {
 		if (process_is_of_run())
@@ -135,15 +128,16 @@ static int at_exit_of_process(void)
 	return (real ? real : on_exit)(at_very_end, NULL);
 }
 
-/* Registers at_very_end() to run after all destructors. Other libraries' destructors run after this
- * one, and may free memory. All destructors run inside one handler of exit(), and exit() calls a
+/* Takes the verdict, and registers at_very_end() to run after all destructors. Other libraries'
+ * destructors run after this one, and may free memory. All destructors run inside one handler of exit(), and exit() calls a
  * handler that was registered meanwhile when that handler has returned. It also passes the exit
  * status. */
 __attribute__((destructor)) static void ends_finish(void)
 {
 	int status = atomic_load(&quick_status);
 
-	if ((own_recorder() || recorder_failure() || process_is_of_run()) &&
+	verdict_take(ENDING_DESTRUCTORS);
+	if ((recorder_of_process() || recorder_failure() || process_is_of_run()) &&
 	    at_exit_of_process() != 0)
 		at_very_end(status < 0 ? 0 : status, NULL);
 }
@@ -189,7 +183,7 @@ static void note_exec(void *data)
 
 	if (!program_file_runs(replacing->file, replacing->search))
 		return;
-	if (!own_recorder()) {
+	if (!recorder_of_process()) {
 		verdict_unrecorded();
 		return;
 	}
@@ -206,7 +200,7 @@ static bool before_exec(const char *file, enum program_search search)
 {
 	struct replacing replacing = { file, search, false };
 
-	if ((own_recorder() || recorder_failure()) && !atomic_load(&reported))
+	if ((recorder_of_process() || recorder_failure()) && !atomic_load(&reported))
 		aside(note_exec, &replacing);
 	return replacing.noted;
 }

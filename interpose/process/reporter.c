@@ -22,6 +22,8 @@
 #include "interpose/base/config.h"
 #include "interpose/base/library_directory.h"
 #include "interpose/block/deferred_totals.h"
+#include "interpose/process/driver_exit.h"
+#include "interpose/process/pause_threads.h"
 #include "interpose/process/report_path.h"
 #include "ledger/nocancel.h"
 #include "interpose/process/fallback_report.h"
@@ -196,6 +198,7 @@ static int add_options(uint64_t wanted, char **arguments, char flags[OPTION_COUN
 struct wanted_report {
 	const char *destination;
 	int output_fd;       /* -1: the report that the user's options describe */
+	bool at_end;         /* the process ends when the report is made */
 	bool removes_ledger; /* once the report is written, perhaps after this process's end */
 };
 
@@ -253,8 +256,8 @@ static int run_command_with(struct recorder *recorder, const struct wanted_repor
 			   .arguments = arguments,
 			   .environment = buffers->environment,
 			   .output_fd = report->output_fd };
-	bool as_input;
-	int n;
+	bool as_input, paused;
+	int n, status;
 
 	if (!verdict_find_command(buffers->command, sizeof(buffers->command)))
 		return NOT_STARTED;
@@ -264,7 +267,11 @@ static int run_command_with(struct recorder *recorder, const struct wanted_repor
 	arguments[n] = NULL;
 	make_environment(buffers->environment, ENVIRONMENT_MAX);
 	job.input = as_input ? recorder : NULL;
-	return run_job(&job);
+	paused = report->at_end && driver_may_have_ended(recorder) && threads_pause();
+	status = run_job(&job);
+	if (paused)
+		threads_resume();
+	return status;
 }
 
 /* Runs the command. Returns its exit status, NOT_STARTED or NO_STATUS. Threads may call it at the
@@ -329,6 +336,7 @@ static bool report_somehow(struct recorder *recorder, const char *destination, b
 	const struct wanted_report report = {
 		.destination = destination,
 		.output_fd = -1,
+		.at_end = at_end,
 		.removes_ledger = at_end && !config.ledger[0] && has_readable_file(recorder),
 	};
 	int status = run_command(recorder, &report);
@@ -371,7 +379,8 @@ bool verdict_unrecorded(void)
 
 bool verdict_report(struct recorder *recorder)
 {
-	const struct wanted_report verdict_only = { .destination = "none", .output_fd = -1 };
+	const struct wanted_report verdict_only = { .destination = "none", .output_fd = -1,
+						    .at_end = true };
 	const char *destination = config.report;
 	bool failed = false;
 	int saved = errno;

@@ -110,6 +110,8 @@ static void *run_service(void *data)
 		uint32_t requests;
 
 		wait_for_request(next_due_ns(&service));
+		if (recorder_ending(service.recorder) != ENDING_NOT)
+			break;
 		requests = atomic_exchange(&signals_requests, 0);
 		if ((requests & REQUEST_TRIM) && !service.trim_ns)
 			service.trim_ns = now_ns() + TRIM_DELAY_NS;
@@ -119,6 +121,11 @@ static void *run_service(void *data)
 			verdict_report_now(service.recorder);
 	}
 	return NULL;
+}
+
+void service_thread_stop(void)
+{
+	syscall(SYS_futex, &signals_requests, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 static void warn_no_destination(void)

@@ -12,5 +12,7 @@
  * process, also if all of the application's threads end. A forked child has no such thread until
  * it makes a GPU call. */
 void service_thread_start(struct recorder *recorder);
+/* The verdict is taken (enum ending): wakes the thread, which then ends. */
+void service_thread_stop(void);
 
 #endif

@@ -45,6 +45,13 @@ int recorder_failure(void)
 								      : 0;
 }
 
+struct recorder *recorder_of_process(void)
+{
+	struct recorder *recorder = recorder_last();
+
+	return recorder && recorder->pid == getpid() ? recorder : NULL;
+}
+
 bool recorder_was_left(uintptr_t then, uintptr_t now)
 {
 	bool then_on_it = aside_is_on(then), now_on_it = aside_is_on(now);

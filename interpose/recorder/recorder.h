@@ -18,6 +18,14 @@
 #include "ledger/writer.h"
 #include "ledger/shared.h"
 
+/* Whether the verdict on the process is taken. From then on gpuleak waits for nothing, and calls no
+ * driver by itself. What the driver destroys then was not freed by the application. */
+enum ending {
+	ENDING_NOT,
+	ENDING_DESTRUCTORS, /* gpuleak's own destructor has run: other libraries still may free */
+	ENDING_DRIVER,      /* a library of a driver has begun to end */
+};
+
 /* The state of a process. The state of other folders is behind pointers, so this header does not
  * include their headers. process/start.c maps everything in one piece and sets the pointers before
  * any thread can see the recorder. The pointers do not change after that. */
@@ -25,6 +33,7 @@ struct recorder {
 	uint32_t generation; /* number of the recorder; increases with every fork that records */
 	int pid;
 	unsigned int stack_depth;
+	_Atomic(uint32_t) ending; /* enum ending */
 	struct ledger_header *header;
 	_Atomic(struct pool *) pool; /* NULL: none yet */
 	struct modules *modules;
@@ -164,6 +173,15 @@ static inline struct recorder *recorder_last(void)
 	return recorder || !recorder_page ? recorder
 					  : atomic_load_explicit(&SHARED(recorder_page->stopped),
 								 memory_order_acquire);
+}
+
+/* The same if the recorder belongs to this process, else NULL. A vfork child runs in its parent's
+ * memory, and the child's end is not the parent's. */
+struct recorder *recorder_of_process(void);
+
+static HOT enum ending recorder_ending(const struct recorder *recorder)
+{
+	return (enum ending)atomic_load_explicit(&recorder->ending, memory_order_relaxed);
 }
 
 /* Stops recording in this process permanently. Called if a thread left gpuleak in the middle of its

@@ -16,6 +16,7 @@ const struct api_ops api_ops_OPENCL = {
 	/* Python wheels contain loaders named libOpenCL-cf4d6695.so.1.0.0. */
 	.libraries = { "libOpenCL.so", "libOpenCL-" },
 	.vendor_symbol = "clIcdGetPlatformIDsKHR",
+	.driver_symbol = "clGetExtensionFunctionAddress",
 	.reuses_handles = true,
 	API_TABLES,
 	.wrappers = opencl_wrappers,
