@@ -182,6 +182,8 @@ static int build(struct builder *b, const struct loaded_ledger *ledger,
 	if (r == 0)
 		r = build_deferred(b);
 	if (r == 0)
+		r = build_late(b);
+	if (r == 0)
 		r = build_timeline(b);
 	if (r == 0)
 		r = read_errors(b);

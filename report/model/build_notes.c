@@ -178,6 +178,22 @@ static int note_coverage(struct builder *b, struct notes *notes)
 	return r;
 }
 
+/* Adds a note if blocks ended without a call that gpuleak saw, and no known gap explains it. The
+ * report then proves nothing about the other blocks either. */
+static int note_unseen(struct builder *b, struct notes *notes)
+{
+	uint64_t unseen = b->process->summary.unseen_blocks;
+	char number[NUMBER_MAX];
+
+	if (!unseen || b->process->coverage.gap_count)
+		return 0;
+	b->process->incomplete = true;
+	return print_note(b, notes,
+			  "%s block%s freed by unseen calls, and no gap in the coverage explains "
+			  "it: leaks may be missing, too (gpuleak doctor looks for the reason)",
+			  format_number(unseen, number), unseen == 1 ? " was" : "s were");
+}
+
 /* Adds a note if another process may have memory open whose export is no longer in the ledger. */
 static int note_exports(struct builder *b, struct notes *notes)
 {
@@ -233,6 +249,8 @@ int build_notes(struct builder *b, const struct loaded_ledger *ledger)
 
 	if (r == 0)
 		r = note_troubles(b, &notes);
+	if (r == 0)
+		r = note_unseen(b, &notes);
 	if (r == 0)
 		r = note_exports(b, &notes);
 	if (r == 0)

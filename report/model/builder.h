@@ -141,6 +141,9 @@ int build_ipc(struct builder *b);
 int build_named_steps(struct builder *b);
 /* Reads what keeps the blocks of call sites. Returns 0 or -ENOMEM. */
 int build_keepers(struct builder *b);
+/* Lists the call sites whose blocks were freed after the driver had begun to shut down. Returns 0
+ * or -ENOMEM. */
+int build_late(struct builder *b);
 /* Fills in how the process ended. */
 void build_ended(struct builder *b);
 

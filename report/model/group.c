@@ -236,6 +236,7 @@ void build_sums(struct builder *b)
 		sum->with_context_bytes =
 			add_bounded(sum->with_context_bytes, site->with_context_bytes);
 		sum->late_blocks = add_bounded(sum->late_blocks, site->late);
+		sum->unseen_blocks = add_bounded(sum->unseen_blocks, site->unseen);
 		ended = add_bounded(ended, add_bounded(site->with_context, site->unseen));
 	}
 	for (const struct group *group = b->first_group; group; group = group->next)

@@ -268,7 +268,8 @@ struct report_summary {
 	uint64_t with_context_blocks;
 	uint64_t with_context_bytes;
 	uint64_t deferred_blocks; /* deferred frees: neither freed nor leaked */
-	uint64_t late_blocks; /* freed after the driver had shut down */
+	uint64_t late_blocks; /* freed after the driver had begun to shut down */
+	uint64_t unseen_blocks; /* ended without a call that gpuleak saw */
 	uint64_t left_out_blocks; /* live, but not selected by struct load_choice */
 	uint64_t left_out_bytes;
 	uint64_t younger_blocks; /* live, but younger than --older */
@@ -277,6 +278,14 @@ struct report_summary {
 	 * sum */
 	uint64_t accumulating_blocks;
 	uint64_t accumulating_bytes;
+};
+
+/* The blocks of a call site that were freed after the driver had begun to shut down. */
+struct report_late {
+	const char *api, *kind; /* of the allocation */
+	int device;
+	uint64_t blocks;
+	const struct report_stack *stack;
 };
 
 /* The report on one process. It owns all its contents except frames. The symbolizer owns the frames
@@ -331,6 +340,8 @@ struct report_process {
 	size_t out_of_memory_count;
 	uint64_t refused, recovered;
 	struct report_deferred_frees deferred;
+	struct report_late *late; /* blocks that were freed after the driver had begun to shut down */
+	size_t late_count;
 	struct report_timeline timeline;
 	/* Objects that were not released. Their kinds begin with "object/", and they have 0
 	 * bytes. */

@@ -2,6 +2,7 @@
  *
  * Reads deferred frees: the sums of the header and the timeline. For each block whose free was
  * still deferred at the end, also reads the calls that created and released it, and its holders.
+ * Lists the call sites with late frees.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -435,4 +436,71 @@ int build_deferred(struct builder *b)
 bool report_deferred_fails(const struct report_deferred *deferred)
 {
 	return deferred->reason == REPORT_DEFERRED_USER_EVENT && !deferred->pattern;
+}
+
+/* ---- frees after the driver had begun to shut down ---- */
+
+static bool same_late(const void *value, const void *key)
+{
+	const struct report_late *a = value, *b = key;
+
+	return a->stack == b->stack && a->api == b->api && a->kind == b->kind &&
+	       a->device == b->device;
+}
+
+/* Adds the counters of SITE to the element of its call site. Threads have their own records. */
+static int add_late(struct builder *b, struct table *table, const struct ledger_site *site)
+{
+	struct report_process *process = b->process;
+	struct report_late key = { .device = site->device }, *known;
+	uint64_t hash;
+
+	if (build_text(b, site->api, &key.api) < 0 || build_text(b, site->kind, &key.kind) < 0 ||
+	    build_stack(b, site->stack, &key.stack) < 0)
+		return -ENOMEM;
+	key.api = key.api ? key.api : build_unknown;
+	key.kind = key.kind ? key.kind : build_unknown;
+	hash = hash_number((uintptr_t)key.stack, hash_number((uintptr_t)key.api, 0));
+	known = table_find(table, hash, same_late, &key);
+	if (!known) {
+		known = &process->late[process->late_count++];
+		*known = key;
+		if (table_add(table, hash, known) < 0)
+			return -ENOMEM;
+	}
+	known->blocks = add_bounded(known->blocks, site->late);
+	return 0;
+}
+
+/* Returns the next call site of memory with late frees, or NULL. */
+static const struct ledger_site *next_late(const struct builder *b, struct ledger_walk *walk)
+{
+	const struct ledger_site *site;
+
+	while ((site = ledger_next(b->view, walk, LEDGER_CHUNK_SITES, sizeof(*site))))
+		if (site->late && !ledger_site_is_object(b->view, site))
+			break;
+	return site;
+}
+
+int build_late(struct builder *b)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_site *site;
+	struct table table = { 0 };
+	size_t count = 0;
+	int r = 0;
+
+	while (next_late(b, &walk))
+		count++;
+	if (!count)
+		return 0;
+	b->process->late = arena_alloc(b->arena, count * sizeof(*b->process->late));
+	if (!b->process->late)
+		return -ENOMEM;
+	walk = (struct ledger_walk){ 0 };
+	while (r == 0 && (site = next_late(b, &walk)) && b->process->late_count < count)
+		r = add_late(b, &table, site);
+	table_finish(&table);
+	return r;
 }

@@ -50,7 +50,7 @@ static json_t *no_gpu_json(uint32_t flags)
 json_t *json_summary(const struct report_summary *sum)
 {
 	bool left_out = sum->left_out_blocks, younger = sum->younger_blocks;
-	bool accumulating = sum->accumulating_blocks;
+	bool accumulating = sum->accumulating_blocks, unseen = sum->unseen_blocks;
 
 	return JSON_OBJECT(
 		{ "leaked_bytes", json_number(sum->leaked_bytes) },
@@ -67,6 +67,7 @@ json_t *json_summary(const struct report_summary *sum)
 		{ "with_context_blocks", json_number(sum->with_context_blocks) },
 		{ "with_context_bytes", json_number(sum->with_context_bytes) },
 		{ "late_blocks", json_number(sum->late_blocks) },
+		{ "unseen_blocks", JSON_IF(unseen, json_number(sum->unseen_blocks)) },
 		{ "left_out_bytes", JSON_IF(left_out, json_number(sum->left_out_bytes)) },
 		{ "left_out_blocks", JSON_IF(left_out, json_number(sum->left_out_blocks)) },
 		{ "younger_blocks", JSON_IF(younger, json_number(sum->younger_blocks)) },
@@ -108,6 +109,19 @@ json_t *json_timeline(const struct report_process *process)
 		{ "peak_ns", json_number(timeline->peak_ns) },
 		{ "live", JSON_LIST(total->samples, total->count, json_sample) },
 		{ "parts", JSON_LIST(timeline->parts, timeline->part_count, series_json) });
+}
+
+static json_t *late_json(const void *item)
+{
+	const struct report_late *late = item;
+
+	return JSON_OBJECT(
+		{ "count", json_number(late->blocks) },
+		{ "kind", json_text(late->kind) },
+		{ "device", json_integer(late->device) },
+		{ "allocated", JSON_OBJECT(
+			{ "api", json_text(late->api) },
+			{ "stack", json_stack(late->stack) }) });
 }
 
 static json_t *step_json(const void *item)
@@ -321,6 +335,9 @@ void json_add_process(json_t **object, const struct report_process *process)
 						  json_number(process->refused)) },
 		 { "ipc", json_ipc(process) },
 		 { "released", json_deferred(&process->deferred) },
+		 { "after_shutdown", JSON_IF(process->late_count,
+					     JSON_LIST(process->late, process->late_count,
+						       late_json)) },
 		 { "timeline", JSON_IF(timed, json_timeline(process)) },
 		 { "devices", json_driver_memory(process) },
 		 { "driver_costs", json_driver_costs(process) },

@@ -98,7 +98,7 @@ static void print_fates(FILE *out, const struct report_summary *sum,
 	else
 		fprintf(out, "%s freed", format_number(sum->freed_blocks, number));
 	if (sum->late_blocks)
-		fprintf(out, " (%s of them after the driver had shut down)",
+		fprintf(out, " (%s of them after the driver had begun to shut down)",
 			format_number(sum->late_blocks, number));
 	print_fate(out, sum->with_context_blocks, "released with their context");
 	print_fate(out, sum->deferred_blocks, "released but not freed");
@@ -339,6 +339,24 @@ static void print_leaks(FILE *out, const struct report_process *process,
 	fputs("; --format json lists all\n", out);
 }
 
+/* Prints which blocks were freed after the driver had begun to shut down. */
+static void print_late(FILE *out, const struct report_process *process)
+{
+	char number[NUMBER_MAX];
+
+	for (size_t i = 0; i < process->late_count && i < LEAKS_MAX; i++) {
+		const struct report_late *late = &process->late[i];
+
+		fprintf(out, "\nFreed after the driver had begun to shut down: %s block%s (",
+			format_number(late->blocks, number), plural(late->blocks));
+		describe_kind(out, late->kind);
+		fputs(", ", out);
+		print_escaped(out, late->api);
+		fputs("), allocated at:\n", out);
+		describe_stack(out, late->stack);
+	}
+}
+
 static void print_notes(FILE *out, const char *const *notes, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -411,8 +429,10 @@ static int print_process(FILE *out, struct report_process *process, bool verbose
 		return r;
 	text_ipc_freed(out, process);
 	describe_deferred(out, process, verbose);
-	if (verbose)
+	if (verbose) {
+		print_late(out, process);
 		text_objects(out, process);
+	}
 	wrong = process->leak_count || process->summary.errors || process->deferred.group_count ||
 		text_accumulates(process) || text_ipc_is_wrong(process);
 	if (wrong || verbose)
