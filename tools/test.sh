@@ -9,7 +9,8 @@
 #     --quick leaves out the sanitizers and the fuzzing
 #     --long also runs what repeats the same code: every program and route with clang and with the
 #     sanitized command, OpenCL's pool in its other mode, the README in a fresh build, clang-tidy,
-#     more fuzzing, an emulated aarch64 machine and an hour of torture (some hours in all)
+#     more fuzzing, Intel's CPU runtime for OpenCL (225 MB from PyPI), an emulated aarch64 machine and
+#     an hour of torture (some hours in all)
 set -eu
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
@@ -26,7 +27,7 @@ case ${1-} in
 '') ;;
 --quick) quick=1 ;;
 --long) long=1 ;;
-*) sed -n '4,13s/^# \{0,1\}//p' "$0"; exit 2 ;;
+*) sed -n '4,14s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 
 export LC_ALL=C
@@ -251,6 +252,7 @@ all_stages() {
 	[ "$long" ] || return 0
 	check 'clang-tidy' "$scripts/tidy.sh" "$base/clang"
 	opencl_strict_tests
+	check "the end of Intel's CPU runtime for OpenCL" tests/opencl/intel.sh "$base/gcc"
 	short_memory_tests
 	aarch64_tests
 	fresh_debians

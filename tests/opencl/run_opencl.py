@@ -8,6 +8,7 @@ run_opencl.py GROUP --preload LIB --command EXE --standin DIR --programs DIR [--
 """
 
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -18,7 +19,8 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "routes"))
 
 import run as routes  # noqa: E402
-from run import LEAK, Skip, case, differences, judge, not_clean, ours, program, run  # noqa: E402
+from run import (LEAK, Skip, case, differences, functions, judge, not_clean, ours,  # noqa: E402
+                 program, run)
 
 PAIR = 8192
 routes.cases.clear()
@@ -384,6 +386,112 @@ def storm(place):
          for leak in report.get("leaks", [])], freed=stories)
     if sum(leak["bytes"] for leak in report.get("leaks", [])) != stories * LEAK:
         problems.append(f"leaks {report.get('leaks')}")
+    return problems
+
+
+# ---- an implementation that destroys what is left when the process ends ----
+
+WHOLE = 1 << 20
+KINDS = {"buffer": ("clCreateBuffer", "cl-buffer", 1, WHOLE)}
+
+
+def ending_vendor(place):
+    """The environment of the implementation that ends as Intel's CPU runtime does, or of that
+    runtime itself."""
+    folder = place.root / "ending"
+    folder.mkdir(exist_ok=True)
+    vendor = os.environ.get("INTEL_OPENCL") or program("libcl-ending-vendor.so")
+    (folder / "ending.icd").write_text(vendor + "\n")
+    return {"OCL_ICD_VENDORS": str(folder)}
+
+
+def judge_ending(report, wanted):
+    """The leaks and sums, and what was freed after the driver had begun to shut down."""
+    late = wanted.pop("late", [])
+    problems = judge(report, **wanted)
+    if not report or "summary" not in report:
+        return problems
+    got = [(entry["count"], entry["kind"], entry["allocated"]["api"],
+            functions(entry["allocated"]["stack"])[:2])
+           for entry in report.get("after_shutdown", [])]
+    if got != late:
+        problems.append(f"after_shutdown {got}, not {late}")
+    sums = {"late_blocks": sum(entry[0] for entry in late), "unseen_blocks": None}
+    got = {key: report["summary"].get(key) for key in sums}
+    return problems + ([f"{got}, not {sums}"] if got != sums else [])
+
+
+def ending(told, name, more=lambda place: [], same_as_exit=True, handler="1", **wanted):
+    """One story of cl-ending, with and without a context that is left."""
+    for keep in ([], ["k"]):
+        def check(place, keep=keep):
+            command = [program("cl-ending"), told] + (keep or ["-"]) + more(place)
+            env = {**ending_vendor(place), "CL_ENDING_HANDLER": handler}
+            untraced = bare(place, command, env)
+            traced = run(place, command, preload=[ours()], env=env)
+            problems = not_clean(untraced) + differences(untraced, traced)
+            problems += judge_ending(traced.report, dict(wanted))
+            if same_as_exit:
+                left = run(place, command, preload=[ours()], env={**env, "CL_ENDING": "_exit"})
+                if essence(left.report) != essence(traced.report):
+                    problems.append(f"_exit tells {essence(left.report)}, exit "
+                                    f"{essence(traced.report)}")
+            gate = run(place, [str(routes.options.command), "run", "--gate", "--"] + command,
+                       env={**env, "GPULEAK_REPORT": "none"})
+            status = 23 if wanted["leaks"] else 0
+            if gate.status != status:
+                problems.append(f"the gate ends with {gate.status}, not {status}: {gate.err}")
+            return problems
+        routes.cases.append(("ending", name + (", its context too" if keep else ""), check))
+
+
+def copy_of_vendor(place):
+    """An implementation that the program itself opens and closes."""
+    return [shutil.copy(program("libcl-ending-vendor.so"), place.root / "libother.so")]
+
+
+for told, name, function in (("plain", "a buffer is left", "do_story"),
+                             ("callback", "... with a callback of the program", "do_story"),
+                             ("retain", "a reference is left", "leave_reference")):
+    ending(told, name, allocated=(1, WHOLE), leaks=[KINDS["buffer"] + (function,)])
+    ending(told, name + ", the driver has a destructor only", handler="0",
+           allocated=(1, WHOLE), leaks=[KINDS["buffer"] + (function,)])
+ending("image", "an image is left", allocated=(1, 16384),
+       leaks=[("clCreateImage", "cl-image", 1, 16384, "leave_image")])
+ending("sub", "a sub-buffer is left, and keeps its buffer", allocated=(2, WHOLE + 4096), freed=0,
+       leaks=[("clCreateSubBuffer", "cl-sub-buffer", 1, 4096, "leave_part")])
+ending("map", "a mapping is left of a released buffer", allocated=(1, WHOLE),
+       leaks=[KINDS["buffer"] + ("leave_mapping",)])
+ending("unmap", "unmaps may wait in the queue", same_as_exit=False, allocated=(2, 2 * WHOLE),
+       leaks=[], freed=None)
+ending("copy", "... and copies", same_as_exit=False, allocated=(2, 8 * WHOLE), leaks=[],
+       freed=None)
+ending("before", "an exit handler releases before the driver ends", same_as_exit=False,
+       allocated=(1, WHOLE), leaks=[])
+ending("closed", "... and another driver was closed before", copy_of_vendor, same_as_exit=False,
+       allocated=(1, WHOLE), leaks=[])
+ending("after", "an exit handler releases after the driver has begun to end", same_as_exit=False,
+       allocated=(1, WHOLE), leaks=[], late=[(1, "cl-buffer", "clCreateBuffer",
+                                              ["do_story", "main"])])
+ending("plugin", "a destructor releases what the driver has destroyed",
+       lambda place: [program("libcl-ending-plugin.so")], same_as_exit=False,
+       allocated=(1, WHOLE), leaks=[], late=[(1, "cl-buffer", "clCreateBuffer",
+                                              ["hand_over", "do_story"])])
+
+
+@case("ending", "a free that nothing explains fails the gate, which names the number")
+def unexplained(place):
+    command, env = [program("cl-ending"), "unseen"], ending_vendor(place)
+    traced = run(place, command, preload=[ours()], env=env)
+    problems = differences(bare(place, command, env), traced)
+    problems += judge(traced.report, (1, WHOLE), [], freed=0)
+    if ((traced.report or {}).get("summary") or {}).get("unseen_blocks") != 1:
+        problems.append(f"{(traced.report or {}).get('summary')}")
+    gate = run(place, [str(routes.options.command), "run", "--gate", "--"] + command,
+               env={**env, "GPULEAK_REPORT": "stderr", "GPULEAK_FORMAT": "text"})
+    wanted = b"was not recorded completely: 1 block was freed by unseen calls"
+    if gate.status != 23 or not re.search(b"^gpuleak: gate failed: .*" + wanted, gate.err, re.M):
+        problems.append(f"the gate ends with {gate.status}: {gate.err}")
     return problems
 
 
