@@ -199,6 +199,7 @@ enum ledger_chunk_type {
 	LEDGER_CHUNK_OTHERS_BALANCES = 33,
 	LEDGER_CHUNK_BALANCES = 34,
 	LEDGER_CHUNK_PEAKS = 35, /* one chunk */
+	LEDGER_CHUNK_COST_CALLS = 36,
 };
 
 /* The start of every chunk except the first. Records begin at offset 64. `used` is the size of the
@@ -727,7 +728,7 @@ struct ledger_driver_growth {
 struct ledger_driver_cost {
 	uint64_t calls; /* that succeeded */
 	uint64_t measured; /* of these, calls that were measured */
-	int64_t bytes; /* that the measured calls took; negative: the free memory grew */
+	int64_t bytes; /* that the measured calls took; negative only from older writers */
 	uint32_t api; /* refs to the name and the stack of the call */
 	uint32_t stack;
 	int32_t device; /* ordinal; -1 unknown */
@@ -737,6 +738,19 @@ struct ledger_driver_cost {
 };
 #define LEDGER_COST_LOCAL_MEMORY 0x10000u
 #define LEDGER_DRIVER_COSTS_MAX 816u /* two chunks */
+
+/* One call that was measured, or that created the first context on a device. A reader that knows
+ * when other processes changed their memory can tell which differences are this process's own. A
+ * ledger has at most LEDGER_COST_CALLS_MAX of them. */
+struct ledger_cost_call {
+	uint64_t began_ns; /* from CLOCK_MONOTONIC, not the coarse clock */
+	uint64_t ended_ns;
+	uint64_t bytes; /* part of `bytes` of the struct ledger_driver_cost; 0: not measured */
+	uint32_t cost;  /* ref to that record */
+	uint32_t flags; /* LEDGER_COST_FIRST_CONTEXT: the call is not in `measured` */
+};
+#define LEDGER_COST_FIRST_CONTEXT 1u
+#define LEDGER_COST_CALLS_MAX 2040u /* four chunks */
 
 /* A device that the process used. Ordinals are those of the process, so they depend on
  * CUDA_VISIBLE_DEVICES. If all bytes of `uuid` or `bus_id` are zero, the value is unknown. */
@@ -753,6 +767,7 @@ struct ledger_device {
 
 _Static_assert(sizeof(struct ledger_driver_growth) == 32, "layout is fixed");
 _Static_assert(sizeof(struct ledger_driver_cost) == 40, "layout is fixed");
+_Static_assert(sizeof(struct ledger_cost_call) == 32, "layout is fixed");
 
 /* Why the pool did not handle a block or a call. X(NAME, text of the report) */
 #define LEDGER_POOL_REASONS(X)                                                                \

@@ -198,6 +198,14 @@ static const struct ledger_site *site_of(const struct ledger_view *view, uint32_
 						  &left);
 }
 
+const struct ledger_driver_cost *ledger_driver_cost(const struct ledger_view *view, uint32_t ref)
+{
+	size_t left;
+
+	return (const struct ledger_driver_cost *)resolve(view, ref, LEDGER_CHUNK_DRIVER_COSTS,
+							  sizeof(struct ledger_driver_cost), &left);
+}
+
 const struct ledger_site *ledger_site(const struct ledger_view *view, uint32_t ref)
 {
 	return site_of(view, ref, LEDGER_CHUNK_SITES);

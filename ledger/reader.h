@@ -76,6 +76,7 @@ const struct ledger_balance *ledger_others_balance_of(const struct ledger_view *
 /* The caller must check the content with live_series_read(). */
 const struct ledger_live_series *ledger_live_series(const struct ledger_view *view, uint32_t ref);
 const struct ledger_block *ledger_block(const struct ledger_view *view, uint32_t ref);
+const struct ledger_driver_cost *ledger_driver_cost(const struct ledger_view *view, uint32_t ref);
 const struct ledger_stack *ledger_stack(const struct ledger_view *view, uint32_t ref);
 /* Returns the LEDGER_STACK_LOOPS bit mask of the stack at REF; NULL if the stack has none. */
 const uint64_t *ledger_stack_loops(const struct ledger_view *view, uint32_t ref);

@@ -456,6 +456,11 @@ uint32_t ledger_add_driver_cost(struct ledger_writer *writer,
 	return add_record(writer, LEDGER_CHUNK_DRIVER_COSTS, cost, sizeof(*cost));
 }
 
+uint32_t ledger_add_cost_call(struct ledger_writer *writer, const struct ledger_cost_call *call)
+{
+	return add_record(writer, LEDGER_CHUNK_COST_CALLS, call, sizeof(*call));
+}
+
 uint32_t ledger_add_step(struct ledger_writer *writer, const struct ledger_step *step)
 {
 	return add_record(writer, LEDGER_CHUNK_STEPS, step, sizeof(*step));

@@ -22,7 +22,7 @@
 #include "ledger/shared.h"
 
 /* One more than the highest chunk type, including types of other writers. */
-#define LEDGER_CHUNK_TYPES (LEDGER_CHUNK_PEAKS + 1)
+#define LEDGER_CHUNK_TYPES (LEDGER_CHUNK_COST_CALLS + 1)
 
 #define LEDGER_SAMPLE_EVERY_NS_MIN 10000000u
 
@@ -85,6 +85,7 @@ uint32_t ledger_add_driver_growth(struct ledger_writer *writer,
 				  const struct ledger_driver_growth *growth);
 uint32_t ledger_add_driver_cost(struct ledger_writer *writer,
 				const struct ledger_driver_cost *cost);
+uint32_t ledger_add_cost_call(struct ledger_writer *writer, const struct ledger_cost_call *call);
 uint32_t ledger_add_device(struct ledger_writer *writer, const struct ledger_device *device);
 uint32_t ledger_add_pools(struct ledger_writer *writer); /* an empty record */
 uint32_t ledger_add_history(struct ledger_writer *writer); /* an empty record */

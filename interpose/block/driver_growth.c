@@ -102,6 +102,8 @@ void driver_growth_end(struct driver_growth *growth)
 	growth->free_after = alone && !growth->measured ? now : 0;
 	growth->measured = growth->measured && alone;
 	growth->bytes = (int64_t)(growth->free - now);
+	/* Another process returned memory during the call. */
+	growth->measured = growth->measured && growth->bytes >= 0;
 }
 
 /* Locking: the caller holds the lock of driver_costs. Returns the record with NEW's call, stack,
@@ -128,8 +130,26 @@ static struct ledger_driver_cost *find_cost(struct recorder *recorder,
 	return costs->record[costs->count++];
 }
 
+/* Locking: the caller holds the lock of driver_costs. Writes a record of the call that GROWTH
+ * describes, while there are not too many. */
+static void write_call(struct recorder *recorder, const struct ledger_driver_cost *cost,
+		       const struct driver_growth *growth)
+{
+	const struct ledger_cost_call call = {
+		.began_ns = growth->began_ns, .ended_ns = recorder_fine_time(recorder),
+		.bytes = growth->measured ? (uint64_t)growth->bytes : 0,
+		.cost = ledger_ref(&recorder->writer, cost),
+		.flags = growth->measured ? 0 : LEDGER_COST_FIRST_CONTEXT,
+	};
+
+	if ((growth->measured || growth->free_after) &&
+	    recorder->driver_costs->calls < LEDGER_COST_CALLS_MAX &&
+	    ledger_add_cost_call(&recorder->writer, &call))
+		recorder->driver_costs->calls++;
+}
+
 static void add_cost(struct recorder *recorder, const struct ledger_driver_cost *key,
-		     const int64_t *bytes)
+		     const struct driver_growth *growth)
 {
 	struct ledger_driver_cost *cost;
 
@@ -137,8 +157,9 @@ static void add_cost(struct recorder *recorder, const struct ledger_driver_cost 
 	cost = find_cost(recorder, key);
 	if (cost) {
 		atomic_store_explicit(&SHARED(cost->calls), cost->calls + 1, memory_order_relaxed);
-		if (bytes) {
-			atomic_store_explicit(&SHARED(cost->bytes), cost->bytes + *bytes,
+		write_call(recorder, cost, growth);
+		if (growth->measured) {
+			atomic_store_explicit(&SHARED(cost->bytes), cost->bytes + growth->bytes,
 					      memory_order_relaxed);
 			atomic_store_explicit(&SHARED(cost->measured), cost->measured + 1,
 					      memory_order_release);
@@ -173,7 +194,7 @@ static void record_call_of(const struct call *call, int device, const struct dri
 	key.stack = stack_here(recorder, call->caller);
 	if (as_growth)
 		write_growth(recorder, &key, growth);
-	add_cost(recorder, &key, growth->measured ? &growth->bytes : NULL);
+	add_cost(recorder, &key, growth);
 	recorder_leave();
 }
 

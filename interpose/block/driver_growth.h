@@ -71,6 +71,7 @@ struct driver_costs {
 	_Atomic uint64_t begun_and_running;
 	struct lock lock; /* guards the other fields */
 	unsigned int count;
+	unsigned int calls; /* records of single calls */
 	struct ledger_driver_cost *record[LEDGER_DRIVER_COSTS_MAX];
 };
 

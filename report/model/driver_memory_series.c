@@ -165,3 +165,75 @@ void driver_memory_series_near(struct driver_memory_series *series,
 	series->near[at] = *sample;
 	series->near_count++;
 }
+
+/* ---- what single calls took ---- */
+
+/* Returns true if CALL, which has number I, was on device ORDINAL, ended before SAMPLE, and has no
+ * verdict. */
+static bool is_due(const struct ledger_view *view, const struct ledger_cost_call *call, size_t i,
+		   int ordinal, const struct cost_sample *sample,
+		   const struct cost_verdicts *verdicts)
+{
+	const struct ledger_driver_cost *cost = ledger_driver_cost(view, call->cost);
+
+	return cost && cost->device == ordinal && call->ended_ns <= sample->began_ns &&
+	       verdicts->call[i].verdict == COST_PENDING;
+}
+
+static const struct ledger_cost_call *next_call(const struct ledger_view *view,
+						struct ledger_walk *walk, size_t *i)
+{
+	const struct ledger_cost_call *call =
+		ledger_next(view, walk, LEDGER_CHUNK_COST_CALLS, sizeof(*call));
+
+	return call && (*i)++ < LEDGER_COST_CALLS_MAX ? call : NULL;
+}
+
+static size_t count_due(const struct ledger_view *view, int ordinal,
+			const struct cost_sample *sample, const struct cost_verdicts *verdicts)
+{
+	const struct ledger_cost_call *call;
+	struct ledger_walk walk = { 0 };
+	size_t count = 0, i = 0;
+
+	while ((call = next_call(view, &walk, &i)))
+		count += is_due(view, call, i - 1, ordinal, sample, verdicts);
+	return count;
+}
+
+/* Returns the verdict of CALL, one of COUNT calls between the last sample and SAMPLE. */
+static enum cost_verdict verdict_of(const struct cost_judge *judge,
+				    const struct ledger_cost_call *call, size_t count,
+				    const struct cost_sample *sample)
+{
+	const struct cost_sample *last = &judge->last;
+
+	if (!sample->known || !last->known)
+		return COST_DISTURBED;
+	if (sample->others == last->others && judge->since_ns <= call->began_ns)
+		return COST_ALONE;
+	return count == 1 && last->ended_ns <= call->began_ns && last->steady && sample->steady &&
+			       sample->part >= last->part
+		       ? COST_OF_PROCESS
+		       : COST_DISTURBED;
+}
+
+void cost_judge_sample(struct cost_judge *judge, const struct ledger_view *view, int ordinal,
+		       const struct cost_sample *sample, struct cost_verdicts *verdicts)
+{
+	size_t count = count_due(view, ordinal, sample, verdicts), i = 0;
+	bool same = sample->known && judge->last.known && sample->others == judge->last.others;
+	const struct ledger_cost_call *call;
+	struct ledger_walk walk = { 0 };
+
+	while (count && (call = next_call(view, &walk, &i))) {
+		if (!is_due(view, call, i - 1, ordinal, sample, verdicts))
+			continue;
+		verdicts->call[i - 1].verdict = verdict_of(judge, call, count, sample);
+		verdicts->call[i - 1].bytes = sample->part - judge->last.part;
+	}
+	verdicts->disturbed = verdicts->disturbed || !same;
+	if (!same)
+		judge->since_ns = sample->ended_ns;
+	judge->last = *sample;
+}

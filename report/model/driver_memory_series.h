@@ -93,6 +93,45 @@ void driver_memory_series_end(struct driver_memory_series *series);
 void driver_memory_series_near(struct driver_memory_series *series,
 			       const struct driver_memory_sample *sample, uint64_t refused);
 
+/* ---- what single calls took (struct ledger_cost_call) ---- */
+
+enum cost_verdict {
+	COST_PENDING = 0, /* no sample was taken after the call */
+	COST_ALONE,       /* other processes had the same memory before and after the call */
+	COST_OF_PROCESS,  /* they had not; `bytes` is what NVML counts for the process */
+	COST_DISTURBED,   /* they had not, and it is not known what the call took */
+};
+
+/* The verdicts of the calls on one device, in the order of the ledger. */
+struct cost_verdicts {
+	bool disturbed; /* other processes' memory changed, or was unknown, at some time */
+	struct {
+		uint32_t verdict;
+		uint64_t bytes;
+	} call[LEDGER_COST_CALLS_MAX];
+};
+
+/* A query of NVML. Times are as in the ledger. */
+struct cost_sample {
+	uint64_t began_ns, ended_ns;
+	bool known; /* NVML lists the processes of the device, and their bytes */
+	uint64_t others; /* bytes of the other processes */
+	uint64_t part; /* the driver's own part of the memory of the process */
+	bool steady; /* nothing was allocated or freed during the query */
+};
+
+/* The samples so far. Starts with the last sample before the process began, or all zero. */
+struct cost_judge {
+	struct cost_sample last;
+	uint64_t since_ns; /* end of the first of the samples in a row that show last.others */
+};
+
+/* Stores the verdicts of all calls on device ORDINAL that ended before SAMPLE and have none. A call
+ * is alone if all samples from the last one before it to the first one after it show the same bytes
+ * of other processes. */
+void cost_judge_sample(struct cost_judge *judge, const struct ledger_view *view, int ordinal,
+		       const struct cost_sample *sample, struct cost_verdicts *verdicts);
+
 /* NVML counts up to so many bytes as used on a device, but not as used by a process: 8.8 MiB per
  * context on an H200. */
 #define DRIVER_MEMORY_NOBODYS ((uint64_t)16 << 20)

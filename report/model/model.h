@@ -357,6 +357,8 @@ struct report_process {
 	/* see model_driver_memory.h; ordered by device, cause and size */
 	struct report_driver_cost *driver_costs;
 	size_t driver_cost_count;
+	struct report_cost_call *cost_calls; /* in the order of the ledger */
+	size_t cost_call_count;
 	/* calls that increase the driver's own memory, including those without a record */
 	uint64_t driver_calls_made;
 	struct report_kind *kinds; /* see model_sites.h */

@@ -229,6 +229,99 @@ int report_process_set_driver_memory(struct report_process *process, int ordinal
 	return 0;
 }
 
+/* ---- which calls were measured alone ---- */
+
+static struct report_driver_cost *cost_of(const struct report_process *process, uint32_t ref,
+					  int ordinal)
+{
+	for (size_t i = 0; i < process->driver_cost_count; i++)
+		if (process->driver_costs[i].ref == ref &&
+		    process->driver_costs[i].device == ordinal)
+			return &process->driver_costs[i];
+	return NULL;
+}
+
+static void take_back(struct report_driver_cost *cost, uint64_t calls, uint64_t bytes)
+{
+	cost->measured -= calls < cost->measured ? calls : cost->measured;
+	cost->bytes -= bytes < (uint64_t)cost->bytes ? (int64_t)bytes : cost->bytes;
+	if (!cost->measured)
+		cost->bytes = 0;
+}
+
+static void add_figure(struct report_driver_cost *cost, uint64_t bytes)
+{
+	if (bytes > INT64_MAX || __builtin_add_overflow(cost->bytes, (int64_t)bytes, &cost->bytes))
+		return;
+	cost->measured++;
+}
+
+/* The driver's figure before the first context is that of the whole device, too. */
+static void judge_first_context(struct report_process *process, struct report_driver_cost *cost,
+				uint32_t verdict, uint64_t bytes)
+{
+	if (verdict == COST_ALONE)
+		return;
+	for (size_t i = 0; i < process->driver_call_count; i++)
+		if (process->driver_calls[i].device == cost->device)
+			process->driver_calls[i].free_after = 0;
+	if (verdict == COST_OF_PROCESS)
+		add_figure(cost, bytes);
+}
+
+/* Takes back the calls without a record, unless nothing ever disturbed. */
+static void judge_unrecorded(struct report_process *process, struct report_driver_cost *cost)
+{
+	uint64_t calls = 0, bytes = 0;
+
+	for (size_t i = 0; i < process->cost_call_count; i++) {
+		const struct report_cost_call *call = &process->cost_calls[i];
+
+		if (call->cost != cost->ref || call->is_first_context)
+			continue;
+		calls++;
+		bytes = add_bounded(bytes, call->bytes);
+	}
+	if (cost->measured > calls)
+		take_back(cost, cost->measured - calls,
+			  (uint64_t)cost->bytes > bytes ? (uint64_t)cost->bytes - bytes : 0);
+}
+
+void report_process_judge_costs(struct report_process *process, int ordinal,
+				const struct cost_verdicts *verdicts)
+{
+	for (size_t i = 0; i < process->driver_cost_count && verdicts->disturbed; i++)
+		if (process->driver_costs[i].device == ordinal)
+			judge_unrecorded(process, &process->driver_costs[i]);
+	for (size_t i = 0; i < process->cost_call_count; i++) {
+		const struct report_cost_call *call = &process->cost_calls[i];
+		struct report_driver_cost *cost = cost_of(process, call->cost, ordinal);
+		uint32_t verdict = verdicts->call[i].verdict;
+
+		if (!cost)
+			continue;
+		if (call->is_first_context) {
+			judge_first_context(process, cost, verdict, verdicts->call[i].bytes);
+			continue;
+		}
+		if (verdict == COST_ALONE)
+			continue;
+		take_back(cost, 1, call->bytes);
+		if (verdict == COST_OF_PROCESS)
+			add_figure(cost, verdicts->call[i].bytes);
+	}
+}
+
+bool driver_memory_is_behind(const struct report_process *process, int ordinal,
+			     const struct driver_memory_series *series)
+{
+	for (size_t i = 0; i < process->cost_call_count; i++)
+		if (process->cost_calls[i].ended_ns > series->last.at_ns &&
+		    cost_of(process, process->cost_calls[i].cost, ordinal))
+			return true;
+	return false;
+}
+
 /* ---- what the calls took ---- */
 
 /* A call site in the costs, by refs of the ledger, and how many objects its calls created. */
@@ -318,6 +411,9 @@ static int read_cost(struct builder *b, const struct ledger_driver_cost *record,
 	ret->device = record->device;
 	ret->measured = atomic_load_explicit(&SHARED(record->measured), memory_order_acquire);
 	ret->bytes = record->bytes;
+	if (ret->bytes < 0) /* from an older writer: other processes returned memory meanwhile */
+		ret->bytes = ret->measured = 0;
+	ret->ref = (uint32_t)((size_t)((const uint8_t *)record - b->view->base) / LEDGER_REF_UNIT);
 	ret->calls = record->calls > ret->measured ? record->calls : ret->measured;
 	return r;
 }
@@ -357,6 +453,26 @@ static int read_costs(struct builder *b, struct table *sites)
 	return r;
 }
 
+static int read_cost_calls(struct builder *b)
+{
+	struct report_process *process = b->process;
+	const struct ledger_cost_call *record;
+	struct ledger_walk walk = { 0 };
+
+	process->cost_calls =
+		arena_alloc(b->arena, LEDGER_COST_CALLS_MAX * sizeof(*process->cost_calls));
+	if (!process->cost_calls)
+		return -ENOMEM;
+	while (process->cost_call_count < LEDGER_COST_CALLS_MAX &&
+	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_COST_CALLS, sizeof(*record))))
+		process->cost_calls[process->cost_call_count++] = (struct report_cost_call){
+			.cost = record->cost, .ended_ns = record->ended_ns,
+			.bytes = record->bytes,
+			.is_first_context = record->flags & LEDGER_COST_FIRST_CONTEXT,
+		};
+	return 0;
+}
+
 static void set_ended(struct builder *b, const struct table *sites)
 {
 	const struct ledger_driver_cost *record;
@@ -391,6 +507,8 @@ int build_driver_costs(struct builder *b)
 	if (!process->driver_costs)
 		return -ENOMEM;
 	r = read_costs(b, &sites);
+	if (r == 0)
+		r = read_cost_calls(b);
 	if (r == 0) {
 		count_objects(b, &sites);
 		set_ended(b, &sites);

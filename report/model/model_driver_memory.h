@@ -37,7 +37,26 @@ struct report_driver_cost {
 	uint64_t calls, measured;
 	int64_t bytes; /* that the measured calls took */
 	uint64_t ended; /* objects of these calls that have ended: their memory may be free */
+	uint32_t ref; /* of its record in the ledger */
 };
+
+/* One call of a struct report_driver_cost: see struct ledger_cost_call. */
+struct report_cost_call {
+	uint32_t cost; /* ref of the record of its call site */
+	bool is_first_context; /* not in `measured` */
+	uint64_t ended_ns, bytes;
+};
+
+/* Removes from the costs on device ORDINAL the calls for which the difference of free memory may be
+ * another process's, or replaces the difference by NVML's figure for the process. Call it before
+ * report_process_set_driver_memory(). */
+void report_process_judge_costs(struct report_process *process, int ordinal,
+				const struct cost_verdicts *verdicts);
+
+/* Returns true if a call that may have taken memory of device ORDINAL ended after the last sample
+ * of SERIES: then NVML has not counted what it took. */
+bool driver_memory_is_behind(const struct report_process *process, int ordinal,
+			     const struct driver_memory_series *series);
 
 /* Returns how much of the driver's own memory on device ORDINAL the costs explain: the bytes of all
  * costs whose objects still exist and, if primary contexts ended, those of one of them. It may be

@@ -145,6 +145,48 @@ def more_than_all_text(place):
             raise Failed(line)
 
 
+@needs("held")
+def beside_others(place):
+    """costs: a difference counts only while NVML shows the same bytes of other processes"""
+    place.write("nvml", "process compute 0 1 %d\n" % MIB)
+    report = sampled(place, "beside", STANDIN_COSTS="0,%d,0,0" % (400 * MIB))
+    modules = {frame_text(cost["stack"][2], "held.c"): (cost["calls"], cost["measured_calls"], cost["bytes"])
+               for cost in report["driver_costs"] if cost["cause"] == "module"}
+    compare("modules", {"grow_beside@alone": (1, 1, 400 * MIB), "grow_beside@not_alone": (2, 0, None)}, modules)
+    compare("explained", 400 * MIB, only_device(report)["explained_bytes"])
+
+
+@needs("held")
+def beside_others_text(place):
+    """costs: beside other processes, in text: how many calls were measured"""
+    place.write("nvml", "process compute 0 1 %d\n" % MIB)
+    run = place.command("run", "--verbose", "1", "--", place.program("held"), "beside",
+                        env=figures(place, STANDIN_COSTS="0,%d,0,0" % (400 * MIB)))
+    line = one_line(run.stderr, "gpuleak: device 0: the driver took memory, measured call by call, for: ")
+    compare("modules", True, "module 400.0 MiB in 1 of 3 calls" in line)
+
+
+@needs("held")
+def at_the_end(place):
+    """costs: a program that ends right after its last cost: no sum is compared with an older sample"""
+    place.write("nvml", "")
+    run = place.command("run", "--verbose", "1", "--", place.program("held"), "to-the-end",
+                        env=figures(place, STANDIN_COSTS="0,%d,0,0" % (750 * MIB)))
+    line = one_line(run.stderr, "gpuleak: device 0: the driver took memory, measured call by call, for: ")
+    compare("sum", False, "the sum is" in line)
+
+
+@needs("driver_costs")
+def never_negative(place):
+    """costs: a call during which memory became free is not measured: another process returned it"""
+    found = run_mode(place, STANDIN_COSTS="0,%d,0,0" % -MIB)
+    compare("modules", [modules(measured=0)], [cost for cost in found if cost[0] == "module"])
+    line = one_line(place.command("run", "--verbose", "1", "--", place.program("driver_costs"),
+                                  env={"STANDIN_COSTS": "0,%d,0,0" % -MIB}).stderr,
+                    "gpuleak: device 0: the driver took memory, measured call by call, for: ")
+    compare("text", (True, False), ("module not measured in 3 calls" in line, "-" in line.split(": ", 3)[3]))
+
+
 def with_free(place, free, story="grow-late"):
     """The report where NVML says before the program that FREE bytes are free."""
     place.write("nvml", "free 0 %d\n" % free)
@@ -178,5 +220,6 @@ def other_meaning(place):
 
 
 COSTS_CASES = [all_causes, nothing_taken, unloaded, captured, threads, pooled, in_text, kernels,
-               unexplained, more_than_all, more_than_all_text, first_context, released_context,
+               unexplained, more_than_all, more_than_all_text, beside_others, beside_others_text,
+               at_the_end, never_negative, first_context, released_context,
                other_meaning]

@@ -146,6 +146,42 @@ static void grow(void)
 	be_sampled();
 }
 
+/* The sampler waits in a query while this process loads COUNT modules, and another one has MIB of
+ * memory after it. */
+static void load_beside(int count, size_t held_mib, size_t others_mib)
+{
+	static char others[128];
+
+	hold_sampler(held(held_mib));
+	for (int i = 0; i < count; i++)
+		load(); /* @beside */
+	snprintf(others, sizeof(others), "process compute 0 1 %zu\n", others_mib * MIB);
+	more_lines = others;
+	say(held(held_mib));
+	be_sampled();
+}
+
+/* A module while another process keeps its memory, and two more while it changes. */
+static void grow_beside(void)
+{
+	more_lines = "process compute 0 1 1048576\n";
+	say(held(500));
+	use_device(0);
+	be_sampled();
+	load_beside(1, 900, 1); /* @alone */
+	load_beside(2, 1700, 2000); /* @not_alone */
+}
+
+/* The sampler is in a query from before the last cost until after the end of the process. */
+static void grow_to_the_end(void)
+{
+	say(held(500));
+	use_device(0);
+	be_sampled();
+	hold_sampler(held(500));
+	load(); /* @last */
+}
+
 /* The context is the largest. */
 static void begin_only(void)
 {
@@ -278,6 +314,10 @@ int main(int argc, char **argv)
 		return 2;
 	if (strncmp(what, "grow-late", 9) == 0) /* the sampler has read device 0 before it */
 		wait_calls("nvmlDeviceGetMemoryInfo", 2);
+	if (strcmp(what, "beside") == 0)
+		grow_beside(); /* @main_beside */
+	if (strcmp(what, "to-the-end") == 0)
+		grow_to_the_end(); /* @main_end */
 	if (strncmp(what, "grow", 4) == 0) {
 		more_lines = argc > 2 ? argv[2] : "";
 		grow(); /* @main_grow */

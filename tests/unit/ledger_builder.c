@@ -309,6 +309,11 @@ uint32_t builder_driver_cost(struct ledger_builder *builder,
 	return add(builder, LEDGER_CHUNK_DRIVER_COSTS, cost, sizeof(*cost), NULL, 0);
 }
 
+uint32_t builder_cost_call(struct ledger_builder *builder, const struct ledger_cost_call *call)
+{
+	return add(builder, LEDGER_CHUNK_COST_CALLS, call, sizeof(*call), NULL, 0);
+}
+
 uint32_t builder_ipc(struct ledger_builder *builder, const struct ledger_ipc *record)
 {
 	return add(builder, LEDGER_CHUNK_IPC, record, sizeof(*record), NULL, 0);

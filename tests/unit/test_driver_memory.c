@@ -517,6 +517,138 @@ static void explained(void **state)
 	}
 }
 
+/* ---- single calls beside other processes ---- */
+
+struct costs {
+	struct ledger_builder builder;
+	uint32_t cost;
+	uint64_t bytes;
+	struct ledger_view view;
+	struct cost_judge judge;
+	struct cost_verdicts verdicts;
+	uint32_t calls;
+};
+
+static void begin_costs(struct costs *costs)
+{
+	struct ledger_driver_cost cost = { .calls = 9 };
+
+	*costs = (struct costs){ .judge.last = { .known = true, .steady = true, .others = 100 } };
+	builder_init(&costs->builder);
+	add_device(&costs->builder, 0, "GPU");
+	cost.api = builder_string(&costs->builder, "cuModuleLoadData");
+	costs->cost = builder_driver_cost(&costs->builder, &cost);
+}
+
+/* Adds a measured call that took 1,000 bytes. Returns its number. */
+static uint32_t add_call(struct costs *costs, uint64_t began, uint64_t ended)
+{
+	const struct ledger_cost_call call = { began, ended, 1000, costs->cost, 0 };
+	struct ledger_driver_cost *cost = builder_at(&costs->builder, costs->cost);
+
+	cost->measured++;
+	cost->bytes += 1000;
+	builder_cost_call(&costs->builder, &call);
+	return costs->calls++;
+}
+
+/* A query that lasts one unit of time from BEGAN on. */
+static void see(struct costs *costs, uint64_t began, uint64_t others, uint64_t part)
+{
+	const struct cost_sample sample = { began, began + 1, true, others, part, true };
+
+	assert_int_equal(ledger_view(costs->builder.bytes, costs->builder.size, &costs->view),
+			 LEDGER_OK);
+	cost_judge_sample(&costs->judge, &costs->view, 0, &sample, &costs->verdicts);
+}
+
+static void is_judged(const struct costs *costs, uint32_t call, enum cost_verdict verdict,
+		      uint64_t bytes)
+{
+	assert_int_equal(costs->verdicts.call[call].verdict, verdict);
+	if (verdict == COST_OF_PROCESS)
+		assert_int_equal(costs->verdicts.call[call].bytes, bytes);
+}
+
+static void judged_calls(void **state)
+{
+	static struct costs costs;
+	uint32_t alone, figure, two[2], across, slow, unknown, pending;
+
+	(void)state;
+	begin_costs(&costs);
+	see(&costs, 10, 100, 5);
+	alone = add_call(&costs, 20, 30);
+	see(&costs, 40, 100, 1005);
+	is_judged(&costs, alone, COST_ALONE, 0);
+	assert_false(costs.verdicts.disturbed);
+	figure = add_call(&costs, 50, 60);
+	see(&costs, 70, 200, 1905); /* another process grew: NVML's figures for this one count */
+	is_judged(&costs, figure, COST_OF_PROCESS, 900);
+	assert_true(costs.verdicts.disturbed);
+	two[0] = add_call(&costs, 80, 85);
+	two[1] = add_call(&costs, 86, 90);
+	see(&costs, 95, 100, 9000);
+	is_judged(&costs, two[0], COST_DISTURBED, 0);
+	is_judged(&costs, two[1], COST_DISTURBED, 0);
+	across = add_call(&costs, 94, 120); /* a sample was taken during the call */
+	see(&costs, 110, 200, 9000);
+	see(&costs, 130, 200, 9500);
+	is_judged(&costs, across, COST_DISTURBED, 0);
+	slow = add_call(&costs, 140, 300); /* the others changed, and changed back */
+	see(&costs, 200, 7, 9500);
+	see(&costs, 250, 200, 9500);
+	see(&costs, 310, 200, 9900);
+	is_judged(&costs, slow, COST_DISTURBED, 0);
+	unknown = add_call(&costs, 320, 330);
+	costs.judge.last.known = false;
+	see(&costs, 340, 200, 9900);
+	is_judged(&costs, unknown, COST_DISTURBED, 0);
+	pending = add_call(&costs, 345, 350);
+	see(&costs, 349, 200, 9900);
+	is_judged(&costs, pending, COST_PENDING, 0);
+	builder_finish(&costs.builder);
+}
+
+/* What counts, and that a sum is not compared with a sample from before its last call. */
+static void judged_costs(void **state)
+{
+	struct driver_memory_series series = { 0 };
+	static struct costs costs;
+	struct report_process *process;
+	struct fixture fixture;
+	char *text;
+
+	(void)state;
+	begin_costs(&costs);
+	add_call(&costs, 20, 30);
+	add_call(&costs, 50, 60);
+	add_call(&costs, 80, 90);
+	begin(&fixture, &costs.builder);
+	process = fixture.process;
+	costs.verdicts.disturbed = true;
+	costs.verdicts.call[0].verdict = COST_ALONE;
+	costs.verdicts.call[1].verdict = COST_OF_PROCESS;
+	costs.verdicts.call[1].bytes = 400;
+	costs.verdicts.call[2].verdict = COST_DISTURBED;
+	report_process_judge_costs(process, 0, &costs.verdicts);
+	assert_int_equal(process->driver_costs[0].bytes, 1400);
+	assert_int_equal(process->driver_costs[0].measured, 2);
+	assert_int_equal(process->driver_costs[0].calls, 9);
+	driver_memory_series_add(&series, &(struct driver_memory_sample){ 85, 0, 0, 1000 }, true);
+	assert_int_equal(report_process_set_driver_memory(process, 0, &series), 0);
+	text = line_of(process);
+	assert_non_null(strstr(text, "module 1.3 KiB in 2 of 9 calls\n"));
+	free(text);
+	process->devices[0].series = NULL;
+	series.last.at_ns = 95;
+	assert_int_equal(report_process_set_driver_memory(process, 0, &series), 0);
+	text = line_of(process);
+	assert_non_null(strstr(text, "; the sum is 400 bytes more than NVML counts\n"));
+	free(text);
+	end(&fixture, &costs.builder);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -533,6 +665,8 @@ int main(void)
 		cmocka_unit_test(lying_marks),
 		cmocka_unit_test(why_none),
 		cmocka_unit_test(explained),
+		cmocka_unit_test(judged_calls),
+		cmocka_unit_test(judged_costs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

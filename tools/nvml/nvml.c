@@ -54,6 +54,7 @@ struct nvml {
 	int met;
 	void *buffer; /* for the entries of one list */
 	unsigned int room;
+	struct nvml_users users; /* of the device that was queried last */
 };
 
 static void find_list(struct nvml *nvml, size_t i)
@@ -284,47 +285,87 @@ static int read_list(struct nvml *nvml, const struct list *list, nvmlDevice_t de
 	return count < nvml->room ? (int)count : (int)nvml->room;
 }
 
-/* Sums up PID's bytes over the COUNT entries in the buffer. A MIG device has one entry per
- * instance. */
-static int search_list(const struct nvml *nvml, const struct list *list, int count,
-		       unsigned int pid, uint64_t *ret_bytes)
+/* Returns the user with PID, which may be new. Returns NULL if there are too many. */
+static struct nvml_user *user_of(struct nvml_users *users, unsigned int pid)
 {
-	int r = -ENOENT;
+	unsigned int i = 0;
 
-	*ret_bytes = 0;
+	while (i < users->count && users->user[i].pid != pid)
+		i++;
+	if (i == NVML_USERS_MAX)
+		return NULL;
+	if (i == users->count)
+		users->user[users->count++] = (struct nvml_user){ .pid = pid };
+	return &users->user[i];
+}
+
+/* Adds the COUNT entries in the buffer to the users. A MIG device has one entry per instance.
+ * Returns false if there are too many users. */
+static bool add_users(struct nvml *nvml, const struct list *list, int count)
+{
+	for (unsigned int i = 0; i < nvml->users.count; i++)
+		nvml->users.user[i].in_list = 0;
 	for (int i = 0; i < count; i++) {
 		/* Both versions of the struct begin with these fields. */
 		const nvmlProcessInfo_v1_t *info =
 			(const void *)((const char *)nvml->buffer + (size_t)i * list->size);
+		struct nvml_user *user = user_of(&nvml->users, info->pid);
 
-		if (info->pid != pid)
-			continue;
+		if (!user)
+			return false;
 		if (info->usedGpuMemory == NVML_NO_VALUE)
-			return -ENODATA;
-		*ret_bytes += info->usedGpuMemory;
-		r = 0;
+			continue;
+		user->has_value = true;
+		user->in_list += info->usedGpuMemory;
+		if (user->in_list > user->bytes)
+			user->bytes = user->in_list;
+	}
+	return true;
+}
+
+/* Reads the users from all lists. Returns false if no list could be read, or not all users fit. */
+static bool read_users(struct nvml *nvml, int number)
+{
+	bool any = false;
+
+	nvml->users.count = 0;
+	for (size_t i = 0; i < LISTS; i++) {
+		int count = read_list(nvml, &nvml->lists[i], nvml->devices[number].handle);
+
+		if (count >= 0 && !add_users(nvml, &nvml->lists[i], count))
+			return false;
+		any = any || count >= 0;
+	}
+	return any;
+}
+
+/* A value has precedence over an entry without a value. */
+int nvml_process_used(struct nvml *nvml, int number, unsigned int pid, uint64_t *ret_bytes,
+		      uint64_t *ret_others)
+{
+	int r = -ENOENT;
+
+	*ret_others = NVML_UNKNOWN;
+	if (!read_users(nvml, number))
+		return -EIO;
+	*ret_others = 0;
+	for (unsigned int i = 0; i < nvml->users.count; i++) {
+		const struct nvml_user *user = &nvml->users.user[i];
+
+		if (user->pid != pid) {
+			*ret_others = !user->has_value || *ret_others == NVML_UNKNOWN
+					      ? NVML_UNKNOWN
+					      : *ret_others + user->bytes;
+			continue;
+		}
+		r = user->has_value ? 0 : -ENODATA;
+		if (user->has_value)
+			*ret_bytes = user->bytes;
 	}
 	return r;
 }
 
-int nvml_process_used(struct nvml *nvml, int number, unsigned int pid, uint64_t *ret_bytes)
+const struct nvml_users *nvml_users(const struct nvml *nvml)
 {
-	uint64_t bytes, most = 0;
-	int ret = -EIO;
-
-	for (size_t i = 0; i < LISTS; i++) {
-		int count = read_list(nvml, &nvml->lists[i], nvml->devices[number].handle);
-		int r = count < 0 ? count
-				  : search_list(nvml, &nvml->lists[i], count, pid, &bytes);
-
-		/* A value has precedence over an entry without a value, that over a missing entry,
-		 * and that over an error. */
-		if (r == 0 && bytes > most)
-			most = bytes;
-		if (r == 0 || ret == -EIO || (r == -ENODATA && ret == -ENOENT))
-			ret = ret == 0 ? 0 : r;
-	}
-	if (ret == 0)
-		*ret_bytes = most;
-	return ret;
+	return &nvml->users;
 }

@@ -6,6 +6,7 @@
 #ifndef GPULEAK_TOOLS_NVML_H
 #define GPULEAK_TOOLS_NVML_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct nvml;
@@ -29,9 +30,28 @@ int nvml_next(struct nvml *nvml);
  * cuMemGetInfo() (equal on an H200). Drivers before 2022 count what they reserve as used. */
 int nvml_device_memory(struct nvml *nvml, int number, uint64_t *ret_used, uint64_t *ret_free);
 
-/* Stores the bytes that process PID uses on device NUMBER. Returns 0 or -EIO; -ENOENT if NVML does
- * not list the process (not yet, or a container gives it another pid); -ENODATA if NVML has no
- * value for it. */
-int nvml_process_used(struct nvml *nvml, int number, unsigned int pid, uint64_t *ret_bytes);
+#define NVML_UNKNOWN UINT64_MAX
+
+/* A process with memory on a device. */
+struct nvml_user {
+	unsigned int pid;
+	bool has_value;   /* else NVML does not know its bytes */
+	uint64_t in_list; /* sum over the list that is being read */
+	uint64_t bytes;   /* the largest of these sums: several lists may have the process */
+};
+#define NVML_USERS_MAX 1024
+struct nvml_users {
+	unsigned int count;
+	struct nvml_user user[NVML_USERS_MAX];
+};
+/* Returns the processes that the last nvml_process_used() found, until the next one. */
+const struct nvml_users *nvml_users(const struct nvml *nvml);
+
+/* Stores the bytes that process PID uses on device NUMBER, and in *RET_OTHERS those of all other
+ * processes, or NVML_UNKNOWN. Returns 0 or -EIO; -ENOENT if NVML does not list the process (not
+ * yet, or a container gives it another pid); -ENODATA if NVML has no value for it. Only -EIO leaves
+ * *RET_OTHERS unknown for this reason. */
+int nvml_process_used(struct nvml *nvml, int number, unsigned int pid, uint64_t *ret_bytes,
+		      uint64_t *ret_others);
 
 #endif

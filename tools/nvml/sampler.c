@@ -144,9 +144,11 @@ int sampler_attach(const struct sampler *sampler, struct report_process *process
 	for (uint32_t i = 0; r == 0 && i < count && i < SAMPLER_ENTRIES; i++) {
 		const struct sampler_entry *entry = &shared->entries[i];
 
-		if (entry->pid == process->pid && entry->start_real_ns == process->start_real_ns)
-			r = report_process_set_driver_memory(process, entry->ordinal,
-							     &entry->series);
+		if (entry->pid != process->pid || entry->start_real_ns != process->start_real_ns)
+			continue;
+		if (sampler->forever)
+			report_process_judge_costs(process, entry->ordinal, &entry->costs);
+		r = report_process_set_driver_memory(process, entry->ordinal, &entry->series);
 	}
 	return r;
 }

@@ -41,7 +41,7 @@ struct used_device {
 	int ordinal; /* ordinal in the process */
 	int number;  /* number of the device in tools/nvml/nvml.h */
 	bool is_part; /* the process sees a MIG instance of it */
-	uint64_t reported, device_used;
+	uint64_t reported, others, device_used;
 	int reported_result, used_result;
 };
 
@@ -62,6 +62,19 @@ struct first_reading {
 	bool before_all; /* before any process of the run made a GPU call */
 };
 
+/* The processes on a device, at the last query. */
+struct device_users {
+	bool known;
+	uint64_t at_ns; /* when the query ended */
+	struct nvml_users users;
+};
+
+/* What judges the costs of one entry of the shared memory. */
+struct cost_state {
+	struct cost_judge judge;
+	bool began, settled;
+};
+
 struct work {
 	const struct sampling *sampling;
 	struct nvml *nvml;
@@ -73,6 +86,8 @@ struct work {
 	/* The process that used the device first. -1: several did so between two rounds. 0: none
 	 * yet. */
 	int first_user[NVML_DEVICES_MAX];
+	struct device_users listed[NVML_DEVICES_MAX];
+	struct cost_state costs[SAMPLER_ENTRIES];
 };
 
 static uint64_t now_ns(void)
@@ -136,6 +151,25 @@ static bool nobody_began(const struct work *work)
 	return none;
 }
 
+/* Stores what the last query found on device NUMBER. */
+static void note_listed(struct work *work, int number, uint64_t others)
+{
+	work->listed[number].known = others != NVML_UNKNOWN;
+	work->listed[number].at_ns = now_ns();
+	work->listed[number].users = *nvml_users(work->nvml);
+}
+
+/* Returns the bytes of all processes in LISTED except PID. */
+static uint64_t bytes_of_others(const struct device_users *listed, unsigned int pid)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned int i = 0; i < listed->users.count; i++)
+		if (listed->users.user[i].pid != pid)
+			bytes += listed->users.user[i].bytes;
+	return bytes;
+}
+
 /* Reads each device once. A process may begin meanwhile: free_before() compares the times. */
 static void read_devices(struct work *work)
 {
@@ -144,7 +178,10 @@ static void read_devices(struct work *work)
 	while (work->nvml && work->sampling->directory && (number = nvml_next(work->nvml)) >= 0) {
 		struct first_reading *reading = &work->first_reading[number];
 		bool nobody = nobody_began(work);
+		uint64_t own, others;
 
+		nvml_process_used(work->nvml, number, 0, &own, &others);
+		note_listed(work, number, others);
 		if (nvml_device_memory(work->nvml, number, &reading->used, &reading->free) < 0)
 			continue;
 		reading->read_ns = now_ns();
@@ -335,10 +372,151 @@ static void query_driver(struct work *work, struct sampled_ledger *watched, unsi
 		uint64_t free_bytes;
 
 		device->reported_result = nvml_process_used(work->nvml, device->number, pid,
-							    &device->reported);
+							    &device->reported, &device->others);
+		note_listed(work, device->number, device->others);
 		device->used_result = nvml_device_memory(work->nvml, device->number,
 							 &device->device_used, &free_bytes);
 		note_no_figures(work, device);
+	}
+}
+
+/* ---- costs of single calls ---- */
+
+static uint64_t ledger_time(const struct ledger_header *header, uint64_t ns)
+{
+	return ns > header->start_mono_ns ? ns - header->start_mono_ns : 0;
+}
+
+/* Returns true if the process of VIEW had a context on device ORDINAL at NS. */
+static bool has_context_at(const struct ledger_view *view, int ordinal, uint64_t ns)
+{
+	const struct ledger_driver_growth *growth;
+	struct ledger_walk walk = { 0 };
+
+	while ((growth = ledger_next(view, &walk, LEDGER_CHUNK_DRIVER_GROWTHS, sizeof(*growth))))
+		if (growth->device == ordinal && growth->ended_ns <= ns)
+			return true;
+	return false;
+}
+
+/* Begins to judge the process of WATCHED, with the last query before it made its first GPU call, if
+ * there is one. A single query shows nothing of the time before it, so then nothing is judged. */
+static void begin_costs(struct work *work, const struct sampled_ledger *watched)
+{
+	const struct ledger_header *header = ledger_header(&watched->view);
+	struct sampler_shared *shared = work->sampling->shared;
+
+	for (int i = 0; i < watched->device_count && work->sampling->directory; i++) {
+		const struct device_users *listed = &work->listed[watched->devices[i].number];
+		struct sampler_entry *entry =
+			find_entry(shared, header, watched->devices[i].ordinal);
+		struct cost_state *state = entry ? &work->costs[entry - shared->entries] : NULL;
+
+		if (!state || state->began)
+			continue;
+		*state = (struct cost_state){ .began = true };
+		if (listed->known && listed->at_ns <= header->start_mono_ns)
+			state->judge.last = (struct cost_sample){
+				.known = true, .steady = true,
+				.others = bytes_of_others(listed, (unsigned int)header->pid),
+			};
+	}
+}
+
+static void judge_sample(struct work *work, struct sampler_entry *entry, const struct ledger_view *view,
+		  const struct cost_sample *sample)
+{
+	struct sampler_shared *shared = work->sampling->shared;
+	struct cost_state *state = &work->costs[entry - shared->entries];
+
+	atomic_fetch_add_explicit(&SHARED(shared->changes), 1, memory_order_acq_rel);
+	cost_judge_sample(&state->judge, view, entry->ordinal, sample, &entry->costs);
+	atomic_fetch_add_explicit(&SHARED(shared->changes), 1, memory_order_acq_rel);
+}
+
+/* Judges the calls of the process before the query that lasted from TIMES[0] to TIMES[1]. */
+static void judge_costs(struct work *work, const struct ledger_view *view,
+			const struct used_device *device, uint64_t tracked, bool steady,
+			const uint64_t times[2])
+{
+	const struct ledger_header *header = ledger_header(view);
+	struct sampler_shared *shared = work->sampling->shared;
+	bool listed = device->reported_result == 0;
+	struct cost_sample sample = {
+		.began_ns = ledger_time(header, times[0]),
+		.ended_ns = ledger_time(header, times[1]),
+		.others = device->others, .steady = steady,
+		.part = listed && device->reported > tracked ? device->reported - tracked : 0,
+	};
+	struct sampler_entry *entry;
+
+	entry = find_entry(shared, header, device->ordinal);
+	if (!entry || !work->costs[entry - shared->entries].began)
+		return;
+	/* A process with a context that is not listed may be one of the others, in a container. */
+	sample.known = device->others != NVML_UNKNOWN &&
+		       (listed || (device->reported_result == -ENOENT &&
+				   !has_context_at(view, device->ordinal, sample.began_ns)));
+	judge_sample(work, entry, view, &sample);
+}
+
+/* Judges the last calls on DEVICE of the process of LEDGER, which has ended. */
+static void settle_device(struct work *work, const struct sampled_ledger *ledger,
+			  const struct used_device *device)
+{
+	const struct ledger_header *header = ledger_header(&ledger->view);
+	struct sampler_shared *shared = work->sampling->shared;
+	struct sampler_entry *entry = find_entry(shared, header, device->ordinal);
+	struct cost_state *state = entry ? &work->costs[entry - shared->entries] : NULL;
+	struct cost_sample sample = { .began_ns = ledger_time(header, now_ns()) };
+	uint64_t own;
+
+	if (!state || state->settled)
+		return;
+	state->settled = true;
+	nvml_process_used(work->nvml, device->number, (unsigned int)header->pid, &own,
+			  &sample.others);
+	sample.ended_ns = ledger_time(header, now_ns());
+	sample.known = sample.others != NVML_UNKNOWN;
+	judge_sample(work, entry, &ledger->view, &sample);
+}
+
+static void settle(struct work *work, const char *path)
+{
+	struct sampled_ledger ledger;
+
+	if (map_ledger(path, &ledger) < 0)
+		return;
+	find_devices(work, &ledger);
+	begin_costs(work, &ledger);
+	for (int i = 0; i < ledger.device_count; i++)
+		settle_device(work, &ledger, &ledger.devices[i]);
+	munmap(ledger.bytes, ledger.size);
+}
+
+/* Returns true if the process of FILE has an entry that is not settled. */
+static bool is_unsettled(const struct work *work, const struct ledger_file *file)
+{
+	const struct sampler_shared *shared = work->sampling->shared;
+
+	for (uint32_t i = 0; i < shared->count; i++)
+		if (shared->entries[i].pid == file->pid &&
+		    shared->entries[i].start_real_ns == file->start_real_ns &&
+		    !work->costs[i].settled)
+			return true;
+	return false;
+}
+
+/* Judges the last calls of processes that have ended. LAST: also of those that ended before a round
+ * could sample them. */
+static void settle_ended(struct work *work, const struct ledger_list *list, bool last)
+{
+	for (size_t i = 0; i < list->count && work->nvml; i++) {
+		const struct ledger_file *file = &list->files[i];
+
+		if (!process_runs(file->pid, file->start_ticks) &&
+		    (last || is_unsettled(work, file)))
+			settle(work, file->path);
 	}
 }
 
@@ -356,12 +534,14 @@ static void sample(struct work *work, struct sampled_ledger *watched)
 {
 	const struct ledger_header *header = ledger_header(&watched->view);
 	struct tracked_memory before, after;
-	uint64_t now;
+	uint64_t now, times[2];
 
 	for (int i = 0; i < TRIES; i++) {
 		if (track(watched, &before) < 0)
 			return;
+		times[0] = now_ns();
 		query_driver(work, watched, (unsigned int)header->pid);
+		times[1] = now_ns();
 		if (track(watched, &after) < 0)
 			return; /* the next round maps the larger ledger */
 		if (memcmp(&before, &after, sizeof(before)) == 0)
@@ -379,9 +559,11 @@ static void sample(struct work *work, struct sampled_ledger *watched)
 			.device_used = device->used_result == 0 ? device->device_used : 0,
 		};
 
-		note(work, &watched->view, device, &taken,
-		     before.bytes[device->ordinal] == taken.tracked &&
-			     before.managed[device->ordinal] == taken.managed);
+		bool steady = before.bytes[device->ordinal] == taken.tracked &&
+			      before.managed[device->ordinal] == taken.managed;
+
+		note(work, &watched->view, device, &taken, steady);
+		judge_costs(work, &watched->view, device, taken.tracked, steady, times);
 	}
 }
 
@@ -396,6 +578,8 @@ static uint64_t round_of(struct work *work, const char *const *paths, size_t cou
 	memset(work->users, 0, sizeof(work->users));
 	for (size_t i = 0; i < count && living < LEDGERS_MAX; i++)
 		living += (size_t)watch(work, paths[i], &watched[living]);
+	for (size_t i = 0; i < living; i++)
+		begin_costs(work, &watched[i]);
 	for (size_t i = 0; i < living; i++) {
 		sample(work, &watched[i]);
 		age = now - ledger_header(&watched[i].view)->start_mono_ns;
@@ -417,6 +601,7 @@ static uint64_t round_in_directory(struct work *work)
 		if (process_runs(list.files[i].pid, list.files[i].start_ticks))
 			paths[count++] = list.files[i].path;
 	youngest = round_of(work, paths, count);
+	settle_ended(work, &list, false);
 	ledgers_finish(&list);
 	return youngest;
 }
@@ -446,6 +631,7 @@ static uint64_t pause_after(uint64_t usual, uint64_t lasted, uint64_t cpu)
 static void sample_until_told(struct work *work)
 {
 	struct pollfd link = { .fd = work->sampling->link, .events = POLLIN };
+	struct ledger_list list = { 0 };
 	uint64_t start = now_ns(), youngest, began, cpu, pause;
 
 	do {
@@ -455,6 +641,9 @@ static void sample_until_told(struct work *work)
 		pause = pause_after(usual_pause(youngest, began - start), now_ns() - began,
 				    clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu);
 	} while (poll(&link, 1, (int)(pause / MS)) == 0);
+	ledgers_add_directory(&list, work->sampling->directory);
+	settle_ended(work, &list, true);
+	ledgers_finish(&list);
 }
 
 static void close_all_but(int link)
@@ -494,8 +683,9 @@ static int leave_everything(int link, pid_t parent)
 void sampling_main(const struct sampling *sampling)
 {
 	struct sampling own = *sampling;
-	struct work work = { .sampling = &own };
+	static struct work work; /* too large for the stack */
 
+	work.sampling = &own;
 	own.link = leave_everything(sampling->link, sampling->parent);
 	if (own.link < 0)
 		_exit(0);

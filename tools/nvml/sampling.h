@@ -21,6 +21,7 @@ struct sampler_entry {
 	 * call) */
 	uint64_t start_real_ns;
 	struct driver_memory_series series;
+	struct cost_verdicts costs; /* only if the ledgers are sampled repeatedly */
 };
 
 enum sampler_nvml { /* state of NVML in the sampler process */

@@ -52,6 +52,8 @@ static json_t *device_json(const struct report_process *process, const struct re
 	const struct driver_memory_series *series = device->series;
 	const struct driver_memory_sample *highest = &series->highest;
 	bool of_process = series->source == DRIVER_MEMORY_NVML_PROCESS;
+	bool is_behind = explained > driver &&
+			 driver_memory_is_behind(process, device->ordinal, series);
 
 	return JSON_OBJECT(
 		{ "device", json_integer(device->ordinal) },
@@ -67,7 +69,8 @@ static json_t *device_json(const struct report_process *process, const struct re
 		{ "driver_bytes", json_number(driver_part(highest)) },
 		{ "driver_bytes_at_most", json_number(driver_part_at_most(highest)) },
 		{ "explained_bytes", json_number(explained) },
-		{ "unexplained_bytes", json_integer((int64_t)(driver - explained)) },
+		{ "unexplained_bytes", is_behind ? json_null()
+						 : json_integer((int64_t)(driver - explained)) },
 		{ "peak_held_bytes", json_number(series->peak_reported) },
 		{ "grown_most", growth_json(device) },
 		{ "samples_taken", json_number(series->taken) },

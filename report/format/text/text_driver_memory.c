@@ -148,7 +148,7 @@ static void print_causes(FILE *out, const struct report_process *process, int or
 	}
 	if (driver && explained <= driver)
 		fprintf(out, "; not explained: %s", format_size(driver - explained, size));
-	else if (driver)
+	else if (driver && !driver_memory_is_behind(process, ordinal, series))
 		fprintf(out, "; the sum is %s more than NVML counts%s",
 			format_size(explained - driver, size),
 			others_part(&series->highest)
