@@ -543,6 +543,21 @@ def shell(place):
     compare("closed standard output", (0, ""), (run.status, run.stderr))
 
 
+def limited_address_space(place):
+    """ulimit -v: a library that does not fit into it is not called damaged"""
+    os.mkdir(place.file("vendors"))
+    place.write("vendors/large.icd", place.module("large_library") + "\n")
+    env = {"OCL_ICD_VENDORS": place.file("vendors")}
+    _, rows = findings(place, env=env)
+    expect(rows, "ok", "OpenCL", "large.icd: platform ", "large_library.so")
+    if place.reports_under_limits():
+        size = 200 << 20 # the library takes 256 MiB, the command much less
+        _, rows = findings(place, env=env, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS,
+                                                                                 (size, size)))
+        expect(rows, "warning", "OpenCL", "large_library.so, which cannot be loaded",
+               "raise the limit on address space first (ulimit -v)")
+
+
 def start(place):
     """--start runs the program once, and tells what was recorded"""
     _, rows = findings(place, "--start", place.program("ends"))
@@ -561,4 +576,4 @@ def start(place):
     place.nothing_left()
 
 
-DOCTOR = PROGRAMS + MACHINES + [shell, start]
+DOCTOR = PROGRAMS + MACHINES + [shell, limited_address_space, start]

@@ -103,7 +103,7 @@ static void add_missing(struct doctor *doctor, const char *name, const char *err
 						       "without-a-gpu.md)");
 	} else {
 		doctor_add(doctor, DOCTOR_WARNING, area, "%s cannot be loaded: %s", name, error);
-		doctor_advise(doctor, "reinstall NVIDIA's driver");
+		doctor_advise(doctor, "%s", probe_load_advice("reinstall NVIDIA's driver"));
 	}
 }
 

@@ -42,8 +42,9 @@ static bool check_loads(struct doctor *doctor, const char *name, const char *fil
 	if (why) {
 		doctor_add(doctor, DOCTOR_WARNING, area, "%s names %s, which cannot be loaded: %s",
 			   file, name, why);
-		doctor_advise(doctor,
-			      "reinstall the OpenCL platform of that library, or remove the file");
+		doctor_advise(doctor, "%s",
+			      probe_load_advice("reinstall the OpenCL platform of that library, or "
+						"remove the file"));
 	}
 	if (r == 0)
 		probe_finish(&probe);

@@ -175,3 +175,12 @@ void probe_finish(struct probe *probe)
 {
 	free(probe->text);
 }
+
+const char *probe_load_advice(const char *usual)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_AS, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+		return usual;
+	return "raise the limit on address space first (ulimit -v): it may be the reason";
+}

@@ -30,4 +30,8 @@ int probe_succeeded(const struct probe *probe);
 
 void probe_finish(struct probe *probe);
 
+/* Returns the advice for a library that did not load: USUAL, or to raise a limit on address space,
+ * which also lets healthy libraries fail or crash. */
+const char *probe_load_advice(const char *usual);
+
 #endif
