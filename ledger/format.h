@@ -82,7 +82,9 @@ enum ledger_ended {
 	X(UNRECORDED_REFUSALS, "allocations that ran out of memory were counted but not "        \
 			       "recorded: the ledger could not grow")                       \
 	X(UNRECORDED_IPC, "IPC handles of memory were not recorded: the ledger could not grow") \
-	X(NESTED_STACKS, "calls of nested signal handlers were recorded without a stack")
+	X(NESTED_STACKS, "calls of nested signal handlers were recorded without a stack") \
+	X(UNWINDER_LOCKED, "calls were recorded without a stack: when the process was forked, "  \
+			   "another thread held a lock of libunwind")
 
 enum ledger_trouble {
 #define X(name, text) LEDGER_TROUBLE_##name,

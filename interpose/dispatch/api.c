@@ -7,6 +7,8 @@
 #include <link.h>
 #include <string.h>
 
+#include "interpose/base/fork_guard.h"
+
 const struct api_ops *const apis[API_COUNT] = {
 #define API_BEGIN(api) [API_##api] = &api_ops_##api,
 #include "interpose/dispatch/hooks.def"
@@ -60,7 +62,7 @@ void apis_libraries_changed(void)
 	static _Atomic uint64_t seen;
 	uint64_t changes = 0;
 
-	dl_iterate_phdr(count_changes, &changes);
+	fork_guard_iterate(count_changes, &changes);
 	if (atomic_load_explicit(&seen, memory_order_acquire) == changes)
 		return;
 	for (int i = 0; i < API_COUNT; i++)

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "interpose/base/fork_guard.h"
 #include "interpose/dispatch/classify.h"
 #include "interpose/dispatch/loader.h"
 #include "ledger/nocancel.h"
@@ -418,7 +419,7 @@ static void look_at_modules(struct modules_looked_at *known, bool names)
 
 	if (lock_try(&known->lock))
 		scan.known = known;
-	dl_iterate_phdr(look_at_module, &scan);
+	fork_guard_iterate(look_at_module, &scan);
 	if (scan.known)
 		lock_give(&known->lock);
 }
@@ -473,7 +474,7 @@ static void look_at_line(const char *line)
 
 	if (!rights || !path || strnlen(rights, 4) < 4 || rights[3] != 'x' || !is_driver(path))
 		return;
-	dl_iterate_phdr(segment_contains, &place);
+	fork_guard_iterate(segment_contains, &place);
 	if (place.found)
 		return;
 	observation_record(OBSERVED_NAMESPACE, apis[lookup_driver_named(path)]->title, path, NULL);

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "interpose/base/fork_guard.h"
 #include "interpose/dispatch/loader.h"
 
 #define UNDEFINED ": undefined symbol: "
@@ -51,7 +52,7 @@ static void look_up_again(const char *module, const char *symbol)
 	void *handle;
 
 	/* Messages name the program by argv[0]; its name in the loader's list is empty. */
-	dl_iterate_phdr(has_wanted_name, &wanted);
+	fork_guard_iterate(has_wanted_name, &wanted);
 	handle = dlopen(wanted.found ? module : NULL, RTLD_LAZY | RTLD_NOLOAD);
 	if (!handle)
 		return;

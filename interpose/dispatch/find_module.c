@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "interpose/base/fork_guard.h"
 #include "ledger/lock.h"
 
 /* the headers of glibc before 2.35 do not declare this struct of later versions */
@@ -95,7 +96,7 @@ bool module_search(const void *address, struct found_module *ret)
 		.first = atomic_load_explicit(&first_module, memory_order_acquire),
 	};
 
-	if (!dl_iterate_phdr(look_at_module, &search) || !search.found.map)
+	if (!fork_guard_iterate(look_at_module, &search) || !search.found.map)
 		return false;
 	*ret = search.found;
 	return true;

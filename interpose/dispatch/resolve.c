@@ -11,6 +11,7 @@
 #include <link.h>
 #include <string.h>
 
+#include "interpose/base/fork_guard.h"
 #include "interpose/base/own_stack.h"
 #include "interpose/dispatch/api.h"
 #include "interpose/dispatch/coverage.h"
@@ -44,7 +45,7 @@ bool resolve_driver_is_loaded(enum api api)
 
 	search.api = api;
 	search.found = false;
-	dl_iterate_phdr(search_driver, &search);
+	fork_guard_iterate(search_driver, &search);
 	return search.found;
 }
 
@@ -58,7 +59,7 @@ static int has_prefix(struct dl_phdr_info *info, size_t size, void *data)
 
 bool resolve_is_loaded(const char *prefix)
 {
-	return dl_iterate_phdr(has_prefix, (void *)(uintptr_t)prefix) != 0;
+	return fork_guard_iterate(has_prefix, (void *)(uintptr_t)prefix) != 0;
 }
 
 /* Closes HANDLE without gpuleak's own dlclose, which would treat it as an unloaded module. */
@@ -93,7 +94,7 @@ static void *in_driver(enum api api, const char *name)
 
 	search.api = api;
 	search.found = false;
-	dl_iterate_phdr(search_driver, &search);
+	fork_guard_iterate(search_driver, &search);
 	return search.found ? resolve_in(search.path, name) : NULL;
 }
 

@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "interpose/base/fork_guard.h"
+
 #define MODULES_MAX 1024u
 
 struct scope_module {
@@ -173,7 +175,7 @@ static int find(struct dl_phdr_info *info, size_t size, void *data)
 
 	(void)info;
 	(void)size;
-	dl_iterate_phdr(add_module, search);
+	fork_guard_iterate(add_module, search);
 	for (unsigned int i = 0; i < search->count && !search->queued; i++)
 		if (search->modules[i].has_address)
 			enqueue(search, i);
@@ -204,7 +206,7 @@ void *scope_find(const void *address, const char *name, size_t *ret_bytes)
 	search.found = NULL;
 	search.bytes = 0;
 	search.count = search.queued = 0;
-	dl_iterate_phdr(find, &search);
+	fork_guard_iterate(find, &search);
 	if (ret_bytes)
 		*ret_bytes = search.bytes;
 	return search.found;

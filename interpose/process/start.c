@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "interpose/base/config.h"
+#include "interpose/base/fork_guard.h"
 #include "interpose/base/message.h"
 #include "interpose/base/pages.h"
 #include "interpose/base/upcalls.h"
@@ -118,6 +119,7 @@ void process_start(void)
 	if (roster)
 		atomic_fetch_add_explicit(&SHARED(roster->loaded), 1, memory_order_relaxed);
 	recorder_make_page();
+	fork_guard_start();
 }
 
 /* A forked child may not call the loader: another thread of its parent may have held the loader's

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "interpose/base/config.h"
+#include "interpose/base/fork_guard.h"
 #include "interpose/base/own_stack.h"
 #include "interpose/dispatch/find_module.h"
 #include "interpose/dispatch/observations.h"
@@ -228,7 +229,7 @@ static void look(void *data)
 	struct candidate candidate;
 
 	(void)data;
-	while (dl_iterate_phdr(find_candidate, &candidate))
+	while (fork_guard_iterate(find_candidate, &candidate))
 		if (!add_reporter(&candidate))
 			return;
 }
@@ -244,6 +245,6 @@ void reporters_look(void)
 	forget_unloaded();
 	waiting_forget_unloaded();
 	/* Most processes have no such library. They need no stack of gpuleak's own. */
-	if (dl_iterate_phdr(has_name_of_pytorch, NULL))
+	if (fork_guard_iterate(has_name_of_pytorch, NULL))
 		aside(look, NULL);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "interpose/base/child_memory.h"
+#include "interpose/base/fork_guard.h"
 #include "interpose/base/own_stack.h"
 #include "interpose/base/upcalls.h"
 #include "interpose/recorder/thread_state.h"
@@ -111,6 +112,7 @@ static void recorder_left(void)
 {
 	recorder_stop();
 	aside_release_left();
+	fork_guard_left();
 	thread_self.busy = 0;
 	thread_self.paused = 0;
 }

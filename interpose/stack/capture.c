@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include "interpose/base/fork_guard.h"
 #include "interpose/base/own_stack.h"
 #include "interpose/dispatch/loader.h"
 #include "interpose/dispatch/resolve.h"
@@ -46,12 +47,14 @@ void capture_frames(unsigned int wanted, bool by_walking, struct capture *ret)
 	ret->frames = 0;
 	ret->cut = false;
 	ret->first = ret->pcs;
-	if (wanted == 0)
+	if (wanted == 0 || fork_guard_is_locked())
 		return;
+	fork_guard_enter();
 	if (by_walking)
 		r = walk(ret->pcs, (int)(wanted + STACK_OWN_FRAMES + 1));
 	if (r == 0)
 		r = walk_fast(ret->pcs, (int)(wanted + STACK_OWN_FRAMES + 1));
+	fork_guard_leave();
 	got = r > 0 ? (unsigned int)r : 0;
 	while (own < got && resolve_is_ours(ret->pcs[own]))
 		own++;
@@ -131,7 +134,7 @@ bool stack_inside_exit(void)
 	return inside;
 }
 
-bool capture_find_places(const struct capture *capture, uint64_t *ret)
+static bool find_places(const struct capture *capture, uint64_t *ret)
 {
 	unsigned int frame = 0;
 	struct stack_walk walk;
@@ -153,4 +156,14 @@ bool capture_find_places(const struct capture *capture, uint64_t *ret)
 	} while (walk_step(&walk));
 	ret[frame] = UINT64_MAX;
 	return frame == capture->frames;
+}
+
+bool capture_find_places(const struct capture *capture, uint64_t *ret)
+{
+	bool found;
+
+	fork_guard_enter();
+	found = find_places(capture, ret);
+	fork_guard_leave();
+	return found;
 }

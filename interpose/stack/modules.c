@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "interpose/base/fork_guard.h"
 #include "interpose/dispatch/coverage.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/write_observations.h"
@@ -192,7 +193,7 @@ static void refresh_locked(struct recorder *recorder)
 	atomic_store_explicit(&SHARED(modules->stale), 0, memory_order_relaxed);
 	for (unsigned int i = 0; i < modules->count; i++)
 		modules->module[i].loaded = false;
-	dl_iterate_phdr(module_of_loader, recorder);
+	fork_guard_iterate(module_of_loader, recorder);
 	mark_unloaded(recorder);
 	coverage_look(recorder->looked_at);
 	observations_write(recorder);
@@ -237,7 +238,7 @@ void modules_cover(struct recorder *recorder, const struct capture *capture)
 		if (covered(modules, pc))
 			continue;
 		/* Code outside all modules (from a JIT) must not cause a refresh each time. */
-		dl_iterate_phdr(count_loads, &loads);
+		fork_guard_iterate(count_loads, &loads);
 		if (loads == modules->loads)
 			continue;
 		refresh_locked(recorder);

@@ -12,6 +12,7 @@
 #include <link.h>
 #include <string.h>
 
+#include "interpose/base/fork_guard.h"
 #include "interpose/dispatch/dlerror_state.h"
 #include "interpose/dispatch/loader.h"
 #include "interpose/dispatch/observations.h"
@@ -225,7 +226,7 @@ static void look_for_python(struct recorder *recorder)
 
 	memset(&python, 0, sizeof(python)); /* publish_python() compares the padding too */
 	if (!find_symbol(&library, this_thread_name))
-		dl_iterate_phdr(is_python, &library);
+		fork_guard_iterate(is_python, &library);
 	if (!find_functions(&library, &python) ||
 	    !read_version(&library, version, sizeof(python.version), &minor)) {
 		atomic_store_explicit(&python_now, NULL, memory_order_release);

@@ -6,6 +6,7 @@
  */
 #include "interpose/stack/stack_cache.h"
 
+#include "interpose/base/fork_guard.h"
 #include "interpose/dispatch/loader.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/thread_state.h"
@@ -173,10 +174,12 @@ void stack_cache_add(struct recorder *recorder, struct thread_state *state,
 	line->by_pointer = false;
 	line->frame_pointer = frame_pointer;
 	line->epoch = recorder->modules->epoch;
+	fork_guard_enter();
 	if (learn_words(line, capture))
 		fill_up_words(line);
 	else
 		line->words = 0;
+	fork_guard_leave();
 }
 
 void stack_cache_join(struct recorder *recorder, struct thread_state *state)

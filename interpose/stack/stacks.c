@@ -8,6 +8,7 @@
 #include "interpose/stack/stacks.h"
 
 #include "interpose/base/config.h"
+#include "interpose/base/fork_guard.h"
 #include "interpose/base/own_stack.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/thread_state_hot.h"
@@ -51,6 +52,8 @@ static void unwind_here(void *data)
 	uint32_t waiting = request->waiting;
 	struct capture capture;
 
+	if (fork_guard_is_locked())
+		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNWINDER_LOCKED, 1);
 	capture_frames(recorder->stack_depth, recorder->modules->taken_over, &capture);
 	if (waiting && !waiting_is_worker(&capture))
 		key = waiting = 0;

@@ -20,6 +20,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "interpose/base/fork_guard.h"
 #include "interpose/base/library_directory.h"
 #include "interpose/dispatch/dlerror_state.h"
 #include "ledger/lock.h"
@@ -216,7 +217,9 @@ static int find_unwinder(struct unwinder *ret)
 	FIND(local_addr_space, ARCH_LIBUNWIND_NAME("_UL", "_local_addr_space"));
 	FIND(backtrace, "unw_backtrace");
 #undef FIND
+	fork_guard_enter();
 	set_up(ret);
+	fork_guard_leave();
 	return ret->backtrace ? 0 : -ENOENT;
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Signals that come while gpuleak walks a stack."""
+"""Signals and forks that come while gpuleak walks a stack."""
 
 import os
 
@@ -49,4 +49,13 @@ def jump_out(place):
                                            for note in report["notes"]))
 
 
-SIGNALS = [large_handlers, collector, nested_handlers, jump_out]
+def fork_in_walk(place):
+    """a fork while another thread is in libunwind: the child's first walk does not wait forever"""
+    argv = [place.program("signals"), "fork"]
+    bare = place.run(argv)
+    run = place.preloaded(argv, {"GPULEAK_REPORT": place.file("report-%p")})
+    compare("status, stdout", (0, bare.stdout, "the child ended\n"),
+            (run.status, run.stdout, run.stdout))
+
+
+SIGNALS = [large_handlers, collector, nested_handlers, jump_out, fork_in_walk]

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Signals that come while gpuleak walks a stack: their handlers must find the stack and the signal
- * mask of the thread. gpuleak calls dl_iterate_phdr() in such walks. It is defined here, and raises
- * the signal, so that it comes there each time.
+ * Signals and forks that come while gpuleak walks a stack. Handlers must find the stack and the
+ * signal mask of the thread, and a forked child must not wait for a lock of libunwind. gpuleak calls
+ * dl_iterate_phdr() in such walks. It is defined here, so that the signal or the fork comes there
+ * each time.
  */
 #include <alloca.h>
 #include <dlfcn.h>
@@ -14,12 +15,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cu.h"
 
 static CUcontext context;
 static __thread int armed; /* the signal that dl_iterate_phdr() raises; 0: none */
+static __thread bool lingers; /* dl_iterate_phdr() waits until the process forks */
+static _Atomic bool walks;
 
 int dl_iterate_phdr(int (*callback)(struct dl_phdr_info *, size_t, void *), void *data)
 {
@@ -29,6 +34,11 @@ int dl_iterate_phdr(int (*callback)(struct dl_phdr_info *, size_t, void *), void
 		real = (__typeof__(real))dlsym(RTLD_NEXT, "dl_iterate_phdr");
 	if (armed)
 		raise(armed);
+	if (lingers) {
+		lingers = false;
+		walks = true;
+		usleep(100000);
+	}
 	return real(callback, data);
 }
 
@@ -275,6 +285,48 @@ static void jump_out(void)
 	printf("%u signals handled, %u elsewhere\n", handled, strays);
 }
 
+/* ---- a fork in the middle of a walk ---- */
+
+#define CHILD_MS 20000
+
+static void *walk_slowly(void *data)
+{
+	must(cuCtxSetCurrent(context), "current");
+	lingers = true;
+	allocate_at(0, 3);
+	walks = true; /* without gpuleak */
+	return data;
+}
+
+static void free_in_child(void)
+{
+	cuMemFree_v2(0x1234); /* fails, as each call does in the child of a process that used CUDA */
+}
+
+static void fork_in_walk(void)
+{
+	pthread_t thread;
+	int status = 0, ms = 0;
+	pid_t child;
+
+	allocate(64);
+	pthread_create(&thread, NULL, walk_slowly, NULL);
+	while (!walks)
+		nap();
+	child = fork();
+	if (child == 0) {
+		free_in_child();
+		_exit(0);
+	}
+	for (; waitpid(child, &status, WNOHANG) == 0; ms++) {
+		if (ms == CHILD_MS)
+			kill(child, SIGKILL); /* it may have blocked all others */
+		usleep(1000);
+	}
+	pthread_join(thread, NULL);
+	puts(ms < CHILD_MS ? "the child ended" : "the child hung");
+}
+
 int main(int argc, char **argv)
 {
 	must(cuInit(0), "init");
@@ -285,6 +337,8 @@ int main(int argc, char **argv)
 		collect();
 	else if (strcmp(argv[argc - 1], "nested") == 0)
 		nested_handlers();
+	else if (strcmp(argv[argc - 1], "fork") == 0)
+		fork_in_walk();
 	else
 		jump_out();
 	return 0;
