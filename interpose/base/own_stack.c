@@ -15,9 +15,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "ledger/writer.h"
+
 #define STACK_BYTES ((size_t)256 << 10)
 #define GUARD_BYTES ((size_t)64 << 10) /* a page may be that large */
 #define STACKS 16u /* a power of two */
+/* if less address space is left to the process, no stack is kept */
+#define KEEP_MIN ((uint64_t)16 << 20)
 /* aside_switch() stores less than this below the stack pointer of its caller */
 #define BELOW_SWITCH 256u
 
@@ -80,11 +84,13 @@ static unsigned int first_place(void)
 	return (unsigned int)(((uintptr_t)&current >> 12) * 0x9e3779b1u >> 16);
 }
 
-static char *stack_allocate(void)
+/* *RET_KEEP becomes false if the stack must be unmapped after its use. */
+static char *stack_allocate(bool *ret_keep)
 {
 	unsigned int first = first_place();
 	char *memory;
 
+	*ret_keep = true;
 	for (unsigned int i = 0; i < STACKS; i++) {
 		_Atomic(char *) *place = &spare[(first + i) % STACKS].memory;
 
@@ -97,14 +103,16 @@ static char *stack_allocate(void)
 	if (memory == MAP_FAILED)
 		return NULL;
 	mprotect(memory, GUARD_BYTES, PROT_NONE);
+	/* A limit on address space may leave the application only as much as this. */
+	*ret_keep = ledger_address_space_left() >= KEEP_MIN;
 	return memory;
 }
 
-static void stack_return(char *memory)
+static void stack_return(char *memory, bool keep)
 {
 	unsigned int first = first_place();
 
-	for (unsigned int i = 0; i < STACKS; i++) {
+	for (unsigned int i = 0; keep && i < STACKS; i++) {
 		char *none = NULL;
 
 		if (atomic_compare_exchange_strong_explicit(&spare[(first + i) % STACKS].memory,
@@ -145,6 +153,7 @@ void aside_begin(struct aside *ret, void (*work)(void *data), void *data)
 {
 	uintptr_t now = (uintptr_t)__builtin_frame_address(0);
 	char *memory;
+	bool keep;
 	int state;
 
 	ret->nested = aside_is_on(now);
@@ -155,14 +164,14 @@ void aside_begin(struct aside *ret, void (*work)(void *data), void *data)
 	ret->before = interrupted_place(now);
 	ret->mask = change_mask(SIG_BLOCK, HELD);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	memory = stack_allocate();
+	memory = stack_allocate(&keep);
 	current = (struct aside_place){
 		.at = now, .outside = stack_pointer() - BELOW_SWITCH, .mask = ret->mask,
 		.depth = ret->before.depth + 1, .low = (uintptr_t)memory,
 	};
 	if (memory) {
 		aside_switch(work, data, memory + STACK_BYTES);
-		stack_return(memory);
+		stack_return(memory, keep);
 	} else {
 		work(data);
 	}

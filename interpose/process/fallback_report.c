@@ -8,7 +8,9 @@
 #include "interpose/process/fallback_report.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ledger/options.h"
 #include "ledger/reader.h"
@@ -396,6 +398,21 @@ static void add_pools(struct page_text *out, const struct ledger_view *view)
 	line_done(out);
 }
 
+/* Writes one line, without memory of its own. */
+static void say_no_memory(const struct recorder *recorder)
+{
+	const bool on_file = !recorder->writer.memory_only;
+	char pid[24];
+	struct text text = { pid, sizeof(pid) - 1 };
+
+	text_add_number(&text, (uint64_t)getpid());
+	*text.at = '\0';
+	say("gpuleak: ", program_invocation_short_name, " (pid ", pid,
+	    "): no report: the process has no memory left to make one; raise its limit on address "
+	    "space (ulimit -v)", on_file ? ", or run: gpuleak report " : "",
+	    on_file ? recorder->writer.path : "", "\n", NULL);
+}
+
 bool plain_report(struct recorder *recorder, int fd, const char *why, bool *ret_written)
 {
 	struct page_text out = { .fd = fd };
@@ -408,8 +425,10 @@ bool plain_report(struct recorder *recorder, int fd, const char *why, bool *ret_
 	*ret_written = false;
 	out.text = (struct text){ out.bytes, sizeof(out.bytes) - 1 };
 	if (ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view) != LEDGER_OK ||
-	    tallies_count(&view, &tallies) < 0)
+	    tallies_count(&view, &tallies) < 0) {
+		say_no_memory(recorder);
 		return true;
+	}
 	tallies_drop_objects(&view, &tallies);
 	sum(&view, &tallies, &total);
 	add_verdict(&out, &total);

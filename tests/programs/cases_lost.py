@@ -255,6 +255,47 @@ def address_space(place):
                          else "not recorded completely: p_lost")
 
 
+def least_space(place):
+    """The KiB of address space with which the program just gets its block, to 16 KiB."""
+    low, high = 0, 8192
+    while high - low > 16:
+        middle = (low + high) // 2
+        bare = place.run([place.program("lost"), "space", str(middle)])
+        low, high = (low, middle) if bare.status == 0 else (middle, high)
+    return high
+
+
+@needs("lost")
+def little_address_space(place):
+    """so little address space that nothing can be recorded: the application gets its block where it
+    does without gpuleak"""
+    least = least_space(place)
+    for more in (48, 128, 200, 300):
+        run = place.preloaded([place.program("lost"), "space", str(least + more)],
+                              {"GPULEAK_EXITCODE": "57"})
+        compare("%d + %d KiB: status, stdout" % (least, more), (57, "lost\n"),
+                (run.status, run.stdout))
+        one_line(run.stderr, "gpuleak: not recorded completely: p_lost",
+                 "raise its limit on address space (ulimit -v)")
+
+
+@needs("lost")
+def no_address_space_at_end(place):
+    """no address space is left for a report: one line says so, and the gate fails"""
+    for space in (0, 4, 16):
+        argv = [place.program("lost"), "end", str(space)]
+        run = place.preloaded(argv, {"GPULEAK_EXITCODE": "57"})
+        compare("%d KiB: status, stdout" % space, (57, "lost\n"), (run.status, run.stdout))
+        compare("lines", 1, len(run.stderr.splitlines()))
+        line = one_line(run.stderr, "gpuleak: p_lost (pid %d): no report: the process has no "
+                        "memory left" % run.pid, "(ulimit -v)", "or run: gpuleak report /")
+        ledger = line.split("gpuleak report ")[1]
+        report = place.command("report", ledger)
+        one_line(report.stdout + report.stderr, "gpuleak: 1 leak, 1 block, 100 bytes")
+        os.unlink(ledger)
+        place.nothing_left()
+
+
 LOST = [
     story("a process that dropped its privileges is named, and the gate fails", ["nobody"],
           PERMISSION, can_drop),
@@ -272,5 +313,5 @@ LOST = [
     story("a process without descriptors is named, and the gate fails", ["open", "3"],
           "Too many open files"),
     without_gpu, interrupted, ledger_removed, scribbled, plain, file_limits, file_limits_gate,
-    fifo_for_ledger, fifo_for_report, address_space,
+    fifo_for_ledger, fifo_for_report, address_space, little_address_space, no_address_space_at_end,
 ]

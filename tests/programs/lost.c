@@ -2,7 +2,8 @@
  *
  * Gives up what its ledger needs, as the words say, and then loses one block: `nobody`,
  * `chroot DIR`, `tmpfs DIR` (mounts an empty one there, for itself alone), `fill FILE` (until
- * the file system is full), `space KIB` (so much address space is left), `files BYTES`
+ * the file system is full), `space KIB` (so much address space is left), `end KIB` (the same when
+ * the block is lost), `files BYTES`
  * (RLIMIT_FSIZE), `open N` (RLIMIT_NOFILE), `take KIB` (maps and keeps so much memory),
  * `close` (every descriptor but stdout and stderr), `scribble SEED` (over all shared memory of
  * this process), `interrupt` (fallocate() fails as if a signal came), `exec` (starts itself anew
@@ -141,6 +142,7 @@ static int is_alone(const char *word)
 int main(int argc, char **argv)
 {
 	CUdeviceptr address;
+	long at_end = -1;
 	int begun = 0;
 
 	for (int i = 1; i < argc; i++) {
@@ -154,6 +156,8 @@ int main(int argc, char **argv)
 		} else if (strcmp(argv[i], "begin") == 0) {
 			begin();
 			begun = 1;
+		} else if (strcmp(argv[i], "end") == 0) {
+			at_end = atol(argv[++i]);
 		} else {
 			give_up(argv[i], argv[i + 1]);
 			i += !is_alone(argv[i]);
@@ -163,5 +167,8 @@ int main(int argc, char **argv)
 		begin();
 	must(cuMemAlloc_v2(&address, 100), "cuMemAlloc"); /* @leak */
 	puts("lost");
+	fflush(stdout);
+	if (at_end >= 0)
+		leave_space(at_end);
 	return 0;
 }
