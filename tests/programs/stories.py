@@ -803,7 +803,9 @@ def file_size_limit_run(place):
     os.unlink(place.file("report.json"))
     run = limited_run(8192)
     one_line(run.stderr, "gate failed", "File too large")
-    absent(place, "report.json")
+    report = place.json("report.json")
+    compare("report", ([], 23), (report["processes"], report["gate"]["status"]))
+    one_line("\n".join(report["gate"]["reasons"]), "File too large")
     place.nothing_left()
 
 
