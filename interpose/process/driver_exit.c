@@ -71,8 +71,8 @@ __attribute__((constructor(102))) static void find_registrations(void)
 			      memory_order_release);
 }
 
-/* ADDRESS identifies the library that has registered a handler. gpuleak's handler is no part of that
- * library, so a dlclose() does not run it. */
+/* ADDRESS identifies the library that has registered a handler. gpuleak's handler is no part of
+ * that library, so a dlclose() does not run it. */
 static void registered(const void *address)
 {
 	if (real_on_exit && lookup_is_of_driver(address))

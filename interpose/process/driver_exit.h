@@ -8,8 +8,8 @@
 
 #include "interpose/recorder/recorder.h"
 
-/* Takes the verdict on this process, unless that was done. First waits for deferred frees, for 20 ms
- * at most. What the driver destroys afterwards counts as not freed. Frees by the application
+/* Takes the verdict on this process, unless that was done. First waits for deferred frees, for
+ * 20 ms at most. What the driver destroys afterwards counts as not freed. Frees by the application
  * count still. */
 void verdict_take(enum ending ending);
 

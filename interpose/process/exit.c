@@ -129,9 +129,9 @@ static int at_exit_of_process(void)
 }
 
 /* Takes the verdict, and registers at_very_end() to run after all destructors. Other libraries'
- * destructors run after this one, and may free memory. All destructors run inside one handler of exit(), and exit() calls a
- * handler that was registered meanwhile when that handler has returned. It also passes the exit
- * status. */
+ * destructors run after this one, and may free memory. All destructors run inside one handler of
+ * exit(), and exit() calls a handler that was registered meanwhile when that handler has returned.
+ * It also passes the exit status. */
 __attribute__((destructor)) static void ends_finish(void)
 {
 	int status = atomic_load(&quick_status);

@@ -9,9 +9,9 @@
 
 #include <stdbool.h>
 
-/* Stops all other threads, until threads_resume(). A thread may hold any lock meanwhile, also one of
- * gpuleak's, so the caller must take none. Returns false, and stops no thread, if the system does not
- * allow it. Needs 8 KiB of stack. Only for the thread that ends the process. */
+/* Stops all other threads, until threads_resume(). A thread may hold any lock meanwhile, also one
+ * of gpuleak's, so the caller must take none. Returns false, and stops no thread, if the system
+ * does not allow it. Needs 8 KiB of stack. Only for the thread that ends the process. */
 bool threads_pause(void);
 void threads_resume(void);
 
