@@ -156,6 +156,11 @@ const struct link_map *module_search_cached(const void *address)
 	return search_page(page, key, address);
 }
 
+uint64_t module_epoch(void)
+{
+	return atomic_load_explicit(&epoch, memory_order_acquire);
+}
+
 void module_forget(void)
 {
 	atomic_fetch_add(&epoch, 1);

@@ -8,6 +8,7 @@
 #define GPULEAK_FIND_MODULE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct link_map;
 
@@ -28,6 +29,8 @@ const struct link_map *module_of(const void *address);
 void module_start(void);
 /* Clears the cache. Called before and after a library is unloaded. */
 void module_forget(void);
+/* Returns a number that changes with each module_forget(), for other caches about modules. */
+uint64_t module_epoch(void);
 
 /* The searches for older versions of glibc. Only module_find(), module_of() and their test call
  * these. */

@@ -76,7 +76,7 @@ bool lookup_works_for_driver(const char *path)
 	return lookup_driver_named(path) < API_COUNT;
 }
 
-bool lookup_is_of_driver(const void *address)
+static bool is_of_driver(const void *address)
 {
 	const struct link_map *map = module_of(address);
 
@@ -89,6 +89,21 @@ bool lookup_is_of_driver(const void *address)
 		if (apis[i]->driver_symbol && scope_exports(map, apis[i]->driver_symbol))
 			return true;
 	return false;
+}
+
+/* Caches the last answer, because a library registers many exit handlers in turn: the address, the
+ * low bits of the epoch of the loaded modules, and the answer. */
+bool lookup_is_of_driver(const void *address)
+{
+	static _Atomic uint64_t last;
+	uint64_t key = ((uint64_t)(uintptr_t)address << 7 | (module_epoch() & 0x7f)) << 1;
+	uint64_t known = atomic_load_explicit(&last, memory_order_relaxed);
+
+	if ((known & ~UINT64_C(1)) != key) {
+		known = key | is_of_driver(address);
+		atomic_store_explicit(&last, known, memory_order_relaxed);
+	}
+	return known & 1;
 }
 
 const char *lookup_module_name(const void *address)
