@@ -340,7 +340,8 @@ struct report_process {
 	size_t out_of_memory_count;
 	uint64_t refused, recovered;
 	struct report_deferred_frees deferred;
-	struct report_late *late; /* blocks that were freed after the driver had begun to shut down */
+	/* blocks that were freed after the driver had begun to shut down */
+	struct report_late *late;
 	size_t late_count;
 	struct report_timeline timeline;
 	/* Objects that were not released. Their kinds begin with "object/", and they have 0

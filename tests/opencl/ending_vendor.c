@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * An OpenCL implementation that ends as Intel's CPU runtime does. An exit handler destroys its
- * static objects, unless CL_ENDING_HANDLER=0. Later its destructor destroys the memory objects that are left, and calls their
- * destructor callbacks. It has a worker thread that does the commands of all queues, and that aborts
- * if it meets the destroyed objects while the process has a child: a report is made then, and
- * without gpuleak the process would have ended. It aborts on a query after its end, too.
+ * static objects, unless CL_ENDING_HANDLER=0. Later its destructor destroys the memory objects that
+ * are left, and calls their destructor callbacks. It has a worker thread that does the commands of
+ * all queues, and that aborts if it meets the destroyed objects while the process has a child: a
+ * report is made then, and without gpuleak the process would have ended. It aborts on a query after
+ * its end, too.
  */
 #include <fcntl.h>
 #include <pthread.h>
