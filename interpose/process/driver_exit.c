@@ -12,8 +12,10 @@
 #include <stdlib.h>
 
 #include "interpose/base/export.h"
+#include "interpose/base/own_stack.h"
 #include "interpose/block/block_state.h"
 #include "interpose/block/deferred_totals.h"
+#include "interpose/dispatch/coverage.h"
 #include "interpose/dispatch/loader.h"
 #include "interpose/opencl/opencl_driver.h"
 #include "interpose/process/service_thread.h"
@@ -27,6 +29,14 @@ register_cxa __cxa_atexit;
 static register_cxa *real_cxa_atexit;
 static register_on_exit *real_on_exit;
 
+void verdict_settle(void *data)
+{
+	struct recorder *recorder = data;
+
+	deferred_wait(recorder);
+	coverage_look_everywhere(recorder->looked_at, true);
+}
+
 void verdict_take(enum ending ending)
 {
 	struct recorder *recorder = recorder_of_process();
@@ -35,7 +45,7 @@ void verdict_take(enum ending ending)
 	if (!recorder || recorder_ending(recorder) != ENDING_NOT)
 		return;
 	if (recorder_now()) { /* not if recording stopped: a thread left its work half done */
-		deferred_wait(recorder);
+		aside(verdict_settle, recorder);
 		block_keep_parents(recorder);
 	}
 	if (atomic_compare_exchange_strong(&recorder->ending, &not_yet, (uint32_t)ending))

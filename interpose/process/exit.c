@@ -18,9 +18,7 @@
 #include "interpose/base/library_directory.h"
 #include "interpose/base/own_stack.h"
 #include "interpose/base/config.h"
-#include "interpose/block/deferred_totals.h"
 #include "interpose/dispatch/api.h"
-#include "interpose/dispatch/coverage.h"
 #include "interpose/process/driver_exit.h"
 #include "interpose/process/service_thread.h"
 #include "interpose/dispatch/loader.h"
@@ -43,9 +41,8 @@ static void note_end(struct recorder *recorder, enum ledger_ended how, int statu
 {
 	if (recorder_now()) { /* not if recording stopped: a thread left its work half done */
 		if (recorder_ending(recorder) == ENDING_NOT)
-			deferred_wait(recorder);
+			verdict_settle(recorder);
 		pool_publish_all();
-		coverage_look_everywhere(recorder->looked_at, true);
 		observations_write(recorder);
 	}
 	recorder->header->end_mono_ns = clock_ns(CLOCK_MONOTONIC);
