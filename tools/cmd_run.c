@@ -32,6 +32,7 @@
 #include "report/util/output.h"
 #include "ledger/pattern.h"
 #include "ledger/run_environment.h"
+#include "tools/launch/preload_link.h"
 #include "tools/launch/process.h"
 #include "tools/launch/program.h"
 #include "tools/launch/run_variables.h"
@@ -643,6 +644,7 @@ static void look(void *data, bool ended)
 	struct run *run = data;
 
 	descendants_look(&run->descendants, ended);
+	preload_link_keep();
 }
 
 /* Looks at the processes of the run from now on. */

@@ -47,6 +47,17 @@ for name in 'with blank' 'with:colon'; do
 	check "$name: so are its children" gate "$tree/tools/gpuleak" run --gate -- \
 		sh -c 'sh -c "$0; true"; exit 0' "$program"
 
+	# shellcheck disable=SC2016
+	check "$name: a link that is removed while a program runs is made again" \
+		gate "$tree/tools/gpuleak" run --gate -- sh -c '
+			rm "${LD_PRELOAD%/*}"
+			turns=600
+			while [ ! -e "$LD_PRELOAD" ] && [ $turns -gt 0 ]; do
+				sleep 0.1
+				turns=$((turns - 1))
+			done
+			"$0"; true' "$program"
+
 	preload=$(preloaded)
 	echo "$preload" >"$work/out"
 	check "$name: LD_PRELOAD has one path without blank or colon" \

@@ -3,7 +3,8 @@
  * LD_PRELOAD has no way to quote a blank or a colon. So the folder of the library gets a symbolic
  * link /tmp/gpuleak-preload-UID/HASH. The link is to the folder and not to the library, because
  * the library finds the command and libunwind relative to its own folder. The link stays, because
- * processes may outlive the run and start others.
+ * processes may outlive the run and start others. While the run lasts, a link that was removed is made
+ * again.
  *
  * Other users must be able to follow the link, since a traced program may change its user. But only
  * this user may change it.
@@ -19,6 +20,12 @@
 #include <unistd.h>
 
 static const char *const bases[] = { "/tmp", "/var/tmp", "/dev/shm" };
+
+static struct {
+	char folder[PATH_MAX]; /* "": there is no link */
+	char directory[64];
+	char link[96];
+} made;
 
 static uint64_t hash_of(const char *text)
 {
@@ -91,8 +98,19 @@ static int link_below(const char *base, const char *folder, const char *name, ch
 	r = make_link(folder, ret);
 	if (r < 0)
 		return r;
+	snprintf(made.directory, sizeof(made.directory), "%s", path);
+	snprintf(made.link, sizeof(made.link), "%s", ret);
 	snprintf(ret + n, size - (size_t)n, "/%s", name);
-	return access(ret, R_OK) < 0 ? -errno : 0;
+	if (access(ret, R_OK) < 0)
+		return -errno;
+	strcpy(made.folder, folder);
+	return 0;
+}
+
+void preload_link_keep(void)
+{
+	if (made.folder[0] && access(made.link, F_OK) < 0 && make_folder(made.directory) == 0)
+		make_link(made.folder, made.link);
 }
 
 int preload_link(const char *library, char *ret, size_t size, char *error, size_t error_size)
