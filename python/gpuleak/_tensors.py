@@ -177,13 +177,17 @@ def _name_of_node(node):
     return node.name() if name in ("CppFunction", "Node") else name
 
 
-def _tensors_of(node, torch):
-    """The tensors that NODE saved. Reading those that a backward has released is an error, for
-    which read() returns None."""
-    names = {name for cls in _type_mro(type(node)) for name in _type_dict(cls)
-             if type(name) is str and (name.startswith("_saved_") or
-                                       name in ("saved_tensors", "variable"))}
-    for name in sorted(names):
+def _saved_by(kind):
+    """The names of the attributes of a node of the class KIND that may be saved tensors."""
+    return sorted({name for cls in _type_mro(kind) for name in _type_dict(cls)
+                   if type(name) is str and (name.startswith("_saved_") or
+                                             name in ("saved_tensors", "variable"))})
+
+
+def _tensors_of(node, torch, names):
+    """The tensors that NODE saved, in the attributes with these NAMES. Reading those that a backward has
+    released is an error, for which read() returns None."""
+    for name in names:
         value = read(node, name)
         for one in value if type(value) is tuple else (value,):
             if one is not None and is_a(one, torch):
@@ -203,6 +207,7 @@ def graphs(objects, owners):
 def saved_tensors(every, wanted, late):
     """{address: Saved} of the addresses in WANTED that the graphs of EVERY keep."""
     torch, ret, seen, nodes = _torch(), {}, set(), []
+    names = {}  # by the id of a node's class, which a node in `nodes` keeps alive
     with _dispatch_off():
         for graph in every:
             level = [graph.node]
@@ -212,7 +217,9 @@ def saved_tensors(every, wanted, late):
                     continue
                 seen.add(id(node))
                 nodes.append(node)  # so that no other node gets its id
-                for one in _tensors_of(node, torch):
+                if id(type(node)) not in names:
+                    names[id(type(node))] = _saved_by(type(node))
+                for one in _tensors_of(node, torch, names[id(type(node))]):
                     address = _address_of_tensor(one, torch)
                     if address in wanted and address not in ret:
                         ret[address] = Saved(_name_of_node(node), graph)

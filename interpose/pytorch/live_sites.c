@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Decides for which call sites the number of live blocks is counted: for all with
+ * GPULEAK_ACCUMULATION=on, else for those at which a framework allocates tensors. Most of these are
+ * inside the framework's cache. Then the blocks are the cache's, and the report leaves them out.
+ */
+#include "interpose/block/live_sites.h"
+
+#include <string.h>
+
+#include "interpose/base/config.h"
+#include "interpose/dispatch/hooks.h"
+#include "interpose/recorder/recorder.h"
+#include "interpose/refusal/out_of_memory.h"
+#include "interpose/stack/modules.h"
+#include "ledger/shared.h"
+
+static bool has_prefix(const char *text, const char *prefix)
+{
+	return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* Returns true if HOOK takes memory. Of virtual memory only cuMemCreate does: mappings, addresses
+ * and imported handles take no memory of their own. */
+static bool takes_memory(const struct hook *hook)
+{
+	return !has_prefix(hook->kind, LEDGER_KIND_OBJECT) &&
+	       (!has_prefix(hook->kind, LEDGER_KIND_VIRTUAL) ||
+		hook == &hooks[HOOK_cuMemCreate]);
+}
+
+/* Returns true if HOOK takes memory that frameworks use for tensors. */
+static bool is_for_tensors(const struct hook *hook)
+{
+	return strcmp(hook->kind, "device") == 0 || strcmp(hook->kind, "managed") == 0 ||
+	       strcmp(hook->kind, "stream-ordered") == 0 || hook == &hooks[HOOK_cuMemCreate];
+}
+
+bool site_counts_live(struct recorder *recorder, const struct hook *hook, uint32_t stack)
+{
+	bool ret = config.accumulation == OPTION_ACCUMULATION_ON
+			   ? takes_memory(hook)
+			   : config.accumulation == OPTION_ACCUMULATION_AUTO &&
+				     is_for_tensors(hook) &&
+				     modules_allocate_tensors(recorder, stack);
+
+	if (!ret)
+		return false;
+	atomic_store_explicit(&SHARED(recorder->header->reader_min), LEDGER_READER_MIN_SERIES,
+			      memory_order_relaxed);
+	atomic_fetch_or(&alloc_checks, CHECK_ACCUMULATION);
+	return true;
+}
