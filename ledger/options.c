@@ -14,6 +14,7 @@
 #define OPTION_TYPE_FORMAT OPTION_FORMAT_
 #define OPTION_TYPE_SWITCH OPTION_SWITCH_
 #define OPTION_TYPE_COLOR OPTION_COLOR_
+#define OPTION_TYPE_ACCUMULATION OPTION_ACCUMULATION_
 #define OPTION_TYPE_DEEPBIND OPTION_DEEPBIND_
 #define OPTION_TYPE_POOL OPTION_POOL_
 #define OPTION_TYPE_BACKEND OPTION_BACKEND_
@@ -205,6 +206,7 @@ static const char *const formats[] = { OPTION_FORMATS(X) NULL };
 static const char all_formats[] = OPTION_FORMATS(X);
 #undef X
 static const char *const switches[] = { "off", "on", NULL };
+static const char *const accumulations[] = { "auto", "on", "off", NULL };
 static const char *const colors[] = { "auto", "always", "never", NULL };
 static const char *const deepbinds[] = { "off", "cover", NULL };
 static const char *const pools[] = { "off", "strict", "fast", NULL };
@@ -214,7 +216,7 @@ const char *option_word(enum option_id id, int value)
 {
 	const char *const *words = id == OPTION_FORMAT	       ? formats
 				   : id == OPTION_SUBALLOCATIONS ? switches
-				   : id == OPTION_ACCUMULATION ? switches
+				   : id == OPTION_ACCUMULATION ? accumulations
 				   : id == OPTION_COLOR	       ? colors
 				   : id == OPTION_DEEPBIND     ? deepbinds
 				   : id == OPTION_POOL	       ? pools
@@ -249,6 +251,7 @@ static int set_text(const char *text, const char **ret)
 #define SET_PATH(id, text, member) set_text(text, member)
 #define SET_FORMAT(id, text, member) parse_word(text, formats, member)
 #define SET_SWITCH(id, text, member) parse_word(text, switches, member)
+#define SET_ACCUMULATION(id, text, member) parse_word(text, accumulations, member)
 #define SET_COLOR(id, text, member) parse_word(text, colors, member)
 #define SET_DEEPBIND(id, text, member) parse_word(text, deepbinds, member)
 #define SET_POOL(id, text, member) parse_word(text, pools, member)
@@ -295,6 +298,8 @@ const char *option_expects(enum option_id id)
 		return all_formats + strlen(" or ");
 	case OPTION_SWITCH_:
 		return "on or off";
+	case OPTION_ACCUMULATION_:
+		return "auto, on or off";
 	case OPTION_COLOR_:
 		return "auto, always or never";
 	case OPTION_DEEPBIND_:

@@ -53,6 +53,7 @@ static const char *metavar(enum option_type type)
 		return "FORMAT";
 	case OPTION_SWITCH_:
 	case OPTION_COLOR_:
+	case OPTION_ACCUMULATION_:
 	case OPTION_DEEPBIND_:
 	case OPTION_POOL_:
 	case OPTION_BACKEND_:

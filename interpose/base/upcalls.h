@@ -9,7 +9,9 @@
 #define GPULEAK_UPCALLS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
+struct hook;
 struct recorder;
 struct thread_state;
 
@@ -21,6 +23,8 @@ struct upcalls {
 	bool (*stack_is_nested)(void);
 	/* Called when a thread begins to use STATE. */
 	void (*thread_joins)(struct recorder *recorder, struct thread_state *state);
+	/* See site_counts_live() in pytorch/live_sites.h. */
+	bool (*counts_live)(struct recorder *recorder, const struct hook *hook, uint32_t stack);
 	/* Called when the calling thread ends inside a driver call. */
 	void (*thread_ends_in_call)(void);
 };

@@ -22,6 +22,7 @@
 #include "interpose/block/free_race.h"
 #include "interpose/refusal/holders.h"
 #include "interpose/block/limit.h"
+#include "interpose/pytorch/live_sites.h"
 #include "interpose/refusal/out_of_memory.h"
 #include "interpose/block/pool_counters.h"
 #include "interpose/block/refcount_history.h"
@@ -113,8 +114,6 @@ void process_start(void)
 	rank_read();
 	atomic_store(&pool_on, config.pool != OPTION_POOL_OFF);
 	limits_start();
-	if (config.accumulation == OPTION_SWITCH_ON)
-		atomic_fetch_or(&alloc_checks, CHECK_ACCUMULATION);
 	roster = roster_join(config_roster);
 	if (roster)
 		atomic_fetch_add_explicit(&SHARED(roster->loaded), 1, memory_order_relaxed);
@@ -209,8 +208,6 @@ static int fill_recorder(struct recorder *recorder, const char *suppressions)
 	if (r < 0)
 		return r;
 	recorder->header = recorder->writer.header;
-	if (config.accumulation == OPTION_SWITCH_ON)
-		recorder->header->reader_min = LEDGER_READER_MIN_SERIES;
 	recorder->deferred->timeline.type = LEDGER_CHUNK_RELEASED;
 	recorder->parts->type = LEDGER_CHUNK_PARTS;
 	recorder->header->host = recorder_add_text(recorder, identity.host);
@@ -343,5 +340,6 @@ const struct upcalls upcalls = {
 	.make_recorder = get_or_make,
 	.stack_is_nested = stack_is_nested,
 	.thread_joins = stack_cache_join,
+	.counts_live = site_counts_live,
 	.thread_ends_in_call = record_calls_end,
 };

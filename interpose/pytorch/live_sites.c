@@ -4,7 +4,7 @@
  * GPULEAK_ACCUMULATION=on, else for those at which a framework allocates tensors. Most of these are
  * inside the framework's cache. Then the blocks are the cache's, and the report leaves them out.
  */
-#include "interpose/block/live_sites.h"
+#include "interpose/pytorch/live_sites.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Counts how many blocks of a call site are live while the process runs: see struct
- * ledger_live_series. Counts suballocations always, other blocks only if GPULEAK_ACCUMULATION is
- * on. Physical memory of virtual memory management may outlive its handle, so cuda/physical.c
+ * ledger_live_series. Counts suballocations always, other blocks of the call sites that
+ * pytorch/live_sites.c selects. Physical memory of virtual memory management may outlive its handle, so cuda/physical.c
  * counts it. Inline, because each recorded suballocation runs it. Any thread may call these
  * functions. Must not allocate or wait.
  */

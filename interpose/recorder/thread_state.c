@@ -91,21 +91,6 @@ struct thread_state *thread_state_join(struct recorder *recorder)
 	return state;
 }
 
-static bool has_prefix(const char *text, const char *prefix)
-{
-	return strncmp(text, prefix, strlen(prefix)) == 0;
-}
-
-/* Returns true if the live blocks of HOOK's call sites are counted. Of virtual memory only
- * cuMemCreate's are: mappings, addresses and imported handles take no memory of their own. */
-static bool has_series(const struct hook *hook)
-{
-	return config.accumulation == OPTION_SWITCH_ON &&
-	       !has_prefix(hook->kind, LEDGER_KIND_OBJECT) &&
-	       (!has_prefix(hook->kind, LEDGER_KIND_VIRTUAL) ||
-		hook == &hooks[HOOK_cuMemCreate]);
-}
-
 static uint32_t insert_site(struct recorder *recorder, const struct thread_state *state,
 			    uint32_t stack, struct hook *hook, int device)
 {
@@ -124,7 +109,8 @@ static uint32_t insert_site(struct recorder *recorder, const struct thread_state
 		site.series = ledger_add_live_series(&recorder->writer);
 		return ledger_add_suballocation_site(&recorder->writer, &site, &balance);
 	}
-	if (has_series(hook) && !(site.series = ledger_add_live_series(&recorder->writer)))
+	if (upcalls.counts_live(recorder, hook, stack) &&
+	    !(site.series = ledger_add_live_series(&recorder->writer)))
 		return 0; /* the ledger is full: the caller counts the block as not recorded */
 	return ledger_add_site(&recorder->writer, &site, &balance);
 }

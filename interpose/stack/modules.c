@@ -97,6 +97,23 @@ static bool same_file(struct recorder *recorder, const struct module *known,
 				   memcmp(string->bytes, path, path_length) == 0));
 }
 
+/* Parts of the paths of the libraries that call the driver for tensors and arrays. */
+static const char *const tensor_libraries[] = {
+	"/libc10_cuda", /* PyTorch */
+	"/cupy/",       /* CuPy */
+	"/xla_cuda",    /* JAX */
+};
+
+static bool is_tensor_library(const char *path, size_t length)
+{
+	const size_t count = sizeof(tensor_libraries) / sizeof(tensor_libraries[0]);
+
+	for (size_t i = 0; i < count; i++)
+		if (memmem(path, length, tensor_libraries[i], strlen(tensor_libraries[i])))
+			return true;
+	return false;
+}
+
 static void module_add(struct recorder *recorder, struct ledger_module *seen, const char *path,
 		       size_t path_length)
 {
@@ -114,6 +131,7 @@ static void module_add(struct recorder *recorder, struct ledger_module *seen, co
 	module->start = seen->start;
 	module->end = seen->end;
 	module->loaded = true;
+	module->allocates_tensors = is_tensor_library(path, path_length);
 	modules->count++;
 }
 
@@ -217,6 +235,28 @@ static bool covered(struct modules *modules, uint64_t pc)
 		return true;
 	}
 	return false;
+}
+
+static bool has_frame_in(const struct ledger_stack *stack, const struct module *module)
+{
+	for (unsigned int i = 0; i < stack->frames; i++)
+		if (stack->pc[i] - 1 >= module->start && stack->pc[i] - 1 < module->end)
+			return true;
+	return false;
+}
+
+bool modules_allocate_tensors(struct recorder *recorder, uint32_t stack)
+{
+	const struct ledger_stack *frames = stack ? ledger_at(&recorder->writer, stack) : NULL;
+	struct modules *modules = recorder->modules;
+	bool ret = false;
+
+	lock_take(&modules->lock);
+	for (unsigned int i = 0; frames && i < modules->count && !ret; i++)
+		ret = modules->module[i].allocates_tensors && modules->module[i].loaded &&
+		      has_frame_in(frames, &modules->module[i]);
+	lock_give(&modules->lock);
+	return ret;
 }
 
 static int count_loads(struct dl_phdr_info *info, size_t size, void *data)

@@ -97,7 +97,7 @@ static void judge_entry(struct bench *bench, const struct judge_input *input,
 static bool is_unknown(const struct report_process *p)
 {
 	for (size_t i = 0; i < p->cached_count && !p->has_suballocations; i++)
-		if (strncmp(p->cached[i].cache, "PyTorch", 7) == 0)
+		if (strcmp(p->cached[i].cache, "PyTorch caching allocator") == 0)
 			return true;
 	return p->unsampled_suballocations != 0;
 }

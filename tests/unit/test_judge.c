@@ -82,6 +82,24 @@ static void test_errors_always_fail(void **state)
 	judged(&s, JUDGE_FAILED, "1 invalid free");
 }
 
+/* Tensors are never in PyTorch's cache of pinned memory, so its blocks hide no accumulation. */
+static void test_unknown_accumulation(void **state)
+{
+	struct report_stack stack = { 0 };
+	struct report_leak cached = { .api = "cuMemHostAlloc", .kind = "pinned", .stack = &stack,
+				      .cache = "PyTorch pinned memory cache" };
+	struct scene s;
+
+	(void)state;
+	scene(&s)->process.cached = &cached;
+	s.process.cached_count = 1;
+	s.input.count_accumulation = true;
+	judged(&s, JUDGE_CLEAN, "nothing leaked");
+	cached.cache = "PyTorch caching allocator";
+	judged(&s, JUDGE_FAILED, "the ledger of process 7 (app) does not show if tensors accumulate: "
+				 "record it with --suballocations on and this version of gpuleak");
+}
+
 static void test_fails_closed(void **state)
 {
 	static const char *const note[] = { "5 allocations were not recorded" };
@@ -128,6 +146,7 @@ int main(void)
 		cmocka_unit_test(test_clean_and_nothing),
 		cmocka_unit_test(test_budget),
 		cmocka_unit_test(test_errors_always_fail),
+		cmocka_unit_test(test_unknown_accumulation),
 		cmocka_unit_test(test_fails_closed),
 		cmocka_unit_test(test_notes_alone_pass),
 	};

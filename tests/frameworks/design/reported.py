@@ -92,11 +92,11 @@ def states(options, path, inside_main):
 
 # ---- first lines, amounts and the gate ----
 
-def run(options, name, *more, status=0):
+def run(options, name, *more, status=0, variables=()):
     """The first line of the report of `gpuleak run` on a script, used suppressions, and the
     verdict of the gate; without what differs in each run."""
     ran = started([options.command, "run", *more, "--", *script(path_of(name), False)],
-                  environment(options), status)
+                  {**environment(options), **dict(variables)}, status)
     lines = [re.sub(r"(process|pid) \d+", r"\1 N", re.sub(r"python3[.\d]*", "python3", line))
              for line in ran.stderr.replace(HERE + "/", "").splitlines()]
     return lines[:1] + [line for line in lines[1:] if line.startswith("gpuleak: gate") or
@@ -156,6 +156,27 @@ def gate(options, _):
                               "caches, 0 allowed", "gpuleak: gate: %s, which does not count "
                               "(--gate-accumulation 1 counts it)" % KEPT],
             run(options, "losses_bad.py", "--gate", "--gate-caches", status=23)[1:])
+
+
+def plain_blocks(options, _):
+    """Tensors that are blocks of the driver are judged as those in the cache are"""
+    failed = FAILED.replace("tensors", "blocks")
+    for variables in ({"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"},
+                      {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}):
+        line, *verdict = run(options, "losses_bad.py", "--gate", variables=variables)
+        compare("first line", "gpuleak: no driver leaks; 150.0 KiB in 300 blocks accumulate at "
+                "train_step (losses_bad.py:13)", line[:line.index(";", line.index(";") + 1)])
+        compare("mentioned", ["gpuleak: gate passed: nothing leaked",
+                              "gpuleak: gate passed: 153,600 bytes (150.0 KiB) in 300 blocks accumulate, "
+                              "which does not count (--gate-accumulation 1 counts it)"], verdict)
+        compare("failed", [failed], run(options, "losses_bad.py", "--gate-accumulation", status=23,
+                                        variables=variables)[1:])
+        for name in ("losses_good.py", "masks_good.py", "checkpoints_good.py"):
+            compare(name, ["gpuleak: gate passed: nothing leaked"],
+                    run(options, name, "--gate-accumulation", variables=variables)[1:])
+        compare("off", ["gpuleak: gate passed: nothing leaked"],
+                run(options, "losses_bad.py", "--gate-accumulation", "--accumulation", "off",
+                    variables=variables)[1:])
 
 
 def check_and_variable(options, place):
@@ -271,7 +292,7 @@ def without_samples(options, place):
     run(options, "losses_good.py", "--gate-accumulation", "--suballocations", "off", status=23)
 
 
-CASES = [first_lines, amounts, gate, check_and_variable, budgets, suppressed, growth, ends,
+CASES = [first_lines, amounts, gate, plain_blocks, check_and_variable, budgets, suppressed, growth, ends,
          contradicted, without_samples]
 
 
