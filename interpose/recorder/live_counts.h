@@ -2,9 +2,9 @@
  *
  * Counts how many blocks of a call site are live while the process runs: see struct
  * ledger_live_series. Counts suballocations always, other blocks of the call sites that
- * pytorch/live_sites.c selects. Physical memory of virtual memory management may outlive its handle, so cuda/physical.c
- * counts it. Inline, because each recorded suballocation runs it. Any thread may call these
- * functions. Must not allocate or wait.
+ * pytorch/live_sites.c selects. Physical memory of virtual memory management may outlive its
+ * handle, so cuda/physical.c counts it. Inline, because each recorded suballocation runs it. Any
+ * thread may call these functions. Must not allocate or wait.
  */
 #ifndef GPULEAK_LIVE_COUNTS_H
 #define GPULEAK_LIVE_COUNTS_H

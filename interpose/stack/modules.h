@@ -43,8 +43,8 @@ struct modules {
 /* Updates the table from the loader's list of modules. */
 void modules_refresh(struct recorder *recorder);
 
-/* Returns true if the stack with the ref STACK has a frame in a library with which a framework allocates
- * its tensors or arrays. */
+/* Returns true if the stack with the ref STACK has a frame in a library with which a framework
+ * allocates its tensors or arrays. */
 bool modules_allocate_tensors(struct recorder *recorder, uint32_t stack);
 
 /* Makes sure that the table has the module of each frame in CAPTURE. Frames outside all modules are

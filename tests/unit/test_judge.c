@@ -96,8 +96,9 @@ static void test_unknown_accumulation(void **state)
 	s.input.count_accumulation = true;
 	judged(&s, JUDGE_CLEAN, "nothing leaked");
 	cached.cache = "PyTorch caching allocator";
-	judged(&s, JUDGE_FAILED, "the ledger of process 7 (app) does not show if tensors accumulate: "
-				 "record it with --suballocations on and this version of gpuleak");
+	judged(&s, JUDGE_FAILED,
+	       "the ledger of process 7 (app) does not show if tensors accumulate: "
+	       "record it with --suballocations on and this version of gpuleak");
 }
 
 static void test_fails_closed(void **state)
