@@ -492,6 +492,36 @@ static void set_ended(struct builder *b, const struct table *sites)
 	}
 }
 
+static bool same_cost(const struct report_driver_cost *a, const struct report_driver_cost *b)
+{
+	return a->stack == b->stack && a->device == b->device && strcmp(a->api, b->api) == 0 &&
+	       strcmp(a->cause, b->cause) == 0;
+}
+
+/* Adds up records of one stack: they differ in frames of Python's interpreter, which do not
+ * distinguish stacks (build_stack.c). */
+static void merge_costs(struct report_process *process)
+{
+	struct report_driver_cost *costs = process->driver_costs;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < process->driver_cost_count; i++) {
+		size_t at = 0;
+
+		while (at < kept && !same_cost(&costs[at], &costs[i]))
+			at++;
+		if (at == kept) {
+			costs[kept++] = costs[i];
+			continue;
+		}
+		costs[at].bytes += costs[i].bytes;
+		costs[at].calls = add_bounded(costs[at].calls, costs[i].calls);
+		costs[at].measured = add_bounded(costs[at].measured, costs[i].measured);
+		costs[at].ended = add_bounded(costs[at].ended, costs[i].ended);
+	}
+	process->driver_cost_count = kept;
+}
+
 int build_driver_costs(struct builder *b)
 {
 	struct report_process *process = b->process;
@@ -512,6 +542,7 @@ int build_driver_costs(struct builder *b)
 	if (r == 0) {
 		count_objects(b, &sites);
 		set_ended(b, &sites);
+		merge_costs(process);
 		qsort(process->driver_costs, process->driver_cost_count,
 		      sizeof(*process->driver_costs), compare_costs);
 	}

@@ -190,8 +190,11 @@ def short_form(place):
                          re.MULTILINE)
         if not line:
             raise Failed("no line of Python:\n" + leak)
-        found[LINES[int(line.group(2))]] = re.match("Leak of (\\d+) bytes in (\\d+)", leak).groups()
-    compare("leaks", {"keep": ("196608", "3"), "work": ("2097152", "2")}, found)
+        # The short form compares native frames, and Python 3.13 specializes a call when it is run again.
+        had = found.setdefault(LINES[int(line.group(2))], [0, 0])
+        for i, number in enumerate(re.match("Leak of (\\d+) bytes in (\\d+)", leak).groups()):
+            had[i] += int(number)
+    compare("leaks", {"keep": [196608, 3], "work": [2097152, 2]}, found)
 
 
 def diff(place):
