@@ -278,7 +278,8 @@ static void contexts(void)
 	printf("done\n");
 }
 
-/* GPULEAK_POOL_CACHE=1MiB keeps the two newest of these. */
+/* GPULEAK_POOL_CACHE=1MiB keeps the two newest of these. The driver may give the handle of a freed
+ * one to the next, so the others are not compared. */
 static void bound(void)
 {
 	cl_mem object[4];
@@ -290,7 +291,8 @@ static void bound(void)
 	for (int i = 3; i >= 0; i--) {
 		cl_mem other = create(MIB / 2 - (size_t)i);
 
-		printf("%d: the same %d\n", i, other == object[i]);
+		if (i >= 2)
+			printf("%d: the same %d\n", i, other == object[i]);
 		object[i] = other;
 	}
 	for (int i = 0; i < 4; i++)
