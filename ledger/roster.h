@@ -77,8 +77,8 @@ struct roster_slot *roster_enter(struct roster *roster, int pid, uint64_t start_
  * SLOT may be NULL. */
 void roster_note(struct roster_slot *slot, int error);
 
-/* Records that the GPU calls of process PID bypassed gpuleak: KIND is how, MODULE the library that is
- * the reason. */
+/* Records that the GPU calls of process PID bypassed gpuleak: KIND is how, MODULE the library that
+ * is the reason. */
 void roster_bypass(struct roster *roster, int pid, const char *name, const char *kind,
 		   const char *module);
 

@@ -14,8 +14,8 @@
 /* Registers what a fork() of libc calls. Called once, before the first fork_guard_enter(). */
 void fork_guard_start(void);
 
-/* Between the two the thread may hold such a lock. A fork() of another thread waits meanwhile, for a
- * second at most. May be nested. Safe in a signal handler. */
+/* Between the two the thread may hold such a lock. A fork() of another thread waits meanwhile, for
+ * a second at most. May be nested. Safe in a signal handler. */
 void fork_guard_enter(void);
 void fork_guard_leave(void);
 

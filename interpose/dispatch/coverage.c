@@ -240,8 +240,8 @@ static bool is_libc(const void *address)
 }
 
 /* Returns true if VALUE is a library's function NAME that all callers reach instead of gpuleak's
- * export, although gpuleak is preloaded: another preload comes first. If that library calls the next
- * function, gpuleak gets the call. */
+ * export, although gpuleak is preloaded: another preload comes first. If that library calls the
+ * next function, gpuleak gets the call. */
 static bool is_in_front(const char *name, const void *value)
 {
 	const char *module = resolve_is_ours(value) ? NULL : lookup_module_name(value);
@@ -520,8 +520,8 @@ void coverage_look_everywhere(struct modules_looked_at *known, bool at_end)
 	look_at_modules(known, true);
 }
 
-/* Returns true if another library's function of an API precedes gpuleak's export. Looks up only names
- * that gpuleak exports, because a lookup that fails allocates memory. */
+/* Returns true if another library's function of an API precedes gpuleak's export. Looks up only
+ * names that gpuleak exports, because a lookup that fails allocates memory. */
 static bool any_in_front(void)
 {
 	for (int i = 0; i < HOOK_COUNT; i++)

@@ -8,8 +8,8 @@
 
 #include "interpose/recorder/recorder.h"
 
-/* Does what takes time: waits for deferred frees, for 20 ms at most, and looks for calls that bypass
- * gpuleak. Needs 64 KiB of stack. */
+/* Does what takes time: waits for deferred frees, for 20 ms at most, and looks for calls that
+ * bypass gpuleak. Needs 64 KiB of stack. */
 void verdict_settle(void *recorder);
 
 /* Takes the verdict on this process, unless that was done. First calls verdict_settle().

@@ -91,8 +91,9 @@ static int start_command(void *data)
 	else if (job->input)
 		dup2(job->input_fds[0], 0);
 	sigprocmask(SIG_SETMASK, &job->signals, NULL);
-	/* Not by the wrapper, which would put the variables of `gpuleak run` back. Another preload's
-	 * wrapper may fail here: compute-sanitizer's ends the process, which shares its memory. */
+	/* Not by the wrapper, which would put the variables of `gpuleak run` back. Another
+	 * preload's wrapper may fail here: compute-sanitizer's ends the process, which shares its
+	 * memory. */
 	syscall(SYS_execve, job->command, job->arguments, job->environment);
 	_exit(NOT_STARTED);
 }

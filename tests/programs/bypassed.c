@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The only GPU user is a plugin (bypassed_plugin.c), opened with RTLD_DEEPBIND if the second argument
- * says so. The program itself is not linked to the driver.
+ * The only GPU user is a plugin (bypassed_plugin.c), opened with RTLD_DEEPBIND if the second
+ * argument says so. The program itself is not linked to the driver.
  */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -10,10 +10,12 @@ void work(void);
 void work(void)
 {
 	void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context;
+	int (*allocate)(unsigned long long *, size_t);
 	unsigned long long block;
 
 	((int (*)(unsigned int))dlsym(driver, "cuInit"))(0);
 	((int (*)(void **, int))dlsym(driver, "cuDevicePrimaryCtxRetain"))(&context, 0);
 	((int (*)(void *))dlsym(driver, "cuCtxSetCurrent"))(context);
-	((int (*)(unsigned long long *, size_t))dlsym(driver, "cuMemAlloc_v2"))(&block, 5000); /* @leak */
+	allocate = (int (*)(unsigned long long *, size_t))dlsym(driver, "cuMemAlloc_v2");
+	allocate(&block, 5000); /* @leak */
 }

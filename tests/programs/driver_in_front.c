@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A driver of a few calls under another name. If it is preloaded, it replaces the driver, as oclgrind
- * replaces OpenCL.
+ * A driver of a few calls under another name. If it is preloaded, it replaces the driver, as
+ * oclgrind replaces OpenCL.
  */
 #include "cu.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Signals and forks that come while gpuleak walks a stack. Handlers must find the stack and the
- * signal mask of the thread, and a forked child must not wait for a lock of libunwind. gpuleak calls
- * dl_iterate_phdr() in such walks. It is defined here, so that the signal or the fork comes there
- * each time.
+ * signal mask of the thread, and a forked child must not wait for a lock of libunwind. gpuleak
+ * calls dl_iterate_phdr() in such walks. It is defined here, so that the signal or the fork comes
+ * there each time.
  */
 #include <alloca.h>
 #include <dlfcn.h>
@@ -300,7 +300,8 @@ static void *walk_slowly(void *data)
 
 static void free_in_child(void)
 {
-	cuMemFree_v2(0x1234); /* fails, as each call does in the child of a process that used CUDA */
+	/* fails, as each call does in the child of a process that used CUDA */
+	cuMemFree_v2(0x1234);
 }
 
 static void fork_in_walk(void)

@@ -104,16 +104,18 @@ static void test_bypassed(void **state)
 {
 	(void)state;
 	for (unsigned int pid = 1; pid <= ROSTER_BYPASSES + 2; pid++)
-		roster_bypass(&roster, (int)pid, "app", pid == 2 ? "of a newer library" : "deepbind",
-			      "/lib/x.so");
+		roster_bypass(&roster, (int)pid, "app",
+			      pid == 2 ? "of a newer library" : "deepbind", "/lib/x.so");
 	find(ROSTER_BYPASSES);
-	assert_string_equal(said[0], "not recorded completely: app (pid 1): its GPU calls were not "
-				     "seen because of /lib/x.so: it was opened with RTLD_DEEPBIND and "
-				     "calls the driver directly; GPULEAK_DEEPBIND=cover opens it without "
-				     "that flag");
-	assert_string_equal(said[ROSTER_BYPASSES - 1],
-			    "not recorded completely: the GPU calls of 2 more processes were not seen "
-			    "for such a reason");
+	assert_string_equal(said[0],
+			    "not recorded completely: app (pid 1): its GPU calls were not "
+			    "seen because of /lib/x.so: it was opened with RTLD_DEEPBIND and "
+			    "calls the driver directly; GPULEAK_DEEPBIND=cover opens it without "
+			    "that flag");
+	assert_string_equal(
+		said[ROSTER_BYPASSES - 1],
+		"not recorded completely: the GPU calls of 2 more processes were not seen "
+		"for such a reason");
 }
 
 static void test_anything(void **state)

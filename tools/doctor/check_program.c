@@ -241,10 +241,12 @@ static void read_list(struct doctor *doctor, const struct doctor_target *target,
 			   "%s is linked to the driver's library: its calls are seen",
 			   target->file);
 	else if (!target->is_script && !target->python[0])
-		doctor_add(doctor, DOCTOR_NOTE, area,
-			   "%s is not linked to CUDA or OpenCL: calls of libraries that it opens "
-			   "while it runs are seen, too, unless it opens them with RTLD_DEEPBIND or "
-			   "dlmopen(); --start finds that out", target->file);
+		doctor_add(
+			doctor, DOCTOR_NOTE, area,
+			"%s is not linked to CUDA or OpenCL: calls of libraries that it opens "
+			"while it runs are seen, too, unless it opens them with RTLD_DEEPBIND or "
+			"dlmopen(); --start finds that out",
+			target->file);
 }
 
 /* Lets the loader list what it would load for the program with the library preloaded. */

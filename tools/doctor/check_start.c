@@ -125,7 +125,8 @@ static size_t add_reasons(struct doctor *doctor, const char *directory)
 		if (advice)
 			*advice = '\0';
 		doctor_add(doctor, DOCTOR_PROBLEM, area, "%s", line);
-		doctor_advise(doctor, "%s", advice ? advice + 2 : "docs/guides/gate.md explains it");
+		doctor_advise(doctor, "%s",
+			      advice ? advice + 2 : "docs/guides/gate.md explains it");
 		count++;
 	}
 	free(line);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * LD_PRELOAD has no way to quote a blank or a colon. So the folder of the library gets a symbolic
- * link /tmp/gpuleak-preload-UID/HASH. The link is to the folder and not to the library, because
- * the library finds the command and libunwind relative to its own folder. The link stays, because
- * processes may outlive the run and start others. While the run lasts, a link that was removed is made
- * again.
+ * link /tmp/gpuleak-preload-UID/HASH. The link is to the folder and not to the library, because the
+ * library finds the command and libunwind relative to its own folder. The link stays, because
+ * processes may outlive the run and start others. While the run lasts, a link that was removed is
+ * made again.
  *
  * Other users must be able to follow the link, since a traced program may change its user. But only
  * this user may change it.

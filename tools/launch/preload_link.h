@@ -11,7 +11,8 @@
  * with one line in ERROR. */
 int preload_link(const char *library, char *ret, size_t size, char *error, size_t error_size);
 
-/* Makes the link of preload_link() again if it was removed, as cleaners of /tmp do with old files. */
+/* Makes the link of preload_link() again if it was removed, as cleaners of /tmp do with old
+ * files. */
 void preload_link_keep(void);
 
 #endif

@@ -251,8 +251,8 @@ struct ledger_file *ledgers_latest(const struct ledger_list *list, size_t from)
 	return latest;
 }
 
-/* Returns true if the ledger NUMBER of LIST is another link to one from index FROM on: that of a run in
- * a run is in the directories of both. */
+/* Returns true if the ledger NUMBER of LIST is another link to one from index FROM on: that of a
+ * run in a run is in the directories of both. */
 static bool is_link_to_another(const struct ledger_list *list, size_t from, size_t number)
 {
 	for (size_t i = from; i < number; i++)

@@ -192,14 +192,17 @@ static void report_bypasses(struct lost_search *search, const struct roster *ros
 		reach = coverage_reach(bypass.kind);
 		if (!bypass.ready || !reach)
 			continue;
-		snprintf(sentence, sizeof(sentence), "not recorded completely: %s (pid %d): its GPU calls were "
-			 "not seen because of %s: %s", bypass.name, bypass.pid, bypass.module,
-			 reach->reason);
+		snprintf(sentence, sizeof(sentence),
+			 "not recorded completely: %s (pid %d): its GPU calls were "
+			 "not seen because of %s: %s",
+			 bypass.name, bypass.pid, bypass.module, reach->reason);
 		search->found(search->data, sentence);
 	}
 	if (count > ROSTER_BYPASSES) {
-		snprintf(sentence, sizeof(sentence), "not recorded completely: the GPU calls of %u more processes "
-			 "were not seen for such a reason", count - ROSTER_BYPASSES);
+		snprintf(sentence, sizeof(sentence),
+			 "not recorded completely: the GPU calls of %u more processes "
+			 "were not seen for such a reason",
+			 count - ROSTER_BYPASSES);
 		search->found(search->data, sentence);
 	}
 }

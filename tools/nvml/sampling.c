@@ -423,8 +423,8 @@ static void begin_costs(struct work *work, const struct sampled_ledger *watched)
 	}
 }
 
-static void judge_sample(struct work *work, struct sampler_entry *entry, const struct ledger_view *view,
-		  const struct cost_sample *sample)
+static void judge_sample(struct work *work, struct sampler_entry *entry,
+			 const struct ledger_view *view, const struct cost_sample *sample)
 {
 	struct sampler_shared *shared = work->sampling->shared;
 	struct cost_state *state = &work->costs[entry - shared->entries];
