@@ -107,7 +107,7 @@ def check_bash(tap, gpuleak, script):
     same("a flag's beginning", {"--pool-decay"}, "run", "--pool-d")
     same("the words of an option", {"off", "strict", "fast"}, "run", "--pool", "")
     same("behind an equals sign", {"json", "junit"}, "run", "--format", "=", "j")
-    same("just behind it", {"off", "on"}, "run", "--accumulation", "=")
+    same("just behind it", {"auto", "off", "on"}, "run", "--accumulation", "=")
     same("files for a path", {"report.json"}, "run", "--report", "rep")
     same("no words for a number", set(), "run", "--stack-depth", "")
     same("files for a ledger", {"report.json"}, "report", "rep")

@@ -167,6 +167,14 @@ static void attribute_growth(const struct report_process *process, struct report
 				  growth->to_ns > last_ns;
 }
 
+static void add_figure(struct report_driver_cost *cost, uint64_t bytes)
+{
+	if (bytes > (uint64_t)(INT64_MAX - cost->bytes))
+		return;
+	cost->bytes += (int64_t)bytes;
+	cost->measured++;
+}
+
 /* Adds what the first context took, which CALL created. gpuleak could not read the free memory
  * inside the process before this call, so FREE_BEFORE comes from outside of the process. */
 static void add_first_context(struct report_process *process, const struct report_driver_call *call,
@@ -178,8 +186,7 @@ static void add_first_context(struct report_process *process, const struct repor
 		if (cost->device != call->device || cost->stack != call->stack ||
 		    strcmp(cost->api, call->api) != 0 || cost->measured == cost->calls)
 			continue;
-		cost->bytes += (int64_t)(free_before - call->free_after);
-		cost->measured++;
+		add_figure(cost, free_before - call->free_after);
 		return;
 	}
 }
@@ -247,13 +254,6 @@ static void take_back(struct report_driver_cost *cost, uint64_t calls, uint64_t 
 	cost->bytes -= bytes < (uint64_t)cost->bytes ? (int64_t)bytes : cost->bytes;
 	if (!cost->measured)
 		cost->bytes = 0;
-}
-
-static void add_figure(struct report_driver_cost *cost, uint64_t bytes)
-{
-	if (bytes > INT64_MAX || __builtin_add_overflow(cost->bytes, (int64_t)bytes, &cost->bytes))
-		return;
-	cost->measured++;
 }
 
 /* The driver's figure before the first context is that of the whole device, too. */
@@ -498,6 +498,20 @@ static bool same_cost(const struct report_driver_cost *a, const struct report_dr
 	       strcmp(a->cause, b->cause) == 0;
 }
 
+/* Adds COST, which has the same stack, and makes the records of its calls refer to SUM. */
+static void merge_cost(struct report_process *process, const struct report_driver_cost *cost,
+		       struct report_driver_cost *sum)
+{
+	if (__builtin_add_overflow(sum->bytes, cost->bytes, &sum->bytes))
+		sum->bytes = INT64_MAX;
+	sum->calls = add_bounded(sum->calls, cost->calls);
+	sum->measured = add_bounded(sum->measured, cost->measured);
+	sum->ended = add_bounded(sum->ended, cost->ended);
+	for (size_t i = 0; i < process->cost_call_count; i++)
+		if (process->cost_calls[i].cost == cost->ref)
+			process->cost_calls[i].cost = sum->ref;
+}
+
 /* Adds up records of one stack: they differ in frames of Python's interpreter, which do not
  * distinguish stacks (build_stack.c). */
 static void merge_costs(struct report_process *process)
@@ -510,14 +524,10 @@ static void merge_costs(struct report_process *process)
 
 		while (at < kept && !same_cost(&costs[at], &costs[i]))
 			at++;
-		if (at == kept) {
+		if (at == kept)
 			costs[kept++] = costs[i];
-			continue;
-		}
-		costs[at].bytes += costs[i].bytes;
-		costs[at].calls = add_bounded(costs[at].calls, costs[i].calls);
-		costs[at].measured = add_bounded(costs[at].measured, costs[i].measured);
-		costs[at].ended = add_bounded(costs[at].ended, costs[i].ended);
+		else
+			merge_cost(process, &costs[i], &costs[at]);
 	}
 	process->driver_cost_count = kept;
 }

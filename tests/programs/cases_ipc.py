@@ -239,8 +239,8 @@ def killed(place):
 @needs("ipc")
 def without_gpuleak(place):
     """IPC: the process that has it open is not recorded: nothing is said about it"""
-    run = place.command("run", "--format", "json", "--report", place.file("report.json"), "--",
-                        place.program("ipc"), "without")
+    run = place.command("run", "--follow", "off", "--format", "json", "--report",
+                        place.file("report.json"), "--", place.program("ipc"), "without")
     compare("exit status", 0, run.status)
     report = place.json("report.json")
     compare("ipc", (1, [], []), (report["ipc"]["exported_blocks"], report["ipc"]["open"],

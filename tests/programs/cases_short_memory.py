@@ -44,7 +44,8 @@ def same_or_one_line(place, every, *argv):
     argv = [place.options.command, *argv]
     usual = place.run(argv)
     count = allocations(place, argv)
-    compare("allocations enough for this test", True, count > 1000)
+    compare("allocations enough for this test", True, count > 100)
+    every = min(every, count // 25)  # without debug information of libc there are few allocations
     for number in range(1, count + every, every):
         run = place.run(argv, failing(place, number))
         if (run.status, run.stdout, run.stderr) == (usual.status, usual.stdout, usual.stderr):

@@ -57,7 +57,7 @@ static sigset_t mask_now(void)
 {
 	sigset_t ret;
 
-	sigemptyset(&ret);
+	memset(&ret, 0, sizeof(ret)); /* libc fills only a part of it */
 	pthread_sigmask(SIG_SETMASK, NULL, &ret);
 	return ret;
 }
@@ -185,6 +185,9 @@ static void jump(int number)
 static void test_jump(void **state)
 {
 	(void)state;
+#ifdef __SANITIZE_ADDRESS__
+	skip(); /* ASan does not know that the frames on the other stack are gone */
+#endif
 	handle(SIGSEGV, jump);
 	if (sigsetjmp(back, 0) == 0)
 		aside(raise_segv, NULL);
