@@ -259,7 +259,9 @@ void block_drop_mappings(struct recorder *recorder, const struct freeing *freein
 	struct mapped *mapped;
 	struct shard *shard;
 
-	if (!(freeing->block->marked & LEDGER_BLOCK_MAPPED))
+	/* atomically, because another thread may record an unmap */
+	if (!(atomic_load_explicit(&SHARED(freeing->block->marked), memory_order_relaxed) &
+	      LEDGER_BLOCK_MAPPED))
 		return;
 	shard = shard_of(recorder, freeing->key);
 	lock_take(&shard->lock);

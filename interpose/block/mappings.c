@@ -121,13 +121,33 @@ static void add_mapping(struct arena *arena, struct shard *shard, struct mapped 
 	mapped->listed++;
 }
 
+/* Returns the block with NAME if a thread is freeing it. Its entry has no block then, and its
+ * mappings may end meanwhile, because they keep the memory object. Otherwise returns NULL. */
+static struct ledger_block *block_being_freed(struct recorder *recorder, uint64_t name)
+{
+	struct ledger_block *block = name ? ledger_at(&recorder->writer, (uint32_t)name) : NULL;
+	uint32_t state;
+
+	if (!block)
+		return NULL;
+	state = atomic_load_explicit(&SHARED(block->state), memory_order_acquire);
+	return LEDGER_BLOCK_STATE(state) == LEDGER_BLOCK_FREEING && state >> 8 == name >> 32
+		       ? block : NULL;
+}
+
 /* Returns the block with KEY, or NULL. The block may have been released if the driver still has
- * it. */
-static struct ledger_block *block_of_key(struct shard *shard, uint64_t key)
+ * it. If there is no such block, returns the one with NAME or the mapped one that was KEY's, while
+ * its release is in the driver. NAME may be 0. */
+static struct ledger_block *block_of_key(struct recorder *recorder, struct shard *shard,
+					 uint64_t key, uint64_t name)
 {
 	struct entry *entry = entry_find(shard, key);
+	struct mapped *mapped;
 
-	return !entry ? NULL : entry->block ? entry->block : entry->deferred;
+	if (entry && (entry->block || entry->deferred))
+		return entry->block ? entry->block : entry->deferred;
+	mapped = name ? NULL : mapped_lookup(shard, key);
+	return block_being_freed(recorder, mapped ? mapped->record->block : name);
 }
 
 /* Adds a mapping to BLOCK. Returns false if the shard has no unused struct mapped or no memory. */
@@ -190,8 +210,9 @@ static void allocate_spares(struct recorder *recorder, struct shard *shard)
 	lock_give(&shard->lock);
 }
 
-/* Adds a mapping to the block with KEY, if there is one. */
-static void attach(struct recorder *recorder, uint64_t key, const struct mapping *new)
+/* Adds a mapping to the block with KEY, if there is one. NAME: see block_of_key(). */
+static void attach(struct recorder *recorder, uint64_t key, uint64_t name,
+		   const struct mapping *new)
 {
 	struct shard *shard = shard_of(recorder, key);
 	struct ledger_block *block;
@@ -199,7 +220,7 @@ static void attach(struct recorder *recorder, uint64_t key, const struct mapping
 
 	for (bool tried = false;; tried = true) {
 		lock_take(&shard->lock);
-		block = block_of_key(shard, key);
+		block = block_of_key(recorder, shard, key, name);
 		added = !block || mapped_add_mapping(recorder, shard, key, block, new);
 		lock_give(&shard->lock);
 		if (added)
@@ -221,7 +242,7 @@ void record_mapped(const struct call *call, uint64_t handle, uint64_t address)
 	new.api = recorder_name_ref(recorder, call->hook);
 	new.stack = stack_here(recorder, call->caller);
 	new.time_ns = recorder_time(recorder);
-	attach(recorder, key_of(call, handle), &new);
+	attach(recorder, key_of(call, handle), 0, &new);
 	recorder_leave();
 }
 
@@ -263,10 +284,11 @@ void record_unmapping(const struct call *call, uint64_t handle, uint64_t address
 	ret->key = key;
 	shard = shard_of(recorder, key);
 	lock_take(&shard->lock);
-	block = block_of_key(shard, key);
+	block = block_of_key(recorder, shard, key, 0);
 	mapped = block ? mapped_of_block(recorder, shard, key, block) : NULL;
 	if (mapped && take_mapping_at(shard, mapped, address, &ret->mapping)) {
 		ret->recorder = recorder;
+		ret->block = name_of(recorder, block);
 		if (mapped->listed + mapped->unlisted)
 			write_record(mapped, name_of(recorder, block));
 		else
@@ -281,7 +303,7 @@ void record_unmapping_failed(const struct unmapping *unmapping)
 	struct recorder *recorder = unmapping->recorder ? recorder_enter() : NULL;
 
 	if (recorder && recorder == unmapping->recorder)
-		attach(recorder, unmapping->key, &unmapping->mapping);
+		attach(recorder, unmapping->key, unmapping->block, &unmapping->mapping);
 	if (recorder)
 		recorder_leave();
 }
@@ -298,7 +320,7 @@ bool record_is_mapped(enum api api, uint64_t handle)
 		return false;
 	shard = shard_of(recorder, key);
 	lock_take(&shard->lock);
-	block = block_of_key(shard, key);
+	block = block_of_key(recorder, shard, key, 0);
 	ret = block && (atomic_load_explicit(&SHARED(block->marked), memory_order_relaxed) &
 			LEDGER_BLOCK_MAPPED);
 	lock_give(&shard->lock);
@@ -312,9 +334,9 @@ void mappings_pass_on(struct recorder *recorder, struct mapped *mapped, uint64_t
 	struct mapping *mapping;
 
 	LL_FOREACH(mapped->mappings, mapping)
-		attach(recorder, parent, mapping);
+		attach(recorder, parent, 0, mapping);
 	for (unsigned int i = 0; i < mapped->unlisted; i++)
-		attach(recorder, parent, &(struct mapping){ 0 });
+		attach(recorder, parent, 0, &(struct mapping){ 0 });
 	lock_take(&shard->lock);
 	mapped_remove(shard, mapped);
 	lock_give(&shard->lock);

@@ -25,6 +25,7 @@ struct mapping {
 struct unmapping {
 	struct recorder *recorder; /* NULL: no mapping was removed */
 	uint64_t key;
+	uint64_t block; /* its name in the ledger */
 	struct mapping mapping;
 };
 

@@ -17,6 +17,7 @@
 
 #include "interpose/block/blocks.h"
 #include "interpose/block/driver_call.h"
+#include "interpose/block/mappings.h"
 #include "own_ledger.h"
 #include "ledger/reader.h"
 #include "interpose/opencl/kernel_args.h"
@@ -36,6 +37,9 @@ static __thread struct call create = { &hooks[HOOK_clCreateBuffer], NULL, SPACE_
 static __thread struct call retain = { &hooks[HOOK_clRetainMemObject], NULL, SPACE_OBJECTS, false };
 static __thread struct call release = { &hooks[HOOK_clReleaseMemObject], NULL, SPACE_OBJECTS,
 					false };
+static __thread struct call map = { &hooks[HOOK_clEnqueueMapBuffer], NULL, SPACE_OBJECTS, false };
+static __thread struct call unmap = { &hooks[HOOK_clEnqueueUnmapMemObject], NULL, SPACE_OBJECTS,
+				      false };
 static __thread struct call marker = { &hooks[HOOK_clEnqueueMarkerWithWaitList], NULL,
 				    SPACE_OBJECTS, false };
 static __thread struct call create_kernel = { &hooks[HOOK_clCreateKernel], NULL, SPACE_OBJECTS,
@@ -328,6 +332,66 @@ static void test_kernel_handle(void **state)
 	assert_int_equal(args[1], record_name_of(recorder, API_OPENCL, 0xa1000));
 }
 
+static uint32_t mapped_mark(const struct ledger_block *block)
+{
+	return block->marked & LEDGER_BLOCK_MAPPED;
+}
+
+/* While the last release of a mapped buffer is in the driver, another thread unmaps it: the unmap
+ * counts, one that the driver refuses does not, and the buffer ends with no mapping. */
+static void test_unmap_in_release(void **state)
+{
+	struct recorder *recorder = recorder_now();
+	struct unmapping unmapping;
+	struct freeing freeing;
+
+	(void)state;
+	record_made(&create, 0xc1000, BYTES, 1, 0, 0);
+	record_mapped(&map, 0xc1000, 0xd1000);
+	record_mapped(&map, 0xc1000, 0xd2000);
+	record_releasing(&release, 0xc1000, &freeing);
+	assert_true(record_is_mapped(API_OPENCL, 0xc1000));
+	record_unmapping(&unmap, 0xc1000, 0xd1000, &unmapping);
+	assert_non_null(unmapping.recorder);
+	assert_true(record_is_mapped(API_OPENCL, 0xc1000));
+	record_unmapping(&unmap, 0xc1000, 0xd2000, &unmapping);
+	assert_non_null(unmapping.recorder);
+	assert_false(record_is_mapped(API_OPENCL, 0xc1000));
+	assert_false(mapped_mark(freeing.block));
+	record_unmapping_failed(&unmapping);
+	assert_true(record_is_mapped(API_OPENCL, 0xc1000));
+	record_unmapping(&unmap, 0xc1000, 0xd2000, &unmapping);
+	record_released(&release, &freeing, OUTCOME_DONE, 0);
+	assert_int_equal(LEDGER_BLOCK_STATE(freeing.block->state), LEDGER_BLOCK_RELEASED);
+	assert_false(mapped_mark(freeing.block));
+	assert_int_equal(released_left(recorder), BYTES);
+	record_destroyed(API_OPENCL, 0xc1000, create.watched);
+	assert_int_equal(released_left(recorder), 0);
+	record_unmapping_failed(&unmapping); /* too late: the buffer is gone */
+	assert_false(record_is_mapped(API_OPENCL, 0xc1000));
+	assert_false(mapped_mark(freeing.block));
+}
+
+/* The driver gives the handle to a new buffer meanwhile: the mapping of the old one is not the
+ * new one's. */
+static void test_mapped_handle(void **state)
+{
+	struct unmapping unmapping;
+	struct freeing freeing;
+
+	(void)state;
+	record_made(&create, 0xc2000, BYTES, 1, 0, 0);
+	record_mapped(&map, 0xc2000, 0xd3000);
+	record_releasing(&release, 0xc2000, &freeing);
+	record_made(&create, 0xc2000, BYTES, 1, 0, 0);
+	assert_false(record_is_mapped(API_OPENCL, 0xc2000));
+	record_unmapping(&unmap, 0xc2000, 0xd3000, &unmapping);
+	assert_null(unmapping.recorder);
+	freeing.gone = true;
+	record_released(&release, &freeing, OUTCOME_DONE, 0);
+	assert_false(record_is_mapped(API_OPENCL, 0xc2000));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -336,6 +400,8 @@ int main(void)
 		cmocka_unit_test(test_late_callback),
 		cmocka_unit_test(test_other_sorts),
 		cmocka_unit_test(test_kernel_handle),
+		cmocka_unit_test(test_unmap_in_release),
+		cmocka_unit_test(test_mapped_handle),
 	};
 
 	setenv("GPULEAK_STACK_DEPTH", "16", 1);
