@@ -12,6 +12,7 @@
 #include "interpose/base/config.h"
 #include "interpose/dispatch/api.h"
 #include "interpose/dispatch/coverage.h"
+#include "interpose/dispatch/find_module.h"
 #include "interpose/dispatch/loader.h"
 #include "interpose/dispatch/resolve.h"
 #include "ledger/shared.h"
@@ -58,6 +59,8 @@ int opens_before(const char *file, int flags, const void *caller)
 {
 	bool clear = config.deepbind == OPTION_DEEPBIND_COVER;
 
+	/* The file may get the place of one that libc's dlclose() unloaded without gpuleak's. */
+	module_forget();
 	if (!atomic_load_explicit(&SHARED(opens_real_dlopen), memory_order_acquire))
 		find_real_functions();
 	if (resolve_is_ours(caller))
@@ -71,6 +74,7 @@ int opens_before(const char *file, int flags, const void *caller)
 
 void opens_before_in(Lmid_t where, const char *file, int flags, const void *caller)
 {
+	module_forget(); /* as above */
 	if (!atomic_load_explicit(&SHARED(opens_real_dlmopen), memory_order_acquire))
 		find_real_functions();
 	if (where != LM_ID_BASE)

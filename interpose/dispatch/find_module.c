@@ -52,6 +52,18 @@ static const struct link_map *map_of(const struct link_map *map, const void *dyn
 	return map;
 }
 
+/* Clears the cache if UNLOADS, the loader's count, has changed: a program may call libc's dlclose()
+ * without gpuleak's. Locking: as map_of(). */
+static void look_for_unloads(unsigned long long unloads)
+{
+	static _Atomic(unsigned long long) known;
+
+	if (atomic_load_explicit(&known, memory_order_relaxed) == unloads)
+		return;
+	atomic_store_explicit(&known, unloads, memory_order_relaxed);
+	module_forget();
+}
+
 static int look_at_module(struct dl_phdr_info *info, size_t size, void *data)
 {
 	struct module_search *search = data;
@@ -59,6 +71,7 @@ static int look_at_module(struct dl_phdr_info *info, size_t size, void *data)
 	bool has_address = false;
 
 	(void)size;
+	look_for_unloads(info->dlpi_subs);
 	for (unsigned int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
 		uintptr_t start = info->dlpi_addr + part->p_vaddr;

@@ -27,7 +27,7 @@ const struct link_map *module_of(const void *address);
 /* Finds the loader's list of modules. Before it runs, module_find() may find nothing. It uses the
  * loader, so the constructor or the first symbol lookup calls it. */
 void module_start(void);
-/* Clears the cache. Called before and after a library is unloaded. */
+/* Clears the cache. Called before and after a library is unloaded, and before one is loaded. */
 void module_forget(void);
 /* Returns a number that changes with each module_forget(), for other caches about modules. */
 uint64_t module_epoch(void);

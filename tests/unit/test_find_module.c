@@ -104,6 +104,25 @@ static void test_forgets(void **state)
 	assert_null(module_search_cached(inside));
 }
 
+/* libc's dlclose() is called instead of gpuleak's, which is linked into this test. The next search
+ * of another page sees that. */
+static void test_unseen_unload(void **state)
+{
+	int (*libc_dlclose)(void *) = (int (*)(void *))dlsym(RTLD_NEXT, "dlclose");
+	void *library = dlopen(SPARE, RTLD_NOW);
+	const void *inside;
+	int elsewhere;
+
+	(void)state;
+	assert_non_null(library);
+	inside = (const void *)((const struct link_map *)library)->l_ld;
+	assert_ptr_equal(module_search_cached(inside), library);
+	assert_ptr_not_equal(libc_dlclose, dlclose);
+	assert_int_equal(libc_dlclose(library), 0);
+	assert_null(module_search_cached(&elsewhere));
+	assert_null(module_search_cached(inside));
+}
+
 #define THREADS 4
 #define ROUNDS 400
 
@@ -152,6 +171,7 @@ int main(void)
 		cmocka_unit_test(test_finds_what_the_loader_finds),
 		cmocka_unit_test(test_finds_nothing_elsewhere),
 		cmocka_unit_test(test_forgets),
+		cmocka_unit_test(test_unseen_unload),
 		cmocka_unit_test(test_threads),
 	};
 
