@@ -98,7 +98,9 @@ def program_import_after_fork():
 def program_fork_in_storm():
     """Forks 30 times while 8 threads allocate. The children end at once."""
     import threading
+    import warnings
     import torch
+    warnings.simplefilter("ignore", DeprecationWarning)  # of fork(), with the pid, since Python 3.12
     storm = threading.Thread(target=torch._C._storm, args=(8, 4000))
     storm.start()
     for number in range(30):
