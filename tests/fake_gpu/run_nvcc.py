@@ -46,7 +46,9 @@ def nvcc(name, source, *arguments):
     path = os.path.join(folder, name)
     if not os.path.exists(path):
         toolkit = os.path.join(nvidia, "cu13")
-        built(call(os.path.join(toolkit, "bin", "nvcc"), "-O0", "-g", "-arch=sm_90",
+        # A current system has a newer gcc than this nvcc accepts without the option.
+        built(call(os.path.join(toolkit, "bin", "nvcc"), "-allow-unsupported-compiler", "-O0", "-g",
+                   "-arch=sm_90",
                    "-L" + os.path.join(toolkit, "lib"), "-o", path, source, *arguments))
     return path
 
