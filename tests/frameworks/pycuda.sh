@@ -31,7 +31,7 @@ rm -rf "$venv"
 
 # Another CUDA must not come in by nvcc in PATH, nor by the compiler's own variables.
 run_pip() { # COMMAND OPTIONS...
-	env -u LIBRARY_PATH -u CPATH HOME="$venv/home" CFLAGS='-O0 -g0' \
+	env -u LIBRARY_PATH -u CPATH HOME="$venv/home" CFLAGS='-O0 -g0' CXXFLAGS='-O0 -g0' \
 		XDG_CONFIG_HOME="${XDG_CONFIG_HOME:-$HOME/.config}" \
 		PATH="$venv/bin:/usr/bin:/bin" "$venv/bin/python" -m pip --disable-pip-version-check -q "$1" --no-deps \
 		--require-hashes --no-build-isolation --no-cache-dir --no-index --find-links "$pypi" "${@:2}"
