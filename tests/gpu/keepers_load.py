@@ -110,10 +110,12 @@ def main():
         for one in burners:
             one.kill()
             one.wait()
-    clean = len(programs) if options.no_clean else check_all(options, programs, check_clean)
-    print("%d of %d keepers named at load %d on %d processors, %d of %d twins clean" % (
-        named, len(programs), options.load, len(os.sched_getaffinity(0)), clean, len(programs)))
-    return named < min(options.least, len(programs)) or clean < len(programs)
+    twins = [] if options.no_clean else programs
+    clean = check_all(options, twins, check_clean)
+    print("%d of %d keepers named at load %d on %d processors, %s" % (
+        named, len(programs), options.load, len(os.sched_getaffinity(0)),
+        "%d of %d twins clean" % (clean, len(twins)) if twins else "no twin was run"))
+    return named < min(options.least, len(programs)) or clean < len(twins)
 
 
 if __name__ == "__main__":
