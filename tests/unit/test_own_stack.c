@@ -174,6 +174,9 @@ static void test_lock(void **state)
 
 /* ---- a jump out of the work ---- */
 
+/* Not with ASan, which does not know that the frames on the other stack are gone. */
+#ifndef __SANITIZE_ADDRESS__
+
 static sigjmp_buf back;
 
 static void jump(int number)
@@ -185,9 +188,6 @@ static void jump(int number)
 static void test_jump(void **state)
 {
 	(void)state;
-#ifdef __SANITIZE_ADDRESS__
-	skip(); /* ASan does not know that the frames on the other stack are gone */
-#endif
 	handle(SIGSEGV, jump);
 	if (sigsetjmp(back, 0) == 0)
 		aside(raise_segv, NULL);
@@ -200,6 +200,8 @@ static void test_jump(void **state)
 	assert_int_equal(aside_depth(), 0);
 }
 
+#endif
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -207,7 +209,9 @@ int main(void)
 		cmocka_unit_test(test_synchronous),
 		cmocka_unit_test(test_depth),
 		cmocka_unit_test(test_lock),
+#ifndef __SANITIZE_ADDRESS__
 		cmocka_unit_test(test_jump),
+#endif
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
