@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Counts the threads that may hold a lock of a library. A fork of libc waits until there is none,
- * and the others wait until the fork is over. Neither waits for long, because a thread may hold
- * what an atfork handler of the application wants. Then the child does not call libunwind.
+ * Counts the threads that may hold a lock of a library. A thread in libc's fork() waits until no
+ * other thread may hold one, and the other threads wait until the fork is over. Neither waits for
+ * long, because a thread may hold what an atfork handler of the application wants. Then the child
+ * does not call libunwind.
  */
 #include "interpose/base/fork_guard.h"
 

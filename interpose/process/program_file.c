@@ -25,7 +25,7 @@
 #define MACHINE EM_AARCH64
 #endif
 
-/* Stores the path that execvp would execute. Returns false if there is none. */
+/* Stores the path that execvp would execute. Returns false if execvp would find no program. */
 static bool find_in_path(const char *file, char ret[PATH_MAX])
 {
 	const char *path = getenv("PATH"), *end;

@@ -254,7 +254,7 @@ static void read_ptx(const char *at, struct variables *to)
 
 /* ---- all ---- */
 
-/* Reads the first entry of KIND that is not compressed. Returns false if there is none. */
+/* Reads the first entry of KIND that is not compressed. Returns false if no entry is. */
 static bool read_entry(const struct fat_header *fat, int kind, struct variables *to)
 {
 	const char *at = (const char *)fat + fat->header, *end = at + fat->bytes;
