@@ -20,6 +20,7 @@ BENCHES = [
     ("tracked", "bench-pair", ["1", "20"], {}),
     ("tracked, no stacks", "bench-pair", ["1", "20"], {"GPULEAK_STACK_DEPTH": "0"}),
     ("tracked, 2 threads", "bench-pair", ["2", "20"], {}),
+    ("tracked, 16 threads", "bench-pair", ["16", "20"], {}),
     ("tracked, 40 frames at 8 places", "bench-sites", ["8", "40"], {}),
     ("pool strict", "bench-pair", ["1", "20"], {"GPULEAK_POOL": "strict"}),
     ("pool fast", "bench-pair", ["1", "20"], {"GPULEAK_POOL": "fast"}),
