@@ -28,15 +28,14 @@ def wrong_lines(lines, is_wrong):
     return [number for number, line in enumerate(lines, 1) if is_wrong(line)]
 
 
-def long_functions(lines):
-    """Returns the first lines of functions whose body, braces included, is too long."""
+def functions(lines):
+    """Yields (first line, number of lines) of each function's body, braces included."""
     begin = 0
     for number, line in enumerate(lines, 1):
         if line == "{":
             begin = number
         elif line == "}" and begin:
-            if number - begin + 1 > FUNCTION_LINES:
-                yield begin
+            yield begin, number - begin + 1
             begin = 0
 
 
@@ -55,8 +54,9 @@ def breaches(name, data):
         for number in wrong_lines(lines, re.compile(r"\t* {8,}[^ \\]").match):
             yield "C and assembly are indented with tabs", number
     if name.endswith((".c", ".cpp")):
-        for number in long_functions(lines):
-            yield "functions have at most %d lines" % FUNCTION_LINES, number
+        for number, count in functions(lines):
+            if count > FUNCTION_LINES:
+                yield "functions have at most %d lines" % FUNCTION_LINES, number
 
 
 RULES = ["files are UTF-8", "a file ends with a newline",
@@ -92,4 +92,5 @@ def main():
     return 1 if any(found.values()) else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
