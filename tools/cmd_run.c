@@ -20,7 +20,7 @@
 #include "tools/launch/descendants.h"
 #include "tools/launch/python_search.h"
 #include "tools/launch/fake_gpu.h"
-#include "tools/launch/abrupt_end.h"
+#include "report/util/abrupt_end.h"
 #include "tools/commands.h"
 #include "report/util/escape.h"
 #include "tools/flags.h"

@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tools/launch/abrupt_end.h"
+#include "report/util/abrupt_end.h"
 #include "tools/commands.h"
 #include "report/util/escape.h"
 #include "tools/ledgers/ledgers.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/launch/abrupt_end.h"
+#include "report/util/abrupt_end.h"
 #include "tools/commands.h"
 #include "report/util/escape.h"
 #include "tools/ledgers/lost.h"

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ledger/utf8.h"
+#include "report/util/memory.h"
 #include "report/util/text_buffer.h"
 
 size_t utf8_length(const char *text)
@@ -45,23 +46,19 @@ void eprintf(FILE *out, const char *format, ...)
 	struct text_buffer shown;
 	char *text;
 	va_list args;
-	int r;
 
 	va_start(args, format);
-	r = vasprintf(&text, format, args);
+	text = text_vformat(format, args);
 	va_end(args);
-	if (r < 0)
-		return;
-	length = (size_t)r;
+	length = strlen(text);
 	end = end && format[end - 1] == '\n' && length;
 	text[length - end] = '\0';
-	if (text_buffer_begin(&shown) == 0) {
-		print_escaped(shown.out, text);
-		fputs(end ? "\n" : "", shown.out);
-		if (text_buffer_end(&shown) == 0)
-			fputs(shown.text, out);
-		text_buffer_finish(&shown);
-	}
+	text_buffer_begin(&shown);
+	print_escaped(shown.out, text);
+	fputs(end ? "\n" : "", shown.out);
+	text_buffer_end(&shown);
+	fputs(shown.text, out);
+	text_buffer_finish(&shown);
 	free(text);
 }
 
@@ -71,8 +68,6 @@ char *utf8_repair(const char *text)
 	char *ret = malloc(3 * strlen(text) + 1);
 	char *to = ret;
 
-	if (!ret)
-		return NULL;
 	while (*text) {
 		size_t length = utf8_length(text);
 

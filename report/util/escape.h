@@ -27,8 +27,7 @@ void print_escaped(FILE *out, const char *text);
  * that contain names from the user or a ledger. */
 void eprintf(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Returns a copy of TEXT with each invalid byte replaced by U+FFFD, or NULL if memory ran out. The
- * caller frees the copy. */
+/* Returns a copy of TEXT with each invalid byte replaced by U+FFFD. The caller frees the copy. */
 char *utf8_repair(const char *text);
 
 #endif

@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "report/util/memory.h"
+
 int lines_fail(const struct lines *lines, int r, const char *format, ...)
 {
 	va_list args;
@@ -86,9 +88,8 @@ static int read_all(int fd, size_t bytes_max, char **ret_text, size_t *ret_lengt
 	size_t length = 0, room = 4096;
 	char *text = malloc(room);
 
-	while (text && length <= bytes_max) {
+	while (length <= bytes_max) {
 		ssize_t n = read(fd, text + length, room - length);
-		char *more;
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -104,13 +105,8 @@ static int read_all(int fd, size_t bytes_max, char **ret_text, size_t *ret_lengt
 		if (length < room)
 			continue;
 		room *= 2;
-		more = realloc(text, room);
-		if (!more)
-			free(text);
-		text = more;
+		text = realloc(text, room);
 	}
-	if (!text)
-		return -ENOMEM;
 	*ret_text = text;
 	*ret_length = length;
 	return 0;
@@ -143,13 +139,7 @@ void *lines_grow(const struct lines *lines, void *items, size_t count, size_t si
 		*ret = lines_fail(lines, -E2BIG, "more than %zu %ss", max, lines->what);
 		return NULL;
 	}
-	/* The array has room up to the next power of two, at least for 16 items. */
-	if (count != 0 && (count < 16 || (count & (count - 1)) != 0))
-		return items;
-	items = reallocarray(items, count ? 2 * count : 16, size);
-	if (!items)
-		*ret = lines_fail(lines, -ENOMEM, "out of memory");
-	return items;
+	return list_grow(items, count, size);
 }
 
 void line_skip(struct line *line, size_t length)

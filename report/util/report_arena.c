@@ -4,11 +4,13 @@
  */
 #include "report/util/report_arena.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "report/util/abrupt_end.h"
+#include "report/util/memory.h"
 
 #define PIECE_BYTES ((size_t)64 << 10)
 #define ALIGNMENT 16u
@@ -25,14 +27,12 @@ void *arena_alloc(struct report_arena *arena, size_t size)
 	void *ret;
 
 	if (size > SIZE_MAX / 2)
-		return NULL;
+		abrupt_end_no_memory();
 	size = (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
 	if (!piece || size > piece->size - arena->used) {
 		size_t room = size > PIECE_BYTES ? size : PIECE_BYTES;
 
 		piece = calloc(1, sizeof(*piece) + room);
-		if (!piece)
-			return NULL;
 		piece->size = room;
 		piece->previous = arena->last;
 		arena->last = piece;
@@ -48,19 +48,14 @@ char *arena_text(struct report_arena *arena, const char *text, size_t length)
 	size_t end = strnlen(text, length);
 	char *ret = arena_alloc(arena, end + 1);
 
-	if (ret)
-		memcpy(ret, text, end);
+	memcpy(ret, text, end);
 	return ret;
 }
 
 char *arena_vprintf(struct report_arena *arena, const char *format, va_list arguments)
 {
-	char *text, *ret;
-	int length = vasprintf(&text, format, arguments);
+	char *text = text_vformat(format, arguments), *ret = arena_text(arena, text, SIZE_MAX);
 
-	if (length < 0)
-		return NULL;
-	ret = arena_text(arena, text, (size_t)length);
 	free(text);
 	return ret;
 }
@@ -115,8 +110,6 @@ int table_add(struct table *table, uint64_t hash, void *value)
 				       .count = table->count };
 
 		grown.slots = calloc(grown.size, sizeof(*grown.slots));
-		if (!grown.slots)
-			return -ENOMEM;
 		for (size_t i = 0; i < table->size; i++)
 			if (table->slots[i].value)
 				place(&grown, table->slots[i].hash, table->slots[i].value);
@@ -175,8 +168,6 @@ int table_add_ref(struct report_arena *arena, struct table *table, uint32_t ref,
 {
 	struct ref_node *node = arena_alloc(arena, sizeof(*node));
 
-	if (!node)
-		return -ENOMEM;
 	*node = (struct ref_node){ ref, value };
 	return table_add(table, hash_number(ref, 0), node);
 }
@@ -203,7 +194,6 @@ const char *arena_intern(struct report_arena *arena, struct table *table, const 
 	if (found)
 		return found;
 	found = arena_text(arena, text, key.length);
-	if (!found || table_add(table, hash, found) < 0)
-		return NULL;
+	table_add(table, hash, found);
 	return found;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * An arena, which frees all its memory at once, and a hash table. Must not depend on reports.
- * Not thread-safe.
+ * An arena, which frees all its memory at once, and a hash table. Neither fails if memory is short:
+ * see report/util/abrupt_end.h. Must not depend on reports. Not thread-safe.
  */
 #ifndef GPULEAK_REPORT_ARENA_H
 #define GPULEAK_REPORT_ARENA_H
@@ -17,14 +17,13 @@ struct report_arena {
 	size_t used; /* bytes in use in the last piece */
 };
 
-/* Returns SIZE zeroed bytes, aligned for any type, or NULL. They are valid until arena_finish(). */
+/* Returns SIZE zeroed bytes, aligned for any type. They are valid until arena_finish(). */
 void *arena_alloc(struct report_arena *arena, size_t size);
 
-/* Copies the LENGTH bytes at TEXT up to the first NUL, and appends a NUL. Returns the copy, or
- * NULL. */
+/* Copies the LENGTH bytes at TEXT up to the first NUL, and appends a NUL. Returns the copy. */
 char *arena_text(struct report_arena *arena, const char *text, size_t length);
 
-/* Returns formatted text, allocated from ARENA, or NULL if memory ran out. */
+/* Returns formatted text, allocated from ARENA. */
 char *arena_printf(struct report_arena *arena, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 char *arena_vprintf(struct report_arena *arena, const char *format, va_list arguments)
@@ -48,7 +47,7 @@ struct table {
 void *table_find(const struct table *table, uint64_t hash,
 		 bool (*same)(const void *value, const void *key), const void *key);
 
-/* Adds VALUE (not NULL) and does not check for an equal value. Returns 0 or -ENOMEM. */
+/* Adds VALUE (not NULL) and does not check for an equal value. Returns 0. */
 int table_add(struct table *table, uint64_t hash, void *value);
 
 void table_finish(struct table *table);
@@ -66,11 +65,10 @@ struct ref_node {
 /* Returns the node of REF in TABLE, or NULL. */
 struct ref_node *table_find_ref(const struct table *table, uint32_t ref);
 
-/* Adds a node, which is allocated from ARENA. Returns 0 or -ENOMEM. */
+/* Adds a node, which is allocated from ARENA. Returns 0. */
 int table_add_ref(struct report_arena *arena, struct table *table, uint32_t ref, const void *value);
 
-/* Returns the only copy of TEXT in TABLE. Allocates it from ARENA if it does not exist. Returns
- * NULL if memory ran out. */
+/* Returns the only copy of TEXT in TABLE. Allocates it from ARENA if it does not exist. */
 const char *arena_intern(struct report_arena *arena, struct table *table, const char *text,
 			 size_t length);
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "report/model/model.h"
-#include "tools/launch/abrupt_end.h"
+#include "report/util/abrupt_end.h"
 #include "tools/nvml/sampling.h"
 #include "ledger/shared.h"
 

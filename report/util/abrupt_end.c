@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * Ends the command where it cannot continue. Owns the malloc() of the executable, which the command
- * and its libraries call (libdw crashes if an allocation fails), and the handler of SIGBUS. Must
- * not allocate.
+ * and its libraries call (libdw crashes if an allocation fails, and strdup() of libc calls it too),
+ * and the handler of SIGBUS. Must not allocate.
  */
-#include "tools/launch/abrupt_end.h"
+#include "report/util/abrupt_end.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * Ends the command where it cannot continue: memory is short, or a file was truncated while its
- * symbols were read. It prints one line and exits, and no signal ends it. So the command and its
- * libraries need not handle a failed allocation, and no report lacks a part because of one.
+ * symbols were read. It prints one line and exits, and no signal ends it. A program with this file
+ * has a malloc() that does not fail. So report/, tools/ and their libraries handle no failed
+ * allocation, and no report lacks a part because of one.
  */
-#ifndef GPULEAK_TOOLS_ABRUPT_END_H
-#define GPULEAK_TOOLS_ABRUPT_END_H
+#ifndef GPULEAK_REPORT_ABRUPT_END_H
+#define GPULEAK_REPORT_ABRUPT_END_H
 
 /* Called before the line is printed, unless NULL, and not in a child of the command. Must not
  * allocate: then it would run twice. If it sets ABRUPT_END_STATUS, that is the status. */

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Formats text and lets arrays grow.
+ */
+#include "report/util/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "report/util/abrupt_end.h"
+
+char *text_vformat(const char *format, va_list arguments)
+{
+	char *ret;
+
+	if (vasprintf(&ret, format, arguments) < 0)
+		abrupt_end_no_memory();
+	return ret;
+}
+
+char *text_format(const char *format, ...)
+{
+	va_list arguments;
+	char *ret;
+
+	va_start(arguments, format);
+	ret = text_vformat(format, arguments);
+	va_end(arguments);
+	return ret;
+}
+
+void *list_grow(void *items, size_t count, size_t size)
+{
+	/* The array has room up to the next power of two, at least for 16 items. */
+	if (count != 0 && (count < 16 || (count & (count - 1)) != 0))
+		return items;
+	items = reallocarray(items, count ? 2 * count : 16, size);
+	if (!items)
+		abrupt_end_no_memory();
+	return items;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Allocates memory that the caller frees. Nothing here fails, as malloc() does not either: see
+ * report/util/abrupt_end.h.
+ */
+#ifndef GPULEAK_REPORT_MEMORY_H
+#define GPULEAK_REPORT_MEMORY_H
+
+#include <stdarg.h>
+#include <stddef.h>
+
+/* Returns formatted text. */
+char *text_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+char *text_vformat(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
+
+/* Makes room for one more item in the array ITEMS, which has COUNT items of SIZE bytes and only
+ * grows by this function. Returns the array, which may have moved. New room is not zeroed. */
+void *list_grow(void *items, size_t count, size_t size);
+
+#endif
