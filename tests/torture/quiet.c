@@ -124,6 +124,7 @@ void quiet(struct worker *w)
 {
 	w->op = "quiet";
 	forget_current();
+	balances_check_quiet(w);
 	if (chance(w, 50))
 		for (unsigned int i = 0; i < options.threads; i++)
 			verify(&workers[i], false);
@@ -137,6 +138,7 @@ void quiet(struct worker *w)
 	if (has(FEATURE_info))
 		exact_info(w, (int)below(w, (unsigned int)context_count));
 	verify(w, false);
+	balances_check_quiet(w);
 }
 
 static void lose_blocks(struct worker *keeper, struct worker *w, int context)

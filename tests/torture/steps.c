@@ -330,6 +330,7 @@ void steps(struct worker *w)
 		if (!ring_has_room(w))
 			verify(w, true);
 		alive();
+		tensors_step(w);
 		w->op = s->name;
 		w->counts[COUNT_steps]++;
 		if (!s->disturbs) {
@@ -342,6 +343,7 @@ void steps(struct worker *w)
 			step_check(w);
 		}
 	}
+	tensors_thread_ends(w);
 	verify(w, true);
 	last_words(w);
 }

@@ -205,6 +205,7 @@ static void run_round(void)
 		workers[i].round = rounds;
 		workers[i].step = 0;
 		workers[i].random = seed_of(i);
+		workers[i].tensor_random = seed_of(i);
 		/* Each fourth round's threads exchange their mode, and nothing is forbidden. */
 		workers[i].exchanged = rounds % 4 == 3;
 	}
@@ -213,6 +214,8 @@ static void run_round(void)
 	for (unsigned int i = 0; i < options.threads; i++)
 		if (pthread_create(&workers[i].thread, NULL, work, &workers[i]))
 			fail(&workers[i], "no thread");
+	for (int i = 0; i < 8; i++)
+		balances_check_running(keeper);
 	for (unsigned int i = 0; i < options.threads; i++)
 		pthread_join(workers[i].thread, NULL);
 	alive();
@@ -382,13 +385,16 @@ int main(int argc, char **argv)
 	standin_waits = (uint64_t(*)(const char *))dlsym(RTLD_DEFAULT, "standin_waits");
 	standin_violations = (uint64_t(*)(void))dlsym(RTLD_DEFAULT, "standin_violations");
 	captures_init();
+	tensors_init();
 	open_contexts(keeper);
 	if (pthread_create(&watcher, NULL, watch, NULL))
 		fail(keeper, "no thread");
 	do
 		run_round();
 	while (++rounds && !over());
+	tensors_close();
 	world_close(keeper);
+	balances_check_quiet(keeper);
 	print_counts();
 	return 0;
 }

@@ -18,7 +18,7 @@
 
 #define FEATURES(F) \
 	F(async) F(pinned) F(cross) F(streams) F(legacy) F(copies) F(blocking) F(queries) F(wrong) \
-	F(captures) F(contexts) F(resets) F(ordered) F(info)
+	F(captures) F(contexts) F(resets) F(ordered) F(info) F(tensors)
 
 enum {
 #define F(name) BIT_##name,
@@ -33,7 +33,8 @@ enum {
 #define COUNTS(C) \
 	C(steps) C(allocated) C(freed) C(lost) C(errors) C(refused) C(reused) C(freed_async) \
 	C(freed_elsewhere) C(checks) C(mebibytes) C(copies) C(pinned) C(queries) C(streams) \
-	C(captures) C(spoiled) C(beside_captures) C(held_back) C(graph_launches) C(waits) C(endings)
+	C(captures) C(spoiled) C(beside_captures) C(held_back) C(graph_launches) C(waits) \
+	C(endings) C(compared) C(compared_blocks) C(compared_tensors) C(unsteady)
 
 enum count {
 #define C(name) COUNT_##name,
@@ -111,6 +112,8 @@ struct worker {
 	CUdeviceptr gone[GONE]; /* freed not long ago */
 	unsigned int gone_next;
 	bool exchanged; /* its calls disturb nobody's capture */
+	bool ignoring; /* gpuleak ignores the blocks that it makes now */
+	uint64_t tensor_random;
 	uint64_t counts[COUNT_END];
 };
 
@@ -186,6 +189,14 @@ void disturbing_ends(struct worker *w);
 bool no_captures(void); /* none at all goes on until captures_may_go_on() */
 void captures_may_go_on(void);
 void step_capture(struct worker *w);
+
+/* tensors.c: reports of tensors, ignored blocks; the balances of call sites */
+void tensors_init(void);
+void tensors_step(struct worker *w);
+void tensors_thread_ends(struct worker *w);
+void tensors_close(void);
+void balances_check_quiet(struct worker *w); /* no other thread runs */
+void balances_check_running(struct worker *w);
 
 /* quiet.c: what is exact only while nobody else works */
 void quiet(struct worker *w);
