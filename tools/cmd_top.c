@@ -414,8 +414,7 @@ static int open_ledger(struct top_view *watch, const char *word)
 	watch->fd = open(watch->file.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (watch->fd < 0)
 		return nothing(watch->file.path, strerror(errno));
-	if (symbolizer_create(0, &watch->symbolizer) < 0)
-		return nothing(word, strerror(ENOMEM));
+	watch->symbolizer = symbolizer_create(0);
 	return 0;
 }
 

@@ -156,8 +156,9 @@ void watch_read(struct watch *watch)
 	size_t length;
 
 	watch->reads++;
-	if ((!watch->symbolizer && symbolizer_create(0, &watch->symbolizer) < 0) ||
-	    ledgers_add_directory(&list, watch->directory) < 0)
+	if (!watch->symbolizer)
+		watch->symbolizer = symbolizer_create(0);
+	if (ledgers_add_directory(&list, watch->directory) < 0)
 		return;
 	sums.growing = open_memstream(&growing, &length);
 	for (size_t i = 0; sums.growing && i < list.count; i++)

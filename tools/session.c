@@ -43,7 +43,8 @@ static int no_memory(void)
 int session_start(struct session *session)
 {
 	memset(session, 0, sizeof(*session));
-	return symbolizer_create(0, &session->symbolizer) < 0 ? no_memory() : 0;
+	session->symbolizer = symbolizer_create(0);
+	return 0;
 }
 
 int session_suppress(struct session *session, const char *path)

@@ -149,8 +149,9 @@ static int open_symbols(struct builder *b, struct stack_module *module)
 	if (bytes > LEDGER_BUILD_ID_MAX)
 		bytes = LEDGER_BUILD_ID_MAX;
 	module->is_interpreter = path && build_is_interpreter_file(path);
-	return symbolizer_module(b->symbolizer, path ? path : "", record->build_id, bytes,
-				 &module->symbols);
+	module->symbols = symbolizer_module(b->symbolizer, path ? path : "", record->build_id,
+					    bytes);
+	return 0;
 }
 
 /* Stores in *RET the place of the call that returns to PC, and whether it is in a file of Python's
@@ -288,7 +289,6 @@ static int flatten(struct builder *b, struct stack_node *node)
 {
 	struct report_frame *frames;
 	size_t count = 0;
-	int r;
 
 	for (size_t i = 0; i < node->location_count; i++)
 		count += node->locations[i]->count;
@@ -302,11 +302,11 @@ static int flatten(struct builder *b, struct stack_node *node)
 		       node->locations[i]->count * sizeof(*frames));
 		frames += node->locations[i]->count;
 	}
-	r = rules_apply(symbolizer_rules(b->symbolizer), &b->known_frames, b->arena,
-			frames - count, count, &node->public.cache);
-	if (r == 0 && node->ran_python)
+	node->public.cache = rules_apply(symbolizer_rules(b->symbolizer), &b->known_frames,
+					 b->arena, frames - count, count);
+	if (node->ran_python)
 		build_python_roles(frames - count, count);
-	return r;
+	return 0;
 }
 
 /* Finds the frames that distinguish NODE from other stacks. The interpreter specializes its code at
@@ -361,9 +361,7 @@ static int read_stack(struct builder *b, const struct stack_code *code,
 	struct stack_node *node;
 
 	node = arena_alloc(b->arena, sizeof(*node) + room * sizeof(node->locations[0]));
-	if (!node || symbolizer_locations(b->symbolizer, code->places, code->place_count,
-					  native) < 0)
-		return -ENOMEM;
+	symbolizer_locations(b->symbolizer, code->places, code->place_count, native);
 	node->public.cut = code->cut;
 	node->ran_python = code->python.count != 0;
 	node->location_count = build_weave(

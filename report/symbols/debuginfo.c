@@ -7,10 +7,10 @@
 #include "report/symbols/debuginfo.h"
 
 #include <dwarf.h>
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "report/util/memory.h"
 #include "report/util/report_arena.h"
 
 #define DEPTH_MAX 64            /* of nested scopes; protects against damaged files */
@@ -24,8 +24,7 @@ struct range {
 
 struct ranges {
 	struct range *items;
-	size_t count, room;
-	bool failed; /* memory ran out */
+	size_t count;
 };
 
 struct unit {
@@ -47,19 +46,9 @@ struct debuginfo {
 
 static void add_range(struct ranges *ranges, Dwarf_Addr low, Dwarf_Addr high, const Dwarf_Die *die)
 {
-	if (low >= high || ranges->failed)
+	if (low >= high)
 		return;
-	if (ranges->count == ranges->room) {
-		size_t room = ranges->room ? ranges->room * 2 : 64;
-		struct range *grown = reallocarray(ranges->items, room, sizeof(*grown));
-
-		if (!grown) {
-			ranges->failed = true;
-			return;
-		}
-		ranges->items = grown;
-		ranges->room = room;
-	}
+	ranges->items = list_grow(ranges->items, ranges->count, sizeof(*ranges->items));
 	ranges->items[ranges->count++] = (struct range){ .low = low, .high = high, .die = *die };
 }
 
@@ -143,7 +132,7 @@ static void list_functions(struct ranges *ranges, Dwarf_Die *parent, unsigned in
 	do {
 		int tag = dwarf_tag(&die);
 
-		if (*dies_left == 0 || ranges->failed)
+		if (*dies_left == 0)
 			return;
 		--*dies_left;
 		if (tag == DW_TAG_subprogram)
@@ -176,8 +165,7 @@ static struct unit *open_unit(struct debuginfo *index, const Dwarf_Die *die)
 	if (unit)
 		return unit;
 	unit = arena_alloc(&index->arena, sizeof(*unit));
-	if (!unit || table_add(&index->units, hash_number(offset, 0), unit) < 0)
-		return NULL;
+	table_add(&index->units, hash_number(offset, 0), unit);
 	unit->offset = offset;
 	unit->die = *die;
 	unit->split = *die;
@@ -311,15 +299,12 @@ size_t debuginfo_frames(struct debuginfo *index, Dwarf_Addr pc,
 	return depth;
 }
 
-int debuginfo_create(Dwarf *dwarf, struct debuginfo **ret)
+struct debuginfo *debuginfo_create(Dwarf *dwarf)
 {
 	struct debuginfo *index = calloc(1, sizeof(*index));
 
-	if (!index)
-		return -ENOMEM;
 	index->dwarf = dwarf;
-	*ret = index;
-	return 0;
+	return index;
 }
 
 void debuginfo_destroy(struct debuginfo *index)

@@ -23,9 +23,8 @@ struct debuginfo_frame {
 /* if more calls are inlined into each other, the outer frames are left out */
 #define DEBUGINFO_FRAMES_MAX 64
 
-/* Creates the index of DWARF, which must live longer, and stores it in *RET. Returns 0 or
- * -ENOMEM. */
-int debuginfo_create(Dwarf *dwarf, struct debuginfo **ret);
+/* Returns a new index of DWARF, which must live longer. */
+struct debuginfo *debuginfo_create(Dwarf *dwarf);
 void debuginfo_destroy(struct debuginfo *index); /* INDEX may be NULL */
 
 /* Writes to RET the frames at PC, innermost first. Returns their number, 0 if PC has no debug

@@ -5,7 +5,6 @@
  */
 #include "report/symbols/elfsymbols.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +53,7 @@ static int compare_symbols(const void *left, const void *right)
 	return a->rank != b->rank ? a->rank - b->rank : strcmp(b->name, a->name);
 }
 
-int elfsymbols_create(Dwfl_Module *module, struct elfsymbols **ret)
+struct elfsymbols *elfsymbols_create(Dwfl_Module *module)
 {
 	int total = dwfl_module_getsymtab(module);
 	struct elfsymbols *symbols;
@@ -63,8 +62,6 @@ int elfsymbols_create(Dwfl_Module *module, struct elfsymbols **ret)
 	if (total < 0)
 		total = 0;
 	symbols = calloc(1, sizeof(*symbols) + (size_t)total * sizeof(symbols->items[0]));
-	if (!symbols)
-		return -ENOMEM;
 	for (int i = 0; i < total; i++) {
 		GElf_Addr start;
 		GElf_Sym symbol;
@@ -83,8 +80,7 @@ int elfsymbols_create(Dwfl_Module *module, struct elfsymbols **ret)
 			reach = symbols->items[i].end;
 		symbols->items[i].reach = reach;
 	}
-	*ret = symbols;
-	return 0;
+	return symbols;
 }
 
 void elfsymbols_destroy(struct elfsymbols *symbols)

@@ -12,8 +12,8 @@ struct elfsymbols;
 
 /* Loads the function symbols of MODULE, which must live longer. Uses the full symbol table of the
  * file, of a separate debug file or in .gnu_debugdata. If there is none, uses the dynamic symbol
- * table. Returns 0 or -ENOMEM. */
-int elfsymbols_create(Dwfl_Module *module, struct elfsymbols **ret);
+ * table. */
+struct elfsymbols *elfsymbols_create(Dwfl_Module *module);
 void elfsymbols_destroy(struct elfsymbols *symbols); /* SYMBOLS may be NULL */
 
 /* Returns the name of the symbol whose range contains ADDRESS (an address as Dwfl uses it), or

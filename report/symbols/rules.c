@@ -60,11 +60,6 @@ struct rules {
 	struct wildcard wildcards[RULE_TARGETS][RULES_ALL_MAX]; /* of the patterns */
 };
 
-static int no_memory(const struct lines *lines)
-{
-	return lines_fail(lines, -ENOMEM, "out of memory");
-}
-
 static int parse_verb(struct line *line, enum rule_verb *ret)
 {
 	char shown[LINES_QUOTE];
@@ -104,7 +99,7 @@ static int parse_name(struct line *line, struct rules *rules, const char **ret)
 		return lines_fail(line->file, -EINVAL, "the name in quotes must have 1 to %d bytes",
 				  RULES_NAME_MAX);
 	*ret = arena_text(&rules->arena, word.text, word.length);
-	return *ret ? 0 : no_memory(line->file);
+	return 0;
 }
 
 /* Returns -EINVAL and a message about the pattern of FIELD. */
@@ -140,7 +135,7 @@ static int parse_pattern(struct line *line, int field, struct rules *rules, stru
 	if (field == RULE_MODULE && memchr(pattern.text, '/', pattern.length))
 		target = RULE_MODULE_PATH;
 	rule->patterns[target] = arena_text(&rules->arena, pattern.text, pattern.length);
-	return rule->patterns[target] ? 0 : no_memory(line->file);
+	return 0;
 }
 
 static int parse_parts(struct line *line, struct rules *rules, struct rule *rule)
@@ -201,11 +196,8 @@ int rules_parse(const char *text, size_t length, const char *name, struct rules 
 {
 	struct lines lines = { "rule", name, RULES_BYTES_MAX, 0, error, error_size };
 	struct rules *rules = calloc(1, sizeof(*rules));
-	int r;
+	int r = lines_each(&lines, text, length, parse_rule, rules);
 
-	if (!rules)
-		return no_memory(&lines);
-	r = lines_each(&lines, text, length, parse_rule, rules);
 	if (r < 0) {
 		rules_destroy(rules);
 		return r;
@@ -216,11 +208,13 @@ int rules_parse(const char *text, size_t length, const char *name, struct rules 
 	return 0;
 }
 
-int rules_shipped(struct rules **ret)
+struct rules *rules_shipped(void)
 {
+	struct rules *ret = NULL;
 	char ignored[64];
 
-	return rules_parse("", 0, "", ret, ignored, sizeof(ignored));
+	rules_parse("", 0, "", &ret, ignored, sizeof(ignored));
+	return ret;
 }
 
 int rules_load(const char *path, struct rules **ret, char *error, size_t error_size)
@@ -382,28 +376,24 @@ static const struct rules_frame *find_frame(const struct rules *rules, struct ta
 	if (known)
 		return &known->decision;
 	known = arena_alloc(arena, sizeof(*known));
-	if (!known || table_add(table, hash, known) < 0)
-		return NULL;
+	table_add(table, hash, known);
 	*known = (struct known_frame){ frame->function, frame->file, frame->module,
 				       decide_frame(rules, frame) };
 	return &known->decision;
 }
 
-int rules_apply(const struct rules *rules, struct table *known, struct report_arena *arena,
-		struct report_frame *frames, size_t count, const char **ret_cache)
+const char *rules_apply(const struct rules *rules, struct table *known, struct report_arena *arena,
+			struct report_frame *frames, size_t count)
 {
 	struct rules_stack stack = { 0 };
 
 	for (size_t i = 0; i < count; i++) {
 		const struct rules_frame *decision = find_frame(rules, known, arena, &frames[i]);
 
-		if (!decision)
-			return -ENOMEM;
 		frames[i].role = decision->role;
 		frames[i].thread = name_of(rules, decision->thread_rule);
 		add_frame(rules, &stack, decision);
 	}
 	set_if_earlier(&stack.cache_rule, stack.rule_of_library);
-	*ret_cache = name_of(rules, stack.cache_rule);
-	return 0;
+	return name_of(rules, stack.cache_rule);
 }

@@ -22,8 +22,8 @@ struct rules;
 #define RULES_MAX 4096 /* of a user */
 #define RULES_NAME_MAX 64 /* of a cache's name */
 
-/* Loads the rules that are part of the command. Returns 0 or -ENOMEM. The caller destroys *RET. */
-int rules_shipped(struct rules **ret);
+/* Returns the rules that are part of the command. The caller destroys them. */
+struct rules *rules_shipped(void);
 
 /* Parses the LENGTH bytes of TEXT and appends the rules of the command. NAME describes TEXT in
  * errors. Returns 0, or -errno with "NAME:LINE: ..." in ERROR and *RET unchanged. */
@@ -41,12 +41,12 @@ const struct rule *rules_at(const struct rules *rules, size_t i);
 
 void rules_destroy(struct rules *rules); /* RULES may be NULL */
 
-/* Sets the role and the thread of each of the COUNT FRAMES of a stack, innermost first. Stores in
- * *RET_CACHE the name of the cache that allocated at this stack, or NULL. Names are valid as long
- * as RULES. Many stacks share few different frames, so KNOWN, at first { 0 }, stores the decision
- * for each function, file and module; it is allocated from ARENA. KNOWN compares these strings by
- * their addresses, so they must live as long as KNOWN. Returns 0 or -ENOMEM. */
-int rules_apply(const struct rules *rules, struct table *known, struct report_arena *arena,
-		struct report_frame *frames, size_t count, const char **ret_cache);
+/* Sets the role and the thread of each of the COUNT FRAMES of a stack, innermost first. Returns the
+ * name of the cache that allocated at this stack, or NULL. Names are valid as long as RULES. Many
+ * stacks share few different frames, so KNOWN, at first { 0 }, stores the decision for each
+ * function, file and module; it is allocated from ARENA. KNOWN compares these strings by their
+ * addresses, so they must live as long as KNOWN. */
+const char *rules_apply(const struct rules *rules, struct table *known, struct report_arena *arena,
+			struct report_frame *frames, size_t count);
 
 #endif

@@ -21,6 +21,7 @@
 #include "report/symbols/debuginfo.h"
 #include "report/symbols/elfsymbols.h"
 #include "report/symbols/frame_record.h"
+#include "report/util/memory.h"
 #include "report/util/report_arena.h"
 #include "report/symbols/rules.h"
 
@@ -84,18 +85,14 @@ static const Dwfl_Callbacks callbacks = {
 	.section_address = dwfl_offline_section_address,
 };
 
-int symbolizer_create(unsigned int flags, struct symbolizer **ret)
+struct symbolizer *symbolizer_create(unsigned int flags)
 {
 	struct symbolizer *symbolizer = calloc(1, sizeof(*symbolizer));
 
-	if (!symbolizer || rules_shipped(&symbolizer->rules) < 0) {
-		free(symbolizer);
-		return -ENOMEM;
-	}
+	symbolizer->rules = rules_shipped();
 	symbolizer->flags = flags;
 	elf_version(EV_CURRENT);
-	*ret = symbolizer;
-	return 0;
+	return symbolizer;
 }
 
 const struct rules *symbolizer_rules(const struct symbolizer *symbolizer)
@@ -152,8 +149,8 @@ static bool same_module(const void *value, const void *key)
 	       strcmp(a->path, b->path) == 0;
 }
 
-int symbolizer_module(struct symbolizer *symbolizer, const char *path, const uint8_t *build_id,
-		      size_t build_id_bytes, struct symbol_module **ret)
+struct symbol_module *symbolizer_module(struct symbolizer *symbolizer, const char *path,
+					const uint8_t *build_id, size_t build_id_bytes)
 {
 	struct symbol_module key = { .path = path }, *module;
 	char hex[2 * BUILD_ID_MAX + 1];
@@ -165,21 +162,16 @@ int symbolizer_module(struct symbolizer *symbolizer, const char *path, const uin
 	key.build_id_bytes = build_id_bytes;
 	hash = hash_bytes(build_id, build_id_bytes, hash_bytes(path, strlen(path), 0));
 	module = table_find(&symbolizer->modules, hash, same_module, &key);
-	if (!module) {
-		module = arena_alloc(&symbolizer->arena, sizeof(*module));
-		key.path = arena_intern(&symbolizer->arena, &symbolizer->texts, path, strlen(path));
-		write_build_id(&key, hex);
-		if (build_id_bytes) {
-			key.build_id_text = arena_text(&symbolizer->arena, hex, strlen(hex));
-			if (!key.build_id_text)
-				return -ENOMEM;
-		}
-		if (!module || !key.path || table_add(&symbolizer->modules, hash, module) < 0)
-			return -ENOMEM;
-		*module = key;
-	}
-	*ret = module;
-	return 0;
+	if (module)
+		return module;
+	module = arena_alloc(&symbolizer->arena, sizeof(*module));
+	key.path = arena_intern(&symbolizer->arena, &symbolizer->texts, path, strlen(path));
+	write_build_id(&key, hex);
+	if (build_id_bytes)
+		key.build_id_text = arena_text(&symbolizer->arena, hex, strlen(hex));
+	*module = key;
+	table_add(&symbolizer->modules, hash, module);
+	return module;
 }
 
 const char *symbol_module_problem(const struct symbol_module *module)
@@ -234,8 +226,8 @@ static void use_file(struct symbol_module *module, const char *path, int fd)
 		return;
 	}
 	dwarf = dwfl_module_getdwarf(module->file, &module->debuginfo_bias);
-	if (dwarf && debuginfo_create(dwarf, &module->debuginfo) < 0)
-		module->debuginfo = NULL;
+	if (dwarf)
+		module->debuginfo = debuginfo_create(dwarf);
 }
 
 /* Opens the module's separate debug file, which is found by build id. It has all symbols, too. */
@@ -299,8 +291,6 @@ static void open_module(struct symbolizer *symbolizer, struct symbol_module *mod
 	if (length > sizeof(deleted) && !strcmp(path + length - sizeof(deleted) + 1, deleted)) {
 		was_deleted = true;
 		path = arena_text(&symbolizer->arena, path, length - sizeof(deleted) + 1);
-		if (!path)
-			return;
 	}
 	fd = open_module_file(symbolizer, module, path, was_deleted);
 	if (fd < 0) {
@@ -347,11 +337,10 @@ static size_t length_as_written(const char *name)
 
 static char *call_demangler(struct symbolizer *symbolizer, const char *name, size_t length)
 {
-	char *mangled = strndup(name, length), *ret = NULL;
+	char *mangled = strndup(name, length), *ret;
 	int status = -1;
 
-	if (mangled)
-		ret = symbolizer->demangle(mangled, NULL, NULL, &status);
+	ret = symbolizer->demangle(mangled, NULL, NULL, &status);
 	free(mangled);
 	if (ret && status == 0)
 		return ret;
@@ -359,8 +348,7 @@ static char *call_demangler(struct symbolizer *symbolizer, const char *name, siz
 	return NULL;
 }
 
-/* Demangles NAME if a C++ runtime is available; gpuleak is not linked with one. Returns NULL only
- * if memory ran out. */
+/* Demangles NAME if a C++ runtime is available; gpuleak is not linked with one. */
 static const char *demangle(struct symbolizer *symbolizer, const char *name)
 {
 	const char *ret;
@@ -423,22 +411,13 @@ static void normalize(const char *path, char *ret)
 static const char *absolute_source(struct symbolizer *symbolizer,
 				   const struct debuginfo_frame *frame)
 {
-	const char *directory = frame->directory;
-	const char *ret = NULL;
-	char *path, *normal;
-	int r;
+	const char *directory = frame->directory, *ret;
+	bool whole = frame->file[0] == '/' || !directory || directory[0] != '/';
+	char *path = text_format("%s%s%s", whole ? "" : directory, whole ? "" : "/", frame->file);
+	char *normal = malloc(strlen(path) + 2);
 
-	if (frame->file[0] == '/' || !directory || directory[0] != '/')
-		r = asprintf(&path, "%s", frame->file);
-	else
-		r = asprintf(&path, "%s/%s", directory, frame->file);
-	if (r < 0)
-		return NULL;
-	normal = malloc(strlen(path) + 2);
-	if (normal) {
-		normalize(path, normal);
-		ret = arena_intern(&symbolizer->arena, &symbolizer->texts, normal, strlen(normal));
-	}
+	normalize(path, normal);
+	ret = arena_intern(&symbolizer->arena, &symbolizer->texts, normal, strlen(normal));
 	free(normal);
 	free(path);
 	return ret;
@@ -469,8 +448,8 @@ static bool lacks_frame_record(struct symbol_module *module, GElf_Addr address)
 
 static const char *symbol_name(struct symbol_module *module, GElf_Addr address)
 {
-	if (!module->symbols && elfsymbols_create(module->file, &module->symbols) < 0)
-		return NULL;
+	if (!module->symbols)
+		module->symbols = elfsymbols_create(module->file);
 	return elfsymbols_find(module->symbols, address);
 }
 
@@ -522,7 +501,7 @@ static bool same_location(const void *value, const void *key)
 	return a->module == b->module && a->offset == b->offset;
 }
 
-/* Looks up PLACE, which has no location yet. Returns NULL if memory ran out. */
+/* Looks up PLACE, which has no location yet. */
 static struct symbol_lookup *new_location(struct symbolizer *symbolizer,
 					  const struct symbol_place *place)
 {
@@ -539,8 +518,6 @@ static struct symbol_lookup *new_location(struct symbolizer *symbolizer,
 		count = 1;
 	kept = arena_alloc(&symbolizer->arena, count * sizeof(*kept));
 	location = arena_alloc(&symbolizer->arena, sizeof(*location));
-	if (!kept || !location)
-		return NULL;
 	memcpy(kept, frames, count * sizeof(*kept));
 	for (size_t i = 0; i < count; i++) {
 		kept[i].module = module ? module->path : NULL;
@@ -552,8 +529,8 @@ static struct symbol_lookup *new_location(struct symbolizer *symbolizer,
 	return location;
 }
 
-int symbolizer_locations(struct symbolizer *symbolizer, const struct symbol_place *places,
-			 size_t count, const struct symbol_location **ret)
+void symbolizer_locations(struct symbolizer *symbolizer, const struct symbol_place *places,
+			  size_t count, const struct symbol_location **ret)
 {
 	for (size_t i = 0; i < count; i++) {
 		uint64_t hash = hash_number(places[i].offset,
@@ -563,10 +540,8 @@ int symbolizer_locations(struct symbolizer *symbolizer, const struct symbol_plac
 
 		if (!location) {
 			location = new_location(symbolizer, &places[i]);
-			if (!location || table_add(&symbolizer->locations, hash, location) < 0)
-				return -ENOMEM;
+			table_add(&symbolizer->locations, hash, location);
 		}
 		ret[i] = &location->public;
 	}
-	return 0;
 }

@@ -25,9 +25,8 @@ struct symbol_location {
 
 #define SYMBOLIZER_NO_FILES 1u /* open no file: every function and line of native code is unknown */
 
-/* Creates a symbolizer. Destroy it after everything that refers to its frames. Returns 0 or
- * -ENOMEM. */
-int symbolizer_create(unsigned int flags, struct symbolizer **ret);
+/* Creates a symbolizer. Destroy it after everything that refers to its frames. */
+struct symbolizer *symbolizer_create(unsigned int flags);
 void symbolizer_destroy(struct symbolizer *symbolizer); /* SYMBOLIZER may be NULL */
 
 /* symbolizer_rules() returns the rules for frames (see rules.h), at first those of the command.
@@ -35,10 +34,10 @@ void symbolizer_destroy(struct symbolizer *symbolizer); /* SYMBOLIZER may be NUL
 const struct rules *symbolizer_rules(const struct symbolizer *symbolizer);
 void symbolizer_set_rules(struct symbolizer *symbolizer, struct rules *rules);
 
-/* Adds the module that had PATH and BUILD_ID when it was mapped (BUILD_ID_BYTES 0: unknown). The
- * first lookup of a location opens the file. Returns 0 or -ENOMEM. */
-int symbolizer_module(struct symbolizer *symbolizer, const char *path, const uint8_t *build_id,
-		      size_t build_id_bytes, struct symbol_module **ret);
+/* Returns the module that had PATH and BUILD_ID when it was mapped (BUILD_ID_BYTES 0: unknown). The
+ * first lookup of a location opens the file. */
+struct symbol_module *symbolizer_module(struct symbolizer *symbolizer, const char *path,
+					const uint8_t *build_id, size_t build_id_bytes);
 
 /* A place in a program's code. If MODULE is NULL, OFFSET is an address in memory. */
 struct symbol_place {
@@ -47,9 +46,9 @@ struct symbol_place {
 };
 
 /* Stores in RET the frames at each of COUNT PLACES (see struct report_frame). The symbolizer owns
- * the locations. Returns 0 or -ENOMEM. */
-int symbolizer_locations(struct symbolizer *symbolizer, const struct symbol_place *places,
-			 size_t count, const struct symbol_location **ret);
+ * the locations. */
+void symbolizer_locations(struct symbolizer *symbolizer, const struct symbol_place *places,
+			  size_t count, const struct symbol_location **ret);
 
 /* Returns why the module's file was not used, or NULL. Valid after the first lookup of a
  * location. */

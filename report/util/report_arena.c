@@ -54,7 +54,7 @@ char *arena_text(struct report_arena *arena, const char *text, size_t length)
 
 char *arena_vprintf(struct report_arena *arena, const char *format, va_list arguments)
 {
-	char *text = text_vformat(format, arguments), *ret = arena_text(arena, text, SIZE_MAX);
+	char *text = text_vformat(format, arguments), *ret = arena_text(arena, text, strlen(text));
 
 	free(text);
 	return ret;

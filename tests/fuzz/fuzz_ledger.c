@@ -78,9 +78,9 @@ static void report_on(const struct loaded_ledger *ledger)
 	char error[256];
 
 	if (suppressions_parse(rules, sizeof(rules) - 1, "rules", &suppressions, error,
-			       sizeof(error)) < 0 ||
-	    symbolizer_create(SYMBOLIZER_NO_FILES, &symbolizer) < 0)
+			       sizeof(error)) < 0)
 		abort();
+	symbolizer = symbolizer_create(SYMBOLIZER_NO_FILES);
 	report.suppressions = suppressions;
 	report.verbose = 1;
 	/* Twice, so that the form for several processes is met too. */
@@ -110,8 +110,8 @@ static void watch(const struct loaded_ledger *ledger)
 
 	look.trend = &trend;
 
-	if (symbolizer_create(SYMBOLIZER_NO_FILES, &symbolizer) < 0 ||
-	    live_build(ledger, symbolizer, &look, &first) < 0)
+	symbolizer = symbolizer_create(SYMBOLIZER_NO_FILES);
+	if (live_build(ledger, symbolizer, &look, &first) < 0)
 		abort();
 	look.sites = 1000;
 	look.order = LIVE_BY_RATE;

@@ -40,8 +40,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	/* each stack that begins with the first frame */
 	for (size_t count = 1; count <= sizeof(frames) / sizeof(frames[0]); count++) {
 		memcpy(copies, frames, sizeof(frames));
-		if (rules_apply(rules, &known, &arena, copies, count, &cache) < 0 ||
-		    copies[count - 1].role > FRAME_INTERPRETER ||
+		cache = rules_apply(rules, &known, &arena, copies, count);
+		if (copies[count - 1].role > FRAME_INTERPRETER ||
 		    (cache && (!*cache || strlen(cache) > RULES_NAME_MAX)))
 			abort();
 	}

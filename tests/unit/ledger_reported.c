@@ -26,7 +26,7 @@ struct report_process *reported_begin(struct reported *reported,
 
 	memset(reported, 0, sizeof(*reported));
 	reported_load(&reported->ledger, built);
-	assert_int_equal(symbolizer_create(SYMBOLIZER_NO_FILES, &reported->symbolizer), 0);
+	reported->symbolizer = symbolizer_create(SYMBOLIZER_NO_FILES);
 	assert_int_equal(report_process_build(&reported->ledger, reported->symbolizer, NULL,
 					      &process), 0);
 	assert_int_equal(report_add_process(&reported->report, process), 0);
@@ -43,7 +43,8 @@ void reported_finish(struct reported *reported)
 int reported_group_setup(void **state)
 {
 	(void)state;
-	return symbolizer_create(SYMBOLIZER_NO_FILES, &reported_symbolizer);
+	reported_symbolizer = symbolizer_create(SYMBOLIZER_NO_FILES);
+	return 0;
 }
 
 int reported_group_teardown(void **state)

@@ -52,7 +52,7 @@ static void begin(struct fixture *fixture, struct ledger_builder *builder, unsig
 				 0);
 	assert_int_equal(loaded_ledger_copy(builder->bytes, builder->size, "test",
 					    &fixture->ledger, error, sizeof(error)), 0);
-	assert_int_equal(symbolizer_create(flags, &fixture->symbolizer), 0);
+	fixture->symbolizer = symbolizer_create(flags);
 	assert_int_equal(report_process_build(&fixture->ledger, fixture->symbolizer,
 					      fixture->suppressions, &process), 0);
 	fixture->report.suppressions = fixture->suppressions;
@@ -216,7 +216,7 @@ static void expect_choice(struct ledger_builder *builder, struct load_choice cho
 	assert_int_equal(loaded_ledger_copy(builder->bytes, builder->size, "test", &ledger, error,
 					    sizeof(error)), 0);
 	ledger.choice = choice;
-	assert_int_equal(symbolizer_create(SYMBOLIZER_NO_FILES, &symbolizer), 0);
+	symbolizer = symbolizer_create(SYMBOLIZER_NO_FILES);
 	assert_int_equal(report_process_build(&ledger, symbolizer, NULL, &process), 0);
 	assert_int_equal(process->summary.leaked_bytes, leaked_bytes);
 	assert_int_equal(process->summary.left_out_blocks, left_out_blocks);
