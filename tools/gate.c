@@ -14,12 +14,12 @@
 
 #include "report/util/number.h"
 #include "report/gate/baseline.h"
-#include "report/gate/budgets.h"
+#include "report/gate/gate_rules.h"
 #include "report/util/escape.h"
 #include "tools/flags.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
-#include "report/gate/only_at.h"
+#include "report/gate/gate_rules.h"
 #include "report/util/output.h"
 #include "report/analyze/leak_totals.h"
 
@@ -58,8 +58,10 @@ static int load_baseline(struct gate *gate, char *error)
 	if (opt_update_baseline && output_check(path, "baseline", error, ERROR_SIZE) < 0)
 		return -EINVAL;
 	if (opt_update_baseline && access(path, F_OK) < 0 && errno == ENOENT)
-		return baseline_parse("", 0, path, &gate->baseline, error, ERROR_SIZE);
-	return baseline_load(path, &gate->baseline, error, ERROR_SIZE);
+		return pattern_file_parse(&baseline_syntax, "", 0, path, &gate->baseline, error,
+					  ERROR_SIZE);
+	return pattern_file_parse(&baseline_syntax, NULL, 0, path, &gate->baseline, error,
+				  ERROR_SIZE);
 }
 
 int gate_load(struct gate *gate, void (*failed)(void *data, const char *error), void *data)
@@ -70,10 +72,14 @@ int gate_load(struct gate *gate, void (*failed)(void *data, const char *error), 
 	if (load_baseline(gate, error) < 0 && ++count)
 		failed(data, error);
 	if (*opt_values.budgets &&
-	    budgets_load(opt_values.budgets, &gate->budgets, error, sizeof(error)) < 0 && ++count)
+	    pattern_file_parse(&budget_syntax, NULL, 0, opt_values.budgets, &gate->budgets, error,
+			       sizeof(error)) < 0 &&
+	    ++count)
 		failed(data, error);
 	if (*opt_values.only_at &&
-	    only_at_load(opt_values.only_at, &gate->only_at, error, sizeof(error)) < 0 && ++count)
+	    pattern_file_parse(&only_at_syntax, NULL, 0, opt_values.only_at, &gate->only_at, error,
+			       sizeof(error)) < 0 &&
+	    ++count)
 		failed(data, error);
 	return count;
 }
@@ -86,13 +92,13 @@ void gate_input(const struct gate *gate, struct judge_input *input)
 	input->only_at = gate->only_at;
 }
 
-static void print_difference(const struct baseline *before, const struct leak_totals *now)
+static void print_difference(const struct pattern_file *before, const struct leak_totals *now)
 {
 	size_t new = 0, grew = 0, shrank = 0, kept = 0;
 
 	for (size_t i = 0; i < now->count; i++) {
 		const struct leak_total *entry = &now->entries[i];
-		const struct baseline_entry *known = baseline_find(before, entry->fingerprint);
+		const struct pattern_rule *known = baseline_find(before, entry->fingerprint);
 
 		if (!known)
 			new++;
@@ -130,7 +136,7 @@ static int baseline_text(const struct leak_totals *totals, char **ret, size_t *r
 static int replace(struct gate *gate, const struct leak_totals *totals, char *error,
 		   size_t error_size)
 {
-	struct baseline *made = NULL;
+	struct pattern_file *made = NULL;
 	char *text;
 	size_t length;
 	int r = baseline_text(totals, &text, &length);
@@ -139,17 +145,18 @@ static int replace(struct gate *gate, const struct leak_totals *totals, char *er
 		snprintf(error, error_size, "%s: out of memory", gate->baseline->name);
 		return r;
 	}
-	r = baseline_parse(text, length, gate->baseline->name, &made, error, error_size);
+	r = pattern_file_parse(&baseline_syntax, text, length, gate->baseline->name, &made, error,
+			       error_size);
 	if (r == 0)
 		r = output_write_file(gate->baseline->name, "baseline", text, length, error,
 				      error_size);
 	free(text);
 	if (r < 0) {
-		baseline_destroy(made);
+		pattern_file_destroy(made);
 		return r;
 	}
 	print_difference(gate->baseline, totals);
-	baseline_destroy(gate->baseline);
+	pattern_file_destroy(gate->baseline);
 	gate->baseline = made;
 	return 0;
 }
@@ -185,8 +192,8 @@ int gate_update_baseline(struct gate *gate, const struct report *report, char *e
 
 void gate_finish(struct gate *gate)
 {
-	baseline_destroy(gate->baseline);
-	budgets_destroy(gate->budgets);
-	only_at_destroy(gate->only_at);
+	pattern_file_destroy(gate->baseline);
+	pattern_file_destroy(gate->budgets);
+	pattern_file_destroy(gate->only_at);
 	*gate = (struct gate){ 0 };
 }

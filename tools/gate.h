@@ -13,9 +13,9 @@ struct judge_input;
 struct report;
 
 struct gate { /* starts as { 0 } */
-	struct baseline *baseline;
-	struct budgets *budgets;
-	struct only_at *only_at;
+	struct pattern_file *baseline;
+	struct pattern_file *budgets;
+	struct pattern_file *only_at;
 };
 
 /* Loads the files that opt_values names. Calls FAILED with a line for each missing or invalid file.

@@ -54,7 +54,8 @@ int session_suppress(struct session *session, const char *path)
 
 	if (!*path)
 		return 0;
-	r = suppressions_load(path, &session->suppressions, error, sizeof(error));
+	r = pattern_file_parse(&suppression_syntax, NULL, 0, path, &session->suppressions, error,
+			       sizeof(error));
 	if (r < 0) {
 		eprintf(stderr, "gpuleak: %s\n", error);
 		return r;
@@ -434,7 +435,7 @@ int session_write_pattern(struct session *session, const char *pattern)
 void session_finish(struct session *session)
 {
 	report_finish(&session->report);
-	suppressions_destroy(session->suppressions);
+	pattern_file_destroy(session->suppressions);
 	gate_finish(&session->gate);
 	symbolizer_destroy(session->symbolizer);
 	judgement_finish(&session->judgement);

@@ -16,7 +16,7 @@
 #include "report/model/model.h"
 
 struct session {
-	struct suppressions *suppressions;
+	struct pattern_file *suppressions;
 	struct symbolizer *symbolizer;
 	struct gate gate;
 	struct report report;

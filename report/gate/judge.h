@@ -10,9 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct baseline;
-struct budgets;
-struct only_at;
+struct pattern_file;
 struct report;
 
 /* Result of the gate, and exit status of `gpuleak check` and `gpuleak run --gate`. */
@@ -26,10 +24,10 @@ struct judge_input {
 	const struct report *report;
 	/* Limit for leaks that no budget covers. 0: not even a block of 0 bytes may leak. */
 	uint64_t max_leaked_bytes;
-	const struct baseline *baseline; /* known leaks; NULL: no baseline */
-	const struct budgets *budgets;   /* NULL: no budgets */
+	const struct pattern_file *baseline; /* known leaks; NULL: no baseline */
+	const struct pattern_file *budgets;  /* NULL: no budgets */
 	/* call sites that may allocate; NULL: all may. Requires ledgers with all_sites */
-	const struct only_at *only_at;
+	const struct pattern_file *only_at;
 	bool count_caches;          /* count memory in caches as leaked */
 	bool count_accumulation; /* make the gate fail for suballocations that accumulate */
 	/* Make the gate fail for OpenCL memory that was released, but not freed until the end, also

@@ -12,7 +12,7 @@
 #include "report/analyze/leak_totals.h"
 #include "report/describe/describe_suballocations.h"
 #include "report/gate/baseline.h"
-#include "report/gate/budgets.h"
+#include "report/gate/gate_rules.h"
 #include "report/gate/judge_internal.h"
 #include "report/model/growth_rule.h"
 #include "report/model/model.h"
@@ -32,7 +32,8 @@ static const char *format_kept(uint64_t bytes, uint64_t blocks, const char *word
 	return ret;
 }
 
-static bool is_covered(const struct budgets *budgets, const struct report_suballocations *entry)
+static bool is_covered(const struct pattern_file *budgets,
+		       const struct report_suballocations *entry)
 {
 	for (size_t i = 0; budgets && i < budgets->count; i++)
 		if (budget_covers_accumulation(&budgets->rules[i], entry->live.stack))
@@ -42,7 +43,7 @@ static bool is_covered(const struct budgets *budgets, const struct report_suball
 
 /* Returns true if BASELINE has ENTRY. The amounts in the baseline do not matter, because what is
  * kept grows with the length of a run. */
-static bool is_known(const struct baseline *baseline, const struct report_suballocations *entry)
+static bool is_known(const struct pattern_file *baseline, const struct report_suballocations *entry)
 {
 	return baseline_find(baseline, report_leak_fingerprint(&entry->live)) != NULL;
 }

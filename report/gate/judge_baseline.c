@@ -33,37 +33,37 @@ static void subtract_allowance(uint64_t *from, uint64_t *allowance)
 
 /* Subtracts the bytes and blocks of each baseline entry from the charges with its fingerprint, in
  * the order of the charges, until nothing of the entry is left. */
-static int excuse(struct bench *bench, const struct baseline *baseline)
+static int excuse(struct bench *bench, const struct pattern_file *baseline)
 {
 	struct allowance *left = calloc(baseline->count + 1, sizeof(*left));
 
 	if (!left)
 		return -ENOMEM;
 	for (size_t i = 0; i < baseline->count; i++)
-		left[i] = (struct allowance){ baseline->entries[i].bytes,
-					      baseline->entries[i].blocks };
+		left[i] = (struct allowance){ baseline->rules[i].bytes,
+					      baseline->rules[i].blocks };
 	for (size_t i = 0; i < bench->charge_count; i++) {
 		struct charge *charge = &bench->charges[i];
-		const struct baseline_entry *known =
+		const struct pattern_rule *known =
 			charge->leak->cache ? NULL : baseline_find(baseline, charge->fingerprint);
 
 		if (!known)
 			continue;
-		subtract_allowance(&charge->bytes, &left[known - baseline->entries].bytes);
-		subtract_allowance(&charge->blocks, &left[known - baseline->entries].blocks);
+		subtract_allowance(&charge->bytes, &left[known - baseline->rules].bytes);
+		subtract_allowance(&charge->blocks, &left[known - baseline->rules].blocks);
 	}
 	free(left);
 	return 0;
 }
 
-static void note_gone(struct bench *bench, const struct baseline *baseline,
+static void note_gone(struct bench *bench, const struct pattern_file *baseline,
 		      const struct leak_totals *totals)
 {
 	char size[FORMAT_SIZE_MAX], hash[FINGERPRINT_TEXT];
 	size_t gone = 0, smaller = 0;
 
 	for (size_t i = 0; i < baseline->count; i++) {
-		const struct baseline_entry *entry = &baseline->entries[i];
+		const struct pattern_rule *entry = &baseline->rules[i];
 		const struct leak_total *now = leak_totals_find(totals, entry->fingerprint);
 
 		smaller += now && (now->bytes < entry->bytes || now->blocks < entry->blocks);
@@ -74,7 +74,7 @@ static void note_gone(struct bench *bench, const struct baseline *baseline,
 			   report_fingerprint_text(entry->fingerprint, hash),
 			   format_exact_size(entry->bytes, size), entry->blocks,
 			   plural(entry->blocks),
-			   *entry->place ? entry->place : "of an unknown place");
+			   *entry->text ? entry->text : "of an unknown place");
 	}
 	if (gone || smaller)
 		judge_note(bench,
@@ -105,7 +105,7 @@ void judge_baseline(struct bench *bench, const struct judge_input *input)
 }
 
 static void add_growth_reason(struct bench *bench, const struct leak_total *now,
-			      const struct baseline_entry *known)
+			      const struct pattern_rule *known)
 {
 	char before[FORMAT_SIZE_MAX], after[FORMAT_SIZE_MAX], more[FORMAT_SIZE_MAX];
 	char place[FORMAT_PLACE_MAX], hash[FINGERPRINT_TEXT];
@@ -144,7 +144,7 @@ void judge_beyond_baseline(struct bench *bench, const struct judge_input *input)
 	leak_totals_sort_by_size(&totals);
 	for (size_t i = 0; i < totals.count; i++) {
 		const struct leak_total *now = &totals.entries[i];
-		const struct baseline_entry *known = baseline_find(input->baseline,
+		const struct pattern_rule *known = baseline_find(input->baseline,
 								   now->fingerprint);
 
 		if (known && now->bytes <= known->bytes && now->blocks <= known->blocks)

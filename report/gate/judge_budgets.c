@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "report/describe/describe_peak.h"
-#include "report/gate/budgets.h"
+#include "report/gate/gate_rules.h"
 #include "report/gate/judge_internal.h"
 #include "report/model/model.h"
 #include "report/model/model_suballocations.h"
@@ -40,12 +40,12 @@ static void spend(struct spent *spent, uint64_t bytes, uint64_t blocks,
 /* Sums up what counts against RULE. Memory in caches counts against budgets for caches. With
  * --gate-caches 1 it also counts against all other budgets. */
 static void spend_all(struct bench *bench, const struct judge_input *input,
-		      const struct budget *rule, struct spent *spent)
+		      const struct pattern_rule *rule, struct spent *spent)
 {
 	for (size_t i = 0; i < bench->charge_count; i++) {
 		struct charge *charge = &bench->charges[i];
 
-		if (charge->leak->cache && rule->subject != BUDGET_CACHE && !input->count_caches)
+		if (charge->leak->cache && rule->subject != GATE_CACHE && !input->count_caches)
 			continue;
 		if (!budget_covers(rule, charge->leak))
 			continue;
@@ -54,7 +54,7 @@ static void spend_all(struct bench *bench, const struct judge_input *input,
 	}
 }
 
-static void spend_accumulations(const struct judge_input *input, const struct budget *rule,
+static void spend_accumulations(const struct judge_input *input, const struct pattern_rule *rule,
 				struct spent *spent)
 {
 	for (size_t i = 0; i < input->report->count; i++) {
@@ -71,11 +71,11 @@ static void spend_accumulations(const struct judge_input *input, const struct bu
 	}
 }
 
-static void budget_reason(struct bench *bench, const struct budgets *budgets,
-			  const struct budget *rule, const struct spent *spent)
+static void budget_reason(struct bench *bench, const struct pattern_file *budgets,
+			  const struct pattern_rule *rule, const struct spent *spent)
 {
-	const char *verb = rule->subject == BUDGET_CACHE	  ? "held"
-			   : rule->subject == BUDGET_ACCUMULATION ? "accumulated"
+	const char *verb = rule->subject == GATE_CACHE	  ? "held"
+			   : rule->subject == GATE_ACCUMULATION ? "accumulated"
 								  : "leaked";
 	char used[FORMAT_SIZE_MAX], allowed[FORMAT_SIZE_MAX], over[FORMAT_SIZE_MAX];
 	char place[FORMAT_PLACE_MAX];
@@ -120,7 +120,7 @@ static const char *format_holders(struct bench *bench, const struct report_proce
 }
 
 static void judge_peak(struct bench *bench, const struct judge_input *input,
-		       const struct budget *rule)
+		       const struct pattern_rule *rule)
 {
 	char peak[FORMAT_SIZE_MAX], allowed[FORMAT_SIZE_MAX], over[FORMAT_SIZE_MAX];
 	char who[FORMAT_PLACE_MAX], holders[HOLDERS_TEXT_MAX];
@@ -141,7 +141,7 @@ static void judge_peak(struct bench *bench, const struct judge_input *input,
 
 /* Returns true if SPENT exceeds RULE. A budget of 0 bytes allows no block, not even one of 0
  * bytes. */
-static bool exceeded(const struct budget *rule, const struct spent *spent)
+static bool exceeded(const struct pattern_rule *rule, const struct spent *spent)
 {
 	if (rule->in_blocks)
 		return spent->blocks > rule->limit;
@@ -151,16 +151,16 @@ static bool exceeded(const struct budget *rule, const struct spent *spent)
 void judge_budgets(struct bench *bench, const struct judge_input *input)
 {
 	for (size_t i = 0; input->budgets && i < input->budgets->count; i++) {
-		const struct budget *rule = &input->budgets->rules[i];
+		const struct pattern_rule *rule = &input->budgets->rules[i];
 		struct spent spent = { 0 };
 
-		if (rule->subject == BUDGET_OBJECT)
+		if (rule->subject == GATE_OBJECT)
 			continue; /* see judge_objects.c */
-		if (rule->subject == BUDGET_PEAK) {
+		if (rule->subject == GATE_PEAK) {
 			judge_peak(bench, input, rule);
 			continue;
 		}
-		if (rule->subject == BUDGET_ACCUMULATION)
+		if (rule->subject == GATE_ACCUMULATION)
 			spend_accumulations(input, rule, &spent);
 		else
 			spend_all(bench, input, rule, &spent);

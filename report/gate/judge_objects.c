@@ -12,7 +12,7 @@
 #include "report/analyze/leak_totals.h"
 #include "report/describe/kinds.h"
 #include "report/gate/baseline.h"
-#include "report/gate/budgets.h"
+#include "report/gate/gate_rules.h"
 #include "report/gate/judge_internal.h"
 #include "report/model/model.h"
 #include "report/util/number.h"
@@ -26,7 +26,7 @@ struct left {
  * user's baseline, which lists those that are already known. */
 struct objects {
 	const struct report *report;
-	const struct baseline *baseline; /* NULL if the user gave no baseline */
+	const struct pattern_file *baseline; /* NULL if the user gave no baseline */
 	/* for each entry of the baseline: how many of its objects were not subtracted yet */
 	uint64_t *known;
 };
@@ -34,9 +34,9 @@ struct objects {
 /* Returns how many of the objects at one call site the baseline does not know. */
 static uint64_t beyond_known(const struct objects *all, const struct report_leak *object)
 {
-	const struct baseline_entry *entry =
+	const struct pattern_rule *entry =
 		baseline_find(all->baseline, report_leak_fingerprint(object));
-	uint64_t *known = entry ? &all->known[entry - all->baseline->entries] : NULL;
+	uint64_t *known = entry ? &all->known[entry - all->baseline->rules] : NULL;
 	uint64_t taken = !known ? 0 : *known < object->blocks ? *known : object->blocks;
 
 	if (known)
@@ -51,7 +51,7 @@ static struct left left_of(const struct objects *all, const char *kind)
 	struct left left = { 0 };
 
 	for (size_t i = 0; all->baseline && i < all->baseline->count; i++)
-		all->known[i] = all->baseline->entries[i].blocks;
+		all->known[i] = all->baseline->rules[i].blocks;
 	for (size_t i = 0; i < all->report->count; i++)
 		for (size_t j = 0; j < all->report->processes[i]->object_count; j++) {
 			const struct report_leak *object = &all->report->processes[i]->objects[j];
@@ -70,7 +70,8 @@ static struct left left_of(const struct objects *all, const char *kind)
 }
 
 static void judge_budget(struct bench *bench, const struct judge_input *input,
-			 const struct objects *all, const struct budget *rule, const char *kind)
+			 const struct objects *all, const struct pattern_rule *rule,
+			 const char *kind)
 {
 	struct left left = left_of(all, kind);
 	char objects[FORMAT_OBJECTS_MAX], place[FORMAT_PLACE_MAX];
@@ -87,15 +88,15 @@ static void judge_budget(struct bench *bench, const struct judge_input *input,
 static void judge_kind(struct bench *bench, const struct judge_input *input,
 		       const struct objects *all, const char *kind)
 {
-	const struct budgets *budgets = input->budgets;
+	const struct pattern_file *budgets = input->budgets;
 	char objects[FORMAT_OBJECTS_MAX], place[FORMAT_PLACE_MAX];
 	bool has_budget = false;
 	struct left left;
 
 	for (size_t i = 0; budgets && i < budgets->count; i++) {
-		const struct budget *rule = &budgets->rules[i];
+		const struct pattern_rule *rule = &budgets->rules[i];
 
-		if (rule->subject != BUDGET_OBJECT ||
+		if (rule->subject != GATE_OBJECT ||
 		    strcmp(rule->pattern.text, object_name(kind)) != 0)
 			continue;
 		has_budget = true;

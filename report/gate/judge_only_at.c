@@ -11,7 +11,7 @@
 #include "report/gate/judge_internal.h"
 #include "report/model/model.h"
 #include "report/model/model_sites.h"
-#include "report/gate/only_at.h"
+#include "report/gate/gate_rules.h"
 
 static void only_at_reason(struct bench *bench, const struct report_process *p,
 			   const struct report_site *site, const char *policy)
@@ -64,7 +64,7 @@ void judge_sites(struct bench *bench, const struct judge_input *input)
 				listed.again++;
 			else if (listed.count++ < JUDGE_PLACES_MAX)
 				only_at_reason(bench, p, &p->sites[j],
-					       only_at_name(input->only_at));
+					       input->only_at->name);
 		}
 	}
 	if (listed.again)
@@ -72,8 +72,8 @@ void judge_sites(struct bench *bench, const struct judge_input *input)
 			     "%zu more call site%s allocated memory that no rule in %s allows, in "
 			     "functions that are already named: on other devices or lines, or in "
 			     "other processes",
-			     listed.again, plural(listed.again), only_at_name(input->only_at));
+			     listed.again, plural(listed.again), input->only_at->name);
 	if (listed.count > JUDGE_PLACES_MAX)
 		judge_reason(bench, "%zu more places allocated memory that no rule in %s allows",
-			     listed.count - JUDGE_PLACES_MAX, only_at_name(input->only_at));
+			     listed.count - JUDGE_PLACES_MAX, input->only_at->name);
 }

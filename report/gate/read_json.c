@@ -26,7 +26,7 @@ struct input {
 	char *error;
 	size_t error_size;
 	struct report_arena *arena;
-	const struct suppressions *suppressions; /* of the command, or NULL */
+	const struct pattern_file *suppressions; /* of the command, or NULL */
 };
 
 static int bad(const struct input *in, const char *what)
@@ -133,7 +133,7 @@ static void suppress(const struct input *in, struct report_leak *leak)
 						       leak->stack->count);
 
 	if (index >= 0)
-		leak->pattern = suppressions_use(in->suppressions, (size_t)index).pattern;
+		leak->pattern = in->suppressions->rules[index].pattern.text;
 }
 
 /* Reads the members that a leak and an object both have: the call that made it, and its stack. */

@@ -160,7 +160,7 @@ void build_ended(struct builder *b)
 }
 
 static int build(struct builder *b, const struct loaded_ledger *ledger,
-		 struct suppressions *suppressions)
+		 struct pattern_file *suppressions)
 {
 	int r = build_identity(b, ledger->name);
 
@@ -264,7 +264,7 @@ void build_finish(struct builder *b)
 }
 
 int report_process_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,
-			 struct suppressions *suppressions, struct report_process **ret)
+			 struct pattern_file *suppressions, struct report_process **ret)
 {
 	struct builder b;
 	int r = build_start(&b, ledger, symbolizer);
@@ -284,7 +284,7 @@ void report_process_destroy(struct report_process *process)
 {
 	if (!process)
 		return;
-	suppressions_destroy(process->program_suppressions);
+	pattern_file_destroy(process->program_suppressions);
 	arena_finish(process->arena);
 	free(process->arena);
 	free(process);

@@ -90,12 +90,12 @@ int build_group_histories(struct builder *b);
 void build_sums(struct builder *b);
 /* Moves each group into one of the process's lists (leaks, suppressed, cached, objects) and sorts
  * the lists. Counts in SUPPRESSIONS what each pattern matched. Returns 0 or -ENOMEM. */
-int classify_groups(struct builder *b, struct suppressions *suppressions);
+int classify_groups(struct builder *b, struct pattern_file *suppressions);
 /* Finds the pattern that suppresses each deferred free. Returns 0 or -ENOMEM. */
-int classify_deferred(struct builder *b, struct suppressions *suppressions);
+int classify_deferred(struct builder *b, struct pattern_file *suppressions);
 /* Finds the pattern that suppresses each call site that accumulates. Call it after
  * build_suballocations(). Returns 0 or -ENOMEM. */
-int classify_suballocations(struct builder *b, struct suppressions *suppressions);
+int classify_suballocations(struct builder *b, struct pattern_file *suppressions);
 
 /* Fills in the process's devices, and the calls that increased the driver's own memory. Returns 0
  * or -ENOMEM. */
@@ -133,7 +133,7 @@ int build_add_address(struct builder *b, struct report_leak *leak,
 int build_coverage(struct builder *b);
 
 /* Finds the call sites whose memory keeps growing from step to step. Returns 0 or -ENOMEM. */
-int build_growth(struct builder *b, struct suppressions *suppressions);
+int build_growth(struct builder *b, struct pattern_file *suppressions);
 /* Reads the memory that is shared with other processes. Call it after classify_groups(). Returns 0
  * or -ENOMEM. */
 int build_ipc(struct builder *b);

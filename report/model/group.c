@@ -338,8 +338,8 @@ static int make_lists(struct builder *b)
 
 /* Finds the pattern that suppresses allocations at STACK. Stores the pattern or NULL in *RET, the
  * list that has it in *RET_BY, and its index there in *RET_INDEX. Returns 0 or -ENOMEM. */
-static int find_pattern(struct builder *b, struct suppressions *suppressions,
-		 const struct report_stack *stack, struct suppressions **ret_by, int *ret_index,
+static int find_pattern(struct builder *b, struct pattern_file *suppressions,
+		 const struct report_stack *stack, struct pattern_file **ret_by, int *ret_index,
 		 const char **ret)
 {
 	*ret = NULL;
@@ -351,14 +351,14 @@ static int find_pattern(struct builder *b, struct suppressions *suppressions,
 	}
 	if (*ret_index < 0)
 		return 0;
-	*ret = arena_printf(b->arena, "%s", suppressions_use(*ret_by, (size_t)*ret_index).pattern);
+	*ret = arena_printf(b->arena, "%s", (*ret_by)->rules[*ret_index].pattern.text);
 	return *ret ? 0 : -ENOMEM;
 }
 
-int classify_deferred(struct builder *b, struct suppressions *suppressions)
+int classify_deferred(struct builder *b, struct pattern_file *suppressions)
 {
 	struct report_deferred_frees *frees = &b->process->deferred;
-	struct suppressions *by;
+	struct pattern_file *by;
 	int index, r = 0;
 
 	for (size_t i = 0; i < frees->group_count && r == 0; i++) {
@@ -375,7 +375,7 @@ int classify_deferred(struct builder *b, struct suppressions *suppressions)
 	return r;
 }
 
-int classify_suballocations(struct builder *b, struct suppressions *suppressions)
+int classify_suballocations(struct builder *b, struct pattern_file *suppressions)
 {
 	struct report_process *process = b->process;
 	struct report_summary *sum = &process->summary;
@@ -383,7 +383,7 @@ int classify_suballocations(struct builder *b, struct suppressions *suppressions
 
 	for (size_t i = 0; i < process->suballocation_count && r == 0; i++) {
 		struct report_suballocations *site = &process->suballocations[i];
-		struct suppressions *by;
+		struct pattern_file *by;
 		int index;
 
 		if (site->trend != TREND_ACCUMULATING)
@@ -406,10 +406,10 @@ int classify_suballocations(struct builder *b, struct suppressions *suppressions
 }
 
 /* A suppressed object is listed, but never fails the gate. */
-static int classify_object(struct builder *b, struct suppressions *suppressions,
+static int classify_object(struct builder *b, struct pattern_file *suppressions,
 			   struct report_leak *object)
 {
-	struct suppressions *by;
+	struct pattern_file *by;
 	int index, r;
 
 	if (object->ignored) {
@@ -422,7 +422,7 @@ static int classify_object(struct builder *b, struct suppressions *suppressions,
 	return r;
 }
 
-int classify_groups(struct builder *b, struct suppressions *suppressions)
+int classify_groups(struct builder *b, struct pattern_file *suppressions)
 {
 	struct report_process *process = b->process;
 	struct report_summary *sum = &process->summary;
@@ -431,7 +431,7 @@ int classify_groups(struct builder *b, struct suppressions *suppressions)
 		return -ENOMEM;
 	for (struct group *group = b->first_group; group; group = group->next) {
 		struct report_leak *leak = &group->leak;
-		struct suppressions *by;
+		struct pattern_file *by;
 		int index, r;
 
 		if (!group->most) /* all blocks of the group are too young */

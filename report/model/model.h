@@ -31,7 +31,7 @@ struct report_out_of_memory;
 struct report_peak;
 struct report_site;
 struct report_suballocations;
-struct suppressions;
+struct pattern_file;
 struct symbolizer;
 
 enum report_op {
@@ -382,7 +382,7 @@ struct report_process {
 	struct report_coverage coverage;
 
 	/* Suppressions from the program's __lsan_default_suppressions(), or NULL. */
-	struct suppressions *program_suppressions;
+	struct pattern_file *program_suppressions;
 
 	/* Sentences about data that was not recorded, cannot be read, or is unreliable. */
 	const char *const *notes;
@@ -398,7 +398,7 @@ struct report_process {
  * SUPPRESSIONS, which may be NULL. If the ledger does not record an end, checks in /proc if the
  * process still runs. Returns 0 or -ENOMEM. */
 int report_process_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,
-			 struct suppressions *suppressions, struct report_process **ret);
+			 struct pattern_file *suppressions, struct report_process **ret);
 
 void report_process_destroy(struct report_process *process); /* PROCESS may be NULL */
 
@@ -436,7 +436,7 @@ struct report {
 	size_t bypassed_count;
 	bool verbose; /* the text report lists coverage by module */
 	/* for the list of suppressions in use; may be NULL */
-	const struct suppressions *suppressions;
+	const struct pattern_file *suppressions;
 };
 
 /* Adds PROCESS to REPORT, which then owns it. On error PROCESS is destroyed. A report starts as

@@ -182,7 +182,7 @@ static int compare_suspects(const void *left, const void *right)
 }
 
 static int find_suspects(struct builder *b, const struct window *window,
-			 struct suppressions *suppressions, struct report_growth *growth)
+			 struct pattern_file *suppressions, struct report_growth *growth)
 {
 	struct report_suspect *list, one;
 	int r = 0;
@@ -258,7 +258,7 @@ static int read_steps(struct builder *b, struct report_growth *growth)
 	return 0;
 }
 
-int build_growth(struct builder *b, struct suppressions *suppressions)
+int build_growth(struct builder *b, struct pattern_file *suppressions)
 {
 	struct report_growth *growth = arena_alloc(b->arena, sizeof(*growth));
 	struct window window = { 0 };

@@ -64,10 +64,8 @@ static int read_suppressions(struct builder *b, const struct parts *parts)
 
 	if (r < 0 || !*text)
 		return r;
-	r = suppressions_parse_good(text, strlen(text), LSAN_NAME,
-				    &b->process->program_suppressions, error, sizeof(error));
-	if (r < 0)
-		return r;
+	b->process->program_suppressions = pattern_file_parse_good(
+		&suppression_syntax, text, strlen(text), LSAN_NAME, error, sizeof(error));
 	if (*error)
 		b->program_note = arena_printf(b->arena,
 					       "the program's own suppressions: %s: the line is "

@@ -34,8 +34,6 @@ int frame_pattern_compile(struct frame_pattern *ret, const char *text, size_t le
 	if (length > WILDCARD_BYTES_MAX)
 		return -E2BIG;
 	pattern.text = strndup(text, length);
-	if (!pattern.text)
-		return -ENOMEM;
 	wildcard->at_start = pattern.text[0] == '^';
 	wildcard->text = pattern.text + wildcard->at_start;
 	wildcard->length = strlen(wildcard->text);
@@ -53,15 +51,13 @@ int frame_pattern_compile(struct frame_pattern *ret, const char *text, size_t le
 int frame_pattern_parse(struct frame_pattern *ret, const struct line *line, const char *hint)
 {
 	switch (frame_pattern_compile(ret, line->at, line->length)) {
-	case 0:
-		return 0;
 	case -E2BIG:
 		return lines_fail(line->file, -EINVAL, "the pattern is longer than %d bytes",
 				  WILDCARD_BYTES_MAX);
 	case -EINVAL:
 		return lines_fail(line->file, -EINVAL, "the pattern is empty%s", hint);
 	}
-	return lines_fail(line->file, -ENOMEM, "out of memory");
+	return 0;
 }
 
 bool frame_pattern_match(const struct frame_pattern *pattern, const char *text)

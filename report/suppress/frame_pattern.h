@@ -28,13 +28,13 @@ struct frame_pattern { /* starts as { 0 } */
 	struct wildcard wildcard;
 };
 
-/* Compiles the LENGTH bytes at TEXT. Returns 0, -ENOMEM, -E2BIG if TEXT is longer than
- * WILDCARD_BYTES_MAX, or -EINVAL if it is empty. An empty pattern would match everything by
- * accident; `*` does so on purpose. On error *RET needs no frame_pattern_finish(). */
+/* Compiles the LENGTH bytes at TEXT. Returns 0, -E2BIG if TEXT is longer than WILDCARD_BYTES_MAX,
+ * or -EINVAL if it is empty. An empty pattern would match everything by accident; `*` does so on
+ * purpose. On error *RET needs no frame_pattern_finish(). */
 int frame_pattern_compile(struct frame_pattern *ret, const char *text, size_t length);
 
 /* Compiles the rest of LINE. If it is empty, the error message is "the pattern is empty" and HINT.
- * Returns 0, or -EINVAL or -ENOMEM with a message in the error buffer. */
+ * Returns 0, or -EINVAL with a message in the error buffer. */
 int frame_pattern_parse(struct frame_pattern *ret, const struct line *line, const char *hint);
 
 /* Returns true if TEXT matches. NULL and "" never match. */

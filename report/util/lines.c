@@ -13,8 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "report/util/memory.h"
-
 int lines_fail(const struct lines *lines, int r, const char *format, ...)
 {
 	va_list args;
@@ -129,17 +127,6 @@ int lines_each(struct lines *lines, const char *text, size_t length, lines_each_
 	r = each_line(lines, read, length, each, data);
 	free(read);
 	return r;
-}
-
-void *lines_grow(const struct lines *lines, void *items, size_t count, size_t size, size_t max,
-		 int *ret)
-{
-	*ret = 0;
-	if (count == max) {
-		*ret = lines_fail(lines, -E2BIG, "more than %zu %ss", max, lines->what);
-		return NULL;
-	}
-	return list_grow(items, count, size);
 }
 
 void line_skip(struct line *line, size_t length)

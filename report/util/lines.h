@@ -55,11 +55,6 @@ typedef int lines_each_fn(void *data, struct line *line);
 int lines_each(struct lines *lines, const char *text, size_t length, lines_each_fn *each,
 	       void *data);
 
-/* Makes room for one more item, as list_grow() does. If the array has MAX items, returns NULL, with
- * a message in the error buffer and -E2BIG in *RET. */
-void *lines_grow(const struct lines *lines, void *items, size_t count, size_t size, size_t max,
-		 int *ret);
-
 /* Advances LINE by LENGTH bytes and the blanks after them. */
 void line_skip(struct line *line, size_t length);
 

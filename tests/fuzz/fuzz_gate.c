@@ -10,14 +10,14 @@
 #include <string.h>
 
 #include "report/gate/baseline.h"
-#include "report/gate/budgets.h"
+#include "report/gate/gate_rules.h"
 #include "report/analyze/diff.h"
 #include "report/format/json/json_diff.h"
 #include "report/format/text/text_diff.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
 #include "report/model/model_sites.h"
-#include "report/gate/only_at.h"
+#include "report/gate/gate_rules.h"
 #include "report/analyze/ranks.h"
 #include "report/gate/read_json.h"
 #include "replay.h"
@@ -76,7 +76,7 @@ static void check_refused(int r, const void *made, const char *error)
 static void write_again(void)
 {
 	struct leak_totals totals;
-	struct baseline *again = NULL;
+	struct pattern_file *again = NULL;
 	char *text = NULL, error[128] = "";
 	size_t length;
 	FILE *out = open_memstream(&text, &length);
@@ -85,11 +85,12 @@ static void write_again(void)
 		abort();
 	baseline_write(&totals, out);
 	fclose(out);
-	if (baseline_parse(text, length, "again", &again, error, sizeof(error)) < 0 ||
+	if (pattern_file_parse(&baseline_syntax, text, length, "again", &again, error,
+			       sizeof(error)) < 0 ||
 	    again->count != totals.count)
 		abort();
 	judge_it((struct judge_input){ .baseline = again });
-	baseline_destroy(again);
+	pattern_file_destroy(again);
 	leak_totals_finish(&totals);
 	free(text);
 }
@@ -122,25 +123,28 @@ static void try_json(const char *text, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const char *text = (const char *)data + 1;
-	struct baseline *baseline = NULL;
-	struct budgets *budgets = NULL;
-	struct only_at *policy = NULL;
+	struct pattern_file *baseline = NULL;
+	struct pattern_file *budgets = NULL;
+	struct pattern_file *policy = NULL;
 	char error[128] = "";
 
 	if (size == 0)
 		return 0;
 	switch (data[0]) {
 	case 'b':
-		check_refused(baseline_parse(text, size - 1, "fuzz", &baseline, error,
-					     sizeof(error)), baseline, error);
+		check_refused(pattern_file_parse(&baseline_syntax, text, size - 1, "fuzz",
+						 &baseline, error, sizeof(error)),
+			      baseline, error);
 		break;
 	case 'u':
-		check_refused(budgets_parse(text, size - 1, "fuzz", &budgets, error,
-					    sizeof(error)), budgets, error);
+		check_refused(pattern_file_parse(&budget_syntax, text, size - 1, "fuzz", &budgets,
+						 error, sizeof(error)),
+			      budgets, error);
 		break;
 	case 'p':
-		check_refused(only_at_parse(text, size - 1, "fuzz", &policy, error,
-					    sizeof(error)), policy, error);
+		check_refused(pattern_file_parse(&only_at_syntax, text, size - 1, "fuzz", &policy,
+						 error, sizeof(error)),
+			      policy, error);
 		break;
 	case 'w':
 		write_again();
@@ -151,8 +155,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (baseline || budgets || policy)
 		judge_it((struct judge_input){ .baseline = baseline, .budgets = budgets,
 					       .only_at = policy, .count_caches = size & 1 });
-	baseline_destroy(baseline);
-	budgets_destroy(budgets);
-	only_at_destroy(policy);
+	pattern_file_destroy(baseline);
+	pattern_file_destroy(budgets);
+	pattern_file_destroy(policy);
 	return 0;
 }

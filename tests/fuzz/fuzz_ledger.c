@@ -71,14 +71,14 @@ static void hold(const struct loaded_ledger *ledger, struct report_process *proc
 static void report_on(const struct loaded_ledger *ledger)
 {
 	static const char rules[] = "leak:app\nleak:^cu*Alloc$\n";
-	struct suppressions *suppressions = NULL;
+	struct pattern_file *suppressions = NULL;
 	struct symbolizer *symbolizer = NULL;
 	struct report_process *process;
 	struct report report = { 0 };
 	char error[256];
 
-	if (suppressions_parse(rules, sizeof(rules) - 1, "rules", &suppressions, error,
-			       sizeof(error)) < 0)
+	if (pattern_file_parse(&suppression_syntax, rules, sizeof(rules) - 1, "rules",
+			       &suppressions, error, sizeof(error)) < 0)
 		abort();
 	symbolizer = symbolizer_create(SYMBOLIZER_NO_FILES);
 	report.suppressions = suppressions;
@@ -97,7 +97,7 @@ static void report_on(const struct loaded_ledger *ledger)
 	}
 	report_finish(&report);
 	symbolizer_destroy(symbolizer);
-	suppressions_destroy(suppressions);
+	pattern_file_destroy(suppressions);
 }
 
 /* As `gpuleak top` meets it: two frames, of which the first shows fewer sites. */

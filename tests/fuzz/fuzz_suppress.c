@@ -24,11 +24,12 @@ static const struct report_frame frames[] = {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const size_t count = sizeof(frames) / sizeof(frames[0]);
-	struct suppressions *s = NULL;
+	struct pattern_file *s = NULL;
 	char error[128] = "";
 	int index;
 
-	if (suppressions_parse((const char *)data, size, "fuzz", &s, error, sizeof(error)) < 0) {
+	if (pattern_file_parse(&suppression_syntax, (const char *)data, size, "fuzz", &s, error,
+			       sizeof(error)) < 0) {
 		if (s || !*error || strlen(error) >= sizeof(error))
 			abort();
 		return 0;
@@ -38,9 +39,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (index < -1 || index >= (int)suppressions_size(s))
 			abort();
 		suppressions_count(s, index, 1, 64);
-		if (index >= 0 && !suppressions_use(s, (size_t)index).matched)
+		if (index >= 0 && !s->rules[index].matched)
 			abort();
 	}
-	suppressions_destroy(s);
+	pattern_file_destroy(s);
 	return 0;
 }

@@ -15,14 +15,14 @@
 
 #include <errno.h>
 #include "report/gate/baseline.h"
-#include "report/gate/budgets.h"
+#include "report/gate/gate_rules.h"
 #include "report/format/text/gen_suppressions.h"
 #include "judged.h"
 #include "ledger_builder.h"
 #include "report/load/load.h"
 #include "report/model/model.h"
 #include "report/model/model_sites.h"
-#include "report/gate/only_at.h"
+#include "report/gate/gate_rules.h"
 #include "report/analyze/ranks.h"
 #include "report/gate/read_json.h"
 #include "report/suppress/suppress.h"
@@ -81,12 +81,13 @@ static void judged(const struct scene *s, enum judge_verdict verdict, const char
 	judged_as(&s->input, verdict, first_reason);
 }
 
-static struct baseline *baseline(const char *text)
+static struct pattern_file *baseline(const char *text)
 {
-	struct baseline *ret = NULL;
+	struct pattern_file *ret = NULL;
 	char error[256] = "";
 
-	if (baseline_parse(text, strlen(text), "b", &ret, error, sizeof(error)) < 0)
+	if (pattern_file_parse(&baseline_syntax, text, strlen(text), "b", &ret, error,
+			       sizeof(error)) < 0)
 		fail_msg("%s", error);
 	return ret;
 }
@@ -108,7 +109,7 @@ static char *baseline_of(const struct report *report)
 
 static void test_baseline_survives(void **state)
 {
-	struct baseline *known;
+	struct pattern_file *known;
 	struct scene s;
 	char *text;
 
@@ -129,13 +130,13 @@ static void test_baseline_survives(void **state)
 	s.frames[1][0].function = "evaluate";
 	judged(&s, JUDGE_FAILED, "2 blocks, 200 bytes leaked beyond the baseline, 0 allowed");
 	free(text);
-	baseline_destroy(known);
+	pattern_file_destroy(known);
 }
 
 /* Two devices, two lines of one function: one fingerprint, one allowance for all of them. */
 static void test_baseline_sums(void **state)
 {
-	struct baseline *known;
+	struct pattern_file *known;
 	struct scene s;
 	char *text;
 
@@ -146,8 +147,8 @@ static void test_baseline_sums(void **state)
 	text = baseline_of(&s.report);
 	known = baseline(text);
 	assert_int_equal(known->count, 1);
-	assert_int_equal(known->entries[0].bytes, 300);
-	assert_int_equal(known->entries[0].blocks, 3);
+	assert_int_equal(known->rules[0].bytes, 300);
+	assert_int_equal(known->rules[0].blocks, 3);
 	s.input.baseline = known;
 	judged(&s, JUDGE_CLEAN, "nothing leaked beyond the baseline");
 	s.leaks[0].bytes = 299; /* what one grows the other may have shrunk */
@@ -160,12 +161,12 @@ static void test_baseline_sums(void **state)
 	s.leaks[1].bytes = 1;
 	judged(&s, JUDGE_FAILED, "0 blocks, 1 byte leaked beyond the baseline, 0 allowed");
 	free(text);
-	baseline_destroy(known);
+	pattern_file_destroy(known);
 }
 
 static void test_baseline_text(void **state)
 {
-	struct baseline *known, *bad = NULL;
+	struct pattern_file *known, *bad = NULL;
 	struct scene s;
 	char error[64], *text;
 
@@ -175,29 +176,31 @@ static void test_baseline_text(void **state)
 	assert_null(strchr(text, '\x1b'));
 	known = baseline(text);
 	assert_int_equal(known->count, 1);
-	assert_string_equal(known->entries[0].place,
+	assert_string_equal(known->rules[0].text,
 			    "cuMemAlloc_v2 device a\\x0Ab\\x1B[0m (app.c)");
-	baseline_destroy(known);
+	pattern_file_destroy(known);
 	free(text);
 	known = baseline("");
 	assert_int_equal(known->count, 0);
-	baseline_destroy(known);
+	pattern_file_destroy(known);
 	known = baseline("\xef\xbb\xbfgpuleak-baseline 1\r\n"
 			 "ffffffffffffffff\t18446744073709551615  18446744073709551615#x");
-	assert_true(known->entries[0].bytes == UINT64_MAX);
-	assert_string_equal(known->entries[0].place, "x");
-	baseline_destroy(known);
+	assert_true(known->rules[0].bytes == UINT64_MAX);
+	assert_string_equal(known->rules[0].text, "x");
+	pattern_file_destroy(known);
 	text = (char *)"gpuleak-baseline 1\nffffffffffffffff 18446744073709551616 1\n";
-	assert_true(baseline_parse(text, strlen(text), "b", &bad, error, sizeof(error)) < 0);
+	assert_true(pattern_file_parse(&baseline_syntax, text, strlen(text), "b", &bad, error,
+				       sizeof(error)) < 0);
 	assert_null(bad);
 }
 
-static struct budgets *budgets(const char *text)
+static struct pattern_file *budgets(const char *text)
 {
-	struct budgets *ret = NULL;
+	struct pattern_file *ret = NULL;
 	char error[256] = "";
 
-	if (budgets_parse(text, strlen(text), "u", &ret, error, sizeof(error)) < 0)
+	if (pattern_file_parse(&budget_syntax, text, strlen(text), "u", &ret, error,
+			       sizeof(error)) < 0)
 		fail_msg("%s", error);
 	return ret;
 }
@@ -205,12 +208,12 @@ static struct budgets *budgets(const char *text)
 static void with_budgets(struct scene *s, const char *text, enum judge_verdict verdict,
 			 const char *reason)
 {
-	struct budgets *made = budgets(text);
+	struct pattern_file *made = budgets(text);
 
 	s->input.budgets = made;
 	judged(s, verdict, reason);
 	s->input.budgets = NULL;
-	budgets_destroy(made);
+	pattern_file_destroy(made);
 }
 
 static void test_budgets(void **state)
@@ -275,7 +278,7 @@ static void test_caches(void **state)
 static void test_objects(void **state)
 {
 	static const char clean[] = "nothing leaked beyond the budgets";
-	struct budgets *none;
+	struct pattern_file *none;
 	char error[1024] = "";
 	struct scene s;
 
@@ -309,11 +312,13 @@ static void test_objects(void **state)
 	s.process[1].object_count = 1;
 	judged(&s, JUDGE_FAILED, "4 streams not destroyed, 0 allowed; most at train "
 				 "(/src/app.c:20), called from main");
-	assert_int_equal(budgets_parse("object:stream 3KiB", 18, "u", &none, error, sizeof(error)),
+	assert_int_equal(pattern_file_parse(&budget_syntax, "object:stream 3KiB", 18, "u", &none,
+					    error, sizeof(error)),
 			 -EINVAL);
 	assert_string_equal(error, "u:1: objects have no bytes: a budget for them ends with a "
 				   "number");
-	assert_int_equal(budgets_parse("object:device 3", 15, "u", &none, error, sizeof(error)),
+	assert_int_equal(pattern_file_parse(&budget_syntax, "object:device 3", 15, "u", &none,
+					    error, sizeof(error)),
 			 -EINVAL);
 	assert_non_null(strstr(error, "'device' is not a kind of object; known are context, "));
 }
@@ -322,13 +327,14 @@ static void test_policy(void **state)
 {
 	static const char text[] = "site:^load$\nkind:pinned\n";
 	struct report_site sites[2];
-	struct only_at *policy;
+	struct pattern_file *policy;
 	char error[64];
 	struct scene s;
 
 	(void)state;
 	scene(&s, 0);
-	assert_int_equal(only_at_parse(text, sizeof(text) - 1, "p", &policy, error, sizeof(error)),
+	assert_int_equal(pattern_file_parse(&only_at_syntax, text, sizeof(text) - 1, "p", &policy,
+					    error, sizeof(error)),
 			 0);
 	for (int i = 0; i < 2; i++)
 		sites[i] = (struct report_site){ .api = "cuMemAlloc_v2", .kind = "device",
@@ -345,7 +351,7 @@ static void test_policy(void **state)
 	s.stacks[1].count = 0;
 	judged(&s, JUDGE_FAILED, "process 1 (app) allocated 64 bytes in 1 block (device memory, "
 	       "cuMemAlloc_v2) at an unknown place, which no rule in p allows");
-	only_at_destroy(policy);
+	pattern_file_destroy(policy);
 }
 
 /* Processes I of NUMBERS are ranks of those numbers, with BYTES[I] at the same place. */
@@ -412,7 +418,7 @@ static void test_ranks(void **state)
 
 static void test_generated(void **state)
 {
-	struct suppressions *made;
+	struct pattern_file *made;
 	struct scene s;
 	char *text = NULL, error[256];
 	size_t length;
@@ -425,14 +431,16 @@ static void test_generated(void **state)
 	s.frames[1][0].file = "/src/only here.c";
 	assert_int_equal(gen_suppressions(&s.report, out), 0);
 	fclose(out);
-	assert_int_equal(suppressions_parse(text, length, "g", &made, error, sizeof(error)), 0);
+	assert_int_equal(pattern_file_parse(&suppression_syntax, text, length, "g", &made, error,
+					    sizeof(error)),
+			 0);
 	assert_int_equal(suppressions_size(made), 4);
 	for (size_t i = 0; i < 4; i++) { /* the largest first; each matches its leak alone */
 		int by = suppressions_match(made, s.stacks[i].frames, 2);
 
 		assert_int_equal(by, 3 - (int)i);
 	}
-	suppressions_destroy(made);
+	pattern_file_destroy(made);
 	free(text);
 }
 
@@ -579,7 +587,7 @@ static void test_facts_of_the_program(void **state)
 	assert_string_equal(process->rank_variable, "RANK");
 	/* In the order of their numbers, a line across two of them. */
 	assert_int_equal(suppressions_size(process->program_suppressions), 3);
-	assert_string_equal(suppressions_use(process->program_suppressions, 1).pattern, "two");
+	assert_string_equal(process->program_suppressions->rules[1].pattern.text, "two");
 	assert_int_equal(process->note_count, 0);
 	report_process_destroy(process);
 	symbolizer_destroy(symbolizer);

@@ -95,7 +95,7 @@ static void test_by_clock(void **state)
 /* ---- from a ledger ---- */
 
 static struct report_process *process_of(struct ledger_builder *builder,
-					 struct suppressions *suppressions)
+					 struct pattern_file *suppressions)
 {
 	struct report_process *ret = NULL;
 	struct loaded_ledger ledger;
@@ -418,14 +418,15 @@ static char *printed(struct report *report,
 static void test_told(void **state)
 {
 	static const char rules[] = "leak:/bin/other\n";
-	struct suppressions *suppressions;
+	struct pattern_file *suppressions;
 	struct report report = { 0 };
 	struct ledger_builder builder;
 	char error[256], *text;
 
 	(void)state;
-	assert_int_equal(suppressions_parse(rules, sizeof(rules) - 1, "rules", &suppressions, error,
-					    sizeof(error)), 0);
+	assert_int_equal(pattern_file_parse(&suppression_syntax, rules, sizeof(rules) - 1, "rules",
+					    &suppressions, error, sizeof(error)),
+			 0);
 	builder_init(&builder);
 	builder_module(&builder, "/bin/other", 0x3000, 0x4000, 0, 0);
 	add_steps(&builder, 1, 5);
@@ -445,7 +446,7 @@ static void test_told(void **state)
 	assert_non_null(strstr(text, "\"label\": \"epoch\\n7\""));
 	free(text);
 	report_finish(&report);
-	suppressions_destroy(suppressions);
+	pattern_file_destroy(suppressions);
 	builder_finish(&builder);
 }
 

@@ -35,7 +35,7 @@
 struct fixture {
 	struct loaded_ledger ledger;
 	struct symbolizer *symbolizer;
-	struct suppressions *suppressions;
+	struct pattern_file *suppressions;
 	struct report report;
 };
 
@@ -47,8 +47,9 @@ static void begin(struct fixture *fixture, struct ledger_builder *builder, unsig
 
 	memset(fixture, 0, sizeof(*fixture));
 	if (rules)
-		assert_int_equal(suppressions_parse(rules, strlen(rules), "rules",
-						    &fixture->suppressions, error, sizeof(error)),
+		assert_int_equal(pattern_file_parse(&suppression_syntax, rules, strlen(rules),
+						    "rules", &fixture->suppressions, error,
+						    sizeof(error)),
 				 0);
 	assert_int_equal(loaded_ledger_copy(builder->bytes, builder->size, "test",
 					    &fixture->ledger, error, sizeof(error)), 0);
@@ -63,7 +64,7 @@ static void end(struct fixture *fixture)
 {
 	report_finish(&fixture->report);
 	symbolizer_destroy(fixture->symbolizer);
-	suppressions_destroy(fixture->suppressions);
+	pattern_file_destroy(fixture->suppressions);
 	loaded_ledger_finish(&fixture->ledger);
 }
 

@@ -19,23 +19,25 @@
 #include "report/suppress/suppress.h"
 #include "report/util/wildcard.h"
 
-static struct suppressions *parse(const char *text)
+static struct pattern_file *parse(const char *text)
 {
-	struct suppressions *s = NULL;
+	struct pattern_file *s = NULL;
 	char error[256] = "";
 
-	assert_int_equal(suppressions_parse(text, strlen(text), "t.supp", &s, error,
-					    sizeof(error)), 0);
+	assert_int_equal(pattern_file_parse(&suppression_syntax, text, strlen(text), "t.supp", &s,
+					    error, sizeof(error)),
+			 0);
 	assert_string_equal(error, "");
 	return s;
 }
 
 static void refused(const char *text, size_t length, const char *expected)
 {
-	struct suppressions *s = NULL;
+	struct pattern_file *s = NULL;
 	char error[256] = "";
 
-	assert_true(suppressions_parse(text, length, "t.supp", &s, error, sizeof(error)) < 0);
+	assert_true(pattern_file_parse(&suppression_syntax, text, length, "t.supp", &s, error,
+				       sizeof(error)) < 0);
 	assert_null(s);
 	assert_string_equal(error, expected);
 }
@@ -44,13 +46,13 @@ static int matches(const char *pattern, const char *function)
 {
 	const struct report_frame frame = { .function = function };
 	char text[512];
-	struct suppressions *s;
+	struct pattern_file *s;
 	int index;
 
 	snprintf(text, sizeof(text), "leak:%s\n", pattern);
 	s = parse(text);
 	index = suppressions_match(s, &frame, 1);
-	suppressions_destroy(s);
+	pattern_file_destroy(s);
 	return index == 0;
 }
 
@@ -102,7 +104,7 @@ static void test_every_frame_and_field(void **state)
 		{ .function = NULL, .module = "/opt/plugin.so" },
 		{ .function = "main", .file = "/src/app.c", .module = "/bin/app" },
 	};
-	struct suppressions *s = parse("leak:nothing\nleak:app.c$\nleak:plugin\nleak:^main$\n");
+	struct pattern_file *s = parse("leak:nothing\nleak:app.c$\nleak:plugin\nleak:^main$\n");
 
 	(void)state;
 	assert_int_equal(suppressions_match(s, frames, 3), 1);
@@ -110,26 +112,26 @@ static void test_every_frame_and_field(void **state)
 	assert_int_equal(suppressions_match(s, frames, 1), -1);
 	assert_int_equal(suppressions_match(s, frames, 0), -1);
 	assert_int_equal(suppressions_match(NULL, frames, 3), -1);
-	suppressions_destroy(s);
+	pattern_file_destroy(s);
 }
 
 static void test_lines(void **state)
 {
-	struct suppressions *s = parse("\xef\xbb\xbf# comment\r\n\r\n  leak:one\t\r\n"
+	struct pattern_file *s = parse("\xef\xbb\xbf# comment\r\n\r\n  leak:one\t\r\n"
 				       "\t# leak:no\n\n   \nleak: two words \nleak:#3");
 
 	(void)state;
 	assert_int_equal(suppressions_size(s), 3);
-	assert_string_equal(suppressions_use(s, 0).pattern, "one");
-	assert_int_equal(suppressions_use(s, 0).line, 3);
-	assert_string_equal(suppressions_use(s, 1).pattern, "two words");
-	assert_int_equal(suppressions_use(s, 1).line, 7);
-	assert_string_equal(suppressions_use(s, 2).pattern, "#3");
-	suppressions_destroy(s);
+	assert_string_equal(s->rules[0].pattern.text, "one");
+	assert_int_equal(s->rules[0].line, 3);
+	assert_string_equal(s->rules[1].pattern.text, "two words");
+	assert_int_equal(s->rules[1].line, 7);
+	assert_string_equal(s->rules[2].pattern.text, "#3");
+	pattern_file_destroy(s);
 	s = parse("");
 	assert_int_equal(suppressions_size(s), 0);
-	suppressions_destroy(s);
-	suppressions_destroy(NULL);
+	pattern_file_destroy(s);
+	pattern_file_destroy(NULL);
 }
 
 static void test_errors(void **state)
@@ -168,44 +170,49 @@ static void test_limits(void **state)
 
 static void test_count(void **state)
 {
-	struct suppressions *s = parse("leak:a\nleak:b\n");
+	struct pattern_file *s = parse("leak:a\nleak:b\n");
 
 	(void)state;
 	suppressions_count(s, 1, 3, 4096);
 	suppressions_count(s, 1, 1, 1);
 	suppressions_count(s, -1, 1, 1);
 	suppressions_count(s, 2, 1, 1);
-	assert_int_equal(suppressions_use(s, 0).matched, 0);
-	assert_int_equal(suppressions_use(s, 1).matched, 1);
-	assert_int_equal(suppressions_use(s, 1).blocks, 4);
-	assert_int_equal(suppressions_use(s, 1).bytes, 4097);
-	suppressions_destroy(s);
+	assert_int_equal(s->rules[0].matched, 0);
+	assert_int_equal(s->rules[1].matched, 1);
+	assert_int_equal(s->rules[1].blocks, 4);
+	assert_int_equal(s->rules[1].bytes, 4097);
+	pattern_file_destroy(s);
 }
 
 static void test_load(void **state)
 {
 	static const char text[] = "leak:x\nthread:y\n";
 	char path[] = "test_suppress.XXXXXX", error[256], expected[256];
-	struct suppressions *s = NULL;
+	struct pattern_file *s = NULL;
 	int fd = mkstemp(path);
 
 	(void)state;
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, text, 7), 7);
-	assert_int_equal(suppressions_load(path, &s, error, sizeof(error)), 0);
+	assert_int_equal(pattern_file_parse(&suppression_syntax, NULL, 0, path, &s, error,
+					    sizeof(error)),
+			 0);
 	assert_int_equal(suppressions_size(s), 1);
-	suppressions_destroy(s);
+	pattern_file_destroy(s);
 	assert_int_equal(write(fd, text + 7, sizeof(text) - 8), sizeof(text) - 8);
 	close(fd);
-	assert_true(suppressions_load(path, &s, error, sizeof(error)) < 0);
+	assert_true(pattern_file_parse(&suppression_syntax, NULL, 0, path, &s, error,
+				       sizeof(error)) < 0);
 	snprintf(expected, sizeof(expected),
 		 "%s:2: unknown type 'thread'; accepted is leak:PATTERN", path);
 	assert_string_equal(error, expected);
 	unlink(path);
-	assert_true(suppressions_load("no/such/file", &s, error, sizeof(error)) < 0);
+	assert_true(pattern_file_parse(&suppression_syntax, NULL, 0, "no/such/file", &s, error,
+				       sizeof(error)) < 0);
 	assert_string_equal(error,
 			    "no/such/file: cannot read suppressions: No such file or directory");
-	assert_true(suppressions_load(".", &s, error, sizeof(error)) < 0);
+	assert_true(pattern_file_parse(&suppression_syntax, NULL, 0, ".", &s, error,
+				       sizeof(error)) < 0);
 	assert_string_equal(error, ".: cannot read suppressions: Is a directory");
 }
 
@@ -215,7 +222,7 @@ static void test_hostile(void **state)
 	enum { STARS = WILDCARD_BYTES_MAX / 2 - 1, LONG = 1 << 20 };
 	char *text = malloc(LONG + 1), *line = malloc(WILDCARD_BYTES_MAX + 16);
 	const struct report_frame frame = { .function = text };
-	struct suppressions *s;
+	struct pattern_file *s;
 
 	(void)state;
 	assert_non_null(text);
@@ -229,7 +236,7 @@ static void test_hostile(void **state)
 	s = parse(line);
 	/* A matcher that backtracks would not come back before the test's time is over. */
 	assert_int_equal(suppressions_match(s, &frame, 1), -1);
-	suppressions_destroy(s);
+	pattern_file_destroy(s);
 	free(text);
 	free(line);
 }

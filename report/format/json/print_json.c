@@ -15,16 +15,16 @@
 
 #define SCHEMA "gpuleak-report/1"
 
-static void append_suppressions(json_t **list, const struct suppressions *suppressions,
+static void append_suppressions(json_t **list, const struct pattern_file *suppressions,
 				const char *source)
 {
 	for (size_t i = 0; i < suppressions_size(suppressions) && *list; i++) {
-		struct suppression_use use = suppressions_use(suppressions, i);
+		const struct pattern_rule *use = &suppressions->rules[i];
 
 		json_append(list, JSON_OBJECT(
-			{ "pattern", json_text(use.pattern) },
-			{ "blocks", json_number(use.blocks) },
-			{ "bytes", json_number(use.bytes) },
+			{ "pattern", json_text(use->pattern.text) },
+			{ "blocks", json_number(use->blocks) },
+			{ "bytes", json_number(use->bytes) },
 			{ "source", JSON_IF(source, json_string(source)) }));
 	}
 }

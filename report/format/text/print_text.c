@@ -489,14 +489,15 @@ static size_t print_ignored(FILE *out, const struct report *report)
 }
 
 /* Prints the used SUPPRESSIONS. USED is the number of lines already printed below the heading. */
-static void print_used(FILE *out, const struct suppressions *suppressions, size_t used,
+static void print_used(FILE *out, const struct pattern_file *suppressions, size_t used,
 		       const char *whose)
 {
 	for (size_t i = 0; i < suppressions_size(suppressions); i++) {
-		struct suppression_use use = suppressions_use(suppressions, i);
+		const struct pattern_rule *use = &suppressions->rules[i];
 
-		if (use.matched)
-			print_use(out, used++, use.blocks, use.bytes, use.pattern, whose);
+		if (use->matched)
+			print_use(out, used++, use->blocks, use->bytes, use->pattern.text,
+				  whose);
 	}
 }
 
@@ -504,16 +505,16 @@ static void print_used(FILE *out, const struct suppressions *suppressions, size_
  * program itself are not printed, because they are intended for host memory. */
 static void print_suppressions(FILE *out, const struct report *report)
 {
-	const struct suppressions *suppressions = report->suppressions;
+	const struct pattern_file *suppressions = report->suppressions;
 
 	print_used(out, suppressions, print_ignored(out, report), "");
 	for (size_t i = 0; i < suppressions_size(suppressions); i++) {
-		struct suppression_use use = suppressions_use(suppressions, i);
+		const struct pattern_rule *use = &suppressions->rules[i];
 
-		if (use.matched)
+		if (use->matched)
 			continue;
-		fprintf(out, "Suppression in line %u matched nothing: leak:", use.line);
-		print_escaped(out, use.pattern);
+		fprintf(out, "Suppression in line %u matched nothing: leak:", use->line);
+		print_escaped(out, use->pattern.text);
 		fputc('\n', out);
 	}
 	for (size_t i = 0; i < report->count; i++)
