@@ -170,8 +170,7 @@ enum judge_verdict session_judge(struct session *session)
 	input.leaks_unwanted = input.growth_wanted && !gate_judges_leaks();
 	input.troubles = (const char *const *)session->troubles;
 	input.trouble_count = session->trouble_count;
-	if (judge(&input, &session->judgement) < 0)
-		no_memory();
+	judge(&input, &session->judgement);
 	session->judged = true;
 	return session->judgement.verdict;
 }

@@ -6,7 +6,6 @@
  */
 #include "report/gate/judge.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -16,30 +15,20 @@
 
 #include "report/gate/judge_internal.h"
 #include "report/model/model.h"
+#include "report/util/memory.h"
 #include "report/util/number.h"
 #include "report/analyze/leak_totals.h"
 
 #define JUDGE_SUPPRESSED_MAX (2 * NUMBER_MAX + 32)
 #define SENTENCES_MAX 100 /* maximum number of sentences */
 
-__attribute__((format(printf, 4, 0)))
-static void add_sentence(struct bench *bench, char ***list, size_t *count, const char *format,
-			 va_list args)
+__attribute__((format(printf, 3, 0)))
+static void add_sentence(char ***list, size_t *count, const char *format, va_list args)
 {
-	char **grown;
-
 	if (*count >= SENTENCES_MAX)
 		return;
-	grown = reallocarray(*list, *count + 1, sizeof(*grown));
-	if (!grown) {
-		bench->result = -ENOMEM;
-		return;
-	}
-	*list = grown;
-	if (vasprintf(&grown[*count], format, args) < 0)
-		bench->result = -ENOMEM;
-	else
-		++*count;
+	*list = list_grow(*list, *count, sizeof(**list));
+	(*list)[(*count)++] = text_vformat(format, args);
 }
 
 void judge_reason(struct bench *bench, const char *format, ...)
@@ -48,7 +37,7 @@ void judge_reason(struct bench *bench, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	add_sentence(bench, &j->reasons, &j->reason_count, format, args);
+	add_sentence(&j->reasons, &j->reason_count, format, args);
 	va_end(args);
 }
 
@@ -58,7 +47,7 @@ void judge_note(struct bench *bench, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	add_sentence(bench, &j->notes, &j->note_count, format, args);
+	add_sentence(&j->notes, &j->note_count, format, args);
 	va_end(args);
 }
 
@@ -140,30 +129,27 @@ static void judge_errors(struct bench *bench, const struct report_summary *sum)
 		judge_reason(bench, "%" PRIu64 " invalid free%s", sum->errors, plural(sum->errors));
 }
 
-static void charge_list(struct bench *bench, const struct report_leak *leaks, size_t count)
+static void charge_list(struct charges *to, const struct report_leak *leaks, size_t count)
 {
-	for (size_t i = 0; i < count; i++)
-		bench->charges[bench->charge_count++] = (struct charge){
-			&leaks[i], report_leak_fingerprint(&leaks[i]), leaks[i].bytes,
-			leaks[i].blocks, 0 };
+	for (size_t i = 0; i < count; i++) {
+		if (leaks[i].pattern)
+			continue;
+		to->list = list_grow(to->list, to->count, sizeof(*to->list));
+		to->list[to->count++] =
+			(struct charge){ &leaks[i], report_leak_fingerprint(&leaks[i]),
+					 leaks[i].bytes, leaks[i].blocks, false };
+	}
 }
 
-static int charge_leaks(struct bench *bench, const struct report *report)
+static void charge_leaks(struct bench *bench, const struct report *report)
 {
-	size_t count = 0;
-
-	for (size_t i = 0; i < report->count; i++)
-		count += report->processes[i]->leak_count + report->processes[i]->cached_count;
-	bench->charges = calloc(count + 1, sizeof(*bench->charges));
-	if (!bench->charges)
-		return -ENOMEM;
 	for (size_t i = 0; i < report->count; i++) {
 		const struct report_process *p = report->processes[i];
 
-		charge_list(bench, p->leaks, p->leak_count);
-		charge_list(bench, p->cached, p->cached_count);
+		charge_list(&bench->memory, p->leaks, p->leak_count);
+		charge_list(&bench->memory, p->cached, p->cached_count);
+		charge_list(&bench->objects, p->objects, p->object_count);
 	}
-	return 0;
 }
 
 /* Computes the remaining leaks. Starts from the sums of the report and not from the lists, because
@@ -178,8 +164,8 @@ static struct rest find_rest(const struct bench *bench, const struct judge_input
 		rest.blocks = add_bounded(rest.blocks, sum->cached_blocks);
 		rest.verb = sum->leaked_blocks ? "leaked or held by caches" : "held by caches";
 	}
-	for (size_t i = 0; i < bench->charge_count; i++) {
-		const struct charge *charge = &bench->charges[i];
+	for (size_t i = 0; i < bench->memory.count; i++) {
+		const struct charge *charge = &bench->memory.list[i];
 		uint64_t bytes = charge->leak->bytes - (charge->covered ? 0 : charge->bytes);
 		uint64_t blocks = charge->leak->blocks - (charge->covered ? 0 : charge->blocks);
 
@@ -198,12 +184,9 @@ static struct rest find_rest(const struct bench *bench, const struct judge_input
 static struct rest judge_leaks(struct bench *bench, const struct judge_input *input)
 {
 	size_t before = bench->judgement->reason_count;
-	struct rest rest = { UINT64_MAX, UINT64_MAX, "leaked", "" };
+	struct rest rest;
 
-	if (charge_leaks(bench, input->report) < 0) {
-		bench->result = -ENOMEM;
-		return rest;
-	}
+	charge_leaks(bench, input->report);
 	judge_baseline(bench, input);
 	judge_budgets(bench, input);
 	rest = find_rest(bench, input);
@@ -212,7 +195,7 @@ static struct rest judge_leaks(struct bench *bench, const struct judge_input *in
 		leaked(bench, input, &rest);
 	if (bench->judgement->reason_count > before)
 		judge_beyond_baseline(bench, input);
-	free(bench->charges);
+	judge_objects(bench, input);
 	return rest;
 }
 
@@ -252,7 +235,7 @@ static void judge_whole(struct bench *bench, const struct judge_input *input)
 				    "report name the part");
 }
 
-int judge(const struct judge_input *input, struct judgement *ret)
+void judge(const struct judge_input *input, struct judgement *ret)
 {
 	struct bench bench = { .judgement = ret };
 	struct rest rest;
@@ -261,16 +244,12 @@ int judge(const struct judge_input *input, struct judgement *ret)
 	judge_errors(&bench, &input->report->summary);
 	if (!input->leaks_unwanted)
 		rest = judge_leaks(&bench, input);
-	if (!input->leaks_unwanted)
-		judge_objects(&bench, input);
 	judge_sites(&bench, input);
 	judge_accumulation(&bench, input);
 	judge_whole(&bench, input);
-	if (ret->reason_count > 0 || bench.result < 0) {
+	if (ret->reason_count > 0) {
 		judge_mention_accumulation(&bench, false);
-		return bench.result;
-	}
-	if (input->report->count == 0) {
+	} else if (input->report->count == 0) {
 		ret->verdict = JUDGE_NOTHING;
 		judge_reason(&bench, "no ledger was found: no GPU call was seen");
 	} else {
@@ -281,9 +260,8 @@ int judge(const struct judge_input *input, struct judgement *ret)
 			judge_reason(&bench, "nothing keeps growing beyond what is allowed");
 		judge_mention_accumulation(&bench, true);
 	}
-	if (bench.result < 0 && ret->verdict == JUDGE_CLEAN)
-		ret->verdict = JUDGE_FAILED;
-	return bench.result;
+	free(bench.memory.list);
+	free(bench.objects.list);
 }
 
 bool judgement_fails(const struct judgement *judgement)

@@ -56,9 +56,8 @@ struct judgement {
 	size_t note_count;
 };
 
-/* Fills in *RET; the caller releases it with judgement_finish(). Returns 0 or -ENOMEM. With -ENOMEM
- * reasons may be missing and the verdict is JUDGE_FAILED. */
-int judge(const struct judge_input *input, struct judgement *ret);
+/* Fills in *RET; the caller releases it with judgement_finish(). */
+void judge(const struct judge_input *input, struct judgement *ret);
 
 /* Returns true if leaks make the run fail: JUDGEMENT is NULL, because no gate was requested, or it
  * is not clean. Invalid frees make the run fail in any case. */

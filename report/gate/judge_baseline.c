@@ -3,7 +3,6 @@
  * Applies the baseline: subtracts the known bytes and blocks of a fingerprint from its leaks.
  * Bytes and blocks count separately, because fewer but larger blocks are growth, too.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -33,17 +32,15 @@ static void subtract_allowance(uint64_t *from, uint64_t *allowance)
 
 /* Subtracts the bytes and blocks of each baseline entry from the charges with its fingerprint, in
  * the order of the charges, until nothing of the entry is left. */
-static int excuse(struct bench *bench, const struct pattern_file *baseline)
+static void excuse(struct charges *charges, const struct pattern_file *baseline)
 {
 	struct allowance *left = calloc(baseline->count + 1, sizeof(*left));
 
-	if (!left)
-		return -ENOMEM;
 	for (size_t i = 0; i < baseline->count; i++)
 		left[i] = (struct allowance){ baseline->rules[i].bytes,
 					      baseline->rules[i].blocks };
-	for (size_t i = 0; i < bench->charge_count; i++) {
-		struct charge *charge = &bench->charges[i];
+	for (size_t i = 0; i < charges->count; i++) {
+		struct charge *charge = &charges->list[i];
 		const struct pattern_rule *known =
 			charge->leak->cache ? NULL : baseline_find(baseline, charge->fingerprint);
 
@@ -53,7 +50,6 @@ static int excuse(struct bench *bench, const struct pattern_file *baseline)
 		subtract_allowance(&charge->blocks, &left[known - baseline->rules].blocks);
 	}
 	free(left);
-	return 0;
 }
 
 static void note_gone(struct bench *bench, const struct pattern_file *baseline,
@@ -87,19 +83,14 @@ void judge_baseline(struct bench *bench, const struct judge_input *input)
 {
 	struct leak_totals totals;
 
-	if (!input->baseline || bench->result < 0)
+	if (!input->baseline)
 		return;
-	if (excuse(bench, input->baseline) < 0) {
-		bench->result = -ENOMEM;
-		return;
-	}
+	excuse(&bench->memory, input->baseline);
+	excuse(&bench->objects, input->baseline);
 	/* An incomplete report cannot prove that a known leak no longer occurs. */
 	if (input->report->count == 0 || input->report->incomplete)
 		return;
-	if (baseline_totals_make(input->report, true, &totals) < 0) {
-		bench->result = -ENOMEM;
-		return;
-	}
+	baseline_totals_make(input->report, true, &totals);
 	note_gone(bench, input->baseline, &totals);
 	leak_totals_finish(&totals);
 }
@@ -137,10 +128,7 @@ void judge_beyond_baseline(struct bench *bench, const struct judge_input *input)
 
 	if (!input->baseline)
 		return;
-	if (leak_totals_make(input->report, &totals) < 0) {
-		bench->result = -ENOMEM;
-		return;
-	}
+	leak_totals_make(input->report, &totals);
 	leak_totals_sort_by_size(&totals);
 	for (size_t i = 0; i < totals.count; i++) {
 		const struct leak_total *now = &totals.entries[i];

@@ -4,7 +4,6 @@
  * that covers it. Then it does not count against --max-leaked-bytes, which would otherwise have
  * to be the sum of all budgets.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,14 +17,8 @@
 
 #define HOLDERS_TEXT_MAX 1024
 
-struct spent {
-	uint64_t bytes, blocks;
-	const struct report_stack *largest; /* NULL: no memory counts against the budget */
-	uint64_t largest_bytes;
-};
-
-static void spend(struct spent *spent, uint64_t bytes, uint64_t blocks,
-		  const struct report_stack *stack)
+void judge_spend(struct spent *spent, uint64_t bytes, uint64_t blocks,
+		 const struct report_stack *stack)
 {
 	if (bytes == 0 && blocks == 0)
 		return;
@@ -42,15 +35,15 @@ static void spend(struct spent *spent, uint64_t bytes, uint64_t blocks,
 static void spend_all(struct bench *bench, const struct judge_input *input,
 		      const struct pattern_rule *rule, struct spent *spent)
 {
-	for (size_t i = 0; i < bench->charge_count; i++) {
-		struct charge *charge = &bench->charges[i];
+	for (size_t i = 0; i < bench->memory.count; i++) {
+		struct charge *charge = &bench->memory.list[i];
 
 		if (charge->leak->cache && rule->subject != GATE_CACHE && !input->count_caches)
 			continue;
 		if (!budget_covers(rule, charge->leak))
 			continue;
 		charge->covered = true;
-		spend(spent, charge->bytes, charge->blocks, charge->leak->stack);
+		judge_spend(spent, charge->bytes, charge->blocks, charge->leak->stack);
 	}
 }
 
@@ -65,7 +58,7 @@ static void spend_accumulations(const struct judge_input *input, const struct pa
 
 			if (report_accumulates(entry) &&
 			    budget_covers_accumulation(rule, entry->live.stack))
-				spend(spent, entry->kept_bytes, entry->kept_blocks,
+				judge_spend(spent, entry->kept_bytes, entry->kept_blocks,
 				      entry->live.stack);
 		}
 	}
@@ -98,8 +91,7 @@ static void budget_reason(struct bench *bench, const struct pattern_file *budget
 /* Writes what held the memory at the peak to RET: "; 8.0 GiB of device 0: 6.0 GiB workspace
  * (/abs/solver.c:41)". Writes an empty string if the ledger does not record who held it. Returns
  * RET. */
-static const char *format_holders(struct bench *bench, const struct report_process *process,
-				  char ret[HOLDERS_TEXT_MAX])
+static const char *format_holders(const struct report_process *process, char ret[HOLDERS_TEXT_MAX])
 {
 	FILE *out;
 
@@ -107,13 +99,8 @@ static const char *format_holders(struct bench *bench, const struct report_proce
 	if (!process->peak_count)
 		return ret;
 	out = fmemopen(ret, HOLDERS_TEXT_MAX, "w");
-	if (!out) {
-		bench->result = -ENOMEM;
-		return ret;
-	}
 	fputs("; ", out);
-	if (describe_peak_holders(out, process->peaks) < 0)
-		bench->result = -ENOMEM;
+	describe_peak_holders(out, process->peaks);
 	fclose(out);
 	ret[HOLDERS_TEXT_MAX - 1] = '\0';
 	return ret;
@@ -135,7 +122,7 @@ static void judge_peak(struct bench *bench, const struct judge_input *input,
 			     format_exact_size(p->summary.peak_bytes, peak),
 			     format_exact_size(rule->limit, allowed),
 			     format_exact_size(p->summary.peak_bytes - rule->limit, over),
-			     format_holders(bench, p, holders));
+			     format_holders(p, holders));
 	}
 }
 

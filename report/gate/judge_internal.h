@@ -20,7 +20,7 @@ struct report_summary;
 
 #define JUDGE_PLACES_MAX 20 /* a rule names at most this many call sites and counts the others */
 
-/* A leak, or memory in a cache, and the part that the baseline does not cover. */
+/* A leak, memory in a cache or an object, and the part that the baseline does not cover. */
 struct charge {
 	const struct report_leak *leak;
 	uint64_t fingerprint;
@@ -29,11 +29,22 @@ struct charge {
 	bool covered; /* a budget covers it, so --max-leaked-bytes does not apply */
 };
 
+struct charges {
+	struct charge *list;
+	size_t count;
+};
+
+/* The sum of charges, and the place of the largest. */
+struct spent {
+	uint64_t bytes, blocks;
+	const struct report_stack *largest; /* NULL: nothing was added */
+	uint64_t largest_bytes;
+};
+
 struct bench {
 	struct judgement *judgement;
-	int result; /* 0 or -ENOMEM */
-	struct charge *charges; /* all leaks and cached memory of all processes */
-	size_t charge_count;
+	struct charges memory;  /* all leaks and cached memory of all processes */
+	struct charges objects; /* all objects that no suppression matches */
 	/* Suballocations that accumulate: the sums of those that no option of the gate counts, and
 	 * the number of places at which --gate-accumulation counts some. */
 	uint64_t accumulating_blocks, accumulating_bytes;
@@ -47,6 +58,10 @@ void judge_reason(struct bench *bench, const char *format, ...)
 void judge_note(struct bench *bench, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* Adds BYTES and BLOCKS at STACK to SPENT. */
+void judge_spend(struct spent *spent, uint64_t bytes, uint64_t blocks,
+		 const struct report_stack *stack);
+
 /* Writes "process 12 (app)" or "rank 3 (process 12 of app on node7)" to RET and returns it. */
 const char *format_process(const struct report_process *process, char ret[FORMAT_PLACE_MAX]);
 
@@ -55,8 +70,8 @@ void judge_baseline(struct bench *bench, const struct judge_input *input);
 /* Adds a reason for each leak that is new or larger than in the baseline. */
 void judge_beyond_baseline(struct bench *bench, const struct judge_input *input);
 
-/* Adds a reason for each exceeded budget. Sets `covered` in the charges to which a budget
- * applies. */
+/* Adds a reason for each exceeded budget, except those of objects. Sets `covered` in the charges to
+ * which a budget applies. */
 void judge_budgets(struct bench *bench, const struct judge_input *input);
 
 /* Adds a reason for each place where more accumulates than --gate-accumulation or --max-growth

@@ -12,7 +12,7 @@ static inline void judged_as(const struct judge_input *input, enum judge_verdict
 {
 	struct judgement j;
 
-	assert_int_equal(judge(input, &j), 0);
+	judge(input, &j);
 	assert_true(j.reason_count > 0);
 	assert_string_equal(j.reasons[0], first_reason);
 	assert_int_equal(j.verdict, verdict);
