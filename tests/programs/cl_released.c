@@ -228,8 +228,21 @@ __attribute__((destructor)) static void at_the_end(void)
 		clReleaseMemObject(global);
 }
 
+static void CL_CALLBACK count_end(cl_mem object, void *count)
+{
+	(void)object;
+	atomic_fetch_add((atomic_int *)count, 1);
+}
+
+/* Prints 1 if the driver frees a buffer within the call that releases it, 0 if later. */
 static void late(void)
 {
+	static atomic_int ended;
+	cl_mem probe = create(100);
+
+	must(clSetMemObjectDestructorCallback(probe, count_end, &ended), "callback");
+	release(probe);
+	printf("%d\n", atomic_load(&ended));
 	global = create(900);
 }
 
