@@ -44,7 +44,7 @@ struct symbol_module {
 };
 
 struct symbol_lookup {
-	struct symbol_location public;
+	const struct symbol_location *location;
 	struct symbol_place place;
 };
 
@@ -52,7 +52,8 @@ struct symbolizer {
 	unsigned int flags;
 	struct report_arena arena;
 	struct table modules;
-	struct table locations;
+	struct table locations; /* of struct symbol_lookup, by place */
+	struct table lines; /* of struct symbol_location, by functions and lines */
 	struct table texts;
 	char *(*demangle)(const char *name, char *buffer, size_t *length, int *status);
 	bool demangle_sought;
@@ -123,6 +124,7 @@ void symbolizer_destroy(struct symbolizer *symbolizer)
 			close_module(symbolizer->modules.slots[i].value);
 	table_finish(&symbolizer->modules);
 	table_finish(&symbolizer->locations);
+	table_finish(&symbolizer->lines);
 	table_finish(&symbolizer->texts);
 	rules_destroy(symbolizer->rules);
 	arena_finish(&symbolizer->arena);
@@ -501,13 +503,49 @@ static bool same_location(const void *value, const void *key)
 	return a->module == b->module && a->offset == b->offset;
 }
 
+/* Returns true if two locations have the same functions and lines. */
+static bool same_lines(const void *value, const void *key)
+{
+	const struct symbol_location *a = value, *b = key;
+
+	for (size_t i = 0; i < a->count && i < b->count; i++)
+		if (a->frames[i].function != b->frames[i].function ||
+		    a->frames[i].file != b->frames[i].file ||
+		    a->frames[i].line != b->frames[i].line ||
+		    a->frames[i].module != b->frames[i].module ||
+		    a->frames[i].no_frame_record != b->frames[i].no_frame_record)
+			return false;
+	return a->count == b->count;
+}
+
+/* A compiler may repeat the code of a line, for example for one and for several threads. A user
+ * cannot distinguish such calls. Returns the first location with the lines of LOCATION. */
+static const struct symbol_location *intern_lines(struct symbolizer *symbolizer,
+						  const struct symbol_location *location)
+{
+	const struct symbol_location *known;
+	uint64_t hash = location->count;
+
+	for (size_t i = 0; i < location->count; i++) {
+		if (!location->frames[i].function || location->frames[i].line == 0)
+			return location;
+		hash = hash_number((uintptr_t)location->frames[i].function,
+				   hash_number(location->frames[i].line, hash));
+	}
+	known = table_find(&symbolizer->lines, hash, same_lines, location);
+	if (!known)
+		table_add(&symbolizer->lines, hash, (void *)location);
+	return known ? known : location;
+}
+
 /* Looks up PLACE, which has no location yet. */
 static struct symbol_lookup *new_location(struct symbolizer *symbolizer,
 					  const struct symbol_place *place)
 {
 	struct report_frame frames[DEBUGINFO_FRAMES_MAX] = { { 0 } }, *kept;
 	struct symbol_module *module = place->module;
-	struct symbol_lookup *location;
+	struct symbol_location *location;
+	struct symbol_lookup *lookup;
 	size_t count = 0;
 
 	if (module && !module->opened)
@@ -518,6 +556,7 @@ static struct symbol_lookup *new_location(struct symbolizer *symbolizer,
 		count = 1;
 	kept = arena_alloc(&symbolizer->arena, count * sizeof(*kept));
 	location = arena_alloc(&symbolizer->arena, sizeof(*location));
+	lookup = arena_alloc(&symbolizer->arena, sizeof(*lookup));
 	memcpy(kept, frames, count * sizeof(*kept));
 	for (size_t i = 0; i < count; i++) {
 		kept[i].module = module ? module->path : NULL;
@@ -525,8 +564,9 @@ static struct symbol_lookup *new_location(struct symbolizer *symbolizer,
 		kept[i].no_debuginfo = module && module->file && !module->debuginfo;
 		kept[i].offset = place->offset;
 	}
-	*location = (struct symbol_lookup){ { kept, count }, *place };
-	return location;
+	*location = (struct symbol_location){ kept, count };
+	*lookup = (struct symbol_lookup){ intern_lines(symbolizer, location), *place };
+	return lookup;
 }
 
 void symbolizer_locations(struct symbolizer *symbolizer, const struct symbol_place *places,
@@ -535,13 +575,13 @@ void symbolizer_locations(struct symbolizer *symbolizer, const struct symbol_pla
 	for (size_t i = 0; i < count; i++) {
 		uint64_t hash = hash_number(places[i].offset,
 					    (uint64_t)(uintptr_t)places[i].module);
-		struct symbol_lookup *location =
+		struct symbol_lookup *lookup =
 			table_find(&symbolizer->locations, hash, same_location, &places[i]);
 
-		if (!location) {
-			location = new_location(symbolizer, &places[i]);
-			table_add(&symbolizer->locations, hash, location);
+		if (!lookup) {
+			lookup = new_location(symbolizer, &places[i]);
+			table_add(&symbolizer->locations, hash, lookup);
 		}
-		ret[i] = &location->public;
+		ret[i] = lookup->location;
 	}
 }

@@ -202,6 +202,8 @@ GROUPING = [
     Case("a thousand blocks from one line", "grouping", ("many",), allocated=(1000, 500500),
          freed=0, peak=500500,
          leaks=[Leak(ALLOC, 500500, ["allocate@allocate", "main@many"], blocks=1000)]),
+    Case("two calls in one line", "grouping", ("line",), allocated=(2, 300), freed=0, peak=300,
+         leaks=[Leak(ALLOC, 300, ["allocate@allocate", "main@one_line"], blocks=2)]),
     Case("two ways to one allocator", "grouping", ("paths",), allocated=(6, 15000), freed=0,
          peak=15000,
          leaks=[Leak(ALLOC, 9000, ["allocate@allocate", "load_weights@weights",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Many blocks and few causes: blocks from one line, the same allocator reached by two ways,
- * and recursion deeper than any stack that is kept.
+ * Many blocks and few causes: blocks from one line, two calls in one line, the same allocator
+ * reached by two ways, and recursion deeper than any stack that is kept.
  */
 #include <string.h>
 
@@ -43,6 +43,8 @@ int main(int argc, char **argv)
 			load_weights(); /* @main_weights */
 			load_inputs(); /* @main_inputs */
 		}
+	} else if (argc > 1 && strcmp(argv[1], "line") == 0) {
+		allocate(100), allocate(200); /* @one_line */
 	} else if (argc > 1) {
 		recurse(atoi(argv[1])); /* @deep */
 		recurse(atoi(argv[1]) + 1); /* @deeper */
