@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "report/util/memory.h"
+
 /* Reads up to SIZE bytes from offset FROM. Returns their number, or -errno. */
 static ssize_t read_at(int fd, uint8_t *bytes, size_t size, off_t from)
 {
@@ -47,34 +49,41 @@ static uint64_t published(const struct ledger_header *header, uint64_t file_byte
 	return bytes < file_bytes ? bytes : file_bytes;
 }
 
-static int fail(int code, char *error, size_t error_size, const char *name, const char *what)
+/* A ledger that is being loaded, and where the reason of a failure goes. */
+struct loading {
+	struct loaded_ledger ledger;
+	char *error;
+	size_t error_size;
+};
+
+static int fail(const struct loading *load, int code, const char *what)
 {
-	snprintf(error, error_size, "%s: %s", name, what);
+	snprintf(load->error, load->error_size, "%s: %s", load->ledger.name, what);
 	return code;
 }
 
-static int fail_errno(int code, char *error, size_t error_size, const char *name, const char *doing)
+static int fail_errno(const struct loading *load, int code, const char *doing)
 {
-	snprintf(error, error_size, "%s: cannot %s: %s", name, doing, strerror(-code));
+	snprintf(load->error, load->error_size, "%s: cannot %s: %s", load->ledger.name, doing,
+		 strerror(-code));
 	return code;
 }
 
-static int check_size(uint64_t bytes, const char *name, char *error, size_t error_size)
+static int check_size(const struct loading *load, uint64_t bytes)
 {
 	if (bytes <= LOAD_BYTES_MAX)
 		return 0;
-	return fail(-EFBIG, error, error_size, name,
-		    "is no ledger, because it is larger than 4 GiB");
+	return fail(load, -EFBIG, "is no ledger, because it is larger than 4 GiB");
 }
 
-/* Creates the view of RET->bytes. On error writes why the bytes are not a ledger. */
-static int view_bytes(struct loaded_ledger *ret, size_t size, char *error, size_t error_size)
+/* Creates the view of the ledger's bytes. On error writes why they are not a ledger. */
+static int view_bytes(struct loading *load, size_t size)
 {
-	enum ledger_why why = ledger_view(ret->bytes, size, &ret->view);
+	enum ledger_why why = ledger_view(load->ledger.bytes, size, &load->ledger.view);
 
 	if (why == LEDGER_OK)
 		return 0;
-	snprintf(error, error_size, "%s: %s%s", ret->name, ledger_why(why),
+	snprintf(load->error, load->error_size, "%s: %s%s", load->ledger.name, ledger_why(why),
 		 why == LEDGER_FOREIGN ? "; give a file that GPULEAK_LEDGER or `gpuleak run` made"
 		 : why == LEDGER_NEWER ? "; install the gpuleak that wrote it"
 		 : why == LEDGER_ORDER ? "; report on a machine like the one that wrote it"
@@ -216,8 +225,6 @@ static int read_again(struct loaded_ledger *ledger, int fd, uint32_t first_chunk
 	uint8_t *again = malloc(LEDGER_CHUNK);
 	int r = 0;
 
-	if (!again)
-		return -ENOMEM;
 	for (uint32_t i = 1; i < chunks && r == 0; i++) {
 		struct ledger_chunk *chunk = chunk_at(ledger, i);
 		ssize_t got = read_at(fd, again, LEDGER_CHUNK, (off_t)i * LEDGER_CHUNK);
@@ -246,7 +253,6 @@ static int settle(struct loaded_ledger *ledger, int fd, size_t *size)
 {
 	struct ledger_header header;
 	uint32_t first_chunks = (uint32_t)(*size / LEDGER_CHUNK), chunks;
-	uint8_t *grown;
 	struct stat st;
 	ssize_t r = read_at(fd, (uint8_t *)&header, sizeof(header), 0);
 
@@ -260,11 +266,8 @@ static int settle(struct loaded_ledger *ledger, int fd, size_t *size)
 	if (chunks < first_chunks)
 		return -ENODATA;
 	if (chunks > first_chunks) {
-		grown = realloc(ledger->bytes, (size_t)chunks * LEDGER_CHUNK);
-		if (!grown)
-			return -ENOMEM;
-		ledger->bytes = grown;
-		memset(grown + *size, 0, (size_t)chunks * LEDGER_CHUNK - *size);
+		ledger->bytes = realloc(ledger->bytes, (size_t)chunks * LEDGER_CHUNK);
+		memset(ledger->bytes + *size, 0, (size_t)chunks * LEDGER_CHUNK - *size);
 		*size = (size_t)chunks * LEDGER_CHUNK;
 	}
 	if (*size >= sizeof(header))
@@ -287,8 +290,6 @@ static int read_file(int fd, uint64_t file_bytes, struct loaded_ledger *ret, siz
 	if (size < sizeof(header))
 		size = (size_t)r;
 	ret->bytes = malloc(size ? size : 1);
-	if (!ret->bytes)
-		return -ENOMEM;
 	r = read_at(fd, ret->bytes, size, 0);
 	if (r < 0)
 		return (int)r;
@@ -296,161 +297,123 @@ static int read_file(int fd, uint64_t file_bytes, struct loaded_ledger *ret, siz
 	return 0;
 }
 
-/* Reads the ledger at FD into RET. RET->name must be set. */
-static int load_file(int fd, struct loaded_ledger *ret, char *error, size_t error_size)
+static int load_file(int fd, struct loading *load)
 {
-	const struct ledger_header *header;
+	struct loaded_ledger *ledger = &load->ledger;
 	struct stat st;
 	size_t size = 0;
 	int r;
 
 	if (fstat(fd, &st) < 0)
-		return fail_errno(-errno, error, error_size, ret->name, "read it");
+		return fail_errno(load, -errno, "read it");
 	if (S_ISDIR(st.st_mode))
-		return fail(-EISDIR, error, error_size, ret->name,
-			    "is a directory: name a ledger in it");
+		return fail(load, -EISDIR, "is a directory: name a ledger in it");
 	if (!S_ISREG(st.st_mode))
-		return fail(-EINVAL, error, error_size, ret->name,
+		return fail(load, -EINVAL,
 			    "is not a regular file: give a ledger, or - for standard input");
-	r = check_size((uint64_t)st.st_size, ret->name, error, error_size);
+	r = check_size(load, (uint64_t)st.st_size);
 	if (r < 0)
 		return r;
-	r = read_file(fd, (uint64_t)st.st_size, ret, &size);
+	r = read_file(fd, (uint64_t)st.st_size, ledger, &size);
 	if (r < 0)
-		return fail_errno(r, error, error_size, ret->name, "read it");
-	r = view_bytes(ret, size, error, error_size);
-	if (r < 0)
+		return fail_errno(load, r, "read it");
+	r = view_bytes(load, size);
+	if (r < 0 || ledger_header(&ledger->view)->ended != LEDGER_RUNNING || ledger->view.cut)
 		return r;
-	header = ledger_header(&ret->view);
-	if (header->ended != LEDGER_RUNNING || ret->view.cut)
-		return 0;
-	r = settle(ret, fd, &size);
+	r = settle(ledger, fd, &size);
 	if (r < 0)
-		return fail_errno(r, error, error_size, ret->name,
+		return fail_errno(load, r,
 				  "read it a second time (was it cut short just now?); try again");
-	return view_bytes(ret, size, error, error_size);
+	return view_bytes(load, size);
 }
 
-static int load_stream(int fd, struct loaded_ledger *ret, char *error, size_t error_size)
+static int load_stream(int fd, struct loading *load)
 {
+	struct loaded_ledger *ledger = &load->ledger;
 	size_t size = 0, room = 0;
+	int r = 0;
 
-	for (;;) {
-		ssize_t r;
+	while (r == 0) {
+		ssize_t got;
 
 		if (size == room) {
-			uint8_t *grown;
-
 			room = room ? room * 2 : 16 * LEDGER_CHUNK;
-			grown = realloc(ret->bytes, room);
-			if (!grown)
-				return fail_errno(-ENOMEM, error, error_size, ret->name, "read it");
-			ret->bytes = grown;
+			ledger->bytes = realloc(ledger->bytes, room);
 		}
-		r = read(fd, ret->bytes + size, room - size);
-		if (r < 0 && errno == EINTR)
+		got = read(fd, ledger->bytes + size, room - size);
+		if (got < 0 && errno == EINTR)
 			continue;
-		if (r < 0)
-			return fail_errno(-errno, error, error_size, ret->name, "read it");
-		if (r == 0)
-			break;
-		size += (size_t)r;
-		r = check_size(size, ret->name, error, error_size);
-		if (r < 0)
-			return (int)r;
+		if (got < 0)
+			return fail_errno(load, -errno, "read it");
+		if (got == 0)
+			return view_bytes(load, size);
+		size += (size_t)got;
+		r = check_size(load, size);
 	}
-	return view_bytes(ret, size, error, error_size);
-}
-
-/* Ends a load: stores LEDGER in *RET if R is 0, else releases it. Returns R. */
-static int finish_load(struct loaded_ledger *ledger, int r, struct loaded_ledger *ret)
-{
-	if (r < 0)
-		loaded_ledger_finish(ledger);
-	else
-		*ret = *ledger;
 	return r;
 }
 
-static int name_ledger(struct loaded_ledger *ledger, const char *directory, const char *name,
-		       char *error, size_t error_size)
+/* Begins a load of the ledger NAME, in DIRECTORY unless that is NULL. */
+static struct loading begin_load(const char *directory, const char *name, char *error,
+				 size_t error_size)
 {
-	int r = directory ? asprintf(&ledger->name, "%s/%s", directory, name)
-			  : asprintf(&ledger->name, "%s", name);
-
-	if (r >= 0)
-		return 0;
-	ledger->name = NULL;
-	return fail_errno(-ENOMEM, error, error_size, name, "read it");
+	return (struct loading){
+		.ledger.name = directory ? text_format("%s/%s", directory, name) : strdup(name),
+		.error = error,
+		.error_size = error_size,
+	};
 }
 
-static int load_at(int directory, const char *directory_name, const char *name,
-		   struct loaded_ledger *ret, char *error, size_t error_size)
+/* Ends a load: stores the ledger in *RET if R is 0, else releases it. Returns R. */
+static int finish_load(struct loading *load, int r, struct loaded_ledger *ret)
 {
-	struct loaded_ledger ledger = { 0 };
-	int r = name_ledger(&ledger, directory_name, name, error, error_size);
-	int fd;
-
 	if (r < 0)
-		return r;
-	/* O_NONBLOCK: do not wait for the writer of a FIFO with this name. */
-	fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		return finish_load(&ledger,
-				   fail_errno(-errno, error, error_size, ledger.name, "open it"),
-				   ret);
-	r = load_file(fd, &ledger, error, error_size);
-	close(fd);
-	return finish_load(&ledger, r, ret);
+		loaded_ledger_finish(&load->ledger);
+	else
+		*ret = load->ledger;
+	return r;
 }
 
 int loaded_ledger_open(const char *path, struct loaded_ledger *ret, char *error, size_t error_size)
 {
-	struct loaded_ledger ledger = { 0 };
-	int r;
+	struct loading load;
 
 	if (strcmp(path, "-") != 0)
-		return load_at(AT_FDCWD, NULL, path, ret, error, error_size);
-	r = name_ledger(&ledger, NULL, "standard input", error, error_size);
-	if (r == 0)
-		r = load_stream(STDIN_FILENO, &ledger, error, error_size);
-	return finish_load(&ledger, r, ret);
+		return loaded_ledger_open_at(AT_FDCWD, NULL, path, ret, error, error_size);
+	load = begin_load(NULL, "standard input", error, error_size);
+	return finish_load(&load, load_stream(STDIN_FILENO, &load), ret);
 }
 
 int loaded_ledger_open_at(int directory, const char *directory_name, const char *name,
 			  struct loaded_ledger *ret, char *error, size_t error_size)
 {
-	return load_at(directory, directory_name, name, ret, error, error_size);
+	struct loading load = begin_load(directory_name, name, error, error_size);
+	/* O_NONBLOCK: do not wait for the writer of a FIFO with this name. */
+	int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int r = fd < 0 ? fail_errno(&load, -errno, "open it") : load_file(fd, &load);
+
+	if (fd >= 0)
+		close(fd);
+	return finish_load(&load, r, ret);
 }
 
 int loaded_ledger_read(int fd, const char *name, struct loaded_ledger *ret, char *error,
 		       size_t error_size)
 {
-	struct loaded_ledger ledger = { 0 };
-	int r = name_ledger(&ledger, NULL, name, error, error_size);
+	struct loading load = begin_load(NULL, name, error, error_size);
 
-	if (r == 0)
-		r = load_file(fd, &ledger, error, error_size);
-	return finish_load(&ledger, r, ret);
+	return finish_load(&load, load_file(fd, &load), ret);
 }
 
 int loaded_ledger_copy(const void *bytes, size_t size, const char *name, struct loaded_ledger *ret,
 		       char *error, size_t error_size)
 {
-	struct loaded_ledger ledger = { 0 };
-	int r = name_ledger(&ledger, NULL, name, error, error_size);
+	struct loading load = begin_load(NULL, name, error, error_size);
 
-	if (r < 0)
-		return r;
-	ledger.bytes = malloc(size ? size : 1);
-	if (!ledger.bytes) {
-		r = fail_errno(-ENOMEM, error, error_size, name, "read it");
-	} else {
-		if (size)
-			memcpy(ledger.bytes, bytes, size);
-		r = view_bytes(&ledger, size, error, error_size);
-	}
-	return finish_load(&ledger, r, ret);
+	load.ledger.bytes = malloc(size ? size : 1);
+	if (size)
+		memcpy(load.ledger.bytes, bytes, size);
+	return finish_load(&load, view_bytes(&load, size), ret);
 }
 
 void loaded_ledger_finish(struct loaded_ledger *ledger)

@@ -42,7 +42,7 @@ struct loaded_ledger {
 int loaded_ledger_open(const char *path, struct loaded_ledger *ret, char *error, size_t error_size);
 
 /* Does the same for the entry NAME of the directory that is open as DIRECTORY. DIRECTORY_NAME is
- * the directory's name in messages. */
+ * the directory's name in messages; NULL: none. */
 int loaded_ledger_open_at(int directory, const char *directory_name, const char *name,
 			  struct loaded_ledger *ret, char *error, size_t error_size);
 
