@@ -12,7 +12,7 @@
 #include "tools/flags.h"
 #include "tools/ledgers/operands.h"
 #include "tools/session.h"
-#include "report/describe/describe_coverage.h"
+#include "report/subjects/subject_words.h"
 
 static const struct flags_command command = {
 	.name = "check",

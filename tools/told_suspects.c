@@ -12,7 +12,7 @@
 
 #include "report/analyze/live.h"
 #include "report/describe/describe_stack.h"
-#include "report/format/text/text_growth.h"
+#include "report/subjects/subject_words.h"
 
 struct told_suspect {
 	char *api, *kind, *place;
@@ -90,7 +90,7 @@ static void add(struct told_suspects *told, const struct report_suspect *suspect
 static void print(FILE *out, int pid, const char *now, const struct report_suspect *suspect)
 {
 	fprintf(out, "; suspect in pid %d: %s", pid, now);
-	text_suspect_rate(out, suspect);
+	describe_growth_rate(out, suspect);
 	fputs(" at ", out);
 	describe_place_and_caller(out, suspect->stack);
 }

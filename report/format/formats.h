@@ -17,7 +17,7 @@ struct report;
 struct report_format {
 	/* Writes all of REPORT to OUT. JUDGEMENT is NULL if no gate was requested. Names in a
 	 * report come from the traced program and may have any bytes, so each format escapes them.
-	 * Returns 0, -ENOMEM, or -EIO if writing to OUT failed. */
+	 * Returns 0, or -EIO if writing to OUT failed. */
 	int (*print)(const struct report *report, const struct judgement *judgement, FILE *out);
 	/* NULL, or a function that writes a summary. The command appends the summary to the file
 	 * that the environment variable `summary_variable` names. */

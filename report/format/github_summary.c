@@ -10,14 +10,13 @@
 #include <string.h>
 
 #include "report/util/escape.h"
-#include "report/describe/findings.h"
+#include "report/subjects/findings.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
 #include "report/util/number.h"
 #include "report/symbols/source.h"
-#include "report/describe/describe_error.h"
-#include "report/describe/describe_out_of_memory.h"
+#include "report/subjects/subject_words.h"
 #include "report/util/text_buffer.h"
 #include "report/util/xml.h"
 
@@ -45,11 +44,10 @@ static void markdown(FILE *out, const char *text)
 {
 	struct text_buffer words;
 
-	if (text_buffer_begin(&words) < 0)
-		return;
+	text_buffer_begin(&words);
 	print_escaped(words.out, text);
-	if (text_buffer_end(&words) == 0)
-		reference(out, words.text);
+	text_buffer_end(&words);
+	reference(out, words.text);
 	text_buffer_finish(&words);
 }
 
@@ -57,11 +55,10 @@ static void markdown_words(FILE *out, const struct report_error *error)
 {
 	struct text_buffer words;
 
-	if (text_buffer_begin(&words) < 0)
-		return;
+	text_buffer_begin(&words);
 	describe_error_words(words.out, error);
-	if (text_buffer_end(&words) == 0)
-		reference(out, words.text);
+	text_buffer_end(&words);
+	reference(out, words.text);
 	text_buffer_finish(&words);
 }
 
@@ -139,45 +136,38 @@ static void print_table(FILE *out, const struct findings *findings)
 			findings->count - i);
 }
 
-static int print_story(FILE *out, const struct finding *finding)
+static void print_story(FILE *out, const struct finding *finding)
 {
 	struct text_buffer words;
-	int r = text_buffer_begin(&words);
 
-	if (r < 0)
-		return r;
+	text_buffer_begin(&words);
 	finding_details(words.out, finding);
-	r = text_buffer_end(&words);
-	if (r == 0) {
-		fputs("<pre>", out);
-		/* each line ends with a newline */
-		for (char *at = words.text, *end; *at; at = end + 1) {
-			end = strchrnul(at, '\n');
-			if (*end == '\0')
-				break;
-			*end = '\0';
-			if (*at) /* an empty line would end the HTML block */
-				markdown(out, at);
-			fputs("<br>", out);
-		}
-		fputs("</pre>\n", out);
+	text_buffer_end(&words);
+	fputs("<pre>", out);
+	/* each line ends with a newline */
+	for (char *at = words.text, *end; *at; at = end + 1) {
+		end = strchrnul(at, '\n');
+		if (*end == '\0')
+			break;
+		*end = '\0';
+		if (*at) /* an empty line would end the HTML block */
+			markdown(out, at);
+		fputs("<br>", out);
 	}
+	fputs("</pre>\n", out);
 	text_buffer_finish(&words);
-	return r;
 }
 
-static int print_stories(FILE *out, const struct findings *findings)
+static void print_stories(FILE *out, const struct findings *findings)
 {
 	size_t wrong = findings_first(findings, FINDING_CACHED);
-	int r = 0;
 
 	if (wrong == 0)
-		return 0;
+		return;
 	fputs("\n<details><summary>Stacks</summary>\n\n", out);
-	for (size_t i = 0; i < wrong && i < STORIES_MAX && r == 0; i++)
-		r = print_story(out, &findings->all[i]);
+	for (size_t i = 0; i < wrong && i < STORIES_MAX; i++)
+		print_story(out, &findings->all[i]);
 	fputs("\n</details>\n", out);
-	return r;
 }
 
 static void print_gap(void *data, const struct report_process *process, const char *text)
@@ -236,17 +226,14 @@ static void print_head(FILE *out, const struct report *report, const struct find
 
 int print_github_summary(const struct report *report, const struct judgement *judgement, FILE *out)
 {
-	struct findings findings;
-	int r = findings_build(report, &findings);
+	struct findings findings = findings_build(report);
 
-	if (r == 0) {
-		print_head(out, report, &findings, judgement);
-		if (!judgement || judgement->verdict != JUDGE_NOTHING)
-			findings_gaps(report, print_gap, out);
-		print_table(out, &findings);
-		r = print_stories(out, &findings);
-		fputc('\n', out);
-	}
+	print_head(out, report, &findings, judgement);
+	if (!judgement || judgement->verdict != JUDGE_NOTHING)
+		findings_gaps(report, print_gap, out);
+	print_table(out, &findings);
+	print_stories(out, &findings);
+	fputc('\n', out);
 	findings_finish(&findings);
-	return r < 0 ? r : ferror(out) ? -EIO : 0;
+	return ferror(out) ? -EIO : 0;
 }

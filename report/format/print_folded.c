@@ -11,9 +11,8 @@
 #include <string.h>
 
 #include "report/util/escape.h"
-#include "report/describe/describe_peak.h"
-#include "report/describe/describe_suballocations.h"
-#include "report/describe/findings.h"
+#include "report/subjects/subject_words.h"
+#include "report/subjects/findings.h"
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
 #include "report/model/model_suballocations.h"
@@ -30,11 +29,10 @@ static void print_words(FILE *out, const char *text)
 {
 	struct text_buffer words;
 
-	if (text_buffer_begin(&words) < 0)
-		return;
+	text_buffer_begin(&words);
 	print_escaped(words.out, text);
-	if (text_buffer_end(&words) == 0)
-		print_frame(out, words.text);
+	text_buffer_end(&words);
+	print_frame(out, words.text);
 	text_buffer_finish(&words);
 }
 
@@ -187,20 +185,19 @@ static void print_peaks(FILE *out, const struct report_process *process, bool na
 
 int print_folded(const struct report *report, const struct judgement *judgement, FILE *out)
 {
-	struct findings findings;
-	int r = findings_build(report, &findings);
+	struct findings findings = findings_build(report);
 
 	(void)judgement;
-	for (size_t i = 0; i < findings.count && r == 0; i++) {
+	for (size_t i = 0; i < findings.count; i++) {
 		const struct finding *finding = &findings.all[i];
 
 		if (finding->class == FINDING_LEAK || finding->class == FINDING_CACHED)
 			print_block(out, finding, report->count > 1);
 	}
-	for (size_t i = 0; i < report->count && r == 0; i++)
+	for (size_t i = 0; i < report->count; i++)
 		print_suballocations(out, report->processes[i], report->count > 1);
-	for (size_t i = 0; i < report->count && r == 0; i++)
+	for (size_t i = 0; i < report->count; i++)
 		print_peaks(out, report->processes[i], report->count > 1);
 	findings_finish(&findings);
-	return r < 0 ? r : ferror(out) ? -EIO : 0;
+	return ferror(out) ? -EIO : 0;
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "report/util/escape.h"
-#include "report/describe/findings.h"
+#include "report/subjects/findings.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
 #include "report/symbols/source.h"
@@ -28,7 +28,6 @@ struct github {
 	struct findings findings;
 	struct source_root root;
 	unsigned int errors; /* number of error commands already written */
-	int r;
 };
 
 /* Encodes TEXT like escapeData() of @actions/core; with PROPERTY set, like escapeProperty(). */
@@ -53,13 +52,13 @@ static void command(struct github *github, const char *name, const struct report
 	size_t length = strlen(text);
 
 	fprintf(out, "::%s ", name);
-	if (frame && text_buffer_begin(&file) == 0) {
+	if (frame) {
+		text_buffer_begin(&file);
 		print_escaped(file.out, source_path(&github->root, frame->file));
-		if (text_buffer_end(&file) == 0) {
-			fputs("file=", out);
-			encode(out, file.text, file.length, 1);
-			fputc(',', out);
-		}
+		text_buffer_end(&file);
+		fputs("file=", out);
+		encode(out, file.text, file.length, 1);
+		fputc(',', out);
 		text_buffer_finish(&file);
 		if (frame->line)
 			fprintf(out, "line=%u,", frame->line);
@@ -77,23 +76,20 @@ static void command(struct github *github, const char *name, const struct report
 
 static void finding_command(struct github *github, const char *name, const struct finding *finding)
 {
-	struct text_buffer title = { 0 }, text = { 0 };
-	int r = text_buffer_begin(&title) | text_buffer_begin(&text);
+	struct text_buffer title, text;
 
-	if (r == 0) {
-		finding_title(title.out, finding);
-		if (github->report->count > 1) {
-			fputs("in ", text.out);
-			describe_process(text.out, finding->process);
-			fputs(": ", text.out);
-		}
-		finding_details(text.out, finding);
-		r = text_buffer_end(&title) | text_buffer_end(&text);
+	text_buffer_begin(&title);
+	finding_title(title.out, finding);
+	text_buffer_end(&title);
+	text_buffer_begin(&text);
+	if (github->report->count > 1) {
+		fputs("in ", text.out);
+		describe_process(text.out, finding->process);
+		fputs(": ", text.out);
 	}
-	if (r == 0)
-		command(github, name, finding_frame(finding), title.text, text.text);
-	else
-		github->r = -ENOMEM;
+	finding_details(text.out, finding);
+	text_buffer_end(&text);
+	command(github, name, finding_frame(finding), title.text, text.text);
 	text_buffer_finish(&title);
 	text_buffer_finish(&text);
 }
@@ -111,17 +107,14 @@ static void rest_command(struct github *github, const char *name, size_t first, 
 		blocks += github->findings.all[i].leak ? github->findings.all[i].blocks : 0;
 		bytes += github->findings.all[i].bytes;
 	}
-	github->r = text_buffer_begin(&text);
-	if (github->r < 0)
-		return;
+	text_buffer_begin(&text);
 	finding_amount(text.out, blocks, bytes);
 	fputs(" in ", text.out);
 	fprintf(text.out, "%zu more, the first of them:\n", count);
 	finding_message(text.out, finding, github->report->count > 1);
-	github->r = text_buffer_end(&text);
+	text_buffer_end(&text);
 	snprintf(title, sizeof(title), "GPU memory: %zu more", count);
-	if (github->r == 0)
-		command(github, name, finding_frame(finding), title, text.text);
+	command(github, name, finding_frame(finding), title, text.text);
 	text_buffer_finish(&text);
 }
 
@@ -132,9 +125,9 @@ static void findings_commands(struct github *github, const char *name, size_t fi
 {
 	size_t alone = count <= room ? count : room - 1;
 
-	for (size_t i = 0; i < alone && github->r == 0; i++)
+	for (size_t i = 0; i < alone; i++)
 		finding_command(github, name, &github->findings.all[first + i]);
-	if (alone < count && github->r == 0)
+	if (alone < count)
 		rest_command(github, name, first + alone, count - alone);
 }
 
@@ -162,13 +155,11 @@ static void gaps_command(struct github *github)
 	struct text_buffer words;
 	struct github_gaps gaps = { 0 };
 
-	github->r = text_buffer_begin(&words);
-	if (github->r < 0)
-		return;
+	text_buffer_begin(&words);
 	gaps.out = words.out;
 	findings_gaps(github->report, print_gap, &gaps);
-	github->r = text_buffer_end(&words);
-	if (github->r == 0 && gaps.count) {
+	text_buffer_end(&words);
+	if (gaps.count) {
 		command(github, "error", NULL, "gpuleak: not everything was recorded", words.text);
 		github->errors++;
 	}
@@ -186,17 +177,14 @@ static void verdict_command(struct github *github)
 	bool clean = judgement->verdict == JUDGE_CLEAN;
 	struct text_buffer words;
 
-	github->r = text_buffer_begin(&words);
-	if (github->r < 0)
-		return;
+	text_buffer_begin(&words);
 	for (size_t i = 0; i < judgement->reason_count; i++) {
 		print_escaped(words.out, judgement->reasons[i]);
 		fputc('\n', words.out);
 	}
-	github->r = text_buffer_end(&words);
-	if (github->r == 0)
-		command(github, clean ? "notice" : "error", NULL, titles[judgement->verdict],
-			words.text);
+	text_buffer_end(&words);
+	command(github, clean ? "notice" : "error", NULL, titles[judgement->verdict],
+		words.text);
 	github->errors += !clean;
 	text_buffer_finish(&words);
 }
@@ -207,29 +195,26 @@ static void clean_command(struct github *github)
 	const struct report_summary *sum = &github->report->summary;
 	struct text_buffer words;
 
-	github->r = text_buffer_begin(&words);
-	if (github->r < 0)
-		return;
+	text_buffer_begin(&words);
 	finding_amount(words.out, sum->allocated_blocks, sum->allocated_bytes);
 	fprintf(words.out, " allocated by %zu process%s", github->report->count,
 		github->report->count == 1 ? "" : "es");
-	github->r = text_buffer_end(&words);
-	if (github->r == 0)
-		command(github, "notice", NULL, "gpuleak: no leaks", words.text);
+	text_buffer_end(&words);
+	command(github, "notice", NULL, "gpuleak: no leaks", words.text);
 	text_buffer_finish(&words);
 }
 
 int print_github(const struct report *report, const struct judgement *judgement, FILE *out)
 {
-	struct github github = { .out = out, .report = report, .judgement = judgement };
+	struct github github = { .out = out, .report = report, .judgement = judgement,
+				 .findings = findings_build(report) };
 	const struct findings *findings = &github.findings;
 	size_t errors, warnings;
 
 	source_root_find(&github.root);
-	github.r = findings_build(report, &github.findings);
-	if (github.r == 0 && judgement)
+	if (judgement)
 		verdict_command(&github);
-	if (github.r == 0 && !(judgement && judgement->verdict == JUDGE_NOTHING))
+	if (!(judgement && judgement->verdict == JUDGE_NOTHING))
 		gaps_command(&github);
 	/* Leaks are warnings if the gate passed, and errors if it failed or if there is no gate. An
 	 * out-of-memory that ended a process and invalid frees are always errors, and what
@@ -237,15 +222,12 @@ int print_github(const struct report *report, const struct judgement *judgement,
 	errors = findings_first(findings, judgement_fails(judgement) ? FINDING_ACCUMULATING
 								     : FINDING_LEAK);
 	warnings = findings_first(findings, FINDING_CACHED) - errors;
-	if (github.r == 0 && !judgement && !github.errors && !errors && !warnings)
+	if (!judgement && !github.errors && !errors && !warnings)
 		clean_command(&github);
-	if (github.r == 0)
-		findings_commands(&github, "error", 0, errors, ANNOTATIONS_MAX - github.errors);
-	if (github.r == 0)
-		findings_commands(&github, "warning", errors, warnings, ANNOTATIONS_MAX);
-	if (github.r == 0)
-		findings_commands(&github, "notice", errors + warnings,
-				  findings->counts[FINDING_CACHED], ANNOTATIONS_MAX - 1);
+	findings_commands(&github, "error", 0, errors, ANNOTATIONS_MAX - github.errors);
+	findings_commands(&github, "warning", errors, warnings, ANNOTATIONS_MAX);
+	findings_commands(&github, "notice", errors + warnings, findings->counts[FINDING_CACHED],
+			  ANNOTATIONS_MAX - 1);
 	findings_finish(&github.findings);
-	return github.r < 0 ? github.r : ferror(out) ? -EIO : 0;
+	return ferror(out) ? -EIO : 0;
 }

@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "report/util/escape.h"
-#include "report/describe/findings.h"
+#include "report/subjects/findings.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
@@ -83,35 +83,34 @@ static void print_name(FILE *out, const struct finding *finding)
 	fprintf(out, " %.8s%s", name, name + FINGERPRINT_TEXT - 1);
 }
 
-static int print_finding(struct suite *suite, const struct finding *finding)
+static void print_finding(struct suite *suite, const struct finding *finding)
 {
-	struct text_buffer name = { 0 }, class = { 0 }, message = { 0 }, story = { 0 };
+	struct text_buffer name, class, message, story;
 	bool counts = finding->class == FINDING_LEAK || finding->class == FINDING_ACCUMULATING;
 	int fails = finding->class <= FINDING_ERROR || (counts && !suite->judged_clean);
-	int r = text_buffer_begin(&name) | text_buffer_begin(&class) | text_buffer_begin(&message) |
-		text_buffer_begin(&story);
 
-	if (r == 0) {
-		print_name(name.out, finding);
-		fputs(CLASS ".", class.out);
-		print_escaped(class.out, finding_rule(finding));
-		finding_message(message.out, finding, 0);
-		if (!fails && counts)
-			fputs("; the gate lets it pass", message.out);
-		finding_details(story.out, finding);
-		r = text_buffer_end(&name) | text_buffer_end(&class) | text_buffer_end(&message) |
-		    text_buffer_end(&story);
-	}
-	if (r == 0) {
-		begin_case(suite, class.text, name.text);
-		end_case(suite, fails ? "failure" : "skipped", fails ? finding_rule(finding) : NULL,
-			 message.text, story.text);
-	}
+	text_buffer_begin(&name);
+	print_name(name.out, finding);
+	text_buffer_end(&name);
+	text_buffer_begin(&class);
+	fputs(CLASS ".", class.out);
+	print_escaped(class.out, finding_rule(finding));
+	text_buffer_end(&class);
+	text_buffer_begin(&message);
+	finding_message(message.out, finding, 0);
+	if (!fails && counts)
+		fputs("; the gate lets it pass", message.out);
+	text_buffer_end(&message);
+	text_buffer_begin(&story);
+	finding_details(story.out, finding);
+	text_buffer_end(&story);
+	begin_case(suite, class.text, name.text);
+	end_case(suite, fails ? "failure" : "skipped", fails ? finding_rule(finding) : NULL,
+		 message.text, story.text);
 	text_buffer_finish(&name);
 	text_buffer_finish(&class);
 	text_buffer_finish(&message);
 	text_buffer_finish(&story);
-	return r == 0 ? 0 : -ENOMEM;
 }
 
 /* Argument of print_gap(), which prints the gaps (what was not recorded) of one process. */
@@ -133,25 +132,20 @@ static void print_gap(void *data, const struct report_process *process, const ch
 
 /* Prints a test case about the recording. It passes if everything was recorded. Otherwise its
  * outcome is an error that lists what is missing. */
-static int print_recorded(struct suite *suite, const struct report *report,
-			  const struct report_process *process)
+static void print_recorded(struct suite *suite, const struct report *report,
+			   const struct report_process *process)
 {
 	struct text_buffer words;
 	struct junit_gaps gaps = { process, NULL, 0 };
-	int r = text_buffer_begin(&words);
 
-	if (r < 0)
-		return r;
+	text_buffer_begin(&words);
 	gaps.out = words.out;
 	findings_gaps(report, print_gap, &gaps);
-	r = text_buffer_end(&words);
-	if (r == 0) {
-		begin_case(suite, CLASS, "everything was recorded");
-		end_case(suite, gaps.count ? "error" : NULL, "incomplete",
-			 "not everything was recorded: there may be other leaks", words.text);
-	}
+	text_buffer_end(&words);
+	begin_case(suite, CLASS, "everything was recorded");
+	end_case(suite, gaps.count ? "error" : NULL, "incomplete",
+		 "not everything was recorded: there may be other leaks", words.text);
 	text_buffer_finish(&words);
-	return r;
 }
 
 static void print_passed(struct suite *suite, const char *name)
@@ -174,21 +168,20 @@ static void print_rest(struct suite *suite, const struct finding *first, size_t 
 		 message, "");
 }
 
-static int print_findings(struct suite *suite, const struct findings *findings, size_t process)
+static void print_findings(struct suite *suite, const struct findings *findings, size_t process)
 {
 	const struct finding *rest = NULL;
 	size_t shown = 0, left = 0;
 	uint64_t blocks = 0, bytes = 0;
-	int r = 0;
 
-	for (size_t i = 0; i < findings->count && r == 0; i++) {
+	for (size_t i = 0; i < findings->count; i++) {
 		const struct finding *finding = &findings->all[i];
 
 		if (finding->process_index != process)
 			continue;
 		if (shown < FINDINGS_MAX) {
 			shown++;
-			r = print_finding(suite, finding);
+			print_finding(suite, finding);
 			continue;
 		}
 		rest = rest ? rest : finding;
@@ -196,9 +189,8 @@ static int print_findings(struct suite *suite, const struct findings *findings, 
 		blocks += finding->blocks;
 		bytes += finding->bytes;
 	}
-	if (r == 0 && rest)
+	if (rest)
 		print_rest(suite, rest, left, blocks, bytes);
-	return r;
 }
 
 static void print_time(FILE *out, uint64_t ns)
@@ -297,37 +289,33 @@ static bool accumulates(const struct findings *findings, size_t process)
 	return false;
 }
 
-static int print_process(FILE *out, const struct report *report, const struct findings *findings,
-			 size_t index, int judged_clean)
+static void print_process(FILE *out, const struct report *report, const struct findings *findings,
+			  size_t index, int judged_clean)
 {
 	const struct report_process *process = report->processes[index];
 	struct suite suite = { .judged_clean = judged_clean };
-	struct text_buffer cases = { 0 }, name = { 0 };
-	int r = text_buffer_begin(&cases) | text_buffer_begin(&name);
+	struct text_buffer cases, name;
 
-	if (r == 0) {
-		suite.out = cases.out;
-		print_suite_name(name.out, report, index);
-		r = print_recorded(&suite, report, process);
-	}
-	if (r == 0 && process->refused && !report_final_out_of_memory(process))
+	text_buffer_begin(&name);
+	print_suite_name(name.out, report, index);
+	text_buffer_end(&name);
+	text_buffer_begin(&cases);
+	suite.out = cases.out;
+	print_recorded(&suite, report, process);
+	if (process->refused && !report_final_out_of_memory(process))
 		print_passed(&suite, "not out of memory at the end");
-	if (r == 0 && process->leak_count == 0)
+	if (process->leak_count == 0)
 		print_passed(&suite, "no leaks");
-	if (r == 0 && process->summary.errors == 0)
+	if (process->summary.errors == 0)
 		print_passed(&suite, "no invalid frees");
-	if (r == 0 && (process->has_suballocations || process->has_counted_blocks) &&
+	if ((process->has_suballocations || process->has_counted_blocks) &&
 	    !accumulates(findings, index))
 		print_passed(&suite, "nothing accumulates");
-	if (r == 0)
-		r = print_findings(&suite, findings, index);
-	if (r == 0)
-		r = text_buffer_end(&cases) | text_buffer_end(&name);
-	if (r == 0)
-		print_suite(out, (unsigned int)index, name.text, process, &suite, cases.text);
+	print_findings(&suite, findings, index);
+	text_buffer_end(&cases);
+	print_suite(out, (unsigned int)index, name.text, process, &suite, cases.text);
 	text_buffer_finish(&cases);
 	text_buffer_finish(&name);
-	return r == 0 ? 0 : -ENOMEM;
 }
 
 static bool is_nothing(const struct judgement *judgement)
@@ -349,42 +337,36 @@ static void print_verdict(struct suite *suite, const struct judgement *judgement
 
 /* Prints the suite of the whole report: the result of the gate, and ledgers that could not be
  * read. If the gate had nothing to judge, the suite has only the case of the gate. */
-static int print_whole(FILE *out, const struct report *report, const struct judgement *judgement)
+static void print_whole(FILE *out, const struct report *report, const struct judgement *judgement)
 {
 	struct suite suite = { 0 };
-	struct text_buffer cases = { 0 }, reasons = { 0 };
-	int r = text_buffer_begin(&cases) | text_buffer_begin(&reasons);
+	struct text_buffer cases, reasons;
 
-	if (r == 0) {
-		suite.out = cases.out;
-		for (size_t i = 0; judgement && i < judgement->reason_count; i++)
-			fprintf(reasons.out, "%s\n", judgement->reasons[i]);
-		r = text_buffer_end(&reasons);
-	}
-	if (r == 0 && !is_nothing(judgement))
-		r = print_recorded(&suite, report, NULL);
-	if (r == 0 && judgement)
+	text_buffer_begin(&reasons);
+	for (size_t i = 0; judgement && i < judgement->reason_count; i++)
+		fprintf(reasons.out, "%s\n", judgement->reasons[i]);
+	text_buffer_end(&reasons);
+	text_buffer_begin(&cases);
+	suite.out = cases.out;
+	if (!is_nothing(judgement))
+		print_recorded(&suite, report, NULL);
+	if (judgement)
 		print_verdict(&suite, judgement, reasons.text);
-	if (r == 0)
-		r = text_buffer_end(&cases);
-	if (r == 0)
-		print_suite(out, (unsigned int)report->count, "gpuleak", NULL, &suite, cases.text);
+	text_buffer_end(&cases);
+	print_suite(out, (unsigned int)report->count, "gpuleak", NULL, &suite, cases.text);
 	text_buffer_finish(&cases);
 	text_buffer_finish(&reasons);
-	return r == 0 ? 0 : -ENOMEM;
 }
 
 int print_junit(const struct report *report, const struct judgement *judgement, FILE *out)
 {
-	struct findings findings;
-	int r = findings_build(report, &findings);
+	struct findings findings = findings_build(report);
 
 	fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n", out);
-	for (size_t i = 0; i < report->count && r == 0; i++)
-		r = print_process(out, report, &findings, i, !judgement_fails(judgement));
-	if (r == 0)
-		r = print_whole(out, report, judgement);
+	for (size_t i = 0; i < report->count; i++)
+		print_process(out, report, &findings, i, !judgement_fails(judgement));
+	print_whole(out, report, judgement);
 	fputs("</testsuites>\n", out);
 	findings_finish(&findings);
-	return r < 0 ? r : ferror(out) ? -EIO : 0;
+	return ferror(out) ? -EIO : 0;
 }

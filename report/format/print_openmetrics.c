@@ -13,15 +13,14 @@
 #include <string.h>
 
 #include "report/util/escape.h"
-#include "report/describe/findings.h"
+#include "report/subjects/findings.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
 #include "report/model/model_pool.h"
 #include "report/model/model_sites.h"
 #include "report/model/model_suballocations.h"
-#include "report/describe/describe_error.h"
-#include "report/describe/describe_peak.h"
+#include "report/subjects/subject_words.h"
 #include "report/describe/kinds.h"
 #include "report/util/number.h"
 #include "report/util/text_buffer.h"
@@ -42,18 +41,16 @@ static void label(FILE *out, const char *name, const char *value, const char *be
 {
 	struct text_buffer words;
 
-	if (text_buffer_begin(&words) < 0)
-		return;
+	text_buffer_begin(&words);
 	print_escaped(words.out, value);
-	if (text_buffer_end(&words) == 0) {
-		fprintf(out, "%s%s=\"", before, name);
-		for (const char *at = words.text; *at; at++) {
-			if (*at == '\\' || *at == '"') /* newlines are already escaped */
-				fputc('\\', out);
-			fputc(*at, out);
-		}
-		fputc('"', out);
+	text_buffer_end(&words);
+	fprintf(out, "%s%s=\"", before, name);
+	for (const char *at = words.text; *at; at++) {
+		if (*at == '\\' || *at == '"') /* newlines are already escaped */
+			fputc('\\', out);
+		fputc(*at, out);
 	}
+	fputc('"', out);
 	text_buffer_finish(&words);
 }
 
@@ -491,22 +488,19 @@ static void print_state(FILE *out, const struct report *report, const struct jud
 
 int print_openmetrics(const struct report *report, const struct judgement *judgement, FILE *out)
 {
-	struct findings findings;
-	int r = findings_build(report, &findings);
+	struct findings findings = findings_build(report);
 
-	if (r == 0) {
-		print_state(out, report, judgement);
-		print_summaries(out, report);
-		print_out_of_memory(out, report);
-		print_peaks(out, report);
-		print_kinds(out, report);
-		print_objects(out, report);
-		print_errors(out, report);
-		print_sites(out, report, &findings);
-		print_suballocations(out, report, &findings);
-		print_pools(out, report);
-		fputs("# EOF\n", out);
-	}
+	print_state(out, report, judgement);
+	print_summaries(out, report);
+	print_out_of_memory(out, report);
+	print_peaks(out, report);
+	print_kinds(out, report);
+	print_objects(out, report);
+	print_errors(out, report);
+	print_sites(out, report, &findings);
+	print_suballocations(out, report, &findings);
+	print_pools(out, report);
+	fputs("# EOF\n", out);
 	findings_finish(&findings);
-	return r < 0 ? r : ferror(out) ? -EIO : 0;
+	return ferror(out) ? -EIO : 0;
 }

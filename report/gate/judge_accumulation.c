@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "report/analyze/leak_totals.h"
-#include "report/describe/describe_suballocations.h"
+#include "report/subjects/subject_words.h"
 #include "report/gate/baseline.h"
 #include "report/gate/gate_rules.h"
 #include "report/gate/judge_internal.h"

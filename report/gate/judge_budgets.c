@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "report/describe/describe_peak.h"
+#include "report/subjects/subject_words.h"
 #include "report/gate/gate_rules.h"
 #include "report/gate/judge_internal.h"
 #include "report/model/model.h"

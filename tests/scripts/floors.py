@@ -35,6 +35,7 @@ TOWERS = [
         ["report/model"],
         ["report/describe"],
         ["report/analyze"],
+        ["report/subjects"],
         ["report/gate"],
         ["report/format/text", "report/format/json"],
         ["report/format/html", "report/format/sarif", "report/format/pprof"],

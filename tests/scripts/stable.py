@@ -82,9 +82,10 @@ def paths_of(value, path, found):
 def json_keys(source, run):
     """Yields the keys that the code writes, and the places and types of those in the reports on
     ledgers of earlier versions."""
-    for file in sorted((source / "report/format/json").glob("*.c")):
-        for key in re.findall(r'[{(] ?"([a-z_]+)", ', file.read_text()):
-            yield "key " + key
+    for folder in ("describe", "format/json", "subjects"):
+        for file in sorted((source / "report" / folder).glob("*.c")):
+            for key in re.findall(r'(?:\{ ?|json_set\(\w+, )"([a-z_]+)",\s', file.read_text()):
+                yield "key " + key
     found = collections.defaultdict(set)
     for ledger in sorted((source / "tests/fuzz/corpus-ledger").iterdir()):
         paths_of(json.loads(run("report", "--format", "json", ledger)), "", found)

@@ -14,10 +14,11 @@
 
 #include <cmocka.h>
 
-#include "report/format/json/json_sections.h"
+#include "report/subjects/json_values.h"
 #include "ledger_reported.h"
 #include "report/model/model.h"
-#include "report/describe/describe_coverage.h"
+#include "report/subjects/subject_words.h"
+#include "report/subjects/subject.h"
 
 struct fixture {
 	struct reported reported;
@@ -51,9 +52,11 @@ static void expect_text(void (*print)(FILE *, const struct report_process *),
 
 static void expect_json(const struct fixture *fixture, const char *expected)
 {
-	json_t *json = json_coverage(&fixture->process->coverage);
-	char *text = json_dumps(json, JSON_COMPACT);
+	json_t *json = json_object();
+	char *text;
 
+	subject_coverage.json(json, &(struct subject_view){ .process = fixture->process });
+	text = json_dumps(json_object_get(json, "coverage"), JSON_COMPACT);
 	assert_string_equal(text, expected);
 	free(text);
 	json_decref(json);

@@ -18,7 +18,7 @@
 #include "ledger_builder.h"
 #include "ledger_reported.h"
 #include "ledger/live_series.h"
-#include "report/describe/describe_keepers.h"
+#include "report/subjects/subject_words.h"
 #include "report/model/model.h"
 #include "report/model/model_suballocations.h"
 

@@ -19,7 +19,7 @@
 #include "report/model/model.h"
 #include "report/model/model_driver_memory.h"
 #include "report/format/json/print_json.h"
-#include "report/format/text/text_driver_memory.h"
+#include "report/subjects/subject.h"
 
 #define S 1000000000ull
 #define MIB ((uint64_t)1 << 20)
@@ -289,7 +289,8 @@ static char *line_of(const struct report_process *process)
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
-	text_driver_memory(out, process, 0);
+	subject_driver_memory.details(out, &(struct subject_view){ .process = process,
+								   .is_wrong = true });
 	fclose(out);
 	return text;
 }
@@ -453,7 +454,8 @@ static char *verbose_line_of(const struct report_process *process)
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
-	text_driver_memory(out, process, 1);
+	subject_driver_memory.details(out, &(struct subject_view){ .process = process,
+								   .verbose = true });
 	fclose(out);
 	return text;
 }

@@ -14,7 +14,8 @@
 
 #include <cmocka.h>
 
-#include "report/format/text/text_ipc.h"
+#include "report/subjects/subject_words.h"
+#include "report/subjects/subject.h"
 #include "report/model/model.h"
 #include "report/model/model_ipc.h"
 
@@ -75,10 +76,10 @@ static char *text_of(const struct scene *s, bool of_owner)
 
 	assert_non_null(out);
 	if (of_owner) {
-		text_ipc_brief(out, processes, 1);
-		text_ipc_freed(out, &s->owner);
+		describe_freed_while_open(out, processes, 1);
+		subject_ipc.finding(out, &(struct subject_view){ .process = &s->owner });
 	} else {
-		text_ipc_of_leak(out, &s->worker, &s->leak);
+		describe_owner_of_leak(out, &s->worker, &s->leak);
 	}
 	fclose(out);
 	return text;

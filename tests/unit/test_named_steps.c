@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "ledger_reported.h"
-#include "report/format/text/text_named_steps.h"
+#include "report/subjects/subject.h"
 #include "report/model/model_named_steps.h"
 
 struct built {
@@ -96,7 +96,7 @@ static void expect_row(const struct report_process *process, const char *row)
 	FILE *out = open_memstream(&text, &length);
 
 	assert_non_null(out);
-	text_named_steps(out, process);
+	subject_steps.finding(out, &(struct subject_view){ .process = process });
 	fclose(out);
 	if (!strstr(text, row))
 		fail_msg("%s\nhas not: %s", text, row);

@@ -15,8 +15,8 @@
 #include <cmocka.h>
 
 #include "ledger_reported.h"
-#include "report/describe/describe_holders.h"
-#include "report/describe/describe_peak.h"
+#include "report/subjects/held.h"
+#include "report/subjects/subject_words.h"
 #include "report/model/model_holders.h"
 
 #define MIB ((uint64_t)1 << 20)
@@ -323,9 +323,8 @@ static void expect_names(const struct report_leak *list, size_t count, const cha
 {
 	const struct report_holders holders = { .list = (struct report_leak *)list,
 						.count = count };
-	struct held_list held;
+	struct held_list held = held_sum_up(&holders, HELD_BY_PLACE);
 
-	assert_int_equal(held_sum_up(&holders, HELD_BY_PLACE, &held), 0);
 	for (size_t i = 0; names[i]; i++) {
 		assert_true(i < held.count);
 		assert_string_equal(held.list[i].name, names[i]);

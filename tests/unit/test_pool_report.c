@@ -22,7 +22,7 @@
 #include "ledger/options.h"
 #include "report/format/json/print_json.h"
 #include "report/format/text/print_text.h"
-#include "report/format/text/text_pool.h"
+#include "report/subjects/subject.h"
 
 #define MIB ((uint64_t)1 << 20)
 
@@ -102,7 +102,8 @@ static char *text_of(const struct fixture *fixture, int all)
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
-	text_pool(out, fixture->process, all);
+	subject_pool.details(out, &(struct subject_view){ .process = fixture->process,
+							  .verbose = all });
 	fclose(out);
 	return text;
 }

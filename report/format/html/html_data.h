@@ -12,7 +12,7 @@
 struct judgement;
 struct report;
 
-/* Returns the data, or NULL if memory ran out. It differs from the JSON report in this: "stack" is
+/* Returns the data. It differs from the JSON report in this: "stack" is
  * an index into "stacks", whose items are indices into "frames". A process also has "name", "how"
  * "coverage_text" and "outside_text". A leak and an entry of "suballocations" also have "site", the
  * index of the frame to show (-1: none), and the latter "unit" and "trend_text". An error also has

@@ -6,13 +6,12 @@
 #include "report/format/html/print_html.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "report/util/escape.h"
 #include "report/format/html/html_data.h"
 #include "report/format/html/html_page.h"
 #include "report/format/text/print_text.h"
+#include "report/util/text_buffer.h"
 
 /* limit for the text report in the page: the page has the same contents as tables */
 #define TEXT_MAX ((size_t)256 << 10)
@@ -77,32 +76,17 @@ static int write_page(FILE *out, const char *text, const json_t *data)
 	return r == 0 && ferror(out) ? -EIO : r;
 }
 
-static int render_text(const struct report *report, const struct judgement *judgement, char **ret)
-{
-	size_t size;
-	FILE *to = open_memstream(ret, &size);
-	int r;
-
-	if (!to)
-		return -ENOMEM;
-	r = print_text(report, judgement, to);
-	if (fclose(to) != 0 && r == 0)
-		r = -ENOMEM;
-	if (r < 0)
-		free(*ret);
-	return r;
-}
-
 int print_html(const struct report *report, const struct judgement *judgement, FILE *out)
 {
 	json_t *data = html_data(report, judgement);
-	char *text = NULL;
-	int r = data ? render_text(report, judgement, &text) : -ENOMEM;
+	struct text_buffer words;
+	int r;
 
-	if (r == 0) {
-		r = write_page(out, text, data);
-		free(text);
-	}
+	text_buffer_begin(&words);
+	print_text(report, judgement, words.out);
+	text_buffer_end(&words);
+	r = write_page(out, words.text, data);
+	text_buffer_finish(&words);
 	json_decref(data);
 	return r;
 }

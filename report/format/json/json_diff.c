@@ -6,9 +6,10 @@
 #include "report/format/json/json_diff.h"
 
 #include "report/analyze/diff.h"
-#include "report/format/json/json_helpers.h"
-#include "report/format/json/json_sections.h"
+#include "report/describe/json_helpers.h"
 #include "report/model/model.h"
+#include "report/subjects/json_values.h"
+#include "report/subjects/subject_words.h"
 
 static json_t *amount_json(const struct leak_total *total)
 {
@@ -63,7 +64,7 @@ static json_t *counts_json(const struct diff_list *list)
 	json_t *counts = json_object();
 
 	for (enum diff_change i = 0; i < DIFF_CHANGES; i++)
-		json_set(&counts, diff_word(i), json_number(list->counts[i]));
+		json_set(counts, diff_word(i), json_number(list->counts[i]));
 	return counts;
 }
 

@@ -5,7 +5,7 @@
  */
 #include "report/format/json/json_gate.h"
 
-#include "report/format/json/json_helpers.h"
+#include "report/describe/json_helpers.h"
 #include "report/gate/judge.h"
 
 json_t *json_gate(const struct judgement *judgement)

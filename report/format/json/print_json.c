@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT
  *
- * Builds the JSON report as a tree of jansson, which keeps the order of keys. If memory runs
- * out, a value is NULL, and so is every value that contains it. So only the final value is
- * checked.
+ * Builds the JSON report as a tree of jansson, which keeps the order of keys.
  */
 #include "report/format/json/print_json.h"
 
+#include "ledger/kind_table.h"
+#include "report/describe/json_helpers.h"
 #include "report/format/json/json_gate.h"
-#include "report/format/json/json_helpers.h"
-#include "report/format/json/json_sections.h"
 #include "report/model/model.h"
 #include "report/model/model_bypass.h"
+#include "report/subjects/subject.h"
+#include "report/subjects/subject_words.h"
 #include "report/suppress/suppress.h"
 
 #define SCHEMA "gpuleak-report/1"
 
-static void append_suppressions(json_t **list, const struct pattern_file *suppressions,
+static void append_suppressions(json_t *list, const struct pattern_file *suppressions,
 				const char *source)
 {
-	for (size_t i = 0; i < suppressions_size(suppressions) && *list; i++) {
+	for (size_t i = 0; i < suppressions_size(suppressions); i++) {
 		const struct pattern_rule *use = &suppressions->rules[i];
 
-		json_append(list, JSON_OBJECT(
+		json_array_append_new(list, JSON_OBJECT(
 			{ "pattern", json_text(use->pattern.text) },
 			{ "blocks", json_number(use->blocks) },
 			{ "bytes", json_number(use->bytes) },
@@ -33,9 +33,9 @@ static json_t *suppressions_json(const struct report *report)
 {
 	json_t *ret = json_array();
 
-	append_suppressions(&ret, report->suppressions, NULL);
+	append_suppressions(ret, report->suppressions, NULL);
 	for (size_t i = 0; i < report->count; i++)
-		append_suppressions(&ret, report->processes[i]->program_suppressions,
+		append_suppressions(ret, report->processes[i]->program_suppressions,
 				    "__lsan_default_suppressions");
 	return ret;
 }
@@ -59,54 +59,74 @@ static json_t *bypass_json(const void *item)
 }
 
 /* Appends the report's notes and remarks to the key "notes". */
-static void add_notes(json_t **object, const struct report *report)
+static void add_notes(json_t *object, const struct report *report)
 {
-	json_t *notes = json_object_get(*object, "notes");
+	json_t *notes = json_object_get(object, "notes");
 
-	for (size_t i = 0; i < report->note_count && *object; i++)
-		if (json_array_append_new(notes, json_text(report->notes[i])) < 0)
-			json_set(object, "notes", NULL);
-	for (size_t i = 0; i < report->remark_count && *object; i++)
-		if (json_array_append_new(notes, json_text(report->remarks[i])) < 0)
-			json_set(object, "notes", NULL);
+	for (size_t i = 0; i < report->note_count; i++)
+		json_array_append_new(notes, json_text(report->notes[i]));
+	for (size_t i = 0; i < report->remark_count; i++)
+		json_array_append_new(notes, json_text(report->remarks[i]));
 }
 
-static json_t *process_json(const void *item)
+static void add_process(json_t *object, const struct report_process *process, bool has_words)
 {
-	json_t *ret = json_object();
+	subjects_add_json(object, &(struct subject_view){ .process = process,
+							  .has_words = has_words });
+}
 
-	json_add_process(&ret, *(struct report_process *const *)item);
+static json_t *processes_json(const struct report *report, bool has_words)
+{
+	json_t *ret = json_array();
+
+	for (size_t i = 0; i < report->count; i++) {
+		json_t *object = json_object();
+
+		add_process(object, report->processes[i], has_words);
+		if (has_words)
+			json_add_words(object, report->processes[i]);
+		json_array_append_new(ret, object);
+	}
 	return ret;
 }
 
-static void add_processes(json_t **object, const struct report *report)
+static json_t *kinds_json(void)
 {
-	JSON_ADD(object,
-		 { "processes", JSON_LIST(report->processes, report->count, process_json) },
-		 { "ranks", json_ranks(report) },
-		 { "summary", json_summary(&report->summary) },
-		 { "notes", json_array() });
+	json_t *ret = json_object();
+
+	for (const struct kind *kind = kinds; kind->name[0]; kind++)
+		json_set(ret, kind->name, json_string(kind->words));
+	return ret;
 }
 
-json_t *json_report(const struct report *report, const struct judgement *judgement)
+json_t *json_report(const struct report *report, const struct judgement *judgement,
+		    bool has_words)
 {
 	json_t *root = JSON_OBJECT({ "schema", json_string(SCHEMA) });
 
 	if (report->count == 1)
-		json_add_process(&root, report->processes[0]);
+		add_process(root, report->processes[0], has_words);
 	else
-		add_processes(&root, report);
-	add_notes(&root, report);
-	JSON_ADD(&root,
+		JSON_ADD(root,
+			 { "processes", processes_json(report, has_words) },
+			 { "ranks", json_ranks(report) },
+			 { "summary", json_summary(&report->summary) },
+			 { "notes", json_array() });
+	add_notes(root, report);
+	JSON_ADD(root,
 		 { "suppressions", suppressions_json(report) },
 		 { "bypassed_caches", JSON_IF(report->bypassed,
 					      JSON_LIST(report->bypassed, report->bypassed_count,
 							bypass_json)) },
-		 { "gate", JSON_IF(judgement, json_gate(judgement)) });
+		 { "gate", JSON_IF(judgement, json_gate(judgement)) },
+		 { "kinds", JSON_IF(has_words, kinds_json()) });
+	if (has_words && report->count == 1)
+		json_add_words(root, report->processes[0]);
+	json_set(root, "incomplete", JSON_IF(has_words, json_boolean(report->incomplete)));
 	return root;
 }
 
 int print_json(const struct report *report, const struct judgement *judgement, FILE *out)
 {
-	return json_write(json_report(report, judgement), out);
+	return json_write(json_report(report, judgement, false), out);
 }

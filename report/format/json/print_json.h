@@ -7,6 +7,7 @@
 #define GPULEAK_REPORT_PRINT_JSON_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 struct judgement;
@@ -17,7 +18,9 @@ struct report;
  * not UTF-8 become U+FFFD, and numbers above 2^63-1 become 2^63-1. For the result see formats.h. */
 int print_json(const struct report *report, const struct judgement *judgement, FILE *out);
 
-/* Returns the same object without writing it, or NULL if memory ran out. */
-json_t *json_report(const struct report *report, const struct judgement *judgement);
+/* Returns the same object without writing it. If HAS_WORDS is set, it also has words of the text
+ * report, for the HTML page: see html_data.h. */
+json_t *json_report(const struct report *report, const struct judgement *judgement,
+		    bool has_words);
 
 #endif

@@ -65,8 +65,7 @@ static unsigned char *put_pair(unsigned char *at, unsigned int field, uint64_t f
 
 static void append(struct pprof *pprof, const void *bytes, size_t size)
 {
-	if (!pprof->failed)
-		pprof->failed = fwrite(bytes, 1, size, pprof->message.out) != size;
+	fwrite(bytes, 1, size, pprof->message.out);
 }
 
 /* Appends FIELD with the SIZE bytes at BODY. If ID is not 0, these bytes begin with the field of
@@ -91,8 +90,8 @@ static bool same_content(const void *value, const void *key)
 	       memcmp(node->content, content->bytes, content->size) == 0;
 }
 
-/* Returns the entry with the SIZE bytes at BYTES, or NULL if memory ran out. Sets *RET_NEW to true
- * if this call made it. Numbers begin with 1. */
+/* Returns the entry with the SIZE bytes at BYTES. Sets *RET_NEW to true if this call made it.
+ * Numbers begin with 1. */
 static struct pprof_node *intern(struct pprof *pprof, struct table *table, const void *bytes,
 				 size_t size, bool *ret_new)
 {
@@ -104,10 +103,7 @@ static struct pprof_node *intern(struct pprof *pprof, struct table *table, const
 	if (node)
 		return node;
 	node = arena_alloc(&pprof->arena, sizeof(*node) + size);
-	if (!node || table_add(table, hash, node) < 0) {
-		pprof->failed = true;
-		return NULL;
-	}
+	table_add(table, hash, node);
 	node->number = table->count;
 	node->size = size;
 	memcpy(node->content, bytes, size);
@@ -118,7 +114,7 @@ void pprof_start(struct pprof *pprof)
 {
 	*pprof = (struct pprof){ 0 };
 	pprof->next_mapping = &pprof->first_mapping;
-	pprof->failed = text_buffer_begin(&pprof->message) < 0;
+	text_buffer_begin(&pprof->message);
 	pprof_string(pprof, "");
 }
 
@@ -152,22 +148,17 @@ void pprof_type(struct pprof *pprof, enum pprof_field field, const char *type, c
 uint64_t pprof_string(struct pprof *pprof, const char *text)
 {
 	struct text_buffer valid; /* proto3 rejects strings that are not valid UTF-8 */
-	struct pprof_node *node = NULL;
-	bool is_new = false;
+	const struct pprof_node *node;
+	bool is_new;
 
-	if (text_buffer_begin(&valid) < 0) {
-		pprof->failed = true;
-		return 0;
-	}
+	text_buffer_begin(&valid);
 	print_escaped(valid.out, text);
-	if (text_buffer_end(&valid) == 0)
-		node = intern(pprof, &pprof->strings, valid.text, valid.length, &is_new);
-	else
-		pprof->failed = true;
-	if (is_new && node)
+	text_buffer_end(&valid);
+	node = intern(pprof, &pprof->strings, valid.text, valid.length, &is_new);
+	if (is_new)
 		append_message(pprof, PPROF_STRING, 0, valid.text, valid.length);
 	text_buffer_finish(&valid);
-	return node ? node->number - 1 : 0;
+	return node->number - 1;
 }
 
 /* Returns the id of the message with this BODY, and appends the message if it is new. */
@@ -177,9 +168,9 @@ static uint64_t number_message(struct pprof *pprof, struct table *table, enum pp
 	bool is_new;
 	struct pprof_node *node = intern(pprof, table, body, size, &is_new);
 
-	if (node && is_new)
+	if (is_new)
 		append_message(pprof, field, node->number, body, size);
-	return node ? node->number : 0;
+	return node->number;
 }
 
 uint64_t pprof_function(struct pprof *pprof, uint64_t name, uint64_t file)
@@ -201,8 +192,6 @@ uint64_t pprof_mapping(struct pprof *pprof, uint64_t file, uint64_t build_id, bo
 	at = put_number(at, 5, file);
 	at = put_number(at, 6, build_id);
 	node = intern(pprof, &pprof->mappings, body, (size_t)(at - body), &is_new);
-	if (!node)
-		return 0;
 	if (is_new) {
 		*pprof->next_mapping = node;
 		pprof->next_mapping = &node->next;
@@ -231,10 +220,6 @@ uint64_t pprof_location(struct pprof *pprof, uint64_t mapping, uint64_t address,
 	unsigned char *body = malloc(2 * NUMBER_MAX + count * PAIR_MAX), *at = body;
 	uint64_t number;
 
-	if (!body) {
-		pprof->failed = true;
-		return 0;
-	}
 	at = put_number(at, 2, mapping);
 	at = put_number(at, 3, address);
 	for (size_t i = 0; i < count; i++)
@@ -252,10 +237,6 @@ void pprof_sample(struct pprof *pprof, const uint64_t *locations, size_t locatio
 	unsigned char *body = malloc((location_count + PPROF_VALUES) * NUMBER_MAX +
 				     label_count * PAIR_MAX), *at = body;
 
-	if (!body) {
-		pprof->failed = true;
-		return;
-	}
 	for (size_t i = 0; i < location_count; i++)
 		at = put_number(at, 1, locations[i]);
 	for (size_t i = 0; i < PPROF_VALUES; i++)
@@ -272,38 +253,25 @@ void pprof_comment(struct pprof *pprof, const char *text)
 	pprof_number(pprof, PPROF_COMMENT, pprof_string(pprof, text));
 }
 
-/* Compresses LENGTH bytes of PLAIN as gzip. Returns 0 or -ENOMEM. */
-static int compress_gzip(char *plain, size_t length, unsigned char **ret,
-			 size_t *ret_length)
+int pprof_pack(struct pprof *pprof, unsigned char **ret, size_t *ret_length)
 {
 	z_stream stream = { 0 };
 	uLong bound;
-	int r = -ENOMEM;
 
-	if (length > UINT32_MAX / 2 ||
-	    deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8,
-			 Z_DEFAULT_STRATEGY) != Z_OK)
-		return -ENOMEM;
-	bound = deflateBound(&stream, length);
+	append_mappings(pprof);
+	text_buffer_end(&pprof->message);
+	if (pprof->message.length > UINT32_MAX / 2)
+		return -EFBIG;
+	/* 15 + 16: gzip, with the largest window */
+	deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
+	bound = deflateBound(&stream, pprof->message.length);
 	*ret = malloc(bound);
-	stream.next_in = (Bytef *)plain;
-	stream.avail_in = (uInt)length;
+	stream.next_in = (Bytef *)pprof->message.text;
+	stream.avail_in = (uInt)pprof->message.length;
 	stream.next_out = *ret;
 	stream.avail_out = (uInt)bound;
-	if (*ret && deflate(&stream, Z_FINISH) == Z_STREAM_END) {
-		*ret_length = stream.total_out;
-		r = 0;
-	} else {
-		free(*ret);
-	}
+	deflate(&stream, Z_FINISH);
+	*ret_length = stream.total_out;
 	deflateEnd(&stream);
-	return r;
-}
-
-int pprof_pack(struct pprof *pprof, unsigned char **ret, size_t *ret_length)
-{
-	append_mappings(pprof);
-	if (pprof->failed || text_buffer_end(&pprof->message) < 0)
-		return -ENOMEM;
-	return compress_gzip(pprof->message.text, pprof->message.length, ret, ret_length);
+	return 0;
 }

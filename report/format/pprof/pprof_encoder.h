@@ -28,14 +28,12 @@ enum pprof_field {
 	PPROF_DEFAULT_SAMPLE_TYPE,
 };
 
-/* Starts as { 0 }. Always release it with pprof_finish(). When memory runs out, `failed` is set.
- * Then all functions return 0 and the profile is unusable. */
+/* Begins with pprof_start() and is released with pprof_finish(). */
 struct pprof {
 	struct text_buffer message;
 	struct report_arena arena;
 	struct table strings, functions, locations, mappings;
 	struct pprof_node *first_mapping, **next_mapping; /* in the order of their numbers */
-	bool failed;
 };
 
 void pprof_start(struct pprof *pprof);
@@ -72,7 +70,8 @@ void pprof_sample(struct pprof *pprof, const uint64_t *locations, size_t locatio
 
 void pprof_comment(struct pprof *pprof, const char *text);
 
-/* Stores the complete gzipped profile in *RET; the caller frees it. Returns 0 or -ENOMEM. */
+/* Stores the complete gzipped profile in *RET; the caller frees it. Returns 0, or -EFBIG
+ * for more than 2 GiB. */
 int pprof_pack(struct pprof *pprof, unsigned char **ret, size_t *ret_length);
 
 #endif

@@ -10,14 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/describe/describe_suballocations.h"
-#include "report/describe/findings.h"
+#include "report/subjects/subject_words.h"
+#include "report/subjects/findings.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
 #include "report/model/model_sites.h"
 #include "report/model/model_suballocations.h"
 #include "report/format/pprof/pprof_encoder.h"
+#include "report/util/memory.h"
 #include "report/util/text_buffer.h"
 
 #define FRAMES_MAX 4096 /* more than any stack has, including inlined frames */
@@ -220,7 +221,7 @@ static void add_peak(struct pprof_sample *site, const struct report_peak *peak, 
 						[5] = held->other_bytes };
 	struct pprof_label labels[PPROF_LABELS_MAX] = { { "process", process } };
 
-	for (size_t i = 0; i < held->count && !site->pprof->failed; i++)
+	for (size_t i = 0; i < held->count; i++)
 		add_holder(site, held, &held->list[i], process);
 	if (!held->other_bytes)
 		return;
@@ -229,26 +230,20 @@ static void add_peak(struct pprof_sample *site, const struct report_peak *peak, 
 	pprof_sample(site->pprof, site->locations, site->count, others, labels, process != NULL);
 }
 
-static int add_process(struct pprof *pprof, const struct report_process *process, int name)
+static void add_process(struct pprof *pprof, const struct report_process *process, int name)
 {
 	struct pprof_sample *site = calloc(1, sizeof(*site));
-	char *words = NULL;
+	char *words = name ? text_format("%s (pid %d)", process->program, process->pid) : NULL;
 
-	if (!site ||
-	    (name && asprintf(&words, "%s (pid %d)", process->program, process->pid) < 0)) {
-		free(site);
-		return -ENOMEM;
-	}
 	*site = (struct pprof_sample){ .pprof = pprof, .process = process };
-	for (size_t i = 0; i < process->site_count && !pprof->failed; i++)
+	for (size_t i = 0; i < process->site_count; i++)
 		add_site(site, &process->sites[i], words);
-	for (size_t i = 0; i < process->suballocation_count && !pprof->failed; i++)
+	for (size_t i = 0; i < process->suballocation_count; i++)
 		add_suballocations(site, &process->suballocations[i], words);
-	for (size_t i = 0; i < process->peak_count && !pprof->failed; i++)
+	for (size_t i = 0; i < process->peak_count; i++)
 		add_peak(site, &process->peaks[i], words);
 	free(words);
 	free(site);
-	return 0;
 }
 
 static void add_types(struct pprof *pprof)
@@ -268,53 +263,42 @@ static void add_gap(void *data, const struct report_process *process, const char
 {
 	struct text_buffer words;
 
-	if (text_buffer_begin(&words) < 0)
-		return;
+	text_buffer_begin(&words);
 	fputs("gpuleak: not everything was recorded: ", words.out);
 	if (process)
 		fprintf(words.out, "%s (pid %d): ", process->program, process->pid);
 	fputs(text, words.out);
-	if (text_buffer_end(&words) == 0)
-		pprof_comment(data, words.text);
+	text_buffer_end(&words);
+	pprof_comment(data, words.text);
 	text_buffer_finish(&words);
 }
 
-static int add_comments(struct pprof *pprof, const struct report *report,
-			const struct judgement *judgement)
+static void add_comments(struct pprof *pprof, const struct report *report,
+			 const struct judgement *judgement)
 {
-	struct findings findings;
-	int r = findings_build(report, &findings);
+	struct findings findings = findings_build(report);
+	size_t count = findings_first(&findings, FINDING_LEAK);
 
 	for (size_t i = 0; judgement && i < judgement->reason_count; i++) {
-		struct text_buffer words;
+		char *text = text_format("gpuleak: %s%s", judge_prefix(judgement->verdict),
+					 judgement->reasons[i]);
 
-		if (text_buffer_begin(&words) < 0)
-			break;
-		fprintf(words.out, "gpuleak: %s%s", judge_prefix(judgement->verdict),
-			judgement->reasons[i]);
-		if (text_buffer_end(&words) == 0)
-			pprof_comment(pprof, words.text);
-		text_buffer_finish(&words);
+		pprof_comment(pprof, text);
+		free(text);
 	}
 	findings_gaps(report, add_gap, pprof);
 	/* An out-of-memory that ended a process, and invalid frees, are not in the samples. */
-	for (size_t i = 0; r == 0 && i < findings_first(&findings, FINDING_LEAK) &&
-			   i < COMMENTS_MAX;
-	     i++) {
+	for (size_t i = 0; i < count && i < COMMENTS_MAX; i++) {
 		struct text_buffer words;
 
-		r = text_buffer_begin(&words);
-		if (r < 0)
-			break;
+		text_buffer_begin(&words);
 		fputs("gpuleak: ", words.out);
 		finding_message(words.out, &findings.all[i], report->count > 1);
-		r = text_buffer_end(&words);
-		if (r == 0)
-			pprof_comment(pprof, words.text);
+		text_buffer_end(&words);
+		pprof_comment(pprof, words.text);
 		text_buffer_finish(&words);
 	}
 	findings_finish(&findings);
-	return r;
 }
 
 int print_pprof(const struct report *report, const struct judgement *judgement, FILE *out)
@@ -328,11 +312,10 @@ int print_pprof(const struct report *report, const struct judgement *judgement, 
 	add_types(&pprof);
 	if (report->count)
 		pprof_number(&pprof, PPROF_TIME_NANOS, report->processes[0]->start_real_ns);
-	r = add_comments(&pprof, report, judgement);
-	for (size_t i = 0; i < report->count && r == 0; i++)
-		r = add_process(&pprof, report->processes[i], report->count > 1);
-	if (r == 0)
-		r = pprof_pack(&pprof, &packed, &length);
+	add_comments(&pprof, report, judgement);
+	for (size_t i = 0; i < report->count; i++)
+		add_process(&pprof, report->processes[i], report->count > 1);
+	r = pprof_pack(&pprof, &packed, &length);
 	pprof_finish(&pprof);
 	if (r < 0)
 		return r;

@@ -16,16 +16,16 @@
 #include <zlib.h>
 
 #include "report/util/escape.h"
-#include "report/describe/findings.h"
+#include "report/subjects/findings.h"
 #include "report/format/json/json_gate.h"
-#include "report/format/json/json_helpers.h"
+#include "report/describe/json_helpers.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
 #include "report/model/model_suballocations.h"
 #include "report/format/sarif/sarif_helpers.h"
 #include "report/symbols/source.h"
-#include "report/describe/describe_error.h"
+#include "report/subjects/subject_words.h"
 #include "report/util/text_buffer.h"
 
 #define SCHEMA "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/" \
@@ -44,15 +44,10 @@ struct sarif {
 static json_t *words_message(const struct finding *finding, bool name_process)
 {
 	struct text_buffer words;
-	json_t *ret = NULL;
 
-	if (text_buffer_begin(&words) < 0)
-		return NULL;
+	text_buffer_begin(&words);
 	finding_message(words.out, finding, name_process);
-	if (text_buffer_end(&words) == 0)
-		ret = sarif_message(words.text);
-	text_buffer_finish(&words);
-	return ret;
+	return JSON_OBJECT({ "text", json_words(&words) });
 }
 
 static const char *level(const struct sarif *sarif, const struct finding *finding)
@@ -65,28 +60,15 @@ static const char *level(const struct sarif *sarif, const struct finding *findin
 										  : "error";
 }
 
-static json_t *one(json_t *item)
-{
-	json_t *ret = json_array();
-
-	json_append(&ret, item);
-	return ret;
-}
-
 static json_t *suppressions(const struct finding *finding)
 {
 	struct text_buffer words;
-	json_t *ret = NULL;
 
-	if (text_buffer_begin(&words) < 0)
-		return NULL;
+	text_buffer_begin(&words);
 	finding_exemption(words.out, finding);
-	if (text_buffer_end(&words) == 0)
-		ret = one(JSON_OBJECT(
-			{ "kind", json_string("external") },
-			{ "justification", json_text(words.text) }));
-	text_buffer_finish(&words);
-	return ret;
+	return JSON_ARRAY(JSON_OBJECT(
+		{ "kind", json_string("external") },
+		{ "justification", json_words(&words) }));
 }
 
 static bool is_known(const struct report_event *event)
@@ -94,7 +76,7 @@ static bool is_known(const struct report_event *event)
 	return event->api && event->stack;
 }
 
-static void append_event(const struct sarif *sarif, json_t **stacks, json_t **related,
+static void append_event(const struct sarif *sarif, json_t *stacks, json_t *related,
 			 const struct report_event *event, const char *what)
 {
 	const struct report_frame *frame;
@@ -102,11 +84,11 @@ static void append_event(const struct sarif *sarif, json_t **stacks, json_t **re
 
 	if (!is_known(event) || event->stack->count == 0)
 		return;
-	json_append(stacks, sarif_stack(&sarif->root, event->stack, what));
+	json_array_append_new(stacks, sarif_stack(&sarif->root, event->stack, what));
 	frame = report_stack_culprit(event->stack);
 	location = sarif_location(&sarif->root, frame);
-	json_set(&location, "message", sarif_message(what));
-	json_append(related, location);
+	json_set(location, "message", sarif_message(what));
+	json_array_append_new(related, location);
 }
 
 /* Returns the label of the stack at which FINDING was found. */
@@ -121,24 +103,24 @@ static const char *stack_label(const struct finding *finding)
 	return "invalid free at";
 }
 
-static void set_stacks(const struct sarif *sarif, json_t **result, const struct finding *finding)
+static void set_stacks(const struct sarif *sarif, json_t *result, const struct finding *finding)
 {
 	json_t *stacks = json_array(), *related = json_array();
 	const struct report_error *error = finding->errors ? finding->errors->error : NULL;
 
 	if (finding->stack->count)
-		json_append(&stacks, sarif_stack(&sarif->root, finding->stack,
-						 stack_label(finding)));
+		json_array_append_new(stacks, sarif_stack(&sarif->root, finding->stack,
+							  stack_label(finding)));
 	if (error) {
-		append_event(sarif, &stacks, &related, &error->allocated,
+		append_event(sarif, stacks, related, &error->allocated,
 			     strcmp(error->type, "freed-while-mapped") == 0 ? "mapped at"
 									    : "allocated at");
-		append_event(sarif, &stacks, &related, &error->freed,
+		append_event(sarif, stacks, related, &error->freed,
 			     is_known(&error->earlier_freed) ? "first freed at (possible cause)"
 							     : "first freed at");
-		append_event(sarif, &stacks, &related, &error->earlier_allocated,
+		append_event(sarif, stacks, related, &error->earlier_allocated,
 			     "the earlier block of this address was allocated at");
-		append_event(sarif, &stacks, &related, &error->earlier_freed,
+		append_event(sarif, stacks, related, &error->earlier_freed,
 			     "the earlier block of this address was freed at");
 	}
 	json_set(result, "stacks", stacks);
@@ -183,8 +165,8 @@ static json_t *locations(const struct sarif *sarif, const struct finding *findin
 {
 	const struct report_frame *frame = finding_frame(finding);
 
-	return one(sarif_location(&sarif->root,
-				  frame ? frame : report_stack_culprit(finding->stack)));
+	return JSON_ARRAY(sarif_location(&sarif->root,
+					 frame ? frame : report_stack_culprit(finding->stack)));
 }
 
 static json_t *result(const struct sarif *sarif, const struct finding *finding)
@@ -198,8 +180,8 @@ static json_t *result(const struct sarif *sarif, const struct finding *finding)
 		{ "partialFingerprints", JSON_OBJECT({ FINGERPRINT_NAME, fingerprint(finding) }) },
 		{ "occurrenceCount", json_number(finding->blocks ? finding->blocks : 1) });
 
-	set_stacks(sarif, &ret, finding);
-	JSON_ADD(&ret,
+	set_stacks(sarif, ret, finding);
+	JSON_ADD(ret,
 		 { "suppressions", suppressed ? suppressions(finding) : json_array() },
 		 { "provenance",
 		   JSON_OBJECT({ "invocationIndex", json_number(finding->process_index) }) },
@@ -237,10 +219,10 @@ static json_t *results(const struct sarif *sarif)
 
 	if (count > sarif->results_max)
 		shown = sarif->results_max - 1;
-	for (size_t i = 0; i < shown && ret; i++)
-		json_append(&ret, result(sarif, &sarif->findings.all[i]));
-	if (shown < count && ret)
-		json_append(&ret, rest(sarif, shown));
+	for (size_t i = 0; i < shown; i++)
+		json_array_append_new(ret, result(sarif, &sarif->findings.all[i]));
+	if (shown < count)
+		json_array_append_new(ret, rest(sarif, shown));
 	return ret;
 }
 
@@ -266,20 +248,20 @@ static void add_gap(void *data, const struct report_process *process, const char
 	if (process != gaps->process)
 		return;
 	gaps->count++;
-	json_append(&gaps->list, notification(text, "error"));
+	json_array_append_new(gaps->list, notification(text, "error"));
 }
 
 /* Adds to INVOCATION the notifications about missing records of PROCESS or, if it is NULL, of the
  * whole report. Returns true if nothing is missing. */
 static bool set_success(const struct report *report, const struct report_process *process,
-			json_t **invocation)
+			json_t *invocation)
 {
 	struct sarif_gaps gaps = { process, json_array(), 0 };
 
 	findings_gaps(report, add_gap, &gaps);
 	if (process && !process->incomplete)
 		for (size_t i = 0; i < process->note_count; i++)
-			json_append(&gaps.list, notification(process->notes[i], "note"));
+			json_array_append_new(gaps.list, notification(process->notes[i], "note"));
 	JSON_ADD(invocation,
 		 { "executionSuccessful", json_boolean(gaps.count == 0) },
 		 { "toolExecutionNotifications", gaps.list });
@@ -319,7 +301,7 @@ static json_t *invocation(const struct report *report, const struct report_proce
 		{ "exitCode", JSON_IF(has_exited, json_integer(process->status)) },
 		{ "exitSignalNumber", JSON_IF(is_killed, json_integer(process->status)) });
 
-	set_success(report, process, &ret);
+	set_success(report, process, ret);
 	return ret;
 }
 
@@ -328,13 +310,13 @@ static json_t *invocations(const struct sarif *sarif)
 	const struct report *report = sarif->report;
 	json_t *ret = json_array(), *whole = json_object();
 
-	for (size_t i = 0; i < report->count && ret; i++)
-		json_append(&ret, invocation(report, report->processes[i]));
+	for (size_t i = 0; i < report->count; i++)
+		json_array_append_new(ret, invocation(report, report->processes[i]));
 	/* Missing records about the whole report have their own invocation. */
-	if (set_success(report, NULL, &whole))
+	if (set_success(report, NULL, whole))
 		json_decref(whole);
 	else
-		json_append(&ret, whole);
+		json_array_append_new(ret, whole);
 	return ret;
 }
 
@@ -360,24 +342,18 @@ static json_t *run(const struct sarif *sarif)
 		  JSON_OBJECT({ "gate", JSON_IF(judgement, json_gate(judgement)) }) });
 }
 
-static char *dump(const struct sarif *sarif)
+/* Prints the report to WORDS, which the caller finishes. */
+static void dump(const struct sarif *sarif, struct text_buffer *words)
 {
 	json_t *root = JSON_OBJECT(
 		{ "$schema", json_string(SCHEMA) },
 		{ "version", json_string("2.1.0") },
-		{ "runs", one(run(sarif)) });
-	struct text_buffer words;
-	char *ret = NULL;
+		{ "runs", JSON_ARRAY(run(sarif)) });
 
-	if (root && text_buffer_begin(&words) == 0) {
-		if (json_dump_shown(root, words.out, 1) == 0 && text_buffer_end(&words) == 0) {
-			ret = words.text;
-			words.text = NULL;
-		}
-		text_buffer_finish(&words);
-	}
+	text_buffer_begin(words);
+	json_dump_shown(root, words->out, 1);
+	text_buffer_end(words);
 	json_decref(root);
-	return ret;
 }
 
 /* Returns true if TEXT is small enough after compression. All uploaders compress it. */
@@ -391,7 +367,7 @@ static bool fits(const char *text)
 	if (length <= GZIP_MAX)
 		return true;
 	to = malloc(packed);
-	ret = to && compress2(to, &packed, (const Bytef *)text, length, 6) == Z_OK &&
+	ret = compress2(to, &packed, (const Bytef *)text, length, 6) == Z_OK &&
 	      packed <= GZIP_MAX - 1024;
 	free(to);
 	return ret;
@@ -400,23 +376,19 @@ static bool fits(const char *text)
 int print_sarif(const struct report *report, const struct judgement *judgement, FILE *out)
 {
 	struct sarif sarif = { .report = report, .judgement = judgement,
-			       .results_max = RESULTS_MAX };
-	int r = findings_build(report, &sarif.findings);
-	char *text = NULL;
+			       .findings = findings_build(report), .results_max = RESULTS_MAX };
+	struct text_buffer words;
+	int r;
 
 	source_root_find(&sarif.root);
-	if (r == 0)
-		text = dump(&sarif);
-	while (text && !fits(text) && sarif.results_max > 1) {
-		free(text);
+	dump(&sarif, &words);
+	while (!fits(words.text) && sarif.results_max > 1) {
+		text_buffer_finish(&words);
 		sarif.results_max /= 2;
-		text = dump(&sarif);
+		dump(&sarif, &words);
 	}
 	findings_finish(&sarif.findings);
-	if (!text)
-		return -ENOMEM;
-	if (fputs(text, out) == EOF || fputc('\n', out) == EOF)
-		r = -EIO;
-	free(text);
+	r = fputs(words.text, out) == EOF || fputc('\n', out) == EOF ? -EIO : 0;
+	text_buffer_finish(&words);
 	return r;
 }

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/format/json/json_helpers.h"
+#include "report/describe/json_helpers.h"
 #include "report/model/model.h"
 #include "report/symbols/source.h"
 
@@ -37,8 +37,6 @@ static json_t *uri(const char *prefix, const char *path, const char *suffix)
 	char *to = text;
 	json_t *ret;
 
-	if (!text)
-		return NULL;
 	to += sprintf(to, "%s", prefix);
 	for (; *path; path++)
 		to += plain((unsigned char)*path)
@@ -95,12 +93,9 @@ static json_t *physical(const struct source_root *root, const struct report_fram
 
 static json_t *logical(const char *function)
 {
-	json_t *ret = json_array();
-
-	json_append(&ret, JSON_OBJECT(
+	return JSON_ARRAY(JSON_OBJECT(
 		{ "fullyQualifiedName", json_text(function) },
 		{ "kind", json_string("function") }));
-	return ret;
 }
 
 json_t *sarif_location(const struct source_root *root, const struct report_frame *frame)
@@ -117,10 +112,10 @@ json_t *sarif_stack(const struct source_root *root, const struct report_stack *s
 {
 	json_t *frames = json_array();
 
-	for (size_t i = 0; i < stack->count && i < FRAMES_MAX && frames; i++) {
+	for (size_t i = 0; i < stack->count && i < FRAMES_MAX; i++) {
 		const struct report_frame *frame = &stack->frames[i];
 
-		json_append(&frames, JSON_OBJECT(
+		json_array_append_new(frames, JSON_OBJECT(
 			{ "location", sarif_location(root, frame) },
 			{ "module", JSON_IF(frame->module, json_text(frame->module)) }));
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Frames, locations and rules as SARIF objects of jansson. Leaves out unknown properties,
- * because SARIF has no null. Functions return NULL if memory ran out.
+ * because SARIF has no null.
  */
 #ifndef GPULEAK_REPORT_SARIF_PARTS_H
 #define GPULEAK_REPORT_SARIF_PARTS_H

@@ -20,7 +20,7 @@
 #include "report/model/model_holders.h"
 #include "report/analyze/leak_totals.h"
 #include "report/describe/describe_stack.h"
-#include "report/describe/describe_suballocations.h"
+#include "report/subjects/subject_words.h"
 #include "report/suppress/frame_pattern.h"
 
 /* if there are more leaks, names are not compared, and the innermost function is the pattern */
@@ -71,81 +71,68 @@ static bool same_print(const void *value, const void *key)
 	return ((const struct print *)value)->fingerprint == *(const uint64_t *)key;
 }
 
-/* Adds leak INDEX to the leaks of the name TEXT, which may be NULL. Returns 0 or -ENOMEM. */
-static int add_name(struct common *common, const char *text, size_t index)
+/* Adds leak INDEX to the leaks of the name TEXT, which may be NULL. */
+static void add_name(struct common *common, const char *text, size_t index)
 {
 	struct name *name;
 	uint64_t hash;
 
 	if (!text || !*text)
-		return 0;
+		return;
 	hash = hash_bytes(text, strlen(text), 0);
 	name = table_find(&common->names, hash, same_name, text);
 	if (!name) {
 		name = arena_alloc(&common->arena, sizeof(*name));
-		if (!name || table_add(&common->names, hash, name) < 0)
-			return -ENOMEM;
+		table_add(&common->names, hash, name);
 		name->text = text;
 		name->next = common->first_name;
 		common->first_name = name;
 	}
 	name->leaks.bits[index / 64] |= 1ull << index % 64;
-	return 0;
 }
 
-static int add_names(struct common *common, size_t index)
+static void add_names(struct common *common, size_t index)
 {
 	const struct report_stack *stack = common->totals->entries[index].largest->stack;
-	int r = 0;
 
-	for (size_t i = 0; i < stack->count && r == 0; i++) {
-		r = add_name(common, stack->frames[i].function, index);
-		if (r == 0)
-			r = add_name(common, stack->frames[i].file, index);
-		if (r == 0)
-			r = add_name(common, stack->frames[i].module, index);
+	for (size_t i = 0; i < stack->count; i++) {
+		add_name(common, stack->frames[i].function, index);
+		add_name(common, stack->frames[i].file, index);
+		add_name(common, stack->frames[i].module, index);
 	}
-	return r;
 }
 
-/* Counts the stack of leak INDEX among the equal ones. Returns 0 or -ENOMEM. */
-static int add_print(struct common *common, size_t index)
+/* Counts the stack of leak INDEX among the equal ones. */
+static void add_print(struct common *common, size_t index)
 {
 	const struct report_stack *stack = common->totals->entries[index].largest->stack;
 	struct print *print;
 	uint64_t fingerprint, hash;
 
 	if (report_stack_fingerprint(stack->frames, stack->count, &fingerprint) < 0)
-		return 0;
+		return;
 	hash = hash_number(fingerprint, 0);
 	print = table_find(&common->prints, hash, same_print, &fingerprint);
 	if (!print) {
 		print = arena_alloc(&common->arena, sizeof(*print));
-		if (!print || table_add(&common->prints, hash, print) < 0)
-			return -ENOMEM;
+		table_add(&common->prints, hash, print);
 		print->fingerprint = fingerprint;
 	}
 	print->leaks++;
 	common->print_of[index] = print;
-	return 0;
 }
 
-/* Reads all leaks. The caller calls common_finish(), also on failure. Returns 0 or -ENOMEM. */
-static int common_read(struct common *common, const struct leak_totals *totals)
+/* Reads all leaks. The caller calls common_finish(). */
+static void common_read(struct common *common, const struct leak_totals *totals)
 {
-	int r = 0;
-
 	*common = (struct common){ .totals = totals };
 	common->print_of = arena_alloc(&common->arena,
 				       (totals->count + 1) * sizeof(*common->print_of));
-	if (!common->print_of)
-		return -ENOMEM;
-	for (size_t i = 0; i < totals->count && r == 0; i++) {
-		r = add_print(common, i);
-		if (r == 0 && totals->count <= COMPARED_MAX)
-			r = add_names(common, i);
+	for (size_t i = 0; i < totals->count; i++) {
+		add_print(common, i);
+		if (totals->count <= COMPARED_MAX)
+			add_names(common, i);
 	}
-	return r;
 }
 
 static void common_finish(struct common *common)
@@ -184,62 +171,56 @@ static void add_set(struct leak_set *to, const struct leak_set *set)
 		to->bits[i] |= set->bits[i];
 }
 
-/* Adds to SET the leaks that have any name which PATTERN matches. Returns 0 or -ENOMEM. */
-static int add_matching(const struct common *common, const char *pattern, size_t length,
-			struct leak_set *set)
+/* Adds to SET the leaks that have any name which PATTERN matches. */
+static void add_matching(const struct common *common, const char *pattern, size_t length,
+			 struct leak_set *set)
 {
 	struct frame_pattern compiled = { 0 };
 
 	if (frame_pattern_compile(&compiled, pattern, length) < 0)
-		return -ENOMEM;
+		return;
 	for (const struct name *name = common->first_name; name; name = name->next)
 		if (frame_pattern_match(&compiled, name->text))
 			add_set(set, &name->leaks);
 	frame_pattern_finish(&compiled);
-	return 0;
 }
 
-/* Stores in *RET how many leaks match PATTERN besides one that has the name TEXT, from which it was
- * made. A pattern without stars matches only this name. Returns 0 or -ENOMEM. */
-static int count_others(const struct common *common, const char *text, const char *pattern,
-			size_t length, size_t *ret)
+/* Returns how many leaks match PATTERN besides one that has the name TEXT, from which it was made.
+ * A pattern without stars matches only this name. */
+static size_t count_others(const struct common *common, const char *text, const char *pattern,
+			   size_t length)
 {
 	struct name *name = table_find(&common->names, hash_bytes(text, strlen(text), 0), same_name,
 				       text);
 	struct leak_set set;
 
-	*ret = 0;
 	if (!name)
 		return 0;
 	if (!name->counted) {
 		set = name->leaks;
-		if ((strchr(pattern, '*') || pattern[length - 1] != '$') &&
-		    add_matching(common, pattern, length, &set) < 0)
-			return -ENOMEM;
+		if (strchr(pattern, '*') || pattern[length - 1] != '$')
+			add_matching(common, pattern, length, &set);
 		name->others = count_set(&set) - 1;
 		name->counted = true;
 	}
-	*ret = name->others;
-	return 0;
+	return name->others;
 }
 
-/* Stores NAME in *BEST if it matches fewer other leaks. Returns 0 or -ENOMEM. */
-static int try_name(const struct common *common, const char *name, struct choice *best)
+/* Stores NAME in *BEST if it matches fewer other leaks. */
+static void try_name(const struct common *common, const char *name, struct choice *best)
 {
 	char pattern[WILDCARD_BYTES_MAX + 1];
 	size_t length, others;
 
 	if (!name || !*name || (best->pattern[0] && best->others == 0))
-		return 0;
+		return;
 	length = make_pattern(name, pattern);
-	if (count_others(common, name, pattern, length, &others) < 0)
-		return -ENOMEM;
+	others = count_others(common, name, pattern, length);
 	/* Another name is better than the innermost only if it matches no other leak. */
 	if (best->pattern[0] && others > 0)
-		return 0;
+		return;
 	strcpy(best->pattern, pattern);
 	best->others = others;
-	return 0;
 }
 
 /* Returns the function of FRAME. Returns NULL for a function that does not distinguish stacks: all
@@ -266,21 +247,18 @@ static void try_stack(const struct common *common, size_t index, struct choice *
 
 /* Chooses a pattern for leak INDEX. Uses only the application's frames, because many leaks share
  * the frames of a runtime or framework. */
-static int choose(const struct common *common, size_t index, struct choice *best)
+static void choose(const struct common *common, size_t index, struct choice *best)
 {
 	const struct report_stack *stack = common->totals->entries[index].largest->stack;
-	int r = 0;
 
 	*best = (struct choice){ 0 };
-	for (size_t i = 0; i < stack->count && r == 0; i++)
+	for (size_t i = 0; i < stack->count; i++)
 		if (stack->frames[i].role == FRAME_APPLICATION)
-			r = try_name(common, specific_function(&stack->frames[i]), best);
-	for (size_t i = 0; i < stack->count && r == 0; i++)
+			try_name(common, specific_function(&stack->frames[i]), best);
+	for (size_t i = 0; i < stack->count; i++)
 		if (stack->frames[i].role == FRAME_APPLICATION && !stack->frames[i].function)
-			r = try_name(common, stack->frames[i].file, best);
-	if (r == 0)
-		try_stack(common, index, best);
-	return r;
+			try_name(common, stack->frames[i].file, best);
+	try_stack(common, index, best);
 }
 
 static void print_choice(FILE *out, const struct leak_total *entry, const struct choice *choice)
@@ -310,34 +288,20 @@ static void print_choice(FILE *out, const struct leak_total *entry, const struct
 	fprintf(out, "\nleak:%s\n", choice->pattern);
 }
 
-static int print_choices(const struct common *common, FILE *out)
-{
-	struct choice choice;
-	int r = 0;
-
-	for (size_t i = 0; i < common->totals->count && r == 0; i++) {
-		r = choose(common, i, &choice);
-		if (r == 0)
-			print_choice(out, &common->totals->entries[i], &choice);
-	}
-	return r;
-}
-
 int gen_suppressions(const struct report *report, FILE *out)
 {
 	struct leak_totals totals = { 0 };
 	struct common common;
-	int r = all_totals_make(report, &totals);
+	struct choice choice;
 
-	if (r < 0)
-		return r;
+	all_totals_make(report, &totals);
 	leak_totals_sort_by_size(&totals);
-	r = common_read(&common, &totals);
-	if (r == 0)
-		r = print_choices(&common, out);
+	common_read(&common, &totals);
+	for (size_t i = 0; i < totals.count; i++) {
+		choose(&common, i, &choice);
+		print_choice(out, &totals.entries[i], &choice);
+	}
 	common_finish(&common);
 	leak_totals_finish(&totals);
-	if (r < 0)
-		return r;
 	return ferror(out) ? -EIO : 0;
 }

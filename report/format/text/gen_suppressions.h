@@ -14,7 +14,7 @@ struct report;
  * accumulates counts as a leak here. The pattern is the application's innermost function that is in
  * no other leak's stack. If there is none, it is the application's innermost function, and the
  * comment has the number of other leaks that it suppresses. If main is the application's only named
- * function, the pattern is the stack's fingerprint. Returns 0, -ENOMEM or -EIO. */
+ * function, the pattern is the stack's fingerprint. Returns 0 or -EIO. */
 int gen_suppressions(const struct report *report, FILE *out);
 
 #endif

@@ -14,7 +14,7 @@ struct report;
  * not print JUDGEMENT; the caller does. For the result see formats.h. */
 int print_text(const struct report *report, const struct judgement *judgement, FILE *out);
 
-/* Writes only the first line that print_text() writes. Returns 0 or -ENOMEM. */
-int print_text_headline(const struct report *report, FILE *out);
+/* Writes only the first line that print_text() writes. */
+void print_text_headline(const struct report *report, FILE *out);
 
 #endif

@@ -13,8 +13,8 @@
 #include "report/symbols/fingerprint.h"
 #include "report/model/model.h"
 #include "report/describe/describe_stack.h"
-#include "report/describe/describe_suballocations.h"
 #include "report/describe/kinds.h"
+#include "report/subjects/subject_words.h"
 #include "report/util/escape.h"
 
 /* maximum number of call sites whose part of the peak changed; JSON has all */

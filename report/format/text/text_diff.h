@@ -9,7 +9,7 @@
 
 struct diff;
 
-/* Writes DIFF to OUT. Returns 0, -ENOMEM or -EIO. */
+/* Writes DIFF to OUT. Returns 0 or -EIO. */
 int diff_print_text(const struct diff *diff, FILE *out);
 
 #endif

@@ -16,10 +16,9 @@
 #include "report/model/model_suballocations.h"
 #include "report/model/growth_rule.h"
 #include "report/util/number.h"
-#include "report/format/text/text_growth.h"
 #include "report/describe/describe_stack.h"
-#include "report/describe/describe_suballocations.h"
 #include "report/describe/kinds.h"
+#include "report/subjects/subject_words.h"
 
 #define KIND_COLUMNS 24
 #define SIZE_COLUMNS 11
@@ -314,7 +313,7 @@ static void print_suspects(FILE *out, const struct live *live)
 
 	for (size_t at = 0; live_next_suspect(live, &at, &suspect);) {
 		fputs("\nsuspect: ", out);
-		text_suspect_rate(out, &suspect);
+		describe_growth_rate(out, &suspect);
 		fputs(" at ", out);
 		describe_place_and_caller(out, suspect.stack);
 		is_any = true;

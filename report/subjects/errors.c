@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Invalid frees: the call, the block, the earlier frees. States only what the ledger proves. If a
+ * free may have hit another owner's block, prints that as a possible cause.
+ */
+#include "report/subjects/subject.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "report/describe/describe_stack.h"
+#include "report/describe/json_helpers.h"
+#include "report/describe/result_names.h"
+#include "report/model/model.h"
+#include "report/subjects/json_values.h"
+#include "report/subjects/subject_words.h"
+#include "report/util/escape.h"
+#include "report/util/number.h"
+#include "report/util/report_arena.h"
+#include "report/util/text_buffer.h"
+
+#define ERRORS_MAX 1000 /* different errors; JSON has all */
+
+const char *error_words(const char *type)
+{
+	static const struct {
+		const char *type, *words;
+	} table[] = {
+		{ "double-free", "double free" },
+		{ "invalid-free", "invalid free" },
+		{ "interior-free", "interior free" },
+		{ "mismatched-free", "mismatched free" },
+		{ "free-after-context", "free after its context" },
+		{ "freed-while-mapped", "reservation freed while it is mapped" },
+	};
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		if (strcmp(type, table[i].type) == 0)
+			return table[i].words;
+	return type;
+}
+
+/* Returns how many bytes of the reservation that ERROR freed are mapped; 0 for other errors. */
+static uint64_t mapped_bytes(const struct report_error *error)
+{
+	return strcmp(error->type, "freed-while-mapped") == 0 ? error->asked_bytes : 0;
+}
+
+void describe_error_words(FILE *out, const struct report_error *error)
+{
+	char size[NUMBER_MAX];
+
+	if (!mapped_bytes(error)) {
+		print_escaped(out, error_words(error->type));
+		return;
+	}
+	fprintf(out, "reservation freed while %s of it is mapped at ",
+		format_size(mapped_bytes(error), size));
+	describe_place(out, error->allocated.stack);
+}
+
+void describe_error_briefly(FILE *out, const struct report_error *error)
+{
+	describe_error_words(out, error);
+	if (mapped_bytes(error)) {
+		fputs(", by ", out);
+		print_escaped(out, error->api);
+	} else {
+		fprintf(out, " of 0x%" PRIx64, error->address);
+	}
+	fputs(" at ", out);
+	describe_place(out, error->stack);
+	/* The second free may be correct, so name the first free: it may be the wrong one. */
+	if (error->earlier_freed.api && error->freed.stack) {
+		fputs(", already freed by ", out);
+		describe_place(out, error->freed.stack);
+	}
+}
+
+/* Prints "4,096 bytes (4.0 KiB) of device memory". */
+static void print_block_size(FILE *out, const struct report_error *error)
+{
+	describe_bytes(out, error->block_bytes);
+	if (error->kind) {
+		fputs(" of ", out);
+		describe_kind(out, error->kind);
+	}
+}
+
+static void print_call(FILE *out, const struct report_error *error, const char *what)
+{
+	print_escaped(out, error->api);
+	fprintf(out, " %s", what);
+}
+
+/* Returns true if describe_error_cause() describes the block. */
+static bool tells_of_block(const struct report_error *error)
+{
+	return strcmp(error->type, "interior-free") == 0 && error->block_bytes;
+}
+
+static bool is_object(const struct report_error *error)
+{
+	return error->kind && strncmp(error->kind, "object/", strlen("object/")) == 0;
+}
+
+static void print_result(FILE *out, const struct report_error *error)
+{
+	const char *name = result_name(error->api, error->result);
+
+	if (name)
+		fprintf(out, " (the driver returned %s (%d))", name, error->result);
+	else
+		fprintf(out, " (the driver returned %d)", error->result);
+}
+
+/* Prints the first sentence: what this free did. */
+void describe_error_cause(FILE *out, const struct report_error *error)
+{
+	if (strcmp(error->type, "double-free") == 0) {
+		print_call(out, error,
+			   is_object(error)
+				   ? "was given an object that had been released for the last time"
+				   : "was given a block that had been freed already");
+	} else if (strcmp(error->type, "invalid-free") == 0) {
+		print_call(out, error, "was given an address that no allocation returned");
+	} else if (tells_of_block(error)) {
+		char number[NUMBER_MAX];
+
+		print_call(out, error, "was given an address ");
+		fprintf(out, "%s bytes into a block of ",
+			format_number(error->address - error->block_address, number));
+		print_block_size(out, error);
+		fprintf(out, " at 0x%" PRIx64, error->block_address);
+	} else if (strcmp(error->type, "mismatched-free") == 0 && error->other_range) {
+		char number[NUMBER_MAX];
+
+		print_call(out, error, "was given a range of ");
+		fprintf(out, "%s bytes, which is not the range of this block",
+			format_number(error->asked_bytes, number));
+		if (error->block_bytes)
+			fprintf(out, " of %s bytes", format_number(error->block_bytes, number));
+	} else if (strcmp(error->type, "mismatched-free") == 0) {
+		print_call(out, error, "is not the call that frees this block");
+	} else if (mapped_bytes(error)) {
+		print_call(out, error, "needs cuMemUnmap of all mappings in the reservation first");
+	} else if (strcmp(error->type, "free-after-context") == 0) {
+		print_call(out, error,
+			   "was given a block that its context's destruction had freed");
+	} else {
+		print_call(out, error, "was an invalid call here");
+	}
+	if (error->result == REPORT_NO_ANSWER)
+		fputs(" (the driver returned no result)", out);
+	else if (error->result)
+		print_result(out, error);
+	else
+		fputs(" (the driver returned success)", out);
+}
+
+static void print_event(FILE *out, const char *before, const struct report_event *event,
+			const char *after)
+{
+	if (!event->api && event->stack->count == 0)
+		return;
+	fprintf(out, "  %s ", before);
+	if (event->api)
+		print_escaped(out, event->api);
+	else
+		fputs("an unknown call", out);
+	fprintf(out, "%s:\n", after);
+	describe_stack(out, event->stack);
+}
+
+/* Prints the previous block with the same address. Either this block was freed twice and the second
+ * free hit the new block, or the frees are as recorded. The ledger does not prove which. */
+static void print_earlier(FILE *out, const struct report_error *error)
+{
+	print_event(out, "The block was freed by", &error->freed, " at (possible cause)");
+	fputs("  An earlier block", out);
+	if (error->earlier_allocated.bytes) {
+		fputs(" of ", out);
+		describe_bytes(out, error->earlier_allocated.bytes);
+	}
+	fputs(" had the same address.\n  If the possible cause meant to free the earlier block, "
+	      "it freed that block twice and this\n  block by mistake. Otherwise the call above is "
+	      "the double free.\n", out);
+	print_event(out, "The earlier block was allocated by", &error->earlier_allocated, " at");
+	print_event(out, "The earlier block was freed by", &error->earlier_freed, " at");
+}
+
+/* Prints describe_error_words() with a capital letter. */
+static void print_heading(FILE *out, const struct report_error *error)
+{
+	struct text_buffer words;
+
+	text_buffer_begin(&words);
+	describe_error_words(words.out, error);
+	text_buffer_end(&words);
+	if (words.text[0] >= 'a' && words.text[0] <= 'z')
+		words.text[0] = (char)(words.text[0] - 'a' + 'A');
+	fputs(words.text, out);
+	text_buffer_finish(&words);
+}
+
+void describe_error(FILE *out, const struct error_group *group)
+{
+	const struct report_error *error = group->error;
+	char number[NUMBER_MAX];
+
+	print_heading(out, error);
+	if (!mapped_bytes(error))
+		fprintf(out, " of 0x%" PRIx64, error->address);
+	if (group->count > 1)
+		fprintf(out, " (%s times with the same stacks)",
+			format_number(group->count, number));
+	fputs(": ", out);
+	describe_error_cause(out, error);
+	fputs(", at:\n", out);
+	describe_stack(out, error->stack);
+	if (is_object(error)) {
+		fputs("  The object was an ", out);
+		describe_kind(out, error->kind);
+		fputs(".\n", out);
+	} else if (error->block_bytes && !tells_of_block(error) && !mapped_bytes(error)) {
+		fputs("  The block had ", out);
+		print_block_size(out, error);
+		fputs(".\n", out);
+	}
+	print_event(out,
+		    is_object(error)	  ? "The object was created by"
+		    : mapped_bytes(error) ? "It was mapped by"
+					  : "The block was allocated by",
+		    &error->allocated, " at");
+	if (error->earlier_freed.api || error->earlier_freed.stack->count)
+		print_earlier(out, error);
+	else
+		print_event(out,
+			    is_object(error) ? "The object was last released by"
+					     : "The block was first freed by",
+			    &error->freed, " at");
+}
+
+static bool same_error(const void *value, const void *key)
+{
+	const struct report_error *a = ((const struct error_group *)value)->error, *b = key;
+
+	return strcmp(a->type, b->type) == 0 && strcmp(a->api, b->api) == 0 &&
+	       a->result == b->result && a->stack == b->stack &&
+	       a->other_range == b->other_range && a->asked_bytes == b->asked_bytes &&
+	       a->allocated.stack == b->allocated.stack && a->freed.stack == b->freed.stack &&
+	       a->earlier_allocated.stack == b->earlier_allocated.stack &&
+	       a->earlier_freed.stack == b->earlier_freed.stack;
+}
+
+static uint64_t hash_error(const struct report_error *error)
+{
+	uint64_t hash = hash_number((uintptr_t)error->stack, 0);
+
+	hash = hash_number((uintptr_t)error->allocated.stack, hash);
+	return hash_number((uintptr_t)error->freed.stack, hash);
+}
+
+struct error_group *error_groups(const struct report_process *process,
+				 struct report_arena *arena)
+{
+	struct error_group *first = NULL, **end = &first;
+	struct table table = { 0 };
+
+	for (size_t i = 0; i < process->error_count; i++) {
+		const struct report_error *error = &process->errors[i];
+		uint64_t hash = hash_error(error);
+		struct error_group *group = table_find(&table, hash, same_error, error);
+
+		if (!group) {
+			group = arena_alloc(arena, sizeof(*group));
+			table_add(&table, hash, group);
+			group->error = error;
+			*end = group;
+			end = &group->next;
+		}
+		group->count++;
+	}
+	table_finish(&table);
+	return first;
+}
+
+static void print_finding(FILE *out, const struct subject_view *view)
+{
+	struct report_arena arena = { 0 };
+	struct error_group *groups = error_groups(view->process, &arena);
+	size_t shown = 0;
+
+	for (; groups && shown < ERRORS_MAX; groups = groups->next, shown++) {
+		fputc('\n', out);
+		describe_error(out, groups);
+	}
+	if (groups)
+		fputs("\nAnd more invalid frees; --format json lists all\n", out);
+	arena_finish(&arena);
+}
+
+static bool is_wrong(const struct report_process *process)
+{
+	return process->summary.errors != 0;
+}
+
+/* ---- JSON ---- */
+
+static json_t *earlier_json(const struct report_error *error)
+{
+	const struct report_event *allocated = &error->earlier_allocated;
+
+	return JSON_OBJECT(
+		{ "allocated", JSON_OBJECT(
+			{ "api", json_text(allocated->api) },
+			{ "bytes", json_number(allocated->bytes) },
+			{ "stack", json_stack(allocated->stack) }) },
+		{ "freed", json_event(&error->earlier_freed) });
+}
+
+static json_t *cause_json(const struct report_error *error)
+{
+	struct text_buffer words;
+
+	text_buffer_begin(&words);
+	describe_error_cause(words.out, error);
+	return json_words(&words);
+}
+
+static json_t *words_json(const struct report_error *error)
+{
+	struct text_buffer words;
+
+	text_buffer_begin(&words);
+	describe_error_words(words.out, error);
+	return json_words(&words);
+}
+
+static json_t *error_json(const void *item, const struct subject_view *view)
+{
+	const struct report_error *error = item;
+	bool has_earlier = error->earlier_freed.api || error->earlier_freed.stack->count;
+
+	return JSON_OBJECT(
+		{ "type", json_text(error->type) },
+		{ "api", json_text(error->api) },
+		{ "address", json_address(error->address) },
+		{ "stack", json_stack(error->stack) },
+		{ "allocated", json_allocation(&error->allocated) },
+		{ "freed", json_event(&error->freed) },
+		{ "earlier", JSON_IF(has_earlier, earlier_json(error)) },
+		{ "culprit_candidate", JSON_IF(has_earlier, json_string("freed")) },
+		{ "result", error->result == REPORT_NO_ANSWER ? json_null()
+							      : json_integer(error->result) },
+		{ "result_name", json_text(result_name(error->api, error->result)) },
+		{ "block_address", JSON_IF(error->block_address,
+					   json_address(error->block_address)) },
+		{ "asked_bytes", JSON_IF(error->other_range, json_number(error->asked_bytes)) },
+		{ "mapped_bytes", JSON_IF(strcmp(error->type, "freed-while-mapped") == 0,
+					  json_number(error->asked_bytes)) },
+		{ "told", JSON_IF(view->has_words, cause_json(error)) },
+		{ "words", JSON_IF(view->has_words, words_json(error)) });
+}
+
+static void add_json(json_t *object, const struct subject_view *view)
+{
+	const struct report_process *process = view->process;
+
+	json_set(object, "errors",
+		 JSON_LIST_FOR(view, process->errors, process->error_count, error_json));
+}
+
+const struct subject subject_errors = { .finding = print_finding, .is_wrong = is_wrong,
+					.json = add_json };

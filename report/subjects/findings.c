@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Builds the list of findings. All formats with single results use it, so that they have the
+ * same order, words and names.
+ */
+#include "report/subjects/findings.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/util/escape.h"
+#include "report/model/model.h"
+#include "report/model/model_holders.h"
+#include "report/model/model_suballocations.h"
+#include "report/util/number.h"
+#include "report/describe/describe_stack.h"
+#include "report/subjects/subject_words.h"
+
+static size_t most(const struct report *report)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < report->count; i++)
+		count += report->processes[i]->leak_count + report->processes[i]->cached_count +
+			 report->processes[i]->suppressed_count +
+			 report->processes[i]->error_count +
+			 report->processes[i]->out_of_memory_count +
+			 report->processes[i]->suballocation_count;
+	return count;
+}
+
+static void add_leaks(struct findings *findings, const struct report *report, size_t index,
+		      enum finding_class class)
+{
+	const struct report_process *p = report->processes[index];
+	const struct report_leak *leaks = class == FINDING_LEAK	    ? p->leaks
+					  : class == FINDING_CACHED ? p->cached
+								    : p->suppressed;
+	size_t count = class == FINDING_LEAK	 ? p->leak_count
+		       : class == FINDING_CACHED ? p->cached_count
+						 : p->suppressed_count;
+
+	for (size_t i = 0; i < count; i++)
+		findings->all[findings->count++] = (struct finding){
+			.class = class, .process = p, .process_index = index, .leak = &leaks[i],
+			.blocks = leaks[i].blocks, .bytes = leaks[i].bytes,
+			.stack = leaks[i].stack,
+			.fingerprint = report_fingerprint(leaks[i].api, leaks[i].kind,
+							  leaks[i].stack),
+		};
+	findings->counts[class] += count;
+}
+
+/* Adds the call sites of process INDEX that accumulate and belong to CLASS. */
+static void add_accumulating(struct findings *findings, const struct report *report, size_t index,
+			     enum finding_class class)
+{
+	const struct report_process *p = report->processes[index];
+
+	for (size_t i = 0; i < p->suballocation_count; i++) {
+		const struct report_suballocations *site = &p->suballocations[i];
+
+		if (site->trend != TREND_ACCUMULATING ||
+		    class != (site->live.pattern ? FINDING_SUPPRESSED : FINDING_ACCUMULATING))
+			continue;
+		findings->all[findings->count++] = (struct finding){
+			.class = class, .process = p, .process_index = index, .leak = &site->live,
+			.site = site, .blocks = site->kept_blocks, .bytes = site->kept_bytes,
+			.stack = site->live.stack,
+			.fingerprint = report_fingerprint(site->live.api, site->live.kind,
+							  site->live.stack),
+		};
+		findings->counts[class]++;
+	}
+}
+
+/* Adds the out-of-memory that ended process INDEX, if there is one. */
+static void add_out_of_memory(struct findings *findings, const struct report *report, size_t index)
+{
+	const struct report_process *p = report->processes[index];
+	const struct report_out_of_memory *refusal = report_final_out_of_memory(p);
+
+	if (!refusal)
+		return;
+	findings->all[findings->count++] = (struct finding){
+		.class = FINDING_OUT_OF_MEMORY, .process = p, .process_index = index,
+		.refusal = refusal, .stack = refusal->stack,
+		.fingerprint = report_fingerprint(refusal->api, "out-of-memory", refusal->stack),
+	};
+	findings->counts[FINDING_OUT_OF_MEMORY]++;
+}
+
+static void add_errors(struct findings *findings, const struct report *report, size_t index)
+{
+	const struct report_process *p = report->processes[index];
+	struct error_group *groups = error_groups(p, &findings->arena);
+
+	for (; groups; groups = groups->next) {
+		const struct report_error *error = groups->error;
+
+		findings->all[findings->count++] = (struct finding){
+			.class = FINDING_ERROR, .process = p, .process_index = index,
+			.errors = groups, .blocks = groups->count, .stack = error->stack,
+			.fingerprint = report_fingerprint(error->api, error->type, error->stack),
+		};
+		findings->counts[FINDING_ERROR]++;
+	}
+}
+
+/* Compares also by position, because qsort() is not stable: findings of the same size stay in the
+ * order of their process. */
+static int compare(const void *left, const void *right)
+{
+	const struct finding *a = left, *b = right;
+
+	if (a->bytes != b->bytes)
+		return a->bytes > b->bytes ? -1 : 1;
+	if (a->blocks != b->blocks)
+		return a->blocks > b->blocks ? -1 : 1;
+	if (a->process_index != b->process_index)
+		return a->process_index < b->process_index ? -1 : 1;
+	return a->leak < b->leak ? -1 : a->leak > b->leak;
+}
+
+static bool same_fingerprint(const void *value, const void *key)
+{
+	return ((const struct finding *)value)->fingerprint == *(const uint64_t *)key;
+}
+
+static void number(struct findings *findings)
+{
+	struct table table = { 0 };
+
+	for (size_t i = 0; i < findings->count; i++) {
+		struct finding *finding = &findings->all[i];
+		uint64_t hash = hash_number(finding->fingerprint, 0);
+		struct finding *first = table_find(&table, hash, same_fingerprint,
+						   &finding->fingerprint);
+
+		/* The ordinal of the first finding counts all findings with this fingerprint. At
+		 * the end it is set to 1. */
+		finding->ordinal = first ? ++first->ordinal : 1;
+		if (!first)
+			table_add(&table, hash, finding);
+	}
+	for (size_t i = 0; i < table.size; i++)
+		if (table.slots[i].value)
+			((struct finding *)table.slots[i].value)->ordinal = 1;
+	table_finish(&table);
+}
+
+struct findings findings_build(const struct report *report)
+{
+	struct findings ret = { calloc(most(report) + 1, sizeof(*ret.all)) };
+
+	for (size_t i = 0; i < report->count; i++)
+		add_out_of_memory(&ret, report, i);
+	for (size_t i = 0; i < report->count; i++)
+		add_errors(&ret, report, i);
+	for (enum finding_class class = FINDING_LEAK; class < FINDING_CLASSES; class++) {
+		size_t first = ret.count;
+
+		for (size_t i = 0; i < report->count; i++)
+			add_accumulating(&ret, report, i, class);
+		for (size_t i = 0; i < report->count && class != FINDING_ACCUMULATING; i++)
+			add_leaks(&ret, report, i, class);
+		if (ret.count > first)
+			qsort(&ret.all[first], ret.count - first, sizeof(*ret.all), compare);
+	}
+	number(&ret);
+	return ret;
+}
+
+void findings_finish(struct findings *findings)
+{
+	free(findings->all);
+	arena_finish(&findings->arena);
+	*findings = (struct findings){ 0 };
+}
+
+size_t findings_first(const struct findings *findings, enum finding_class class)
+{
+	size_t first = 0;
+
+	for (int before = 0; before < (int)class; before++)
+		first += findings->counts[before];
+	return first;
+}
+
+char *finding_name(const struct finding *finding, char ret[FINDING_NAME_MAX])
+{
+	report_fingerprint_text(finding->fingerprint, ret);
+	if (finding->ordinal > 1)
+		snprintf(ret + strlen(ret), FINDING_NAME_MAX - strlen(ret), "-%u",
+			 finding->ordinal);
+	return ret;
+}
+
+const char *finding_rule(const struct finding *finding)
+{
+	switch (finding->class) {
+	case FINDING_OUT_OF_MEMORY:
+		return "out-of-memory";
+	case FINDING_ERROR:
+		return finding->errors->error->type;
+	case FINDING_CACHED:
+		return "cache";
+	default:
+		return finding->site ? "accumulation" : "leak";
+	}
+}
+
+const struct report_frame *finding_frame(const struct finding *finding)
+{
+	const struct report_stack *stack = finding->stack;
+	const struct report_frame *frame = report_stack_culprit(stack);
+
+	for (; frame && frame < stack->frames + stack->count; frame++)
+		if (frame->file)
+			return frame;
+	return NULL;
+}
+
+const char *finding_unit(const struct finding *finding)
+{
+	return finding->site ? suballocation_word(finding->leak->cache) : "block";
+}
+
+void finding_amount(FILE *out, uint64_t blocks, uint64_t bytes)
+{
+	char count[NUMBER_MAX];
+
+	fprintf(out, "%s block%s, ", format_number(blocks, count), plural(blocks));
+	describe_bytes(out, bytes);
+}
+
+void finding_title(FILE *out, const struct finding *finding)
+{
+	char size[NUMBER_MAX];
+
+	if (finding->refusal) {
+		fputs("GPU out of memory", out);
+		if (out_of_memory_wanted(finding->refusal))
+			fprintf(out, ": %s wanted",
+				format_size(out_of_memory_wanted(finding->refusal), size));
+		return;
+	}
+	if (finding->class == FINDING_ERROR) {
+		fputs("GPU memory: ", out);
+		describe_error_words(out, finding->errors->error);
+		return;
+	}
+	fprintf(out, "GPU memory %s%s: %s",
+		finding->class == FINDING_CACHED ? "held by a cache"
+		: finding->site			 ? "accumulates"
+						 : "leak",
+		finding->class == FINDING_SUPPRESSED ? ", suppressed" : "",
+		format_size(finding->bytes, size));
+}
+
+static void print_accumulating(FILE *out, const struct finding *finding)
+{
+	describe_suballocations(out, finding->leak->cache, finding->bytes, finding->blocks);
+	fputs(" (", out);
+	describe_pool(out, finding->leak, finding->leak->device);
+	fputs(") accumulate: ", out);
+	describe_trend(out, finding->process, finding->site);
+	fputs(", allocated at", out);
+}
+
+static void print_leak(FILE *out, const struct finding *finding)
+{
+	const struct report_leak *leak = finding->leak;
+
+	if (finding->site) {
+		print_accumulating(out, finding);
+		return;
+	}
+	finding_amount(out, leak->blocks, leak->bytes);
+	describe_source(out, leak->kind, leak->api, leak->device);
+	if (leak->mapping) {
+		fputs(" ", out);
+		describe_mapped(out, leak);
+		fputs("; allocated at", out);
+		return;
+	}
+	fprintf(out, " %s, allocated at",
+		finding->process->ended == REPORT_RUNNING ? "not freed so far" : "never freed");
+}
+
+void finding_exemption(FILE *out, const struct finding *finding)
+{
+	if (finding->class == FINDING_CACHED) {
+		fputs("held by ", out);
+		print_escaped(out, finding->leak->cache ? finding->leak->cache : "a cache");
+		describe_division(out, finding->leak, ": ");
+	} else if (finding->class == FINDING_SUPPRESSED) {
+		fputs("suppressed by leak:", out);
+		print_escaped(out, finding->leak->pattern ? finding->leak->pattern : "?");
+	}
+}
+
+static void print_refusal(FILE *out, const struct finding *finding)
+{
+	fputs("out of memory: ", out);
+	describe_out_of_memory(out, finding->process, finding->refusal);
+}
+
+void finding_message(FILE *out, const struct finding *finding, bool name_process)
+{
+	char count[NUMBER_MAX];
+
+	if (finding->refusal) {
+		print_refusal(out, finding);
+	} else if (finding->leak) {
+		print_leak(out, finding);
+		fputc(' ', out);
+		describe_place_and_caller(out, finding->stack);
+	} else {
+		describe_error_briefly(out, finding->errors->error);
+		if (finding->errors->count > 1)
+			fprintf(out, " (%s times)", format_number(finding->errors->count, count));
+		fputs(": ", out);
+		describe_error_cause(out, finding->errors->error);
+	}
+	if (name_process) {
+		fputs(", in ", out);
+		describe_process(out, finding->process);
+	}
+	if (finding->class == FINDING_CACHED || finding->class == FINDING_SUPPRESSED) {
+		fputs("; ", out);
+		finding_exemption(out, finding);
+	}
+}
+
+void finding_details(FILE *out, const struct finding *finding)
+{
+	if (finding->refusal) {
+		print_refusal(out, finding);
+		fputs("\nWanted at:\n", out);
+		describe_stack(out, finding->stack);
+		return;
+	}
+	if (!finding->leak) {
+		describe_error(out, finding->errors);
+		return;
+	}
+	print_leak(out, finding);
+	fputs(":\n", out);
+	describe_stack(out, finding->stack);
+	if (finding->leak->mapping)
+		describe_mapping(out, finding->leak);
+	describe_history(out, finding->leak->history, finding->leak->blocks);
+}
+
+uint64_t finding_lost_errors(const struct report_process *process)
+{
+	return process->summary.errors > process->error_count
+		       ? process->summary.errors - process->error_count
+		       : 0;
+}
+
+static size_t process_gaps(const struct report_process *process, finding_gap_fn *print, void *data)
+{
+	char text[128], count[NUMBER_MAX];
+	uint64_t lost = finding_lost_errors(process);
+	size_t gaps = 0;
+
+	if (process->ended == REPORT_RUNNING && ++gaps)
+		print(data, process, "the process still runs: its blocks may yet be freed");
+	if (lost && ++gaps) {
+		snprintf(text, sizeof(text), "%s more invalid frees were counted but not recorded",
+			 format_number(lost, count));
+		print(data, process, text);
+	}
+	if (!process->incomplete)
+		return gaps;
+	for (size_t i = 0; i < process->note_count; i++, gaps++)
+		print(data, process, process->notes[i]);
+	if (process->note_count == 0 && ++gaps)
+		print(data, process, "the process was not recorded completely");
+	return gaps;
+}
+
+const char *findings_nothing(const struct report *report)
+{
+	return report->incomplete ? "nothing was recorded"
+				  : "nothing was recorded: no GPU memory call was seen";
+}
+
+size_t findings_gaps(const struct report *report, finding_gap_fn *print, void *data)
+{
+	bool is_told = false;
+	size_t gaps = 0;
+
+	for (size_t i = 0; i < report->count; i++) {
+		gaps += process_gaps(report->processes[i], print, data);
+		is_told |= report->processes[i]->incomplete;
+	}
+	if (report->count == 0 && ++gaps)
+		print(data, NULL, findings_nothing(report));
+	if (!report->incomplete || (is_told && report->note_count == 0))
+		return gaps;
+	for (size_t i = 0; i < report->note_count; i++, gaps++)
+		print(data, NULL, report->notes[i]);
+	if (report->note_count == 0 && ++gaps)
+		print(data, NULL, "a part of the recording could not be read");
+	return gaps;
+}

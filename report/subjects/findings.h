@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A report as one list of results (findings) for CI systems: a final out-of-memory, invalid frees,
+ * leaks, call sites that accumulate, cached and suppressed memory of all processes. Each finding
+ * has a name that stays the same across runs. Defines their order and words. Must not depend on any
+ * format.
+ */
+#ifndef GPULEAK_REPORT_FINDINGS_H
+#define GPULEAK_REPORT_FINDINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "report/symbols/fingerprint.h"
+#include "report/util/report_arena.h"
+
+struct error_group;
+struct report;
+struct report_frame;
+struct report_leak;
+struct report_out_of_memory;
+struct report_process;
+struct report_stack;
+struct report_suballocations;
+
+enum finding_class {
+	FINDING_OUT_OF_MEMORY, /* the refused request that ended a process */
+	FINDING_ERROR,
+	FINDING_LEAK,
+	FINDING_ACCUMULATING, /* suballocations that the program keeps more and more of */
+	FINDING_CACHED,     /* in a framework's cache: not a leak */
+	FINDING_SUPPRESSED,
+	FINDING_CLASSES,
+};
+
+struct finding {
+	enum finding_class class;
+	const struct report_process *process;
+	size_t process_index;
+	/* the out-of-memory; NULL for other classes */
+	const struct report_out_of_memory *refusal;
+	/* NULL for an error and an out-of-memory; of a call site that accumulates: its live
+	 * suballocations */
+	const struct report_leak *leak;
+	const struct report_suballocations *site; /* a call site that accumulates, or NULL */
+	const struct error_group *errors; /* errors with the same stacks; NULL for other classes */
+	/* For an error: the number of errors, and 0 bytes. For a call site that accumulates: what
+	 * is kept. For an out-of-memory: 0 and 0. */
+	uint64_t blocks, bytes;
+	const struct report_stack *stack; /* never NULL */
+	uint64_t fingerprint;
+	unsigned int ordinal; /* number among the findings with the same fingerprint, from 1 */
+};
+
+/* Ordered by class. The first two classes are ordered by process and time, all others by size,
+ * largest first. */
+struct findings {
+	struct finding *all;
+	size_t count;
+	size_t counts[FINDING_CLASSES];
+	struct report_arena arena;
+};
+
+/* Returns the findings of REPORT. The caller releases them with findings_finish(). */
+struct findings findings_build(const struct report *report);
+void findings_finish(struct findings *findings);
+
+/* Returns the index of the first finding of CLASS, or the index where a finding of CLASS would
+ * be. */
+size_t findings_first(const struct findings *findings, enum finding_class class);
+
+/* Writes a name that is unique in the report to RET and returns it: the fingerprint, followed by
+ * "-2", "-3" ... if earlier findings have the same fingerprint. */
+#define FINDING_NAME_MAX (FINGERPRINT_TEXT + 16)
+char *finding_name(const struct finding *finding, char ret[FINDING_NAME_MAX]);
+
+/* Returns "out-of-memory", "leak", "accumulation", "cache", or the error's type, which may have any
+ * bytes. */
+const char *finding_rule(const struct finding *finding);
+
+/* Returns the frame to show: that of report_stack_culprit() or, if its file is not known, the
+ * nearest frame outside of it whose file is known. Returns NULL if there is none. */
+const struct report_frame *finding_frame(const struct finding *finding);
+
+/* All functions below print valid UTF-8 without control characters (see print_escaped()). */
+
+/* Prints "GPU memory leak: 1.0 MiB" or "GPU double free". */
+void finding_title(FILE *out, const struct finding *finding);
+/* Prints what happened and where, in one line. Includes the process if NAME_PROCESS is set. */
+void finding_message(FILE *out, const struct finding *finding, bool name_process);
+/* Prints all stacks and histories, in several lines. */
+void finding_details(FILE *out, const struct finding *finding);
+/* Prints why the gate does not count a cached or suppressed finding. */
+void finding_exemption(FILE *out, const struct finding *finding);
+
+/* Returns what users call one block of FINDING: "block" or "tensor". */
+const char *finding_unit(const struct finding *finding);
+
+/* Prints "3 blocks, 1,024 bytes (1.0 KiB)". */
+void finding_amount(FILE *out, uint64_t blocks, uint64_t bytes);
+
+/* Returns the number of invalid frees of PROCESS that have no record. */
+uint64_t finding_lost_errors(const struct report_process *process);
+
+/* Returns the sentence about a REPORT without processes. */
+const char *findings_nothing(const struct report *report);
+
+/* Calls PRINT for each reason why a report without findings does not prove that there are no leaks:
+ * first for each process, then for the whole report. Returns the number of reasons. */
+typedef void finding_gap_fn(void *data, const struct report_process *process, const char *text);
+size_t findings_gaps(const struct report *report, finding_gap_fn *print, void *data);
+
+#endif

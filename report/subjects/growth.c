@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Memory that keeps growing from step to step: the suspects, largest growth first, or one line
+ * that nothing grows.
+ */
+#include "report/subjects/subject.h"
+
+#include <inttypes.h>
+
+#include "report/describe/describe_stack.h"
+#include "report/describe/json_helpers.h"
+#include "report/describe/kinds.h"
+#include "report/model/growth_rule.h"
+#include "report/model/model.h"
+#include "report/subjects/json_values.h"
+#include "report/subjects/subject_words.h"
+#include "report/util/escape.h"
+#include "report/util/number.h"
+
+#define SUSPECTS_MAX 20
+
+void describe_growth_rate(FILE *out, const struct report_suspect *suspect)
+{
+	char size[NUMBER_MAX], objects[FORMAT_OBJECTS_MAX];
+
+	if (kind_is_object(suspect->kind)) {
+		format_objects(suspect->blocks_per_step, suspect->kind, objects);
+		fprintf(out, "%s per step", objects);
+	} else if (suspect->bytes_per_step)
+		fprintf(out, "%s per step", format_size(suspect->bytes_per_step, size));
+	else
+		fprintf(out, "%s block%s of no bytes per step",
+			format_number(suspect->blocks_per_step, size),
+			plural(suspect->blocks_per_step));
+	if (suspect->bytes_per_hour)
+		fprintf(out, " (%s per hour)", format_size(suspect->bytes_per_hour, size));
+}
+
+static void print_suspect(FILE *out, const struct report_suspect *suspect)
+{
+	char size[NUMBER_MAX], number[NUMBER_MAX], objects[FORMAT_OBJECTS_MAX];
+	bool is_object = kind_is_object(suspect->kind);
+
+	fputs("gpuleak: suspect: ", out);
+	describe_growth_rate(out, suspect);
+	fputs(" at ", out);
+	describe_place_and_caller(out, suspect->stack);
+	fputs(", ", out);
+	print_escaped(out, suspect->api);
+	fputs(" (", out);
+	describe_kind(out, suspect->kind);
+	if (suspect->device >= 0)
+		fprintf(out, ", device %d", suspect->device);
+	fprintf(out, "): grew over the last %u steps, to ", suspect->intervals);
+	format_objects(suspect->blocks, suspect->kind, objects);
+	if (is_object)
+		fprintf(out, "%s\n", objects);
+	else
+		fprintf(out, "%s in %s block%s\n", format_size(suspect->bytes, size),
+			format_number(suspect->blocks, number), plural(suspect->blocks));
+}
+
+static void print_steps(FILE *out, const struct report_growth *growth)
+{
+	const struct report_step *last = &growth->steps[growth->stored_count - 1];
+
+	fprintf(out, "gpuleak: %" PRIu64 " step%s marked", growth->step_count,
+		plural(growth->step_count));
+	if (growth->stored_count && last->label) {
+		fputs(", the last one \"", out);
+		print_escaped(out, last->label);
+		fputc('"', out);
+	}
+}
+
+static void print_finding(FILE *out, const struct subject_view *view)
+{
+	const struct report_growth *growth = view->process->growth;
+
+	if (!growth)
+		return;
+	for (size_t i = 0; i < growth->suspect_count && i < SUSPECTS_MAX; i++)
+		print_suspect(out, &growth->suspects[i]);
+	if (growth->suspect_count > SUSPECTS_MAX)
+		fprintf(out, "gpuleak: and %zu smaller suspects\n",
+			growth->suspect_count - SUSPECTS_MAX);
+	print_steps(out, growth);
+	if (growth->step_count < GROWTH_STEPS_MIN)
+		fprintf(out, ": growth is reported from %u steps on\n", GROWTH_STEPS_MIN);
+	else if (growth->suspect_count == 0 && !growth->suppressed)
+		fputs(", nothing keeps growing\n", out);
+	else
+		fputc('\n', out);
+	if (growth->suppressed)
+		fprintf(out, "gpuleak: %" PRIu64 " more suspect%s suppressed\n", growth->suppressed,
+			growth->suppressed == 1 ? " is" : "s are");
+	if (growth->lost)
+		fputs("note: the ledger had no room for the growth of some call sites, so "
+		      "these may grow, too\n",
+		      out);
+}
+
+static json_t *step_json(const void *item)
+{
+	const struct report_step *step = item;
+
+	return JSON_OBJECT(
+		{ "number", json_integer(step->number) },
+		{ "label", json_text(step->label) },
+		{ "time_ns", json_number(step->time_ns) },
+		{ "live_bytes", json_number(step->live_bytes) },
+		{ "live_blocks", json_number(step->live_blocks) });
+}
+
+static json_t *number_json(const void *number)
+{
+	return json_number(*(const uint64_t *)number);
+}
+
+static json_t *suspect_json(const void *item)
+{
+	const struct report_suspect *suspect = item;
+
+	return JSON_OBJECT(
+		{ "api", json_text(suspect->api) },
+		{ "kind", json_text(suspect->kind) },
+		{ "device", json_integer(suspect->device) },
+		{ "bytes", json_number(suspect->bytes) },
+		{ "blocks", json_number(suspect->blocks) },
+		{ "bytes_per_step", json_number(suspect->bytes_per_step) },
+		{ "blocks_per_step", json_number(suspect->blocks_per_step) },
+		{ "bytes_per_hour", json_number(suspect->bytes_per_hour) },
+		{ "grew_in_steps", json_integer(suspect->intervals) },
+		{ "bytes_at_steps", JSON_LIST(suspect->series.values, suspect->series.count,
+					      number_json) },
+		{ "stack", json_stack(suspect->stack) });
+}
+
+static void add_json(json_t *object, const struct subject_view *view)
+{
+	const struct report_growth *growth = view->process->growth;
+
+	if (!growth)
+		return;
+	json_set(object, "growth", JSON_OBJECT(
+		{ "step_count", json_number(growth->step_count) },
+		{ "suspects", JSON_LIST(growth->suspects, growth->suspect_count, suspect_json) },
+		{ "suppressed", json_number(growth->suppressed) },
+		{ "not_judged", json_number(growth->lost) },
+		{ "steps", JSON_LIST(growth->steps, growth->stored_count, step_json) }));
+}
+
+const struct subject subject_growth = { .finding = print_finding, .json = add_json };

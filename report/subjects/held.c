@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Holders: call sites that held memory at one moment. Names each of them, adds up the holders of
+ * one name, and prints them as a table, largest first. There are at most a thousand holders.
+ */
+#include "report/subjects/held.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/describe/describe_stack.h"
+#include "report/describe/json_helpers.h"
+#include "report/model/model.h"
+#include "report/model/model_holders.h"
+#include "report/subjects/holder_frames.h"
+#include "report/subjects/json_values.h"
+#include "report/subjects/subject.h"
+#include "report/subjects/subject_words.h"
+#include "report/util/escape.h"
+#include "report/util/number.h"
+#include "report/util/text_buffer.h"
+
+/* ---- names ---- */
+
+/* CALLER: the frame that holder_frames_choose() found for the holder, or NULL */
+static void print_name_of_place(FILE *out, const struct report_holders *holders,
+				const struct report_leak *holder, const struct report_frame *caller)
+{
+	const struct report_frame *frame = report_stack_culprit(holder->stack);
+	const char *library = report_holder_library(holder);
+
+	if (report_holder_is_unused(holders, holder)) {
+		fputs("unused in the ", out);
+		print_escaped(out, holder->cache);
+	} else if (library && (!frame || frame->role != FRAME_APPLICATION)) {
+		print_escaped(out, library);
+	} else if (caller) {
+		describe_frame(out, caller);
+	} else {
+		describe_place(out, holder->stack);
+	}
+}
+
+static void print_name(FILE *out, const struct report_holders *holders,
+		       const struct report_leak *holder, const struct report_frame *caller,
+		       enum held_by by)
+{
+	const char *library;
+
+	switch (by) {
+	case HELD_BY_PLACE:
+		print_name_of_place(out, holders, holder, caller);
+		break;
+	case HELD_BY_CACHE:
+		if (holder->cache)
+			print_escaped(out, holder->cache);
+		break;
+	case HELD_BY_LIBRARY:
+		library = report_holder_library(holder);
+		print_escaped(out, library ? library : "unknown");
+		break;
+	}
+}
+
+/* Returns the name of HOLDER in ARENA. */
+static const char *name_of(struct report_arena *arena, const struct report_holders *holders,
+			   const struct report_leak *holder,
+			   const struct report_frame *caller, enum held_by by)
+{
+	struct text_buffer words;
+	const char *name;
+
+	text_buffer_begin(&words);
+	print_name(words.out, holders, holder, caller, by);
+	text_buffer_end(&words);
+	name = arena_text(arena, words.text, words.length);
+	text_buffer_finish(&words);
+	return name;
+}
+
+/* ---- sums ---- */
+
+/* Parts of "function(parameters) (file:line)". For an inlined C++ function gcc gives the name
+ * without parameters, and elsewhere with them. Both names are one place. */
+struct place_name {
+	size_t function; /* length without parameters */
+	const char *source;
+};
+
+static struct place_name split(const char *name)
+{
+	const char *source = NULL, *end;
+	size_t depth = 0;
+
+	for (const char *at = strstr(name, " ("); at; at = strstr(at + 1, " ("))
+		source = at;
+	if (!source || source == name || source[-1] != ')')
+		return (struct place_name){ source ? (size_t)(source - name) : strlen(name),
+					    source ? source : "" };
+	for (end = source; end > name;) {
+		end--;
+		depth += *end == ')';
+		if (*end == '(' && --depth == 0)
+			break;
+	}
+	return (struct place_name){ (size_t)(end - name), source };
+}
+
+static bool same_place(const char *a, const char *b)
+{
+	struct place_name left = split(a), right = split(b);
+
+	return left.function == right.function && memcmp(a, b, left.function) == 0 &&
+	       strcmp(left.source, right.source) == 0;
+}
+
+static void add_to(struct held_list *held, const char *name, const struct report_leak *holder,
+		   bool is_unused)
+{
+	struct place_name parts = split(name);
+	uint64_t hash = hash_bytes(parts.source, strlen(parts.source),
+				   hash_bytes(name, parts.function, 0));
+	struct held *to = held->list, *end = held->list + held->count;
+
+	while (to < end && (to->hash != hash || !same_place(to->name, name)))
+		to++;
+	if (to == end) {
+		*to = (struct held){ .name = name, .hash = hash, .is_unused = is_unused };
+		held->count++;
+	}
+	to->bytes = add_bounded(to->bytes, holder->bytes);
+	to->blocks = add_bounded(to->blocks, holder->blocks);
+}
+
+static int compare_held(const void *left, const void *right)
+{
+	const struct held *a = left, *b = right;
+	int r = compare_numbers(b->bytes, a->bytes);
+
+	return r ? r : strcmp(a->name, b->name);
+}
+
+struct held_list held_sum_up(const struct report_holders *holders, enum held_by by)
+{
+	struct held_list ret = { calloc(holders->count + 1, sizeof(*ret.list)) };
+	const struct report_frame **callers = calloc(holders->count + 1, sizeof(*callers));
+
+	if (by == HELD_BY_PLACE)
+		holder_frames_choose(holders, callers);
+	for (size_t i = 0; i < holders->count; i++) {
+		const struct report_leak *holder = &holders->list[i];
+		const char *name = name_of(&ret.arena, holders, holder, callers[i], by);
+
+		if (*name)
+			add_to(&ret, name, holder, report_holder_is_unused(holders, holder));
+	}
+	if (ret.count)
+		qsort(ret.list, ret.count, sizeof(*ret.list), compare_held);
+	free(callers);
+	return ret;
+}
+
+void held_finish(struct held_list *held)
+{
+	free(held->list);
+	arena_finish(&held->arena);
+	*held = (struct held_list){ 0 };
+}
+
+/* ---- one line ---- */
+
+#define PLACES_IN_LINE 3
+
+void describe_held_item(FILE *out, size_t *items, uint64_t bytes, const char *name)
+{
+	char size[NUMBER_MAX];
+
+	if (bytes)
+		fprintf(out, "%s%s %s", (*items)++ ? ", " : " ", format_size(bytes, size), name);
+}
+
+void describe_largest_places(FILE *out, size_t *items, const struct report_holders *holders)
+{
+	uint64_t others = holders->other_bytes;
+	struct held_list held = held_sum_up(holders, HELD_BY_PLACE);
+
+	for (size_t i = 0; i < held.count; i++) {
+		if (i < PLACES_IN_LINE)
+			describe_held_item(out, items, held.list[i].bytes, held.list[i].name);
+		else
+			others = add_bounded(others, held.list[i].bytes);
+	}
+	describe_held_item(out, items, others, "other places");
+	held_finish(&held);
+}
+
+/* ---- the table ---- */
+
+#define HOLDERS_SHOWN 10
+#define SUMS_SHOWN 4
+
+static void print_holder(FILE *out, const struct report_holders *holders,
+			 const struct report_leak *holder)
+{
+	char size[NUMBER_MAX];
+
+	fprintf(out, "  %12s  in ", format_size(holder->bytes, size));
+	describe_count(out, holder->blocks, describe_unit(holder));
+	if (holder->cache) {
+		fputs(" of the ", out);
+		print_escaped(out, holder->cache);
+	}
+	if (report_holder_is_unused(holders, holder))
+		fputs(", " SUBALLOCATIONS_UNUSED, out);
+	describe_source(out, holder->kind, holder->api, -1);
+	fputs(", at ", out);
+	describe_place_and_caller(out, holder->stack);
+	fputc('\n', out);
+}
+
+static void print_sums(FILE *out, const struct report_holders *holders, enum held_by by,
+		      const char *heading)
+{
+	struct held_list held = held_sum_up(holders, by);
+	char size[NUMBER_MAX];
+
+	if (held.count) {
+		fprintf(out, "  %s:", heading);
+		for (size_t i = 0; i < held.count && i < SUMS_SHOWN; i++)
+			fprintf(out, "%s %s %s", i ? "," : "",
+				format_size(held.list[i].bytes, size), held.list[i].name);
+		if (held.count > SUMS_SHOWN)
+			fprintf(out, ", and %zu more", held.count - SUMS_SHOWN);
+		fputc('\n', out);
+	}
+	held_finish(&held);
+}
+
+void describe_holders(FILE *out, const struct report_holders *holders, bool verbose)
+{
+	size_t shown = verbose || holders->count < HOLDERS_SHOWN ? holders->count
+								      : HOLDERS_SHOWN;
+	uint64_t bytes = holders->other_bytes, blocks = holders->other_blocks;
+	uint64_t places = holders->other_sites + (holders->count - shown);
+
+	for (size_t i = 0; i < holders->count; i++) {
+		if (i < shown) {
+			print_holder(out, holders, &holders->list[i]);
+			continue;
+		}
+		bytes = add_bounded(bytes, holders->list[i].bytes);
+		blocks = add_bounded(blocks, holders->list[i].blocks);
+	}
+	if (places) {
+		fputs("  and at ", out);
+		describe_count(out, places, "smaller place");
+		fputs(": ", out);
+		describe_amount(out, bytes, blocks);
+		fputc('\n', out);
+	}
+	print_sums(out, holders, HELD_BY_CACHE, "By cache");
+	print_sums(out, holders, HELD_BY_LIBRARY, "By library");
+}
+
+/* ---- JSON ---- */
+
+static json_t *holder_json(const struct report_leak *holder, const struct report_holders *holders,
+			   const struct subject_view *view)
+{
+	bool has_unit = view->has_words && report_is_suballocation(holder);
+	bool is_unused = view->has_words && report_holder_is_unused(holders, holder);
+
+	return JSON_OBJECT(
+		{ "api", json_text(holder->api) },
+		{ "kind", json_text(holder->kind) },
+		{ "device", json_integer(holder->device) },
+		{ "bytes", json_number(holder->bytes) },
+		{ "blocks", json_number(holder->blocks) },
+		{ "cache", json_text(holder->cache) },
+		{ "stack", json_stack(holder->stack) },
+		{ "site", JSON_IF(view->has_words, json_site(holder->stack)) },
+		{ "unit", JSON_IF(has_unit, json_string(describe_unit(holder))) },
+		{ "unused", JSON_IF(is_unused, json_true()) });
+}
+
+static json_t *holders_json(const struct report_holders *holders, const struct subject_view *view)
+{
+	json_t *ret = json_array();
+
+	for (size_t i = 0; i < holders->count; i++)
+		json_array_append_new(ret, holder_json(&holders->list[i], holders, view));
+	return ret;
+}
+
+static json_t *held_json(const void *item)
+{
+	const struct held *held = item;
+
+	return JSON_OBJECT(
+		{ "name", json_text(held->name) },
+		{ "bytes", json_number(held->bytes) },
+		{ "blocks", json_number(held->blocks) });
+}
+
+static json_t *sums_json(const struct report_holders *holders, enum held_by by)
+{
+	struct held_list held = held_sum_up(holders, by);
+	json_t *ret = JSON_LIST(held.list, held.count, held_json);
+
+	held_finish(&held);
+	return ret;
+}
+
+static json_t *others_json(const struct report_holders *holders)
+{
+	return JSON_OBJECT(
+		{ "sites", json_number(holders->other_sites) },
+		{ "bytes", json_number(holders->other_bytes) },
+		{ "blocks", json_number(holders->other_blocks) });
+}
+
+void json_add_holders(json_t *object, const struct report_holders *holders,
+		      const struct subject_view *view)
+{
+	JSON_ADD(object,
+		 { "holders", holders_json(holders, view) },
+		 { "other_holders", JSON_IF(holders->other_sites, others_json(holders)) },
+		 { "places", sums_json(holders, HELD_BY_PLACE) },
+		 { "caches", sums_json(holders, HELD_BY_CACHE) },
+		 { "libraries", sums_json(holders, HELD_BY_LIBRARY) });
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Holders, that is call sites that held memory at one moment: when memory ran out, and at a peak.
+ * Sums them up by name: by place, by cache or by library. Names are valid UTF-8 without control
+ * characters.
+ */
+#ifndef GPULEAK_REPORT_HELD_H
+#define GPULEAK_REPORT_HELD_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "report/util/report_arena.h"
+
+struct report_holders;
+struct subject_view;
+
+/* What holders of one name have together. */
+struct held {
+	const char *name;
+	uint64_t bytes, blocks;
+	uint64_t hash; /* of the name */
+	bool is_unused; /* the part of a cache that no suballocation uses */
+};
+struct held_list {
+	struct held *list; /* largest first */
+	size_t count;
+	struct report_arena arena;
+};
+
+enum held_by {
+	HELD_BY_PLACE,   /* "KV_cache (/abs/serve.py:40)", a library, or a cache's unused part */
+	HELD_BY_CACHE,   /* "PyTorch caching allocator"; leaves out memory that is in no cache */
+	HELD_BY_LIBRARY, /* "libnccl.so.2" */
+};
+
+/* Adds up HOLDERS by name. The caller releases the list with held_finish(). */
+struct held_list held_sum_up(const struct report_holders *holders, enum held_by by);
+void held_finish(struct held_list *held);
+
+/* Prints " 12.0 GiB cache_for (/abs/serve.py:40)", or nothing if BYTES is 0. Prints a comma before
+ * it if *ITEMS is not 0. Adds 1 to *ITEMS if it prints something. */
+void describe_held_item(FILE *out, size_t *items, uint64_t bytes, const char *name);
+/* Prints the three places of HOLDERS that have the most memory, and the sum of the others, each
+ * with describe_held_item(). */
+void describe_largest_places(FILE *out, size_t *items, const struct report_holders *holders);
+
+/* Prints a line for each of the largest holders. If VERBOSE is set, prints all holders, and the
+ * sums by cache and by library. */
+void describe_holders(FILE *out, const struct report_holders *holders, bool verbose);
+
+/* Sets the keys of HOLDERS in OBJECT. */
+void json_add_holders(json_t *object, const struct report_holders *holders,
+		      const struct subject_view *view);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * JSON of what several subjects contain.
+ */
+#ifndef GPULEAK_REPORT_JSON_VALUES_H
+#define GPULEAK_REPORT_JSON_VALUES_H
+
+#include <jansson.h>
+
+struct report_event;
+struct report_leak;
+struct report_stack;
+
+json_t *json_stack(const struct report_stack *stack);
+/* Returns the index of the frame of STACK to show, or -1. */
+json_t *json_site(const struct report_stack *stack);
+/* An event is null if neither its call nor its stack is known. An allocation is an event with
+ * bytes. */
+json_t *json_event(const struct report_event *event);
+json_t *json_allocation(const struct report_event *event);
+json_t *json_fingerprint(const struct report_leak *leak);
+/* For JSON_LIST(): SAMPLE is a struct report_sample and becomes [ns, bytes]. */
+json_t *json_sample(const void *sample);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Blocks that were freed after the driver had begun to shut down.
+ */
+#include "report/subjects/subject.h"
+
+#include "report/describe/describe_stack.h"
+#include "report/describe/json_helpers.h"
+#include "report/model/model.h"
+#include "report/subjects/json_values.h"
+#include "report/subjects/subject_words.h"
+#include "report/util/escape.h"
+#include "report/util/number.h"
+
+#define LATE_MAX 1000
+
+static void print_details(FILE *out, const struct subject_view *view)
+{
+	const struct report_process *process = view->process;
+	char number[NUMBER_MAX];
+
+	for (size_t i = 0; view->verbose && i < process->late_count && i < LATE_MAX; i++) {
+		const struct report_late *late = &process->late[i];
+
+		fprintf(out, "\nFreed after the driver had begun to shut down: %s block%s (",
+			format_number(late->blocks, number), plural(late->blocks));
+		describe_kind(out, late->kind);
+		fputs(", ", out);
+		print_escaped(out, late->api);
+		fputs("), allocated at:\n", out);
+		describe_stack(out, late->stack);
+	}
+}
+
+static json_t *late_json(const void *item)
+{
+	const struct report_late *late = item;
+
+	return JSON_OBJECT(
+		{ "count", json_number(late->blocks) },
+		{ "kind", json_text(late->kind) },
+		{ "device", json_integer(late->device) },
+		{ "allocated", JSON_OBJECT(
+			{ "api", json_text(late->api) },
+			{ "stack", json_stack(late->stack) }) });
+}
+
+static void add_json(json_t *object, const struct subject_view *view)
+{
+	const struct report_process *process = view->process;
+
+	if (process->late_count)
+		json_set(object, "after_shutdown",
+			 JSON_LIST(process->late, process->late_count, late_json));
+}
+
+const struct subject subject_late = { .details = print_details, .json = add_json };

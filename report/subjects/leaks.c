@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Leaks, largest first, each with its stack. JSON has the same members for leaked, suppressed and
+ * cached memory.
+ */
+#include "report/subjects/subject.h"
+
+#include <string.h>
+
+#include "report/analyze/ranks.h"
+#include "report/describe/describe_stack.h"
+#include "report/describe/json_helpers.h"
+#include "report/model/model.h"
+#include "report/subjects/json_values.h"
+#include "report/subjects/subject_words.h"
+#include "report/util/number.h"
+
+#define LEAKS_MAX 1000 /* JSON has all leaks */
+
+static void print_leak(FILE *out, const struct report_process *process,
+		       const struct report_leak *leak)
+{
+	fputs(process->ended == REPORT_RUNNING ? "\nNot freed so far: " : "\nLeak of ", out);
+	describe_amount(out, leak->bytes, leak->blocks);
+	describe_source(out, leak->kind, leak->api, leak->device);
+	if (leak->mapping) {
+		fputs(", released, but never unmapped\n", out);
+		describe_mapping(out, leak);
+		fputs("  Allocated at:\n", out);
+	} else {
+		fputs(strcmp(leak->kind, "ipc") == 0 ? ", opened and never closed, at:\n"
+						     : ", allocated at:\n", out);
+	}
+	describe_stack(out, leak->stack);
+	describe_history(out, leak->history, leak->blocks);
+	describe_keepers(out, leak->keepers);
+	describe_owner_of_leak(out, process, leak);
+}
+
+/* Prints the leaks, except those that the section about ranks prints. */
+static void print_leaks(FILE *out, const struct subject_view *view)
+{
+	const struct report_process *process = view->process;
+	uint64_t bytes = 0, blocks = 0;
+	size_t i, shared = 0;
+
+	for (i = 0; i < process->leak_count && i < LEAKS_MAX; i++) {
+		if (view->ranks && ranks_shares(view->ranks, &process->leaks[i]))
+			shared++;
+		else
+			print_leak(out, process, &process->leaks[i]);
+	}
+	if (shared) {
+		fputs("\nAnd ", out);
+		describe_count(out, shared, "leak");
+		fputs(" that other ranks have, too: listed above\n", out);
+	}
+	if (i == process->leak_count)
+		return;
+	for (; i < process->leak_count; i++) {
+		bytes = add_bounded(bytes, process->leaks[i].bytes);
+		blocks = add_bounded(blocks, process->leaks[i].blocks);
+	}
+	fputs("\nAnd ", out);
+	describe_count(out, process->leak_count - LEAKS_MAX, "smaller leak");
+	fputs(": ", out);
+	describe_amount(out, bytes, blocks);
+	fputs("; --format json lists all\n", out);
+}
+
+static bool is_wrong(const struct report_process *process)
+{
+	return process->leak_count != 0;
+}
+
+/* Returns EVENT as json_event() does, with the frame to show if VIEW has words. */
+static json_t *mapped_json(const struct report_event *event, const struct subject_view *view)
+{
+	json_t *ret = json_event(event);
+
+	if (view->has_words && json_is_object(ret))
+		json_set(ret, "site", json_site(event->stack));
+	return ret;
+}
+
+json_t *json_leak(const void *item, const struct subject_view *view)
+{
+	const struct report_leak *leak = item;
+	const struct report_mapping *mapping = leak->mapping;
+
+	return JSON_OBJECT(
+		{ "api", json_text(leak->api) },
+		{ "kind", json_text(leak->kind) },
+		{ "fingerprint", json_fingerprint(leak) },
+		{ "device", json_integer(leak->device) },
+		{ "bytes", json_number(leak->bytes) },
+		{ "blocks", json_number(leak->blocks) },
+		{ "suballocated_bytes", JSON_IF(leak->used_bytes,
+						json_number(leak->used_bytes)) },
+		{ "stack", json_stack(leak->stack) },
+		{ "history", JSON_IF(leak->history, json_history(leak->history)) },
+		{ "mapped", JSON_IF(mapping, mapped_json(&mapping->mapped, view)) },
+		{ "released", JSON_IF(mapping, json_event(&mapping->released)) },
+		{ "pattern", JSON_IF(leak->pattern, json_text(leak->pattern)) },
+		{ "cache", JSON_IF(leak->cache, json_text(leak->cache)) },
+		{ "ignored", JSON_IF(leak->ignored, json_true()) },
+		{ "keepers", JSON_IF(leak->keepers, json_keepers(leak->keepers)) },
+		{ "keepers_seconds", JSON_IF(leak->keepers, json_keepers_time(leak->keepers)) },
+		{ "ledger_site", JSON_IF(leak->addresses, json_number(leak->addresses->site)) },
+		{ "addresses", JSON_IF(leak->addresses, json_addresses(leak->addresses)) },
+		{ "site", JSON_IF(view->has_words, json_site(leak->stack)) });
+}
+
+static void add_json(json_t *object, const struct subject_view *view)
+{
+	const struct report_process *process = view->process;
+
+	json_set(object, "leaks",
+		 JSON_LIST_FOR(view, process->leaks, process->leak_count, json_leak));
+}
+
+const struct subject subject_leaks = { .finding = print_leaks, .is_wrong = is_wrong,
+				       .json = add_json };

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Objects that are not memory and were left, the largest groups first. They are not leaks, but may
+ * keep memory allocated, and the driver uses memory for them.
+ */
+#include "report/subjects/subject.h"
+
+#include <string.h>
+
+#include "report/describe/describe_stack.h"
+#include "report/describe/json_helpers.h"
+#include "report/describe/kinds.h"
+#include "report/model/model.h"
+#include "report/subjects/json_values.h"
+#include "report/subjects/subject_words.h"
+#include "report/util/escape.h"
+#include "report/util/number.h"
+
+#define OBJECTS_MAX 100 /* JSON has all objects */
+
+/* Returns the innermost frame of STACK whose role is not FRAME_RUNTIME, or NULL. */
+static const struct report_frame *maker_of(const struct report_stack *stack)
+{
+	for (size_t i = 0; i < stack->count; i++)
+		if (stack->frames[i].role != FRAME_RUNTIME)
+			return &stack->frames[i];
+	return NULL;
+}
+
+/* Returns true if the application should have destroyed OBJECT, and no suppression matches it.
+ * Frameworks keep streams, events and handles until the process ends, and the CUDA runtime itself
+ * loads the program's kernels. */
+static bool is_of_program(const struct report_leak *object)
+{
+	const struct report_stack *stack = object->stack;
+	const struct report_frame *maker = maker_of(stack);
+	bool code = strcmp(object->kind, "object/library") == 0 ||
+		    strcmp(object->kind, "object/module") == 0;
+
+	return !object->pattern && !stack->cache &&
+	       !(maker && maker->role == FRAME_FRAMEWORK) &&
+	       !(code && stack->count && stack->frames[0].role == FRAME_RUNTIME);
+}
+
+/* Returns true if the report of PROCESS names its objects: if one is not a context. Each CUDA
+ * program has a context, and many leave it to the end of the process. */
+static bool has_line(const struct report_process *process)
+{
+	for (size_t i = 0; i < process->object_count; i++)
+		if (is_of_program(&process->objects[i]) &&
+		    !strstr(process->objects[i].kind, "context"))
+			return true;
+	return false;
+}
+
+/* Returns the number of objects of KIND that the application should have destroyed. */
+static uint64_t left_of(const struct report_process *process, const char *kind)
+{
+	uint64_t left = 0;
+
+	for (size_t i = 0; i < process->object_count; i++)
+		if (is_of_program(&process->objects[i]) && process->objects[i].kind == kind)
+			left = add_bounded(left, process->objects[i].blocks);
+	return left;
+}
+
+void describe_objects(FILE *out, const struct report_process *process, const char *before,
+			const char *after)
+{
+	char objects[FORMAT_OBJECTS_MAX];
+
+	if (!has_line(process))
+		return;
+	fputs(before, out);
+	before = process->ended == REPORT_RUNNING ? "not destroyed so far: " : "never destroyed: ";
+	for (size_t i = 0; i < process->object_kind_count; i++) {
+		const char *kind = process->object_kinds[i].kind;
+		uint64_t left = left_of(process, kind);
+
+		if (!left)
+			continue;
+		format_objects(left, kind, objects);
+		fputs(before, out);
+		print_escaped(out, objects);
+		before = ", ";
+	}
+	fprintf(out, " (--verbose 1 shows where they were made)%s", after);
+}
+
+static void print_totals(FILE *out, const struct report_process *process)
+{
+	char number[4][NUMBER_MAX];
+
+	fputs("\nObjects that are not memory:\n", out);
+	for (size_t i = 0; i < process->object_kind_count; i++) {
+		const struct report_object_kind *kind = &process->object_kinds[i];
+
+		fputs("  ", out);
+		describe_kind(out, kind->kind);
+		fprintf(out, ": %s created, %s destroyed",
+			format_number(kind->counts.created, number[0]),
+			format_number(kind->counts.destroyed, number[1]));
+		if (kind->counts.with_context)
+			fprintf(out, ", %s ended with their context",
+				format_number(kind->counts.with_context, number[2]));
+		fprintf(out, ", %s left\n", format_number(kind->live, number[3]));
+	}
+}
+
+static void print_finding(FILE *out, const struct subject_view *view)
+{
+	if (!view->verbose && view->process->leak_count)
+		describe_objects(out, view->process, "gpuleak: ", "\n");
+}
+
+static void print_details(FILE *out, const struct subject_view *view)
+{
+	const struct report_process *process = view->process;
+	char text[FORMAT_OBJECTS_MAX], number[NUMBER_MAX];
+
+	if (!view->verbose)
+		return;
+	for (size_t i = 0; i < process->object_count && i < OBJECTS_MAX; i++) {
+		const struct report_leak *object = &process->objects[i];
+
+		format_objects(object->blocks, object->kind, text);
+		fputs("\nNot released: ", out);
+		print_escaped(out, text);
+		if (object->objects.created > object->blocks)
+			fprintf(out, " of %s", format_number(object->objects.created, number));
+		fputs(", made by ", out);
+		print_escaped(out, object->api);
+		fputs(" at:\n", out);
+		describe_stack(out, object->stack);
+		describe_history(out, object->history, object->blocks);
+	}
+	if (process->object_count > OBJECTS_MAX)
+		fprintf(out, "\nAnd %s more; --format json lists all\n",
+			format_number(process->object_count - OBJECTS_MAX, number));
+	if (process->object_count)
+		print_totals(out, process);
+}
+
+/* Returns the word of KIND in JSON. For CUDA's kinds these words have no prefix. OpenCL's kinds
+ * keep their prefix, because it was in JSON from the beginning. */
+const char *json_object_word(const char *kind)
+{
+	return strncmp(object_name(kind), "cl-", 3) == 0 ? kind : object_name(kind);
+}
+
+static json_t *kind_json(const void *item)
+{
+	const struct report_object_kind *kind = item;
+
+	return JSON_OBJECT(
+		{ "kind", json_text(json_object_word(kind->kind)) },
+		{ "count", json_number(kind->live) },
+		{ "created", json_number(kind->counts.created) },
+		{ "destroyed", json_number(kind->counts.destroyed) },
+		{ "ended_with_context", json_number(kind->counts.with_context) });
+}
+
+static json_t *object_json(const void *item)
+{
+	const struct report_leak *object = item;
+
+	return JSON_OBJECT(
+		{ "api", json_text(object->api) },
+		{ "kind", json_text(json_object_word(object->kind)) },
+		{ "fingerprint", json_fingerprint(object) },
+		{ "count", json_number(object->blocks) },
+		{ "created", json_number(object->objects.created) },
+		{ "destroyed", json_number(object->objects.destroyed) },
+		{ "ended_with_context", json_number(object->objects.with_context) },
+		{ "device", json_integer(object->device) },
+		{ "pattern", JSON_IF(object->pattern, json_text(object->pattern)) },
+		{ "references", json_number(object->references) },
+		{ "stack", json_stack(object->stack) },
+		{ "history", JSON_IF(object->history, json_history(object->history)) });
+}
+
+static void add_json(json_t *object, const struct subject_view *view)
+{
+	const struct report_process *process = view->process;
+
+	json_set(object, "objects",
+		 JSON_LIST(process->objects, process->object_count, object_json));
+	if (process->object_kind_count)
+		json_set(object, "object_kinds", JSON_LIST(process->object_kinds,
+							   process->object_kind_count, kind_json));
+}
+
+const struct subject subject_objects = { .finding = print_finding, .details = print_details,
+					 .json = add_json };

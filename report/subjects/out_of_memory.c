@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Allocations that ran out of memory: the request, its stack, and the call sites that held the
+ * memory. In JSON, what is not known is null.
+ */
+#include "report/subjects/subject.h"
+
+#include "report/describe/describe_stack.h"
+#include "report/describe/json_helpers.h"
+#include "report/model/model.h"
+#include "report/model/model_driver_memory.h"
+#include "report/model/model_holders.h"
+#include "report/subjects/held.h"
+#include "report/subjects/json_values.h"
+#include "report/subjects/subject_words.h"
+#include "report/util/escape.h"
+#include "report/util/number.h"
+#include "report/util/text_buffer.h"
+
+/* Returns who refused the request: "driver", "GPULEAK_LIMIT", "GPULEAK_FAIL_AT", or the
+ * framework. */
+static const char *refuser_of(const struct report_out_of_memory *entry)
+{
+	switch (entry->refuser) {
+	case LEDGER_REFUSER_LIMIT:
+		return "GPULEAK_LIMIT";
+	case LEDGER_REFUSER_FAIL_AT:
+		return "GPULEAK_FAIL_AT";
+	case LEDGER_REFUSER_FRAMEWORK:
+		return entry->framework ? entry->framework : "framework";
+	default:
+		return "driver";
+	}
+}
+
+uint64_t out_of_memory_wanted(const struct report_out_of_memory *entry)
+{
+	return entry->gave_up && entry->framework_bytes ? entry->framework_bytes : entry->bytes;
+}
+
+/* Stores the bytes of the device that are neither free nor held by the call sites: they belong to
+ * the driver and to other processes. Returns false if that is not known. */
+static bool rest_of(const struct report_out_of_memory *entry, uint64_t *ret)
+{
+	uint64_t known = add_bounded(entry->free_bytes, entry->tracked_bytes);
+
+	if (!entry->has_free || !entry->has_holders || known > entry->total_bytes)
+		return false;
+	*ret = entry->total_bytes - known;
+	return true;
+}
+
+/* Prints the parts of the device that no holder has. Prints nothing if a limit of the process
+ * refused the request, because such a limit does not count these parts. */
+static void print_rest(FILE *out, size_t *items, const struct report_process *process,
+		       const struct report_out_of_memory *entry)
+{
+	const struct driver_memory_sample *sample = report_sample_near(process, entry);
+	uint64_t rest;
+
+	if (entry->refuser == LEDGER_REFUSER_LIMIT || entry->refuser == LEDGER_REFUSER_FAIL_AT)
+		return;
+	if (sample) {
+		describe_held_item(out, items, driver_part(sample), "driver");
+		describe_held_item(out, items, others_part(sample), "other processes");
+	} else if (rest_of(entry, &rest)) {
+		describe_held_item(out, items, rest,
+				   report_shares_memory(process, entry->device)
+					   ? "driver, other processes and the CPU"
+					   : "driver and other processes");
+	}
+}
+
+static void print_held(FILE *out, const struct report_process *process,
+		       const struct report_out_of_memory *entry)
+{
+	size_t items = 0;
+
+	fputs("; held:", out);
+	describe_largest_places(out, &items, &entry->held);
+	print_rest(out, &items, process, entry);
+	if (!items)
+		fputs(" nothing by this process", out);
+}
+
+void describe_out_of_memory(FILE *out, const struct report_process *process,
+			    const struct report_out_of_memory *entry)
+{
+	uint64_t wanted = out_of_memory_wanted(entry);
+	char size[NUMBER_MAX];
+
+	fprintf(out, "%s wanted at ", wanted ? format_size(wanted, size) : "memory");
+	describe_place(out, entry->stack);
+	if (entry->refuser != LEDGER_REFUSER_DRIVER)
+		fprintf(out, ", refused by %s", refuser_of(entry));
+	if (entry->limit_bytes)
+		fprintf(out, " (%s)", format_size(entry->limit_bytes, size));
+	if (entry->has_holders)
+		print_held(out, process, entry);
+	else
+		fputs("; who held the memory was not counted", out);
+}
+
+void describe_final_out_of_memory(FILE *out, struct report_process *const *processes, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct report_out_of_memory *entry =
+			report_final_out_of_memory(processes[i]);
+
+		if (!entry)
+			continue;
+		fputs("gpuleak: ", out);
+		describe_no_gpu(out, processes, count);
+		fputs("out of memory: ", out);
+		describe_out_of_memory(out, processes[i], entry);
+		if (count > 1) {
+			fputs(", in ", out);
+			describe_process(out, processes[i]);
+		}
+		fputc('\n', out);
+		return;
+	}
+}
+
+void describe_refusals(FILE *out, struct report_process *const *processes, size_t count)
+{
+	uint64_t refused = 0, recovered = 0;
+	char number[NUMBER_MAX];
+
+	for (size_t i = 0; i < count; i++) {
+		if (report_final_out_of_memory(processes[i]))
+			return;
+		refused = add_bounded(refused, processes[i]->refused);
+		recovered = add_bounded(recovered, processes[i]->recovered);
+	}
+	if (!refused)
+		return;
+	fputs("; out of memory ", out);
+	describe_count(out, refused, "time");
+	if (recovered)
+		fprintf(out, ", %s of them recovered", format_number(recovered, number));
+}
+
+static void print_holders(FILE *out, const struct report_out_of_memory *entry, bool verbose)
+{
+	fputs("  Held at that moment: ", out);
+	describe_bytes(out, entry->tracked_bytes);
+	fputc('\n', out);
+	describe_holders(out, &entry->held, verbose);
+}
+
+static void print_device(FILE *out, const struct report_process *process,
+			 const struct report_out_of_memory *entry)
+{
+	const struct driver_memory_sample *sample = report_sample_near(process, entry);
+	char size[NUMBER_MAX], other[NUMBER_MAX];
+	uint64_t rest;
+
+	if (entry->has_free)
+		fprintf(out, "  The driver reported %s of %s as free after the refusal\n",
+			format_size(entry->free_bytes, size),
+			format_size(entry->total_bytes, other));
+	if (sample && sample->device_used)
+		fprintf(out, "  Driver itself: %s; other processes: %s (NVML)\n",
+			format_size(driver_part(sample), size),
+			format_size(others_part(sample), other));
+	else if (sample)
+		fprintf(out, "  Driver itself: %s (NVML)\n",
+			format_size(driver_part(sample), size));
+	else if (rest_of(entry, &rest) &&
+		 report_shares_memory(process, entry->device))
+		fprintf(out, "  Driver itself, other processes, and the CPU, which shares this "
+			     "memory: %s\n",
+			format_size(rest, size));
+	else if (rest_of(entry, &rest))
+		fprintf(out,
+			"  Driver itself and other processes: %s; `gpuleak run` "
+			"measures each of them\n",
+			format_size(rest, size));
+}
+
+static void print_framework(FILE *out, const struct report_out_of_memory *entry)
+{
+	char wanted[NUMBER_MAX], used[NUMBER_MAX], all[NUMBER_MAX];
+
+	if (!entry->gave_up)
+		return;
+	fputs("  ", out);
+	print_escaped(out, entry->framework);
+	fprintf(out, " gave up its request for %s; its tensors had %s of the %s in its blocks\n",
+		format_size(entry->framework_bytes, wanted),
+		format_size(entry->framework_allocated, used),
+		format_size(entry->framework_reserved, all));
+}
+
+static void print_request(FILE *out, const struct report_process *process,
+			  const struct report_out_of_memory *entry)
+{
+	char number[NUMBER_MAX];
+
+	fprintf(out, "\nOut of memory (%s): ",
+		report_outcome_word(report_outcome(process, entry)));
+	if (entry->bytes)
+		describe_bytes(out, entry->bytes);
+	else
+		fputs("an unknown number of bytes", out);
+	fputs(" wanted by ", out);
+	print_escaped(out, entry->api);
+	if (entry->device >= 0)
+		fprintf(out, " on device %d", entry->device);
+	fputs(" after ", out);
+	describe_time(out, entry->time_ns);
+	fprintf(out, ", refused by %s%s", entry->refuser == LEDGER_REFUSER_DRIVER ? "the " : "",
+		refuser_of(entry));
+	if (entry->times > 1)
+		fprintf(out, " %s times in a row", format_number(entry->times, number));
+	fputs(":\n", out);
+}
+
+static void print_all(FILE *out, const struct report_process *process,
+		      const struct report_out_of_memory *entry, bool verbose)
+{
+	print_request(out, process, entry);
+	describe_stack(out, entry->stack);
+	print_framework(out, entry);
+	if (entry->has_holders)
+		print_holders(out, entry, verbose);
+	else
+		fputs("  The call sites that held the memory were not counted: too many requests "
+		      "were refused, or a limit on address space (ulimit -v) leaves no room to "
+		      "count\n",
+		      out);
+	print_device(out, process, entry);
+}
+
+static void print_briefly(FILE *out, const struct report_process *process,
+			  const struct report_out_of_memory *entry)
+{
+	fprintf(out, "Out of memory (%s): ", report_outcome_word(report_outcome(process, entry)));
+	describe_out_of_memory(out, process, entry);
+	fputc('\n', out);
+}
+
+static void print_finding(FILE *out, const struct subject_view *view)
+{
+	const struct report_process *process = view->process;
+	const struct report_out_of_memory *final = report_final_out_of_memory(process);
+	bool is_long = final || process->leak_count || process->summary.errors;
+	bool verbose = view->verbose;
+	char number[NUMBER_MAX];
+
+	for (size_t i = 0; i < process->out_of_memory_count; i++) {
+		const struct report_out_of_memory *entry = &process->out_of_memory[i];
+
+		if (entry == final || verbose)
+			print_all(out, process, entry, verbose);
+		else if (is_long && report_outcome(process, entry) != OUTCOME_RECOVERED)
+			print_briefly(out, process, entry);
+	}
+	if (process->refused > process->out_of_memory_count && (final || verbose))
+		fprintf(out, "%s requests ran out of memory; the first and the last ones are "
+			     "listed\n",
+			format_number(process->refused, number));
+}
+
+/* ---- JSON ---- */
+
+static json_t *known(bool is_known, uint64_t value)
+{
+	return is_known ? json_number(value) : json_null();
+}
+
+static json_t *framework_json(const struct report_out_of_memory *entry)
+{
+	return JSON_OBJECT(
+		{ "name", json_text(entry->framework) },
+		{ "requested_bytes", json_number(entry->framework_bytes) },
+		{ "allocated_bytes", json_number(entry->framework_allocated) },
+		{ "reserved_bytes", json_number(entry->framework_reserved) });
+}
+
+/* Returns the words for ENTRY of the text report. */
+static json_t *words_json(const struct report_out_of_memory *entry,
+			  const struct report_process *process)
+{
+	struct text_buffer words;
+
+	text_buffer_begin(&words);
+	describe_out_of_memory(words.out, process, entry);
+	return json_words(&words);
+}
+
+static json_t *entry_json(const void *item, const struct subject_view *view)
+{
+	const struct report_out_of_memory *entry = item;
+	const struct report_process *process = view->process;
+	const struct driver_memory_sample *sample = report_sample_near(process, entry);
+	bool injected = entry->refuser == LEDGER_REFUSER_LIMIT ||
+			entry->refuser == LEDGER_REFUSER_FAIL_AT;
+	bool has_others = sample && sample->device_used;
+	json_t *ret = JSON_OBJECT(
+		{ "api", json_text(entry->api) },
+		{ "requested_bytes", known(entry->bytes, entry->bytes) },
+		{ "device", json_integer(entry->device) },
+		{ "seconds", json_real((double)entry->time_ns / 1e9) },
+		{ "outcome", json_string(report_outcome_word(report_outcome(process, entry))) },
+		{ "injected", json_boolean(injected) },
+		{ "refused_by", json_text(refuser_of(entry)) },
+		{ "times", json_number(entry->times) },
+		{ "limit_bytes", JSON_IF(entry->limit_bytes, json_number(entry->limit_bytes)) },
+		{ "tracked_bytes", known(entry->has_holders, entry->tracked_bytes) },
+		{ "driver_bytes", known(sample, sample ? driver_part(sample) : 0) },
+		{ "other_processes_bytes",
+		  known(has_others, has_others ? others_part(sample) : 0) },
+		{ "free_bytes", known(entry->has_free, entry->free_bytes) },
+		{ "total_bytes", known(entry->has_free, entry->total_bytes) },
+		{ "framework", JSON_IF(entry->gave_up, framework_json(entry)) },
+		{ "stack", json_stack(entry->stack) });
+
+	json_add_holders(ret, &entry->held, view);
+	JSON_ADD(ret,
+		 { "site", JSON_IF(view->has_words, json_site(entry->stack)) },
+		 { "told", JSON_IF(view->has_words, words_json(entry, process)) });
+	return ret;
+}
+
+static void add_json(json_t *object, const struct subject_view *view)
+{
+	const struct report_process *process = view->process;
+
+	json_set(object, "out_of_memory", JSON_LIST_FOR(view, process->out_of_memory,
+							process->out_of_memory_count, entry_json));
+	if (process->refused > process->out_of_memory_count)
+		json_set(object, "out_of_memory_count", json_number(process->refused));
+}
+
+const struct subject subject_out_of_memory = { .finding = print_finding, .json = add_json };

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The pools: what they did and how much memory they cached. The text always mentions that a pool
+ * was on, and never calls cached memory a leak. docs/guides/pool.md documents the keys of JSON.
+ */
+#include "report/subjects/subject.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "report/describe/describe_stack.h"
+#include "report/describe/json_helpers.h"
+#include "report/model/model.h"
+#include "report/model/model_pool.h"
+#include "report/subjects/json_values.h"
+#include "report/util/escape.h"
+#include "report/util/number.h"
+
+static void print_name(FILE *out, const struct report_pool *pool)
+{
+	if (pool->device >= 0)
+		fprintf(out, "device %d, ", pool->device);
+	describe_kind(out, pool->kind);
+}
+
+/* Prints "1,974 of 2,000 allocations (98.7%) served without the driver, 3,948 native calls
+ * saved". */
+static void print_hits(FILE *out, const struct ledger_pool *count)
+{
+	char part[NUMBER_MAX], all[NUMBER_MAX], percent[NUMBER_MAX];
+
+	if (!report_pool_allocations(count)) {
+		fputs("no allocations", out);
+		return;
+	}
+	fprintf(out, "%s of %s allocations (%s) served without the driver",
+		format_number(count->hits, part),
+		format_number(report_pool_allocations(count), all),
+		format_percent(count->hits, report_pool_allocations(count), percent));
+	fprintf(out, ", %s native calls saved",
+		format_number(report_pool_calls_saved(count), part));
+}
+
+static void print_peaks(FILE *out, const struct ledger_pool *count)
+{
+	char size[NUMBER_MAX];
+
+	fprintf(out, "peak %s in use", format_size(count->peak_used, size));
+	fprintf(out, ", %s reserved", format_size(count->peak_reserved, size));
+	if (count->peak_used)
+		fprintf(out, " (%.2f times)",
+			(double)count->peak_reserved / (double)count->peak_used);
+}
+
+/* Prints the memory that the pool has from the driver and that the application does not use. */
+static void print_kept(FILE *out, const struct ledger_pool *count, bool running)
+{
+	char size[NUMBER_MAX];
+
+	if (!count->cached && !count->pending) {
+		fprintf(out, "nothing kept %s", running ? "now" : "at the end");
+		return;
+	}
+	fprintf(out, "%s: %s cached", running ? "now" : "at the end",
+		format_size(count->cached, size));
+	if (count->pending)
+		fprintf(out, ", %s pending", format_size(count->pending, size));
+	fputs(" (kept by the pool, no leak)", out);
+}
+
+static void print_number(FILE *out, uint64_t number, const char *one, const char *many)
+{
+	char text[NUMBER_MAX];
+
+	fprintf(out, "%s %s", format_number(number, text), number == 1 ? one : many);
+}
+
+static void print_waits(FILE *out, const struct ledger_pool *count)
+{
+	fputs("    ", out);
+	print_number(out, count->waits, "free waited", "frees waited");
+	if (count->waits) {
+		fputs(" for the device, ", out);
+		describe_time(out, count->wait_ns);
+		fputs(" in all", out);
+	}
+	fputs("; ", out);
+	print_number(out, count->tickets, "fence", "fences");
+	fputs(", ", out);
+	print_number(out, count->shared_tickets, "free shared a fence", "frees shared a fence");
+	fputc('\n', out);
+}
+
+static void print_trims(FILE *out, const struct ledger_pool *count)
+{
+	char size[NUMBER_MAX];
+
+	if (!count->trims && !count->rescued)
+		return;
+	fputs("    ", out);
+	print_number(out, count->trims, "trim", "trims");
+	fputs(" gave back ", out);
+	print_number(out, count->trimmed, "block", "blocks");
+	fprintf(out, " (%s)", format_size(count->trimmed_bytes, size));
+	if (count->rescued) {
+		fputs("; ", out);
+		print_number(out, count->rescued, "allocation", "allocations");
+		fputs(" succeeded only after a trim", out);
+	}
+	fputc('\n', out);
+}
+
+static void print_one(FILE *out, const struct report_pool *pool, bool running)
+{
+	const struct ledger_pool *count = &pool->count;
+	char number[NUMBER_MAX];
+
+	fputs("  ", out);
+	print_name(out, pool);
+	fputs(": ", out);
+	print_hits(out, count);
+	fputs("\n    ", out);
+	print_peaks(out, count);
+	fputs("; ", out);
+	print_kept(out, count, running);
+	fputc('\n', out);
+	print_waits(out, count);
+	print_trims(out, count);
+	for (unsigned int i = 0; i < LEDGER_POOL_REASON_COUNT; i++)
+		if (count->reasons[i])
+			fprintf(out, "    not pooled (%s): %s\n",
+				format_number(count->reasons[i], number),
+				report_pool_reason_text(i));
+}
+
+static bool is_on(const struct report_pools *pools)
+{
+	return pools->count || strcmp(pools->mode, "off") != 0;
+}
+
+static void print_section(FILE *out, const struct report_pools *pools, bool running)
+{
+	fprintf(out, "\nPool (%s", pools->mode);
+	if (strcmp(pools->backend, "device") != 0)
+		fprintf(out, ", of %s memory", pools->backend);
+	fputs("):\n", out);
+	for (size_t i = 0; i < pools->count; i++)
+		print_one(out, &pools->pools[i], running);
+	if (!pools->count)
+		fputs("  the pool served no allocation: none was of a kind that it serves, or it "
+		      "could not be set up\n",
+		      out);
+}
+
+static void print_line(FILE *out, const struct report_pools *pools, bool running)
+{
+	fprintf(out, "gpuleak: pool (%s): ", pools->mode);
+	print_hits(out, &pools->sum);
+	if (report_pool_allocations(&pools->sum)) {
+		fputs("; ", out);
+		print_peaks(out, &pools->sum);
+		fputs("; ", out);
+		print_kept(out, &pools->sum, running);
+	}
+	fputc('\n', out);
+}
+
+/* Prints the first call that was refused. */
+static void print_first(FILE *out, const struct report_refusal *first)
+{
+	if (first->api) {
+		fputs(", the first a ", out);
+		print_escaped(out, first->api);
+		fputs(" at ", out);
+		describe_place_and_caller(out, first->stack);
+	}
+	fputc('\n', out);
+}
+
+static void print_surprises(FILE *out, const struct report_pools *pools)
+{
+	char number[NUMBER_MAX], size[NUMBER_MAX];
+
+	if (pools->downgraded)
+		fputs("gpuleak: pool: fast is not possible with this driver, so strict was used\n",
+		      out);
+	for (size_t i = 0; i < pools->count; i++) {
+		if (!pools->pools[i].off)
+			continue;
+		fputs("gpuleak: pool: ", out);
+		print_name(out, &pools->pools[i]);
+		fputs(": turned itself off: ", out);
+		print_escaped(out, pools->pools[i].off);
+		fputc('\n', out);
+	}
+	if (pools->refused) {
+		fprintf(out, "gpuleak: GPULEAK_LIMIT: %s allocation%s refused",
+			format_number(pools->refused, number), plural(pools->refused));
+		if (pools->limit)
+			fprintf(out, " beyond %s", format_size(pools->limit, size));
+		print_first(out, &pools->first_refused);
+	}
+	if (pools->injected) {
+		fprintf(out, "gpuleak: GPULEAK_FAIL_AT: %s allocation%s made to fail",
+			format_number(pools->injected, number), plural(pools->injected));
+		print_first(out, &pools->first_injected);
+	}
+}
+
+static void print_details(FILE *out, const struct subject_view *view)
+{
+	const struct report_pools *pools = view->process->pools;
+	bool running = view->process->ended == REPORT_RUNNING;
+
+	if (!pools)
+		return;
+	if (is_on(pools) && (view->is_wrong || view->verbose))
+		print_section(out, pools, running);
+	else if (is_on(pools))
+		print_line(out, pools, running);
+	print_surprises(out, pools);
+}
+
+/* Returns { "exported": 3 } with the reasons whose count is not 0. */
+static json_t *reasons_json(const struct ledger_pool *count)
+{
+	json_t *ret = json_object();
+	char key[64];
+
+	for (unsigned int i = 0; i < LEDGER_POOL_REASON_COUNT; i++) {
+		if (!count->reasons[i])
+			continue;
+		snprintf(key, sizeof(key), "%s", report_pool_reason_word(i));
+		for (char *at = key; *at; at++)
+			*at = (char)tolower((unsigned char)*at);
+		json_set(ret, key, json_number(count->reasons[i]));
+	}
+	return ret;
+}
+
+static json_t *pool_json(const void *item)
+{
+	const struct report_pool *pool = item;
+	const struct ledger_pool *count = &pool->count;
+
+	return JSON_OBJECT(
+		{ "api", json_text(pool->api) },
+		{ "kind", json_text(pool->kind) },
+		{ "device", json_integer(pool->device) },
+		{ "mode", json_string(pool->mode) },
+		{ "backend", json_string(pool->backend) },
+		{ "turned_off", json_text(pool->off) },
+		{ "used_bytes", json_number(report_pool_used(count)) },
+		{ "cached_bytes", json_number(count->cached) },
+		{ "pending_bytes", json_number(count->pending) },
+		{ "reserved_bytes", json_number(count->reserved) },
+		{ "peak_used_bytes", json_number(count->peak_used) },
+		{ "peak_reserved_bytes", json_number(count->peak_reserved) },
+		{ "hits", json_number(count->hits) },
+		{ "native_allocations", json_number(count->native_allocs) },
+		{ "native_frees", json_number(count->native_frees) },
+		{ "frees", json_number(count->frees) },
+		{ "native_calls_saved", json_number(report_pool_calls_saved(count)) },
+		{ "tickets", json_number(count->tickets) },
+		{ "shared_tickets", json_number(count->shared_tickets) },
+		{ "waits", json_number(count->waits) },
+		{ "wait_ns", json_number(count->wait_ns) },
+		{ "trims", json_number(count->trims) },
+		{ "trimmed_blocks", json_number(count->trimmed) },
+		{ "trimmed_bytes", json_number(count->trimmed_bytes) },
+		{ "rescued", json_number(count->rescued) },
+		{ "waste_bytes", json_number(count->waste) },
+		{ "not_pooled", reasons_json(count) });
+}
+
+static json_t *refusal_json(const struct report_refusal *refusal)
+{
+	if (!refusal->api)
+		return json_null();
+	return JSON_OBJECT(
+		{ "api", json_text(refusal->api) },
+		{ "stack", json_stack(refusal->stack) });
+}
+
+static void add_json(json_t *object, const struct subject_view *view)
+{
+	const struct report_pools *pools = view->process->pools;
+
+	if (!pools)
+		return;
+	json_set(object, "pool", JSON_OBJECT(
+		{ "mode", json_string(pools->mode) },
+		{ "backend", json_string(pools->backend) },
+		{ "limit_bytes", json_number(pools->limit) },
+		{ "refused", json_number(pools->refused) },
+		{ "first_refused", refusal_json(&pools->first_refused) },
+		{ "injected_failures", json_number(pools->injected) },
+		{ "first_injected", refusal_json(&pools->first_injected) },
+		{ "pools", JSON_LIST(pools->pools, pools->count, pool_json) }));
+}
+
+const struct subject subject_pool = { .details = print_details, .json = add_json };

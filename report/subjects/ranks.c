@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A parallel job: the ranks that differ, in the sentences of rank_outliers.c, and the leaks that
+ * ranks share.
+ */
+#include "report/subjects/subject_words.h"
+
+#include "report/analyze/ranks.h"
+#include "report/describe/describe_stack.h"
+#include "report/describe/json_helpers.h"
+#include "report/model/model.h"
+#include "report/subjects/json_values.h"
+#include "report/util/escape.h"
+#include "report/util/number.h"
+
+#define FIRST_MAX 2
+#define SHARED_MAX 1000 /* same limit as for the leaks of a process */
+
+void describe_odd_ranks(FILE *out, const struct ranks *ranks)
+{
+	for (size_t i = 0; i < ranks->odd_count && i < FIRST_MAX; i++) {
+		print_escaped(out, ranks->odd[i]);
+		fputs("; ", out);
+	}
+}
+
+void describe_more_odd_ranks(FILE *out, const struct ranks *ranks)
+{
+	for (size_t i = FIRST_MAX; i < ranks->odd_count; i++) {
+		fputs("odd: ", out);
+		print_escaped(out, ranks->odd[i]);
+		fputc('\n', out);
+	}
+}
+
+/* Prints ", 4.0 MiB each", or which rank has the largest part. */
+static void print_spread(FILE *out, const struct ranks *ranks, const struct rank_leak *leak)
+{
+	const struct rank_part *most = &leak->parts[0];
+	char size[NUMBER_MAX];
+	bool even = true;
+
+	for (size_t i = 1; i < leak->count; i++) {
+		even &= leak->parts[i].bytes == most->bytes;
+		if (leak->parts[i].bytes > most->bytes)
+			most = &leak->parts[i];
+	}
+	format_size(most->bytes, size);
+	if (even)
+		fprintf(out, ", %s each", size);
+	else
+		fprintf(out, ", most in rank %d: %s", ranks->numbers[most->rank], size);
+}
+
+static void print_shared(FILE *out, const struct ranks *ranks, const struct rank_leak *leak)
+{
+	fputs("\nLeak of ", out);
+	describe_amount(out, leak->bytes, leak->blocks);
+	fprintf(out, " in %zu of %zu ranks", leak->count, ranks->count);
+	print_spread(out, ranks, leak);
+	describe_source(out, leak->leak->kind, leak->leak->api,
+			leak->same_device ? leak->leak->device : -1);
+	fputs(", allocated at:\n", out);
+	describe_stack(out, leak->leak->stack);
+}
+
+static void print_accumulating(FILE *out, const struct ranks *ranks, const struct rank_leak *site)
+{
+	const struct report_leak *live = site->leak;
+
+	fputs("\nAccumulating: ", out);
+	describe_suballocations(out, live->cache, site->bytes, site->blocks);
+	fprintf(out, " in %zu of %zu ranks", site->count, ranks->count);
+	print_spread(out, ranks, site);
+	fputs(" (", out);
+	describe_pool(out, live, site->same_device ? live->device : -1);
+	fputs("), allocated at:\n", out);
+	describe_stack(out, live->stack);
+}
+
+void describe_shared_leaks(FILE *out, const struct ranks *ranks)
+{
+	size_t shown = 0;
+
+	for (size_t i = 0; i < ranks->leak_count && shown < SHARED_MAX; i++) {
+		if (ranks->leaks[i].count < 2)
+			continue;
+		print_shared(out, ranks, &ranks->leaks[i]);
+		shown++;
+	}
+	shown = 0;
+	for (size_t i = 0; i < ranks->accumulating_count && shown < SHARED_MAX; i++) {
+		if (ranks->accumulating[i].count < 2)
+			continue;
+		print_accumulating(out, ranks, &ranks->accumulating[i]);
+		shown++;
+	}
+}
+
+static json_t *parts_json(const struct ranks *ranks, const struct rank_leak *leak)
+{
+	json_t *ret = json_array();
+
+	for (size_t i = 0; i < leak->count; i++)
+		json_array_append_new(ret, JSON_OBJECT(
+			{ "rank", json_integer(ranks->numbers[leak->parts[i].rank]) },
+			{ "bytes", json_number(leak->parts[i].bytes) },
+			{ "blocks", json_number(leak->parts[i].blocks) }));
+	return ret;
+}
+
+static json_t *shared_json(const struct ranks *ranks, const struct rank_leak *shared)
+{
+	const struct report_leak *leak = shared->leak;
+
+	return JSON_OBJECT(
+		{ "api", json_text(leak->api) },
+		{ "kind", json_text(leak->kind) },
+		{ "fingerprint", json_fingerprint(leak) },
+		{ "bytes", json_number(shared->bytes) },
+		{ "blocks", json_number(shared->blocks) },
+		{ "in", parts_json(ranks, shared) },
+		{ "stack", json_stack(leak->stack) });
+}
+
+/* Returns the list of those of the COUNT elements of LIST that more than one rank has. */
+static json_t *all_shared_json(const struct ranks *ranks, const struct rank_leak *list,
+			       size_t count)
+{
+	json_t *shared = json_array();
+
+	for (size_t i = 0; i < count; i++)
+		if (list[i].count > 1)
+			json_array_append_new(shared, shared_json(ranks, &list[i]));
+	return shared;
+}
+
+static json_t *job_json(const struct ranks *ranks)
+{
+	return JSON_OBJECT(
+		{ "count", json_number(ranks->count) },
+		{ "leaking", json_number(ranks->leaking) },
+		{ "odd", JSON_LIST(ranks->odd, ranks->odd_count, json_text_at) },
+		{ "shared", all_shared_json(ranks, ranks->leaks, ranks->leak_count) },
+		{ "shared_accumulating", all_shared_json(ranks, ranks->accumulating,
+							 ranks->accumulating_count) });
+}
+
+json_t *json_ranks(const struct report *report)
+{
+	struct ranks ranks;
+	json_t *ret;
+
+	ranks_find(report, &ranks);
+	ret = JSON_IF(ranks.count > 1, job_json(&ranks));
+	ranks_finish(&ranks);
+	return ret;
+}

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Suballocations, and the words for them. Call sites that accumulate come first, as leaks do.
+ * Other live suballocations are only in verbose reports: that a program has memory which it uses
+ * is no finding.
+ */
+#include "report/subjects/subject.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "report/analyze/ranks.h"
+#include "report/describe/describe_stack.h"
+#include "report/describe/json_helpers.h"
+#include "report/model/model.h"
+#include "report/model/model_holders.h"
+#include "report/model/model_suballocations.h"
+#include "report/subjects/json_values.h"
+#include "report/subjects/subject_words.h"
+#include "report/util/escape.h"
+#include "report/util/number.h"
+#include "report/util/text_buffer.h"
+
+#define RATE_MAX 1e12 /* a larger rate is impossible: the ledger is damaged */
+
+static const struct {
+	const char *cache, *word;
+} pool_words[] = {
+	{ "PyTorch caching allocator", "tensor" },
+};
+
+const char *suballocation_word(const char *cache)
+{
+	for (size_t i = 0; cache && i < sizeof(pool_words) / sizeof(pool_words[0]); i++)
+		if (strcmp(pool_words[i].cache, cache) == 0)
+			return pool_words[i].word;
+	return "block";
+}
+
+const char *describe_unit(const struct report_leak *leak)
+{
+	return report_is_suballocation(leak) ? suballocation_word(leak->cache) : "block";
+}
+
+const char *suballocation_trend_word(const struct report_suballocations *entry)
+{
+	switch (entry->trend) {
+	case TREND_CONSTANT:
+		return "constant";
+	case TREND_FILLED:
+		return "filled";
+	case TREND_ACCUMULATING:
+		return "accumulating";
+	default:
+		return NULL;
+	}
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* Returns the index in POOLS of the pool that ENTRY belongs to. */
+static size_t pool_of(const struct suballocation_pool *pools, size_t count,
+		      const struct report_suballocations *entry)
+{
+	size_t at = 0;
+
+	while (at < count && !same_text(pools[at].cache, entry->live.cache))
+		at++;
+	return at < SUBALLOCATION_POOLS_MAX ? at : SUBALLOCATION_POOLS_MAX - 1;
+}
+
+size_t suballocation_pools(const struct report_process *process,
+			   struct suballocation_pool ret[SUBALLOCATION_POOLS_MAX])
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < process->suballocation_count; i++) {
+		const struct report_suballocations *entry = &process->suballocations[i];
+		size_t at = pool_of(ret, count, entry);
+
+		if (!entry->live.blocks)
+			continue;
+		if (at == count)
+			ret[count++] = (struct suballocation_pool){ .cache = entry->live.cache };
+		ret[at].bytes = add_bounded(ret[at].bytes, entry->live.bytes);
+		ret[at].blocks = add_bounded(ret[at].blocks, entry->live.blocks);
+		if (report_accumulates(entry))
+			ret[at].accumulating = add_bounded(ret[at].accumulating,
+							   entry->live.blocks);
+	}
+	return count;
+}
+
+void describe_suballocations(FILE *out, const char *cache, uint64_t bytes, uint64_t blocks)
+{
+	describe_bytes(out, bytes);
+	fputs(" in ", out);
+	describe_count(out, blocks, suballocation_word(cache));
+}
+
+/* Prints "2 per second", "1.5 per minute". */
+static void print_rate(FILE *out, double per_second)
+{
+	static const struct {
+		double seconds;
+		const char *word;
+	} units[] = { { 1, "second" }, { 60, "minute" }, { 3600, "hour" } };
+	char number[NUMBER_MAX];
+	size_t unit = 0;
+	uint64_t tenths;
+
+	while (unit < 2 && per_second * units[unit].seconds < 0.95)
+		unit++;
+	tenths = (uint64_t)(per_second * units[unit].seconds * 10 + 0.5);
+	if (tenths < 100 && tenths % 10)
+		fprintf(out, ", %" PRIu64 ".%" PRIu64, tenths / 10, tenths % 10);
+	else
+		fprintf(out, ", %s", format_number((tenths + 5) / 10, number));
+	fprintf(out, " per %s", units[unit].word);
+}
+
+static void print_kept(FILE *out, const struct report_process *process,
+		       const struct report_suballocations *entry)
+{
+	char kept[NUMBER_MAX], all[NUMBER_MAX];
+	bool runs = process->ended == REPORT_RUNNING;
+
+	fprintf(out, "%s of %s kept", format_number(entry->kept_blocks, kept),
+		format_number(entry->allocated_blocks, all));
+	if (!(entry->kept_per_second > 0 && entry->kept_per_second < RATE_MAX)) {
+		fputs(runs ? " so far" : "", out);
+		return;
+	}
+	print_rate(out, entry->kept_per_second);
+	fputs(runs ? " so far" : " until the loop ended", out);
+}
+
+void describe_trend(FILE *out, const struct report_process *process,
+		    const struct report_suballocations *entry)
+{
+	switch (entry->trend) {
+	case TREND_CONSTANT:
+		fputs("constant", out);
+		break;
+	case TREND_FILLED:
+		fputs("filled up and stays", out);
+		break;
+	case TREND_ACCUMULATING:
+		print_kept(out, process, entry);
+		break;
+	default:
+		break;
+	}
+}
+
+void describe_division(FILE *out, const struct report_leak *blocks, const char *before)
+{
+	if (!blocks->used_bytes)
+		return;
+	fputs(before, out);
+	describe_bytes(out, blocks->used_bytes);
+	fprintf(out, " in %ss, ", suballocation_word(blocks->cache));
+	describe_bytes(out, blocks->bytes - blocks->used_bytes);
+	fputs(" " SUBALLOCATIONS_UNUSED, out);
+}
+
+void describe_pool(FILE *out, const struct report_leak *live, int device)
+{
+	if (live->cache) {
+		print_escaped(out, live->cache);
+	} else {
+		describe_kind(out, live->kind);
+		fputs(", ", out);
+		print_escaped(out, live->api);
+	}
+	if (device >= 0)
+		fprintf(out, ", device %d", device);
+}
+
+/* Prints "1 tensor lies", "2 tensors lie". */
+static void print_lying(FILE *out, const char *cache, uint64_t blocks)
+{
+	describe_count(out, blocks, suballocation_word(cache));
+	fputs(blocks == 1 ? " lies" : " lie", out);
+}
+
+void describe_outside(FILE *out, const char *before, const struct report_process *process)
+{
+	struct report_places sum = { 0 };
+	const char *cache = NULL;
+
+	for (size_t i = 0; i < process->suballocation_count; i++) {
+		const struct report_suballocations *entry = &process->suballocations[i];
+		const struct report_places *places = &entry->places;
+
+		if (places->outside_blocks || places->partly_blocks)
+			cache = entry->live.cache;
+		sum.outside_blocks = add_bounded(sum.outside_blocks, places->outside_blocks);
+		sum.partly_blocks = add_bounded(sum.partly_blocks, places->partly_blocks);
+		sum.outside_bytes = add_bounded(sum.outside_bytes, places->outside_bytes);
+	}
+	if (!sum.outside_blocks && !sum.partly_blocks)
+		return;
+	fputs(before, out);
+	if (sum.outside_blocks) {
+		print_lying(out, cache, sum.outside_blocks);
+		fputs(" in no driver block that gpuleak recorded", out);
+	}
+	if (sum.partly_blocks) {
+		fputs(sum.outside_blocks ? ", and " : "", out);
+		print_lying(out, cache, sum.partly_blocks);
+		fputs(" only partly in a driver block that gpuleak recorded", out);
+	}
+	fputs(": ", out);
+	describe_bytes(out, sum.outside_bytes);
+	fputs(" of them are in memory whose allocation gpuleak did not record\n", out);
+}
+
+/* JSON has all sites */
+#define ACCUMULATING_MAX 1000
+#define LIVE_MAX 100 /* of each pool */
+
+bool process_accumulates(const struct report_process *process)
+{
+	for (size_t i = 0; i < process->suballocation_count; i++)
+		if (report_accumulates(&process->suballocations[i]))
+			return true;
+	return false;
+}
+
+static void print_accumulating(FILE *out, const struct report_process *process,
+			       const struct report_suballocations *entry)
+{
+	fputs("\nAccumulating: ", out);
+	describe_suballocations(out, entry->live.cache, entry->kept_bytes, entry->kept_blocks);
+	fputs(" (", out);
+	describe_pool(out, &entry->live, entry->live.device);
+	fputs("), ", out);
+	describe_trend(out, process, entry);
+	fputs(", allocated at:\n", out);
+	describe_stack(out, entry->live.stack);
+	describe_keepers(out, entry->live.keepers);
+}
+
+/* Prints the call sites that accumulate, except those that the section about ranks prints. */
+static void print_finding(FILE *out, const struct subject_view *view)
+{
+	const struct report_process *process = view->process;
+	size_t shown = 0, shared = 0, rest = 0;
+
+	for (size_t i = 0; i < process->suballocation_count; i++) {
+		const struct report_suballocations *entry = &process->suballocations[i];
+
+		if (!report_accumulates(entry))
+			continue;
+		if (view->ranks && ranks_shares(view->ranks, &entry->live))
+			shared++;
+		else if (shown++ < ACCUMULATING_MAX)
+			print_accumulating(out, process, entry);
+		else
+			rest++;
+	}
+	if (shared) {
+		fputs("\nAnd ", out);
+		describe_count(out, shared, "call site");
+		fprintf(out, " that accumulate%s in other ranks, too: listed above\n",
+			shared == 1 ? "s" : "");
+	}
+	if (rest) {
+		fputs("\nAnd ", out);
+		describe_count(out, rest, "more call site");
+		fprintf(out, " that accumulate%s; --format json lists all\n",
+			rest == 1 ? "s" : "");
+	}
+}
+
+static void print_site(FILE *out, const struct report_process *process,
+		       const struct report_suballocations *entry)
+{
+	fputs("  ", out);
+	describe_suballocations(out, entry->live.cache, entry->live.bytes, entry->live.blocks);
+	if (entry->live.device >= 0)
+		fprintf(out, " (device %d)", entry->live.device);
+	if (entry->trend != TREND_UNKNOWN) {
+		fputs(", ", out);
+		describe_trend(out, process, entry);
+	}
+	fputs(", allocated at:\n", out);
+	describe_stack(out, entry->live.stack);
+}
+
+/* Prints the live suballocations of POOLS[INDEX]. */
+static void print_pool(FILE *out, const struct report_process *process,
+		       const struct suballocation_pool *pools, size_t count, size_t index)
+{
+	const struct suballocation_pool *pool = &pools[index];
+	size_t shown = 0, rest = 0;
+	char number[NUMBER_MAX];
+
+	fputs("\nLive inside the ", out);
+	print_escaped(out, pool->cache ? pool->cache : "blocks of a cache");
+	fputs(": ", out);
+	describe_suballocations(out, pool->cache, pool->bytes, pool->blocks);
+	if (pool->accumulating)
+		fprintf(out, ", %s of them at call sites that accumulate\n",
+			format_number(pool->accumulating, number));
+	else
+		fputs("; not leaks\n", out);
+	for (size_t i = 0; i < process->suballocation_count; i++) {
+		const struct report_suballocations *entry = &process->suballocations[i];
+
+		if (!entry->live.blocks || report_accumulates(entry) ||
+		    pool_of(pools, count, entry) != index)
+			continue;
+		if (shown++ < LIVE_MAX)
+			print_site(out, process, entry);
+		else
+			rest++;
+	}
+	if (rest)
+		fprintf(out, "  and %zu more call site%s; --format json lists all\n", rest,
+			plural(rest));
+}
+
+static void print_details(FILE *out, const struct subject_view *view)
+{
+	struct suballocation_pool pools[SUBALLOCATION_POOLS_MAX];
+	size_t count = view->verbose ? suballocation_pools(view->process, pools) : 0;
+
+	for (size_t i = 0; i < count; i++)
+		print_pool(out, view->process, pools, count, i);
+}
+
+/* Returns null for a rate that is impossible, for example infinite, because JSON has no
+ * infinity. */
+static json_t *rate_json(double rate)
+{
+	return rate >= 0 && rate < 1e15 ? json_real(rate) : json_null();
+}
+
+static json_t *trend_json(const struct report_suballocations *entry,
+			  const struct report_process *process)
+{
+	struct text_buffer words;
+
+	text_buffer_begin(&words);
+	describe_trend(words.out, process, entry);
+	return json_words(&words);
+}
+
+static json_t *entry_json(const void *item, const struct subject_view *view)
+{
+	const struct report_suballocations *entry = item;
+	const struct report_leak *live = &entry->live;
+	const struct report_places *places = &entry->places;
+	uint64_t outside_blocks = add_bounded(places->outside_blocks, places->partly_blocks);
+	bool is_outside = outside_blocks, ignored = entry->ignored_blocks;
+
+	return JSON_OBJECT(
+		{ "api", json_text(live->api) },
+		{ "kind", json_text(live->kind) },
+		{ "fingerprint", json_fingerprint(live) },
+		{ "device", json_integer(live->device) },
+		{ "bytes", json_number(live->bytes) },
+		{ "blocks", json_number(live->blocks) },
+		{ "cache", json_text(live->cache) },
+		{ "allocated_blocks", json_number(entry->allocated_blocks) },
+		{ "freed_blocks", json_number(entry->freed_blocks) },
+		{ "trend", json_text(suballocation_trend_word(entry)) },
+		{ "kept_bytes", json_number(entry->kept_bytes) },
+		{ "kept_blocks", json_number(entry->kept_blocks) },
+		{ "kept_per_second", rate_json(entry->kept_per_second) },
+		{ "peak_blocks", json_number(entry->peak_blocks) },
+		{ "pattern", JSON_IF(live->pattern, json_text(live->pattern)) },
+		{ "outside_blocks", JSON_IF(is_outside, json_number(outside_blocks)) },
+		{ "outside_bytes", JSON_IF(is_outside, json_number(places->outside_bytes)) },
+		{ "doubled_bytes", JSON_IF(places->doubled_bytes,
+					   json_number(places->doubled_bytes)) },
+		{ "ignored_blocks", JSON_IF(ignored, json_number(entry->ignored_blocks)) },
+		{ "ignored_bytes", JSON_IF(ignored, json_number(entry->ignored_bytes)) },
+		{ "keepers", JSON_IF(live->keepers, json_keepers(live->keepers)) },
+		{ "keepers_seconds", JSON_IF(live->keepers, json_keepers_time(live->keepers)) },
+		{ "ledger_site", JSON_IF(live->addresses, json_number(live->addresses->site)) },
+		{ "addresses", JSON_IF(live->addresses, json_addresses(live->addresses)) },
+		{ "stack", json_stack(live->stack) },
+		{ "site", JSON_IF(view->has_words, json_site(live->stack)) },
+		{ "unit", JSON_IF(view->has_words, json_string(suballocation_word(live->cache))) },
+		{ "trend_text", JSON_IF(view->has_words, trend_json(entry, view->process)) });
+}
+
+static void add_json(json_t *object, const struct subject_view *view)
+{
+	const struct report_process *process = view->process;
+
+	if (process->has_suballocations || process->has_counted_blocks)
+		json_set(object, "suballocations",
+			 JSON_LIST_FOR(view, process->suballocations,
+				       process->suballocation_count, entry_json));
+}
+
+const struct subject subject_suballocations = {
+	.finding = print_finding, .details = print_details, .is_wrong = process_accumulates,
+	.json = add_json,
+};

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The table of subjects. A subject is one thing that a report can say, for example that a pool was
+ * on. It is one file of this folder, with all that the formats write about it, and one row of
+ * subjects.def. The formats are loops over the rows. Must not depend on a format.
+ */
+#ifndef GPULEAK_REPORT_SUBJECT_H
+#define GPULEAK_REPORT_SUBJECT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+struct ranks;
+struct report_process;
+
+/* The process that a format writes, and how. */
+struct subject_view {
+	const struct report_process *process;
+	/* the parallel job that the process belongs to, or NULL */
+	const struct ranks *ranks;
+	bool verbose;
+	bool is_wrong; /* subjects_are_wrong(): the text report has more than one line */
+	/* JSON: add words of the text report, for the HTML page */
+	bool has_words;
+};
+
+/* Members are NULL if the subject has no such part. */
+struct subject {
+	/* Prints what is wrong, with its stacks. */
+	void (*finding)(FILE *out, const struct subject_view *view);
+	/* Prints the rest, below the findings of all subjects. */
+	void (*details)(FILE *out, const struct subject_view *view);
+	/* Returns true if a report on PROCESS needs more than one line. */
+	bool (*is_wrong)(const struct report_process *process);
+	/* Sets the subject's keys in OBJECT, which is the JSON of the process. */
+	void (*json)(json_t *object, const struct subject_view *view);
+};
+
+#define SUBJECT(name, finding, details) extern const struct subject subject_##name;
+#include "report/subjects/subjects.def"
+#undef SUBJECT
+
+void subjects_print_findings(FILE *out, const struct subject_view *view);
+void subjects_print_details(FILE *out, const struct subject_view *view);
+bool subjects_are_wrong(const struct report_process *process);
+void subjects_add_json(json_t *object, const struct subject_view *view);
+
+#endif

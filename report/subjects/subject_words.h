@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Words and JSON of one subject that another subject, the first line of the report or a list of
+ * findings needs. Prints valid UTF-8 without control characters.
+ */
+#ifndef GPULEAK_REPORT_SUBJECT_WORDS_H
+#define GPULEAK_REPORT_SUBJECT_WORDS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct ranks;
+struct report;
+struct report_arena;
+struct report_error;
+struct report_history;
+struct report_keepers;
+struct report_leak;
+struct report_out_of_memory;
+struct report_peak;
+struct report_process;
+struct report_suballocations;
+struct report_summary;
+struct report_suspect;
+struct subject_view;
+
+/* ---- process ---- */
+
+/* Prints how many blocks of COUNT PROCESSES were freed, and why the others are not leaks. */
+void describe_fates(FILE *out, const struct report_summary *sum,
+		    struct report_process *const *processes, size_t count);
+/* Prints the line with the sums of PROCESS. */
+void describe_sums(FILE *out, const struct report_process *process);
+/* If kernels did nothing in one of the PROCESSES, prints this at the beginning of a first line. */
+void describe_no_gpu(FILE *out, struct report_process *const *processes, size_t count);
+json_t *json_summary(const struct report_summary *sum);
+/* Adds words of the text report about PROCESS to OBJECT, for the HTML page. */
+void json_add_words(json_t *object, const struct report_process *process);
+
+/* ---- leaks and suppressions ---- */
+
+json_t *json_leak(const void *leak, const struct subject_view *view);
+/* Prints all used suppressions, and the unused ones of the user's file. Unused suppressions of the
+ * program itself are not printed, because they are intended for host memory. */
+void describe_suppressions(FILE *out, const struct report *report);
+
+/* Prints the history of one of BLOCKS blocks, whose stack the caller has printed. Prints nothing if
+ * HISTORY is NULL. */
+void describe_history(FILE *out, const struct report_history *history, uint64_t blocks);
+json_t *json_history(const struct report_history *history);
+
+/* Prints "  Kept after 4.00 s by:", and a line for each keeper. Prints nothing if KEEPERS is
+ * NULL. */
+void describe_keepers(FILE *out, const struct report_keepers *keepers);
+json_t *json_keepers(const struct report_keepers *keepers);
+json_t *json_keepers_time(const struct report_keepers *keepers); /* in seconds */
+
+/* ---- errors ---- */
+
+/* Invalid frees of one type, with the same stacks. */
+struct error_group {
+	const struct report_error *error; /* the first error of the group */
+	uint64_t count;
+	struct error_group *next;
+};
+
+/* Returns the invalid frees of PROCESS in groups, in the order of their first errors, or NULL if
+ * there are no errors. The groups are allocated from ARENA. */
+struct error_group *error_groups(const struct report_process *process,
+				 struct report_arena *arena);
+
+/* Returns the words for an error type ("double free"). Returns an unknown type unchanged; it may
+ * have any bytes. */
+const char *error_words(const char *type);
+/* Prints the words for ERROR's type, which for some types name a size and a place: "reservation
+ * freed while 2.0 MiB of it is mapped at main (/abs/app.c:10)". */
+void describe_error_words(FILE *out, const struct report_error *error);
+/* Prints "double free of 0x... at cleanup (/abs/app.c:40)", for the first line of a report. */
+void describe_error_briefly(FILE *out, const struct report_error *error);
+/* Prints "cuMemFree_v2 was given a block that had been freed already (the driver returned
+ * CUDA_ERROR_INVALID_VALUE (1))". */
+void describe_error_cause(FILE *out, const struct report_error *error);
+/* Prints a group of errors with its stacks, in several lines. */
+void describe_error(FILE *out, const struct error_group *group);
+
+/* ---- caches and objects ---- */
+
+/* Prints ", 3 held by the PyTorch caching allocator (2.0 GiB)", the total of COUNT processes.
+ * Prints nothing if no cache has memory. */
+void describe_caches(FILE *out, struct report_process *const *processes, size_t count);
+
+/* Prints BEFORE, how many objects of each kind were not destroyed, and AFTER. Prints nothing if
+ * there are none except contexts. */
+void describe_objects(FILE *out, const struct report_process *process, const char *before,
+		      const char *after);
+/* Returns the word of JSON for a kind of object: "stream" for "object/stream". */
+const char *json_object_word(const char *kind);
+
+/* ---- suballocations ---- */
+
+/* The part of a block in a framework's cache that no suballocation uses. */
+#define SUBALLOCATIONS_UNUSED "cached, unused"
+
+/* Returns what the users of the pool CACHE call its suballocations: "tensor" for PyTorch's. Returns
+ * "block" if CACHE is NULL, because the memory is in no pool, and if the pool is unknown. */
+const char *suballocation_word(const char *cache);
+/* Returns what users call one block or suballocation of LEAK: "tensor" or "block". */
+const char *describe_unit(const struct report_leak *leak);
+/* Returns "accumulating", "filled" or "constant"; NULL if it is not known. */
+const char *suballocation_trend_word(const struct report_suballocations *entry);
+/* Returns true if a call site accumulates and is not suppressed. */
+bool process_accumulates(const struct report_process *process);
+
+/* The live suballocations of one pool. */
+struct suballocation_pool {
+	const char *cache; /* NULL: unknown */
+	uint64_t bytes, blocks;
+	uint64_t accumulating; /* of `blocks`: those of call sites that accumulate */
+};
+#define SUBALLOCATION_POOLS_MAX 16
+
+/* Sums up the live suballocations of PROCESS by pool. The last element sums up all pools beyond the
+ * limit. Returns the number of pools. */
+size_t suballocation_pools(const struct report_process *process,
+			   struct suballocation_pool ret[SUBALLOCATION_POOLS_MAX]);
+
+/* Prints "1,234 bytes (1.2 KiB) in 3 tensors". */
+void describe_suballocations(FILE *out, const char *cache, uint64_t bytes, uint64_t blocks);
+/* Prints whether the program kept the suballocations of ENTRY: "400 of 400 kept, 2 per second until
+ * the loop ended", "filled up and stays", "constant". Prints nothing if it is not known. */
+void describe_trend(FILE *out, const struct report_process *process,
+		    const struct report_suballocations *entry);
+/* Prints BEFORE and "12,288 bytes (12.0 KiB) in tensors, 2,084,864 bytes (1.9 MiB) cached, unused":
+ * how the bytes of BLOCKS, which are in a cache, divide. Prints nothing if no suballocation is in
+ * them. */
+void describe_division(FILE *out, const struct report_leak *blocks, const char *before);
+/* Prints "PyTorch caching allocator, device 0" for the pool of LIVE, or "device memory,
+ * cuMemAlloc_v2, device 0" for a block that is in no pool. DEVICE -1: prints no device. */
+void describe_pool(FILE *out, const struct report_leak *live, int device);
+/* Prints BEFORE, one sentence about the suballocations that lie outside of all recorded blocks, at
+ * least in part, and a newline. Prints nothing if PROCESS has no such suballocation. */
+void describe_outside(FILE *out, const char *before, const struct report_process *process);
+
+/* ---- peak and out of memory ---- */
+
+/* Returns "device", "host" or "opencl". */
+const char *peak_memory_word(const struct report_peak *peak);
+/* Prints "device 0", "host memory" or "OpenCL device 0". */
+void describe_peak_memory(FILE *out, const struct report_peak *peak);
+/* Prints "peak 1000.0 MiB, of which 900.0 MiB by workspace (/abs/solver.c:41)", for the memory of
+ * PROCESS with the largest peak. If PROCESS used several memories, names this one: "peak 1000.0 MiB
+ * of device 0, of which ...". PROCESS must have a peak. */
+void describe_peak(FILE *out, const struct report_process *process);
+/* Prints "1000.0 MiB of device 0: 900.0 MiB workspace (/abs/solver.c:41), 100.0 MiB weights
+ * (/abs/solver.c:12)". */
+void describe_peak_holders(FILE *out, const struct report_peak *peak);
+
+/* Returns the bytes that the program requested. If a framework made the request, the framework
+ * requests more than that from the driver. 0: unknown. */
+uint64_t out_of_memory_wanted(const struct report_out_of_memory *entry);
+/* Prints "2.0 GiB wanted at decode (/abs/serve.py:88); held: 61.0 GiB KV_cache (/abs/serve.py:40),
+ * 3.1 GiB libnccl.so.2, 2.2 GiB driver". */
+void describe_out_of_memory(FILE *out, const struct report_process *process,
+			    const struct report_out_of_memory *entry);
+/* Prints the first line of a report on COUNT PROCESSES if one of them ended because memory ran out.
+ * If several did, the line is about the first. */
+void describe_final_out_of_memory(FILE *out, struct report_process *const *processes,
+				  size_t count);
+/* Prints "; out of memory 3 times, 1 of them recovered". Prints nothing if no request of the COUNT
+ * PROCESSES was refused, or if one of the processes ended because of that. */
+void describe_refusals(FILE *out, struct report_process *const *processes, size_t count);
+
+/* ---- memory that is shared between processes ---- */
+
+/* Prints "; 4.0 MiB freed at drop (/abs/owner.c:20), still open in worker (pid 4711), opened at
+ * main (/abs/worker.c:30)" for the largest memory that one of PROCESSES freed while another process
+ * had it open. Prints nothing if there is none. */
+void describe_freed_while_open(FILE *out, struct report_process *const *processes, size_t count);
+/* If LEAK is memory of another process that PROCESS has open, prints the process that it belongs
+ * to. Prints nothing for any other leak. */
+void describe_owner_of_leak(FILE *out, const struct report_process *process,
+			    const struct report_leak *leak);
+
+/* ---- deferred frees ---- */
+
+/* Prints "released, but never unmapped: mapped at make_buffer (/abs/app.c:12)" for a LEAK with a
+ * mapping. */
+void describe_mapped(FILE *out, const struct report_leak *leak);
+/* Prints the stacks of the mapping and of the release. */
+void describe_mapping(FILE *out, const struct report_leak *leak);
+/* Prints "12 released blocks, 1,024 bytes (1.0 KiB), held by a user event that was never set,
+ * created at main (a.c:3)" for the deferred frees that make the gate fail
+ * (report_deferred_fails()), and returns true. Prints nothing and returns false if PROCESS has no
+ * such frees. */
+bool describe_stuck(FILE *out, const struct report_process *process);
+
+/* ---- growth, coverage, notes ---- */
+
+/* Prints "1.0 MiB per step (60.0 MiB per hour)". */
+void describe_growth_rate(FILE *out, const struct report_suspect *suspect);
+
+/* Prints "coverage: CUDA intercepted via linked calls; not seen: libx.so (RTLD_DEEPBIND)". Prints
+ * nothing if the ledger has no observations about coverage. */
+void describe_coverage(FILE *out, const struct report_process *process);
+/* Prints every route, module and function. */
+void describe_all_coverage(FILE *out, const struct report_process *process);
+
+void describe_notes(FILE *out, const char *const *notes, size_t count);
+
+/* ---- ranks of a parallel job ---- */
+
+/* Prints how single ranks differ from the others, for the start of the report's first line: "only
+ * rank 3 leaks 1.0 GiB at make (app.c:12); ". Prints nothing if no rank differs. */
+void describe_odd_ranks(FILE *out, const struct ranks *ranks);
+/* Prints the other sentences about ranks, one per line. */
+void describe_more_odd_ranks(FILE *out, const struct ranks *ranks);
+/* Prints the leaks, and the call sites that accumulate, that several ranks have: each of them
+ * once. */
+void describe_shared_leaks(FILE *out, const struct ranks *ranks);
+/* Returns the key "ranks". It is left out if REPORT is not about a job with at least two ranks. */
+json_t *json_ranks(const struct report *report);
+
+#endif
