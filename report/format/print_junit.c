@@ -12,6 +12,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "report/subjects/figures.h"
+#include "report/subjects/subject.h"
 #include "report/util/escape.h"
 #include "report/subjects/findings.h"
 #include "report/gate/judge.h"
@@ -224,19 +226,15 @@ static void print_number(FILE *out, const char *name, uint64_t value)
 
 static void print_properties(FILE *out, const struct report_process *process)
 {
-	const struct report_summary *sum = &process->summary;
+	const struct figures *figures = subject_process.figures;
 
 	print_number(out, "pid", (uint64_t)process->pid);
 	print_property(out, "ended", report_ended_word(process->ended));
 	print_number(out, "status", (uint64_t)process->status);
-	print_number(out, "leaked_bytes", sum->leaked_bytes);
-	print_number(out, "leaked_blocks", sum->leaked_blocks);
-	print_number(out, "suppressed_bytes", sum->suppressed_bytes);
-	print_number(out, "cached_bytes", sum->cached_bytes);
-	print_number(out, "errors", sum->errors);
-	print_number(out, "allocated_bytes", sum->allocated_bytes);
-	print_number(out, "allocated_blocks", sum->allocated_blocks);
-	print_number(out, "peak_bytes", sum->peak_bytes);
+	for (size_t i = 0; i < figures->count; i++)
+		if (figures->list[i].in_junit)
+			print_number(out, figures->list[i].key,
+				     figure_value(&figures->list[i], &process->summary));
 }
 
 /* Prints a suite. CASES is the text of its cases, which is made first, because the suite begins

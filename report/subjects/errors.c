@@ -12,6 +12,7 @@
 #include "report/describe/json_helpers.h"
 #include "report/describe/result_names.h"
 #include "report/model/model.h"
+#include "report/subjects/figures.h"
 #include "report/subjects/json_values.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/escape.h"
@@ -371,5 +372,64 @@ static void add_json(json_t *object, const struct subject_view *view)
 		 JSON_LIST_FOR(view, process->errors, process->error_count, error_json));
 }
 
+/* ---- metrics ---- */
+
+#define TYPES_MAX 20
+
+/* Number of errors of one known type. A damaged ledger may have any type. */
+struct counted {
+	const char *type;
+	uint64_t count;
+};
+
+static size_t count_types(const struct report_process *process, struct counted counted[TYPES_MAX])
+{
+	size_t types = 0;
+
+	for (size_t i = 0; i < process->error_count; i++) {
+		const char *type = process->errors[i].type;
+		size_t at = 0;
+
+		if (error_words(type) == type)
+			continue;
+		while (at < types && strcmp(counted[at].type, type) != 0)
+			at++;
+		if (at == TYPES_MAX)
+			continue;
+		if (at == types)
+			counted[types++] = (struct counted){ type, 0 };
+		counted[at].count++;
+	}
+	return types;
+}
+
+static void print_metrics(FILE *out, const struct report *report,
+			  const struct findings *findings)
+{
+	static const char name[] = "gpuleak_errors_total";
+
+	(void)findings;
+	metric_family(out, name, NULL, "Invalid frees, by type.");
+	for (size_t i = 0; i < metric_processes(report); i++) {
+		const struct report_process *process = report->processes[i];
+		struct counted counted[TYPES_MAX];
+		size_t types = count_types(process, counted);
+		uint64_t known = 0;
+
+		for (size_t at = 0; at < types; at++) {
+			metric_begin(out, name, report, i);
+			metric_label(out, "type", counted[at].type);
+			metric_end(out, counted[at].count);
+			known += counted[at].count;
+		}
+		/* Invalid frees without a record, or of a type that has no series above. Written
+		 * even if there are 0, so that the set of series does not change. */
+		metric_begin(out, name, report, i);
+		metric_label(out, "type", "other");
+		metric_end(out, process->summary.errors > known ? process->summary.errors - known
+								: 0);
+	}
+}
+
 const struct subject subject_errors = { .finding = print_finding, .is_wrong = is_wrong,
-					.json = add_json };
+					.json = add_json, .metrics = print_metrics };

@@ -11,6 +11,8 @@
 #include "report/describe/describe_stack.h"
 #include "report/describe/json_helpers.h"
 #include "report/model/model.h"
+#include "report/subjects/figures.h"
+#include "report/subjects/findings.h"
 #include "report/subjects/json_values.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/number.h"
@@ -119,5 +121,13 @@ static void add_json(json_t *object, const struct subject_view *view)
 		 JSON_LIST_FOR(view, process->leaks, process->leak_count, json_leak));
 }
 
+static void print_metrics(FILE *out, const struct report *report,
+			  const struct findings *findings)
+{
+	metric_sites(out, report, "gpuleak_site_leaked", "Leaked", "blocks",
+		     &findings->all[findings_first(findings, FINDING_LEAK)],
+		     findings->counts[FINDING_LEAK]);
+}
+
 const struct subject subject_leaks = { .finding = print_leaks, .is_wrong = is_wrong,
-				       .json = add_json };
+				       .json = add_json, .metrics = print_metrics };

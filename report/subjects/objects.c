@@ -11,6 +11,7 @@
 #include "report/describe/json_helpers.h"
 #include "report/describe/kinds.h"
 #include "report/model/model.h"
+#include "report/subjects/figures.h"
 #include "report/subjects/json_values.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/escape.h"
@@ -148,16 +149,37 @@ const char *json_object_word(const char *kind)
 	return strncmp(object_name(kind), "cl-", 3) == 0 ? kind : object_name(kind);
 }
 
-static json_t *kind_json(const void *item)
-{
-	const struct report_object_kind *kind = item;
+static const struct figure rows[] = {
+	{ "count", FIGURE(report_object_kind, live), .metric = "",
+	  .help = "Objects that are not memory and not destroyed." },
+	{ "created", FIGURE(report_object_kind, counts.created), .metric = "_created_total",
+	  .help = "Objects that are not memory and were created." },
+	{ "destroyed", FIGURE(report_object_kind, counts.destroyed), .metric = "_destroyed_total",
+	  .help = "Objects that are not memory and were destroyed." },
+	{ "ended_with_context", FIGURE(report_object_kind, counts.with_context) },
+};
 
-	return JSON_OBJECT(
-		{ "kind", json_text(json_object_word(kind->kind)) },
-		{ "count", json_number(kind->live) },
-		{ "created", json_number(kind->counts.created) },
-		{ "destroyed", json_number(kind->counts.destroyed) },
-		{ "ended_with_context", json_number(kind->counts.with_context) });
+static const void *item(const struct report_process *process, size_t i, FILE *labels)
+{
+	const struct report_object_kind *kind = process->object_kinds + i;
+
+	if (i >= process->object_kind_count || i >= METRIC_ITEMS_MAX)
+		return NULL;
+	if (labels)
+		metric_label(labels, "kind", object_name(kind->kind));
+	return kind;
+}
+
+static const struct figures figures = { .prefix = "gpuleak_objects", FIGURES(rows), .item = item,
+					.is_optional = true };
+
+static json_t *kind_json(const void *kind)
+{
+	const char *name = ((const struct report_object_kind *)kind)->kind;
+	json_t *ret = JSON_OBJECT({ "kind", json_text(json_object_word(name)) });
+
+	figures_add_json(ret, &figures, kind);
+	return ret;
 }
 
 static json_t *object_json(const void *item)
@@ -191,4 +213,4 @@ static void add_json(json_t *object, const struct subject_view *view)
 }
 
 const struct subject subject_objects = { .finding = print_finding, .details = print_details,
-					 .json = add_json };
+					 .json = add_json, .figures = &figures };

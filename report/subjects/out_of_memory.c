@@ -10,6 +10,7 @@
 #include "report/model/model.h"
 #include "report/model/model_driver_memory.h"
 #include "report/model/model_holders.h"
+#include "report/subjects/figures.h"
 #include "report/subjects/held.h"
 #include "report/subjects/json_values.h"
 #include "report/subjects/subject_words.h"
@@ -334,4 +335,20 @@ static void add_json(json_t *object, const struct subject_view *view)
 		json_set(object, "out_of_memory_count", json_number(process->refused));
 }
 
-const struct subject subject_out_of_memory = { .finding = print_finding, .json = add_json };
+static const struct figure rows[] = {
+	{ FIGURE(report_process, refused), .metric = "out_of_memory_total",
+	  .help = "Requests that were refused because memory ran out." },
+	{ FIGURE(report_process, recovered), .metric = "out_of_memory_recovered_total",
+	  .help = "Refused requests after which the same thread got as much memory." },
+};
+
+static const void *item(const struct report_process *process, size_t i, FILE *labels)
+{
+	(void)labels;
+	return i == 0 ? process : NULL;
+}
+
+static const struct figures figures = { .prefix = "gpuleak_", FIGURES(rows), .item = item };
+
+const struct subject subject_out_of_memory = { .finding = print_finding, .json = add_json,
+					       .figures = &figures };

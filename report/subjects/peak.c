@@ -9,6 +9,7 @@
 #include "report/describe/json_helpers.h"
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
+#include "report/subjects/figures.h"
 #include "report/subjects/held.h"
 #include "report/subjects/json_values.h"
 #include "report/subjects/subject_words.h"
@@ -156,4 +157,26 @@ static void add_json(json_t *object, const struct subject_view *view)
 		 process->peak_count ? peak_json(process->peaks, view) : json_null());
 }
 
-const struct subject subject_peak = { .details = print_details, .json = add_json };
+/* These peaks may be at different times. */
+static const struct figure rows[] = {
+	{ FIGURE(report_peak, bytes), .metric = "memory_peak_bytes",
+	  .help = "Highest number of live bytes of a device, or of host memory." },
+};
+
+static const void *item(const struct report_process *process, size_t i, FILE *labels)
+{
+	const struct report_peak *peak = process->peaks + i;
+
+	if (i >= process->peak_count)
+		return NULL;
+	if (labels)
+		metric_label(labels, "memory", peak_memory_word(peak));
+	if (labels && peak->memory != LEDGER_MEMORY_HOST)
+		metric_device(labels, peak->device);
+	return peak;
+}
+
+static const struct figures figures = { .prefix = "gpuleak_", FIGURES(rows), .item = item };
+
+const struct subject subject_peak = { .details = print_details, .json = add_json,
+				      .figures = &figures };

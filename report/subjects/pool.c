@@ -12,6 +12,7 @@
 #include "report/describe/json_helpers.h"
 #include "report/model/model.h"
 #include "report/model/model_pool.h"
+#include "report/subjects/figures.h"
 #include "report/subjects/json_values.h"
 #include "report/util/escape.h"
 #include "report/util/number.h"
@@ -238,39 +239,82 @@ static json_t *reasons_json(const struct ledger_pool *count)
 	return ret;
 }
 
-static json_t *pool_json(const void *item)
+static uint64_t used(const void *pool)
 {
-	const struct report_pool *pool = item;
-	const struct ledger_pool *count = &pool->count;
+	return report_pool_used(&((const struct report_pool *)pool)->count);
+}
 
-	return JSON_OBJECT(
+static uint64_t calls_saved(const void *pool)
+{
+	return report_pool_calls_saved(&((const struct report_pool *)pool)->count);
+}
+
+#define COUNT(name) FIGURE(report_pool, count.name)
+
+static const struct figure rows[] = {
+	{ "used_bytes", .value = used },
+	{ "cached_bytes", COUNT(cached),
+	  .help = "Free bytes in the pool that the next allocation can get at once." },
+	{ "pending_bytes", COUNT(pending),
+	  .help = "Bytes that were freed and the device may still be using." },
+	{ "reserved_bytes", COUNT(reserved), .is_first = true,
+	  .help = "Bytes that the pool allocated from the driver." },
+	{ "peak_used_bytes", COUNT(peak_used) },
+	{ "peak_reserved_bytes", COUNT(peak_reserved),
+	  .help = "Highest number of bytes that the pool had allocated from the driver." },
+	{ "hits", COUNT(hits), .metric = "hits_total",
+	  .help = "Allocations served without the driver." },
+	{ "native_allocations", COUNT(native_allocs), .metric = "driver_allocations_total",
+	  .help = "Allocations that went to the driver." },
+	{ "native_frees", COUNT(native_frees) },
+	{ "frees", COUNT(frees) },
+	{ "native_calls_saved", .value = calls_saved },
+	{ "tickets", COUNT(tickets) },
+	{ "shared_tickets", COUNT(shared_tickets) },
+	{ "waits", COUNT(waits), .metric = "waits_total",
+	  .help = "Frees that waited for the device." },
+	{ "wait_ns", COUNT(wait_ns) },
+	{ "trims", COUNT(trims), .metric = "trims_total",
+	  .help = "How often the pool returned memory to the driver." },
+	{ "trimmed_blocks", COUNT(trimmed) },
+	{ "trimmed_bytes", COUNT(trimmed_bytes) },
+	{ "rescued", COUNT(rescued) },
+	{ "waste_bytes", COUNT(waste) },
+};
+
+static const void *item(const struct report_process *process, size_t i, FILE *labels)
+{
+	const struct report_pool *pool;
+
+	if (!process->pools || i >= process->pools->count)
+		return NULL;
+	pool = &process->pools->pools[i];
+	if (labels) {
+		metric_device(labels, pool->device);
+		fprintf(labels, ",pool=\"%zu\"", i);
+		metric_label(labels, "api", pool->api);
+		metric_label(labels, "kind", pool->kind);
+	}
+	return pool;
+}
+
+static const struct figures figures = { .prefix = "gpuleak_pool_", FIGURES(rows), .item = item,
+					.is_optional = true };
+
+static json_t *pool_json(const void *whole)
+{
+	const struct report_pool *pool = whole;
+	json_t *ret = JSON_OBJECT(
 		{ "api", json_text(pool->api) },
 		{ "kind", json_text(pool->kind) },
 		{ "device", json_integer(pool->device) },
 		{ "mode", json_string(pool->mode) },
 		{ "backend", json_string(pool->backend) },
-		{ "turned_off", json_text(pool->off) },
-		{ "used_bytes", json_number(report_pool_used(count)) },
-		{ "cached_bytes", json_number(count->cached) },
-		{ "pending_bytes", json_number(count->pending) },
-		{ "reserved_bytes", json_number(count->reserved) },
-		{ "peak_used_bytes", json_number(count->peak_used) },
-		{ "peak_reserved_bytes", json_number(count->peak_reserved) },
-		{ "hits", json_number(count->hits) },
-		{ "native_allocations", json_number(count->native_allocs) },
-		{ "native_frees", json_number(count->native_frees) },
-		{ "frees", json_number(count->frees) },
-		{ "native_calls_saved", json_number(report_pool_calls_saved(count)) },
-		{ "tickets", json_number(count->tickets) },
-		{ "shared_tickets", json_number(count->shared_tickets) },
-		{ "waits", json_number(count->waits) },
-		{ "wait_ns", json_number(count->wait_ns) },
-		{ "trims", json_number(count->trims) },
-		{ "trimmed_blocks", json_number(count->trimmed) },
-		{ "trimmed_bytes", json_number(count->trimmed_bytes) },
-		{ "rescued", json_number(count->rescued) },
-		{ "waste_bytes", json_number(count->waste) },
-		{ "not_pooled", reasons_json(count) });
+		{ "turned_off", json_text(pool->off) });
+
+	figures_add_json(ret, &figures, pool);
+	json_set(ret, "not_pooled", reasons_json(&pool->count));
+	return ret;
 }
 
 static json_t *refusal_json(const struct report_refusal *refusal)
@@ -299,4 +343,5 @@ static void add_json(json_t *object, const struct subject_view *view)
 		{ "pools", JSON_LIST(pools->pools, pools->count, pool_json) }));
 }
 
-const struct subject subject_pool = { .details = print_details, .json = add_json };
+const struct subject subject_pool = { .details = print_details, .json = add_json,
+				      .figures = &figures };

@@ -9,6 +9,7 @@
 #include "report/describe/describe_stack.h"
 #include "report/describe/json_helpers.h"
 #include "report/model/model.h"
+#include "report/subjects/figures.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/number.h"
 #include "report/util/text_buffer.h"
@@ -118,35 +119,50 @@ static json_t *no_gpu_json(uint32_t flags)
 		{ "real_runtime", json_boolean(flags & LEDGER_NO_GPU_REAL_RUNTIME) });
 }
 
+#define SUM(name) .key = #name, FIGURE(report_summary, name)
+#define SUM_IF(name) FIGURE_IF(report_summary, name)
+
+static const struct figure rows[] = {
+	{ SUM(leaked_bytes), .in_junit = true,
+	  .help = "Leaked bytes, without suppressed ones and caches." },
+	{ SUM(leaked_blocks), .in_junit = true,
+	  .help = "Leaked blocks, without suppressed ones and caches." },
+	{ SUM(suppressed_bytes), .in_junit = true,
+	  .help = "Bytes that would be leaked, but are suppressed." },
+	{ SUM(suppressed_blocks) },
+	{ SUM(cached_bytes), .in_junit = true, .help = "Bytes that a framework's cache holds." },
+	{ SUM(cached_blocks) },
+	{ SUM(errors), .in_junit = true },
+	{ SUM(allocated_bytes), .in_junit = true },
+	{ SUM(allocated_blocks), .in_junit = true },
+	{ SUM(freed_blocks) },
+	{ SUM(peak_bytes), .in_junit = true, .help = "Highest number of live bytes." },
+	{ SUM(with_context_blocks) },
+	{ SUM(with_context_bytes) },
+	{ SUM(late_blocks) },
+	{ SUM(unseen_blocks), SUM_IF(unseen_blocks) },
+	{ SUM(left_out_bytes), SUM_IF(left_out_blocks) },
+	{ SUM(left_out_blocks), SUM_IF(left_out_blocks) },
+	{ SUM(younger_blocks), SUM_IF(younger_blocks) },
+	{ SUM(younger_bytes), SUM_IF(younger_blocks) },
+	{ SUM(accumulating_bytes), SUM_IF(accumulating_blocks) },
+	{ SUM(accumulating_blocks), SUM_IF(accumulating_blocks) },
+};
+
+static const void *summary(const struct report_process *process, size_t i, FILE *labels)
+{
+	(void)labels;
+	return i == 0 ? &process->summary : NULL;
+}
+
+static const struct figures figures = { .prefix = "gpuleak_", FIGURES(rows), .item = summary };
+
 json_t *json_summary(const struct report_summary *sum)
 {
-	bool left_out = sum->left_out_blocks, younger = sum->younger_blocks;
-	bool accumulating = sum->accumulating_blocks, unseen = sum->unseen_blocks;
+	json_t *ret = json_object();
 
-	return JSON_OBJECT(
-		{ "leaked_bytes", json_number(sum->leaked_bytes) },
-		{ "leaked_blocks", json_number(sum->leaked_blocks) },
-		{ "suppressed_bytes", json_number(sum->suppressed_bytes) },
-		{ "suppressed_blocks", json_number(sum->suppressed_blocks) },
-		{ "cached_bytes", json_number(sum->cached_bytes) },
-		{ "cached_blocks", json_number(sum->cached_blocks) },
-		{ "errors", json_number(sum->errors) },
-		{ "allocated_bytes", json_number(sum->allocated_bytes) },
-		{ "allocated_blocks", json_number(sum->allocated_blocks) },
-		{ "freed_blocks", json_number(sum->freed_blocks) },
-		{ "peak_bytes", json_number(sum->peak_bytes) },
-		{ "with_context_blocks", json_number(sum->with_context_blocks) },
-		{ "with_context_bytes", json_number(sum->with_context_bytes) },
-		{ "late_blocks", json_number(sum->late_blocks) },
-		{ "unseen_blocks", JSON_IF(unseen, json_number(sum->unseen_blocks)) },
-		{ "left_out_bytes", JSON_IF(left_out, json_number(sum->left_out_bytes)) },
-		{ "left_out_blocks", JSON_IF(left_out, json_number(sum->left_out_blocks)) },
-		{ "younger_blocks", JSON_IF(younger, json_number(sum->younger_blocks)) },
-		{ "younger_bytes", JSON_IF(younger, json_number(sum->younger_bytes)) },
-		{ "accumulating_bytes", JSON_IF(accumulating,
-						json_number(sum->accumulating_bytes)) },
-		{ "accumulating_blocks", JSON_IF(accumulating,
-						 json_number(sum->accumulating_blocks)) });
+	figures_add_json(ret, &figures, sum);
+	return ret;
 }
 
 void json_add_words(json_t *object, const struct report_process *process)
@@ -177,4 +193,5 @@ static void add_json(json_t *object, const struct subject_view *view)
 		 { "summary", json_summary(&process->summary) });
 }
 
-const struct subject subject_process = { .details = print_details, .json = add_json };
+const struct subject subject_process = { .details = print_details, .json = add_json,
+					 .figures = &figures };

@@ -15,6 +15,8 @@
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
 #include "report/model/model_suballocations.h"
+#include "report/subjects/figures.h"
+#include "report/subjects/findings.h"
 #include "report/subjects/json_values.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/escape.h"
@@ -401,7 +403,101 @@ static void add_json(json_t *object, const struct subject_view *view)
 				       process->suballocation_count, entry_json));
 }
 
+/* ---- metrics ---- */
+
+/* Live suballocations of one pool on one device. */
+struct pool_sum {
+	const char *cache;
+	int device;
+	uint64_t bytes, blocks;
+};
+
+static size_t sum_pools(const struct report_process *process,
+			struct pool_sum sums[METRIC_ITEMS_MAX])
+{
+	size_t count = 0;
+
+	for (size_t i = 0; process->has_suballocations && i < process->suballocation_count; i++) {
+		const struct report_leak *live = &process->suballocations[i].live;
+		const char *cache = live->cache ? live->cache : "";
+		size_t at = 0;
+
+		while (at < count && (sums[at].device != live->device ||
+				      strcmp(sums[at].cache, cache) != 0))
+			at++;
+		if (at == METRIC_ITEMS_MAX)
+			continue;
+		if (at == count)
+			sums[count++] = (struct pool_sum){ cache, live->device, 0, 0 };
+		sums[at].bytes = add_bounded(sums[at].bytes, live->bytes);
+		sums[at].blocks = add_bounded(sums[at].blocks, live->blocks);
+	}
+	return count;
+}
+
+static void print_suballocated(FILE *out, const struct report *report, bool bytes)
+{
+	const char *name = bytes ? "gpuleak_suballocated_bytes" : "gpuleak_suballocated_blocks";
+	struct pool_sum sums[METRIC_ITEMS_MAX];
+
+	metric_family(out, name, "gauge",
+	       bytes ? "Bytes of live tensors and arrays inside the blocks that a framework caches."
+		     : "Live tensors and arrays inside the blocks that a framework caches.");
+	for (size_t i = 0; i < metric_processes(report); i++) {
+		size_t count = sum_pools(report->processes[i], sums);
+
+		for (size_t at = 0; at < count; at++) {
+			metric_begin(out, name, report, i);
+			metric_device(out, sums[at].device);
+			metric_label(out, "cache", sums[at].cache);
+			metric_end(out, bytes ? sums[at].bytes : sums[at].blocks);
+		}
+	}
+}
+
+static void print_accumulating_metrics(FILE *out, const struct report *report,
+			       const struct findings *findings)
+{
+	static const char name[] = "gpuleak_accumulating_sites";
+	const struct finding *sites =
+		findings->all + findings_first(findings, FINDING_ACCUMULATING);
+	size_t count = findings->counts[FINDING_ACCUMULATING];
+
+	metric_family(out, name, "gauge", "Call sites whose tensors or blocks accumulate.");
+	for (size_t i = 0; i < metric_processes(report); i++) {
+		uint64_t of_process = 0;
+
+		if (!report->processes[i]->has_suballocations &&
+		    !report->processes[i]->has_counted_blocks)
+			continue;
+		for (size_t at = 0; at < count; at++)
+			of_process += sites[at].process_index == i;
+		metric_begin(out, name, report, i);
+		metric_end(out, of_process);
+	}
+	metric_sites(out, report, "gpuleak_site_accumulated", "Accumulated", "tensors or blocks",
+		     sites, count);
+}
+
+/* Prints nothing if no process has suballocations, or blocks that were counted. */
+static void print_metrics(FILE *out, const struct report *report,
+			  const struct findings *findings)
+{
+	bool any = false, counted = false;
+
+	for (size_t i = 0; i < metric_processes(report); i++) {
+		any |= report->processes[i]->has_suballocations;
+		counted |= report->processes[i]->has_counted_blocks;
+	}
+	if (any) {
+		print_suballocated(out, report, true);
+		print_suballocated(out, report, false);
+	}
+	if (any || counted)
+		print_accumulating_metrics(out, report, findings);
+}
+
 const struct subject subject_suballocations = {
 	.finding = print_finding, .details = print_details, .is_wrong = process_accumulates,
-	.json = add_json,
+	.json = add_json, .metrics = print_metrics,
 };

@@ -11,7 +11,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+struct figures;
+struct findings;
 struct ranks;
+struct report;
 struct report_process;
 
 /* The process that a format writes, and how. */
@@ -35,9 +38,13 @@ struct subject {
 	bool (*is_wrong)(const struct report_process *process);
 	/* Sets the subject's keys in OBJECT, which is the JSON of the process. */
 	void (*json)(json_t *object, const struct subject_view *view);
+	/* Metrics, and other numbers that several formats write. */
+	const struct figures *figures;
+	/* Prints metrics that are not numbers of a struct. */
+	void (*metrics)(FILE *out, const struct report *report, const struct findings *findings);
 };
 
-#define SUBJECT(name, finding, details) extern const struct subject subject_##name;
+#define SUBJECT(name, finding, details, metrics) extern const struct subject subject_##name;
 #include "report/subjects/subjects.def"
 #undef SUBJECT
 
@@ -45,5 +52,7 @@ void subjects_print_findings(FILE *out, const struct subject_view *view);
 void subjects_print_details(FILE *out, const struct subject_view *view);
 bool subjects_are_wrong(const struct report_process *process);
 void subjects_add_json(json_t *object, const struct subject_view *view);
+void subjects_print_metrics(FILE *out, const struct report *report,
+			    const struct findings *findings);
 
 #endif

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * Loops over the rows of subjects.def. There are few rows, so the text loops look for each place
- * in all of them.
+ * Loops over the rows of subjects.def. There are few rows, so the loops look for each place in all
+ * of them.
  */
 #include "report/subjects/subject.h"
 
 #include <stddef.h>
 
+#include "report/subjects/figures.h"
+
 #define PLACE_MAX 100u
 
 static const struct subject_row {
 	const struct subject *subject;
-	unsigned int finding, details; /* places in the text report */
+	unsigned int finding, details, metrics; /* places */
 } rows[] = {
-#define SUBJECT(name, finding, details) { &subject_##name, finding, details },
+#define SUBJECT(name, finding, details, metrics) { &subject_##name, finding, details, metrics },
 #include "report/subjects/subjects.def"
 #undef SUBJECT
 };
@@ -49,4 +51,17 @@ void subjects_add_json(json_t *object, const struct subject_view *view)
 	for (const struct subject_row *row = rows; row < ROWS_END; row++)
 		if (row->subject->json)
 			row->subject->json(object, view);
+}
+
+void subjects_print_metrics(FILE *out, const struct report *report, const struct findings *findings)
+{
+	for (unsigned int place = 1; place <= PLACE_MAX; place++)
+		for (const struct subject_row *row = rows; row < ROWS_END; row++) {
+			if (row->metrics != place)
+				continue;
+			if (row->subject->figures)
+				figures_print_metrics(out, report, row->subject->figures);
+			if (row->subject->metrics)
+				row->subject->metrics(out, report, findings);
+		}
 }

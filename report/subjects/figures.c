@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Writes each metric family with all of its series.
+ */
+#include "report/subjects/figures.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "report/describe/json_helpers.h"
+#include "report/model/model.h"
+#include "report/subjects/findings.h"
+#include "report/util/escape.h"
+#include "report/util/text_buffer.h"
+
+#define PROCESSES_MAX 1000
+#define NAME_MAX_BYTES 64
+
+/* ---- rows ---- */
+
+uint64_t figure_value(const struct figure *figure, const void *item)
+{
+	uint64_t ret;
+
+	if (figure->value)
+		return figure->value(item);
+	memcpy(&ret, (const char *)item + figure->member, sizeof(ret));
+	return ret;
+}
+
+void figures_add_json(json_t *object, const struct figures *figures, const void *item)
+{
+	for (size_t i = 0; i < figures->count; i++) {
+		const struct figure *figure = &figures->list[i];
+		const struct figure condition = { .member = figure->only_if - 1 };
+
+		if (figure->key && (!figure->only_if || figure_value(&condition, item)))
+			json_set(object, figure->key, json_number(figure_value(figure, item)));
+	}
+}
+
+static void print_figure(FILE *out, const struct report *report, const struct figures *figures,
+			 const struct figure *figure)
+{
+	const char *metric = figure->metric ? figure->metric : figure->key;
+	char name[NAME_MAX_BYTES];
+	const void *item;
+
+	snprintf(name, sizeof(name), "%s%s", figures->prefix, metric);
+	metric_family(out, name, strstr(metric, "_total") ? NULL : "gauge", figure->help);
+	for (size_t i = 0; i < metric_processes(report); i++)
+		for (size_t j = 0; (item = figures->item(report->processes[i], j, NULL)); j++) {
+			metric_begin(out, name, report, i);
+			figures->item(report->processes[i], j, out);
+			metric_end(out, figure_value(figure, item));
+		}
+}
+
+void figures_print_metrics(FILE *out, const struct report *report, const struct figures *figures)
+{
+	bool is_any = !figures->is_optional;
+
+	for (size_t i = 0; i < metric_processes(report); i++)
+		is_any |= figures->item(report->processes[i], 0, NULL) != NULL;
+	for (int first = is_any; first >= 0 && is_any; first--)
+		for (size_t i = 0; i < figures->count; i++)
+			if (figures->list[i].help && figures->list[i].is_first == first)
+				print_figure(out, report, figures, &figures->list[i]);
+}
+
+/* ---- OpenMetrics ---- */
+
+size_t metric_processes(const struct report *report)
+{
+	return report->count < PROCESSES_MAX ? report->count : PROCESSES_MAX;
+}
+
+void metric_family(FILE *out, const char *name, const char *type, const char *help)
+{
+	fprintf(out, "# HELP %s %s\n", name, help);
+	if (type)
+		fprintf(out, "# TYPE %s %s\n", name, type);
+}
+
+void metric_label(FILE *out, const char *name, const char *value)
+{
+	struct text_buffer words;
+
+	text_buffer_begin(&words);
+	print_escaped(words.out, value);
+	text_buffer_end(&words);
+	fprintf(out, ",%s=\"", name);
+	for (const char *at = words.text; *at; at++) {
+		if (*at == '\\' || *at == '"') /* newlines are already escaped */
+			fputc('\\', out);
+		fputc(*at, out);
+	}
+	fputc('"', out);
+	text_buffer_finish(&words);
+}
+
+/* After an exec a process has two ledgers with the same pid. The label "image" then numbers the
+ * programs from the second on. */
+void metric_begin(FILE *out, const char *name, const struct report *report, size_t i)
+{
+	const struct report_process *process = report->processes[i];
+	unsigned int image = 1;
+
+	for (size_t before = 0; before < i; before++)
+		image += report->processes[before]->pid == process->pid;
+	fprintf(out, "%s{pid=\"%d\"", name, process->pid);
+	metric_label(out, "program", process->program);
+	if (image > 1)
+		fprintf(out, ",image=\"%u\"", image);
+}
+
+void metric_device(FILE *out, int device)
+{
+	if (device >= 0)
+		fprintf(out, ",device=\"%d\"", device);
+	else
+		fputs(",device=\"unknown\"", out);
+}
+
+void metric_end(FILE *out, uint64_t value)
+{
+	fprintf(out, "} %" PRIu64 "\n", value);
+}
+
+static void print_site(FILE *out, const struct report *report, const char *name,
+		       const struct finding *finding, uint64_t value)
+{
+	const struct report_frame *frame = report_stack_culprit(finding->stack);
+	const char *place = frame ? frame->file ? frame->file : frame->module : NULL;
+	const char *slash = place ? strrchr(place, '/') : NULL;
+	char site[FINDING_NAME_MAX];
+
+	metric_begin(out, name, report, finding->process_index);
+	metric_device(out, finding->leak->device);
+	metric_label(out, "kind", finding->leak->kind);
+	metric_label(out, "api", finding->leak->api);
+	metric_label(out, "function", frame && frame->function ? frame->function : "");
+	metric_label(out, "file", slash && slash[1] ? slash + 1 : place ? place : "");
+	metric_label(out, "site", finding_name(finding, site));
+	if (finding->leak->mapping)
+		metric_label(out, "reason", "released but never unmapped");
+	metric_end(out, value);
+}
+
+/* The limit is for all processes together, so that many leaking processes do not create many
+ * series. */
+void metric_sites(FILE *out, const struct report *report, const char *prefix, const char *what,
+		  const char *blocks, const struct finding *findings, size_t count)
+{
+	char name[NAME_MAX_BYTES], help[128];
+
+	for (int is_blocks = 0; is_blocks <= 1; is_blocks++) {
+		snprintf(name, sizeof(name), "%s_%s", prefix, is_blocks ? "blocks" : "bytes");
+		snprintf(help, sizeof(help), "%s %s by call site, only of the largest sites.", what,
+			 is_blocks ? blocks : "bytes");
+		metric_family(out, name, "gauge", help);
+		for (size_t i = 0; i < count && i < METRIC_SITES_MAX; i++)
+			print_site(out, report, name, &findings[i],
+				   is_blocks ? findings[i].blocks : findings[i].bytes);
+	}
+}
