@@ -15,8 +15,7 @@
 
 #include "tools/commands.h"
 #include "report/analyze/diff.h"
-#include "report/format/json/json_diff.h"
-#include "report/format/text/text_diff.h"
+#include "report/subjects/formats.h"
 #include "report/util/escape.h"
 #include "tools/flags.h"
 #include "tools/ledgers/operands.h"

@@ -13,7 +13,7 @@
 #include "tools/commands.h"
 #include "report/util/escape.h"
 #include "tools/flags.h"
-#include "report/format/formats.h"
+#include "report/subjects/formats.h"
 #include "tools/ledgers/ledgers.h"
 #include "tools/ledgers/operands.h"
 #include "tools/launch/process.h"

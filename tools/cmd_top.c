@@ -29,7 +29,7 @@
 #include "tools/suggest.h"
 #include "report/symbols/symbolize.h"
 #include "tools/terminal.h"
-#include "report/format/text/text_live.h"
+#include "report/subjects/formats.h"
 #include "report/describe/describe_stack.h"
 #include "report/analyze/trend.h"
 

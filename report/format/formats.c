@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table of formats. A new format needs a word in ledger/options.h, a row here and a printer.
+ * The table of formats. A new format needs a word in ledger/options.h, a row here and a printer in
+ * formats.h.
  */
-#include "report/format/formats.h"
+#include "report/subjects/formats.h"
 
-#include "report/format/print_folded.h"
-#include "report/format/print_github.h"
-#include "report/format/html/print_html.h"
-#include "report/format/json/print_json.h"
-#include "report/format/print_junit.h"
-#include "report/format/print_openmetrics.h"
-#include "report/format/pprof/print_pprof.h"
-#include "report/format/sarif/print_sarif.h"
-#include "report/format/text/print_text.h"
 
 static const struct report_format formats[] = {
 	[OPTION_FORMAT_TEXT] = { .print = print_text },

@@ -3,7 +3,7 @@
  * The summary of a step in Markdown: the result of the gate, a table of leaks, and folded
  * stacks. Names must not be interpreted as markup.
  */
-#include "report/format/print_github.h"
+#include "report/subjects/formats.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -170,16 +170,14 @@ static void print_stories(FILE *out, const struct findings *findings)
 	fputs("\n</details>\n", out);
 }
 
-static void print_gap(void *data, const struct report_process *process, const char *text)
+static void print_gap(FILE *out, const struct finding_gap *gap)
 {
-	FILE *out = data;
-
 	fputs("- not everything was recorded: ", out);
-	if (process) {
-		code(out, process->program);
-		fprintf(out, " (pid %d): ", process->pid);
+	if (gap->process) {
+		code(out, gap->process->program);
+		fprintf(out, " (pid %d): ", gap->process->pid);
 	}
-	markdown(out, text);
+	markdown(out, gap->text);
 	fputc('\n', out);
 }
 
@@ -230,7 +228,8 @@ int print_github_summary(const struct report *report, const struct judgement *ju
 
 	print_head(out, report, &findings, judgement);
 	if (!judgement || judgement->verdict != JUDGE_NOTHING)
-		findings_gaps(report, print_gap, out);
+		for (size_t i = 0; i < findings.gap_count; i++)
+			print_gap(out, &findings.gaps[i]);
 	print_table(out, &findings);
 	print_stories(out, &findings);
 	fputc('\n', out);

@@ -3,7 +3,7 @@
  * Writes lines for flamegraph.pl, inferno and speedscope: "root;...;leaf BYTES". The root is the
  * kind of memory and the device, so each has its own tower in the graph.
  */
-#include "report/format/print_folded.h"
+#include "report/subjects/formats.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -4,7 +4,7 @@
  * each type per step and omits the others without a message. So the tenth command sums up the
  * rest. Encodes characters in names that could end a line or a value.
  */
-#include "report/format/print_github.h"
+#include "report/subjects/formats.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -131,35 +131,25 @@ static void findings_commands(struct github *github, const char *name, size_t fi
 		rest_command(github, name, first + alone, count - alone);
 }
 
-struct github_gaps {
-	FILE *out;
-	size_t count;
-};
-
-static void print_gap(void *data, const struct report_process *process, const char *text)
-{
-	struct github_gaps *gaps = data;
-
-	gaps->count++;
-	if (process) {
-		print_escaped(gaps->out, process->program);
-		fprintf(gaps->out, " (pid %d): ", process->pid);
-	}
-	print_escaped(gaps->out, text);
-	fputc('\n', gaps->out);
-}
-
 /* Writes an error if the report is incomplete, because it must not look like a clean one. */
 static void gaps_command(struct github *github)
 {
+	const struct findings *findings = &github->findings;
 	struct text_buffer words;
-	struct github_gaps gaps = { 0 };
 
 	text_buffer_begin(&words);
-	gaps.out = words.out;
-	findings_gaps(github->report, print_gap, &gaps);
+	for (size_t i = 0; i < findings->gap_count; i++) {
+		const struct finding_gap *gap = &findings->gaps[i];
+
+		if (gap->process) {
+			print_escaped(words.out, gap->process->program);
+			fprintf(words.out, " (pid %d): ", gap->process->pid);
+		}
+		print_escaped(words.out, gap->text);
+		fputc('\n', words.out);
+	}
 	text_buffer_end(&words);
-	if (gaps.count) {
+	if (findings->gap_count) {
 		command(github, "error", NULL, "gpuleak: not everything was recorded", words.text);
 		github->errors++;
 	}

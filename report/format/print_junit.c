@@ -4,7 +4,7 @@
  * and Jenkins'. A process without leaks has passing cases, so that "no leaks" differs from "no
  * results". Missing records are an error, so that they differ from "no leaks".
  */
-#include "report/format/print_junit.h"
+#include "report/subjects/formats.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -115,37 +115,21 @@ static void print_finding(struct suite *suite, const struct finding *finding)
 	text_buffer_finish(&story);
 }
 
-/* Argument of print_gap(), which prints the gaps (what was not recorded) of one process. */
-struct junit_gaps {
-	const struct report_process *process; /* NULL: the gaps that belong to no process */
-	FILE *out;
-	size_t count; /* number of gaps printed */
-};
-
-static void print_gap(void *data, const struct report_process *process, const char *text)
-{
-	struct junit_gaps *gaps = data;
-
-	if (process != gaps->process)
-		return;
-	gaps->count++;
-	fprintf(gaps->out, "%s\n", text);
-}
-
-/* Prints a test case about the recording. It passes if everything was recorded. Otherwise its
- * outcome is an error that lists what is missing. */
-static void print_recorded(struct suite *suite, const struct report *report,
+/* Prints a test case about the recording of PROCESS or, if it is NULL, of the whole report. It
+ * passes if everything was recorded. Otherwise its outcome is an error that lists what is
+ * missing. */
+static void print_recorded(struct suite *suite, const struct findings *findings,
 			   const struct report_process *process)
 {
 	struct text_buffer words;
-	struct junit_gaps gaps = { process, NULL, 0 };
 
 	text_buffer_begin(&words);
-	gaps.out = words.out;
-	findings_gaps(report, print_gap, &gaps);
+	for (size_t i = 0; i < findings->gap_count; i++)
+		if (findings->gaps[i].process == process)
+			fprintf(words.out, "%s\n", findings->gaps[i].text);
 	text_buffer_end(&words);
 	begin_case(suite, CLASS, "everything was recorded");
-	end_case(suite, gaps.count ? "error" : NULL, "incomplete",
+	end_case(suite, words.length ? "error" : NULL, "incomplete",
 		 "not everything was recorded: there may be other leaks", words.text);
 	text_buffer_finish(&words);
 }
@@ -299,7 +283,7 @@ static void print_process(FILE *out, const struct report *report, const struct f
 	text_buffer_end(&name);
 	text_buffer_begin(&cases);
 	suite.out = cases.out;
-	print_recorded(&suite, report, process);
+	print_recorded(&suite, findings, process);
 	if (process->refused && !report_final_out_of_memory(process))
 		print_passed(&suite, "not out of memory at the end");
 	if (process->leak_count == 0)
@@ -335,7 +319,8 @@ static void print_verdict(struct suite *suite, const struct judgement *judgement
 
 /* Prints the suite of the whole report: the result of the gate, and ledgers that could not be
  * read. If the gate had nothing to judge, the suite has only the case of the gate. */
-static void print_whole(FILE *out, const struct report *report, const struct judgement *judgement)
+static void print_whole(FILE *out, const struct report *report, const struct findings *findings,
+			const struct judgement *judgement)
 {
 	struct suite suite = { 0 };
 	struct text_buffer cases, reasons;
@@ -347,7 +332,7 @@ static void print_whole(FILE *out, const struct report *report, const struct jud
 	text_buffer_begin(&cases);
 	suite.out = cases.out;
 	if (!is_nothing(judgement))
-		print_recorded(&suite, report, NULL);
+		print_recorded(&suite, findings, NULL);
 	if (judgement)
 		print_verdict(&suite, judgement, reasons.text);
 	text_buffer_end(&cases);
@@ -363,7 +348,7 @@ int print_junit(const struct report *report, const struct judgement *judgement, 
 	fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n", out);
 	for (size_t i = 0; i < report->count; i++)
 		print_process(out, report, &findings, i, !judgement_fails(judgement));
-	print_whole(out, report, judgement);
+	print_whole(out, report, &findings, judgement);
 	fputs("</testsuites>\n", out);
 	findings_finish(&findings);
 	return ferror(out) ? -EIO : 0;

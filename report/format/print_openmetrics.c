@@ -5,7 +5,7 @@
  * rejects the other form. Writes no timestamps, because node_exporter's textfile collector rejects
  * them.
  */
-#include "report/format/print_openmetrics.h"
+#include "report/subjects/formats.h"
 
 #include <errno.h>
 
@@ -15,14 +15,8 @@
 #include "report/subjects/findings.h"
 #include "report/subjects/subject.h"
 
-static void ignore_gap(void *data, const struct report_process *process, const char *text)
-{
-	(void)data;
-	(void)process;
-	(void)text;
-}
-
-static void print_state(FILE *out, const struct report *report, const struct judgement *judgement)
+static void print_state(FILE *out, const struct report *report, const struct findings *findings,
+			const struct judgement *judgement)
 {
 	metric_family(out, "gpuleak_processes", "gauge", "Processes that the report is about.");
 	fprintf(out, "gpuleak_processes %zu\n", report->count);
@@ -34,7 +28,7 @@ static void print_state(FILE *out, const struct report *report, const struct jud
 	metric_family(out, "gpuleak_gaps", "gauge",
 		      "Reasons why the figures are incomplete: running processes, calls that were "
 		      "not recorded.");
-	fprintf(out, "gpuleak_gaps %zu\n", findings_gaps(report, ignore_gap, NULL));
+	fprintf(out, "gpuleak_gaps %zu\n", findings->gap_count);
 	if (!judgement)
 		return;
 	metric_family(out, "gpuleak_gate", "gauge",
@@ -46,7 +40,7 @@ int print_openmetrics(const struct report *report, const struct judgement *judge
 {
 	struct findings findings = findings_build(report);
 
-	print_state(out, report, judgement);
+	print_state(out, report, &findings, judgement);
 	subjects_print_metrics(out, report, &findings);
 	fputs("# EOF\n", out);
 	findings_finish(&findings);

@@ -14,6 +14,7 @@
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
 #include "report/model/model_suballocations.h"
+#include "report/util/memory.h"
 #include "report/util/number.h"
 #include "report/describe/describe_stack.h"
 #include "report/subjects/subject_words.h"
@@ -151,6 +152,55 @@ static void number(struct findings *findings)
 	table_finish(&table);
 }
 
+/* ---- what is missing ---- */
+
+const char *findings_nothing(const struct report *report)
+{
+	return report->incomplete ? "nothing was recorded"
+				  : "nothing was recorded: no GPU memory call was seen";
+}
+
+static void add_gap(struct findings *findings, const struct report_process *process,
+		    const char *text)
+{
+	findings->gaps = list_grow(findings->gaps, findings->gap_count, sizeof(*findings->gaps));
+	findings->gaps[findings->gap_count++] = (struct finding_gap){ process, text };
+}
+
+static void add_process_gaps(struct findings *findings, const struct report_process *process)
+{
+	uint64_t lost = process->summary.errors - process->error_count;
+	char count[NUMBER_MAX];
+
+	if (process->ended == REPORT_RUNNING)
+		add_gap(findings, process, "the process still runs: its blocks may yet be freed");
+	if (process->summary.errors > process->error_count)
+		add_gap(findings, process,
+			arena_printf(&findings->arena,
+				     "%s more invalid frees were counted but not recorded",
+				     format_number(lost, count)));
+	for (size_t i = 0; process->incomplete && i < process->note_count; i++)
+		add_gap(findings, process, process->notes[i]);
+	if (process->incomplete && process->note_count == 0)
+		add_gap(findings, process, "the process was not recorded completely");
+}
+
+static void add_gaps(struct findings *findings, const struct report *report)
+{
+	bool is_told = false;
+
+	for (size_t i = 0; i < report->count; i++) {
+		add_process_gaps(findings, report->processes[i]);
+		is_told |= report->processes[i]->incomplete;
+	}
+	if (report->count == 0)
+		add_gap(findings, NULL, findings_nothing(report));
+	for (size_t i = 0; report->incomplete && i < report->note_count; i++)
+		add_gap(findings, NULL, report->notes[i]);
+	if (report->incomplete && !is_told && report->note_count == 0)
+		add_gap(findings, NULL, "a part of the recording could not be read");
+}
+
 struct findings findings_build(const struct report *report)
 {
 	struct findings ret = { calloc(most(report) + 1, sizeof(*ret.all)) };
@@ -170,12 +220,14 @@ struct findings findings_build(const struct report *report)
 			qsort(&ret.all[first], ret.count - first, sizeof(*ret.all), compare);
 	}
 	number(&ret);
+	add_gaps(&ret, report);
 	return ret;
 }
 
 void findings_finish(struct findings *findings)
 {
 	free(findings->all);
+	free(findings->gaps);
 	arena_finish(&findings->arena);
 	*findings = (struct findings){ 0 };
 }
@@ -221,11 +273,6 @@ const struct report_frame *finding_frame(const struct finding *finding)
 		if (frame->file)
 			return frame;
 	return NULL;
-}
-
-const char *finding_unit(const struct finding *finding)
-{
-	return finding->site ? suballocation_word(finding->leak->cache) : "block";
 }
 
 void finding_amount(FILE *out, uint64_t blocks, uint64_t bytes)
@@ -353,59 +400,4 @@ void finding_details(FILE *out, const struct finding *finding)
 	if (finding->leak->mapping)
 		describe_mapping(out, finding->leak);
 	describe_history(out, finding->leak->history, finding->leak->blocks);
-}
-
-uint64_t finding_lost_errors(const struct report_process *process)
-{
-	return process->summary.errors > process->error_count
-		       ? process->summary.errors - process->error_count
-		       : 0;
-}
-
-static size_t process_gaps(const struct report_process *process, finding_gap_fn *print, void *data)
-{
-	char text[128], count[NUMBER_MAX];
-	uint64_t lost = finding_lost_errors(process);
-	size_t gaps = 0;
-
-	if (process->ended == REPORT_RUNNING && ++gaps)
-		print(data, process, "the process still runs: its blocks may yet be freed");
-	if (lost && ++gaps) {
-		snprintf(text, sizeof(text), "%s more invalid frees were counted but not recorded",
-			 format_number(lost, count));
-		print(data, process, text);
-	}
-	if (!process->incomplete)
-		return gaps;
-	for (size_t i = 0; i < process->note_count; i++, gaps++)
-		print(data, process, process->notes[i]);
-	if (process->note_count == 0 && ++gaps)
-		print(data, process, "the process was not recorded completely");
-	return gaps;
-}
-
-const char *findings_nothing(const struct report *report)
-{
-	return report->incomplete ? "nothing was recorded"
-				  : "nothing was recorded: no GPU memory call was seen";
-}
-
-size_t findings_gaps(const struct report *report, finding_gap_fn *print, void *data)
-{
-	bool is_told = false;
-	size_t gaps = 0;
-
-	for (size_t i = 0; i < report->count; i++) {
-		gaps += process_gaps(report->processes[i], print, data);
-		is_told |= report->processes[i]->incomplete;
-	}
-	if (report->count == 0 && ++gaps)
-		print(data, NULL, findings_nothing(report));
-	if (!report->incomplete || (is_told && report->note_count == 0))
-		return gaps;
-	for (size_t i = 0; i < report->note_count; i++, gaps++)
-		print(data, NULL, report->notes[i]);
-	if (report->note_count == 0 && ++gaps)
-		print(data, NULL, "a part of the recording could not be read");
-	return gaps;
 }

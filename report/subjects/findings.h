@@ -60,6 +60,13 @@ struct findings {
 	struct finding *all;
 	size_t count;
 	size_t counts[FINDING_CLASSES];
+	/* the reasons why a report without findings does not prove that there are no leaks: first
+	 * for each process, then for the whole report */
+	struct finding_gap {
+		const struct report_process *process; /* NULL: the whole report */
+		const char *text; /* may have any bytes */
+	} *gaps;
+	size_t gap_count;
 	struct report_arena arena;
 };
 
@@ -95,21 +102,10 @@ void finding_details(FILE *out, const struct finding *finding);
 /* Prints why the gate does not count a cached or suppressed finding. */
 void finding_exemption(FILE *out, const struct finding *finding);
 
-/* Returns what users call one block of FINDING: "block" or "tensor". */
-const char *finding_unit(const struct finding *finding);
-
 /* Prints "3 blocks, 1,024 bytes (1.0 KiB)". */
 void finding_amount(FILE *out, uint64_t blocks, uint64_t bytes);
 
-/* Returns the number of invalid frees of PROCESS that have no record. */
-uint64_t finding_lost_errors(const struct report_process *process);
-
 /* Returns the sentence about a REPORT without processes. */
 const char *findings_nothing(const struct report *report);
-
-/* Calls PRINT for each reason why a report without findings does not prove that there are no leaks:
- * first for each process, then for the whole report. Returns the number of reasons. */
-typedef void finding_gap_fn(void *data, const struct report_process *process, const char *text);
-size_t findings_gaps(const struct report *report, finding_gap_fn *print, void *data);
 
 #endif

@@ -209,6 +209,10 @@ void describe_coverage(FILE *out, const struct report_process *process);
 void describe_all_coverage(FILE *out, const struct report_process *process);
 
 void describe_notes(FILE *out, const char *const *notes, size_t count);
+/* Prints one line about modules without debug information, if the place of a leak or an error is in
+ * one. Prints another line about modules without unwind tables, if callers are missing in such a
+ * stack for that reason. */
+void describe_missing_debuginfo(FILE *out, const struct report *report);
 
 /* ---- ranks of a parallel job ---- */
 

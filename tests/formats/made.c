@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/format/formats.h"
+#include "report/subjects/formats.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
 #include "report/model/model_sites.h"

@@ -13,17 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/format/formats.h"
+#include "report/subjects/formats.h"
 #include "ledger_builder.h"
 #include "report/analyze/live.h"
 #include "report/load/load.h"
 #include "report/analyze/ipc_match.h"
 #include "report/model/model.h"
 #include "report/model/model_driver_memory.h"
-#include "report/format/print_github.h"
 #include "report/suppress/suppress.h"
 #include "report/symbols/symbolize.h"
-#include "report/format/text/text_live.h"
 #include "report/analyze/trend.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -7,6 +7,7 @@
  *   html-pages DIR      writes DIR/NAME.html and DIR/NAME.json
  */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +16,7 @@
 #include "report/model/model.h"
 #include "report/model/model_suballocations.h"
 #include "report/model/model_pool.h"
-#include "report/format/html/print_html.h"
-#include "report/format/json/print_json.h"
+#include "report/subjects/formats.h"
 
 #define MANY 10000
 #define DEPTH 12

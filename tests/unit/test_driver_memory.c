@@ -18,7 +18,7 @@
 #include "ledger_reported.h"
 #include "report/model/model.h"
 #include "report/model/model_driver_memory.h"
-#include "report/format/json/print_json.h"
+#include "report/subjects/formats.h"
 #include "report/subjects/subject.h"
 
 #define S 1000000000ull

@@ -16,7 +16,7 @@
 #include <errno.h>
 #include "report/gate/baseline.h"
 #include "report/gate/gate_rules.h"
-#include "report/format/text/gen_suppressions.h"
+#include "report/subjects/formats.h"
 #include "judged.h"
 #include "ledger_builder.h"
 #include "report/load/load.h"

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "report/format/text/gen_suppressions.h"
+#include "report/subjects/formats.h"
 #include "report/model/model.h"
 #include "report/symbols/fingerprint.h"
 #include "report/util/wildcard.h"

@@ -17,8 +17,7 @@
 
 #include "ledger_reported.h"
 #include "report/model/model.h"
-#include "report/format/json/print_json.h"
-#include "report/format/text/print_text.h"
+#include "report/subjects/formats.h"
 
 struct fixture {
 	struct ledger_builder builder;

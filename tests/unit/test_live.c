@@ -20,7 +20,7 @@
 #include "report/load/load.h"
 #include "ledger/options.h"
 #include "report/symbols/symbolize.h"
-#include "report/format/text/text_live.h"
+#include "report/subjects/formats.h"
 #include "report/analyze/trend.h"
 
 #define MIB ((uint64_t)1 << 20)

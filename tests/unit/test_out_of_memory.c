@@ -17,7 +17,7 @@
 #include "ledger_reported.h"
 #include "report/subjects/held.h"
 #include "report/subjects/subject_words.h"
-#include "report/format/text/print_text.h"
+#include "report/subjects/formats.h"
 #include "report/model/model_driver_memory.h"
 #include "report/model/model_holders.h"
 

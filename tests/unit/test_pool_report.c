@@ -20,8 +20,7 @@
 #include "report/model/model_pool.h"
 #include "report/util/number.h"
 #include "ledger/options.h"
-#include "report/format/json/print_json.h"
-#include "report/format/text/print_text.h"
+#include "report/subjects/formats.h"
 #include "report/subjects/subject.h"
 
 #define MIB ((uint64_t)1 << 20)

@@ -25,9 +25,7 @@
 #include "report/load/load.h"
 #include "report/model/model.h"
 #include "report/util/number.h"
-#include "report/format/json/print_json.h"
-#include "report/format/sarif/print_sarif.h"
-#include "report/format/text/print_text.h"
+#include "report/subjects/formats.h"
 #include "report/suppress/suppress.h"
 #include "report/symbols/symbolize.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "report/describe/json_helpers.h"
-#include "report/format/json/print_json.h"
+#include "report/format/json/json_report.h"
 #include "report/util/short_name.h"
 
 /* A list in which each value occurs once, found by its JSON text. */

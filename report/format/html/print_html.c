@@ -3,14 +3,13 @@
  * Fills in the HTML page: the JSON report as data, and the text report for the first line and
  * for browsers without scripts. Escapes both. Must not contain words about leaks, or layout.
  */
-#include "report/format/html/print_html.h"
+#include "report/subjects/formats.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "report/format/html/html_data.h"
 #include "report/format/html/html_page.h"
-#include "report/format/text/print_text.h"
 #include "report/util/text_buffer.h"
 
 /* limit for the text report in the page: the page has the same contents as tables */

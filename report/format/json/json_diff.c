@@ -3,7 +3,7 @@
  * Writes a comparison as one object with every leak, and every call site that accumulates, of
  * either side.
  */
-#include "report/format/json/json_diff.h"
+#include "report/subjects/formats.h"
 
 #include "report/analyze/diff.h"
 #include "report/describe/json_helpers.h"

@@ -2,11 +2,12 @@
  *
  * Builds the JSON report as a tree of jansson, which keeps the order of keys.
  */
-#include "report/format/json/print_json.h"
+#include "report/subjects/formats.h"
 
 #include "ledger/kind_table.h"
 #include "report/describe/json_helpers.h"
-#include "report/format/json/json_gate.h"
+#include "report/format/json/json_report.h"
+#include "report/gate/judge.h"
 #include "report/model/model.h"
 #include "report/model/model_bypass.h"
 #include "report/subjects/subject.h"
@@ -97,6 +98,14 @@ static json_t *kinds_json(void)
 	for (const struct kind *kind = kinds; kind->name[0]; kind++)
 		json_set(ret, kind->name, json_string(kind->words));
 	return ret;
+}
+
+json_t *json_gate(const struct judgement *judgement)
+{
+	return JSON_OBJECT(
+		{ "status", json_integer(judgement->verdict) },
+		{ "reasons", JSON_LIST(judgement->reasons, judgement->reason_count, json_text_at) },
+		{ "notes", JSON_LIST(judgement->notes, judgement->note_count, json_text_at) });
 }
 
 json_t *json_report(const struct report *report, const struct judgement *judgement,

@@ -3,7 +3,7 @@
  * Writes call sites as samples, including sites whose blocks were all freed, because alloc_space
  * counts all allocations. Errors and notes become comments.
  */
-#include "report/format/pprof/print_pprof.h"
+#include "report/subjects/formats.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -259,17 +259,17 @@ static void add_types(struct pprof *pprof)
 	pprof_number(pprof, PPROF_PERIOD, 1);
 }
 
-static void add_gap(void *data, const struct report_process *process, const char *text)
+static void add_gap(struct pprof *pprof, const struct finding_gap *gap)
 {
 	struct text_buffer words;
 
 	text_buffer_begin(&words);
 	fputs("gpuleak: not everything was recorded: ", words.out);
-	if (process)
-		fprintf(words.out, "%s (pid %d): ", process->program, process->pid);
-	fputs(text, words.out);
+	if (gap->process)
+		fprintf(words.out, "%s (pid %d): ", gap->process->program, gap->process->pid);
+	fputs(gap->text, words.out);
 	text_buffer_end(&words);
-	pprof_comment(data, words.text);
+	pprof_comment(pprof, words.text);
 	text_buffer_finish(&words);
 }
 
@@ -286,7 +286,8 @@ static void add_comments(struct pprof *pprof, const struct report *report,
 		pprof_comment(pprof, text);
 		free(text);
 	}
-	findings_gaps(report, add_gap, pprof);
+	for (size_t i = 0; i < findings.gap_count; i++)
+		add_gap(pprof, &findings.gaps[i]);
 	/* An out-of-memory that ended a process, and invalid frees, are not in the samples. */
 	for (size_t i = 0; i < count && i < COMMENTS_MAX; i++) {
 		struct text_buffer words;

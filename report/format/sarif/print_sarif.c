@@ -4,7 +4,7 @@
  * not depend on line numbers, and a mark if it is suppressed. GitHub rejects a file beyond its
  * limits, so the last result sums up the rest.
  */
-#include "report/format/sarif/print_sarif.h"
+#include "report/subjects/formats.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -17,8 +17,8 @@
 
 #include "report/util/escape.h"
 #include "report/subjects/findings.h"
-#include "report/format/json/json_gate.h"
 #include "report/describe/json_helpers.h"
+#include "report/format/json/json_report.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
@@ -233,39 +233,24 @@ static json_t *notification(const char *text, const char *level_word)
 		{ "message", sarif_message(text) });
 }
 
-/* Collects in LIST what was not recorded about PROCESS. If PROCESS is NULL, collects the gaps that
- * belong to no process. */
-struct sarif_gaps {
-	const struct report_process *process;
-	json_t *list;
-	size_t count;
-};
-
-static void add_gap(void *data, const struct report_process *process, const char *text)
-{
-	struct sarif_gaps *gaps = data;
-
-	if (process != gaps->process)
-		return;
-	gaps->count++;
-	json_array_append_new(gaps->list, notification(text, "error"));
-}
-
 /* Adds to INVOCATION the notifications about missing records of PROCESS or, if it is NULL, of the
  * whole report. Returns true if nothing is missing. */
-static bool set_success(const struct report *report, const struct report_process *process,
+static bool set_success(const struct findings *findings, const struct report_process *process,
 			json_t *invocation)
 {
-	struct sarif_gaps gaps = { process, json_array(), 0 };
+	json_t *list = json_array();
+	bool is_complete;
 
-	findings_gaps(report, add_gap, &gaps);
-	if (process && !process->incomplete)
-		for (size_t i = 0; i < process->note_count; i++)
-			json_array_append_new(gaps.list, notification(process->notes[i], "note"));
+	for (size_t i = 0; i < findings->gap_count; i++)
+		if (findings->gaps[i].process == process)
+			json_array_append_new(list, notification(findings->gaps[i].text, "error"));
+	is_complete = json_array_size(list) == 0;
+	for (size_t i = 0; process && !process->incomplete && i < process->note_count; i++)
+		json_array_append_new(list, notification(process->notes[i], "note"));
 	JSON_ADD(invocation,
-		 { "executionSuccessful", json_boolean(gaps.count == 0) },
-		 { "toolExecutionNotifications", gaps.list });
-	return gaps.count == 0;
+		 { "executionSuccessful", json_boolean(is_complete) },
+		 { "toolExecutionNotifications", list });
+	return is_complete;
 }
 
 static json_t *arguments(const struct report_process *process)
@@ -288,7 +273,7 @@ static json_t *utc(uint64_t ns)
 	return json_string(text);
 }
 
-static json_t *invocation(const struct report *report, const struct report_process *process)
+static json_t *invocation(const struct findings *findings, const struct report_process *process)
 {
 	bool has_exited = process->ended == REPORT_EXIT || process->ended == REPORT__EXIT;
 	bool is_killed = process->ended == REPORT_SIGNAL;
@@ -301,7 +286,7 @@ static json_t *invocation(const struct report *report, const struct report_proce
 		{ "exitCode", JSON_IF(has_exited, json_integer(process->status)) },
 		{ "exitSignalNumber", JSON_IF(is_killed, json_integer(process->status)) });
 
-	set_success(report, process, ret);
+	set_success(findings, process, ret);
 	return ret;
 }
 
@@ -311,9 +296,9 @@ static json_t *invocations(const struct sarif *sarif)
 	json_t *ret = json_array(), *whole = json_object();
 
 	for (size_t i = 0; i < report->count; i++)
-		json_array_append_new(ret, invocation(report, report->processes[i]));
+		json_array_append_new(ret, invocation(&sarif->findings, report->processes[i]));
 	/* Missing records about the whole report have their own invocation. */
-	if (set_success(report, NULL, whole))
+	if (set_success(&sarif->findings, NULL, whole))
 		json_decref(whole);
 	else
 		json_array_append_new(ret, whole);

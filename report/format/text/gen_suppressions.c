@@ -5,7 +5,7 @@
  * pattern distinguishes them: two lines of one function, or several processes.
  */
 #include "report/util/number.h"
-#include "report/format/text/gen_suppressions.h"
+#include "report/subjects/formats.h"
 
 #include <errno.h>
 #include <inttypes.h>

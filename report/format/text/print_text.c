@@ -3,7 +3,7 @@
  * Prints the summary line, then problems to fix, then notes. The first line names the largest
  * leak and the application's line.
  */
-#include "report/format/text/print_text.h"
+#include "report/subjects/formats.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -11,8 +11,6 @@
 #include "report/analyze/accumulations.h"
 #include "report/analyze/ranks.h"
 #include "report/describe/describe_stack.h"
-#include "report/format/text/gen_suppressions.h"
-#include "report/format/text/text_debuginfo.h"
 #include "report/model/model.h"
 #include "report/model/model_suballocations.h"
 #include "report/subjects/findings.h"
@@ -316,7 +314,7 @@ int print_text(const struct report *report, const struct judgement *judgement, F
 		describe_all_coverage(out, report->processes[i]);
 	describe_notes(out, (const char *const *)report->notes, report->note_count);
 	describe_notes(out, (const char *const *)report->remarks, report->remark_count);
-	text_debuginfo(out, report);
+	describe_missing_debuginfo(out, report);
 	describe_suppressions(out, report);
 	if (report->verbose && (report->summary.leaked_blocks || any_accumulates(report))) {
 		fputs("To suppress these leaks, write these lines to a file for --suppressions:\n",

@@ -4,7 +4,7 @@
  * lines, bold headings, and grey what is seldom read. The report's text has no control characters,
  * because names of the traced program are escaped.
  */
-#include "report/format/text/text_color.h"
+#include "report/subjects/formats.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Prints a comparison: new leaks and growth first, with their stacks, then what accumulates, then
  * objects.
  */
-#include "report/format/text/text_diff.h"
+#include "report/subjects/formats.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -3,7 +3,7 @@
  * Formats a frame of `gpuleak top` as lines: process, sums, kinds, pools, call sites. Does not
  * cut lines to the width of the screen.
  */
-#include "report/format/text/text_live.h"
+#include "report/subjects/formats.h"
 
 #include <inttypes.h>
 #include <stdbool.h>

@@ -4,7 +4,7 @@
  * whose callers may be missing. Skips modules whose file could not be read, because the report
  * has another note about these.
  */
-#include "report/format/text/text_debuginfo.h"
+#include "report/subjects/subject_words.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -84,7 +84,7 @@ static void print_note(FILE *out, const struct bare_modules *modules, const char
 	fprintf(out, "%s; %s\n", modules->more ? " and others" : "", remedy);
 }
 
-void text_debuginfo(FILE *out, const struct report *report)
+void describe_missing_debuginfo(FILE *out, const struct report *report)
 {
 	struct bare_modules lines = look_at_all(report, look_for_lines);
 	struct bare_modules ends = look_at_all(report, look_for_callers);
