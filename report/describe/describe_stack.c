@@ -12,7 +12,6 @@
 #include "report/util/escape.h"
 #include "report/describe/kinds.h"
 #include "report/model/model.h"
-#include "report/util/number.h"
 #include "report/util/short_name.h"
 #include "report/util/signal_name.h"
 
@@ -164,8 +163,7 @@ static void print_fold(FILE *out, const struct report_stack *stack, size_t from,
 		fputs(i ? ", " : "", out);
 		print_escaped(out, names[i]);
 	}
-	fputs(count > FOLDED_NAMES_MAX ? " and others" : "", out);
-	fputs(thread ? ", in " : "", out);
+	fprintf(out, "%s%s", count > FOLDED_NAMES_MAX ? " and others" : "", thread ? ", in " : "");
 	print_escaped(out, thread ? thread : "");
 	fputc('\n', out);
 }
@@ -307,31 +305,6 @@ void describe_place_and_caller(FILE *out, const struct report_stack *stack)
 	describe_frame(out, &stack->frames[next]);
 }
 
-void describe_bytes(FILE *out, uint64_t bytes)
-{
-	char number[NUMBER_MAX], size[NUMBER_MAX];
-
-	if (bytes < 1024)
-		fputs(format_size(bytes, size), out);
-	else
-		fprintf(out, "%s bytes (%s)", format_number(bytes, number),
-			format_size(bytes, size));
-}
-
-void describe_count(FILE *out, uint64_t count, const char *what)
-{
-	char number[NUMBER_MAX];
-
-	fprintf(out, "%s %s%s", format_number(count, number), what, plural(count));
-}
-
-void describe_amount(FILE *out, uint64_t bytes, uint64_t blocks)
-{
-	describe_bytes(out, bytes);
-	fputs(" in ", out);
-	describe_count(out, blocks, "block");
-}
-
 void describe_source(FILE *out, const char *kind, const char *api, int device)
 {
 	fputs(" (", out);
@@ -341,17 +314,6 @@ void describe_source(FILE *out, const char *kind, const char *api, int device)
 	if (device >= 0)
 		fprintf(out, ", device %d", device);
 	fputc(')', out);
-}
-
-void describe_time(FILE *out, uint64_t ns)
-{
-	if (ns >= 1000000000u)
-		fprintf(out, "%" PRIu64 ".%02" PRIu64 " s", ns / 1000000000u,
-			ns / 10000000u % 100);
-	else if (ns >= 1000000u)
-		fprintf(out, "%" PRIu64 ".%" PRIu64 " ms", ns / 1000000u, ns / 100000u % 10);
-	else
-		fprintf(out, "%" PRIu64 " us", ns / 1000u);
 }
 
 void describe_kind(FILE *out, const char *kind)

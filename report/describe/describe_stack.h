@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Prints stacks, places, sizes and processes for the text report.
+ * Prints stacks, places and processes for the text report.
  */
 #ifndef GPULEAK_REPORT_DESCRIBE_STACK_H
 #define GPULEAK_REPORT_DESCRIBE_STACK_H
@@ -35,20 +35,8 @@ void describe_place(FILE *out, const struct report_stack *stack);
  * one helper function. */
 void describe_place_and_caller(FILE *out, const struct report_stack *stack);
 
-/* Prints "8,388,608 bytes (8.0 MiB)". */
-void describe_bytes(FILE *out, uint64_t bytes);
-
-/* Prints "1,234 blocks" for WHAT "block". */
-void describe_count(FILE *out, uint64_t count, const char *what);
-
-/* Prints "8,388,608 bytes (8.0 MiB) in 2 blocks". */
-void describe_amount(FILE *out, uint64_t bytes, uint64_t blocks);
-
 /* Prints " (device memory, cuMemAlloc_v2, device 0)", without the device if it is -1. */
 void describe_source(FILE *out, const char *kind, const char *api, int device);
-
-/* Prints "1.25 s", "12.3 ms" or "41 us". */
-void describe_time(FILE *out, uint64_t ns);
 
 /* Prints "device memory". */
 void describe_kind(FILE *out, const char *kind);

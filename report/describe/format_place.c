@@ -13,12 +13,29 @@
 
 const char *format_exact_size(uint64_t bytes, char ret[FORMAT_SIZE_MAX])
 {
-	char exact[NUMBER_MAX], short_form[NUMBER_MAX];
-
 	if (bytes < 1024)
 		return format_size(bytes, ret);
-	snprintf(ret, FORMAT_SIZE_MAX, "%s bytes (%s)", format_number(bytes, exact),
-		 format_size(bytes, short_form));
+	snprintf(ret, FORMAT_SIZE_MAX, "%s bytes (%s)", NUMBER(bytes),
+		 SIZE(bytes));
+	return ret;
+}
+
+const char *format_count(uint64_t count, const char *what, char ret[FORMAT_SIZE_MAX])
+{
+	snprintf(ret, FORMAT_SIZE_MAX, "%s %s%s", NUMBER(count), what, plural(count));
+	return ret;
+}
+
+const char *format_time(uint64_t ns, char ret[FORMAT_SIZE_MAX])
+{
+	if (ns >= 1000000000u)
+		snprintf(ret, FORMAT_SIZE_MAX, "%" PRIu64 ".%02" PRIu64 " s", ns / 1000000000u,
+			 ns / 10000000u % 100);
+	else if (ns >= 1000000u)
+		snprintf(ret, FORMAT_SIZE_MAX, "%" PRIu64 ".%" PRIu64 " ms", ns / 1000000u,
+			 ns / 100000u % 10);
+	else
+		snprintf(ret, FORMAT_SIZE_MAX, "%" PRIu64 " us", ns / 1000u);
 	return ret;
 }
 

@@ -92,8 +92,7 @@ static int write_shown(const char *text, size_t length, void *out)
 	while (done < length) {
 		size_t whole = utf8_length_within(text + done, length - done), rest;
 
-		fprintf(out, "\\u%04x",
-			whole ? utf8_code_point(text + done, whole) : 0xfffd);
+		fprintf(out, "\\u%04x", whole ? utf8_code_point(text + done, whole) : 0xfffd);
 		done += whole ? whole : 1;
 		rest = copied(text + done, length - done);
 		fwrite(text + done, 1, rest, out);

@@ -75,8 +75,7 @@ void format_objects(uint64_t count, const char *kind, char ret[FORMAT_OBJECTS_MA
 	const char *words = kind_words(kind);
 	size_t length = strlen(words);
 	bool y = count != 1 && length && words[length - 1] == 'y';
-	char number[NUMBER_MAX];
 
-	snprintf(ret, FORMAT_OBJECTS_MAX, "%s %.*s%s", format_number(count, number),
+	snprintf(ret, FORMAT_OBJECTS_MAX, "%s %.*s%s", NUMBER(count),
 		 (int)(y ? length - 1 : length), words, y ? "ies" : plural(count));
 }

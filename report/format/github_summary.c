@@ -6,9 +6,9 @@
 #include "report/subjects/formats.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 
+#include "report/describe/format_place.h"
 #include "report/util/escape.h"
 #include "report/subjects/findings.h"
 #include "report/gate/judge.h"
@@ -91,12 +91,11 @@ static void print_what(FILE *out, const struct finding *finding)
 		[FINDING_CACHED] = "cache",
 		[FINDING_SUPPRESSED] = "suppressed",
 	};
-	char blocks[NUMBER_MAX], size[NUMBER_MAX];
 
 	fputs("| ", out);
 	if (finding->refusal) {
 		fprintf(out, "out of memory | %s | | ",
-			format_size(out_of_memory_wanted(finding->refusal), size));
+			SIZE(out_of_memory_wanted(finding->refusal)));
 		code(out, finding->refusal->api);
 		return;
 	}
@@ -104,8 +103,8 @@ static void print_what(FILE *out, const struct finding *finding)
 		markdown(out, classes[finding->class]);
 	else
 		markdown_words(out, finding->errors->error);
-	fprintf(out, " | %s | %s | ", finding->leak ? format_size(finding->bytes, size) : "",
-		format_number(finding->blocks, blocks));
+	fprintf(out, " | %s | %s | ", finding->leak ? SIZE(finding->bytes) : "",
+		NUMBER(finding->blocks));
 	code(out, finding->leak ? finding->leak->api : finding->errors->error->api);
 }
 
@@ -184,18 +183,16 @@ static void print_gap(FILE *out, const struct finding_gap *gap)
 static void print_figures(FILE *out, const struct report *report, size_t accumulating)
 {
 	const struct report_summary *sum = &report->summary;
-	char size[NUMBER_MAX], number[NUMBER_MAX];
 
-	fprintf(out, "%s invalid frees, ", format_number(sum->errors, number));
-	finding_amount(out, sum->leaked_blocks, sum->leaked_bytes);
-	fprintf(out, " leaked, %s suppressed, ", format_size(sum->suppressed_bytes, size));
-	fprintf(out, "%s held by caches", format_size(sum->cached_bytes, size));
+	fprintf(out, "%s invalid frees, %s, %s leaked, %s suppressed, %s held by caches",
+		NUMBER(sum->errors), COUNT(sum->leaked_blocks, "block"),
+		EXACT_SIZE(sum->leaked_bytes), SIZE(sum->suppressed_bytes),
+		SIZE(sum->cached_bytes));
 	if (accumulating)
 		fprintf(out, ", %zu call site%s accumulate%s", accumulating,
 			plural(accumulating), accumulating == 1 ? "s" : "");
-	fputs("; peak ", out);
-	fprintf(out, "%s; ", format_size(sum->peak_bytes, size));
-	fprintf(out, "%zu process%s\n\n", report->count, report->count == 1 ? "" : "es");
+	fprintf(out, "; peak %s; %zu process%s\n\n", SIZE(sum->peak_bytes), report->count,
+		report->count == 1 ? "" : "es");
 }
 
 static void print_head(FILE *out, const struct report *report, const struct findings *findings,

@@ -7,9 +7,9 @@
 #include "report/subjects/formats.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 
+#include "report/describe/format_place.h"
 #include "report/util/escape.h"
 #include "report/subjects/findings.h"
 #include "report/gate/judge.h"
@@ -108,9 +108,8 @@ static void rest_command(struct github *github, const char *name, size_t first, 
 		bytes += github->findings.all[i].bytes;
 	}
 	text_buffer_begin(&text);
-	finding_amount(text.out, blocks, bytes);
-	fputs(" in ", text.out);
-	fprintf(text.out, "%zu more, the first of them:\n", count);
+	fprintf(text.out, "%s, %s in %zu more, the first of them:\n", COUNT(blocks, "block"),
+		EXACT_SIZE(bytes), count);
 	finding_message(text.out, finding, github->report->count > 1);
 	text_buffer_end(&text);
 	snprintf(title, sizeof(title), "GPU memory: %zu more", count);
@@ -186,9 +185,9 @@ static void clean_command(struct github *github)
 	struct text_buffer words;
 
 	text_buffer_begin(&words);
-	finding_amount(words.out, sum->allocated_blocks, sum->allocated_bytes);
-	fprintf(words.out, " allocated by %zu process%s", github->report->count,
-		github->report->count == 1 ? "" : "es");
+	fprintf(words.out, "%s, %s allocated by %zu process%s",
+		COUNT(sum->allocated_blocks, "block"), EXACT_SIZE(sum->allocated_bytes),
+		github->report->count, github->report->count == 1 ? "" : "es");
 	text_buffer_end(&words);
 	command(github, "notice", NULL, "gpuleak: no leaks", words.text);
 	text_buffer_finish(&words);

@@ -19,7 +19,6 @@
 #include "report/gate/judge.h"
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
-#include "report/describe/describe_stack.h"
 #include "report/util/text_buffer.h"
 #include "report/util/xml.h"
 
@@ -233,15 +232,12 @@ static void print_suite(FILE *out, unsigned int id, const char *name,
 	print_time(out, process ? process->start_real_ns : 0);
 	xml_attribute(out, "hostname",
 		      process && process->host && *process->host ? process->host : "localhost");
-	fprintf(out, " tests=\"%u\" failures=\"%u\" errors=\"%u\" skipped=\"%u\" time=\"0\">\n",
-		suite->counts.tests, suite->counts.failures, suite->counts.errors,
+	fprintf(out, " tests=\"%u\" failures=\"%u\" errors=\"%u\" skipped=\"%u\" time=\"0\">\n    "
+		"<properties>\n", suite->counts.tests, suite->counts.failures, suite->counts.errors,
 		suite->counts.skipped);
-	fputs("    <properties>\n", out);
 	if (process)
 		print_properties(out, process);
-	fputs("    </properties>\n", out);
-	fputs(cases, out);
-	fputs("    <system-out></system-out>\n    <system-err>", out);
+	fprintf(out, "    </properties>\n%s    <system-out></system-out>\n    <system-err>", cases);
 	for (size_t i = 0; process && i < process->note_count; i++) {
 		xml_text(out, process->notes[i]);
 		fputc('\n', out);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "report/describe/describe_stack.h"
+#include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
 #include "report/model/model.h"
 #include "report/subjects/subject_words.h"
@@ -70,7 +71,6 @@ static void count(struct caches *caches, struct report_process *const *processes
 
 void describe_caches(FILE *out, struct report_process *const *processes, size_t process_count)
 {
-	char number[NUMBER_MAX], size[NUMBER_MAX];
 	struct caches caches;
 
 	count(&caches, processes, process_count);
@@ -82,15 +82,13 @@ void describe_caches(FILE *out, struct report_process *const *processes, size_t 
 			caches.others.bytes = add_bounded(caches.others.bytes, total->bytes);
 			continue;
 		}
-		fprintf(out, ", %s %sby the ", format_number(total->blocks, number),
-			i ? "" : "held ");
+		fprintf(out, ", %s %sby the ", NUMBER(total->blocks), i ? "" : "held ");
 		print_escaped(out, total->name);
-		fprintf(out, " (%s)", format_size(total->bytes, size));
+		fprintf(out, " (%s)", SIZE(total->bytes));
 	}
 	if (caches.others.blocks)
-		fprintf(out, ", %s by other caches (%s)",
-			format_number(caches.others.blocks, number),
-			format_size(caches.others.bytes, size));
+		fprintf(out, ", %s by other caches (%s)", NUMBER(caches.others.blocks),
+			SIZE(caches.others.bytes));
 }
 
 /* Prints "  PyTorch caching allocator: 2,097,152 bytes (2.0 MiB) in 1 block", and how many of these
@@ -99,8 +97,7 @@ static void print_cached(FILE *out, const char *name, const struct cache_total *
 {
 	fputs("  ", out);
 	print_escaped(out, name);
-	fputs(": ", out);
-	describe_amount(out, total->bytes, total->blocks);
+	fprintf(out, ": %s in %s", EXACT_SIZE(total->bytes), COUNT(total->blocks, "block"));
 	describe_division(out, &(struct report_leak){ .cache = name, .bytes = total->bytes,
 						      .used_bytes = total->used_bytes }, ": ");
 }

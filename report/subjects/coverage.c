@@ -171,7 +171,6 @@ static void print_kind(FILE *out, const struct report_coverage *coverage, const 
 static void print_all_routes(FILE *out, const struct report_coverage *coverage)
 {
 	const char *api = NULL;
-	char number[NUMBER_MAX];
 
 	while ((api = next_api(coverage, api)))
 		for (size_t i = 0; i < coverage_route_count; i++) {
@@ -183,7 +182,7 @@ static void print_all_routes(FILE *out, const struct report_coverage *coverage)
 			print_api(out, "  ", api);
 			fputs(coverage_routes[i].name, out);
 			if (strcmp(seen->kind, "linked") != 0)
-				fprintf(out, ", %s times", format_number(seen->count, number));
+				fprintf(out, ", %s times", NUMBER(seen->count));
 			if (seen->module_count) {
 				fputs(": ", out);
 				print_list(out, seen);
@@ -228,8 +227,7 @@ static void print_reaches(FILE *out, const struct report_coverage *coverage)
 			continue;
 		fprintf(out, "  calls not seen, %s: ", reach->name);
 		print_list(out, seen);
-		fprintf(out, " (%s): ", seen->subject);
-		fprintf(out, "%s\n", reach->reason);
+		fprintf(out, " (%s): %s\n", seen->subject, reach->reason);
 	}
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "report/describe/describe_stack.h"
+#include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
 #include "report/model/model.h"
 #include "report/subjects/json_values.h"
@@ -45,7 +46,6 @@ bool describe_stuck(FILE *out, const struct report_process *process)
 {
 	const struct report_deferred *most = NULL;
 	uint64_t blocks = 0, bytes = 0;
-	char number[NUMBER_MAX];
 
 	for (size_t i = 0; i < process->deferred.group_count; i++) {
 		const struct report_deferred *deferred = &process->deferred.groups[i];
@@ -58,9 +58,8 @@ bool describe_stuck(FILE *out, const struct report_process *process)
 	}
 	if (!most)
 		return false;
-	fprintf(out, "%s released block%s, ", format_number(blocks, number), plural(blocks));
-	describe_bytes(out, bytes);
-	fputs(", held by a user event that was never set, created at ", out);
+	fprintf(out, "%s released block%s, %s, held by a user event that was never set, created "
+		"at ", NUMBER(blocks), plural(blocks), EXACT_SIZE(bytes));
 	describe_place_and_caller(out, most->event.stack);
 	return true;
 }
@@ -72,8 +71,7 @@ static void print_holder(FILE *out, const struct report_holder *holder)
 	      out);
 	describe_kind(out, holder->kind);
 	if (holder->allocated.bytes) {
-		fputs(" of ", out);
-		describe_bytes(out, holder->allocated.bytes);
+		fprintf(out, " of %s", EXACT_SIZE(holder->allocated.bytes));
 	}
 	fputs(", made by ", out);
 	print_escaped(out, holder->allocated.api ? holder->allocated.api : "an unknown call");
@@ -89,15 +87,13 @@ static void print_reason(FILE *out, const struct report_deferred *deferred)
 	switch (deferred->reason) {
 	case REPORT_DEFERRED_USER_EVENT:
 		fputs("  The memory is held by a command that waits for a user event that was "
-		      "never set\n",
-		      out);
+		      "never set\n", out);
 		print_event(out, "Command", &deferred->command);
 		print_event(out, "User event made", &deferred->event);
 		break;
 	case REPORT_DEFERRED_UNKNOWN:
 		fputs("  Why the driver still holds the memory is unknown: no recorded call "
-		      "explains it\n",
-		      out);
+		      "explains it\n", out);
 		break;
 	case REPORT_DEFERRED_PART:
 		break;
@@ -106,14 +102,10 @@ static void print_reason(FILE *out, const struct report_deferred *deferred)
 
 static void print_deferred(FILE *out, const struct report_deferred *deferred)
 {
-	char number[NUMBER_MAX];
-
-	fputs("\nReleased but not freed: ", out);
-	describe_bytes(out, deferred->bytes);
-	fputs(" of ", out);
+	fprintf(out, "\nReleased but not freed: %s of ", EXACT_SIZE(deferred->bytes));
 	describe_kind(out, deferred->kind);
 	if (deferred->blocks > 1)
-		fprintf(out, " in %s blocks", format_number(deferred->blocks, number));
+		fprintf(out, " in %s blocks", NUMBER(deferred->blocks));
 	fputc('\n', out);
 	print_event(out, "Released", &deferred->released);
 	print_event(out, "Allocated", &deferred->allocated);
@@ -124,14 +116,10 @@ static void print_deferred(FILE *out, const struct report_deferred *deferred)
 
 static void print_waits(FILE *out, const struct report_deferred_frees *frees)
 {
-	fputs("\nReleased but not yet freed: at most ", out);
-	describe_bytes(out, frees->peak_bytes);
+	fprintf(out, "\nReleased but not yet freed: at most %s", EXACT_SIZE(frees->peak_bytes));
 	if (frees->longest.kind) {
-		fputs(" at a time; longest wait ", out);
-		describe_time(out, frees->longest_wait_ns);
-		fputs(", of ", out);
-		describe_bytes(out, frees->longest.bytes);
-		fputs(" released at ", out);
+		fprintf(out, " at a time; longest wait %s, of %s released at ",
+			TIME(frees->longest_wait_ns), EXACT_SIZE(frees->longest.bytes));
 		describe_place_and_caller(out, frees->longest.released.stack);
 	}
 	fputc('\n', out);
@@ -142,15 +130,12 @@ static void print_finding(FILE *out, const struct subject_view *view)
 	const struct report_process *process = view->process;
 	const struct report_deferred_frees *frees = &process->deferred;
 	bool more = frees->group_count || process->leak_count || process->summary.errors;
-	char number[NUMBER_MAX];
 
 	for (size_t i = 0; i < frees->group_count && i < DEFERRED_MAX; i++)
 		print_deferred(out, &frees->groups[i]);
 	if (frees->group_count > DEFERRED_MAX)
-		fprintf(out,
-			"\nAnd %s more places released memory that was not freed; --format json "
-			"lists all\n",
-			format_number(frees->group_count - DEFERRED_MAX, number));
+		fprintf(out, "\nAnd %s more places released memory that was not freed; --format "
+			"json lists all\n", NUMBER(frees->group_count - DEFERRED_MAX));
 	if ((frees->peak_bytes || frees->longest.kind) &&
 	    (view->verbose || (more && frees->longest_wait_ns >= WAIT_NS)))
 		print_waits(out, frees);

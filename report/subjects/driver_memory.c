@@ -26,16 +26,14 @@ static void print_seconds(FILE *out, uint64_t ns)
 static void print_driver_part(FILE *out, const struct driver_memory_sample *sample)
 {
 	uint64_t least = driver_part(sample), most = driver_part_at_most(sample);
-	char size[NUMBER_MAX];
 
 	/* more memory is tracked than the driver reports, so the driver's own memory is unknown */
 	if (!most) {
-		fprintf(out, "%s held by the process in all", format_size(sample->reported, size));
+		fprintf(out, "%s held by the process in all", SIZE(sample->reported));
 	} else if (least == most) {
-		fprintf(out, "%s held by the driver itself", format_size(least, size));
+		fprintf(out, "%s held by the driver itself", SIZE(least));
 	} else {
-		fprintf(out, "%s", format_size(least, size));
-		fprintf(out, " to %s held by the driver itself", format_size(most, size));
+		fprintf(out, "%s to %s held by the driver itself", SIZE(least), SIZE(most));
 	}
 	if (most)
 		fputs(" (contexts, modules, local memory, unused pool memory)", out);
@@ -44,12 +42,11 @@ static void print_driver_part(FILE *out, const struct driver_memory_sample *samp
 static void print_growth(FILE *out, const struct report_device *device)
 {
 	const struct driver_memory_growth *growth = &device->series->growth;
-	char size[NUMBER_MAX];
 
 	/* The growth is a difference of two samples. */
 	if (!growth->bytes || device->series->taken < 2)
 		return;
-	fprintf(out, "; that grew most (+%s) between ", format_size(growth->bytes, size));
+	fprintf(out, "; that grew most (+%s) between ", SIZE(growth->bytes));
 	print_seconds(out, growth->from_ns);
 	fputs(" and ", out);
 	print_seconds(out, growth->to_ns);
@@ -62,14 +59,12 @@ static void print_growth(FILE *out, const struct report_device *device)
 	fputs(" was called at ", out);
 	describe_place(out, device->growth_call->stack);
 	if (device->growth_call_count > 1)
-		fprintf(out, ", the first of %s such calls",
-			format_number(device->growth_call_count, size));
+		fprintf(out, ", the first of %s such calls", NUMBER(device->growth_call_count));
 }
 
 static void print_device(FILE *out, const struct report_device *device)
 {
 	const struct driver_memory_sample *sample = &device->series->highest;
-	char size[NUMBER_MAX];
 
 	fprintf(out, "gpuleak: device %d", device->ordinal);
 	if (device->name) {
@@ -77,20 +72,17 @@ static void print_device(FILE *out, const struct report_device *device)
 		print_escaped(out, device->name);
 		fputc(')', out);
 	}
-	fprintf(out, ": %s tracked", format_size(sample->tracked, size));
-	fputs(", ", out);
+	fprintf(out, ": %s tracked, ", SIZE(sample->tracked));
 	print_driver_part(out, sample);
 	fputs(device->series->taken > 1 ? " at its peak, at " : " at ", out);
 	print_seconds(out, sample->at_ns);
 	print_growth(out, device);
 	if (sample->managed)
-		fprintf(out,
-			"; %s of what is tracked is managed memory, which the driver counts only "
-			"where it lies on the device", format_size(sample->managed, size));
+		fprintf(out, "; %s of what is tracked is managed memory, which the driver counts "
+			"only where it lies on the device", SIZE(sample->managed));
 	if (device->series->source == DRIVER_MEMORY_NVML_DEVICE)
 		fputs("; the driver reports no figure for this process: shown is the increase "
-		      "since the start on the whole device, other processes included",
-		      out);
+		      "since the start on the whole device, other processes included", out);
 	fputc('\n', out);
 }
 
@@ -100,7 +92,6 @@ static void print_cause(FILE *out, const struct report_process *process, size_t 
 {
 	const struct report_driver_cost *first = &process->driver_costs[*at], *cost;
 	uint64_t calls = 0, measured = 0, ended = 0;
-	char size[NUMBER_MAX], number[2][NUMBER_MAX];
 	int64_t bytes = 0;
 
 	for (; *at < process->driver_cost_count; ++*at) {
@@ -116,14 +107,14 @@ static void print_cause(FILE *out, const struct report_process *process, size_t 
 	fprintf(out, "%s ", first->cause);
 	if (measured)
 		fprintf(out, "%s%s in ", bytes < 0 ? "-" : "",
-			format_size(bytes < 0 ? 0 - (uint64_t)bytes : (uint64_t)bytes, size));
+			SIZE(bytes < 0 ? 0 - (uint64_t)bytes : (uint64_t)bytes));
 	else
 		fputs("not measured in ", out);
 	if (measured && measured < calls)
-		fprintf(out, "%s of ", format_number(measured, number[0]));
-	fprintf(out, "%s call%s", format_number(calls, number[1]), plural(calls));
+		fprintf(out, "%s of ", NUMBER(measured));
+	fprintf(out, "%s call%s", NUMBER(calls), plural(calls));
 	if (ended)
-		fprintf(out, " (%s ended since)", format_number(ended, number[0]));
+		fprintf(out, " (%s ended since)", NUMBER(ended));
 }
 
 /* Prints how much memory the driver took on device ORDINAL for each cause, and how much of the
@@ -135,7 +126,6 @@ static void print_causes(FILE *out, const struct report_process *process, int or
 	uint64_t explained = driver_memory_explained(process, ordinal);
 	uint64_t driver = series ? driver_part(&series->highest) : 0;
 	const char *between = "";
-	char size[NUMBER_MAX];
 	size_t i = 0;
 
 	while (i < process->driver_cost_count && process->driver_costs[i].device != ordinal)
@@ -150,10 +140,10 @@ static void print_causes(FILE *out, const struct report_process *process, int or
 		between = "; ";
 	}
 	if (driver && explained <= driver)
-		fprintf(out, "; not explained: %s", format_size(driver - explained, size));
+		fprintf(out, "; not explained: %s", SIZE(driver - explained));
 	else if (driver && !driver_memory_is_behind(process, ordinal, series))
 		fprintf(out, "; the sum is %s more than NVML counts%s",
-			format_size(explained - driver, size),
+			SIZE(explained - driver),
 			others_part(&series->highest)
 				? ": other processes use the device, and each call is measured on "
 				  "the whole device"

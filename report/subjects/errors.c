@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "report/describe/describe_stack.h"
+#include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
 #include "report/describe/result_names.h"
 #include "report/model/model.h"
@@ -49,14 +50,11 @@ static uint64_t mapped_bytes(const struct report_error *error)
 
 void describe_error_words(FILE *out, const struct report_error *error)
 {
-	char size[NUMBER_MAX];
-
 	if (!mapped_bytes(error)) {
 		print_escaped(out, error_words(error->type));
 		return;
 	}
-	fprintf(out, "reservation freed while %s of it is mapped at ",
-		format_size(mapped_bytes(error), size));
+	fprintf(out, "reservation freed while %s of it is mapped at ", SIZE(mapped_bytes(error)));
 	describe_place(out, error->allocated.stack);
 }
 
@@ -81,7 +79,7 @@ void describe_error_briefly(FILE *out, const struct report_error *error)
 /* Prints "4,096 bytes (4.0 KiB) of device memory". */
 static void print_block_size(FILE *out, const struct report_error *error)
 {
-	describe_bytes(out, error->block_bytes);
+	fputs(EXACT_SIZE(error->block_bytes), out);
 	if (error->kind) {
 		fputs(" of ", out);
 		describe_kind(out, error->kind);
@@ -126,21 +124,17 @@ void describe_error_cause(FILE *out, const struct report_error *error)
 	} else if (strcmp(error->type, "invalid-free") == 0) {
 		print_call(out, error, "was given an address that no allocation returned");
 	} else if (tells_of_block(error)) {
-		char number[NUMBER_MAX];
-
 		print_call(out, error, "was given an address ");
 		fprintf(out, "%s bytes into a block of ",
-			format_number(error->address - error->block_address, number));
+			NUMBER(error->address - error->block_address));
 		print_block_size(out, error);
 		fprintf(out, " at 0x%" PRIx64, error->block_address);
 	} else if (strcmp(error->type, "mismatched-free") == 0 && error->other_range) {
-		char number[NUMBER_MAX];
-
 		print_call(out, error, "was given a range of ");
 		fprintf(out, "%s bytes, which is not the range of this block",
-			format_number(error->asked_bytes, number));
+			NUMBER(error->asked_bytes));
 		if (error->block_bytes)
-			fprintf(out, " of %s bytes", format_number(error->block_bytes, number));
+			fprintf(out, " of %s bytes", NUMBER(error->block_bytes));
 	} else if (strcmp(error->type, "mismatched-free") == 0) {
 		print_call(out, error, "is not the call that frees this block");
 	} else if (mapped_bytes(error)) {
@@ -180,8 +174,7 @@ static void print_earlier(FILE *out, const struct report_error *error)
 	print_event(out, "The block was freed by", &error->freed, " at (possible cause)");
 	fputs("  An earlier block", out);
 	if (error->earlier_allocated.bytes) {
-		fputs(" of ", out);
-		describe_bytes(out, error->earlier_allocated.bytes);
+		fprintf(out, " of %s", EXACT_SIZE(error->earlier_allocated.bytes));
 	}
 	fputs(" had the same address.\n  If the possible cause meant to free the earlier block, "
 	      "it freed that block twice and this\n  block by mistake. Otherwise the call above is "
@@ -207,14 +200,12 @@ static void print_heading(FILE *out, const struct report_error *error)
 void describe_error(FILE *out, const struct error_group *group)
 {
 	const struct report_error *error = group->error;
-	char number[NUMBER_MAX];
 
 	print_heading(out, error);
 	if (!mapped_bytes(error))
 		fprintf(out, " of 0x%" PRIx64, error->address);
 	if (group->count > 1)
-		fprintf(out, " (%s times with the same stacks)",
-			format_number(group->count, number));
+		fprintf(out, " (%s times with the same stacks)", NUMBER(group->count));
 	fputs(": ", out);
 	describe_error_cause(out, error);
 	fputs(", at:\n", out);

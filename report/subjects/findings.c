@@ -5,11 +5,11 @@
  */
 #include "report/subjects/findings.h"
 
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/describe/format_place.h"
 #include "report/util/escape.h"
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
@@ -170,7 +170,6 @@ static void add_gap(struct findings *findings, const struct report_process *proc
 static void add_process_gaps(struct findings *findings, const struct report_process *process)
 {
 	uint64_t lost = process->summary.errors - process->error_count;
-	char count[NUMBER_MAX];
 
 	if (process->ended == REPORT_RUNNING)
 		add_gap(findings, process, "the process still runs: its blocks may yet be freed");
@@ -178,7 +177,7 @@ static void add_process_gaps(struct findings *findings, const struct report_proc
 		add_gap(findings, process,
 			arena_printf(&findings->arena,
 				     "%s more invalid frees were counted but not recorded",
-				     format_number(lost, count)));
+				     NUMBER(lost)));
 	for (size_t i = 0; process->incomplete && i < process->note_count; i++)
 		add_gap(findings, process, process->notes[i]);
 	if (process->incomplete && process->note_count == 0)
@@ -275,23 +274,12 @@ const struct report_frame *finding_frame(const struct finding *finding)
 	return NULL;
 }
 
-void finding_amount(FILE *out, uint64_t blocks, uint64_t bytes)
-{
-	char count[NUMBER_MAX];
-
-	fprintf(out, "%s block%s, ", format_number(blocks, count), plural(blocks));
-	describe_bytes(out, bytes);
-}
-
 void finding_title(FILE *out, const struct finding *finding)
 {
-	char size[NUMBER_MAX];
-
 	if (finding->refusal) {
 		fputs("GPU out of memory", out);
 		if (out_of_memory_wanted(finding->refusal))
-			fprintf(out, ": %s wanted",
-				format_size(out_of_memory_wanted(finding->refusal), size));
+			fprintf(out, ": %s wanted", SIZE(out_of_memory_wanted(finding->refusal)));
 		return;
 	}
 	if (finding->class == FINDING_ERROR) {
@@ -304,7 +292,7 @@ void finding_title(FILE *out, const struct finding *finding)
 		: finding->site			 ? "accumulates"
 						 : "leak",
 		finding->class == FINDING_SUPPRESSED ? ", suppressed" : "",
-		format_size(finding->bytes, size));
+		SIZE(finding->bytes));
 }
 
 static void print_accumulating(FILE *out, const struct finding *finding)
@@ -325,7 +313,7 @@ static void print_leak(FILE *out, const struct finding *finding)
 		print_accumulating(out, finding);
 		return;
 	}
-	finding_amount(out, leak->blocks, leak->bytes);
+	fprintf(out, "%s, %s", COUNT(leak->blocks, "block"), EXACT_SIZE(leak->bytes));
 	describe_source(out, leak->kind, leak->api, leak->device);
 	if (leak->mapping) {
 		fputs(" ", out);
@@ -357,8 +345,6 @@ static void print_refusal(FILE *out, const struct finding *finding)
 
 void finding_message(FILE *out, const struct finding *finding, bool name_process)
 {
-	char count[NUMBER_MAX];
-
 	if (finding->refusal) {
 		print_refusal(out, finding);
 	} else if (finding->leak) {
@@ -368,7 +354,7 @@ void finding_message(FILE *out, const struct finding *finding, bool name_process
 	} else {
 		describe_error_briefly(out, finding->errors->error);
 		if (finding->errors->count > 1)
-			fprintf(out, " (%s times)", format_number(finding->errors->count, count));
+			fprintf(out, " (%s times)", NUMBER(finding->errors->count));
 		fputs(": ", out);
 		describe_error_cause(out, finding->errors->error);
 	}

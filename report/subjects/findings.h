@@ -102,9 +102,6 @@ void finding_details(FILE *out, const struct finding *finding);
 /* Prints why the gate does not count a cached or suppressed finding. */
 void finding_exemption(FILE *out, const struct finding *finding);
 
-/* Prints "3 blocks, 1,024 bytes (1.0 KiB)". */
-void finding_amount(FILE *out, uint64_t blocks, uint64_t bytes);
-
 /* Returns the sentence about a REPORT without processes. */
 const char *findings_nothing(const struct report *report);
 

@@ -21,24 +21,23 @@
 
 void describe_growth_rate(FILE *out, const struct report_suspect *suspect)
 {
-	char size[NUMBER_MAX], objects[FORMAT_OBJECTS_MAX];
+	char objects[FORMAT_OBJECTS_MAX];
 
 	if (kind_is_object(suspect->kind)) {
 		format_objects(suspect->blocks_per_step, suspect->kind, objects);
 		fprintf(out, "%s per step", objects);
 	} else if (suspect->bytes_per_step)
-		fprintf(out, "%s per step", format_size(suspect->bytes_per_step, size));
+		fprintf(out, "%s per step", SIZE(suspect->bytes_per_step));
 	else
-		fprintf(out, "%s block%s of no bytes per step",
-			format_number(suspect->blocks_per_step, size),
+		fprintf(out, "%s block%s of no bytes per step", NUMBER(suspect->blocks_per_step),
 			plural(suspect->blocks_per_step));
 	if (suspect->bytes_per_hour)
-		fprintf(out, " (%s per hour)", format_size(suspect->bytes_per_hour, size));
+		fprintf(out, " (%s per hour)", SIZE(suspect->bytes_per_hour));
 }
 
 static void print_suspect(FILE *out, const struct report_suspect *suspect)
 {
-	char size[NUMBER_MAX], number[NUMBER_MAX], objects[FORMAT_OBJECTS_MAX];
+	char objects[FORMAT_OBJECTS_MAX];
 	bool is_object = kind_is_object(suspect->kind);
 
 	fputs("gpuleak: suspect: ", out);
@@ -56,8 +55,8 @@ static void print_suspect(FILE *out, const struct report_suspect *suspect)
 	if (is_object)
 		fprintf(out, "%s\n", objects);
 	else
-		fprintf(out, "%s in %s block%s\n", format_size(suspect->bytes, size),
-			format_number(suspect->blocks, number), plural(suspect->blocks));
+		fprintf(out, "%s in %s block%s\n", SIZE(suspect->bytes),
+			NUMBER(suspect->blocks), plural(suspect->blocks));
 }
 
 static void print_steps(FILE *out, const struct report_growth *growth)
@@ -95,9 +94,8 @@ static void print_finding(FILE *out, const struct subject_view *view)
 		fprintf(out, "gpuleak: %" PRIu64 " more suspect%s suppressed\n", growth->suppressed,
 			growth->suppressed == 1 ? " is" : "s are");
 	if (growth->lost)
-		fputs("note: the ledger had no room for the growth of some call sites, so "
-		      "these may grow, too\n",
-		      out);
+		fputs("note: the ledger had no room for the growth of some call sites, so these "
+		      "may grow, too\n", out);
 }
 
 static json_t *step_json(const void *item)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "report/describe/describe_stack.h"
+#include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
@@ -173,10 +174,8 @@ void held_finish(struct held_list *held)
 
 void describe_held_item(FILE *out, size_t *items, uint64_t bytes, const char *name)
 {
-	char size[NUMBER_MAX];
-
 	if (bytes)
-		fprintf(out, "%s%s %s", (*items)++ ? ", " : " ", format_size(bytes, size), name);
+		fprintf(out, "%s%s %s", (*items)++ ? ", " : " ", SIZE(bytes), name);
 }
 
 void describe_largest_places(FILE *out, size_t *items, const struct report_holders *holders)
@@ -202,10 +201,8 @@ void describe_largest_places(FILE *out, size_t *items, const struct report_holde
 static void print_holder(FILE *out, const struct report_holders *holders,
 			 const struct report_leak *holder)
 {
-	char size[NUMBER_MAX];
-
-	fprintf(out, "  %12s  in ", format_size(holder->bytes, size));
-	describe_count(out, holder->blocks, describe_unit(holder));
+	fprintf(out, "  %12s  in %s", SIZE(holder->bytes),
+		COUNT(holder->blocks, describe_unit(holder)));
 	if (holder->cache) {
 		fputs(" of the ", out);
 		print_escaped(out, holder->cache);
@@ -222,13 +219,12 @@ static void print_sums(FILE *out, const struct report_holders *holders, enum hel
 		      const char *heading)
 {
 	struct held_list held = held_sum_up(holders, by);
-	char size[NUMBER_MAX];
 
 	if (held.count) {
 		fprintf(out, "  %s:", heading);
 		for (size_t i = 0; i < held.count && i < SUMS_SHOWN; i++)
 			fprintf(out, "%s %s %s", i ? "," : "",
-				format_size(held.list[i].bytes, size), held.list[i].name);
+				SIZE(held.list[i].bytes), held.list[i].name);
 		if (held.count > SUMS_SHOWN)
 			fprintf(out, ", and %zu more", held.count - SUMS_SHOWN);
 		fputc('\n', out);
@@ -252,11 +248,8 @@ void describe_holders(FILE *out, const struct report_holders *holders, bool verb
 		blocks = add_bounded(blocks, holders->list[i].blocks);
 	}
 	if (places) {
-		fputs("  and at ", out);
-		describe_count(out, places, "smaller place");
-		fputs(": ", out);
-		describe_amount(out, bytes, blocks);
-		fputc('\n', out);
+		fprintf(out, "  and at %s: %s in %s\n", COUNT(places, "smaller place"),
+			EXACT_SIZE(bytes), COUNT(blocks, "block"));
 	}
 	print_sums(out, holders, HELD_BY_CACHE, "By cache");
 	print_sums(out, holders, HELD_BY_LIBRARY, "By library");

@@ -89,19 +89,17 @@ static void print_events(FILE *out, const struct report_history *history)
 
 void describe_history(FILE *out, const struct report_history *history, uint64_t blocks)
 {
-	char number[NUMBER_MAX];
-
 	if (!history)
 		return;
 	fputs("  References", out);
 	if (blocks > 1)
 		fprintf(out, " of the block with the most references among %s blocks",
-			format_number(blocks, number));
-	fprintf(out, ": %s left\n", format_number(history->references, number));
+			NUMBER(blocks));
+	fprintf(out, ": %s left\n", NUMBER(history->references));
 	print_events(out, history);
 	if (history->left_out)
 		fprintf(out, "    %s earlier retain/release pair%s not shown\n",
-			format_number(history->left_out, number), plural(history->left_out));
+			NUMBER(history->left_out), plural(history->left_out));
 	if (!history->complete)
 		fputs("    (this list is incomplete: some calls were not recorded)\n", out);
 }

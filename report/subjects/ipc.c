@@ -7,6 +7,7 @@
 #include "report/subjects/subject.h"
 
 #include "report/describe/describe_stack.h"
+#include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
 #include "report/model/model.h"
 #include "report/model/model_ipc.h"
@@ -51,7 +52,6 @@ static bool is_wrong(const struct report_process *process)
 void describe_freed_while_open(FILE *out, struct report_process *const *processes, size_t count)
 {
 	const struct report_shared *most = NULL;
-	char size[NUMBER_MAX];
 
 	for (size_t i = 0; i < count; i++) {
 		const struct report_ipc *ipc = processes[i]->ipc;
@@ -62,7 +62,7 @@ void describe_freed_while_open(FILE *out, struct report_process *const *processe
 	}
 	if (!most)
 		return;
-	fprintf(out, "; %s freed", format_size(most->bytes, size));
+	fprintf(out, "; %s freed", SIZE(most->bytes));
 	if (most->ended.api) {
 		fputs(" at ", out);
 		describe_place(out, most->ended.stack);
@@ -76,8 +76,8 @@ void describe_freed_while_open(FILE *out, struct report_process *const *processe
 
 static void print_freed(FILE *out, const struct report_shared *group)
 {
-	fputs("\nFreed, but still open in another process: ", out);
-	describe_amount(out, group->bytes, group->blocks);
+	fprintf(out, "\nFreed, but still open in another process: %s in %s",
+		EXACT_SIZE(group->bytes), COUNT(group->blocks, "block"));
 	if (group->ended.api) {
 		fputs(", freed by ", out);
 		print_escaped(out, group->ended.api);
@@ -92,15 +92,13 @@ static void print_freed(FILE *out, const struct report_shared *group)
 	print_event(out, "opened in that process by", &group->opened);
 	print_event(out, "allocated by", &group->allocated);
 	print_event(out, "exported by", &group->exported);
-	fputs("  CUDA does not define what happens to memory that is freed while it is open: close "
-	      "it with cuIpcCloseMemHandle before its owner frees it\n",
-	      out);
+	fputs("  CUDA does not define what happens to memory that is freed while it is open: "
+	      "close it with cuIpcCloseMemHandle before its owner frees it\n", out);
 }
 
 static void print_finding(FILE *out, const struct subject_view *view)
 {
 	const struct report_ipc *ipc = view->process->ipc;
-	char number[NUMBER_MAX];
 
 	if (!is_wrong(view->process))
 		return;
@@ -109,7 +107,7 @@ static void print_finding(FILE *out, const struct subject_view *view)
 	if (ipc->freed_count > GROUPS_MAX)
 		fprintf(out, "\nAnd memory that was freed at %s more places and is still open in "
 			"another process; --format json lists all\n",
-			format_number(ipc->freed_count - GROUPS_MAX, number));
+			NUMBER(ipc->freed_count - GROUPS_MAX));
 }
 
 /* ---- in the process that has it open ---- */
@@ -128,16 +126,13 @@ static void print_owner(FILE *out, const struct report_shared *group)
 	const char *fate = fate_of(group);
 
 	if (group->state == REPORT_SHARED_UNKNOWN) {
-		fputs("  Memory of a process that is not in this report: ", out);
-		describe_count(out, group->blocks, "block");
-		fputc('\n', out);
+		fprintf(out, "  Memory of a process that is not in this report: %s\n",
+			COUNT(group->blocks, "block"));
 		return;
 	}
 	fputs("  Memory of ", out);
 	describe_process(out, group->exporter);
-	fputs(": ", out);
-	describe_amount(out, group->bytes, group->blocks);
-	fputc('\n', out);
+	fprintf(out, ": %s in %s\n", EXACT_SIZE(group->bytes), COUNT(group->blocks, "block"));
 	print_event(out, "the owner allocated the memory with", &group->allocated);
 	print_event(out, "the owner exported the memory with", &group->exported);
 	if (fate && group->ended.api)

@@ -5,7 +5,7 @@
  */
 #include "report/subjects/subject_words.h"
 
-#include "report/describe/describe_stack.h"
+#include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
 #include "report/model/model.h"
 #include "report/subjects/json_values.h"
@@ -14,18 +14,14 @@
 
 void describe_keepers(FILE *out, const struct report_keepers *keepers)
 {
-	char number[NUMBER_MAX];
-
 	if (!keepers)
 		return;
-	fputs("  Kept after ", out);
-	describe_time(out, keepers->time_ns);
-	fputs(" by:\n", out);
+	fprintf(out, "  Kept after %s by:\n", TIME(keepers->time_ns));
 	for (size_t i = 0; i < keepers->count; i++) {
 		const struct report_keeper *keeper = &keepers->list[i];
 
 		if (keeper->blocks)
-			fprintf(out, "    %s: ", format_number(keeper->blocks, number));
+			fprintf(out, "    %s: ", NUMBER(keeper->blocks));
 		else
 			fputs("    (", out);
 		print_escaped(out, keeper->text);

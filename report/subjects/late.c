@@ -17,13 +17,12 @@
 static void print_details(FILE *out, const struct subject_view *view)
 {
 	const struct report_process *process = view->process;
-	char number[NUMBER_MAX];
 
 	for (size_t i = 0; view->verbose && i < process->late_count && i < LATE_MAX; i++) {
 		const struct report_late *late = &process->late[i];
 
 		fprintf(out, "\nFreed after the driver had begun to shut down: %s block%s (",
-			format_number(late->blocks, number), plural(late->blocks));
+			NUMBER(late->blocks), plural(late->blocks));
 		describe_kind(out, late->kind);
 		fputs(", ", out);
 		print_escaped(out, late->api);

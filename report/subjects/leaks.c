@@ -9,6 +9,7 @@
 
 #include "report/analyze/ranks.h"
 #include "report/describe/describe_stack.h"
+#include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
 #include "report/model/model.h"
 #include "report/subjects/figures.h"
@@ -22,8 +23,9 @@
 static void print_leak(FILE *out, const struct report_process *process,
 		       const struct report_leak *leak)
 {
-	fputs(process->ended == REPORT_RUNNING ? "\nNot freed so far: " : "\nLeak of ", out);
-	describe_amount(out, leak->bytes, leak->blocks);
+	fprintf(out, "%s%s in %s",
+		process->ended == REPORT_RUNNING ? "\nNot freed so far: " : "\nLeak of ",
+		EXACT_SIZE(leak->bytes), COUNT(leak->blocks, "block"));
 	describe_source(out, leak->kind, leak->api, leak->device);
 	if (leak->mapping) {
 		fputs(", released, but never unmapped\n", out);
@@ -53,9 +55,8 @@ static void print_leaks(FILE *out, const struct subject_view *view)
 			print_leak(out, process, &process->leaks[i]);
 	}
 	if (shared) {
-		fputs("\nAnd ", out);
-		describe_count(out, shared, "leak");
-		fputs(" that other ranks have, too: listed above\n", out);
+		fprintf(out, "\nAnd %s that other ranks have, too: listed above\n",
+			COUNT(shared, "leak"));
 	}
 	if (i == process->leak_count)
 		return;
@@ -63,11 +64,9 @@ static void print_leaks(FILE *out, const struct subject_view *view)
 		bytes = add_bounded(bytes, process->leaks[i].bytes);
 		blocks = add_bounded(blocks, process->leaks[i].blocks);
 	}
-	fputs("\nAnd ", out);
-	describe_count(out, process->leak_count - LEAKS_MAX, "smaller leak");
-	fputs(": ", out);
-	describe_amount(out, bytes, blocks);
-	fputs("; --format json lists all\n", out);
+	fprintf(out, "\nAnd %s: %s in %s; --format json lists all\n",
+		COUNT(process->leak_count - LEAKS_MAX, "smaller leak"), EXACT_SIZE(bytes),
+		COUNT(blocks, "block"));
 }
 
 static bool is_wrong(const struct report_process *process)

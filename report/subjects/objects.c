@@ -90,21 +90,18 @@ void describe_objects(FILE *out, const struct report_process *process, const cha
 
 static void print_totals(FILE *out, const struct report_process *process)
 {
-	char number[4][NUMBER_MAX];
-
 	fputs("\nObjects that are not memory:\n", out);
 	for (size_t i = 0; i < process->object_kind_count; i++) {
 		const struct report_object_kind *kind = &process->object_kinds[i];
 
 		fputs("  ", out);
 		describe_kind(out, kind->kind);
-		fprintf(out, ": %s created, %s destroyed",
-			format_number(kind->counts.created, number[0]),
-			format_number(kind->counts.destroyed, number[1]));
+		fprintf(out, ": %s created, %s destroyed", NUMBER(kind->counts.created),
+			NUMBER(kind->counts.destroyed));
 		if (kind->counts.with_context)
 			fprintf(out, ", %s ended with their context",
-				format_number(kind->counts.with_context, number[2]));
-		fprintf(out, ", %s left\n", format_number(kind->live, number[3]));
+				NUMBER(kind->counts.with_context));
+		fprintf(out, ", %s left\n", NUMBER(kind->live));
 	}
 }
 
@@ -117,7 +114,7 @@ static void print_finding(FILE *out, const struct subject_view *view)
 static void print_details(FILE *out, const struct subject_view *view)
 {
 	const struct report_process *process = view->process;
-	char text[FORMAT_OBJECTS_MAX], number[NUMBER_MAX];
+	char text[FORMAT_OBJECTS_MAX];
 
 	if (!view->verbose)
 		return;
@@ -128,7 +125,7 @@ static void print_details(FILE *out, const struct subject_view *view)
 		fputs("\nNot released: ", out);
 		print_escaped(out, text);
 		if (object->objects.created > object->blocks)
-			fprintf(out, " of %s", format_number(object->objects.created, number));
+			fprintf(out, " of %s", NUMBER(object->objects.created));
 		fputs(", made by ", out);
 		print_escaped(out, object->api);
 		fputs(" at:\n", out);
@@ -137,7 +134,7 @@ static void print_details(FILE *out, const struct subject_view *view)
 	}
 	if (process->object_count > OBJECTS_MAX)
 		fprintf(out, "\nAnd %s more; --format json lists all\n",
-			format_number(process->object_count - OBJECTS_MAX, number));
+			NUMBER(process->object_count - OBJECTS_MAX));
 	if (process->object_count)
 		print_totals(out, process);
 }

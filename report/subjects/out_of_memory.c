@@ -6,6 +6,7 @@
 #include "report/subjects/subject.h"
 
 #include "report/describe/describe_stack.h"
+#include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
 #include "report/model/model.h"
 #include "report/model/model_driver_memory.h"
@@ -88,14 +89,13 @@ void describe_out_of_memory(FILE *out, const struct report_process *process,
 			    const struct report_out_of_memory *entry)
 {
 	uint64_t wanted = out_of_memory_wanted(entry);
-	char size[NUMBER_MAX];
 
-	fprintf(out, "%s wanted at ", wanted ? format_size(wanted, size) : "memory");
+	fprintf(out, "%s wanted at ", wanted ? SIZE(wanted) : "memory");
 	describe_place(out, entry->stack);
 	if (entry->refuser != LEDGER_REFUSER_DRIVER)
 		fprintf(out, ", refused by %s", refuser_of(entry));
 	if (entry->limit_bytes)
-		fprintf(out, " (%s)", format_size(entry->limit_bytes, size));
+		fprintf(out, " (%s)", SIZE(entry->limit_bytes));
 	if (entry->has_holders)
 		print_held(out, process, entry);
 	else
@@ -126,7 +126,6 @@ void describe_final_out_of_memory(FILE *out, struct report_process *const *proce
 void describe_refusals(FILE *out, struct report_process *const *processes, size_t count)
 {
 	uint64_t refused = 0, recovered = 0;
-	char number[NUMBER_MAX];
 
 	for (size_t i = 0; i < count; i++) {
 		if (report_final_out_of_memory(processes[i]))
@@ -136,17 +135,14 @@ void describe_refusals(FILE *out, struct report_process *const *processes, size_
 	}
 	if (!refused)
 		return;
-	fputs("; out of memory ", out);
-	describe_count(out, refused, "time");
+	fprintf(out, "; out of memory %s", COUNT(refused, "time"));
 	if (recovered)
-		fprintf(out, ", %s of them recovered", format_number(recovered, number));
+		fprintf(out, ", %s of them recovered", NUMBER(recovered));
 }
 
 static void print_holders(FILE *out, const struct report_out_of_memory *entry, bool verbose)
 {
-	fputs("  Held at that moment: ", out);
-	describe_bytes(out, entry->tracked_bytes);
-	fputc('\n', out);
+	fprintf(out, "  Held at that moment: %s\n", EXACT_SIZE(entry->tracked_bytes));
 	describe_holders(out, &entry->held, verbose);
 }
 
@@ -154,44 +150,37 @@ static void print_device(FILE *out, const struct report_process *process,
 			 const struct report_out_of_memory *entry)
 {
 	const struct driver_memory_sample *sample = report_sample_near(process, entry);
-	char size[NUMBER_MAX], other[NUMBER_MAX];
+	char other[NUMBER_MAX];
 	uint64_t rest;
 
 	if (entry->has_free)
 		fprintf(out, "  The driver reported %s of %s as free after the refusal\n",
-			format_size(entry->free_bytes, size),
+			SIZE(entry->free_bytes),
 			format_size(entry->total_bytes, other));
 	if (sample && sample->device_used)
 		fprintf(out, "  Driver itself: %s; other processes: %s (NVML)\n",
-			format_size(driver_part(sample), size),
+			SIZE(driver_part(sample)),
 			format_size(others_part(sample), other));
 	else if (sample)
-		fprintf(out, "  Driver itself: %s (NVML)\n",
-			format_size(driver_part(sample), size));
+		fprintf(out, "  Driver itself: %s (NVML)\n", SIZE(driver_part(sample)));
 	else if (rest_of(entry, &rest) &&
 		 report_shares_memory(process, entry->device))
 		fprintf(out, "  Driver itself, other processes, and the CPU, which shares this "
-			     "memory: %s\n",
-			format_size(rest, size));
+			"memory: %s\n", SIZE(rest));
 	else if (rest_of(entry, &rest))
-		fprintf(out,
-			"  Driver itself and other processes: %s; `gpuleak run` "
-			"measures each of them\n",
-			format_size(rest, size));
+		fprintf(out, "  Driver itself and other processes: %s; `gpuleak run` measures "
+			"each of them\n", SIZE(rest));
 }
 
 static void print_framework(FILE *out, const struct report_out_of_memory *entry)
 {
-	char wanted[NUMBER_MAX], used[NUMBER_MAX], all[NUMBER_MAX];
-
 	if (!entry->gave_up)
 		return;
 	fputs("  ", out);
 	print_escaped(out, entry->framework);
 	fprintf(out, " gave up its request for %s; its tensors had %s of the %s in its blocks\n",
-		format_size(entry->framework_bytes, wanted),
-		format_size(entry->framework_allocated, used),
-		format_size(entry->framework_reserved, all));
+		SIZE(entry->framework_bytes), SIZE(entry->framework_allocated),
+		SIZE(entry->framework_reserved));
 }
 
 static void print_request(FILE *out, const struct report_process *process,
@@ -199,20 +188,17 @@ static void print_request(FILE *out, const struct report_process *process,
 {
 	char number[NUMBER_MAX];
 
-	fprintf(out, "\nOut of memory (%s): ",
-		report_outcome_word(report_outcome(process, entry)));
+	fprintf(out, "\nOut of memory (%s): ", report_outcome_word(report_outcome(process, entry)));
 	if (entry->bytes)
-		describe_bytes(out, entry->bytes);
+		fputs(EXACT_SIZE(entry->bytes), out);
 	else
 		fputs("an unknown number of bytes", out);
 	fputs(" wanted by ", out);
 	print_escaped(out, entry->api);
 	if (entry->device >= 0)
 		fprintf(out, " on device %d", entry->device);
-	fputs(" after ", out);
-	describe_time(out, entry->time_ns);
-	fprintf(out, ", refused by %s%s", entry->refuser == LEDGER_REFUSER_DRIVER ? "the " : "",
-		refuser_of(entry));
+	fprintf(out, " after %s, refused by %s%s", TIME(entry->time_ns),
+		entry->refuser == LEDGER_REFUSER_DRIVER ? "the " : "", refuser_of(entry));
 	if (entry->times > 1)
 		fprintf(out, " %s times in a row", format_number(entry->times, number));
 	fputs(":\n", out);
@@ -229,8 +215,7 @@ static void print_all(FILE *out, const struct report_process *process,
 	else
 		fputs("  The call sites that held the memory were not counted: too many requests "
 		      "were refused, or a limit on address space (ulimit -v) leaves no room to "
-		      "count\n",
-		      out);
+		      "count\n", out);
 	print_device(out, process, entry);
 }
 
@@ -248,7 +233,6 @@ static void print_finding(FILE *out, const struct subject_view *view)
 	const struct report_out_of_memory *final = report_final_out_of_memory(process);
 	bool is_long = final || process->leak_count || process->summary.errors;
 	bool verbose = view->verbose;
-	char number[NUMBER_MAX];
 
 	for (size_t i = 0; i < process->out_of_memory_count; i++) {
 		const struct report_out_of_memory *entry = &process->out_of_memory[i];
@@ -260,8 +244,7 @@ static void print_finding(FILE *out, const struct subject_view *view)
 	}
 	if (process->refused > process->out_of_memory_count && (final || verbose))
 		fprintf(out, "%s requests ran out of memory; the first and the last ones are "
-			     "listed\n",
-			format_number(process->refused, number));
+			"listed\n", NUMBER(process->refused));
 }
 
 /* ---- JSON ---- */

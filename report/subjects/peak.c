@@ -5,7 +5,7 @@
  */
 #include "report/subjects/subject.h"
 
-#include "report/describe/describe_stack.h"
+#include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
@@ -45,12 +45,10 @@ void describe_peak_memory(FILE *out, const struct report_peak *peak)
 /* Prints ", of which 900.0 MiB by workspace (/abs/solver.c:41)". */
 static void print_largest(FILE *out, uint64_t bytes, const struct held *held)
 {
-	char size[NUMBER_MAX];
-
 	if (held->bytes >= bytes)
 		fputs(", all of it", out);
 	else
-		fprintf(out, ", of which %s", format_size(held->bytes, size));
+		fprintf(out, ", of which %s", SIZE(held->bytes));
 	/* "unused in the PyTorch caching allocator" needs no "by" */
 	fprintf(out, " %s%s", held->is_unused ? "" : "by ", held->name);
 }
@@ -62,9 +60,8 @@ void describe_peak(FILE *out, const struct report_process *process)
 	/* The peak of the only memory is the peak of the process, which is counted exactly. */
 	uint64_t bytes = is_only ? process->summary.peak_bytes : peak->bytes;
 	struct held_list held = held_sum_up(&peak->held, HELD_BY_PLACE);
-	char size[NUMBER_MAX];
 
-	fprintf(out, "peak %s", format_size(bytes, size));
+	fprintf(out, "peak %s", SIZE(bytes));
 	if (!is_only) {
 		fputs(" of ", out);
 		describe_peak_memory(out, peak);
@@ -76,10 +73,9 @@ void describe_peak(FILE *out, const struct report_process *process)
 
 void describe_peak_holders(FILE *out, const struct report_peak *peak)
 {
-	char size[NUMBER_MAX];
 	size_t items = 0;
 
-	fprintf(out, "%s of ", format_size(peak->bytes, size));
+	fprintf(out, "%s of ", SIZE(peak->bytes));
 	describe_peak_memory(out, peak);
 	fputc(':', out);
 	describe_largest_places(out, &items, &peak->held);
@@ -87,16 +83,11 @@ void describe_peak_holders(FILE *out, const struct report_peak *peak)
 
 static void print_table(FILE *out, const struct report_peak *peak)
 {
-	char size[NUMBER_MAX];
-
 	fputs("\nPeak of ", out);
 	describe_peak_memory(out, peak);
-	fputs(": ", out);
-	describe_bytes(out, peak->bytes);
-	fputs(" after ", out);
-	describe_time(out, peak->time_ns);
+	fprintf(out, ": %s after %s", EXACT_SIZE(peak->bytes), TIME(peak->time_ns));
 	if (peak->error_bytes)
-		fprintf(out, ", exact to %s", format_size(peak->error_bytes, size));
+		fprintf(out, ", exact to %s", SIZE(peak->error_bytes));
 	fputs(", held by:\n", out);
 	describe_holders(out, &peak->held, true);
 }

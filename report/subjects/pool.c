@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "report/describe/describe_stack.h"
+#include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
 #include "report/model/model.h"
 #include "report/model/model_pool.h"
@@ -28,26 +29,20 @@ static void print_name(FILE *out, const struct report_pool *pool)
  * saved". */
 static void print_hits(FILE *out, const struct ledger_pool *count)
 {
-	char part[NUMBER_MAX], all[NUMBER_MAX], percent[NUMBER_MAX];
-
 	if (!report_pool_allocations(count)) {
 		fputs("no allocations", out);
 		return;
 	}
-	fprintf(out, "%s of %s allocations (%s) served without the driver",
-		format_number(count->hits, part),
-		format_number(report_pool_allocations(count), all),
-		format_percent(count->hits, report_pool_allocations(count), percent));
-	fprintf(out, ", %s native calls saved",
-		format_number(report_pool_calls_saved(count), part));
+	fprintf(out, "%s of %s allocations (%s) served without the driver, %s native calls saved",
+		NUMBER(count->hits), NUMBER(report_pool_allocations(count)),
+		PERCENT(count->hits, report_pool_allocations(count)),
+		NUMBER(report_pool_calls_saved(count)));
 }
 
 static void print_peaks(FILE *out, const struct ledger_pool *count)
 {
-	char size[NUMBER_MAX];
-
-	fprintf(out, "peak %s in use", format_size(count->peak_used, size));
-	fprintf(out, ", %s reserved", format_size(count->peak_reserved, size));
+	fprintf(out, "peak %s in use", SIZE(count->peak_used));
+	fprintf(out, ", %s reserved", SIZE(count->peak_reserved));
 	if (count->peak_used)
 		fprintf(out, " (%.2f times)",
 			(double)count->peak_reserved / (double)count->peak_used);
@@ -56,24 +51,19 @@ static void print_peaks(FILE *out, const struct ledger_pool *count)
 /* Prints the memory that the pool has from the driver and that the application does not use. */
 static void print_kept(FILE *out, const struct ledger_pool *count, bool running)
 {
-	char size[NUMBER_MAX];
-
 	if (!count->cached && !count->pending) {
 		fprintf(out, "nothing kept %s", running ? "now" : "at the end");
 		return;
 	}
-	fprintf(out, "%s: %s cached", running ? "now" : "at the end",
-		format_size(count->cached, size));
+	fprintf(out, "%s: %s cached", running ? "now" : "at the end", SIZE(count->cached));
 	if (count->pending)
-		fprintf(out, ", %s pending", format_size(count->pending, size));
+		fprintf(out, ", %s pending", SIZE(count->pending));
 	fputs(" (kept by the pool, no leak)", out);
 }
 
 static void print_number(FILE *out, uint64_t number, const char *one, const char *many)
 {
-	char text[NUMBER_MAX];
-
-	fprintf(out, "%s %s", format_number(number, text), number == 1 ? one : many);
+	fprintf(out, "%s %s", NUMBER(number), number == 1 ? one : many);
 }
 
 static void print_waits(FILE *out, const struct ledger_pool *count)
@@ -81,9 +71,7 @@ static void print_waits(FILE *out, const struct ledger_pool *count)
 	fputs("    ", out);
 	print_number(out, count->waits, "free waited", "frees waited");
 	if (count->waits) {
-		fputs(" for the device, ", out);
-		describe_time(out, count->wait_ns);
-		fputs(" in all", out);
+		fprintf(out, " for the device, %s in all", TIME(count->wait_ns));
 	}
 	fputs("; ", out);
 	print_number(out, count->tickets, "fence", "fences");
@@ -94,15 +82,13 @@ static void print_waits(FILE *out, const struct ledger_pool *count)
 
 static void print_trims(FILE *out, const struct ledger_pool *count)
 {
-	char size[NUMBER_MAX];
-
 	if (!count->trims && !count->rescued)
 		return;
 	fputs("    ", out);
 	print_number(out, count->trims, "trim", "trims");
 	fputs(" gave back ", out);
 	print_number(out, count->trimmed, "block", "blocks");
-	fprintf(out, " (%s)", format_size(count->trimmed_bytes, size));
+	fprintf(out, " (%s)", SIZE(count->trimmed_bytes));
 	if (count->rescued) {
 		fputs("; ", out);
 		print_number(out, count->rescued, "allocation", "allocations");
@@ -114,7 +100,6 @@ static void print_trims(FILE *out, const struct ledger_pool *count)
 static void print_one(FILE *out, const struct report_pool *pool, bool running)
 {
 	const struct ledger_pool *count = &pool->count;
-	char number[NUMBER_MAX];
 
 	fputs("  ", out);
 	print_name(out, pool);
@@ -129,8 +114,7 @@ static void print_one(FILE *out, const struct report_pool *pool, bool running)
 	print_trims(out, count);
 	for (unsigned int i = 0; i < LEDGER_POOL_REASON_COUNT; i++)
 		if (count->reasons[i])
-			fprintf(out, "    not pooled (%s): %s\n",
-				format_number(count->reasons[i], number),
+			fprintf(out, "    not pooled (%s): %s\n", NUMBER(count->reasons[i]),
 				report_pool_reason_text(i));
 }
 
@@ -149,8 +133,7 @@ static void print_section(FILE *out, const struct report_pools *pools, bool runn
 		print_one(out, &pools->pools[i], running);
 	if (!pools->count)
 		fputs("  the pool served no allocation: none was of a kind that it serves, or it "
-		      "could not be set up\n",
-		      out);
+		      "could not be set up\n", out);
 }
 
 static void print_line(FILE *out, const struct report_pools *pools, bool running)
@@ -180,8 +163,6 @@ static void print_first(FILE *out, const struct report_refusal *first)
 
 static void print_surprises(FILE *out, const struct report_pools *pools)
 {
-	char number[NUMBER_MAX], size[NUMBER_MAX];
-
 	if (pools->downgraded)
 		fputs("gpuleak: pool: fast is not possible with this driver, so strict was used\n",
 		      out);
@@ -196,14 +177,14 @@ static void print_surprises(FILE *out, const struct report_pools *pools)
 	}
 	if (pools->refused) {
 		fprintf(out, "gpuleak: GPULEAK_LIMIT: %s allocation%s refused",
-			format_number(pools->refused, number), plural(pools->refused));
+			NUMBER(pools->refused), plural(pools->refused));
 		if (pools->limit)
-			fprintf(out, " beyond %s", format_size(pools->limit, size));
+			fprintf(out, " beyond %s", SIZE(pools->limit));
 		print_first(out, &pools->first_refused);
 	}
 	if (pools->injected) {
 		fprintf(out, "gpuleak: GPULEAK_FAIL_AT: %s allocation%s made to fail",
-			format_number(pools->injected, number), plural(pools->injected));
+			NUMBER(pools->injected), plural(pools->injected));
 		print_first(out, &pools->first_injected);
 	}
 }
@@ -249,37 +230,37 @@ static uint64_t calls_saved(const void *pool)
 	return report_pool_calls_saved(&((const struct report_pool *)pool)->count);
 }
 
-#define COUNT(name) FIGURE(report_pool, count.name)
+#define OF_POOL(name) FIGURE(report_pool, count.name)
 
 static const struct figure rows[] = {
 	{ "used_bytes", .value = used },
-	{ "cached_bytes", COUNT(cached),
+	{ "cached_bytes", OF_POOL(cached),
 	  .help = "Free bytes in the pool that the next allocation can get at once." },
-	{ "pending_bytes", COUNT(pending),
+	{ "pending_bytes", OF_POOL(pending),
 	  .help = "Bytes that were freed and the device may still be using." },
-	{ "reserved_bytes", COUNT(reserved), .is_first = true,
+	{ "reserved_bytes", OF_POOL(reserved), .is_first = true,
 	  .help = "Bytes that the pool allocated from the driver." },
-	{ "peak_used_bytes", COUNT(peak_used) },
-	{ "peak_reserved_bytes", COUNT(peak_reserved),
+	{ "peak_used_bytes", OF_POOL(peak_used) },
+	{ "peak_reserved_bytes", OF_POOL(peak_reserved),
 	  .help = "Highest number of bytes that the pool had allocated from the driver." },
-	{ "hits", COUNT(hits), .metric = "hits_total",
+	{ "hits", OF_POOL(hits), .metric = "hits_total",
 	  .help = "Allocations served without the driver." },
-	{ "native_allocations", COUNT(native_allocs), .metric = "driver_allocations_total",
+	{ "native_allocations", OF_POOL(native_allocs), .metric = "driver_allocations_total",
 	  .help = "Allocations that went to the driver." },
-	{ "native_frees", COUNT(native_frees) },
-	{ "frees", COUNT(frees) },
+	{ "native_frees", OF_POOL(native_frees) },
+	{ "frees", OF_POOL(frees) },
 	{ "native_calls_saved", .value = calls_saved },
-	{ "tickets", COUNT(tickets) },
-	{ "shared_tickets", COUNT(shared_tickets) },
-	{ "waits", COUNT(waits), .metric = "waits_total",
+	{ "tickets", OF_POOL(tickets) },
+	{ "shared_tickets", OF_POOL(shared_tickets) },
+	{ "waits", OF_POOL(waits), .metric = "waits_total",
 	  .help = "Frees that waited for the device." },
-	{ "wait_ns", COUNT(wait_ns) },
-	{ "trims", COUNT(trims), .metric = "trims_total",
+	{ "wait_ns", OF_POOL(wait_ns) },
+	{ "trims", OF_POOL(trims), .metric = "trims_total",
 	  .help = "How often the pool returned memory to the driver." },
-	{ "trimmed_blocks", COUNT(trimmed) },
-	{ "trimmed_bytes", COUNT(trimmed_bytes) },
-	{ "rescued", COUNT(rescued) },
-	{ "waste_bytes", COUNT(waste) },
+	{ "trimmed_blocks", OF_POOL(trimmed) },
+	{ "trimmed_bytes", OF_POOL(trimmed_bytes) },
+	{ "rescued", OF_POOL(rescued) },
+	{ "waste_bytes", OF_POOL(waste) },
 };
 
 static const void *item(const struct report_process *process, size_t i, FILE *labels)

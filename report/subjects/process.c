@@ -7,6 +7,7 @@
 
 #include "ledger/no_gpu.h"
 #include "report/describe/describe_stack.h"
+#include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
 #include "report/model/model.h"
 #include "report/subjects/figures.h"
@@ -18,10 +19,8 @@
 
 static void print_fate(FILE *out, uint64_t blocks, const char *what)
 {
-	char number[NUMBER_MAX];
-
 	if (blocks)
-		fprintf(out, ", %s %s", format_number(blocks, number), what);
+		fprintf(out, ", %s %s", NUMBER(blocks), what);
 }
 
 void describe_fates(FILE *out, const struct report_summary *sum,
@@ -31,16 +30,15 @@ void describe_fates(FILE *out, const struct report_summary *sum,
 				    add_bounded(sum->suppressed_blocks, sum->cached_blocks));
 	uint64_t known = add_bounded(add_bounded(sum->freed_blocks, live),
 				     add_bounded(sum->with_context_blocks, sum->deferred_blocks));
-	char number[NUMBER_MAX];
 
 	known = add_bounded(known, add_bounded(sum->left_out_blocks, sum->younger_blocks));
 	if (sum->freed_blocks == sum->allocated_blocks)
 		fputs("all freed", out);
 	else
-		fprintf(out, "%s freed", format_number(sum->freed_blocks, number));
+		fprintf(out, "%s freed", NUMBER(sum->freed_blocks));
 	if (sum->late_blocks)
 		fprintf(out, " (%s of them after the driver had begun to shut down)",
-			format_number(sum->late_blocks, number));
+			NUMBER(sum->late_blocks));
 	print_fate(out, sum->with_context_blocks, "released with their context");
 	print_fate(out, sum->deferred_blocks, "released but not freed");
 	print_fate(out, sum->younger_blocks, "younger than --older");
@@ -55,19 +53,17 @@ void describe_sums(FILE *out, const struct report_process *process)
 {
 	struct report_process *one = (struct report_process *)process;
 	const struct report_summary *sum = &process->summary;
-	char number[NUMBER_MAX], size[NUMBER_MAX];
 
 	fputs("\ngpuleak: ", out);
 	describe_process(out, process);
-	fputs(": ", out);
-	describe_count(out, sum->allocated_blocks, "block");
-	fprintf(out, " (%s) allocated, ", format_size(sum->allocated_bytes, size));
+	fprintf(out, ": %s (%s) allocated, ", COUNT(sum->allocated_blocks, "block"),
+		SIZE(sum->allocated_bytes));
 	describe_fates(out, sum, &one, 1);
 	if (sum->leaked_blocks)
-		fprintf(out, ", %s %s (%s)", format_number(sum->leaked_blocks, number),
+		fprintf(out, ", %s %s (%s)", NUMBER(sum->leaked_blocks),
 			process->ended == REPORT_RUNNING ? "not freed so far" : "leaked",
-			format_size(sum->leaked_bytes, size));
-	fprintf(out, ", peak %s; ", format_size(sum->peak_bytes, size));
+			SIZE(sum->leaked_bytes));
+	fprintf(out, ", peak %s; ", SIZE(sum->peak_bytes));
 	describe_ended(out, process);
 	fputc('\n', out);
 }

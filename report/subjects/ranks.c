@@ -7,6 +7,7 @@
 
 #include "report/analyze/ranks.h"
 #include "report/describe/describe_stack.h"
+#include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
 #include "report/model/model.h"
 #include "report/subjects/json_values.h"
@@ -54,9 +55,8 @@ static void print_spread(FILE *out, const struct ranks *ranks, const struct rank
 
 static void print_shared(FILE *out, const struct ranks *ranks, const struct rank_leak *leak)
 {
-	fputs("\nLeak of ", out);
-	describe_amount(out, leak->bytes, leak->blocks);
-	fprintf(out, " in %zu of %zu ranks", leak->count, ranks->count);
+	fprintf(out, "\nLeak of %s in %s in %zu of %zu ranks", EXACT_SIZE(leak->bytes),
+		COUNT(leak->blocks, "block"), leak->count, ranks->count);
 	print_spread(out, ranks, leak);
 	describe_source(out, leak->leak->kind, leak->leak->api,
 			leak->same_device ? leak->leak->device : -1);

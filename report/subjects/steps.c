@@ -42,7 +42,6 @@ static void print_step(FILE *out, const struct report_named_step *step)
 static void print_finding(FILE *out, const struct subject_view *view)
 {
 	const struct report_process *process = view->process;
-	char number[NUMBER_MAX];
 
 	if (!process->named_step_count)
 		return;
@@ -52,7 +51,7 @@ static void print_finding(FILE *out, const struct subject_view *view)
 		print_step(out, &process->named_steps[i]);
 	if (process->named_step_count > STEPS_MAX)
 		fprintf(out, "  and %s more; --format json lists all\n",
-			format_number(process->named_step_count - STEPS_MAX, number));
+			NUMBER(process->named_step_count - STEPS_MAX));
 }
 
 static json_t *named_step_json(const void *item)

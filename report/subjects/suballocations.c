@@ -11,6 +11,7 @@
 
 #include "report/analyze/ranks.h"
 #include "report/describe/describe_stack.h"
+#include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
@@ -98,9 +99,7 @@ size_t suballocation_pools(const struct report_process *process,
 
 void describe_suballocations(FILE *out, const char *cache, uint64_t bytes, uint64_t blocks)
 {
-	describe_bytes(out, bytes);
-	fputs(" in ", out);
-	describe_count(out, blocks, suballocation_word(cache));
+	fprintf(out, "%s in %s", EXACT_SIZE(bytes), COUNT(blocks, suballocation_word(cache)));
 }
 
 /* Prints "2 per second", "1.5 per minute". */
@@ -110,7 +109,6 @@ static void print_rate(FILE *out, double per_second)
 		double seconds;
 		const char *word;
 	} units[] = { { 1, "second" }, { 60, "minute" }, { 3600, "hour" } };
-	char number[NUMBER_MAX];
 	size_t unit = 0;
 	uint64_t tenths;
 
@@ -120,18 +118,18 @@ static void print_rate(FILE *out, double per_second)
 	if (tenths < 100 && tenths % 10)
 		fprintf(out, ", %" PRIu64 ".%" PRIu64, tenths / 10, tenths % 10);
 	else
-		fprintf(out, ", %s", format_number((tenths + 5) / 10, number));
+		fprintf(out, ", %s", NUMBER((tenths + 5) / 10));
 	fprintf(out, " per %s", units[unit].word);
 }
 
 static void print_kept(FILE *out, const struct report_process *process,
 		       const struct report_suballocations *entry)
 {
-	char kept[NUMBER_MAX], all[NUMBER_MAX];
+	char kept[NUMBER_MAX];
 	bool runs = process->ended == REPORT_RUNNING;
 
 	fprintf(out, "%s of %s kept", format_number(entry->kept_blocks, kept),
-		format_number(entry->allocated_blocks, all));
+		NUMBER(entry->allocated_blocks));
 	if (!(entry->kept_per_second > 0 && entry->kept_per_second < RATE_MAX)) {
 		fputs(runs ? " so far" : "", out);
 		return;
@@ -162,11 +160,9 @@ void describe_division(FILE *out, const struct report_leak *blocks, const char *
 {
 	if (!blocks->used_bytes)
 		return;
-	fputs(before, out);
-	describe_bytes(out, blocks->used_bytes);
-	fprintf(out, " in %ss, ", suballocation_word(blocks->cache));
-	describe_bytes(out, blocks->bytes - blocks->used_bytes);
-	fputs(" " SUBALLOCATIONS_UNUSED, out);
+	fprintf(out, "%s%s in %ss, %s%s", before, EXACT_SIZE(blocks->used_bytes),
+		suballocation_word(blocks->cache), EXACT_SIZE(blocks->bytes - blocks->used_bytes),
+		" " SUBALLOCATIONS_UNUSED);
 }
 
 void describe_pool(FILE *out, const struct report_leak *live, int device)
@@ -185,8 +181,8 @@ void describe_pool(FILE *out, const struct report_leak *live, int device)
 /* Prints "1 tensor lies", "2 tensors lie". */
 static void print_lying(FILE *out, const char *cache, uint64_t blocks)
 {
-	describe_count(out, blocks, suballocation_word(cache));
-	fputs(blocks == 1 ? " lies" : " lie", out);
+	fprintf(out, "%s%s", COUNT(blocks, suballocation_word(cache)),
+		blocks == 1 ? " lies" : " lie");
 }
 
 void describe_outside(FILE *out, const char *before, const struct report_process *process)
@@ -216,9 +212,8 @@ void describe_outside(FILE *out, const char *before, const struct report_process
 		print_lying(out, cache, sum.partly_blocks);
 		fputs(" only partly in a driver block that gpuleak recorded", out);
 	}
-	fputs(": ", out);
-	describe_bytes(out, sum.outside_bytes);
-	fputs(" of them are in memory whose allocation gpuleak did not record\n", out);
+	fprintf(out, ": %s of them are in memory whose allocation gpuleak did not record\n",
+		EXACT_SIZE(sum.outside_bytes));
 }
 
 /* JSON has all sites */
@@ -266,16 +261,12 @@ static void print_finding(FILE *out, const struct subject_view *view)
 			rest++;
 	}
 	if (shared) {
-		fputs("\nAnd ", out);
-		describe_count(out, shared, "call site");
-		fprintf(out, " that accumulate%s in other ranks, too: listed above\n",
-			shared == 1 ? "s" : "");
+		fprintf(out, "\nAnd %s that accumulate%s in other ranks, too: listed above\n",
+			COUNT(shared, "call site"), shared == 1 ? "s" : "");
 	}
 	if (rest) {
-		fputs("\nAnd ", out);
-		describe_count(out, rest, "more call site");
-		fprintf(out, " that accumulate%s; --format json lists all\n",
-			rest == 1 ? "s" : "");
+		fprintf(out, "\nAnd %s that accumulate%s; --format json lists all\n",
+			COUNT(rest, "more call site"), rest == 1 ? "s" : "");
 	}
 }
 
@@ -300,7 +291,6 @@ static void print_pool(FILE *out, const struct report_process *process,
 {
 	const struct suballocation_pool *pool = &pools[index];
 	size_t shown = 0, rest = 0;
-	char number[NUMBER_MAX];
 
 	fputs("\nLive inside the ", out);
 	print_escaped(out, pool->cache ? pool->cache : "blocks of a cache");
@@ -308,7 +298,7 @@ static void print_pool(FILE *out, const struct report_process *process,
 	describe_suballocations(out, pool->cache, pool->bytes, pool->blocks);
 	if (pool->accumulating)
 		fprintf(out, ", %s of them at call sites that accumulate\n",
-			format_number(pool->accumulating, number));
+			NUMBER(pool->accumulating));
 	else
 		fputs("; not leaks\n", out);
 	for (size_t i = 0; i < process->suballocation_count; i++) {

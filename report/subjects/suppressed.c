@@ -16,12 +16,10 @@
 static void print_use(FILE *out, size_t number, uint64_t blocks, uint64_t bytes,
 		      const char *pattern, const char *whose)
 {
-	char left[NUMBER_MAX], right[NUMBER_MAX];
-
 	if (number == 0)
 		fprintf(out, "Suppressions used%s:\n%10s %20s  pattern\n", whose, "blocks",
 			"bytes");
-	fprintf(out, "%10s %20s  ", format_number(blocks, left), format_number(bytes, right));
+	fprintf(out, "%10s %20s  ", NUMBER(blocks), NUMBER(bytes));
 	print_escaped(out, pattern);
 	fputc('\n', out);
 }

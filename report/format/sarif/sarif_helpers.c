@@ -5,7 +5,6 @@
  */
 #include "report/format/sarif/sarif_helpers.h"
 
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,6 +5,7 @@
  * pattern distinguishes them: two lines of one function, or several processes.
  */
 #include "report/util/number.h"
+#include "report/describe/format_place.h"
 #include "report/subjects/formats.h"
 
 #include <errno.h>
@@ -266,8 +267,7 @@ static void print_choice(FILE *out, const struct leak_total *entry, const struct
 	const struct report_frame *frame = report_stack_culprit(entry->largest->stack);
 	bool accumulates = report_is_suballocation(entry->largest);
 
-	fputs("# ", out);
-	describe_bytes(out, entry->bytes);
+	fprintf(out, "# %s", EXACT_SIZE(entry->bytes));
 	fprintf(out, " in %" PRIu64 " %s%s (", entry->blocks,
 		describe_unit(entry->largest),
 		plural(entry->blocks));

@@ -11,6 +11,7 @@
 #include "report/analyze/accumulations.h"
 #include "report/analyze/ranks.h"
 #include "report/describe/describe_stack.h"
+#include "report/describe/format_place.h"
 #include "report/model/model.h"
 #include "report/model/model_suballocations.h"
 #include "report/subjects/findings.h"
@@ -65,8 +66,7 @@ static void print_place(FILE *out, const struct headline *line)
 
 	fputs(" at ", out);
 	if (found->places > 1) {
-		describe_count(out, found->places, "place");
-		fputs(", most at ", out);
+		fprintf(out, "%s, most at ", COUNT(found->places, "place"));
 	}
 	describe_place(out, found->most);
 	if (!line->only) {
@@ -79,13 +79,12 @@ static void print_place(FILE *out, const struct headline *line)
 static void print_accumulations(FILE *out, const struct headline *line)
 {
 	const struct accumulations *found = &line->accumulations;
-	char size[NUMBER_MAX];
 
 	if (!found->places)
 		return;
-	fprintf(out, "; %s in ", format_size(found->bytes, size));
-	describe_count(out, found->blocks, suballocation_word(found->cache));
-	fputs(found->blocks == 1 ? " accumulates" : " accumulate", out);
+	fprintf(out, "; %s in %s%s", SIZE(found->bytes),
+		COUNT(found->blocks, suballocation_word(found->cache)),
+		found->blocks == 1 ? " accumulates" : " accumulate");
 	if (line->ranks && line->ranks->all && line->ranks->accumulating_count)
 		print_place_in_ranks(out, line->ranks);
 	else
@@ -99,7 +98,6 @@ static void print_clean(FILE *out, const struct headline *line)
 	/* errors and what accumulates come first */
 	bool has_peak = line->only && line->only->peak_count && !line->accumulations.places &&
 			!sum->errors;
-	char size[NUMBER_MAX];
 
 	fprintf(out, "no %sleaks%s", line->accumulations.places ? "driver " : "", found);
 	print_accumulations(out, line);
@@ -113,14 +111,14 @@ static void print_clean(FILE *out, const struct headline *line)
 		print_subject(out, line);
 		return;
 	}
-	describe_count(out, sum->allocated_blocks, "block");
-	fprintf(out, " (%s) allocated by ", format_size(sum->allocated_bytes, size));
+	fprintf(out, "%s (%s) allocated by ", COUNT(sum->allocated_blocks, "block"),
+		SIZE(sum->allocated_bytes));
 	print_subject(out, line);
 	fputs(", ", out);
 	describe_fates(out, sum, line->all, line->processes);
 	if (!has_peak)
 		fprintf(out, ", %s %s", line->only ? "peak" : "sum of peaks",
-			format_size(sum->peak_bytes, size));
+			SIZE(sum->peak_bytes));
 	describe_refusals(out, line->all, line->processes);
 	if (line->stuck_in) {
 		fputs("; ", out);
@@ -131,16 +129,13 @@ static void print_clean(FILE *out, const struct headline *line)
 static void print_leak_total(FILE *out, const struct headline *line)
 {
 	const struct report_leak *worst = &line->worst_in->leaks[0];
-	char size[NUMBER_MAX];
 
-	describe_count(out, line->leaks, "leak");
-	fputs(", ", out);
-	describe_count(out, line->summary->leaked_blocks, "block");
-	fputs(", ", out);
-	describe_bytes(out, line->summary->leaked_bytes);
-	fprintf(out, " %s by ", line->running ? "not freed so far" : "never freed");
+	fprintf(out, "%s, %s, %s %s by ", COUNT(line->leaks, "leak"),
+		COUNT(line->summary->leaked_blocks, "block"),
+		EXACT_SIZE(line->summary->leaked_bytes),
+		line->running ? "not freed so far" : "never freed");
 	print_subject(out, line);
-	fprintf(out, ", worst: %s", format_size(worst->bytes, size));
+	fprintf(out, ", worst: %s", SIZE(worst->bytes));
 	if (worst->mapping) {
 		fputs(", ", out);
 		describe_mapped(out, worst);
@@ -161,8 +156,8 @@ static void print_headline(FILE *out, const struct headline *line)
 	if (line->ranks)
 		describe_odd_ranks(out, line->ranks);
 	if (line->summary->errors) {
-		describe_count(out, line->summary->errors, "error");
-		fputs(line->leaks ? ", " : " by ", out);
+		fprintf(out, "%s%s", COUNT(line->summary->errors, "error"),
+			line->leaks ? ", " : " by ");
 		if (!line->leaks)
 			print_subject(out, line);
 		if (!line->leaks && line->error_in) {

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "report/analyze/diff.h"
+#include "report/describe/format_place.h"
 #include "report/symbols/fingerprint.h"
 #include "report/model/model.h"
 #include "report/describe/describe_stack.h"
@@ -33,10 +34,9 @@ static void print_totals(FILE *out, const struct diff *diff)
 
 	fputs("gpuleak diff: ", out);
 	print_counts(out, &diff->leaks);
-	fputs("; leaked: ", out);
-	describe_amount(out, after->leaked_bytes, after->leaked_blocks);
-	fputs(", before: ", out);
-	describe_amount(out, before->leaked_bytes, before->leaked_blocks);
+	fprintf(out, "; leaked: %s in %s, before: %s in %s", EXACT_SIZE(after->leaked_bytes),
+		COUNT(after->leaked_blocks, "block"), EXACT_SIZE(before->leaked_bytes),
+		COUNT(before->leaked_blocks, "block"));
 	if (before->errors || after->errors)
 		fprintf(out, "; invalid frees: %" PRIu64 ", before: %" PRIu64, after->errors,
 			before->errors);
@@ -49,19 +49,15 @@ static void print_totals(FILE *out, const struct diff *diff)
 		print_counts(out, &diff->objects);
 	}
 	if (diff->peak_before && diff->peak_after) {
-		fputs("; peak: ", out);
-		describe_bytes(out, diff->peak_after);
-		fputs(", before: ", out);
-		describe_bytes(out, diff->peak_before);
+		fprintf(out, "; peak: %s, before: %s", EXACT_SIZE(diff->peak_after),
+			EXACT_SIZE(diff->peak_before));
 	}
 	fputc('\n', out);
 }
 
 static void print_amount(FILE *out, const struct leak_total *total, const char *unit)
 {
-	describe_bytes(out, total->bytes);
-	fputs(" in ", out);
-	describe_count(out, total->blocks, unit);
+	fprintf(out, "%s in %s", EXACT_SIZE(total->bytes), COUNT(total->blocks, unit));
 }
 
 /* Prints the amounts of ROW, counted in UNIT. */

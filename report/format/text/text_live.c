@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ledger/kind_table.h"
+#include "report/describe/format_place.h"
 #include "report/util/escape.h"
 #include "report/analyze/live.h"
 #include "report/model/model_pool.h"
@@ -54,9 +55,7 @@ static void print_device(FILE *out, int device)
 
 static void print_size(FILE *out, uint64_t bytes)
 {
-	char size[NUMBER_MAX];
-
-	fprintf(out, " %*s", SIZE_COLUMNS, format_size(bytes, size));
+	fprintf(out, " %*s", SIZE_COLUMNS, SIZE(bytes));
 }
 
 /* Writes "+4.0 MiB", "-512 bytes" or "=". */
@@ -90,28 +89,23 @@ static void print_growth(FILE *out, const struct live *earlier, uint64_t now, ui
 static void print_sums(FILE *out, const struct live *now, const struct live *earlier)
 {
 	const struct report_summary *sum = &now->process->summary;
-	char number[NUMBER_MAX], size[NUMBER_MAX], growth[NUMBER_MAX + 1];
+	char growth[NUMBER_MAX + 1];
 
-	fprintf(out, "live %s", format_size(now->sum.bytes, size));
+	fprintf(out, "live %s", SIZE(now->sum.bytes));
 	if (earlier) {
 		format_growth(now->sum.bytes, earlier->sum.bytes, growth);
 		fprintf(out, " (%s)", growth);
 	}
-	fprintf(out, " in %s block%s", format_number(now->sum.blocks, number),
-		plural(now->sum.blocks));
-	fprintf(out, ", peak %s", format_size(sum->peak_bytes, size));
-	fprintf(out, "; %s allocated so far", format_number(sum->allocated_blocks, number));
-	fprintf(out, " (%s)", format_size(sum->allocated_bytes, size));
+	fprintf(out, " in %s block%s, peak %s; %s allocated so far (%s)", NUMBER(now->sum.blocks),
+		plural(now->sum.blocks), SIZE(sum->peak_bytes), NUMBER(sum->allocated_blocks),
+		SIZE(sum->allocated_bytes));
 	if (sum->errors)
-		fprintf(out, ", %s invalid free%s", format_number(sum->errors, number),
-			plural(sum->errors));
+		fprintf(out, ", %s invalid free%s", NUMBER(sum->errors), plural(sum->errors));
 	fputc('\n', out);
 }
 
 static void print_kinds(FILE *out, const struct live *now, const struct live *earlier)
 {
-	char number[NUMBER_MAX];
-
 	fprintf(out, "\ndevice  %-*s %*s %10s", KIND_COLUMNS, "kind", SIZE_COLUMNS, "live",
 		"blocks");
 	print_growth_title(out, earlier);
@@ -122,7 +116,7 @@ static void print_kinds(FILE *out, const struct live *now, const struct live *ea
 		print_device(out, kind->device);
 		print_kind(out, kind->kind);
 		print_size(out, kind->sum.bytes);
-		fprintf(out, " %10s", format_number(kind->sum.blocks, number));
+		fprintf(out, " %10s", NUMBER(kind->sum.blocks));
 		print_growth(out, earlier, kind->sum.bytes, live_kind_in(earlier, kind).bytes);
 		fputc('\n', out);
 	}
@@ -145,7 +139,6 @@ static void print_pool(FILE *out, const struct report_pool *pool, const struct l
 {
 	const struct ledger_pool *count = &pool->count;
 	uint64_t before = hits_before(earlier, pool);
-	char number[NUMBER_MAX];
 
 	print_device(out, pool->device);
 	print_kind(out, pool->kind);
@@ -156,10 +149,8 @@ static void print_pool(FILE *out, const struct report_pool *pool, const struct l
 	if (earlier && seconds > 0)
 		fprintf(out, " %10.0f",
 			(double)(count->hits > before ? count->hits - before : 0) / seconds);
-	fprintf(out, " %7s",
-		format_percent(count->hits, report_pool_allocations(count), number));
-	fprintf(out, " %14s", format_number(report_pool_calls_saved(count), number));
-	fprintf(out, " %10s", format_number(count->waits, number));
+	fprintf(out, " %7s %14s %10s", PERCENT(count->hits, report_pool_allocations(count)),
+		NUMBER(report_pool_calls_saved(count)), NUMBER(count->waits));
 	if (pool->off)
 		fputs("  turned itself off", out);
 	fputc('\n', out);
@@ -196,8 +187,6 @@ static void print_rate(FILE *out, const struct live_site *site, double seconds)
 static void print_sites(FILE *out, const struct live *now, const struct live *earlier,
 			double seconds, size_t count)
 {
-	char number[NUMBER_MAX];
-
 	fprintf(out, "\n%*s %10s", SIZE_COLUMNS + 1, "live", "blocks");
 	print_growth_title(out, earlier);
 	if (earlier && seconds > 0)
@@ -207,7 +196,7 @@ static void print_sites(FILE *out, const struct live *now, const struct live *ea
 		const struct live_site *site = &now->sites[i];
 
 		print_size(out, site->sum.bytes);
-		fprintf(out, " %10s", format_number(site->sum.blocks, number));
+		fprintf(out, " %10s", NUMBER(site->sum.blocks));
 		print_growth(out, earlier, site->sum.bytes, site->before.bytes);
 		if (earlier && seconds > 0)
 			print_rate(out, site, seconds);
@@ -222,7 +211,7 @@ static void print_sites(FILE *out, const struct live *now, const struct live *ea
 		fputc('\n', out);
 	}
 	if (now->site_count > count)
-		fprintf(out, "and %s more\n", format_number(now->site_count - count, number));
+		fprintf(out, "and %s more\n", NUMBER(now->site_count - count));
 }
 
 /* Prints "inside the PyTorch caching allocator: 12.0 KiB in 3 tensors" for each pool. */
@@ -230,14 +219,12 @@ static void print_inside(FILE *out, const struct report_process *process)
 {
 	struct suballocation_pool pools[SUBALLOCATION_POOLS_MAX];
 	size_t count = suballocation_pools(process, pools);
-	char size[NUMBER_MAX];
 
 	for (size_t i = 0; i < count; i++) {
 		fprintf(out, "\ninside the ");
 		print_escaped(out, pools[i].cache ? pools[i].cache : "blocks of a cache");
-		fprintf(out, ": %s in ", format_size(pools[i].bytes, size));
-		describe_count(out, pools[i].blocks, suballocation_word(pools[i].cache));
-		fputc('\n', out);
+		fprintf(out, ": %s in %s\n", SIZE(pools[i].bytes),
+			COUNT(pools[i].blocks, suballocation_word(pools[i].cache)));
 	}
 }
 
