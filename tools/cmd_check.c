@@ -31,9 +31,7 @@ static int check(struct session *session, const struct operands *operands)
 	int on_stdout, r;
 	enum judge_verdict verdict;
 
-	if (session_suppress(session, opt_values.suppressions) < 0 ||
-	    session_rules(session, opt_values.rules) < 0 ||
-	    session_gate_files(session) < 0)
+	if (session_files(session) < 0)
 		return STATUS_USAGE;
 	for (size_t i = 0; i < operands->list.count; i++)
 		session_add(session, operands->list.files[i].path, NULL);
@@ -44,7 +42,7 @@ static int check(struct session *session, const struct operands *operands)
 	verdict = session_judge(session);
 	on_stdout = opt_values.format != OPTION_FORMAT_TEXT && !opt_text[OPTION_REPORT];
 	if (on_stdout)
-		r = session_write_stdout(session);
+		r = session_write(session, NULL);
 	else if (opt_text[OPTION_REPORT])
 		r = session_write_pattern(session, opt_values.report);
 	else
@@ -72,8 +70,7 @@ int cmd_check(int argc, char **argv)
 	flags_environment(OPTIONS_OF_REPORT & ~OPTION_BIT(OPTION_REPORT));
 	if (session_refuses(opt_text[OPTION_REPORT] ? opt_values.report : NULL))
 		return STATUS_USAGE;
-	if (session_start(&session) < 0)
-		return JUDGE_FAILED;
+	session_start(&session);
 	operands_find(&operands, argv + first, n);
 	status = check(&session, &operands);
 	ledgers_finish(&operands.list);

@@ -20,6 +20,7 @@
 #include "tools/flags.h"
 #include "tools/ledgers/operands.h"
 #include "report/util/output.h"
+#include "report/util/text_buffer.h"
 #include "report/gate/read_json.h"
 #include "tools/session.h"
 
@@ -86,23 +87,21 @@ static int read_side(struct session *session, char *word)
 
 static int print(const struct diff *diff)
 {
-	char *text = NULL, error[ERROR_SIZE];
-	size_t length = 0;
-	FILE *out = open_memstream(&text, &length);
-	int r = -ENOMEM;
+	struct text_buffer words;
+	char error[ERROR_SIZE];
+	int r;
 
-	if (out)
-		r = opt_values.format == OPTION_FORMAT_JSON ? diff_print_json(diff, out)
-							    : diff_print_text(diff, out);
-	if (out && fclose(out) != 0)
-		r = -ENOMEM;
-	if (r == 0)
-		r = output_write_fd(STDOUT_FILENO, "stdout", text, length, error, sizeof(error));
+	text_buffer_begin(&words);
+	if (opt_values.format == OPTION_FORMAT_JSON)
+		diff_print_json(diff, words.out);
 	else
-		snprintf(error, sizeof(error), "out of memory");
+		diff_print_text(diff, words.out);
+	text_buffer_end(&words);
+	r = output_write_fd(STDOUT_FILENO, "stdout", words.text, words.length, error,
+			    sizeof(error));
 	if (r < 0)
 		eprintf(stderr, "gpuleak: %s\n", error);
-	free(text);
+	text_buffer_finish(&words);
 	return r;
 }
 
@@ -119,10 +118,7 @@ static int compare(struct session sides[2], char **words)
 		failed |= read_side(&sides[i], words[i]) < 0;
 	if (failed)
 		return STATUS_NOTHING_READ;
-	if (diff_make(&sides[0].report, &sides[1].report, &diff) < 0) {
-		fputs("gpuleak: out of memory\n", stderr);
-		return STATUS_NOTHING_READ;
-	}
+	diff_make(&sides[0].report, &sides[1].report, &diff);
 	if (print(&diff) < 0)
 		status = STATUS_NOTHING_READ;
 	else if (opt_gate && diff.worse)
@@ -146,13 +142,10 @@ int cmd_diff(int argc, char **argv)
 		return STATUS_USAGE;
 	}
 	flags_environment(command.options & ~OPTION_BIT(OPTION_FORMAT));
-	if (session_start(&sides[0]) < 0)
-		return STATUS_NOTHING_READ;
-	status = STATUS_NOTHING_READ;
-	if (session_start(&sides[1]) == 0) {
-		status = compare(sides, argv + first);
-		session_finish(&sides[1]);
-	}
+	session_start(&sides[0]);
+	session_start(&sides[1]);
+	status = compare(sides, argv + first);
+	session_finish(&sides[1]);
 	session_finish(&sides[0]);
 	return status;
 }

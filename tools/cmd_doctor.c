@@ -136,8 +136,8 @@ int cmd_doctor(int argc, char **argv)
 	check_all(&doctor, n ? argv + first : NULL);
 	if (opt_values.format != OPTION_FORMAT_JSON)
 		doctor_print_text(&doctor, flags_wants_colors(NULL), stdout);
-	else if (doctor_print_json(&doctor, stdout) < 0)
-		fputs("gpuleak: doctor: out of memory\n", stderr);
+	else
+		doctor_print_json(&doctor, stdout);
 	doctor_finish(&doctor);
 	return doctor.of_level[DOCTOR_PROBLEM] ? STATUS_PROBLEM : 0;
 }

@@ -121,7 +121,7 @@ static void sample_running(struct session *session, const struct operands *opera
 	const char **paths = calloc(operands->list.count + 1, sizeof(*paths));
 	size_t count = 0;
 
-	for (size_t i = 0; paths && i < session->report.count; i++)
+	for (size_t i = 0; i < session->report.count; i++)
 		if (session->report.processes[i]->ended == REPORT_RUNNING)
 			paths[count++] = session->report.processes[i]->ledger;
 	if (shows_driver_memory(session))
@@ -135,9 +135,7 @@ static int report(struct session *session, struct operands *operands)
 	int failed = operands->missing > 0;
 	size_t before;
 
-	if (session_suppress(session, opt_values.suppressions) < 0 ||
-	    session_rules(session, opt_values.rules) < 0 ||
-	    session_gate_files(session) < 0)
+	if (session_files(session) < 0)
 		return STATUS_USAGE;
 	for (size_t i = 0; i < operands->list.count; i++)
 		failed |= session_add(session, operands->list.files[i].path, NULL) < 0;
@@ -155,7 +153,7 @@ static int report(struct session *session, struct operands *operands)
 	/* If nothing was read, the report replaces an older file. On stdout, no text is printed,
 	 * because stderr has the reason. */
 	if (session->report.count > 0 || !on_stdout || opt_values.format != OPTION_FORMAT_TEXT)
-		failed |= (on_stdout ? session_write_stdout(session)
+		failed |= (on_stdout ? session_write(session, NULL)
 				     : session_write_pattern(session, opt_values.report)) < 0;
 	print_remaining(operands);
 	return failed ? STATUS_NOTHING_READ : 0;
@@ -181,8 +179,7 @@ int cmd_report(int argc, char **argv)
 		if (session_refuses(opt_text[OPTION_REPORT] ? opt_values.report : NULL))
 			return STATUS_USAGE;
 	}
-	if (session_start(&session) < 0)
-		return STATUS_NOTHING_READ;
+	session_start(&session);
 	if (opt_at_exit) {
 		status = report_at_exit(&session, argv[first]);
 	} else {

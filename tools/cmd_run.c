@@ -241,10 +241,10 @@ static int make_ready(struct run *run)
 		strcpy(run->host, "localhost");
 	outer_run_find(&run->outer);
 	run->bad_variables = flags_environment(ALL_OPTIONS);
-	if (check_files(run) < 0 || session_start(&run->session) < 0 ||
-	    session_suppress(&run->session, opt_values.suppressions) < 0 ||
-	    session_rules(&run->session, opt_values.rules) < 0 ||
-	    session_gate_files(&run->session) < 0)
+	if (check_files(run) < 0)
+		return STATUS_RUN_FAILED;
+	session_start(&run->session);
+	if (session_files(&run->session) < 0)
 		return STATUS_RUN_FAILED;
 	status = check_program(run);
 	if (status)
@@ -272,57 +272,11 @@ static int make_ready(struct run *run)
 	return 0;
 }
 
-/* Sets GPULEAK_LEDGER to DIRECTORY/%p.gpuleak, with each % in DIRECTORY escaped. */
-static void set_ledger(const char *directory)
-{
-	char pattern[PATH_MAX * 2 + 16], *at = pattern;
-
-	for (; *directory; directory++) {
-		*at++ = *directory;
-		if (*directory == '%')
-			*at++ = '%';
-	}
-	strcpy(at, "/%p.gpuleak");
-	setenv("GPULEAK_LEDGER", pattern, 1);
-}
-
-static void set_preload(const char *library)
-{
-	const char *before = getenv("LD_PRELOAD");
-	size_t length = strlen(library);
-	char *both;
-
-	if (!before || !*before) {
-		setenv("LD_PRELOAD", library, 1);
-	} else if (strncmp(before, library, length) != 0 ||
-		   (before[length] && !strchr(" :", before[length]))) {
-		if (asprintf(&both, "%s:%s", library, before) < 0)
-			return;
-		setenv("LD_PRELOAD", both, 1);
-		free(both);
-	}
-}
-
-/* The shared runtime of AddressSanitizer aborts a program if another library is loaded before it.
- * gpuleak does not need that order, so this turns the check off. The user's settings follow and
- * take precedence. */
-static void set_asan_options(void)
-{
-	const char *before = getenv("ASAN_OPTIONS");
-	char *both;
-
-	if (asprintf(&both, "verify_asan_link_order=0%s%s", before && *before ? ":" : "",
-		     before ? before : "") < 0)
-		return;
-	setenv("ASAN_OPTIONS", both, 1);
-	free(both);
-}
-
 /* Prepares the environment in the child before exec. */
 static void prepare(void *data)
 {
 	const struct run *run = data;
-	char name[64];
+	char name[64], pattern[RUNDIR_PATTERN_MAX];
 
 	sigaction(SIGPIPE, &run->pipe_before, NULL);
 	sigaction(SIGXFSZ, &file_limit_before, NULL);
@@ -344,7 +298,8 @@ static void prepare(void *data)
 		fake_gpu_prepare(&run->fake_gpu);
 	if (!run->directory[0])
 		return;
-	set_ledger(run->directory);
+	rundir_pattern(run->directory, pattern);
+	setenv("GPULEAK_LEDGER", pattern, 1);
 	if (run->roster)
 		setenv("GPULEAK_ROSTER", run->roster_text, 1);
 	else
@@ -357,8 +312,11 @@ static void prepare(void *data)
 	setenv("GPULEAK_EXITCODE", "0", 1);
 	if (run->program.refuses_library)
 		return;
-	set_preload(run->library);
-	set_asan_options();
+	run_variables_put_once("LD_PRELOAD", run->library, " :");
+	/* The shared runtime of AddressSanitizer aborts a program if another library is loaded
+	 * before it. gpuleak does not need that order, so this turns the check off. The user's
+	 * settings follow and take precedence. */
+	run_variables_put("ASAN_OPTIONS", "verify_asan_link_order=0");
 	if (opt_values.follow == OPTION_SWITCH_ON)
 		run_variables_set(run->library);
 	else
@@ -533,18 +491,16 @@ static void gather(struct run *run)
 		session_trouble(&run->session, "%s: %s", run->directory, strerror(-r));
 	for (size_t i = 0; i < list.count; i++)
 		gather_one(run, &list.files[i]);
-	if (run->roster &&
-	    lost_find(run->roster, &list, run->directory, incomplete, run) < 0)
-		session_trouble(&run->session, "out of memory");
+	if (run->roster)
+		lost_find(run->roster, &list, run->directory, incomplete, run);
 	outer_run_finish(&run->outer, run->roster);
 	unrecorded_find(&run->descendants, &list, incomplete, run);
 	ledgers_finish(&list);
 	report_sort(&run->session.report);
-	if (opt_values.bypass_pools &&
-	    bypass_report(&run->bypass, &run->session.report, run->directory, incomplete, run) < 0)
-		session_trouble(&run->session, "out of memory");
-	if (opt_values.keepers && python_search_report(&run->search, &run->session.report) < 0)
-		session_trouble(&run->session, "out of memory");
+	if (opt_values.bypass_pools)
+		bypass_report(&run->bypass, &run->session.report, run->directory, incomplete, run);
+	if (opt_values.keepers)
+		python_search_report(&run->search, &run->session.report);
 }
 
 static int gate_status(enum judge_verdict verdict)

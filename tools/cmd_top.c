@@ -21,6 +21,7 @@
 #include "report/util/abrupt_end.h"
 #include "tools/commands.h"
 #include "report/util/escape.h"
+#include "report/util/text_buffer.h"
 #include "tools/ledgers/ledgers.h"
 #include "report/analyze/live.h"
 #include "report/load/load.h"
@@ -401,8 +402,6 @@ static int find_ledger(const char *word, struct ledger_file *ret)
 	if (pid)
 		return find_by_pid(word, pid, ret);
 	*ret = (struct ledger_file){ .path = strdup(word) };
-	if (!ret->path)
-		return nothing(word, strerror(ENOMEM));
 	ledger_peek(AT_FDCWD, word, ret);
 	return 0;
 }
@@ -444,13 +443,8 @@ static int read_ledger(struct top_view *watch, const struct arguments *arguments
 	if (how.step)
 		watch->step_due_s = now + (double)arguments->step_ms / MS_PER_S;
 	ledger.older_ns = (uint64_t)arguments->older_ms * 1000000u;
-	r = live_build(&ledger, watch->symbolizer, &how, &live);
+	live_build(&ledger, watch->symbolizer, &how, &live);
 	loaded_ledger_finish(&ledger);
-	if (r < 0) {
-		snprintf(watch->error, sizeof(watch->error), "%s: %s", watch->file.path,
-			 strerror(-r));
-		return -1;
-	}
 	live_destroy(watch->earlier);
 	watch->earlier = watch->now;
 	watch->earlier_s = watch->now_s;
@@ -474,16 +468,13 @@ static void print_frame(const struct top_view *watch, FILE *out)
 
 static void draw(const struct top_view *watch)
 {
-	char *text = NULL;
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
+	struct text_buffer frame;
 
-	if (!out)
-		return;
-	print_frame(watch, out);
-	if (fclose(out) == 0)
-		terminal_draw(text);
-	free(text);
+	text_buffer_begin(&frame);
+	print_frame(watch, frame.out);
+	text_buffer_end(&frame);
+	terminal_draw(frame.text);
+	text_buffer_finish(&frame);
 }
 
 /* Reads the ledger and shows a frame. Returns 0, or -1 if several reads in a row failed. */

@@ -19,8 +19,8 @@
 #include "tools/flags.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
-#include "report/gate/gate_rules.h"
 #include "report/util/output.h"
+#include "report/util/text_buffer.h"
 #include "report/analyze/leak_totals.h"
 
 #define ERROR_SIZE 8192 /* for a path and a sentence */
@@ -115,42 +115,22 @@ static void print_difference(const struct pattern_file *before, const struct lea
 		before->count - kept);
 }
 
-/* Stores the text of the baseline file in *RET. The caller frees it. Returns 0 or -errno. */
-static int baseline_text(const struct leak_totals *totals, char **ret, size_t *ret_length)
-{
-	FILE *out = open_memstream(ret, ret_length);
-	int r = 0;
-
-	if (!out)
-		return -ENOMEM;
-	baseline_write(totals, out);
-	if (ferror(out))
-		r = -ENOMEM;
-	if (fclose(out) != 0)
-		r = -ENOMEM;
-	if (r < 0)
-		free(*ret);
-	return r;
-}
-
 static int replace(struct gate *gate, const struct leak_totals *totals, char *error,
 		   size_t error_size)
 {
 	struct pattern_file *made = NULL;
-	char *text;
-	size_t length;
-	int r = baseline_text(totals, &text, &length);
+	struct text_buffer words;
+	int r;
 
-	if (r < 0) {
-		snprintf(error, error_size, "%s: out of memory", gate->baseline->name);
-		return r;
-	}
-	r = pattern_file_parse(&baseline_syntax, text, length, gate->baseline->name, &made, error,
-			       error_size);
+	text_buffer_begin(&words);
+	baseline_write(totals, words.out);
+	text_buffer_end(&words);
+	r = pattern_file_parse(&baseline_syntax, words.text, words.length, gate->baseline->name,
+			       &made, error, error_size);
 	if (r == 0)
-		r = output_write_file(gate->baseline->name, "baseline", text, length, error,
-				      error_size);
-	free(text);
+		r = output_write_file(gate->baseline->name, "baseline", words.text, words.length,
+				      error, error_size);
+	text_buffer_finish(&words);
 	if (r < 0) {
 		pattern_file_destroy(made);
 		return r;
@@ -180,11 +160,7 @@ int gate_update_baseline(struct gate *gate, const struct report *report, char *e
 			 opt_values.baseline, why);
 		return -EINVAL;
 	}
-	r = baseline_totals_make(report, opt_values.gate_objects != 0, &totals);
-	if (r < 0) {
-		snprintf(error, error_size, "%s: out of memory", opt_values.baseline);
-		return r;
-	}
+	baseline_totals_make(report, opt_values.gate_objects != 0, &totals);
 	r = replace(gate, &totals, error, error_size);
 	leak_totals_finish(&totals);
 	return r;

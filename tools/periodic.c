@@ -15,6 +15,7 @@
 #include "report/analyze/live.h"
 #include "report/load/load.h"
 #include "report/util/number.h"
+#include "report/util/text_buffer.h"
 #include "tools/launch/process.h"
 #include "tools/session.h"
 #include "report/symbols/symbolize.h"
@@ -47,10 +48,7 @@ static struct watched *find_watched(struct watch *watch, const struct ledger_fil
 		    strcmp(known->path, file->path) == 0)
 			return known;
 	known = calloc(1, sizeof(*known));
-	if (!known || !(known->path = strdup(file->path))) {
-		free(known);
-		return NULL;
-	}
+	known->path = strdup(file->path);
 	known->start_real_ns = file->start_real_ns;
 	known->next = watch->first;
 	watch->first = known;
@@ -67,19 +65,18 @@ static void add_to_sums(struct sums *sums, const struct live *live)
 static void add_ledger(struct watch *watch, const struct ledger_file *file, struct sums *sums)
 {
 	struct watched *known = find_watched(watch, file);
-	struct live_options look = { .trend = known ? &known->trend : NULL, .step = true };
+	struct live_options look = { .trend = &known->trend, .step = true };
 	struct loaded_ledger ledger;
 	struct live *live;
 	char error[ERROR_SIZE];
 
-	if (!known || loaded_ledger_open(file->path, &ledger, error, sizeof(error)) < 0)
+	if (loaded_ledger_open(file->path, &ledger, error, sizeof(error)) < 0)
 		return;
 	ledger.older_ns = (uint64_t)opt_values.older * 1000000u;
-	if (live_build(&ledger, watch->symbolizer, &look, &live) == 0) {
-		add_to_sums(sums, live);
-		told_suspects_update(&known->told, live, sums->growing);
-		live_destroy(live);
-	}
+	live_build(&ledger, watch->symbolizer, &look, &live);
+	add_to_sums(sums, live);
+	told_suspects_update(&known->told, live, sums->growing);
+	live_destroy(live);
 	loaded_ledger_finish(&ledger);
 }
 
@@ -102,12 +99,11 @@ static void print_line(const struct watch *watch, const struct sums *sums, const
 {
 	uint64_t before = watch->bytes_before;
 	char size[NUMBER_MAX], change[NUMBER_MAX], blocks[NUMBER_MAX];
-	char *line = NULL;
-	size_t length;
-	FILE *out = open_memstream(&line, &length);
+	struct text_buffer line;
+	FILE *out;
 
-	if (!out)
-		return;
+	text_buffer_begin(&line);
+	out = line.out;
 	fputs("gpuleak: after ", out);
 	print_elapsed(out, watch->reads * (uint64_t)watch->every_ms);
 	if (sums->processes == 0)
@@ -125,10 +121,10 @@ static void print_line(const struct watch *watch, const struct sums *sums, const
 			format_number(sums->blocks, blocks), plural(sums->blocks));
 	fputs(growing, out);
 	fputc('\n', out);
-	if (fclose(out) == 0)
-		/* with one write, because the program also writes to stderr */
-		fwrite(line, 1, length, stderr);
-	free(line);
+	text_buffer_end(&line);
+	/* with one write, because the program also writes to stderr */
+	fwrite(line.text, 1, line.length, stderr);
+	text_buffer_finish(&line);
 }
 
 /* Writes a report on the data recorded until now. The file is replaced only by a complete one. */
@@ -136,8 +132,7 @@ static void write_report(struct watch *watch, const struct ledger_list *list)
 {
 	struct session session;
 
-	if (session_start(&session) < 0)
-		return;
+	session_start(&session);
 	if (session_suppress(&session, watch->suppressions) == 0) {
 		for (size_t i = 0; i < list->count; i++)
 			session_add(&session, list->files[i].path, NULL);
@@ -151,22 +146,22 @@ static void write_report(struct watch *watch, const struct ledger_list *list)
 void watch_read(struct watch *watch)
 {
 	struct ledger_list list = { 0 };
+	struct text_buffer growing;
 	struct sums sums = { 0 };
-	char *growing = NULL;
-	size_t length;
 
 	watch->reads++;
 	if (!watch->symbolizer)
 		watch->symbolizer = symbolizer_create(0);
 	if (ledgers_add_directory(&list, watch->directory) < 0)
 		return;
-	sums.growing = open_memstream(&growing, &length);
-	for (size_t i = 0; sums.growing && i < list.count; i++)
+	text_buffer_begin(&growing);
+	sums.growing = growing.out;
+	for (size_t i = 0; i < list.count; i++)
 		if (process_runs(list.files[i].pid, list.files[i].start_ticks))
 			add_ledger(watch, &list.files[i], &sums);
-	if (sums.growing && fclose(sums.growing) == 0)
-		print_line(watch, &sums, growing);
-	free(growing);
+	text_buffer_end(&growing);
+	print_line(watch, &sums, growing.text);
+	text_buffer_finish(&growing);
 	watch->bytes_before = sums.bytes;
 	if (watch->report && !watch->failed && list.count)
 		write_report(watch, &list);

@@ -127,8 +127,9 @@ void reader_wait_release_lines(void)
 	FILE *held = reader_wait.held;
 
 	reader_wait.held = NULL;
-	if (!held || fclose(held) != 0)
+	if (!held)
 		return;
+	fclose(held);
 	write_line(NULL, reader_wait.lines, reader_wait.length);
 	free(reader_wait.lines);
 }

@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "report/util/abrupt_end.h"
+#include "report/util/memory.h"
 #include "report/util/number.h"
 #include "report/util/escape.h"
 #include "tools/flags.h"
@@ -24,6 +26,7 @@
 #include "report/load/load.h"
 #include "report/analyze/ipc_match.h"
 #include "report/util/output.h"
+#include "report/util/text_buffer.h"
 #include "ledger/pattern.h"
 #include "report/symbols/rules.h"
 #include "report/suppress/suppress.h"
@@ -31,17 +34,10 @@
 
 #define ERROR_SIZE 8192 /* for a path and a sentence */
 
-static int no_memory(void)
-{
-	fputs("gpuleak: out of memory\n", stderr);
-	return -ENOMEM;
-}
-
-int session_start(struct session *session)
+void session_start(struct session *session)
 {
 	memset(session, 0, sizeof(*session));
 	session->symbolizer = symbolizer_create(0);
-	return 0;
 }
 
 int session_suppress(struct session *session, const char *path)
@@ -90,22 +86,24 @@ int session_gate_files(struct session *session)
 	return gate_load(&session->gate, file_failed, session) ? -EINVAL : 0;
 }
 
+int session_files(struct session *session)
+{
+	int r = session_suppress(session, opt_values.suppressions);
+
+	if (r == 0)
+		r = session_rules(session, opt_values.rules);
+	return r < 0 ? r : session_gate_files(session);
+}
+
 void session_trouble(struct session *session, const char *format, ...)
 {
-	char **troubles = reallocarray(session->troubles, session->trouble_count + 1,
-				       sizeof(*troubles));
 	va_list args;
-	int n = -1;
 
-	if (troubles) {
-		session->troubles = troubles;
-		va_start(args, format);
-		n = vasprintf(&troubles[session->trouble_count], format, args);
-		va_end(args);
-	}
-	if (n >= 0)
-		session->trouble_count++;
-	/* so that the gate fails even if the sentence could not be stored */
+	session->troubles = list_grow(session->troubles, session->trouble_count,
+				      sizeof(*session->troubles));
+	va_start(args, format);
+	session->troubles[session->trouble_count++] = text_vformat(format, args);
+	va_end(args);
 	session->report.incomplete = true;
 }
 
@@ -180,65 +178,46 @@ void session_print_sentence(FILE *to, const char *before, const char *prefix,
 	fputc('\n', to);
 }
 
-/* Replaces *TEXT by a copy with colours. Leaves it as it is if memory runs out. */
-static void add_colors(char **text, size_t *length)
+/* Replaces the text in WORDS by a copy with colours. */
+static void add_colors(struct text_buffer *words)
 {
-	char *colored = NULL;
-	size_t colored_length = 0;
-	FILE *to = open_memstream(&colored, &colored_length);
+	struct text_buffer colored;
 
-	if (!to)
-		return;
-	text_color(*text, *length, to);
-	if (fclose(to) != 0) {
-		free(colored);
-		return;
-	}
-	free(*text);
-	*text = colored;
-	*length = colored_length;
+	text_buffer_begin(&colored);
+	text_color(words->text, words->length, colored.out);
+	text_buffer_end(&colored);
+	text_buffer_finish(words);
+	*words = colored;
 }
 
 void session_print_verdict(const struct session *session, FILE *to, const char *before)
 {
 	const struct judgement *j = &session->judgement;
-	char *text = NULL;
-	size_t length = 0;
-	FILE *lines = open_memstream(&text, &length);
+	struct text_buffer lines;
 
-	if (!lines)
-		return;
+	text_buffer_begin(&lines);
 	for (size_t i = 0; i < j->reason_count; i++)
-		session_print_sentence(lines, before, judge_prefix(j->verdict), j->reasons[i]);
+		session_print_sentence(lines.out, before, judge_prefix(j->verdict), j->reasons[i]);
 	for (size_t i = 0; i < j->note_count; i++)
-		session_print_sentence(lines, before, "gate: ", j->notes[i]);
-	if (fclose(lines) == 0) {
-		if (flags_wants_colors(to == stdout ? NULL : "stderr"))
-			add_colors(&text, &length);
-		fwrite(text, 1, length, to);
-	}
-	free(text);
+		session_print_sentence(lines.out, before, "gate: ", j->notes[i]);
+	text_buffer_end(&lines);
+	if (flags_wants_colors(to == stdout ? NULL : "stderr"))
+		add_colors(&lines);
+	fwrite(lines.text, 1, lines.length, to);
+	text_buffer_finish(&lines);
 }
 
 typedef int print_fn(const struct report *report, const struct judgement *judgement, FILE *out);
 
-/* Writes the output of PRINT to *RET_TEXT. The caller frees it. Returns 0 or -errno. */
-static int render(struct session *session, print_fn *print, char **ret_text, size_t *ret_length)
+/* Stores the output of PRINT in *RET. The caller calls text_buffer_finish(). */
+static void render(struct session *session, print_fn *print, struct text_buffer *ret)
 {
-	FILE *to = open_memstream(ret_text, ret_length);
-	int r;
-
-	if (!to)
-		return -ENOMEM;
+	text_buffer_begin(ret);
 	session->report.verbose = (int)opt_values.verbose;
-	r = ipc_match(&session->report);
-	if (r == 0)
-		r = print(&session->report, session->judged ? &session->judgement : NULL, to);
-	if (fclose(to) != 0 && r == 0)
-		r = -ENOMEM;
-	if (r < 0)
-		free(*ret_text);
-	return r;
+	ipc_match(&session->report);
+	if (print(&session->report, session->judged ? &session->judgement : NULL, ret->out) < 0)
+		abrupt_end_no_memory();
+	text_buffer_end(ret);
 }
 
 bool session_refuses(const char *where)
@@ -274,19 +253,15 @@ static void write_summary(struct session *session)
 	const struct report_format *format = report_format(opt_values.format);
 	const char *path = format->summary ? getenv(format->summary_variable) : NULL;
 	char error[ERROR_SIZE];
-	char *text = NULL;
-	size_t length = 0;
+	struct text_buffer words;
 
 	if (!path || !*path)
 		return;
-	if (render(session, format->summary, &text, &length) < 0) {
-		no_memory();
-		return;
-	}
-	if (output_append(path, format->summary_bytes_max, text, length, error,
+	render(session, format->summary, &words);
+	if (output_append(path, format->summary_bytes_max, words.text, words.length, error,
 			  sizeof(error)) < 0)
 		eprintf(stderr, "gpuleak: %s: %s\n", format->summary_variable, error);
-	free(text);
+	text_buffer_finish(&words);
 }
 
 /* Expands PATTERN, the value of option ID, for the first process, and writes the path to RET.
@@ -315,9 +290,7 @@ static int expand(const struct session *session, enum option_id id, const char *
 static int write_suppressions(struct session *session)
 {
 	char path[PATH_MAX], error[ERROR_SIZE];
-	char *text = NULL;
-	size_t length = 0;
-	FILE *to;
+	struct text_buffer words;
 	int r;
 
 	if (!*opt_values.gen_suppressions)
@@ -325,18 +298,14 @@ static int write_suppressions(struct session *session)
 	r = expand(session, OPTION_GEN_SUPPRESSIONS, opt_values.gen_suppressions, path);
 	if (r < 0)
 		return r;
-	to = open_memstream(&text, &length);
-	if (!to)
-		return no_memory();
-	r = gen_suppressions(&session->report, to);
-	if (fclose(to) != 0 || r < 0) {
-		free(text);
-		return no_memory();
-	}
-	r = output_write_file(path, "suppressions", text, length, error, sizeof(error));
+	text_buffer_begin(&words);
+	gen_suppressions(&session->report, words.out);
+	text_buffer_end(&words);
+	r = output_write_file(path, "suppressions", words.text, words.length, error,
+			      sizeof(error));
 	if (r < 0)
 		eprintf(stderr, "gpuleak: %s\n", error);
-	free(text);
+	text_buffer_finish(&words);
 	return r;
 }
 
@@ -344,19 +313,18 @@ static int write_suppressions(struct session *session)
 static int write_as(struct session *session, print_fn *print, const char *where)
 {
 	char error[ERROR_SIZE];
-	char *text = NULL;
-	size_t length = 0;
+	struct text_buffer words;
 	int r;
 
-	if (render(session, print, &text, &length) < 0)
-		return no_memory();
+	render(session, print, &words);
 	if (print == print_text && flags_wants_colors(where))
-		add_colors(&text, &length);
+		add_colors(&words);
 	if (where)
-		r = output_write(where, text, length, error, sizeof(error));
+		r = output_write(where, words.text, words.length, error, sizeof(error));
 	else
-		r = output_write_fd(STDOUT_FILENO, "stdout", text, length, error, sizeof(error));
-	free(text);
+		r = output_write_fd(STDOUT_FILENO, "stdout", words.text, words.length, error,
+				    sizeof(error));
+	text_buffer_finish(&words);
 	if (r < 0)
 		eprintf(stderr, "gpuleak: %s\n", error);
 	return r;
@@ -392,17 +360,17 @@ static int print_headline(const struct report *report, const struct judgement *j
 
 void session_print_written(struct session *session, const char *where)
 {
-	char path[PATH_MAX], *text = NULL;
+	struct text_buffer words;
+	char path[PATH_MAX];
 	struct stat st;
-	size_t length;
 
 	if (strcmp(where, "none") == 0 || strcmp(where, "stderr") == 0 || !realpath(where, path) ||
-	    stat(path, &st) < 0 || !S_ISREG(st.st_mode) ||
-	    render(session, print_headline, &text, &length) < 0)
+	    stat(path, &st) < 0 || !S_ISREG(st.st_mode))
 		return;
-	eprintf(stderr, "%.*s; report: ", (int)strcspn(text, "\n"), text);
+	render(session, print_headline, &words);
+	eprintf(stderr, "%.*s; report: ", (int)strcspn(words.text, "\n"), words.text);
 	session_print_sentence(stderr, "", "", path);
-	free(text);
+	text_buffer_finish(&words);
 }
 
 int session_write(struct session *session, const char *where)
@@ -410,11 +378,6 @@ int session_write(struct session *session, const char *where)
 	int r = write_report(session, where), suppressions = write_suppressions(session);
 
 	return r < 0 ? r : suppressions;
-}
-
-int session_write_stdout(struct session *session)
-{
-	return session_write(session, NULL);
 }
 
 int session_write_pattern(struct session *session, const char *pattern)

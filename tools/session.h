@@ -26,8 +26,8 @@ struct session {
 	bool judged;
 };
 
-/* Starts an empty session. Returns 0, or -ENOMEM with an error printed. */
-int session_start(struct session *session);
+/* Starts an empty session. */
+void session_start(struct session *session);
 
 /* Loads suppressions from PATH ("": none). Returns 0, or -errno with an error printed. */
 int session_suppress(struct session *session, const char *path);
@@ -39,6 +39,10 @@ int session_rules(struct session *session, const char *path);
 /* Loads the files of the gate (see gate.h). Returns 0, or -EINVAL. Prints each unreadable file and
  * records it as a problem. */
 int session_gate_files(struct session *session);
+
+/* Loads the suppressions and rules that opt_values names, and the files of the gate. Stops at the
+ * first error. Returns 0, or -errno with an error printed. */
+int session_files(struct session *session);
 
 /* Adds the process of the ledger at PATH. RET_PROCESS may be NULL; the session owns *RET_PROCESS.
  * Returns 0 or -errno. Prints an error and records it as a problem. */
@@ -59,9 +63,9 @@ void session_print_verdict(const struct session *session, FILE *to, const char *
  * opt_values is not for terminals. */
 bool session_refuses(const char *where);
 
-/* Writes the report in opt_values.format to WHERE (see output_write()), with the result of the gate
- * if session_judge() was called. Returns 0 or -errno. On error prints the error and the report as
- * text on stderr. */
+/* Writes the report in opt_values.format to WHERE (see output_write(); NULL: stdout), with the
+ * result of the gate if session_judge() was called. Returns 0 or -errno. On error prints the error
+ * and the report as text on stderr. */
 int session_write(struct session *session, const char *where);
 
 /* Prints one line on stderr about a report written to the file WHERE: the first line of the text
@@ -71,9 +75,6 @@ void session_print_written(struct session *session, const char *where);
 /* Calls session_write() and session_print_written() for a path with % sequences, which refer to the
  * first process. */
 int session_write_pattern(struct session *session, const char *pattern);
-
-/* Does the same as session_write(), to stdout. */
-int session_write_stdout(struct session *session);
 
 /* Prints BEFORE, PREFIX and SENTENCE as one line. Escapes SENTENCE, which may have names from the
  * application. */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "report/util/escape.h"
+#include "report/util/text_buffer.h"
 
 static const char take[] = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
 static const char give[] = "\x1b[?7h\x1b[?25h\x1b[?1049l";
@@ -80,12 +81,11 @@ void terminal_give_back(void)
 void terminal_draw(const char *text)
 {
 	struct terminal_size size = terminal_size();
-	char *bytes = NULL;
-	size_t length;
-	FILE *out = open_memstream(&bytes, &length);
+	struct text_buffer frame;
+	FILE *out;
 
-	if (!out)
-		return;
+	text_buffer_begin(&frame);
+	out = frame.out;
 	fputs("\x1b[H", out);
 	for (size_t row = 0; row < size.rows && *text; row++) {
 		size_t line = strcspn(text, "\n"), shown = utf8_prefix(text, size.columns);
@@ -97,7 +97,7 @@ void terminal_draw(const char *text)
 		text += line + (text[line] == '\n');
 	}
 	fputs("\x1b[J", out);
-	if (fclose(out) == 0)
-		terminal_write_all(bytes, length);
-	free(bytes);
+	text_buffer_end(&frame);
+	terminal_write_all(frame.text, frame.length);
+	text_buffer_finish(&frame);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Compares the suspects of a process with those that were printed before. If memory runs out, it
- * prints a suspect again rather than never.
+ * Compares the suspects of a process with those that were printed before.
  */
 #include "tools/told_suspects.h"
 
@@ -13,6 +12,7 @@
 #include "report/analyze/live.h"
 #include "report/describe/describe_stack.h"
 #include "report/subjects/subject_words.h"
+#include "report/util/text_buffer.h"
 
 struct told_suspect {
 	char *api, *kind, *place;
@@ -49,35 +49,24 @@ static void destroy(struct told_suspect *known)
 	free(known);
 }
 
-/* Returns the text of the suspect's place, or NULL if memory ran out. */
+/* Returns the text of the suspect's place. */
 static char *place_of(const struct report_suspect *suspect)
 {
-	char *text = NULL;
-	size_t length;
-	FILE *out = open_memstream(&text, &length);
+	struct text_buffer place;
 
-	if (!out)
-		return NULL;
-	describe_place_and_caller(out, suspect->stack);
-	if (fclose(out) == 0)
-		return text;
-	free(text);
-	return NULL;
+	text_buffer_begin(&place);
+	describe_place_and_caller(place.out, suspect->stack);
+	text_buffer_end(&place);
+	return place.text;
 }
 
 static void add(struct told_suspects *told, const struct report_suspect *suspect)
 {
 	struct told_suspect *known = calloc(1, sizeof(*known));
 
-	if (!known)
-		return;
 	known->api = strdup(suspect->api);
 	known->kind = strdup(suspect->kind);
 	known->place = place_of(suspect);
-	if (!known->api || !known->kind || !known->place) {
-		destroy(known);
-		return;
-	}
 	known->device = suspect->device;
 	known->stack_ref = suspect->stack_ref;
 	known->rate = rate_of(suspect);

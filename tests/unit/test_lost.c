@@ -34,7 +34,7 @@ static void find(size_t wanted)
 {
 	sentences = 0;
 	memset(said, 0, sizeof(said));
-	assert_int_equal(lost_find(&roster, &list, "/run", found, &roster), 0);
+	lost_find(&roster, &list, "/run", found, &roster);
 	assert_int_equal(sentences, wanted);
 }
 
@@ -128,7 +128,7 @@ static void test_anything(void **state)
 		for (size_t i = 0; i < sizeof(roster); i++)
 			bytes[i] = (uint8_t)(turn % 2 ? rand() : rand() % 4);
 		sentences = 0;
-		assert_int_equal(lost_find(&roster, &list, "/run", found, &roster), 0);
+		lost_find(&roster, &list, "/run", found, &roster);
 		/* 22 on processes without a ledger, 17 on those that bypassed gpuleak */
 		assert_true(sentences >= 1 && sentences <= 22 + ROSTER_BYPASSES + 1);
 	}

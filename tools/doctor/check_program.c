@@ -125,7 +125,7 @@ static void check_shell_script(struct doctor *doctor, const char *path)
 	char *text = malloc(SCRIPT_BYTES), *line, *rest;
 	int number = 1;
 
-	if (!text || read_head(path, text, SCRIPT_BYTES) < 3 || strncmp(text, "#!", 2) != 0) {
+	if (read_head(path, text, SCRIPT_BYTES) < 3 || strncmp(text, "#!", 2) != 0) {
 		free(text);
 		return;
 	}

@@ -24,24 +24,13 @@
 
 static const char area[] = "start";
 
-/* Writes the value of --ledger for files in DIRECTORY: % is a special character in it. */
-static void write_pattern(const char *directory, char ret[2 * PATH_MAX + 16])
-{
-	for (; *directory; directory++) {
-		*ret++ = *directory;
-		if (*directory == '%')
-			*ret++ = '%';
-	}
-	strcpy(ret, "/%p.gpuleak");
-}
-
 /* Runs the program, with this command's input and output. Returns the status of `gpuleak run`, or
  * -errno. */
 static int run_program(const char *directory, const char *flag, char **argv)
 {
 	static const char *const first[] = { "gpuleak", "run", "--report", "none", "--ledger" };
 	enum { FIRST = sizeof(first) / sizeof(first[0]) };
-	char pattern[2 * PATH_MAX + 16], reasons[PATH_MAX + sizeof(REASONS)];
+	char pattern[RUNDIR_PATTERN_MAX], reasons[PATH_MAX + sizeof(REASONS)];
 	const char **words;
 	size_t count = 0, used = FIRST;
 	int status = 0;
@@ -50,9 +39,7 @@ static int run_program(const char *directory, const char *flag, char **argv)
 	while (argv[count])
 		count++;
 	words = calloc(FIRST + 5 + count + 1, sizeof(*words));
-	if (!words)
-		return -ENOMEM;
-	write_pattern(directory, pattern);
+	rundir_pattern(directory, pattern);
 	memcpy(words, first, sizeof(first));
 	words[used++] = pattern;
 	snprintf(reasons, sizeof(reasons), "%s" REASONS, directory);

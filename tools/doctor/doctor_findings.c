@@ -5,40 +5,17 @@
  */
 #include "tools/doctor/doctor_findings.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "report/util/escape.h"
+#include "report/util/memory.h"
 
 static const char *const words[DOCTOR_LEVELS] = { "ok", "note", "warning", "problem" };
 static const char *const level_colors[DOCTOR_LEVELS] = { "\x1b[32m", "", "\x1b[1;33m",
 							"\x1b[1;31m" };
-
-static char *__attribute__((format(printf, 1, 0))) format_text(const char *format,
-							       va_list arguments)
-{
-	char *text;
-
-	return vasprintf(&text, format, arguments) < 0 ? NULL : text;
-}
-
-static bool make_room(struct doctor *doctor)
-{
-	size_t room = doctor->room ? 2 * doctor->room : 64;
-	struct doctor_finding *grown;
-
-	if (doctor->count < doctor->room)
-		return true;
-	grown = realloc(doctor->findings, room * sizeof(*grown));
-	if (!grown)
-		return false;
-	doctor->findings = grown;
-	doctor->room = room;
-	return true;
-}
 
 void doctor_add(struct doctor *doctor, enum doctor_level level, const char *area,
 		const char *format, ...)
@@ -47,14 +24,10 @@ void doctor_add(struct doctor *doctor, enum doctor_level level, const char *area
 	va_list arguments;
 
 	va_start(arguments, format);
-	finding.what = format_text(format, arguments);
+	finding.what = text_vformat(format, arguments);
 	va_end(arguments);
 	doctor->of_level[level]++;
-	if (!finding.what || !make_room(doctor)) {
-		free(finding.what);
-		doctor->lost = true;
-		return;
-	}
+	doctor->findings = list_grow(doctor->findings, doctor->count, sizeof(finding));
 	doctor->findings[doctor->count++] = finding;
 }
 
@@ -63,14 +36,13 @@ void doctor_advise(struct doctor *doctor, const char *format, ...)
 	struct doctor_finding *last;
 	va_list arguments;
 
-	if (!doctor->count || doctor->lost)
+	if (!doctor->count)
 		return;
 	last = &doctor->findings[doctor->count - 1];
 	va_start(arguments, format);
 	free(last->advice);
-	last->advice = format_text(format, arguments);
+	last->advice = text_vformat(format, arguments);
 	va_end(arguments);
-	doctor->lost |= !last->advice;
 }
 
 static const struct doctor_finding *first_of(const struct doctor *doctor, enum doctor_level level)
@@ -124,8 +96,6 @@ void doctor_print_text(const struct doctor *doctor, bool colors, FILE *out)
 		}
 		fputc('\n', out);
 	}
-	if (doctor->lost)
-		fputs("warning  doctor   memory ran out: findings are missing\n", out);
 }
 
 /* Returns TEXT as a JSON string. Replaces bytes that are not valid UTF-8, because JSON cannot
@@ -139,12 +109,11 @@ static json_t *json_of(const char *text)
 	return ret;
 }
 
-int doctor_print_json(const struct doctor *doctor, FILE *out)
+void doctor_print_json(const struct doctor *doctor, FILE *out)
 {
 	json_t *findings = json_array(), *whole;
-	int r = -ENOMEM;
 
-	for (size_t i = 0; findings && i < doctor->count; i++) {
+	for (size_t i = 0; i < doctor->count; i++) {
 		const struct doctor_finding *finding = &doctor->findings[i];
 
 		json_array_append_new(findings, json_pack("{ss ss so so}",
@@ -155,12 +124,9 @@ int doctor_print_json(const struct doctor *doctor, FILE *out)
 			  json_of(doctor->program), "problems",
 			  (json_int_t)doctor->of_level[DOCTOR_PROBLEM], "warnings",
 			  (json_int_t)doctor->of_level[DOCTOR_WARNING], "findings", findings);
-	if (whole && !doctor->lost && json_dumpf(whole, out, JSON_INDENT(1)) == 0) {
-		fputc('\n', out);
-		r = 0;
-	}
+	json_dumpf(whole, out, JSON_INDENT(1));
+	fputc('\n', out);
 	json_decref(whole);
-	return r;
 }
 
 void doctor_finish(struct doctor *doctor)

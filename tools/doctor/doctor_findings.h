@@ -27,10 +27,9 @@ struct doctor_finding {
 
 struct doctor {
 	struct doctor_finding *findings;
-	size_t count, room;
+	size_t count;
 	size_t of_level[DOCTOR_LEVELS];
 	const char *program; /* the user's word; NULL: no program was named */
-	bool lost;           /* memory ran out, so findings are missing */
 };
 
 /* Adds a finding. AREA must be a constant. */
@@ -44,8 +43,8 @@ void doctor_advise(struct doctor *doctor, const char *format, ...)
 /* Prints one line with the result, then one line per finding. COLORS: with ANSI colours. */
 void doctor_print_text(const struct doctor *doctor, bool colors, FILE *out);
 
-/* Prints the findings as one JSON object. Returns 0 or -ENOMEM. */
-int doctor_print_json(const struct doctor *doctor, FILE *out);
+/* Prints the findings as one JSON object. */
+void doctor_print_json(const struct doctor *doctor, FILE *out);
 
 void doctor_finish(struct doctor *doctor);
 

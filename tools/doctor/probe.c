@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tools/launch/process.h"
+
 #define BYTES_MAX (256u << 10)
 #define LOOK_MS 1
 
@@ -26,14 +28,6 @@ struct probe_work {
 	char *const *argv;
 	const char *preload;
 };
-
-static long long now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
-}
 
 /* Prepares the child: no core file, no input, default signals, and OUT as its standard output. */
 static void become_child(int out)
@@ -81,7 +75,7 @@ static bool read_until(int fd, long long deadline, struct probe *ret)
 
 	for (;;) {
 		struct pollfd wait = { .fd = fd, .events = POLLIN };
-		long long left = deadline - now_ms();
+		long long left = deadline - clock_ms();
 		size_t room = BYTES_MAX - ret->length;
 		ssize_t n;
 
@@ -112,7 +106,7 @@ static bool wait_until(pid_t pid, long long deadline)
 		if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
 		    info.si_pid == pid)
 			return true;
-		if (now_ms() >= deadline)
+		if (clock_ms() >= deadline)
 			return false;
 		nanosleep(&pause, NULL);
 	}
@@ -120,13 +114,11 @@ static bool wait_until(pid_t pid, long long deadline)
 
 static int run(const struct probe_work *work, int seconds, struct probe *ret)
 {
-	long long deadline = now_ms() + seconds * 1000LL;
+	long long deadline = clock_ms() + seconds * 1000LL;
 	int pipe_ends[2], r;
 	pid_t pid;
 
 	*ret = (struct probe){ .text = malloc(BYTES_MAX + 1) };
-	if (!ret->text)
-		return -ENOMEM;
 	fflush(NULL); /* the child must not print what is buffered here */
 	pid = pipe2(pipe_ends, O_CLOEXEC) < 0 ? -1 : fork();
 	if (pid == 0)

@@ -11,6 +11,7 @@
 
 #include "report/util/escape.h"
 #include "tools/launch/library.h"
+#include "tools/launch/run_variables.h"
 
 static const struct report_bypass table[BYPASS_COUNT] = {
 #define BYPASS(framework_, setting_, cache, memory, import, changes_) \
@@ -76,7 +77,7 @@ void bypass_prepare(const struct bypass *bypass, const char *directory)
 	}
 	if (!bypass->module[0])
 		return;
-	library_put_module(bypass->module);
+	run_variables_put_once("PYTHONPATH", bypass->module, ":");
 	setenv("GPULEAK_BYPASS", directory, 1);
 }
 

@@ -34,10 +34,10 @@ void bypass_prepare(const struct bypass *bypass, const char *directory);
 
 /* Adds to REPORT what was switched off, what that changes, and which caches the program uses by its
  * own choice. Calls FAILED with DATA and a sentence for each other cache that was in use all the
- * same. BYPASS must live as long as REPORT. Returns 0 or -ENOMEM. */
+ * same. BYPASS must live as long as REPORT. */
 typedef void bypass_failed_fn(void *data, const char *sentence);
-int bypass_report(struct bypass *bypass, struct report *report, const char *directory,
-		  bypass_failed_fn *failed, void *data);
+void bypass_report(struct bypass *bypass, struct report *report, const char *directory,
+		   bypass_failed_fn *failed, void *data);
 
 /* Returns true if a note of the Python module can have this name. */
 bool bypass_is_note(const char *name);

@@ -5,13 +5,13 @@
  */
 #include "tools/launch/bypass.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "report/util/memory.h"
 
 #define NOTE_MAX 200
 #define SENTENCE_MAX 600
@@ -144,17 +144,6 @@ static void add_problem(struct summary *summary, const char *framework, int pid,
 	}
 }
 
-static int add_pid(struct report_bypass *row, int pid)
-{
-	int *grown = reallocarray(row->pids, row->pid_count + 1, sizeof(int));
-
-	if (!grown)
-		return -ENOMEM;
-	row->pids = grown;
-	grown[row->pid_count++] = pid;
-	return 0;
-}
-
 /* Returns true if the cache of row ID held memory at the end. */
 static bool in_use(int id, const struct report_process *process)
 {
@@ -168,9 +157,9 @@ static bool in_use(int id, const struct report_process *process)
 	return false;
 }
 
-/* Checks the cache of row ID in PROCESS. Returns 0 or -ENOMEM. */
-static int check_row(struct bypass *bypass, int id, const struct report_process *process,
-		     const char *directory, struct summary *summary)
+/* Checks the cache of row ID in PROCESS. */
+static void check_row(struct bypass *bypass, int id, const struct report_process *process,
+		      const char *directory, struct summary *summary)
 {
 	struct report_bypass *row = &bypass->rows[id];
 	char text[NOTE_MAX], reason[SENTENCE_MAX / 2];
@@ -180,21 +169,20 @@ static int check_row(struct bypass *bypass, int id, const struct report_process 
 	summary->imported[id] |= note != NULL;
 	summary->any_imported |= note != NULL;
 	if (!in_use(id, process) && (!note || strcmp(note, "off") == 0))
-		return 0;
-	if (add_pid(row, process->pid) < 0)
-		return -ENOMEM;
+		return;
+	row->pids = list_grow(row->pids, row->pid_count, sizeof(*row->pids));
+	row->pids[row->pid_count++] = process->pid;
 	if (row->switched_off) { /* else bypass_start() printed why */
 		const bool chosen =
 			reason_of(process, note, row->setting, reason, sizeof(reason));
 
 		add_problem(summary, row->framework, process->pid, reason, chosen);
 	}
-	return 0;
 }
 
 /* Adds a remark that names the frameworks whose caches are off, for example "PyTorch, CuPy and
  * JAX". */
-static int add_first_note(const struct bypass *bypass, struct report *report)
+static void add_first_note(const struct bypass *bypass, struct report *report)
 {
 	const char *names[BYPASS_COUNT];
 	char text[SENTENCE_MAX];
@@ -207,15 +195,17 @@ static int add_first_note(const struct bypass *bypass, struct report *report)
 		    (!count || strcmp(names[count - 1], row->framework) != 0))
 			names[count++] = row->framework;
 	}
-	if (!count)
-		return report_add_remark(report, "--bypass-pools switched off no cache");
+	if (!count) {
+		report_add_remark(report, "--bypass-pools switched off no cache");
+		return;
+	}
 	used = (size_t)snprintf(text, sizeof(text), "--bypass-pools switched off the caches of ");
 	for (size_t i = 0; i < count; i++)
 		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
 					 !i ? "" : i + 1 < count ? ", " : " and ", names[i]);
 	snprintf(text + used, sizeof(text) - used,
 		 ": times, addresses and peaks differ from a run without it");
-	return report_add_remark(report, text);
+	report_add_remark(report, text);
 }
 
 static void describe_problem(const struct problem *problem, char ret[SENTENCE_MAX])
@@ -236,35 +226,32 @@ static bool concerns(const struct summary *summary, int id, const char *setting)
 	return summary->any_imported ? summary->imported[id] : strchr(setting, '=') != NULL;
 }
 
-int bypass_report(struct bypass *bypass, struct report *report, const char *directory,
-		  bypass_failed_fn *failed, void *data)
+void bypass_report(struct bypass *bypass, struct report *report, const char *directory,
+		   bypass_failed_fn *failed, void *data)
 {
 	struct summary summary = { 0 };
 	char text[SENTENCE_MAX];
-	int r = 0;
 
-	for (size_t i = 0; i < report->count * BYPASS_COUNT && r == 0; i++)
-		r = check_row(bypass, (int)(i % BYPASS_COUNT),
-			      report->processes[i / BYPASS_COUNT], directory, &summary);
+	for (size_t i = 0; i < report->count * BYPASS_COUNT; i++)
+		check_row(bypass, (int)(i % BYPASS_COUNT), report->processes[i / BYPASS_COUNT],
+			  directory, &summary);
 	report->bypassed = bypass->rows;
 	report->bypassed_count = BYPASS_COUNT;
-	if (r == 0)
-		r = add_first_note(bypass, report);
-	for (int id = 0; id < BYPASS_COUNT && r == 0; id++) {
+	add_first_note(bypass, report);
+	for (int id = 0; id < BYPASS_COUNT; id++) {
 		const struct report_bypass *row = &bypass->rows[id];
 
 		if (!row->switched_off || !concerns(&summary, id, row->setting))
 			continue;
 		snprintf(text, sizeof(text), "%s (%s): %s", row->framework, row->setting,
 			 row->changes);
-		r = report_add_remark(report, text);
+		report_add_remark(report, text);
 	}
-	for (size_t i = 0; i < summary.problem_count && r == 0; i++) {
+	for (size_t i = 0; i < summary.problem_count; i++) {
 		describe_problem(&summary.problems[i], text);
 		if (summary.problems[i].chosen)
-			r = report_add_remark(report, text);
+			report_add_remark(report, text);
 		else
 			failed(data, text);
 	}
-	return r;
 }

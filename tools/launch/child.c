@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "report/util/memory.h"
 #include "tools/launch/process.h"
 
 static const int handed_on[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
@@ -105,15 +106,7 @@ static void note_end(struct child *child, const struct child_end *end)
 		child->ended = true;
 		child->status = end->status;
 	}
-	if (child->end_count == child->end_room) {
-		size_t room = child->end_room ? child->end_room * 2 : 16;
-		struct child_end *ends = reallocarray(child->ends, room, sizeof(*ends));
-
-		if (!ends)
-			return; /* out of memory: then the end recorded in the ledger is used */
-		child->ends = ends;
-		child->end_room = room;
-	}
+	child->ends = list_grow(child->ends, child->end_count, sizeof(*child->ends));
 	child->ends[child->end_count++] = *end;
 }
 
@@ -185,19 +178,11 @@ void child_wait(struct child *child)
 		take_signal_for(child, longest_wait_ms(child));
 }
 
-static long long ms_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 bool child_wait_for(struct child *child, long long ms)
 {
-	long long due = ms_now() + ms, left;
+	long long due = clock_ms() + ms, left;
 
-	while (reap_dead(child) && !child->ended && (left = due - ms_now()) > 0) {
+	while (reap_dead(child) && !child->ended && (left = due - clock_ms()) > 0) {
 		const long long longest = longest_wait_ms(child);
 
 		take_signal_for(child, left < longest ? left : longest);
@@ -250,5 +235,5 @@ void child_finish(struct child *child)
 {
 	free(child->ends);
 	child->ends = NULL;
-	child->end_count = child->end_room = 0;
+	child->end_count = 0;
 }

@@ -23,7 +23,7 @@ struct child {
 	int status;             /* as wait() returns it; valid if `ended` is set */
 	bool stopped;            /* a signal requested the end while only orphans were running */
 	struct child_end *ends; /* all reaped processes */
-	size_t end_count, end_room;
+	size_t end_count;
 	/* Called with DATA after each signal and at least every 100 ms, before ended children are
 	 * reaped; NULL: not. ENDED is true if a child has ended. */
 	void (*look)(void *data, bool ended);

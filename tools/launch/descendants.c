@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "ledger/process_stat.h"
+#include "report/util/memory.h"
 #include "tools/launch/process.h"
 
 #define INTERVAL_MS 100
@@ -44,14 +45,6 @@ struct loaded { /* what a process has mapped */
 	bool gpuleak;
 	char driver[DESCENDANT_NAME_MAX];
 };
-
-static long long ms_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static int by_pid(const void *a, const void *b)
 {
@@ -125,13 +118,8 @@ static void describe(const struct process_seen *process, const struct loaded *lo
 static void add_found(struct descendants *d, const struct process_seen *process,
 		      const struct loaded *loaded)
 {
-	struct descendant *found =
-		reallocarray(d->found, d->found_count + 1, sizeof(*found));
-
-	if (!found)
-		return;
-	d->found = found;
-	describe(process, loaded, &found[d->found_count++]);
+	d->found = list_grow(d->found, d->found_count, sizeof(*d->found));
+	describe(process, loaded, &d->found[d->found_count++]);
 }
 
 /* Counts a program without gpuleak as looked at, or not any more. Programs that a program without
@@ -224,7 +212,7 @@ static void mark_descendants(struct process_seen *all, size_t count)
 static size_t read_all(struct descendants *d, struct process_seen **ret)
 {
 	struct process_seen *all = NULL;
-	size_t count = 0, room = 0;
+	size_t count = 0;
 	struct dirent *entry;
 	DIR *proc = opendir("/proc");
 
@@ -233,15 +221,7 @@ static size_t read_all(struct descendants *d, struct process_seen **ret)
 
 		if (pid <= 0)
 			continue;
-		if (count == room) {
-			struct process_seen *more =
-				reallocarray(all, room ? room * 2 : 256, sizeof(*all));
-
-			if (!more)
-				break;
-			all = more;
-			room = room ? room * 2 : 256;
-		}
+		all = list_grow(all, count, sizeof(*all));
 		count += read_process(pid, find(d->seen, d->seen_count, pid), &all[count]);
 	}
 	if (proc)
@@ -254,7 +234,7 @@ static size_t read_all(struct descendants *d, struct process_seen **ret)
 
 void descendants_look(struct descendants *d, bool now)
 {
-	const long long start = ms_now();
+	const long long start = clock_ms();
 	struct process_seen *all;
 	long long cost;
 	size_t count;
@@ -271,7 +251,7 @@ void descendants_look(struct descendants *d, bool now)
 			inspect(d, &all[i]);
 		all[i].is_new = false;
 	}
-	cost = (ms_now() - start) * COST_MAX;
+	cost = (clock_ms() - start) * COST_MAX;
 	d->next_ms = start + (cost > INTERVAL_MS ? cost : INTERVAL_MS);
 }
 

@@ -15,6 +15,7 @@
 #include "report/util/escape.h"
 #include "tools/launch/elf_needs.h"
 #include "tools/launch/library.h"
+#include "tools/launch/run_variables.h"
 
 #define DRIVER "libcuda.so.1"
 #define RUNTIME "libcudart.so."
@@ -127,28 +128,15 @@ int fake_gpu_start(struct fake_gpu *fake, const char *path, bool skip_kernels)
 	return 0;
 }
 
-/* Puts FIRST in front of the list in VARIABLE. */
-static void put_first(const char *variable, const char *first)
-{
-	const char *before = getenv(variable);
-	char *both;
-
-	if (asprintf(&both, "%s%s%s", first, before && *before ? ":" : "",
-		     before ? before : "") < 0)
-		return;
-	setenv(variable, both, 1);
-	free(both);
-}
-
 void fake_gpu_set_search_path(const struct fake_gpu *fake)
 {
-	put_first("LD_LIBRARY_PATH", fake->directories);
+	run_variables_put("LD_LIBRARY_PATH", fake->directories);
 }
 
 void fake_gpu_prepare(const struct fake_gpu *fake)
 {
 	fake_gpu_set_search_path(fake);
 	if (fake->preload[0])
-		put_first("LD_PRELOAD", fake->preload);
+		run_variables_put("LD_PRELOAD", fake->preload);
 	setenv("STANDIN_FAKE_GPU", fake->skip_kernels ? "skip" : "refuse", 1);
 }

@@ -161,23 +161,6 @@ int library_find_module(char *ret, size_t size, char *error, size_t error_size)
 	return 0;
 }
 
-void library_put_module(const char *directory)
-{
-	const char *before = getenv("PYTHONPATH");
-	const size_t length = strlen(directory);
-	char *both;
-
-	if (!before || !*before) {
-		setenv("PYTHONPATH", directory, 1);
-	} else if (strncmp(before, directory, length) != 0 ||
-		   (before[length] && before[length] != ':')) {
-		if (asprintf(&both, "%s:%s", directory, before) < 0)
-			return;
-		setenv("PYTHONPATH", both, 1);
-		free(both);
-	}
-}
-
 int library_find(char *ret, size_t size, char *error, size_t error_size)
 {
 	const char *named = getenv("GPULEAK_LIBRARY");

@@ -15,10 +15,6 @@ int library_find(char *ret, size_t size, char *error, size_t error_size);
  * Returns 0, or -errno with one line in ERROR. */
 int library_find_module(char *ret, size_t size, char *error, size_t error_size);
 
-/* Puts DIRECTORY, that of sitecustomize.py, at the start of PYTHONPATH. An empty PYTHONPATH counts
- * as unset. */
-void library_put_module(const char *directory);
-
 /* Writes the directories of the stand-in driver and runtime to RET, as LD_LIBRARY_PATH has them.
  * Returns 0, or -errno with one line in ERROR. */
 int library_find_fake_gpu(char *ret, size_t size, char *error, size_t error_size);

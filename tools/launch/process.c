@@ -3,6 +3,7 @@
  * Reads /proc/PID. Sends no signals and has no state.
  */
 #include "tools/launch/process.h"
+#include "ledger/clock.h"
 #include "ledger/process_stat.h"
 
 #include <fcntl.h>
@@ -10,8 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
+
+long long clock_ms(void)
+{
+	return (long long)(clock_ns(CLOCK_MONOTONIC) / 1000000);
+}
 
 unsigned long long process_start_ticks(int pid)
 {
@@ -32,12 +37,10 @@ bool process_runs(int pid, unsigned long long start_ticks)
 long long process_age_ms(int pid)
 {
 	unsigned long long ticks = process_start_ticks(pid);
-	struct timespec now;
 
 	if (!ticks)
 		return -1;
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000 -
+	return (long long)(clock_ns(CLOCK_BOOTTIME) / 1000000) -
 	       (long long)(ticks * 1000 / (unsigned long long)sysconf(_SC_CLK_TCK));
 }
 

@@ -7,6 +7,9 @@
 
 #include <stdbool.h>
 
+/* Returns the time in milliseconds that does not jump. */
+long long clock_ms(void);
+
 /* Returns when process PID started (field 22 of /proc/PID/stat). With the pid it identifies the
  * process. Returns 0 if the process does not exist. A zombie still exists. */
 unsigned long long process_start_ticks(int pid);

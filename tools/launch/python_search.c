@@ -11,6 +11,7 @@
 #include "report/model/model_suballocations.h"
 #include "report/util/escape.h"
 #include "tools/launch/library.h"
+#include "tools/launch/run_variables.h"
 
 void python_search_start(struct python_search *search)
 {
@@ -26,7 +27,7 @@ void python_search_start(struct python_search *search)
 void python_search_prepare(const struct python_search *search)
 {
 	if (search->module[0])
-		library_put_module(search->module);
+		run_variables_put_once("PYTHONPATH", search->module, ":");
 }
 
 /* Returns true if memory accumulates in PROCESS, and nothing was found that keeps memory. */
@@ -45,12 +46,11 @@ static bool misses_keepers(const struct report_process *process)
 	return accumulates;
 }
 
-int python_search_report(const struct python_search *search, struct report *report)
+void python_search_report(const struct python_search *search, struct report *report)
 {
 	char text[400];
-	int r = 0;
 
-	for (size_t i = 0; search->module[0] && i < report->count && r == 0; i++) {
+	for (size_t i = 0; search->module[0] && i < report->count; i++) {
 		if (!misses_keepers(report->processes[i]))
 			continue;
 		snprintf(text, sizeof(text),
@@ -59,7 +59,6 @@ int python_search_report(const struct python_search *search, struct report *repo
 			 "(python -I, -E or -S, or PYTHONPATH was changed), or the program "
 			 "imported no framework that gpuleak knows, or its Python is free-threaded",
 			 report->processes[i]->pid);
-		r = report_add_remark(report, text);
+		report_add_remark(report, text);
 	}
-	return r;
 }

@@ -20,8 +20,8 @@ void python_search_start(struct python_search *search);
 /* Sets the environment of the program. The child calls it before exec. */
 void python_search_prepare(const struct python_search *search);
 
-/* Adds a remark to REPORT for each process in which memory accumulates, but nothing was found.
- * Returns 0 or -ENOMEM. */
-int python_search_report(const struct python_search *search, struct report *report);
+/* Adds a remark to REPORT for each process in which memory accumulates, but nothing was
+ * found. */
+void python_search_report(const struct python_search *search, struct report *report);
 
 #endif

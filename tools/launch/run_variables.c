@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "ledger/run_environment.h"
+#include "report/util/memory.h"
+#include "report/util/text_buffer.h"
 
 /* Variables that are lists with colons. */
 static const char *const lists[] = { "LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH",
@@ -20,6 +22,25 @@ static const char *const lists[] = { "LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPAT
 
 static char **before; /* the variables as NAME=VALUE, with a final NULL */
 
+void run_variables_put(const char *name, const char *first)
+{
+	const char *rest = getenv(name);
+	char *both = text_format("%s%s%s", first, rest && *rest ? ":" : "", rest ? rest : "");
+
+	setenv(name, both, 1);
+	free(both);
+}
+
+void run_variables_put_once(const char *name, const char *first, const char *separators)
+{
+	const char *value = getenv(name);
+	const size_t length = strlen(first);
+
+	if (!value || strncmp(value, first, length) != 0 ||
+	    (value[length] && !strchr(separators, value[length])))
+		run_variables_put(name, first);
+}
+
 void run_variables_begin(void)
 {
 	size_t count = 0;
@@ -27,7 +48,7 @@ void run_variables_begin(void)
 	while (environ[count])
 		count++;
 	before = calloc(count + 1, sizeof(*before));
-	for (size_t i = 0; before && i < count; i++)
+	for (size_t i = 0; i < count; i++)
 		before[i] = strdup(environ[i]);
 }
 
@@ -99,18 +120,15 @@ static void put_names(FILE *out)
 void run_variables_set(const char *library)
 {
 	const char *outer = getenv(RUN_ENVIRONMENT);
-	char *text = NULL;
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
+	struct text_buffer words;
 
-	if (!out)
-		return;
+	text_buffer_begin(&words);
 	for (size_t i = 0; i < LISTS; i++)
-		put_list(out, lists[i], library);
-	put_names(out);
+		put_list(words.out, lists[i], library);
+	put_names(words.out);
 	if (outer)
-		fprintf(out, " %s", outer);
-	if (fclose(out) == 0)
-		setenv(RUN_ENVIRONMENT, text + 1, 1);
-	free(text);
+		fprintf(words.out, " %s", outer);
+	text_buffer_end(&words);
+	setenv(RUN_ENVIRONMENT, words.text + 1, 1);
+	text_buffer_finish(&words);
 }

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Makes GPULEAK_RUN, by which the library puts back what `gpuleak run` has set
- * (ledger/run_environment.h). Only for the child that is about to start the program: it changes the
- * environment, and its memory is never freed.
+ * Sets variables of the program, and makes GPULEAK_RUN, by which the library puts back what
+ * `gpuleak run` has set (ledger/run_environment.h). Only for the child that is about to start the
+ * program: it changes the environment, and its memory is never freed.
  */
 #ifndef GPULEAK_TOOLS_RUN_VARIABLES_H
 #define GPULEAK_TOOLS_RUN_VARIABLES_H
+
+/* Puts FIRST in front of the list with colons in the variable NAME. */
+void run_variables_put(const char *name, const char *first);
+/* Does the same unless the list, in which any of SEPARATORS ends a word, already begins so. */
+void run_variables_put_once(const char *name, const char *first, const char *separators);
 
 /* Remembers the environment as it is before this run sets anything. */
 void run_variables_begin(void);

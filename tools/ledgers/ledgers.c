@@ -19,6 +19,7 @@
 
 #include "ledger/format.h"
 #include "ledger/directory.h"
+#include "report/util/memory.h"
 #include "tools/launch/process.h"
 #include "tools/ledgers/rundir.h"
 
@@ -98,68 +99,18 @@ void ledger_peek(int directory, const char *name, struct ledger_file *file)
 	close(fd);
 }
 
-static int add_owned(struct ledger_list *list, char *path)
+static void add_owned(struct ledger_list *list, char *path)
 {
-	if (!path)
-		return -ENOMEM;
-	if (list->count == list->room) {
-		size_t room = list->room ? list->room * 2 : 16;
-		struct ledger_file *files = reallocarray(list->files, room, sizeof(*files));
-
-		if (!files) {
-			free(path);
-			return -ENOMEM;
-		}
-		list->files = files;
-		list->room = room;
-	}
+	list->files = list_grow(list->files, list->count, sizeof(*list->files));
 	list->files[list->count] = (struct ledger_file){ .path = path };
 	if (strcmp(path, "-") != 0)
 		ledger_peek(AT_FDCWD, path, &list->files[list->count]);
 	list->count++;
-	return 0;
 }
 
-int ledgers_add(struct ledger_list *list, const char *path)
+void ledgers_add(struct ledger_list *list, const char *path)
 {
-	return add_owned(list, strdup(path));
-}
-
-static int wanted(const char *name, int pid)
-{
-	unsigned long long ticks;
-	int its;
-
-	if (pid == 0)
-		return ledger_is_name(name);
-	return ledger_parse_name(name, &its, &ticks) && its == pid;
-}
-
-/* Adds the ledgers in DIRECTORY. If PID is not 0, adds only those of process PID. */
-static int add_from(struct ledger_list *list, const char *directory, int pid)
-{
-	struct dirent **names;
-	int r = 0, n = scandir(directory, &names, NULL, versionsort);
-
-	if (n < 0)
-		return -errno;
-	for (int i = 0; i < n; i++) {
-		char *path = NULL;
-
-		if (r == 0 && wanted(names[i]->d_name, pid) &&
-		    asprintf(&path, "%s/%s", directory, names[i]->d_name) < 0)
-			r = -ENOMEM;
-		else if (path)
-			r = add_owned(list, path);
-		free(names[i]);
-	}
-	free(names);
-	return r;
-}
-
-int ledgers_add_directory(struct ledger_list *list, const char *directory)
-{
-	return add_from(list, directory, 0);
+	add_owned(list, strdup(path));
 }
 
 /* Returns true if the file at PATH begins as a ledger does, or if that cannot be found out. */
@@ -180,65 +131,85 @@ static bool may_be_ledger(const char *path)
 	return ret;
 }
 
-/* Adds the file NAME of DIRECTORY if it is a ledger. Counts other regular files in *RET_OTHERS. */
-static int add_if_ledger(struct ledger_list *list, const char *directory, const char *name,
-			 size_t *ret_others)
+/* Returns true if the file NAME at PATH is a ledger. Counts other regular files in *RET_OTHERS. */
+static bool is_ledger(const char *path, const char *name, size_t *ret_others)
 {
 	struct stat st;
-	char *path;
 
-	if (asprintf(&path, "%s/%s", directory, name) < 0)
-		return -ENOMEM;
-	if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
-		/* A damaged ledger is an error, so the name counts, too. */
-		if (ledger_is_name(name) || may_be_ledger(path))
-			return add_owned(list, path);
-		++*ret_others;
+	if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+		return false;
+	/* A damaged ledger is an error, so the name counts, too. */
+	if (ledger_is_name(name) || may_be_ledger(path))
+		return true;
+	++*ret_others;
+	return false;
+}
+
+/* Returns true if NAME is that of a ledger of process PID (0: of any). */
+static bool is_named_for(const char *name, int pid)
+{
+	unsigned long long ticks;
+	int its;
+
+	if (pid == 0)
+		return ledger_is_name(name);
+	return ledger_parse_name(name, &its, &ticks) && its == pid;
+}
+
+/* Adds the ledgers in DIRECTORY: those with the name of one of process PID (0: of any process). If
+ * RET_OTHERS is not NULL, all that begin as a ledger does: see ledgers_search_directory(). */
+static int add_from(struct ledger_list *list, const char *directory, int pid, size_t *ret_others)
+{
+	struct dirent **names;
+	int n = scandir(directory, &names, NULL, versionsort);
+
+	if (n < 0)
+		return -errno;
+	for (int i = 0; i < n; i++) {
+		const char *name = names[i]->d_name;
+		char *path = text_format("%s/%s", directory, name);
+
+		if (ret_others ? is_ledger(path, name, ret_others) : is_named_for(name, pid))
+			add_owned(list, path);
+		else
+			free(path);
+		free(names[i]);
 	}
-	free(path);
+	free(names);
 	return 0;
+}
+
+int ledgers_add_directory(struct ledger_list *list, const char *directory)
+{
+	return add_from(list, directory, 0, NULL);
 }
 
 int ledgers_search_directory(struct ledger_list *list, const char *directory, size_t *ret_others)
 {
-	struct dirent **names;
-	int r = 0, n = scandir(directory, &names, NULL, versionsort);
-
-	if (n < 0)
-		return -errno;
 	*ret_others = 0;
-	for (int i = 0; i < n; i++) {
-		if (r == 0)
-			r = add_if_ledger(list, directory, names[i]->d_name, ret_others);
-		free(names[i]);
-	}
-	free(names);
-	return r;
+	return add_from(list, directory, 0, ret_others);
 }
 
 /* Adds the ledgers of process PID (0: of all) in PLACE and in its subdirectories "run-*". */
-static int add_from_place(struct ledger_list *list, const char *place, int pid)
+static void add_from_place(struct ledger_list *list, const char *place, int pid)
 {
-	int r = add_from(list, place, pid);
 	struct dirent *entry;
 	DIR *dir;
 
-	if (r < 0)
-		return r;
+	if (add_from(list, place, pid, NULL) < 0)
+		return;
 	dir = opendir(place);
-	if (!dir)
-		return -errno;
-	while (r == 0 && (entry = readdir(dir)) != NULL) {
+	while (dir && (entry = readdir(dir)) != NULL) {
 		char path[PATH_MAX];
 		int n = snprintf(path, sizeof(path), "%s/%s", place, entry->d_name);
 
 		if (strncmp(entry->d_name, "run-", 4) != 0 || n < 0 || (size_t)n >= sizeof(path))
 			continue;
-		if (place_check(path) == 0 && add_from(list, path, pid) == -ENOMEM)
-			r = -ENOMEM; /* ignore other errors: the directory was removed meanwhile */
+		if (place_check(path) == 0)
+			add_from(list, path, pid, NULL); /* may be removed meanwhile */
 	}
-	closedir(dir);
-	return r;
+	if (dir)
+		closedir(dir);
 }
 
 struct ledger_file *ledgers_latest(const struct ledger_list *list, size_t from)
@@ -292,20 +263,17 @@ int ledgers_add_pid(struct ledger_list *list, int pid)
 {
 	size_t from = list->count;
 	char place[PATH_MAX];
-	int r = 0;
 
 	free(list->earlier);
 	list->earlier = NULL;
-	for (int i = 0; i < PLACE_CANDIDATES && r != -ENOMEM; i++)
+	for (int i = 0; i < PLACE_CANDIDATES; i++)
 		if (place_candidate(i, ledger_variable, place, sizeof(place)) == 0 &&
 		    place_check(place) == 0)
-			r = add_from_place(list, place, pid);
+			add_from_place(list, place, pid);
 	keep_latest(list, from, pid);
 	list->is_run = list->count == from && rundir_of(pid, place, sizeof(place)) == 0;
-	if (list->is_run && add_from(list, place, 0) == -ENOMEM)
-		r = -ENOMEM;
-	if (r == -ENOMEM)
-		return r;
+	if (list->is_run)
+		add_from(list, place, 0, NULL);
 	return list->count > from ? 0 : -ENOENT;
 }
 

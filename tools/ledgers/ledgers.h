@@ -21,7 +21,6 @@ struct ledger_file {
 struct ledger_list { /* starts as { 0 } */
 	struct ledger_file *files;
 	size_t count;
-	size_t room;
 	bool is_run;    /* the last ledgers_add_pid() found a `gpuleak run` */
 	/* path of a ledger that ledgers_add_pid() left out, because an earlier process with the
 	 * same pid wrote it; or NULL */
@@ -45,9 +44,9 @@ void ledger_peek(int directory, const char *name, struct ledger_file *file);
 /* Calls getenv(), with the function type that ledger/ requires. */
 const char *ledger_variable(const char *name);
 
-/* Each function appends ledgers to LIST. Those of one directory are ordered by name. Returns 0 or
- * -errno. */
-int ledgers_add(struct ledger_list *list, const char *path);
+/* Each function appends ledgers to LIST. Those of one directory are ordered by name. Those with a
+ * result return 0 or -errno. */
+void ledgers_add(struct ledger_list *list, const char *path);
 int ledgers_add_directory(struct ledger_list *list, const char *directory);
 /* Adds all regular files of DIRECTORY that begin as a ledger does, whatever their names are, and
  * all that have the name of a ledger. Stores the number of the other regular files. */

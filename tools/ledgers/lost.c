@@ -7,9 +7,10 @@
 #include "ledger/error_text.h"
 #include "ledger/shared.h"
 #include "report/model/model_coverage.h"
+#include "report/util/memory.h"
 
 #include <errno.h>
-#include <limits.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,6 @@
 #include <sys/shm.h>
 #include <unistd.h>
 
-#define SENTENCE_MAX (PATH_MAX + 512)
 #define NAMED_MAX 20u /* this many processes have a sentence each; one sentence counts the others */
 
 int lost_create_roster(struct roster **ret, char ret_text[ROSTER_TEXT_MAX])
@@ -58,6 +58,22 @@ struct lost_search {
 	size_t lost, damaged;
 };
 
+/* Passes "not recorded completely: " and a formatted text on. */
+__attribute__((format(printf, 2, 3))) static void add_sentence(const struct lost_search *search,
+							       const char *format, ...)
+{
+	va_list arguments;
+	char *text, *sentence;
+
+	va_start(arguments, format);
+	text = text_vformat(format, arguments);
+	va_end(arguments);
+	sentence = text_format("not recorded completely: %s", text);
+	search->found(search->data, sentence);
+	free(sentence);
+	free(text);
+}
+
 /* Returns false if the library cannot have written SLOT. */
 static bool is_sound(const struct roster_slot *slot)
 {
@@ -83,23 +99,18 @@ static bool claim(struct lost_search *search, const struct roster_slot *slot)
 
 static void report_lost(struct lost_search *search, const struct roster_slot *slot)
 {
-	char sentence[SENTENCE_MAX], what[SENTENCE_MAX - ROSTER_NAME_MAX - 64];
-	const char *error = error_text(slot->error);
-
 	if (search->lost++ >= NAMED_MAX)
 		return;
 	if (slot->state == ROSTER_FAILED)
-		snprintf(what, sizeof(what), "no ledger could be made in %s: %s%s",
-			 search->directory, error,
-			 roster_advice(slot->error));
+		add_sentence(search, "%s (pid %d): no ledger could be made in %s: %s%s", slot->name,
+			     slot->pid, search->directory, error_text(slot->error),
+			     roster_advice(slot->error));
 	else if (slot->state == ROSTER_STARTING)
-		snprintf(what, sizeof(what), "it ended before its ledger in %s was complete",
-			 search->directory);
+		add_sentence(search, "%s (pid %d): it ended before its ledger in %s was complete",
+			     slot->name, slot->pid, search->directory);
 	else
-		snprintf(what, sizeof(what), "its ledger is no longer in %s", search->directory);
-	snprintf(sentence, sizeof(sentence), "not recorded completely: %s (pid %d): %s",
-		 slot->name, slot->pid, what);
-	search->found(search->data, sentence);
+		add_sentence(search, "%s (pid %d): its ledger is no longer in %s", slot->name,
+			     slot->pid, search->directory);
 }
 
 /* Reports the other processes in one sentence: those beyond NAMED_MAX, and processes without a slot
@@ -108,23 +119,19 @@ static void report_lost(struct lost_search *search, const struct roster_slot *sl
 static void report_others(struct lost_search *search, size_t without_slot)
 {
 	size_t others = search->lost > NAMED_MAX ? search->lost - NAMED_MAX : 0, unclaimed = 0;
-	char sentence[SENTENCE_MAX];
 
 	for (size_t i = 0; i < search->list->count; i++)
 		unclaimed += !search->claimed[i];
 	others += without_slot > unclaimed ? without_slot - unclaimed : 0;
-	if (others) {
-		snprintf(sentence, sizeof(sentence), "not recorded completely: %zu %sprocess%s "
-			 "made GPU calls and left no ledger in %s", others,
-			 search->lost ? "more " : "", others == 1 ? "" : "es", search->directory);
-		search->found(search->data, sentence);
-	}
-	if (search->damaged) {
-		snprintf(sentence, sizeof(sentence), "not recorded completely: a process has "
-			 "written over %zu of the entries of the list of processes",
-			 search->damaged);
-		search->found(search->data, sentence);
-	}
+	if (others)
+		add_sentence(search, "%zu %sprocess%s made GPU calls and left no ledger in %s",
+			     others, search->lost ? "more " : "", others == 1 ? "" : "es",
+			     search->directory);
+	if (search->damaged)
+		add_sentence(search,
+			     "a process has written over %zu of the entries of the list of "
+			     "processes",
+			     search->damaged);
 }
 
 /* Copies the slot NUMBER of ROSTER. Returns false if it is not used. */
@@ -170,16 +177,15 @@ void lost_count_command(void)
 
 long lost_not_loaded(const struct roster *roster)
 {
-	return (long)(int32_t)(
-		atomic_load_explicit(&SHARED(roster->started), memory_order_relaxed) -
-		atomic_load_explicit(&SHARED(roster->loaded), memory_order_relaxed));
+	return (long)(int32_t)(atomic_load_explicit(&SHARED(roster->started),
+						    memory_order_relaxed) -
+			       atomic_load_explicit(&SHARED(roster->loaded), memory_order_relaxed));
 }
 
 /* Reports the processes whose GPU calls bypassed gpuleak. */
 static void report_bypasses(struct lost_search *search, const struct roster *roster)
 {
 	uint32_t count = atomic_load_explicit(&SHARED(roster->bypassed), memory_order_acquire);
-	char sentence[SENTENCE_MAX];
 
 	for (uint32_t i = 0; i < count && i < ROSTER_BYPASSES; i++) {
 		const struct coverage_reach *reach;
@@ -190,25 +196,19 @@ static void report_bypasses(struct lost_search *search, const struct roster *ros
 		bypass.name[sizeof(bypass.name) - 1] = '\0';
 		bypass.module[sizeof(bypass.module) - 1] = '\0';
 		reach = coverage_reach(bypass.kind);
-		if (!bypass.ready || !reach)
-			continue;
-		snprintf(sentence, sizeof(sentence),
-			 "not recorded completely: %s (pid %d): its GPU calls were "
-			 "not seen because of %s: %s",
-			 bypass.name, bypass.pid, bypass.module, reach->reason);
-		search->found(search->data, sentence);
+		if (bypass.ready && reach)
+			add_sentence(search,
+				     "%s (pid %d): its GPU calls were not seen because of %s: %s",
+				     bypass.name, bypass.pid, bypass.module, reach->reason);
 	}
-	if (count > ROSTER_BYPASSES) {
-		snprintf(sentence, sizeof(sentence),
-			 "not recorded completely: the GPU calls of %u more processes "
-			 "were not seen for such a reason",
-			 count - ROSTER_BYPASSES);
-		search->found(search->data, sentence);
-	}
+	if (count > ROSTER_BYPASSES)
+		add_sentence(search,
+			     "the GPU calls of %u more processes were not seen for such a reason",
+			     count - ROSTER_BYPASSES);
 }
 
-int lost_find(const struct roster *roster, const struct ledger_list *list, const char *directory,
-	      void (*found)(void *data, const char *sentence), void *data)
+void lost_find(const struct roster *roster, const struct ledger_list *list, const char *directory,
+	       void (*found)(void *data, const char *sentence), void *data)
 {
 	struct lost_search search = { .list = list,
 				      .directory = directory,
@@ -218,8 +218,6 @@ int lost_find(const struct roster *roster, const struct ledger_list *list, const
 	uint32_t begun = atomic_load_explicit(&SHARED(roster->begun), memory_order_acquire);
 	uint32_t used = 0;
 
-	if (!search.claimed)
-		return -ENOMEM;
 	for (uint32_t i = 0; i < ROSTER_SLOTS; i++) {
 		struct roster_slot slot;
 
@@ -236,5 +234,4 @@ int lost_find(const struct roster *roster, const struct ledger_list *list, const
 	report_bypasses(&search, roster);
 	report_others(&search, begun > used ? begun - used : 0);
 	free(search.claimed);
-	return 0;
 }

@@ -27,8 +27,8 @@ void lost_count_command(void);
 long lost_not_loaded(const struct roster *roster);
 
 /* Calls FOUND with a sentence for each process of ROSTER that has no ledger in LIST. LIST must have
- * all ledgers of DIRECTORY. Returns 0 or -ENOMEM. */
-int lost_find(const struct roster *roster, const struct ledger_list *list, const char *directory,
-	      void (*found)(void *data, const char *sentence), void *data);
+ * all ledgers of DIRECTORY. */
+void lost_find(const struct roster *roster, const struct ledger_list *list, const char *directory,
+	       void (*found)(void *data, const char *sentence), void *data);
 
 #endif

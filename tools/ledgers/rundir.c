@@ -115,6 +115,16 @@ int rundir_create(char *ret, size_t size, char *error, size_t error_size)
 	return r;
 }
 
+void rundir_pattern(const char *directory, char ret[RUNDIR_PATTERN_MAX])
+{
+	for (; *directory; directory++) {
+		*ret++ = *directory;
+		if (*directory == '%')
+			*ret++ = '%';
+	}
+	strcpy(ret, "/%p.gpuleak");
+}
+
 static DIR *open_directory(int at, const char *name)
 {
 	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

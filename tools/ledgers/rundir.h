@@ -6,11 +6,17 @@
 #ifndef GPULEAK_TOOLS_RUNDIR_H
 #define GPULEAK_TOOLS_RUNDIR_H
 
+#include <limits.h>
 #include <stddef.h>
 
 /* Creates a directory for ledgers, mode 0700, and writes its path to RET. Uses the first suitable
  * directory whose file system has enough free space. Returns 0, or -errno with a line in ERROR. */
 int rundir_create(char *ret, size_t size, char *error, size_t error_size);
+
+#define RUNDIR_PATTERN_MAX (2 * PATH_MAX + 16)
+/* Writes to RET the value of --ledger for files in DIRECTORY, DIRECTORY/%p.gpuleak: each % in
+ * DIRECTORY is doubled. */
+void rundir_pattern(const char *directory, char ret[RUNDIR_PATTERN_MAX]);
 
 /* Writes to RET the directory of the `gpuleak run` whose pid is PID. Returns 0, or -ENOENT if PID
  * is not such a process or has not created its directory yet. */

@@ -174,8 +174,6 @@ int nvml_open(const char *directory, struct nvml **ret)
 		     directory ? "/" : "") >= (int)sizeof(path))
 		return -ENOENT;
 	nvml = calloc(1, sizeof(*nvml));
-	if (!nvml)
-		return -ENOMEM;
 	nvml->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	r = nvml->library ? begin(nvml) : -ENOENT;
 	if (r < 0)
@@ -248,16 +246,11 @@ int nvml_device_memory(struct nvml *nvml, int number, uint64_t *ret_used, uint64
 
 static int more_room(struct nvml *nvml, unsigned int wanted)
 {
-	void *grown;
-
 	if (wanted <= nvml->room)
 		wanted = nvml->room * 2;
 	if (wanted > PROCESSES_MAX)
 		return -EIO;
-	grown = realloc(nvml->buffer, wanted * sizeof(nvmlProcessInfo_v2_t));
-	if (!grown)
-		return -ENOMEM;
-	nvml->buffer = grown;
+	nvml->buffer = realloc(nvml->buffer, wanted * sizeof(nvmlProcessInfo_v2_t));
 	nvml->room = wanted;
 	return 0;
 }

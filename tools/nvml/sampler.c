@@ -130,25 +130,23 @@ static const char *why_none(const struct sampler_shared *shared)
 	}
 }
 
-int sampler_attach(const struct sampler *sampler, struct report_process *process)
+void sampler_attach(const struct sampler *sampler, struct report_process *process)
 {
 	const struct sampler_shared *shared = sampler->shared;
 	uint32_t count =
 		shared ? atomic_load_explicit(&SHARED(shared->count), memory_order_acquire) : 0;
-	int r = 0;
 
 	if (shared)
 		process->driver_memory_why = why_none(shared);
 	if (!shared || atomic_load_explicit(&SHARED(shared->changes), memory_order_acquire) % 2)
-		return 0;
-	for (uint32_t i = 0; r == 0 && i < count && i < SAMPLER_ENTRIES; i++) {
+		return;
+	for (uint32_t i = 0; i < count && i < SAMPLER_ENTRIES; i++) {
 		const struct sampler_entry *entry = &shared->entries[i];
 
 		if (entry->pid != process->pid || entry->start_real_ns != process->start_real_ns)
 			continue;
 		if (sampler->forever)
 			report_process_judge_costs(process, entry->ordinal, &entry->costs);
-		r = report_process_set_driver_memory(process, entry->ordinal, &entry->series);
+		report_process_set_driver_memory(process, entry->ordinal, &entry->series);
 	}
-	return r;
 }

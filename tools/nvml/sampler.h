@@ -33,7 +33,7 @@ int sampler_start_once(struct sampler *sampler, const char *const *paths, size_t
  * again. */
 void sampler_finish(struct sampler *sampler, int wait_ms);
 
-/* Copies the samples of PROCESS into it. Call it after sampler_finish(). Returns 0 or -ENOMEM. */
-int sampler_attach(const struct sampler *sampler, struct report_process *process);
+/* Copies the samples of PROCESS into it. Call it after sampler_finish(). */
+void sampler_attach(const struct sampler *sampler, struct report_process *process);
 
 #endif
