@@ -5,7 +5,8 @@
     render.py hooks SOURCE_ROOT             docs/reference/hooks.md, from interpose/*/*.def
     render.py options SOURCE_ROOT           docs/reference/options.md, from ledger/options.def and
                                             tools/launch/bypass.def
-    render.py benchmarks SOURCE_ROOT        docs/developers/benchmarks.md, from results/*.json
+    render.py benchmarks SOURCE_ROOT        docs/developers/benchmarks.md, from results/0*.json
+    render.py benchmarks SOURCE_ROOT --all  the same and all other measurements of results/*.json
     render.py man SOURCE_ROOT TEMPLATE VERSION   the manual page; fills in @OPTIONS@ and @VERSION@
     render.py check SOURCE_ROOT             exits with 1 if a checked-in page differs from its table
 """
@@ -188,23 +189,42 @@ def man(root, template, version):
 
 BENCHMARKS = """# Measurements
 
-What gpuleak costs, and what it was checked against. Rendered from results/*.json by docs/render.py;
-do not edit. "Without" is the same program without gpuleak, in turn on the same machine. "Last
-library" is a later version of gpuleak than that of the other rows of its table. Ratios carry over
-to other machines; absolute times do so only roughly. [corpora.md](corpora.md) has the results on
-programs that others wrote."""
+What gpuleak costs, and what it was checked against. Rendered from results/0*.json by docs/render.py;
+do not edit. "Without" is the same program without gpuleak, in turn on the same machine. Ratios carry
+over to other machines; absolute times do so only roughly. [corpora.md](corpora.md) has the results
+on programs that others wrote."""
+
+ALL_BENCHMARKS = """## All measurements
+
+`docs/render.py benchmarks . --all` prints these too, with machine, date, commit and command. Each is
+a file in `results/`. Those of earlier days are of earlier versions; "last library" in a row is a
+later version than that of the other rows of its table.
+
+| measurement | file in `results/` | date |
+|---|---|---|"""
 
 
-def benchmarks(root):
+def benchmark(path):
+    result = json.loads(path.read_text())
+    out = ["", "## " + result["title"], "", result["about"], "", "| | |", "|---|---|"]
+    out += ["| %s | %s |" % (key, "`%s`" % result[key] if key == "command" and "`" not in result[key]
+                             else result[key]) for key in ("machine", "date", "commit", "command")]
+    out += [""] + ["| %s |" % " | ".join(cells) for cells in
+                   [result["columns"], ["---"] * len(result["columns"])] + result["rows"]]
+    return out + [""] * ("notes" in result) + ["- " + note for note in result.get("notes", [])]
+
+
+def benchmarks(root, every=False):
+    paths = sorted((root / "results").glob("*.json"))
     out = [BENCHMARKS]
-    for path in sorted((root / "results").glob("*.json")):
-        result = json.loads(path.read_text())
-        out += ["", "## " + result["title"], "", result["about"], "", "| | |", "|---|---|"]
-        out += ["| %s | %s |" % (key, "`%s`" % result[key] if key == "command" and "`" not in result[key]
-                                else result[key]) for key in ("machine", "date", "commit", "command")]
-        out += [""] + ["| %s |" % " | ".join(cells) for cells in
-                       [result["columns"], ["---"] * len(result["columns"])] + result["rows"]]
-        out += [""] * ("notes" in result) + ["- " + note for note in result.get("notes", [])]
+    for path in paths:
+        if every or path.name.startswith("0"):
+            out += benchmark(path)
+    if not every:
+        results = [(path.stem, json.loads(path.read_text())) for path in paths]
+        out += ["", ALL_BENCHMARKS]
+        out += ["| %s | `%s` | %s |" % (result["title"], stem, result["date"])
+                for stem, result in results if not stem.startswith("0")]
     return "\n".join(out) + "\n"
 
 
@@ -224,7 +244,13 @@ def main():
     what, root = sys.argv[1], pathlib.Path(sys.argv[2])
     if what == "check":
         sys.exit(check(root))
-    sys.stdout.write(man(root, *sys.argv[3:]) if what == "man" else PAGES[what][1](root))
+    if what == "man":
+        text = man(root, *sys.argv[3:])
+    elif sys.argv[3:] == ["--all"]:
+        text = benchmarks(root, every=True)
+    else:
+        text = PAGES[what][1](root)
+    sys.stdout.write(text)
 
 
 if __name__ == "__main__":
