@@ -118,7 +118,7 @@ static int compare(struct session sides[2], char **words)
 		failed |= read_side(&sides[i], words[i]) < 0;
 	if (failed)
 		return STATUS_NOTHING_READ;
-	diff_make(&sides[0].report, &sides[1].report, &diff);
+	diff = diff_make(&sides[0].report, &sides[1].report);
 	if (print(&diff) < 0)
 		status = STATUS_NOTHING_READ;
 	else if (opt_gate && diff.worse)

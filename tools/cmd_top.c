@@ -443,7 +443,7 @@ static int read_ledger(struct top_view *watch, const struct arguments *arguments
 	if (how.step)
 		watch->step_due_s = now + (double)arguments->step_ms / MS_PER_S;
 	ledger.older_ns = (uint64_t)arguments->older_ms * 1000000u;
-	live_build(&ledger, watch->symbolizer, &how, &live);
+	live = live_build(&ledger, watch->symbolizer, &how);
 	loaded_ledger_finish(&ledger);
 	live_destroy(watch->earlier);
 	watch->earlier = watch->now;

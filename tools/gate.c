@@ -160,7 +160,9 @@ int gate_update_baseline(struct gate *gate, const struct report *report, char *e
 			 opt_values.baseline, why);
 		return -EINVAL;
 	}
-	baseline_totals_make(report, opt_values.gate_objects != 0, &totals);
+	totals = leak_totals_make(
+		report, TOTALS_OF_LEAKS | TOTALS_OF_ACCUMULATIONS |
+				(opt_values.gate_objects ? TOTALS_OF_OBJECTS : 0));
 	r = replace(gate, &totals, error, error_size);
 	leak_totals_finish(&totals);
 	return r;

@@ -73,7 +73,7 @@ static void add_ledger(struct watch *watch, const struct ledger_file *file, stru
 	if (loaded_ledger_open(file->path, &ledger, error, sizeof(error)) < 0)
 		return;
 	ledger.older_ns = (uint64_t)opt_values.older * 1000000u;
-	live_build(&ledger, watch->symbolizer, &look, &live);
+	live = live_build(&ledger, watch->symbolizer, &look);
 	add_to_sums(sums, live);
 	told_suspects_update(&known->told, live, sums->growing);
 	live_destroy(live);

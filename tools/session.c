@@ -122,15 +122,12 @@ static int add_ledger(struct session *session, const char *path,
 	ledger.choice = opt_choice;
 	ledger.choice.addresses = opt_addresses;
 	ledger.older_ns = (uint64_t)opt_values.older * 1000000u;
-	r = report_process_build(&ledger, session->symbolizer, session->suppressions, &process);
+	process = report_process_build(&ledger, session->symbolizer, session->suppressions);
 	loaded_ledger_finish(&ledger);
-	if (r == 0)
-		r = report_add_process(&session->report, process);
-	if (r < 0)
-		snprintf(error, error_size, "%s: cannot report on it: %s", path, strerror(-r));
-	else if (ret_process)
+	report_add_process(&session->report, process);
+	if (ret_process)
 		*ret_process = process;
-	return r;
+	return 0;
 }
 
 int session_add(struct session *session, const char *path, struct report_process **ret_process)

@@ -4,7 +4,6 @@
  */
 #include "report/analyze/diff.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "report/model/model.h"
@@ -88,22 +87,15 @@ static void merge(struct diff_list *list)
 		qsort(list->rows, list->count, sizeof(*list->rows), compare_rows);
 }
 
-typedef int make_totals_fn(const struct report *report, struct leak_totals *ret);
-
-static int make_list(const struct report *before, const struct report *after,
-		     make_totals_fn *make_totals, struct diff_list *ret)
+static struct diff_list make_list(const struct report *before, const struct report *after,
+				  unsigned int of)
 {
-	int r = make_totals(before, &ret->totals[0]);
+	struct diff_list ret = { .totals = { leak_totals_make(before, of),
+					     leak_totals_make(after, of) } };
 
-	if (r == 0)
-		r = make_totals(after, &ret->totals[1]);
-	if (r < 0)
-		return r;
-	ret->rows = calloc(ret->totals[0].count + ret->totals[1].count + 1, sizeof(*ret->rows));
-	if (!ret->rows)
-		return -ENOMEM;
-	merge(ret);
-	return 0;
+	ret.rows = calloc(ret.totals[0].count + ret.totals[1].count + 1, sizeof(*ret.rows));
+	merge(&ret);
+	return ret;
 }
 
 static uint64_t largest_peak(const struct report *report)
@@ -117,28 +109,23 @@ static uint64_t largest_peak(const struct report *report)
 	return largest;
 }
 
-int diff_make(const struct report *before, const struct report *after, struct diff *ret)
+struct diff diff_make(const struct report *before, const struct report *after)
 {
-	struct diff diff = { .before = before, .after = after };
-	int r = make_list(before, after, leak_totals_make, &diff.leaks);
+	struct diff diff = {
+		.before = before,
+		.after = after,
+		.leaks = make_list(before, after, TOTALS_OF_LEAKS),
+		.accumulating = make_list(before, after, TOTALS_OF_ACCUMULATIONS),
+		.objects = make_list(before, after, TOTALS_OF_OBJECTS),
+		.peak = make_list(before, after, TOTALS_OF_PEAKS),
+		.peak_before = largest_peak(before),
+		.peak_after = largest_peak(after),
+	};
 
-	if (r == 0)
-		r = make_list(before, after, accumulation_totals_make, &diff.accumulating);
-	if (r == 0)
-		r = make_list(before, after, object_totals_make, &diff.objects);
-	if (r == 0)
-		r = make_list(before, after, peak_totals_make, &diff.peak);
-	if (r < 0) {
-		diff_finish(&diff);
-		return r;
-	}
 	diff.worse = diff.leaks.counts[DIFF_NEW] || diff.leaks.counts[DIFF_GREW] ||
 		     diff.accumulating.counts[DIFF_NEW] ||
 		     after->summary.errors > before->summary.errors;
-	diff.peak_before = largest_peak(before);
-	diff.peak_after = largest_peak(after);
-	*ret = diff;
-	return 0;
+	return diff;
 }
 
 static void finish_list(struct diff_list *list)

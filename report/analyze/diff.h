@@ -47,9 +47,9 @@ struct diff {
 	bool worse;
 };
 
-/* Fills in *RET, which refers to the reports. The caller releases *RET with diff_finish(). Returns
- * 0 or -ENOMEM. */
-int diff_make(const struct report *before, const struct report *after, struct diff *ret);
+/* Returns the comparison, which refers to the reports. The caller releases it with
+ * diff_finish(). */
+struct diff diff_make(const struct report *before, const struct report *after);
 
 /* Returns "new", "grew", "shrank", "gone" or "unchanged". */
 const char *diff_word(enum diff_change change);

@@ -8,11 +8,11 @@
  */
 #include "report/analyze/ipc_match.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "report/model/model_ipc.h"
+#include "report/util/memory.h"
 #include "report/util/number.h"
 #include "report/util/report_arena.h"
 
@@ -141,8 +141,8 @@ static enum report_shared_state state_of(const struct report_ipc *importer,
 		       : REPORT_SHARED_FREED;
 }
 
-static int add_opened(struct matching *m, const struct report_process *importer,
-		      const struct report_opened *opened)
+static void add_opened(struct matching *m, const struct report_process *importer,
+		       const struct report_opened *opened)
 {
 	const struct found_export *found = find_export(m, importer, opened);
 	struct report_ipc *ipc = importer->ipc;
@@ -165,13 +165,11 @@ static int add_opened(struct matching *m, const struct report_process *importer,
 	if (!group) {
 		group = &ipc->shared[ipc->shared_count++];
 		*group = key;
-		if (table_add(&m->groups, group_hash(&key), group) < 0)
-			return -ENOMEM;
+		table_add(&m->groups, group_hash(&key), group);
 	}
 	group->blocks++;
 	group->references = add_bounded(group->references, opened->references);
 	group->bytes = add_bounded(group->bytes, found ? found->export->bytes : 0);
-	return 0;
 }
 
 static int compare_groups(const void *left, const void *right)
@@ -182,22 +180,18 @@ static int compare_groups(const void *left, const void *right)
 	return r ? r : compare_numbers(b->blocks, a->blocks);
 }
 
-static int match_process(struct matching *m, const struct report_process *process)
+static void match_process(struct matching *m, const struct report_process *process)
 {
 	struct report_ipc *ipc = process->ipc;
-	int r = 0;
 
 	if (!ipc || !ipc->opened_count || ipc->shared)
-		return 0;
+		return;
 	ipc->shared = arena_alloc(process->arena, ipc->opened_count * sizeof(*ipc->shared));
-	if (!ipc->shared)
-		return -ENOMEM;
-	for (size_t i = 0; i < ipc->opened_count && r == 0; i++)
-		r = add_opened(m, process, &ipc->opened[i]);
+	for (size_t i = 0; i < ipc->opened_count; i++)
+		add_opened(m, process, &ipc->opened[i]);
 	table_finish(&m->groups);
 	if (ipc->shared_count)
 		qsort(ipc->shared, ipc->shared_count, sizeof(*ipc->shared), compare_groups);
-	return r;
 }
 
 /* Stores in LIST what PROCESS freed and another process has open. LIST NULL: only counts it. */
@@ -223,50 +217,40 @@ static size_t find_freed(const struct report *report, const struct report_proces
 	return count;
 }
 
-static int list_freed(const struct report *report, const struct report_process *process)
+static void list_freed(const struct report *report, const struct report_process *process)
 {
 	struct report_ipc *ipc = process->ipc;
 	size_t count = ipc && !ipc->freed ? find_freed(report, process, NULL) : 0;
 
 	if (!count)
-		return 0;
+		return;
 	ipc->freed = arena_alloc(process->arena, count * sizeof(*ipc->freed));
-	if (!ipc->freed)
-		return -ENOMEM;
 	ipc->freed_count = find_freed(report, process, ipc->freed);
-	return 0;
 }
 
-static int gather(const struct report *report, struct matching *m)
+static void gather(const struct report *report, struct matching *m)
 {
-	size_t count = 0;
-
-	for (size_t i = 0; i < report->count; i++)
-		count += report->processes[i]->ipc ? report->processes[i]->ipc->export_count : 0;
-	m->exports = calloc(count + 1, sizeof(*m->exports));
-	if (!m->exports)
-		return -ENOMEM;
 	for (size_t i = 0; i < report->count; i++) {
 		const struct report_process *process = report->processes[i];
 
-		for (size_t j = 0; process->ipc && j < process->ipc->export_count; j++)
+		for (size_t j = 0; process->ipc && j < process->ipc->export_count; j++) {
+			m->exports = list_grow(m->exports, m->count, sizeof(*m->exports));
 			m->exports[m->count++] =
 				(struct found_export){ process, &process->ipc->exports[j] };
+		}
 	}
 	if (m->count)
 		qsort(m->exports, m->count, sizeof(*m->exports), compare_exports);
-	return 0;
 }
 
-int ipc_match(struct report *report)
+void ipc_match(struct report *report)
 {
 	struct matching m = { 0 };
-	int r = gather(report, &m);
 
-	for (size_t i = 0; i < report->count && r == 0; i++)
-		r = match_process(&m, report->processes[i]);
-	for (size_t i = 0; i < report->count && r == 0; i++)
-		r = list_freed(report, report->processes[i]);
+	gather(report, &m);
+	for (size_t i = 0; i < report->count; i++)
+		match_process(&m, report->processes[i]);
+	for (size_t i = 0; i < report->count; i++)
+		list_freed(report, report->processes[i]);
 	free(m.exports);
-	return r;
 }

@@ -8,7 +8,7 @@
 struct report;
 
 /* Fills in the fields of struct report_ipc that are set by ipc_match(). Call it when REPORT has all
- * its processes. A second call changes nothing. Returns 0 or -ENOMEM. */
-int ipc_match(struct report *report);
+ * its processes. A second call changes nothing. */
+void ipc_match(struct report *report);
 
 #endif

@@ -4,13 +4,13 @@
  */
 #include "report/analyze/leak_totals.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "report/symbols/fingerprint.h"
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
 #include "report/model/model_suballocations.h"
+#include "report/util/memory.h"
 #include "report/util/number.h"
 
 uint64_t report_leak_fingerprint(const struct report_leak *leak)
@@ -28,13 +28,52 @@ static int compare_entries(const void *left, const void *right)
 	return a->bytes > b->bytes ? -1 : a->bytes < b->bytes; /* the largest first */
 }
 
-static size_t count_leaks(const struct report *report)
+static void add_entry(struct leak_totals *totals, struct leak_total entry)
 {
-	size_t count = 0;
+	totals->entries = list_grow(totals->entries, totals->count, sizeof(*totals->entries));
+	totals->entries[totals->count++] = entry;
+}
 
-	for (size_t i = 0; i < report->count; i++)
-		count += report->processes[i]->leak_count;
-	return count;
+static void add_leak(struct leak_totals *totals, const struct report_leak *leak, uint64_t bytes,
+		     uint64_t blocks)
+{
+	add_entry(totals,
+		  (struct leak_total){ report_leak_fingerprint(leak), bytes, blocks, leak });
+}
+
+static void add_leaks(struct leak_totals *totals, const struct report_process *process)
+{
+	for (size_t i = 0; i < process->leak_count; i++)
+		add_leak(totals, &process->leaks[i], process->leaks[i].bytes,
+			 process->leaks[i].blocks);
+}
+
+static void add_accumulations(struct leak_totals *totals, const struct report_process *process)
+{
+	for (size_t i = 0; i < process->suballocation_count; i++) {
+		const struct report_suballocations *site = &process->suballocations[i];
+
+		if (report_accumulates(site))
+			add_leak(totals, &site->live, site->kept_bytes, site->kept_blocks);
+	}
+}
+
+static void add_peaks(struct leak_totals *totals, const struct report_process *process)
+{
+	for (size_t i = 0; i < process->peak_count; i++) {
+		const struct report_holders *held = &process->peaks[i].held;
+
+		for (size_t j = 0; j < held->count; j++)
+			add_leak(totals, &held->list[j], held->list[j].bytes,
+				 held->list[j].blocks);
+	}
+}
+
+static void add_objects(struct leak_totals *totals, const struct report_process *process)
+{
+	for (size_t i = 0; i < process->object_count; i++)
+		if (!process->objects[i].pattern)
+			add_leak(totals, &process->objects[i], 0, process->objects[i].blocks);
 }
 
 /* Merges entries with the same fingerprint. */
@@ -57,167 +96,42 @@ static void merge_entries(struct leak_totals *totals)
 	totals->count = kept;
 }
 
-int leak_totals_make(const struct report *report, struct leak_totals *ret)
+typedef void add_fn(struct leak_totals *totals, const struct report_process *process);
+
+static struct leak_totals totals_of(const struct report *report, add_fn *add)
 {
-	struct leak_totals totals = { 0 };
-
-	totals.entries = calloc(count_leaks(report) + 1, sizeof(*totals.entries));
-	if (!totals.entries)
-		return -ENOMEM;
-	for (size_t i = 0; i < report->count; i++) {
-		const struct report_process *process = report->processes[i];
-
-		for (size_t j = 0; j < process->leak_count; j++) {
-			const struct report_leak *leak = &process->leaks[j];
-
-			totals.entries[totals.count++] =
-				(struct leak_total){ report_leak_fingerprint(leak), leak->bytes,
-						     leak->blocks, leak };
-		}
-	}
-	merge_entries(&totals);
-	*ret = totals;
-	return 0;
-}
-
-int accumulation_totals_make(const struct report *report, struct leak_totals *ret)
-{
-	struct leak_totals totals = { 0 };
-	size_t room = 1;
+	struct leak_totals ret = { 0 };
 
 	for (size_t i = 0; i < report->count; i++)
-		room += report->processes[i]->suballocation_count;
-	totals.entries = calloc(room, sizeof(*totals.entries));
-	if (!totals.entries)
-		return -ENOMEM;
-	for (size_t i = 0; i < report->count; i++) {
-		const struct report_process *process = report->processes[i];
+		add(&ret, report->processes[i]);
+	merge_entries(&ret);
+	return ret;
+}
 
-		for (size_t j = 0; j < process->suballocation_count; j++) {
-			const struct report_suballocations *site = &process->suballocations[j];
+struct leak_totals leak_totals_make(const struct report *report, unsigned int of)
+{
+	static const struct {
+		unsigned int of;
+		add_fn *add;
+	} adders[] = {
+		{ TOTALS_OF_LEAKS, add_leaks },
+		{ TOTALS_OF_ACCUMULATIONS, add_accumulations },
+		{ TOTALS_OF_PEAKS, add_peaks },
+		{ TOTALS_OF_OBJECTS, add_objects },
+	};
+	struct leak_totals ret = { 0 };
 
-			if (!report_accumulates(site))
-				continue;
-			totals.entries[totals.count++] = (struct leak_total){
-				report_leak_fingerprint(&site->live), site->kept_bytes,
-				site->kept_blocks, &site->live,
-			};
-		}
+	for (size_t i = 0; i < sizeof(adders) / sizeof(adders[0]); i++) {
+		struct leak_totals some = { 0 };
+
+		if (of & adders[i].of)
+			some = totals_of(report, adders[i].add);
+		for (size_t j = 0; j < some.count; j++)
+			add_entry(&ret, some.entries[j]);
+		leak_totals_finish(&some);
 	}
-	merge_entries(&totals);
-	*ret = totals;
-	return 0;
-}
-
-static void add_holders(struct leak_totals *totals, const struct report_holders *held)
-{
-	for (size_t i = 0; i < held->count; i++)
-		totals->entries[totals->count++] = (struct leak_total){
-			report_leak_fingerprint(&held->list[i]), held->list[i].bytes,
-			held->list[i].blocks, &held->list[i],
-		};
-}
-
-int peak_totals_make(const struct report *report, struct leak_totals *ret)
-{
-	struct leak_totals totals = { 0 };
-	size_t room = 1;
-
-	for (size_t i = 0; i < report->count; i++)
-		for (size_t j = 0; j < report->processes[i]->peak_count; j++)
-			room += report->processes[i]->peaks[j].held.count;
-	totals.entries = calloc(room, sizeof(*totals.entries));
-	if (!totals.entries)
-		return -ENOMEM;
-	for (size_t i = 0; i < report->count; i++)
-		for (size_t j = 0; j < report->processes[i]->peak_count; j++)
-			add_holders(&totals, &report->processes[i]->peaks[j].held);
-	merge_entries(&totals);
-	*ret = totals;
-	return 0;
-}
-
-int object_totals_make(const struct report *report, struct leak_totals *ret)
-{
-	struct leak_totals totals = { 0 };
-	size_t room = 1;
-
-	for (size_t i = 0; i < report->count; i++)
-		room += report->processes[i]->object_count;
-	totals.entries = calloc(room, sizeof(*totals.entries));
-	if (!totals.entries)
-		return -ENOMEM;
-	for (size_t i = 0; i < report->count; i++) {
-		const struct report_process *process = report->processes[i];
-
-		for (size_t j = 0; j < process->object_count; j++) {
-			const struct report_leak *object = &process->objects[j];
-
-			if (!object->pattern)
-				totals.entries[totals.count++] = (struct leak_total){
-					report_leak_fingerprint(object), 0, object->blocks, object,
-				};
-		}
-	}
-	merge_entries(&totals);
-	*ret = totals;
-	return 0;
-}
-
-/* Adds the entries of MORE to ALL. Returns 0 or -ENOMEM. */
-static int add_totals(struct leak_totals *all, const struct leak_totals *more)
-{
-	struct leak_total *entries = reallocarray(all->entries, all->count + more->count + 1,
-						  sizeof(*entries));
-
-	if (!entries)
-		return -ENOMEM;
-	all->entries = entries;
-	for (size_t i = 0; i < more->count; i++)
-		entries[all->count++] = more->entries[i];
-	merge_entries(all);
-	return 0;
-}
-
-int baseline_totals_make(const struct report *report, bool with_objects, struct leak_totals *ret)
-{
-	struct leak_totals objects = { 0 }, all = { 0 };
-	int r = all_totals_make(report, &all);
-
-	if (r == 0 && with_objects)
-		r = object_totals_make(report, &objects);
-	if (r == 0)
-		r = add_totals(&all, &objects);
-	leak_totals_finish(&objects);
-	if (r < 0)
-		leak_totals_finish(&all);
-	else
-		*ret = all;
-	return r;
-}
-
-int all_totals_make(const struct report *report, struct leak_totals *ret)
-{
-	struct leak_totals leaks = { 0 }, accumulating = { 0 }, all;
-	int r = leak_totals_make(report, &leaks);
-
-	if (r == 0)
-		r = accumulation_totals_make(report, &accumulating);
-	all.count = leaks.count + accumulating.count;
-	all.entries = r == 0 ? calloc(all.count + 1, sizeof(*all.entries)) : NULL;
-	if (all.entries) {
-		for (size_t i = 0; i < leaks.count; i++)
-			all.entries[i] = leaks.entries[i];
-		for (size_t i = 0; i < accumulating.count; i++)
-			all.entries[leaks.count + i] = accumulating.entries[i];
-		merge_entries(&all);
-		*ret = all;
-	} else {
-		r = -ENOMEM;
-	}
-	leak_totals_finish(&leaks);
-	leak_totals_finish(&accumulating);
-	return r;
+	merge_entries(&ret);
+	return ret;
 }
 
 static int compare_fingerprint(const void *key, const void *value)
@@ -230,8 +144,9 @@ static int compare_fingerprint(const void *key, const void *value)
 
 const struct leak_total *leak_totals_find(const struct leak_totals *totals, uint64_t fingerprint)
 {
-	return bsearch(&fingerprint, totals->entries, totals->count, sizeof(*totals->entries),
-		       compare_fingerprint);
+	return totals->count ? bsearch(&fingerprint, totals->entries, totals->count,
+				       sizeof(*totals->entries), compare_fingerprint)
+			     : NULL;
 }
 
 static int compare_by_size(const void *left, const void *right)

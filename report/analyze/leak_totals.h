@@ -29,25 +29,16 @@ struct leak_totals {
  * api, kind and stack. */
 uint64_t report_leak_fingerprint(const struct report_leak *leak);
 
-/* Fills in *RET, whose leaks belong to REPORT. The caller releases *RET with leak_totals_finish().
- * Returns 0 or -ENOMEM. */
-int leak_totals_make(const struct report *report, struct leak_totals *ret);
+#define TOTALS_OF_LEAKS 1u
+/* call sites that accumulate, with the bytes and blocks that they kept; `largest` has the live
+ * suballocations */
+#define TOTALS_OF_ACCUMULATIONS 2u
+#define TOTALS_OF_PEAKS 4u   /* the holders of memory at its peak, of all memories */
+#define TOTALS_OF_OBJECTS 8u /* objects that are not memory, without suppressed ones: 0 bytes */
 
-/* Like leak_totals_make(), but for call sites that accumulate, with the bytes and blocks that they
- * kept. `largest` has the live suballocations. */
-int accumulation_totals_make(const struct report *report, struct leak_totals *ret);
-
-/* Like leak_totals_make(), but for the holders of memory at its peak, of all memories. */
-int peak_totals_make(const struct report *report, struct leak_totals *ret);
-
-/* Like leak_totals_make(), but for leaks and call sites that accumulate, in one list. */
-int all_totals_make(const struct report *report, struct leak_totals *ret);
-/* Like leak_totals_make(), but for objects that are not memory, without suppressed ones. They have
- * 0 bytes. */
-int object_totals_make(const struct report *report, struct leak_totals *ret);
-/* Like leak_totals_make(), but for what a baseline lists: the entries of all_totals_make(), and
- * objects if WITH_OBJECTS is set. */
-int baseline_totals_make(const struct report *report, bool with_objects, struct leak_totals *ret);
+/* Returns the totals of what OF selects. Their leaks belong to REPORT. The caller releases them
+ * with leak_totals_finish(). */
+struct leak_totals leak_totals_make(const struct report *report, unsigned int of);
 
 /* Sorts by size, largest first. Afterwards leak_totals_find() must not be used. */
 void leak_totals_sort_by_size(struct leak_totals *totals);

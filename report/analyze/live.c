@@ -5,7 +5,6 @@
  */
 #include "report/analyze/live.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +18,7 @@
 struct live_gathering {
 	struct builder b;
 	struct live *live;
-	struct live_site_node *first_object;
+	struct live_site_node *first, *first_object;
 };
 
 struct live_site_node {
@@ -34,13 +33,12 @@ static bool same_site(const void *value, const void *key)
 }
 
 /* Makes the site of KEY, in the list that begins at *FIRST. */
-static int new_site(struct live_gathering *g, const struct site_key *key, bool is_object,
-		    struct live_site_node **first, struct live_site_node **ret)
+static struct live_site_node *new_site(struct live_gathering *g, const struct site_key *key,
+				       bool is_object, struct live_site_node **first)
 {
 	struct live_site_node *node = arena_alloc(g->b.arena, sizeof(*node));
 
-	if (!node || table_add(&g->b.groups, site_key_hash(key), node) < 0)
-		return -ENOMEM;
+	table_add(&g->b.groups, site_key_hash(key), node);
 	node->key = *key;
 	node->site = (struct live_site){ .api = key->api, .kind = key->kind,
 					 .device = key->device, .is_object = is_object,
@@ -51,44 +49,40 @@ static int new_site(struct live_gathering *g, const struct site_key *key, bool i
 		g->live->object_count++;
 	else
 		g->live->site_count++;
-	*ret = node;
-	return 0;
+	return node;
 }
 
-/* Stores in *RET the site of the record COUNTERS, or NULL if there is none yet and ADD is false.
- * The site gets the smallest ref of its stacks. Objects that are not memory have their own list. */
-static int find_site(struct live_gathering *g, const struct ledger_site *counters, bool add,
-		     struct live_site_node **first, struct live_site_node **ret)
+/* Returns the site of the record COUNTERS, or NULL if there is none yet and ADD is false. The site
+ * gets the smallest ref of its stacks. Objects that are not memory have their own list. */
+static struct live_site_node *find_site(struct live_gathering *g,
+					const struct ledger_site *counters, bool add)
 {
 	bool is_object = ledger_site_is_object(g->b.view, counters);
-	struct site_key key;
-	int r = site_key_of(&g->b, counters, &key);
+	struct site_key key = site_key_of(&g->b, counters);
+	struct live_site_node *ret =
+		table_find(&g->b.groups, site_key_hash(&key), same_site, &key);
 
-	if (r < 0)
-		return r;
-	*ret = table_find(&g->b.groups, site_key_hash(&key), same_site, &key);
-	if (!*ret && add)
-		r = new_site(g, &key, is_object, is_object ? &g->first_object : first, ret);
-	if (*ret && counters->stack < (*ret)->site.stack_ref)
-		(*ret)->site.stack_ref = counters->stack;
-	return r;
+	if (!ret && add)
+		ret = new_site(g, &key, is_object, is_object ? &g->first_object : &g->first);
+	if (ret && counters->stack < ret->site.stack_ref)
+		ret->site.stack_ref = counters->stack;
+	return ret;
 }
 
-/* Finds or creates the site of the blocks at call site REF, in the list that begins at *FIRST. */
-static int site_at(struct live_gathering *g, uint32_t ref, struct live_site_node **first,
-		   struct live_site_node **ret)
+/* Returns the site of the blocks at call site REF, which may be new. */
+static struct live_site_node *intern_site(struct live_gathering *g, uint32_t ref)
 {
 	static const struct ledger_site unknown = { .device = -1 };
 	const struct ref_node *known = table_find_ref(&g->b.site_refs, ref);
 	const struct ledger_site *counters;
-	int r;
+	struct live_site_node *ret;
 
-	*ret = known ? (struct live_site_node *)known->value : NULL;
 	if (known)
-		return 0;
+		return (struct live_site_node *)known->value;
 	counters = ledger_site(g->b.view, ref);
-	r = find_site(g, counters ? counters : &unknown, true, first, ret);
-	return r < 0 ? r : table_add_ref(g->b.arena, &g->b.site_refs, ref, *ret);
+	ret = find_site(g, counters ? counters : &unknown, true);
+	table_add_ref(g->b.arena, &g->b.site_refs, ref, ret);
+	return ret;
 }
 
 static void add_to_sum(struct live_sum *to, uint64_t bytes, uint64_t blocks)
@@ -97,47 +91,38 @@ static void add_to_sum(struct live_sum *to, uint64_t bytes, uint64_t blocks)
 	to->blocks = add_bounded(to->blocks, blocks);
 }
 
-static int walk_blocks(struct live_gathering *g, struct live_site_node **first)
+static void walk_blocks(struct live_gathering *g)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
-	int r = 0;
 
-	while (r == 0 && (block = ledger_next_live(g->b.view, &walk))) {
+	while ((block = ledger_next_live(g->b.view, &walk))) {
 		struct live_site_node *node;
 
 		if (build_is_young(&g->b, block))
 			continue;
-		r = site_at(g, block->site, first, &node);
-		if (r < 0)
-			continue;
+		node = intern_site(g, block->site);
 		add_to_sum(&node->site.sum, block->bytes, 1);
 		if (!node->site.is_object)
 			add_to_sum(&g->live->sum, block->bytes, 1);
 	}
-	return r;
 }
 
 /* Stores in each site the bytes that it has allocated since the start. Adds sites without live
  * blocks only if LOOK orders sites by rate. */
-static int walk_sites(struct live_gathering *g, const struct live_options *look,
-		      struct live_site_node **first)
+static void walk_sites(struct live_gathering *g, const struct live_options *look)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_site *counters;
-	int r = 0;
 
-	while (r == 0 &&
-	       (counters = ledger_next(g->b.view, &walk, LEDGER_CHUNK_SITES, sizeof(*counters)))) {
+	while ((counters = ledger_next(g->b.view, &walk, LEDGER_CHUNK_SITES, sizeof(*counters)))) {
 		bool add = look->order == LIVE_BY_RATE &&
 			   !ledger_site_is_object(g->b.view, counters);
-		struct live_site_node *node;
+		struct live_site_node *node = find_site(g, counters, add);
 
-		r = find_site(g, counters, add, first, &node);
-		if (r == 0 && node)
+		if (node)
 			node->site.allocated = add_bounded(node->site.allocated, counters->bytes);
 	}
-	return r;
 }
 
 static int64_t grown(const struct live_site *site)
@@ -202,28 +187,23 @@ static int (*const orders[])(const void *, const void *) = {
 	[LIVE_BY_RATE] = compare_by_rate,
 };
 
-static int list_sites(struct live_gathering *g, const struct live_site_node *first,
-		      const struct live_options *look)
+static void list_sites(struct live_gathering *g, const struct live_options *look)
 {
 	struct live *live = g->live;
 	size_t count = live->site_count + live->object_count, at = 0;
-	int r = 0;
 
 	live->sites = arena_alloc(g->b.arena, count * sizeof(*live->sites));
-	if (!live->sites)
-		return -ENOMEM;
-	for (; first && at < live->site_count; first = first->next)
-		live->sites[at++] = first->site;
-	for (first = g->first_object; first && at < count; first = first->next)
-		live->sites[at++] = first->site;
+	for (const struct live_site_node *node = g->first; node; node = node->next)
+		live->sites[at++] = node->site;
+	for (const struct live_site_node *node = g->first_object; node; node = node->next)
+		live->sites[at++] = node->site;
 	if (look->trend)
-		r = trend_update(look->trend, live->sites, count, look->step);
+		trend_update(look->trend, live->sites, count, look->step);
 	if (live->site_count)
 		qsort(live->sites, live->site_count, sizeof(*live->sites), orders[look->order]);
-	for (size_t i = 0; i < count && r == 0; i++)
+	for (size_t i = 0; i < count; i++)
 		if ((i < look->sites && i < live->site_count) || live->sites[i].growing.intervals)
-			r = build_stack(&g->b, live->sites[i].stack_ref, &live->sites[i].stack);
-	return r;
+			live->sites[i].stack = build_stack(&g->b, live->sites[i].stack_ref);
 }
 
 static int compare_kinds(const void *left, const void *right)
@@ -236,14 +216,12 @@ static int compare_kinds(const void *left, const void *right)
 }
 
 /* Makes the list of kinds from the sites. There are at most as many kinds as sites. */
-static int list_kinds(struct live_gathering *g)
+static void list_kinds(struct live_gathering *g)
 {
 	struct live *live = g->live;
 	size_t count = 0;
 
 	live->kinds = arena_alloc(g->b.arena, live->site_count * sizeof(*live->kinds));
-	if (!live->kinds)
-		return -ENOMEM;
 	for (size_t i = 0; i < live->site_count; i++)
 		live->kinds[i] = (struct live_kind){ live->sites[i].kind, live->sites[i].device,
 						     live->sites[i].sum };
@@ -258,7 +236,6 @@ static int list_kinds(struct live_gathering *g)
 			live->kinds[count++] = live->kinds[i];
 	}
 	live->kind_count = count;
-	return 0;
 }
 
 static void sum_up(struct live_gathering *g)
@@ -277,52 +254,33 @@ static void sum_up(struct live_gathering *g)
 	sum->errors = ledger_header(g->b.view)->errors;
 }
 
-static int gather(struct live_gathering *g, const struct loaded_ledger *ledger,
-		  const struct live_options *look)
+static void gather(struct live_gathering *g, const struct live_options *look)
 {
-	struct live_site_node *first = NULL;
-	int r = build_identity(&g->b, ledger->name);
-
-	if (r == 0)
-		r = build_modules(&g->b);
-	build_age(&g->b, ledger->older_ns);
-	if (r == 0)
-		r = walk_blocks(g, &first);
-	if (r == 0)
-		r = walk_sites(g, look, &first);
-	if (r == 0)
-		r = list_sites(g, first, look);
-	if (r == 0)
-		r = list_kinds(g);
-	if (r == 0)
-		r = build_pools(&g->b);
-	if (r == 0)
-		r = build_growth(&g->b, NULL);
-	if (r == 0)
-		r = build_suballocations(&g->b);
+	build_identity(&g->b);
+	build_modules(&g->b);
+	build_age(&g->b);
+	walk_blocks(g);
+	walk_sites(g, look);
+	list_sites(g, look);
+	list_kinds(g);
+	build_pools(&g->b);
+	build_growth(&g->b);
+	build_suballocations(&g->b);
 	build_ended(&g->b);
 	sum_up(g);
-	return r;
 }
 
-int live_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,
-	       const struct live_options *look, struct live **ret)
+struct live *live_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,
+			const struct live_options *look)
 {
 	struct live_gathering g = { 0 };
-	int r = build_start(&g.b, ledger, symbolizer);
 
-	if (r < 0)
-		return r;
+	build_start(&g.b, ledger, symbolizer);
 	g.live = arena_alloc(g.b.arena, sizeof(*g.live));
-	r = g.live ? gather(&g, ledger, look) : -ENOMEM;
+	gather(&g, look);
 	build_finish(&g.b);
-	if (r < 0) {
-		report_process_destroy(g.b.process);
-		return r;
-	}
 	g.live->process = g.b.process;
-	*ret = g.live;
-	return 0;
+	return g.live;
 }
 
 void live_destroy(struct live *live)

@@ -70,10 +70,10 @@ struct live {
 	size_t object_count; /* call sites of objects, which follow those of memory in `sites` */
 };
 
-/* Computes the live memory and stores it in *RET; the caller destroys it. Stacks belong to the
- * symbolizer and to the result. Returns 0 or -ENOMEM. */
-int live_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,
-	       const struct live_options *look, struct live **ret);
+/* Computes the live memory; the caller destroys it. Stacks belong to the symbolizer and to the
+ * result. */
+struct live *live_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,
+			const struct live_options *look);
 void live_destroy(struct live *live); /* LIVE may be NULL */
 
 /* Stores in *RET the next call site that keeps growing, and returns true. Returns false if there

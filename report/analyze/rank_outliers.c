@@ -5,7 +5,6 @@
  */
 #include "report/analyze/rank_outliers.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -23,13 +22,10 @@
 #define NAMES_BYTES 128
 #define ENDED_BYTES 64
 
-static int add_outlier(struct ranks *ranks, const char *sentence)
+static void add_outlier(struct ranks *ranks, const char *sentence)
 {
-	if (!sentence)
-		return -ENOMEM;
 	if (ranks->odd_count < ODD_MAX)
 		ranks->odd[ranks->odd_count++] = sentence;
-	return 0;
 }
 
 /* Writes "rank 3", "ranks 1, 3 and 5" or "12 ranks" for the ranks marked in CHOSEN. */
@@ -74,18 +70,14 @@ static void bad_end(const struct report_process *process, char ret[ENDED_BYTES])
 	}
 }
 
-/* Adds one sentence for each way in which ranks failed. Returns 0 or -ENOMEM. */
-static int find_ends(const struct report *report, struct ranks *ranks, char *chosen)
+/* Adds one sentence for each way in which ranks failed. */
+static void find_ends(const struct report *report, struct ranks *ranks, char *chosen)
 {
 	char (*ends)[ENDED_BYTES] = calloc(ranks->count, sizeof(*ends)), names[NAMES_BYTES];
 	size_t bad = 0, at;
-	int r = ends ? 0 : -ENOMEM;
 
 	ranks->ended_badly = arena_alloc(ranks->arena, ranks->count);
-	if (!ranks->ended_badly)
-		r = -ENOMEM;
-
-	for (size_t i = 0; i < report->count && r == 0; i++) {
+	for (size_t i = 0; i < report->count; i++) {
 		const struct report_process *process = report->processes[i];
 
 		if (!process->ranked)
@@ -97,7 +89,7 @@ static int find_ends(const struct report *report, struct ranks *ranks, char *cho
 			ranks->ended_badly[at] = ends[at][0] != '\0';
 		}
 	}
-	for (size_t i = 0; i < ranks->count && r == 0 && bad < ranks->count; i++) {
+	for (size_t i = 0; i < ranks->count && bad < ranks->count; i++) {
 		char end[ENDED_BYTES];
 		int several = 0;
 
@@ -110,15 +102,14 @@ static int find_ends(const struct report *report, struct ranks *ranks, char *cho
 			if (chosen[j])
 				ends[j][0] = '\0';
 		}
-		r = add_outlier(ranks, arena_printf(ranks->arena, "%s %s%s",
-						    name_ranks(ranks, chosen, names),
-						    strncmp(end, "killed", 6) != 0 ? ""
-						    : several == 1		   ? "was "
-										   : "were ",
-						    end));
+		add_outlier(ranks, arena_printf(ranks->arena, "%s %s%s",
+						name_ranks(ranks, chosen, names),
+						strncmp(end, "killed", 6) != 0 ? ""
+						: several == 1		       ? "was "
+									       : "were ",
+						end));
 	}
 	free(ends);
-	return r;
 }
 
 static int compare_bytes(const void *left, const void *right)
@@ -175,11 +166,10 @@ static const char *describe_larger_part(struct ranks *ranks, const struct rank_l
 			    format_place(leak->leak->stack, place));
 }
 
-static int add_absent_ranks(struct ranks *ranks, const struct rank_leak *leak, uint64_t usual,
-			    char *chosen)
+static void add_absent_ranks(struct ranks *ranks, const struct rank_leak *leak, uint64_t usual,
+			     char *chosen)
 {
 	char names[NAMES_BYTES], size[NUMBER_MAX], place[FORMAT_PLACE_MAX];
-
 	size_t absent = 0;
 
 	memset(chosen, 1, ranks->count);
@@ -191,46 +181,43 @@ static int add_absent_ranks(struct ranks *ranks, const struct rank_leak *leak, u
 			chosen[i] = 0;
 		absent += chosen[i] != 0;
 	}
-	if (absent == 0)
-		return 0;
-	return add_outlier(ranks, arena_printf(ranks->arena,
-					       "%s %s not leak the %s that %zu of %zu ranks "
-					       "leak at %s",
-					       name_ranks(ranks, chosen, names),
-					       absent == 1 ? "does" : "do",
-					       format_size(usual, size), leak->count, ranks->count,
-					       format_place(leak->leak->stack, place)));
+	if (absent)
+		add_outlier(ranks, arena_printf(ranks->arena,
+						"%s %s not leak the %s that %zu of %zu ranks "
+						"leak at %s",
+						name_ranks(ranks, chosen, names),
+						absent == 1 ? "does" : "do",
+						format_size(usual, size), leak->count, ranks->count,
+						format_place(leak->leak->stack, place)));
 }
 
-static int find_leaks(struct ranks *ranks, const struct rank_leak *leak, char *chosen,
-		      uint64_t *sorted)
+static void find_leaks(struct ranks *ranks, const struct rank_leak *leak, char *chosen,
+		       uint64_t *sorted)
 {
 	uint64_t usual;
-	int r = 0;
 
 	if (!find_usual(ranks, leak, sorted, &usual))
-		return 0;
-	if (2 * (ranks->count - leak->count) > ranks->count)
-		return add_outlier(ranks, describe_only_rank(ranks, leak, chosen));
-	for (size_t i = 0; i < leak->count && r == 0; i++)
+		return;
+	if (2 * (ranks->count - leak->count) > ranks->count) {
+		add_outlier(ranks, describe_only_rank(ranks, leak, chosen));
+		return;
+	}
+	for (size_t i = 0; i < leak->count; i++)
 		if (leak->parts[i].bytes != usual && ranks->odd_count < ODD_MAX)
-			r = add_outlier(ranks, describe_larger_part(ranks, leak, &leak->parts[i],
-								    usual));
-	return r < 0 ? r : add_absent_ranks(ranks, leak, usual, chosen);
+			add_outlier(ranks, describe_larger_part(ranks, leak, &leak->parts[i],
+								usual));
+	add_absent_ranks(ranks, leak, usual, chosen);
 }
 
-int ranks_find_odd(const struct report *report, struct ranks *ranks)
+void ranks_find_odd(const struct report *report, struct ranks *ranks)
 {
 	char *chosen = calloc(ranks->count, 1);
 	uint64_t *sorted = calloc(ranks->count, sizeof(*sorted));
-	int r = -ENOMEM;
 
 	ranks->odd = arena_alloc(ranks->arena, ODD_MAX * sizeof(*ranks->odd));
-	if (ranks->odd && chosen && sorted)
-		r = find_ends(report, ranks, chosen);
-	for (size_t i = 0; i < ranks->leak_count && r == 0 && ranks->odd_count < ODD_MAX; i++)
-		r = find_leaks(ranks, &ranks->leaks[i], chosen, sorted);
+	find_ends(report, ranks, chosen);
+	for (size_t i = 0; i < ranks->leak_count && ranks->odd_count < ODD_MAX; i++)
+		find_leaks(ranks, &ranks->leaks[i], chosen, sorted);
 	free(chosen);
 	free(sorted);
-	return r;
 }

@@ -8,7 +8,7 @@
 struct ranks;
 struct report;
 
-/* Fills in ranks.odd. Call it after the leaks of RANKS are filled in. Returns 0 or -ENOMEM. */
-int ranks_find_odd(const struct report *report, struct ranks *ranks);
+/* Fills in ranks.odd. Call it after the leaks of RANKS are filled in. */
+void ranks_find_odd(const struct report *report, struct ranks *ranks);
 
 #endif

@@ -5,12 +5,12 @@
  */
 #include "report/analyze/ranks.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "report/model/model_suballocations.h"
+#include "report/util/memory.h"
 #include "report/util/number.h"
 #include "report/util/report_arena.h"
 #include "report/analyze/rank_outliers.h"
@@ -56,13 +56,11 @@ static int compare_ints(const void *left, const void *right)
 	return a < b ? -1 : a > b;
 }
 
-static int read_numbers(const struct report *report, struct ranks *ranks)
+static void read_numbers(const struct report *report, struct ranks *ranks)
 {
 	int *numbers = arena_alloc(ranks->arena, (report->count + 1) * sizeof(*numbers));
 	size_t count = 0;
 
-	if (!numbers)
-		return -ENOMEM;
 	for (size_t i = 0; i < report->count; i++)
 		if (report->processes[i]->ranked)
 			numbers[count++] = report->processes[i]->rank;
@@ -73,7 +71,6 @@ static int read_numbers(const struct report *report, struct ranks *ranks)
 		if (ranks->count == 0 || numbers[ranks->count - 1] != numbers[i])
 			numbers[ranks->count++] = numbers[i];
 	ranks->numbers = numbers;
-	return 0;
 }
 
 size_t ranks_index(const struct ranks *ranks, int number)
@@ -92,6 +89,7 @@ struct found_list {
 static void add_found(struct found_list *to, size_t rank, const struct report_leak *leak,
 		      uint64_t bytes, uint64_t blocks)
 {
+	to->list = list_grow(to->list, to->count, sizeof(*to->list));
 	to->list[to->count++] = (struct found){ report_leak_fingerprint(leak), place_of(leak), rank,
 						leak, bytes, blocks };
 }
@@ -110,56 +108,47 @@ static void find_in(const struct report_process *p, size_t rank, bool accumulati
 	}
 }
 
-/* Stores in *RET all leaks of ranked processes, or all call sites that accumulate. The caller frees
- * the list. */
-static int find_all(const struct report *report, const struct ranks *ranks, bool accumulating,
-		    struct found_list *ret)
+/* Returns all leaks of ranked processes, or all call sites that accumulate. The caller frees the
+ * list. */
+static struct found_list find_all(const struct report *report, const struct ranks *ranks,
+				  bool accumulating)
 {
-	size_t room = 1;
+	struct found_list ret = { 0 };
 
-	for (size_t i = 0; i < report->count; i++)
-		room += accumulating ? report->processes[i]->suballocation_count
-				     : report->processes[i]->leak_count;
-	*ret = (struct found_list){ calloc(room, sizeof(*ret->list)), 0 };
-	if (!ret->list)
-		return -ENOMEM;
 	for (size_t i = 0; i < report->count; i++) {
 		const struct report_process *p = report->processes[i];
 
 		if (p->ranked)
-			find_in(p, ranks_index(ranks, p->rank), accumulating, ret);
+			find_in(p, ranks_index(ranks, p->rank), accumulating, &ret);
 	}
-	if (ret->count)
-		qsort(ret->list, ret->count, sizeof(*ret->list), compare_found);
-	return 0;
+	if (ret.count)
+		qsort(ret.list, ret.count, sizeof(*ret.list), compare_found);
+	return ret;
 }
 
-/* Makes one rank_leak of the COUNT equal leaks at FOUND. Returns 0 or -ENOMEM. */
-static int make_leak(struct ranks *ranks, const struct found *found, size_t count,
-		     struct rank_leak *ret)
+/* Makes one rank_leak of the COUNT equal leaks at FOUND. */
+static struct rank_leak make_leak(struct ranks *ranks, const struct found *found, size_t count)
 {
+	struct rank_leak ret = { .leak = found->leak, .same_device = true,
+				 .parts = arena_alloc(ranks->arena, count * sizeof(*ret.parts)) };
 	struct rank_part *part = NULL;
 
-	*ret = (struct rank_leak){ .leak = found->leak, .same_device = true };
-	ret->parts = arena_alloc(ranks->arena, count * sizeof(*ret->parts));
-	if (!ret->parts)
-		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
 		const struct found *one = &found[i];
 
 		if (!part || part->rank != found[i].rank) {
-			part = &ret->parts[ret->count++];
+			part = &ret.parts[ret.count++];
 			part->rank = found[i].rank;
 		}
 		part->bytes = add_bounded(part->bytes, one->bytes);
 		part->blocks = add_bounded(part->blocks, one->blocks);
-		ret->bytes = add_bounded(ret->bytes, one->bytes);
-		ret->blocks = add_bounded(ret->blocks, one->blocks);
-		ret->same_device &= one->leak->device == ret->leak->device;
+		ret.bytes = add_bounded(ret.bytes, one->bytes);
+		ret.blocks = add_bounded(ret.blocks, one->blocks);
+		ret.same_device &= one->leak->device == ret.leak->device;
 	}
-	for (size_t i = 0; i < count && ret->count > 1; i++)
+	for (size_t i = 0; i < count && ret.count > 1; i++)
 		ranks->shared[ranks->shared_count++] = found[i].leak;
-	return 0;
+	return ret;
 }
 
 static int compare_leaks(const void *left, const void *right)
@@ -179,90 +168,61 @@ static int compare_pointers(const void *left, const void *right)
 	return a < b ? -1 : a > b;
 }
 
-static int count_leaking(struct ranks *ranks)
+static void count_leaking(struct ranks *ranks)
 {
 	char *leaks = arena_alloc(ranks->arena, ranks->count);
 
-	if (!leaks)
-		return -ENOMEM;
 	for (size_t i = 0; i < ranks->leak_count; i++)
 		for (size_t j = 0; j < ranks->leaks[i].count; j++)
 			leaks[ranks->leaks[i].parts[j].rank] = 1;
 	for (size_t i = 0; i < ranks->count; i++)
 		ranks->leaking += leaks[i] != 0;
-	return 0;
 }
 
 /* Makes the list of rank_leaks from FOUND, largest first. */
-static int put_together(struct ranks *ranks, const struct found_list *found,
-			struct rank_leak **ret, size_t *ret_count)
+static struct rank_leak *put_together(struct ranks *ranks, const struct found_list *found,
+				      size_t *ret_count)
 {
 	size_t count = found->count;
-	int r = 0;
+	struct rank_leak *ret = arena_alloc(ranks->arena, count * sizeof(*ret));
 
-	*ret = arena_alloc(ranks->arena, count * sizeof(**ret));
-	if (!*ret)
-		return -ENOMEM;
-	for (size_t at = 0, next; at < count && r == 0; at = next) {
+	for (size_t at = 0, next; at < count; at = next) {
 		next = at + 1;
 		while (next < count && same_leak(&found->list[at], &found->list[next]))
 			next++;
-		r = make_leak(ranks, &found->list[at], next - at, &(*ret)[(*ret_count)++]);
+		ret[(*ret_count)++] = make_leak(ranks, &found->list[at], next - at);
 	}
-	if (r == 0 && *ret_count)
-		qsort(*ret, *ret_count, sizeof(**ret), compare_leaks);
-	return r;
+	if (*ret_count)
+		qsort(ret, *ret_count, sizeof(*ret), compare_leaks);
+	return ret;
 }
 
-static int put_all_together(struct ranks *ranks, const struct found_list *leaks,
-			    const struct found_list *accumulating)
+static void find_job(const struct report *report, struct ranks *ranks)
 {
-	int r;
+	struct found_list leaks = find_all(report, ranks, false);
+	struct found_list accumulating = find_all(report, ranks, true);
 
-	ranks->shared = arena_alloc(ranks->arena, (leaks->count + accumulating->count) *
+	ranks->shared = arena_alloc(ranks->arena, (leaks.count + accumulating.count) *
 							  sizeof(*ranks->shared));
-	if (!ranks->shared)
-		return -ENOMEM;
-	r = put_together(ranks, leaks, &ranks->leaks, &ranks->leak_count);
-	if (r == 0)
-		r = put_together(ranks, accumulating, &ranks->accumulating,
-				 &ranks->accumulating_count);
-	if (r < 0)
-		return r;
+	ranks->leaks = put_together(ranks, &leaks, &ranks->leak_count);
+	ranks->accumulating = put_together(ranks, &accumulating, &ranks->accumulating_count);
 	if (ranks->shared_count)
 		qsort(ranks->shared, ranks->shared_count, sizeof(*ranks->shared),
 		      compare_pointers);
-	return count_leaking(ranks);
-}
-
-static int find_job(const struct report *report, struct ranks *ranks)
-{
-	struct found_list leaks = { 0 }, accumulating = { 0 };
-	int r = find_all(report, ranks, false, &leaks);
-
-	if (r == 0)
-		r = find_all(report, ranks, true, &accumulating);
-	if (r == 0)
-		r = put_all_together(ranks, &leaks, &accumulating);
-	if (r == 0)
-		r = ranks_find_odd(report, ranks);
+	count_leaking(ranks);
+	ranks_find_odd(report, ranks);
 	free(leaks.list);
 	free(accumulating.list);
-	return r;
 }
 
-int ranks_find(const struct report *report, struct ranks *ret)
+struct ranks ranks_find(const struct report *report)
 {
-	struct ranks ranks = { .arena = calloc(1, sizeof(*ranks.arena)) };
-	int r = ranks.arena ? read_numbers(report, &ranks) : -ENOMEM;
+	struct ranks ret = { .arena = calloc(1, sizeof(*ret.arena)) };
 
-	if (r == 0 && ranks.count > 1)
-		r = find_job(report, &ranks);
-	if (r < 0)
-		ranks_finish(&ranks);
-	else
-		*ret = ranks;
-	return r;
+	read_numbers(report, &ret);
+	if (ret.count > 1)
+		find_job(report, &ret);
+	return ret;
 }
 
 bool ranks_shares(const struct ranks *ranks, const struct report_leak *leak)

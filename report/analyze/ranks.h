@@ -56,9 +56,9 @@ struct ranks {
 	struct report_arena *arena;
 };
 
-/* Fills in *RET from REPORT, which must live longer than *RET. The caller releases *RET with
- * ranks_finish(). Returns 0 or -ENOMEM. */
-int ranks_find(const struct report *report, struct ranks *ret);
+/* Returns the ranks of REPORT, which must live longer than they. The caller releases them with
+ * ranks_finish(). */
+struct ranks ranks_find(const struct report *report);
 
 /* Returns the index of rank NUMBER, which must be a rank of the report. */
 size_t ranks_index(const struct ranks *ranks, int number);

@@ -5,7 +5,6 @@
  */
 #include "report/analyze/trend.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -40,7 +39,7 @@ static void push(struct growth_series *series, uint64_t value)
 	series->values[series->count++] = value;
 }
 
-static struct trend_site *find_trend_site(struct trend *trend, const struct live_site *site)
+static struct trend_site *intern_trend_site(struct trend *trend, const struct live_site *site)
 {
 	uint64_t hash = hash_number((uint64_t)site->device, hash_number(site->stack_ref, 0));
 	struct trend_site *ret;
@@ -50,12 +49,9 @@ static struct trend_site *find_trend_site(struct trend *trend, const struct live
 	if (ret)
 		return ret;
 	ret = arena_alloc(&trend->arena, sizeof(*ret));
-	if (!ret || table_add(&trend->sites, hash, ret) < 0)
-		return NULL;
+	table_add(&trend->sites, hash, ret);
 	ret->api = arena_text(&trend->arena, site->api, strlen(site->api));
 	ret->kind = arena_text(&trend->arena, site->kind, strlen(site->kind));
-	if (!ret->api || !ret->kind)
-		return NULL;
 	ret->device = site->device;
 	ret->stack_ref = site->stack_ref;
 	for (unsigned int i = 0; i < trend->steps && i < GROWTH_STEPS_MAX; i++)
@@ -84,16 +80,11 @@ static void note(const struct trend *trend, struct trend_site *known, struct liv
 	site->growing = known->verdict;
 }
 
-int trend_update(struct trend *trend, struct live_site *sites, size_t count, bool step)
+void trend_update(struct trend *trend, struct live_site *sites, size_t count, bool step)
 {
 	trend->reads++;
-	for (size_t i = 0; i < count; i++) {
-		struct trend_site *known = find_trend_site(trend, &sites[i]);
-
-		if (!known)
-			return -ENOMEM;
-		note(trend, known, &sites[i], step);
-	}
+	for (size_t i = 0; i < count; i++)
+		note(trend, intern_trend_site(trend, &sites[i]), &sites[i], step);
 	for (struct trend_site *site = trend->first; site; site = site->next) {
 		if (site->seen == trend->reads)
 			continue;
@@ -104,7 +95,6 @@ int trend_update(struct trend *trend, struct live_site *sites, size_t count, boo
 		}
 	}
 	trend->steps += step != 0;
-	return 0;
 }
 
 void trend_finish(struct trend *trend)

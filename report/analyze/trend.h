@@ -22,8 +22,8 @@ struct trend { /* all zero: no read yet */
 };
 
 /* Updates the state with the COUNT SITES of one read, and fills in their sizes at the previous
- * read. If STEP is not 0, also applies the growth rule to each site. Returns 0 or -ENOMEM. */
-int trend_update(struct trend *trend, struct live_site *sites, size_t count, bool step);
+ * read. If STEP is not 0, also applies the growth rule to each site. */
+void trend_update(struct trend *trend, struct live_site *sites, size_t count, bool step);
 void trend_finish(struct trend *trend);
 
 #endif

@@ -90,7 +90,8 @@ void judge_baseline(struct bench *bench, const struct judge_input *input)
 	/* An incomplete report cannot prove that a known leak no longer occurs. */
 	if (input->report->count == 0 || input->report->incomplete)
 		return;
-	baseline_totals_make(input->report, true, &totals);
+	totals = leak_totals_make(input->report, TOTALS_OF_LEAKS | TOTALS_OF_ACCUMULATIONS |
+							 TOTALS_OF_OBJECTS);
 	note_gone(bench, input->baseline, &totals);
 	leak_totals_finish(&totals);
 }
@@ -128,7 +129,7 @@ void judge_beyond_baseline(struct bench *bench, const struct judge_input *input)
 
 	if (!input->baseline)
 		return;
-	leak_totals_make(input->report, &totals);
+	totals = leak_totals_make(input->report, TOTALS_OF_LEAKS);
 	leak_totals_sort_by_size(&totals);
 	for (size_t i = 0; i < totals.count; i++) {
 		const struct leak_total *now = &totals.entries[i];

@@ -7,7 +7,6 @@
  */
 #include "report/model/model.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,74 +17,55 @@
 
 const char build_unknown[] = "unknown";
 
-static int read_event(struct builder *b, const struct ledger_event *event, uint64_t bytes,
-		      struct report_event *ret)
+static struct report_event read_event(struct builder *b, const struct ledger_event *event,
+				      uint64_t bytes)
 {
-	int r = build_text(b, event->api, &ret->api);
-
-	ret->bytes = ret->api ? bytes : 0;
-	return r < 0 ? r : build_stack(b, event->stack, &ret->stack);
+	return build_event(b, event->api, event->stack, bytes);
 }
 
-static int read_error(struct builder *b, const struct ledger_error *record,
-		      struct report_error *ret)
+static struct report_error read_error(struct builder *b, const struct ledger_error *record)
 {
-	int r = build_text(b, record->type, &ret->type);
-
-	if (r == 0)
-		r = build_text(b, record->api, &ret->api);
-	if (r == 0)
-		r = build_text(b, record->kind, &ret->kind);
-	if (r == 0)
-		r = build_stack(b, record->stack, &ret->stack);
-	if (r == 0)
-		r = read_event(b, &record->allocated, record->block_bytes, &ret->allocated);
-	if (r == 0)
-		r = read_event(b, &record->freed, 0, &ret->freed);
-	if (r == 0)
-		r = read_event(b, &record->earlier_allocated, record->earlier_bytes,
-			       &ret->earlier_allocated);
-	if (r == 0)
-		r = read_event(b, &record->earlier_freed, 0, &ret->earlier_freed);
-	if (!ret->type)
-		ret->type = "unknown";
-	if (!ret->api)
-		ret->api = "unknown";
-	ret->device = record->device;
-	ret->result = record->result == LEDGER_NO_ANSWER ? REPORT_NO_ANSWER : record->result;
-	ret->address = record->address;
-	ret->block_address = record->block_address;
-	ret->block_bytes = record->block_bytes;
-	ret->other_range = (record->flags & LEDGER_ERROR_OTHER_RANGE) != 0;
-	ret->asked_bytes = record->asked_bytes;
-	return r;
+	return (struct report_error){
+		.type = build_name(b, record->type),
+		.api = build_name(b, record->api),
+		.kind = build_text(b, record->kind),
+		.device = record->device,
+		.result = record->result == LEDGER_NO_ANSWER ? REPORT_NO_ANSWER : record->result,
+		.address = record->address,
+		.block_address = record->block_address,
+		.block_bytes = record->block_bytes,
+		.other_range = (record->flags & LEDGER_ERROR_OTHER_RANGE) != 0,
+		.asked_bytes = record->asked_bytes,
+		.stack = build_stack(b, record->stack),
+		.allocated = read_event(b, &record->allocated, record->block_bytes),
+		.freed = read_event(b, &record->freed, 0),
+		.earlier_allocated =
+			read_event(b, &record->earlier_allocated, record->earlier_bytes),
+		.earlier_freed = read_event(b, &record->earlier_freed, 0),
+	};
 }
 
-static int read_errors(struct builder *b)
+static void read_errors(struct builder *b)
 {
 	struct report_process *process = b->process;
 	struct ledger_walk walk = { 0 };
 	const struct ledger_error *record;
 	size_t count = 0;
-	int r = 0;
 
 	while (ledger_next(b->view, &walk, LEDGER_CHUNK_ERRORS, sizeof(*record)))
 		count++;
 	process->errors = arena_alloc(b->arena, count * sizeof(*process->errors));
-	if (!process->errors)
-		return -ENOMEM;
 	walk = (struct ledger_walk){ 0 };
-	while (r == 0 && process->error_count < count &&
+	while (process->error_count < count &&
 	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_ERRORS, sizeof(*record))))
 		if (record->type) /* 0: the writer withdrew the record */
-			r = read_error(b, record, &process->errors[process->error_count++]);
+			process->errors[process->error_count++] = read_error(b, record);
 	process->summary.errors = ledger_header(b->view)->errors;
 	if (process->summary.errors < process->error_count)
 		process->summary.errors = process->error_count;
-	return r;
 }
 
-static int read_command(struct builder *b)
+static void read_command(struct builder *b)
 {
 	uint32_t length = 0;
 	const char *bytes = ledger_string(b->view, ledger_header(b->view)->command, &length);
@@ -94,42 +74,32 @@ static int read_command(struct builder *b)
 	const char **words;
 
 	words = arena_alloc(b->arena, (length + 1) * sizeof(*words));
-	if (!words)
-		return -ENOMEM;
 	while (bytes && bytes < end) {
 		size_t word = strnlen(bytes, (size_t)(end - bytes));
 
-		words[count] = arena_text(b->arena, bytes, word);
-		if (!words[count++])
-			return -ENOMEM;
+		words[count++] = arena_text(b->arena, bytes, word);
 		bytes += word + 1;
 	}
 	b->process->command = words;
 	b->process->command_count = count;
-	return 0;
 }
 
-int build_identity(struct builder *b, const char *name)
+void build_identity(struct builder *b)
 {
 	const struct ledger_header *header = ledger_header(b->view);
 	struct report_process *process = b->process;
 	const char *path, *slash;
-	int r = read_command(b);
 
-	if (r == 0)
-		r = build_text(b, header->exe, &process->exe);
-	if (r == 0)
-		r = build_text(b, header->host, &process->host);
-	if (r < 0)
-		return r;
+	read_command(b);
+	process->exe = build_text(b, header->exe);
+	process->host = build_text(b, header->host);
 	process->pid = header->pid;
 	process->start_real_ns = header->start_real_ns;
 	process->no_gpu = header->no_gpu;
 	path = process->exe ? process->exe : process->command_count ? process->command[0] : "?";
 	slash = strrchr(path, '/');
 	process->program = slash && slash[1] ? slash + 1 : path;
-	process->ledger = arena_printf(b->arena, "%s", name);
-	return process->ledger ? 0 : -ENOMEM;
+	process->ledger = arena_printf(b->arena, "%s", b->ledger->name);
 }
 
 void build_ended(struct builder *b)
@@ -159,88 +129,52 @@ void build_ended(struct builder *b)
 	}
 }
 
-static int build(struct builder *b, const struct loaded_ledger *ledger,
-		 struct pattern_file *suppressions)
+static void build(struct builder *b)
 {
-	int r = build_identity(b, ledger->name);
-
-	if (r == 0)
-		r = build_program(b, ledger->program_suppressions);
-	if (r == 0)
-		r = build_modules(b);
-	build_age(b, ledger->older_ns);
-	if (r == 0)
-		r = build_reasons(b);
-	if (r == 0)
-		r = build_groups(b);
-	if (r == 0)
-		r = build_division(b);
-	if (r == 0)
-		r = build_objects(b);
-	if (r == 0)
-		r = build_group_histories(b);
-	if (r == 0)
-		r = build_deferred(b);
-	if (r == 0)
-		r = build_late(b);
-	if (r == 0)
-		r = build_timeline(b);
-	if (r == 0)
-		r = read_errors(b);
-	if (r == 0)
-		r = build_driver_memory(b);
-	if (r == 0)
-		r = build_driver_costs(b);
-	if (r == 0)
-		r = build_pools(b);
-	if (r == 0)
-		r = build_out_of_memory(b);
-	if (r == 0)
-		r = build_peaks(b);
-	if (r < 0)
-		return r;
+	build_identity(b);
+	build_program(b);
+	build_modules(b);
+	build_age(b);
+	build_reasons(b);
+	build_groups(b);
+	build_division(b);
+	build_objects(b);
+	build_group_histories(b);
+	build_deferred(b);
+	build_late(b);
+	build_timeline(b);
+	read_errors(b);
+	build_driver_memory(b);
+	build_driver_costs(b);
+	build_pools(b);
+	build_out_of_memory(b);
+	build_peaks(b);
 	build_ended(b);
 	build_sums(b);
-	r = classify_groups(b, suppressions);
-	if (r == 0)
-		r = classify_deferred(b, suppressions);
-	if (r == 0)
-		r = build_ipc(b);
-	if (r == 0)
-		r = build_growth(b, suppressions);
-	if (r == 0)
-		r = build_named_steps(b);
-	if (r == 0)
-		r = build_kinds(b);
-	if (r == 0)
-		r = build_suballocations(b);
-	if (r == 0)
-		r = classify_suballocations(b, suppressions);
-	if (r == 0)
-		r = build_keepers(b);
-	if (r == 0 && ledger->all_sites)
-		r = build_sites(b);
-	if (r == 0)
-		r = build_coverage(b);
-	return r < 0 ? r : build_notes(b, ledger);
+	classify_groups(b);
+	classify_deferred(b);
+	build_ipc(b);
+	build_growth(b);
+	build_named_steps(b);
+	build_kinds(b);
+	build_suballocations(b);
+	classify_suballocations(b);
+	build_keepers(b);
+	build_sites(b);
+	build_coverage(b);
+	build_notes(b);
 }
 
-int build_start(struct builder *b, const struct loaded_ledger *ledger,
-		struct symbolizer *symbolizer)
+void build_start(struct builder *b, const struct loaded_ledger *ledger,
+		 struct symbolizer *symbolizer)
 {
-	*b = (struct builder){ .view = &ledger->view, .choice = &ledger->choice,
+	*b = (struct builder){ .ledger = ledger, .view = &ledger->view, .choice = &ledger->choice,
 			       .symbolizer = symbolizer,
+			       .process = calloc(1, sizeof(*b->process)),
+			       .arena = calloc(1, sizeof(*b->arena)),
 			       .frames_left = ledger->view.bytes / sizeof(uint64_t),
 			       .letters_left = ledger->view.bytes };
-	b->process = calloc(1, sizeof(*b->process));
-	b->arena = calloc(1, sizeof(*b->arena));
-	if (!b->process || !b->arena) {
-		free(b->process);
-		free(b->arena);
-		return -ENOMEM;
-	}
 	b->process->arena = b->arena;
-	return 0;
 }
 
 void build_finish(struct builder *b)
@@ -261,23 +195,20 @@ void build_finish(struct builder *b)
 	table_finish(&b->mapped_refs);
 	table_finish(&b->wait_refs);
 	table_finish(&b->mappings);
+	free(b->notes);
 }
 
-int report_process_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,
-			 struct pattern_file *suppressions, struct report_process **ret)
+struct report_process *report_process_build(const struct loaded_ledger *ledger,
+					    struct symbolizer *symbolizer,
+					    struct pattern_file *suppressions)
 {
 	struct builder b;
-	int r = build_start(&b, ledger, symbolizer);
 
-	if (r < 0)
-		return r;
-	r = build(&b, ledger, suppressions);
+	build_start(&b, ledger, symbolizer);
+	b.suppressions = suppressions;
+	build(&b);
 	build_finish(&b);
-	if (r < 0)
-		report_process_destroy(b.process);
-	else
-		*ret = b.process;
-	return r;
+	return b.process;
 }
 
 void report_process_destroy(struct report_process *process)

@@ -4,7 +4,6 @@
  * of the evaluation loop by the Python frames that it ran. Recognizes the loop and the
  * interpreter by names of functions and files. Must not open files.
  */
-#include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -27,10 +26,10 @@ static bool same_location(const void *value, const void *key)
 	       a->waiting == b->waiting;
 }
 
-/* Stores in *RET the only location with this function, file and line, so that callers may compare
+/* Returns the only location with this function, file and line, so that callers may compare
  * pointers. */
-static int intern_location(struct builder *b, const struct report_frame *frame,
-			   const struct symbol_location **ret)
+static const struct symbol_location *intern_location(struct builder *b,
+						     const struct report_frame *frame)
 {
 	uint64_t hash = hash_number((uintptr_t)frame->function,
 				    hash_number((uintptr_t)frame->file, frame->line));
@@ -39,40 +38,34 @@ static int intern_location(struct builder *b, const struct report_frame *frame,
 
 	if (!location) {
 		location = arena_alloc(b->arena, sizeof(*location));
-		if (!location || table_add(&b->python_locations, hash, location) < 0)
-			return -ENOMEM;
+		table_add(&b->python_locations, hash, location);
 		location->frame = *frame;
 		location->public = (struct symbol_location){ &location->frame, 1 };
 	}
-	*ret = &location->public;
-	return 0;
+	return &location->public;
 }
 
 /* Reads the function that REF refers to, without a line. */
-static int read_code(struct builder *b, uint32_t ref, const struct report_frame **ret)
+static const struct report_frame *read_code(struct builder *b, uint32_t ref)
 {
 	static const struct report_frame unknown = { .language = FRAME_PYTHON };
 	const struct ref_node *known = table_find_ref(&b->code_refs, ref);
 	const struct ledger_code *code = known ? NULL : ledger_code(b->view, ref);
+	const struct report_frame *ret = known ? known->value : &unknown;
 	struct report_frame *frame;
-	int r;
 
-	*ret = known ? known->value : &unknown;
 	if (known || ref == 0)
-		return 0;
-	if (!code) {
+		return ret;
+	if (code) {
+		ret = frame = arena_alloc(b->arena, sizeof(*frame));
+		*frame = unknown;
+		frame->function = build_text(b, code->function);
+		frame->file = build_text(b, code->file);
+	} else {
 		b->bad_refs++;
-		return table_add_ref(b->arena, &b->code_refs, ref, *ret);
 	}
-	frame = arena_alloc(b->arena, sizeof(*frame));
-	if (!frame)
-		return -ENOMEM;
-	*frame = unknown;
-	r = build_text(b, code->function, &frame->function);
-	if (r == 0)
-		r = build_text(b, code->file, &frame->file);
-	*ret = frame;
-	return r < 0 ? r : table_add_ref(b->arena, &b->code_refs, ref, frame);
+	table_add_ref(b->arena, &b->code_refs, ref, ret);
+	return ret;
 }
 
 /* Returns true if CODE is the frame that CPython 3.13 itself adds around an __init__ that it calls
@@ -83,51 +76,44 @@ static bool is_around_init(const struct report_frame *code)
 	       strcmp(code->file, "__init__") == 0;
 }
 
-/* Stores NULL in *RET if RECORD is not a frame of the program. */
-static int read_frame(struct builder *b, const struct ledger_python_frame *record, bool waiting,
-		      const struct symbol_location **ret)
+/* Returns NULL if RECORD is not a frame of the program. */
+static const struct symbol_location *
+read_frame(struct builder *b, const struct ledger_python_frame *record, bool waiting)
 {
-	const struct report_frame *code;
+	const struct report_frame *code = read_code(b, record->code);
 	struct report_frame frame;
-	int r = read_code(b, record->code, &code);
 
-	if (r < 0)
-		return r;
-	*ret = NULL;
 	if (is_around_init(code) && !(record->line & LEDGER_PYTHON_ENTRY))
-		return 0;
+		return NULL;
 	frame = *code;
 	frame.line = frame.file ? LEDGER_PYTHON_LINE(record->line) : 0;
 	frame.waiting = waiting;
-	return intern_location(b, &frame, ret);
+	return intern_location(b, &frame);
 }
 
-int build_python(struct builder *b, uint32_t ref, struct python_frames *ret)
+struct python_frames build_python(struct builder *b, uint32_t ref)
 {
 	const struct ledger_python *python = ref ? ledger_python(b->view, ref) : NULL;
 	size_t count = python ? python->frames : 0;
+	struct python_frames ret = { 0 };
 
-	*ret = (struct python_frames){ 0 };
 	if (ref && (!python || count > b->frames_left)) {
 		b->bad_refs++;
-		return 0;
+		return ret;
 	}
 	if (count == 0)
-		return 0;
+		return ret;
 	b->frames_left -= count;
-	ret->frames = arena_alloc(b->arena, count * sizeof(ret->frames[0]));
-	ret->entry = arena_alloc(b->arena, count);
-	if (!ret->frames || !ret->entry)
-		return -ENOMEM;
-	ret->waiting = (python->flags & LEDGER_PYTHON_WAITING) != 0;
+	ret.frames = arena_alloc(b->arena, count * sizeof(ret.frames[0]));
+	ret.entry = arena_alloc(b->arena, count);
+	ret.waiting = (python->flags & LEDGER_PYTHON_WAITING) != 0;
 	for (size_t i = 0; i < count; i++) {
-		ret->entry[ret->count] = (python->frame[i].line & LEDGER_PYTHON_ENTRY) != 0;
-		if (read_frame(b, &python->frame[i], ret->waiting, &ret->frames[ret->count]) < 0)
-			return -ENOMEM;
-		ret->count += ret->frames[ret->count] != NULL;
+		ret.entry[ret.count] = (python->frame[i].line & LEDGER_PYTHON_ENTRY) != 0;
+		ret.frames[ret.count] = read_frame(b, &python->frame[i], ret.waiting);
+		ret.count += ret.frames[ret.count] != NULL;
 	}
-	ret->cut = (python->flags & LEDGER_PYTHON_CUT) != 0;
-	return 0;
+	ret.cut = (python->flags & LEDGER_PYTHON_CUT) != 0;
+	return ret;
 }
 
 /* ---- recognizing the interpreter ---- */

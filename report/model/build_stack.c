@@ -3,7 +3,6 @@
  * Reads strings, modules and stacks of a ledger, each ref once. Limits the cost of overlapping
  * refs in a damaged ledger by the ledger's length.
  */
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,25 +47,35 @@ struct stack_node {
 
 const struct report_stack build_no_stack;
 
-int build_text(struct builder *b, uint32_t ref, const char **ret)
+const char *build_text(struct builder *b, uint32_t ref)
 {
 	const struct ref_node *known = table_find_ref(&b->text_refs, ref);
+	const char *bytes, *ret = NULL;
 	uint32_t length = 0;
-	const char *bytes;
 
-	*ret = known ? known->value : NULL;
 	if (known || ref == 0)
-		return 0;
+		return known ? known->value : NULL;
 	bytes = ledger_string(b->view, ref, &length);
 	if (!bytes || length > b->letters_left) {
 		b->bad_refs++;
 	} else {
 		b->letters_left -= length;
-		*ret = arena_intern(b->arena, &b->texts, bytes, length);
-		if (!*ret)
-			return -ENOMEM;
+		ret = arena_intern(b->arena, &b->texts, bytes, length);
 	}
-	return table_add_ref(b->arena, &b->text_refs, ref, *ret);
+	table_add_ref(b->arena, &b->text_refs, ref, ret);
+	return ret;
+}
+
+const char *build_name(struct builder *b, uint32_t ref)
+{
+	const char *text = build_text(b, ref);
+
+	return text ? text : build_unknown;
+}
+
+uint32_t build_ref(const struct builder *b, const void *record)
+{
+	return (uint32_t)((size_t)((const uint8_t *)record - b->view->base) / LEDGER_REF_UNIT);
 }
 
 /* Orders modules by start, then the older one first. */
@@ -82,7 +91,7 @@ static int compare_modules(const void *left, const void *right)
 	return a < b ? -1 : a > b;
 }
 
-int build_modules(struct builder *b)
+void build_modules(struct builder *b)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_module *record;
@@ -92,10 +101,8 @@ int build_modules(struct builder *b)
 	while (ledger_next(b->view, &walk, LEDGER_CHUNK_MODULES, sizeof(*record)))
 		count++;
 	if (count == 0)
-		return 0;
+		return;
 	b->modules = arena_alloc(b->arena, count * sizeof(*b->modules));
-	if (!b->modules)
-		return -ENOMEM;
 	walk = (struct ledger_walk){ 0 };
 	while (b->module_count < count &&
 	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_MODULES, sizeof(*record))))
@@ -106,7 +113,6 @@ int build_modules(struct builder *b)
 			reach = b->modules[i].record->end;
 		b->modules[i].reach = reach;
 	}
-	return 0;
 }
 
 /* Returns the module that contained ADDRESS at EPOCH, or NULL. Ignores LEDGER_MODULE_UNLOADED: a
@@ -137,42 +143,34 @@ static struct stack_module *find_module(struct builder *b, uint64_t address, uin
 	return best;
 }
 
-static int open_symbols(struct builder *b, struct stack_module *module)
+static void open_symbols(struct builder *b, struct stack_module *module)
 {
 	const struct ledger_module *record = module->record;
+	const char *path = build_text(b, record->path);
 	uint32_t bytes = record->build_id_bytes;
-	const char *path;
-	int r = build_text(b, record->path, &path);
 
-	if (r < 0)
-		return r;
 	if (bytes > LEDGER_BUILD_ID_MAX)
 		bytes = LEDGER_BUILD_ID_MAX;
 	module->is_interpreter = path && build_is_interpreter_file(path);
 	module->symbols = symbolizer_module(b->symbolizer, path ? path : "", record->build_id,
 					    bytes);
-	return 0;
 }
 
-/* Stores in *RET the place of the call that returns to PC, and whether it is in a file of Python's
- * interpreter. Returns 0 or -ENOMEM. */
-static int find_place(struct builder *b, uint64_t pc, uint32_t epoch, struct symbol_place *ret,
-		      bool *ret_interpreter)
+/* Returns the place of the call that returns to PC. Stores in *RET_INTERPRETER whether it is in a
+ * file of Python's interpreter. */
+static struct symbol_place find_place(struct builder *b, uint64_t pc, uint32_t epoch,
+				      bool *ret_interpreter)
 {
 	/* A return address may be the first address of the next line, function or module. So use
 	 * the address before it. */
 	uint64_t call = pc ? pc - 1 : 0;
 	struct stack_module *module = find_module(b, call, epoch);
 
-	*ret = (struct symbol_place){ NULL, call };
-	*ret_interpreter = false;
-	if (!module)
-		return 0;
-	if (!module->symbols && open_symbols(b, module) < 0)
-		return -ENOMEM;
-	*ret_interpreter = module->is_interpreter;
-	*ret = (struct symbol_place){ module->symbols, call - module->record->bias };
-	return 0;
+	if (module && !module->symbols)
+		open_symbols(b, module);
+	*ret_interpreter = module && module->is_interpreter;
+	return module ? (struct symbol_place){ module->symbols, call - module->record->bias }
+		      : (struct symbol_place){ NULL, call };
 }
 
 /* ---- the code of a stack ---- */
@@ -189,7 +187,7 @@ static bool same_code(const void *value, const void *key)
 		       a->python.count * sizeof(a->python.frames[0])) == 0);
 }
 
-static int intern_code(struct builder *b, struct stack_code *code)
+static void intern_code(struct builder *b, struct stack_code *code)
 {
 	uint64_t hash = hash_bytes(code->distinct, code->distinct_count * sizeof(code->distinct[0]),
 				   code->cut);
@@ -199,80 +197,70 @@ static int intern_code(struct builder *b, struct stack_code *code)
 				  code->python.count * sizeof(code->python.frames[0]), hash);
 	code->same = table_find(&b->stack_codes, hash, same_code, code);
 	if (code->same)
-		return 0;
+		return;
 	code->same = code;
-	return table_add(&b->stack_codes, hash, code);
+	table_add(&b->stack_codes, hash, code);
 }
 
 /* Reads the native frames of STACK. CODE has room for twice as many. The interpreter specializes
  * its code at run time, so equal calls of Python can have different native frames in the
  * interpreter's own files. These frames do not distinguish stacks that have Python frames. */
-static int read_places(struct builder *b, const struct ledger_stack *stack, struct stack_code *code)
+static void read_places(struct builder *b, const struct ledger_stack *stack,
+			struct stack_code *code)
 {
 	struct symbol_place *distinct = code->places + stack->frames;
 
 	code->place_count = stack->frames;
 	code->distinct = distinct;
 	for (size_t i = 0; i < stack->frames; i++) {
-		struct symbol_place *place = &code->places[i];
 		bool is_interpreter;
 
-		if (find_place(b, stack->pc[i], stack->epoch, place, &is_interpreter) < 0)
-			return -ENOMEM;
+		code->places[i] = find_place(b, stack->pc[i], stack->epoch, &is_interpreter);
 		if (!is_interpreter || !code->python.count)
 			distinct[code->distinct_count++] = code->places[i];
 	}
-	return 0;
 }
 
-/* Stores in *RET the code of the stack REF, or NULL if it cannot be read. */
-static int read_code(struct builder *b, uint32_t ref, struct stack_code **ret)
+/* Returns the code of the stack REF, or NULL if it cannot be read. */
+static struct stack_code *read_code(struct builder *b, uint32_t ref)
 {
 	const struct ledger_stack *stack = ledger_stack(b->view, ref);
 	struct stack_code *code;
 
-	*ret = NULL;
 	if (!stack || stack->frames > b->frames_left) {
 		b->bad_refs++;
-		return 0;
+		return NULL;
 	}
 	if (!stack->frames && !stack->python)
-		return 0;
+		return NULL;
 	b->frames_left -= stack->frames;
 	code = arena_alloc(b->arena,
 			   sizeof(*code) + 2u * stack->frames * sizeof(code->places[0]));
-	if (!code || build_python(b, stack->python, &code->python) < 0 ||
-	    read_places(b, stack, code) < 0)
-		return -ENOMEM;
+	code->python = build_python(b, stack->python);
+	read_places(b, stack, code);
 	code->loops = ledger_stack_loops(b->view, ref);
 	code->cut = (stack->flags & LEDGER_STACK_CUT) || code->python.cut;
-	*ret = code;
-	return intern_code(b, code);
+	intern_code(b, code);
+	return code;
 }
 
-static int find_code(struct builder *b, uint32_t ref, const struct stack_code **ret)
+static const struct stack_code *find_code(struct builder *b, uint32_t ref)
 {
 	const struct ref_node *known = table_find_ref(&b->stack_code_refs, ref);
-	struct stack_code *code;
-	int r;
+	const struct stack_code *code;
 
-	*ret = known ? known->value : NULL;
 	if (known || ref == 0)
-		return 0;
-	r = read_code(b, ref, &code);
-	if (r < 0)
-		return r;
-	*ret = code;
-	return table_add_ref(b->arena, &b->stack_code_refs, ref, code);
+		return known ? known->value : NULL;
+	code = read_code(b, ref);
+	table_add_ref(b->arena, &b->stack_code_refs, ref, code);
+	return code;
 }
 
-int build_stack_code(struct builder *b, uint32_t ref, const struct stack_code **ret)
+const struct stack_code *build_stack_code(struct builder *b, uint32_t ref)
 {
-	int r = find_code(b, ref, ret);
+	const struct stack_code *code = find_code(b, ref);
 
-	if (r == 0 && *ret)
-		*ret = (*ret)->same;
-	return r;
+	return code ? code->same : NULL;
 }
 
 /* ---- stacks ---- */
@@ -285,7 +273,7 @@ static bool same_stack(const void *value, const void *key)
 	       memcmp(a->distinct, b->distinct, a->distinct_count * sizeof(a->distinct[0])) == 0;
 }
 
-static int flatten(struct builder *b, struct stack_node *node)
+static void flatten(struct builder *b, struct stack_node *node)
 {
 	struct report_frame *frames;
 	size_t count = 0;
@@ -293,8 +281,6 @@ static int flatten(struct builder *b, struct stack_node *node)
 	for (size_t i = 0; i < node->location_count; i++)
 		count += node->locations[i]->count;
 	frames = arena_alloc(b->arena, count * sizeof(*frames));
-	if (!frames)
-		return -ENOMEM;
 	node->public.frames = frames;
 	node->public.count = count;
 	for (size_t i = 0; i < node->location_count; i++) {
@@ -306,21 +292,18 @@ static int flatten(struct builder *b, struct stack_node *node)
 					 b->arena, frames - count, count);
 	if (node->ran_python)
 		build_python_roles(frames - count, count);
-	return 0;
 }
 
 /* Finds the frames that distinguish NODE from other stacks. The interpreter specializes its code at
  * run time, so equal calls can have different interpreter frames. These frames are shown, but do
  * not distinguish stacks. */
-static int find_distinct(struct builder *b, struct stack_node *node)
+static void find_distinct(struct builder *b, struct stack_node *node)
 {
 	const struct report_frame *frame = node->public.frames;
 	const struct symbol_location **distinct;
 	size_t count = 0;
 
 	distinct = arena_alloc(b->arena, (node->location_count + 1) * sizeof(*distinct));
-	if (!distinct)
-		return -ENOMEM;
 	for (size_t i = 0; i < node->location_count; i++) {
 		if (node->locations[i]->count && frame->role != FRAME_INTERPRETER)
 			distinct[count++] = node->locations[i];
@@ -328,33 +311,31 @@ static int find_distinct(struct builder *b, struct stack_node *node)
 	}
 	node->distinct = distinct;
 	node->distinct_count = count;
-	return 0;
 }
 
-/* Stores in *RET the interned stack that equals NODE. If there is none, interns NODE. */
-static int intern_stack(struct builder *b, struct stack_node *node, const struct report_stack **ret)
+/* Returns the interned stack that equals NODE. If there is none, interns NODE. */
+static const struct report_stack *intern_stack(struct builder *b, struct stack_node *node)
 {
 	const struct stack_node *known;
 	uint64_t hash;
 
 	node->distinct = node->locations;
 	node->distinct_count = node->location_count;
-	if (node->ran_python && (flatten(b, node) < 0 || find_distinct(b, node) < 0))
-		return -ENOMEM;
+	if (node->ran_python) {
+		flatten(b, node);
+		find_distinct(b, node);
+	}
 	hash = hash_bytes(node->distinct, node->distinct_count * sizeof(node->distinct[0]), 0);
 	known = table_find(&b->stacks, hash, same_stack, node);
-	if (!known) {
-		if ((!node->ran_python && flatten(b, node) < 0) ||
-		    table_add(&b->stacks, hash, node) < 0)
-			return -ENOMEM;
-		known = node;
-	}
-	*ret = &known->public;
-	return 0;
+	if (known)
+		return &known->public;
+	if (!node->ran_python)
+		flatten(b, node);
+	table_add(&b->stacks, hash, node);
+	return &node->public;
 }
 
-static int read_stack(struct builder *b, const struct stack_code *code,
-		      const struct report_stack **ret)
+static const struct report_stack *read_stack(struct builder *b, const struct stack_code *code)
 {
 	const struct symbol_location *native[LEDGER_FRAMES_MAX];
 	size_t room = code->place_count + code->python.count;
@@ -367,22 +348,30 @@ static int read_stack(struct builder *b, const struct stack_code *code,
 	node->location_count = build_weave(
 		&(struct native_frames){ native, code->loops, code->place_count, code->cut },
 		&code->python, node->locations);
-	return intern_stack(b, node, ret);
+	return intern_stack(b, node);
 }
 
-int build_stack(struct builder *b, uint32_t ref, const struct report_stack **ret)
+const struct report_stack *build_stack(struct builder *b, uint32_t ref)
 {
 	const struct ref_node *known = table_find_ref(&b->stack_refs, ref);
+	const struct report_stack *ret = known ? known->value : &build_no_stack;
 	const struct stack_code *code;
-	int r;
 
-	*ret = known ? known->value : &build_no_stack;
 	if (known || ref == 0)
-		return 0;
-	r = find_code(b, ref, &code);
-	if (r == 0 && code)
-		r = read_stack(b, code, ret);
-	return r < 0 ? r : table_add_ref(b->arena, &b->stack_refs, ref, *ret);
+		return ret;
+	code = find_code(b, ref);
+	if (code)
+		ret = read_stack(b, code);
+	table_add_ref(b->arena, &b->stack_refs, ref, ret);
+	return ret;
+}
+
+struct report_event build_event(struct builder *b, uint32_t api, uint32_t stack, uint64_t bytes)
+{
+	struct report_event ret = { .api = build_text(b, api), .stack = build_stack(b, stack) };
+
+	ret.bytes = ret.api ? bytes : 0;
+	return ret;
 }
 
 const char *build_module_problem(const struct builder *b, size_t i)

@@ -23,9 +23,11 @@ struct stack_module;
 struct symbol_location;
 
 struct builder {
-	const struct ledger_view *view;
-	const struct load_choice *choice;
+	const struct loaded_ledger *ledger;
+	const struct ledger_view *view;   /* of `ledger` */
+	const struct load_choice *choice; /* of `ledger` */
 	struct symbolizer *symbolizer;
+	struct pattern_file *suppressions; /* may be NULL */
 	struct report_process *process;
 	struct report_arena *arena;
 	struct table texts, stacks, groups;           /* keyed by content */
@@ -50,6 +52,8 @@ struct builder {
 	uint64_t lost_blocks; /* blocks whose call site cannot be read */
 	/* remark about the suppressions that the program itself has, or NULL */
 	const char *program_note;
+	const char **notes;
+	size_t note_count;
 	/* the report excludes blocks allocated after this time, because of --older */
 	uint64_t born_before_ns;
 	/* true: the report excludes all blocks, because the process is younger than --older */
@@ -57,111 +61,143 @@ struct builder {
 };
 
 /* build_start() creates an empty process with its own arena. The caller destroys it with
- * report_process_destroy(). build_finish() frees the tables. Returns 0 or -ENOMEM. */
-int build_start(struct builder *b, const struct loaded_ledger *ledger,
-		struct symbolizer *symbolizer);
+ * report_process_destroy(). build_finish() frees the tables. */
+void build_start(struct builder *b, const struct loaded_ledger *ledger,
+		 struct symbolizer *symbolizer);
 void build_finish(struct builder *b);
 
-/* Fills in pid, command, host and program. NAME is the ledger's name. Returns 0 or -ENOMEM. */
-int build_identity(struct builder *b, const char *name);
-/* Computes born_before_ns from loaded_ledger.older_ns. Call it after build_identity(). */
-void build_age(struct builder *b, uint64_t older_ns);
-bool build_is_young(const struct builder *b, const struct ledger_block *block);
+/* ---- steps: each fills in a part of the process ---- */
 
+/* Fills in pid, command, host and program. */
+void build_identity(struct builder *b);
+/* Reads the program's rank and, if the ledger's loader chose them, the program's own
+ * suppressions. */
+void build_program(struct builder *b);
+/* Reads the module map. Call it before any stack is built. */
+void build_modules(struct builder *b);
+/* Computes born_before_ns from loaded_ledger.older_ns. Call it after build_identity(). */
+void build_age(struct builder *b);
+/* Reads the records that explain why released memory is still allocated. */
+void build_reasons(struct builder *b);
 /* Groups the selected blocks by call site. Adds the other blocks to the sums of blocks
- * left out. Returns 0 or -ENOMEM. */
-int build_groups(struct builder *b);
-/* Returns true if the choice of blocks and --older select BLOCK, which may be a suballocation. */
-bool build_is_selected(const struct builder *b, const struct ledger_block *block);
-/* Stores in *RET the group of BLOCK, which is live and selected. Returns 0 or -ENOMEM. */
-int build_group_of(struct builder *b, const struct ledger_block *block, struct report_leak **ret);
+ * left out. */
+void build_groups(struct builder *b);
 /* Divides the bytes of the groups among suballocations: fills in report_leak.used_bytes and
- * places_refs. Call it after build_groups() and before classify_groups(). Returns 0 or -ENOMEM. */
-int build_division(struct builder *b);
-/* Returns the group of the call site REF if it has a selected live block, else NULL. */
-struct report_leak *build_known_group(const struct builder *b, uint32_t ref);
+ * places_refs. Call it after build_groups() and before classify_groups(). */
+void build_division(struct builder *b);
 /* Counts the objects of each kind and of each group. Call it after build_groups() and before
- * classify_groups(). Returns 0 or -ENOMEM. */
-int build_objects(struct builder *b);
-/* Builds the reference history of each group. Call it after build_groups(). Returns 0 or
- * -ENOMEM. */
-int build_group_histories(struct builder *b);
+ * classify_groups(). */
+void build_objects(struct builder *b);
+/* Builds the reference history of each group. Call it after build_groups(). */
+void build_group_histories(struct builder *b);
+/* Fills in the deferred frees. */
+void build_deferred(struct builder *b);
+/* Lists the call sites whose blocks were freed after the driver had begun to shut down. */
+void build_late(struct builder *b);
+/* Reads the samples of live bytes. */
+void build_timeline(struct builder *b);
+/* Fills in the process's devices, and the calls that increased the driver's own memory. */
+void build_driver_memory(struct builder *b);
+/* Reads how much memory the driver itself took for the calls that make it use more memory. */
+void build_driver_costs(struct builder *b);
+/* Reads the counters of the pools. If the ledger has none, process->pools stays NULL. */
+void build_pools(struct builder *b);
+/* Reads the allocations that were refused for want of memory. */
+void build_out_of_memory(struct builder *b);
+/* Reads the peaks and who held the memory then. */
+void build_peaks(struct builder *b);
+/* Fills in how the process ended. */
+void build_ended(struct builder *b);
 /* Sums up the counters of all call sites. Call it after build_groups() and build_deferred(). */
 void build_sums(struct builder *b);
 /* Moves each group into one of the process's lists (leaks, suppressed, cached, objects) and sorts
- * the lists. Counts in SUPPRESSIONS what each pattern matched. Returns 0 or -ENOMEM. */
-int classify_groups(struct builder *b, struct pattern_file *suppressions);
-/* Finds the pattern that suppresses each deferred free. Returns 0 or -ENOMEM. */
-int classify_deferred(struct builder *b, struct pattern_file *suppressions);
-/* Finds the pattern that suppresses each call site that accumulates. Call it after
- * build_suballocations(). Returns 0 or -ENOMEM. */
-int classify_suballocations(struct builder *b, struct pattern_file *suppressions);
-
-/* Fills in the process's devices, and the calls that increased the driver's own memory. Returns 0
- * or -ENOMEM. */
-int build_driver_memory(struct builder *b);
-/* Reads how much memory the driver itself took for the calls that make it use more memory. Returns
- * 0 or -ENOMEM. */
-int build_driver_costs(struct builder *b);
-/* Reads the counters of the pools. If the ledger has none, process->pools stays NULL. Returns 0 or
- * -ENOMEM. */
-int build_pools(struct builder *b);
+ * the lists. Counts what each pattern of the suppressions matched. */
+void classify_groups(struct builder *b);
+/* Finds the pattern that suppresses each deferred free. */
+void classify_deferred(struct builder *b);
+/* Reads the memory that is shared with other processes. Call it after classify_groups(). */
+void build_ipc(struct builder *b);
+/* Finds the call sites whose memory keeps growing from step to step. */
+void build_growth(struct builder *b);
+/* Reads the named steps. */
+void build_named_steps(struct builder *b);
 /* Fills in the process's kinds of memory, ordered by kind and device. Call it after
- * classify_groups(). Returns 0 or -ENOMEM. */
-int build_kinds(struct builder *b);
-/* Fills in the process's modules and call sites. Sites are ordered by live bytes, then by allocated
- * bytes, largest first. Looks up the symbols of every site. Call it after classify_groups().
- * Returns 0 or -ENOMEM. */
-int build_sites(struct builder *b);
-/* Lists the live suballocations. Call it after build_division(). Returns 0 or -ENOMEM. */
-int build_suballocations(struct builder *b);
-/* Reads the allocations that were refused for want of memory. Returns 0 or -ENOMEM. */
-int build_out_of_memory(struct builder *b);
-/* Stores in *RET what the call site SITE held. SITE NULL: unknown. Returns 0 or -ENOMEM. */
-int build_holder(struct builder *b, const struct ledger_site *site, uint64_t bytes, uint64_t blocks,
-		 struct report_leak *ret);
-/* Reads the peaks and who held the memory then. Returns 0 or -ENOMEM. */
-int build_peaks(struct builder *b);
+ * classify_groups(). */
+void build_kinds(struct builder *b);
+/* Lists the live suballocations. Call it after build_division(). */
+void build_suballocations(struct builder *b);
+/* Finds the pattern that suppresses each call site that accumulates. Call it after
+ * build_suballocations(). */
+void classify_suballocations(struct builder *b);
+/* Reads what keeps the blocks of call sites. */
+void build_keepers(struct builder *b);
+/* If loaded_ledger.all_sites is set, fills in the process's modules and call sites. Sites are
+ * ordered by live bytes, then by allocated bytes, largest first. Looks up the symbols of every
+ * site. Call it after classify_groups(). */
+void build_sites(struct builder *b);
+/* Reads the observations about coverage. */
+void build_coverage(struct builder *b);
+/* Fills in the notes and sets process->incomplete. This is the last step. */
+void build_notes(struct builder *b);
+
+/* ---- blocks ---- */
+
+/* Returns true if BLOCK is younger than --older allows. */
+bool build_is_young(const struct builder *b, const struct ledger_block *block);
+/* Returns true if the choice of blocks and --older select BLOCK, which may be a suballocation. */
+bool build_is_selected(const struct builder *b, const struct ledger_block *block);
+/* Returns the group of BLOCK, which is live and selected. */
+struct report_leak *build_group_of(struct builder *b, const struct ledger_block *block);
+/* Returns the group of the call site REF if it has a selected live block, else NULL. */
+struct report_leak *build_known_group(const struct builder *b, uint32_t ref);
+/* Returns a leak of 0 bytes at the call site SITE. SITE NULL: unknown. */
+struct report_leak build_leak(struct builder *b, const struct ledger_site *site);
+/* Returns what the call site SITE held. SITE NULL: unknown. */
+struct report_leak build_holder(struct builder *b, const struct ledger_site *site, uint64_t bytes,
+				uint64_t blocks);
 /* For qsort(). Orders leaks or holders by size, largest first. Ties are decided only by data that
  * is equal in every run: not by the position in the ledger, and by the address of a frame only if
  * the frame has no module. */
 int build_compare_leaks(const void *left, const void *right);
-/* Adds ADDRESS to the list of LEAK. Returns 0 or -ENOMEM. */
-int build_add_address(struct builder *b, struct report_leak *leak,
-		      const struct ledger_block *block);
-/* Reads the observations about coverage. Returns 0 or -ENOMEM. */
-int build_coverage(struct builder *b);
+/* Adds the address of BLOCK to the list of LEAK. */
+void build_add_address(struct builder *b, struct report_leak *leak,
+		       const struct ledger_block *block);
+/* Returns the history of BLOCK, a record of the view, or NULL if the block has none. */
+const struct report_history *build_history(struct builder *b, const struct ledger_block *block);
+/* Returns the call that released the last reference to BLOCK, and stores its time in *RET_NS. */
+struct report_event build_release(struct builder *b, const struct ledger_block *block,
+				  uint64_t *ret_ns);
+/* Returns the interned mapping of BLOCK, which was released while it was mapped. */
+const struct report_mapping *build_mapping(struct builder *b, const struct ledger_block *block);
+/* Returns true if observations of KIND describe the program and not its coverage. */
+bool build_is_of_program(const char *kind);
+/* Returns the samples of all chunks of TYPE. */
+struct report_sample *build_samples(struct builder *b, enum ledger_chunk_type type,
+				    size_t *ret_count);
 
-/* Finds the call sites whose memory keeps growing from step to step. Returns 0 or -ENOMEM. */
-int build_growth(struct builder *b, struct pattern_file *suppressions);
-/* Reads the memory that is shared with other processes. Call it after classify_groups(). Returns 0
- * or -ENOMEM. */
-int build_ipc(struct builder *b);
-/* Reads the named steps. Returns 0 or -ENOMEM. */
-int build_named_steps(struct builder *b);
-/* Reads what keeps the blocks of call sites. Returns 0 or -ENOMEM. */
-int build_keepers(struct builder *b);
-/* Lists the call sites whose blocks were freed after the driver had begun to shut down. Returns 0
- * or -ENOMEM. */
-int build_late(struct builder *b);
-/* Fills in how the process ended. */
-void build_ended(struct builder *b);
+/* ---- strings, stacks and call sites ---- */
 
-/* Stores in *RET the interned string that REF refers to, or NULL if there is none. Returns 0 or
- * -ENOMEM. */
-int build_text(struct builder *b, uint32_t ref, const char **ret);
+/* Returns the ref of RECORD, which is in the view. */
+uint32_t build_ref(const struct builder *b, const void *record);
 
-/* Used instead of a string that could not be read. */
+/* Returns the interned string that REF refers to. If there is none, build_text() returns NULL, and
+ * build_name() returns build_unknown. */
+const char *build_text(struct builder *b, uint32_t ref);
+const char *build_name(struct builder *b, uint32_t ref);
 extern const char build_unknown[];
 
-/* Stores in *RET the interned stack that REF refers to, or &build_no_stack if there is none.
- * Returns 0 or -ENOMEM. */
-int build_stack(struct builder *b, uint32_t ref, const struct report_stack **ret);
+/* Returns the interned stack that REF refers to, or &build_no_stack if there is none. */
+const struct report_stack *build_stack(struct builder *b, uint32_t ref);
 extern const struct report_stack build_no_stack;
-/* Stores in *RET what identifies the stack that REF refers to: its native code and its Python
- * lines. Equal stacks have the same pointer, also if their modules lie at other addresses. NULL:
- * there is no stack. Looks up no symbols. Returns 0 or -ENOMEM. */
-int build_stack_code(struct builder *b, uint32_t ref, const struct stack_code **ret);
+/* Returns what identifies the stack that REF refers to: its native code and its Python lines. Equal
+ * stacks have the same pointer, also if their modules lie at other addresses. NULL: there is no
+ * stack. Looks up no symbols. */
+const struct stack_code *build_stack_code(struct builder *b, uint32_t ref);
+/* Returns the call of the refs API and STACK. BYTES is the size of the block that it allocated. */
+struct report_event build_event(struct builder *b, uint32_t api, uint32_t stack, uint64_t bytes);
+
+/* Returns why the file of module I was not used, or NULL. */
+const char *build_module_problem(const struct builder *b, size_t i);
 
 /* The identity of a call site within one ledger. Code that reads records of the ledger and adds up
  * amounts by call site uses it, so that each sum means the same. It needs no symbols. */
@@ -172,14 +208,16 @@ struct site_key {
 	const struct stack_code *code;
 };
 
-/* Stores in *RET the key of the call site that SITE describes. Only its api, kind, device and stack
- * are used. Returns 0 or -ENOMEM. */
-int site_key_of(struct builder *b, const struct ledger_site *site, struct site_key *ret);
+/* Returns the key of the call site that SITE describes. Only its api, kind, device and stack are
+ * used. */
+struct site_key site_key_of(struct builder *b, const struct ledger_site *site);
 bool site_key_is_same(const struct site_key *a, const struct site_key *b);
 /* Orders equal keys next to each other. Otherwise the order differs from run to run. */
 int site_key_compare(const struct site_key *a, const struct site_key *b);
 /* Returns a hash that is valid for one read of the ledger. */
 uint64_t site_key_hash(const struct site_key *key);
+
+/* ---- Python frames ---- */
 
 /* A chain of Python frames, see build_python.c. */
 struct python_frames {
@@ -190,9 +228,8 @@ struct python_frames {
 	bool waiting; /* they belong to another thread: see LEDGER_PYTHON_WAITING */
 };
 
-/* Fills in *RET with the Python frames that REF refers to, or with an empty chain if there are
- * none. Returns 0 or -ENOMEM. */
-int build_python(struct builder *b, uint32_t ref, struct python_frames *ret);
+/* Returns the Python frames that REF refers to, or an empty chain if there are none. */
+struct python_frames build_python(struct builder *b, uint32_t ref);
 
 struct native_frames {
 	const struct symbol_location *const *frames; /* innermost first */
@@ -216,45 +253,5 @@ bool build_is_interpreter_file(const char *module);
 /* Gives the role FRAME_INTERPRETER to the interpreter's own frames among the COUNT FRAMES of a
  * stack with Python frames. */
 void build_python_roles(struct report_frame *frames, size_t count);
-
-/* Reads the module map. Call it before any stack is built. Returns 0 or -ENOMEM. */
-int build_modules(struct builder *b);
-
-/* Returns why the file of module I was not used, or NULL. */
-const char *build_module_problem(const struct builder *b, size_t i);
-
-/* Stores in *RET the history of BLOCK, a record of the view. Leaves *RET unchanged if the block has
- * none. Returns 0 or -ENOMEM. */
-int build_history(struct builder *b, const struct ledger_block *block,
-		  const struct report_history **ret);
-
-/* Fills in *RET with the call that released the last reference to BLOCK, and *RET_NS with its time.
- * Returns 0 or -ENOMEM. */
-int build_release(struct builder *b, const struct ledger_block *block, struct report_event *ret,
-		  uint64_t *ret_ns);
-/* Stores in *RET the interned mapping of BLOCK, which was released while it was mapped. Returns 0
- * or -ENOMEM. */
-int build_mapping(struct builder *b, const struct ledger_block *block,
-		  const struct report_mapping **ret);
-/* Reads the records that explain why released memory is still allocated. Returns 0 or -ENOMEM. */
-int build_reasons(struct builder *b);
-
-/* Fills in the deferred frees. Returns 0 or -ENOMEM. */
-int build_deferred(struct builder *b);
-
-/* Reads the program's rank and, if WITH_SUPPRESSIONS is set, the program's own suppressions.
- * Returns 0 or -ENOMEM. */
-int build_program(struct builder *b, bool with_suppressions);
-/* Returns true if observations of KIND describe the program and not its coverage. */
-bool build_is_of_program(const char *kind);
-
-/* Reads the samples of live bytes. Returns 0 or -ENOMEM. */
-int build_timeline(struct builder *b);
-/* Stores in *RET the samples of all chunks of TYPE. Returns 0 or -ENOMEM. */
-int build_samples(struct builder *b, enum ledger_chunk_type type, struct report_sample **ret,
-		  size_t *ret_count);
-
-/* Fills in the notes and sets process->incomplete. This is the last step. Returns 0 or -ENOMEM. */
-int build_notes(struct builder *b, const struct loaded_ledger *ledger);
 
 #endif

@@ -3,7 +3,6 @@
  * Groups live blocks by call site and other keys and sums them up. Moves the groups to the lists
  * of leaks, suppressed blocks, cached memory and objects.
  */
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +28,8 @@ static bool same_group(const void *value, const void *key)
 	       a->stack == b->stack && a->ignored == b->ignored && a->mapping == b->mapping;
 }
 
-static int find_group(struct builder *b, const struct report_leak *key, struct group **ret)
+/* Returns the group of KEY, which may be new. */
+static struct group *intern_group(struct builder *b, const struct report_leak *key)
 {
 	uint64_t hash = hash_number((uintptr_t)key->stack, hash_number((uintptr_t)key->api, 0));
 	struct group *group;
@@ -38,64 +38,48 @@ static int find_group(struct builder *b, const struct report_leak *key, struct g
 	hash = hash_number((uint64_t)key->ignored, hash);
 	hash = hash_number((uintptr_t)key->mapping, hash);
 	group = table_find(&b->groups, hash, same_group, key);
-	if (!group) {
-		group = arena_alloc(b->arena, sizeof(*group));
-		if (!group || table_add(&b->groups, hash, group) < 0)
-			return -ENOMEM;
-		group->leak = *key;
-		group->next = b->first_group;
-		b->first_group = group;
-		b->group_count++;
-	}
-	*ret = group;
-	return 0;
+	if (group)
+		return group;
+	group = arena_alloc(b->arena, sizeof(*group));
+	table_add(&b->groups, hash, group);
+	group->leak = *key;
+	group->next = b->first_group;
+	b->first_group = group;
+	b->group_count++;
+	return group;
 }
 
-/* Finds or creates the group of the blocks at call site REF, a struct ledger_site. Fills in KEY
- * from the call site. */
-static int find_group_of_site(struct builder *b, uint32_t ref, struct report_leak *key,
-			     struct group **ret)
+struct report_leak build_leak(struct builder *b, const struct ledger_site *site)
 {
-	const struct ledger_site *site = ledger_site(b->view, ref);
-	int r = 0;
-
-	if (site) {
-		key->device = site->device;
-		key->is_object = ledger_site_is_object(b->view, site);
-		r = build_text(b, site->api, &key->api);
-		if (r == 0)
-			r = build_text(b, site->kind, &key->kind);
-		if (r == 0)
-			r = build_stack(b, site->stack, &key->stack);
-	}
-	if (!key->api)
-		key->api = build_unknown;
-	if (!key->kind)
-		key->kind = build_unknown;
-	return r < 0 ? r : find_group(b, key, ret);
+	if (!site)
+		return (struct report_leak){ .api = build_unknown, .kind = build_unknown,
+					     .device = -1, .stack = &build_no_stack };
+	return (struct report_leak){ .api = build_name(b, site->api),
+				     .kind = build_name(b, site->kind), .device = site->device,
+				     .is_object = ledger_site_is_object(b->view, site),
+				     .stack = build_stack(b, site->stack) };
 }
 
-/* Finds or creates the group of BLOCK. Blocks of one call site form one group, except those that
- * the program ignores. These form another group. */
-static int group_of(struct builder *b, const struct ledger_block *block, struct group **ret)
+/* Returns the group of BLOCK, which may be new. Blocks of one call site form one group, except
+ * those that the program ignores, and those that were released while mapped. */
+static struct group *group_of(struct builder *b, const struct ledger_block *block)
 {
-	struct report_leak key = { .device = -1, .stack = &build_no_stack,
-				   .ignored = (block->marked & LEDGER_BLOCK_IGNORED) != 0 };
-	struct table *refs = key.ignored ? &b->ignored_site_refs : &b->site_refs;
-	const struct ref_node *known;
-	int r;
+	bool ignored = (block->marked & LEDGER_BLOCK_IGNORED) != 0;
+	bool mapped = LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED;
+	struct table *refs = ignored ? &b->ignored_site_refs : &b->site_refs;
+	const struct ref_node *known = mapped ? NULL : table_find_ref(refs, block->site);
+	struct report_leak key;
+	struct group *ret;
 
-	if (LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED) {
-		r = build_mapping(b, block, &key.mapping);
-		return r < 0 ? r : find_group_of_site(b, block->site, &key, ret);
-	}
-	known = table_find_ref(refs, block->site);
-	if (known) {
-		*ret = (struct group *)known->value;
-		return 0;
-	}
-	r = find_group_of_site(b, block->site, &key, ret);
-	return r < 0 ? r : table_add_ref(b->arena, refs, block->site, *ret);
+	if (known)
+		return (struct group *)known->value;
+	key = build_leak(b, ledger_site(b->view, block->site));
+	key.ignored = ignored;
+	key.mapping = mapped ? build_mapping(b, block) : NULL;
+	ret = intern_group(b, &key);
+	if (!mapped)
+		table_add_ref(b->arena, refs, block->site, ret);
+	return ret;
 }
 
 static bool has_more_references(const struct ledger_block *a, const struct ledger_block *b)
@@ -142,14 +126,9 @@ bool build_is_selected(const struct builder *b, const struct ledger_block *block
 	return is_chosen(b->choice, block) && !build_is_young(b, block);
 }
 
-int build_group_of(struct builder *b, const struct ledger_block *block, struct report_leak **ret)
+struct report_leak *build_group_of(struct builder *b, const struct ledger_block *block)
 {
-	struct group *group = NULL;
-	int r = group_of(b, block, &group);
-
-	if (r == 0)
-		*ret = &group->leak;
-	return r;
+	return &group_of(b, block)->leak;
 }
 
 struct report_leak *build_known_group(const struct builder *b, uint32_t ref)
@@ -159,20 +138,17 @@ struct report_leak *build_known_group(const struct builder *b, uint32_t ref)
 	return known ? &((struct group *)known->value)->leak : NULL;
 }
 
-int build_add_address(struct builder *b, struct report_leak *leak, const struct ledger_block *block)
+void build_add_address(struct builder *b, struct report_leak *leak,
+		       const struct ledger_block *block)
 {
 	struct report_addresses *list = leak->addresses;
 
 	if (!list)
 		list = leak->addresses = arena_alloc(b->arena, sizeof(*list));
-	if (!list)
-		return -ENOMEM;
 	if (list->count == list->room) {
 		size_t room = list->room ? 2 * list->room : 4;
 		uint64_t *larger = arena_alloc(b->arena, room * sizeof(*larger));
 
-		if (!larger)
-			return -ENOMEM;
 		if (list->count)
 			memcpy(larger, list->list, list->count * sizeof(*larger));
 		list->list = larger;
@@ -180,26 +156,22 @@ int build_add_address(struct builder *b, struct report_leak *leak, const struct 
 	}
 	list->site = block->site;
 	list->list[list->count++] = block->address;
-	return 0;
 }
 
-int build_groups(struct builder *b)
+void build_groups(struct builder *b)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
 
 	/* If the process ended during a free, the free did not happen, and the block is live. */
 	while ((block = ledger_next_live(b->view, &walk))) {
-		struct group *group = NULL;
-		int r;
+		struct group *group;
 
 		if (!is_chosen(b->choice, block)) {
 			leave_out(b, block);
 			continue;
 		}
-		r = group_of(b, block, &group);
-		if (r < 0)
-			return r;
+		group = group_of(b, block);
 		if (build_is_young(b, block)) {
 			leave_out_young(b, group, block);
 			continue;
@@ -212,11 +184,8 @@ int build_groups(struct builder *b)
 			group->most = block;
 		group->leak.references = group->most->references;
 		if (b->choice->addresses)
-			r = build_add_address(b, &group->leak, block);
-		if (r < 0)
-			return r;
+			build_add_address(b, &group->leak, block);
 	}
-	return 0;
 }
 
 void build_sums(struct builder *b)
@@ -297,14 +266,11 @@ int build_compare_leaks(const void *left, const void *right)
 	return r ? r : compare_mappings(a->mapping, b->mapping);
 }
 
-int build_group_histories(struct builder *b)
+void build_group_histories(struct builder *b)
 {
-	int r = 0;
-
-	for (struct group *group = b->first_group; group && r == 0; group = group->next)
+	for (struct group *group = b->first_group; group; group = group->next)
 		if (group->most && group->most->history && !group->leak.mapping)
-			r = build_history(b, group->most, &group->leak.history);
-	return r;
+			group->leak.history = build_history(b, group->most);
 }
 
 static void sort_leaks(struct report_leak *leaks, size_t count)
@@ -322,7 +288,7 @@ static void add_to_list(const struct report_leak *leak, struct report_leak *list
 	list[(*count)++] = *leak;
 }
 
-static int make_lists(struct builder *b)
+static void make_lists(struct builder *b)
 {
 	size_t bytes = b->group_count * sizeof(struct report_leak);
 	struct report_process *process = b->process;
@@ -331,144 +297,98 @@ static int make_lists(struct builder *b)
 	process->suppressed = arena_alloc(b->arena, bytes);
 	process->cached = arena_alloc(b->arena, bytes);
 	process->objects = arena_alloc(b->arena, bytes);
-	return process->leaks && process->suppressed && process->cached && process->objects
-		       ? 0
-		       : -ENOMEM;
 }
 
-/* Finds the pattern that suppresses allocations at STACK. Stores the pattern or NULL in *RET, the
- * list that has it in *RET_BY, and its index there in *RET_INDEX. Returns 0 or -ENOMEM. */
-static int find_pattern(struct builder *b, struct pattern_file *suppressions,
-		 const struct report_stack *stack, struct pattern_file **ret_by, int *ret_index,
-		 const char **ret)
+/* Returns the pattern that suppresses BLOCKS and BYTES that were allocated at STACK, and counts
+ * them there. Returns NULL if no pattern matches. */
+static const char *suppress(struct builder *b, const struct report_stack *stack, uint64_t blocks,
+			    uint64_t bytes)
 {
-	*ret = NULL;
-	*ret_by = suppressions;
-	*ret_index = suppressions_match(suppressions, stack->frames, stack->count);
-	if (*ret_index < 0) {
-		*ret_by = b->process->program_suppressions;
-		*ret_index = suppressions_match(*ret_by, stack->frames, stack->count);
+	struct pattern_file *by = b->suppressions;
+	int index = suppressions_match(by, stack->frames, stack->count);
+
+	if (index < 0) {
+		by = b->process->program_suppressions;
+		index = suppressions_match(by, stack->frames, stack->count);
 	}
-	if (*ret_index < 0)
-		return 0;
-	*ret = arena_printf(b->arena, "%s", (*ret_by)->rules[*ret_index].pattern.text);
-	return *ret ? 0 : -ENOMEM;
+	if (index < 0)
+		return NULL;
+	suppressions_count(by, index, blocks, bytes);
+	return arena_printf(b->arena, "%s", by->rules[index].pattern.text);
 }
 
-int classify_deferred(struct builder *b, struct pattern_file *suppressions)
+void classify_deferred(struct builder *b)
 {
 	struct report_deferred_frees *frees = &b->process->deferred;
-	struct pattern_file *by;
-	int index, r = 0;
 
-	for (size_t i = 0; i < frees->group_count && r == 0; i++) {
+	for (size_t i = 0; i < frees->group_count; i++) {
 		struct report_deferred *deferred = &frees->groups[i];
 
-		if (deferred->ignored)
-			deferred->pattern = REPORT_IGNORED;
-		else
-			r = find_pattern(b, suppressions, deferred->allocated.stack, &by, &index,
-					 &deferred->pattern);
-		if (deferred->pattern && !deferred->ignored)
-			suppressions_count(by, index, 0, 0);
+		deferred->pattern = deferred->ignored
+					    ? REPORT_IGNORED
+					    : suppress(b, deferred->allocated.stack, 0, 0);
 	}
-	return r;
 }
 
-int classify_suballocations(struct builder *b, struct pattern_file *suppressions)
+void classify_suballocations(struct builder *b)
 {
 	struct report_process *process = b->process;
 	struct report_summary *sum = &process->summary;
-	int r = 0;
 
-	for (size_t i = 0; i < process->suballocation_count && r == 0; i++) {
+	for (size_t i = 0; i < process->suballocation_count; i++) {
 		struct report_suballocations *site = &process->suballocations[i];
-		struct pattern_file *by;
-		int index;
 
 		if (site->trend != TREND_ACCUMULATING)
 			continue;
-		if (site->live.blocks && site->ignored_blocks == site->live.blocks) {
+		if (site->live.blocks && site->ignored_blocks == site->live.blocks)
 			site->live.pattern = REPORT_IGNORED;
+		else /* the bytes count as those of the blocks */
+			site->live.pattern = suppress(b, site->live.stack, 0, 0);
+		if (site->live.pattern)
 			continue;
-		}
-		r = find_pattern(b, suppressions, site->live.stack, &by, &index,
-				 &site->live.pattern);
-		if (site->live.pattern) {
-			/* the bytes count as those of the blocks */
-			suppressions_count(by, index, 0, 0);
-			continue;
-		}
 		sum->accumulating_blocks = add_bounded(sum->accumulating_blocks, site->kept_blocks);
 		sum->accumulating_bytes = add_bounded(sum->accumulating_bytes, site->kept_bytes);
 	}
-	return r;
 }
 
-/* A suppressed object is listed, but never fails the gate. */
-static int classify_object(struct builder *b, struct pattern_file *suppressions,
-			   struct report_leak *object)
-{
-	struct pattern_file *by;
-	int index, r;
-
-	if (object->ignored) {
-		object->pattern = REPORT_IGNORED;
-		return 0;
-	}
-	r = find_pattern(b, suppressions, object->stack, &by, &index, &object->pattern);
-	if (object->pattern)
-		suppressions_count(by, index, 0, 0);
-	return r;
-}
-
-int classify_groups(struct builder *b, struct pattern_file *suppressions)
+/* Moves LEAK to one of the process's lists. A suppressed object is listed with the others, but
+ * never fails the gate. */
+static void classify(struct builder *b, struct report_leak *leak)
 {
 	struct report_process *process = b->process;
 	struct report_summary *sum = &process->summary;
 
-	if (make_lists(b) < 0)
-		return -ENOMEM;
-	for (struct group *group = b->first_group; group; group = group->next) {
-		struct report_leak *leak = &group->leak;
-		struct pattern_file *by;
-		int index, r;
-
-		if (!group->most) /* all blocks of the group are too young */
-			continue;
-		if (leak->is_object) {
-			r = classify_object(b, suppressions, leak);
-			if (r < 0)
-				return r;
-			process->objects[process->object_count++] = *leak;
-			continue;
-		}
-		if (leak->ignored) {
-			leak->pattern = REPORT_IGNORED;
-			add_to_list(leak, process->suppressed, &process->suppressed_count,
-			    &sum->suppressed_blocks, &sum->suppressed_bytes);
-			continue;
-		}
-		r = find_pattern(b, suppressions, leak->stack, &by, &index, &leak->pattern);
-		if (r < 0)
-			return r;
-		if (!leak->pattern) {
-			leak->cache = leak->stack->cache;
-			if (leak->cache)
-				add_to_list(leak, process->cached, &process->cached_count,
-				    &sum->cached_blocks, &sum->cached_bytes);
-			else
-				add_to_list(leak, process->leaks, &process->leak_count,
-				    &sum->leaked_blocks, &sum->leaked_bytes);
-			continue;
-		}
-		suppressions_count(by, index, leak->blocks, leak->bytes);
-		add_to_list(leak, process->suppressed, &process->suppressed_count,
-		    &sum->suppressed_blocks, &sum->suppressed_bytes);
+	leak->pattern = leak->ignored	   ? REPORT_IGNORED
+			: leak->is_object ? suppress(b, leak->stack, 0, 0)
+					  : suppress(b, leak->stack, leak->blocks, leak->bytes);
+	if (leak->is_object) {
+		process->objects[process->object_count++] = *leak;
+		return;
 	}
+	if (leak->pattern) {
+		add_to_list(leak, process->suppressed, &process->suppressed_count,
+			    &sum->suppressed_blocks, &sum->suppressed_bytes);
+		return;
+	}
+	leak->cache = leak->stack->cache;
+	if (leak->cache)
+		add_to_list(leak, process->cached, &process->cached_count, &sum->cached_blocks,
+			    &sum->cached_bytes);
+	else
+		add_to_list(leak, process->leaks, &process->leak_count, &sum->leaked_blocks,
+			    &sum->leaked_bytes);
+}
+
+void classify_groups(struct builder *b)
+{
+	struct report_process *process = b->process;
+
+	make_lists(b);
+	for (struct group *group = b->first_group; group; group = group->next)
+		if (group->most) /* else all blocks of the group are too young */
+			classify(b, &group->leak);
 	sort_leaks(process->leaks, process->leak_count);
 	sort_leaks(process->suppressed, process->suppressed_count);
 	sort_leaks(process->cached, process->cached_count);
 	sort_leaks(process->objects, process->object_count);
-	return 0;
 }

@@ -394,11 +394,11 @@ struct report_process {
 	struct report_arena *arena;
 };
 
-/* Builds the report on LEDGER and stores it in *RET; the caller destroys it. Counts matches in
- * SUPPRESSIONS, which may be NULL. If the ledger does not record an end, checks in /proc if the
- * process still runs. Returns 0 or -ENOMEM. */
-int report_process_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,
-			 struct pattern_file *suppressions, struct report_process **ret);
+/* Returns the report on LEDGER; the caller destroys it. Counts matches in SUPPRESSIONS, which may
+ * be NULL. If the ledger does not record an end, checks in /proc if the process still runs. */
+struct report_process *report_process_build(const struct loaded_ledger *ledger,
+					    struct symbolizer *symbolizer,
+					    struct pattern_file *suppressions);
 
 void report_process_destroy(struct report_process *process); /* PROCESS may be NULL */
 
@@ -439,13 +439,13 @@ struct report {
 	const struct pattern_file *suppressions;
 };
 
-/* Adds PROCESS to REPORT, which then owns it. On error PROCESS is destroyed. A report starts as
- * {0}, with `suppressions` set if there are any. Returns 0 or -ENOMEM. */
-int report_add_process(struct report *report, struct report_process *process);
+/* Adds PROCESS to REPORT, which then owns it. A report starts as {0}, with `suppressions` set if
+ * there are any. */
+void report_add_process(struct report *report, struct report_process *process);
 
-/* Copy TEXT, one sentence without a newline, to the notes or the remarks. Return 0 or -ENOMEM. */
-int report_add_note(struct report *report, const char *text);
-int report_add_remark(struct report *report, const char *text);
+/* Copy TEXT, one sentence without a newline, to the notes or the remarks. */
+void report_add_note(struct report *report, const char *text);
+void report_add_remark(struct report *report, const char *text);
 
 /* Sorts the processes in an order that does not depend on how they were found: first by rank; then
  * processes without a rank by host, pid and start. */

@@ -5,12 +5,12 @@
  */
 #include "report/model/model_coverage.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "report/model/builder.h"
+#include "report/util/memory.h"
 #include "report/util/number.h"
 
 /* A module that looks up at least this many functions is assumed to look up all of them. The CUDA
@@ -80,26 +80,22 @@ static int compare_raw(const void *left, const void *right)
 	return r ? r : strcmp(a->module ? a->module : "", b->module ? b->module : "");
 }
 
-static int read_raw(struct builder *b, const struct ledger_fact *record, struct raw *ret)
+static struct raw read_raw(struct builder *b, const struct ledger_fact *record)
 {
-	int r = build_text(b, record->kind, &ret->kind);
+	struct raw ret = { .kind = build_text(b, record->kind),
+			   .subject = build_text(b, record->subject),
+			   .module = build_text(b, record->module),
+			   .detail = build_text(b, record->detail), .count = record->count };
 
-	if (r == 0)
-		r = build_text(b, record->subject, &ret->subject);
-	if (r == 0)
-		r = build_text(b, record->module, &ret->module);
-	if (r == 0)
-		r = build_text(b, record->detail, &ret->detail);
-	ret->count = record->count;
-	if (!ret->kind)
-		ret->kind = "";
-	if (!ret->subject)
-		ret->subject = "";
-	if (strncmp(ret->kind, REFERRED, sizeof(REFERRED) - 1) == 0) {
-		ret->kind += sizeof(REFERRED) - 1;
-		ret->referred = true;
+	if (!ret.kind)
+		ret.kind = "";
+	if (!ret.subject)
+		ret.subject = "";
+	if (strncmp(ret.kind, REFERRED, sizeof(REFERRED) - 1) == 0) {
+		ret.kind += sizeof(REFERRED) - 1;
+		ret.referred = true;
 	}
-	return r;
+	return ret;
 }
 
 /* Returns true if MODULE looked up so many functions that one lookup does not prove a use. */
@@ -123,31 +119,27 @@ static void find_runtimes(struct raw *raw, size_t count)
 			raw[i].kind = "known-export-table";
 }
 
-static int read_all(struct builder *b, struct raw **ret, size_t *ret_count)
+/* Returns all records of coverage in order. The caller frees them. */
+static struct raw *read_all(struct builder *b, size_t *ret_count)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_fact *record;
-	size_t count = 0, room = 0;
-	int r = 0;
+	struct raw *ret = NULL;
+	size_t count = 0;
 
-	while (room < LEDGER_FACTS_MAX &&
-	       ledger_next(b->view, &walk, LEDGER_CHUNK_FACTS, sizeof(*record)))
-		room++;
-	*ret = calloc(room + 1, sizeof(**ret));
-	if (!*ret)
-		return -ENOMEM;
-	walk = (struct ledger_walk){ 0 };
-	while (r == 0 && count < room &&
-	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_FACTS, sizeof(*record)))) {
-		r = read_raw(b, record, &(*ret)[count]);
-		count += r == 0 && !build_is_of_program((*ret)[count].kind);
+	for (size_t i = 0; i < LEDGER_FACTS_MAX; i++) {
+		record = ledger_next(b->view, &walk, LEDGER_CHUNK_FACTS, sizeof(*record));
+		if (!record)
+			break;
+		ret = list_grow(ret, count, sizeof(*ret));
+		ret[count] = read_raw(b, record);
+		count += !build_is_of_program(ret[count].kind);
 	}
-	if (r == 0)
-		find_runtimes(*ret, count);
-	if (r == 0 && count)
-		qsort(*ret, count, sizeof(**ret), compare_raw);
+	find_runtimes(ret, count);
+	if (count)
+		qsort(ret, count, sizeof(*ret), compare_raw);
 	*ret_count = count;
-	return r;
+	return ret;
 }
 
 static bool same_subject(const struct raw *a, const struct raw *b)
@@ -178,31 +170,27 @@ static void put_together(const struct raw *raw, size_t count, size_t wholesale_c
 	}
 }
 
-static int read_facts(struct builder *b, struct report_coverage *ret)
+static void read_facts(struct builder *b, struct report_coverage *ret)
 {
-	struct report_observation *observations = NULL;
-	const char **modules = NULL;
-	size_t count = 0, used = 0, routes = 0, from = 0;
-	struct raw *raw;
-	int r = read_all(b, &raw, &count);
+	struct report_observation *observations;
+	size_t count, used = 0, routes = 0, from = 0;
+	struct raw *raw = read_all(b, &count);
+	const char **modules;
 
 	/* Find the records of cuGetProcAddress, which are consecutive. */
 	while (from < count && strcmp(raw[from].kind, "cuGetProcAddress") != 0)
 		from++;
 	while (from + routes < count && strcmp(raw[from + routes].kind, "cuGetProcAddress") == 0)
 		routes++;
-	if (r == 0) {
-		observations = arena_alloc(b->arena, (count + 1) * sizeof(*observations));
-		modules = arena_alloc(b->arena, (count + 1) * sizeof(*modules));
-	}
-	for (size_t at = 0; r == 0 && observations && modules && at < count; used++) {
+	observations = arena_alloc(b->arena, (count + 1) * sizeof(*observations));
+	modules = arena_alloc(b->arena, (count + 1) * sizeof(*modules));
+	for (size_t at = 0; at < count; used++) {
 		put_together(raw, count, routes, raw + from, &at, modules, &observations[used]);
 		modules += observations[used].module_count;
 	}
 	free(raw);
 	ret->observations = observations;
 	ret->count = used;
-	return r < 0 ? r : observations && modules ? 0 : -ENOMEM;
 }
 
 /* ---- sentences ---- */
@@ -212,11 +200,9 @@ struct sentences {
 	size_t count;
 };
 
-static int add_sentence(struct sentences *sentences, const char *text)
+static void add_sentence(struct sentences *sentences, const char *text)
 {
-	if (text)
-		sentences->items[sentences->count++] = text;
-	return text ? 0 : -ENOMEM;
+	sentences->items[sentences->count++] = text;
 }
 
 static const char *join(struct builder *b, const char *before, const char *name, size_t number)
@@ -228,20 +214,17 @@ static const char *join(struct builder *b, const char *before, const char *name,
 	return arena_printf(b->arena, "%s%s%s", before, number ? ", " : "", name);
 }
 
-static int add_reach_gap(struct builder *b, const struct report_observation *seen,
-			 struct sentences *sentences)
+static void add_reach_gap(struct builder *b, const struct report_observation *seen,
+			  struct sentences *sentences)
 {
 	const struct coverage_reach *reach = coverage_reach(seen->kind);
-	int r = 0;
 
-	for (size_t i = 0; reach && i < seen->module_count && r == 0; i++)
-		r = add_sentence(sentences,
-				 arena_printf(b->arena, "%s calls of %s are not seen: %s",
-					      strcmp(seen->kind, "export-table") == 0
-						      ? "some"
-						      : seen->subject,
-					      seen->modules[i], reach->reason));
-	return r;
+	for (size_t i = 0; reach && i < seen->module_count; i++)
+		add_sentence(sentences,
+			     arena_printf(b->arena, "%s calls of %s are not seen: %s",
+					  strcmp(seen->kind, "export-table") == 0 ? "some"
+										  : seen->subject,
+					  seen->modules[i], reach->reason));
 }
 
 static bool is_untracked(const struct report_observation *seen)
@@ -251,80 +234,68 @@ static bool is_untracked(const struct report_observation *seen)
 
 /* Writes one sentence for all functions that are not tracked for the same reason. FIRST is the
  * index of the first of these observations. */
-static int add_untracked_gap(struct builder *b, const struct report_coverage *coverage,
-			     size_t first, struct sentences *sentences)
+static void add_untracked_gap(struct builder *b, const struct report_coverage *coverage,
+			      size_t first, struct sentences *sentences)
 {
 	const char *reason = coverage->observations[first].detail, *names = "";
 	size_t number = 0;
 
-	for (size_t i = 0; i < coverage->count && names; i++) {
+	for (size_t i = 0; i < coverage->count; i++) {
 		const struct report_observation *seen = &coverage->observations[i];
 
 		if (!is_untracked(seen) || strcmp(seen->detail, reason) != 0)
 			continue;
 		if (i < first)
-			return 0;
+			return;
 		names = join(b, names, seen->subject, number++);
 	}
-	if (!names)
-		return -ENOMEM;
-	return add_sentence(sentences, arena_printf(b->arena, "looked up, but not tracked: %s: %s",
-						    names, reason));
+	add_sentence(sentences, arena_printf(b->arena, "looked up, but not tracked: %s: %s", names,
+					     reason));
 }
 
-static int add_unclassed_gap(struct builder *b, const struct report_coverage *coverage,
-			     struct sentences *sentences)
+static void add_unclassed_gap(struct builder *b, const struct report_coverage *coverage,
+			      struct sentences *sentences)
 {
 	const struct report_observation *seen;
 	const char *names = "";
 	size_t number = 0;
 
-	while ((seen = coverage_observation(coverage, "unclassed", number)) && names)
+	while ((seen = coverage_observation(coverage, "unclassed", number)))
 		names = join(b, names, seen->subject, number++);
 	if (number == 0)
-		return 0;
-	if (!names)
-		return -ENOMEM;
-	return add_sentence(sentences,
-			    arena_printf(b->arena,
-					 "%s: unknown to this version of gpuleak, "
-					 "perhaps because the driver is newer; memory "
-					 "that %s allocates or frees is not in this "
-					 "report",
-					 names,
-					 number == 1 ? "this function" : "one of these functions"));
+		return;
+	add_sentence(sentences,
+		     arena_printf(b->arena,
+				  "%s: unknown to this version of gpuleak, perhaps because the "
+				  "driver is newer; memory that %s allocates or frees is not in "
+				  "this report",
+				  names,
+				  number == 1 ? "this function" : "one of these functions"));
 }
 
-static int list_gaps(struct builder *b, struct report_coverage *coverage)
+static void list_gaps(struct builder *b, struct report_coverage *coverage)
 {
 	struct sentences sentences = { NULL, 0 };
 	size_t room = coverage->count + 2;
-	int r = 0;
 
 	for (size_t i = 0; i < coverage->count; i++)
 		room += coverage->observations[i].module_count;
 	sentences.items = arena_alloc(b->arena, room * sizeof(*sentences.items));
-	if (!sentences.items)
-		return -ENOMEM;
-	for (size_t i = 0; i < coverage->count && r == 0; i++)
-		r = add_reach_gap(b, &coverage->observations[i], &sentences);
-	for (size_t i = 0; i < coverage->count && r == 0; i++)
+	for (size_t i = 0; i < coverage->count; i++)
+		add_reach_gap(b, &coverage->observations[i], &sentences);
+	for (size_t i = 0; i < coverage->count; i++)
 		if (is_untracked(&coverage->observations[i]))
-			r = add_untracked_gap(b, coverage, i, &sentences);
-	if (r == 0)
-		r = add_unclassed_gap(b, coverage, &sentences);
-	if (r == 0 && coverage_observation(coverage, "lost", 0))
-		r = add_sentence(&sentences, "the ledger had no room to record all ways by "
-					     "which the program reaches a driver");
+			add_untracked_gap(b, coverage, i, &sentences);
+	add_unclassed_gap(b, coverage, &sentences);
+	if (coverage_observation(coverage, "lost", 0))
+		add_sentence(&sentences, "the ledger had no room to record all ways by "
+					 "which the program reaches a driver");
 	coverage->gaps = sentences.items;
 	coverage->gap_count = sentences.count;
-	return r;
 }
 
-int build_coverage(struct builder *b)
+void build_coverage(struct builder *b)
 {
-	struct report_coverage *ret = &b->process->coverage;
-	int r = read_facts(b, ret);
-
-	return r < 0 ? r : list_gaps(b, ret);
+	read_facts(b, &b->process->coverage);
+	list_gaps(b, &b->process->coverage);
 }

@@ -4,7 +4,6 @@
  * still deferred at the end, also reads the calls that created and released it, and its holders.
  * Lists the call sites with late frees.
  */
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,27 +11,15 @@
 #include "report/model/builder.h"
 #include "report/util/number.h"
 
-static int read_made(struct builder *b, uint32_t site_ref, uint64_t bytes,
-		     struct report_event *ret, const char **ret_kind)
+/* Returns the call that allocated a block of BYTES at the call site SITE_REF, and stores the
+ * block's kind. */
+static struct report_event read_made(struct builder *b, uint32_t site_ref, uint64_t bytes,
+				     const char **ret_kind)
 {
 	const struct ledger_site *site = ledger_site(b->view, site_ref);
-	int r;
 
-	*ret = (struct report_event){ .stack = &build_no_stack };
-	*ret_kind = NULL;
-	if (!site) {
-		*ret_kind = "unknown";
-		return 0;
-	}
-	r = build_text(b, site->api, &ret->api);
-	if (r == 0)
-		r = build_text(b, site->kind, ret_kind);
-	if (r == 0)
-		r = build_stack(b, site->stack, &ret->stack);
-	ret->bytes = ret->api ? bytes : 0;
-	if (!*ret_kind)
-		*ret_kind = "unknown";
-	return r;
+	*ret_kind = site ? build_name(b, site->kind) : build_unknown;
+	return build_event(b, site ? site->api : 0, site ? site->stack : 0, bytes);
 }
 
 /* Returns the block with NAME (see ledger_block_name()), or NULL if its slot was reused. */
@@ -46,87 +33,68 @@ static const struct ledger_block *named_block(struct builder *b, uint64_t name)
 	return block;
 }
 
-static int read_longest(struct builder *b, struct report_deferred_frees *frees)
+static void read_longest(struct builder *b, struct report_deferred_frees *frees)
 {
 	const struct ledger_header *header = ledger_header(b->view);
 	const struct ledger_wait *wait;
-	int r;
 
 	if (header->longest_wait != 1 && header->longest_wait != 2)
-		return 0;
+		return;
 	wait = &header->waits[header->longest_wait - 1];
 	frees->longest_wait_ns = wait->ns;
 	frees->longest.bytes = wait->bytes;
-	r = read_made(b, wait->site, wait->bytes, &frees->longest.allocated, &frees->longest.kind);
-	if (r == 0)
-		r = build_text(b, wait->api, &frees->longest.released.api);
-	return r < 0 ? r : build_stack(b, wait->stack, &frees->longest.released.stack);
+	frees->longest.allocated =
+		read_made(b, wait->site, wait->bytes, &frees->longest.kind);
+	frees->longest.released = build_event(b, wait->api, wait->stack, 0);
 }
 
 /* Finds the last release in the history of BLOCK. */
-int build_release(struct builder *b, const struct ledger_block *block, struct report_event *ret,
-		  uint64_t *ret_ns)
+struct report_event build_release(struct builder *b, const struct ledger_block *block,
+				  uint64_t *ret_ns)
 {
-	const struct report_history *history = NULL;
-	int r = build_history(b, block, &history);
+	const struct report_history *history = build_history(b, block);
 
-	*ret = (struct report_event){ .stack = &build_no_stack };
 	*ret_ns = 0;
 	for (size_t i = history ? history->count : 0; i > 0; i--) {
 		const struct report_reference *event = &history->events[i - 1];
 
 		if (event->op != REPORT_RELEASE)
 			continue;
-		ret->api = event->api;
-		ret->stack = event->stack;
 		*ret_ns = event->time_ns;
-		break;
+		return (struct report_event){ .api = event->api, .stack = event->stack };
 	}
-	return r;
+	return (struct report_event){ .stack = &build_no_stack };
 }
 
 /* ---- reasons recorded in the ledger ---- */
 
 /* Adds RECORD to TABLE for the block with NAME. If there are several records, the first one is
  * used. */
-static int add_reason(struct builder *b, struct table *table, uint64_t name, const void *record)
+static void add_reason(struct builder *b, struct table *table, uint64_t name, const void *record)
 {
-	if (!named_block(b, name) || table_find_ref(table, (uint32_t)name))
-		return 0;
-	return table_add_ref(b->arena, table, (uint32_t)name, record);
+	if (named_block(b, name) && !table_find_ref(table, (uint32_t)name))
+		table_add_ref(b->arena, table, (uint32_t)name, record);
 }
 
-int build_reasons(struct builder *b)
+void build_reasons(struct builder *b)
 {
 	struct ledger_walk mappings = { 0 }, waits = { 0 };
 	const struct ledger_mapped *mapped;
 	const struct ledger_event_wait *wait;
-	int r = 0;
 
-	while (r == 0 && (mapped = ledger_next(b->view, &mappings, LEDGER_CHUNK_MAPPED,
-					       sizeof(*mapped))))
-		r = add_reason(b, &b->mapped_refs, mapped->block, mapped);
-	while (r == 0 && (wait = ledger_next(b->view, &waits, LEDGER_CHUNK_EVENT_WAITS,
-					     sizeof(*wait))))
-		r = add_reason(b, &b->wait_refs, wait->block, wait);
-	return r;
+	while ((mapped = ledger_next(b->view, &mappings, LEDGER_CHUNK_MAPPED, sizeof(*mapped))))
+		add_reason(b, &b->mapped_refs, mapped->block, mapped);
+	while ((wait = ledger_next(b->view, &waits, LEDGER_CHUNK_EVENT_WAITS, sizeof(*wait))))
+		add_reason(b, &b->wait_refs, wait->block, wait);
 }
 
 /* Returns the record of BLOCK in TABLE, or NULL. */
 static const void *find_reason(struct builder *b, const struct table *table,
 			       const struct ledger_block *block)
 {
-	size_t at = (size_t)((const uint8_t *)block - b->view->base);
-	const struct ref_node *node = table_find_ref(table, (uint32_t)(at / LEDGER_REF_UNIT));
+	const struct ref_node *node = table_find_ref(table, build_ref(b, block));
 
 	return node ? node->value : NULL;
-}
-
-static int read_event(struct builder *b, uint32_t api, uint32_t stack, struct report_event *ret)
-{
-	int r = build_text(b, api, &ret->api);
-
-	return r < 0 ? r : build_stack(b, stack, &ret->stack);
 }
 
 static bool same_mapping(const void *value, const void *key)
@@ -138,56 +106,50 @@ static bool same_mapping(const void *value, const void *key)
 	       a->released.api == b->released.api && a->released.stack == b->released.stack;
 }
 
-static int intern_mapping(struct builder *b, const struct report_mapping *key,
-			  const struct report_mapping **ret)
+static const struct report_mapping *intern_mapping(struct builder *b,
+						   const struct report_mapping *key)
 {
 	uint64_t hash = hash_number((uintptr_t)key->mapped.stack,
 				    hash_number((uintptr_t)key->released.stack, 0));
-	struct report_mapping *made = table_find(&b->mappings, hash, same_mapping, key);
+	struct report_mapping *ret = table_find(&b->mappings, hash, same_mapping, key);
 
-	*ret = made;
-	if (made)
-		return 0;
-	*ret = made = arena_alloc(b->arena, sizeof(*made));
-	if (!made)
-		return -ENOMEM;
-	*made = *key;
-	return table_add(&b->mappings, hash, made);
+	if (ret)
+		return ret;
+	ret = arena_alloc(b->arena, sizeof(*ret));
+	*ret = *key;
+	table_add(&b->mappings, hash, ret);
+	return ret;
 }
 
-int build_mapping(struct builder *b, const struct ledger_block *block,
-		  const struct report_mapping **ret)
+const struct report_mapping *build_mapping(struct builder *b, const struct ledger_block *block)
 {
 	const struct ledger_mapped *record = find_reason(b, &b->mapped_refs, block);
-	struct report_mapping key = { .mapped = { .stack = &build_no_stack } };
 	uint64_t released_ns;
-	int r = build_release(b, block, &key.released, &released_ns);
+	const struct report_mapping key = {
+		.mapped = build_event(b, record ? record->api : 0, record ? record->stack : 0, 0),
+		.released = build_release(b, block, &released_ns),
+	};
 
-	if (r == 0 && record)
-		r = read_event(b, record->api, record->stack, &key.mapped);
-	return r < 0 ? r : intern_mapping(b, &key, ret);
+	return intern_mapping(b, &key);
 }
 
 /* ---- deferred frees ---- */
 
-static int read_deferred(struct builder *b, const struct ledger_block *block,
-			 struct report_deferred *deferred)
+static struct report_deferred read_deferred(struct builder *b, const struct ledger_block *block)
 {
 	const struct ledger_event_wait *wait = find_reason(b, &b->wait_refs, block);
-	int r = read_made(b, block->site, block->bytes, &deferred->allocated, &deferred->kind);
+	struct report_deferred ret = {
+		.blocks = 1, .bytes = block->bytes, .address = block->address,
+		.ignored = (block->marked & LEDGER_BLOCK_IGNORED) != 0,
+		.reason = wait ? REPORT_DEFERRED_USER_EVENT : REPORT_DEFERRED_UNKNOWN,
+		.event = build_event(b, wait ? wait->event_api : 0, wait ? wait->event_stack : 0,
+				     0),
+		.command = build_event(b, wait ? wait->api : 0, wait ? wait->stack : 0, 0),
+	};
 
-	deferred->blocks = 1;
-	deferred->ignored = (block->marked & LEDGER_BLOCK_IGNORED) != 0;
-	deferred->bytes = block->bytes;
-	deferred->address = block->address;
-	deferred->event.stack = deferred->command.stack = &build_no_stack;
-	if (r == 0 && wait) {
-		deferred->reason = REPORT_DEFERRED_USER_EVENT;
-		r = read_event(b, wait->event_api, wait->event_stack, &deferred->event);
-		if (r == 0)
-			r = read_event(b, wait->api, wait->stack, &deferred->command);
-	}
-	return r < 0 ? r : build_release(b, block, &deferred->released, &deferred->released_ns);
+	ret.allocated = read_made(b, block->site, block->bytes, &ret.kind);
+	ret.released = build_release(b, block, &ret.released_ns);
+	return ret;
 }
 
 static int compare_addresses(const void *left, const void *right)
@@ -209,25 +171,21 @@ static struct report_deferred *find_deferred(const struct report_deferred_frees 
 
 #define HOLDERS_MAX 8 /* holders per block; more do not explain more */
 
-static int add_holder(struct builder *b, struct report_deferred *deferred, const char *what,
-		      const struct ledger_block *by)
+static void add_holder(struct builder *b, struct report_deferred *deferred, const char *what,
+		       const struct ledger_block *by)
 {
 	struct report_holder *holder;
 	unsigned int count = 0;
-	int r;
 
 	for (const struct report_holder *other = deferred->holders; other; other = other->next)
 		if (other->address == by->address || ++count == HOLDERS_MAX)
-			return 0;
+			return;
 	holder = arena_alloc(b->arena, sizeof(*holder));
-	if (!holder)
-		return -ENOMEM;
 	holder->what = what;
 	holder->address = by->address;
-	r = read_made(b, by->site, by->bytes, &holder->allocated, &holder->kind);
+	holder->allocated = read_made(b, by->site, by->bytes, &holder->kind);
 	holder->next = deferred->holders;
 	deferred->holders = holder;
-	return r;
 }
 
 static const char *part_word(struct builder *b, const struct ledger_block *block)
@@ -242,13 +200,12 @@ static const char *part_word(struct builder *b, const struct ledger_block *block
 }
 
 /* Adds a holder for each sub-buffer or image that exists: it keeps the whole buffer allocated. */
-static int read_parts(struct builder *b, const struct report_deferred_frees *frees)
+static void read_parts(struct builder *b, const struct report_deferred_frees *frees)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
-	int r = 0;
 
-	while (r == 0 && frees->group_count &&
+	while (frees->group_count &&
 	       (block = ledger_next(b->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
 		struct report_deferred *deferred;
 
@@ -257,45 +214,39 @@ static int read_parts(struct builder *b, const struct report_deferred_frees *fre
 		deferred = find_deferred(frees, block->parent);
 		if (!deferred)
 			continue;
-		r = add_holder(b, deferred, part_word(b, block), block);
+		add_holder(b, deferred, part_word(b, block), block);
 		if (deferred->reason == REPORT_DEFERRED_UNKNOWN)
 			deferred->reason = REPORT_DEFERRED_PART;
 	}
-	return r;
 }
 
-static int read_arguments(struct builder *b, const struct report_deferred_frees *frees,
-			  const struct ledger_kernel_args *record,
-			  const struct ledger_block *kernel)
+static void read_arguments(struct builder *b, const struct report_deferred_frees *frees,
+			   const struct ledger_kernel_args *record,
+			   const struct ledger_block *kernel)
 {
-	int r = 0;
-
-	for (unsigned int i = 0; i < LEDGER_KERNEL_ARGS_MAX && r == 0; i++) {
+	for (unsigned int i = 0; i < LEDGER_KERNEL_ARGS_MAX; i++) {
 		const struct ledger_block *block = named_block(b, record->arg[i]);
 		struct report_deferred *deferred = NULL;
 
 		if (block && LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED)
 			deferred = find_deferred(frees, block->address);
 		if (deferred)
-			r = add_holder(b, deferred, "kernel", kernel);
+			add_holder(b, deferred, "kernel", kernel);
 	}
-	return r;
 }
 
-static int read_kernel_args(struct builder *b, const struct report_deferred_frees *frees)
+static void read_kernel_args(struct builder *b, const struct report_deferred_frees *frees)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_kernel_args *record;
-	int r = 0;
 
-	while (r == 0 && frees->group_count &&
+	while (frees->group_count &&
 	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_KERNEL_ARGS, sizeof(*record)))) {
 		const struct ledger_block *kernel = named_block(b, record->kernel);
 
 		if (kernel)
-			r = read_arguments(b, frees, record, kernel);
+			read_arguments(b, frees, record, kernel);
 	}
-	return r;
 }
 
 static int compare_deferred(const void *left, const void *right)
@@ -327,24 +278,19 @@ static void wait_to_the_end(struct builder *b, struct report_deferred_frees *fre
 	}
 }
 
-static int read_all_deferred(struct builder *b, struct report_deferred_frees *frees)
+static void read_all_deferred(struct builder *b, struct report_deferred_frees *frees)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
 	size_t count = 0;
-	int r = 0;
 
 	/* A released block that is mapped is a leak. */
 	while (ledger_next_deferred(b->view, &walk))
 		count++;
 	frees->groups = arena_alloc(b->arena, count * sizeof(*frees->groups));
-	if (!frees->groups)
-		return -ENOMEM;
 	walk = (struct ledger_walk){ 0 };
-	while (r == 0 && frees->group_count < count &&
-	       (block = ledger_next_deferred(b->view, &walk)))
-		r = read_deferred(b, block, &frees->groups[frees->group_count++]);
-	return r;
+	while (frees->group_count < count && (block = ledger_next_deferred(b->view, &walk)))
+		frees->groups[frees->group_count++] = read_deferred(b, block);
 }
 
 static void sort_deferred(struct report_deferred_frees *frees,
@@ -381,13 +327,12 @@ static bool same_deferred(const void *value, const void *key)
 }
 
 /* Merges blocks with the same calls, reason and holders into groups. */
-static int group_deferred(struct report_deferred_frees *frees)
+static void group_deferred(struct report_deferred_frees *frees)
 {
 	struct table table = { 0 };
 	size_t count = 0;
-	int r = 0;
 
-	for (size_t i = 0; i < frees->group_count && r == 0; i++) {
+	for (size_t i = 0; i < frees->group_count; i++) {
 		const struct report_deferred *deferred = &frees->groups[i];
 		uint64_t hash = hash_number((uintptr_t)deferred->released.stack,
 					    hash_number((uintptr_t)deferred->allocated.stack, 0));
@@ -399,38 +344,29 @@ static int group_deferred(struct report_deferred_frees *frees)
 			continue;
 		}
 		frees->groups[count] = *deferred;
-		r = table_add(&table, hash, &frees->groups[count++]);
+		table_add(&table, hash, &frees->groups[count++]);
 	}
 	frees->group_count = count;
 	table_finish(&table);
-	return r;
 }
 
-int build_deferred(struct builder *b)
+void build_deferred(struct builder *b)
 {
 	struct report_deferred_frees *frees = &b->process->deferred;
-	int r;
 
 	frees->peak_bytes = ledger_header(b->view)->released_peak_bytes;
 	frees->peak_ns = ledger_header(b->view)->released_peak_ns;
 	frees->longest.allocated.stack = &build_no_stack;
 	frees->longest.released.stack = &build_no_stack;
-	r = read_longest(b, frees);
-	if (r == 0)
-		r = build_samples(b, LEDGER_CHUNK_RELEASED, &frees->samples, &frees->sample_count);
-	if (r == 0)
-		r = read_all_deferred(b, frees);
-	if (r < 0)
-		return r;
+	read_longest(b, frees);
+	frees->samples = build_samples(b, LEDGER_CHUNK_RELEASED, &frees->sample_count);
+	read_all_deferred(b, frees);
 	sort_deferred(frees, compare_addresses);
-	r = read_parts(b, frees);
-	if (r == 0)
-		r = read_kernel_args(b, frees);
+	read_parts(b, frees);
+	read_kernel_args(b, frees);
 	wait_to_the_end(b, frees);
-	if (r == 0)
-		r = group_deferred(frees);
+	group_deferred(frees);
 	sort_deferred(frees, compare_deferred);
-	return r;
 }
 
 bool report_deferred_fails(const struct report_deferred *deferred)
@@ -449,27 +385,21 @@ static bool same_late(const void *value, const void *key)
 }
 
 /* Adds the counters of SITE to the element of its call site. Threads have their own records. */
-static int add_late(struct builder *b, struct table *table, const struct ledger_site *site)
+static void add_late(struct builder *b, struct table *table, const struct ledger_site *site)
 {
 	struct report_process *process = b->process;
-	struct report_late key = { .device = site->device }, *known;
-	uint64_t hash;
+	const struct report_leak leak = build_leak(b, site);
+	const struct report_late key = { .api = leak.api, .kind = leak.kind,
+					 .device = leak.device, .stack = leak.stack };
+	uint64_t hash = hash_number((uintptr_t)key.stack, hash_number((uintptr_t)key.api, 0));
+	struct report_late *known = table_find(table, hash, same_late, &key);
 
-	if (build_text(b, site->api, &key.api) < 0 || build_text(b, site->kind, &key.kind) < 0 ||
-	    build_stack(b, site->stack, &key.stack) < 0)
-		return -ENOMEM;
-	key.api = key.api ? key.api : build_unknown;
-	key.kind = key.kind ? key.kind : build_unknown;
-	hash = hash_number((uintptr_t)key.stack, hash_number((uintptr_t)key.api, 0));
-	known = table_find(table, hash, same_late, &key);
 	if (!known) {
 		known = &process->late[process->late_count++];
 		*known = key;
-		if (table_add(table, hash, known) < 0)
-			return -ENOMEM;
+		table_add(table, hash, known);
 	}
 	known->blocks = add_bounded(known->blocks, site->late);
-	return 0;
 }
 
 /* Returns the next call site of memory with late frees, or NULL. */
@@ -483,24 +413,18 @@ static const struct ledger_site *next_late(const struct builder *b, struct ledge
 	return site;
 }
 
-int build_late(struct builder *b)
+void build_late(struct builder *b)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_site *site;
 	struct table table = { 0 };
 	size_t count = 0;
-	int r = 0;
 
 	while (next_late(b, &walk))
 		count++;
-	if (!count)
-		return 0;
 	b->process->late = arena_alloc(b->arena, count * sizeof(*b->process->late));
-	if (!b->process->late)
-		return -ENOMEM;
 	walk = (struct ledger_walk){ 0 };
-	while (r == 0 && (site = next_late(b, &walk)) && b->process->late_count < count)
-		r = add_late(b, &table, site);
+	while (b->process->late_count < count && (site = next_late(b, &walk)))
+		add_late(b, &table, site);
 	table_finish(&table);
-	return r;
 }

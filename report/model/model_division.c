@@ -5,7 +5,6 @@
  * classify_groups(), which copies the groups. A damaged ledger may have ranges that overlap, and
  * suballocations that overlap or lie in no block.
  */
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "ledger/kind_table.h"
 #include "report/model/builder.h"
 #include "report/model/model_suballocations.h"
+#include "report/util/memory.h"
 #include "report/util/number.h"
 
 #define KIND_HANDLE "vmm-handle"
@@ -30,7 +30,7 @@ struct extent {
 
 struct extents {
 	struct extent *list;
-	size_t count, room;
+	size_t count;
 };
 
 /* A live suballocation. */
@@ -54,22 +54,13 @@ static uint64_t end_of(uint64_t start, uint64_t bytes)
 
 /* ---- the blocks ---- */
 
-static int add_extent(struct extents *to, const struct extent *extent)
+static void add_extent(struct extents *to, const struct extent *extent)
 {
-	if (to->count == to->room) {
-		size_t room = to->room ? 2 * to->room : 64;
-		struct extent *list = reallocarray(to->list, room, sizeof(*list));
-
-		if (!list)
-			return -ENOMEM;
-		to->list = list;
-		to->room = room;
-	}
+	to->list = list_grow(to->list, to->count, sizeof(*extent));
 	to->list[to->count++] = *extent;
-	return 0;
 }
 
-static int add_block(struct division *d, const struct ledger_block *block)
+static void add_block(struct division *d, const struct ledger_block *block)
 {
 	const struct ledger_site *site = ledger_site(d->b->view, block->site);
 	uint32_t length = 0;
@@ -77,27 +68,24 @@ static int add_block(struct division *d, const struct ledger_block *block)
 	const struct kind *kind = name ? kind_find(name, length) : NULL;
 	bool is_handle = kind && strcmp(kind->name, KIND_HANDLE) == 0;
 	struct extent extent = { .start = block->address, .left = block->bytes };
-	int r = 0;
 
 	if (!kind || (!is_handle && kind->address != KIND_ADDRESS_LINEAR))
-		return 0;
+		return;
 	extent.device = site->device;
 	extent.parent = block->parent;
 	extent.end = is_handle ? 0 : end_of(block->address, block->bytes);
 	if (build_is_selected(d->b, block))
-		r = build_group_of(d->b, block, &extent.group);
-	return r < 0 ? r : add_extent(is_handle ? &d->handles : &d->ranges, &extent);
+		extent.group = build_group_of(d->b, block);
+	add_extent(is_handle ? &d->handles : &d->ranges, &extent);
 }
 
-static int add_all_blocks(struct division *d)
+static void add_all_blocks(struct division *d)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
-	int r = 0;
 
-	while (r == 0 && (block = ledger_next_live(d->b->view, &walk)))
-		r = add_block(d, block);
-	return r;
+	while ((block = ledger_next_live(d->b->view, &walk)))
+		add_block(d, block);
 }
 
 static int compare_extents(const void *left, const void *right)
@@ -155,18 +143,8 @@ static void separate(struct extents *ranges)
 
 /* ---- the suballocations ---- */
 
-static size_t count_live(const struct builder *b)
-{
-	struct ledger_walk walk = { 0 };
-	size_t count = 0;
-
-	while (ledger_next_suballocation(b->view, &walk))
-		count++;
-	return count;
-}
-
-/* Returns the places of the call site REF, or NULL if memory ran out. */
-static struct report_places *places_at(struct builder *b, uint32_t ref)
+/* Returns the places of the call site REF. */
+static struct report_places *intern_places(struct builder *b, uint32_t ref)
 {
 	const struct ref_node *known = table_find_ref(&b->places_refs, ref);
 	struct report_places *ret;
@@ -174,34 +152,28 @@ static struct report_places *places_at(struct builder *b, uint32_t ref)
 	if (known)
 		return (struct report_places *)known->value;
 	ret = arena_alloc(b->arena, sizeof(*ret));
-	return ret && table_add_ref(b->arena, &b->places_refs, ref, ret) == 0 ? ret : NULL;
+	table_add_ref(b->arena, &b->places_refs, ref, ret);
+	return ret;
 }
 
-/* Reads the live suballocations. COUNT is what count_live() returned. */
-static int add_parts(struct division *d, size_t count)
+/* Reads the live suballocations. */
+static void add_parts(struct division *d)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
 
-	d->parts = calloc(count + 1, sizeof(*d->parts));
-	if (!d->parts)
-		return -ENOMEM;
-	while (d->part_count < count &&
-	       (block = ledger_next_suballocation(d->b->view, &walk))) {
+	while ((block = ledger_next_suballocation(d->b->view, &walk))) {
 		const struct ledger_site *site =
 			ledger_suballocation_site(d->b->view, block->site);
-		struct part *part = &d->parts[d->part_count];
+		bool listed = site && build_is_selected(d->b, block);
 
-		*part = (struct part){ block->address, end_of(block->address, block->bytes),
-				       site ? site->device : -1, NULL };
-		if (site && build_is_selected(d->b, block)) {
-			part->of = places_at(d->b, block->site);
-			if (!part->of)
-				return -ENOMEM;
-		}
-		d->part_count++;
+		d->parts = list_grow(d->parts, d->part_count, sizeof(*d->parts));
+		d->parts[d->part_count++] = (struct part){
+			block->address, end_of(block->address, block->bytes),
+			site ? site->device : -1,
+			listed ? intern_places(d->b, block->site) : NULL,
+		};
 	}
-	return 0;
 }
 
 static int compare_parts(const void *left, const void *right)
@@ -290,25 +262,21 @@ static void divide_all(struct division *d)
 	}
 }
 
-int build_division(struct builder *b)
+void build_division(struct builder *b)
 {
 	struct division d = { .b = b };
-	size_t count = count_live(b);
-	int r = count ? add_all_blocks(&d) : 0;
 
-	if (r == 0 && count)
-		r = add_parts(&d, count);
-	if (r == 0 && count) {
+	add_parts(&d);
+	if (d.part_count) {
+		add_all_blocks(&d);
 		sort_extents(&d.handles);
 		find_handles(&d);
 		sort_extents(&d.ranges);
 		separate(&d.ranges);
-		if (d.part_count)
-			qsort(d.parts, d.part_count, sizeof(*d.parts), compare_parts);
+		qsort(d.parts, d.part_count, sizeof(*d.parts), compare_parts);
 		divide_all(&d);
 	}
 	free(d.ranges.list);
 	free(d.handles.list);
 	free(d.parts);
-	return r;
 }

@@ -9,7 +9,6 @@
  */
 #include "report/model/model_driver_memory.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,29 +27,20 @@ static const char *uuid_text(struct report_arena *arena, const uint8_t u[16])
 			    u[11], u[12], u[13], u[14], u[15]);
 }
 
-static int read_device(struct builder *b, const struct ledger_device *record,
-		       struct report_device *ret)
+static struct report_device read_device(struct builder *b, const struct ledger_device *record)
 {
-	int r = build_text(b, record->name, &ret->name);
+	struct report_device ret = {
+		.ordinal = record->ordinal, .name = build_text(b, record->name),
+		.shares_memory = record->flags & LEDGER_DEVICE_SHARES_MEMORY,
+	};
 
-	if (r < 0)
-		return r;
-	ret->ordinal = record->ordinal;
-	ret->shares_memory = record->flags & LEDGER_DEVICE_SHARES_MEMORY;
-	if (ret->name && !*ret->name)
-		ret->name = NULL;
-	if (memcmp(record->uuid, no_bytes, sizeof(record->uuid)) != 0) {
-		ret->uuid = uuid_text(b->arena, record->uuid);
-		if (!ret->uuid)
-			return -ENOMEM;
-	}
-	if (record->bus_id[0]) {
-		ret->bus_id = arena_text(b->arena, record->bus_id,
-					 strnlen(record->bus_id, sizeof(record->bus_id)));
-		if (!ret->bus_id)
-			return -ENOMEM;
-	}
-	return 0;
+	if (ret.name && !*ret.name)
+		ret.name = NULL;
+	if (memcmp(record->uuid, no_bytes, sizeof(record->uuid)) != 0)
+		ret.uuid = uuid_text(b->arena, record->uuid);
+	if (record->bus_id[0])
+		ret.bus_id = arena_text(b->arena, record->bus_id, sizeof(record->bus_id));
+	return ret;
 }
 
 static struct report_device *find_device(const struct report_process *process, int ordinal)
@@ -69,78 +59,61 @@ bool report_shares_memory(const struct report_process *process, int ordinal)
 }
 
 /* Inserts DEVICE into the list, which is ordered by ordinal. */
-static void sort_in(struct report_process *process, const struct report_device *device)
+static void sort_in(struct report_process *process, struct report_device device)
 {
 	size_t at = process->device_count++;
 
-	for (; at > 0 && process->devices[at - 1].ordinal > device->ordinal; at--)
+	for (; at > 0 && process->devices[at - 1].ordinal > device.ordinal; at--)
 		process->devices[at] = process->devices[at - 1];
-	process->devices[at] = *device;
+	process->devices[at] = device;
 }
 
-static int read_devices(struct builder *b)
+static void read_devices(struct builder *b)
 {
 	struct report_process *process = b->process;
 	struct ledger_walk walk = { 0 };
 	const struct ledger_device *record;
-	int r = 0;
 
 	process->devices = arena_alloc(b->arena, DRIVER_MEMORY_DEVICES * sizeof(*process->devices));
-	if (!process->devices)
-		return -ENOMEM;
-	while (r == 0 && process->device_count < DRIVER_MEMORY_DEVICES &&
-	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_HELD, sizeof(*record)))) {
-		struct report_device device = { 0 };
-
-		if (record->ordinal < 0 || record->ordinal >= DRIVER_MEMORY_DEVICES ||
-		    find_device(process, record->ordinal))
-			continue;
-		r = read_device(b, record, &device);
-		if (r == 0)
-			sort_in(process, &device);
-	}
-	return r;
+	while (process->device_count < DRIVER_MEMORY_DEVICES &&
+	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_HELD, sizeof(*record))))
+		if (record->ordinal >= 0 && record->ordinal < DRIVER_MEMORY_DEVICES &&
+		    !find_device(process, record->ordinal))
+			sort_in(process, read_device(b, record));
 }
 
-static int read_call(struct builder *b, const struct ledger_driver_growth *record,
-		     struct report_driver_call *ret)
+static struct report_driver_call read_call(struct builder *b,
+					   const struct ledger_driver_growth *record)
 {
-	int r = build_text(b, record->api, &ret->api);
-
-	if (r == 0)
-		r = build_stack(b, record->stack, &ret->stack);
-	if (!ret->api)
-		ret->api = "unknown";
-	ret->device = record->device;
-	ret->began_ns = record->began_ns;
-	ret->ended_ns = record->ended_ns;
-	ret->free_after = record->free_units * LEDGER_FREE_UNIT;
-	return r;
+	return (struct report_driver_call){
+		.api = build_name(b, record->api),
+		.stack = build_stack(b, record->stack),
+		.device = record->device,
+		.began_ns = record->began_ns,
+		.ended_ns = record->ended_ns,
+		.free_after = record->free_units * LEDGER_FREE_UNIT,
+	};
 }
 
-static int read_calls(struct builder *b)
+static void read_calls(struct builder *b)
 {
 	struct report_process *process = b->process;
 	struct ledger_walk walk = { 0 };
 	const struct ledger_driver_growth *record;
-	int r = 0;
 
 	process->driver_calls =
 		arena_alloc(b->arena, LEDGER_DRIVER_GROWTHS_MAX * sizeof(*process->driver_calls));
-	if (!process->driver_calls)
-		return -ENOMEM;
-	while (r == 0 && process->driver_call_count < LEDGER_DRIVER_GROWTHS_MAX &&
+	while (process->driver_call_count < LEDGER_DRIVER_GROWTHS_MAX &&
 	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_DRIVER_GROWTHS, sizeof(*record))))
-		r = read_call(b, record, &process->driver_calls[process->driver_call_count++]);
-	return r;
+		process->driver_calls[process->driver_call_count++] = read_call(b, record);
 }
 
-int build_driver_memory(struct builder *b)
+void build_driver_memory(struct builder *b)
 {
-	int r = read_devices(b);
-
+	read_devices(b);
 	b->process->driver_calls_made = ledger_header(b->view)->marks;
-	return r < 0 || !b->process->device_count ? r : read_calls(b);
+	if (b->process->device_count)
+		read_calls(b);
 }
 
 static void attribute_growth(const struct report_process *process, struct report_device *device)
@@ -217,23 +190,20 @@ static void explain_first_context(struct report_process *process, int ordinal,
 	}
 }
 
-int report_process_set_driver_memory(struct report_process *process, int ordinal,
-				     const struct driver_memory_series *series)
+void report_process_set_driver_memory(struct report_process *process, int ordinal,
+				      const struct driver_memory_series *series)
 {
 	struct report_device *device = find_device(process, ordinal);
 	struct driver_memory_series *copy;
 
 	if (!device || !series->taken || series->count > DRIVER_MEMORY_SAMPLES)
-		return 0;
+		return;
 	copy = arena_alloc(process->arena, sizeof(*copy));
-	if (!copy)
-		return -ENOMEM;
 	*copy = *series;
 	driver_memory_series_end(copy);
 	device->series = copy;
 	explain_first_context(process, ordinal, copy);
 	attribute_growth(process, device);
-	return 0;
 }
 
 /* ---- which calls were measured alone ---- */
@@ -398,24 +368,23 @@ static void count_objects(const struct builder *b, const struct table *sites)
 	}
 }
 
-static int read_cost(struct builder *b, const struct ledger_driver_cost *record,
-		     struct report_driver_cost *ret)
+static struct report_driver_cost read_cost(struct builder *b,
+					   const struct ledger_driver_cost *record)
 {
-	int r = build_text(b, record->api, &ret->api);
+	struct report_driver_cost ret = {
+		.api = build_name(b, record->api),
+		.stack = build_stack(b, record->stack),
+		.device = record->device,
+		.measured = atomic_load_explicit(&SHARED(record->measured), memory_order_acquire),
+		.bytes = record->bytes,
+		.ref = build_ref(b, record),
+	};
 
-	if (r == 0)
-		r = build_stack(b, record->stack, &ret->stack);
-	if (!ret->api)
-		ret->api = build_unknown;
-	ret->cause = cause_of(ret->api, record->limit);
-	ret->device = record->device;
-	ret->measured = atomic_load_explicit(&SHARED(record->measured), memory_order_acquire);
-	ret->bytes = record->bytes;
-	if (ret->bytes < 0) /* from an older writer: other processes returned memory meanwhile */
-		ret->bytes = ret->measured = 0;
-	ret->ref = (uint32_t)((size_t)((const uint8_t *)record - b->view->base) / LEDGER_REF_UNIT);
-	ret->calls = record->calls > ret->measured ? record->calls : ret->measured;
-	return r;
+	ret.cause = cause_of(ret.api, record->limit);
+	if (ret.bytes < 0) /* from an older writer: other processes returned memory meanwhile */
+		ret.bytes = ret.measured = 0;
+	ret.calls = record->calls > ret.measured ? record->calls : ret.measured;
+	return ret;
 }
 
 static int compare_costs(const void *left, const void *right)
@@ -429,31 +398,27 @@ static int compare_costs(const void *left, const void *right)
 }
 
 /* Reads all records. SITES gets their call sites, which are allocated from the arena. */
-static int read_costs(struct builder *b, struct table *sites)
+static void read_costs(struct builder *b, struct table *sites)
 {
 	struct report_process *process = b->process;
 	const struct ledger_driver_cost *record;
 	struct ledger_walk walk = { 0 };
-	struct cost_site *site;
-	int r = 0;
 
-	while (r == 0 && process->driver_cost_count < LEDGER_DRIVER_COSTS_MAX &&
+	while (process->driver_cost_count < LEDGER_DRIVER_COSTS_MAX &&
 	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_DRIVER_COSTS, sizeof(*record)))) {
 		struct ledger_site key = { .api = record->api, .stack = record->stack };
+		struct cost_site *site;
 
-		r = read_cost(b, record, &process->driver_costs[process->driver_cost_count++]);
-		if (r < 0 || site_of(sites, &key))
+		process->driver_costs[process->driver_cost_count++] = read_cost(b, record);
+		if (site_of(sites, &key))
 			continue;
 		site = arena_alloc(b->arena, sizeof(*site));
-		if (!site || table_add(sites, site_hash(key.api, key.stack), site) < 0)
-			return -ENOMEM;
-		site->api = key.api;
-		site->stack = key.stack;
+		*site = (struct cost_site){ .api = key.api, .stack = key.stack };
+		table_add(sites, site_hash(key.api, key.stack), site);
 	}
-	return r;
 }
 
-static int read_cost_calls(struct builder *b)
+static void read_cost_calls(struct builder *b)
 {
 	struct report_process *process = b->process;
 	const struct ledger_cost_call *record;
@@ -461,8 +426,6 @@ static int read_cost_calls(struct builder *b)
 
 	process->cost_calls =
 		arena_alloc(b->arena, LEDGER_COST_CALLS_MAX * sizeof(*process->cost_calls));
-	if (!process->cost_calls)
-		return -ENOMEM;
 	while (process->cost_call_count < LEDGER_COST_CALLS_MAX &&
 	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_COST_CALLS, sizeof(*record))))
 		process->cost_calls[process->cost_call_count++] = (struct report_cost_call){
@@ -470,7 +433,6 @@ static int read_cost_calls(struct builder *b)
 			.bytes = record->bytes,
 			.is_first_context = record->flags & LEDGER_COST_FIRST_CONTEXT,
 		};
-	return 0;
 }
 
 static void set_ended(struct builder *b, const struct table *sites)
@@ -532,32 +494,25 @@ static void merge_costs(struct report_process *process)
 	process->driver_cost_count = kept;
 }
 
-int build_driver_costs(struct builder *b)
+void build_driver_costs(struct builder *b)
 {
 	struct report_process *process = b->process;
 	struct ledger_walk walk = { 0 };
 	struct table sites = { 0 };
-	int r;
 
 	if (!ledger_next(b->view, &walk, LEDGER_CHUNK_DRIVER_COSTS,
 			 sizeof(struct ledger_driver_cost)))
-		return 0;
+		return;
 	process->driver_costs =
 		arena_alloc(b->arena, LEDGER_DRIVER_COSTS_MAX * sizeof(*process->driver_costs));
-	if (!process->driver_costs)
-		return -ENOMEM;
-	r = read_costs(b, &sites);
-	if (r == 0)
-		r = read_cost_calls(b);
-	if (r == 0) {
-		count_objects(b, &sites);
-		set_ended(b, &sites);
-		merge_costs(process);
-		qsort(process->driver_costs, process->driver_cost_count,
-		      sizeof(*process->driver_costs), compare_costs);
-	}
+	read_costs(b, &sites);
+	read_cost_calls(b);
+	count_objects(b, &sites);
+	set_ended(b, &sites);
+	merge_costs(process);
+	qsort(process->driver_costs, process->driver_cost_count, sizeof(*process->driver_costs),
+	      compare_costs);
 	table_finish(&sites);
-	return r;
 }
 
 /* Returns how many bytes COST explains: all if none of its objects ended, else 0. Primary contexts

@@ -83,8 +83,8 @@ bool report_shares_memory(const struct report_process *process, int ordinal);
 /* Copies the samples of device ORDINAL to PROCESS and finds the calls that explain their growth.
  * Adds to the costs what the first context took: the memory that was free before the process began
  * and was not free after the call. Does nothing if the ledger does not have the device or SERIES
- * has no sample. Returns 0 or -ENOMEM. */
-int report_process_set_driver_memory(struct report_process *process, int ordinal,
-				     const struct driver_memory_series *series);
+ * has no sample. */
+void report_process_set_driver_memory(struct report_process *process, int ordinal,
+				      const struct driver_memory_series *series);
 
 #endif

@@ -2,7 +2,6 @@
  *
  * Reads the steps of a ledger and finds the call sites that keep growing.
  */
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,27 +33,23 @@ static bool same_site(const void *value, const void *key)
 	return site_key_is_same(&((const struct growth_site *)value)->key, key);
 }
 
-static int find_site(struct builder *b, struct window *window, const struct ledger_growth *record,
-		     struct growth_site **ret)
+static struct growth_site *intern_site(struct builder *b, struct window *window,
+				       const struct ledger_growth *record)
 {
 	const struct ledger_site refs = { .api = record->api, .kind = record->kind,
 					  .device = record->device, .stack = record->stack };
-	struct site_key key;
-	uint64_t hash;
+	struct site_key key = site_key_of(b, &refs);
+	uint64_t hash = site_key_hash(&key);
+	struct growth_site *site = table_find(&window->sites, hash, same_site, &key);
 
-	if (site_key_of(b, &refs, &key) < 0)
-		return -ENOMEM;
-	hash = site_key_hash(&key);
-	*ret = table_find(&window->sites, hash, same_site, &key);
-	if (*ret)
-		return 0;
-	*ret = arena_alloc(b->arena, sizeof(**ret));
-	if (!*ret)
-		return -ENOMEM;
-	**ret = (struct growth_site){ .key = key, .stack_ref = record->stack,
+	if (site)
+		return site;
+	site = arena_alloc(b->arena, sizeof(*site));
+	*site = (struct growth_site){ .key = key, .stack_ref = record->stack,
 				      .next = window->first_site };
-	window->first_site = *ret;
-	return table_add(&window->sites, hash, *ret);
+	window->first_site = site;
+	table_add(&window->sites, hash, site);
+	return site;
 }
 
 static void add_numbers(struct growth_site *site, const struct window *window,
@@ -73,21 +68,13 @@ static void add_numbers(struct growth_site *site, const struct window *window,
 	}
 }
 
-static int read_sites(struct builder *b, struct window *window)
+static void read_sites(struct builder *b, struct window *window)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_growth *record;
-	int r = 0;
 
-	while (r == 0 &&
-	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_GROWTH, sizeof(*record)))) {
-		struct growth_site *site;
-
-		r = find_site(b, window, record, &site);
-		if (r == 0)
-			add_numbers(site, window, record);
-	}
-	return r;
+	while ((record = ledger_next(b->view, &walk, LEDGER_CHUNK_GROWTH, sizeof(*record))))
+		add_numbers(intern_site(b, window, record), window, record);
 }
 
 /* ---- the growth rule ---- */
@@ -181,35 +168,29 @@ static int compare_suspects(const void *left, const void *right)
 	return a->stack_ref < b->stack_ref ? -1 : a->stack_ref > b->stack_ref;
 }
 
-static int find_suspects(struct builder *b, const struct window *window,
-			 struct pattern_file *suppressions, struct report_growth *growth)
+static void find_suspects(struct builder *b, const struct window *window,
+			  struct report_growth *growth)
 {
 	struct report_suspect *list, one;
-	int r = 0;
 
 	list = arena_alloc(b->arena, window->sites.count * sizeof(*list));
-	if (!list)
-		return -ENOMEM;
-	for (const struct growth_site *site = window->first_site; site && r == 0;
-	     site = site->next) {
+	for (const struct growth_site *site = window->first_site; site; site = site->next) {
 		int index;
 
 		if (!judge_site(growth, window, site, &one))
 			continue;
-		r = build_stack(b, one.stack_ref, &one.stack);
-		index = r < 0 ? -1 : suppressions_match(suppressions, one.stack->frames,
-							one.stack->count);
+		one.stack = build_stack(b, one.stack_ref);
+		index = suppressions_match(b->suppressions, one.stack->frames, one.stack->count);
 		if (index >= 0) {
-			suppressions_count(suppressions, index, 0, 0);
+			suppressions_count(b->suppressions, index, 0, 0);
 			growth->suppressed++;
-		} else if (r == 0) {
+		} else {
 			list[growth->suspect_count++] = one;
 		}
 	}
 	if (growth->suspect_count)
 		qsort(list, growth->suspect_count, sizeof(*list), compare_suspects);
 	growth->suspects = list;
-	return r;
 }
 
 /* ---- steps ---- */
@@ -221,31 +202,23 @@ static int compare_steps(const void *left, const void *right)
 	return a->number < b->number ? -1 : a->number > b->number;
 }
 
-static int read_steps(struct builder *b, struct report_growth *growth)
+static void read_steps(struct builder *b, struct report_growth *growth)
 {
 	struct report_step *steps = arena_alloc(b->arena, LEDGER_STEPS_MAX * sizeof(*steps));
 	struct ledger_walk walk = { 0 };
 	const struct ledger_step *record;
 	size_t count = 0;
 
-	if (!steps)
-		return -ENOMEM;
 	while (count < LEDGER_STEPS_MAX &&
 	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_STEPS, sizeof(*record)))) {
 		size_t length = strnlen(record->label, sizeof(record->label));
 
 		if (!record->number)
 			continue;
-		steps[count] = (struct report_step){
+		steps[count++] = (struct report_step){
 			record->number, record->time_ns, record->live_bytes, record->live_blocks,
-			NULL,
+			length ? arena_text(b->arena, record->label, length) : NULL,
 		};
-		if (length) {
-			steps[count].label = arena_text(b->arena, record->label, length);
-			if (!steps[count].label)
-				return -ENOMEM;
-		}
-		count++;
 		if (record->number >= growth->step_count) {
 			growth->step_count = record->number;
 			growth->lost = record->lost;
@@ -255,24 +228,21 @@ static int read_steps(struct builder *b, struct report_growth *growth)
 		qsort(steps, count, sizeof(*steps), compare_steps);
 	growth->steps = steps;
 	growth->stored_count = count;
-	return 0;
 }
 
-int build_growth(struct builder *b, struct pattern_file *suppressions)
+void build_growth(struct builder *b)
 {
 	struct report_growth *growth = arena_alloc(b->arena, sizeof(*growth));
 	struct window window = { 0 };
-	int r = growth ? read_steps(b, growth) : -ENOMEM;
 
-	if (r < 0 || !growth->step_count)
-		return r;
+	read_steps(b, growth);
+	if (!growth->step_count)
+		return;
 	b->process->growth = growth;
 	window.count = growth->step_count < GROWTH_STEPS_MAX ? (uint32_t)growth->step_count
 							     : GROWTH_STEPS_MAX;
 	window.first = (uint32_t)growth->step_count - window.count + 1;
-	r = read_sites(b, &window);
-	if (r == 0)
-		r = find_suspects(b, &window, suppressions, growth);
+	read_sites(b, &window);
+	find_suspects(b, &window, growth);
 	table_finish(&window.sites);
-	return r;
 }

@@ -3,7 +3,6 @@
  * Reads the retains and releases of a handle and matches each release with a retain. The ledger
  * does not record the matches, so they are guesses, except if only one reference is open.
  */
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,15 +78,12 @@ static void pair(struct report_history *history, size_t release)
 	events[release].guess = events[best].guess = open > 1;
 }
 
-static int read_reference(struct builder *b, const struct ledger_reference *record,
-			  struct report_reference *ret)
+static struct report_reference read_reference(struct builder *b, enum report_op op, uint32_t api,
+					      uint32_t stack, uint64_t time_ns)
 {
-	int r = build_text(b, record->api, &ret->api);
-
-	ret->op = record->op == LEDGER_RETAIN ? REPORT_RETAIN : REPORT_RELEASE;
-	ret->time_ns = record->time_ns;
-	ret->partner = -1;
-	return r < 0 ? r : build_stack(b, record->stack, &ret->stack);
+	return (struct report_reference){ .op = op, .api = build_text(b, api),
+					  .time_ns = time_ns, .stack = build_stack(b, stack),
+					  .partner = -1 };
 }
 
 /* Copies the valid events of RECORD in order. Returns their number. */
@@ -107,64 +103,48 @@ static size_t in_order(const struct ledger_history *record,
 	return count;
 }
 
-static int read_created(struct builder *b, const struct ledger_block *block,
-			struct report_reference *ret)
+static struct report_reference read_created(struct builder *b, const struct ledger_block *block)
 {
 	const struct ledger_site *site = ledger_site(b->view, block->site);
-	struct ledger_reference made = {
-		.api = site ? site->api : 0, .stack = site ? site->stack : 0,
-		.time_ns = block->time_ns,
-	};
-	int r = read_reference(b, &made, ret);
 
-	ret->op = REPORT_CREATE;
-	return r;
+	return read_reference(b, REPORT_CREATE, site ? site->api : 0, site ? site->stack : 0,
+			      block->time_ns);
 }
 
-static int read_events(struct builder *b, const struct ledger_block *block,
-		       const struct ledger_history *record, struct report_history *ret)
+static void read_events(struct builder *b, const struct ledger_block *block,
+			const struct ledger_history *record, struct report_history *ret)
 {
 	const struct ledger_reference *sorted[LEDGER_HISTORY_EVENTS];
 	size_t count = in_order(record, sorted);
 	int64_t open = 1;
-	int r;
 
 	ret->events = arena_alloc(b->arena, (count + 1) * sizeof(*ret->events));
-	if (!ret->events)
-		return -ENOMEM;
-	r = read_created(b, block, &ret->events[ret->count++]);
-	for (size_t i = 0; i < count && r == 0; i++) {
-		r = read_reference(b, sorted[i], &ret->events[ret->count]);
-		if (ret->events[ret->count].op == REPORT_RELEASE) {
+	ret->events[ret->count++] = read_created(b, block);
+	for (size_t i = 0; i < count; i++) {
+		bool retains = sorted[i]->op == LEDGER_RETAIN;
+
+		ret->events[ret->count] =
+			read_reference(b, retains ? REPORT_RETAIN : REPORT_RELEASE, sorted[i]->api,
+				       sorted[i]->stack, sorted[i]->time_ns);
+		if (!retains)
 			pair(ret, ret->count);
-			open--;
-		} else {
-			open++;
-		}
+		open += retains ? 1 : -1;
 		ret->count++;
 	}
 	ret->references = block->references;
 	ret->left_out = record->kept >> 32;
 	ret->complete = record->lost == 0 && open == (int64_t)block->references;
-	return r;
 }
 
-int build_history(struct builder *b, const struct ledger_block *block,
-		  const struct report_history **ret)
+const struct report_history *build_history(struct builder *b, const struct ledger_block *block)
 {
 	const struct ledger_history *record = ledger_history(b->view, block->history);
 	struct report_history *history;
-	int r;
 
 	/* Ignore a history that belongs to another block. */
-	if (!record || (uint64_t)record->block * LEDGER_REF_UNIT !=
-			       (uint64_t)((const uint8_t *)block - b->view->base))
-		return 0;
+	if (!record || record->block != build_ref(b, block))
+		return NULL;
 	history = arena_alloc(b->arena, sizeof(*history));
-	if (!history)
-		return -ENOMEM;
-	r = read_events(b, block, record, history);
-	if (r == 0)
-		*ret = history;
-	return r;
+	read_events(b, block, record, history);
+	return history;
 }

@@ -4,7 +4,6 @@
  */
 #include "report/model/model_ipc.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "ledger/shared.h"
@@ -35,67 +34,61 @@ static const struct ledger_block *live_block(const struct builder *b, uint64_t n
 		       : NULL;
 }
 
-static int read_event(struct builder *b, uint32_t api, uint32_t stack, struct report_event *ret)
-{
-	int r = build_text(b, api, &ret->api);
-
-	return r < 0 ? r : build_stack(b, stack, &ret->stack);
-}
-
-/* Fills in the call that made the block, from its call site. */
-static int read_site(struct builder *b, uint32_t ref, uint64_t bytes, int *ret_device,
-		     struct report_event *ret)
+/* Returns the call that made the block, from its call site. */
+static struct report_event read_site(struct builder *b, uint32_t ref, uint64_t bytes,
+				     int *ret_device)
 {
 	const struct ledger_site *site = ledger_site(b->view, ref);
+	struct report_event ret =
+		build_event(b, site ? site->api : 0, site ? site->stack : 0, 0);
 
 	*ret_device = site ? site->device : -1;
-	ret->bytes = bytes;
-	return read_event(b, site ? site->api : 0, site ? site->stack : 0, ret);
+	ret.bytes = bytes;
+	return ret;
 }
 
-static int read_export(struct builder *b, const struct ledger_ipc *record,
-		       struct report_export *ret)
+static struct report_export read_export(struct builder *b, const struct ledger_ipc *record)
 {
 	uint64_t start_ns = ledger_header(b->view)->start_mono_ns;
 	bool known = record->flags & LEDGER_IPC_FREED;
-	int r = read_site(b, record->site, record->bytes, &ret->device, &ret->allocated);
+	struct report_export ret = {
+		.time_ns = add_bounded(start_ns, record->time_ns),
+		.freed_ns = known ? add_bounded(start_ns, record->freed_ns) : 0,
+		.bytes = record->bytes,
+		.freed = known || !live_block(b, record->block),
+		.exported = build_event(b, record->api, record->stack, 0),
+		.ended = build_event(b, known ? record->freed_api : 0,
+				     known ? record->freed_stack : 0, 0),
+	};
 
-	memcpy(ret->handle, record->handle, sizeof(ret->handle));
-	ret->time_ns = add_bounded(start_ns, record->time_ns);
-	ret->bytes = record->bytes;
-	ret->freed = known || !live_block(b, record->block);
-	ret->freed_ns = known ? add_bounded(start_ns, record->freed_ns) : 0;
-	if (r == 0)
-		r = read_event(b, record->api, record->stack, &ret->exported);
-	return r < 0 ? r : read_event(b, known ? record->freed_api : 0,
-				      known ? record->freed_stack : 0, &ret->ended);
+	ret.allocated = read_site(b, record->site, record->bytes, &ret.device);
+	memcpy(ret.handle, record->handle, sizeof(ret.handle));
+	return ret;
 }
 
-static int read_opened(struct builder *b, const struct ledger_ipc *record,
-		       const struct ledger_block *block, struct report_opened *ret)
+static struct report_opened read_opened(struct builder *b, const struct ledger_ipc *record,
+					const struct ledger_block *block)
 {
-	struct report_leak *leak;
-	int r = build_group_of(b, block, &leak);
+	const struct report_leak *leak = build_group_of(b, block);
+	struct report_opened ret = {
+		.time_ns = add_bounded(ledger_header(b->view)->start_mono_ns, record->time_ns),
+		.references = block->references,
+		.is_leak = !leak->pattern && !leak->cache,
+	};
 
-	if (r < 0)
-		return r;
-	memcpy(ret->handle, record->handle, sizeof(ret->handle));
-	ret->time_ns = add_bounded(ledger_header(b->view)->start_mono_ns, record->time_ns);
-	ret->references = block->references;
-	ret->is_leak = !leak->pattern && !leak->cache;
-	return read_site(b, record->site, 0, &ret->device, &ret->opened);
+	ret.opened = read_site(b, record->site, 0, &ret.device);
+	memcpy(ret.handle, record->handle, sizeof(ret.handle));
+	return ret;
 }
 
-static int read_record(struct builder *b, struct report_ipc *ipc, const struct ledger_ipc *record)
+static void read_record(struct builder *b, struct report_ipc *ipc, const struct ledger_ipc *record)
 {
-	const struct ledger_block *block;
+	const struct ledger_block *block = live_block(b, record->block);
 
 	if (!(record->flags & LEDGER_IPC_OPENED))
-		return read_export(b, record, &ipc->exports[ipc->export_count++]);
-	block = live_block(b, record->block);
-	if (!block || !build_is_selected(b, block))
-		return 0;
-	return read_opened(b, record, block, &ipc->opened[ipc->opened_count++]);
+		ipc->exports[ipc->export_count++] = read_export(b, record);
+	else if (block && build_is_selected(b, block))
+		ipc->opened[ipc->opened_count++] = read_opened(b, record, block);
 }
 
 static size_t count_records(const struct builder *b)
@@ -108,7 +101,7 @@ static size_t count_records(const struct builder *b)
 	return count;
 }
 
-int build_ipc(struct builder *b)
+void build_ipc(struct builder *b)
 {
 	const struct ledger_header *header = ledger_header(b->view);
 	size_t count = count_records(b), read = 0;
@@ -116,23 +109,17 @@ int build_ipc(struct builder *b)
 	const struct ledger_ipc *record;
 	struct ledger_ipc copy;
 	struct report_ipc *ipc;
-	int r = 0;
 
 	if (!count)
-		return 0;
+		return;
 	ipc = arena_alloc(b->arena, sizeof(*ipc));
-	if (!ipc)
-		return -ENOMEM;
 	ipc->exports = arena_alloc(b->arena, count * sizeof(*ipc->exports));
 	ipc->opened = arena_alloc(b->arena, count * sizeof(*ipc->opened));
-	if (!ipc->exports || !ipc->opened)
-		return -ENOMEM;
 	ipc->exports_dropped = header->exports_dropped;
 	ipc->ended_ns = header->end_mono_ns;
-	while (r == 0 && read++ < count &&
+	while (read++ < count &&
 	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_IPC, sizeof(*record))))
 		if (copy_record(record, &copy))
-			r = read_record(b, ipc, &copy);
+			read_record(b, ipc, &copy);
 	b->process->ipc = ipc;
-	return r;
 }

@@ -25,7 +25,7 @@ static const struct ledger_keepers *next_record(const struct builder *b, struct 
 }
 
 /* Reads the line of LENGTH bytes at LINE. Returns false if it does not begin with a number and a
- * space, or if memory ran out. */
+ * space. */
 static bool read_line(struct builder *b, const char *line, size_t length, struct report_keeper *ret)
 {
 	uint64_t blocks = 0;
@@ -38,7 +38,7 @@ static bool read_line(struct builder *b, const char *line, size_t length, struct
 		return false;
 	ret->blocks = blocks;
 	ret->text = arena_text(b->arena, line + digits + 1, length - digits - 1);
-	return ret->text;
+	return true;
 }
 
 /* Returns the keepers of RECORD, or NULL if there are none. */
@@ -48,8 +48,6 @@ static struct report_keepers *read_record(struct builder *b, const struct ledger
 	struct report_keeper *list = arena_alloc(b->arena, LINES_MAX * sizeof(*list));
 	const char *at = record->text, *end = at + record->length;
 
-	if (!ret || !list)
-		return NULL;
 	*ret = (struct report_keepers){ .time_ns = record->time_ns, .list = list };
 	while (at < end && ret->count < LINES_MAX) {
 		const char *newline = memchr(at, '\n', (size_t)(end - at));
@@ -81,28 +79,19 @@ static void add(struct report_process *process, const struct report_leak *key,
 		add_to(&process->suballocations[i].live, key, keepers);
 }
 
-int build_keepers(struct builder *b)
+void build_keepers(struct builder *b)
 {
 	const struct ledger_keepers *record;
 	struct ledger_walk walk = { 0 };
-	int r = 0;
 
-	while (r == 0 && (record = next_record(b, &walk))) {
+	while ((record = next_record(b, &walk))) {
 		const struct ledger_site *site = ledger_any_site(b->view, record->site);
-		const struct report_keepers *keepers;
-		struct report_leak key = { 0 };
+		const struct report_keepers *keepers = site ? read_record(b, record) : NULL;
+		struct report_leak key;
 
-		keepers = site ? read_record(b, record) : NULL;
 		if (!keepers)
 			continue;
-		key.device = site->device;
-		r = build_text(b, site->api, &key.api);
-		if (r == 0)
-			r = build_text(b, site->kind, &key.kind);
-		if (r == 0)
-			r = build_stack(b, site->stack, &key.stack);
-		if (r == 0)
-			add(b->process, &key, keepers);
+		key = build_leak(b, site);
+		add(b->process, &key, keepers);
 	}
-	return r;
 }

@@ -5,7 +5,6 @@
  */
 #include "report/model/model_named_steps.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "ledger/totals.h"
@@ -25,44 +24,38 @@ static const struct ledger_named_step *next_record(const struct builder *b,
 	return record;
 }
 
-static int read_record(struct builder *b, const struct ledger_named_step *record,
-		       const struct ledger_totals *now, struct report_named_step *ret)
+static struct report_named_step read_record(struct builder *b,
+					    const struct ledger_named_step *record,
+					    const struct ledger_totals *now)
 {
 	size_t length = strnlen(record->name, sizeof(record->name));
-
-	*ret = (struct report_named_step){
+	struct report_named_step ret = {
+		.name = length ? arena_text(b->arena, record->name, length) : NULL,
 		.count = record->count,
 		.open = record->flags & LEDGER_STEP_OPEN,
 		.totals = record->sum,
 		.peak_bytes = record->peak_bytes,
 	};
-	if (ret->open)
-		ledger_totals_add(&ret->totals, &record->start, now);
-	if (!length)
-		return 0;
-	ret->name = arena_text(b->arena, record->name, length);
-	return ret->name ? 0 : -ENOMEM;
+
+	if (ret.open)
+		ledger_totals_add(&ret.totals, &record->start, now);
+	return ret;
 }
 
-int build_named_steps(struct builder *b)
+void build_named_steps(struct builder *b)
 {
 	struct report_process *process = b->process;
 	const struct ledger_named_step *record;
 	struct report_named_step *steps;
 	struct ledger_walk walk = { 0 };
 	struct ledger_totals now;
-	int r = 0;
 
 	if (!next_record(b, &walk))
-		return 0;
+		return;
 	steps = arena_alloc(b->arena, RECORDS_MAX * sizeof(*steps));
-	if (!steps)
-		return -ENOMEM;
 	ledger_totals(b->view, &now);
 	walk = (struct ledger_walk){ 0 };
-	while (r == 0 && process->named_step_count < RECORDS_MAX &&
-	       (record = next_record(b, &walk)))
-		r = read_record(b, record, &now, &steps[process->named_step_count++]);
+	while (process->named_step_count < RECORDS_MAX && (record = next_record(b, &walk)))
+		steps[process->named_step_count++] = read_record(b, record, &now);
 	process->named_steps = steps;
-	return r;
 }

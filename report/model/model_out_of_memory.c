@@ -6,7 +6,6 @@
  */
 #include "report/model/model_holders.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,36 +26,19 @@ static const char *framework_of(const char *api)
 	return api && strncmp(api, "c10::", 5) == 0 ? "PyTorch" : NULL;
 }
 
-int build_holder(struct builder *b, const struct ledger_site *site, uint64_t bytes, uint64_t blocks,
-		 struct report_leak *ret)
+struct report_leak build_holder(struct builder *b, const struct ledger_site *site, uint64_t bytes,
+				uint64_t blocks)
 {
-	int r = 0;
+	struct report_leak ret = build_leak(b, site);
 
-	*ret = (struct report_leak){ .device = -1, .stack = &build_no_stack, .bytes = bytes,
-				     .blocks = blocks };
-	if (!site) {
-		b->bad_refs++;
-	} else {
-		ret->device = site->device;
-		r = build_text(b, site->api, &ret->api);
-		if (r == 0)
-			r = build_text(b, site->kind, &ret->kind);
-		if (r == 0)
-			r = build_stack(b, site->stack, &ret->stack);
-	}
-	ret->cache = ret->stack->cache;
-	if (!ret->cache && framework_of(ret->api))
-		ret->cache = "PyTorch caching allocator";
-	ret->api = ret->api ? ret->api : build_unknown;
-	ret->kind = ret->kind ? ret->kind : build_unknown;
-	return r;
-}
-
-static int read_holder(struct builder *b, const struct ledger_holder *record,
-		       struct report_leak *ret)
-{
-	return build_holder(b, ledger_any_site(b->view, record->site), record->bytes,
-			    record->blocks, ret);
+	b->bad_refs += !site;
+	ret.is_object = false;
+	ret.bytes = bytes;
+	ret.blocks = blocks;
+	ret.cache = ret.stack->cache;
+	if (!ret.cache && framework_of(ret.api))
+		ret.cache = "PyTorch caching allocator";
+	return ret;
 }
 
 static int compare_places(const void *left, const void *right)
@@ -110,12 +92,11 @@ bool report_holder_is_unused(const struct report_holders *held, const struct rep
 	return false;
 }
 
-static int read_holders(struct builder *b, const struct ledger_out_of_memory *record,
-			struct report_out_of_memory *entry)
+static void read_holders(struct builder *b, const struct ledger_out_of_memory *record,
+			 struct report_out_of_memory *entry)
 {
 	size_t count = record->holders < LEDGER_HOLDERS_MAX ? record->holders : LEDGER_HOLDERS_MAX;
 	struct report_holders *held = &entry->held;
-	int r = 0;
 
 	entry->has_holders = true;
 	held->divided = (record->state & LEDGER_REFUSAL_DIVIDED) != 0;
@@ -124,14 +105,14 @@ static int read_holders(struct builder *b, const struct ledger_out_of_memory *re
 	held->other_blocks = record->other_blocks;
 	entry->tracked_bytes = record->other_bytes;
 	held->list = arena_alloc(b->arena, (count + 1) * sizeof(*held->list));
-	if (!held->list)
-		return -ENOMEM;
-	for (size_t i = 0; i < count && r == 0; i++) {
-		r = read_holder(b, &record->holder[i], &held->list[held->count++]);
-		entry->tracked_bytes = add_bounded(entry->tracked_bytes, record->holder[i].bytes);
+	for (size_t i = 0; i < count; i++) {
+		const struct ledger_holder *holder = &record->holder[i];
+
+		held->list[held->count++] = build_holder(b, ledger_any_site(b->view, holder->site),
+							 holder->bytes, holder->blocks);
+		entry->tracked_bytes = add_bounded(entry->tracked_bytes, holder->bytes);
 	}
 	report_merge_holders(held);
-	return r;
 }
 
 /* ---- requests ---- */
@@ -177,24 +158,19 @@ static void copy_figures(const struct ledger_out_of_memory *record,
 	ret->framework_reserved = record->framework_reserved;
 }
 
-static int read_record(struct builder *b, const struct ledger_out_of_memory *record,
-		       struct report_out_of_memory *ret)
+static void read_record(struct builder *b, const struct ledger_out_of_memory *record,
+			struct report_out_of_memory *ret)
 {
-	const char *framework = NULL;
-	int r = build_text(b, record->api, &ret->api);
-
 	copy_figures(record, ret);
-	ret->api = ret->api ? ret->api : build_unknown;
-	if (r == 0)
-		r = build_stack(b, record->stack, &ret->stack);
-	if (r == 0 && ret->gave_up)
-		r = build_text(b, record->framework_api, &framework);
-	if (ret->gave_up)
-		ret->framework = framework_of(framework) ? framework_of(framework) : build_unknown;
+	ret->api = build_name(b, record->api);
+	ret->stack = build_stack(b, record->stack);
+	if (ret->gave_up) {
+		ret->framework = framework_of(build_text(b, record->framework_api));
+		ret->framework = ret->framework ? ret->framework : build_unknown;
+	}
 	ret->went_on = went_on(b, record);
-	if (r == 0 && (record->state & LEDGER_REFUSAL_HOLDERS))
-		r = read_holders(b, record, ret);
-	return r;
+	if (record->state & LEDGER_REFUSAL_HOLDERS)
+		read_holders(b, record, ret);
 }
 
 static int compare_numbers_of(const void *left, const void *right)
@@ -204,32 +180,27 @@ static int compare_numbers_of(const void *left, const void *right)
 	return compare_numbers(a->number, b->number);
 }
 
-int build_out_of_memory(struct builder *b)
+void build_out_of_memory(struct builder *b)
 {
 	struct report_process *process = b->process;
 	struct ledger_walk walk = { 0 };
 	const struct ledger_out_of_memory *record;
-	int r = 0;
 
 	process->out_of_memory =
 		arena_alloc(b->arena, RECORDS_MAX * sizeof(*process->out_of_memory));
-	if (!process->out_of_memory)
-		return -ENOMEM;
-	while (r == 0 && process->out_of_memory_count < RECORDS_MAX &&
+	while (process->out_of_memory_count < RECORDS_MAX &&
 	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_OUT_OF_MEMORY,
-				     sizeof(*record)))) {
+				     sizeof(*record))))
 		if (LEDGER_REFUSAL_NUMBER(record->state))
-			r = read_record(b, record,
-					&process->out_of_memory[process->out_of_memory_count++]);
-	}
-	if (r == 0 && process->out_of_memory_count)
+			read_record(b, record,
+				    &process->out_of_memory[process->out_of_memory_count++]);
+	if (process->out_of_memory_count)
 		qsort(process->out_of_memory, process->out_of_memory_count,
 		      sizeof(*process->out_of_memory), compare_numbers_of);
 	process->refused = ledger_header(b->view)->refused;
 	if (process->refused < process->out_of_memory_count)
 		process->refused = process->out_of_memory_count;
 	process->recovered = ledger_header(b->view)->recovered;
-	return r;
 }
 
 /* ---- questions ---- */

@@ -6,11 +6,11 @@
  */
 #include "report/model/model_holders.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "report/model/builder.h"
+#include "report/util/memory.h"
 #include "report/util/number.h"
 
 /* Maximum number of call sites in the list, the same as for an out-of-memory. Smaller ones are
@@ -32,7 +32,7 @@ struct peaks {
 	uint32_t numbers[LEDGER_MEMORIES_MAX]; /* number of the last peak of each memory */
 	size_t count;
 	struct amount *amounts;
-	size_t amount_count, room;
+	size_t amount_count;
 };
 
 /* ---- amounts ---- */
@@ -47,23 +47,13 @@ static void add_balance(const struct ledger_balance *balance, uint32_t number, u
 	*blocks += kept ? balance->peak_blocks : balance->blocks;
 }
 
-static int add_amount(struct peaks *peaks, const struct amount *amount)
+static void add_amount(struct peaks *peaks, const struct amount *amount)
 {
-	size_t room = peaks->room ? 2 * peaks->room : 64;
-	struct amount *grown;
-
-	if (peaks->amount_count == peaks->room) {
-		grown = reallocarray(peaks->amounts, room, sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		peaks->amounts = grown;
-		peaks->room = room;
-	}
+	peaks->amounts = list_grow(peaks->amounts, peaks->amount_count, sizeof(*amount));
 	peaks->amounts[peaks->amount_count++] = *amount;
-	return 0;
 }
 
-static int read_site(struct peaks *peaks, const struct ledger_site *site, bool inside)
+static void read_site(struct peaks *peaks, const struct ledger_site *site, bool inside)
 {
 	const struct ledger_balance *own = ledger_balance_of(peaks->b->view, site);
 	const struct ledger_balance *others = ledger_others_balance_of(peaks->b->view, site);
@@ -71,26 +61,24 @@ static int read_site(struct peaks *peaks, const struct ledger_site *site, bool i
 	uint32_t blocks = 0;
 
 	if (!own || !others || own->memory < 1 || own->memory > peaks->count)
-		return 0;
+		return;
 	amount.memory = own->memory - 1;
 	add_balance(own, peaks->numbers[amount.memory], &amount.bytes, &blocks);
 	add_balance(others, peaks->numbers[amount.memory], &amount.bytes, &blocks);
 	if ((int64_t)amount.bytes <= 0)
-		return 0;
+		return;
 	amount.blocks = (int32_t)blocks > 0 ? blocks : 0;
-	return site_key_of(peaks->b, site, &amount.key) < 0 ? -ENOMEM
-							   : add_amount(peaks, &amount);
+	amount.key = site_key_of(peaks->b, site);
+	add_amount(peaks, &amount);
 }
 
-static int read_sites(struct peaks *peaks, enum ledger_chunk_type type)
+static void read_sites(struct peaks *peaks, enum ledger_chunk_type type)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_site *site;
-	int r = 0;
 
-	while (r == 0 && (site = ledger_next(peaks->b->view, &walk, type, sizeof(*site))))
-		r = read_site(peaks, site, type == LEDGER_CHUNK_SUBALLOCATION_SITES);
-	return r;
+	while ((site = ledger_next(peaks->b->view, &walk, type, sizeof(*site))))
+		read_site(peaks, site, type == LEDGER_CHUNK_SUBALLOCATION_SITES);
 }
 
 static int compare_keys(const struct amount *a, const struct amount *b)
@@ -208,20 +196,18 @@ static uint64_t difference(uint64_t a, uint64_t b)
 
 /* Lists the first of the COUNT AMOUNTS, and adds up the others. Stores in SUMS[0] the bytes of
  * blocks, and in SUMS[1] the bytes of suballocations. */
-static int list_holders(struct builder *b, const struct amount *amounts, size_t count,
-			struct report_holders *held, uint64_t sums[2])
+static void list_holders(struct builder *b, const struct amount *amounts, size_t count,
+			 struct report_holders *held, uint64_t sums[2])
 {
 	size_t listed = count < HOLDERS_MAX ? count : HOLDERS_MAX;
-	int r = 0;
 
 	held->list = arena_alloc(b->arena, (listed + 1) * sizeof(*held->list));
-	if (!held->list)
-		return -ENOMEM;
-	for (size_t i = 0; i < count && r == 0; i++) {
+	for (size_t i = 0; i < count; i++) {
 		sums[amounts[i].inside] = add_bounded(sums[amounts[i].inside], amounts[i].bytes);
 		if (i < listed) {
-			r = build_holder(b, amounts[i].site, amounts[i].bytes, amounts[i].blocks,
-					 &held->list[held->count++]);
+			held->list[held->count++] = build_holder(b, amounts[i].site,
+								 amounts[i].bytes,
+								 amounts[i].blocks);
 			continue;
 		}
 		held->other_sites++;
@@ -229,18 +215,15 @@ static int list_holders(struct builder *b, const struct amount *amounts, size_t 
 		held->other_blocks = add_bounded(held->other_blocks, amounts[i].blocks);
 	}
 	report_merge_holders(held);
-	return r;
 }
 
-static int read_peak(struct peaks *peaks, uint32_t memory, const struct amount *amounts,
-		     size_t count, struct report_peak *ret)
+static struct report_peak read_peak(struct peaks *peaks, uint32_t memory,
+				    const struct amount *amounts, size_t count)
 {
 	const struct ledger_peak *record = peaks->records[memory];
 	const struct ledger_peak_at *at = &record->at[peaks->numbers[memory] % 2];
 	uint64_t sums[2] = { 0, 0 };
-	int r;
-
-	*ret = (struct report_peak){
+	struct report_peak ret = {
 		.memory = record->memory <= LEDGER_MEMORY_OPENCL
 				  ? (enum ledger_memory)record->memory
 				  : LEDGER_MEMORY_NONE,
@@ -249,15 +232,16 @@ static int read_peak(struct peaks *peaks, uint32_t memory, const struct amount *
 		.time_ns = at->time_ns,
 		.error_bytes = at->unnoted_bytes,
 	};
-	r = list_holders(peaks->b, amounts, count, &ret->held, sums);
-	ret->error_bytes = add_bounded(ret->error_bytes, difference(at->bytes, sums[0]));
-	ret->error_bytes = add_bounded(ret->error_bytes,
-				       difference(at->suballocated_bytes, sums[1]));
-	if (r == 0 && sums[1]) {
-		divide(&ret->held, sums[1]);
-		report_merge_holders(&ret->held);
+
+	list_holders(peaks->b, amounts, count, &ret.held, sums);
+	ret.error_bytes = add_bounded(ret.error_bytes, difference(at->bytes, sums[0]));
+	ret.error_bytes =
+		add_bounded(ret.error_bytes, difference(at->suballocated_bytes, sums[1]));
+	if (sums[1]) {
+		divide(&ret.held, sums[1]);
+		report_merge_holders(&ret.held);
 	}
-	return r;
+	return ret;
 }
 
 static int compare_peaks(const void *left, const void *right)
@@ -270,46 +254,38 @@ static int compare_peaks(const void *left, const void *right)
 	return r ? r : (a->device > b->device) - (a->device < b->device);
 }
 
-static int list_peaks(struct peaks *peaks)
+static void list_peaks(struct peaks *peaks)
 {
 	struct report_process *process = peaks->b->process;
 	size_t first = 0, end;
-	int r = 0;
 
 	process->peaks = arena_alloc(peaks->b->arena, (peaks->count + 1) * sizeof(*process->peaks));
-	if (!process->peaks)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < peaks->count && r == 0; i++, first = end) {
+	for (uint32_t i = 0; i < peaks->count; i++, first = end) {
 		for (end = first; end < peaks->amount_count && peaks->amounts[end].memory == i;)
 			end++;
 		if (peaks->numbers[i])
-			r = read_peak(peaks, i, peaks->amounts ? &peaks->amounts[first] : NULL,
-				      end - first, &process->peaks[process->peak_count++]);
+			process->peaks[process->peak_count++] =
+				read_peak(peaks, i, peaks->amounts ? &peaks->amounts[first] : NULL,
+					  end - first);
 	}
 	if (process->peak_count)
 		qsort(process->peaks, process->peak_count, sizeof(*process->peaks), compare_peaks);
-	return r;
 }
 
-int build_peaks(struct builder *b)
+void build_peaks(struct builder *b)
 {
 	struct peaks peaks = { .b = b };
 	struct ledger_walk walk = { 0 };
 	const struct ledger_peak *record;
-	int r;
 
 	while (peaks.count < LEDGER_MEMORIES_MAX &&
 	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_PEAKS, sizeof(*record)))) {
 		peaks.numbers[peaks.count] = record->number;
 		peaks.records[peaks.count++] = record;
 	}
-	r = read_sites(&peaks, LEDGER_CHUNK_SITES);
-	if (r == 0)
-		r = read_sites(&peaks, LEDGER_CHUNK_SUBALLOCATION_SITES);
-	if (r == 0) {
-		merge_amounts(&peaks);
-		r = list_peaks(&peaks);
-	}
+	read_sites(&peaks, LEDGER_CHUNK_SITES);
+	read_sites(&peaks, LEDGER_CHUNK_SUBALLOCATION_SITES);
+	merge_amounts(&peaks);
+	list_peaks(&peaks);
 	free(peaks.amounts);
-	return r;
 }

@@ -5,7 +5,6 @@
  */
 #include "report/model/model_pool.h"
 
-#include <errno.h>
 #include <stdbool.h>
 
 #include "report/model/builder.h"
@@ -74,72 +73,60 @@ static bool is_idle(const struct ledger_pool *pool)
 	return !any && !pool->off;
 }
 
-static int read_pool(struct builder *b, const struct ledger_pool *record, struct report_pool *ret)
+static struct report_pool read_pool(struct builder *b, const struct ledger_pool *record)
 {
-	int r = build_text(b, record->api, &ret->api);
+	struct report_pool ret = {
+		.api = build_name(b, record->api),
+		.kind = build_name(b, record->kind),
+		.off = build_text(b, record->off),
+		.device = record->device,
+		.mode = option_word(OPTION_POOL, (int)record->mode),
+		.backend = option_word(OPTION_POOL_BACKEND, (int)record->backend),
+		.count = *record,
+	};
 
-	if (r == 0)
-		r = build_text(b, record->kind, &ret->kind);
-	if (r == 0)
-		r = build_text(b, record->off, &ret->off);
-	if (!ret->api)
-		ret->api = "unknown";
-	if (!ret->kind)
-		ret->kind = "unknown";
-	if (!ret->off && record->off)
-		ret->off = "the reason is unreadable";
-	ret->device = record->device;
-	ret->mode = option_word(OPTION_POOL, (int)record->mode);
-	ret->backend = option_word(OPTION_POOL_BACKEND, (int)record->backend);
-	ret->count = *record;
-	return r;
+	if (!ret.off && record->off)
+		ret.off = "the reason is unreadable";
+	return ret;
 }
 
-static int read_refusal(struct builder *b, const struct ledger_refusal *record,
-			struct report_refusal *ret)
+static struct report_refusal read_refusal(struct builder *b, const struct ledger_refusal *record)
 {
-	int r = build_text(b, record->api, &ret->api);
-
-	return r < 0 ? r : build_stack(b, record->stack, &ret->stack);
+	return (struct report_refusal){ .api = build_text(b, record->api),
+					.stack = build_stack(b, record->stack) };
 }
 
-static int read_pools(struct builder *b, const struct ledger_pools *record)
+static void read_pools(struct builder *b, const struct ledger_pools *record)
 {
 	struct report_pools *pools = arena_alloc(b->arena, sizeof(*pools));
-	int r = 0;
 
-	if (!pools)
-		return -ENOMEM;
 	pools->mode = option_word(OPTION_POOL, (int)record->mode);
 	pools->backend = option_word(OPTION_POOL_BACKEND, (int)record->backend);
 	pools->limit = record->limit;
 	pools->refused = record->refused;
 	pools->injected = record->injected;
-	r = read_refusal(b, &record->first_refused, &pools->first_refused);
-	if (r == 0)
-		r = read_refusal(b, &record->first_injected, &pools->first_injected);
+	pools->first_refused = read_refusal(b, &record->first_refused);
+	pools->first_injected = read_refusal(b, &record->first_injected);
 	pools->pools = arena_alloc(b->arena, LEDGER_POOLS_MAX * sizeof(*pools->pools));
-	if (!pools->pools)
-		return -ENOMEM;
-	for (unsigned int i = 0; i < LEDGER_POOLS_MAX && r == 0; i++) {
+	for (unsigned int i = 0; i < LEDGER_POOLS_MAX; i++) {
 		if (!record->pool[i].api)
 			continue;
 		pools->downgraded |= record->mode == OPTION_POOL_FAST &&
 				     record->pool[i].mode == OPTION_POOL_STRICT;
 		if (is_idle(&record->pool[i]))
 			continue;
-		r = read_pool(b, &record->pool[i], &pools->pools[pools->count++]);
+		pools->pools[pools->count++] = read_pool(b, &record->pool[i]);
 		add_up(&pools->sum, &record->pool[i]);
 	}
 	b->process->pools = pools;
-	return r;
 }
 
-int build_pools(struct builder *b)
+void build_pools(struct builder *b)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_pools *record =
 		ledger_next(b->view, &walk, LEDGER_CHUNK_POOLS, sizeof(*record));
 
-	return record ? read_pools(b, record) : 0;
+	if (record)
+		read_pools(b, record);
 }

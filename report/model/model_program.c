@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/load/load.h"
 #include "report/model/builder.h"
 #include "report/suppress/suppress.h"
 
@@ -37,73 +38,65 @@ struct parts {
 	bool cut;
 };
 
-static int join(struct builder *b, const struct parts *parts, const char **ret)
+static const char *join(struct builder *b, const struct parts *parts)
 {
 	size_t length = 0, at = 0;
 	char *text;
 
 	for (size_t i = 0; i < LEDGER_LSAN_PARTS_MAX; i++)
 		length += parts->part[i] ? strlen(parts->part[i]) : 0;
-	*ret = text = arena_alloc(b->arena, length + 1);
-	if (!text)
-		return -ENOMEM;
+	text = arena_alloc(b->arena, length + 1);
 	for (size_t i = 0; i < LEDGER_LSAN_PARTS_MAX; i++) {
 		if (!parts->part[i])
 			continue;
 		strcpy(text + at, parts->part[i]);
 		at += strlen(parts->part[i]);
 	}
-	return 0;
+	return text;
 }
 
-static int read_suppressions(struct builder *b, const struct parts *parts)
+static void read_suppressions(struct builder *b, const struct parts *parts)
 {
-	const char *text;
+	const char *text = join(b, parts);
 	char error[256] = "";
-	int r = join(b, parts, &text);
 
-	if (r < 0 || !*text)
-		return r;
+	if (!*text)
+		return;
 	b->process->program_suppressions = pattern_file_parse_good(
 		&suppression_syntax, text, strlen(text), LSAN_NAME, error, sizeof(error));
 	if (*error)
-		b->program_note = arena_printf(b->arena,
-					       "the program's own suppressions: %s: the line is "
-					       "ignored",
-					       error);
+		b->program_note = arena_printf(
+			b->arena, "the program's own suppressions: %s: the line is ignored", error);
 	else if (parts->cut)
-		b->program_note =
-			arena_printf(b->arena, "the program's own suppressions (" LSAN_NAME
-					       ") are longer than 64 KiB: the rest is ignored");
-	return (*error || parts->cut) && !b->program_note ? -ENOMEM : 0;
+		b->program_note = "the program's own suppressions (" LSAN_NAME
+				  ") are longer than 64 KiB: the rest is ignored";
 }
 
-int build_program(struct builder *b, bool with_suppressions)
+void build_program(struct builder *b)
 {
 	struct ledger_walk walk = { 0 };
 	struct parts parts = { 0 };
 	const struct ledger_fact *record;
-	int r = 0;
 
-	for (unsigned int i = 0; r == 0 && i < LEDGER_FACTS_MAX; i++) {
-		const char *kind = NULL, *subject = NULL, *variable = NULL;
+	for (unsigned int i = 0; i < LEDGER_FACTS_MAX; i++) {
+		const char *kind, *subject, *variable;
 
 		record = ledger_next(b->view, &walk, LEDGER_CHUNK_FACTS, sizeof(*record));
 		if (!record)
 			break;
-		r = build_text(b, record->kind, &kind);
-		if (r < 0 || !kind || !build_is_of_program(kind))
+		kind = build_text(b, record->kind);
+		if (!kind || !build_is_of_program(kind))
 			continue;
-		r = build_text(b, record->subject, &subject);
-		if (r == 0)
-			r = build_text(b, record->module, &variable);
-		if (r == 0 && strcmp(kind, LEDGER_FACT_RANK) == 0)
+		subject = build_text(b, record->subject);
+		variable = build_text(b, record->module);
+		if (strcmp(kind, LEDGER_FACT_RANK) == 0)
 			read_rank(b, subject, variable, record->count);
 		else if (record->count >= 1 && record->count <= LEDGER_LSAN_PARTS_MAX)
 			parts.part[record->count - 1] = subject;
 		parts.cut |= strcmp(kind, LEDGER_FACT_LSAN) == 0 && record->detail != 0;
 	}
-	return r < 0 || !with_suppressions ? r : read_suppressions(b, &parts);
+	if (b->ledger->program_suppressions)
+		read_suppressions(b, &parts);
 }
 
 bool build_is_of_program(const char *kind)

@@ -7,7 +7,6 @@
  * Also lists the call sites of other blocks that accumulated, if the ledger has their series. Their
  * live blocks are in the list of leaks. So a call site with live blocks is not listed here.
  */
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,36 +66,25 @@ static const char *pool_of(const char *api)
 	return strncmp(api, "c10::", 5) == 0 ? "PyTorch caching allocator" : NULL;
 }
 
-static int site_of(struct gathering *g, const struct ledger_site *record,
-		   struct suballocation_site **ret)
+static struct suballocation_site *intern_site(struct gathering *g, const struct ledger_site *record)
 {
-	struct report_leak key = { .device = record->device };
-	uint64_t hash;
-	int r = build_text(g->b, record->api, &key.api);
+	struct report_leak key = build_leak(g->b, record);
+	uint64_t hash =
+		hash_number((uintptr_t)key.stack, hash_number((uint64_t)key.device, 0));
+	struct suballocation_site *site = table_find(&g->table, hash, same_site, &key);
 
-	if (r == 0)
-		r = build_text(g->b, record->kind, &key.kind);
-	if (r == 0)
-		r = build_stack(g->b, record->stack, &key.stack);
-	if (r < 0)
-		return r;
-	key.api = key.api ? key.api : build_unknown;
-	key.kind = key.kind ? key.kind : build_unknown;
-	hash = hash_number((uintptr_t)key.stack, hash_number((uint64_t)key.device, 0));
-	*ret = table_find(&g->table, hash, same_site, &key);
-	if (*ret)
-		return 0;
-	*ret = arena_alloc(g->b->arena, sizeof(**ret));
-	if (!*ret || table_add(&g->table, hash, *ret) < 0)
-		return -ENOMEM;
+	if (site)
+		return site;
+	site = arena_alloc(g->b->arena, sizeof(*site));
+	table_add(&g->table, hash, site);
 	key.cache = key.stack->cache ? key.stack->cache : pool_of(key.api);
-	(*ret)->public.live = key;
-	(*ret)->of_blocks = !report_is_suballocation(&key);
-	(*ret)->of_physical = strncmp(key.kind, LEDGER_KIND_VIRTUAL,
-				      strlen(LEDGER_KIND_VIRTUAL)) == 0;
-	(*ret)->next = g->sites;
-	g->sites = *ret;
-	return 0;
+	site->public.live = key;
+	site->of_blocks = !report_is_suballocation(&key);
+	site->of_physical = strncmp(key.kind, LEDGER_KIND_VIRTUAL,
+				    strlen(LEDGER_KIND_VIRTUAL)) == 0;
+	site->next = g->sites;
+	g->sites = site;
+	return site;
 }
 
 static void add_places(struct gathering *g, uint32_t ref, struct report_places *to)
@@ -180,63 +168,52 @@ static void set_trend(const struct gathering *g, struct suballocation_site *site
 	public->kept_per_second = found.kept_per_second;
 }
 
-static int add_record(struct gathering *g, const struct ledger_site *record,
-		      struct suballocation_site *site)
+static void add_record(struct gathering *g, const struct ledger_site *record,
+		       struct suballocation_site *site)
 {
-	const uint8_t *at = (const uint8_t *)record;
-	uint32_t ref = (uint32_t)((uint64_t)(at - g->b->view->base) / LEDGER_REF_UNIT);
+	uint32_t ref = build_ref(g->b, record);
 
 	site->public.allocated_blocks = add_bounded(site->public.allocated_blocks, record->allocs);
 	site->ended = add_bounded(site->ended, record->unseen);
 	if (!site->of_blocks)
 		add_places(g, ref, &site->public.places);
 	add_windows(g, site, record);
-	return table_add_ref(g->b->arena, &g->refs, ref, site);
+	table_add_ref(g->b->arena, &g->refs, ref, site);
 }
 
-static int add_sites(struct gathering *g)
+static void add_sites(struct gathering *g)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_site *record;
-	struct suballocation_site *site;
-	int r = 0;
 
-	while (r == 0 && (record = ledger_next(g->b->view, &walk, LEDGER_CHUNK_SUBALLOCATION_SITES,
-					    sizeof(*record)))) {
-		r = site_of(g, record, &site);
-		if (r == 0)
-			r = add_record(g, record, site);
+	while ((record = ledger_next(g->b->view, &walk, LEDGER_CHUNK_SUBALLOCATION_SITES,
+				     sizeof(*record)))) {
+		add_record(g, record, intern_site(g, record));
 		g->b->process->has_suballocations = true;
 	}
-	return r;
 }
 
 /* Adds the call sites of blocks that are not suballocations, if the ledger counts their live
  * blocks. Leaves out blocks of caches: these are no accumulation of the application. */
-static int add_block_sites(struct gathering *g)
+static void add_block_sites(struct gathering *g)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_site *record;
-	struct suballocation_site *site;
-	int r = 0;
 
-	while (r == 0 &&
-	       (record = ledger_next(g->b->view, &walk, LEDGER_CHUNK_SITES, sizeof(*record)))) {
-		if (!record->series)
-			continue;
-		r = site_of(g, record, &site);
-		if (r < 0 || site->public.live.cache || !site->of_blocks)
+	while ((record = ledger_next(g->b->view, &walk, LEDGER_CHUNK_SITES, sizeof(*record)))) {
+		struct suballocation_site *site = record->series ? intern_site(g, record) : NULL;
+
+		if (!site || site->public.live.cache || !site->of_blocks)
 			continue;
 		site->ended = add_bounded(site->ended, record->with_context);
-		r = add_record(g, record, site);
+		add_record(g, record, site);
 		g->b->process->has_counted_blocks = true;
 	}
-	return r;
 }
 
 /* Adds a live block to its site. */
-static int add_block(struct gathering *g, const struct ledger_block *block,
-		     struct report_suballocations *entry)
+static void add_block(struct gathering *g, const struct ledger_block *block,
+		      struct report_suballocations *entry)
 {
 	entry->live.blocks++;
 	entry->live.bytes = add_bounded(entry->live.bytes, block->bytes);
@@ -244,16 +221,16 @@ static int add_block(struct gathering *g, const struct ledger_block *block,
 		entry->ignored_blocks++;
 		entry->ignored_bytes = add_bounded(entry->ignored_bytes, block->bytes);
 	}
-	return g->b->choice->addresses ? build_add_address(g->b, &entry->live, block) : 0;
+	if (g->b->choice->addresses)
+		build_add_address(g->b, &entry->live, block);
 }
 
-static int add_blocks(struct gathering *g)
+static void add_blocks(struct gathering *g)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
-	int r = 0;
 
-	while (r == 0 && (block = ledger_next_suballocation(g->b->view, &walk))) {
+	while ((block = ledger_next_suballocation(g->b->view, &walk))) {
 		const struct ref_node *known = table_find_ref(&g->refs, block->site);
 		struct suballocation_site *site;
 
@@ -262,13 +239,11 @@ static int add_blocks(struct gathering *g)
 			continue;
 		}
 		site = (struct suballocation_site *)known->value;
-		if (!build_is_selected(g->b, block)) {
+		if (build_is_selected(g->b, block))
+			add_block(g, block, &site->public);
+		else
 			site->not_selected++;
-			continue;
-		}
-		r = add_block(g, block, &site->public);
 	}
-	return r;
 }
 
 /* Counts the live blocks of call sites that add_block_sites() added. */
@@ -319,14 +294,12 @@ static bool is_listed(const struct suballocation_site *site)
 	return site->public.live.blocks || site->public.trend == TREND_ACCUMULATING;
 }
 
-static int list_sites(struct gathering *g)
+static void list_sites(struct gathering *g)
 {
 	struct report_process *process = g->b->process;
 
 	process->suballocations = arena_alloc(g->b->arena,
 					      g->count * sizeof(*process->suballocations));
-	if (!process->suballocations)
-		return -ENOMEM;
 	for (const struct suballocation_site *site = g->sites; site; site = site->next) {
 		uint64_t kept = add_bounded(add_bounded(site->ended, site->not_selected),
 					    site->public.live.blocks);
@@ -343,7 +316,6 @@ static int list_sites(struct gathering *g)
 	if (process->suballocation_count)
 		qsort(process->suballocations, process->suballocation_count,
 		      sizeof(*process->suballocations), compare);
-	return 0;
 }
 
 /* Returns true if the windows of SITE contradict the number of its live blocks, because calls were
@@ -371,25 +343,19 @@ static void set_trends(struct gathering *g)
 	}
 }
 
-int build_suballocations(struct builder *b)
+void build_suballocations(struct builder *b)
 {
 	struct gathering g = { .b = b, .suballocated = ledger_header(b->view)->suballocated };
 	unsigned int shift = live_shift(g.suballocated);
-	int r;
 
 	g.windows = (size_t)(g.suballocated >> shift);
 	g.process.window_allocs = (uint64_t)1 << shift;
-	r = add_sites(&g);
-	if (r == 0)
-		r = add_block_sites(&g);
-	if (r == 0)
-		r = add_blocks(&g);
-	if (r == 0) {
-		add_live_blocks(&g);
-		set_trends(&g);
-		r = list_sites(&g);
-	}
+	add_sites(&g);
+	add_block_sites(&g);
+	add_blocks(&g);
+	add_live_blocks(&g);
+	set_trends(&g);
+	list_sites(&g);
 	table_finish(&g.table);
 	table_finish(&g.refs);
-	return r;
 }

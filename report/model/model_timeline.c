@@ -3,97 +3,88 @@
  * Reads the ledger's samples of live bytes: the total, and by kind of memory and device. Does
  * not interpolate. Also computes the age of a block.
  */
-#include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 #include <time.h>
 
 #include "report/load/process_alive.h"
+#include "report/load/load.h"
 #include "report/model/builder.h"
 #include "ledger/clock.h"
 #include "ledger/shared.h"
 
-int build_samples(struct builder *b, enum ledger_chunk_type type, struct report_sample **ret,
-		  size_t *ret_count)
+struct report_sample *build_samples(struct builder *b, enum ledger_chunk_type type,
+				    size_t *ret_count)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_sample *sample;
+	struct report_sample *ret;
 	size_t count = 0, at = 0;
 
 	while (ledger_next(b->view, &walk, type, sizeof(*sample)))
 		count++;
-	*ret = arena_alloc(b->arena, count * sizeof(**ret));
-	if (!*ret)
-		return -ENOMEM;
+	ret = arena_alloc(b->arena, count * sizeof(*ret));
 	walk = (struct ledger_walk){ 0 };
 	while (at < count && (sample = ledger_next(b->view, &walk, type, sizeof(*sample))))
-		(*ret)[at++] = (struct report_sample){ sample->time_ns, sample->live_bytes };
+		ret[at++] = (struct report_sample){ sample->time_ns, sample->live_bytes };
 	*ret_count = at;
-	return 0;
+	return ret;
 }
 
 /* Reads one column of all samples. */
-static int build_part(struct builder *b, const struct ledger_parts *parts, uint32_t column,
-		      size_t count)
+static struct report_series build_part(struct builder *b, const struct ledger_parts *parts,
+				       uint32_t column, size_t count)
 {
-	struct report_timeline *timeline = &b->process->timeline;
-	struct report_series *part = &timeline->parts[timeline->part_count];
+	struct report_series ret = {
+		.kind = build_text(b, parts->column[column].kind),
+		.device = parts->column[column].device,
+		.samples = arena_alloc(b->arena, count * sizeof(*ret.samples)),
+	};
 	struct ledger_walk walk = { 0 };
 	const struct ledger_moment *moment;
-	int r = build_text(b, parts->column[column].kind, &part->kind);
 
-	part->samples = arena_alloc(b->arena, count * sizeof(*part->samples));
-	if (r < 0 || !part->samples)
-		return -ENOMEM;
-	if (!part->kind)
-		part->kind = "other";
-	part->device = parts->column[column].device;
+	if (!ret.kind)
+		ret.kind = "other";
 	/* skip the record with the columns */
 	ledger_next(b->view, &walk, LEDGER_CHUNK_PARTS, sizeof(*moment));
-	while (part->count < count &&
+	while (ret.count < count &&
 	       (moment = ledger_next(b->view, &walk, LEDGER_CHUNK_PARTS, sizeof(*moment))))
-		part->samples[part->count++] = (struct report_sample){
+		ret.samples[ret.count++] = (struct report_sample){
 			moment->time_ns, moment->live_bytes[column] };
-	timeline->part_count++;
-	return 0;
+	return ret;
 }
 
-static int build_parts(struct builder *b)
+static void build_parts(struct builder *b)
 {
+	struct report_timeline *timeline = &b->process->timeline;
 	struct ledger_walk walk = { 0 };
 	const struct ledger_parts *parts =
 		ledger_next(b->view, &walk, LEDGER_CHUNK_PARTS, sizeof(*parts));
 	uint32_t columns =
 		parts ? atomic_load_explicit(&SHARED(parts->columns), memory_order_acquire) : 0;
 	size_t count = 0;
-	int r = 0;
 
 	if (columns > LEDGER_COLUMNS)
 		columns = 0;
 	while (ledger_next(b->view, &walk, LEDGER_CHUNK_PARTS, sizeof(struct ledger_moment)))
 		count++;
-	b->process->timeline.parts =
-		arena_alloc(b->arena, (columns + 1) * sizeof(*b->process->timeline.parts));
-	if (!b->process->timeline.parts)
-		return -ENOMEM;
-	for (uint32_t i = 0; count && i < columns && r == 0; i++)
-		r = build_part(b, parts, i, count);
-	return r;
+	timeline->parts = arena_alloc(b->arena, (columns + 1) * sizeof(*timeline->parts));
+	for (uint32_t i = 0; count && i < columns; i++)
+		timeline->parts[timeline->part_count++] = build_part(b, parts, i, count);
 }
 
-int build_timeline(struct builder *b)
+void build_timeline(struct builder *b)
 {
 	const struct ledger_header *header = ledger_header(b->view);
 	struct report_timeline *timeline = &b->process->timeline;
-	int r;
 
 	if (header->ended != LEDGER_RUNNING && header->end_mono_ns > header->start_mono_ns)
 		timeline->end_ns = header->end_mono_ns - header->start_mono_ns;
 	timeline->peak_ns = header->peak_mono_ns;
 	timeline->total.device = -1;
-	r = build_samples(b, LEDGER_CHUNK_TIMELINE, &timeline->total.samples,
-			  &timeline->total.count);
-	return r < 0 ? r : build_parts(b);
+	timeline->total.samples =
+		build_samples(b, LEDGER_CHUNK_TIMELINE, &timeline->total.count);
+	build_parts(b);
 }
 
 /* ---- the age of a block; of an ended process, at its end ---- */
@@ -128,9 +119,9 @@ static uint64_t time_now(const struct builder *b)
 	return now > header->start_mono_ns ? now - header->start_mono_ns : 0;
 }
 
-void build_age(struct builder *b, uint64_t older_ns)
+void build_age(struct builder *b)
 {
-	uint64_t now;
+	uint64_t older_ns = b->ledger->older_ns, now;
 
 	b->born_before_ns = UINT64_MAX;
 	if (!older_ns)

@@ -3,12 +3,12 @@
  * Adds processes to a report and sums them up. Returns properties of a process that several
  * formats need. Must not read ledgers, and must not print.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ledger/no_gpu.h"
 #include "report/model/model.h"
+#include "report/util/memory.h"
 #include "report/util/number.h"
 
 void report_process_set_ended(struct report_process *process, enum report_ended ended, int status)
@@ -80,66 +80,49 @@ static void add_summary(struct report_summary *to, const struct report_summary *
 		sums[i] = add_bounded(sums[i], values[i]);
 }
 
-static int add_remark_once(struct report *report, const char *text)
+static void add_remark_once(struct report *report, const char *text)
 {
 	for (size_t i = 0; i < report->remark_count; i++)
 		if (strcmp(report->remarks[i], text) == 0)
-			return 0;
-	return report_add_remark(report, text);
+			return;
+	report_add_remark(report, text);
 }
 
-static int remark_on_no_gpu(struct report *report, uint32_t no_gpu)
+static void remark_on_no_gpu(struct report *report, uint32_t no_gpu)
 {
-	int r = 0;
-
 	if (no_gpu & LEDGER_NO_GPU)
-		r = add_remark_once(report, "no GPU was used: a stand-in driver answered "
-					    "(--fake-gpu)");
-	if (r == 0 && no_gpu & LEDGER_NO_GPU_LAUNCH_REFUSED)
-		r = add_remark_once(report, "kernel launches failed with cudaErrorNotSupported, "
-					    "because there is no GPU: --fake-kernels lets them "
-					    "succeed and do nothing");
-	return r;
+		add_remark_once(report, "no GPU was used: a stand-in driver answered "
+					"(--fake-gpu)");
+	if (no_gpu & LEDGER_NO_GPU_LAUNCH_REFUSED)
+		add_remark_once(report, "kernel launches failed with cudaErrorNotSupported, "
+					"because there is no GPU: --fake-kernels lets them "
+					"succeed and do nothing");
 }
 
-int report_add_process(struct report *report, struct report_process *process)
+void report_add_process(struct report *report, struct report_process *process)
 {
-	struct report_process **grown = reallocarray(report->processes, report->count + 1,
-						     sizeof(struct report_process *));
-
-	if (!grown) {
-		report_process_destroy(process);
-		return -ENOMEM;
-	}
-	report->processes = grown;
-	grown[report->count++] = process;
+	report->processes =
+		list_grow(report->processes, report->count, sizeof(*report->processes));
+	report->processes[report->count++] = process;
 	add_summary(&report->summary, &process->summary);
 	report->incomplete |= process->incomplete;
-	return remark_on_no_gpu(report, process->no_gpu);
+	remark_on_no_gpu(report, process->no_gpu);
 }
 
-static int add_sentence(char ***list, size_t *count, const char *text)
+static void add_sentence(char ***list, size_t *count, const char *text)
 {
-	char **grown = reallocarray(*list, *count + 1, sizeof(char *));
-
-	if (!grown)
-		return -ENOMEM;
-	*list = grown;
-	grown[*count] = strdup(text);
-	if (!grown[*count])
-		return -ENOMEM;
-	++*count;
-	return 0;
+	*list = list_grow(*list, *count, sizeof(char *));
+	(*list)[(*count)++] = strdup(text);
 }
 
-int report_add_note(struct report *report, const char *text)
+void report_add_note(struct report *report, const char *text)
 {
-	return add_sentence(&report->notes, &report->note_count, text);
+	add_sentence(&report->notes, &report->note_count, text);
 }
 
-int report_add_remark(struct report *report, const char *text)
+void report_add_remark(struct report *report, const char *text)
 {
-	return add_sentence(&report->remarks, &report->remark_count, text);
+	add_sentence(&report->remarks, &report->remark_count, text);
 }
 
 static int compare_processes(const void *left, const void *right)

@@ -148,11 +148,9 @@ static json_t *job_json(const struct ranks *ranks)
 
 json_t *json_ranks(const struct report *report)
 {
-	struct ranks ranks;
-	json_t *ret;
+	struct ranks ranks = ranks_find(report);
+	json_t *ret = JSON_IF(ranks.count > 1, job_json(&ranks));
 
-	ranks_find(report, &ranks);
-	ret = JSON_IF(ranks.count > 1, job_json(&ranks));
 	ranks_finish(&ranks);
 	return ret;
 }

@@ -61,8 +61,7 @@ static void hold(const struct loaded_ledger *ledger, struct report_process *proc
 		sample.at_ns = UINT64_MAX;
 		sample.reported = UINT64_MAX;
 		driver_memory_series_add(&series, &sample, 1);
-		if (report_process_set_driver_memory(process, device, &series) < 0)
-			abort();
+		report_process_set_driver_memory(process, device, &series);
 	}
 }
 
@@ -83,14 +82,11 @@ static void report_on(const struct loaded_ledger *ledger)
 	report.verbose = 1;
 	/* Twice, so that the form for several processes is met too. */
 	for (int i = 0; i < 2; i++) {
-		if (report_process_build(ledger, symbolizer, suppressions, &process) < 0)
-			abort();
+		process = report_process_build(ledger, symbolizer, suppressions);
 		hold(ledger, process);
-		if (report_add_process(&report, process) < 0)
-			abort();
+		report_add_process(&report, process);
 		report_sort(&report);
-		if (ipc_match(&report) < 0)
-			abort();
+		ipc_match(&report);
 		print(&report);
 	}
 	report_finish(&report);
@@ -109,12 +105,10 @@ static void watch(const struct loaded_ledger *ledger)
 	look.trend = &trend;
 
 	symbolizer = symbolizer_create(SYMBOLIZER_NO_FILES);
-	if (live_build(ledger, symbolizer, &look, &first) < 0)
-		abort();
+	first = live_build(ledger, symbolizer, &look);
 	look.sites = 1000;
 	look.order = LIVE_BY_RATE;
-	if (live_build(ledger, symbolizer, &look, &second) < 0)
-		abort();
+	second = live_build(ledger, symbolizer, &look);
 	text_live(sink(), first, NULL, 0, 1);
 	text_live(sink(), second, first, 0.5, 1000);
 	live_destroy(first);

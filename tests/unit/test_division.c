@@ -239,13 +239,13 @@ static void test_selected(void **state)
 	assert_int_equal(made.process->suballocations[0].live.blocks, 3);
 	assert_int_equal(made.process->suballocations[0].freed_blocks, 6);
 	ledger->choice = (struct load_choice){ .thread = 2 };
-	assert_int_equal(report_process_build(ledger, made.reported.symbolizer, NULL, &process), 0);
+	process = report_process_build(ledger, made.reported.symbolizer, NULL);
 	assert_int_equal(process->suballocation_count, 1);
 	assert_int_equal(process->suballocations[0].live.bytes, 1024);
 	assert_int_equal(process->suballocations[0].freed_blocks, 6);
 	report_process_destroy(process);
 	ledger->choice = (struct load_choice){ .address = SEGMENT + 1025 };
-	assert_int_equal(report_process_build(ledger, made.reported.symbolizer, NULL, &process), 0);
+	process = report_process_build(ledger, made.reported.symbolizer, NULL);
 	assert_int_equal(process->suballocations[0].live.blocks, 1);
 	assert_int_equal(process->leak_count, 1); /* the block that has the address, too */
 	assert_int_equal(process->leaks[0].used_bytes, 3072);

@@ -32,7 +32,7 @@ static char *told(struct ledger_builder *builder)
 	assert_int_equal(loaded_ledger_copy(builder->bytes, builder->size, "test", &ledger, error,
 					    sizeof(error)), 0);
 	symbolizer = symbolizer_create(SYMBOLIZER_NO_FILES);
-	assert_int_equal(report_process_build(&ledger, symbolizer, NULL, &process), 0);
+	process = report_process_build(&ledger, symbolizer, NULL);
 	json = json_object();
 	subject_timeline.json(json, &(struct subject_view){ .process = process });
 	ret = json_dumps(json, JSON_COMPACT);

@@ -290,11 +290,11 @@ static void print_choice(FILE *out, const struct leak_total *entry, const struct
 
 int gen_suppressions(const struct report *report, FILE *out)
 {
-	struct leak_totals totals = { 0 };
+	struct leak_totals totals =
+		leak_totals_make(report, TOTALS_OF_LEAKS | TOTALS_OF_ACCUMULATIONS);
 	struct common common;
 	struct choice choice;
 
-	all_totals_make(report, &totals);
 	leak_totals_sort_by_size(&totals);
 	common_read(&common, &totals);
 	for (size_t i = 0; i < totals.count; i++) {

@@ -263,11 +263,9 @@ static void print_headline_of_several(FILE *out, const struct report *report,
 
 static void print_several(FILE *out, const struct report *report)
 {
-	const struct ranks *job;
-	struct ranks ranks;
+	struct ranks ranks = ranks_find(report);
+	const struct ranks *job = ranks.count > 1 ? &ranks : NULL;
 
-	ranks_find(report, &ranks);
-	job = ranks.count > 1 ? &ranks : NULL;
 	print_headline_of_several(out, report, job);
 	if (job) {
 		describe_more_odd_ranks(out, job);
@@ -321,9 +319,8 @@ int print_text(const struct report *report, const struct judgement *judgement, F
 
 void print_text_headline(const struct report *report, FILE *out)
 {
-	struct ranks ranks;
+	struct ranks ranks = ranks_find(report);
 
-	ranks_find(report, &ranks);
 	describe_final_out_of_memory(out, report->processes, report->count);
 	if (report->count == 0)
 		print_nothing(out, report);
