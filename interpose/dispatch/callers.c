@@ -28,16 +28,20 @@ struct cell {
 static struct cell cells[CELLS];
 static struct lock writing;
 
-/* Nine-bit numbers for hooks, used functions and the vendor check; part of a cell's key. */
+/* Numbers for hooks, used functions and the vendor check; part of a cell's key. The low bits of a
+ * module's address are 0, so a shift by KEY_SHIFT leaves room for NUMBER_BITS. */
 #define OF_HOOK(hook) ((unsigned int)((hook) - hooks))
 #define OF_USED(id) ((unsigned int)HOOK_COUNT + (unsigned int)(id))
-#define OF_VENDOR 511u
-_Static_assert((int)HOOK_COUNT + (int)USED_COUNT < 511,
-	       "a key has nine bits for the number of the call");
+#define OF_VENDOR ((unsigned int)HOOK_COUNT + (unsigned int)USED_COUNT)
+#define KEY_SHIFT 9
+#define NUMBER_BITS 12
+_Static_assert(_Alignof(struct link_map) << KEY_SHIFT >= 1 << NUMBER_BITS,
+	       "the number of a call does not overlap the address of a module");
+_Static_assert((int)HOOK_COUNT + (int)USED_COUNT < 1 << NUMBER_BITS, "each call has a number");
 
 static uint64_t cell_key_of(const struct link_map *map, unsigned int call)
 {
-	return (uint64_t)(uintptr_t)map << 9 | call;
+	return (uint64_t)(uintptr_t)map << KEY_SHIFT | call;
 }
 
 static struct cell *cell_at(uint64_t key, unsigned int i)
