@@ -10,6 +10,13 @@
 
 #define ENTRY_SLAB 4096u
 
+const struct space_traits spaces[SPACE_OBJECT] = {
+	[SPACE_MEMORY] = { .addresses = true, .linear = true },
+	[SPACE_REGISTERED] = { .addresses = true },
+#define SPACE(name, ...) [SPACE_##name] = { __VA_ARGS__ },
+#include "interpose/dispatch/hooks.def"
+};
+
 /* Stores atomically, because other threads read the key without the shard's lock, if they have an
  * outdated hint: see entry_is(). */
 static void set_key(struct entry *entry, uint64_t key)

@@ -268,8 +268,8 @@ void block_drop_mappings(struct recorder *recorder, const struct freeing *freein
 	mapped = mappings_take(recorder, shard, freeing->key, freeing->block);
 	lock_give(&shard->lock);
 	if (mapped)
-		mappings_pass_on(recorder, mapped,
-				 key_in(space_of(freeing->key), freeing->block->parent));
+		mappings_pass_on(recorder, mapped, key_beside(freeing->key, freeing->address,
+							      freeing->block->parent));
 }
 
 bool block_end_live(struct recorder *recorder, uint64_t key, struct ledger_block *block,
@@ -432,7 +432,7 @@ void block_keep_parents(struct recorder *recorder)
 			block = entry->watched ? block_in_use(entry) : NULL;
 			if (block && block->parent)
 				keep_parent(recorder, shard,
-					    key_in(space_of(entry->key), block->parent));
+					    key_beside(entry->key, block->address, block->parent));
 		}
 		lock_give(&shard->lock);
 	}
@@ -445,7 +445,7 @@ void block_destroyed(struct recorder *recorder, uint64_t key, uint64_t watched)
 	struct mapped *mapped = NULL;
 	struct past ending = { 0 };
 	struct entry *entry;
-	uint64_t parent = 0;
+	uint64_t parent_key = 0;
 
 	lock_take(&shard->lock);
 	entry = entry_find(shard, key);
@@ -459,7 +459,7 @@ void block_destroyed(struct recorder *recorder, uint64_t key, uint64_t watched)
 	if (entry && (entry->deferred || entry->block)) {
 		block = entry->deferred ? entry->deferred : entry->block;
 		mapped = mappings_take(recorder, shard, key, block);
-		parent = block->parent;
+		parent_key = key_beside(key, block->address, block->parent);
 	}
 	if (entry && entry->deferred) {
 		if (entry->past)
@@ -473,7 +473,7 @@ void block_destroyed(struct recorder *recorder, uint64_t key, uint64_t watched)
 	}
 	lock_give(&shard->lock);
 	if (mapped)
-		mappings_pass_on(recorder, mapped, key_in(space_of(key), parent));
+		mappings_pass_on(recorder, mapped, parent_key);
 	if (block)
 		drop_destroyed(recorder, block, &ending);
 }

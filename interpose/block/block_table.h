@@ -34,29 +34,27 @@ struct entry {
 
 /* ---- keys and shards ---- */
 
-/* Returns the key of ADDRESS (or a handle) in SPACE: the space is mixed into the upper eight bits.
- * No address uses the upper four bits, and no handle of SPACE_OF_KIND the upper eight. */
+/* Returns the key of ADDRESS (or a handle) in SPACE: the space is mixed into the upper eight bits,
+ * which no address and no handle uses. */
 static inline uint64_t key_in(unsigned int space, uint64_t address)
 {
 	return address ^ (uint64_t)space << 56;
 }
 
-/* Returns the space of KEY. CUDA objects without memory have a space for each kind: for all these
- * spaces it returns the first one, SPACE_OF_KIND. */
-static inline unsigned int space_of(uint64_t key)
-{
-	return (unsigned int)(key >> 60) * SPACE_STEP;
-}
-
-static inline uint64_t key_of_object(enum api api, uint64_t handle)
-{
-	return key_in(SPACE_OBJECTS + (unsigned int)api * SPACE_STEP, handle);
-}
-
 static inline uint64_t key_of(const struct call *call, uint64_t address)
 {
-	return call->space == SPACE_OBJECTS ? key_of_object(call->hook->api, address)
-					    : key_in(call->space, address);
+	return key_in(call->space, address);
+}
+
+/* Returns the key of OTHER in the space of KEY, which is the key of ADDRESS. */
+static inline uint64_t key_beside(uint64_t key, uint64_t address, uint64_t other)
+{
+	return key ^ address ^ other;
+}
+
+static inline enum space space_of_object(const struct hook *hook)
+{
+	return SPACE_OBJECT + (unsigned int)hook->api * KIND_COUNT + hook->object;
 }
 
 static inline struct shard *shard_of(struct recorder *recorder, uint64_t key)

@@ -77,29 +77,33 @@ struct freeing {
 
 /* A space is a set of addresses or handles in which a number means only one thing. Equal numbers of
  * two spaces are two things: a handle may have the value of an address. So the key of a block is
- * its address or handle and, in the upper byte, its space. Only the spaces from SPACE_OF_KIND on
- * use the lower four bits of that byte. After an invalid free, gpuleak searches the spaces in this
- * order. */
-#define SPACE_STEP 16
-enum space {
-	SPACE_MEMORY, /* addresses that a driver allocates: one space for all calls */
-	/* addresses of the application's own memory that it registers */
-	SPACE_REGISTERED = SPACE_MEMORY + SPACE_STEP,
-	/* handles: one space for each API, from here on */
-	SPACE_OBJECTS = SPACE_REGISTERED + SPACE_STEP,
-	SPACE_VMM_HANDLE = SPACE_OBJECTS + API_COUNT * SPACE_STEP,
-	/* two spaces, because a mapping and its reservation may begin at the same address */
-	SPACE_VMM_MAPPING = SPACE_VMM_HANDLE + SPACE_STEP,
-	SPACE_VMM_RESERVATION = SPACE_VMM_MAPPING + SPACE_STEP,
-	/* numbers that gpuleak assigns to bindings of memory to multicast objects */
-	SPACE_MULTICAST_BINDING = SPACE_VMM_RESERVATION + SPACE_STEP,
-	/* addresses of OpenCL's SVM and USM */
-	SPACE_CL_USM = SPACE_MULTICAST_BINDING + SPACE_STEP,
-	/* handles of CUDA objects without memory: one space for each kind, from here on; see
-	 * struct hook.object */
-	SPACE_OF_KIND = SPACE_CL_USM + SPACE_STEP,
-	SPACE_END = SPACE_OF_KIND + SPACE_STEP
+ * its address or handle and, in the upper byte, its space. After an invalid free, gpuleak searches
+ * the spaces in this order. */
+enum {
+	KIND_COUNT = 0
+#define KIND(...) + 1
+#include "ledger/kinds.def"
 };
+enum space {
+	SPACE_MEMORY,     /* addresses that a driver allocates: one space for all calls */
+	SPACE_REGISTERED, /* addresses of the application's own memory that it registers */
+#define SPACE(name, ...) SPACE_##name,
+#include "interpose/dispatch/hooks.def"
+	/* handles of objects without memory: one space for each API and kind of object, from here
+	 * on: see space_of_object() */
+	SPACE_OBJECT,
+	SPACE_END = SPACE_OBJECT + API_COUNT * KIND_COUNT
+};
+
+/* What is special about the numbers of a space. */
+struct space_traits {
+	bool addresses; /* they are addresses, so a block has addresses inside it */
+	bool linear;    /* addresses of memory: a call of any space may free one by mistake */
+	bool assigned;  /* gpuleak assigned them, and no call passes them */
+	bool reads_any; /* the driver reads any number that a call passes as a handle */
+};
+/* Of the spaces before SPACE_OBJECT. */
+extern const struct space_traits spaces[SPACE_OBJECT] __attribute__((visibility("hidden")));
 
 /* Links a block of the pool with the table. The pool owns it and never reuses its memory for
  * anything else, so that it may be read without a lock. */

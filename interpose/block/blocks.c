@@ -69,9 +69,9 @@ int record_device_of(uint64_t address)
 	return device;
 }
 
-uint64_t record_name_of(struct recorder *recorder, enum api api, uint64_t handle)
+uint64_t record_name_of(struct recorder *recorder, enum space space, uint64_t handle)
 {
-	uint64_t key = key_of_object(api, handle);
+	uint64_t key = key_in(space, handle);
 	struct shard *shard = shard_of(recorder, key);
 	const struct ledger_block *block;
 	struct entry *entry;
@@ -96,10 +96,11 @@ static COLD void not_recorded(struct recorder *recorder, uint64_t bytes)
 	ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_BYTES, bytes);
 }
 
-/* Ends STALE, which had the KEY of a new block. Either the driver called one of its exported
+/* Ends STALE, which had the key of CALL's new block. Either the driver called one of its exported
  * functions inside the present call, and that wrapper recorded the same memory: then the new record
  * replaces STALE. Or a call that gpuleak did not see freed STALE. */
-static void settle_stale(struct recorder *recorder, struct ledger_block *stale, uint64_t key)
+static void settle_stale(struct recorder *recorder, const struct call *call,
+			 struct ledger_block *stale)
 {
 	struct ledger_site *site = ledger_at(&recorder->writer, stale->site);
 
@@ -110,7 +111,7 @@ static void settle_stale(struct recorder *recorder, struct ledger_block *stale, 
 		atomic_fetch_sub_explicit(&SHARED(site->bytes), stale->bytes, memory_order_relaxed);
 	} else {
 		atomic_fetch_add_explicit(&SHARED(site->unseen), 1, memory_order_relaxed);
-		if (space_of(key) != SPACE_OF_KIND) /* no memory is missing in the report */
+		if (call->space < SPACE_OBJECT) /* no memory is missing in the report */
 			ledger_trouble(recorder->header, LEDGER_TROUBLE_STALE_BLOCKS, 1);
 	}
 	ipc_look_at_end(recorder, stale, 0, 0);
@@ -169,14 +170,14 @@ static HOT struct ledger_block *fill_slot(struct recorder *recorder, const struc
 	return block;
 }
 
-/* Ends STALE, if not NULL: it had the KEY of BLOCK, which is new. Returns BLOCK if it is in the
+/* Ends STALE, if not NULL: it had the key of BLOCK, which is new. Returns BLOCK if it is in the
  * table. Otherwise takes back what was counted for BLOCK and returns NULL. */
-static COLD struct ledger_block *settle(struct recorder *recorder, struct ledger_block *block,
-					struct ledger_block *stale, uint64_t key,
+static COLD struct ledger_block *settle(struct recorder *recorder, const struct call *call,
+					struct ledger_block *block, struct ledger_block *stale,
 					enum inserted inserted)
 {
 	if (stale)
-		settle_stale(recorder, stale, key);
+		settle_stale(recorder, call, stale);
 	if (inserted == INSERTED)
 		return block;
 	if (inserted == INSERTED_NOWHERE)
@@ -209,7 +210,7 @@ static HOT struct ledger_block *record_new(struct call *call, struct new_block *
 	} else {
 		inserted = block_insert(recorder, shard, new, block, &stale);
 		if (__builtin_expect(stale || inserted != INSERTED, 0))
-			block = settle(recorder, block, stale, new->key, inserted);
+			block = settle(recorder, call, block, stale, inserted);
 	}
 	if (new->time_ns >= atomic_load_explicit(&recorder->writer.timeline.due_ns,
 						 memory_order_relaxed))

@@ -83,9 +83,9 @@ void record_released(struct call *call, struct freeing *freeing, enum outcome ou
 bool record_is_live(const struct call *call, uint64_t address);
 /* Returns the device of the live linear block at ADDRESS; -1 if unknown. */
 int record_device_of(uint64_t address);
-/* Returns the ledger's name of HANDLE's block, which may be live or deferred. Returns 0
- * if HANDLE has no block. */
-uint64_t record_name_of(struct recorder *recorder, enum api api, uint64_t handle);
+/* Returns the ledger's name of the block that HANDLE of SPACE has, live or deferred. Returns 0 if
+ * HANDLE has no block. */
+uint64_t record_name_of(struct recorder *recorder, enum space space, uint64_t handle);
 
 /* ---- driver calls that were left: see driver_call.h ---- */
 

@@ -48,18 +48,18 @@ static inline void record_call_freed_from(const uintptr_t *frame, struct freeing
 }
 
 /* See record_destroyed(). */
-void record_destroyed_later(enum api api, uint64_t handle, uint64_t watched);
+void record_destroyed_later(enum space space, uint64_t handle, uint64_t watched);
 
 /* The driver reports, on any thread, that the memory of the block made with WATCHED is gone. Mostly
  * the driver does so inside the call that frees the block, on the thread of that call. */
-static inline void record_destroyed(enum api api, uint64_t handle, uint64_t watched)
+static inline void record_destroyed(enum space space, uint64_t handle, uint64_t watched)
 {
 	/* uses thread_self by name, not by a pointer: see recorder_enter() */
 	if (thread_self.call_frame && thread_self.call_free.block &&
 	    thread_self.call_free.watched == watched)
 		thread_self.call_free.gone = true;
 	else
-		record_destroyed_later(api, handle, watched);
+		record_destroyed_later(space, handle, watched);
 }
 
 #define RECORD_FRAME ((const uintptr_t *)__builtin_frame_address(0))

@@ -76,18 +76,18 @@ void record_releasing(struct call *call, uint64_t handle, struct freeing *ret)
 
 /* ---- after the driver's call: of a block ---- */
 
-static void free_was_refused(struct recorder *recorder, struct hook *hook,
+static void free_was_refused(struct recorder *recorder, const struct call *call,
 			     const struct freeing *freeing, enum outcome outcome, int result)
 {
 	const struct ledger_block block = *freeing->block;
 	bool unexplained;
 
-	if (outcome == OUTCOME_INVALID && free_race_was_lost(recorder, hook, freeing, result))
+	if (outcome == OUTCOME_INVALID && free_race_was_lost(recorder, call->hook, freeing, result))
 		return;
 	block_undo_free(recorder, freeing);
-	unexplained = free_error_refused(recorder, hook, freeing, &block, outcome, result);
+	unexplained = free_error_refused(recorder, call, freeing, &block, outcome, result);
 	if (outcome == OUTCOME_INVALID)
-		free_race_refused(recorder, unexplained ? hook : NULL, freeing, result);
+		free_race_refused(recorder, unexplained ? call->hook : NULL, freeing, result);
 }
 
 /* Returns true if a free with OUTCOME came after the driver had begun to shut down. */
@@ -101,7 +101,7 @@ static HOT void free_ends_block(struct recorder *recorder, const struct call *ca
 				struct freeing *freeing, enum outcome outcome, int result)
 {
 	if (outcome != OUTCOME_DONE && outcome != OUTCOME_LATE) {
-		free_was_refused(recorder, call->hook, freeing, outcome, result);
+		free_was_refused(recorder, call, freeing, outcome, result);
 		return;
 	}
 	if (is_late(recorder, outcome))
@@ -112,7 +112,7 @@ static HOT void free_ends_block(struct recorder *recorder, const struct call *ca
 
 /* Ends a free that removed one of several references of a block: memory of another process may be
  * opened several times. */
-static COLD void end_counted_down(struct recorder *recorder, struct hook *hook,
+static COLD void end_counted_down(struct recorder *recorder, const struct call *call,
 				  const struct freeing *freeing, enum outcome outcome, int result)
 {
 	struct ledger_block block;
@@ -121,7 +121,7 @@ static COLD void end_counted_down(struct recorder *recorder, struct hook *hook,
 		return;
 	block_undo_count_down(recorder, freeing);
 	if (block_live(recorder, freeing->key, &block))
-		free_error_refused(recorder, hook, freeing, &block, outcome, result);
+		free_error_refused(recorder, call, freeing, &block, outcome, result);
 }
 
 /* Ends a free that took no block out of the table: the address had no live block when the call
@@ -129,20 +129,20 @@ static COLD void end_counted_down(struct recorder *recorder, struct hook *hook,
 static void end_unknown(struct recorder *recorder, const struct call *call,
 			struct freeing *freeing, enum outcome outcome, int result)
 {
-	struct hook *hook = call->hook;
 	bool counts = outcome == OUTCOME_DONE && thread_self.call_frame == 0 &&
-		      strncmp(hook->kind, LEDGER_KIND_OBJECT, sizeof(LEDGER_KIND_OBJECT) - 1) != 0;
+		      strncmp(call->hook->kind, LEDGER_KIND_OBJECT,
+			      sizeof(LEDGER_KIND_OBJECT) - 1) != 0;
 
 	if (freeing->counted_down) {
-		end_counted_down(recorder, hook, freeing, outcome, result);
+		end_counted_down(recorder, call, freeing, outcome, result);
 		return;
 	}
 	if (freeing->race && free_race_end(recorder, freeing, outcome == OUTCOME_DONE, counts))
 		return;
 	if (outcome == OUTCOME_INVALID)
-		free_error_judge(recorder, hook, freeing, result);
+		free_error_judge(recorder, call, freeing, result);
 	else if (outcome == OUTCOME_NO_CONTEXT)
-		free_error_judge_late(recorder, hook, freeing, result);
+		free_error_judge_late(recorder, call, freeing, result);
 	else if (counts)
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_FREES, 1);
 }
@@ -278,14 +278,14 @@ int64_t record_references(const struct call *call, uint64_t handle, int64_t by)
 
 /* ---- blocks that end without a free by the application ---- */
 
-void record_destroyed_later(enum api api, uint64_t handle, uint64_t watched)
+void record_destroyed_later(enum space space, uint64_t handle, uint64_t watched)
 {
 	/* This does not create the recorder of a forked child. */
 	struct recorder *recorder = recorder_now() ? recorder_enter() : NULL;
 
 	if (!recorder)
 		return;
-	block_destroyed(recorder, key_of_object(api, handle), watched);
+	block_destroyed(recorder, key_in(space, handle), watched);
 	recorder_leave();
 }
 

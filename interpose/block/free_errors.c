@@ -31,18 +31,24 @@ static bool past_of(struct recorder *recorder, uint64_t key, struct past ret[2])
 	return known;
 }
 
-/* Returns true if FREEING's address lies inside a live block, but not at its begin: linear memory,
+/* Returns true if E's block is linear memory, or has an address of the space OWN. */
+static bool is_around(const struct entry *e, enum space own)
+{
+	for (unsigned int space = 0; space < SPACE_OBJECT; space++)
+		if (e->key == key_in(space, e->block->address))
+			return space == own || spaces[space].linear;
+	return false;
+}
+
+/* Returns true if ADDRESS lies inside a live block, but not at its begin: linear memory,
  * a mapping, or a block of the space that the call frees. Visits every block, but only after an
  * invalid free that gets a record. */
-static bool block_around(struct recorder *recorder, const struct freeing *freeing,
+static bool block_around(struct recorder *recorder, enum space own, uint64_t address,
 			 struct ledger_block *ret)
 {
-	unsigned int own = space_of(freeing->key);
-	uint64_t address = freeing->address;
 	bool found = false;
 
-	if (own != SPACE_MEMORY && own != SPACE_REGISTERED && own != SPACE_VMM_MAPPING &&
-	    own != SPACE_VMM_RESERVATION && own != SPACE_CL_USM)
+	if (!spaces[own].addresses)
 		return false;
 	for (unsigned int i = 0; i < BLOCK_SHARDS && !found; i++) {
 		struct shard *shard = &recorder->blocks->shard[i];
@@ -52,9 +58,7 @@ static bool block_around(struct recorder *recorder, const struct freeing *freein
 			uint64_t start = e->block ? e->block->address : 0;
 
 			if (!e->block || address <= start || address - start >= e->span ||
-			    (e->key != key_in(SPACE_MEMORY, start) &&
-			     e->key != key_in(SPACE_VMM_MAPPING, start) &&
-			     e->key != key_in(own, start)))
+			    !is_around(e, own))
 				continue;
 			entry_tell(e, ret);
 			found = true;
@@ -65,20 +69,16 @@ static bool block_around(struct recorder *recorder, const struct freeing *freein
 }
 
 /* Returns true if the address or handle that was freed is a live block of another space. A mapping
- * is found before the reservation that begins at the same address. Multicast bindings are left out:
- * an unbind passes the handle of the multicast object. */
-static bool live_elsewhere(struct recorder *recorder, const struct freeing *freeing,
+ * is found before the reservation that begins at the same address. */
+static bool live_elsewhere(struct recorder *recorder, enum space own, uint64_t address,
 			   struct ledger_block *ret)
 {
-	if (space_of(freeing->key) == SPACE_MULTICAST_BINDING)
+	if (own < SPACE_OBJECT && spaces[own].assigned)
 		return false;
-	for (unsigned int space = 0; space < SPACE_END; space += SPACE_STEP) {
-		uint64_t key = key_in(space, freeing->address);
-
-		if (space != SPACE_MULTICAST_BINDING && key != freeing->key &&
-		    block_live(recorder, key, ret))
+	for (unsigned int space = 0; space < SPACE_OBJECT; space++)
+		if (space != own && !spaces[space].assigned &&
+		    block_live(recorder, key_in(space, address), ret))
 			return true;
-	}
 	return false;
 }
 
@@ -139,49 +139,49 @@ static void judge_object(struct recorder *recorder, const struct free_error *wro
 		error_double_free(recorder, wrong, past);
 }
 
-void free_error_judge(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
-		      int result)
+void free_error_judge(struct recorder *recorder, const struct call *call,
+		      const struct freeing *freeing, int result)
 {
-	struct free_error wrong = { hook, freeing->address, freeing->stack, result };
+	struct free_error wrong = { call->hook, freeing->address, freeing->stack, result };
 	bool itemized = atomic_load_explicit(&SHARED(recorder->header->errors),
 					     memory_order_relaxed) < ERRORS_MAX;
 	struct ledger_block block;
 	struct past past[2];
 
-	if (space_of(freeing->key) == SPACE_OF_KIND)
+	if (call->space >= SPACE_OBJECT)
 		judge_object(recorder, &wrong, freeing);
 	else if (past_of(recorder, freeing->key, past))
 		error_double_free(recorder, &wrong, past);
-	else if (live_elsewhere(recorder, freeing, &block))
+	else if (live_elsewhere(recorder, call->space, freeing->address, &block))
 		error_mismatched_free(recorder, &wrong, &block);
-	else if (itemized && block_around(recorder, freeing, &block))
+	else if (itemized && block_around(recorder, call->space, freeing->address, &block))
 		error_interior_free(recorder, &wrong, &block);
 	else
 		error_invalid_free(recorder, &wrong);
 }
 
-void free_error_judge_late(struct recorder *recorder, struct hook *hook,
+void free_error_judge_late(struct recorder *recorder, const struct call *call,
 			   const struct freeing *freeing, int result)
 {
-	struct free_error wrong = { hook, freeing->address, freeing->stack, result };
+	struct free_error wrong = { call->hook, freeing->address, freeing->stack, result };
 	struct past past[2];
 
-	if (space_of(freeing->key) != SPACE_OF_KIND && past_of(recorder, freeing->key, past) &&
+	if (call->space < SPACE_OBJECT && past_of(recorder, freeing->key, past) &&
 	    past[0].by_context)
 		error_double_free(recorder, &wrong, past);
 }
 
-bool free_error_refused(struct recorder *recorder, struct hook *hook,
+bool free_error_refused(struct recorder *recorder, const struct call *call,
 			const struct freeing *freeing, const struct ledger_block *block,
 			enum outcome outcome, int result)
 {
-	struct free_error wrong = { hook, freeing->address, freeing->stack, result };
+	struct free_error wrong = { call->hook, freeing->address, freeing->stack, result };
 
-	if (outcome == OUTCOME_INVALID && is_mismatch(recorder, hook, block)) {
+	if (outcome == OUTCOME_INVALID && is_mismatch(recorder, call->hook, block)) {
 		error_mismatched_free(recorder, &wrong, block);
 		return false;
 	}
-	if (space_of(freeing->key) == SPACE_OF_KIND)
+	if (call->space >= SPACE_OBJECT)
 		return false;
 	ledger_trouble(recorder->header, LEDGER_TROUBLE_REFUSED_FREES, 1);
 	return true;
@@ -217,8 +217,10 @@ static bool is_event_call(const struct hook *hook)
  * number is a block of another type, the driver would read memory that is no object. Records the
  * error before the call, because a driver may crash. CUDA's driver crashes when an array is
  * destroyed twice, and on an address in place of a handle (seen on an H200). */
-static void releasing_dead(struct recorder *recorder, struct hook *hook, struct freeing *freeing)
+static void releasing_dead(struct recorder *recorder, const struct call *call,
+			   struct freeing *freeing)
 {
+	struct hook *hook = call->hook;
 	struct free_error wrong = { hook, freeing->address, freeing->stack, LEDGER_NO_ANSWER };
 	struct ledger_block block;
 	struct past past[2];
@@ -228,9 +230,10 @@ static void releasing_dead(struct recorder *recorder, struct hook *hook, struct 
 		freeing->provisional = is_event_call(hook);
 		if (!freeing->provisional || error_may_retract(recorder))
 			freeing->error = error_double_free(recorder, &wrong, past);
-	} else if (live_elsewhere(recorder, freeing, &block)) {
+	} else if (live_elsewhere(recorder, call->space, freeing->address, &block)) {
 		freeing->error = error_mismatched_free(recorder, &wrong, &block);
-	} else if (space_of(freeing->key) == SPACE_VMM_HANDLE && error_may_retract(recorder)) {
+	} else if (call->space < SPACE_OBJECT && spaces[call->space].reads_any &&
+		   error_may_retract(recorder)) {
 		/* No recorded call returned this handle. The driver reads it nevertheless. */
 		freeing->error = error_invalid_free(recorder, &wrong);
 		freeing->provisional = true;
@@ -273,7 +276,7 @@ static void releasing_other_kind(struct recorder *recorder, const struct call *c
 	struct ledger_block block = *freeing->block;
 	bool other;
 
-	if (call->space == SPACE_CL_USM)
+	if (call->space < SPACE_OBJECT && spaces[call->space].addresses)
 		/* "": the call frees several kinds */
 		other = hook->kind[0] && is_mismatch(recorder, hook, &block);
 	else
@@ -286,7 +289,7 @@ void free_error_before_release(struct recorder *recorder, const struct call *cal
 			  struct freeing *freeing)
 {
 	if (!freeing->block && !freeing->counted_down)
-		releasing_dead(recorder, call->hook, freeing);
+		releasing_dead(recorder, call, freeing);
 	else if (freeing->block)
 		releasing_other_kind(recorder, call, freeing);
 }

@@ -10,15 +10,15 @@
 
 /* Records the error of a free that the driver refused, and whose address or handle has no live
  * block in the table. */
-void free_error_judge(struct recorder *recorder, struct hook *hook, const struct freeing *freeing,
-		      int result);
+void free_error_judge(struct recorder *recorder, const struct call *call,
+		      const struct freeing *freeing, int result);
 /* The same for a call that the driver refused because the current context is destroyed. The driver
  * did not look at the block, so an error is recorded only if the block ended with its context. */
-void free_error_judge_late(struct recorder *recorder, struct hook *hook,
+void free_error_judge_late(struct recorder *recorder, const struct call *call,
 			   const struct freeing *freeing, int result);
-/* The driver refused HOOK's call for BLOCK, a copy of the block that was put back. Records an error
+/* The driver refused CALL for BLOCK, a copy of the block that was put back. Records an error
  * if the call was for another kind. Returns true if the reason is unknown. */
-bool free_error_refused(struct recorder *recorder, struct hook *hook,
+bool free_error_refused(struct recorder *recorder, const struct call *call,
 			const struct freeing *freeing, const struct ledger_block *block,
 			enum outcome outcome, int result);
 /* Records the error of HOOK's call, which the driver refused because of a live block that MISUSE

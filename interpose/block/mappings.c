@@ -308,9 +308,9 @@ void record_unmapping_failed(const struct unmapping *unmapping)
 		recorder_leave();
 }
 
-bool record_is_mapped(enum api api, uint64_t handle)
+bool record_is_mapped(enum space space, uint64_t handle)
 {
-	uint64_t key = key_of_object(api, handle);
+	uint64_t key = key_in(space, handle);
 	struct recorder *recorder = recorder_enter();
 	struct ledger_block *block;
 	struct shard *shard;

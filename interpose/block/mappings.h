@@ -40,7 +40,7 @@ void record_unmapping(const struct call *call, uint64_t handle, uint64_t address
 void record_unmapping_failed(const struct unmapping *unmapping);
 
 /* Returns true if the application has mapped the memory object HANDLE and not unmapped it. */
-bool record_is_mapped(enum api api, uint64_t handle);
+bool record_is_mapped(enum space space, uint64_t handle);
 
 /* Locking: the caller holds the lock of KEY's shard. Removes all mappings of BLOCK, whose key is
  * KEY, from the shard. Returns them, or NULL if BLOCK has no mapping. */

@@ -163,20 +163,6 @@ uint64_t query_doublings(struct recorder *recorder)
 
 /* ---- blocks by address ---- */
 
-/* The spaces (enum space), in the order in which a number is looked up. A mapping precedes the
- * reservation that contains it. */
-static const struct query_space {
-	unsigned int space;
-	bool has_inside; /* its numbers are addresses, so a block has addresses inside it */
-} query_spaces[] = {
-	{ SPACE_MEMORY, true },      { SPACE_REGISTERED, true },
-	{ SPACE_CL_USM, true },      { SPACE_VMM_MAPPING, true },
-#define API_BEGIN(api) { SPACE_OBJECTS + (unsigned int)API_##api * SPACE_STEP, false },
-#include "interpose/dispatch/hooks.def"
-	{ SPACE_VMM_HANDLE, false }, { SPACE_VMM_RESERVATION, true },
-};
-#define QUERY_SPACES (sizeof(query_spaces) / sizeof(query_spaces[0]))
-
 static bool copy_block_of_key(struct recorder *recorder, uint64_t key, bool ignore,
 			      struct ledger_block *ret, uint64_t *ret_span)
 {
@@ -198,26 +184,24 @@ static bool copy_block_of_key(struct recorder *recorder, uint64_t key, bool igno
 	return found;
 }
 
-/* Returns the index in query_spaces of the space of ENTRY if ENTRY's block contains ADDRESS.
- * Returns QUERY_SPACES if it does not. */
-static size_t rank_inside(const struct entry *entry, uint64_t address)
+/* Returns the space of ENTRY if ENTRY's block contains ADDRESS. Otherwise returns SPACE_OBJECT. */
+static unsigned int space_around(const struct entry *entry, uint64_t address)
 {
-	unsigned int space = space_of(entry->key);
-	size_t rank = 0;
+	unsigned int space = 0;
 
-	/* For addresses, the bits of the key that store the space are otherwise 0. For other
-	 * numbers the space is mixed into the number. */
-	while (rank < QUERY_SPACES && query_spaces[rank].space != space)
-		rank++;
-	if (rank == QUERY_SPACES || !query_spaces[rank].has_inside || !entry->block)
-		return QUERY_SPACES;
-	return address - entry->block->address < entry->span ? rank : QUERY_SPACES;
+	if (!entry->block || address - entry->block->address >= entry->span)
+		return SPACE_OBJECT;
+	while (space < SPACE_OBJECT && (!spaces[space].addresses ||
+					entry->key != key_in(space, entry->block->address)))
+		space++;
+	return space;
 }
 
-/* Returns the key of the block that contains ADDRESS, or 0. Checks every block. */
+/* Returns the key of the block that contains ADDRESS, or 0. Of several it takes the one whose space
+ * comes first: a mapping, not the reservation that contains it. Checks every block. */
 static uint64_t key_around(struct recorder *recorder, uint64_t address)
 {
-	size_t best = QUERY_SPACES;
+	unsigned int best = SPACE_OBJECT;
 	uint64_t key = 0;
 
 	for (unsigned int i = 0; i < BLOCK_SHARDS; i++) {
@@ -225,10 +209,10 @@ static uint64_t key_around(struct recorder *recorder, uint64_t address)
 
 		lock_take(&shard->lock);
 		for (struct entry *e = shard->entries; e && best > 0; e = e->hh.next) {
-			size_t rank = rank_inside(e, address);
+			unsigned int space = space_around(e, address);
 
-			if (rank < best) {
-				best = rank;
+			if (space < best) {
+				best = space;
 				key = e->key;
 			}
 		}
@@ -240,13 +224,12 @@ static uint64_t key_around(struct recorder *recorder, uint64_t address)
 /* Small numbers are no handles: they are devices, textures and surfaces. */
 #define HANDLE_MIN 4096
 
-/* Finds a CUDA object without memory whose handle is ADDRESS. */
+/* Finds an object without memory whose handle is ADDRESS. */
 static bool copy_object(struct recorder *recorder, uint64_t address, bool ignore,
 			struct ledger_block *ret, uint64_t *ret_span)
 {
-	for (unsigned int kind = 1; address >= HANDLE_MIN && kind < SPACE_STEP; kind++)
-		if (copy_block_of_key(recorder, key_in(SPACE_OF_KIND + kind, address), ignore, ret,
-				      ret_span))
+	for (unsigned int space = SPACE_OBJECT; address >= HANDLE_MIN && space < SPACE_END; space++)
+		if (copy_block_of_key(recorder, key_in(space, address), ignore, ret, ret_span))
 			return true;
 	return false;
 }
@@ -256,9 +239,8 @@ bool query_block(struct recorder *recorder, uint64_t address, bool ignore, struc
 {
 	uint64_t key;
 
-	for (size_t i = 0; address && i < QUERY_SPACES; i++)
-		if (copy_block_of_key(recorder, key_in(query_spaces[i].space, address), ignore, ret,
-				      ret_span))
+	for (unsigned int space = 0; address && space < SPACE_OBJECT; space++)
+		if (copy_block_of_key(recorder, key_in(space, address), ignore, ret, ret_span))
 			return true;
 	if (copy_object(recorder, address, ignore, ret, ret_span))
 		return true;

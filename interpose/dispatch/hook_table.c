@@ -44,36 +44,23 @@ static atomic_bool is_started;
 
 /* Finds hooks by name: a hash table of 1 + the number of the hook, 0 for an empty slot. The first
  * lookup fills it, since most processes look nothing up. */
-enum { NAME_SLOTS = 1024 };
+enum { NAME_SLOTS = 2 * HOOK_COUNT + 1 };
 static _Atomic(unsigned short) by_name[NAME_SLOTS];
 static atomic_bool is_indexed;
-_Static_assert(HOOK_COUNT < NAME_SLOTS / 2, "less than half of the table of names is used");
 
-/* Returns the first kind of objects. The kinds of memory come before it. */
-static const struct kind *first_object_kind(void)
+/* Returns the index of the kind NAME if it is a kind of objects; otherwise 0. */
+static unsigned char object_number(const char *name)
 {
-	const struct kind *kind = kinds;
+	const struct kind *kind = strchr(name, '/') ? kind_find(name, strlen(name)) : NULL;
 
-	while (kind->name[0] && !strchr(kind->name, '/'))
-		kind++;
-	return kind;
+	return kind ? (unsigned char)(kind - kinds) : 0;
 }
 
-static unsigned char object_number(const char *name, const struct kind *first)
-{
-	if (!strchr(name, '/'))
-		return 0;
-	for (const struct kind *kind = first; kind->name[0]; kind++)
-		if (strcmp(kind->name, name) == 0)
-			return (unsigned char)(kind - first + 1);
-	return 0;
-}
-
-static void start_api(enum api api, const struct kind *first_object)
+static void start_api(enum api api)
 {
 	for (int i = ranges[api].first_hook; i < ranges[api].end_hook; i++) {
 		hooks[i].api = api;
-		hooks[i].object = object_number(hooks[i].kind, first_object);
+		hooks[i].object = object_number(hooks[i].kind);
 		hooks[i].wrapper = apis[api]->wrappers[i - ranges[api].first_hook];
 	}
 	for (int i = ranges[api].first_used; i < ranges[api].end_used; i++)
@@ -82,12 +69,10 @@ static void start_api(enum api api, const struct kind *first_object)
 
 __attribute__((constructor(101))) static void hooks_start(void)
 {
-	const struct kind *first_object = first_object_kind();
-
 	if (atomic_load_explicit(&is_started, memory_order_acquire))
 		return;
 	for (int api = 0; api < API_COUNT; api++)
-		start_api((enum api)api, first_object);
+		start_api((enum api)api);
 	for (int i = HOOK_COUNT; i < HOOK_ALL; i++)
 		hooks[i].api = hooks[made_from[i - HOOK_COUNT]].api;
 	atomic_store_explicit(&is_started, true, memory_order_release);

@@ -47,8 +47,7 @@ struct hook {
 	const char *kind;      /* "" if the call makes no block */
 	void *wrapper;         /* the function that a lookup returns; it calls `driver` */
 	enum api api;
-	/* number of the kind among the kinds of objects, from 1; 0: not a kind of object */
-	unsigned char object;
+	unsigned char object; /* index in `kinds` of a kind of objects; 0: not such a kind */
 	_Atomic(void *) driver; /* the driver's own function; NULL: not found yet */
 	_Atomic(void *) direct; /* the function that a linked call would reach without gpuleak */
 	_Atomic bool look_alike; /* `direct` is not a driver's: call it, record nothing */

@@ -102,15 +102,15 @@ static void store_arg(struct recorder *recorder, uint64_t handle, uint64_t kerne
 	atomic_store_explicit(&SHARED(entry->record->arg[index]), arg, memory_order_release);
 }
 
-void kernel_args_set(enum api api, uint64_t kernel_handle, uint32_t index, uint64_t handle)
+void kernel_args_set(uint64_t kernel_handle, uint32_t index, uint64_t handle)
 {
 	struct recorder *recorder = recorder_now();
 	uint64_t kernel, arg;
 
 	if (index >= LEDGER_KERNEL_ARGS_MAX || !recorder || !(recorder = recorder_enter()))
 		return;
-	arg = record_name_of(recorder, api, handle);
-	kernel = record_name_of(recorder, api, kernel_handle);
+	arg = record_name_of(recorder, SPACE_CL_HANDLE, handle);
+	kernel = record_name_of(recorder, SPACE_CL_HANDLE, kernel_handle);
 	if (kernel) {
 		lock_take(&recorder->kernel_args->lock);
 		store_arg(recorder, kernel_handle, kernel, index, arg);
@@ -123,7 +123,7 @@ bool kernel_args_lookup(struct recorder *recorder, uint64_t handle,
 			uint64_t ret[LEDGER_KERNEL_ARGS_MAX])
 {
 	/* While the release of a kernel is in the driver, its handle may be another kernel's. */
-	uint64_t kernel = record_name_of(recorder, API_OPENCL, handle);
+	uint64_t kernel = record_name_of(recorder, SPACE_CL_HANDLE, handle);
 	struct kernel_args_entry *entry;
 	bool found;
 

@@ -60,7 +60,7 @@ static struct user_event *event_before(struct recorder *recorder, const void *ha
 	struct behind *behind =
 		handle ? behind_lookup(recorder, (uint64_t)(uintptr_t)handle) : NULL;
 
-	return behind && behind->name == record_name_of(recorder, API_OPENCL, behind->handle)
+	return behind && behind->name == record_name_of(recorder, SPACE_CL_HANDLE, behind->handle)
 		       ? behind->event : NULL;
 }
 
@@ -178,9 +178,9 @@ static void add_waits_of(struct recorder *recorder, struct user_event *event, ui
 {
 	struct ledger_block block;
 
-	add_wait(recorder, event, record_name_of(recorder, API_OPENCL, handle), command);
-	if (handle && block_live(recorder, key_of_object(API_OPENCL, handle), &block))
-		add_wait(recorder, event, record_name_of(recorder, API_OPENCL, block.parent),
+	add_wait(recorder, event, record_name_of(recorder, SPACE_CL_HANDLE, handle), command);
+	if (handle && block_live(recorder, key_in(SPACE_CL_HANDLE, handle), &block))
+		add_wait(recorder, event, record_name_of(recorder, SPACE_CL_HANDLE, block.parent),
 			 command);
 }
 
@@ -208,7 +208,7 @@ void user_event_made(const struct call *call, cl_event handle)
 
 	if (!recorder)
 		return;
-	name = record_name_of(recorder, API_OPENCL, (uint64_t)(uintptr_t)handle);
+	name = record_name_of(recorder, SPACE_CL_HANDLE, (uint64_t)(uintptr_t)handle);
 	if (name)
 		event = arena_take(&recorder->arena, sizeof(*event));
 	if (event) {
@@ -280,11 +280,11 @@ static void record_behind(struct recorder *recorder, const struct call *call,
 		add_waits(recorder, event, command, &wait);
 		if (command->made)
 			add_behind(recorder, event, command->made,
-				   record_name_of(recorder, API_OPENCL,
+				   record_name_of(recorder, SPACE_CL_HANDLE,
 						  (uint64_t)(uintptr_t)command->made));
 		if (in_order)
 			add_behind(recorder, event, command->queue,
-				   record_name_of(recorder, API_OPENCL,
+				   record_name_of(recorder, SPACE_CL_HANDLE,
 						  (uint64_t)(uintptr_t)command->queue));
 	}
 	lock_give(&recorder->user_events->lock);

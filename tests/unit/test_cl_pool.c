@@ -26,8 +26,8 @@
 #define MARKER ((cl_event)0x4000)
 #define BYTES 4096u
 
-static struct call create = { &hooks[HOOK_clCreateBuffer], NULL, SPACE_OBJECTS, 0 };
-static struct call release = { &hooks[HOOK_clReleaseMemObject], NULL, SPACE_OBJECTS, 0 };
+static struct call create = { &hooks[HOOK_clCreateBuffer], NULL, SPACE_CL_HANDLE, 0 };
+static struct call release = { &hooks[HOOK_clReleaseMemObject], NULL, SPACE_CL_HANDLE, 0 };
 
 /* ---- the driver ---- */
 
@@ -127,7 +127,7 @@ static uint64_t unseen_ends(void)
 	const struct ledger_site *site;
 	struct ledger_block block;
 
-	assert_true(block_live(recorder, key_of_object(API_OPENCL, (uintptr_t)BUFFER), &block));
+	assert_true(block_live(recorder, key_in(SPACE_CL_HANDLE, (uintptr_t)BUFFER), &block));
 	site = ledger_at(&recorder->writer, block.site);
 	recorder_leave();
 	return site->unseen;

@@ -27,9 +27,9 @@
 #define WATCHED 7u
 #define BYTES 512u
 
-static struct call create = { &hooks[HOOK_clCreateBuffer], NULL, SPACE_OBJECTS, WATCHED };
-static struct call retain = { &hooks[HOOK_clRetainMemObject], NULL, SPACE_OBJECTS, 0 };
-static struct call release = { &hooks[HOOK_clReleaseMemObject], NULL, SPACE_OBJECTS, 0 };
+static struct call create = { &hooks[HOOK_clCreateBuffer], NULL, SPACE_CL_HANDLE, WATCHED };
+static struct call retain = { &hooks[HOOK_clRetainMemObject], NULL, SPACE_CL_HANDLE, 0 };
+static struct call release = { &hooks[HOOK_clReleaseMemObject], NULL, SPACE_CL_HANDLE, 0 };
 
 /* Releases HANDLE. The driver does not call back meanwhile. */
 static void release_buffer(void)
@@ -45,7 +45,7 @@ static bool is_live(uint32_t *ret_state)
 {
 	struct recorder *recorder = recorder_enter();
 	struct ledger_block block = { 0 };
-	bool live = block_live(recorder, key_of_object(API_OPENCL, HANDLE), &block);
+	bool live = block_live(recorder, key_in(SPACE_CL_HANDLE, HANDLE), &block);
 
 	*ret_state = LEDGER_BLOCK_STATE(block.state);
 	recorder_leave();
@@ -82,7 +82,7 @@ static void retained_again(void **state)
 	release_buffer();
 	assert_false(is_live(&block_state));
 	assert_int_equal(deferred_bytes(), BYTES);
-	record_destroyed(API_OPENCL, HANDLE, WATCHED);
+	record_destroyed(SPACE_CL_HANDLE, HANDLE, WATCHED);
 	assert_int_equal(deferred_bytes(), 0);
 	assert_int_equal(live_bytes_total(recorder_now()), 0);
 	assert_int_equal(recorder_now()->header->errors, 0);
@@ -101,7 +101,7 @@ static void assert_ended(void)
 
 static void *destroy(void *unused)
 {
-	record_destroyed(API_OPENCL, HANDLE, WATCHED);
+	record_destroyed(SPACE_CL_HANDLE, HANDLE, WATCHED);
 	return unused;
 }
 
@@ -162,7 +162,7 @@ static void refused(void **state)
 /* So many other blocks end that the table forgets the entries of those that ended before. */
 static void end_many(void)
 {
-	struct call other = { &hooks[HOOK_clCreateBuffer], NULL, SPACE_OBJECTS, 0 };
+	struct call other = { &hooks[HOOK_clCreateBuffer], NULL, SPACE_CL_HANDLE, 0 };
 	struct freeing freeing;
 
 	for (uint64_t i = 1; i <= 2 * BLOCK_SHARDS * BLOCK_PAST_MAX; i++) {

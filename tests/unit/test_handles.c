@@ -33,20 +33,21 @@
 #define BYTES 512
 
 /* Each thread has calls of its own, as wrappers have. */
-static __thread struct call create = { &hooks[HOOK_clCreateBuffer], NULL, SPACE_OBJECTS, true };
-static __thread struct call retain = { &hooks[HOOK_clRetainMemObject], NULL, SPACE_OBJECTS, false };
-static __thread struct call release = { &hooks[HOOK_clReleaseMemObject], NULL, SPACE_OBJECTS,
+static __thread struct call create = { &hooks[HOOK_clCreateBuffer], NULL, SPACE_CL_HANDLE, true };
+static __thread struct call retain = { &hooks[HOOK_clRetainMemObject], NULL, SPACE_CL_HANDLE,
+				       false };
+static __thread struct call release = { &hooks[HOOK_clReleaseMemObject], NULL, SPACE_CL_HANDLE,
 					false };
-static __thread struct call map = { &hooks[HOOK_clEnqueueMapBuffer], NULL, SPACE_OBJECTS, false };
-static __thread struct call unmap = { &hooks[HOOK_clEnqueueUnmapMemObject], NULL, SPACE_OBJECTS,
+static __thread struct call map = { &hooks[HOOK_clEnqueueMapBuffer], NULL, SPACE_CL_HANDLE, false };
+static __thread struct call unmap = { &hooks[HOOK_clEnqueueUnmapMemObject], NULL, SPACE_CL_HANDLE,
 				      false };
 static __thread struct call marker = { &hooks[HOOK_clEnqueueMarkerWithWaitList], NULL,
-				    SPACE_OBJECTS, false };
-static __thread struct call create_kernel = { &hooks[HOOK_clCreateKernel], NULL, SPACE_OBJECTS,
+				    SPACE_CL_HANDLE, false };
+static __thread struct call create_kernel = { &hooks[HOOK_clCreateKernel], NULL, SPACE_CL_HANDLE,
 					      true };
-static __thread struct call release_kernel = { &hooks[HOOK_clReleaseKernel], NULL, SPACE_OBJECTS,
+static __thread struct call release_kernel = { &hooks[HOOK_clReleaseKernel], NULL, SPACE_CL_HANDLE,
 					       false };
-static __thread struct call release_event = { &hooks[HOOK_clReleaseEvent], NULL, SPACE_OBJECTS,
+static __thread struct call release_event = { &hooks[HOOK_clReleaseEvent], NULL, SPACE_CL_HANDLE,
 					   false };
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -79,7 +80,7 @@ static void destroy(uint64_t handle)
 {
 	if (!handle)
 		return;
-	record_destroyed(API_OPENCL, handle, *number_of(handle));
+	record_destroyed(SPACE_CL_HANDLE, handle, *number_of(handle));
 	pthread_mutex_lock(&pool_lock);
 	pool[pooled++] = handle;
 	pthread_mutex_unlock(&pool_lock);
@@ -235,8 +236,8 @@ static void test_silent_driver(void **state)
 	assert_int_equal(live_bytes_total(recorder), BYTES);
 	assert_int_equal(released_left(recorder), BYTES);
 	assert_int_equal(recorder->header->trouble[LEDGER_TROUBLE_STALE_BLOCKS], 0);
-	record_destroyed(API_OPENCL, 0x77000, create.watched);
-	record_destroyed(API_OPENCL, 0x77000, create.watched);
+	record_destroyed(SPACE_CL_HANDLE, 0x77000, create.watched);
+	record_destroyed(SPACE_CL_HANDLE, 0x77000, create.watched);
 	assert_int_equal(live_bytes_total(recorder), 0);
 	assert_int_equal(released_left(recorder), 0);
 }
@@ -256,15 +257,15 @@ static void test_late_callback(void **state)
 	record_releasing(&release, 0x66000, &freeing);
 	record_released(&release, &freeing, OUTCOME_DONE, 0);
 	record_made(&second, 0x66000, BYTES, 1, 0, 0);
-	record_destroyed(API_OPENCL, 0x66000, create.watched);
+	record_destroyed(SPACE_CL_HANDLE, 0x66000, create.watched);
 	assert_int_equal(live_bytes_total(recorder), BYTES);
 	assert_int_equal(released_left(recorder), 0);
 	record_releasing(&release, 0x66000, &freeing);
 	record_released(&release, &freeing, OUTCOME_DONE, 0);
 	assert_int_equal(released_left(recorder), BYTES);
-	record_destroyed(API_OPENCL, 0x66000, create.watched);
+	record_destroyed(SPACE_CL_HANDLE, 0x66000, create.watched);
 	assert_int_equal(released_left(recorder), BYTES);
-	record_destroyed(API_OPENCL, 0x66000, second.watched);
+	record_destroyed(SPACE_CL_HANDLE, 0x66000, second.watched);
 	assert_int_equal(live_bytes_total(recorder), 0);
 	assert_int_equal(released_left(recorder), 0);
 	assert_int_equal(header->trouble[LEDGER_TROUBLE_UNKNOWN_FREES], unknown);
@@ -282,7 +283,7 @@ static void test_other_sorts(void **state)
 	(void)state;
 	record_made(&create, 0x88000, BYTES, 1, 0, 0);
 	record_releasing(&release, 0x88000, &freeing);
-	record_destroyed(API_OPENCL, 0x88000, create.watched);
+	record_destroyed(SPACE_CL_HANDLE, 0x88000, create.watched);
 	record_released(&release, &freeing, OUTCOME_DONE, 0);
 	record_releasing(&release_event, 0x88000, &freeing);
 	record_released(&release_event, &freeing, OUTCOME_DONE, 0);
@@ -315,10 +316,10 @@ static void test_kernel_handle(void **state)
 	record_made(&create, 0xa1000, BYTES, 1, 0, 0);
 	record_made(&create, 0xa2000, BYTES, 1, 0, 0);
 	record_made(&create_kernel, 0xb0000, 0, 1, 0, 0);
-	kernel_args_set(API_OPENCL, 0xb0000, 0, 0xa1000);
-	kernel_args_set(API_OPENCL, 0xb0000, 1, 0xa2000);
+	kernel_args_set(0xb0000, 0, 0xa1000);
+	kernel_args_set(0xb0000, 1, 0xa2000);
 	assert_true(kernel_args_lookup(recorder, 0xb0000, args));
-	assert_int_equal(args[0], record_name_of(recorder, API_OPENCL, 0xa1000));
+	assert_int_equal(args[0], record_name_of(recorder, SPACE_CL_HANDLE, 0xa1000));
 	record_releasing(&release_kernel, 0xb0000, &freeing);
 	/* the release may not be the last */
 	assert_true(kernel_args_lookup(recorder, 0xb0000, args));
@@ -326,10 +327,10 @@ static void test_kernel_handle(void **state)
 	assert_false(kernel_args_lookup(recorder, 0xb0000, args));
 	record_released(&release_kernel, &freeing, OUTCOME_DONE, 0);
 	assert_false(kernel_args_lookup(recorder, 0xb0000, args));
-	kernel_args_set(API_OPENCL, 0xb0000, 1, 0xa1000);
+	kernel_args_set(0xb0000, 1, 0xa1000);
 	assert_true(kernel_args_lookup(recorder, 0xb0000, args));
 	assert_int_equal(args[0], 0);
-	assert_int_equal(args[1], record_name_of(recorder, API_OPENCL, 0xa1000));
+	assert_int_equal(args[1], record_name_of(recorder, SPACE_CL_HANDLE, 0xa1000));
 }
 
 static uint32_t mapped_mark(const struct ledger_block *block)
@@ -350,25 +351,25 @@ static void test_unmap_in_release(void **state)
 	record_mapped(&map, 0xc1000, 0xd1000);
 	record_mapped(&map, 0xc1000, 0xd2000);
 	record_releasing(&release, 0xc1000, &freeing);
-	assert_true(record_is_mapped(API_OPENCL, 0xc1000));
+	assert_true(record_is_mapped(SPACE_CL_HANDLE, 0xc1000));
 	record_unmapping(&unmap, 0xc1000, 0xd1000, &unmapping);
 	assert_non_null(unmapping.recorder);
-	assert_true(record_is_mapped(API_OPENCL, 0xc1000));
+	assert_true(record_is_mapped(SPACE_CL_HANDLE, 0xc1000));
 	record_unmapping(&unmap, 0xc1000, 0xd2000, &unmapping);
 	assert_non_null(unmapping.recorder);
-	assert_false(record_is_mapped(API_OPENCL, 0xc1000));
+	assert_false(record_is_mapped(SPACE_CL_HANDLE, 0xc1000));
 	assert_false(mapped_mark(freeing.block));
 	record_unmapping_failed(&unmapping);
-	assert_true(record_is_mapped(API_OPENCL, 0xc1000));
+	assert_true(record_is_mapped(SPACE_CL_HANDLE, 0xc1000));
 	record_unmapping(&unmap, 0xc1000, 0xd2000, &unmapping);
 	record_released(&release, &freeing, OUTCOME_DONE, 0);
 	assert_int_equal(LEDGER_BLOCK_STATE(freeing.block->state), LEDGER_BLOCK_RELEASED);
 	assert_false(mapped_mark(freeing.block));
 	assert_int_equal(released_left(recorder), BYTES);
-	record_destroyed(API_OPENCL, 0xc1000, create.watched);
+	record_destroyed(SPACE_CL_HANDLE, 0xc1000, create.watched);
 	assert_int_equal(released_left(recorder), 0);
 	record_unmapping_failed(&unmapping); /* too late: the buffer is gone */
-	assert_false(record_is_mapped(API_OPENCL, 0xc1000));
+	assert_false(record_is_mapped(SPACE_CL_HANDLE, 0xc1000));
 	assert_false(mapped_mark(freeing.block));
 }
 
@@ -384,12 +385,12 @@ static void test_mapped_handle(void **state)
 	record_mapped(&map, 0xc2000, 0xd3000);
 	record_releasing(&release, 0xc2000, &freeing);
 	record_made(&create, 0xc2000, BYTES, 1, 0, 0);
-	assert_false(record_is_mapped(API_OPENCL, 0xc2000));
+	assert_false(record_is_mapped(SPACE_CL_HANDLE, 0xc2000));
 	record_unmapping(&unmap, 0xc2000, 0xd3000, &unmapping);
 	assert_null(unmapping.recorder);
 	freeing.gone = true;
 	record_released(&release, &freeing, OUTCOME_DONE, 0);
-	assert_false(record_is_mapped(API_OPENCL, 0xc2000));
+	assert_false(record_is_mapped(SPACE_CL_HANDLE, 0xc2000));
 }
 
 int main(void)

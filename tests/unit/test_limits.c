@@ -36,8 +36,9 @@ static __thread struct call make = { &hooks[HOOK_cuMemAlloc_v2], NULL, SPACE_MEM
 static __thread struct call end = { &hooks[HOOK_cuMemFree_v2], NULL, SPACE_MEMORY, 0 };
 static __thread struct call pinned = { &hooks[HOOK_cuMemHostAlloc], NULL, SPACE_MEMORY, 0 };
 static __thread struct call ipc = { &hooks[HOOK_cuIpcOpenMemHandle_v2], NULL, SPACE_MEMORY, 0 };
-static __thread struct call buffer = { &hooks[HOOK_clCreateBuffer], NULL, SPACE_OBJECTS, 0 };
-static __thread struct call sub_buffer = { &hooks[HOOK_clCreateSubBuffer], NULL, SPACE_OBJECTS, 0 };
+static __thread struct call buffer = { &hooks[HOOK_clCreateBuffer], NULL, SPACE_CL_HANDLE, 0 };
+static __thread struct call sub_buffer = { &hooks[HOOK_clCreateSubBuffer], NULL, SPACE_CL_HANDLE,
+					   0 };
 
 /* A driver that has room for exactly what the limit lets through. */
 static _Atomic int64_t in_driver;

@@ -26,9 +26,9 @@
 #define HANDLE 0x10000u
 
 /* Each thread has calls of its own, as wrappers have. */
-static __thread struct call create = { &hooks[HOOK_clCreateBuffer], NULL, SPACE_OBJECTS, 7 };
-static __thread struct call retain = { &hooks[HOOK_clRetainMemObject], NULL, SPACE_OBJECTS, 0 };
-static __thread struct call release = { &hooks[HOOK_clReleaseMemObject], NULL, SPACE_OBJECTS, 0 };
+static __thread struct call create = { &hooks[HOOK_clCreateBuffer], NULL, SPACE_CL_HANDLE, 7 };
+static __thread struct call retain = { &hooks[HOOK_clRetainMemObject], NULL, SPACE_CL_HANDLE, 0 };
+static __thread struct call release = { &hooks[HOOK_clReleaseMemObject], NULL, SPACE_CL_HANDLE, 0 };
 
 static unsigned int shard_locks, lookups;
 
@@ -48,7 +48,7 @@ void counted_lookup(void)
 
 static void *destroy(void *unused)
 {
-	record_destroyed(API_OPENCL, HANDLE, create.watched);
+	record_destroyed(SPACE_CL_HANDLE, HANDLE, create.watched);
 	return unused;
 }
 

@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "interpose/block/block_table.h"
 #include "interpose/block/blocks.h"
 #include "interpose/cuda/captures.h"
 #include "interpose/dispatch/hooks.h"
@@ -224,7 +225,7 @@ static void test_context(void **state)
 static bool graph_is_recorded(void)
 {
 	struct call call = { &hooks[HOOK_cuGraphDestroy], NULL,
-			     SPACE_OF_KIND + hooks[HOOK_cuGraphDestroy].object };
+			     space_of_object(&hooks[HOOK_cuGraphDestroy]) };
 
 	return record_is_live(&call, (uint64_t)(uintptr_t)GRAPH);
 }
@@ -254,23 +255,28 @@ static void test_graphs(void **state)
 	assert_false(graph_is_recorded());
 }
 
-/* The numbers of CUDA's kinds of objects are four bits of a key. */
-static void test_numbers(void **state)
+/* Each API has a space for each kind of objects. */
+static void test_spaces(void **state)
 {
-	const char *kinds[SPACE_STEP] = { NULL };
+	const char *kinds[SPACE_END] = { NULL };
+	enum api apis_of[SPACE_END] = { 0 };
 
 	(void)state;
-	for (int i = HOOK_FIRST_CUDA; i < HOOK_END_CUDA; i++) {
-		unsigned int number = hooks[i].object;
+	for (int i = 0; i < HOOK_COUNT; i++) {
+		unsigned int space = space_of_object(&hooks[i]);
 
-		assert_int_equal(strncmp(hooks[i].kind, "object/", 7) == 0, number != 0);
-		assert_uint_in_range(number, 0, SPACE_STEP - 1);
-		if (number && kinds[number])
-			assert_string_equal(kinds[number], hooks[i].kind);
-		if (number)
-			kinds[number] = hooks[i].kind;
+		assert_int_equal(strncmp(hooks[i].kind, "object/", 7) == 0, hooks[i].object != 0);
+		if (!hooks[i].object)
+			continue;
+		assert_uint_in_range(space, SPACE_OBJECT, SPACE_END - 1);
+		if (kinds[space])
+			assert_string_equal(kinds[space], hooks[i].kind);
+		if (kinds[space])
+			assert_int_equal(apis_of[space], hooks[i].api);
+		kinds[space] = hooks[i].kind;
+		apis_of[space] = hooks[i].api;
 	}
-	assert_non_null(kinds[hooks[HOOK_cuEventCreate].object]);
+	assert_non_null(kinds[space_of_object(&hooks[HOOK_cuEventCreate])]);
 }
 
 int main(void)
@@ -281,7 +287,7 @@ int main(void)
 		cmocka_unit_test(test_every_call),
 		cmocka_unit_test(test_context),
 		cmocka_unit_test(test_graphs),
-		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_spaces),
 	};
 
 	return cmocka_run_group_tests(tests, start, remove_ledger);

@@ -35,7 +35,7 @@ static const CUmemAllocationProp on_device_3 = { .type = 1, .location = { 1, 3 }
 
 static struct call call_of(enum hook_id id)
 {
-	return (struct call){ &hooks[id], NULL, SPACE_OBJECTS };
+	return (struct call){ &hooks[id], NULL, SPACE_CL_HANDLE };
 }
 
 /* What a driver would answer, and what happens while it does. */

@@ -5,6 +5,7 @@
  * call that is forbidden during stream capture.
  */
 #include "interpose/base/hash.h"
+#include "interpose/block/block_table.h"
 #include "interpose/block/blocks.h"
 #include "interpose/cuda/wrappers/cuda_calls.h"
 
@@ -24,7 +25,7 @@ static uint64_t number_of(struct call *call, uint64_t handle)
 	uint64_t context;
 	int device;
 
-	call->space = SPACE_OF_KIND + call->hook->object;
+	call->space = space_of_object(call->hook);
 	if (!handle || !is_numbered(call))
 		return handle;
 	cuda_current_context(&context, &device);
@@ -89,7 +90,7 @@ uint32_t cuda_object_ending(struct call *call, uint64_t handle, uint32_t count,
 void cuda_object_ended(struct call *call, uint32_t removed, struct freeing *freeing, CUresult r)
 {
 	enum outcome outcome = cuda_free_outcome(r, freeing);
-	uint64_t number = freeing->key ^ (uint64_t)call->space << HANDLE_BITS;
+	uint64_t number = key_of(call, freeing->key);
 
 	record_released(call, freeing, outcome, (int)r);
 	if (removed && outcome != OUTCOME_DONE && outcome != OUTCOME_LATE)

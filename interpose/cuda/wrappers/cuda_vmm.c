@@ -117,9 +117,9 @@ static void end_orphans(struct call *call, struct use *orphans, enum outcome out
 {
 	struct use *after;
 
-	call->space = SPACE_MULTICAST_BINDING;
 	for (struct use *use = orphans; use; use = after) {
 		after = use->taken;
+		call->space = SPACE_MULTICAST_BINDING;
 		record_freeing(call, use->number, &use->freeing);
 		end_use(call, use, outcome, r);
 	}
@@ -276,7 +276,7 @@ static uint64_t binding_number(const struct vmm_place *place)
 	uint64_t mixed = TABLE_MIX(place->object ^ TABLE_MIX(place->offset +
 							     (uint64_t)(place->device + 1)));
 
-	return mixed >> 4 | 1;
+	return mixed >> 8 | 1; /* the upper byte of a key is the space */
 }
 
 static void bound(struct call *call, struct vmm_place *place, struct physical *memory)

@@ -82,7 +82,7 @@ static HOT void record_granted(struct call *call, uint64_t address, uint64_t byt
 	      NO_ADDRESS arguments)
 
 #define VERB_MAKE(symbol, driver_call, arguments, made, key, size)                          \
-	call.space = SPACE_OBJECTS;                                                         \
+	call.space = SPACE_CUDA_HANDLE;                                                     \
 	GRANT(driver_call, made, cuda_record_made, key, size, (void)0)
 
 #define VERB_REGISTER(symbol, driver_call, arguments, made, key, size)                      \
@@ -104,7 +104,7 @@ static HOT void record_granted(struct call *call, uint64_t address, uint64_t byt
 /* RECORD is an expression that records the new block. */
 #define MAKE_ON(device, driver_call, made, record, size)                                    \
 	CUresult r;                                                                         \
-	call.space = SPACE_OBJECTS; /* RECORD uses its own space */                         \
+	call.space = SPACE_CUDA_HANDLE; /* RECORD uses its own space */                     \
 	REFUSE(device, size, (void)0)                                                       \
 	CUDA_CALL_TWICE(r, driver_call, device);                                            \
 	if (made)                                                                           \
@@ -159,7 +159,7 @@ static HOT void freeing_begins(struct call *call, uint64_t address, struct freei
 
 /* record_releasing() checks for an invalid release before the call: see releasing_dead(). */
 #define VERB_DROP(symbol, driver_call, arguments, made, key, size)                          \
-	call.space = SPACE_OBJECTS;                                                         \
+	call.space = SPACE_CUDA_HANDLE;                                                     \
 	END(record_releasing(&call, (uint64_t)(uintptr_t)(key), &freeing), driver_call,     \
 	    record_released)
 
@@ -176,7 +176,7 @@ static HOT void freeing_begins(struct call *call, uint64_t address, struct freei
 	    SUBMITTED(POOL_OR(symbol, WITH_FREEING, arguments, driver_call)), record_freed)
 
 #define VERB_DROP_BY(symbol, driver_call, arguments, made, end, size)                       \
-	call.space = SPACE_OBJECTS;                                                         \
+	call.space = SPACE_CUDA_HANDLE;                                                     \
 	return end;
 
 /* ---- calls that make no block ---- */

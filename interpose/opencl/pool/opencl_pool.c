@@ -269,7 +269,7 @@ static struct cl_pool_buffer *cache_find_clean(struct cl_pool_context *context, 
 static void buffer_record_end(struct cl_pool_buffer *object)
 {
 	object->end_recorded = true;
-	record_destroyed(API_OPENCL, object->handle, atomic_load(&object->watched));
+	record_destroyed(SPACE_CL_HANDLE, object->handle, atomic_load(&object->watched));
 }
 
 uint64_t cl_pool_return(struct cl_pool_context *context, struct cl_pool_buffer *victims)
@@ -355,7 +355,7 @@ void cl_pool_fences_completed(struct cl_pool_context *context)
 		}
 		cl_pool_unlock(context);
 		for (unsigned int i = 0; i < count; i++)
-			record_destroyed(API_OPENCL, ended[i].handle, ended[i].watched);
+			record_destroyed(SPACE_CL_HANDLE, ended[i].handle, ended[i].watched);
 	} while (count == 32);
 	cl_pool_lock(context);
 	if (context->dropped != context->failed) {
@@ -462,7 +462,8 @@ static void CL_CALLBACK on_buffer_destroyed(cl_mem object, void *data)
 	struct cl_pool_buffer *cached = data;
 	struct cl_pool_context *context = cached->context;
 
-	record_destroyed(API_OPENCL, (uint64_t)(uintptr_t)object, atomic_load(&cached->watched));
+	record_destroyed(SPACE_CL_HANDLE, (uint64_t)(uintptr_t)object,
+			 atomic_load(&cached->watched));
 	if (!pool || context < pool->contexts || context >= pool->contexts + CL_POOL_CONTEXTS)
 		return; /* the pool is a parent's, or this interrupted the recorder */
 	if (atomic_load(&cached->state) != BUFFER_RETURNED)
@@ -742,7 +743,7 @@ static unsigned int buffer_reason_against(const struct cl_pool *pool,
 	*ret_used = references > 1;
 	if (maps == ~0u || references == ~0u || references == 0)
 		return LEDGER_POOL_OTHER_KIND + 1;
-	if (maps || record_is_mapped(API_OPENCL, object->handle))
+	if (maps || record_is_mapped(SPACE_CL_HANDLE, object->handle))
 		return LEDGER_POOL_MAPPED + 1;
 	if (object->size > device_limit(context->device))
 		return LEDGER_POOL_TOO_LARGE + 1;

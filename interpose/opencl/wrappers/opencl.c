@@ -29,7 +29,7 @@ void opencl_record_context(struct call *call, cl_context context)
  * object (seen on an H200). So NUMBER identifies the destroyed object. */
 static void CL_CALLBACK on_destroyed(cl_mem object, void *number)
 {
-	record_destroyed(API_OPENCL, (uint64_t)(uintptr_t)object, (uint64_t)(uintptr_t)number);
+	record_destroyed(SPACE_CL_HANDLE, (uint64_t)(uintptr_t)object, (uint64_t)(uintptr_t)number);
 }
 
 /* Registers on_destroyed() and returns its number, or 0 on failure. Callbacks run in reverse order

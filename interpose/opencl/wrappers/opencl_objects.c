@@ -52,6 +52,6 @@ void opencl_record_argument(cl_kernel kernel, cl_uint index, size_t size, const 
 		return;
 	if (value)
 		memcpy(&object, value, sizeof(object));
-	kernel_args_set(API_OPENCL, (uint64_t)(uintptr_t)kernel, index,
+	kernel_args_set((uint64_t)(uintptr_t)kernel, index,
 			(uint64_t)(uintptr_t)object);
 }

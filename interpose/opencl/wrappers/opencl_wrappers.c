@@ -324,7 +324,7 @@ static void record_retained_context(struct call *call, cl_context context)
 
 #define WRAPPER(symbol, find, returns, driver_call, verb, made, key, size)                  \
 	{                                                                                   \
-		WRAP_BEGIN(symbol, find, SPACE_OBJECTS);                                    \
+		WRAP_BEGIN(symbol, find, SPACE_CL_HANDLE);                                    \
 		if (__builtin_expect(!route.real, 0))                                       \
 			return MISSING(returns);                                            \
 		INSIDE(hook, route);                                                        \
