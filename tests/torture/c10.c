@@ -7,6 +7,8 @@
 
 #define REPORT _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE
 
+void REPORT(void *address, int64_t bytes, uint64_t allocated, uint64_t reserved, uint64_t device);
+
 __attribute__((visibility("default"), noinline)) void
 REPORT(void *address, int64_t bytes, uint64_t allocated, uint64_t reserved, uint64_t device)
 {
