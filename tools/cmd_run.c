@@ -272,6 +272,19 @@ static int make_ready(struct run *run)
 	return 0;
 }
 
+static void preload(const struct run *run)
+{
+	run_variables_put_once("LD_PRELOAD", run->library, " :");
+	/* The shared runtime of AddressSanitizer aborts a program if another library is loaded
+	 * before it. gpuleak does not need that order, so this turns the check off. The user's
+	 * settings follow and take precedence. */
+	run_variables_put("ASAN_OPTIONS", "verify_asan_link_order=0");
+	if (opt_values.follow == OPTION_SWITCH_ON)
+		run_variables_set(run->library);
+	else
+		unsetenv(RUN_ENVIRONMENT);
+}
+
 /* Prepares the environment in the child before exec. */
 static void prepare(void *data)
 {
@@ -310,17 +323,8 @@ static void prepare(void *data)
 		setenv("GPULEAK_REPORT_NOW", opt_values.report, 1);
 	setenv("GPULEAK_REPORT", "none", 1);
 	setenv("GPULEAK_EXITCODE", "0", 1);
-	if (run->program.refuses_library)
-		return;
-	run_variables_put_once("LD_PRELOAD", run->library, " :");
-	/* The shared runtime of AddressSanitizer aborts a program if another library is loaded
-	 * before it. gpuleak does not need that order, so this turns the check off. The user's
-	 * settings follow and take precedence. */
-	run_variables_put("ASAN_OPTIONS", "verify_asan_link_order=0");
-	if (opt_values.follow == OPTION_SWITCH_ON)
-		run_variables_set(run->library);
-	else
-		unsetenv(RUN_ENVIRONMENT);
+	if (!run->program.refuses_library)
+		preload(run);
 }
 
 /* Waits for the command to end, and reads its processes' ledgers periodically. */
