@@ -6,6 +6,8 @@
 #include "tools/periodic.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,15 +16,150 @@
 #include "tools/ledgers/ledgers.h"
 #include "report/analyze/live.h"
 #include "report/load/load.h"
+#include "report/describe/describe_stack.h"
+#include "report/subjects/subject_words.h"
 #include "report/util/number.h"
 #include "report/util/text_buffer.h"
 #include "tools/launch/process.h"
 #include "tools/session.h"
 #include "report/symbols/symbolize.h"
 #include "report/analyze/trend.h"
-#include "tools/told_suspects.h"
 
 #define ERROR_SIZE 8192
+
+/* ---- the suspects of a process: each is printed once, and then only what changed ---- */
+
+/* A suspect that was printed. */
+struct told_suspect {
+	char *api, *kind, *place;
+	int device;
+	uint32_t stack_ref;
+	uint64_t rate; /* as printed last */
+	bool grows;    /* it is a suspect in the current call of update_told() */
+	struct told_suspect *next;
+};
+
+struct told_suspects { /* starts as { 0 } */
+	struct told_suspect *first;
+};
+
+static uint64_t rate_of(const struct report_suspect *suspect)
+{
+	return suspect->bytes_per_step ? suspect->bytes_per_step : suspect->blocks_per_step;
+}
+
+static struct told_suspect *find_told(const struct told_suspects *told,
+				      const struct report_suspect *suspect)
+{
+	struct told_suspect *known = told->first;
+
+	while (known && (known->stack_ref != suspect->stack_ref ||
+			 known->device != suspect->device ||
+			 strcmp(known->api, suspect->api) != 0 ||
+			 strcmp(known->kind, suspect->kind) != 0))
+		known = known->next;
+	return known;
+}
+
+static void destroy_told(struct told_suspect *known)
+{
+	free(known->api);
+	free(known->kind);
+	free(known->place);
+	free(known);
+}
+
+/* Returns the text of the suspect's place. */
+static char *place_of(const struct report_suspect *suspect)
+{
+	struct text_buffer place;
+
+	text_buffer_begin(&place);
+	describe_place_and_caller(place.out, suspect->stack);
+	text_buffer_end(&place);
+	return place.text;
+}
+
+static void add_told(struct told_suspects *told, const struct report_suspect *suspect)
+{
+	struct told_suspect *known = calloc(1, sizeof(*known));
+
+	known->api = strdup(suspect->api);
+	known->kind = strdup(suspect->kind);
+	known->place = place_of(suspect);
+	known->device = suspect->device;
+	known->stack_ref = suspect->stack_ref;
+	known->rate = rate_of(suspect);
+	known->grows = true;
+	known->next = told->first;
+	told->first = known;
+}
+
+/* Prints "; suspect in pid 12: 1.0 MiB per step at keep (/srv/app.c:24)". */
+static void print_suspect(FILE *out, int pid, const char *now, const struct report_suspect *suspect)
+{
+	fprintf(out, "; suspect in pid %d: %s", pid, now);
+	describe_growth_rate(out, suspect);
+	fputs(" at ", out);
+	describe_place_and_caller(out, suspect->stack);
+}
+
+/* Removes the suspects that do not grow any more, and prints them. */
+static void remove_ended(struct told_suspects *told, int pid, FILE *out)
+{
+	struct told_suspect **at = &told->first;
+
+	while (*at) {
+		struct told_suspect *known = *at;
+
+		if (known->grows) {
+			at = &known->next;
+			continue;
+		}
+		fprintf(out, "; no longer growing in pid %d: %s", pid, known->place);
+		*at = known->next;
+		destroy_told(known);
+	}
+}
+
+/* Prints to OUT what changed since the last call: new suspects, suspects that grow at least twice
+ * as fast as printed or at most half as fast, and those that do not grow any more. */
+static void update_told(struct told_suspects *told, const struct live *live, FILE *out)
+{
+	struct report_suspect suspect;
+	int pid = live->process->pid;
+
+	for (struct told_suspect *known = told->first; known; known = known->next)
+		known->grows = false;
+	for (size_t at = 0; live_next_suspect(live, &at, &suspect);) {
+		struct told_suspect *known = find_told(told, &suspect);
+		uint64_t rate = rate_of(&suspect);
+
+		if (!known) {
+			print_suspect(out, pid, "", &suspect);
+			add_told(told, &suspect);
+			continue;
+		}
+		known->grows = true;
+		if (rate / 2 < known->rate && rate > known->rate / 2)
+			continue;
+		print_suspect(out, pid, "now ", &suspect);
+		known->rate = rate;
+	}
+	remove_ended(told, pid, out);
+}
+
+static void finish_told(struct told_suspects *told)
+{
+	while (told->first) {
+		struct told_suspect *next = told->first->next;
+
+		destroy_told(told->first);
+		told->first = next;
+	}
+}
+
+/* ---- an interval ---- */
 
 struct watched { /* one process */
 	char *path; /* path of its ledger */
@@ -75,7 +212,7 @@ static void add_ledger(struct watch *watch, const struct ledger_file *file, stru
 	ledger.older_ns = (uint64_t)opt_values.older * 1000000u;
 	live = live_build(&ledger, watch->symbolizer, &look);
 	add_to_sums(sums, live);
-	told_suspects_update(&known->told, live, sums->growing);
+	update_told(&known->told, live, sums->growing);
 	live_destroy(live);
 	loaded_ledger_finish(&ledger);
 }
@@ -174,7 +311,7 @@ void watch_finish(struct watch *watch)
 		struct watched *next = watch->first->next;
 
 		trend_finish(&watch->first->trend);
-		told_suspects_finish(&watch->first->told);
+		finish_told(&watch->first->told);
 		free(watch->first->path);
 		free(watch->first);
 		watch->first = next;

@@ -4,6 +4,7 @@
  * kind of memory and the device, so each has its own tower in the graph.
  */
 #include "report/subjects/formats.h"
+#include "report/util/path.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -36,13 +37,6 @@ static void print_words(FILE *out, const char *text)
 	text_buffer_finish(&words);
 }
 
-static const char *last_part(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
-}
-
 /* Prints "create (cl_leak.c:38)" or "libfoo.so+0x12". */
 static void print_code(FILE *out, const struct report_frame *frame)
 {
@@ -50,12 +44,12 @@ static void print_code(FILE *out, const struct report_frame *frame)
 		print_words(out, frame->function);
 	if (frame->file) {
 		fputs(frame->function ? " (" : "(", out);
-		print_words(out, last_part(frame->file));
+		print_words(out, path_last(frame->file));
 		if (frame->line)
 			fprintf(out, ":%u", frame->line);
 		fputc(')', out);
 	} else if (!frame->function) {
-		print_words(out, frame->module ? last_part(frame->module) : "");
+		print_words(out, frame->module ? path_last(frame->module) : "");
 		fprintf(out, "+0x%" PRIx64, frame->offset);
 	}
 }

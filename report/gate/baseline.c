@@ -13,6 +13,7 @@
 #include "report/symbols/fingerprint.h"
 #include "report/model/model.h"
 #include "report/util/lines.h"
+#include "report/util/path.h"
 #include "report/analyze/leak_totals.h"
 
 #define HEAD "gpuleak-baseline"
@@ -119,13 +120,6 @@ const struct pattern_rule *baseline_find(const struct pattern_file *baseline, ui
 		       compare_to_key);
 }
 
-static const char *last_part(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
-}
-
 /* Writes the place of a leak without line number and directory, because these may change while the
  * leak stays the same. */
 static void write_place(FILE *out, const struct report_leak *leak)
@@ -141,7 +135,7 @@ static void write_place(FILE *out, const struct report_leak *leak)
 	if (!file)
 		return;
 	fputs(" (", out);
-	print_escaped(out, last_part(file));
+	print_escaped(out, path_last(file));
 	fputc(')', out);
 }
 

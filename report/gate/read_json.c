@@ -17,6 +17,7 @@
 #include "report/model/model_suballocations.h"
 #include "report/suppress/suppress.h"
 #include "report/util/number.h"
+#include "report/util/path.h"
 #include "report/util/report_arena.h"
 
 #define SCHEMA "gpuleak-report/1"
@@ -252,7 +253,6 @@ static void read_object(struct input *in, const json_t *object, void *leak)
 static void read_process(struct input *in, const json_t *object, struct report_process *process)
 {
 	const json_t *who = json_object_get(object, "process");
-	const char *slash;
 
 	process->exe = read_text(in, who, "exe");
 	process->host = read_text(in, who, "host");
@@ -261,8 +261,7 @@ static void read_process(struct input *in, const json_t *object, struct report_p
 	process->pid = small_integer(who, "pid", 0);
 	process->rank = small_integer(who, "rank", -1);
 	process->ranked = process->rank >= 0;
-	slash = process->exe ? strrchr(process->exe, '/') : NULL;
-	process->program = slash && slash[1] ? slash + 1 : process->exe ? process->exe : "?";
+	process->program = process->exe ? path_last(process->exe) : "?";
 	process->ledger = in->name;
 	read_leaks(in, object, process);
 	process->suballocations = read_list(in, object, "suballocations",

@@ -4,6 +4,7 @@
  * report. Leaves out everything that a rebuild on another machine may change.
  */
 #include "report/symbols/fingerprint.h"
+#include "report/util/path.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -27,13 +28,6 @@ static uint64_t add_text(uint64_t hash, const char *text, size_t length)
 	for (size_t i = 0; i < length; i++)
 		hash = add_byte(hash, (unsigned char)text[i]);
 	return add_byte(hash, 0);
-}
-
-static const char *last_part(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
 }
 
 /* Returns the length of NAME without the suffix of a cloned or split function, which depends on
@@ -72,13 +66,13 @@ static uint64_t frame_hash(const struct report_frame *frame, int of_build)
 	if (frame->function)
 		hash = add_text(hash, frame->function, function_length(frame->function));
 	if (frame->file) {
-		name = last_part(frame->file);
+		name = path_last(frame->file);
 		return add_text(hash, name, strlen(name));
 	}
 	/* A program may be renamed, so its module name does not count for a frame with a function.
 	 * Without a module the offset is an address, which differs in every run. */
 	if (!frame->function && frame->module) {
-		name = last_part(frame->module);
+		name = path_last(frame->module);
 		if (of_build && frame->build_id)
 			hash = add_text(hash, frame->build_id, strlen(frame->build_id));
 		else

@@ -6,18 +6,16 @@
 
 #include <stdlib.h>
 
-int text_buffer_begin(struct text_buffer *words)
+void text_buffer_begin(struct text_buffer *words)
 {
 	*words = (struct text_buffer){ 0 };
 	words->out = open_memstream(&words->text, &words->length);
-	return 0;
 }
 
-int text_buffer_end(struct text_buffer *words)
+void text_buffer_end(struct text_buffer *words)
 {
 	fclose(words->out);
 	words->out = NULL;
-	return 0;
 }
 
 void text_buffer_finish(struct text_buffer *words)

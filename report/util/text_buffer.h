@@ -15,11 +15,11 @@ struct text_buffer {
 	size_t length;
 };
 
-/* Opens `out`. Returns 0. */
-int text_buffer_begin(struct text_buffer *words);
+/* Opens `out`. */
+void text_buffer_begin(struct text_buffer *words);
 
-/* Closes `out`. Then `text` is complete, and text_buffer_finish() frees it. Returns 0. */
-int text_buffer_end(struct text_buffer *words);
+/* Closes `out`. Then `text` is complete, and text_buffer_finish() frees it. */
+void text_buffer_end(struct text_buffer *words);
 
 void text_buffer_finish(struct text_buffer *words);
 

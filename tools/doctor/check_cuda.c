@@ -119,21 +119,19 @@ static const char *end_of(int r, const struct probe *probe)
 /* Returns true if there is a CUDA driver. */
 static bool check_libcuda(struct doctor *doctor)
 {
-	char real[PATH_MAX], *path, *number = NULL;
+	char real[PATH_MAX], *path, *number;
 	struct probe probe;
 	int r = probe_call(probe_libcuda, (char *)DRIVER, DRIVER_SECONDS, &probe), version;
 
-	if (r == 0 && probe.text[0] == '!') {
+	if (probe.text[0] == '!') {
 		probe.text[strcspn(probe.text, "\n")] = '\0';
 		add_missing(doctor, DRIVER, probe.text + 1);
 		probe_finish(&probe);
 		return false;
 	}
-	if (r == 0) {
-		number = strchr(probe.text, '\n');
-		if (number)
-			*number++ = '\0';
-	}
+	number = strchr(probe.text, '\n');
+	if (number)
+		*number++ = '\0';
 	if (!number || !*number) {
 		doctor_add(doctor, DOCTOR_PROBLEM, area, "libcuda.so.1 does not work: %s",
 			   end_of(r, &probe));
@@ -146,8 +144,7 @@ static bool check_libcuda(struct doctor *doctor)
 			   *version_of_file(path, real) ? ", driver " : "",
 			   version_of_file(path, real));
 	}
-	if (r == 0)
-		probe_finish(&probe);
+	probe_finish(&probe);
 	return true;
 }
 
@@ -178,9 +175,9 @@ static bool check_nvml(struct doctor *doctor)
 	struct probe probe;
 	unsigned int devices;
 	int r = probe_call(probe_nvml, NULL, NVML_SECONDS, &probe), result = -1, at = 0;
-	const char *line = r == 0 ? strchr(probe.text, '\n') : NULL;
+	const char *line = strchr(probe.text, '\n');
 
-	if (r == 0 && probe.text[0] == '!') {
+	if (probe.text[0] == '!') {
 		doctor_add(doctor, DOCTOR_WARNING, area, "NVML (libnvidia-ml.so.1) cannot be "
 			   "loaded: reports lack the driver's own memory");
 		doctor_advise(doctor, is_container() ? "start the container with NVIDIA_DRIVER_"
@@ -194,8 +191,7 @@ static bool check_nvml(struct doctor *doctor)
 			   "%s; reports lack the driver's own memory", end_of(r, &probe));
 		doctor_advise(doctor, "run nvidia-smi, which should print the reason");
 	}
-	if (r == 0)
-		probe_finish(&probe);
+	probe_finish(&probe);
 	return result == 0;
 }
 
@@ -273,7 +269,7 @@ static void add_kernels(struct doctor *doctor, const struct doctor_target *targe
 void doctor_check_stand_in(struct doctor *doctor, const struct doctor_target *target)
 {
 	char path[PATH_MAX];
-	struct probe probe;
+	struct probe probe = { 0 };
 	const char *number = NULL;
 	int r = -ENOENT, version;
 
@@ -293,6 +289,5 @@ void doctor_check_stand_in(struct doctor *doctor, const struct doctor_target *ta
 			   "work: %s", path, end_of(r, &probe));
 		doctor_advise(doctor, "install gpuleak again");
 	}
-	if (r == 0)
-		probe_finish(&probe);
+	probe_finish(&probe);
 }

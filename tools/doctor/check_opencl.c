@@ -46,8 +46,7 @@ static bool check_loads(struct doctor *doctor, const char *name, const char *fil
 			      probe_load_advice("reinstall the OpenCL platform of that library, or "
 						"remove the file"));
 	}
-	if (r == 0)
-		probe_finish(&probe);
+	probe_finish(&probe);
 	return !why;
 }
 
@@ -122,8 +121,7 @@ void doctor_check_opencl(struct doctor *doctor)
 			   "libOpenCL.so.1 is not on this machine: only programs with an OpenCL "
 			   "loader of their own use OpenCL here");
 	}
-	if (r == 0)
-		probe_finish(&probe);
+	probe_finish(&probe);
 	if (layers && strstr(layers, "libgpuleak"))
 		doctor_add(doctor, DOCTOR_NOTE, area,
 			   "OPENCL_LAYERS has libgpuleak.so: OpenCL is recorded without a preload");

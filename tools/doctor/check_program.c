@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "report/util/path.h"
 #include "tools/doctor/doctor_checks.h"
 #include "tools/doctor/elf_facts.h"
 #include "tools/doctor/probe.h"
@@ -37,18 +38,11 @@ static const struct starter {
 #undef KEEPS
 };
 
-static const char *last_part(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* Returns the row of the program at PATH, or NULL. */
 static const struct starter *find_starter(const char *path)
 {
 	for (size_t i = 0; i < sizeof(starters) / sizeof(starters[0]); i++)
-		if (strcmp(starters[i].name, last_part(path)) == 0)
+		if (strcmp(starters[i].name, path_last(path)) == 0)
 			return &starters[i];
 	return NULL;
 }
@@ -78,7 +72,7 @@ static int follow_script(char path[PATH_MAX])
 	line = head + 2;
 	line[strcspn(line, "\n")] = '\0';
 	word = strtok_r(line, " \t\r", &rest);
-	if (word && strcmp(last_part(word), "env") == 0)
+	if (word && strcmp(path_last(word), "env") == 0)
 		do
 			word = strtok_r(NULL, " \t\r", &rest);
 		while (word && (word[0] == '-' || strchr(word, '=')));
@@ -98,7 +92,7 @@ static void find_file(struct doctor *doctor, const char *path, struct doctor_tar
 	strcpy(target->file, path);
 	for (int i = 0; i < SCRIPTS_MAX; i++) {
 		/* pyenv's python3 is a shell script. */
-		if (!target->python[0] && strncmp(last_part(target->file), "python", 6) == 0)
+		if (!target->python[0] && strncmp(path_last(target->file), "python", 6) == 0)
 			strcpy(target->python, target->file);
 		strcpy(before, target->file);
 		r = follow_script(target->file);
@@ -267,6 +261,7 @@ static void list_libraries(struct doctor *doctor, const struct doctor_target *ta
 	if (r < 0) {
 		doctor_add(doctor, DOCTOR_WARNING, area, "%s --list %s did not work: %s",
 			   facts->interpreter, target->file, strerror(-r));
+		probe_finish(&probe);
 		return;
 	}
 	error = strstr(probe.text, "from LD_PRELOAD cannot be preloaded");
@@ -289,7 +284,7 @@ static void list_libraries(struct doctor *doctor, const struct doctor_target *ta
 
 static bool is_glibc_loader(const char *path)
 {
-	const char *base = last_part(path);
+	const char *base = path_last(path);
 
 	return path[0] == '/' && strncmp(base, "ld-linux", strlen("ld-linux")) == 0;
 }
@@ -354,7 +349,7 @@ void doctor_check_program(struct doctor *doctor, struct doctor_target *target, c
 						   : "name the file with its folder");
 		return;
 	}
-	if (strcmp(last_part(argv[0]), "env") == 0 && argv[1] &&
+	if (strcmp(path_last(argv[0]), "env") == 0 && argv[1] &&
 	    (strcmp(argv[1], "-i") == 0 || strcmp(argv[1], "-") == 0)) {
 		doctor_add(doctor, DOCTOR_PROBLEM, area, "env %s removes all variables", argv[1]);
 		doctor_advise(doctor, "start gpuleak behind it: env -i gpuleak run -- PROGRAM");

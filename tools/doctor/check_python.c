@@ -158,11 +158,10 @@ void doctor_check_python(struct doctor *doctor, const struct doctor_target *targ
 		return;
 	argv[0] = program.path;
 	r = probe_command(argv, NULL, PYTHON_SECONDS, &probe);
-	if (r < 0) {
+	if (r < 0)
 		doctor_add(doctor, DOCTOR_WARNING, area, "%s did not run: %s", program.path,
 			   strerror(-r));
-		return;
-	}
-	read_lines(doctor, program.path, probe.text);
+	else
+		read_lines(doctor, program.path, probe.text);
 	probe_finish(&probe);
 }

@@ -36,8 +36,7 @@ static void check_unwinder(struct doctor *doctor)
 			   "libunwind.so.8 is not there: reports have no stacks");
 		doctor_advise(doctor, "install the package libunwind8 (libunwind on RHEL)");
 	}
-	if (r == 0)
-		probe_finish(&probe);
+	probe_finish(&probe);
 }
 
 /* Returns true if the file FOLDER/LINK is there, in one of the places where debuggers look. FOLDER

@@ -129,10 +129,12 @@ static void read_ledgers(struct doctor *doctor, const char *directory)
 	char *argv[] = { (char *)SELF, (char *)"report", (char *)"--format", (char *)"json",
 			 (char *)"--report", (char *)"/dev/stdout", (char *)directory, NULL };
 	struct probe probe;
-	int r = probe_command(argv, NULL, REPORT_SECONDS, &probe);
-	json_t *report = r == 0 ? json_loads(probe.text, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
-	size_t reasons = add_reasons(doctor, directory);
+	json_t *report;
+	size_t reasons;
 
+	probe_command(argv, NULL, REPORT_SECONDS, &probe);
+	report = json_loads(probe.text, JSON_DISABLE_EOF_CHECK, NULL);
+	reasons = add_reasons(doctor, directory);
 	if (json_object_get(report, "schema")) {
 		add_recorded(doctor, report);
 	} else if (reasons == 0) {
@@ -142,8 +144,7 @@ static void read_ledgers(struct doctor *doctor, const char *directory)
 			      "it starts no other program in a way that is listed above");
 	}
 	json_decref(report);
-	if (r == 0)
-		probe_finish(&probe);
+	probe_finish(&probe);
 }
 
 void doctor_check_start(struct doctor *doctor, const char *flag, char **argv)

@@ -159,11 +159,9 @@ int elf_facts_read(const char *path, struct elf_facts *ret)
 	struct probe probe;
 	int r = probe_call(read_facts, &reading, READ_SECONDS, &probe);
 
-	if (r < 0)
-		return r;
-	if (probe_succeeded(&probe) && probe.length == sizeof(*ret))
+	if (r == 0 && probe_succeeded(&probe) && probe.length == sizeof(*ret))
 		memcpy(ret, probe.text, sizeof(*ret));
-	else
+	else if (r == 0)
 		r = -EIO;
 	probe_finish(&probe);
 	return r;
@@ -201,9 +199,8 @@ int elf_count_exports(const char *path, const char *const names[])
 	struct probe probe;
 	int r = probe_call(read_exports, &reading, READ_SECONDS, &probe);
 
-	if (r < 0)
-		return r;
-	r = probe_succeeded(&probe) && probe.length ? atoi(probe.text) : -EIO;
+	if (r == 0)
+		r = probe_succeeded(&probe) && probe.length ? atoi(probe.text) : -EIO;
 	probe_finish(&probe);
 	return r;
 }

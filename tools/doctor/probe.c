@@ -118,16 +118,13 @@ static int run(const struct probe_work *work, int seconds, struct probe *ret)
 	int pipe_ends[2], r;
 	pid_t pid;
 
-	*ret = (struct probe){ .text = malloc(BYTES_MAX + 1) };
+	*ret = (struct probe){ .text = calloc(1, BYTES_MAX + 1) };
 	fflush(NULL); /* the child must not print what is buffered here */
 	pid = pipe2(pipe_ends, O_CLOEXEC) < 0 ? -1 : fork();
 	if (pid == 0)
 		run_child(work, pipe_ends[1]);
-	if (pid < 0) {
-		r = -errno;
-		free(ret->text);
-		return r;
-	}
+	if (pid < 0)
+		return -errno;
 	close(pipe_ends[1]);
 	r = read_until(pipe_ends[0], deadline, ret) && wait_until(pid, deadline) ? 0 : -ETIMEDOUT;
 	/* Kill before the child is reaped, because its pid may be reused afterwards. Kill the child
@@ -137,9 +134,9 @@ static int run(const struct probe_work *work, int seconds, struct probe *ret)
 	while (waitpid(pid, &ret->status, 0) < 0 && errno == EINTR)
 		;
 	close(pipe_ends[0]);
-	ret->text[ret->length] = '\0';
 	if (r < 0)
-		free(ret->text);
+		ret->length = 0;
+	ret->text[ret->length] = '\0';
 	return r;
 }
 

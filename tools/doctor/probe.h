@@ -10,14 +10,14 @@
 #include <stdio.h>
 
 struct probe {
-	char *text;    /* what the child wrote, terminated by 0; never NULL after success */
+	char *text;    /* what the child wrote, terminated by 0; "" after an error */
 	size_t length;
 	int status;    /* as wait() returns it */
 };
 
 /* Calls FUNCTION(OUT, DATA) in a child. Returns 0 if the child ended, also by a signal; -ETIMEDOUT
- * if it did not end within SECONDS and was killed; or another -errno. After 0 the caller calls
- * probe_finish(). */
+ * if it did not end within SECONDS and was killed; or another -errno. The
+ * caller calls probe_finish() in any case. */
 int probe_call(void (*function)(FILE *out, void *data), void *data, int seconds,
 	       struct probe *ret);
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "report/util/memory.h"
+#include "report/util/path.h"
 
 #define NOTE_MAX 200
 #define SENTENCE_MAX 600
@@ -100,8 +101,7 @@ static char python_flag(const struct report_process *process, const char *wanted
 static bool reason_of(const struct report_process *process, const char *note,
 		      const char *setting, char *ret, size_t size)
 {
-	const char *slash = process->command_count ? strrchr(process->command[0], '/') : NULL;
-	const char *name = !process->command_count ? "" : slash ? slash + 1 : process->command[0];
+	const char *name = process->command_count ? path_last(process->command[0]) : "";
 	const char flag = strncmp(name, "python", 6) == 0 ? python_flag(process, "IES") : 0;
 
 	if (strchr(setting, '='))

@@ -61,48 +61,18 @@ static int own_directory(char *ret, size_t size)
 	return 0;
 }
 
-static int find_library(char *ret, size_t size)
-{
-	const char *named = getenv("GPULEAK_LIBRARY");
-	char directory[PATH_MAX];
-
-	if (named && *named)
-		return try_path(named, ret, size);
-	if (own_directory(directory, sizeof(directory)) == 0) {
-		if (try_beside(directory, "../interpose", NAME, ret, size) == 0)
-			return 0;
-		if (*GPULEAK_LIBDIR_FROM_BINDIR &&
-		    try_beside(directory, GPULEAK_LIBDIR_FROM_BINDIR, NAME, ret, size) == 0)
-			return 0;
-	}
-	return try_path(GPULEAK_LIBDIR "/" NAME, ret, size);
-}
-
-static int find_module(char *ret, size_t size)
+/* Finds the file NAME in one of three directories: BUILT, that of a build tree (NULL: none),
+ * FROM_BINDIR, that of an installation ("": unknown), both relative to this command, and FIXED. */
+static int find_file(const char *built, const char *from_bindir, const char *fixed,
+		     const char *name, char *ret, size_t size)
 {
 	char directory[PATH_MAX];
 
-	if (own_directory(directory, sizeof(directory)) == 0) {
-		if (try_beside(directory, "../python", MODULE, ret, size) == 0)
-			return 0;
-		if (*GPULEAK_DATADIR_FROM_BINDIR &&
-		    try_beside(directory, GPULEAK_DATADIR_FROM_BINDIR, MODULE, ret, size) == 0)
-			return 0;
-	}
-	return try_path(GPULEAK_DATADIR "/" MODULE, ret, size);
-}
-
-static int find_driver(char *ret, size_t size)
-{
-	char directory[PATH_MAX];
-
-	if (own_directory(directory, sizeof(directory)) == 0) {
-		if (*GPULEAK_LIBDIR_FROM_BINDIR &&
-		    try_beside(directory, GPULEAK_LIBDIR_FROM_BINDIR "/" FAKE_GPU, DRIVER, ret,
-			       size) == 0)
-			return 0;
-	}
-	return try_path(GPULEAK_LIBDIR "/" FAKE_GPU "/" DRIVER, ret, size);
+	if (own_directory(directory, sizeof(directory)) == 0 &&
+	    ((built && try_beside(directory, built, name, ret, size) == 0) ||
+	     (*from_bindir && try_beside(directory, from_bindir, name, ret, size) == 0)))
+		return 0;
+	return try_beside(fixed, ".", name, ret, size);
 }
 
 /* Finds the directories of the stand-in driver and runtime in a build tree. Returns false if this
@@ -127,7 +97,8 @@ int library_find_fake_gpu(char *ret, size_t size, char *error, size_t error_size
 
 	if (find_built(ret, size))
 		return 0;
-	r = find_driver(ret, size);
+	r = find_file(NULL, GPULEAK_LIBDIR_FROM_BINDIR, GPULEAK_LIBDIR, FAKE_GPU "/" DRIVER, ret,
+		      size);
 	if (r < 0) {
 		snprintf(error, error_size, FAKE_GPU "/" DRIVER " is neither beside "
 			 "libgpuleak.so nor in " GPULEAK_LIBDIR ": %s; install it there",
@@ -145,7 +116,8 @@ int library_find_fake_gpu(char *ret, size_t size, char *error, size_t error_size
 
 int library_find_module(char *ret, size_t size, char *error, size_t error_size)
 {
-	int r = find_module(ret, size);
+	int r = find_file("../python", GPULEAK_DATADIR_FROM_BINDIR, GPULEAK_DATADIR, MODULE, ret,
+			  size);
 
 	if (r < 0) {
 		snprintf(error, error_size, MODULE " is neither beside this command nor in "
@@ -165,7 +137,9 @@ int library_find(char *ret, size_t size, char *error, size_t error_size)
 {
 	const char *named = getenv("GPULEAK_LIBRARY");
 	char real[PATH_MAX];
-	int r = find_library(ret, size);
+	int r = named && *named ? try_path(named, ret, size)
+				: find_file("../interpose", GPULEAK_LIBDIR_FROM_BINDIR,
+					    GPULEAK_LIBDIR, NAME, ret, size);
 
 	if (r < 0) {
 		if (named && *named)

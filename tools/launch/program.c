@@ -20,6 +20,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "report/util/path.h"
+
 #define SCRIPTS_MAX 4 /* limit of nested script interpreters; the kernel has one, too */
 
 static int try_path(const char *path)
@@ -91,18 +93,11 @@ static unsigned int our_machine(void)
 #endif
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* Returns true if PATH is the dynamic loader. It has no interpreter itself, but it preloads
  * libraries. */
 static bool is_loader(const char *path)
 {
-	const char *base = base_name(path);
+	const char *base = path_last(path);
 
 	return strncmp(base, "ld-", 3) == 0 || strncmp(base, "ld.", 3) == 0;
 }
@@ -111,7 +106,7 @@ static bool is_loader(const char *path)
  * exits with status 127. */
 static bool is_musl_loader(const char *path)
 {
-	return strncmp(base_name(path), "ld-musl-", strlen("ld-musl-")) == 0;
+	return strncmp(path_last(path), "ld-musl-", strlen("ld-musl-")) == 0;
 }
 
 /* Returns 1 with the interpreter's path in RET, 0 if the program headers have none, -1 if they

@@ -107,21 +107,22 @@ static bool is_device(const struct device *device, const uint8_t uuid[16], const
 	return device->has_pci && same_bus(&device->pci, bus_id);
 }
 
+/* Sets FUNCTION to the one that the library has by NAME, or to NULL. */
+#define FIND(function, name) ((function) = (__typeof__(function))dlsym(nvml->library, name))
+
 static void learn_device(const struct nvml *nvml, struct device *device)
 {
-	nvmlReturn_t (*get_uuid)(nvmlDevice_t, char *, unsigned int) =
-		(nvmlReturn_t(*)(nvmlDevice_t, char *, unsigned int))dlsym(nvml->library,
-									   "nvmlDeviceGetUUID");
-	nvmlReturn_t (*get_pci)(nvmlDevice_t, nvmlPciInfo_t *) =
-		(nvmlReturn_t(*)(nvmlDevice_t, nvmlPciInfo_t *))dlsym(nvml->library,
-								      "nvmlDeviceGetPciInfo_v3");
+	nvmlReturn_t (*get_uuid)(nvmlDevice_t, char *, unsigned int);
+	nvmlReturn_t (*get_pci)(nvmlDevice_t, nvmlPciInfo_t *);
 	char text[NVML_UUID_SIZE] = "";
 
-	if (get_uuid && get_uuid(device->handle, text, sizeof(text)) == NVML_SUCCESS) {
+	if (FIND(get_uuid, "nvmlDeviceGetUUID") &&
+	    get_uuid(device->handle, text, sizeof(text)) == NVML_SUCCESS) {
 		text[sizeof(text) - 1] = '\0';
 		device->has_uuid = parse_uuid(text, device->uuid);
 	}
-	device->has_pci = get_pci && get_pci(device->handle, &device->pci) == NVML_SUCCESS;
+	device->has_pci = FIND(get_pci, "nvmlDeviceGetPciInfo_v3") &&
+			  get_pci(device->handle, &device->pci) == NVML_SUCCESS;
 }
 
 /* Returns the number of the device with HANDLE, and adds the device if it is new. Returns -1 on
@@ -144,22 +145,17 @@ static int meet(struct nvml *nvml, nvmlDevice_t handle)
 
 static int begin(struct nvml *nvml)
 {
-	nvmlReturn_t (*init)(void) = (nvmlReturn_t(*)(void))dlsym(nvml->library, "nvmlInit_v2");
-	nvmlReturn_t (*get_count)(unsigned int *) =
-		(nvmlReturn_t(*)(unsigned int *))dlsym(nvml->library, "nvmlDeviceGetCount_v2");
+	nvmlReturn_t (*init)(void);
+	nvmlReturn_t (*get_count)(unsigned int *);
 
-	nvml->get_by_index = (nvmlReturn_t(*)(unsigned int, nvmlDevice_t *))dlsym(
-		nvml->library, "nvmlDeviceGetHandleByIndex_v2");
-	nvml->get_by_bus = (nvmlReturn_t(*)(const char *, nvmlDevice_t *))dlsym(
-		nvml->library, "nvmlDeviceGetHandleByPciBusId_v2");
-	nvml->get_memory = (nvmlReturn_t(*)(nvmlDevice_t, nvmlMemory_t *))dlsym(
-		nvml->library, "nvmlDeviceGetMemoryInfo");
-	nvml->get_memory_v2 = (nvmlReturn_t(*)(nvmlDevice_t, nvmlMemory_v2_t *))dlsym(
-		nvml->library, "nvmlDeviceGetMemoryInfo_v2");
+	FIND(nvml->get_by_bus, "nvmlDeviceGetHandleByPciBusId_v2");
+	FIND(nvml->get_memory, "nvmlDeviceGetMemoryInfo");
+	FIND(nvml->get_memory_v2, "nvmlDeviceGetMemoryInfo_v2");
 	for (size_t i = 0; i < LISTS; i++)
 		find_list(nvml, i);
-	if (!init || !get_count || !nvml->get_by_index || init() != NVML_SUCCESS ||
-	    get_count(&nvml->count) != NVML_SUCCESS)
+	if (!FIND(init, "nvmlInit_v2") || !FIND(get_count, "nvmlDeviceGetCount_v2") ||
+	    !FIND(nvml->get_by_index, "nvmlDeviceGetHandleByIndex_v2") ||
+	    init() != NVML_SUCCESS || get_count(&nvml->count) != NVML_SUCCESS)
 		return -EIO;
 	return 0;
 }
