@@ -38,4 +38,27 @@
 		record_call_done();                                                         \
 	} while (0)
 
+/* Defines NAME, a function of the HAND row SYMBOL. A call that is to be recorded goes to FUNCTION,
+ * with &call and the driver's function before ARGUMENTS. ENTER is a statement that runs before
+ * FUNCTION or the driver, MISSING the result if there is no such function in the process. */
+#define WRAP_HAND(name, symbol, find, returns, parameters, arguments, function, space, enter, \
+		  missing)                                                          \
+	returns name parameters                                                             \
+	{                                                                                   \
+		struct hook *hook = &hooks[HOOK_##symbol];                                  \
+		struct route route = find(hook);                                            \
+		struct call call = { hook, CALLER, space };                                 \
+		(void)call;                                                                 \
+		if (!route.real)                                                            \
+			return missing;                                                     \
+		enter;                                                                      \
+		return route.record ? WRAP_HAND_CALL(function, WRAP_BARE arguments)         \
+				    : DRIVER(symbol, route.real) arguments;                 \
+	}
+#define WRAP_BARE(...) __VA_ARGS__
+#define WRAP_HAND_CALL(function, ...) WRAP_HAND_CALL_WITH(function, __VA_ARGS__)
+#define WRAP_HAND_CALL_WITH(function, ...) function(&call, route.real __VA_OPT__(, ) __VA_ARGS__)
+/* The first parameter of a FUNCTION that does not need it. */
+#define NO_CALL __attribute__((unused)) struct call *call
+
 #endif

@@ -31,16 +31,14 @@ struct green {
 
 bool cuda_push_context(CUcontext context)
 {
-	CUresult (*push)(CUcontext) =
-		(CUresult(*)(CUcontext))resolve_used(USED_cuCtxPushCurrent_v2);
+	used_cuCtxPushCurrent_v2 *push = CUDA_USED(cuCtxPushCurrent_v2);
 
 	return push && push(context) == CUDA_SUCCESS;
 }
 
 void cuda_pop_context(void)
 {
-	CUresult (*pop)(CUcontext *) =
-		(CUresult(*)(CUcontext *))resolve_used(USED_cuCtxPopCurrent_v2);
+	used_cuCtxPopCurrent_v2 *pop = CUDA_USED(cuCtxPopCurrent_v2);
 	CUcontext popped;
 
 	if (pop)
@@ -175,8 +173,7 @@ CUdevice cuda_green_take(CUgreenCtx handle, CUcontext *ret_context)
 
 void cuda_meet_context(CUcontext context, uint32_t epoch)
 {
-	CUresult (*device_of)(CUdevice *) =
-		(CUresult(*)(CUdevice *))resolve_used(USED_cuCtxGetDevice);
+	used_cuCtxGetDevice *device_of = CUDA_USED(cuCtxGetDevice);
 	struct thread *self = &thread_self;
 	CUdevice device;
 
@@ -200,40 +197,37 @@ void cuda_current_context(uint64_t *ret_context, int *ret_device)
 /* Returns true if the memory of DEVICE is also the CPU's, as on Jetson and GB10. */
 static bool shares_memory(CUdevice device)
 {
-	CUresult (*get)(int *, CUdevice_attribute, CUdevice) =
-		(CUresult(*)(int *, CUdevice_attribute, CUdevice))resolve_used(
-			USED_cuDeviceGetAttribute);
+	used_cuDeviceGetAttribute *get = CUDA_USED(cuDeviceGetAttribute);
 	int integrated = 0;
 
 	return get && get(&integrated, CU_DEVICE_ATTRIBUTE_INTEGRATED, device) == CUDA_SUCCESS &&
 	       integrated;
 }
 
-/* Records the UUID, name and PCI bus id of DEVICE, once per process. A report needs them to
- * identify the device to other tools. */
+/* Stores a text of DEVICE that GET returns in RET. Stores "" if the driver has none. */
+static void get_text(used_cuDeviceGetName *get, char *ret, size_t size, CUdevice device)
+{
+	if (!get || get(ret, (int)size, device) != CUDA_SUCCESS)
+		ret[0] = '\0';
+}
+
+/* A report needs the UUID, name and PCI bus id to identify the device to other tools. */
 void cuda_meet_device(int device)
 {
-	CUresult (*get_uuid)(CUuuid *, CUdevice), (*get_instance)(CUuuid *, CUdevice);
-	CUresult (*get_text[2])(char *, int, CUdevice);
+	used_cuDeviceGetUuid *get_uuid, *get_instance;
 	struct device_identity identity = { .ordinal = device };
 	int saved = errno;
 
 	if (!device_is_new(device))
 		return;
-	get_uuid = (CUresult(*)(CUuuid *, CUdevice))resolve_used(USED_cuDeviceGetUuid);
-	get_instance = (CUresult(*)(CUuuid *, CUdevice))resolve_used(USED_cuDeviceGetUuid_v2);
-	get_text[0] = (CUresult(*)(char *, int, CUdevice))resolve_used(USED_cuDeviceGetName);
-	get_text[1] = (CUresult(*)(char *, int, CUdevice))resolve_used(USED_cuDeviceGetPCIBusId);
+	get_uuid = CUDA_USED(cuDeviceGetUuid);
+	get_instance = CUDA_USED(cuDeviceGetUuid_v2);
 	if (!get_uuid || get_uuid((CUuuid *)identity.uuid, device) != CUDA_SUCCESS)
 		memset(identity.uuid, 0, sizeof(identity.uuid));
 	if (!get_instance || get_instance((CUuuid *)identity.instance, device) != CUDA_SUCCESS)
 		memcpy(identity.instance, identity.uuid, sizeof(identity.instance));
-	if (!get_text[0] ||
-	    get_text[0](identity.name, (int)sizeof(identity.name), device) != CUDA_SUCCESS)
-		identity.name[0] = '\0';
-	if (!get_text[1] ||
-	    get_text[1](identity.bus_id, (int)sizeof(identity.bus_id), device) != CUDA_SUCCESS)
-		identity.bus_id[0] = '\0';
+	get_text(CUDA_USED(cuDeviceGetName), identity.name, sizeof(identity.name), device);
+	get_text(CUDA_USED(cuDeviceGetPCIBusId), identity.bus_id, sizeof(identity.bus_id), device);
 	identity.shares_memory = shares_memory(device);
 	device_record(&identity);
 	errno = saved;
@@ -250,10 +244,9 @@ bool cuda_is_per_thread(const struct hook *hook)
 
 bool cuda_is_captured(const struct hook *hook, CUstream stream)
 {
-	CUresult (*ask)(CUstream, CUstreamCaptureStatus *) =
-		(CUresult(*)(CUstream, CUstreamCaptureStatus *))resolve_used(
-			cuda_is_per_thread(hook) ? USED_cuStreamIsCapturing_ptsz
-						 : USED_cuStreamIsCapturing);
+	used_cuStreamIsCapturing *ask = cuda_is_per_thread(hook)
+						? CUDA_USED(cuStreamIsCapturing_ptsz)
+						: CUDA_USED(cuStreamIsCapturing);
 	CUstreamCaptureStatus status = 0;
 
 	return ask && ask(stream, &status) == CUDA_SUCCESS && status != 0;

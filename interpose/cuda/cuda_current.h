@@ -11,6 +11,12 @@
 #include "interpose/dispatch/resolve.h"
 #include "interpose/cuda/cuda_types.h"
 
+/* The driver's function of the USED row SYMBOL, or NULL. */
+#define CUDA_USED(symbol) ((used_##symbol *)resolve_used(USED_##symbol))
+#define USED(symbol, returns, parameters) typedef returns used_##symbol parameters;
+#define ROWS_OF "interpose/cuda/cuda.def"
+#include "interpose/dispatch/hooks.def"
+
 enum { LOCATION_DEVICE = 1 }; /* CU_MEM_LOCATION_TYPE_DEVICE */
 
 /* Incremented when a context ends: the driver may give its handle to a new context on another
@@ -26,8 +32,7 @@ COLD void cuda_meet_context(CUcontext context, uint32_t epoch);
  * device. */
 static HOT bool cuda_look_at_context(void)
 {
-	CUresult (*get)(CUcontext *) =
-		(CUresult(*)(CUcontext *))resolve_used(USED_cuCtxGetCurrent);
+	used_cuCtxGetCurrent *get = CUDA_USED(cuCtxGetCurrent);
 	uint32_t epoch = atomic_load_explicit(&cuda_context_epoch, memory_order_acquire);
 	CUcontext context = NULL;
 

@@ -14,7 +14,7 @@
 struct hook hooks[HOOK_ALL] = {
 #define HOOK(symbol, returns, parameters, arguments, verb, made, kind_, key, size)          \
 	[HOOK_##symbol] = { .name = #symbol, .kind = kind_ },
-#define HAND(symbol, returns, parameters, ...)                                              \
+#define HAND(symbol, returns, parameters, arguments, function, ...)                         \
 	[HOOK_##symbol] = { .name = #symbol, .kind = "" __VA_ARGS__ },
 #define MAKES(symbol, kind_) [HOOK_##symbol##_##kind_] = { .name = #symbol, .kind = #kind_ },
 #include "interpose/dispatch/hooks.def"

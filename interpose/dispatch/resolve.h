@@ -25,6 +25,8 @@ struct route {
 
 /* Calls the function at REAL, which has type TYPE, with ARGUMENTS. */
 #define DRIVER_CALL(real, type, arguments) ((type)(real))arguments
+/* The function at REAL, with the type of the row SYMBOL. */
+#define DRIVER(symbol, real) ((__typeof__(&(symbol)))(real))
 
 struct route resolve_direct_slowly(struct hook *hook);
 struct route resolve_driver_slowly(struct hook *hook);

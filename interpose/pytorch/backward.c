@@ -82,7 +82,7 @@ execute(void *real, void *engine, const void *roots, const void *inputs, bool ke
 }
 
 /* If there is no real function, the caller's library could not have been loaded without gpuleak. */
-#define HAND(symbol, returns, parameters)                                                   \
+#define HAND(symbol, returns, parameters, ...)                                              \
 	returns symbol parameters                                                           \
 	{                                                                                   \
 		void *real = real_of(&hooks[HOOK_##symbol], __builtin_return_address(0));   \

@@ -15,7 +15,7 @@ struct torch_variables {
 	void *first, *end, *end_of_room;
 };
 
-#define HAND(symbol, returns, parameters) EXPORT returns symbol parameters;
+#define HAND(symbol, returns, parameters, ...) EXPORT returns symbol parameters;
 #define ROWS_OF "interpose/pytorch/pytorch_rows.def"
 #include "interpose/dispatch/hooks.def"
 

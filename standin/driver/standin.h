@@ -24,8 +24,13 @@ typedef struct CUlaunchConfig_st CUlaunchConfig;
 #define MAKES(name, kind)
 #define USED(name, result, params) result name params;
 #include "interpose/cuda/cuda.def"
+#include "interpose/cuda/cuda_contexts.def"
+#include "interpose/cuda/cuda_graphs.def"
+#include "interpose/cuda/cuda_ipc.def"
+#include "interpose/cuda/cuda_lookups.def"
 #include "interpose/cuda/cuda_objects.def"
 #include "interpose/cuda/cuda_queries.def"
+#include "interpose/cuda/cuda_streams.def"
 #undef HOOK
 #undef HAND
 #undef MAKES

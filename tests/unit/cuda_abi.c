@@ -397,7 +397,12 @@ SAME_VALUE(CUDA_ERROR_NOT_SUPPORTED);
 #define USED(symbol, returns, parameters) returns symbol parameters;
 #define MAKES(symbol, kind)
 #include "interpose/cuda/cuda.def"
+#include "interpose/cuda/cuda_contexts.def"
+#include "interpose/cuda/cuda_graphs.def"
+#include "interpose/cuda/cuda_ipc.def"
+#include "interpose/cuda/cuda_lookups.def"
 #include "interpose/cuda/cuda_objects.def"
+#include "interpose/cuda/cuda_streams.def"
 #include "interpose/cuda/cuda_submits.def"
 #include "interpose/cuda/cuda_launches.def"
 #include "interpose/cuda/cuda_queries.def"

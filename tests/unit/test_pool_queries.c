@@ -469,7 +469,9 @@ static void test_marks(void **state)
 /* What the wrapper calls before it records the export. */
 static CUresult get_handle(CUipcMemHandle *handle, CUdeviceptr address)
 {
-	return pool_ipc_handle(resolve_driver(&hooks[HOOK_cuIpcGetMemHandle]), handle, address);
+	void *real = resolve_driver(&hooks[HOOK_cuIpcGetMemHandle]).real;
+
+	return pool_ipc_handle(real, handle, address);
 }
 
 static void test_sharing(void **state)

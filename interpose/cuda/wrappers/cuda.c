@@ -164,17 +164,16 @@ static void watch_the_end(void)
 		driver_may_end();
 }
 
-static CUresult body_cuInit(struct route route, unsigned int flags)
+static CUresult init(NO_CALL, void *real, unsigned int flags)
 {
-	CUresult r = DRIVER_CALL(route.real, CUresult(*)(unsigned int), (flags));
+	CUresult r = DRIVER(cuInit, real)(flags);
 
-	if (r == CUDA_SUCCESS && route.record) {
+	if (r == CUDA_SUCCESS) {
 		recorder_touch();
 		watch_the_end();
 	}
 	return r;
 }
-CUDA_HAND(cuInit, (unsigned int Flags), (route, Flags))
 
 /* ---- the resolver ---- */
 
@@ -224,48 +223,46 @@ static void reroute(const char *name, void **pfn, const void *caller)
 		note_unhooked(name, *pfn, caller);
 }
 
-static CUresult body_cuGetProcAddress(struct route route, const void *caller, const char *symbol,
-				      void **pfn, int version, cuuint64_t flags)
+static CUresult proc_address(void *real, const void *caller, const char *symbol, void **pfn,
+			     int version, cuuint64_t flags)
 {
-	CUresult r = DRIVER_CALL(route.real, CUresult(*)(const char *, void **, int, cuuint64_t),
-				 (symbol, pfn, version, flags));
+	CUresult r = DRIVER(cuGetProcAddress, real)(symbol, pfn, version, flags);
 
-	if (r == CUDA_SUCCESS && route.record && symbol && pfn && *pfn)
+	if (r == CUDA_SUCCESS && symbol && pfn && *pfn)
 		reroute(symbol, pfn, caller);
 	return r;
 }
-CUDA_HAND(cuGetProcAddress, (const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags),
-	  (route, __builtin_return_address(0), symbol, pfn, cudaVersion, flags))
 
-static CUresult body_cuGetProcAddress_v2(struct route route, const void *caller,
-					 const char *symbol, void **pfn, int version,
-					 cuuint64_t flags, CUdriverProcAddressQueryResult *status)
+static CUresult proc_address_v2(void *real, const void *caller, const char *symbol, void **pfn,
+				int version, cuuint64_t flags,
+				CUdriverProcAddressQueryResult *status)
 {
-	CUresult r = DRIVER_CALL(route.real,
-				 CUresult(*)(const char *, void **, int, cuuint64_t,
-					     CUdriverProcAddressQueryResult *),
-				 (symbol, pfn, version, flags, status));
+	CUresult r = DRIVER(cuGetProcAddress_v2, real)(symbol, pfn, version, flags, status);
 
-	if (r == CUDA_SUCCESS && route.record && symbol && pfn && *pfn && (!status || *status == 0))
+	if (r == CUDA_SUCCESS && symbol && pfn && *pfn && (!status || *status == 0))
 		reroute(symbol, pfn, caller);
 	return r;
 }
-CUDA_HAND(cuGetProcAddress_v2,
-	  (const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
-	   CUdriverProcAddressQueryResult *symbolStatus),
-	  (route, __builtin_return_address(0), symbol, pfn, cudaVersion, flags, symbolStatus))
 
 /* Calls through an export table do not reach a wrapper, so coverage.c records that CALLER obtained
  * one. */
-static CUresult body_cuGetExportTable(struct route route, const void *caller, const void **table,
-				      const CUuuid *id)
+static CUresult export_table(void *real, const void *caller, const void **table, const CUuuid *id)
 {
-	CUresult r =
-		DRIVER_CALL(route.real, CUresult(*)(const void **, const CUuuid *), (table, id));
+	CUresult r = DRIVER(cuGetExportTable, real)(table, id);
 
-	if (r == CUDA_SUCCESS && route.record && id)
+	if (r == CUDA_SUCCESS && id)
 		coverage_export_table((const unsigned char *)id->bytes, caller);
 	return r;
 }
-CUDA_HAND(cuGetExportTable, (const void **ppExportTable, const CUuuid *pExportTableId),
-	  (route, __builtin_return_address(0), ppExportTable, pExportTableId))
+
+/* The return address is the wrapper's, so these are macros. */
+#define get_proc_address(call, real, ...)                                                   \
+	proc_address(real, __builtin_return_address(0), __VA_ARGS__)
+#define get_proc_address_v2(call, real, ...)                                                \
+	proc_address_v2(real, __builtin_return_address(0), __VA_ARGS__)
+#define get_export_table(call, real, ...)                                                   \
+	export_table(real, __builtin_return_address(0), __VA_ARGS__)
+
+#define HAND CUDA_HAND
+#define ROWS_OF "interpose/cuda/cuda_lookups.def"
+#include "interpose/dispatch/hooks.def"

@@ -27,8 +27,7 @@ static int current_device(void)
 
 static uint64_t device_total(int device)
 {
-	CUresult (*ask)(size_t *, CUdevice) =
-		(CUresult(*)(size_t *, CUdevice))resolve_used(USED_cuDeviceTotalMem_v2);
+	used_cuDeviceTotalMem_v2 *ask = CUDA_USED(cuDeviceTotalMem_v2);
 	size_t total = 0;
 
 	return ask && ask(&total, device) == CUDA_SUCCESS ? total : 0;
@@ -36,14 +35,13 @@ static uint64_t device_total(int device)
 
 static bool memory_left(int device, uint64_t *ret_free, uint64_t *ret_total)
 {
-	CUresult (*ask)(size_t *, size_t *) = (CUresult(*)(size_t *, size_t *))resolve_driver(
-		&hooks[HOOK_cuMemGetInfo_v2]).real;
+	void *real = resolve_driver(&hooks[HOOK_cuMemGetInfo_v2]).real;
 	size_t free_bytes = 0, total = 0;
 	CUresult r;
 
-	if (!ask || device < 0 || current_device() != device || !captures_enter())
+	if (!real || device < 0 || current_device() != device || !captures_enter())
 		return false;
-	r = ask(&free_bytes, &total);
+	r = DRIVER(cuMemGetInfo_v2, real)(&free_bytes, &total);
 	captures_leave();
 	*ret_free = free_bytes;
 	*ret_total = total;

@@ -8,7 +8,9 @@
 #include "interpose/block/blocks.h"
 #include "interpose/block/driver_growth.h"
 #include "interpose/block/limit.h"
+#include "interpose/block/wrap.h"
 #include "interpose/cuda/cuda_current.h"
+#include "interpose/cuda/pool/pool_retry.h"
 #include "interpose/cuda/wrappers/cuda_rows.h"
 
 /* Records a block that an ALLOC row made, with the current context and its device. */
@@ -37,9 +39,9 @@ void cuda_object_ended(struct call *call, uint32_t removed, struct freeing *free
  * returns the same address. */
 void cuda_record_shared(struct call *call, uint64_t address);
 
-/* Calls cuIpcGetMemHandle of the driver, which ROUTE leads to. The pool does not reuse the block
- * afterwards. A part of a block of the pool has no handle. */
-CUresult pool_ipc_handle(struct route route, CUipcMemHandle *handle, CUdeviceptr address);
+/* Calls cuIpcGetMemHandle of the driver, REAL. The pool does not reuse the block afterwards. A part
+ * of a block of the pool has no handle. */
+CUresult pool_ipc_handle(void *real, CUipcMemHandle *handle, CUdeviceptr address);
 /* After the driver's call: it opened HANDLE at ADDRESS. */
 void cuda_ipc_opened(struct call *call, uint64_t address, const CUipcMemHandle *handle);
 
@@ -57,6 +59,15 @@ static HOT CUresult cuda_note_refusal(const struct call *call, CUresult r, int d
 	return r;
 }
 
+/* R = DRIVER_CALL. If memory ran out on DEVICE and the pool returned some to the driver, calls once
+ * more. */
+#define CUDA_CALL_TWICE(r, driver_call, device)                                             \
+	do {                                                                                \
+		WRAP_CALL(r, driver_call);                                                  \
+		if (POOL_AGAIN(r, device))                                                  \
+			WRAP_CALL(r, driver_call);                                          \
+	} while (0)
+
 enum outcome cuda_outcome(CUresult r);
 /* As cuda_outcome(), for a free. Even if the current context is destroyed, the block may belong to
  * another context that is not. */
@@ -72,20 +83,12 @@ static inline enum outcome cuda_free_outcome(CUresult r, const struct freeing *f
 uint64_t cuda_array_bytes(uint64_t width, uint64_t height, uint64_t depth, int format,
 			  unsigned int channels, unsigned int flags, unsigned int levels);
 
-/* Defines the two functions of a HAND row: the exported one and the one that lookups return. Both
- * return `body_SYMBOL ARGUMENTS`; ARGUMENTS may use `route` and `site`. */
-#define CUDA_HAND(symbol, parameters, arguments)                                            \
-	EXPORT CUDA_HAND_BY(symbol, symbol, resolve_direct, parameters, arguments)          \
-	CUDA_HAND_BY(looked_up_##symbol, symbol, resolve_driver, parameters, arguments)
-#define CUDA_HAND_BY(name, symbol, find, parameters, arguments)                             \
-	CUresult name parameters                                                            \
-	{                                                                                   \
-		struct hook *hook = &hooks[HOOK_##symbol];                                  \
-		struct route route = find(hook);                                            \
-		struct call call = { hook, CALLER, SPACE_MEMORY };                          \
-		(void)call;                                                                 \
-		return route.real ? body_##symbol arguments : CUDA_ERROR_NOT_FOUND;         \
-	}
+/* Defines the two functions of a HAND row: the exported one and the one that lookups return. */
+#define CUDA_HAND(symbol, returns, parameters, arguments, function, ...)                    \
+	EXPORT WRAP_HAND(symbol, symbol, resolve_direct, returns, parameters, arguments, function, \
+			 SPACE_MEMORY, (void)0, CUDA_ERROR_NOT_FOUND)                       \
+	WRAP_HAND(looked_up_##symbol, symbol, resolve_driver, returns, parameters, arguments, \
+		  function, SPACE_MEMORY, (void)0, CUDA_ERROR_NOT_FOUND)
 
 /* The function that a lookup returns for each row. */
 extern void *const cuda_wrappers[] __attribute__((visibility("hidden")));

@@ -38,17 +38,14 @@ static uint64_t primary_number(CUdevice device)
 	return (uint64_t)device + 1;
 }
 
-static CUresult body_cuDevicePrimaryCtxRetain(struct call *call, struct route route,
-					      CUcontext *context, CUdevice device)
+static CUresult retain_primary(struct call *call, void *real, CUcontext *context, CUdevice device)
 {
 	struct driver_growth growth = { 0 };
 	bool made, pushed;
 	CUresult r;
 
-	if (route.record)
-		driver_growth_begin(&growth, API_CUDA, device);
-	r = POOL_TRY(DRIVER_CALL(route.real, CUresult(*)(CUcontext *, CUdevice), (context, device)),
-		     device);
+	driver_growth_begin(&growth, API_CUDA, device);
+	r = POOL_TRY(DRIVER(cuDevicePrimaryCtxRetain, real)(context, device), device);
 	/* A retained context is not current yet. The driver reports how much memory is free only
 	 * for the current context. */
 	pushed = growth.is_first && r == CUDA_SUCCESS && context && cuda_push_context(*context);
@@ -56,69 +53,58 @@ static CUresult body_cuDevicePrimaryCtxRetain(struct call *call, struct route ro
 	if (pushed)
 		cuda_pop_context();
 
-	if (r == CUDA_SUCCESS && route.record && context) {
+	if (r == CUDA_SUCCESS && context) {
 		cuda_primary_set(device, *context, &made);
 		if (made)
 			cuda_record_driver_growth(call, device, &growth, 0);
 		if (!cuda_object_retained(call, primary_number(device), 1))
 			cuda_record_object_on(call, primary_number(device), device);
 	}
-	return route.record ? cuda_note_refusal(call, r, device, 0) : r;
+	return cuda_note_refusal(call, r, device, 0);
 }
-CUDA_HAND(cuDevicePrimaryCtxRetain, (CUcontext *pctx, CUdevice dev), (&call, route, pctx, dev))
 
-static CUresult body_cuGreenCtxCreate(struct call *call, struct route route, CUgreenCtx *green,
-				      CUdevResourceDesc resources, CUdevice device,
-				      unsigned int flags)
+static CUresult create_green(struct call *call, void *real, CUgreenCtx *green,
+			     CUdevResourceDesc resources, CUdevice device, unsigned int flags)
 {
 	struct driver_growth growth = { 0 };
 	CUresult r;
 
-	if (route.record)
-		driver_growth_begin(&growth, API_CUDA, device);
-	r = POOL_TRY(DRIVER_CALL(route.real,
-				 CUresult(*)(CUgreenCtx *, CUdevResourceDesc, CUdevice,
-					     unsigned int),
-				 (green, resources, device, flags)),
-		     device);
+	driver_growth_begin(&growth, API_CUDA, device);
+	r = POOL_TRY(DRIVER(cuGreenCtxCreate, real)(green, resources, device, flags), device);
 	driver_growth_end(&growth);
-	if (r == CUDA_SUCCESS && route.record && green && *green) {
+	if (r == CUDA_SUCCESS && green && *green) {
 		cuda_green_add(*green, device);
 		cuda_record_driver_growth(call, device, &growth, 0);
 		cuda_record_object_on(call, (uint64_t)(uintptr_t)*green, device);
 	}
-	return route.record ? cuda_note_refusal(call, r, device, 0) : r;
+	return cuda_note_refusal(call, r, device, 0);
 }
-CUDA_HAND(cuGreenCtxCreate,
-	  (CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags),
-	  (&call, route, phCtx, desc, dev, flags))
 
-static CUresult body_cuCtxFromGreenCtx(struct route route, CUcontext *context, CUgreenCtx green)
+static CUresult context_of_green(NO_CALL, void *real, CUcontext *context,
+				 CUgreenCtx green)
 {
-	CUresult r =
-		DRIVER_CALL(route.real, CUresult(*)(CUcontext *, CUgreenCtx), (context, green));
+	CUresult r = DRIVER(cuCtxFromGreenCtx, real)(context, green);
 
-	if (r == CUDA_SUCCESS && route.record && context && *context)
+	if (r == CUDA_SUCCESS && context && *context)
 		cuda_green_name(green, *context);
 	return r;
 }
-CUDA_HAND(cuCtxFromGreenCtx, (CUcontext *pContext, CUgreenCtx hCtx), (route, pContext, hCtx))
 
 /* ---- end ---- */
 
 /* UNTIL is captures_last() from before the driver's call. */
-static void context_gone(enum hook_id id, CUcontext context, uint64_t until)
+static void context_gone(const struct call *call, CUcontext context, uint64_t until)
 {
 	atomic_fetch_add(&cuda_context_epoch, 1);
 	atomic_store(&cuda_context_doubtful, true);
-	captures_context_gone((uint64_t)(uintptr_t)context, until);
-	record_context_gone(&hooks[id], (uint64_t)(uintptr_t)context);
+	captures_context_gone(context_number(context), until);
+	record_context_gone(call->hook, context_number(context));
 }
 
-static void primary_gone(enum hook_id id, CUdevice device, uint64_t until)
+static void primary_gone(const struct call *call, CUdevice device, uint64_t until)
 {
 	if (cuda_primary_gone(device))
-		context_gone(id, cuda_primary_of(device), until);
+		context_gone(call, cuda_primary_of(device), until);
 }
 
 static struct attached *find_attached(struct recorder *recorder, CUcontext context)
@@ -175,80 +161,72 @@ static bool count_detached(CUcontext context, bool all)
 	return all || !attached;
 }
 
-static CUresult body_cuCtxAttach(struct call *call, struct route route, CUcontext *context,
-				 unsigned int flags)
+static CUresult attach(struct call *call, void *real, CUcontext *context, unsigned int flags)
 {
-	CUresult r =
-		DRIVER_CALL(route.real, CUresult(*)(CUcontext *, unsigned int), (context, flags));
+	CUresult r = DRIVER(cuCtxAttach, real)(context, flags);
 
-	if (r == CUDA_SUCCESS && route.record && context && *context) {
+	if (r == CUDA_SUCCESS && context && *context) {
 		count_attached(*context);
 		cuda_object_retained(call, context_number(*context), 1);
 	}
 	return r;
 }
-CUDA_HAND(cuCtxAttach, (CUcontext *pctx, unsigned int flags), (&call, route, pctx, flags))
 
-/* Calls the driver's function of CALL, which takes ARGUMENT of TYPE. It ends one reference of the
- * object HANDLE. */
-#define CALL_ENDING(r, type, argument, handle)                                              \
+/* R = DRIVER_CALL, which ends one reference of the object HANDLE. */
+#define CALL_ENDING(r, driver_call, handle)                                                 \
 	do {                                                                                \
 		struct freeing freeing;                                                     \
-		cuda_object_ending(call, (handle), route.record, &freeing);                 \
-		(r) = DRIVER_CALL(route.real, CUresult(*)(type), (argument));               \
+		cuda_object_ending(call, (handle), 1, &freeing);                            \
+		(r) = (driver_call);                                                        \
 		cuda_object_ended(call, 0, &freeing, (r));                                  \
 	} while (0)
 
-static CUresult body_detach(struct call *call, struct route route, enum hook_id id,
-			    CUcontext context)
+static CUresult detach(struct call *call, void *real, CUcontext context)
 {
 	uint64_t until = captures_last();
 	CUresult r;
 	bool gone;
 
 	pool_context_ending(context_number(context));
-	CALL_ENDING(r, CUcontext, context, context_number(context));
-	gone = r == CUDA_SUCCESS && route.record && count_detached(context, false);
+	CALL_ENDING(r, DRIVER(cuCtxDetach, real)(context), context_number(context));
+	gone = r == CUDA_SUCCESS && count_detached(context, false);
 	pool_context_ended(context_number(context), gone);
 	if (gone)
-		context_gone(id, context, until);
+		context_gone(call, context, until);
 	return r;
 }
 
-static CUresult body_destroy(struct call *call, struct route route, enum hook_id id,
-			     CUcontext context)
+static CUresult destroy(struct call *call, void *real, CUcontext context)
 {
 	uint64_t until = captures_last();
 	CUresult r;
 
 	pool_context_ending(context_number(context));
-	CALL_ENDING(r, CUcontext, context, context_number(context));
+	CALL_ENDING(r, DRIVER(cuCtxDestroy, real)(context), context_number(context));
 	pool_context_ended(context_number(context), r == CUDA_SUCCESS);
-	if (r == CUDA_SUCCESS && route.record) {
+	if (r == CUDA_SUCCESS) {
 		count_detached(context, true);
-		context_gone(id, context, until);
+		context_gone(call, context, until);
 	}
 	return r;
 }
 
-static CUresult body_reset(struct route route, enum hook_id id, CUdevice device)
+static CUresult reset_primary(struct call *call, void *real, CUdevice device)
 {
 	uint64_t until = captures_last(), owner = context_number(cuda_primary_of(device));
 	CUresult r;
 
 	pool_context_ending(owner);
-	r = DRIVER_CALL(route.real, CUresult(*)(CUdevice), (device));
+	r = DRIVER(cuDevicePrimaryCtxReset, real)(device);
 	pool_context_ended(owner, r == CUDA_SUCCESS);
-	if (r == CUDA_SUCCESS && route.record)
-		primary_gone(id, device, until);
+	if (r == CUDA_SUCCESS)
+		primary_gone(call, device, until);
 	return r;
 }
 
 static bool still_active(CUdevice device)
 {
-	CUresult (*state)(CUdevice, unsigned int *, int *) =
-		(CUresult(*)(CUdevice, unsigned int *, int *))resolve_used(
-			USED_cuDevicePrimaryCtxGetState);
+	used_cuDevicePrimaryCtxGetState *state = CUDA_USED(cuDevicePrimaryCtxGetState);
 	unsigned int flags;
 	int active = 1;
 
@@ -259,49 +237,47 @@ static bool still_active(CUdevice device)
  * exists. During exit() that does not matter. */
 enum outcome cuda_free_outcome_slowly(CUresult r, const struct freeing *freeing)
 {
-	CUresult (*get)(CUcontext *);
+	used_cuCtxGetCurrent *get;
 	CUcontext context = NULL;
 
 	if (r != CUDA_ERROR_CONTEXT_IS_DESTROYED)
 		return cuda_outcome(r);
-	get = (CUresult(*)(CUcontext *))resolve_used(USED_cuCtxGetCurrent);
+	get = CUDA_USED(cuCtxGetCurrent);
 	if (freeing->block && get && get(&context) == CUDA_SUCCESS &&
 	    freeing->block->context == (uint64_t)(uintptr_t)context)
 		return OUTCOME_LATE;
 	return cuda_inside_exit() ? OUTCOME_LATE : OUTCOME_NO_CONTEXT;
 }
 
-static CUresult body_release(struct call *call, struct route route, enum hook_id id,
-			     CUdevice device)
+static CUresult release_primary(struct call *call, void *real, CUdevice device)
 {
 	uint64_t until = captures_last(), owner = context_number(cuda_primary_of(device));
 	CUresult r;
 	bool gone;
 
 	pool_context_ending(owner);
-	CALL_ENDING(r, CUdevice, device, primary_number(device));
-	gone = r == CUDA_SUCCESS && route.record && !still_active(device);
+	CALL_ENDING(r, DRIVER(cuDevicePrimaryCtxRelease, real)(device), primary_number(device));
+	gone = r == CUDA_SUCCESS && !still_active(device);
 	pool_context_ended(owner, gone);
 	if (gone && !cuda_inside_exit())
-		primary_gone(id, device, until);
+		primary_gone(call, device, until);
 	return r;
 }
 
 /* A green context holds a reference on the primary context, which owns its memory: this call may
  * release the last one. GREEN leaves the list before the call, since the driver may reuse the
  * handle at once. */
-static CUresult body_green(struct call *call, struct route route, enum hook_id id,
-			   CUgreenCtx green)
+static CUresult destroy_green(struct call *call, void *real, CUgreenCtx green)
 {
 	uint64_t until = captures_last();
 	CUcontext context;
-	CUdevice device = route.record ? cuda_green_take(green, &context) : -1;
+	CUdevice device = cuda_green_take(green, &context);
 	uint64_t owner = context_number(cuda_primary_of(device));
 	CUresult r;
 	bool gone;
 
 	pool_context_ending(owner);
-	CALL_ENDING(r, CUgreenCtx, green, (uint64_t)(uintptr_t)green);
+	CALL_ENDING(r, DRIVER(cuGreenCtxDestroy, real)(green), (uint64_t)(uintptr_t)green);
 	gone = device >= 0 && r == CUDA_SUCCESS && !still_active(device);
 	pool_context_ended(owner, gone);
 	if (device < 0)
@@ -314,28 +290,10 @@ static CUresult body_green(struct call *call, struct route route, enum hook_id i
 	atomic_fetch_add(&cuda_context_epoch, 1);
 	atomic_store(&cuda_context_doubtful, true);
 	if (gone && !cuda_inside_exit())
-		primary_gone(id, device, until);
+		primary_gone(call, device, until);
 	return r;
 }
 
-#define body_cuCtxDetach body_detach
-CUDA_HAND(cuCtxDetach, (CUcontext argument), (&call, route, HOOK_cuCtxDetach, argument))
-#define body_cuCtxDestroy body_destroy
-CUDA_HAND(cuCtxDestroy, (CUcontext argument), (&call, route, HOOK_cuCtxDestroy, argument))
-#define body_cuCtxDestroy_v2 body_destroy
-CUDA_HAND(cuCtxDestroy_v2, (CUcontext argument), (&call, route, HOOK_cuCtxDestroy_v2, argument))
-#define body_cuDevicePrimaryCtxRelease body_release
-CUDA_HAND(cuDevicePrimaryCtxRelease, (CUdevice argument),
-	  (&call, route, HOOK_cuDevicePrimaryCtxRelease, argument))
-#define body_cuDevicePrimaryCtxRelease_v2 body_release
-CUDA_HAND(cuDevicePrimaryCtxRelease_v2, (CUdevice argument),
-	  (&call, route, HOOK_cuDevicePrimaryCtxRelease_v2, argument))
-#define body_cuDevicePrimaryCtxReset body_reset
-CUDA_HAND(cuDevicePrimaryCtxReset, (CUdevice argument),
-	  (route, HOOK_cuDevicePrimaryCtxReset, argument))
-#define body_cuDevicePrimaryCtxReset_v2 body_reset
-CUDA_HAND(cuDevicePrimaryCtxReset_v2, (CUdevice argument),
-	  (route, HOOK_cuDevicePrimaryCtxReset_v2, argument))
-#define body_cuGreenCtxDestroy body_green
-CUDA_HAND(cuGreenCtxDestroy, (CUgreenCtx argument),
-	  (&call, route, HOOK_cuGreenCtxDestroy, argument))
+#define HAND CUDA_HAND
+#define ROWS_OF "interpose/cuda/cuda_contexts.def"
+#include "interpose/dispatch/hooks.def"

@@ -18,26 +18,10 @@
 
 /* Records CALL, which needed BYTES for a graph (0: unknown), if R means that memory ran out.
  * Returns R. */
-static CUresult note_refusal(const struct call *call, struct route route, CUresult r,
-			     uint64_t bytes)
+static CUresult note_refusal(const struct call *call, CUresult r, uint64_t bytes)
 {
-	return route.record ? cuda_note_refusal(call, r, LIMITS_CURRENT, bytes) : r;
+	return cuda_note_refusal(call, r, LIMITS_CURRENT, bytes);
 }
-
-/* DRIVER_CALL for an instantiation. If the driver is out of memory, the pool returns some and the
- * call is repeated. */
-#define INSTANTIATE(type, arguments) \
-	note_refusal(&call, route,                                                          \
-		     POOL_TRY(DRIVER_CALL(route.real, type, arguments), LIMITS_CURRENT), 0)
-
-/* EXPRESSION may use `growth`, which has begun before it is evaluated. */
-#define MEASURED(expression)                                                                \
-	({                                                                                  \
-		struct driver_growth growth = { 0 };                                        \
-		if (route.record)                                                           \
-			driver_growth_begin(&growth, API_CUDA, -1);                         \
-		expression;                                                                 \
-	})
 
 enum { NODE_GRAPH = 4, NODE_MEM_ALLOC = 10, NODE_MEM_FREE = 11 }; /* CUgraphNodeType */
 enum { AUTO_FREE_ON_LAUNCH = 1, UPLOAD = 2, DEVICE_LAUNCH = 4 };   /* CUgraphInstantiate_flags */
@@ -58,17 +42,13 @@ struct node {
 	UT_hash_handle hh;
 };
 
-/* Only graphs with such nodes are listed; most graphs have none. */
+/* A graph or an executable graph. Only graphs with such nodes are listed; most graphs have none. */
 struct graph {
 	uint64_t handle;
-	struct node *nodes;
-	UT_hash_handle hh;
-};
-struct graph_exec {
-	uint64_t handle;
-	bool frees_at_launch; /* it first frees what the previous launch left allocated */
-	unsigned int count;
-	struct act *acts;
+	struct node *nodes; /* of a graph, by address */
+	bool frees_at_launch; /* executable: first frees what the previous launch left allocated */
+	unsigned int count;   /* executable: number of ... */
+	struct act *acts;     /* ... what a launch does */
 	UT_hash_handle hh;
 };
 
@@ -85,59 +65,31 @@ static bool any_listed(void)
 
 /* ---- the lists; Locking: recorder->graphs->lock ---- */
 
-static struct graph *find_graph(struct recorder *recorder, CUgraph handle)
+static struct graph *find(struct recorder *recorder, enum graph_list list, const void *handle)
 {
 	uint64_t key = (uint64_t)(uintptr_t)handle;
 	struct graph *graph;
 
-	TABLE_FIND(recorder->graphs->graphs, &key, graph);
+	TABLE_FIND(recorder->graphs->listed[list], &key, graph);
 	return graph;
 }
 
-static struct graph_exec *find_exec(struct recorder *recorder, CUgraphExec handle)
-{
-	uint64_t key = (uint64_t)(uintptr_t)handle;
-	struct graph_exec *exec;
-
-	TABLE_FIND(recorder->graphs->execs, &key, exec);
-	return exec;
-}
-
-static bool list_graph(struct recorder *recorder, struct graph *graph)
+static bool list_add(struct recorder *recorder, enum graph_list list, struct graph *graph)
 {
 	struct arena *arena = &recorder->arena;
 
-	TABLE_ADD(recorder->graphs->graphs, handle, graph);
+	TABLE_ADD(recorder->graphs->listed[list], handle, graph);
 	if (!graph->hh.tbl)
 		return false;
 	atomic_fetch_add(&listed, 1);
 	return true;
 }
 
-static void unlist_graph(struct recorder *recorder, struct graph *graph)
+static void list_remove(struct recorder *recorder, enum graph_list list, struct graph *graph)
 {
 	struct arena *arena = &recorder->arena;
 
-	HASH_DEL(recorder->graphs->graphs, graph);
-	atomic_fetch_sub(&listed, 1);
-}
-
-static bool list_exec(struct recorder *recorder, struct graph_exec *exec)
-{
-	struct arena *arena = &recorder->arena;
-
-	TABLE_ADD(recorder->graphs->execs, handle, exec);
-	if (!exec->hh.tbl)
-		return false;
-	atomic_fetch_add(&listed, 1);
-	return true;
-}
-
-static void unlist_exec(struct recorder *recorder, struct graph_exec *exec)
-{
-	struct arena *arena = &recorder->arena;
-
-	HASH_DEL(recorder->graphs->execs, exec);
+	HASH_DEL(recorder->graphs->listed[list], graph);
 	atomic_fetch_sub(&listed, 1);
 }
 
@@ -152,13 +104,9 @@ static void free_graph(struct recorder *recorder, struct graph *graph)
 		HASH_DEL(graph->nodes, node);
 		arena_give(arena, node, sizeof(*node));
 	}
+	if (graph->acts)
+		arena_give(arena, graph->acts, graph->count * sizeof(*graph->acts));
 	arena_give(arena, graph, sizeof(*graph));
-}
-
-static void free_exec(struct recorder *recorder, struct graph_exec *exec)
-{
-	arena_give(&recorder->arena, exec->acts, exec->count * sizeof(*exec->acts));
-	arena_give(&recorder->arena, exec, sizeof(*exec));
 }
 
 /* Adds ACT as a node of GRAPH. If the graph both allocates and frees an address, nothing remains
@@ -193,7 +141,7 @@ static bool add_node(struct recorder *recorder, struct graph *graph, const struc
 
 static struct graph *find_or_make_graph(struct recorder *recorder, CUgraph handle)
 {
-	struct graph *graph = find_graph(recorder, handle);
+	struct graph *graph = find(recorder, GRAPHS, handle);
 
 	if (graph)
 		return graph;
@@ -201,17 +149,15 @@ static struct graph *find_or_make_graph(struct recorder *recorder, CUgraph handl
 	if (!graph)
 		return NULL;
 	graph->handle = (uint64_t)(uintptr_t)handle;
-	if (list_graph(recorder, graph))
+	if (list_add(recorder, GRAPHS, graph))
 		return graph;
 	arena_give(&recorder->arena, graph, sizeof(*graph));
 	return NULL;
 }
 
-static void drop_if_empty(struct recorder *recorder, struct graph *graph)
+static void drop(struct recorder *recorder, enum graph_list list, struct graph *graph)
 {
-	if (!graph || graph->nodes)
-		return;
-	unlist_graph(recorder, graph);
+	list_remove(recorder, list, graph);
 	free_graph(recorder, graph);
 }
 
@@ -226,7 +172,8 @@ static void node_insert(CUgraph handle, const struct act *act)
 	lock_take(&recorder->graphs->lock);
 	graph = find_or_make_graph(recorder, handle);
 	added = graph && add_node(recorder, graph, act);
-	drop_if_empty(recorder, graph);
+	if (graph && !graph->nodes)
+		drop(recorder, GRAPHS, graph);
 	lock_give(&recorder->graphs->lock);
 	if (!added && act->maker) {
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_BLOCKS, 1);
@@ -262,9 +209,9 @@ static void add_free(CUgraph graph, uint64_t address)
 	node_insert(graph, &act);
 }
 
-/* Removes a graph from the list before the driver destroys it, since another thread may get the
- * handle at once. settle_graph() adds the graph again if the driver's call fails. */
-static struct graph *take_graph(CUgraph handle)
+/* Removes a graph from LIST before the driver destroys it, since another thread may get the handle
+ * at once. settle() adds the graph again if the driver's call fails. */
+static struct graph *take(enum graph_list list, const void *handle)
 {
 	struct recorder *recorder;
 	struct graph *graph;
@@ -272,38 +219,56 @@ static struct graph *take_graph(CUgraph handle)
 	if (!any_listed() || !(recorder = recorder_enter()))
 		return NULL;
 	lock_take(&recorder->graphs->lock);
-	graph = find_graph(recorder, handle);
+	graph = find(recorder, list, handle);
 	if (graph)
-		unlist_graph(recorder, graph);
+		list_remove(recorder, list, graph);
 	lock_give(&recorder->graphs->lock);
 	recorder_leave();
 	return graph;
 }
 
-static void settle_graph(struct graph *graph, bool gone)
+static void settle(enum graph_list list, struct graph *graph, bool gone)
 {
 	struct recorder *recorder;
 
 	if (!graph || !(recorder = recorder_enter()))
 		return;
 	lock_take(&recorder->graphs->lock);
-	if (gone || find_graph(recorder, (CUgraph)(uintptr_t)graph->handle) ||
-	    !list_graph(recorder, graph))
+	if (gone || find(recorder, list, (void *)(uintptr_t)graph->handle) ||
+	    !list_add(recorder, list, graph))
 		free_graph(recorder, graph);
 	lock_give(&recorder->graphs->lock);
 	recorder_leave();
 }
 
+/* Destroys the graph HANDLE of LIST. REAL is the driver's function: both handles are pointers.
+ * Memory that the launches of an executable graph allocated stays allocated, also when the graph is
+ * destroyed (seen on an H200). */
+static CUresult destroy(struct call *call, enum graph_list list, void *real, void *handle)
+{
+	struct graph *graph = take(list, handle);
+	struct freeing freeing;
+	CUresult r;
+
+	cuda_object_ending(call, (uint64_t)(uintptr_t)handle, 1, &freeing);
+	r = DRIVER_CALL(real, CUresult(*)(void *), (handle));
+	cuda_object_ended(call, 0, &freeing, r);
+	settle(list, graph, r == CUDA_SUCCESS);
+	return r;
+}
+#define destroy_graph(call, real, handle) destroy(call, GRAPHS, real, handle)
+#define destroy_exec(call, real, handle) destroy(call, EXECS, real, handle)
+
 /* HANDLE is a new graph. If an older graph is listed under HANDLE, its end was not seen: a capture
  * that fails destroys its graph and does not return the handle. */
 static void begun(CUgraph handle)
 {
-	settle_graph(take_graph(handle), true);
+	settle(GRAPHS, take(GRAPHS, handle), true);
 }
 
-static CUresult graph_made(struct call *call, struct route route, const CUgraph *handle, CUresult r)
+static CUresult graph_made(struct call *call, const CUgraph *handle, CUresult r)
 {
-	if (r != CUDA_SUCCESS || !route.record || !handle)
+	if (r != CUDA_SUCCESS || !handle)
 		return r;
 	if (any_listed())
 		begun(*handle);
@@ -315,7 +280,7 @@ static CUresult graph_made(struct call *call, struct route route, const CUgraph 
 static void move_graph(const struct call *call, CUgraph parent, CUgraph child)
 {
 	struct call ending = { &hooks[HOOK_cuGraphDestroy], call->caller };
-	struct graph *from = take_graph(child);
+	struct graph *from = take(GRAPHS, child);
 	struct freeing freeing;
 
 	cuda_object_ending(&ending, (uint64_t)(uintptr_t)child, 1, &freeing);
@@ -323,27 +288,21 @@ static void move_graph(const struct call *call, CUgraph parent, CUgraph child)
 
 	for (struct node *node = from ? from->nodes : NULL; node; node = node->hh.next)
 		node_insert(parent, &node->act);
-	settle_graph(from, true);
+	settle(GRAPHS, from, true);
 }
 
 /* ---- capture ---- */
-
-typedef CUresult capture_info_v2(CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph *,
-				 const CUgraphNode **, size_t *);
-typedef CUresult capture_info_v3(CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph *,
-				 const CUgraphNode **, const CUgraphEdgeData **, size_t *);
 
 /* Returns the graph that STREAM is captured into, or NULL. The query is permitted during capture
  * from any thread and in each mode (seen on an H200). */
 static CUgraph captured_graph(const struct hook *hook, CUstream stream)
 {
 	bool own = cuda_is_per_thread(hook);
-	capture_info_v2 *v2 = (capture_info_v2 *)resolve_used(
-		own ? USED_cuStreamGetCaptureInfo_v2_ptsz : USED_cuStreamGetCaptureInfo_v2);
-	capture_info_v3 *v3 =
-		v2 ? NULL
-		   : (capture_info_v3 *)resolve_used(own ? USED_cuStreamGetCaptureInfo_v3_ptsz
-							 : USED_cuStreamGetCaptureInfo_v3);
+	used_cuStreamGetCaptureInfo_v2 *v2 = own ? CUDA_USED(cuStreamGetCaptureInfo_v2_ptsz)
+						 : CUDA_USED(cuStreamGetCaptureInfo_v2);
+	used_cuStreamGetCaptureInfo_v3 *v3 = v2 ? NULL
+					     : own ? CUDA_USED(cuStreamGetCaptureInfo_v3_ptsz)
+						   : CUDA_USED(cuStreamGetCaptureInfo_v3);
 	CUstreamCaptureStatus status = 0;
 	CUgraph graph = NULL;
 	CUresult r = CUDA_ERROR_NOT_FOUND;
@@ -380,90 +339,53 @@ static int device_of(const CUDA_MEM_ALLOC_NODE_PARAMS *params)
 								 : -1;
 }
 
-#define body_cuGraphCreate(graph, flags)                                                    \
-	graph_made(&call, route, graph,                                                     \
-		   DRIVER_CALL(route.real, CUresult (*)(CUgraph *, unsigned int), (graph, flags)))
-CUDA_HAND(cuGraphCreate, (CUgraph *phGraph, unsigned int flags), (phGraph, flags))
-
-#define body_cuGraphClone(clone, original)                                                  \
-	graph_made(&call, route, clone,                                                     \
-		   DRIVER_CALL(route.real, CUresult (*)(CUgraph *, CUgraph), (clone, original)))
-CUDA_HAND(cuGraphClone, (CUgraph *phGraphClone, CUgraph originalGraph),
-	  (phGraphClone, originalGraph))
-
-static CUresult body_cuGraphDestroy(struct call *call, struct route route, CUgraph handle)
-{
-	struct graph *graph = route.record ? take_graph(handle) : NULL;
-	struct freeing freeing;
-	CUresult r;
-
-	cuda_object_ending(call, (uint64_t)(uintptr_t)handle, route.record, &freeing);
-	r = DRIVER_CALL(route.real, CUresult(*)(CUgraph), (handle));
-	cuda_object_ended(call, 0, &freeing, r);
-	settle_graph(graph, r == CUDA_SUCCESS);
-	return r;
-}
-CUDA_HAND(cuGraphDestroy, (CUgraph hGraph), (&call, route, hGraph))
+#define create_graph(call, real, graph, flags)                                              \
+	graph_made(call, graph, DRIVER(cuGraphCreate, real)(graph, flags))
+#define clone_graph(call, real, clone, original)                                            \
+	graph_made(call, clone, DRIVER(cuGraphClone, real)(clone, original))
 
 /* Returns true if GPULEAK_FAIL_AT refuses this call. A limit on bytes cannot: a node takes no
  * memory yet. */
-static bool node_refused(struct call *call, struct route route, CUDA_MEM_ALLOC_NODE_PARAMS *params)
+static bool node_refused(struct call *call, CUDA_MEM_ALLOC_NODE_PARAMS *params)
 {
-	if (!route.record || !params || !LIMITS_REFUSE(call, LIMITS_NO_DEVICE, 0))
+	if (!params || !LIMITS_REFUSE(call, LIMITS_NO_DEVICE, 0))
 		return false;
 	params->dptr = 0;
 	return true;
 }
 
-static CUresult body_cuGraphAddMemAllocNode(struct call *call, struct route route,
-					    CUgraphNode *node, CUgraph graph,
-					    const CUgraphNode *dependencies, size_t count,
-					    CUDA_MEM_ALLOC_NODE_PARAMS *params)
+static CUresult add_alloc_node(struct call *call, void *real, CUgraphNode *node, CUgraph graph,
+			       const CUgraphNode *dependencies, size_t count,
+			       CUDA_MEM_ALLOC_NODE_PARAMS *params)
 {
 	CUresult r;
 
-	if (node_refused(call, route, params))
+	if (node_refused(call, params))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = DRIVER_CALL(route.real,
-			CUresult(*)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
-				    CUDA_MEM_ALLOC_NODE_PARAMS *),
-			(node, graph, dependencies, count, params));
-	if (r == CUDA_SUCCESS && route.record && params)
+	r = DRIVER(cuGraphAddMemAllocNode, real)(node, graph, dependencies, count, params);
+	if (r == CUDA_SUCCESS && params)
 		add_alloc(call, graph, params->dptr, params->bytesize, device_of(params));
-	return note_refusal(call, route, r, params ? params->bytesize : 0);
+	return note_refusal(call, r, params ? params->bytesize : 0);
 }
-CUDA_HAND(cuGraphAddMemAllocNode,
-	  (CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-	   size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams),
-	  (&call, route, phGraphNode, hGraph, dependencies, numDependencies, nodeParams))
 
-static CUresult body_cuGraphAddMemFreeNode(struct route route, CUgraphNode *node, CUgraph graph,
-					   const CUgraphNode *dependencies, size_t count,
-					   CUdeviceptr address)
+static CUresult add_free_node(NO_CALL, void *real, CUgraphNode *node, CUgraph graph,
+			      const CUgraphNode *dependencies, size_t count, CUdeviceptr address)
 {
-	CUresult r = DRIVER_CALL(route.real,
-				 CUresult(*)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
-					     CUdeviceptr),
-				 (node, graph, dependencies, count, address));
+	CUresult r = DRIVER(cuGraphAddMemFreeNode, real)(node, graph, dependencies, count,
+							    address);
 
-	if (r == CUDA_SUCCESS && route.record)
+	if (r == CUDA_SUCCESS)
 		add_free(graph, address);
 	return r;
 }
-CUDA_HAND(cuGraphAddMemFreeNode,
-	  (CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-	   size_t numDependencies, CUdeviceptr dptr),
-	  (route, phGraphNode, hGraph, dependencies, numDependencies, dptr))
 
-static CUresult added(struct call *call, struct route route, CUgraph graph,
-		      const CUgraphNodeParams *params, CUresult r)
+static CUresult added(struct call *call, CUgraph graph, const CUgraphNodeParams *params, CUresult r)
 {
-	if (r != CUDA_SUCCESS || !route.record || !params)
-		return note_refusal(call, route, r,
-				    params && params->type == NODE_MEM_ALLOC
-					    ? params->alloc.bytesize
-					    : 0);
-	if (params->type == NODE_MEM_ALLOC)
+	bool allocates = params && params->type == NODE_MEM_ALLOC;
+
+	if (r != CUDA_SUCCESS || !params)
+		return note_refusal(call, r, allocates ? params->alloc.bytesize : 0);
+	if (allocates)
 		add_alloc(call, graph, params->alloc.dptr, params->alloc.bytesize,
 			  device_of(&params->alloc));
 	else if (params->type == NODE_MEM_FREE)
@@ -473,43 +395,25 @@ static CUresult added(struct call *call, struct route route, CUgraph graph,
 	return r;
 }
 
-#define REFUSED(params)                                                                     \
-	((params) && (params)->type == NODE_MEM_ALLOC &&                                    \
-	 node_refused(&call, route, &(params)->alloc))
-#define body_cuGraphAddNode(node, graph, dependencies, count, params)                         \
-	REFUSED(params)                                                                       \
-		? CUDA_ERROR_OUT_OF_MEMORY                                                    \
-		: added(&call, route, graph, params,                                          \
-			DRIVER_CALL(route.real,                                               \
-				    CUresult (*)(CUgraphNode *, CUgraph, const CUgraphNode *, \
-						 size_t, CUgraphNodeParams *),                \
-				    (node, graph, dependencies, count, params)))
-#define body_cuGraphAddNode_v2(node, graph, dependencies, edges, count, params)               \
-	REFUSED(params)                                                                       \
-		? CUDA_ERROR_OUT_OF_MEMORY                                                    \
-		: added(&call, route, graph, params,                                          \
-			DRIVER_CALL(route.real,                                               \
-				    CUresult (*)(CUgraphNode *, CUgraph, const CUgraphNode *, \
-						 const CUgraphEdgeData *, size_t,             \
-						 CUgraphNodeParams *),                        \
-				    (node, graph, dependencies, edges, count, params)))
-CUDA_HAND(cuGraphAddNode,
-	  (CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-	   size_t numDependencies, CUgraphNodeParams *nodeParams),
-	  (phGraphNode, hGraph, dependencies, numDependencies, nodeParams))
-CUDA_HAND(cuGraphAddNode_v2,
-	  (CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-	   const CUgraphEdgeData *dependencyData, size_t numDependencies,
-	   CUgraphNodeParams *nodeParams),
-	  (phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams))
+#define ADD_ANY_NODE(call, graph, params, driver_call)                                      \
+	((params) && (params)->type == NODE_MEM_ALLOC && node_refused(call, &(params)->alloc) \
+		 ? CUDA_ERROR_OUT_OF_MEMORY                                                 \
+		 : added(call, graph, params, driver_call))
+#define add_any_node(call, real, node, graph, dependencies, count, params)                  \
+	ADD_ANY_NODE(call, graph, params,                                                   \
+		     DRIVER(cuGraphAddNode, real)(node, graph, dependencies, count, params))
+#define add_any_node_v2(call, real, node, graph, dependencies, edges, count, params)        \
+	ADD_ANY_NODE(call, graph, params,                                                   \
+		     DRIVER(cuGraphAddNode_v2, real)(node, graph, dependencies, edges, count, \
+							params))
 
 /* ---- executable graphs ---- */
 
 /* Locking: needs recorder->graphs->lock. Copies the present nodes of GRAPH into a new executable
  * graph. */
-static struct graph_exec *make_exec(struct recorder *recorder, const struct graph *graph)
+static struct graph *make_exec(struct recorder *recorder, const struct graph *graph)
 {
-	struct graph_exec *exec = arena_take(&recorder->arena, sizeof(*exec));
+	struct graph *exec = arena_take(&recorder->arena, sizeof(*exec));
 	unsigned int nodes = graph->nodes ? HASH_COUNT(graph->nodes) : 0;
 
 	if (!exec || !nodes)
@@ -524,52 +428,43 @@ static struct graph_exec *make_exec(struct recorder *recorder, const struct grap
 	return exec;
 }
 
-static void drop_exec(struct recorder *recorder, struct graph_exec *exec)
-{
-	if (!exec)
-		return;
-	unlist_exec(recorder, exec);
-	free_exec(recorder, exec);
-}
-
 /* The executable graph HANDLE now does what the graph OF does. FLAGS NULL: an update, which keeps
  * the flags of the instantiation. */
 static void instantiated(CUgraphExec handle, CUgraph of, const unsigned long long *flags)
 {
 	struct recorder *recorder;
-	struct graph_exec *exec;
-	struct graph *graph;
+	struct graph *exec, *graph;
 	bool frees_at_launch;
 
 	if (!any_listed() || !handle || !(recorder = recorder_enter()))
 		return;
 	lock_take(&recorder->graphs->lock);
-	exec = find_exec(recorder, handle);
+	exec = find(recorder, EXECS, handle);
 	frees_at_launch = flags ? *flags & AUTO_FREE_ON_LAUNCH : exec && exec->frees_at_launch;
-	drop_exec(recorder, exec);
-	graph = find_graph(recorder, of);
+	if (exec)
+		drop(recorder, EXECS, exec);
+	graph = find(recorder, GRAPHS, of);
 	exec = graph ? make_exec(recorder, graph) : NULL;
 	if (exec) {
 		exec->handle = (uint64_t)(uintptr_t)handle;
 		exec->frees_at_launch = frees_at_launch;
-		if (!list_exec(recorder, exec))
-			free_exec(recorder, exec);
+		if (!list_add(recorder, EXECS, exec))
+			free_graph(recorder, exec);
 	}
 	lock_give(&recorder->graphs->lock);
 	recorder_leave();
 }
 
 /* A graph with DEVICE_LAUNCH may be launched by a kernel, which calls no wrapper. */
-static CUresult instantiated_if(struct call *call, struct route route, CUgraphExec *exec,
-				CUgraph graph, unsigned long long flags,
-				struct driver_growth *growth, CUresult r)
+static CUresult instantiated_if(struct call *call, CUgraphExec *exec, CUgraph graph,
+				unsigned long long flags, struct driver_growth *growth, CUresult r)
 {
 	driver_growth_end(growth);
 	if (flags & UPLOAD)
 		submits_note();
 	if (flags & DEVICE_LAUNCH)
 		submits_unknown();
-	if (r == CUDA_SUCCESS && route.record && exec) {
+	if (r == CUDA_SUCCESS && exec) {
 		instantiated(*exec, graph, &flags);
 		driver_cost_record(call, growth->device, growth, 0);
 		cuda_record_object(call, (uint64_t)(uintptr_t)*exec, 1);
@@ -577,116 +472,36 @@ static CUresult instantiated_if(struct call *call, struct route route, CUgraphEx
 	return r;
 }
 
-static CUresult updated_if(struct route route, CUgraphExec exec, CUgraph graph, CUresult r)
+static CUresult updated_if(CUgraphExec exec, CUgraph graph, CUresult r)
 {
-	if (r == CUDA_SUCCESS && route.record)
+	if (r == CUDA_SUCCESS)
 		instantiated(exec, graph, NULL);
 	return r;
 }
 
-#define body_cuGraphExecUpdate(exec, graph, error, result)                       \
-	updated_if(route, exec, graph,                                           \
-		   DRIVER_CALL(route.real,                                       \
-			       CUresult (*)(CUgraphExec, CUgraph, CUgraphNode *, \
-					    CUgraphExecUpdateResult *),          \
-			       (exec, graph, error, result)))
-#define body_cuGraphExecUpdate_v2(exec, graph, info)                                              \
-	updated_if(route, exec, graph,                                                            \
-		   DRIVER_CALL(route.real,                                                        \
-			       CUresult (*)(CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo *), \
-			       (exec, graph, info)))
-CUDA_HAND(cuGraphExecUpdate,
-	  (CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out,
-	   CUgraphExecUpdateResult *updateResult_out),
-	  (hGraphExec, hGraph, hErrorNode_out, updateResult_out))
-CUDA_HAND(cuGraphExecUpdate_v2,
-	  (CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo),
-	  (hGraphExec, hGraph, resultInfo))
+#define update_exec(call, real, exec, graph, error, result)                                 \
+	updated_if(exec, graph, DRIVER(cuGraphExecUpdate, real)(exec, graph, error, result))
+#define update_exec_v2(call, real, exec, graph, info)                                       \
+	updated_if(exec, graph, DRIVER(cuGraphExecUpdate_v2, real)(exec, graph, info))
 
-#define body_cuGraphInstantiate(exec, graph, error, log, size)                                  \
-	MEASURED(instantiated_if(&call, route, exec, graph, 0, &growth,                         \
-				 INSTANTIATE(CUresult (*)(CUgraphExec *, CUgraph, CUgraphNode *, \
-							  char *, size_t),                      \
-					     (exec, graph, error, log, size))))
-#define body_cuGraphInstantiate_v2 body_cuGraphInstantiate
-CUDA_HAND(cuGraphInstantiate,
-	  (CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer,
-	   size_t bufferSize),
-	  (phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize))
-CUDA_HAND(cuGraphInstantiate_v2,
-	  (CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer,
-	   size_t bufferSize),
-	  (phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize))
-
-#define body_cuGraphInstantiateWithFlags(exec, graph, flags)                                  \
-	MEASURED(instantiated_if(&call, route, exec, graph, flags, &growth,                   \
-				 INSTANTIATE(CUresult (*)(CUgraphExec *, CUgraph,             \
-							  unsigned long long),                \
-					     (exec, graph, flags))))
-CUDA_HAND(cuGraphInstantiateWithFlags,
-	  (CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags),
-	  (phGraphExec, hGraph, flags))
-
-#define body_cuGraphInstantiateWithParams(exec, graph, params)                     \
-	MEASURED(instantiated_if(&call, route, exec, graph, params ? params->flags : 0, &growth, \
-				 INSTANTIATE(CUresult (*)(CUgraphExec *, CUgraph,                \
-							  CUDA_GRAPH_INSTANTIATE_PARAMS *),      \
-					     (exec, graph, params))))
-#define body_cuGraphInstantiateWithParams_ptsz body_cuGraphInstantiateWithParams
-CUDA_HAND(cuGraphInstantiateWithParams,
-	  (CUgraphExec *phGraphExec, CUgraph hGraph,
-	   CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams),
-	  (phGraphExec, hGraph, instantiateParams))
-CUDA_HAND(cuGraphInstantiateWithParams_ptsz,
-	  (CUgraphExec *phGraphExec, CUgraph hGraph,
-	   CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams),
-	  (phGraphExec, hGraph, instantiateParams))
-
-static struct graph_exec *take_exec(CUgraphExec handle)
-{
-	struct recorder *recorder;
-	struct graph_exec *exec;
-
-	if (!any_listed() || !(recorder = recorder_enter()))
-		return NULL;
-	lock_take(&recorder->graphs->lock);
-	exec = find_exec(recorder, handle);
-	if (exec)
-		unlist_exec(recorder, exec);
-	lock_give(&recorder->graphs->lock);
-	recorder_leave();
-	return exec;
-}
-
-static void settle_exec(struct graph_exec *exec, bool gone)
-{
-	struct recorder *recorder;
-
-	if (!exec || !(recorder = recorder_enter()))
-		return;
-	lock_take(&recorder->graphs->lock);
-	if (gone || find_exec(recorder, (CUgraphExec)(uintptr_t)exec->handle) ||
-	    !list_exec(recorder, exec))
-		free_exec(recorder, exec);
-	lock_give(&recorder->graphs->lock);
-	recorder_leave();
-}
-
-/* Memory that its launches allocated stays allocated, also when the graph is destroyed (seen on an
- * H200). */
-static CUresult body_cuGraphExecDestroy(struct call *call, struct route route, CUgraphExec handle)
-{
-	struct graph_exec *exec = route.record ? take_exec(handle) : NULL;
-	struct freeing freeing;
-	CUresult r;
-
-	cuda_object_ending(call, (uint64_t)(uintptr_t)handle, route.record, &freeing);
-	r = DRIVER_CALL(route.real, CUresult(*)(CUgraphExec), (handle));
-	cuda_object_ended(call, 0, &freeing, r);
-	settle_exec(exec, r == CUDA_SUCCESS);
-	return r;
-}
-CUDA_HAND(cuGraphExecDestroy, (CUgraphExec hGraphExec), (&call, route, hGraphExec))
+/* DRIVER_CALL instantiates GRAPH with FLAGS. If the driver is out of memory, the pool returns some
+ * and the call is repeated. */
+#define INSTANTIATE(call, exec, graph, flags, driver_call)                                  \
+	({                                                                                  \
+		struct driver_growth growth;                                                \
+		driver_growth_begin(&growth, API_CUDA, -1);                                 \
+		instantiated_if(call, exec, graph, flags, &growth,                          \
+				note_refusal(call, POOL_TRY(driver_call, LIMITS_CURRENT), 0)); \
+	})
+#define instantiate(call, real, exec, graph, error, log, size)                              \
+	INSTANTIATE(call, exec, graph, 0,                                                   \
+		    DRIVER(cuGraphInstantiate, real)(exec, graph, error, log, size))
+#define instantiate_with_flags(call, real, exec, graph, flags)                              \
+	INSTANTIATE(call, exec, graph, flags,                                               \
+		    DRIVER(cuGraphInstantiateWithFlags, real)(exec, graph, flags))
+#define instantiate_with_params(call, real, exec, graph, params)                            \
+	INSTANTIATE(call, exec, graph, params ? params->flags : 0,                          \
+		    DRIVER(cuGraphInstantiateWithParams, real)(exec, graph, params))
 
 /* ---- launch ---- */
 
@@ -702,8 +517,7 @@ struct launch {
 	} *steps;
 };
 
-static bool copy_exec(struct recorder *recorder, const struct graph_exec *exec,
-		      struct launch *ret)
+static bool copy_exec(struct recorder *recorder, const struct graph *exec, struct launch *ret)
 {
 	struct step *steps = NULL;
 
@@ -725,7 +539,7 @@ static bool find_launch(CUgraphExec handle, struct launch *ret)
 	if (!recorder)
 		return false;
 	lock_take(&recorder->graphs->lock);
-	found = copy_exec(recorder, find_exec(recorder, handle), ret);
+	found = copy_exec(recorder, find(recorder, EXECS, handle), ret);
 	lock_give(&recorder->graphs->lock);
 	recorder_leave();
 	return found;
@@ -838,50 +652,32 @@ static bool launch_limited(struct call *call, const struct launch *launch)
 	return from.hook && limits_exceed(&from, memory.device, memory.bytes);
 }
 
-static CUresult call_launch(struct route route, CUgraphExec exec, CUstream stream)
-{
-	CUresult r;
-
-	record_call();
-	r = DRIVER_CALL(route.real, CUresult(*)(CUgraphExec, CUstream), (exec, stream));
-	record_call_done();
-	if (!POOL_AGAIN(r, LIMITS_CURRENT))
-		return r;
-	record_call();
-	r = DRIVER_CALL(route.real, CUresult(*)(CUgraphExec, CUstream), (exec, stream));
-	record_call_done();
-	return r;
-}
-
 /* Calls the driver, unless a limit refuses the launch. */
-static CUresult launch_within_limit(struct call *call, struct route route,
-				    const struct launch *launch, CUgraphExec exec, CUstream stream)
+static CUresult launch_within_limit(struct call *call, void *real, const struct launch *launch,
+				    CUgraphExec exec, CUstream stream)
 {
 	CUresult r;
 
 	if (launch_limited(call, launch))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = call_launch(route, exec, stream);
-	return r == CUDA_ERROR_OUT_OF_MEMORY
-		       ? note_refusal(call, route, r, memory_of(launch).bytes)
-		       : r;
+	CUDA_CALL_TWICE(r, DRIVER(cuGraphLaunch, real)(exec, stream), LIMITS_CURRENT);
+	return r == CUDA_ERROR_OUT_OF_MEMORY ? note_refusal(call, r, memory_of(launch).bytes) : r;
 }
 
-static CUresult launch(struct call *call, struct route route, CUgraphExec exec,
-		       CUstream stream)
+static CUresult launch_listed(struct call *call, void *real, CUgraphExec exec, CUstream stream)
 {
 	struct launch launch;
 	CUresult r;
 
-	if (!any_listed() || !route.record || !find_launch(exec, &launch))
-		return DRIVER_CALL(route.real, CUresult(*)(CUgraphExec, CUstream), (exec, stream));
+	if (!any_listed() || !find_launch(exec, &launch))
+		return DRIVER(cuGraphLaunch, real)(exec, stream);
 	/* A captured launch becomes a node of another graph: it allocates nothing now. */
 	if (cuda_is_captured(call->hook, stream)) {
 		end_launch(&launch);
-		return DRIVER_CALL(route.real, CUresult(*)(CUgraphExec, CUstream), (exec, stream));
+		return DRIVER(cuGraphLaunch, real)(exec, stream);
 	}
 	launching(call, &launch);
-	r = launch_within_limit(call, route, &launch, exec, stream);
+	r = launch_within_limit(call, real, &launch, exec, stream);
 	if (r == CUDA_SUCCESS)
 		launched(call, &launch);
 	else
@@ -891,17 +687,14 @@ static CUresult launch(struct call *call, struct route route, CUgraphExec exec,
 	return r;
 }
 
-static CUresult body_launch(struct call *call, struct route route, CUgraphExec exec,
-			    CUstream stream)
+static CUresult launch(struct call *call, void *real, CUgraphExec exec, CUstream stream)
 {
-	CUresult r = launch(call, route, exec, stream);
+	CUresult r = launch_listed(call, real, exec, stream);
 
 	submits_note();
 	return r;
 }
-#define body_cuGraphLaunch body_launch
-#define body_cuGraphLaunch_ptsz body_launch
-CUDA_HAND(cuGraphLaunch, (CUgraphExec hGraphExec, CUstream hStream),
-	  (&call, route, hGraphExec, hStream))
-CUDA_HAND(cuGraphLaunch_ptsz, (CUgraphExec hGraphExec, CUstream hStream),
-	  (&call, route, hGraphExec, hStream))
+
+#define HAND CUDA_HAND
+#define ROWS_OF "interpose/cuda/cuda_graphs.def"
+#include "interpose/dispatch/hooks.def"

@@ -12,13 +12,13 @@
 #include "ledger/lock.h"
 
 struct graph;
-struct graph_exec;
 struct call;
+
+enum graph_list { GRAPHS, EXECS };
 
 struct graphs {
 	struct lock lock;
-	struct graph *graphs;
-	struct graph_exec *execs;
+	struct graph *listed[EXECS + 1]; /* by handle: graphs, executable graphs */
 };
 
 /* CALL allocated BYTES at ADDRESS, or freed ADDRESS, on STREAM, which is being captured. That adds

@@ -40,30 +40,26 @@ static bool record_export(struct call *call, CUdeviceptr address, const CUipcMem
 /* The handle is of the whole block around ADDRESS, so *RET gets its start. */
 static bool start_of_block(CUdeviceptr address, CUdeviceptr *ret)
 {
-	CUresult (*range)(CUdeviceptr *, size_t *, CUdeviceptr) =
-		(CUresult(*)(CUdeviceptr *, size_t *, CUdeviceptr))resolve_used(
-			USED_cuMemGetAddressRange_v2);
+	used_cuMemGetAddressRange_v2 *range = CUDA_USED(cuMemGetAddressRange_v2);
 	size_t bytes;
 
 	return range && range(ret, &bytes, address) == CUDA_SUCCESS && *ret != address;
 }
 
-static CUresult body_cuIpcGetMemHandle(struct route route, struct call *call,
-				       CUipcMemHandle *handle, CUdeviceptr address)
+static CUresult get_handle(struct call *call, void *real, CUipcMemHandle *handle,
+			   CUdeviceptr address)
 {
-	CUresult r = pool_ipc_handle(route, handle, address);
+	CUresult r = pool_ipc_handle(real, handle, address);
 	int saved = errno;
 	CUdeviceptr start;
 
-	if (r != CUDA_SUCCESS || !route.record || !handle)
+	if (r != CUDA_SUCCESS || !handle)
 		return r;
 	if (!record_export(call, address, handle) && start_of_block(address, &start))
 		record_export(call, start, handle);
 	errno = saved;
 	return r;
 }
-CUDA_HAND(cuIpcGetMemHandle, (CUipcMemHandle *pHandle, CUdeviceptr dptr),
-	  (route, &call, pHandle, dptr))
 
 /* Returns true if the block at ADDRESS is opened memory of HANDLE. */
 static bool is_open(const struct call *call, uint64_t address, const CUipcMemHandle *handle)
@@ -111,3 +107,7 @@ void cuda_ipc_opened(struct call *call, uint64_t address, const CUipcMemHandle *
 	if (block)
 		record_open(block, handle);
 }
+
+#define HAND CUDA_HAND
+#define ROWS_OF "interpose/cuda/cuda_ipc.def"
+#include "interpose/dispatch/hooks.def"

@@ -9,8 +9,6 @@
 #include "interpose/block/blocks.h"
 #include "interpose/block/driver_growth.h"
 #include "interpose/block/limit.h"
-#include "interpose/cuda/pool/pool_retry.h"
-#include "interpose/block/wrap.h"
 #include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/cuda/wrappers/cuda_graph.h"
 #include "interpose/cuda/wrappers/cuda_vmm.h"
@@ -26,15 +24,6 @@
 	(call.driver ? pool_##symbol with arguments : (driver_call))
 #define WITH_CALL(...) (&call, __VA_ARGS__)
 #define WITH_FREEING(...) (&call, &freeing, __VA_ARGS__)
-
-/* R = DRIVER_CALL. If memory ran out on DEVICE and the pool returned some to the driver, calls once
- * more. */
-#define CUDA_CALL_TWICE(r, driver_call, device)                                             \
-	do {                                                                                \
-		WRAP_CALL(r, driver_call);                                                  \
-		if (POOL_AGAIN(r, device))                                                  \
-			WRAP_CALL(r, driver_call);                                          \
-	} while (0)
 
 /* ---- calls that make a block ---- */
 

@@ -53,8 +53,7 @@ static bool enter(uint64_t handle)
 
 static uint64_t stack_limit(void)
 {
-	CUresult (*get)(size_t *, CUlimit) =
-		(CUresult(*)(size_t *, CUlimit))resolve_used(USED_cuCtxGetLimit);
+	used_cuCtxGetLimit *get = CUDA_USED(cuCtxGetLimit);
 	size_t limit = 0;
 
 	return get && get(&limit, LIMIT_STACK_SIZE) == CUDA_SUCCESS ? limit : 0;

@@ -29,14 +29,19 @@ enum {
 
 enum whose { NOT_OURS, GONE, LIVE };
 
+static bool pooling(void)
+{
+	return atomic_load_explicit(&pool_on, memory_order_relaxed);
+}
+
 /* Returns NOT_OURS if ADDRESS is not in a block of the pool. Returns LIVE, with the block in *RET,
  * if the application owns the memory there. Returns GONE otherwise. */
-static enum whose whose(struct route route, uint64_t address, struct pool_place *ret)
+static enum whose whose(uint64_t address, struct pool_place *ret)
 {
 	int saved = errno;
 	bool found;
 
-	if (!route.record || !atomic_load_explicit(&pool_on, memory_order_relaxed))
+	if (!pooling())
 		return NOT_OURS;
 	found = pool_lookup(address, ret);
 	errno = saved;
@@ -78,74 +83,60 @@ static uint64_t with_unused(uint64_t free, uint64_t total)
 	return free < total ? free : total;
 }
 
-static bool pooling(struct route route)
-{
-	return route.record && atomic_load_explicit(&pool_on, memory_order_relaxed);
-}
-
 /* Reduces the free BYTES to what the limit still permits the application to allocate. */
-static uint64_t within_limit(struct route route, uint64_t bytes)
+static uint64_t within_limit(uint64_t bytes)
 {
 	uint64_t context, left;
 	int device;
 
-	if (!route.record || !limits_on())
+	if (!limits_on())
 		return bytes;
 	cuda_current_context(&context, &device);
 	left = limits_left(API_CUDA, device);
 	return bytes < left ? bytes : left;
 }
 
-static CUresult body_cuMemGetInfo_v2(struct route route, size_t *free, size_t *total)
-{
-	CUresult r = DRIVER_CALL(route.real, CUresult(*)(size_t *, size_t *), (free, total));
-	size_t unused, all;
-
-	if (r != CUDA_SUCCESS || !free)
-		return r;
-	if (pooling(route)) {
-		if (total)
-			all = *total;
-		else if (DRIVER_CALL(route.real, CUresult(*)(size_t *, size_t *),
-				     (&unused, &all)) != CUDA_SUCCESS)
-			return r;
-		*free = with_unused(*free, all);
-	}
-	*free = within_limit(route, *free);
+/* For cuMemGetInfo and cuMemGetInfo_v2, which differ in the type of the numbers. */
+#define INFO(symbol, real, number, free, total)                                             \
+	CUresult r = DRIVER(symbol, real)(free, total);                                  \
+	number unused, all;                                                                 \
+	if (r != CUDA_SUCCESS || !(free))                                                   \
+		return r;                                                                   \
+	if (pooling()) {                                                                    \
+		if (total)                                                                  \
+			all = *(total);                                                     \
+		else if (DRIVER(symbol, real)(&unused, &all) != CUDA_SUCCESS)            \
+			return r;                                                           \
+		*(free) = (number)with_unused(*(free), all);                                \
+	}                                                                                   \
+	*(free) = (number)within_limit(*(free));                                            \
 	return r;
-}
-CUDA_HAND(cuMemGetInfo_v2, (size_t *free, size_t *total), (route, free, total))
 
-static CUresult body_cuMemGetInfo(struct route route, unsigned int *free, unsigned int *total)
+static CUresult info_v2(NO_CALL, void *real, size_t *free, size_t *total)
 {
-	CUresult r =
-		DRIVER_CALL(route.real, CUresult(*)(unsigned int *, unsigned int *), (free, total));
-	unsigned int unused, all;
-
-	if (r != CUDA_SUCCESS || !free)
-		return r;
-	if (pooling(route)) {
-		if (total)
-			all = *total;
-		else if (DRIVER_CALL(route.real, CUresult(*)(unsigned int *, unsigned int *),
-				     (&unused, &all)) != CUDA_SUCCESS)
-			return r;
-		*free = (unsigned int)with_unused(*free, all);
-	}
-	*free = (unsigned int)within_limit(route, *free);
-	return r;
+	INFO(cuMemGetInfo_v2, real, size_t, free, total)
 }
-CUDA_HAND(cuMemGetInfo, (unsigned int *free, unsigned int *total), (route, free, total))
+
+static CUresult info(NO_CALL, void *real, unsigned int *free, unsigned int *total)
+{
+	INFO(cuMemGetInfo, real, unsigned int, free, total)
+}
 
 /* ---- where a block begins and ends ---- */
 
-static CUresult body_cuMemGetAddressRange_v2(struct route route, CUdeviceptr *base, size_t *size,
-					     CUdeviceptr address)
+/* The address to query the driver about instead of ADDRESS. */
+static CUdeviceptr queried(enum whose whom, CUdeviceptr address)
+{
+	return whom == GONE ? NOWHERE : address;
+}
+
+static CUresult address_range_v2(NO_CALL, void *real, CUdeviceptr *base, size_t *size,
+				 CUdeviceptr address)
 {
 	struct pool_place place;
-	enum whose whom = whose(route, address, &place);
-	CUresult r = DRIVER_CALL(route.real, CUresult(*)(CUdeviceptr *, size_t *, CUdeviceptr),
-				 (base, size, whom == GONE ? NOWHERE : address));
+	enum whose whom = whose(address, &place);
+	CUresult r =
+		DRIVER(cuMemGetAddressRange_v2, real)(base, size, queried(whom, address));
 
 	if (r == CUDA_SUCCESS && whom == LIVE) {
 		if (base)
@@ -155,17 +146,14 @@ static CUresult body_cuMemGetAddressRange_v2(struct route route, CUdeviceptr *ba
 	}
 	return r;
 }
-CUDA_HAND(cuMemGetAddressRange_v2, (CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr),
-	  (route, pbase, psize, dptr))
 
-static CUresult body_cuMemGetAddressRange(struct route route, CUdeviceptr_v1 *base,
-					  unsigned int *size, CUdeviceptr_v1 address)
+static CUresult address_range(NO_CALL, void *real, CUdeviceptr_v1 *base,
+			      unsigned int *size, CUdeviceptr_v1 address)
 {
 	struct pool_place place;
-	enum whose whom = whose(route, address, &place);
-	CUresult r = DRIVER_CALL(route.real,
-				 CUresult(*)(CUdeviceptr_v1 *, unsigned int *, CUdeviceptr_v1),
-				 (base, size, whom == GONE ? NOWHERE : address));
+	enum whose whom = whose(address, &place);
+	CUresult r = DRIVER(cuMemGetAddressRange, real)(
+		base, size, (CUdeviceptr_v1)queried(whom, address));
 
 	if (r == CUDA_SUCCESS && whom == LIVE) {
 		if (base)
@@ -175,8 +163,6 @@ static CUresult body_cuMemGetAddressRange(struct route route, CUdeviceptr_v1 *ba
 	}
 	return r;
 }
-CUDA_HAND(cuMemGetAddressRange, (CUdeviceptr_v1 *pbase, unsigned int *psize, CUdeviceptr_v1 dptr),
-	  (route, pbase, psize, dptr))
 
 /* ---- attributes ---- */
 
@@ -217,36 +203,30 @@ static void give_back(CUpointer_attribute attribute, void *data, uint64_t addres
 		memcpy(data, &address, sizeof(address));
 }
 
-static CUresult body_cuPointerGetAttribute(struct route route, void *data,
-					   CUpointer_attribute attribute, CUdeviceptr address)
+static CUresult get_attribute(NO_CALL, void *real, void *data,
+			      CUpointer_attribute attribute, CUdeviceptr address)
 {
 	struct pool_place place;
-	enum whose whom = whose(route, address, &place);
+	enum whose whom = whose(address, &place);
 	CUresult r;
 
 	if (whom == LIVE && !place.whole && attribute == ATTRIBUTE_P2P_TOKENS)
 		return no_share_of_slab();
-	r = DRIVER_CALL(route.real, CUresult(*)(void *, CUpointer_attribute, CUdeviceptr),
-			(data, attribute, whom == GONE ? NOWHERE : address));
+	r = DRIVER(cuPointerGetAttribute, real)(data, attribute, queried(whom, address));
 	if (r == CUDA_SUCCESS && whom == LIVE)
 		correct(&place, attribute, data);
 	if (r == CUDA_SUCCESS && whom == GONE)
 		give_back(attribute, data, address);
 	return r;
 }
-CUDA_HAND(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdeviceptr ptr),
-	  (route, data, attribute, ptr))
 
-static CUresult body_cuPointerGetAttributes(struct route route, unsigned int count,
-					    CUpointer_attribute *attributes, void **data,
-					    CUdeviceptr address)
+static CUresult get_attributes(NO_CALL, void *real, unsigned int count,
+			       CUpointer_attribute *attributes, void **data, CUdeviceptr address)
 {
 	struct pool_place place;
-	enum whose whom = whose(route, address, &place);
-	CUresult r =
-		DRIVER_CALL(route.real,
-			    CUresult(*)(unsigned int, CUpointer_attribute *, void **, CUdeviceptr),
-			    (count, attributes, data, whom == GONE ? NOWHERE : address));
+	enum whose whom = whose(address, &place);
+	CUresult r = DRIVER(cuPointerGetAttributes, real)(count, attributes, data,
+							     queried(whom, address));
 
 	for (unsigned int i = 0; r == CUDA_SUCCESS && whom != NOT_OURS && i < count; i++) {
 		if (whom == LIVE)
@@ -256,68 +236,51 @@ static CUresult body_cuPointerGetAttributes(struct route route, unsigned int cou
 	}
 	return r;
 }
-CUDA_HAND(cuPointerGetAttributes,
-	  (unsigned int numAttributes, CUpointer_attribute *attributes, void **data,
-	   CUdeviceptr ptr),
-	  (route, numAttributes, attributes, data, ptr))
 
-static CUresult body_cuPointerSetAttribute(struct route route, const void *value,
-					   CUpointer_attribute attribute, CUdeviceptr address)
+/* R is the result of a call that changed the block around ADDRESS or made it accessible to others:
+ * if it succeeded and the block is live, the pool does not reuse the block, because of WHY. */
+#define CHANGE(address, why, r)                                                             \
+	struct pool_place place;                                                            \
+	enum whose whom = whose(address, &place);                                           \
+	CUresult changed = (r);                                                             \
+	if (changed == CUDA_SUCCESS && whom == LIVE)                                        \
+		never_reuse(&place, why);                                                   \
+	return changed;
+
+static CUresult set_attribute(NO_CALL, void *real, const void *value,
+			      CUpointer_attribute attribute, CUdeviceptr address)
 {
-	struct pool_place place;
-	enum whose whom = whose(route, address, &place);
-	CUresult r =
-		DRIVER_CALL(route.real, CUresult(*)(const void *, CUpointer_attribute, CUdeviceptr),
-			    (value, attribute, whom == GONE ? NOWHERE : address));
-
-	if (r == CUDA_SUCCESS && whom == LIVE)
-		never_reuse(&place, LEDGER_POOL_SYNC_MEMOPS);
-	return r;
+	CHANGE(address, LEDGER_POOL_SYNC_MEMOPS,
+	       DRIVER(cuPointerSetAttribute, real)(value, attribute, queried(whom, address)))
 }
-CUDA_HAND(cuPointerSetAttribute,
-	  (const void *value, CUpointer_attribute attribute, CUdeviceptr ptr),
-	  (route, value, attribute, ptr))
 
 /* ---- pinned memory ---- */
 
-static void *host_address(struct route route, void *p)
+static void *host_address(void *p)
 {
 	struct pool_place place;
 
-	return whose(route, (uintptr_t)p, &place) == GONE ? (void *)NOWHERE : p;
+	return whose((uintptr_t)p, &place) == GONE ? (void *)NOWHERE : p;
 }
 
-static CUresult body_cuMemHostGetDevicePointer(struct route route, void *address, void *p,
-					       unsigned int flags)
-{
-	return DRIVER_CALL(route.real, CUresult(*)(void *, void *, unsigned int),
-			   (address, host_address(route, p), flags));
-}
-CUDA_HAND(cuMemHostGetDevicePointer, (CUdeviceptr_v1 *pdptr, void *p, unsigned int Flags),
-	  (route, pdptr, p, Flags))
-#define body_cuMemHostGetDevicePointer_v2 body_cuMemHostGetDevicePointer
-CUDA_HAND(cuMemHostGetDevicePointer_v2, (CUdeviceptr *pdptr, void *p, unsigned int Flags),
-	  (route, pdptr, p, Flags))
-
-static CUresult body_cuMemHostGetFlags(struct route route, unsigned int *flags, void *p)
-{
-	return DRIVER_CALL(route.real, CUresult(*)(unsigned int *, void *),
-			   (flags, host_address(route, p)));
-}
-CUDA_HAND(cuMemHostGetFlags, (unsigned int *pFlags, void *p), (route, pFlags, p))
+#define get_device_pointer(call, real, address, p, flags)                                   \
+	DRIVER(cuMemHostGetDevicePointer, real)(address, host_address(p), flags)
+#define get_device_pointer_v2(call, real, address, p, flags)                                \
+	DRIVER(cuMemHostGetDevicePointer_v2, real)(address, host_address(p), flags)
+#define get_flags(call, real, flags, p)                                                     \
+	DRIVER(cuMemHostGetFlags, real)(flags, host_address(p))
 
 /* ---- memory shared with other processes and devices ---- */
 
-CUresult pool_ipc_handle(struct route route, CUipcMemHandle *handle, CUdeviceptr address)
+CUresult pool_ipc_handle(void *real, CUipcMemHandle *handle, CUdeviceptr address)
 {
 	struct pool_place place;
-	enum whose whom = whose(route, address, &place);
+	enum whose whom = whose(address, &place);
 	CUresult r;
 
 	if (whom == LIVE && !place.whole)
 		return no_share_of_slab();
-	r = DRIVER_CALL(route.real, CUresult(*)(CUipcMemHandle *, CUdeviceptr),
-			(handle, whom == GONE ? NOWHERE : address));
+	r = DRIVER(cuIpcGetMemHandle, real)(handle, queried(whom, address));
 	if (r == CUDA_SUCCESS && whom == LIVE) {
 		never_reuse(&place, LEDGER_POOL_EXPORTED);
 		no_share_of_slab();
@@ -325,58 +288,30 @@ CUresult pool_ipc_handle(struct route route, CUipcMemHandle *handle, CUdeviceptr
 	return r;
 }
 
-static CUresult body_cuMemGetHandleForAddressRange(struct route route, void *handle,
-						   CUdeviceptr address, size_t size,
-						   CUmemRangeHandleType type,
-						   unsigned long long flags)
+static CUresult get_range_handle(NO_CALL, void *real, void *handle, CUdeviceptr address,
+				 size_t size, CUmemRangeHandleType type, unsigned long long flags)
 {
-	struct pool_place place;
-	enum whose whom = whose(route, address, &place);
-	CUresult r = DRIVER_CALL(route.real,
-				 CUresult(*)(void *, CUdeviceptr, size_t, CUmemRangeHandleType,
-					     unsigned long long),
-				 (handle, whom == GONE ? NOWHERE : address, size, type, flags));
-
-	if (r == CUDA_SUCCESS && whom == LIVE)
-		never_reuse(&place, LEDGER_POOL_EXPORTED);
-	return r;
+	CHANGE(address, LEDGER_POOL_EXPORTED,
+	       DRIVER(cuMemGetHandleForAddressRange, real)(handle, queried(whom, address), size,
+							      type, flags))
 }
-CUDA_HAND(cuMemGetHandleForAddressRange,
-	  (void *handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handleType,
-	   unsigned long long flags),
-	  (route, handle, dptr, size, handleType, flags))
 
 /* ---- advice: only managed memory accepts it, and it persists ---- */
 
-static CUresult body_cuMemAdvise(struct route route, CUdeviceptr address, size_t count,
-				 CUmem_advise advice, CUdevice device)
+static CUresult advise(NO_CALL, void *real, CUdeviceptr address, size_t count,
+		       CUmem_advise advice, CUdevice device)
 {
-	struct pool_place place;
-	enum whose whom = whose(route, address, &place);
-	CUresult r =
-		DRIVER_CALL(route.real, CUresult(*)(CUdeviceptr, size_t, CUmem_advise, CUdevice),
-			    (whom == GONE ? NOWHERE : address, count, advice, device));
-
-	if (r == CUDA_SUCCESS && whom == LIVE)
-		never_reuse(&place, LEDGER_POOL_SYNC_MEMOPS);
-	return r;
+	CHANGE(address, LEDGER_POOL_SYNC_MEMOPS,
+	       DRIVER(cuMemAdvise, real)(queried(whom, address), count, advice, device))
 }
-CUDA_HAND(cuMemAdvise, (CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device),
-	  (route, devPtr, count, advice, device))
 
-static CUresult body_cuMemAdvise_v2(struct route route, CUdeviceptr address, size_t count,
-				    CUmem_advise advice, CUmemLocation location)
+static CUresult advise_v2(NO_CALL, void *real, CUdeviceptr address, size_t count,
+			  CUmem_advise advice, CUmemLocation location)
 {
-	struct pool_place place;
-	enum whose whom = whose(route, address, &place);
-	CUresult r = DRIVER_CALL(route.real,
-				 CUresult(*)(CUdeviceptr, size_t, CUmem_advise, CUmemLocation),
-				 (whom == GONE ? NOWHERE : address, count, advice, location));
-
-	if (r == CUDA_SUCCESS && whom == LIVE)
-		never_reuse(&place, LEDGER_POOL_SYNC_MEMOPS);
-	return r;
+	CHANGE(address, LEDGER_POOL_SYNC_MEMOPS,
+	       DRIVER(cuMemAdvise_v2, real)(queried(whom, address), count, advice, location))
 }
-CUDA_HAND(cuMemAdvise_v2,
-	  (CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location),
-	  (route, devPtr, count, advice, location))
+
+#define HAND CUDA_HAND
+#define ROWS_OF "interpose/cuda/cuda_queries.def"
+#include "interpose/dispatch/hooks.def"

@@ -5,7 +5,7 @@
  */
 #include "interpose/dispatch/loader.h"
 #include "interpose/block/blocks.h"
-#include "interpose/block/driver_call.h"
+#include "interpose/block/wrap.h"
 #include "interpose/opencl/opencl_driver.h"
 #include "interpose/opencl/wrappers/opencl_calls.h"
 
@@ -14,9 +14,7 @@
 #include "interpose/opencl/pool/opencl_pool.h"
 #include "interpose/dispatch/resolve.h"
 
-typedef cl_int mem_info(cl_mem, cl_mem_info, size_t, void *, size_t *);
 typedef void CL_CALLBACK destroyed(cl_mem, void *);
-typedef cl_int set_destroyed(cl_mem, destroyed *, void *);
 
 void opencl_record_context(struct call *call, cl_context context)
 {
@@ -66,56 +64,29 @@ void opencl_record_made(struct call *called, cl_mem made, cl_context context, ui
 
 /* ---- queries about a buffer that the pool caches: all fail ---- */
 
-static cl_int get_info(struct route route, cl_mem object, cl_mem_info what, size_t size,
-		       void *ret, size_t *ret_size)
+static cl_int get_info(NO_CALL, void *real, cl_mem object, cl_mem_info what, size_t size, void *ret,
+		       size_t *ret_size)
 {
-	if (!route.real)
-		return CL_INVALID_OPERATION;
-	INSIDE(&hooks[HOOK_clGetMemObjectInfo], route);
-	if (route.record && opencl_pool_is_on() && opencl_pool_is_cached(object))
+	if (opencl_pool_is_on() && opencl_pool_is_cached(object))
 		return CL_INVALID_MEM_OBJECT;
-	return ((mem_info *)route.real)(object, what, size, ret, ret_size);
+	return DRIVER(clGetMemObjectInfo, real)(object, what, size, ret, ret_size);
 }
 
-static cl_int set_callback(struct route route, cl_mem object, destroyed *call, void *data)
+static cl_int set_callback(NO_CALL, void *real, cl_mem object, destroyed *callback, void *data)
 {
 	cl_int r;
 
-	if (!route.real)
-		return CL_INVALID_OPERATION;
-	INSIDE(&hooks[HOOK_clSetMemObjectDestructorCallback], route);
-	if (route.record && opencl_pool_is_on() && opencl_pool_is_cached(object))
+	if (opencl_pool_is_on() && opencl_pool_is_cached(object))
 		return CL_INVALID_MEM_OBJECT;
-	r = ((set_destroyed *)route.real)(object, call, data);
-	if (r == CL_SUCCESS && route.record && opencl_pool_is_on())
+	r = DRIVER(clSetMemObjectDestructorCallback, real)(object, callback, data);
+	if (r == CL_SUCCESS && opencl_pool_is_on())
 		opencl_pool_has_callback(object);
 	return r;
 }
 
-#define GET_INFO(name, resolve)                                                                \
-	cl_int name(cl_mem memobj, cl_mem_info param_name, size_t param_value_size,            \
-		    void *param_value, size_t *param_value_size_ret)                           \
-	{                                                                                      \
-		return get_info(resolve(&hooks[HOOK_clGetMemObjectInfo]), memobj, param_name,  \
-				param_value_size, param_value, param_value_size_ret);          \
-	}
-EXPORT GET_INFO(clGetMemObjectInfo, resolve_direct)
-GET_INFO(looked_up_clGetMemObjectInfo, resolve_driver)
-
-#define SET_CALLBACK(name, resolve)                                                            \
-	cl_int name(cl_mem memobj, destroyed *pfn_notify, void *user_data)                     \
-	{                                                                                      \
-		return set_callback(resolve(&hooks[HOOK_clSetMemObjectDestructorCallback]),    \
-				    memobj, pfn_notify, user_data);                            \
-	}
-EXPORT SET_CALLBACK(clSetMemObjectDestructorCallback, resolve_direct)
-SET_CALLBACK(looked_up_clSetMemObjectDestructorCallback, resolve_driver)
-
 /* ---- SVM freed by a queue ---- */
 
 typedef void CL_CALLBACK svm_free(cl_command_queue, cl_uint, void *[], void *);
-typedef cl_int enqueue_svm_free(cl_command_queue, cl_uint, void *[], svm_free *, void *, cl_uint,
-				const cl_event *, cl_event *);
 
 /* Records the frees of clEnqueueSVMFree. If the application passed a callback, the callback frees
  * the memory by calls that are intercepted. Otherwise the driver frees it some time after this
@@ -130,36 +101,17 @@ static void svm_freed(struct call *call, cl_uint count, void *pointers[], bool o
 	}
 }
 
-static cl_int enqueue_free(struct route route, const struct caller *caller, enum hook_id id,
-			   cl_command_queue queue, cl_uint count, void *pointers[],
-			   svm_free *callback, void *user_data, cl_uint wait_count,
-			   const cl_event *wait_list, cl_event *event)
+static cl_int enqueue_free(struct call *call, void *real, cl_command_queue queue, cl_uint count,
+			   void *pointers[], svm_free *callback, void *user_data,
+			   cl_uint wait_count, const cl_event *wait_list, cl_event *event)
 {
-	struct call call = { &hooks[id], caller, SPACE_CL_USM };
-	cl_int r;
+	cl_int r = DRIVER(clEnqueueSVMFree, real)(queue, count, pointers, callback, user_data,
+						  wait_count, wait_list, event);
 
-	if (!route.real)
-		return CL_INVALID_OPERATION;
-	INSIDE(call.hook, route);
-	r = ((enqueue_svm_free *)route.real)(queue, count, pointers, callback, user_data,
-					     wait_count, wait_list, event);
-	if (r == CL_SUCCESS && route.record)
-		svm_freed(&call, count, pointers, callback != NULL);
+	if (r == CL_SUCCESS)
+		svm_freed(call, count, pointers, callback != NULL);
 	return r;
 }
-
-#define ENQUEUE_FREE(name, symbol, resolve)                                                    \
-	cl_int name(cl_command_queue queue, cl_uint count, void *pointers[], svm_free *call,   \
-		    void *data, cl_uint wait_count, const cl_event *waits, cl_event *event)    \
-	{                                                                                      \
-		return enqueue_free(resolve(&hooks[HOOK_##symbol]), CALLER, HOOK_##symbol,     \
-				    queue, count, pointers, call, data, wait_count, waits,     \
-				    event);                                                    \
-	}
-EXPORT ENQUEUE_FREE(clEnqueueSVMFree, clEnqueueSVMFree, resolve_direct)
-ENQUEUE_FREE(looked_up_clEnqueueSVMFree, clEnqueueSVMFree, resolve_driver)
-EXPORT ENQUEUE_FREE(clEnqueueSVMFreeARM, clEnqueueSVMFreeARM, resolve_direct)
-ENQUEUE_FREE(looked_up_clEnqueueSVMFreeARM, clEnqueueSVMFreeARM, resolve_driver)
 
 /* ---- extension lookups ---- */
 
@@ -181,53 +133,19 @@ static void *reroute(const char *name, void *found, const void *caller)
 	return slots_give(hook, found);
 }
 
-static void *address_by(struct route route, const char *name, const void *caller)
-{
-	typedef void *by_name(const char *);
+/* The return address is the wrapper's, so these are macros. */
+#define get_address(call, real, name)                                                       \
+	reroute(name, DRIVER(clGetExtensionFunctionAddress, real)(name),                    \
+		__builtin_return_address(0))
+#define get_platform_address(call, real, platform, name)                                    \
+	reroute(name, DRIVER(clGetExtensionFunctionAddressForPlatform, real)(platform, name), \
+		__builtin_return_address(0))
 
-	void *found;
-	INSIDE(&hooks[HOOK_clGetExtensionFunctionAddress], route);
-
-	found = route.real ? ((by_name *)route.real)(name) : NULL;
-	return route.record ? reroute(name, found, caller) : found;
-}
-
-EXPORT void *clGetExtensionFunctionAddress(const char *func_name)
-{
-	return address_by(resolve_direct(&hooks[HOOK_clGetExtensionFunctionAddress]), func_name,
-			  __builtin_return_address(0));
-}
-
-void *looked_up_clGetExtensionFunctionAddress(const char *func_name)
-{
-	return address_by(resolve_driver(&hooks[HOOK_clGetExtensionFunctionAddress]), func_name,
-			  __builtin_return_address(0));
-}
-
-static void *platform_address_by(struct route route, cl_platform_id platform, const char *name,
-				 const void *caller)
-{
-	typedef void *by_platform(cl_platform_id, const char *);
-
-	void *found;
-	INSIDE(&hooks[HOOK_clGetExtensionFunctionAddressForPlatform], route);
-
-	found = route.real ? ((by_platform *)route.real)(platform, name) : NULL;
-	return route.record ? reroute(name, found, caller) : found;
-}
-
-EXPORT void *clGetExtensionFunctionAddressForPlatform(cl_platform_id platform,
-						      const char *func_name)
-{
-	return platform_address_by(
-		resolve_direct(&hooks[HOOK_clGetExtensionFunctionAddressForPlatform]), platform,
-		func_name, __builtin_return_address(0));
-}
-
-void *looked_up_clGetExtensionFunctionAddressForPlatform(cl_platform_id platform,
-							 const char *func_name)
-{
-	return platform_address_by(
-		resolve_driver(&hooks[HOOK_clGetExtensionFunctionAddressForPlatform]), platform,
-		func_name, __builtin_return_address(0));
-}
+/* Each HAND row becomes two functions, see opencl_wrappers.c. */
+#define HAND(symbol, returns, parameters, arguments, function)                              \
+	EXPORT WRAP_HAND(symbol, symbol, resolve_direct, returns, parameters, arguments, function, \
+			 SPACE_CL_USM, INSIDE(hook, route), OPENCL_MISSING(returns))        \
+	WRAP_HAND(looked_up_##symbol, symbol, resolve_driver, returns, parameters, arguments, \
+		  function, SPACE_CL_USM, INSIDE(hook, route), OPENCL_MISSING(returns))
+#define ROWS_OF "interpose/opencl/opencl_rows.def"
+#include "interpose/dispatch/hooks.def"

@@ -33,6 +33,10 @@ static inline enum outcome opencl_outcome(cl_int r)
 								   : OUTCOME_REFUSED;
 }
 
+/* The result of a call whose function is missing: its symbol is an unresolved weak reference. */
+#define OPENCL_MISSING(returns)                                                             \
+	_Generic((returns *)NULL, cl_int *: CL_INVALID_OPERATION, void *: (void)0, default: NULL)
+
 /* The function that a lookup returns for each row. */
 extern void *const opencl_wrappers[] __attribute__((visibility("hidden")));
 

@@ -318,15 +318,11 @@ static void record_retained_context(struct call *call, cl_context context)
 
 /* ---- the wrappers ---- */
 
-/* The result of a call whose function is missing: its symbol is an unresolved weak reference. */
-#define MISSING(returns)                                                                    \
-	_Generic((returns *)NULL, cl_int *: CL_INVALID_OPERATION, void *: (void)0, default: NULL)
-
 #define WRAPPER(symbol, find, returns, driver_call, verb, made, key, size)                  \
 	{                                                                                   \
 		WRAP_BEGIN(symbol, find, SPACE_CL_HANDLE);                                    \
 		if (__builtin_expect(!route.real, 0))                                       \
-			return MISSING(returns);                                            \
+			return OPENCL_MISSING(returns);                                     \
 		INSIDE(hook, route);                                                        \
 		if (__builtin_expect(!route.record, 0))                                     \
 			return driver_call;                                                 \
