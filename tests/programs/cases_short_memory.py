@@ -60,6 +60,11 @@ def report(place):
     same_or_one_line(place, EVERY, "report", ledger(place))
 
 
+def report_json(place):
+    """report --format json: the same report, or one line and 125"""
+    same_or_one_line(place, EVERY, "report", "--format", "json", ledger(place))
+
+
 def check(place):
     """check: the same verdict, or one line and 125"""
     same_or_one_line(place, min(EVERY * 5, EVERY ** 2), "check", ledger(place))
@@ -143,6 +148,6 @@ def preload(place):
     place.nothing_left()
 
 
-SHORT_MEMORY = [report, check, diff, run_with_gate, run_without_gate, preload]
+SHORT_MEMORY = [report, report_json, check, diff, run_with_gate, run_without_gate, preload]
 for story in SHORT_MEMORY:
     story.probe = is_sanitized
