@@ -64,7 +64,7 @@ int cmd_check(int argc, char **argv)
 	/* a reader that closes the pipe must not change the exit status */
 	signal(SIGPIPE, SIG_IGN);
 	if (n == 0) {
-		eprintf(stderr, "gpuleak: check: name a ledger or a directory of ledgers\n");
+		print_error("check: name a ledger or a directory of ledgers");
 		return STATUS_USAGE;
 	}
 	flags_environment(OPTIONS_OF_REPORT & ~OPTION_BIT(OPTION_REPORT));

@@ -73,7 +73,7 @@ static int read_side(struct session *session, char *word)
 	if (is_json(word)) {
 		r = report_read_json(word, &session->report, error, sizeof(error));
 		if (r < 0)
-			eprintf(stderr, "gpuleak: %s\n", error);
+			print_error("%s", error);
 		return r;
 	}
 	operands_find(&operands, &word, 1);
@@ -100,7 +100,7 @@ static int print(const struct diff *diff)
 	r = output_write_fd(STDOUT_FILENO, "stdout", words.text, words.length, error,
 			    sizeof(error));
 	if (r < 0)
-		eprintf(stderr, "gpuleak: %s\n", error);
+		print_error("%s", error);
 	text_buffer_finish(&words);
 	return r;
 }
@@ -137,8 +137,7 @@ int cmd_diff(int argc, char **argv)
 	/* a reader that closes the pipe must not change the exit status */
 	signal(SIGPIPE, SIG_IGN);
 	if (n != 2) {
-		eprintf(stderr, "gpuleak: diff: name two ledgers, directories of ledgers, or "
-				"reports in JSON\n");
+		print_error("diff: name two ledgers, directories of ledgers, or reports in JSON");
 		return STATUS_USAGE;
 	}
 	flags_environment(command.options & ~OPTION_BIT(OPTION_FORMAT));

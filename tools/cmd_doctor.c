@@ -51,22 +51,21 @@ static void check_variable(struct doctor *doctor, const char *name, size_t lengt
 		suggest_consider(&suggestion, option_rows[i].name);
 	options_defaults(&scratch);
 	if (id < 0) {
-		doctor_add(doctor, DOCTOR_WARNING, "shell", "there is no option " PREFIX "%.*s",
-			   (int)length, name);
+		doctor_warn(doctor, "there is no option " PREFIX "%.*s", (int)length, name);
 		if (suggestion.closest)
 			doctor_advise(doctor, "did you mean " PREFIX "%s?", suggestion.closest);
 	} else if (*value && option_set(&scratch, (enum option_id)id, value) < 0) {
-		doctor_add(doctor, DOCTOR_WARNING, "shell", PREFIX "%s has the bad value '%s'",
-			   option_rows[id].name, value);
+		doctor_warn(doctor, PREFIX "%s has the bad value '%s'", option_rows[id].name,
+			    value);
 		doctor_advise(doctor, "expected is %s", option_expects((enum option_id)id));
 	} else {
-		doctor_add(doctor, DOCTOR_NOTE, "shell", PREFIX "%s is set to '%s'",
-			   option_rows[id].name, value);
+		doctor_note(doctor, PREFIX "%s is set to '%s'", option_rows[id].name, value);
 	}
 }
 
 static void check_variables(struct doctor *doctor)
 {
+	doctor->area = "shell";
 	for (char **variable = environ; variable && *variable; variable++) {
 		const char *equals = strchr(*variable, '=');
 
@@ -91,7 +90,8 @@ static void find_stand_ins(struct doctor *doctor, struct doctor_target *target)
 		return;
 	}
 	fake.directories[0] = '\0';
-	doctor_add(doctor, DOCTOR_PROBLEM, "library", "--fake-gpu: %s", error);
+	doctor->area = "library";
+	doctor_problem(doctor, "--fake-gpu: %s", error);
 	doctor_advise(doctor, "install gpuleak again");
 }
 
@@ -126,8 +126,7 @@ int cmd_doctor(int argc, char **argv)
 	if (n < 0)
 		return n == -2 ? 0 : STATUS_USAGE;
 	if (opt_start && n == 0) {
-		eprintf(stderr, "gpuleak: doctor: --start needs a program: gpuleak doctor --start "
-			"./app\n");
+		print_error("doctor: --start needs a program: gpuleak doctor --start ./app");
 		return STATUS_USAGE;
 	}
 	flags_environment(OPTIONS_WITHOUT_GPU);

@@ -111,8 +111,8 @@ static void print_remaining(const struct operands *operands)
 		const struct ledger_file *file = &operands->list.files[i];
 
 		if (operands->by_pid && !process_runs(file->pid, file->start_ticks))
-			eprintf(stderr, "gpuleak: process %d has ended; its ledger stays at %s\n",
-				file->pid, file->path);
+			print_error("process %d has ended; its ledger stays at %s", file->pid,
+				    file->path);
 	}
 }
 
@@ -170,8 +170,8 @@ int cmd_report(int argc, char **argv)
 	/* a reader that closes the pipe must not change the exit status */
 	signal(SIGPIPE, SIG_IGN);
 	if (n == 0 || (opt_at_exit && n != 1)) {
-		eprintf(stderr, "gpuleak: report: name a ledger, a directory of ledgers, or the "
-			"pid of a process\n");
+		print_error("report: name a ledger, a directory of ledgers, or the pid of a "
+			    "process");
 		return STATUS_USAGE;
 	}
 	if (!opt_at_exit) {

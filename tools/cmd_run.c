@@ -152,7 +152,7 @@ static int check_file(const struct run *run, enum option_id id, const char *patt
 		output_make_folders(path);
 	if (output_check(path, what, error, sizeof(error)) == 0)
 		return 0;
-	eprintf(stderr, "gpuleak: %s; %s was not started\n", error, run->argv[0]);
+	print_error("%s; %s was not started", error, run->argv[0]);
 	return -EINVAL;
 }
 
@@ -195,10 +195,8 @@ static void start_roster(struct run *run)
 		run->roster->started = !run->program.deaf[0];
 		return;
 	}
-	eprintf(stderr,
-		"gpuleak: no shared memory for the list of processes (shmget): %s; `gpuleak "
-		"doctor` prints what to do\n",
-		strerror(-r));
+	print_error("no shared memory for the list of processes (shmget): %s; `gpuleak doctor` "
+		    "prints what to do", strerror(-r));
 	session_trouble(&run->session, "not recorded completely: no shared memory for the list of "
 			"processes (shmget): %s", strerror(-r));
 }
@@ -250,7 +248,7 @@ static int make_ready(struct run *run)
 	if (status)
 		return status;
 	if (library_find(run->library, sizeof(run->library), error, sizeof(error)) < 0) {
-		eprintf(stderr, "gpuleak: cannot find the library: %s\n", error);
+		print_error("cannot find the library: %s", error);
 		return STATUS_RUN_FAILED;
 	}
 	if (start_fake_gpu(run) < 0)
@@ -262,7 +260,7 @@ static int make_ready(struct run *run)
 	if (rundir_create(run->directory, sizeof(run->directory), error, sizeof(error)) < 0) {
 		/* The program runs anyway, but the gate fails. */
 		run->directory[0] = '\0';
-		eprintf(stderr, "gpuleak: nothing will be recorded: %s\n", error);
+		print_error("nothing will be recorded: %s", error);
 		session_trouble(&run->session, "nothing was recorded: %s", error);
 	} else {
 		start_roster(run);
@@ -384,10 +382,8 @@ static void wait_for_orphans(struct run *run)
 	/* A process may make its first GPU call later, and then it needs the directory. */
 	run->keep_directory |= left;
 	if (left && gate_wanted())
-		eprintf(stderr,
-			"gpuleak: processes that %s left behind still run: their further calls "
-			"are not in any report\n",
-			program_name(run));
+		print_error("processes that %s left behind still run: their further calls are not "
+			    "in any report", program_name(run));
 }
 
 /* Sets how PROCESS ended. If it was killed, the ledger does not have this, but this command reaped
@@ -426,12 +422,11 @@ static void keep_process(struct run *run, const struct ledger_file *file,
 		r = keep_ledger(file->path, wanted, running ? KEEP_BY_COPY : KEEP_BY_MOVE, got,
 				sizeof(got));
 	if (r < 0) {
-		eprintf(stderr, "gpuleak: cannot keep the ledger at %s: %s; it stays at %s\n",
-			opt_values.ledger, strerror(-r), file->path);
+		print_error("cannot keep the ledger at %s: %s; it stays at %s", opt_values.ledger,
+			    strerror(-r), file->path);
 		run->keep_directory = true;
 	} else if (strcmp(got, wanted) != 0 && !is_later_image(file)) {
-		eprintf(stderr, "gpuleak: %s is there already; the ledger is kept at %s\n", wanted,
-			got);
+		print_error("%s is there already; the ledger is kept at %s", wanted, got);
 	}
 }
 
@@ -445,9 +440,8 @@ static void gather_one(struct run *run, const struct ledger_file *file)
 	}
 	outer_run_add(&run->outer, file->path);
 	if (process && process->ended == REPORT_RUNNING) {
-		eprintf(stderr,
-			"gpuleak: process %d still runs; `gpuleak report %d` reports on it\n",
-			file->pid, file->pid);
+		print_error("process %d still runs; `gpuleak report %d` reports on it", file->pid,
+			    file->pid);
 		run->keep_directory = true;
 	}
 	if (opt_values.ledger[0])
@@ -587,13 +581,13 @@ static int report(struct run *run)
 		verdict = session_judge(&run->session);
 	write_report(run);
 	if (verdict == JUDGE_NOTHING)
-		eprintf(stderr, "gpuleak: nothing to judge: no GPU call was seen in %s; `gpuleak "
-			"doctor %s` checks what may be the reason\n", run->argv[0], run->argv[0]);
+		print_error("nothing to judge: no GPU call was seen in %s; `gpuleak doctor %s` "
+			    "checks what may be the reason", run->argv[0], run->argv[0]);
 	else if (gate_wanted())
 		session_print_verdict(&run->session, stderr, "gpuleak: ");
 	else if (saw_nothing(run))
-		eprintf(stderr, "gpuleak: no GPU call was seen in %s; `gpuleak doctor %s` checks "
-			"what may be the reason\n", run->argv[0], run->argv[0]);
+		print_error("no GPU call was seen in %s; `gpuleak doctor %s` checks what may be "
+			    "the reason", run->argv[0], run->argv[0]);
 	if (gate_wanted() || strcmp(opt_values.report, "none") != 0)
 		unrecorded_print_count(&run->descendants, run->roster);
 	return final_status(run, verdict);
@@ -626,8 +620,8 @@ static int record(struct run *run)
 	prepare_abrupt_end(run);
 	r = child_start(&run->child, run->argv, prepare, run);
 	if (r < 0) {
-		eprintf(stderr, "gpuleak: cannot run %s: %s%s\n", run->argv[0], strerror(-r),
-			r == -ENOENT ? " (is its interpreter or loader missing?)" : "");
+		print_error("cannot run %s: %s%s", run->argv[0], strerror(-r),
+			    r == -ENOENT ? " (is its interpreter or loader missing?)" : "");
 		status = program_status(r);
 	} else {
 		start_looking(run);
@@ -656,7 +650,7 @@ int cmd_run(int argc, char **argv)
 		return n == -2 ? 0 : STATUS_RUN_FAILED;
 	sigaction(SIGPIPE, &ignore, &run->pipe_before);
 	if (n == 0) {
-		eprintf(stderr, "gpuleak: run: no program given; try `gpuleak run -- ./app`\n");
+		print_error("run: no program given; try `gpuleak run -- ./app`");
 		return STATUS_RUN_FAILED;
 	}
 	run->argv = argv + first;

@@ -112,7 +112,7 @@ static void help(void)
 
 static int wrong(const char *before, const char *word, const char *after)
 {
-	eprintf(stderr, "gpuleak: top: %s%s%s\n", before, word, after);
+	print_error("top: %s%s%s", before, word, after);
 	return -1;
 }
 
@@ -133,8 +133,7 @@ static int unknown(const char *word)
 
 static int bad_value(const char *flag, const char *value, const char *expected)
 {
-	eprintf(stderr, "gpuleak: top: bad value '%s' of %s: expected is %s\n", value, flag,
-		expected);
+	print_error("top: bad value '%s' of %s: expected is %s", value, flag, expected);
 	return -1;
 }
 
@@ -293,7 +292,7 @@ static bool is_starting(int pid)
 
 static int nothing(const char *who, const char *what)
 {
-	eprintf(stderr, "gpuleak: %s: %s\n", who, what);
+	print_error("%s: %s", who, what);
 	return -1;
 }
 
@@ -309,8 +308,8 @@ static void print_choice(const char *word, const struct ledger_list *list)
 {
 	char path[64], name[64] = "";
 
-	eprintf(stderr, "gpuleak: %s: is `gpuleak run` of several processes with GPU calls; "
-		"name one of them:\n", word);
+	print_error("%s: is `gpuleak run` of several processes with GPU calls; name one of them:",
+		    word);
 	for (size_t i = 0; i < list->count; i++) {
 		const struct ledger_file *file = &list->files[i];
 		FILE *comm;
@@ -386,8 +385,7 @@ static int find_by_pid(const char *word, int pid, struct ledger_file *ret)
 
 	while ((r = find_now(word, pid, ret)) == 0) {
 		if (!is_announced && process_is_our_command(pid, "run")) {
-			eprintf(stderr, "gpuleak: %s: waiting for a GPU call of its program\n",
-				word);
+			print_error("%s: waiting for a GPU call of its program", word);
 			is_announced = true;
 		}
 		nanosleep(&pause, NULL);
@@ -675,8 +673,8 @@ static int check_running(const struct top_view *watch)
 		return nothing(watch->file.path, "is not a gpuleak ledger");
 	if (process_runs(watch->file.pid, watch->file.start_ticks))
 		return 0;
-	eprintf(stderr, "gpuleak: process %d has ended; `gpuleak report %s` reports what it left\n",
-		watch->file.pid, watch->file.path);
+	print_error("process %d has ended; `gpuleak report %s` reports what it left",
+		    watch->file.pid, watch->file.path);
 	return -1;
 }
 

@@ -150,8 +150,8 @@ static int set_option(const struct flags_command *command, int id, const char *v
 	if (option_set(&opt_values, (enum option_id)id, value) < 0 ||
 	    (id == OPTION_REPORT && !*value) ||
 	    (id == OPTION_FORMAT && !has_format(command, opt_values.format))) {
-		eprintf(stderr, "gpuleak: %s: bad value '%s' of --%s: expected is %s\n",
-			command->name, value, option_rows[id].flag, flags_expects(command, id));
+		print_error("%s: bad value '%s' of --%s: expected is %s", command->name, value,
+			    option_rows[id].flag, flags_expects(command, id));
 		return -1;
 	}
 	opt_text[id] = value;
@@ -163,8 +163,8 @@ static int set_extra(const struct flags_command *command, const struct flags_ext
 {
 	if (extra->set(value) == 0)
 		return 0;
-	eprintf(stderr, "gpuleak: %s: bad value '%s' of --%s: expected is %s\n", command->name,
-		value, extra->flag, extra->expects);
+	print_error("%s: bad value '%s' of --%s: expected is %s", command->name, value, extra->flag,
+		    extra->expects);
 	return -1;
 }
 
@@ -236,8 +236,8 @@ static int parse_flag(const struct flags_command *command, int argc, char **argv
 		return unknown(command, word);
 	value = value_of(id, equals, argc, argv, at);
 	if (!value) {
-		eprintf(stderr, "gpuleak: %s: %s needs a value: %s\n", command->name, word,
-			extra ? extra->expects : flags_expects(command, id));
+		print_error("%s: %s needs a value: %s", command->name, word,
+			    extra ? extra->expects : flags_expects(command, id));
 		return -1;
 	}
 	return extra ? set_extra(command, extra, value) : set_option(command, id, value);
@@ -293,10 +293,9 @@ uint64_t flags_environment(uint64_t mask)
 			continue;
 		}
 		bad |= OPTION_BIT(id);
-		eprintf(stderr,
-			"gpuleak: bad value '%s' of %s: expected is %s; the default is used: %s\n",
-			value, name, option_expects((enum option_id)id),
-			*option_rows[id].default_text ? option_rows[id].default_text : "unset");
+		print_error("bad value '%s' of %s: expected is %s; the default is used: %s", value,
+			    name, option_expects((enum option_id)id),
+			    *option_rows[id].default_text ? option_rows[id].default_text : "unset");
 	}
 	return bad;
 }

@@ -108,11 +108,9 @@ static void print_difference(const struct pattern_file *before, const struct lea
 			shrank++;
 		kept += known != NULL;
 	}
-	eprintf(stderr,
-		"gpuleak: %s: %zu known leak%s now (%zu new, %zu grew, %zu shrank, "
-		"%zu gone)\n",
-		before->name, now->count, plural(now->count), new, grew, shrank,
-		before->count - kept);
+	print_error("%s: %zu known leak%s now (%zu new, %zu grew, %zu shrank, %zu gone)",
+		    before->name, now->count, plural(now->count), new, grew, shrank,
+		    before->count - kept);
 }
 
 static int replace(struct gate *gate, const struct leak_totals *totals, char *error,

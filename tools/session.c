@@ -50,7 +50,7 @@ int session_suppress(struct session *session, const char *path)
 	r = pattern_file_parse(&suppression_syntax, NULL, 0, path, &session->suppressions, error,
 			       sizeof(error));
 	if (r < 0) {
-		eprintf(stderr, "gpuleak: %s\n", error);
+		print_error("%s", error);
 		return r;
 	}
 	session->report.suppressions = session->suppressions;
@@ -67,7 +67,7 @@ int session_rules(struct session *session, const char *path)
 		return 0;
 	r = rules_load(path, &rules, error, sizeof(error));
 	if (r < 0)
-		eprintf(stderr, "gpuleak: %s\n", error);
+		print_error("%s", error);
 	else
 		symbolizer_set_rules(session->symbolizer, rules);
 	return r;
@@ -77,7 +77,7 @@ static void file_failed(void *data, const char *error)
 {
 	struct session *session = data;
 
-	eprintf(stderr, "gpuleak: %s\n", error);
+	print_error("%s", error);
 	session_trouble(session, "%s", error);
 }
 
@@ -136,7 +136,7 @@ int session_add(struct session *session, const char *path, struct report_process
 	int r = add_ledger(session, path, ret_process, error, sizeof(error));
 
 	if (r < 0) {
-		eprintf(stderr, "gpuleak: %s\n", error);
+		print_error("%s", error);
 		session_trouble(session, "%s", error);
 		report_add_note(&session->report, error);
 	}
@@ -221,8 +221,8 @@ bool session_refuses(const char *where)
 {
 	if (!report_format(opt_values.format)->for_files || !output_is_terminal(where))
 		return false;
-	eprintf(stderr, "gpuleak: the format %s is not written to a terminal: name a file with "
-			"--report\n", option_word(OPTION_FORMAT, opt_values.format));
+	print_error("the format %s is not written to a terminal: name a file with --report",
+		    option_word(OPTION_FORMAT, opt_values.format));
 	return true;
 }
 
@@ -257,7 +257,7 @@ static void write_summary(struct session *session)
 	render(session, format->summary, &words);
 	if (output_append(path, format->summary_bytes_max, words.text, words.length, error,
 			  sizeof(error)) < 0)
-		eprintf(stderr, "gpuleak: %s: %s\n", format->summary_variable, error);
+		print_error("%s: %s", format->summary_variable, error);
 	text_buffer_finish(&words);
 }
 
@@ -277,8 +277,8 @@ static int expand(const struct session *session, enum option_id id, const char *
 	int r = pattern_expand(pattern, &values, ret, PATH_MAX);
 
 	if (r < 0)
-		eprintf(stderr, "gpuleak: bad value '%s' of --%s: known are %%p, %%h, %%e, "
-			"%%q{VAR} and %%%%\n", pattern, option_rows[id].flag);
+		print_error("bad value '%s' of --%s: known are %%p, %%h, %%e, %%q{VAR} and %%%%",
+			    pattern, option_rows[id].flag);
 	return r;
 }
 
@@ -301,7 +301,7 @@ static int write_suppressions(struct session *session)
 	r = output_write_file(path, "suppressions", words.text, words.length, error,
 			      sizeof(error));
 	if (r < 0)
-		eprintf(stderr, "gpuleak: %s\n", error);
+		print_error("%s", error);
 	text_buffer_finish(&words);
 	return r;
 }
@@ -323,7 +323,7 @@ static int write_as(struct session *session, print_fn *print, const char *where)
 				    sizeof(error));
 	text_buffer_finish(&words);
 	if (r < 0)
-		eprintf(stderr, "gpuleak: %s\n", error);
+		print_error("%s", error);
 	return r;
 }
 

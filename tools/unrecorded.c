@@ -80,7 +80,7 @@ void unrecorded_print_count(const struct descendants *descendants, const struct 
 	const long count = roster ? lost_not_loaded(roster) - descendants->looked : 0;
 
 	if (count > 0)
-		eprintf(stderr, "gpuleak: not looked at: %ld program%s that ran without gpuleak "
-			"(ended within 0.1 s, set-user-ID, or with namespaces of its own)\n", count,
-			plural((uint64_t)count));
+		print_error("not looked at: %ld program%s that ran without gpuleak (ended within "
+			    "0.1 s, set-user-ID, or with namespaces of its own)", count,
+			    plural((uint64_t)count));
 }

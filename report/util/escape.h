@@ -27,6 +27,9 @@ void print_escaped(FILE *out, const char *text);
  * that contain names from the user or a ledger. */
 void eprintf(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Prints the line "gpuleak: FORMAT" on stderr, as eprintf() does. FORMAT is a string constant. */
+#define print_error(format, ...) eprintf(stderr, "gpuleak: " format "\n", ##__VA_ARGS__)
+
 /* Returns a copy of TEXT with each invalid byte replaced by U+FFFD. The caller frees the copy. */
 char *utf8_repair(const char *text);
 

@@ -103,7 +103,7 @@ static void place(struct table *table, uint64_t hash, void *value)
 	table->slots[i] = (struct table_slot){ hash, value };
 }
 
-int table_add(struct table *table, uint64_t hash, void *value)
+void table_add(struct table *table, uint64_t hash, void *value)
 {
 	if (table->count >= table->size / 2) {
 		struct table grown = { .size = table->size ? table->size * 2 : 64,
@@ -118,7 +118,6 @@ int table_add(struct table *table, uint64_t hash, void *value)
 	}
 	place(table, hash, value);
 	table->count++;
-	return 0;
 }
 
 void table_finish(struct table *table)
@@ -164,12 +163,12 @@ struct ref_node *table_find_ref(const struct table *table, uint32_t ref)
 	return table_find(table, hash_number(ref, 0), same_ref, &ref);
 }
 
-int table_add_ref(struct report_arena *arena, struct table *table, uint32_t ref, const void *value)
+void table_add_ref(struct report_arena *arena, struct table *table, uint32_t ref, const void *value)
 {
 	struct ref_node *node = arena_alloc(arena, sizeof(*node));
 
 	*node = (struct ref_node){ ref, value };
-	return table_add(table, hash_number(ref, 0), node);
+	table_add(table, hash_number(ref, 0), node);
 }
 
 struct text_key {

@@ -47,8 +47,8 @@ struct table {
 void *table_find(const struct table *table, uint64_t hash,
 		 bool (*same)(const void *value, const void *key), const void *key);
 
-/* Adds VALUE (not NULL) and does not check for an equal value. Returns 0. */
-int table_add(struct table *table, uint64_t hash, void *value);
+/* Adds VALUE (not NULL) and does not check for an equal value. */
+void table_add(struct table *table, uint64_t hash, void *value);
 
 void table_finish(struct table *table);
 
@@ -65,8 +65,9 @@ struct ref_node {
 /* Returns the node of REF in TABLE, or NULL. */
 struct ref_node *table_find_ref(const struct table *table, uint32_t ref);
 
-/* Adds a node, which is allocated from ARENA. Returns 0. */
-int table_add_ref(struct report_arena *arena, struct table *table, uint32_t ref, const void *value);
+/* Adds a node, which is allocated from ARENA. */
+void table_add_ref(struct report_arena *arena, struct table *table, uint32_t ref,
+		   const void *value);
 
 /* Returns the only copy of TEXT in TABLE. Allocates it from ARENA if it does not exist. */
 const char *arena_intern(struct report_arena *arena, struct table *table, const char *text,

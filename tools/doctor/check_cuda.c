@@ -22,8 +22,6 @@
 #define NVML_MISMATCH 18
 #define NVML_NOT_LOADED 9
 
-static const char area[] = "driver";
-
 /* Loads library NAME in the child, and prints its path. */
 static void *load(FILE *out, const char *name)
 {
@@ -94,15 +92,15 @@ static bool is_container(void)
 static void add_missing(struct doctor *doctor, const char *name, const char *error)
 {
 	if (strstr(error, "No such file")) {
-		doctor_add(doctor, DOCTOR_NOTE, area,
-			   "%s is not on this machine: CUDA programs do not run here", name);
+		doctor_note(doctor, "%s is not on this machine: CUDA programs do not run here",
+			    name);
 		doctor_advise(doctor, is_container() ? "start the container with --gpus all; in a "
 						       "pod, request nvidia.com/gpu"
 						     : "install NVIDIA's driver; without a GPU, "
 						       "use --fake-gpu (docs/guides/"
 						       "without-a-gpu.md)");
 	} else {
-		doctor_add(doctor, DOCTOR_WARNING, area, "%s cannot be loaded: %s", name, error);
+		doctor_warn(doctor, "%s cannot be loaded: %s", name, error);
 		doctor_advise(doctor, "%s", probe_load_advice("reinstall NVIDIA's driver"));
 	}
 }
@@ -133,16 +131,14 @@ static bool check_libcuda(struct doctor *doctor)
 	if (number)
 		*number++ = '\0';
 	if (!number || !*number) {
-		doctor_add(doctor, DOCTOR_PROBLEM, area, "libcuda.so.1 does not work: %s",
-			   end_of(r, &probe));
+		doctor_problem(doctor, "libcuda.so.1 does not work: %s", end_of(r, &probe));
 		doctor_advise(doctor, "reinstall NVIDIA's driver");
 	} else {
 		path = probe.text;
 		version = atoi(number);
-		doctor_add(doctor, DOCTOR_OK, area, "libcuda.so.1 is %s, for CUDA %d.%d%s%s", path,
-			   version / 1000, version % 1000 / 10,
-			   *version_of_file(path, real) ? ", driver " : "",
-			   version_of_file(path, real));
+		doctor_ok(doctor, "libcuda.so.1 is %s, for CUDA %d.%d%s%s", path, version / 1000,
+			  version % 1000 / 10, *version_of_file(path, real) ? ", driver " : "",
+			  version_of_file(path, real));
 	}
 	probe_finish(&probe);
 	return true;
@@ -151,20 +147,19 @@ static bool check_libcuda(struct doctor *doctor)
 static void add_nvml(struct doctor *doctor, int result, unsigned int devices, const char *version)
 {
 	if (result == 0) {
-		doctor_add(doctor, DOCTOR_OK, area, "NVML works: driver %s, %u device%s",
-			   *version ? version : "of unknown version", devices,
-			   devices == 1 ? "" : "s");
+		doctor_ok(doctor, "NVML works: driver %s, %u device%s",
+			  *version ? version : "of unknown version", devices,
+			  devices == 1 ? "" : "s");
 	} else if (result == NVML_MISMATCH) {
-		doctor_add(doctor, DOCTOR_PROBLEM, area,
-			   "the driver's libraries and its kernel module have different versions");
+		doctor_problem(doctor, "the driver's libraries and its kernel module have "
+			       "different versions");
 		doctor_advise(doctor, "restart the machine");
 	} else if (result == NVML_NOT_LOADED) {
-		doctor_add(doctor, DOCTOR_PROBLEM, area,
-			   "the driver's kernel module is not loaded");
+		doctor_problem(doctor, "the driver's kernel module is not loaded");
 		doctor_advise(doctor, "as root: modprobe nvidia");
 	} else {
-		doctor_add(doctor, DOCTOR_WARNING, area, "NVML fails with error %d: reports lack "
-			   "the driver's own memory", result);
+		doctor_warn(doctor, "NVML fails with error %d: reports lack the driver's own "
+			    "memory", result);
 		doctor_advise(doctor, "run nvidia-smi, which prints the reason");
 	}
 }
@@ -178,8 +173,8 @@ static bool check_nvml(struct doctor *doctor)
 	const char *line = strchr(probe.text, '\n');
 
 	if (probe.text[0] == '!') {
-		doctor_add(doctor, DOCTOR_WARNING, area, "NVML (libnvidia-ml.so.1) cannot be "
-			   "loaded: reports lack the driver's own memory");
+		doctor_warn(doctor, "NVML (libnvidia-ml.so.1) cannot be loaded: reports lack the "
+			    "driver's own memory");
 		doctor_advise(doctor, is_container() ? "start the container with NVIDIA_DRIVER_"
 						       "CAPABILITIES=compute,utility"
 						     : "install the part of NVIDIA's driver that "
@@ -187,8 +182,8 @@ static bool check_nvml(struct doctor *doctor)
 	} else if (line && sscanf(line + 1, "%d %u %n", &result, &devices, &at) == 2) {
 		add_nvml(doctor, result, devices, line + 1 + at);
 	} else {
-		doctor_add(doctor, DOCTOR_WARNING, area, "NVML (libnvidia-ml.so.1) does not work: "
-			   "%s; reports lack the driver's own memory", end_of(r, &probe));
+		doctor_warn(doctor, "NVML (libnvidia-ml.so.1) does not work: %s; reports lack the "
+			    "driver's own memory", end_of(r, &probe));
 		doctor_advise(doctor, "run nvidia-smi, which should print the reason");
 	}
 	probe_finish(&probe);
@@ -212,18 +207,15 @@ static bool file_has(const char *path, const char *word)
 static void check_machine(struct doctor *doctor, bool has_nvml)
 {
 	if (file_has("/proc/version", "icrosoft"))
-		doctor_add(doctor, DOCTOR_NOTE, area,
-			   "WSL: NVML has no figure for one process, so the driver's own memory "
-			   "is the growth of the whole device");
+		doctor_note(doctor, "WSL: NVML has no figure for one process, so the driver's own "
+			    "memory is the growth of the whole device");
 	if (access("/etc/nv_tegra_release", F_OK) == 0 ||
 	    file_has("/proc/device-tree/model", "Jetson"))
-		doctor_add(doctor, DOCTOR_NOTE, area,
-			   "Jetson: device and host share one memory, and reports lack the "
-			   "driver's own memory");
+		doctor_note(doctor, "Jetson: device and host share one memory, and reports lack "
+			    "the driver's own memory");
 	if (has_nvml && is_container())
-		doctor_add(doctor, DOCTOR_NOTE, area,
-			   "a container: NVML may not know the process by its number here; the "
-			   "driver's own memory is then the growth of the whole device");
+		doctor_note(doctor, "a container: NVML may not know the process by its number "
+			    "here; the driver's own memory is then the growth of the whole device");
 }
 
 static void check_devices(struct doctor *doctor)
@@ -231,18 +223,19 @@ static void check_devices(struct doctor *doctor)
 	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
 
 	if (access("/dev/nvidiactl", F_OK) == 0 && access("/dev/nvidiactl", R_OK | W_OK) < 0) {
-		doctor_add(doctor, DOCTOR_PROBLEM, area, "/dev/nvidiactl: %s", strerror(errno));
+		doctor_problem(doctor, "/dev/nvidiactl: %s", strerror(errno));
 		doctor_advise(doctor, "add your user to the group of that file");
 	}
 	if (visible && (!*visible || visible[0] == '-')) {
-		doctor_add(doctor, DOCTOR_WARNING, area, "CUDA_VISIBLE_DEVICES is \"%s\": programs "
-			   "see no device", visible);
+		doctor_warn(doctor, "CUDA_VISIBLE_DEVICES is \"%s\": programs see no device",
+			    visible);
 		doctor_advise(doctor, "unset CUDA_VISIBLE_DEVICES");
 	}
 }
 
 void doctor_check_cuda(struct doctor *doctor)
 {
+	doctor->area = "driver";
 	if (check_libcuda(doctor)) {
 		check_machine(doctor, check_nvml(doctor));
 		check_devices(doctor);
@@ -252,18 +245,15 @@ void doctor_check_cuda(struct doctor *doctor)
 static void add_kernels(struct doctor *doctor, const struct doctor_target *target)
 {
 	if (target->fake->skip_kernels) {
-		doctor_add(doctor, DOCTOR_WARNING, area,
-			   "--fake-kernels: a kernel launch does nothing, so the program's results "
-			   "are invalid");
+		doctor_warn(doctor, "--fake-kernels: a kernel launch does nothing, so the "
+			    "program's results are invalid");
 	} else {
-		doctor_add(doctor, DOCTOR_NOTE, area,
-			   "--fake-gpu: a kernel launch fails with cudaErrorNotSupported");
+		doctor_note(doctor, "--fake-gpu: a kernel launch fails with cudaErrorNotSupported");
 		doctor_advise(doctor, "with --fake-kernels it succeeds and does nothing");
 	}
 	if (target->python[0])
-		doctor_add(doctor, DOCTOR_NOTE, area,
-			   "--fake-gpu: calls of a Python package that contains NVIDIA's runtime "
-			   "fail, for example those of PyTorch");
+		doctor_note(doctor, "--fake-gpu: calls of a Python package that contains NVIDIA's "
+			    "runtime fail, for example those of PyTorch");
 }
 
 void doctor_check_stand_in(struct doctor *doctor, const struct doctor_target *target)
@@ -273,6 +263,7 @@ void doctor_check_stand_in(struct doctor *doctor, const struct doctor_target *ta
 	const char *number = NULL;
 	int r = -ENOENT, version;
 
+	doctor->area = "driver";
 	if (!target->fake->directories[0])
 		return; /* it is a finding already */
 	if (fake_gpu_library(target->fake, DRIVER, path))
@@ -281,12 +272,12 @@ void doctor_check_stand_in(struct doctor *doctor, const struct doctor_target *ta
 		number = strchr(probe.text, '\n');
 	if (number && number[1]) {
 		version = atoi(number + 1);
-		doctor_add(doctor, DOCTOR_OK, area, "--fake-gpu: %s answers in place of a driver, "
-			   "for CUDA %d.%d", path, version / 1000, version % 1000 / 10);
+		doctor_ok(doctor, "--fake-gpu: %s answers in place of a driver, for CUDA %d.%d",
+			  path, version / 1000, version % 1000 / 10);
 		add_kernels(doctor, target);
 	} else {
-		doctor_add(doctor, DOCTOR_PROBLEM, area, "--fake-gpu: the stand-in %s does not "
-			   "work: %s", path, end_of(r, &probe));
+		doctor_problem(doctor, "--fake-gpu: the stand-in %s does not work: %s", path,
+			       end_of(r, &probe));
 		doctor_advise(doctor, "install gpuleak again");
 	}
 	probe_finish(&probe);

@@ -23,8 +23,6 @@
 #define ADDRESS_SPACE_MIN (16 * MIB)
 #define FILE_SIZE_MIN (128ull << 10)
 
-static const char area[] = "limits";
-
 static void check_ledgers(struct doctor *doctor)
 {
 	char path[PATH_MAX], error[PATH_MAX * 2], *slash;
@@ -32,7 +30,7 @@ static void check_ledgers(struct doctor *doctor)
 	unsigned long long room = 0;
 
 	if (rundir_create(path, sizeof(path), error, sizeof(error)) < 0) {
-		doctor_add(doctor, DOCTOR_PROBLEM, area, "%s", error); /* has the advice */
+		doctor_problem(doctor, "%s", error); /* has the advice */
 		return;
 	}
 	if (statvfs(path, &vfs) == 0)
@@ -42,13 +40,12 @@ static void check_ledgers(struct doctor *doctor)
 	if (slash)
 		*slash = '\0';
 	if (room >= LARGE_ROOM) {
-		doctor_add(doctor, DOCTOR_OK, area, "ledgers go to %s, with room for %llu MiB",
-			   path, room / MIB);
+		doctor_ok(doctor, "ledgers go to %s, with room for %llu MiB", path, room / MIB);
 		return;
 	}
-	doctor_add(doctor, room < SMALL_ROOM ? DOCTOR_WARNING : DOCTOR_OK, area,
-		   "ledgers go to %s, with room for %llu MiB: about %llu thousand live blocks",
-		   path, room / MIB, room / sizeof(struct ledger_block) / 1000);
+	doctor_add(doctor, room < SMALL_ROOM ? DOCTOR_WARNING : DOCTOR_OK, "ledgers go to %s, with "
+		   "room for %llu MiB: about %llu thousand live blocks", path, room / MIB,
+		   room / sizeof(struct ledger_block) / 1000);
 	if (room < SMALL_ROOM)
 		doctor_advise(doctor, "set XDG_RUNTIME_DIR to a folder of your own with more room; "
 			      "in a container, start it with --shm-size 256m");
@@ -62,8 +59,8 @@ static void check_shared_memory(struct doctor *doctor)
 		shmctl(id, IPC_RMID, NULL);
 		return;
 	}
-	doctor_add(doctor, DOCTOR_PROBLEM, area, "no System V shared memory: %s; the gate fails, "
-		   "because a process that cannot record would not be noticed", strerror(errno));
+	doctor_problem(doctor, "no System V shared memory: %s; the gate fails, because a process "
+		       "that cannot record would not be noticed", strerror(errno));
 	doctor_advise(doctor, "raise kernel.shmmni, or allow shmget in the sandbox");
 }
 
@@ -75,27 +72,27 @@ static void check_limit(struct doctor *doctor, __rlimit_resource_t resource, con
 	if (getrlimit(resource, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
 		return;
 	if (limit.rlim_cur < least) {
-		doctor_add(doctor, DOCTOR_PROBLEM, area, "%s is %llu KiB: %s", name,
-			   (unsigned long long)limit.rlim_cur >> 10, below);
+		doctor_problem(doctor, "%s is %llu KiB: %s", name,
+			       (unsigned long long)limit.rlim_cur >> 10, below);
 		doctor_advise(doctor, "raise it: %s unlimited", name);
 	} else {
-		doctor_add(doctor, DOCTOR_NOTE, area, "%s is %llu MiB, which gpuleak shares with "
-			   "the program", name, (unsigned long long)limit.rlim_cur / MIB);
+		doctor_note(doctor, "%s is %llu MiB, which gpuleak shares with the program", name,
+			    (unsigned long long)limit.rlim_cur / MIB);
 	}
 }
 
 void doctor_check_limits(struct doctor *doctor)
 {
+	doctor->area = "limits";
 	check_ledgers(doctor);
 	check_shared_memory(doctor);
 	check_limit(doctor, RLIMIT_AS, "ulimit -v", ADDRESS_SPACE_MIN, "nothing is recorded");
 	check_limit(doctor, RLIMIT_FSIZE, "ulimit -f", FILE_SIZE_MIN,
 		    "gpuleak run records nothing, and its gate fails");
 	if (access("/proc/self/exe", R_OK) < 0) {
-		doctor_add(doctor, DOCTOR_PROBLEM, area, "/proc is not mounted, and "
-			   "gpuleak needs it");
+		doctor_problem(doctor, "/proc is not mounted, and gpuleak needs it");
 		doctor_advise(doctor, "as root: mount -t proc proc /proc");
 	}
-	doctor_add(doctor, DOCTOR_OK, area, "ptrace is not needed: gpuleak report PID and gpuleak "
-		   "top PID read the ledger of your own processes");
+	doctor_ok(doctor, "ptrace is not needed: gpuleak report PID and gpuleak top PID read the "
+		  "ledger of your own processes");
 }

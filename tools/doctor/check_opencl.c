@@ -17,8 +17,6 @@
 #define OPENCL_SECONDS 10
 #define PLATFORMS_MAX 16
 
-static const char area[] = "OpenCL";
-
 static void probe_library(FILE *out, void *data)
 {
 	if (!dlopen(data, RTLD_LAZY | RTLD_LOCAL)) {
@@ -40,8 +38,7 @@ static bool check_loads(struct doctor *doctor, const char *name, const char *fil
 						     : NULL;
 
 	if (why) {
-		doctor_add(doctor, DOCTOR_WARNING, area, "%s names %s, which cannot be loaded: %s",
-			   file, name, why);
+		doctor_warn(doctor, "%s names %s, which cannot be loaded: %s", file, name, why);
 		doctor_advise(doctor, "%s",
 			      probe_load_advice("reinstall the OpenCL platform of that library, or "
 						"remove the file"));
@@ -96,7 +93,7 @@ static size_t check_platforms(struct doctor *doctor)
 			continue;
 		count++;
 		if (check_loads(doctor, library, path))
-			doctor_add(doctor, DOCTOR_OK, area, "%s: platform %s", path, library);
+			doctor_ok(doctor, "%s: platform %s", path, library);
 	}
 	if (dir)
 		closedir(dir);
@@ -106,23 +103,25 @@ static size_t check_platforms(struct doctor *doctor)
 void doctor_check_opencl(struct doctor *doctor)
 {
 	const char *layers = getenv("OPENCL_LAYERS");
-	size_t platforms = check_platforms(doctor);
 	struct probe probe;
-	int r = probe_call(probe_library, (void *)"libOpenCL.so.1", OPENCL_SECONDS, &probe);
+	size_t platforms;
+	int r;
 
+	doctor->area = "OpenCL";
+	platforms = check_platforms(doctor);
+	r = probe_call(probe_library, (void *)"libOpenCL.so.1", OPENCL_SECONDS, &probe);
 	if (r == 0 && probe_succeeded(&probe) && !probe.length) {
-		doctor_add(doctor, DOCTOR_OK, area, "libOpenCL.so.1 is there, with %zu platform%s",
-			   platforms, platforms == 1 ? "" : "s");
+		doctor_ok(doctor, "libOpenCL.so.1 is there, with %zu platform%s", platforms,
+			  platforms == 1 ? "" : "s");
 		if (!platforms)
 			doctor_advise(doctor, "OpenCL programs need one, for example the package "
 				      "pocl-opencl-icd");
 	} else {
-		doctor_add(doctor, DOCTOR_NOTE, area,
-			   "libOpenCL.so.1 is not on this machine: only programs with an OpenCL "
-			   "loader of their own use OpenCL here");
+		doctor_note(doctor, "libOpenCL.so.1 is not on this machine: only programs with an "
+			    "OpenCL loader of their own use OpenCL here");
 	}
 	probe_finish(&probe);
 	if (layers && strstr(layers, "libgpuleak"))
-		doctor_add(doctor, DOCTOR_NOTE, area,
-			   "OPENCL_LAYERS has libgpuleak.so: OpenCL is recorded without a preload");
+		doctor_note(doctor, "OPENCL_LAYERS has libgpuleak.so: OpenCL is recorded without a "
+			    "preload");
 }

@@ -22,8 +22,6 @@
 #define SCRIPTS_MAX 4
 #define SCRIPT_BYTES (64u << 10)
 
-static const char area[] = "program";
-
 static const struct starter {
 	const char *name;
 	bool loses;
@@ -99,16 +97,15 @@ static void find_file(struct doctor *doctor, const char *path, struct doctor_tar
 		if (r == 0)
 			break;
 		if (r < 0) {
-			doctor_add(doctor, DOCTOR_PROBLEM, area,
-				   "%s is a script of %s, which cannot be started: %s", before,
-				   target->file, strerror(-r));
+			doctor_problem(doctor, "%s is a script of %s, which cannot be started: %s",
+				       before, target->file, strerror(-r));
 			doctor_advise(doctor, "install that interpreter, or correct the first line "
 				      "of the script");
 			target->file[0] = '\0';
 			return;
 		}
 		target->is_script = true;
-		doctor_add(doctor, DOCTOR_OK, area, "%s is a script of %s", before, target->file);
+		doctor_ok(doctor, "%s is a script of %s", before, target->file);
 	}
 }
 
@@ -131,11 +128,8 @@ static void check_shell_script(struct doctor *doctor, const char *path)
 		for (size_t i = 0; *line != '#' && i < sizeof(words) / sizeof(words[0]); i++) {
 			if (!strstr(line, words[i]))
 				continue;
-			doctor_add(
-				doctor, DOCTOR_WARNING, area,
-				"%s:%d may remove LD_PRELOAD for programs that the script starts: "
-				"%s",
-				path, number, words[i]);
+			doctor_warn(doctor, "%s:%d may remove LD_PRELOAD for programs that the "
+				    "script starts: %s", path, number, words[i]);
 			doctor_advise(doctor, "put gpuleak run -- in front of the program inside "
 				      "the script");
 			break;
@@ -159,19 +153,16 @@ static void add_facts(struct doctor *doctor, const struct doctor_target *target,
 		      const struct elf_facts *facts)
 {
 	if (facts->has_memory_sanitizer) {
-		doctor_add(doctor, DOCTOR_PROBLEM, area,
-			   "%s has MemorySanitizer: it crashes with a preloaded library",
-			   target->file);
+		doctor_problem(doctor, "%s has MemorySanitizer: it crashes with a preloaded "
+			       "library", target->file);
 		doctor_advise(doctor, "use another build of it for gpuleak");
 	}
 	if (facts->uses_dlmopen)
-		doctor_add(doctor, DOCTOR_NOTE, area,
-			   "%s calls dlmopen(): gpuleak does not see libraries in a namespace of "
-			   "their own, and the report names them", target->file);
+		doctor_note(doctor, "%s calls dlmopen(): gpuleak does not see libraries in a "
+			    "namespace of their own, and the report names them", target->file);
 	if (!facts->has_unwind_tables) {
-		doctor_add(doctor, DOCTOR_WARNING, area,
-			   "%s has no unwind tables (.eh_frame): stacks end at its frames",
-			   target->file);
+		doctor_warn(doctor, "%s has no unwind tables (.eh_frame): stacks end at its frames",
+			    target->file);
 		doctor_advise(doctor, "build it with -fasynchronous-unwind-tables, and do not "
 			      "strip that section");
 	}
@@ -196,8 +187,8 @@ static void check_listed(struct doctor *doctor, const struct doctor_target *targ
 	snprintf(path, sizeof(path), "%.*s", word_length(at), at);
 	if (!fake_gpu_defeats(target->fake, path))
 		return;
-	doctor_add(doctor, DOCTOR_WARNING, area,
-		   "--fake-gpu: %s contains NVIDIA's runtime: its calls fail without a GPU", path);
+	doctor_warn(doctor, "--fake-gpu: %s contains NVIDIA's runtime: its calls fail without a "
+		    "GPU", path);
 	doctor_advise(doctor, "test this program with a GPU (docs/guides/without-a-gpu.md)");
 }
 
@@ -217,30 +208,24 @@ static void read_list(struct doctor *doctor, const struct doctor_target *target,
 			driver = true;
 		check_listed(doctor, target, line);
 		if (strncmp(line + word_length(line), " => not found", 13) == 0) {
-			doctor_add(doctor, DOCTOR_PROBLEM, area, "%s needs %.*s, which the loader "
-				   "does not find", target->file, word_length(line), line);
+			doctor_problem(doctor, "%s needs %.*s, which the loader does not find",
+				       target->file, word_length(line), line);
 			doctor_advise(doctor, "install it, or set LD_LIBRARY_PATH to its folder");
 		}
 	}
 	if (facts->has_cuda_code && !runtime && !target->fake)
-		doctor_add(doctor, DOCTOR_OK, area,
-			   "%s was built by nvcc with the static CUDA runtime: its calls are seen",
-			   target->file);
+		doctor_ok(doctor, "%s was built by nvcc with the static CUDA runtime: its calls "
+			  "are seen", target->file);
 	else if (runtime)
-		doctor_add(doctor, DOCTOR_OK, area,
-			   "%s uses the CUDA runtime as a library: its calls are seen",
-			   target->file);
+		doctor_ok(doctor, "%s uses the CUDA runtime as a library: its calls are seen",
+			  target->file);
 	else if (driver)
-		doctor_add(doctor, DOCTOR_OK, area,
-			   "%s is linked to the driver's library: its calls are seen",
-			   target->file);
+		doctor_ok(doctor, "%s is linked to the driver's library: its calls are seen",
+			  target->file);
 	else if (!target->is_script && !target->python[0])
-		doctor_add(
-			doctor, DOCTOR_NOTE, area,
-			"%s is not linked to CUDA or OpenCL: calls of libraries that it opens "
-			"while it runs are seen, too, unless it opens them with RTLD_DEEPBIND or "
-			"dlmopen(); --start finds that out",
-			target->file);
+		doctor_note(doctor, "%s is not linked to CUDA or OpenCL: calls of libraries that "
+			    "it opens while it runs are seen, too, unless it opens them with "
+			    "RTLD_DEEPBIND or dlmopen(); --start finds that out", target->file);
 }
 
 /* Lets the loader list what it would load for the program with the library preloaded. */
@@ -259,24 +244,22 @@ static void list_libraries(struct doctor *doctor, const struct doctor_target *ta
 		 more ? target->fake->preload : "");
 	r = probe_command(argv, preload, LOADER_SECONDS, &probe);
 	if (r < 0) {
-		doctor_add(doctor, DOCTOR_WARNING, area, "%s --list %s did not work: %s",
-			   facts->interpreter, target->file, strerror(-r));
+		doctor_warn(doctor, "%s --list %s did not work: %s", facts->interpreter,
+			    target->file, strerror(-r));
 		probe_finish(&probe);
 		return;
 	}
 	error = strstr(probe.text, "from LD_PRELOAD cannot be preloaded");
 	if (strstr(probe.text, target->library) && !error) {
-		doctor_add(doctor, DOCTOR_OK, area,
-			   "the dynamic loader loads libgpuleak.so into %s", target->file);
+		doctor_ok(doctor, "the dynamic loader loads libgpuleak.so into %s", target->file);
 		read_list(doctor, target, facts, probe.text);
 	} else {
 		const char *reason = error ? strchr(error, '(') : NULL;
 
-		doctor_add(doctor, DOCTOR_PROBLEM, area,
-			   "the dynamic loader does not load libgpuleak.so into %s: %.*s",
-			   target->file,
-			   reason ? (int)strcspn(reason, "\n") : (int)strcspn(probe.text, "\n"),
-			   reason ? reason : probe.text);
+		doctor_problem(doctor, "the dynamic loader does not load libgpuleak.so into %s: "
+			       "%.*s", target->file,
+			       reason ? (int)strcspn(reason, "\n") : (int)strcspn(probe.text, "\n"),
+			       reason ? reason : probe.text);
 		doctor_advise(doctor, "build gpuleak on the system where the program runs");
 	}
 	probe_finish(&probe);
@@ -298,7 +281,7 @@ static void check_without_gpu(struct doctor *doctor, const struct doctor_target 
 	if (!target->fake ||
 	    fake_gpu_inspect(target->fake, target->file, why, sizeof(why), &advice) == 0)
 		return;
-	doctor_add(doctor, DOCTOR_PROBLEM, area, "--fake-gpu: %s %s", target->file, why);
+	doctor_problem(doctor, "--fake-gpu: %s %s", target->file, why);
 	doctor_advise(doctor, "%s", advice);
 }
 
@@ -308,13 +291,12 @@ static void check_file(struct doctor *doctor, struct doctor_target *target)
 	int r = elf_facts_read(target->file, &facts);
 
 	if (r < 0 || !facts.is_elf) {
-		doctor_add(doctor, DOCTOR_WARNING, area, "%s cannot be read as a program: %s",
-			   target->file, r < 0 ? strerror(-r) : "it is not an ELF file");
+		doctor_warn(doctor, "%s cannot be read as a program: %s", target->file,
+			    r < 0 ? strerror(-r) : "it is not an ELF file");
 		return;
 	}
-	doctor_add(doctor, DOCTOR_OK, area, "%s is a program for %s, loaded by %s", target->file,
-		   machine_name(facts.machine),
-		   facts.interpreter[0] ? facts.interpreter : "itself");
+	doctor_ok(doctor, "%s is a program for %s, loaded by %s", target->file,
+		  machine_name(facts.machine), facts.interpreter[0] ? facts.interpreter : "itself");
 	check_without_gpu(doctor, target);
 	if (target->library[0] && is_glibc_loader(facts.interpreter))
 		list_libraries(doctor, target, &facts);
@@ -323,8 +305,8 @@ static void check_file(struct doctor *doctor, struct doctor_target *target)
 
 static void add_starter(struct doctor *doctor, const struct starter *starter)
 {
-	doctor_add(doctor, starter->loses ? DOCTOR_PROBLEM : DOCTOR_NOTE, area, "%s: %s",
-		   starter->name, starter->why);
+	doctor_add(doctor, starter->loses ? DOCTOR_PROBLEM : DOCTOR_NOTE, "%s: %s", starter->name,
+		   starter->why);
 	doctor_advise(doctor, "%s", starter->advice);
 }
 
@@ -334,6 +316,7 @@ void doctor_check_program(struct doctor *doctor, struct doctor_target *target, c
 	struct program program;
 	int r = program_find(argv[0], &program);
 
+	doctor->area = "program";
 	doctor->program = argv[0];
 	starter = find_starter(r == 0 ? program.path : argv[0]);
 	if (starter)
@@ -341,7 +324,7 @@ void doctor_check_program(struct doctor *doctor, struct doctor_target *target, c
 	if (starter && starter->loses)
 		return;
 	if (r < 0) {
-		doctor_add(doctor, DOCTOR_PROBLEM, area, "%s cannot be started: %s", argv[0],
+		doctor_problem(doctor, "%s cannot be started: %s", argv[0],
 			   r == -ENOENT && !strchr(argv[0], '/') ? "not found in PATH"
 								 : strerror(-r));
 		doctor_advise(doctor, r == -EACCES ? "chmod +x it; if that does not help, its file "
@@ -351,7 +334,7 @@ void doctor_check_program(struct doctor *doctor, struct doctor_target *target, c
 	}
 	if (strcmp(path_last(argv[0]), "env") == 0 && argv[1] &&
 	    (strcmp(argv[1], "-i") == 0 || strcmp(argv[1], "-") == 0)) {
-		doctor_add(doctor, DOCTOR_PROBLEM, area, "env %s removes all variables", argv[1]);
+		doctor_problem(doctor, "env %s removes all variables", argv[1]);
 		doctor_advise(doctor, "start gpuleak behind it: env -i gpuleak run -- PROGRAM");
 	}
 	find_file(doctor, program.path, target);
@@ -359,7 +342,7 @@ void doctor_check_program(struct doctor *doctor, struct doctor_target *target, c
 	if (!target->file[0] || program_find(target->file, &program) < 0)
 		return;
 	if (program.deaf[0]) {
-		doctor_add(doctor, DOCTOR_PROBLEM, area, "%s", program.deaf);
+		doctor_problem(doctor, "%s", program.deaf);
 		doctor_advise(doctor, "%s", program.advice);
 	} else {
 		check_file(doctor, target);

@@ -14,8 +14,6 @@
 
 #define PYTHON_SECONDS 30
 
-static const char area[] = "Python";
-
 static const char script[] =
 	"import sys\n"
 	"print('version', sys.implementation.name, *sys.version_info[:3], sys.executable)\n"
@@ -59,7 +57,7 @@ static void check_version(struct doctor *doctor, const char *file, const char *t
 	bool known = false;
 
 	if (sscanf(text, "version %31s %d %d %d %n", name, &major, &minor, &micro, &at) != 4) {
-		doctor_add(doctor, DOCTOR_WARNING, area, "%s does not print its version", file);
+		doctor_warn(doctor, "%s does not print its version", file);
 		doctor_advise(doctor, "run it, which should print the reason");
 		return;
 	}
@@ -68,13 +66,11 @@ static void check_version(struct doctor *doctor, const char *file, const char *t
 	for (size_t i = 0; i < MINORS; i++)
 		known |= major == 3 && minors[i] == minor;
 	if (known && strcmp(name, "cpython") == 0) {
-		doctor_add(doctor, DOCTOR_OK, area,
-			   "%s is CPython %d.%d.%d: stacks have its functions and lines", file,
-			   major, minor, micro);
+		doctor_ok(doctor, "%s is CPython %d.%d.%d: stacks have its functions and lines",
+			  file, major, minor, micro);
 		return;
 	}
-	doctor_add(doctor, DOCTOR_WARNING, area,
-		   "%s is %s %d.%d.%d: stacks %s have its functions and lines", file, name,
+	doctor_warn(doctor, "%s is %s %d.%d.%d: stacks %s have its functions and lines", file, name,
 		   major, minor, micro,
 		   strcmp(name, "cpython") == 0 && major == 3 && minor > minors[MINORS - 1]
 			   ? "may not" : "do not");
@@ -91,13 +87,11 @@ static void check_torch(struct doctor *doctor, const char *version, const char *
 		return;
 	count = elf_count_exports(path, report_functions);
 	if (count > 0) {
-		doctor_add(doctor, DOCTOR_OK, area,
-			   "torch %s in %s: its tensors are recorded inside its cache", version,
-			   folder);
+		doctor_ok(doctor, "torch %s in %s: its tensors are recorded inside its cache",
+			  version, folder);
 		return;
 	}
-	doctor_add(doctor, DOCTOR_WARNING, area,
-		   count == 0
+	doctor_warn(doctor, count == 0
 			   ? "torch %s in %s: its function that reports tensors has a signature "
 			     "that gpuleak does not know, so tensors inside its cache are not seen"
 			   : "torch %s in %s has no torch/lib/libc10.so that can be read: it is "
@@ -120,11 +114,10 @@ static void check_package(struct doctor *doctor, char *line)
 	if (strcmp(name, "torch") == 0) {
 		check_torch(doctor, version, rest);
 	} else if (strcmp(name, "pyopencl") == 0 || strcmp(name, "pycuda") == 0) {
-		doctor_add(doctor, DOCTOR_OK, area, "%s %s in %s: each of its buffers is seen",
-			   name, version, rest);
+		doctor_ok(doctor, "%s %s in %s: each of its buffers is seen", name, version, rest);
 	} else {
-		doctor_add(doctor, DOCTOR_NOTE, area, "%s %s in %s: the blocks of its cache are "
-			   "seen, not the arrays inside", name, version, rest);
+		doctor_note(doctor, "%s %s in %s: the blocks of its cache are seen, not the arrays "
+			    "inside", name, version, rest);
 		doctor_advise(doctor, "--bypass-pools makes each array a block of its own "
 			      "(docs/guides/kept-tensors.md)");
 	}
@@ -139,9 +132,8 @@ static void read_lines(struct doctor *doctor, const char *file, char *text)
 		if (strncmp(line, "package ", 8) == 0)
 			check_package(doctor, line);
 		if (strcmp(line, "module no") == 0)
-			doctor_add(doctor, DOCTOR_NOTE, area,
-				   "%s does not find the module gpuleak: scripts cannot import "
-				   "it, reports are the same without it", file);
+			doctor_note(doctor, "%s does not find the module gpuleak: scripts cannot "
+				    "import it, reports are the same without it", file);
 	}
 }
 
@@ -152,6 +144,7 @@ void doctor_check_python(struct doctor *doctor, const struct doctor_target *targ
 	struct probe probe;
 	int r;
 
+	doctor->area = "Python";
 	if (doctor->program && !target->python[0])
 		return;
 	if (program_find(target->python[0] ? target->python : "python3", &program) < 0)
@@ -159,8 +152,7 @@ void doctor_check_python(struct doctor *doctor, const struct doctor_target *targ
 	argv[0] = program.path;
 	r = probe_command(argv, NULL, PYTHON_SECONDS, &probe);
 	if (r < 0)
-		doctor_add(doctor, DOCTOR_WARNING, area, "%s did not run: %s", program.path,
-			   strerror(-r));
+		doctor_warn(doctor, "%s did not run: %s", program.path, strerror(-r));
 	else
 		read_lines(doctor, program.path, probe.text);
 	probe_finish(&probe);

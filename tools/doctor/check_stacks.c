@@ -14,8 +14,6 @@
 
 #define UNWIND_SECONDS 10
 
-static const char area[] = "stacks";
-
 static void probe_unwinder(FILE *out, void *data)
 {
 	void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
@@ -30,10 +28,9 @@ static void check_unwinder(struct doctor *doctor)
 	int r = probe_call(probe_unwinder, NULL, UNWIND_SECONDS, &probe);
 
 	if (r == 0 && strcmp(probe.text, "found") == 0) {
-		doctor_add(doctor, DOCTOR_OK, area, "libunwind.so.8 is there");
+		doctor_ok(doctor, "libunwind.so.8 is there");
 	} else {
-		doctor_add(doctor, DOCTOR_PROBLEM, area,
-			   "libunwind.so.8 is not there: reports have no stacks");
+		doctor_problem(doctor, "libunwind.so.8 is not there: reports have no stacks");
 		doctor_advise(doctor, "install the package libunwind8 (libunwind on RHEL)");
 	}
 	probe_finish(&probe);
@@ -78,19 +75,20 @@ void doctor_check_stacks(struct doctor *doctor, const struct doctor_target *targ
 {
 	struct elf_facts facts;
 
+	doctor->area = "stacks";
 	check_unwinder(doctor);
 	if (!target->file[0] || target->is_script || target->python[0] ||
 	    elf_facts_read(target->file, &facts) < 0 ||
 	    !facts.is_elf)
 		return;
 	if (facts.has_debug_info || has_debug_file(target->file, &facts)) {
-		doctor_add(doctor, DOCTOR_OK, area,
-			   "%s has debug information: stacks have files and lines", target->file);
+		doctor_ok(doctor, "%s has debug information: stacks have files and lines",
+			  target->file);
 		return;
 	}
-	doctor_add(doctor, DOCTOR_WARNING, area, "%s has no debug information%s: stacks have %s, "
-		   "and no lines", target->file, facts.has_symbols ? "" : " and no symbols",
-		   facts.has_symbols ? "functions" : "offsets");
-	doctor_advise(doctor, "compile it with -g%s", facts.has_symbols ? "" : ", and do not strip "
-								       "it");
+	doctor_warn(doctor, "%s has no debug information%s: stacks have %s, and no lines",
+		    target->file, facts.has_symbols ? "" : " and no symbols",
+		    facts.has_symbols ? "functions" : "offsets");
+	doctor_advise(doctor, "compile it with -g%s",
+		      facts.has_symbols ? "" : ", and do not strip it");
 }

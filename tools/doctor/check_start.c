@@ -22,8 +22,6 @@
 #define GAPS_MAX 10
 #define REASONS "/reasons" /* the file in the run's directory with what was not recorded, and why */
 
-static const char area[] = "start";
-
 /* Runs the program, with this command's input and output. Returns the status of `gpuleak run`, or
  * -errno. */
 static int run_program(const char *directory, const char *flag, char **argv)
@@ -78,8 +76,8 @@ static void add_gaps(struct doctor *doctor, const json_t *process)
 	for (size_t i = 0; i < json_array_size(gaps) && i < GAPS_MAX; i++) {
 		const json_t *gap = json_array_get(gaps, i);
 
-		doctor_add(doctor, DOCTOR_WARNING, area, "calls of %s are not seen: %s",
-			   text_of(gap, "module"), text_of(gap, "reason"));
+		doctor_warn(doctor, "calls of %s are not seen: %s", text_of(gap, "module"),
+			    text_of(gap, "reason"));
 		doctor_advise(doctor, "docs/reference/coverage.md has the reasons");
 	}
 }
@@ -89,8 +87,8 @@ static void add_recorded(struct doctor *doctor, const json_t *report)
 	const json_t *processes = json_object_get(report, "processes");
 	size_t count = processes ? json_array_size(processes) : 1;
 
-	doctor_add(doctor, DOCTOR_OK, area, "%zu process%s made GPU calls, and %s recorded", count,
-		   count == 1 ? "" : "es", count == 1 ? "was" : "were");
+	doctor_ok(doctor, "%zu process%s made GPU calls, and %s recorded", count,
+		  count == 1 ? "" : "es", count == 1 ? "was" : "were");
 	for (size_t i = 0; i < count; i++)
 		add_gaps(doctor, processes ? json_array_get(processes, i) : report);
 }
@@ -111,7 +109,7 @@ static size_t add_reasons(struct doctor *doctor, const char *directory)
 		line[length - 1] = '\0';
 		if (advice)
 			*advice = '\0';
-		doctor_add(doctor, DOCTOR_PROBLEM, area, "%s", line);
+		doctor_problem(doctor, "%s", line);
 		doctor_advise(doctor, "%s",
 			      advice ? advice + 2 : "docs/guides/gate.md explains it");
 		count++;
@@ -138,8 +136,7 @@ static void read_ledgers(struct doctor *doctor, const char *directory)
 	if (json_object_get(report, "schema")) {
 		add_recorded(doctor, report);
 	} else if (reasons == 0) {
-		doctor_add(doctor, DOCTOR_WARNING, area, "gpuleak saw no GPU call of %s",
-			   doctor->program);
+		doctor_warn(doctor, "gpuleak saw no GPU call of %s", doctor->program);
 		doctor_advise(doctor, "check that it uses the GPU with these arguments, and that "
 			      "it starts no other program in a way that is listed above");
 	}
@@ -152,14 +149,14 @@ void doctor_check_start(struct doctor *doctor, const char *flag, char **argv)
 	char directory[PATH_MAX], error[PATH_MAX * 2];
 	int r;
 
+	doctor->area = "start";
 	if (rundir_create(directory, sizeof(directory), error, sizeof(error)) < 0)
 		return; /* doctor_check_limits() adds it */
 	r = run_program(directory, flag, argv);
 	if (r < 0)
-		doctor_add(doctor, DOCTOR_WARNING, area, "the program was not started: %s",
-			   strerror(-r));
+		doctor_warn(doctor, "the program was not started: %s", strerror(-r));
 	else if (r)
-		doctor_add(doctor, DOCTOR_WARNING, area, "%s ended with status %d", argv[0], r);
+		doctor_warn(doctor, "%s ended with status %d", argv[0], r);
 	if (r >= 0)
 		read_ledgers(doctor, directory);
 	rundir_remove(directory);

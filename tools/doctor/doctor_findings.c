@@ -17,10 +17,9 @@ static const char *const words[DOCTOR_LEVELS] = { "ok", "note", "warning", "prob
 static const char *const level_colors[DOCTOR_LEVELS] = { "\x1b[32m", "", "\x1b[1;33m",
 							"\x1b[1;31m" };
 
-void doctor_add(struct doctor *doctor, enum doctor_level level, const char *area,
-		const char *format, ...)
+void doctor_add(struct doctor *doctor, enum doctor_level level, const char *format, ...)
 {
-	struct doctor_finding finding = { .level = level, .area = area };
+	struct doctor_finding finding = { .level = level, .area = doctor->area };
 	va_list arguments;
 
 	va_start(arguments, format);

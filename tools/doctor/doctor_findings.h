@@ -30,11 +30,16 @@ struct doctor {
 	size_t count;
 	size_t of_level[DOCTOR_LEVELS];
 	const char *program; /* the user's word; NULL: no program was named */
+	const char *area;    /* of the findings that are added; a constant */
 };
 
-/* Adds a finding. AREA must be a constant. */
-void doctor_add(struct doctor *doctor, enum doctor_level level, const char *area,
-		const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* Adds a finding about doctor->area. */
+void doctor_add(struct doctor *doctor, enum doctor_level level, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+#define doctor_ok(doctor, ...) doctor_add(doctor, DOCTOR_OK, __VA_ARGS__)
+#define doctor_note(doctor, ...) doctor_add(doctor, DOCTOR_NOTE, __VA_ARGS__)
+#define doctor_warn(doctor, ...) doctor_add(doctor, DOCTOR_WARNING, __VA_ARGS__)
+#define doctor_problem(doctor, ...) doctor_add(doctor, DOCTOR_PROBLEM, __VA_ARGS__)
 
 /* Adds to the last finding what the user can do. */
 void doctor_advise(struct doctor *doctor, const char *format, ...)

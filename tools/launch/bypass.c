@@ -41,9 +41,8 @@ static void start_variable(struct report_bypass *row)
 	if (row->switched_off)
 		return;
 	row->found = found;
-	eprintf(stderr,
-		"gpuleak: --bypass-pools did not change %s, which is %s in the environment\n",
-		variable, found);
+	print_error("--bypass-pools did not change %s, which is %s in the environment", variable,
+		    found);
 }
 
 void bypass_start(struct bypass *bypass)
@@ -54,7 +53,7 @@ void bypass_start(struct bypass *bypass)
 	memset(bypass, 0, sizeof(*bypass));
 	if (library_find_module(bypass->module, sizeof(bypass->module), error, sizeof(error)) < 0) {
 		bypass->module[0] = '\0';
-		eprintf(stderr, "gpuleak: CuPy's cache cannot be switched off: %s\n", error);
+		print_error("CuPy's cache cannot be switched off: %s", error);
 	}
 	for (int i = 0; i < BYPASS_COUNT; i++) {
 		bypass->rows[i] = table[i];

@@ -117,12 +117,11 @@ int fake_gpu_start(struct fake_gpu *fake, const char *path, bool skip_kernels)
 
 	fake->skip_kernels = skip_kernels;
 	if (fake_gpu_find(fake, error, sizeof(error)) < 0) {
-		eprintf(stderr, "gpuleak: run: --fake-gpu: %s\n", error);
+		print_error("run: --fake-gpu: %s", error);
 		return -EINVAL;
 	}
 	if (fake_gpu_inspect(fake, path, error, sizeof(error), &advice) < 0) {
-		eprintf(stderr, "gpuleak: run: --fake-gpu: %s %s: %s; it was not started\n", path,
-			error, advice);
+		print_error("run: --fake-gpu: %s %s: %s; it was not started", path, error, advice);
 		return -EINVAL;
 	}
 	return 0;

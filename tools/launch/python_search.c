@@ -21,7 +21,7 @@ void python_search_start(struct python_search *search)
 	    0)
 		return;
 	search->module[0] = '\0';
-	eprintf(stderr, "gpuleak: --keepers: %s\n", error);
+	print_error("--keepers: %s", error);
 }
 
 void python_search_prepare(const struct python_search *search)

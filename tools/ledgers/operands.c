@@ -15,7 +15,7 @@
 
 static void missing(struct operands *operands, const char *word, const char *what)
 {
-	eprintf(stderr, "gpuleak: %s: %s\n", word, what);
+	print_error("%s: %s", word, what);
 	operands->missing++;
 }
 
@@ -39,8 +39,8 @@ static void find_in_directory(struct operands *operands, const char *word)
 	if (operands->list.count == before)
 		missing(operands, word, "no ledgers in this directory");
 	if (others)
-		eprintf(stderr, "gpuleak: %s: ignored %zu file%s that %s no ledger%s\n", word,
-			others, plural(others), others == 1 ? "is" : "are", plural(others));
+		print_error("%s: ignored %zu file%s that %s no ledger%s", word, others,
+			    plural(others), others == 1 ? "is" : "are", plural(others));
 }
 
 static void find_one(struct operands *operands, const char *word)
