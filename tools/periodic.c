@@ -75,7 +75,7 @@ static char *place_of(const struct report_suspect *suspect)
 	struct text_buffer place;
 
 	text_buffer_begin(&place);
-	describe_place_and_caller(place.out, suspect->stack);
+	describe_place_and_caller(place.out, suspect->stack, false);
 	text_buffer_end(&place);
 	return place.text;
 }
@@ -101,7 +101,7 @@ static void print_suspect(FILE *out, int pid, const char *now, const struct repo
 	fprintf(out, "; suspect in pid %d: %s", pid, now);
 	describe_growth_rate(out, suspect);
 	fputs(" at ", out);
-	describe_place_and_caller(out, suspect->stack);
+	describe_place_and_caller(out, suspect->stack, false);
 }
 
 /* Removes the suspects that do not grow any more, and prints them. */

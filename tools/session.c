@@ -282,6 +282,13 @@ static int expand(const struct session *session, enum option_id id, const char *
 	return r;
 }
 
+/* Returns true if other output shows names as a verbose text report does. */
+static bool has_whole_names(const struct report *report)
+{
+	return report->verbose && (opt_values.format == OPTION_FORMAT_TEXT ||
+				   opt_values.format == OPTION_FORMAT_HTML);
+}
+
 /* Writes the suppressions that opt_values.gen_suppressions requests. Returns 0, or -errno with an
  * error printed. */
 static int write_suppressions(struct session *session)
@@ -296,7 +303,7 @@ static int write_suppressions(struct session *session)
 	if (r < 0)
 		return r;
 	text_buffer_begin(&words);
-	gen_suppressions(&session->report, words.out);
+	gen_suppressions(&session->report, words.out, has_whole_names(&session->report));
 	text_buffer_end(&words);
 	r = output_write_file(path, "suppressions", words.text, words.length, error,
 			      sizeof(error));
@@ -351,7 +358,7 @@ static int write_report(struct session *session, const char *where)
 static int print_headline(const struct report *report, const struct judgement *judgement, FILE *out)
 {
 	(void)judgement;
-	print_text_headline(report, out);
+	print_text_headline(report, out, has_whole_names(report));
 	return 0;
 }
 

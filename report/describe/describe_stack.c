@@ -37,20 +37,13 @@ static void print_source(FILE *out, const struct report_frame *frame)
 	fprintf(out, "0x%" PRIx64, frame->offset);
 }
 
-static int whole_stacks;
-
-void describe_whole_stacks(bool whole)
-{
-	whole_stacks = whole;
-}
-
-static void print_function(FILE *out, const struct report_frame *frame)
+static void print_function(FILE *out, const struct report_frame *frame, bool whole)
 {
 	char shorter[SHORT_NAME_MAX];
 
 	if (!frame->function)
 		fputs("???", out);
-	else if (whole_stacks || frame->language != FRAME_NATIVE)
+	else if (whole || frame->language != FRAME_NATIVE)
 		print_escaped(out, frame->function);
 	else
 		print_escaped(out, short_name(frame->function, shorter));
@@ -86,12 +79,12 @@ static size_t count_shown(const struct report_stack *stack)
 	return count ? count : stack->count;
 }
 
-static void print_frame(FILE *out, const struct report_stack *stack, size_t i)
+static void print_frame(FILE *out, const struct report_stack *stack, size_t i, bool whole)
 {
 	const struct report_frame *frame = &stack->frames[i];
 
 	fprintf(out, "    #%zu ", i);
-	print_function(out, frame);
+	print_function(out, frame, whole);
 	fputs(frame->file ? " " : " (", out);
 	print_source(out, frame);
 	fputs(frame->file ? "\n" : ")\n", out);
@@ -168,47 +161,49 @@ static void print_fold(FILE *out, const struct report_stack *stack, size_t from,
 	fputc('\n', out);
 }
 
-static void print_frames(FILE *out, const struct report_stack *stack, size_t from, size_t to)
+static void print_frames(FILE *out, const struct report_stack *stack, size_t from, size_t to,
+			 bool whole)
 {
 	for (size_t i = from; i < to; i++)
-		print_frame(out, stack, i);
+		print_frame(out, stack, i, whole);
 }
 
 /* Prints the frames from FROM to TO, which do not belong to the application. Folds them if there
  * are more than UNFOLDED. */
 static void print_or_fold(FILE *out, const struct report_stack *stack, size_t from, size_t to,
-			  size_t unfolded)
+			  size_t unfolded, bool whole)
 {
 	if (to > from + unfolded)
 		print_fold(out, stack, from, to);
 	else
-		print_frames(out, stack, from, to);
+		print_frames(out, stack, from, to, whole);
 }
 
 /* Prints the application's frames and the frames that they called directly, and folds the
  * others. OWN is the application's innermost frame. */
 static void print_around_own(FILE *out, const struct report_stack *stack, size_t from, size_t own,
-			     size_t to)
+			     size_t to, bool whole)
 {
 	size_t next, shown;
 
 	if (own > from) {
 		shown = called(stack, from, own);
-		print_or_fold(out, stack, from, shown, 1);
-		print_frame(out, stack, shown);
-		print_or_fold(out, stack, shown + 1, own, 1);
+		print_or_fold(out, stack, from, shown, 1, whole);
+		print_frame(out, stack, shown, whole);
+		print_or_fold(out, stack, shown + 1, own, 1, whole);
 	}
 	while (own < to) {
-		print_frame(out, stack, own);
+		print_frame(out, stack, own, whole);
 		next = next_own(stack, own + 1, to);
-		print_or_fold(out, stack, own + 1, next, 1);
+		print_or_fold(out, stack, own + 1, next, 1, whole);
 		own = next;
 	}
 }
 
 /* Prints frames of a part of the stack that has no frame of the application. Any of them may be
  * important, so a few are printed. */
-static void print_foreign(FILE *out, const struct report_stack *stack, size_t from, size_t to)
+static void print_foreign(FILE *out, const struct report_stack *stack, size_t from, size_t to,
+			  bool whole)
 {
 	size_t shown = from;
 
@@ -216,23 +211,24 @@ static void print_foreign(FILE *out, const struct report_stack *stack, size_t fr
 		shown++;
 	if (shown == to)
 		shown = from;
-	print_or_fold(out, stack, from, shown, UNFOLDED_MAX);
-	print_frame(out, stack, shown);
-	print_or_fold(out, stack, shown + 1, to, UNFOLDED_MAX);
+	print_or_fold(out, stack, from, shown, UNFOLDED_MAX, whole);
+	print_frame(out, stack, shown, whole);
+	print_or_fold(out, stack, shown + 1, to, UNFOLDED_MAX, whole);
 }
 
-static void print_part(FILE *out, const struct report_stack *stack, size_t from, size_t to)
+static void print_part(FILE *out, const struct report_stack *stack, size_t from, size_t to,
+		       bool whole)
 {
 	size_t own = next_own(stack, from, to);
 
 	if (from == to)
 		return;
-	if (whole_stacks)
-		print_frames(out, stack, from, to);
+	if (whole)
+		print_frames(out, stack, from, to, whole);
 	else if (own < to)
-		print_around_own(out, stack, from, own, to);
+		print_around_own(out, stack, from, own, to, whole);
 	else
-		print_foreign(out, stack, from, to);
+		print_foreign(out, stack, from, to, whole);
 }
 
 /* Returns the index of the first frame of the thread that waits for this stack's work, or COUNT if
@@ -246,7 +242,7 @@ static size_t first_waiting(const struct report_stack *stack, size_t count)
 	return i;
 }
 
-void describe_stack(FILE *out, const struct report_stack *stack)
+void describe_stack(FILE *out, const struct report_stack *stack, bool whole)
 {
 	size_t count = count_shown(stack), waiting = first_waiting(stack, count);
 
@@ -254,23 +250,23 @@ void describe_stack(FILE *out, const struct report_stack *stack)
 		fputs("    (no stack was recorded)\n", out);
 		return;
 	}
-	print_part(out, stack, 0, waiting);
+	print_part(out, stack, 0, waiting, whole);
 	if (waiting < count)
 		fputs("    the thread that started this work and waits for it:\n", out);
-	print_part(out, stack, waiting, count);
+	print_part(out, stack, waiting, count, whole);
 	if (stack->cut)
 		fputs("    (outer frames were cut off: see GPULEAK_STACK_DEPTH)\n", out);
 }
 
-void describe_frame(FILE *out, const struct report_frame *frame)
+void describe_frame(FILE *out, const struct report_frame *frame, bool whole)
 {
-	print_function(out, frame);
+	print_function(out, frame, whole);
 	fputs(" (", out);
 	print_source(out, frame);
 	fputc(')', out);
 }
 
-void describe_place(FILE *out, const struct report_stack *stack)
+void describe_place(FILE *out, const struct report_stack *stack, bool whole)
 {
 	const struct report_frame *frame = report_stack_culprit(stack);
 	const char *thread = report_stack_thread(stack);
@@ -285,16 +281,16 @@ void describe_place(FILE *out, const struct report_stack *stack)
 		print_escaped(out, thread);
 		fputs(", ", out);
 	}
-	describe_frame(out, frame);
+	describe_frame(out, frame, whole);
 }
 
-void describe_place_and_caller(FILE *out, const struct report_stack *stack)
+void describe_place_and_caller(FILE *out, const struct report_stack *stack, bool whole)
 {
 	const struct report_frame *frame = report_stack_culprit(stack);
 	size_t next = frame ? (size_t)(frame - stack->frames) + 1 : stack->count;
 	size_t count = count_shown(stack);
 
-	describe_place(out, stack);
+	describe_place(out, stack, whole);
 	if (report_stack_thread(stack))
 		return;
 	if (frame && frame->role == FRAME_APPLICATION)
@@ -302,7 +298,7 @@ void describe_place_and_caller(FILE *out, const struct report_stack *stack)
 	if (next >= count)
 		return;
 	fputs(", called from ", out);
-	describe_frame(out, &stack->frames[next]);
+	describe_frame(out, &stack->frames[next], whole);
 }
 
 void describe_source(FILE *out, const char *kind, const char *api, int device)

@@ -13,27 +13,25 @@ struct report_frame;
 struct report_process;
 struct report_stack;
 
-/* Sets whether describe_stack() prints whole stacks and whole names from now on. If not, as at the
- * start, it folds consecutive frames that do not belong to the application into one line, and
- * shortens long C++ names. The setting is global, so it is not thread-safe. */
-void describe_whole_stacks(bool whole);
+/* WHOLE: the functions below print whole stacks and whole names. If not, they fold consecutive
+ * frames that do not belong to the application into one line, and shorten long C++ names. */
 
 /* Prints one line per frame or per group of folded frames, with numbers. Stops at main or at a
  * thread's start function; JSON has the outer frames, too. Prints one line for an empty stack. */
-void describe_stack(FILE *out, const struct report_stack *stack);
+void describe_stack(FILE *out, const struct report_stack *stack, bool whole);
 
 /* Prints "make_buffer (/abs/app.c:12)". */
-void describe_frame(FILE *out, const struct report_frame *frame);
+void describe_frame(FILE *out, const struct report_frame *frame, bool whole);
 
 /* Prints the place of an allocation, "make_buffer (/abs/app.c:12)": the innermost frame of the
  * application. If a framework's thread did the work, prints the thread, too: "PyTorch's autograd
  * engine, at::empty (...)". If the frames of the thread that waits for it are known, prints "the
  * backward pass of step (/abs/train.py:7)". */
-void describe_place(FILE *out, const struct report_stack *stack);
+void describe_place(FILE *out, const struct report_stack *stack, bool whole);
 
 /* Like describe_place(), but also prints the function's caller, because many allocations come from
  * one helper function. */
-void describe_place_and_caller(FILE *out, const struct report_stack *stack);
+void describe_place_and_caller(FILE *out, const struct report_stack *stack, bool whole);
 
 /* Prints " (device memory, cuMemAlloc_v2, device 0)", without the device if it is -1. */
 void describe_source(FILE *out, const char *kind, const char *api, int device);

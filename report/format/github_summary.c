@@ -56,7 +56,7 @@ static void markdown_words(FILE *out, const struct report_error *error)
 	struct text_buffer words;
 
 	text_buffer_begin(&words);
-	describe_error_words(words.out, error);
+	describe_error_words(words.out, error, false);
 	text_buffer_end(&words);
 	reference(out, words.text);
 	text_buffer_finish(&words);

@@ -100,7 +100,7 @@ static const char *format_holders(const struct report_process *process, char ret
 		return ret;
 	out = fmemopen(ret, HOLDERS_TEXT_MAX, "w");
 	fputs("; ", out);
-	describe_peak_holders(out, process->peaks);
+	describe_peak_holders(out, process->peaks, false);
 	fclose(out);
 	ret[HOLDERS_TEXT_MAX - 1] = '\0';
 	return ret;

@@ -102,7 +102,7 @@ static void print_cached(FILE *out, const char *name, const struct cache_total *
 						      .used_bytes = total->used_bytes }, ": ");
 }
 
-static void print_sums(FILE *out, const struct caches *caches)
+static void print_sums(FILE *out, const struct caches *caches, bool whole)
 {
 	for (size_t i = 0; i < caches->count; i++) {
 		const struct cache_total *total = &caches->list[i];
@@ -110,7 +110,7 @@ static void print_sums(FILE *out, const struct caches *caches)
 		print_cached(out, total->name, total);
 		fprintf(out, "%s %sat ", total->used_bytes ? ";" : ",",
 			total->most->blocks == total->blocks ? "" : "most ");
-		describe_place_and_caller(out, total->most->stack);
+		describe_place_and_caller(out, total->most->stack, whole);
 		fputc('\n', out);
 	}
 	if (caches->others.blocks) {
@@ -119,7 +119,7 @@ static void print_sums(FILE *out, const struct caches *caches)
 	}
 }
 
-static void print_stacks(FILE *out, const struct report_process *process)
+static void print_stacks(FILE *out, const struct report_process *process, bool whole)
 {
 	for (size_t i = 0; i < process->cached_count; i++) {
 		const struct report_leak *leak = &process->cached[i];
@@ -129,7 +129,7 @@ static void print_stacks(FILE *out, const struct report_process *process)
 						    .used_bytes = leak->used_bytes });
 		describe_source(out, leak->kind, leak->api, -1);
 		fputs(", allocated at:\n", out);
-		describe_stack(out, leak->stack);
+		describe_stack(out, leak->stack, whole);
 	}
 }
 
@@ -143,9 +143,9 @@ static void print_details(FILE *out, const struct subject_view *view)
 	fputs("\nHeld by caches: not leaks; the gate counts them only with --gate-caches 1\n", out);
 	count(&caches, &one, 1);
 	if (view->verbose)
-		print_stacks(out, one);
+		print_stacks(out, one, view->verbose);
 	else
-		print_sums(out, &caches);
+		print_sums(out, &caches, view->verbose);
 }
 
 static void add_json(json_t *object, const struct subject_view *view)

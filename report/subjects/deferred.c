@@ -20,29 +20,29 @@
 /* shorter waits are not printed: the call that releases a block takes that long */
 #define WAIT_NS 1000000u
 
-static void print_event(FILE *out, const char *what, const struct report_event *event)
+static void print_event(FILE *out, const char *what, const struct report_event *event, bool whole)
 {
 	if (!event->api && !event->stack->count)
 		return;
 	fprintf(out, "  %s by ", what);
 	print_escaped(out, event->api ? event->api : "an unknown call");
 	fputs(" at:\n", out);
-	describe_stack(out, event->stack);
+	describe_stack(out, event->stack, whole);
 }
 
-void describe_mapped(FILE *out, const struct report_leak *leak)
+void describe_mapped(FILE *out, const struct report_leak *leak, bool whole)
 {
 	fputs("released, but never unmapped: mapped at ", out);
-	describe_place_and_caller(out, leak->mapping->mapped.stack);
+	describe_place_and_caller(out, leak->mapping->mapped.stack, whole);
 }
 
-void describe_mapping(FILE *out, const struct report_leak *leak)
+void describe_mapping(FILE *out, const struct report_leak *leak, bool whole)
 {
-	print_event(out, "Mapped", &leak->mapping->mapped);
-	print_event(out, "Released", &leak->mapping->released);
+	print_event(out, "Mapped", &leak->mapping->mapped, whole);
+	print_event(out, "Released", &leak->mapping->released, whole);
 }
 
-bool describe_stuck(FILE *out, const struct report_process *process)
+bool describe_stuck(FILE *out, const struct report_process *process, bool whole)
 {
 	const struct report_deferred *most = NULL;
 	uint64_t blocks = 0, bytes = 0;
@@ -60,11 +60,11 @@ bool describe_stuck(FILE *out, const struct report_process *process)
 		return false;
 	fprintf(out, "%s released block%s, %s, held by a user event that was never set, created "
 		"at ", NUMBER(blocks), plural(blocks), EXACT_SIZE(bytes));
-	describe_place_and_caller(out, most->event.stack);
+	describe_place_and_caller(out, most->event.stack, whole);
 	return true;
 }
 
-static void print_holder(FILE *out, const struct report_holder *holder)
+static void print_holder(FILE *out, const struct report_holder *holder, bool whole)
 {
 	fputs(strcmp(holder->what, "kernel") == 0 ? "  The memory is an argument of "
 						  : "  The memory is held by ",
@@ -76,20 +76,20 @@ static void print_holder(FILE *out, const struct report_holder *holder)
 	fputs(", made by ", out);
 	print_escaped(out, holder->allocated.api ? holder->allocated.api : "an unknown call");
 	fputs(" at ", out);
-	describe_place_and_caller(out, holder->allocated.stack);
+	describe_place_and_caller(out, holder->allocated.stack, whole);
 	fputc('\n', out);
 }
 
 /* Prints why the memory is still allocated, if the ledger proves it. print_holder() prints the
  * objects that keep it allocated. */
-static void print_reason(FILE *out, const struct report_deferred *deferred)
+static void print_reason(FILE *out, const struct report_deferred *deferred, bool whole)
 {
 	switch (deferred->reason) {
 	case REPORT_DEFERRED_USER_EVENT:
 		fputs("  The memory is held by a command that waits for a user event that was "
 		      "never set\n", out);
-		print_event(out, "Command", &deferred->command);
-		print_event(out, "User event made", &deferred->event);
+		print_event(out, "Command", &deferred->command, whole);
+		print_event(out, "User event made", &deferred->event, whole);
 		break;
 	case REPORT_DEFERRED_UNKNOWN:
 		fputs("  Why the driver still holds the memory is unknown: no recorded call "
@@ -100,27 +100,27 @@ static void print_reason(FILE *out, const struct report_deferred *deferred)
 	}
 }
 
-static void print_deferred(FILE *out, const struct report_deferred *deferred)
+static void print_deferred(FILE *out, const struct report_deferred *deferred, bool whole)
 {
 	fprintf(out, "\nReleased but not freed: %s of ", EXACT_SIZE(deferred->bytes));
 	describe_kind(out, deferred->kind);
 	if (deferred->blocks > 1)
 		fprintf(out, " in %s blocks", NUMBER(deferred->blocks));
 	fputc('\n', out);
-	print_event(out, "Released", &deferred->released);
-	print_event(out, "Allocated", &deferred->allocated);
-	print_reason(out, deferred);
+	print_event(out, "Released", &deferred->released, whole);
+	print_event(out, "Allocated", &deferred->allocated, whole);
+	print_reason(out, deferred, whole);
 	for (const struct report_holder *holder = deferred->holders; holder; holder = holder->next)
-		print_holder(out, holder);
+		print_holder(out, holder, whole);
 }
 
-static void print_waits(FILE *out, const struct report_deferred_frees *frees)
+static void print_waits(FILE *out, const struct report_deferred_frees *frees, bool whole)
 {
 	fprintf(out, "\nReleased but not yet freed: at most %s", EXACT_SIZE(frees->peak_bytes));
 	if (frees->longest.kind) {
 		fprintf(out, " at a time; longest wait %s, of %s released at ",
 			TIME(frees->longest_wait_ns), EXACT_SIZE(frees->longest.bytes));
-		describe_place_and_caller(out, frees->longest.released.stack);
+		describe_place_and_caller(out, frees->longest.released.stack, whole);
 	}
 	fputc('\n', out);
 }
@@ -132,13 +132,13 @@ static void print_finding(FILE *out, const struct subject_view *view)
 	bool more = frees->group_count || process->leak_count || process->summary.errors;
 
 	for (size_t i = 0; i < frees->group_count && i < DEFERRED_MAX; i++)
-		print_deferred(out, &frees->groups[i]);
+		print_deferred(out, &frees->groups[i], view->verbose);
 	if (frees->group_count > DEFERRED_MAX)
 		fprintf(out, "\nAnd %s more places released memory that was not freed; --format "
 			"json lists all\n", NUMBER(frees->group_count - DEFERRED_MAX));
 	if ((frees->peak_bytes || frees->longest.kind) &&
 	    (view->verbose || (more && frees->longest_wait_ns >= WAIT_NS)))
-		print_waits(out, frees);
+		print_waits(out, frees, view->verbose);
 }
 
 static json_t *block_json(const struct report_deferred *deferred)

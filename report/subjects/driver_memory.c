@@ -39,7 +39,7 @@ static void print_driver_part(FILE *out, const struct driver_memory_sample *samp
 		fputs(" (contexts, modules, local memory, unused pool memory)", out);
 }
 
-static void print_growth(FILE *out, const struct report_device *device)
+static void print_growth(FILE *out, const struct report_device *device, bool whole)
 {
 	const struct driver_memory_growth *growth = &device->series->growth;
 
@@ -57,12 +57,12 @@ static void print_growth(FILE *out, const struct report_device *device)
 	fputs(", where ", out);
 	print_escaped(out, device->growth_call->api);
 	fputs(" was called at ", out);
-	describe_place(out, device->growth_call->stack);
+	describe_place(out, device->growth_call->stack, whole);
 	if (device->growth_call_count > 1)
 		fprintf(out, ", the first of %s such calls", NUMBER(device->growth_call_count));
 }
 
-static void print_device(FILE *out, const struct report_device *device)
+static void print_device(FILE *out, const struct report_device *device, bool whole)
 {
 	const struct driver_memory_sample *sample = &device->series->highest;
 
@@ -76,7 +76,7 @@ static void print_device(FILE *out, const struct report_device *device)
 	print_driver_part(out, sample);
 	fputs(device->series->taken > 1 ? " at its peak, at " : " at ", out);
 	print_seconds(out, sample->at_ns);
-	print_growth(out, device);
+	print_growth(out, device, whole);
 	if (sample->managed)
 		fprintf(out, "; %s of what is tracked is managed memory, which the driver counts "
 			"only where it lies on the device", SIZE(sample->managed));
@@ -169,7 +169,7 @@ static void print_details(FILE *out, const struct subject_view *view)
 	for (size_t i = 0; i < process->device_count; i++) {
 		if (!process->devices[i].series)
 			continue;
-		print_device(out, &process->devices[i]);
+		print_device(out, &process->devices[i], view->verbose);
 		print_causes(out, process, process->devices[i].ordinal,
 			     process->devices[i].series);
 		known = true;

@@ -48,19 +48,19 @@ static uint64_t mapped_bytes(const struct report_error *error)
 	return strcmp(error->type, "freed-while-mapped") == 0 ? error->asked_bytes : 0;
 }
 
-void describe_error_words(FILE *out, const struct report_error *error)
+void describe_error_words(FILE *out, const struct report_error *error, bool whole)
 {
 	if (!mapped_bytes(error)) {
 		print_escaped(out, error_words(error->type));
 		return;
 	}
 	fprintf(out, "reservation freed while %s of it is mapped at ", SIZE(mapped_bytes(error)));
-	describe_place(out, error->allocated.stack);
+	describe_place(out, error->allocated.stack, whole);
 }
 
-void describe_error_briefly(FILE *out, const struct report_error *error)
+void describe_error_briefly(FILE *out, const struct report_error *error, bool whole)
 {
-	describe_error_words(out, error);
+	describe_error_words(out, error, whole);
 	if (mapped_bytes(error)) {
 		fputs(", by ", out);
 		print_escaped(out, error->api);
@@ -68,11 +68,11 @@ void describe_error_briefly(FILE *out, const struct report_error *error)
 		fprintf(out, " of 0x%" PRIx64, error->address);
 	}
 	fputs(" at ", out);
-	describe_place(out, error->stack);
+	describe_place(out, error->stack, whole);
 	/* The second free may be correct, so name the first free: it may be the wrong one. */
 	if (error->earlier_freed.api && error->freed.stack) {
 		fputs(", already freed by ", out);
-		describe_place(out, error->freed.stack);
+		describe_place(out, error->freed.stack, whole);
 	}
 }
 
@@ -154,7 +154,7 @@ void describe_error_cause(FILE *out, const struct report_error *error)
 }
 
 static void print_event(FILE *out, const char *before, const struct report_event *event,
-			const char *after)
+			const char *after, bool whole)
 {
 	if (!event->api && event->stack->count == 0)
 		return;
@@ -164,14 +164,14 @@ static void print_event(FILE *out, const char *before, const struct report_event
 	else
 		fputs("an unknown call", out);
 	fprintf(out, "%s:\n", after);
-	describe_stack(out, event->stack);
+	describe_stack(out, event->stack, whole);
 }
 
 /* Prints the previous block with the same address. Either this block was freed twice and the second
  * free hit the new block, or the frees are as recorded. The ledger does not prove which. */
-static void print_earlier(FILE *out, const struct report_error *error)
+static void print_earlier(FILE *out, const struct report_error *error, bool whole)
 {
-	print_event(out, "The block was freed by", &error->freed, " at (possible cause)");
+	print_event(out, "The block was freed by", &error->freed, " at (possible cause)", whole);
 	fputs("  An earlier block", out);
 	if (error->earlier_allocated.bytes) {
 		fprintf(out, " of %s", EXACT_SIZE(error->earlier_allocated.bytes));
@@ -179,17 +179,18 @@ static void print_earlier(FILE *out, const struct report_error *error)
 	fputs(" had the same address.\n  If the possible cause meant to free the earlier block, "
 	      "it freed that block twice and this\n  block by mistake. Otherwise the call above is "
 	      "the double free.\n", out);
-	print_event(out, "The earlier block was allocated by", &error->earlier_allocated, " at");
-	print_event(out, "The earlier block was freed by", &error->earlier_freed, " at");
+	print_event(out, "The earlier block was allocated by", &error->earlier_allocated, " at",
+		    whole);
+	print_event(out, "The earlier block was freed by", &error->earlier_freed, " at", whole);
 }
 
 /* Prints describe_error_words() with a capital letter. */
-static void print_heading(FILE *out, const struct report_error *error)
+static void print_heading(FILE *out, const struct report_error *error, bool whole)
 {
 	struct text_buffer words;
 
 	text_buffer_begin(&words);
-	describe_error_words(words.out, error);
+	describe_error_words(words.out, error, whole);
 	text_buffer_end(&words);
 	if (words.text[0] >= 'a' && words.text[0] <= 'z')
 		words.text[0] = (char)(words.text[0] - 'a' + 'A');
@@ -197,11 +198,11 @@ static void print_heading(FILE *out, const struct report_error *error)
 	text_buffer_finish(&words);
 }
 
-void describe_error(FILE *out, const struct error_group *group)
+void describe_error(FILE *out, const struct error_group *group, bool whole)
 {
 	const struct report_error *error = group->error;
 
-	print_heading(out, error);
+	print_heading(out, error, whole);
 	if (!mapped_bytes(error))
 		fprintf(out, " of 0x%" PRIx64, error->address);
 	if (group->count > 1)
@@ -209,7 +210,7 @@ void describe_error(FILE *out, const struct error_group *group)
 	fputs(": ", out);
 	describe_error_cause(out, error);
 	fputs(", at:\n", out);
-	describe_stack(out, error->stack);
+	describe_stack(out, error->stack, whole);
 	if (is_object(error)) {
 		fputs("  The object was an ", out);
 		describe_kind(out, error->kind);
@@ -223,14 +224,14 @@ void describe_error(FILE *out, const struct error_group *group)
 		    is_object(error)	  ? "The object was created by"
 		    : mapped_bytes(error) ? "It was mapped by"
 					  : "The block was allocated by",
-		    &error->allocated, " at");
+		    &error->allocated, " at", whole);
 	if (error->earlier_freed.api || error->earlier_freed.stack->count)
-		print_earlier(out, error);
+		print_earlier(out, error, whole);
 	else
 		print_event(out,
 			    is_object(error) ? "The object was last released by"
 					     : "The block was first freed by",
-			    &error->freed, " at");
+			    &error->freed, " at", whole);
 }
 
 static bool same_error(const void *value, const void *key)
@@ -285,7 +286,7 @@ static void print_finding(FILE *out, const struct subject_view *view)
 
 	for (; groups && shown < ERRORS_MAX; groups = groups->next, shown++) {
 		fputc('\n', out);
-		describe_error(out, groups);
+		describe_error(out, groups, view->verbose);
 	}
 	if (groups)
 		fputs("\nAnd more invalid frees; --format json lists all\n", out);
@@ -325,7 +326,7 @@ static json_t *words_json(const struct report_error *error)
 	struct text_buffer words;
 
 	text_buffer_begin(&words);
-	describe_error_words(words.out, error);
+	describe_error_words(words.out, error, false);
 	return json_words(&words);
 }
 

@@ -284,7 +284,7 @@ void finding_title(FILE *out, const struct finding *finding)
 	}
 	if (finding->class == FINDING_ERROR) {
 		fputs("GPU memory: ", out);
-		describe_error_words(out, finding->errors->error);
+		describe_error_words(out, finding->errors->error, false);
 		return;
 	}
 	fprintf(out, "GPU memory %s%s: %s",
@@ -317,7 +317,7 @@ static void print_leak(FILE *out, const struct finding *finding)
 	describe_source(out, leak->kind, leak->api, leak->device);
 	if (leak->mapping) {
 		fputs(" ", out);
-		describe_mapped(out, leak);
+		describe_mapped(out, leak, false);
 		fputs("; allocated at", out);
 		return;
 	}
@@ -340,7 +340,7 @@ void finding_exemption(FILE *out, const struct finding *finding)
 static void print_refusal(FILE *out, const struct finding *finding)
 {
 	fputs("out of memory: ", out);
-	describe_out_of_memory(out, finding->process, finding->refusal);
+	describe_out_of_memory(out, finding->process, finding->refusal, false);
 }
 
 void finding_message(FILE *out, const struct finding *finding, bool name_process)
@@ -350,9 +350,9 @@ void finding_message(FILE *out, const struct finding *finding, bool name_process
 	} else if (finding->leak) {
 		print_leak(out, finding);
 		fputc(' ', out);
-		describe_place_and_caller(out, finding->stack);
+		describe_place_and_caller(out, finding->stack, false);
 	} else {
-		describe_error_briefly(out, finding->errors->error);
+		describe_error_briefly(out, finding->errors->error, false);
 		if (finding->errors->count > 1)
 			fprintf(out, " (%s times)", NUMBER(finding->errors->count));
 		fputs(": ", out);
@@ -373,17 +373,17 @@ void finding_details(FILE *out, const struct finding *finding)
 	if (finding->refusal) {
 		print_refusal(out, finding);
 		fputs("\nWanted at:\n", out);
-		describe_stack(out, finding->stack);
+		describe_stack(out, finding->stack, false);
 		return;
 	}
 	if (!finding->leak) {
-		describe_error(out, finding->errors);
+		describe_error(out, finding->errors, false);
 		return;
 	}
 	print_leak(out, finding);
 	fputs(":\n", out);
-	describe_stack(out, finding->stack);
+	describe_stack(out, finding->stack, false);
 	if (finding->leak->mapping)
-		describe_mapping(out, finding->leak);
-	describe_history(out, finding->leak->history, finding->leak->blocks);
+		describe_mapping(out, finding->leak, false);
+	describe_history(out, finding->leak->history, finding->leak->blocks, false);
 }

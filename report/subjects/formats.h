@@ -41,8 +41,9 @@ const struct report_format *report_format(enum option_format format);
 
 /* The report for people. The first line is a summary. Does not print JUDGEMENT; the caller does. */
 print_format print_text;
-/* Writes only the first line that print_text() writes. */
-void print_text_headline(const struct report *report, FILE *out);
+/* Writes only the first line that print_text() writes. WHOLE: see describe_stack.h, here and
+ * below. */
+void print_text_headline(const struct report *report, FILE *out, bool whole);
 /* One JSON object and a newline. One process is the object itself; several processes or none are a
  * list with sums. Unknown strings are null, unknown lines 0. Bytes that are not UTF-8 become
  * U+FFFD, and numbers above 2^63-1 become 2^63-1. */
@@ -76,7 +77,7 @@ void text_color(const char *text, size_t length, FILE *out);
  * no other leak's stack. If there is none, it is the application's innermost function, and the
  * comment has the number of other leaks that it suppresses. If main is the application's only named
  * function, the pattern is the stack's fingerprint. Returns 0 or -EIO. */
-int gen_suppressions(const struct report *report, FILE *out);
+int gen_suppressions(const struct report *report, FILE *out, bool whole);
 
 /* Write DIFF to OUT. Return 0 or -EIO. */
 int diff_print_text(const struct diff *diff, FILE *out);

@@ -35,7 +35,7 @@ void describe_growth_rate(FILE *out, const struct report_suspect *suspect)
 		fprintf(out, " (%s per hour)", SIZE(suspect->bytes_per_hour));
 }
 
-static void print_suspect(FILE *out, const struct report_suspect *suspect)
+static void print_suspect(FILE *out, const struct report_suspect *suspect, bool whole)
 {
 	char objects[FORMAT_OBJECTS_MAX];
 	bool is_object = kind_is_object(suspect->kind);
@@ -43,7 +43,7 @@ static void print_suspect(FILE *out, const struct report_suspect *suspect)
 	fputs("gpuleak: suspect: ", out);
 	describe_growth_rate(out, suspect);
 	fputs(" at ", out);
-	describe_place_and_caller(out, suspect->stack);
+	describe_place_and_caller(out, suspect->stack, whole);
 	fputs(", ", out);
 	print_escaped(out, suspect->api);
 	fputs(" (", out);
@@ -79,7 +79,7 @@ static void print_finding(FILE *out, const struct subject_view *view)
 	if (!growth)
 		return;
 	for (size_t i = 0; i < growth->suspect_count && i < SUSPECTS_MAX; i++)
-		print_suspect(out, &growth->suspects[i]);
+		print_suspect(out, &growth->suspects[i], view->verbose);
 	if (growth->suspect_count > SUSPECTS_MAX)
 		fprintf(out, "gpuleak: and %zu smaller suspects\n",
 			growth->suspect_count - SUSPECTS_MAX);

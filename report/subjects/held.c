@@ -25,7 +25,8 @@
 
 /* CALLER: the frame that holder_frames_choose() found for the holder, or NULL */
 static void print_name_of_place(FILE *out, const struct report_holders *holders,
-				const struct report_leak *holder, const struct report_frame *caller)
+				const struct report_leak *holder, const struct report_frame *caller,
+				bool whole)
 {
 	const struct report_frame *frame = report_stack_culprit(holder->stack);
 	const char *library = report_holder_library(holder);
@@ -36,21 +37,21 @@ static void print_name_of_place(FILE *out, const struct report_holders *holders,
 	} else if (library && (!frame || frame->role != FRAME_APPLICATION)) {
 		print_escaped(out, library);
 	} else if (caller) {
-		describe_frame(out, caller);
+		describe_frame(out, caller, whole);
 	} else {
-		describe_place(out, holder->stack);
+		describe_place(out, holder->stack, whole);
 	}
 }
 
 static void print_name(FILE *out, const struct report_holders *holders,
 		       const struct report_leak *holder, const struct report_frame *caller,
-		       enum held_by by)
+		       enum held_by by, bool whole)
 {
 	const char *library;
 
 	switch (by) {
 	case HELD_BY_PLACE:
-		print_name_of_place(out, holders, holder, caller);
+		print_name_of_place(out, holders, holder, caller, whole);
 		break;
 	case HELD_BY_CACHE:
 		if (holder->cache)
@@ -66,13 +67,13 @@ static void print_name(FILE *out, const struct report_holders *holders,
 /* Returns the name of HOLDER in ARENA. */
 static const char *name_of(struct report_arena *arena, const struct report_holders *holders,
 			   const struct report_leak *holder,
-			   const struct report_frame *caller, enum held_by by)
+			   const struct report_frame *caller, enum held_by by, bool whole)
 {
 	struct text_buffer words;
 	const char *name;
 
 	text_buffer_begin(&words);
-	print_name(words.out, holders, holder, caller, by);
+	print_name(words.out, holders, holder, caller, by, whole);
 	text_buffer_end(&words);
 	name = arena_text(arena, words.text, words.length);
 	text_buffer_finish(&words);
@@ -141,7 +142,7 @@ static int compare_held(const void *left, const void *right)
 	return r ? r : strcmp(a->name, b->name);
 }
 
-struct held_list held_sum_up(const struct report_holders *holders, enum held_by by)
+struct held_list held_sum_up(const struct report_holders *holders, enum held_by by, bool whole)
 {
 	struct held_list ret = { calloc(holders->count + 1, sizeof(*ret.list)) };
 	const struct report_frame **callers = calloc(holders->count + 1, sizeof(*callers));
@@ -150,7 +151,7 @@ struct held_list held_sum_up(const struct report_holders *holders, enum held_by 
 		holder_frames_choose(holders, callers);
 	for (size_t i = 0; i < holders->count; i++) {
 		const struct report_leak *holder = &holders->list[i];
-		const char *name = name_of(&ret.arena, holders, holder, callers[i], by);
+		const char *name = name_of(&ret.arena, holders, holder, callers[i], by, whole);
 
 		if (*name)
 			add_to(&ret, name, holder, report_holder_is_unused(holders, holder));
@@ -178,10 +179,11 @@ void describe_held_item(FILE *out, size_t *items, uint64_t bytes, const char *na
 		fprintf(out, "%s%s %s", (*items)++ ? ", " : " ", SIZE(bytes), name);
 }
 
-void describe_largest_places(FILE *out, size_t *items, const struct report_holders *holders)
+void describe_largest_places(FILE *out, size_t *items, const struct report_holders *holders,
+			     bool whole)
 {
 	uint64_t others = holders->other_bytes;
-	struct held_list held = held_sum_up(holders, HELD_BY_PLACE);
+	struct held_list held = held_sum_up(holders, HELD_BY_PLACE, whole);
 
 	for (size_t i = 0; i < held.count; i++) {
 		if (i < PLACES_IN_LINE)
@@ -199,7 +201,7 @@ void describe_largest_places(FILE *out, size_t *items, const struct report_holde
 #define SUMS_SHOWN 4
 
 static void print_holder(FILE *out, const struct report_holders *holders,
-			 const struct report_leak *holder)
+			 const struct report_leak *holder, bool whole)
 {
 	fprintf(out, "  %12s  in %s", SIZE(holder->bytes),
 		COUNT(holder->blocks, describe_unit(holder)));
@@ -211,14 +213,14 @@ static void print_holder(FILE *out, const struct report_holders *holders,
 		fputs(", " SUBALLOCATIONS_UNUSED, out);
 	describe_source(out, holder->kind, holder->api, -1);
 	fputs(", at ", out);
-	describe_place_and_caller(out, holder->stack);
+	describe_place_and_caller(out, holder->stack, whole);
 	fputc('\n', out);
 }
 
 static void print_sums(FILE *out, const struct report_holders *holders, enum held_by by,
-		      const char *heading)
+		      const char *heading, bool whole)
 {
-	struct held_list held = held_sum_up(holders, by);
+	struct held_list held = held_sum_up(holders, by, whole);
 
 	if (held.count) {
 		fprintf(out, "  %s:", heading);
@@ -241,7 +243,7 @@ void describe_holders(FILE *out, const struct report_holders *holders, bool verb
 
 	for (size_t i = 0; i < holders->count; i++) {
 		if (i < shown) {
-			print_holder(out, holders, &holders->list[i]);
+			print_holder(out, holders, &holders->list[i], verbose);
 			continue;
 		}
 		bytes = add_bounded(bytes, holders->list[i].bytes);
@@ -251,8 +253,8 @@ void describe_holders(FILE *out, const struct report_holders *holders, bool verb
 		fprintf(out, "  and at %s: %s in %s\n", COUNT(places, "smaller place"),
 			EXACT_SIZE(bytes), COUNT(blocks, "block"));
 	}
-	print_sums(out, holders, HELD_BY_CACHE, "By cache");
-	print_sums(out, holders, HELD_BY_LIBRARY, "By library");
+	print_sums(out, holders, HELD_BY_CACHE, "By cache", verbose);
+	print_sums(out, holders, HELD_BY_LIBRARY, "By library", verbose);
 }
 
 /* ---- JSON ---- */
@@ -297,7 +299,7 @@ static json_t *held_json(const void *item)
 
 static json_t *sums_json(const struct report_holders *holders, enum held_by by)
 {
-	struct held_list held = held_sum_up(holders, by);
+	struct held_list held = held_sum_up(holders, by, false);
 	json_t *ret = JSON_LIST(held.list, held.count, held_json);
 
 	held_finish(&held);

@@ -38,7 +38,7 @@ enum held_by {
 };
 
 /* Adds up HOLDERS by name. The caller releases the list with held_finish(). */
-struct held_list held_sum_up(const struct report_holders *holders, enum held_by by);
+struct held_list held_sum_up(const struct report_holders *holders, enum held_by by, bool whole);
 void held_finish(struct held_list *held);
 
 /* Prints " 12.0 GiB cache_for (/abs/serve.py:40)", or nothing if BYTES is 0. Prints a comma before
@@ -46,7 +46,8 @@ void held_finish(struct held_list *held);
 void describe_held_item(FILE *out, size_t *items, uint64_t bytes, const char *name);
 /* Prints the three places of HOLDERS that have the most memory, and the sum of the others, each
  * with describe_held_item(). */
-void describe_largest_places(FILE *out, size_t *items, const struct report_holders *holders);
+void describe_largest_places(FILE *out, size_t *items, const struct report_holders *holders,
+			     bool whole);
 
 /* Prints a line for each of the largest holders. If VERBOSE is set, prints all holders, and the
  * sums by cache and by library. */

@@ -43,7 +43,7 @@ static void print_partner(FILE *out, const struct report_history *history,
 		fputs(" (a best guess)", out);
 }
 
-static void print_event(FILE *out, const struct report_history *history, size_t number)
+static void print_event(FILE *out, const struct report_history *history, size_t number, bool whole)
 {
 	const struct report_reference *event = &history->events[number];
 	const char *alone = !history->complete ? "no match known" : "UNMATCHED";
@@ -58,18 +58,18 @@ static void print_event(FILE *out, const struct report_history *history, size_t 
 	print_escaped(out, event->api ? event->api : "an unknown call");
 	if (event->partner < 0) {
 		fprintf(out, ": %s, at:\n", alone);
-		describe_stack(out, event->stack);
+		describe_stack(out, event->stack, whole);
 		return;
 	}
 	fputs(" at ", out);
-	describe_place_and_caller(out, event->stack);
+	describe_place_and_caller(out, event->stack, whole);
 	if (event->op == REPORT_RELEASE)
 		print_partner(out, history, event);
 	fputc('\n', out);
 }
 
 /* Prints all unmatched events, but only the latest matched ones if there are many. */
-static void print_events(FILE *out, const struct report_history *history)
+static void print_events(FILE *out, const struct report_history *history, bool whole)
 {
 	size_t from = history->count > EVENTS_MAX ? history->count - EVENTS_MAX : 0;
 	size_t hidden = 0;
@@ -80,14 +80,14 @@ static void print_events(FILE *out, const struct report_history *history)
 		if (partner >= 0 && i > 0 && i < from && (size_t)partner < from)
 			hidden++;
 		else
-			print_event(out, history, i);
+			print_event(out, history, i, whole);
 	}
 	if (hidden)
 		fprintf(out, "    (%zu matched events are not shown; --format json lists them)\n",
 			hidden);
 }
 
-void describe_history(FILE *out, const struct report_history *history, uint64_t blocks)
+void describe_history(FILE *out, const struct report_history *history, uint64_t blocks, bool whole)
 {
 	if (!history)
 		return;
@@ -96,7 +96,7 @@ void describe_history(FILE *out, const struct report_history *history, uint64_t 
 		fprintf(out, " of the block with the most references among %s blocks",
 			NUMBER(blocks));
 	fprintf(out, ": %s left\n", NUMBER(history->references));
-	print_events(out, history);
+	print_events(out, history, whole);
 	if (history->left_out)
 		fprintf(out, "    %s earlier retain/release pair%s not shown\n",
 			NUMBER(history->left_out), plural(history->left_out));

@@ -18,14 +18,14 @@
 
 #define GROUPS_MAX 100 /* JSON has all */
 
-static void print_event(FILE *out, const char *what, const struct report_event *event)
+static void print_event(FILE *out, const char *what, const struct report_event *event, bool whole)
 {
 	if (!event->api)
 		return;
 	fprintf(out, "  %s ", what);
 	print_escaped(out, event->api);
 	fputs(" at ", out);
-	describe_place(out, event->stack);
+	describe_place(out, event->stack, whole);
 	fputc('\n', out);
 }
 
@@ -49,7 +49,8 @@ static bool is_wrong(const struct report_process *process)
 	return process->ipc && process->ipc->freed_count;
 }
 
-void describe_freed_while_open(FILE *out, struct report_process *const *processes, size_t count)
+void describe_freed_while_open(FILE *out, struct report_process *const *processes, size_t count,
+			       bool whole)
 {
 	const struct report_shared *most = NULL;
 
@@ -65,16 +66,16 @@ void describe_freed_while_open(FILE *out, struct report_process *const *processe
 	fprintf(out, "; %s freed", SIZE(most->bytes));
 	if (most->ended.api) {
 		fputs(" at ", out);
-		describe_place(out, most->ended.stack);
+		describe_place(out, most->ended.stack, whole);
 	}
 	fputs(", ", out);
 	print_importer(out, most->importer);
 	fputs(" (opened at ", out);
-	describe_place(out, most->opened.stack);
+	describe_place(out, most->opened.stack, whole);
 	fputc(')', out);
 }
 
-static void print_freed(FILE *out, const struct report_shared *group)
+static void print_freed(FILE *out, const struct report_shared *group, bool whole)
 {
 	fprintf(out, "\nFreed, but still open in another process: %s in %s",
 		EXACT_SIZE(group->bytes), COUNT(group->blocks, "block"));
@@ -82,16 +83,16 @@ static void print_freed(FILE *out, const struct report_shared *group)
 		fputs(", freed by ", out);
 		print_escaped(out, group->ended.api);
 		fputs(" at:\n", out);
-		describe_stack(out, group->ended.stack);
+		describe_stack(out, group->ended.stack, whole);
 	} else {
 		fputs("; the call that freed it was not seen\n", out);
 	}
 	fputs("  ", out);
 	print_importer(out, group->importer);
 	fputc('\n', out);
-	print_event(out, "opened in that process by", &group->opened);
-	print_event(out, "allocated by", &group->allocated);
-	print_event(out, "exported by", &group->exported);
+	print_event(out, "opened in that process by", &group->opened, whole);
+	print_event(out, "allocated by", &group->allocated, whole);
+	print_event(out, "exported by", &group->exported, whole);
 	fputs("  CUDA does not define what happens to memory that is freed while it is open: "
 	      "close it with cuIpcCloseMemHandle before its owner frees it\n", out);
 }
@@ -103,7 +104,7 @@ static void print_finding(FILE *out, const struct subject_view *view)
 	if (!is_wrong(view->process))
 		return;
 	for (size_t i = 0; i < ipc->freed_count && i < GROUPS_MAX; i++)
-		print_freed(out, ipc->freed[i]);
+		print_freed(out, ipc->freed[i], view->verbose);
 	if (ipc->freed_count > GROUPS_MAX)
 		fprintf(out, "\nAnd memory that was freed at %s more places and is still open in "
 			"another process; --format json lists all\n",
@@ -121,7 +122,7 @@ static const char *fate_of(const struct report_shared *group)
 	return NULL;
 }
 
-static void print_owner(FILE *out, const struct report_shared *group)
+static void print_owner(FILE *out, const struct report_shared *group, bool whole)
 {
 	const char *fate = fate_of(group);
 
@@ -133,10 +134,10 @@ static void print_owner(FILE *out, const struct report_shared *group)
 	fputs("  Memory of ", out);
 	describe_process(out, group->exporter);
 	fprintf(out, ": %s in %s\n", EXACT_SIZE(group->bytes), COUNT(group->blocks, "block"));
-	print_event(out, "the owner allocated the memory with", &group->allocated);
-	print_event(out, "the owner exported the memory with", &group->exported);
+	print_event(out, "the owner allocated the memory with", &group->allocated, whole);
+	print_event(out, "the owner exported the memory with", &group->exported, whole);
 	if (fate && group->ended.api)
-		print_event(out, fate, &group->ended);
+		print_event(out, fate, &group->ended, whole);
 	else if (fate)
 		fputs("  the owner freed the memory by a call that was not seen\n", out);
 	else
@@ -147,7 +148,7 @@ static void print_owner(FILE *out, const struct report_shared *group)
 }
 
 void describe_owner_of_leak(FILE *out, const struct report_process *process,
-			    const struct report_leak *leak)
+			    const struct report_leak *leak, bool whole)
 {
 	const struct report_ipc *ipc = process->ipc;
 	size_t printed = 0;
@@ -158,7 +159,7 @@ void describe_owner_of_leak(FILE *out, const struct report_process *process,
 		if (!group->is_leak || group->opened.api != leak->api ||
 		    group->opened.stack != leak->stack || group->device != leak->device)
 			continue;
-		print_owner(out, group);
+		print_owner(out, group, whole);
 		printed++;
 	}
 }

@@ -27,7 +27,7 @@ static void print_details(FILE *out, const struct subject_view *view)
 		fputs(", ", out);
 		print_escaped(out, late->api);
 		fputs("), allocated at:\n", out);
-		describe_stack(out, late->stack);
+		describe_stack(out, late->stack, view->verbose);
 	}
 }
 

@@ -21,7 +21,7 @@
 #define LEAKS_MAX 1000 /* JSON has all leaks */
 
 static void print_leak(FILE *out, const struct report_process *process,
-		       const struct report_leak *leak)
+		       const struct report_leak *leak, bool whole)
 {
 	fprintf(out, "%s%s in %s",
 		process->ended == REPORT_RUNNING ? "\nNot freed so far: " : "\nLeak of ",
@@ -29,16 +29,16 @@ static void print_leak(FILE *out, const struct report_process *process,
 	describe_source(out, leak->kind, leak->api, leak->device);
 	if (leak->mapping) {
 		fputs(", released, but never unmapped\n", out);
-		describe_mapping(out, leak);
+		describe_mapping(out, leak, whole);
 		fputs("  Allocated at:\n", out);
 	} else {
 		fputs(strcmp(leak->kind, "ipc") == 0 ? ", opened and never closed, at:\n"
 						     : ", allocated at:\n", out);
 	}
-	describe_stack(out, leak->stack);
-	describe_history(out, leak->history, leak->blocks);
+	describe_stack(out, leak->stack, whole);
+	describe_history(out, leak->history, leak->blocks, whole);
 	describe_keepers(out, leak->keepers);
-	describe_owner_of_leak(out, process, leak);
+	describe_owner_of_leak(out, process, leak, whole);
 }
 
 /* Prints the leaks, except those that the section about ranks prints. */
@@ -52,7 +52,7 @@ static void print_leaks(FILE *out, const struct subject_view *view)
 		if (view->ranks && ranks_shares(view->ranks, &process->leaks[i]))
 			shared++;
 		else
-			print_leak(out, process, &process->leaks[i]);
+			print_leak(out, process, &process->leaks[i], view->verbose);
 	}
 	if (shared) {
 		fprintf(out, "\nAnd %s that other ranks have, too: listed above\n",

@@ -129,8 +129,8 @@ static void print_details(FILE *out, const struct subject_view *view)
 		fputs(", made by ", out);
 		print_escaped(out, object->api);
 		fputs(" at:\n", out);
-		describe_stack(out, object->stack);
-		describe_history(out, object->history, object->blocks);
+		describe_stack(out, object->stack, view->verbose);
+		describe_history(out, object->history, object->blocks, view->verbose);
 	}
 	if (process->object_count > OBJECTS_MAX)
 		fprintf(out, "\nAnd %s more; --format json lists all\n",

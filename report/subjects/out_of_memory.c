@@ -74,35 +74,36 @@ static void print_rest(FILE *out, size_t *items, const struct report_process *pr
 }
 
 static void print_held(FILE *out, const struct report_process *process,
-		       const struct report_out_of_memory *entry)
+		       const struct report_out_of_memory *entry, bool whole)
 {
 	size_t items = 0;
 
 	fputs("; held:", out);
-	describe_largest_places(out, &items, &entry->held);
+	describe_largest_places(out, &items, &entry->held, whole);
 	print_rest(out, &items, process, entry);
 	if (!items)
 		fputs(" nothing by this process", out);
 }
 
 void describe_out_of_memory(FILE *out, const struct report_process *process,
-			    const struct report_out_of_memory *entry)
+			    const struct report_out_of_memory *entry, bool whole)
 {
 	uint64_t wanted = out_of_memory_wanted(entry);
 
 	fprintf(out, "%s wanted at ", wanted ? SIZE(wanted) : "memory");
-	describe_place(out, entry->stack);
+	describe_place(out, entry->stack, whole);
 	if (entry->refuser != LEDGER_REFUSER_DRIVER)
 		fprintf(out, ", refused by %s", refuser_of(entry));
 	if (entry->limit_bytes)
 		fprintf(out, " (%s)", SIZE(entry->limit_bytes));
 	if (entry->has_holders)
-		print_held(out, process, entry);
+		print_held(out, process, entry, whole);
 	else
 		fputs("; who held the memory was not counted", out);
 }
 
-void describe_final_out_of_memory(FILE *out, struct report_process *const *processes, size_t count)
+void describe_final_out_of_memory(FILE *out, struct report_process *const *processes, size_t count,
+				  bool whole)
 {
 	for (size_t i = 0; i < count; i++) {
 		const struct report_out_of_memory *entry =
@@ -113,7 +114,7 @@ void describe_final_out_of_memory(FILE *out, struct report_process *const *proce
 		fputs("gpuleak: ", out);
 		describe_no_gpu(out, processes, count);
 		fputs("out of memory: ", out);
-		describe_out_of_memory(out, processes[i], entry);
+		describe_out_of_memory(out, processes[i], entry, whole);
 		if (count > 1) {
 			fputs(", in ", out);
 			describe_process(out, processes[i]);
@@ -208,7 +209,7 @@ static void print_all(FILE *out, const struct report_process *process,
 		      const struct report_out_of_memory *entry, bool verbose)
 {
 	print_request(out, process, entry);
-	describe_stack(out, entry->stack);
+	describe_stack(out, entry->stack, verbose);
 	print_framework(out, entry);
 	if (entry->has_holders)
 		print_holders(out, entry, verbose);
@@ -220,10 +221,10 @@ static void print_all(FILE *out, const struct report_process *process,
 }
 
 static void print_briefly(FILE *out, const struct report_process *process,
-			  const struct report_out_of_memory *entry)
+			  const struct report_out_of_memory *entry, bool whole)
 {
 	fprintf(out, "Out of memory (%s): ", report_outcome_word(report_outcome(process, entry)));
-	describe_out_of_memory(out, process, entry);
+	describe_out_of_memory(out, process, entry, whole);
 	fputc('\n', out);
 }
 
@@ -240,7 +241,7 @@ static void print_finding(FILE *out, const struct subject_view *view)
 		if (entry == final || verbose)
 			print_all(out, process, entry, verbose);
 		else if (is_long && report_outcome(process, entry) != OUTCOME_RECOVERED)
-			print_briefly(out, process, entry);
+			print_briefly(out, process, entry, view->verbose);
 	}
 	if (process->refused > process->out_of_memory_count && (final || verbose))
 		fprintf(out, "%s requests ran out of memory; the first and the last ones are "
@@ -270,7 +271,7 @@ static json_t *words_json(const struct report_out_of_memory *entry,
 	struct text_buffer words;
 
 	text_buffer_begin(&words);
-	describe_out_of_memory(words.out, process, entry);
+	describe_out_of_memory(words.out, process, entry, false);
 	return json_words(&words);
 }
 

@@ -53,13 +53,13 @@ static void print_largest(FILE *out, uint64_t bytes, const struct held *held)
 	fprintf(out, " %s%s", held->is_unused ? "" : "by ", held->name);
 }
 
-void describe_peak(FILE *out, const struct report_process *process)
+void describe_peak(FILE *out, const struct report_process *process, bool whole)
 {
 	const struct report_peak *peak = process->peaks;
 	bool is_only = process->peak_count == 1;
 	/* The peak of the only memory is the peak of the process, which is counted exactly. */
 	uint64_t bytes = is_only ? process->summary.peak_bytes : peak->bytes;
-	struct held_list held = held_sum_up(&peak->held, HELD_BY_PLACE);
+	struct held_list held = held_sum_up(&peak->held, HELD_BY_PLACE, whole);
 
 	fprintf(out, "peak %s", SIZE(bytes));
 	if (!is_only) {
@@ -71,14 +71,14 @@ void describe_peak(FILE *out, const struct report_process *process)
 	held_finish(&held);
 }
 
-void describe_peak_holders(FILE *out, const struct report_peak *peak)
+void describe_peak_holders(FILE *out, const struct report_peak *peak, bool whole)
 {
 	size_t items = 0;
 
 	fprintf(out, "%s of ", SIZE(peak->bytes));
 	describe_peak_memory(out, peak);
 	fputc(':', out);
-	describe_largest_places(out, &items, &peak->held);
+	describe_largest_places(out, &items, &peak->held, whole);
 }
 
 static void print_table(FILE *out, const struct report_peak *peak)
@@ -104,7 +104,7 @@ static void print_details(FILE *out, const struct subject_view *view)
 			continue;
 		}
 		fputs(i ? "Peak: " : "\nPeak: ", out);
-		describe_peak_holders(out, &process->peaks[i]);
+		describe_peak_holders(out, &process->peaks[i], view->verbose);
 		fputc('\n', out);
 	}
 }

@@ -150,18 +150,18 @@ static void print_line(FILE *out, const struct report_pools *pools, bool running
 }
 
 /* Prints the first call that was refused. */
-static void print_first(FILE *out, const struct report_refusal *first)
+static void print_first(FILE *out, const struct report_refusal *first, bool whole)
 {
 	if (first->api) {
 		fputs(", the first a ", out);
 		print_escaped(out, first->api);
 		fputs(" at ", out);
-		describe_place_and_caller(out, first->stack);
+		describe_place_and_caller(out, first->stack, whole);
 	}
 	fputc('\n', out);
 }
 
-static void print_surprises(FILE *out, const struct report_pools *pools)
+static void print_surprises(FILE *out, const struct report_pools *pools, bool whole)
 {
 	if (pools->downgraded)
 		fputs("gpuleak: pool: fast is not possible with this driver, so strict was used\n",
@@ -180,12 +180,12 @@ static void print_surprises(FILE *out, const struct report_pools *pools)
 			NUMBER(pools->refused), plural(pools->refused));
 		if (pools->limit)
 			fprintf(out, " beyond %s", SIZE(pools->limit));
-		print_first(out, &pools->first_refused);
+		print_first(out, &pools->first_refused, whole);
 	}
 	if (pools->injected) {
 		fprintf(out, "gpuleak: GPULEAK_FAIL_AT: %s allocation%s made to fail",
 			NUMBER(pools->injected), plural(pools->injected));
-		print_first(out, &pools->first_injected);
+		print_first(out, &pools->first_injected, whole);
 	}
 }
 
@@ -200,7 +200,7 @@ static void print_details(FILE *out, const struct subject_view *view)
 		print_section(out, pools, running);
 	else if (is_on(pools))
 		print_line(out, pools, running);
-	print_surprises(out, pools);
+	print_surprises(out, pools, view->verbose);
 }
 
 /* Returns { "exported": 3 } with the reasons whose count is not 0. */

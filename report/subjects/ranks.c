@@ -53,7 +53,8 @@ static void print_spread(FILE *out, const struct ranks *ranks, const struct rank
 		fprintf(out, ", most in rank %d: %s", ranks->numbers[most->rank], size);
 }
 
-static void print_shared(FILE *out, const struct ranks *ranks, const struct rank_leak *leak)
+static void print_shared(FILE *out, const struct ranks *ranks, const struct rank_leak *leak,
+			 bool whole)
 {
 	fprintf(out, "\nLeak of %s in %s in %zu of %zu ranks", EXACT_SIZE(leak->bytes),
 		COUNT(leak->blocks, "block"), leak->count, ranks->count);
@@ -61,10 +62,11 @@ static void print_shared(FILE *out, const struct ranks *ranks, const struct rank
 	describe_source(out, leak->leak->kind, leak->leak->api,
 			leak->same_device ? leak->leak->device : -1);
 	fputs(", allocated at:\n", out);
-	describe_stack(out, leak->leak->stack);
+	describe_stack(out, leak->leak->stack, whole);
 }
 
-static void print_accumulating(FILE *out, const struct ranks *ranks, const struct rank_leak *site)
+static void print_accumulating(FILE *out, const struct ranks *ranks, const struct rank_leak *site,
+			       bool whole)
 {
 	const struct report_leak *live = site->leak;
 
@@ -75,24 +77,24 @@ static void print_accumulating(FILE *out, const struct ranks *ranks, const struc
 	fputs(" (", out);
 	describe_pool(out, live, site->same_device ? live->device : -1);
 	fputs("), allocated at:\n", out);
-	describe_stack(out, live->stack);
+	describe_stack(out, live->stack, whole);
 }
 
-void describe_shared_leaks(FILE *out, const struct ranks *ranks)
+void describe_shared_leaks(FILE *out, const struct ranks *ranks, bool whole)
 {
 	size_t shown = 0;
 
 	for (size_t i = 0; i < ranks->leak_count && shown < SHARED_MAX; i++) {
 		if (ranks->leaks[i].count < 2)
 			continue;
-		print_shared(out, ranks, &ranks->leaks[i]);
+		print_shared(out, ranks, &ranks->leaks[i], whole);
 		shown++;
 	}
 	shown = 0;
 	for (size_t i = 0; i < ranks->accumulating_count && shown < SHARED_MAX; i++) {
 		if (ranks->accumulating[i].count < 2)
 			continue;
-		print_accumulating(out, ranks, &ranks->accumulating[i]);
+		print_accumulating(out, ranks, &ranks->accumulating[i], whole);
 		shown++;
 	}
 }

@@ -229,7 +229,7 @@ bool process_accumulates(const struct report_process *process)
 }
 
 static void print_accumulating(FILE *out, const struct report_process *process,
-			       const struct report_suballocations *entry)
+			       const struct report_suballocations *entry, bool whole)
 {
 	fputs("\nAccumulating: ", out);
 	describe_suballocations(out, entry->live.cache, entry->kept_bytes, entry->kept_blocks);
@@ -238,7 +238,7 @@ static void print_accumulating(FILE *out, const struct report_process *process,
 	fputs("), ", out);
 	describe_trend(out, process, entry);
 	fputs(", allocated at:\n", out);
-	describe_stack(out, entry->live.stack);
+	describe_stack(out, entry->live.stack, whole);
 	describe_keepers(out, entry->live.keepers);
 }
 
@@ -256,7 +256,7 @@ static void print_finding(FILE *out, const struct subject_view *view)
 		if (view->ranks && ranks_shares(view->ranks, &entry->live))
 			shared++;
 		else if (shown++ < ACCUMULATING_MAX)
-			print_accumulating(out, process, entry);
+			print_accumulating(out, process, entry, view->verbose);
 		else
 			rest++;
 	}
@@ -271,7 +271,7 @@ static void print_finding(FILE *out, const struct subject_view *view)
 }
 
 static void print_site(FILE *out, const struct report_process *process,
-		       const struct report_suballocations *entry)
+		       const struct report_suballocations *entry, bool whole)
 {
 	fputs("  ", out);
 	describe_suballocations(out, entry->live.cache, entry->live.bytes, entry->live.blocks);
@@ -282,12 +282,13 @@ static void print_site(FILE *out, const struct report_process *process,
 		describe_trend(out, process, entry);
 	}
 	fputs(", allocated at:\n", out);
-	describe_stack(out, entry->live.stack);
+	describe_stack(out, entry->live.stack, whole);
 }
 
 /* Prints the live suballocations of POOLS[INDEX]. */
 static void print_pool(FILE *out, const struct report_process *process,
-		       const struct suballocation_pool *pools, size_t count, size_t index)
+		       const struct suballocation_pool *pools, size_t count, size_t index,
+		       bool whole)
 {
 	const struct suballocation_pool *pool = &pools[index];
 	size_t shown = 0, rest = 0;
@@ -308,7 +309,7 @@ static void print_pool(FILE *out, const struct report_process *process,
 		    pool_of(pools, count, entry) != index)
 			continue;
 		if (shown++ < LIVE_MAX)
-			print_site(out, process, entry);
+			print_site(out, process, entry, whole);
 		else
 			rest++;
 	}
@@ -323,7 +324,7 @@ static void print_details(FILE *out, const struct subject_view *view)
 	size_t count = view->verbose ? suballocation_pools(view->process, pools) : 0;
 
 	for (size_t i = 0; i < count; i++)
-		print_pool(out, view->process, pools, count, i);
+		print_pool(out, view->process, pools, count, i, view->verbose);
 }
 
 /* Returns null for a rate that is impossible, for example infinite, because JSON has no

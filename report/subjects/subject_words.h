@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Words and JSON of one subject that another subject, the first line of the report or a list of
- * findings needs. Prints valid UTF-8 without control characters.
+ * findings needs. Prints valid UTF-8 without control characters. WHOLE: see describe_stack.h.
  */
 #ifndef GPULEAK_REPORT_SUBJECT_WORDS_H
 #define GPULEAK_REPORT_SUBJECT_WORDS_H
@@ -49,7 +49,7 @@ void describe_suppressions(FILE *out, const struct report *report);
 
 /* Prints the history of one of BLOCKS blocks, whose stack the caller has printed. Prints nothing if
  * HISTORY is NULL. */
-void describe_history(FILE *out, const struct report_history *history, uint64_t blocks);
+void describe_history(FILE *out, const struct report_history *history, uint64_t blocks, bool whole);
 json_t *json_history(const struct report_history *history);
 
 /* Prints "  Kept after 4.00 s by:", and a line for each keeper. Prints nothing if KEEPERS is
@@ -77,14 +77,14 @@ struct error_group *error_groups(const struct report_process *process,
 const char *error_words(const char *type);
 /* Prints the words for ERROR's type, which for some types name a size and a place: "reservation
  * freed while 2.0 MiB of it is mapped at main (/abs/app.c:10)". */
-void describe_error_words(FILE *out, const struct report_error *error);
+void describe_error_words(FILE *out, const struct report_error *error, bool whole);
 /* Prints "double free of 0x... at cleanup (/abs/app.c:40)", for the first line of a report. */
-void describe_error_briefly(FILE *out, const struct report_error *error);
+void describe_error_briefly(FILE *out, const struct report_error *error, bool whole);
 /* Prints "cuMemFree_v2 was given a block that had been freed already (the driver returned
  * CUDA_ERROR_INVALID_VALUE (1))". */
 void describe_error_cause(FILE *out, const struct report_error *error);
 /* Prints a group of errors with its stacks, in several lines. */
-void describe_error(FILE *out, const struct error_group *group);
+void describe_error(FILE *out, const struct error_group *group, bool whole);
 
 /* ---- caches and objects ---- */
 
@@ -153,10 +153,10 @@ void describe_peak_memory(FILE *out, const struct report_peak *peak);
 /* Prints "peak 1000.0 MiB, of which 900.0 MiB by workspace (/abs/solver.c:41)", for the memory of
  * PROCESS with the largest peak. If PROCESS used several memories, names this one: "peak 1000.0 MiB
  * of device 0, of which ...". PROCESS must have a peak. */
-void describe_peak(FILE *out, const struct report_process *process);
+void describe_peak(FILE *out, const struct report_process *process, bool whole);
 /* Prints "1000.0 MiB of device 0: 900.0 MiB workspace (/abs/solver.c:41), 100.0 MiB weights
  * (/abs/solver.c:12)". */
-void describe_peak_holders(FILE *out, const struct report_peak *peak);
+void describe_peak_holders(FILE *out, const struct report_peak *peak, bool whole);
 
 /* Returns the bytes that the program requested. If a framework made the request, the framework
  * requests more than that from the driver. 0: unknown. */
@@ -164,11 +164,11 @@ uint64_t out_of_memory_wanted(const struct report_out_of_memory *entry);
 /* Prints "2.0 GiB wanted at decode (/abs/serve.py:88); held: 61.0 GiB KV_cache (/abs/serve.py:40),
  * 3.1 GiB libnccl.so.2, 2.2 GiB driver". */
 void describe_out_of_memory(FILE *out, const struct report_process *process,
-			    const struct report_out_of_memory *entry);
+			    const struct report_out_of_memory *entry, bool whole);
 /* Prints the first line of a report on COUNT PROCESSES if one of them ended because memory ran out.
  * If several did, the line is about the first. */
 void describe_final_out_of_memory(FILE *out, struct report_process *const *processes,
-				  size_t count);
+				  size_t count, bool whole);
 /* Prints "; out of memory 3 times, 1 of them recovered". Prints nothing if no request of the COUNT
  * PROCESSES was refused, or if one of the processes ended because of that. */
 void describe_refusals(FILE *out, struct report_process *const *processes, size_t count);
@@ -178,24 +178,25 @@ void describe_refusals(FILE *out, struct report_process *const *processes, size_
 /* Prints "; 4.0 MiB freed at drop (/abs/owner.c:20), still open in worker (pid 4711), opened at
  * main (/abs/worker.c:30)" for the largest memory that one of PROCESSES freed while another process
  * had it open. Prints nothing if there is none. */
-void describe_freed_while_open(FILE *out, struct report_process *const *processes, size_t count);
+void describe_freed_while_open(FILE *out, struct report_process *const *processes, size_t count,
+			       bool whole);
 /* If LEAK is memory of another process that PROCESS has open, prints the process that it belongs
  * to. Prints nothing for any other leak. */
 void describe_owner_of_leak(FILE *out, const struct report_process *process,
-			    const struct report_leak *leak);
+			    const struct report_leak *leak, bool whole);
 
 /* ---- deferred frees ---- */
 
 /* Prints "released, but never unmapped: mapped at make_buffer (/abs/app.c:12)" for a LEAK with a
  * mapping. */
-void describe_mapped(FILE *out, const struct report_leak *leak);
+void describe_mapped(FILE *out, const struct report_leak *leak, bool whole);
 /* Prints the stacks of the mapping and of the release. */
-void describe_mapping(FILE *out, const struct report_leak *leak);
+void describe_mapping(FILE *out, const struct report_leak *leak, bool whole);
 /* Prints "12 released blocks, 1,024 bytes (1.0 KiB), held by a user event that was never set,
  * created at main (a.c:3)" for the deferred frees that make the gate fail
  * (report_deferred_fails()), and returns true. Prints nothing and returns false if PROCESS has no
  * such frees. */
-bool describe_stuck(FILE *out, const struct report_process *process);
+bool describe_stuck(FILE *out, const struct report_process *process, bool whole);
 
 /* ---- growth, coverage, notes ---- */
 
@@ -223,7 +224,7 @@ void describe_odd_ranks(FILE *out, const struct ranks *ranks);
 void describe_more_odd_ranks(FILE *out, const struct ranks *ranks);
 /* Prints the leaks, and the call sites that accumulate, that several ranks have: each of them
  * once. */
-void describe_shared_leaks(FILE *out, const struct ranks *ranks);
+void describe_shared_leaks(FILE *out, const struct ranks *ranks, bool whole);
 /* Returns the key "ranks". It is left out if REPORT is not about a job with at least two ranks. */
 json_t *json_ranks(const struct report *report);
 

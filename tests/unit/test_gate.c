@@ -428,7 +428,7 @@ static void test_generated(void **state)
 	s.frames[0][0].function = "odd\nname * ^$";
 	s.frames[1][0].function = NULL;
 	s.frames[1][0].file = "/src/only here.c";
-	assert_int_equal(gen_suppressions(&s.report, out), 0);
+	assert_int_equal(gen_suppressions(&s.report, out, false), 0);
 	fclose(out);
 	assert_int_equal(pattern_file_parse(&suppression_syntax, text, length, "g", &made, error,
 					    sizeof(error)),
@@ -454,7 +454,7 @@ static void generated_for(const struct report_frame *frames, size_t count, char 
 
 	scene(&s, 1);
 	s.leaks[0].stack = &stack;
-	assert_int_equal(gen_suppressions(&s.report, out), 0);
+	assert_int_equal(gen_suppressions(&s.report, out, false), 0);
 	fclose(out);
 	line = strstr(text, "\nleak:");
 	ret[0] = '\0';

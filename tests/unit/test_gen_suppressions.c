@@ -74,7 +74,7 @@ static char *generated(void)
 	size_t length;
 	FILE *out = open_memstream(&text, &length);
 
-	assert_int_equal(gen_suppressions(&report, out), 0);
+	assert_int_equal(gen_suppressions(&report, out, false), 0);
 	fclose(out);
 	return text;
 }

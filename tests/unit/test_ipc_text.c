@@ -76,10 +76,10 @@ static char *text_of(const struct scene *s, bool of_owner)
 
 	assert_non_null(out);
 	if (of_owner) {
-		describe_freed_while_open(out, processes, 1);
+		describe_freed_while_open(out, processes, 1, false);
 		subject_ipc.finding(out, &(struct subject_view){ .process = &s->owner });
 	} else {
-		describe_owner_of_leak(out, &s->worker, &s->leak);
+		describe_owner_of_leak(out, &s->worker, &s->leak, false);
 	}
 	fclose(out);
 	return text;

@@ -207,12 +207,12 @@ static void holders(void **state)
 	assert_int_equal(entry->held.count, 3);
 	assert_int_equal(entry->held.list[0].bytes + entry->held.list[1].bytes, 8 * MIB);
 	assert_int_equal(entry->held.list[2].bytes, 2 * MIB);
-	held = held_sum_up(&entry->held, HELD_BY_CACHE);
+	held = held_sum_up(&entry->held, HELD_BY_CACHE, false);
 	assert_int_equal(held.count, 1);
 	assert_string_equal(held.list[0].name, "PyTorch caching allocator");
 	assert_int_equal(held.list[0].bytes, 4 * MIB);
 	held_finish(&held);
-	held = held_sum_up(&entry->held, HELD_BY_PLACE);
+	held = held_sum_up(&entry->held, HELD_BY_PLACE, false);
 	assert_int_equal(held.count, 2);
 	assert_int_equal(held.list[0].bytes, 6 * MIB); /* the block and the tensor of one line */
 	held_finish(&held);
@@ -227,7 +227,7 @@ static char *printed(const struct report_process *process, const struct report_o
 	FILE *out = open_memstream(&text, &size);
 
 	assert_non_null(out);
-	describe_out_of_memory(out, process, entry);
+	describe_out_of_memory(out, process, entry, false);
 	fclose(out);
 	return text;
 }

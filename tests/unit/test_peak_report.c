@@ -323,7 +323,7 @@ static void expect_names(const struct report_leak *list, size_t count, const cha
 {
 	const struct report_holders holders = { .list = (struct report_leak *)list,
 						.count = count };
-	struct held_list held = held_sum_up(&holders, HELD_BY_PLACE);
+	struct held_list held = held_sum_up(&holders, HELD_BY_PLACE, false);
 
 	for (size_t i = 0; names[i]; i++) {
 		assert_true(i < held.count);

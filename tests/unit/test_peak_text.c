@@ -117,7 +117,7 @@ static void expect_first(const struct scene *s, const char *wanted)
 {
 	struct printed printed;
 
-	describe_peak(open_printed(&printed), &s->process);
+	describe_peak(open_printed(&printed), &s->process, false);
 	expect(&printed, wanted);
 }
 
@@ -240,7 +240,7 @@ static void units(void **state)
 /* Returns what HELD_BY_PLACE has of the name that begins with START. */
 static uint64_t bytes_of(const struct scene *s, const char *start)
 {
-	struct held_list held = held_sum_up(&s->peaks[0].held, HELD_BY_PLACE);
+	struct held_list held = held_sum_up(&s->peaks[0].held, HELD_BY_PLACE, false);
 	uint64_t bytes = 0;
 
 	for (size_t i = 0; i < held.count; i++)

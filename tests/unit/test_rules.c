@@ -635,9 +635,7 @@ static void folded(const struct report_frame *frames, size_t count, int whole,
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
-	describe_whole_stacks(whole);
-	describe_stack(out, &stack);
-	describe_whole_stacks(0);
+	describe_stack(out, &stack, whole);
 	fclose(out);
 	assert_string_equal(text, expected);
 	free(text);
@@ -748,10 +746,10 @@ static void test_threads(void **state)
 				 "<at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >"
 				 "(int, float) (/t/libtorch_cuda.so+0x0)\n");
 	out = open_memstream(&text, &size);
-	describe_place_and_caller(out, &stack);
+	describe_place_and_caller(out, &stack, false);
 	stack.count = 10;
 	fputc('\n', out);
-	describe_place_and_caller(out, &stack);
+	describe_place_and_caller(out, &stack, false);
 	fclose(out);
 	assert_string_equal(text, "PyTorch's autograd engine, malloc (/t/libc10_cuda.so+0x0)\n"
 				  "the backward pass of step (/home/me/train.py:7)");
@@ -778,7 +776,7 @@ static void test_headline(void **state)
 	FILE *out = open_memstream(&text, &size);
 
 	(void)state;
-	describe_place_and_caller(out, &stack);
+	describe_place_and_caller(out, &stack, false);
 	fclose(out);
 	assert_string_equal(text, "step (/a.py:7), called from main (/a.py:7)");
 	free(text);

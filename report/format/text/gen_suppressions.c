@@ -262,7 +262,8 @@ static void choose(const struct common *common, size_t index, struct choice *bes
 	try_stack(common, index, best);
 }
 
-static void print_choice(FILE *out, const struct leak_total *entry, const struct choice *choice)
+static void print_choice(FILE *out, const struct leak_total *entry, const struct choice *choice,
+			 bool whole)
 {
 	const struct report_frame *frame = report_stack_culprit(entry->largest->stack);
 	bool accumulates = report_is_suballocation(entry->largest);
@@ -276,7 +277,7 @@ static void print_choice(FILE *out, const struct leak_total *entry, const struct
 	print_escaped(out, entry->largest->api);
 	fputs(accumulates ? ") that accumulate" : ")", out);
 	fputs(frame && frame->function ? ", allocated in function " : ", allocated at ", out);
-	describe_place(out, entry->largest->stack);
+	describe_place(out, entry->largest->stack, whole);
 	if (!choice->pattern[0]) {
 		fputs(": no frame of the application is known, so gpuleak has no pattern for it\n",
 		      out);
@@ -288,7 +289,7 @@ static void print_choice(FILE *out, const struct leak_total *entry, const struct
 	fprintf(out, "\nleak:%s\n", choice->pattern);
 }
 
-int gen_suppressions(const struct report *report, FILE *out)
+int gen_suppressions(const struct report *report, FILE *out, bool whole)
 {
 	struct leak_totals totals =
 		leak_totals_make(report, TOTALS_OF_LEAKS | TOTALS_OF_ACCUMULATIONS);
@@ -299,7 +300,7 @@ int gen_suppressions(const struct report *report, FILE *out)
 	common_read(&common, &totals);
 	for (size_t i = 0; i < totals.count; i++) {
 		choose(&common, i, &choice);
-		print_choice(out, &totals.entries[i], &choice);
+		print_choice(out, &totals.entries[i], &choice, whole);
 	}
 	common_finish(&common);
 	leak_totals_finish(&totals);

@@ -33,6 +33,7 @@ struct headline {
 	const struct ranks *ranks; /* the parallel job of the processes, or NULL */
 	struct report_process *const *all;
 	bool running, incomplete;
+	bool whole; /* see describe_stack.h */
 };
 
 static void print_subject(FILE *out, const struct headline *line)
@@ -51,12 +52,12 @@ static void print_subject(FILE *out, const struct headline *line)
 
 /* Prints " at step (/abs/train.py:8) in 2 of 8 ranks" for the place at which ranks kept most
  * bytes. */
-static void print_place_in_ranks(FILE *out, const struct ranks *ranks)
+static void print_place_in_ranks(FILE *out, const struct ranks *ranks, bool whole)
 {
 	const struct rank_leak *most = &ranks->accumulating[0];
 
 	fputs(ranks->accumulating_count > 1 ? ", most at " : " at ", out);
-	describe_place(out, most->leak->stack);
+	describe_place(out, most->leak->stack, whole);
 	fprintf(out, " in %zu of %zu ranks", most->count, ranks->count);
 }
 
@@ -68,7 +69,7 @@ static void print_place(FILE *out, const struct headline *line)
 	if (found->places > 1) {
 		fprintf(out, "%s, most at ", COUNT(found->places, "place"));
 	}
-	describe_place(out, found->most);
+	describe_place(out, found->most, line->whole);
 	if (!line->only) {
 		fputs(" in ", out);
 		describe_process(out, found->most_in);
@@ -86,7 +87,7 @@ static void print_accumulations(FILE *out, const struct headline *line)
 		COUNT(found->blocks, suballocation_word(found->cache)),
 		found->blocks == 1 ? " accumulates" : " accumulate");
 	if (line->ranks && line->ranks->all && line->ranks->accumulating_count)
-		print_place_in_ranks(out, line->ranks);
+		print_place_in_ranks(out, line->ranks, line->whole);
 	else
 		print_place(out, line);
 }
@@ -103,7 +104,7 @@ static void print_clean(FILE *out, const struct headline *line)
 	print_accumulations(out, line);
 	if (has_peak) {
 		fputs("; ", out);
-		describe_peak(out, line->only);
+		describe_peak(out, line->only, line->whole);
 	}
 	fputs(has_peak || line->accumulations.places ? "; " : ": ", out);
 	if (sum->allocated_blocks == 0) {
@@ -122,7 +123,7 @@ static void print_clean(FILE *out, const struct headline *line)
 	describe_refusals(out, line->all, line->processes);
 	if (line->stuck_in) {
 		fputs("; ", out);
-		describe_stuck(out, line->stuck_in);
+		describe_stuck(out, line->stuck_in, line->whole);
 	}
 }
 
@@ -138,10 +139,10 @@ static void print_leak_total(FILE *out, const struct headline *line)
 	fprintf(out, ", worst: %s", SIZE(worst->bytes));
 	if (worst->mapping) {
 		fputs(", ", out);
-		describe_mapped(out, worst);
+		describe_mapped(out, worst, line->whole);
 	} else {
 		fputs(" at ", out);
-		describe_place_and_caller(out, worst->stack);
+		describe_place_and_caller(out, worst->stack, line->whole);
 	}
 	if (!line->only) {
 		fputs(" in ", out);
@@ -162,7 +163,7 @@ static void print_headline(FILE *out, const struct headline *line)
 			print_subject(out, line);
 		if (!line->leaks && line->error_in) {
 			fputs(", first: ", out);
-			describe_error_briefly(out, &line->error_in->errors[0]);
+			describe_error_briefly(out, &line->error_in->errors[0], line->whole);
 		}
 		if (!line->leaks)
 			fputs("; ", out);
@@ -175,7 +176,7 @@ static void print_headline(FILE *out, const struct headline *line)
 		describe_objects(out, line->only, "; ", "");
 	if (line->leaks && line->error_in) {
 		fputs("; first error: ", out);
-		describe_error_briefly(out, &line->error_in->errors[0]);
+		describe_error_briefly(out, &line->error_in->errors[0], line->whole);
 		if (!line->only) {
 			fputs(" in ", out);
 			describe_process(out, line->error_in);
@@ -183,7 +184,7 @@ static void print_headline(FILE *out, const struct headline *line)
 	}
 	if (line->leaks)
 		print_accumulations(out, line);
-	describe_freed_while_open(out, line->all, line->processes);
+	describe_freed_while_open(out, line->all, line->processes, line->whole);
 	if (line->leaks && line->incomplete)
 		fputs("; not everything was recorded", out);
 	fputc('\n', out);
@@ -207,10 +208,10 @@ static void add_to_headline(struct headline *line, const struct report_process *
 			line->stuck_in = process;
 }
 
-static void print_headline_of_one(FILE *out, struct report_process *process)
+static void print_headline_of_one(FILE *out, struct report_process *process, bool whole)
 {
 	struct headline line = { .summary = &process->summary, .only = process,
-				 .all = &process };
+				 .all = &process, .whole = whole };
 
 	add_to_headline(&line, process);
 	print_headline(out, &line);
@@ -244,17 +245,18 @@ static void print_process(FILE *out, struct report_process *process, bool verbos
 		describe_sums(out, process);
 		return;
 	}
-	print_headline_of_one(out, process);
+	print_headline_of_one(out, process, verbose);
 	subjects_print_findings(out, &view);
 	subjects_print_details(out, &view);
 }
 
 /* Prints the first line for several processes. JOB is NULL if they are not ranks of one job. */
 static void print_headline_of_several(FILE *out, const struct report *report,
-				      const struct ranks *job)
+				      const struct ranks *job, bool whole)
 {
 	struct headline line = { .summary = &report->summary, .incomplete = report->incomplete,
-				 .all = report->processes, .ranks = job };
+				 .all = report->processes, .ranks = job,
+				 .whole = whole };
 
 	for (size_t i = 0; i < report->count; i++)
 		add_to_headline(&line, report->processes[i]);
@@ -266,10 +268,10 @@ static void print_several(FILE *out, const struct report *report)
 	struct ranks ranks = ranks_find(report);
 	const struct ranks *job = ranks.count > 1 ? &ranks : NULL;
 
-	print_headline_of_several(out, report, job);
+	print_headline_of_several(out, report, job, report->verbose);
 	if (job) {
 		describe_more_odd_ranks(out, job);
-		describe_shared_leaks(out, job);
+		describe_shared_leaks(out, job, report->verbose);
 	}
 	for (size_t i = 0; i < report->count; i++) {
 		if (report->verbose || !is_typical_rank(report->processes[i], job))
@@ -295,8 +297,7 @@ static bool any_accumulates(const struct report *report)
 int print_text(const struct report *report, const struct judgement *judgement, FILE *out)
 {
 	(void)judgement;
-	describe_whole_stacks(report->verbose);
-	describe_final_out_of_memory(out, report->processes, report->count);
+	describe_final_out_of_memory(out, report->processes, report->count, report->verbose);
 	if (report->count == 0)
 		print_nothing(out, report);
 	else if (report->count == 1)
@@ -312,21 +313,21 @@ int print_text(const struct report *report, const struct judgement *judgement, F
 	if (report->verbose && (report->summary.leaked_blocks || any_accumulates(report))) {
 		fputs("To suppress these leaks, write these lines to a file for --suppressions:\n",
 		      out);
-		gen_suppressions(report, out);
+		gen_suppressions(report, out, report->verbose);
 	}
 	return ferror(out) ? -EIO : 0;
 }
 
-void print_text_headline(const struct report *report, FILE *out)
+void print_text_headline(const struct report *report, FILE *out, bool whole)
 {
 	struct ranks ranks = ranks_find(report);
 
-	describe_final_out_of_memory(out, report->processes, report->count);
+	describe_final_out_of_memory(out, report->processes, report->count, whole);
 	if (report->count == 0)
 		print_nothing(out, report);
 	else if (report->count == 1)
-		print_headline_of_one(out, report->processes[0]);
+		print_headline_of_one(out, report->processes[0], whole);
 	else
-		print_headline_of_several(out, report, ranks.count > 1 ? &ranks : NULL);
+		print_headline_of_several(out, report, ranks.count > 1 ? &ranks : NULL, whole);
 	ranks_finish(&ranks);
 }

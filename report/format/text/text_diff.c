@@ -77,10 +77,10 @@ static void print_place(FILE *out, const struct diff_row *row, const struct repo
 
 	fprintf(out, ", fingerprint %s, at ",
 		report_fingerprint_text(report_leak_fingerprint(leak), hash));
-	describe_place_and_caller(out, leak->stack);
+	describe_place_and_caller(out, leak->stack, false);
 	fputc('\n', out);
 	if (row->change == DIFF_NEW || row->change == DIFF_GREW)
-		describe_stack(out, leak->stack);
+		describe_stack(out, leak->stack, false);
 }
 
 static const struct report_leak *leak_of(const struct diff_row *row)
@@ -130,7 +130,7 @@ static void print_holder(FILE *out, const struct diff_row *row)
 	print_amount(out, &row->before, unit);
 	describe_source(out, holder->kind, holder->api, -1);
 	fputs(", at ", out);
-	describe_place_and_caller(out, holder->stack);
+	describe_place_and_caller(out, holder->stack, false);
 	fputc('\n', out);
 }
 

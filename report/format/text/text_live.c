@@ -201,7 +201,7 @@ static void print_sites(FILE *out, const struct live *now, const struct live *ea
 		if (earlier && seconds > 0)
 			print_rate(out, site, seconds);
 		fputs("  ", out);
-		describe_place_and_caller(out, site->stack);
+		describe_place_and_caller(out, site->stack, false);
 		if (site->stack->cache) {
 			fputs(", held by the ", out);
 			print_escaped(out, site->stack->cache);
@@ -242,7 +242,7 @@ static void print_suballocations(FILE *out, const struct report_process *process
 
 		print_size(out, site->live.bytes);
 		fprintf(out, " %10s  ", format_number(site->live.blocks, number));
-		describe_place_and_caller(out, site->live.stack);
+		describe_place_and_caller(out, site->live.stack, false);
 		if (site->trend != TREND_UNKNOWN) {
 			fputs(site->trend == TREND_ACCUMULATING ? ", accumulating: " : ", ", out);
 			describe_trend(out, process, site);
@@ -302,7 +302,7 @@ static void print_suspects(FILE *out, const struct live *live)
 		fputs("\nsuspect: ", out);
 		describe_growth_rate(out, &suspect);
 		fputs(" at ", out);
-		describe_place_and_caller(out, suspect.stack);
+		describe_place_and_caller(out, suspect.stack, false);
 		is_any = true;
 	}
 	if (is_any)
