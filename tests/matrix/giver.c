@@ -49,7 +49,6 @@ static int gives_nothing(void)
 	if (gives_nothing())   \
 		return NULL;
 #define MAY_FAIL_RETAIN_MEM
-#define MAY_FAIL_RELEASE_MEM MAY_FAIL_RELEASE
 #define MAY_FAIL_DISPOSE
 #define MAY_FAIL_UNSHARE MAY_FAIL_RELEASE
 

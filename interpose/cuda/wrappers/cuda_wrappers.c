@@ -2,8 +2,9 @@
  *
  * CUDA's wrappers, two for each row: an exported one, for callers linked to the name, and one that
  * lookups return. hooks.def describes each verb. A verb is a short macro here, which calls the
- * driver and the functions that record. ALLOC_ASYNC and FREE_ASYNC use the parameter hStream of
- * their rows, MAKE_PHYSICAL uses prop.
+ * driver and the functions that record. Verbs use the variables that WRAP_BEGIN declares: hook,
+ * route and call. ALLOC_ASYNC and FREE_ASYNC also use the parameter hStream of their rows,
+ * MAKE_PHYSICAL uses prop.
  */
 #include "interpose/base/submit_epoch.h"
 #include "interpose/block/blocks.h"

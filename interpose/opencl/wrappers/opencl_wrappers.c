@@ -2,8 +2,10 @@
  *
  * OpenCL's wrappers, two for each row: an exported one, for callers linked to the name, and one
  * that lookups return. hooks.def describes each verb. A verb is a short macro here, which calls the
- * driver and the functions that record. Verbs use the parameters of their rows by the names of
- * OpenCL's specification: errcode_ret, command_queue and so on.
+ * driver and the functions that record. Verbs use the variables that WRAP_BEGIN declares, and the
+ * parameters of their rows by the names of OpenCL's specification: CREATE, BUFFER, SHARE and MAP
+ * use errcode_ret; BUFFER also flags and host_ptr; SHARE and LEND context; COMMAND, MAP and UNMAP
+ * command_queue, num_events_in_wait_list and event_wait_list; UNMAP also mapped_ptr.
  */
 #include "interpose/block/limit.h"
 #include "interpose/block/blocks.h"
@@ -15,6 +17,10 @@
 #include "interpose/opencl/wrappers/opencl_rows.h"
 #include "interpose/opencl/pool/opencl_pool.h"
 #include "interpose/opencl/user_events.h"
+
+/* Used in the rows: what the pool, if it is on, does or returns. */
+#define IF_POOL_DO(expression) (opencl_pool_is_on() ? (expression) : (void)0)
+#define IF_POOL(expression) (opencl_pool_is_on() && (expression))
 
 /* Used in the rows: the call succeeded. */
 #define CL_OK (r == CL_SUCCESS)
@@ -127,13 +133,6 @@ static COLD struct ledger_pool *relieved_for(size_t size)
 
 /* ---- calls that make another object ---- */
 
-#define MAKE(driver_call, made, record)                                                     \
-	__typeof__(driver_call) r;                                                          \
-	WRAP_CALL(r, driver_call);                                                          \
-	if (made)                                                                           \
-		record;                                                                     \
-	return r;
-
 static void record_queue(struct call *call, cl_command_queue queue, cl_context context)
 {
 	opencl_record_object(call, queue, context);
@@ -148,16 +147,15 @@ static void record_user_event(struct call *call, cl_event event, cl_context cont
 }
 
 #define VERB_OBJECT(driver_call, made, context, size)                                       \
-	MAKE(driver_call, made, opencl_record_object(&call, r, (context)))
-#define VERB_QUEUE(driver_call, made, context, size)                                        \
-	MAKE(driver_call, made, record_queue(&call, r, (context)))
-#define VERB_USER_EVENT(driver_call, made, context, size)                                   \
-	MAKE(driver_call, made, record_user_event(&call, r, (context)))
-#define VERB_CONTEXT(driver_call, made, key, size)                                          \
-	MAKE(driver_call, made, opencl_record_context(&call, r))
-#define VERB_KERNELS(driver_call, made, program, size)                                      \
-	MAKE(driver_call, made,                                                             \
-	     opencl_record_kernels(&call, program, num_kernels, kernels, num_kernels_ret))
+	VERB_OBJECT_BY(driver_call, made, opencl_record_object(&call, r, (context)), size)
+
+/* RECORD is an expression that records the new object. */
+#define VERB_OBJECT_BY(driver_call, made, record, size)                                       \
+	__typeof__(driver_call) r;                                                          \
+	WRAP_CALL(r, driver_call);                                                          \
+	if (made)                                                                           \
+		record;                                                                     \
+	return r;
 
 /* ---- commands ---- */
 
@@ -234,29 +232,17 @@ struct uses {
 		record;                                                                     \
 	return r;
 
-static void record_retained_queue(struct call *call, cl_command_queue queue)
-{
-	record_retained(call, cl_number(queue));
-	if (opencl_pool_is_on())
-		opencl_pool_queue_retained(queue);
-}
+/* RECORD is an expression that records what the call changed. */
+#define VERB_AFTER(driver_call, made, record, size) AFTER(driver_call, made, record)
 
-static void record_retained_context(struct call *call, cl_context context)
-{
-	record_retained(call, cl_number(context));
-	if (opencl_pool_is_on())
-		opencl_pool_context_retained(context);
-}
-
-#define VERB_ARGUMENT(driver_call, made, kernel, size)                                      \
-	AFTER(driver_call, made, opencl_record_argument((kernel), arg_index, arg_size, arg_value))
-#define VERB_SET(driver_call, made, event, size) AFTER(driver_call, made, user_event_set(event))
-#define VERB_RETAIN(driver_call, made, key, size)                                           \
-	AFTER(driver_call, made, record_retained(&call, cl_number(key)))
-#define VERB_RETAIN_QUEUE(driver_call, made, key, size)                                     \
-	AFTER(driver_call, made, record_retained_queue(&call, key))
-#define VERB_RETAIN_CONTEXT(driver_call, made, key, size)                                   \
-	AFTER(driver_call, made, record_retained_context(&call, key))
+/* POOL is what the pool does then, or 0. */
+#define VERB_RETAIN(driver_call, made, key, pool)                                           \
+	cl_int r = (driver_call);                                                           \
+	if (made) {                                                                         \
+		record_retained(&call, cl_number(key));                                     \
+		(void)(pool);                                                               \
+	}                                                                                   \
+	return r;
 
 /* The driver still has one reference of a buffer that the pool caches, and would retain it. So the
  * pool handles the call for such a buffer. */
@@ -292,11 +278,9 @@ static void record_retained_context(struct call *call, cl_context context)
 	record_released(&call, &freeing, opencl_outcome(r), (int)r);                        \
 	return r;
 
-#define VERB_RELEASE(driver_call, made, key, size) RELEASE_UNLESS(false, driver_call, key)
-#define VERB_RELEASE_MEM(driver_call, made, key, size)                                      \
-	RELEASE_UNLESS(opencl_pool_is_on() && opencl_pool_release((key), &r), driver_call, key)
-#define VERB_RELEASE_QUEUE(driver_call, made, key, size)                                    \
-	RELEASE_UNLESS(opencl_pool_is_on() && opencl_pool_queue_releasing(key), driver_call, key)
+/* POOL is true if the pool handled the call; 0 if the pool never does. */
+#define VERB_RELEASE(driver_call, made, key, pool)                                          \
+	RELEASE_UNLESS(pool, driver_call, key)
 #define VERB_RELEASE_CONTEXT(driver_call, made, key, size)                                  \
 	if (opencl_pool_is_on())                                                            \
 		opencl_pool_context_releasing(key);                                         \
