@@ -11,6 +11,9 @@
 #include "interpose/recorder/recorder.h"
 #include "ledger/shared.h"
 
+_Atomic bool pool_on READ_BY_ALL;
+_Atomic bool pool_wants_trim READ_BY_ALL;
+
 void pools_record_make(struct recorder *recorder)
 {
 	uint32_t ref = 0;

@@ -2,10 +2,12 @@
  *
  * The counters of pools and limits: one record in the ledger. It exists from the first GPU call on
  * if an option enables a pool, a limit or failures. Counters are increased in place, atomically.
+ * Also the flags that every pool reads.
  */
 #ifndef GPULEAK_POOLS_RECORD_H
 #define GPULEAK_POOLS_RECORD_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -14,6 +16,19 @@
 #include "ledger/shared.h"
 
 struct recorder;
+
+/* True if GPULEAK_POOL is strict or fast. A wrapper checks this first. */
+extern _Atomic bool pool_on;
+/* GPULEAK_POOL_SIGNAL: a signal requests a trim (signals.c). The next GPU memory call of any thread
+ * trims the pool. If no such call follows, the service thread does so after a while. */
+extern _Atomic bool pool_wants_trim;
+
+/* Returns true once after the signal came: then the caller must trim. Costs one load otherwise. */
+static inline bool pool_trim_due(void)
+{
+	return __builtin_expect(atomic_load_explicit(&pool_wants_trim, memory_order_relaxed), 0) &&
+	       atomic_exchange_explicit(&pool_wants_trim, false, memory_order_relaxed);
+}
 
 /* Part of the recorder. */
 struct pools_record {

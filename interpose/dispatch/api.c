@@ -36,6 +36,13 @@ uint64_t apis_give_back(void)
 	return bytes;
 }
 
+void apis_publish_pool(void)
+{
+	for (int i = 0; i < API_COUNT; i++)
+		if (apis[i]->publish_pool)
+			apis[i]->publish_pool();
+}
+
 void apis_after_dlclose(void)
 {
 	for (int i = 0; i < API_COUNT; i++)

@@ -63,6 +63,8 @@ struct api_ops {
 	/* Gives the memory that the API's pool has cached back to the driver. Returns the number of
 	 * these bytes. NULL: the API has no pool. */
 	uint64_t (*give_back)(void);
+	/* Adds what the pool's threads have counted to the ledger. NULL: its counters are there. */
+	void (*publish_pool)(void);
 	/* Called when a dlclose() of the application has returned. NULL: nothing to do. */
 	void (*after_dlclose)(void);
 	/* Called after libraries were loaded or unloaded, on a thread that may call the loader.
@@ -83,6 +85,7 @@ enum api api_of(const char *name);
 
 /* Each calls the function of this name in every struct api_ops that has it. */
 uint64_t apis_give_back(void);
+void apis_publish_pool(void);
 void apis_after_dlclose(void);
 void apis_saw_unknown(const char *name);
 /* The same for libraries_changed, if the loader's list of modules changed. Only for places where

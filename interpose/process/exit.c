@@ -22,7 +22,6 @@
 #include "interpose/process/driver_exit.h"
 #include "interpose/process/service_thread.h"
 #include "interpose/dispatch/loader.h"
-#include "interpose/cuda/pool/pool.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/write_observations.h"
 #include "interpose/dispatch/resolve.h"
@@ -42,7 +41,7 @@ static void note_end(struct recorder *recorder, enum ledger_ended how, int statu
 	if (recorder_now()) { /* not if recording stopped: a thread left its work half done */
 		if (recorder_ending(recorder) == ENDING_NOT)
 			verdict_settle(recorder);
-		pool_publish_all();
+		apis_publish_pool();
 		observations_write(recorder);
 	}
 	recorder->header->end_mono_ns = clock_ns(CLOCK_MONOTONIC);

@@ -14,7 +14,6 @@
 
 #include "interpose/recorder/recorded_keepers.h"
 #include "interpose/block/queries.h"
-#include "interpose/cuda/pool/pool.h"
 #include "interpose/dispatch/api.h"
 #include "interpose/block/pool_counters.h"
 #include "interpose/recorder/recorder.h"
@@ -26,10 +25,8 @@
 EXPORT size_t gpuleak_pool_trim(void)
 {
 	int saved = errno;
-	uint64_t bytes = 0;
+	uint64_t bytes = apis_give_back();
 
-	if (atomic_load_explicit(&pool_on, memory_order_relaxed))
-		bytes = apis_give_back();
 	errno = saved;
 	return bytes;
 }
@@ -94,8 +91,7 @@ EXPORT int gpuleak_pool_stats(struct gpuleak_pool_stats *ret)
 		errno = ENODATA;
 		return -1;
 	}
-	if (atomic_load_explicit(&pool_on, memory_order_relaxed))
-		pool_publish_all();
+	apis_publish_pool();
 	sum_of_pools(pools, &stats);
 	memset(ret, 0, ret->size);
 	memcpy(ret, &stats, sizeof(stats));

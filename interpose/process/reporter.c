@@ -22,13 +22,13 @@
 #include "interpose/base/config.h"
 #include "interpose/base/library_directory.h"
 #include "interpose/block/deferred_totals.h"
+#include "interpose/dispatch/api.h"
 #include "interpose/process/driver_exit.h"
 #include "interpose/process/pause_threads.h"
 #include "interpose/process/report_path.h"
 #include "ledger/nocancel.h"
 #include "interpose/process/fallback_report.h"
 #include "interpose/process/start.h"
-#include "interpose/cuda/pool/pool.h"
 #include "ledger/error_text.h"
 #include "ledger/roster.h"
 #include "interpose/base/message.h"
@@ -438,8 +438,7 @@ int verdict_report_now(struct recorder *recorder)
 		    NULL);
 		strcpy(place, "stderr");
 	}
-	if (atomic_load_explicit(&pool_on, memory_order_relaxed))
-		pool_publish_all();
+	apis_publish_pool();
 	live_bytes_settle_peak(recorder);
 	deferred_settle(recorder);
 	report_somehow(recorder, place, false);

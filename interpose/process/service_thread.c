@@ -16,7 +16,7 @@
 
 #include "interpose/base/config.h"
 #include "interpose/dispatch/api.h"
-#include "interpose/cuda/pool/pool_signal.h"
+#include "interpose/block/pool_counters.h"
 #include "interpose/base/message.h"
 #include "interpose/process/signals.h"
 #include "interpose/block/steps.h"

@@ -16,7 +16,7 @@
 
 #include "interpose/base/config.h"
 #include "interpose/base/hot.h"
-#include "interpose/cuda/pool/pool_signal.h"
+#include "interpose/block/pool_counters.h"
 #include "interpose/base/message.h"
 
 _Atomic uint32_t signals_requests, signals_steps;

@@ -34,7 +34,6 @@
 #include "interpose/cuda/cuda_context.h"
 #include "interpose/cuda/wrappers/cuda_graph.h"
 #include "interpose/cuda/physical.h"
-#include "interpose/cuda/pool/pool.h"
 #include "interpose/dispatch/api.h"
 #include "interpose/dispatch/coverage.h"
 #include "interpose/opencl/kernel_args.h"

@@ -17,7 +17,7 @@
 #include "interpose/cuda/captures.h"
 #include "interpose/dispatch/hooks.h"
 #include "own_ledger.h"
-#include "interpose/cuda/wrappers/cuda_rows.h"
+#include "interpose/cuda/cuda_rows.h"
 
 #define STREAM ((CUstream)0x1000)
 #define CONTEXT ((CUcontext)0x2000)

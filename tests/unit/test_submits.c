@@ -15,7 +15,7 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "interpose/cuda/wrappers/cuda_rows.h"
+#include "interpose/cuda/cuda_rows.h"
 #include "interpose/cuda/captures.h"
 #include "interpose/dispatch/classify.h"
 #include "interpose/dispatch/hooks.h"

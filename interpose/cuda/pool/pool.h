@@ -13,11 +13,8 @@
 #include <stdint.h>
 
 #include "interpose/block/blocks.h"
+#include "interpose/block/pool_counters.h"
 #include "interpose/cuda/cuda_types.h"
-
-/* True if GPULEAK_POOL is strict or fast, and nothing has turned the pool off. A wrapper checks
- * this first. */
-extern _Atomic bool pool_on;
 
 /* The pooled block around an address. */
 struct pool_place {

@@ -7,7 +7,6 @@
 
 #include "interpose/block/call.h"
 #include "interpose/cuda/pool/pool.h"
-#include "interpose/cuda/pool/pool_signal.h"
 
 /* The pool's versions of the driver's calls of these names. If the pool cannot serve a call, it
  * calls CALL->driver. If the pool served an allocation, CALL->hint identifies the block. After an

@@ -9,15 +9,9 @@
 
 #define CAPTURE_MODE_RELAXED 2
 
-void *pool_real(enum hook_id id)
-{
-	return resolve_driver(&hooks[id]).real;
-}
-
 uint64_t pool_device_bytes(int device)
 {
-	CUresult (*query)(size_t *, CUdevice) =
-		(CUresult(*)(size_t *, CUdevice))resolve_used(USED_cuDeviceTotalMem_v2);
+	used_cuDeviceTotalMem_v2 *query = CUDA_USED(cuDeviceTotalMem_v2);
 	size_t total = 0;
 
 	return query && device >= 0 && query(&total, device) == CUDA_SUCCESS ? total : 0;
@@ -25,11 +19,11 @@ uint64_t pool_device_bytes(int device)
 
 int pool_relax(void)
 {
+	used_cuThreadExchangeStreamCaptureMode *exchange =
+		CUDA_USED(cuThreadExchangeStreamCaptureMode);
 	int mode = CAPTURE_MODE_RELAXED;
 
-	if (!resolve_used(USED_cuThreadExchangeStreamCaptureMode) ||
-	    DRIVER_CALL(resolve_used(USED_cuThreadExchangeStreamCaptureMode), CUresult(*)(int *),
-			(&mode)) != CUDA_SUCCESS)
+	if (!exchange || exchange(&mode) != CUDA_SUCCESS)
 		return CAPTURE_MODE_RELAXED;
 	return mode;
 }
@@ -37,8 +31,7 @@ int pool_relax(void)
 void pool_unrelax(int mode)
 {
 	if (mode != CAPTURE_MODE_RELAXED)
-		DRIVER_CALL(resolve_used(USED_cuThreadExchangeStreamCaptureMode),
-			    CUresult(*)(int *), (&mode));
+		CUDA_USED(cuThreadExchangeStreamCaptureMode)(&mode);
 }
 
 bool pool_push_context(struct pool_context *context, bool *ret_pushed)
@@ -46,8 +39,7 @@ bool pool_push_context(struct pool_context *context, bool *ret_pushed)
 	CUcontext current = NULL, owner = (CUcontext)(uintptr_t)atomic_load(&context->handle);
 
 	*ret_pushed = false;
-	if (DRIVER_CALL(resolve_used(USED_cuCtxGetCurrent), CUresult(*)(CUcontext *), (&current)) !=
-	    CUDA_SUCCESS)
+	if (CUDA_USED(cuCtxGetCurrent)(&current) != CUDA_SUCCESS)
 		return false;
 	if (current == owner)
 		return true;
@@ -63,7 +55,7 @@ void pool_pop_context(bool pushed)
 
 void pool_wait_for_stream(CUstream stream)
 {
-	CUresult (*wait)(CUstream) = (CUresult(*)(CUstream))resolve_used(USED_cuStreamSynchronize);
+	used_cuStreamSynchronize *wait = CUDA_USED(cuStreamSynchronize);
 	int mode = pool_relax();
 
 	if (wait)

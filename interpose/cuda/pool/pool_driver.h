@@ -6,10 +6,12 @@
 #ifndef GPULEAK_POOL_DRIVER_H
 #define GPULEAK_POOL_DRIVER_H
 
+#include "interpose/cuda/cuda_current.h"
+#include "interpose/cuda/cuda_rows.h"
 #include "interpose/cuda/pool/pool_types.h"
 
-/* Returns the driver's function for ID, or NULL. */
-void *pool_real(enum hook_id id);
+/* The driver's function of the row SYMBOL, or NULL. */
+#define POOL_REAL(symbol) DRIVER(symbol, resolve_driver(&hooks[HOOK_##symbol]).real)
 /* Returns the memory size of DEVICE in bytes, 0 if unknown. */
 uint64_t pool_device_bytes(int device);
 

@@ -42,8 +42,7 @@
 
 static void *fence_event_create(struct pool_context *context)
 {
-	CUresult (*create)(CUevent *, unsigned int) =
-		(CUresult(*)(CUevent *, unsigned int))pool_real(HOOK_cuEventCreate);
+	__auto_type create = POOL_REAL(cuEventCreate);
 	CUevent event = NULL;
 	bool pushed;
 
@@ -67,18 +66,15 @@ bool pool_fences_init(struct pool_context *context)
 	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
 		if (!resolve_used(needed[i]))
 			return false;
-	if (!resolve_used(USED_cuDriverGetVersion) ||
-	    DRIVER_CALL(resolve_used(USED_cuDriverGetVersion), CUresult(*)(int *), (&version)) !=
-		    CUDA_SUCCESS)
+	if (!CUDA_USED(cuDriverGetVersion) ||
+	    CUDA_USED(cuDriverGetVersion)(&version) != CUDA_SUCCESS)
 		version = 0;
 	context->fences.batch_limit = BATCH_LIMIT_FIRST;
 	context->fences.unmissed_frees = 0;
 	atomic_store(&context->fences.epoch, 1); /* nothing was submitted in epoch 0 */
 	atomic_store(&context->fences.idle_epoch, 1);
 	context->by_sync = version < FIRST_DRIVER || !resolve_used(USED_cuCtxRecordEvent);
-	if (resolve_used(USED_cuCtxGetFlags) &&
-	    DRIVER_CALL(resolve_used(USED_cuCtxGetFlags), CUresult(*)(unsigned int *), (&flags)) ==
-		    CUDA_SUCCESS &&
+	if (CUDA_USED(cuCtxGetFlags) && CUDA_USED(cuCtxGetFlags)(&flags) == CUDA_SUCCESS &&
 	    (flags & CTX_SCHED_MASK) == CTX_SCHED_BLOCKING_SYNC)
 		context->event_flags = EVENT_BLOCKING_SYNC;
 	return true;
@@ -160,8 +156,7 @@ static bool fences_query_all(struct pool_fences *fences)
 
 		r = fence->number <= atomic_load_explicit(&fences->completed, memory_order_relaxed)
 			    ? CUDA_SUCCESS
-			    : DRIVER_CALL(resolve_used(USED_cuEventQuery), CUresult(*)(void *),
-					  (fence->event));
+			    : CUDA_USED(cuEventQuery)(fence->event);
 		if (r == CUDA_SUCCESS)
 			fences_complete_up_to(fences, fence->number);
 		if (fences->count == before)
@@ -196,8 +191,7 @@ static CUresult fence_record(struct pool_context *context, uint64_t epoch)
 
 	if (!event)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = DRIVER_CALL(resolve_used(USED_cuCtxRecordEvent), CUresult(*)(CUcontext, void *),
-			((CUcontext)(uintptr_t)atomic_load(&context->handle), event));
+	r = CUDA_USED(cuCtxRecordEvent)((CUcontext)(uintptr_t)atomic_load(&context->handle), event);
 	if (r != CUDA_SUCCESS) {
 		fences->spare[fences->spares++] = event;
 		return r;
@@ -343,8 +337,7 @@ void pool_fence_query(struct pool_context *context, uint64_t number)
 	fence = fence_by_number(fences, number);
 	if (fence) {
 		mode = pool_relax();
-		r = DRIVER_CALL(resolve_used(USED_cuEventQuery), CUresult(*)(void *),
-				(fence->event));
+		r = CUDA_USED(cuEventQuery)(fence->event);
 		pool_unrelax(mode);
 		if (r == CUDA_SUCCESS)
 			fences_complete_up_to(fences, number);
@@ -376,7 +369,7 @@ static CUresult fence_wait_for_event(void *event)
 {
 	int mode = pool_relax();
 	CUresult r =
-		DRIVER_CALL(resolve_used(USED_cuEventSynchronize), CUresult(*)(void *), (event));
+		CUDA_USED(cuEventSynchronize)(event);
 
 	pool_unrelax(mode);
 	return r;
@@ -427,7 +420,7 @@ static bool fence_wait_by_sync(struct pool_context *context, uint64_t number)
 	issued = atomic_load(&fences->last_issued);
 	lock_give(&fences->lock);
 	if (pool_push_context(context, &pushed)) {
-		r = ((CUresult(*)(void))pool_real(HOOK_cuCtxSynchronize))();
+		r = POOL_REAL(cuCtxSynchronize)();
 		pool_pop_context(pushed);
 	}
 	captures_leave();

@@ -32,8 +32,7 @@
 
 static CUresult native_alloc_managed(CUdeviceptr *address, uint64_t bytes)
 {
-	CUresult (*native_alloc)(CUdeviceptr *, size_t, unsigned int) =
-		(CUresult(*)(CUdeviceptr *, size_t, unsigned int))pool_real(HOOK_cuMemAllocManaged);
+	__auto_type native_alloc = POOL_REAL(cuMemAllocManaged);
 
 	return native_alloc ? native_alloc(address, bytes, MANAGED_GLOBAL) : CUDA_ERROR_NOT_FOUND;
 }
@@ -41,13 +40,10 @@ static CUresult native_alloc_managed(CUdeviceptr *address, uint64_t bytes)
 /* Allocates on a temporary stream and waits for it, so that every stream may use the memory. */
 static CUresult native_alloc_stream_ordered(CUdeviceptr *address, uint64_t bytes)
 {
-	CUresult (*create)(CUstream *, unsigned int) =
-		(CUresult(*)(CUstream *, unsigned int))pool_real(HOOK_cuStreamCreate);
-	CUresult (*wait)(CUstream) = (CUresult(*)(CUstream))resolve_used(USED_cuStreamSynchronize);
-	CUresult (*destroy)(CUstream) =
-		(CUresult(*)(CUstream))pool_real(HOOK_cuStreamDestroy_v2);
-	CUresult (*native_alloc)(CUdeviceptr *, size_t, CUstream) =
-		(CUresult(*)(CUdeviceptr *, size_t, CUstream))pool_real(HOOK_cuMemAllocAsync);
+	__auto_type create = POOL_REAL(cuStreamCreate);
+	used_cuStreamSynchronize *wait = CUDA_USED(cuStreamSynchronize);
+	__auto_type destroy = POOL_REAL(cuStreamDestroy_v2);
+	__auto_type native_alloc = POOL_REAL(cuMemAllocAsync);
 	CUstream stream = NULL;
 	CUresult r;
 
@@ -71,7 +67,7 @@ static CUresult native_alloc_device(void *real, CUdeviceptr *address, uint64_t b
 	case OPTION_BACKEND_STREAM_ORDERED:
 		return native_alloc_stream_ordered(address, bytes);
 	default:
-		return ((CUresult(*)(CUdeviceptr *, size_t))real)(address, bytes);
+		return DRIVER(cuMemAlloc_v2, real)(address, bytes);
 	}
 }
 
@@ -82,10 +78,10 @@ static CUresult native_alloc_pinned(void *real, enum pool_kind kind, uint64_t *a
 	CUresult r;
 
 	if (kind == POOL_PINNED_PLAIN)
-		r = ((CUresult(*)(void **, size_t))real)(&pointer, bytes);
+		r = DRIVER(cuMemAllocHost_v2, real)(&pointer, bytes);
 	else
-		r = ((CUresult(*)(void **, size_t, unsigned int))real)(
-			&pointer, bytes, (unsigned int)(kind - POOL_PINNED));
+		r = DRIVER(cuMemHostAlloc, real)(&pointer, bytes,
+						 (unsigned int)(kind - POOL_PINNED));
 	*address = (uint64_t)(uintptr_t)pointer;
 	return r;
 }
@@ -181,8 +177,7 @@ CUresult pool_native_alloc(struct pool *pool, struct pool_space *space, void *re
 struct pool_block *pool_native_alloc_slab(struct pool *pool, struct pool_space *space, void *real,
 					  uint64_t bytes)
 {
-	CUresult (*native_free)(CUdeviceptr) =
-		(CUresult(*)(CUdeviceptr))pool_real(HOOK_cuMemFree_v2);
+	__auto_type native_free = POOL_REAL(cuMemFree_v2);
 	struct pool_block *block = NULL;
 	uint64_t address;
 
@@ -199,15 +194,16 @@ struct pool_block *pool_native_alloc_slab(struct pool *pool, struct pool_space *
 static CUresult native_free(const struct pool_block *block, const struct pool_native_free *native)
 {
 	bool device = block->space->kind == POOL_DEVICE;
-	void *real = native ? native->real
-			    : pool_real(device ? HOOK_cuMemFree_v2 : HOOK_cuMemFreeHost);
+	void *real = native   ? native->real
+		     : device ? (void *)POOL_REAL(cuMemFree_v2)
+			      : (void *)POOL_REAL(cuMemFreeHost);
 
 	if (!real)
 		return CUDA_ERROR_NOT_FOUND;
 	if (native && native->async)
-		return ((CUresult(*)(CUdeviceptr, CUstream))real)(block->address, native->stream);
-	return device ? ((CUresult(*)(CUdeviceptr))real)(block->address)
-		      : ((CUresult(*)(void *))real)((void *)(uintptr_t)block->address);
+		return DRIVER(cuMemFreeAsync, real)(block->address, native->stream);
+	return device ? DRIVER(cuMemFree_v2, real)(block->address)
+		      : DRIVER(cuMemFreeHost, real)((void *)(uintptr_t)block->address);
 }
 
 /* Counts BLOCK as returned to the driver. */
@@ -241,8 +237,7 @@ CUresult pool_native_return(struct pool *pool, struct pool_block *block,
 
 void pool_native_init(struct pool_context *context)
 {
-	CUresult (*create)(CUstream *, unsigned int) =
-		(CUresult(*)(CUstream *, unsigned int))pool_real(HOOK_cuStreamCreate);
+	__auto_type create = POOL_REAL(cuStreamCreate);
 	CUstream stream = NULL;
 	bool pushed;
 	int mode;
@@ -262,7 +257,7 @@ void pool_native_init(struct pool_context *context)
 /* Frees blocks of the device's memory pool until one free fails. Returns that block, or NULL. */
 static const struct pool_block *native_free_outlived(const struct pool_block *block)
 {
-	CUresult (*end)(CUdeviceptr) = (CUresult(*)(CUdeviceptr))pool_real(HOOK_cuMemFree_v2);
+	__auto_type end = POOL_REAL(cuMemFree_v2);
 
 	for (; block; block = block->next)
 		if (block->space->kind == POOL_DEVICE && !block->slab &&
@@ -276,10 +271,8 @@ static const struct pool_block *native_free_outlived(const struct pool_block *bl
  * ends again if no other code retains it. At the process's exit the driver frees everything. */
 void pool_native_free_outlived(const struct pool_block *blocks)
 {
-	CUresult (*retain)(CUcontext *, CUdevice) = (CUresult(*)(CUcontext *, CUdevice))pool_real(
-		HOOK_cuDevicePrimaryCtxRetain);
-	CUresult (*release)(CUdevice) =
-		(CUresult(*)(CUdevice))pool_real(HOOK_cuDevicePrimaryCtxRelease_v2);
+	__auto_type retain = POOL_REAL(cuDevicePrimaryCtxRetain);
+	__auto_type release = POOL_REAL(cuDevicePrimaryCtxRelease_v2);
 	CUcontext primary;
 	int device, mode;
 
@@ -304,8 +297,7 @@ void pool_native_free_outlived(const struct pool_block *blocks)
 static CUresult native_free_without_wait(const struct pool_block *block, CUstream *ret_stream)
 {
 	struct pool_context *context = block->space->context;
-	CUresult (*free_async)(CUdeviceptr, CUstream) =
-		(CUresult(*)(CUdeviceptr, CUstream))pool_real(HOOK_cuMemFreeAsync);
+	__auto_type free_async = POOL_REAL(cuMemFreeAsync);
 	CUstream stream = NULL;
 
 	if (block->space->kind == POOL_DEVICE && config.pool_backend != OPTION_BACKEND_MANAGED &&
@@ -524,8 +516,7 @@ static bool space_is_short(struct pool_space *space, uint64_t bytes)
 
 static void space_update_free_bytes(struct pool_space *space, uint64_t bytes)
 {
-	CUresult (*query)(size_t *, size_t *) =
-		(CUresult(*)(size_t *, size_t *))pool_real(HOOK_cuMemGetInfo_v2);
+	__auto_type query = POOL_REAL(cuMemGetInfo_v2);
 	size_t free_bytes = 0, total = 0;
 	uint64_t owner;
 	int device;

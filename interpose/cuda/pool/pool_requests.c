@@ -20,7 +20,6 @@
 #include "interpose/cuda/cuda_context.h"
 #include "interpose/cuda/cuda_current.h"
 #include "interpose/cuda/pool/pool_retry.h"
-#include "interpose/cuda/pool/pool_signal.h"
 #include "interpose/cuda/pool/pool_calls.h"
 #include "interpose/block/pool_counters.h"
 #include "interpose/dispatch/resolve.h"
@@ -30,9 +29,6 @@
 #define FLUSHES_BEHIND 32 /* times context->flush: bytes that may wait between two counts */
 #define NS_PER_S 1000000000u
 #define RANGE_START_ADDR 11 /* CUpointer_attribute */
-
-_Atomic bool pool_on READ_BY_ALL;
-_Atomic bool pool_wants_trim READ_BY_ALL;
 
 static uint64_t contexts_trim_all(bool may_wait);
 
@@ -326,7 +322,7 @@ HOT_CALL CUresult pool_cuMemAlloc_v2(struct call *call, CUdeviceptr *address, si
 	CUresult r;
 
 	if (!address || !pool_allocate(call, POOL_DEVICE, bytes, &made, &r))
-		return ((CUresult(*)(CUdeviceptr *, size_t))call->driver)(address, bytes);
+		return DRIVER(cuMemAlloc_v2, call->driver)(address, bytes);
 	*address = made;
 	return r;
 }
@@ -345,8 +341,7 @@ CUresult pool_cuMemHostAlloc(struct call *call, void **pointer, size_t bytes, un
 
 	if (!pointer || flags > 7 ||
 	    !pool_allocate_pinned(call, POOL_PINNED + flags, bytes, &made, &r))
-		return ((CUresult(*)(void **, size_t, unsigned int))call->driver)(pointer, bytes,
-										  flags);
+		return DRIVER(cuMemHostAlloc, call->driver)(pointer, bytes, flags);
 	*pointer = (void *)(uintptr_t)made;
 	return r;
 }
@@ -357,7 +352,7 @@ CUresult pool_cuMemAllocHost_v2(struct call *call, void **pointer, size_t bytes)
 	CUresult r;
 
 	if (!pointer || !pool_allocate_pinned(call, POOL_PINNED_PLAIN, bytes, &made, &r))
-		return ((CUresult(*)(void **, size_t))call->driver)(pointer, bytes);
+		return DRIVER(cuMemAllocHost_v2, call->driver)(pointer, bytes);
 	*pointer = (void *)(uintptr_t)made;
 	return r;
 }
@@ -368,7 +363,7 @@ CUresult pool_cuMemAllocHost_v2(struct call *call, void **pointer, size_t bytes)
  * destroyed, or the driver has shut down. */
 static COLD bool driver_answers(struct call *call)
 {
-	CUresult (*get)(CUcontext *);
+	used_cuCtxGetCurrent *get;
 	CUcontext context = NULL;
 	uint64_t handle;
 	int device;
@@ -378,7 +373,7 @@ static COLD bool driver_answers(struct call *call)
 	cuda_current_context(&handle, &device);
 	if (__builtin_expect(handle && device >= 0, 1))
 		return false;
-	get = (CUresult(*)(CUcontext *))resolve_used(USED_cuCtxGetCurrent);
+	get = CUDA_USED(cuCtxGetCurrent);
 	return !get || get(&context) != CUDA_SUCCESS || context;
 }
 
@@ -580,7 +575,7 @@ HOT_CALL CUresult pool_cuMemFree_v2(struct call *call, const struct freeing *fre
 
 	if (!address || driver_must_answer(call) ||
 	    !block_free(call, freeing->hint, &native, false, address, &r))
-		return ((CUresult(*)(CUdeviceptr))call->driver)(address);
+		return DRIVER(cuMemFree_v2, call->driver)(address);
 	return r;
 }
 
@@ -603,7 +598,7 @@ CUresult pool_cuMemFreeHost(struct call *call, const struct freeing *freeing, vo
 	if (!pointer || driver_must_answer(call) ||
 	    !block_free_noinline(call, freeing->hint, &native, true, (uint64_t)(uintptr_t)pointer,
 				 &r))
-		return ((CUresult(*)(void *))call->driver)(pointer);
+		return DRIVER(cuMemFreeHost, call->driver)(pointer);
 	return r;
 }
 
@@ -611,8 +606,7 @@ CUresult pool_cuMemFreeHost(struct call *call, const struct freeing *freeing, vo
  * not cover work on streams of other contexts: the driver handles these, and invalid streams. */
 static bool is_stream_of_owner(uint64_t address, CUstream stream)
 {
-	CUresult (*query)(CUstream, CUcontext *) =
-		(CUresult(*)(CUstream, CUcontext *))resolve_used(USED_cuStreamGetCtx);
+	used_cuStreamGetCtx *query = CUDA_USED(cuStreamGetCtx);
 	CUcontext context = NULL;
 	struct pool *pool = pool_enter();
 	struct pool_block *block = pool ? pool_map_lookup(pool, address) : NULL;
@@ -635,7 +629,7 @@ CUresult pool_cuMemFreeAsync(struct call *call, const struct freeing *freeing, C
 
 	if (!address || driver_must_answer(call) ||
 	    !block_free_noinline(call, freeing->hint, &native, false, address, &r))
-		return ((CUresult(*)(CUdeviceptr, CUstream))call->driver)(address, stream);
+		return DRIVER(cuMemFreeAsync, call->driver)(address, stream);
 	return r;
 }
 
@@ -713,12 +707,8 @@ void pool_context_idle(uint64_t handle, uint64_t epoch)
 
 static uint64_t native_base(uint64_t address)
 {
-	CUresult (*query)(CUdeviceptr *, size_t *, CUdeviceptr) =
-		(CUresult(*)(CUdeviceptr *, size_t *, CUdeviceptr))pool_real(
-			HOOK_cuMemGetAddressRange_v2);
-	CUresult (*query_attribute)(void *, CUpointer_attribute, CUdeviceptr) =
-		(CUresult(*)(void *, CUpointer_attribute, CUdeviceptr))pool_real(
-			HOOK_cuPointerGetAttribute);
+	__auto_type query = POOL_REAL(cuMemGetAddressRange_v2);
+	__auto_type query_attribute = POOL_REAL(cuPointerGetAttribute);
 	CUdeviceptr base = 0;
 	size_t size;
 

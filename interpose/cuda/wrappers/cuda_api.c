@@ -62,4 +62,5 @@ const struct api_ops api_ops_CUDA = {
 	.device_total = device_total,
 	.memory_left = memory_left,
 	.give_back = pool_return_all,
+	.publish_pool = pool_publish_all,
 };

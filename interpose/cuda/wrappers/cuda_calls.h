@@ -11,7 +11,7 @@
 #include "interpose/block/wrap.h"
 #include "interpose/cuda/cuda_current.h"
 #include "interpose/cuda/pool/pool_retry.h"
-#include "interpose/cuda/wrappers/cuda_rows.h"
+#include "interpose/cuda/cuda_rows.h"
 
 /* Records a block that an ALLOC row made, with the current context and its device. */
 void cuda_record_made(struct call *call, uint64_t address, uint64_t bytes);

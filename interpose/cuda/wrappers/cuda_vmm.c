@@ -7,7 +7,6 @@
 #include "interpose/cuda/wrappers/cuda_vmm.h"
 
 #include "interpose/block/blocks.h"
-#include "interpose/block/driver_call.h"
 #include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/cuda/physical.h"
 #include "interpose/dispatch/resolve.h"
@@ -175,9 +174,7 @@ CUresult vmm_release(struct call *call, void *real, CUmemGenericAllocationHandle
 	call->space = SPACE_VMM_HANDLE;
 	record_releasing(call, handle, &freeing);
 	physical = physical_releasing(handle, &freeing);
-	record_call();
-	r = DRIVER_CALL(real, CUresult(*)(CUmemGenericAllocationHandle), (handle));
-	record_call_done();
+	WRAP_CALL(r, DRIVER(cuMemRelease, real)(handle));
 	outcome = cuda_outcome(r);
 	orphans = physical_released(physical, &freeing, ends_handle(outcome));
 	end_orphans(call, orphans, outcome, r);
@@ -205,9 +202,7 @@ CUresult vmm_unreserve(struct call *call, void *real, CUdeviceptr address, size_
 
 	call->space = SPACE_VMM_RESERVATION;
 	record_freeing(call, address, &freeing);
-	record_call();
-	r = DRIVER_CALL(real, CUresult(*)(CUdeviceptr, size_t), (address, size));
-	record_call_done();
+	WRAP_CALL(r, DRIVER(cuMemAddressFree, real)(address, size));
 	outcome = cuda_outcome(r);
 	if (outcome == OUTCOME_INVALID && freeing.block && size != freeing.span)
 		misuse = (struct misuse){ SPACE_VMM_RESERVATION, address, true, size, 0 };
@@ -254,9 +249,7 @@ CUresult vmm_unmap(struct call *call, void *real, CUdeviceptr address, size_t si
 	call->space = SPACE_VMM_MAPPING;
 	if (!begins)
 		record_freeing(call, address, &freeing);
-	record_call();
-	r = DRIVER_CALL(real, CUresult(*)(CUdeviceptr, size_t), (address, size));
-	record_call_done();
+	WRAP_CALL(r, DRIVER(cuMemUnmap, real)(address, size));
 	outcome = cuda_outcome(r);
 	kept.silent = !begins && outcome == OUTCOME_INVALID;
 	if (taken && ends_handle(outcome))
@@ -331,10 +324,7 @@ CUresult vmm_unbind(struct call *call, void *real, CUmemGenericAllocationHandle 
 		record_freeing(call, binding_number(&place), &freeing);
 		freeing.address = object;
 	}
-	record_call();
-	r = DRIVER_CALL(real, CUresult(*)(CUmemGenericAllocationHandle, CUdevice, size_t, size_t),
-			(object, device, offset, size));
-	record_call_done();
+	WRAP_CALL(r, DRIVER(cuMulticastUnbind, real)(object, device, offset, size));
 	outcome = cuda_outcome(r);
 	kept.exact = taken && taken->offset == offset && taken->bytes == size;
 	if (taken && ends_handle(outcome))
