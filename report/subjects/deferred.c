@@ -20,16 +20,6 @@
 /* shorter waits are not printed: the call that releases a block takes that long */
 #define WAIT_NS 1000000u
 
-static void print_event(FILE *out, const char *what, const struct report_event *event, bool whole)
-{
-	if (!event->api && !event->stack->count)
-		return;
-	fprintf(out, "  %s by ", what);
-	print_escaped(out, event->api ? event->api : "an unknown call");
-	fputs(" at:\n", out);
-	describe_stack(out, event->stack, whole);
-}
-
 void describe_mapped(FILE *out, const struct report_leak *leak, bool whole)
 {
 	fputs("released, but never unmapped: mapped at ", out);
@@ -38,8 +28,8 @@ void describe_mapped(FILE *out, const struct report_leak *leak, bool whole)
 
 void describe_mapping(FILE *out, const struct report_leak *leak, bool whole)
 {
-	print_event(out, "Mapped", &leak->mapping->mapped, whole);
-	print_event(out, "Released", &leak->mapping->released, whole);
+	describe_event(out, "Mapped by", &leak->mapping->mapped, " at", whole);
+	describe_event(out, "Released by", &leak->mapping->released, " at", whole);
 }
 
 bool describe_stuck(FILE *out, const struct report_process *process, bool whole)
@@ -88,8 +78,8 @@ static void print_reason(FILE *out, const struct report_deferred *deferred, bool
 	case REPORT_DEFERRED_USER_EVENT:
 		fputs("  The memory is held by a command that waits for a user event that was "
 		      "never set\n", out);
-		print_event(out, "Command", &deferred->command, whole);
-		print_event(out, "User event made", &deferred->event, whole);
+		describe_event(out, "Command by", &deferred->command, " at", whole);
+		describe_event(out, "User event made by", &deferred->event, " at", whole);
 		break;
 	case REPORT_DEFERRED_UNKNOWN:
 		fputs("  Why the driver still holds the memory is unknown: no recorded call "
@@ -107,8 +97,8 @@ static void print_deferred(FILE *out, const struct report_deferred *deferred, bo
 	if (deferred->blocks > 1)
 		fprintf(out, " in %s blocks", NUMBER(deferred->blocks));
 	fputc('\n', out);
-	print_event(out, "Released", &deferred->released, whole);
-	print_event(out, "Allocated", &deferred->allocated, whole);
+	describe_event(out, "Released by", &deferred->released, " at", whole);
+	describe_event(out, "Allocated by", &deferred->allocated, " at", whole);
 	print_reason(out, deferred, whole);
 	for (const struct report_holder *holder = deferred->holders; holder; holder = holder->next)
 		print_holder(out, holder, whole);

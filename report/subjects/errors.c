@@ -153,8 +153,8 @@ void describe_error_cause(FILE *out, const struct report_error *error)
 		fputs(" (the driver returned success)", out);
 }
 
-static void print_event(FILE *out, const char *before, const struct report_event *event,
-			const char *after, bool whole)
+void describe_event(FILE *out, const char *before, const struct report_event *event,
+		    const char *after, bool whole)
 {
 	if (!event->api && event->stack->count == 0)
 		return;
@@ -171,7 +171,7 @@ static void print_event(FILE *out, const char *before, const struct report_event
  * free hit the new block, or the frees are as recorded. The ledger does not prove which. */
 static void print_earlier(FILE *out, const struct report_error *error, bool whole)
 {
-	print_event(out, "The block was freed by", &error->freed, " at (possible cause)", whole);
+	describe_event(out, "The block was freed by", &error->freed, " at (possible cause)", whole);
 	fputs("  An earlier block", out);
 	if (error->earlier_allocated.bytes) {
 		fprintf(out, " of %s", EXACT_SIZE(error->earlier_allocated.bytes));
@@ -179,9 +179,9 @@ static void print_earlier(FILE *out, const struct report_error *error, bool whol
 	fputs(" had the same address.\n  If the possible cause meant to free the earlier block, "
 	      "it freed that block twice and this\n  block by mistake. Otherwise the call above is "
 	      "the double free.\n", out);
-	print_event(out, "The earlier block was allocated by", &error->earlier_allocated, " at",
+	describe_event(out, "The earlier block was allocated by", &error->earlier_allocated, " at",
 		    whole);
-	print_event(out, "The earlier block was freed by", &error->earlier_freed, " at", whole);
+	describe_event(out, "The earlier block was freed by", &error->earlier_freed, " at", whole);
 }
 
 /* Prints describe_error_words() with a capital letter. */
@@ -220,15 +220,15 @@ void describe_error(FILE *out, const struct error_group *group, bool whole)
 		print_block_size(out, error);
 		fputs(".\n", out);
 	}
-	print_event(out,
-		    is_object(error)	  ? "The object was created by"
+	describe_event(out,
+		       is_object(error)	  ? "The object was created by"
 		    : mapped_bytes(error) ? "It was mapped by"
 					  : "The block was allocated by",
 		    &error->allocated, " at", whole);
 	if (error->earlier_freed.api || error->earlier_freed.stack->count)
 		print_earlier(out, error, whole);
 	else
-		print_event(out,
+		describe_event(out,
 			    is_object(error) ? "The object was last released by"
 					     : "The block was first freed by",
 			    &error->freed, " at", whole);

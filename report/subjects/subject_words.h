@@ -16,6 +16,7 @@ struct ranks;
 struct report;
 struct report_arena;
 struct report_error;
+struct report_event;
 struct report_history;
 struct report_keepers;
 struct report_leak;
@@ -83,6 +84,10 @@ void describe_error_briefly(FILE *out, const struct report_error *error, bool wh
 /* Prints "cuMemFree_v2 was given a block that had been freed already (the driver returned
  * CUDA_ERROR_INVALID_VALUE (1))". */
 void describe_error_cause(FILE *out, const struct report_error *error);
+/* Prints BEFORE, the call and AFTER in a line, and the stack. Prints nothing if neither the call
+ * nor the stack is known. */
+void describe_event(FILE *out, const char *before, const struct report_event *event,
+		    const char *after, bool whole);
 /* Prints a group of errors with its stacks, in several lines. */
 void describe_error(FILE *out, const struct error_group *group, bool whole);
 

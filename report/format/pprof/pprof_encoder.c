@@ -242,8 +242,9 @@ void pprof_sample(struct pprof *pprof, const uint64_t *locations, size_t locatio
 	for (size_t i = 0; i < PPROF_VALUES; i++)
 		at = put_number(at, 2, values[i] > INT64_MAX ? INT64_MAX : values[i]);
 	for (size_t i = 0; i < label_count; i++)
-		at = put_pair(at, 3, pprof_string(pprof, labels[i].key),
-			      pprof_string(pprof, labels[i].value));
+		if (labels[i].value)
+			at = put_pair(at, 3, pprof_string(pprof, labels[i].key),
+				      pprof_string(pprof, labels[i].value));
 	append_message(pprof, PPROF_SAMPLE, 0, body, (size_t)(at - body));
 	free(body);
 }

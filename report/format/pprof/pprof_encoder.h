@@ -60,9 +60,8 @@ uint64_t pprof_location(struct pprof *pprof, uint64_t mapping, uint64_t address,
 			const struct pprof_line *lines, size_t count);
 
 #define PPROF_VALUES 6
-#define PPROF_LABELS_MAX 8
 struct pprof_label {
-	const char *key, *value;
+	const char *key, *value; /* the label is left out if `value` is NULL */
 };
 void pprof_sample(struct pprof *pprof, const uint64_t *locations, size_t location_count,
 		  const uint64_t values[PPROF_VALUES], const struct pprof_label *labels,

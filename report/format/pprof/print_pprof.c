@@ -120,48 +120,45 @@ static void add_frames(struct pprof_sample *site, const struct report_stack *sta
 		add_name(site, "(no stack was recorded)");
 }
 
-/* Adds one sample. If suballocations use a part of the live bytes, adds two: one with the other
- * part of the live bytes and a leaf of its own, and one with the allocations. */
-static void add_samples(struct pprof_sample *site, const struct report_site *from,
-			const uint64_t values[PPROF_VALUES],
-			const struct pprof_label labels[PPROF_LABELS_MAX], size_t count)
-{
-	const uint64_t live[PPROF_VALUES] = { values[0], values[1] };
-	const uint64_t allocated[PPROF_VALUES] = { [2] = values[2], [3] = values[3] };
-	bool parted = from->live && from->live->used_bytes;
+/* Labels without a value are left out. */
+#define LABELS(labels) (labels), sizeof(labels) / sizeof((labels)[0])
+#define DEVICE(device) device_word(device, (char[16]){ 0 })
 
-	if (parted) {
-		add_frames(site, from->stack, SUBALLOCATIONS_UNUSED);
-		pprof_sample(site->pprof, site->locations, site->count, live, labels, count);
-	}
-	add_frames(site, from->stack, NULL);
-	pprof_sample(site->pprof, site->locations, site->count, parted ? allocated : values,
-		     labels, count);
+static const char *device_word(int device, char ret[16])
+{
+	if (device < 0)
+		return "unknown";
+	snprintf(ret, 16, "%d", device);
+	return ret;
 }
 
+/* Adds one sample with the live and the allocated memory of a call site. If suballocations use a
+ * part of the live bytes, adds two: one with the other part of the live bytes and a leaf of its
+ * own, and one with the allocations. */
 static void add_site(struct pprof_sample *site, const struct report_site *from, const char *process)
 {
 	const struct report_leak *live = from->live;
-	uint64_t unused = live ? live->bytes - live->used_bytes : 0;
-	const uint64_t values[PPROF_VALUES] = { live ? live->blocks : 0, unused,
+	const uint64_t unused[PPROF_VALUES] = { live ? live->blocks : 0,
+						live ? live->bytes - live->used_bytes : 0 };
+	bool parted = live && live->used_bytes;
+	const uint64_t values[PPROF_VALUES] = { parted ? 0 : unused[0], parted ? 0 : unused[1],
 						from->allocated_blocks, from->allocated_bytes };
-	struct pprof_label labels[PPROF_LABELS_MAX] = { { "kind", from->kind },
-							{ "api", from->api } };
-	size_t count = 2;
-	char device[16] = "unknown";
+	const struct pprof_label labels[] = {
+		{ "kind", from->kind },
+		{ "api", from->api },
+		{ "device", DEVICE(from->device) },
+		{ "process", process },
+		{ "suppressed", live ? live->pattern : NULL },
+		{ "reason", live && live->mapping ? "released, but never unmapped" : NULL },
+		{ "cache", live ? live->cache : NULL },
+	};
 
-	if (from->device >= 0)
-		snprintf(device, sizeof(device), "%d", from->device);
-	labels[count++] = (struct pprof_label){ "device", device };
-	if (process)
-		labels[count++] = (struct pprof_label){ "process", process };
-	if (live && live->pattern)
-		labels[count++] = (struct pprof_label){ "suppressed", live->pattern };
-	if (live && live->mapping)
-		labels[count++] = (struct pprof_label){ "reason", "released, but never unmapped" };
-	if (live && live->cache)
-		labels[count++] = (struct pprof_label){ "cache", live->cache };
-	add_samples(site, from, values, labels, count);
+	if (parted) {
+		add_frames(site, from->stack, SUBALLOCATIONS_UNUSED);
+		pprof_sample(site->pprof, site->locations, site->count, unused, LABELS(labels));
+	}
+	add_frames(site, from->stack, NULL);
+	pprof_sample(site->pprof, site->locations, site->count, values, LABELS(labels));
 }
 
 /* Adds the live suballocations of a call site. Adds no allocations for them, because their blocks
@@ -171,45 +168,36 @@ static void add_suballocations(struct pprof_sample *site, const struct report_su
 {
 	const uint64_t values[PPROF_VALUES] = { from->live.blocks,
 						report_suballocated_bytes(from) };
-	struct pprof_label labels[PPROF_LABELS_MAX] = { { "kind", from->live.kind },
-							{ "api", from->live.api } };
-	size_t count = 2;
-	char device[16] = "unknown";
+	const struct pprof_label labels[] = {
+		{ "kind", from->live.kind },
+		{ "api", from->live.api },
+		{ "device", DEVICE(from->live.device) },
+		{ "process", process },
+		{ "cache", from->live.cache },
+		{ "trend", suballocation_trend_word(from) },
+	};
 
 	if (!from->live.blocks)
 		return;
-	if (from->live.device >= 0)
-		snprintf(device, sizeof(device), "%d", from->live.device);
-	labels[count++] = (struct pprof_label){ "device", device };
-	if (process)
-		labels[count++] = (struct pprof_label){ "process", process };
-	if (from->live.cache)
-		labels[count++] = (struct pprof_label){ "cache", from->live.cache };
-	if (suballocation_trend_word(from))
-		labels[count++] = (struct pprof_label){ "trend", suballocation_trend_word(from) };
 	add_frames(site, from->live.stack, NULL);
-	pprof_sample(site->pprof, site->locations, site->count, values, labels, count);
+	pprof_sample(site->pprof, site->locations, site->count, values, LABELS(labels));
 }
 
 static void add_holder(struct pprof_sample *site, const struct report_holders *held,
 		       const struct report_leak *holder, const char *process)
 {
 	const uint64_t values[PPROF_VALUES] = { [4] = holder->blocks, [5] = holder->bytes };
-	bool is_unused = report_holder_is_unused(held, holder);
-	struct pprof_label labels[PPROF_LABELS_MAX] = { { "kind", holder->kind },
-							{ "api", holder->api } };
-	size_t count = 2;
-	char device[16] = "unknown";
+	const struct pprof_label labels[] = {
+		{ "kind", holder->kind },
+		{ "api", holder->api },
+		{ "device", DEVICE(holder->device) },
+		{ "process", process },
+		{ "cache", holder->cache },
+	};
 
-	if (holder->device >= 0)
-		snprintf(device, sizeof(device), "%d", holder->device);
-	labels[count++] = (struct pprof_label){ "device", device };
-	if (process)
-		labels[count++] = (struct pprof_label){ "process", process };
-	if (holder->cache)
-		labels[count++] = (struct pprof_label){ "cache", holder->cache };
-	add_frames(site, holder->stack, is_unused ? SUBALLOCATIONS_UNUSED : NULL);
-	pprof_sample(site->pprof, site->locations, site->count, values, labels, count);
+	add_frames(site, holder->stack,
+		   report_holder_is_unused(held, holder) ? SUBALLOCATIONS_UNUSED : NULL);
+	pprof_sample(site->pprof, site->locations, site->count, values, LABELS(labels));
 }
 
 /* Adds the holders of memory at its peak. All smaller holders, which are not in the list, become
@@ -219,7 +207,7 @@ static void add_peak(struct pprof_sample *site, const struct report_peak *peak, 
 	const struct report_holders *held = &peak->held;
 	const uint64_t others[PPROF_VALUES] = { [4] = held->other_blocks,
 						[5] = held->other_bytes };
-	struct pprof_label labels[PPROF_LABELS_MAX] = { { "process", process } };
+	const struct pprof_label label = { "process", process };
 
 	for (size_t i = 0; i < held->count; i++)
 		add_holder(site, held, &held->list[i], process);
@@ -227,7 +215,7 @@ static void add_peak(struct pprof_sample *site, const struct report_peak *peak, 
 		return;
 	site->count = 0;
 	add_name(site, "smaller places");
-	pprof_sample(site->pprof, site->locations, site->count, others, labels, process != NULL);
+	pprof_sample(site->pprof, site->locations, site->count, others, &label, 1);
 }
 
 static void add_process(struct pprof *pprof, const struct report_process *process, int name)
