@@ -111,7 +111,7 @@ static void test_unseen_unload(void **state)
 	int (*libc_dlclose)(void *) = (int (*)(void *))dlsym(RTLD_NEXT, "dlclose");
 	void *library = dlopen(SPARE, RTLD_NOW);
 	const void *inside;
-	int elsewhere;
+	int elsewhere = 0;
 
 	(void)state;
 	assert_non_null(library);
