@@ -13,12 +13,6 @@
 #include "report/util/memory.h"
 #include "report/util/number.h"
 
-uint64_t report_leak_fingerprint(const struct report_leak *leak)
-{
-	return leak->fingerprint ? leak->fingerprint
-				 : report_fingerprint(leak->api, leak->kind, leak->stack);
-}
-
 static int compare_entries(const void *left, const void *right)
 {
 	const struct leak_total *a = left, *b = right;

@@ -25,11 +25,6 @@ struct leak_totals {
 	size_t count;
 };
 
-/* Returns the fingerprint of LEAK from the JSON report it was read from. Otherwise computes it from
- * api, kind and stack. */
-uint64_t report_leak_fingerprint(const struct report_leak *leak);
-
-#define TOTALS_OF_LEAKS 1u
 /* call sites that accumulate, with the bytes and blocks that they kept; `largest` has the live
  * suballocations */
 #define TOTALS_OF_ACCUMULATIONS 2u

@@ -14,7 +14,6 @@
 #include "report/util/number.h"
 #include "report/util/report_arena.h"
 #include "report/analyze/rank_outliers.h"
-#include "report/analyze/leak_totals.h"
 
 /* A leak of one process, or a call site that accumulates. */
 struct found {

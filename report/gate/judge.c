@@ -15,21 +15,11 @@
 
 #include "report/gate/judge_internal.h"
 #include "report/model/model.h"
+#include "report/subjects/subject.h"
 #include "report/util/memory.h"
 #include "report/util/number.h"
-#include "report/analyze/leak_totals.h"
 
 #define JUDGE_SUPPRESSED_MAX (2 * NUMBER_MAX + 32)
-#define SENTENCES_MAX 100 /* maximum number of sentences */
-
-__attribute__((format(printf, 3, 0)))
-static void add_sentence(char ***list, size_t *count, const char *format, va_list args)
-{
-	if (*count >= SENTENCES_MAX)
-		return;
-	*list = list_grow(*list, *count, sizeof(**list));
-	(*list)[(*count)++] = text_vformat(format, args);
-}
 
 void judge_reason(struct bench *bench, const char *format, ...)
 {
@@ -37,7 +27,7 @@ void judge_reason(struct bench *bench, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	add_sentence(&j->reasons, &j->reason_count, format, args);
+	judgement_add(&j->reasons, &j->reason_count, format, args);
 	va_end(args);
 }
 
@@ -47,19 +37,8 @@ void judge_note(struct bench *bench, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	add_sentence(&j->notes, &j->note_count, format, args);
+	judgement_add(&j->notes, &j->note_count, format, args);
 	va_end(args);
-}
-
-const char *format_process(const struct report_process *process, char ret[FORMAT_PLACE_MAX])
-{
-	if (process->ranked)
-		snprintf(ret, FORMAT_PLACE_MAX, "rank %d (process %d of %s on %s)", process->rank,
-			 process->pid, process->program, process->host ? process->host : "?");
-	else
-		snprintf(ret, FORMAT_PLACE_MAX, "process %d (%s)", process->pid,
-			 process->program);
-	return ret;
 }
 
 /* The leaks that count against --max-leaked-bytes: all, except those that the baseline has or a
@@ -73,10 +52,10 @@ struct rest {
 static void too_much(struct bench *bench, const struct judge_input *input,
 		     const struct rest *rest)
 {
-	char bytes[FORMAT_SIZE_MAX], allowed[FORMAT_SIZE_MAX];
+	char allowed[FORMAT_SIZE_MAX];
 
 	judge_reason(bench, "%" PRIu64 " block%s, %s %s%s, %s allowed", rest->blocks,
-		     plural(rest->blocks), format_exact_size(rest->bytes, bytes), rest->verb,
+		     plural(rest->blocks), EXACT_SIZE(rest->bytes), rest->verb,
 		     rest->what,
 		     input->max_leaked_bytes ? format_exact_size(input->max_leaked_bytes, allowed)
 					     : "0");
@@ -85,14 +64,12 @@ static void too_much(struct bench *bench, const struct judge_input *input,
 /* Writes " (2 blocks, 2,000 bytes suppressed)", or "" if nothing is suppressed. */
 static const char *suppressed(const struct report_summary *sum, char ret[JUDGE_SUPPRESSED_MAX])
 {
-	char blocks[NUMBER_MAX], bytes[NUMBER_MAX];
-
 	ret[0] = '\0';
 	if (sum->suppressed_blocks)
 		snprintf(ret, JUDGE_SUPPRESSED_MAX, " (%s block%s, %s byte%s suppressed)",
-			 format_number(sum->suppressed_blocks, blocks),
+			 NUMBER(sum->suppressed_blocks),
 			 plural(sum->suppressed_blocks),
-			 format_number(sum->suppressed_bytes, bytes),
+			 NUMBER(sum->suppressed_bytes),
 			 plural(sum->suppressed_bytes));
 	return ret;
 }
@@ -101,14 +78,14 @@ static void nothing_leaked(struct bench *bench, const struct judge_input *input,
 			   const struct rest *rest)
 {
 	const struct report_summary *sum = &input->report->summary;
-	char bytes[FORMAT_SIZE_MAX], hidden[JUDGE_SUPPRESSED_MAX];
+	char hidden[JUDGE_SUPPRESSED_MAX];
 
 	if (sum->cached_blocks && !input->count_caches)
 		judge_reason(bench,
 			     "nothing leaked%s%s; caches hold %s in %" PRIu64
 			     " block%s, which do not count (--gate-caches 1 counts them)",
 			     rest->what, suppressed(sum, hidden),
-			     format_exact_size(sum->cached_bytes, bytes), sum->cached_blocks,
+			     EXACT_SIZE(sum->cached_bytes), sum->cached_blocks,
 			     plural(sum->cached_blocks));
 	else
 		judge_reason(bench, "nothing leaked%s%s", rest->what, suppressed(sum, hidden));
@@ -205,9 +182,7 @@ static void judge_process(struct bench *bench, const struct judge_input *input,
 	char who[FORMAT_PLACE_MAX];
 
 	format_process(p, who);
-	judge_growth(bench, input, p);
-	if (!input->leaks_unwanted)
-		judge_deferred(bench, input, p);
+	subjects_judge(bench->judgement, input, p);
 	if (p->ended == REPORT_RUNNING && !input->leaks_unwanted)
 		judge_reason(bench, "%s still runs: its blocks may yet be freed", who);
 	if (!p->incomplete)
@@ -262,33 +237,4 @@ void judge(const struct judge_input *input, struct judgement *ret)
 	}
 	free(bench.memory.list);
 	free(bench.objects.list);
-}
-
-bool judgement_fails(const struct judgement *judgement)
-{
-	return !judgement || judgement->verdict != JUDGE_CLEAN;
-}
-
-const char *judge_prefix(enum judge_verdict verdict)
-{
-	switch (verdict) {
-	case JUDGE_CLEAN:
-		return "gate passed: ";
-	case JUDGE_FAILED:
-		return "gate failed: ";
-	case JUDGE_NOTHING:
-		return "gate has nothing to judge: ";
-	}
-	return "";
-}
-
-void judgement_finish(struct judgement *judgement)
-{
-	for (size_t i = 0; i < judgement->reason_count; i++)
-		free(judgement->reasons[i]);
-	for (size_t i = 0; i < judgement->note_count; i++)
-		free(judgement->notes[i]);
-	free(judgement->reasons);
-	free(judgement->notes);
-	*judgement = (struct judgement){ .verdict = JUDGE_FAILED };
 }

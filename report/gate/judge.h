@@ -6,66 +6,9 @@
 #ifndef GPULEAK_REPORT_JUDGE_H
 #define GPULEAK_REPORT_JUDGE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-struct pattern_file;
-struct report;
-
-/* Result of the gate, and exit status of `gpuleak check` and `gpuleak run --gate`. */
-enum judge_verdict {
-	JUDGE_CLEAN = 0,
-	JUDGE_FAILED = 23,
-	JUDGE_NOTHING = 24, /* there is no ledger, because no GPU call was intercepted */
-};
-
-struct judge_input {
-	const struct report *report;
-	/* Limit for leaks that no budget covers. 0: not even a block of 0 bytes may leak. */
-	uint64_t max_leaked_bytes;
-	const struct pattern_file *baseline; /* known leaks; NULL: no baseline */
-	const struct pattern_file *budgets;  /* NULL: no budgets */
-	/* call sites that may allocate; NULL: all may. Requires ledgers with all_sites */
-	const struct pattern_file *only_at;
-	bool count_caches;          /* count memory in caches as leaked */
-	bool count_accumulation; /* make the gate fail for suballocations that accumulate */
-	/* Make the gate fail for OpenCL memory that was released, but not freed until the end, also
-	 * if it is unknown what held it (--gate-held). */
-	bool count_deferred;
-	bool count_objects; /* count objects that are not memory, too */
-	bool growth_wanted; /* check growth from step to step, too */
-	uint64_t max_growth; /* bytes per step that each suspect may grow */
-	/* check only growth and invalid frees: the process may still run, or may end with leaks */
-	bool leaks_unwanted;
-	/* Sentences about problems of the run that make the gate fail: a ledger that could not be
-	 * read, a missing suppression file. */
-	const char *const *troubles;
-	size_t trouble_count;
-};
-
-struct judgement {
-	enum judge_verdict verdict;
-	/* At least one reason, also if the gate passes. Reasons may contain names from ledgers with
-	 * any bytes: see escape.h. */
-	char **reasons;
-	size_t reason_count;
-	/* Remarks that do not make the gate fail, for example about known leaks that no longer
-	 * occur. */
-	char **notes;
-	size_t note_count;
-};
+#include "report/subjects/judgement.h"
 
 /* Fills in *RET; the caller releases it with judgement_finish(). */
 void judge(const struct judge_input *input, struct judgement *ret);
-
-/* Returns true if leaks make the run fail: JUDGEMENT is NULL, because no gate was requested, or it
- * is not clean. Invalid frees make the run fail in any case. */
-bool judgement_fails(const struct judgement *judgement);
-
-/* Returns "gate failed: ", "gate passed: " or "gate has nothing to judge: ". */
-const char *judge_prefix(enum judge_verdict verdict);
-
-void judgement_finish(struct judgement *judgement);
 
 #endif

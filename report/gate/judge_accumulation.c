@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "report/analyze/leak_totals.h"
 #include "report/subjects/subject_words.h"
 #include "report/gate/baseline.h"
 #include "report/gate/gate_rules.h"
@@ -24,10 +23,8 @@
 static const char *format_kept(uint64_t bytes, uint64_t blocks, const char *word,
 			       char ret[AMOUNT_MAX])
 {
-	char size[FORMAT_SIZE_MAX];
-
 	snprintf(ret, AMOUNT_MAX, "%s in %" PRIu64 " %s%s accumulate%s",
-		 format_exact_size(bytes, size), blocks, word, plural(blocks),
+		 EXACT_SIZE(bytes), blocks, word, plural(blocks),
 		 blocks == 1 ? "s" : "");
 	return ret;
 }
@@ -55,7 +52,7 @@ static bool judge_per_step(struct bench *bench, const struct judge_input *input,
 			   const struct report_suballocations *entry)
 {
 	uint64_t steps = p->growth ? p->growth->step_count : 0;
-	char place[FORMAT_PLACE_MAX], grown[FORMAT_SIZE_MAX], allowed[FORMAT_SIZE_MAX];
+	char place[FORMAT_PLACE_MAX], allowed[FORMAT_SIZE_MAX];
 
 	if (!input->growth_wanted || steps < GROWTH_STEPS_MIN)
 		return false;
@@ -63,7 +60,7 @@ static bool judge_per_step(struct bench *bench, const struct judge_input *input,
 		return true;
 	judge_reason(bench, "%ss accumulate by %s per step at %s, %s allowed",
 		     suballocation_word(entry->live.cache),
-		     format_exact_size(entry->kept_bytes / steps, grown),
+		     EXACT_SIZE(entry->kept_bytes / steps),
 		     format_place(entry->live.stack, place),
 		     input->max_growth ? format_exact_size(input->max_growth, allowed) : "0");
 	return true;

@@ -55,7 +55,7 @@ static void excuse(struct charges *charges, const struct pattern_file *baseline)
 static void note_gone(struct bench *bench, const struct pattern_file *baseline,
 		      const struct leak_totals *totals)
 {
-	char size[FORMAT_SIZE_MAX], hash[FINGERPRINT_TEXT];
+	char hash[FINGERPRINT_TEXT];
 	size_t gone = 0, smaller = 0;
 
 	for (size_t i = 0; i < baseline->count; i++) {
@@ -68,7 +68,7 @@ static void note_gone(struct bench *bench, const struct pattern_file *baseline,
 		judge_note(bench, "%s:%u: known leak is gone: %s %s, %" PRIu64 " block%s, %s",
 			   baseline->name, entry->line,
 			   report_fingerprint_text(entry->fingerprint, hash),
-			   format_exact_size(entry->bytes, size), entry->blocks,
+			   EXACT_SIZE(entry->bytes), entry->blocks,
 			   plural(entry->blocks),
 			   *entry->text ? entry->text : "of an unknown place");
 	}
@@ -99,7 +99,6 @@ void judge_baseline(struct bench *bench, const struct judge_input *input)
 static void add_growth_reason(struct bench *bench, const struct leak_total *now,
 			      const struct pattern_rule *known)
 {
-	char before[FORMAT_SIZE_MAX], after[FORMAT_SIZE_MAX], more[FORMAT_SIZE_MAX];
 	char place[FORMAT_PLACE_MAX], hash[FINGERPRINT_TEXT];
 	const struct report_leak *leak = now->largest;
 
@@ -107,18 +106,18 @@ static void add_growth_reason(struct bench *bench, const struct leak_total *now,
 	report_fingerprint_text(now->fingerprint, hash);
 	if (!known)
 		judge_reason(bench, "new leak: %s in %" PRIu64 " block%s (%s, %s) at %s; "
-			     "fingerprint %s", format_exact_size(now->bytes, after), now->blocks,
+			     "fingerprint %s", EXACT_SIZE(now->bytes), now->blocks,
 			     plural(now->blocks), kind_words(leak->kind), leak->api, place,
 			     hash);
 	else
 		judge_reason(bench, "known leak grew by %s and %" PRIu64 " block%s: "
 			     "%s in %" PRIu64 " block%s now, %s in %" PRIu64 " known "
 			     "(%s, %s) at %s; fingerprint %s",
-			     format_exact_size(beyond(now->bytes, known->bytes), more),
+			     EXACT_SIZE(beyond(now->bytes, known->bytes)),
 			     beyond(now->blocks, known->blocks),
 			     plural(beyond(now->blocks, known->blocks)),
-			     format_exact_size(now->bytes, after), now->blocks, plural(now->blocks),
-			     format_exact_size(known->bytes, before), known->blocks,
+			     EXACT_SIZE(now->bytes), now->blocks, plural(now->blocks),
+			     EXACT_SIZE(known->bytes), known->blocks,
 			     kind_words(leak->kind), leak->api, place, hash);
 }
 

@@ -70,7 +70,7 @@ static void budget_reason(struct bench *bench, const struct pattern_file *budget
 	const char *verb = rule->subject == GATE_CACHE	  ? "held"
 			   : rule->subject == GATE_ACCUMULATION ? "accumulated"
 								  : "leaked";
-	char used[FORMAT_SIZE_MAX], allowed[FORMAT_SIZE_MAX], over[FORMAT_SIZE_MAX];
+	char allowed[FORMAT_SIZE_MAX], over[FORMAT_SIZE_MAX];
 	char place[FORMAT_PLACE_MAX];
 
 	format_place(spent->largest, place);
@@ -83,7 +83,7 @@ static void budget_reason(struct bench *bench, const struct pattern_file *budget
 			     "%s (%s:%u): %s in %" PRIu64 " block%s %s, %s allowed, "
 			     "%s over; most at %s",
 			     rule->text, budgets->name, rule->line,
-			     format_exact_size(spent->bytes, used), spent->blocks,
+			     EXACT_SIZE(spent->bytes), spent->blocks,
 			     plural(spent->blocks), verb, format_exact_size(rule->limit, allowed),
 			     format_exact_size(spent->bytes - rule->limit, over), place);
 }

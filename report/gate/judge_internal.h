@@ -62,9 +62,6 @@ void judge_note(struct bench *bench, const char *format, ...)
 void judge_spend(struct spent *spent, uint64_t bytes, uint64_t blocks,
 		 const struct report_stack *stack);
 
-/* Writes "process 12 (app)" or "rank 3 (process 12 of app on node7)" to RET and returns it. */
-const char *format_process(const struct report_process *process, char ret[FORMAT_PLACE_MAX]);
-
 /* Subtracts known leaks from the charges. Adds a note for each known leak that no longer occurs. */
 void judge_baseline(struct bench *bench, const struct judge_input *input);
 /* Adds a reason for each leak that is new or larger than in the baseline. */
@@ -84,15 +81,6 @@ void judge_mention_accumulation(struct bench *bench, bool passed);
 /* Adds a reason for each exceeded budget of objects. If INPUT requests it, adds a reason for each
  * other kind of which objects are left. */
 void judge_objects(struct bench *bench, const struct judge_input *input);
-
-/* Adds a reason for each suspect of P that grows more than allowed, and for missing records. */
-void judge_growth(struct bench *bench, const struct judge_input *input,
-		  const struct report_process *p);
-
-/* Adds a reason for released memory of P that only the application can free. If INPUT requests it,
- * adds a reason for memory that is still allocated for an unknown reason. */
-void judge_deferred(struct bench *bench, const struct judge_input *input,
-		    const struct report_process *p);
 
 /* Adds a reason for each call site that the policy of --only-at does not allow. */
 void judge_sites(struct bench *bench, const struct judge_input *input);

@@ -16,12 +16,12 @@
 static void only_at_reason(struct bench *bench, const struct report_process *p,
 			   const struct report_site *site, const char *policy)
 {
-	char size[FORMAT_SIZE_MAX], place[FORMAT_PLACE_MAX], who[FORMAT_PLACE_MAX];
+	char place[FORMAT_PLACE_MAX], who[FORMAT_PLACE_MAX];
 
 	judge_reason(bench,
 		     "%s allocated %s in %" PRIu64 " block%s (%s, %s) at %s, "
 		     "which no rule in %s allows",
-		     format_process(p, who), format_exact_size(site->allocated_bytes, size),
+		     format_process(p, who), EXACT_SIZE(site->allocated_bytes),
 		     site->allocated_blocks, plural(site->allocated_blocks), kind_words(site->kind),
 		     site->api, format_place(site->stack, place), policy);
 }

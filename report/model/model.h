@@ -140,6 +140,12 @@ struct report_leak {
 	const struct report_keepers *keepers;
 };
 
+/* Returns the fingerprint of LEAK from the JSON report it was read from. Otherwise computes it from
+ * api, kind and stack. */
+uint64_t report_leak_fingerprint(const struct report_leak *leak);
+
+#define TOTALS_OF_LEAKS 1u
+
 /* value of report_error.result: the process ended inside the call, or the call returns no result */
 #define REPORT_NO_ANSWER INT_MIN
 

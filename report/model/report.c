@@ -10,6 +10,7 @@
 #include "report/model/model.h"
 #include "report/util/memory.h"
 #include "report/util/number.h"
+#include "report/symbols/fingerprint.h"
 
 void report_process_set_ended(struct report_process *process, enum report_ended ended, int status)
 {
@@ -44,6 +45,12 @@ static const struct report_frame *innermost(const struct report_stack *stack, en
 		if (stack->frames[i].role == role)
 			return &stack->frames[i];
 	return NULL;
+}
+
+uint64_t report_leak_fingerprint(const struct report_leak *leak)
+{
+	return leak->fingerprint ? leak->fingerprint
+				 : report_fingerprint(leak->api, leak->kind, leak->stack);
 }
 
 const struct report_frame *report_stack_culprit(const struct report_stack *stack)

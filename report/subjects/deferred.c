@@ -5,18 +5,21 @@
  */
 #include "report/subjects/subject.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "report/describe/describe_stack.h"
 #include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
 #include "report/model/model.h"
-#include "report/subjects/json_values.h"
+#include "report/describe/json_values.h"
+#include "report/subjects/judgement.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/escape.h"
 #include "report/util/number.h"
 
 #define DEFERRED_MAX 100 /* JSON has all groups */
+#define JUDGED_MAX 20    /* places in reasons of the gate */
 /* shorter waits are not printed: the call that releases a block takes that long */
 #define WAIT_NS 1000000u
 
@@ -195,5 +198,49 @@ static void add_json(json_t *object, const struct subject_view *view)
 		{ "held", JSON_LIST(frees->groups, frees->group_count, group_json) }));
 }
 
+/* ---- gate ---- */
+
+static void add_stuck(struct judgement *judgement, const struct report_process *p,
+		      const struct report_deferred *deferred)
+{
+	char event[FORMAT_PLACE_MAX], who[FORMAT_PLACE_MAX];
+
+	judgement_reason(judgement, "%" PRIu64 " block%s, %s of %s released, but held by a command "
+			 "that waits for a user event that was never set, created at %s",
+			 deferred->blocks, plural(deferred->blocks), EXACT_SIZE(deferred->bytes),
+			 format_process(p, who), format_place(deferred->event.stack, event));
+}
+
+/* Memory that waits for a user event that was never set makes the gate fail. Memory without a known
+ * reason does so only on request, because the driver may free it later. If a sub-buffer keeps the
+ * memory allocated, the sub-buffer itself is a leak. */
+static void add_reasons(struct judgement *judgement, const struct judge_input *input,
+			const struct report_process *p)
+{
+	char who[FORMAT_PLACE_MAX];
+	uint64_t blocks = 0, bytes = 0;
+	size_t stuck = 0;
+
+	for (size_t i = 0; !input->leaks_unwanted && i < p->deferred.group_count; i++) {
+		const struct report_deferred *deferred = &p->deferred.groups[i];
+
+		if (report_deferred_fails(deferred)) {
+			if (stuck++ < JUDGED_MAX)
+				add_stuck(judgement, p, deferred);
+		} else if (deferred->reason == REPORT_DEFERRED_UNKNOWN && !deferred->pattern) {
+			blocks = add_bounded(blocks, deferred->blocks);
+			bytes = add_bounded(bytes, deferred->bytes);
+		}
+	}
+	if (stuck > JUDGED_MAX)
+		judgement_reason(judgement, "memory released at %zu more places is held by a "
+				 "command that waits for a user event that was never set",
+				 stuck - JUDGED_MAX);
+	if (blocks && input->count_deferred)
+		judgement_reason(judgement, "%" PRIu64 " block%s, %s of %s released, but not freed "
+				 "for an unknown reason", blocks, plural(blocks), EXACT_SIZE(bytes),
+				 format_process(p, who));
+}
+
 const struct subject subject_deferred = { .finding = print_finding, .is_wrong = is_wrong,
-					  .json = add_json };
+					  .json = add_json, .judge = add_reasons };

@@ -8,11 +8,13 @@
 #include <inttypes.h>
 
 #include "report/describe/describe_stack.h"
+#include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
 #include "report/describe/kinds.h"
 #include "report/model/growth_rule.h"
 #include "report/model/model.h"
-#include "report/subjects/json_values.h"
+#include "report/describe/json_values.h"
+#include "report/subjects/judgement.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/escape.h"
 #include "report/util/number.h"
@@ -148,4 +150,54 @@ static void add_json(json_t *object, const struct subject_view *view)
 		{ "steps", JSON_LIST(growth->steps, growth->stored_count, step_json) }));
 }
 
-const struct subject subject_growth = { .finding = print_finding, .json = add_json };
+/* ---- gate ---- */
+
+static void growth_reason(struct judgement *judgement, const char *who,
+			  const struct report_suspect *suspect, uint64_t allowed)
+{
+	char objects[FORMAT_OBJECTS_MAX];
+	const struct report_frame *frame = report_stack_culprit(suspect->stack);
+	const char *what = frame && frame->function ? frame->function : suspect->api;
+
+	if (kind_is_object(suspect->kind)) {
+		format_objects(suspect->blocks_per_step, suspect->kind, objects);
+		judgement_reason(judgement, "%s in %s grows by %s per step, 0 allowed", what, who,
+				 objects);
+		return;
+	}
+	judgement_reason(judgement, "memory allocated by %s in %s grows by %s per step, %s allowed",
+			 what, who, EXACT_SIZE(suspect->bytes_per_step),
+			 allowed ? EXACT_SIZE(allowed) : "0");
+}
+
+static bool fails(const struct judge_input *input, const struct report_suspect *suspect)
+{
+	if (kind_is_object(suspect->kind))
+		return input->count_objects;
+	return !input->max_growth || suspect->bytes_per_step > input->max_growth;
+}
+
+/* A process with too few steps fails. A process without allocations passes. */
+static void add_reasons(struct judgement *judgement, const struct judge_input *input,
+			const struct report_process *p)
+{
+	const struct report_growth *growth = p->growth;
+	uint64_t steps = growth ? growth->step_count : 0;
+	char who[FORMAT_PLACE_MAX];
+
+	if (!input->growth_wanted || (!growth && p->summary.allocated_blocks == 0))
+		return;
+	format_process(p, who);
+	if (steps < GROWTH_STEPS_MIN)
+		judgement_reason(judgement, "%s marked %" PRIu64 " step%s: growth is judged from "
+				 "%u steps on", who, steps, plural(steps), GROWTH_STEPS_MIN);
+	if (growth && growth->lost)
+		judgement_reason(judgement, "%s: the ledger had no room for the growth of some "
+				 "call sites, so these may grow, too", who);
+	for (size_t i = 0; growth && i < growth->suspect_count; i++)
+		if (fails(input, &growth->suspects[i]))
+			growth_reason(judgement, who, &growth->suspects[i], input->max_growth);
+}
+
+const struct subject subject_growth = { .finding = print_finding, .json = add_json,
+					.judge = add_reasons };

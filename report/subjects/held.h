@@ -15,6 +15,7 @@
 
 #include "report/util/report_arena.h"
 
+struct report_frame;
 struct report_holders;
 struct subject_view;
 
@@ -36,6 +37,12 @@ enum held_by {
 	HELD_BY_CACHE,   /* "PyTorch caching allocator"; leaves out memory that is in no cache */
 	HELD_BY_LIBRARY, /* "libnccl.so.2" */
 };
+
+/* Chooses the frame that names each holder. Many programs allocate through one function of their
+ * own, for example one that checks for errors. All holders would then be named after this function,
+ * so they are named after its callers instead. RET is an array with one element per holder. Stores
+ * in each the frame of the caller that names the holder, or NULL if describe_place() names it. */
+void holder_frames_choose(const struct report_holders *held, const struct report_frame **ret);
 
 /* Adds up HOLDERS by name. The caller releases the list with held_finish(). */
 struct held_list held_sum_up(const struct report_holders *holders, enum held_by by, bool whole);

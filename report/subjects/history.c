@@ -8,7 +8,7 @@
 #include "report/describe/describe_stack.h"
 #include "report/describe/json_helpers.h"
 #include "report/model/model.h"
-#include "report/subjects/json_values.h"
+#include "report/describe/json_values.h"
 #include "report/util/escape.h"
 #include "report/util/number.h"
 

@@ -4,7 +4,7 @@
  * holder of the group gets its caller's frame. That divides the group, and the rule is applied to
  * the new groups.
  */
-#include "report/subjects/holder_frames.h"
+#include "report/subjects/held.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

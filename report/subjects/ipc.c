@@ -11,7 +11,7 @@
 #include "report/describe/json_helpers.h"
 #include "report/model/model.h"
 #include "report/model/model_ipc.h"
-#include "report/subjects/json_values.h"
+#include "report/describe/json_values.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/escape.h"
 #include "report/util/number.h"

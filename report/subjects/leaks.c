@@ -14,7 +14,7 @@
 #include "report/model/model.h"
 #include "report/subjects/figures.h"
 #include "report/subjects/findings.h"
-#include "report/subjects/json_values.h"
+#include "report/describe/json_values.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/number.h"
 

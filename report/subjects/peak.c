@@ -11,7 +11,7 @@
 #include "report/model/model_holders.h"
 #include "report/subjects/figures.h"
 #include "report/subjects/held.h"
-#include "report/subjects/json_values.h"
+#include "report/describe/json_values.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/number.h"
 #include "report/util/text_buffer.h"

@@ -14,7 +14,7 @@
 #include "report/model/model.h"
 #include "report/model/model_pool.h"
 #include "report/subjects/figures.h"
-#include "report/subjects/json_values.h"
+#include "report/describe/json_values.h"
 #include "report/util/escape.h"
 #include "report/util/number.h"
 

@@ -18,7 +18,7 @@
 #include "report/model/model_suballocations.h"
 #include "report/subjects/figures.h"
 #include "report/subjects/findings.h"
-#include "report/subjects/json_values.h"
+#include "report/describe/json_values.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/escape.h"
 #include "report/util/number.h"

@@ -13,6 +13,8 @@
 
 struct figures;
 struct findings;
+struct judge_input;
+struct judgement;
 struct ranks;
 struct report;
 struct report_process;
@@ -42,9 +44,12 @@ struct subject {
 	const struct figures *figures;
 	/* Prints metrics that are not numbers of a struct. */
 	void (*metrics)(FILE *out, const struct report *report, const struct findings *findings);
+	/* Adds a reason for each thing of PROCESS for which the gate fails. */
+	void (*judge)(struct judgement *judgement, const struct judge_input *input,
+		      const struct report_process *process);
 };
 
-#define SUBJECT(name, finding, details, metrics) extern const struct subject subject_##name;
+#define SUBJECT(name, finding, details, metrics, judge) extern const struct subject subject_##name;
 #include "report/subjects/subjects.def"
 #undef SUBJECT
 
@@ -54,5 +59,7 @@ bool subjects_are_wrong(const struct report_process *process);
 void subjects_add_json(json_t *object, const struct subject_view *view);
 void subjects_print_metrics(FILE *out, const struct report *report,
 			    const struct findings *findings);
+void subjects_judge(struct judgement *judgement, const struct judge_input *input,
+		    const struct report_process *process);
 
 #endif

@@ -13,9 +13,10 @@
 
 static const struct subject_row {
 	const struct subject *subject;
-	unsigned int finding, details, metrics; /* places */
+	unsigned int finding, details, metrics, judge; /* places */
 } rows[] = {
-#define SUBJECT(name, finding, details, metrics) { &subject_##name, finding, details, metrics },
+#define SUBJECT(name, finding, details, metrics, judge) \
+	{ &subject_##name, finding, details, metrics, judge },
 #include "report/subjects/subjects.def"
 #undef SUBJECT
 };
@@ -64,4 +65,13 @@ void subjects_print_metrics(FILE *out, const struct report *report, const struct
 			if (row->subject->metrics)
 				row->subject->metrics(out, report, findings);
 		}
+}
+
+void subjects_judge(struct judgement *judgement, const struct judge_input *input,
+		    const struct report_process *process)
+{
+	for (unsigned int place = 1; place <= PLACE_MAX; place++)
+		for (const struct subject_row *row = rows; row < ROWS_END; row++)
+			if (row->judge == place)
+				row->subject->judge(judgement, input, process);
 }

@@ -6,7 +6,7 @@
 
 #include "report/describe/json_helpers.h"
 #include "report/model/model.h"
-#include "report/subjects/json_values.h"
+#include "report/describe/json_values.h"
 
 static json_t *series_json(const void *item)
 {

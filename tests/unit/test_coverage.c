@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "report/subjects/json_values.h"
+#include "report/describe/json_values.h"
 #include "ledger_reported.h"
 #include "report/model/model.h"
 #include "report/subjects/subject_words.h"

@@ -2,9 +2,8 @@
  *
  * Makes JSON of stacks, calls and samples.
  */
-#include "report/subjects/json_values.h"
+#include "report/describe/json_values.h"
 
-#include "report/analyze/leak_totals.h"
 #include "report/describe/json_helpers.h"
 #include "report/model/model.h"
 #include "report/symbols/fingerprint.h"
