@@ -11,7 +11,9 @@ old build runs once."""
 import argparse
 import concurrent.futures
 import difflib
+import gzip
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -25,6 +27,7 @@ QUICK = 28  # ledgers
 DIFF_LINES = 20
 LONG = 300  # characters of a line
 TIMEOUT_S = 120
+NOT_ENDED = "not ended"
 ALL_GATES = ("--gate-caches", "1", "--gate-held", "1", "--gate-accumulation", "1", "--gate-objects",
              "1", "--max-leaked-bytes", "1KiB")
 
@@ -52,7 +55,7 @@ IN_TURN = [
     ("check", "--only-at", "only-at", "--verbose", "1", "{ledger}"),
     ("check", "--only-at", "only-at", "--format", "junit", "{ledger}"),
     ("check", "--baseline", "baseline", "{ledger}"),
-    ("check", "--baseline", "/dev/stdout", "--update-baseline", "--gate-objects", "1", "{ledger}"),
+    ("check", "--baseline", "{new}", "--update-baseline", "--gate-objects", "1", "{ledger}"),
     ("check", "--budgets", "budgets", "{ledger}"),
     ("check", "--budgets", "tight-budgets", "--format", "json", "{ledger}"),
     ("check", "--max-growth", "1", "{ledger}"),
@@ -99,21 +102,29 @@ class Build:
     def __init__(self, build, corpus, home):
         self.executable = str(pathlib.Path(build).resolve() / "tools" / "gpuleak")
         self.corpus = corpus
+        self.new = itertools.count(1)
+        self.home = home
         self.env = {"PATH": "/usr/bin:/bin", "HOME": home, "LC_ALL": "C.UTF-8", "TZ": "UTC",
                     "XDG_RUNTIME_DIR": home}
 
     def run(self, command):
-        """Returns the status, the output and the errors of COMMAND."""
+        """Returns the status, the output with the file {new}, and the errors of COMMAND."""
+        path = os.path.join(self.home, "%d-%d" % (id(self), next(self.new)))
+        words = [path if word == "{new}" else word for word in command]
         try:
-            ran = subprocess.run(["gpuleak", *command], executable=self.executable, env=self.env,
+            ran = subprocess.run(["gpuleak", *words], executable=self.executable, env=self.env,
                                  cwd=self.corpus, stdin=subprocess.DEVNULL, capture_output=True,
                                  timeout=TIMEOUT_S, check=False)
         except subprocess.TimeoutExpired:
-            return "not ended", b"", b""
-        return ran.returncode, ran.stdout, ran.stderr
+            return NOT_ENDED, b"", b""
+        written = pathlib.Path(path).read_bytes() if os.path.exists(path) else b""
+        return (ran.returncode, ran.stdout.replace(path.encode(), b"{new}") + written,
+                ran.stderr.replace(path.encode(), b"{new}"))
 
     def hash(self, command):
         status, out, err = self.run(command)
+        if status == NOT_ENDED:
+            return status
         return hashlib.sha256(b"%s %d " % (str(status).encode(), len(out)) + out + err).hexdigest()
 
 
@@ -124,8 +135,9 @@ def hashes(build, wanted, pool, store=None):
     for command, digest in zip(missing, pool.map(build.hash, missing)):
         known[" ".join(command)] = digest
     if store and missing:
+        ended = {key: digest for key, digest in known.items() if digest != NOT_ENDED}
         new = store.with_name("%s.%d" % (store.name, os.getpid()))
-        new.write_text(json.dumps(known))
+        new.write_text(json.dumps(ended))
         new.replace(store)
     return known
 
@@ -133,6 +145,8 @@ def hashes(build, wanted, pool, store=None):
 def text_of(result):
     """The lines of a result, long ones cut at commas, so that a diff shows only what differs."""
     status, out, err = result
+    if out.startswith(b"\x1f\x8b"):
+        out = repr(gzip.decompress(out)).replace("\\n", "\n").encode()
     ret = ["status %s" % status]
     for name, data in (("stdout", out), ("stderr", err)):
         ret.append(name)
@@ -148,7 +162,7 @@ def show(old, new, command):
     lines = list(difflib.unified_diff(text_of(before), text_of(after), "old", "new", n=2,
                                       lineterm=""))
     if not lines:
-        print("the second run gave the same: this output is not the same in every run")
+        print("the bytes differ, the text does not; or it is not the same in every run")
     for line in lines[:DIFF_LINES]:
         print(line[:LONG])
     if len(lines) > DIFF_LINES:
