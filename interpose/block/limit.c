@@ -48,22 +48,8 @@ static bool kind_counts(const char *kind, size_t length)
  * uses no new memory. */
 static bool opens_existing(const struct hook *hook)
 {
-	switch ((enum hook_id)(hook - hooks)) {
-	case HOOK_cuMemRetainAllocationHandle:
-	case HOOK_cuMemImportFromShareableHandle:
-	case HOOK_cuMemPoolImportFromShareableHandle:
-	case HOOK_clCreateFromGLBuffer:
-	case HOOK_clCreateFromGLTexture:
-	case HOOK_clCreateFromGLTexture2D:
-	case HOOK_clCreateFromGLTexture3D:
-	case HOOK_clCreateFromGLRenderbuffer:
-	case HOOK_clCreateFromEGLImageKHR:
-	case HOOK_clImportMemoryARM:
-	case HOOK_clCreateFromVA_APIMediaSurfaceINTEL:
-		return true;
-	default:
-		return limit_of_kind(hook->kind, strlen(hook->kind)) == KIND_LIMIT_OPENS;
-	}
+	return hook_has(hook, TRAIT_OPENS) ||
+	       limit_of_kind(hook->kind, strlen(hook->kind)) == KIND_LIMIT_OPENS;
 }
 
 static bool is_counted(int device, uint64_t bytes)

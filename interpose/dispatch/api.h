@@ -11,6 +11,7 @@
 
 #include "interpose/dispatch/classify.h"
 #include "interpose/dispatch/hooks.h"
+#include "ledger/format.h"
 
 /* A function of the API that has to do with memory but has no row in hooks.def. The arrays have
  * fixed sizes, here and below, so that they need no relocations, which would cost time also in a
@@ -38,6 +39,8 @@ struct api_ops {
 	/* Symbol that each implementation and each loader exports, whatever its file name is. NULL:
 	 * drivers are found by their file names only. */
 	const char *driver_symbol;
+	/* Class of the memory of a block whose kind does not determine it. */
+	enum ledger_memory memory;
 	/* The driver may reuse a handle at once for an object of another kind. */
 	bool reuses_handles;
 	/* Functions without a row: `ignored` have to do with memory, `other` have not (sorted by
@@ -79,6 +82,13 @@ struct api_ops {
 #include "interpose/dispatch/hooks.def"
 
 extern const struct api_ops *const apis[API_COUNT] __attribute__((visibility("hidden")));
+
+/* Returns the API whose device numbers API uses. An API without a driver of its own uses those of
+ * the first API. */
+static inline enum api api_of_devices(enum api api)
+{
+	return apis[api]->libraries[0] ? api : 0;
+}
 
 /* Returns the API whose prefix NAME has, or API_COUNT. Takes no lock, so it is safe in lookups. */
 enum api api_of(const char *name);

@@ -122,7 +122,9 @@ struct hook *hook_find(const char *name)
 
 bool hook_is_off(const struct hook *hook)
 {
-	return hook_is_for_pool(hook) && config_is_read && config.pool == OPTION_POOL_OFF;
+	return config_is_read && config.pool == OPTION_POOL_OFF &&
+	       (hook_is_in(hook, GROUP_POOL) ||
+		(hook_is_in(hook, GROUP_SUBMITS) && !hook_is_in(hook, GROUP_LAUNCHES)));
 }
 
 struct hook *hook_of_driver(enum api api, const void *address)

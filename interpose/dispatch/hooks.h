@@ -20,8 +20,8 @@ enum api {
 enum hook_id {
 #define API_BEGIN(api) HOOK_FIRST_##api, HOOK_BEFORE_##api = HOOK_FIRST_##api - 1,
 #define API_END(api) HOOK_END_##api, HOOK_LAST_##api = HOOK_END_##api - 1,
-#define GROUP_BEGIN(group) API_BEGIN(group)
-#define GROUP_END(group) API_END(group)
+#define GROUP_BEGIN(api, group) API_BEGIN(api##_##group)
+#define GROUP_END(api, group) API_END(api##_##group)
 #define HOOK(symbol, ...) HOOK_##symbol,
 #define HAND(symbol, ...) HOOK_##symbol,
 #include "interpose/dispatch/hooks.def"
@@ -67,21 +67,40 @@ extern struct used used[USED_COUNT];
 
 /* Returns the hook NAME, or NULL. Takes no lock and allocates nothing, so it is safe in lookups. */
 struct hook *hook_find(const char *name);
-/* Returns true if HOOK is a row of cuda_submits.def or cuda_launches.def. */
-static inline bool hook_submits(const struct hook *hook)
+
+enum hook_group { GROUP_POOL, GROUP_SUBMITS, GROUP_LAUNCHES, GROUP_VARIANTS };
+/* Returns true if HOOK is a row of GROUP. */
+static inline bool hook_is_in(const struct hook *hook, enum hook_group group)
 {
-	return hook >= &hooks[HOOK_FIRST_SUBMITS] && hook < &hooks[HOOK_END_SUBMITS];
+	return false
+#define GROUP_BEGIN(api, name)                                                              \
+	|| (group == GROUP_##name && hook >= &hooks[HOOK_FIRST_##api##_##name] &&           \
+	    hook < &hooks[HOOK_END_##api##_##name])
+#include "interpose/dispatch/hooks.def"
+		;
 }
-static inline bool hook_launches(const struct hook *hook)
+
+enum hook_trait { TRAIT_OPENS, TRAIT_PHYSICAL, TRAIT_LOOKS_UP };
+static inline bool hook_has(const struct hook *hook, enum hook_trait trait)
 {
-	return hook >= &hooks[HOOK_FIRST_LAUNCHES] && hook < &hooks[HOOK_END_LAUNCHES];
+	return false
+#define TRAIT(symbol, name) || (trait == TRAIT_##name && hook == &hooks[HOOK_##symbol])
+#include "interpose/dispatch/hooks.def"
+		;
 }
-/* Returns true if only the pool needs HOOK. */
-static inline bool hook_is_for_pool(const struct hook *hook)
+
+/* Returns true if KIND_REF is the ref that the kind of a hook with TRAIT has. */
+static inline bool hook_kind_has(uint32_t kind_ref, enum hook_trait trait)
 {
-	return (hook_submits(hook) && !hook_launches(hook)) ||
-	       (hook >= &hooks[HOOK_FIRST_POOL] && hook < &hooks[HOOK_END_POOL]);
+	return false
+#define TRAIT(symbol, name)                                                                 \
+	|| (trait == TRAIT_##name &&                                                        \
+	    kind_ref ==                                                                     \
+		    atomic_load_explicit(&hooks[HOOK_##symbol].kind_ref, memory_order_relaxed))
+#include "interpose/dispatch/hooks.def"
+		;
 }
+
 /* Returns true if no enabled feature needs HOOK. Then lookups return the driver's own function. */
 bool hook_is_off(const struct hook *hook);
 

@@ -45,15 +45,8 @@ static struct answer in_global_scope(void *ours, const char *name)
  * look up the real functions through it. */
 static void note_lookup(const struct hook *hook, const void *caller)
 {
-	static const enum hook_id lookups[] = {
-		HOOK_cuGetProcAddress, HOOK_cuGetProcAddress_v2, HOOK_clGetExtensionFunctionAddress,
-		HOOK_clGetExtensionFunctionAddressForPlatform,
-	};
-
-	for (size_t i = 0; i < sizeof(lookups) / sizeof(lookups[0]); i++)
-		if (hook == &hooks[lookups[i]])
-			return;
-	coverage_route(OBSERVED_DLSYM, hook->api, caller);
+	if (!hook_has(hook, TRAIT_LOOKS_UP))
+		coverage_route(OBSERVED_DLSYM, hook->api, caller);
 }
 
 static struct answer in_default_scope(const char *name, const void *caller, struct hook *hook)
@@ -114,7 +107,7 @@ static struct answer in_handle(void *handle, const char *name, const void *calle
 		return in_global_scope(found, name);
 	}
 	if (asked_by_driver(caller)) {
-		if (hook_submits(hook) && !lookup_in_driver(hook->api, caller))
+		if (hook_is_in(hook, GROUP_SUBMITS) && !lookup_in_driver(hook->api, caller))
 			submits_unknown();
 		return (struct answer){ found, 1 };
 	}

@@ -32,9 +32,23 @@ static bool slot_insert(struct slot *slot, struct hook *hook, void *now, void *r
 	return true;
 }
 
+/* Returns the number of HOOK among the rows of VARIANTS of all APIs. */
+static ptrdiff_t row_of(const struct hook *hook)
+{
+	ptrdiff_t row = 0;
+
+#define GROUP_BEGIN(api, group)                                                             \
+	if (GROUP_##group == GROUP_VARIANTS && hook >= &hooks[HOOK_FIRST_##api##_##group])  \
+		row += (hook < &hooks[HOOK_END_##api##_##group]                             \
+				? hook : &hooks[HOOK_END_##api##_##group]) -                \
+		       &hooks[HOOK_FIRST_##api##_##group];
+#include "interpose/dispatch/hooks.def"
+	return row;
+}
+
 void *slots_wrapper(struct hook *hook, void *real, const void *below)
 {
-	struct slot *row = slots[hook - &hooks[HOOK_FIRST_VARIANTS]];
+	struct slot *row = slots[row_of(hook)];
 
 	if (!below && atomic_load(&hook->driver) == real)
 		return hook->wrapper;

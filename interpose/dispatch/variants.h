@@ -16,7 +16,13 @@
 #include "interpose/dispatch/hooks.h"
 
 #define SLOTS 8
-#define SLOT_HOOKS (HOOK_END_VARIANTS - HOOK_FIRST_VARIANTS)
+enum {
+	SLOT_HOOKS = 0
+#define GROUP_BEGIN(api, group)                                                             \
+	+ (GROUP_##group == GROUP_VARIANTS                                                  \
+		   ? HOOK_END_##api##_##group - HOOK_FIRST_##api##_##group : 0)
+#include "interpose/dispatch/hooks.def"
+};
 
 /* One additional wrapper. Its code stores the slot in slots_taken and jumps to the hook's wrapper.
  * (variants_ARCH.S depends on the size and on the first field.) */
@@ -40,7 +46,7 @@ void *slots_give(struct hook *hook, void *real);
 
 static inline bool slots_has(const struct hook *hook)
 {
-	return hook >= &hooks[HOOK_FIRST_VARIANTS] && hook < &hooks[HOOK_END_VARIANTS];
+	return hook_is_in(hook, GROUP_VARIANTS);
 }
 
 /* Set by the slot's code, read and cleared by resolve_driver(). */

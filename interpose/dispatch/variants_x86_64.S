@@ -4,8 +4,12 @@
  * the wrapper, so the wrapper finds its caller's frame and arguments unchanged.
  */
 	.set	rows, 0 /* clang's assembler needs it before the first row */
-#define GROUP_BEGIN(group) .set rows, 0
-#define GROUP_END(group) .set rows_of_##group, rows
+	.set	rows_of_POOL, 0
+	.set	rows_of_SUBMITS, 0
+	.set	rows_of_LAUNCHES, 0
+	.set	rows_of_VARIANTS, 0
+#define GROUP_BEGIN(api, group) .set first_of_##group, rows
+#define GROUP_END(api, group) .set rows_of_##group, rows_of_##group + rows - first_of_##group
 #define HOOK(...) .set rows, rows + 1
 #define HAND(...) .set rows, rows + 1
 #include "interpose/dispatch/hooks.def"

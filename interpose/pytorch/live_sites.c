@@ -20,20 +20,20 @@ static bool has_prefix(const char *text, const char *prefix)
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Returns true if HOOK takes memory. Of virtual memory only cuMemCreate does: mappings, addresses
+/* Returns true if HOOK takes memory. Of virtual memory only PHYSICAL rows do: mappings, addresses
  * and imported handles take no memory of their own. */
 static bool takes_memory(const struct hook *hook)
 {
 	return !has_prefix(hook->kind, LEDGER_KIND_OBJECT) &&
 	       (!has_prefix(hook->kind, LEDGER_KIND_VIRTUAL) ||
-		hook == &hooks[HOOK_cuMemCreate]);
+		hook_has(hook, TRAIT_PHYSICAL));
 }
 
 /* Returns true if HOOK takes memory that frameworks use for tensors. */
 static bool is_for_tensors(const struct hook *hook)
 {
 	return strcmp(hook->kind, "device") == 0 || strcmp(hook->kind, "managed") == 0 ||
-	       strcmp(hook->kind, "stream-ordered") == 0 || hook == &hooks[HOOK_cuMemCreate];
+	       strcmp(hook->kind, "stream-ordered") == 0 || hook_has(hook, TRAIT_PHYSICAL);
 }
 
 bool site_counts_live(struct recorder *recorder, const struct hook *hook, uint32_t stack)

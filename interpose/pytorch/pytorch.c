@@ -96,6 +96,7 @@ static void *const wrappers[] = {
 const struct api_ops api_ops_PYTORCH = {
 	.title = "PyTorch",
 	.prefix = "c10::",
+	.memory = LEDGER_MEMORY_DEVICE,
 	.wrappers = wrappers,
 	.libraries_changed = reporters_look,
 };

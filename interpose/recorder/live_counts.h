@@ -3,7 +3,7 @@
  * Counts how many blocks of a call site are live while the process runs: see struct
  * ledger_live_series. Counts suballocations always, other blocks of the call sites that
  * pytorch/live_sites.c selects. Physical memory of virtual memory management may outlive its
- * handle, so cuda/physical.c counts it. Inline, because each recorded suballocation runs it. Any
+ * handle, so its API counts it. Inline, because each recorded suballocation runs it. Any
  * thread may call these functions. Must not allocate or wait.
  */
 #ifndef GPULEAK_LIVE_COUNTS_H
@@ -87,8 +87,7 @@ static inline void live_counts_remove(struct recorder *recorder, const struct le
 /* Returns true if the series of SITE counts physical memory, not the blocks of SITE. */
 static inline bool live_counts_physical(const struct ledger_site *site)
 {
-	return site->series && site->kind == atomic_load_explicit(&hooks[HOOK_cuMemCreate].kind_ref,
-								  memory_order_relaxed);
+	return site->series && hook_kind_has(site->kind, TRAIT_PHYSICAL);
 }
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "interpose/dispatch/api.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/thread_state.h"
 #include "ledger/kind_table.h"
@@ -27,14 +28,14 @@ enum ledger_memory memory_class(enum api api, const char *kind, size_t length)
 		return LEDGER_MEMORY_NONE;
 	if (known->memory != KIND_MEMORY_OTHER)
 		return LEDGER_MEMORY_DEVICE;
-	if (api == API_OPENCL)
-		return known->limit == KIND_LIMIT_COUNTS ? LEDGER_MEMORY_OPENCL
-							 : LEDGER_MEMORY_NONE;
+	if (api < API_COUNT && apis[api]->memory != LEDGER_MEMORY_DEVICE)
+		return known->limit == KIND_LIMIT_COUNTS ? apis[api]->memory : LEDGER_MEMORY_NONE;
 	return known->limit == KIND_LIMIT_NO ? LEDGER_MEMORY_HOST : LEDGER_MEMORY_NONE;
 }
 
 /* Locking: the caller holds peak_lock. Returns 0 if there is no room. */
-static uint32_t add_memory(struct recorder *recorder, enum ledger_memory class, int device)
+static uint32_t add_memory(struct recorder *recorder, enum ledger_memory class, enum api api,
+			   int device)
 {
 	struct thread_states *states = recorder->thread_states;
 	const struct ledger_peak peak = { .memory = class, .device = device };
@@ -43,7 +44,8 @@ static uint32_t add_memory(struct recorder *recorder, enum ledger_memory class, 
 	if (number == MEMORY_NUMBERS || !(ref = ledger_add_peak(&recorder->writer, &peak)))
 		return 0;
 	states->memories[number] = (struct memory_peak){
-		.class = class, .device = device, .record = ledger_at(&recorder->writer, ref),
+		.class = class, .api = api, .device = device,
+		.record = ledger_at(&recorder->writer, ref),
 	};
 	states->memory_count = number;
 	return number;
@@ -53,6 +55,8 @@ uint32_t memories_number(struct recorder *recorder, const struct hook *hook, int
 {
 	enum ledger_memory class = memory_class(hook->api, hook->kind, strlen(hook->kind));
 	struct thread_states *states = recorder->thread_states;
+	enum api api = api_of_devices(hook->api);
+	const struct memory_peak *memory;
 	uint32_t number;
 
 	if (class == LEDGER_MEMORY_NONE || strncmp(hook->kind, LEDGER_KIND_OBJECT,
@@ -61,12 +65,14 @@ uint32_t memories_number(struct recorder *recorder, const struct hook *hook, int
 	if (class == LEDGER_MEMORY_HOST)
 		device = -1; /* host memory belongs to no device */
 	lock_take(&states->peak_lock);
-	for (number = states->memory_count; number; number--)
-		if (states->memories[number].class == class &&
-		    states->memories[number].device == device)
+	for (number = states->memory_count; number; number--) {
+		memory = &states->memories[number];
+		if (memory->class == class && memory->device == device &&
+		    (memory->api == api || class == LEDGER_MEMORY_HOST))
 			break;
+	}
 	if (!number)
-		number = add_memory(recorder, class, device);
+		number = add_memory(recorder, class, api, device);
 	lock_give(&states->peak_lock);
 	return number;
 }

@@ -38,6 +38,7 @@ struct memory_suballocations {
 
 struct memory_peak {
 	enum ledger_memory class;
+	enum api api; /* whose device numbers `device` is one of */
 	int device;
 	bool has_suballocations;
 	uint32_t number; /* of the last peak that was noted */

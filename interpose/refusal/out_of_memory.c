@@ -49,7 +49,7 @@ static enum ledger_memory class_for(const struct hook *hook)
 	enum ledger_memory class = memory_class(hook->api, hook->kind, strlen(hook->kind));
 
 	if (class == LEDGER_MEMORY_NONE)
-		class = hook->api == API_OPENCL ? LEDGER_MEMORY_OPENCL : LEDGER_MEMORY_DEVICE;
+		class = apis[hook->api]->memory;
 	return class;
 }
 
@@ -126,7 +126,7 @@ static void unwatch(struct recorder *recorder)
  * handles of one size. If it is refused a later piece, the request has not recovered. */
 static bool needs_pieces(const struct refused_request *request)
 {
-	return request->hook == &hooks[HOOK_cuMemCreate];
+	return hook_has(request->hook, TRAIT_PHYSICAL);
 }
 
 static bool is_enough(const struct refused_request *request, const struct hook *hook, int device,
@@ -134,6 +134,7 @@ static bool is_enough(const struct refused_request *request, const struct hook *
 {
 	return request->bytes && bytes >= request->bytes &&
 	       class_for(hook) == class_for(request->hook) &&
+	       api_of_devices(hook->api) == api_of_devices(request->hook->api) &&
 	       (device < 0 || request->device < 0 || device == request->device);
 }
 

@@ -193,7 +193,7 @@ static void note_unhooked(const char *name, const void *function, const void *ca
 	}
 	if (hook_is_off(hook))
 		return;
-	if (hook_submits(hook)) { /* no version of it allocates or frees memory */
+	if (hook_is_in(hook, GROUP_SUBMITS)) { /* no version of it allocates or frees memory */
 		submits_unknown();
 		return;
 	}

@@ -53,6 +53,7 @@ const struct api_ops api_ops_CUDA = {
 	.prefix = "cu",
 	.libraries = { "libcuda.so", "libcuda-" },
 	.internal = "libnvidia",
+	.memory = LEDGER_MEMORY_DEVICE,
 	API_TABLES,
 	.unseen = unseen,
 	.unseen_count = API_COUNT_OF(unseen),

@@ -17,6 +17,7 @@ const struct api_ops api_ops_OPENCL = {
 	.libraries = { "libOpenCL.so", "libOpenCL-" },
 	.vendor_symbol = "clIcdGetPlatformIDsKHR",
 	.driver_symbol = "clGetExtensionFunctionAddress",
+	.memory = LEDGER_MEMORY_OPENCL,
 	.reuses_handles = true,
 	API_TABLES,
 	.wrappers = opencl_wrappers,
