@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: MIT
 """Checks the floors of the house by the #include lines: floors.py SOURCE. Prints TAP.
 
-A file includes its own folder's files and those of folders below it. Of another tower it may
-include only what SHARED lists. A table of rows (.def)
-is plain data and may be included from every floor. Also checks that no circle of modules has
-more than LARGEST_CIRCLE files, that no folder has more than LARGEST_FOLDER, that no two
-headers have one name, and that atomics are those of C11."""
+A file includes its own folder's files and those of folders below it, tables of rows (.def)
+included. Of another tower it may include only what SHARED lists. Only the list of APIs includes
+rows of folders above it, so every file sees the names that are made from these rows: a file below
+the folder of a row must not use them. Also checks that no circle of modules has more than
+LARGEST_CIRCLE files, that no folder has more than LARGEST_FOLDER, that no two headers have one
+name, and that atomics are those of C11."""
 import collections
 import pathlib
 import re
@@ -51,8 +52,13 @@ TOWERS = [
         ["standin/runtime"],
     ],
 ]
-# Tables and types of CUDA, which are the same for everybody.
-SHARED = {"standin": ["interpose/cuda/cuda_types.h"]}
+# What others declare: tables and types of CUDA, names of PyTorch, versions of Python.
+SHARED = {
+    "standin": r"interpose/cuda/(cuda_types\.h|\w+\.def)",
+    "tools": r"interpose/(pytorch/pytorch_rows|stack/python_offsets)\.def",
+}
+# The list of APIs.
+REGISTRY = "interpose/dispatch/apis.def"
 FLOORS = [floor for tower in TOWERS for floor in GROUND + tower]
 LARGEST_CIRCLE = 4
 LARGEST_FOLDER = 40
@@ -62,6 +68,9 @@ TAG = re.compile(r"^(?:static |const )*(?:struct|enum|union) (\w+) \{", re.M)
 FUNCTION = re.compile(r"^([A-Za-z_][\w *]*[ *])(\w+)\([^;{}]*\)\n\{", re.M)
 GCC_ATOMICS = re.compile(r"\b(?:__atomic_|__ATOMIC_|__sync_)\w*")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+ROW = re.compile(r"^(HOOK|HAND|USED|SPACE|API_BEGIN)\( ?(\w+)", re.M)
+FORMS = {"HAND": ["HOOK_"], "API_BEGIN": ["API_", "HOOK_FIRST_", "HOOK_END_"]}
+OF_ROW = re.compile(r"\b(?:(?:HOOK|USED)(?:_FIRST|_END)?|SPACE|API)_\w+")
 
 
 def floor_of(path):
@@ -104,18 +113,36 @@ def check_floors(graph):
     problems = []
     for name, targets in graph.items():
         for target in targets:
-            if target.suffix == ".def" or target.parent == name.parent:
+            if str(name) == REGISTRY or target.parent == name.parent:
                 continue
             here, there = floor_of(name), floor_of(target)
             if here is None or there is None:
                 continue
-            if str(target) in SHARED.get(name.parts[0], []):
+            if re.fullmatch(SHARED.get(name.parts[0], ""), str(target)):
                 continue
             if there >= here:
                 problems.append(f"{name} includes {target}, which is not below it")
             if tower_of(target) not in (None, tower_of(name)):
                 problems.append(f"{name} includes {target} of the other half")
     return problems
+
+
+def names_of_rows(texts):
+    """{HOOK_x, USED_x, SPACE_x or API_x: the folder of its row}."""
+    names = {}
+    for path, text in texts.items():
+        for row, name in ROW.findall(text) if path.suffix == ".def" else []:
+            for form in FORMS.get(row, [row + "_"]):
+                names[form + name] = path.parent
+    return names
+
+
+def check_rows(texts):
+    names = names_of_rows(texts)
+    return [f"{path} uses {name}, which is made from a row of {names[name]}"
+            for path, text in texts.items() for name in sorted(set(OF_ROW.findall(text)))
+            if name in names and path.parent != names[name]
+            and floor_of(path) <= floor_of(names[name] / "rows.def")]
 
 
 def without_architecture(path):
@@ -132,7 +159,7 @@ def circles(graph):
     edges = collections.defaultdict(set)
     for name, targets in graph.items():
         for target in targets:
-            if target.suffix != ".def":
+            if str(name) != REGISTRY:
                 edges[module_of(name)].add(module_of(target))
     index, low, stack, found = {}, {}, [], []
 
@@ -213,18 +240,17 @@ def check_atomics(source, graph):
             if (found := GCC_ATOMICS.search(line))]
 
 
-def main():
-    source = pathlib.Path(sys.argv[1])
-    graph, single = read(source)
-    checks = [
-        ("every include names a file from the top, every folder has a floor", single),
-        ("no include goes up", check_floors(graph)),
-        (f"no circle of more than {LARGEST_CIRCLE} modules", check_circles(graph)),
-        (f"no folder with more than {LARGEST_FOLDER} files", check_folders(source)),
-        ("no two headers with one name", check_names(graph)),
-        ("no two tags or exported functions with one name", check_definitions(source, graph)),
-        ("atomics are those of C11", check_atomics(source, graph)),
-    ]
+def check_planted(texts):
+    """What check_floors() and check_rows() do not find although it is wrong."""
+    low, high = pathlib.Path("interpose/block/x.c"), pathlib.Path("interpose/cuda/cuda.def")
+    names = ["HOOK_cuMemCreate", "HOOK_FIRST_CUDA", "SPACE_CL_USM", "API_OPENCL",
+             "USED_cuDeviceTotalMem_v2"]
+    found = check_rows({**texts, low: " ".join(names)})
+    return ([name for name in names if not any(name in problem for problem in found)] +
+            [f"{low} includes {high}" for _ in "1" if not check_floors({low: [high]})])
+
+
+def report(checks):
     print(f"1..{len(checks)}")
     for number, (name, problems) in enumerate(checks, 1):
         for problem in problems:
@@ -233,4 +259,23 @@ def main():
     return any(problems for _, problems in checks)
 
 
-sys.exit(main())
+def main():
+    source = pathlib.Path(sys.argv[1])
+    graph, single = read(source)
+    texts = {path: (source / path).read_text("utf-8") for path in graph}
+    checks = [
+        ("every include names a file from the top, every folder has a floor", single),
+        ("no include goes up", check_floors(graph)),
+        ("no name of a row goes down", check_rows(texts)),
+        ("an include and names that go down are found", check_planted(texts)),
+        (f"no circle of more than {LARGEST_CIRCLE} modules", check_circles(graph)),
+        (f"no folder with more than {LARGEST_FOLDER} files", check_folders(source)),
+        ("no two headers with one name", check_names(graph)),
+        ("no two tags or exported functions with one name", check_definitions(source, graph)),
+        ("atomics are those of C11", check_atomics(source, graph)),
+    ]
+    return report(checks)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
