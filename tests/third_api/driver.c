@@ -46,6 +46,72 @@ int toyContextDestroy(int context)
 	return TOY_SUCCESS;
 }
 
+int toyContextCreate(int *context)
+{
+	*context = TOY_CONTEXT;
+	return TOY_SUCCESS;
+}
+
+int toyLiveBlocks(void)
+{
+	int count = 0;
+
+	for (size_t i = 0; i < BLOCKS; i++)
+		count += live[i];
+	return count;
+}
+
+static void *next_handle = (void *)0x1000;
+
+void toyNextHandle(void *handle)
+{
+	next_handle = handle;
+}
+
+static int make(void **handle)
+{
+	*handle = next_handle;
+	return TOY_SUCCESS;
+}
+
+int toyImageCreate(void **image, size_t bytes)
+{
+	(void)bytes;
+	return make(image);
+}
+
+int toyStreamCreate(void **stream)
+{
+	return make(stream);
+}
+
+int toyEventCreate(void **event)
+{
+	return make(event);
+}
+
+int toyImageDestroy(void *image)
+{
+	return image ? TOY_SUCCESS : TOY_INVALID;
+}
+
+int toyStreamDestroy(void *stream)
+{
+	return stream ? TOY_SUCCESS : TOY_INVALID;
+}
+
+int toyEventDestroy(void *event)
+{
+	return event ? TOY_SUCCESS : TOY_INVALID;
+}
+
+#define HOOK(symbol, returns, parameters, ...)                                              \
+	returns symbol parameters                                                           \
+	{                                                                                   \
+		return value;                                                               \
+	}
+#include "interpose/toy/toy_submits.def"
+
 size_t toyDeviceTotal(int device)
 {
 	return device == TOY_DEVICE ? 10000 : 0;

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A third API is a folder and one line: third_api.py SOURCE LIBRARY COMMAND PROGRAM. Prints TAP.
+"""A third API is a folder and one line: third_api.py SOURCE LIBRARY COMMAND PROGRAM CUDA.
+Prints TAP.
 
-Runs a program on a driver of four calls (toy.h) with a libgpuleak.so that has a folder for it, and
+Runs a program on a driver of 102 calls (toy.h) with a libgpuleak.so that has a folder for it, and
 compares the whole report."""
 import json
 import os
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-SOURCE, LIBRARY, COMMAND, PROGRAM = (os.path.abspath(arg) for arg in sys.argv[1:5])
+SOURCE, LIBRARY, COMMAND, PROGRAM, CUDA = (os.path.abspath(arg) for arg in sys.argv[1:6])
 
 
 def run(story, **options):
@@ -22,6 +23,7 @@ def run(story, **options):
         env = {name: value for name, value in os.environ.items()
                if not name.startswith("GPULEAK_")}
         env.update(LD_PRELOAD=LIBRARY, GPULEAK_REPORT="none", GPULEAK_LEDGER=ledger, HOME=place,
+                   LD_LIBRARY_PATH=os.path.dirname(CUDA),
                    **{"GPULEAK_" + name: value for name, value in options.items()})
         ran = subprocess.run([PROGRAM, story], env=env, capture_output=True, text=True, check=True)
         answers = [subprocess.run([COMMAND, "report", *more, ledger], capture_output=True,
@@ -50,10 +52,14 @@ def facts(report):
     }
 
 
+def left(report):
+    return sorted((row["api"], row["kind"], row["count"]) for row in report["objects"])
+
+
 LEAKS = {
     "sums": [3, 1, 2, 3000, 0],
-    "leaks": [("toyAllocManaged", "managed", 3, 2000, 1, "leak"),
-              ("toyAlloc", "device", 3, 1000, 1, "leak")],
+    "leaks": [("toyAllocManaged", "managed", 0, 2000, 1, "leak"),
+              ("toyAlloc", "device", 0, 1000, 1, "leak")],
     "errors": [],
 }
 
@@ -62,9 +68,9 @@ def leak_of(**options):
     printed, report, text, status = run("leak", **options)
     lines = [line for line in text.splitlines() if re.match("Leak of|coverage:", line)]
     return [(printed, ""), (facts(report), LEAKS), (status, 23), (lines, [
-        "Leak of 2,000 bytes (1.9 KiB) in 1 block (managed memory, toyAllocManaged, device 3), "
+        "Leak of 2,000 bytes (1.9 KiB) in 1 block (managed memory, toyAllocManaged, device 0), "
         "allocated at:",
-        "Leak of 1000 bytes in 1 block (device memory, toyAlloc, device 3), allocated at:",
+        "Leak of 1000 bytes in 1 block (device memory, toyAlloc, device 0), allocated at:",
         "coverage: Toy intercepted via linked calls"])]
 
 
@@ -73,9 +79,36 @@ def leak():
     return leak_of()
 
 
-def pool():
-    """GPULEAK_POOL changes nothing for an API without a pool"""
+def leak_with_pool():
+    """GPULEAK_POOL changes no leak"""
     return leak_of(POOL="fast")
+
+
+def pool():
+    """the API's pool reuses a block, gives one back, and is counted"""
+    printed, report, _, _ = run("pool", POOL="fast")
+    pools = [[row[key] for key in ("api", "kind", "device", "hits", "frees", "cached_bytes")]
+             for row in report["pool"]["pools"]]
+    return [(printed, "1 0 100 1\n"), (facts(report)["sums"], [3, 2, 1, 100, 0]),
+            (pools, [["Toy", "device", 0, 1, 2, 0]])]
+
+
+def objects():
+    """objects, a context and memory with a handle, in spaces of the API"""
+    printed, report, _, _ = run("objects")
+    return [(printed, "100\n"), (left(report), [("toyStreamCreate", "stream", 1)]),
+            (facts(report)["leaks"], [("toyImageCreate", "array", 0, 500, 1, "make_objects")])]
+
+
+def both():
+    """equal handles of two APIs are two objects, device 0 of two APIs is two memories"""
+    printed, report, _, _ = run("both")
+    peak = report["peak"]
+    return [(printed, "0 1\n"),
+            (left(report), [("cuDevicePrimaryCtxRetain", "primary-context", 1),
+                            ("cuStreamCreate", "stream", 1), ("toyStreamCreate", "stream", 1)]),
+            ([(memory["device"], memory["bytes"]) for memory in [peak, *peak["others"]]],
+             [(0, 3000), (0, 1000)])]
 
 
 def double():
@@ -105,7 +138,7 @@ def context():
 def lookup():
     """dlsym() gives out the wrapper"""
     _, report, _, _ = run("lookup")
-    return [(facts(report)["leaks"], [("toyAlloc", "device", 3, 400, 1, "look_up")])]
+    return [(facts(report)["leaks"], [("toyAlloc", "device", 0, 400, 1, "look_up")])]
 
 
 def names():
@@ -128,11 +161,13 @@ def one_line():
     named = [str(file) for folder in ("interpose", "ledger", "report", "tools")
              for file in sorted((pathlib.Path(SOURCE) / folder).rglob("*.[chd]*"))
              if file.is_file() and re.search(r"\bTOY|\btoy[A-Z]", file.read_text(errors="replace"))]
-    return [(lists[1][:-1], lists[0]), (lists[1][-1:], ['#include "interpose/toy/toy_rows.def"']),
+    rows = sum(len(re.findall(r"^(?:HOOK|HAND)\(", file.read_text(), re.M))
+               for file in (here / "interpose/toy").glob("*.def"))
+    return [(lists[1][:-1], lists[0]), (rows >= 100, True), (lists[1][-1:], ['#include "interpose/toy/toy_rows.def"']),
             (named, [])]
 
 
-CASES = [leak, pool, double, limit, context, lookup, names, one_line]
+CASES = [leak, leak_with_pool, pool, objects, both, double, limit, context, lookup, names, one_line]
 
 
 def main():
