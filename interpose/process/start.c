@@ -69,33 +69,9 @@
  * of it takes memory only once it is written. */
 struct recorder_state {
 	struct recorder recorder;
-	struct modules modules;
-	struct stacks stacks;
-	struct python_names python;
-	struct blocks blocks;
-	struct suballocations suballocations;
-	struct free_races free_races;
-	struct observations_written observations;
-	struct modules_looked_at looked_at;
-	struct graphs graphs;
-	struct contexts contexts;
-	struct histories histories;
-	struct vmm vmm;
-	struct deferred_totals deferred;
-	struct ledger_timeline parts;
-	struct kernel_args kernel_args;
-	struct user_events user_events;
-	struct pools_record pools_record;
-	struct limits limits;
-	struct refusals refusals;
-	struct holders_memory holders;
-	struct steps steps;
-	struct recorded_keepers keepers;
-	struct ipc ipc;
-	struct driver_costs driver_costs;
-	struct report_state report;
-	/* last: only `count` elements of its array are mapped */
-	struct thread_states thread_states;
+#define PART(type, name) struct type name;
+	RECORDER_PARTS(PART)
+#undef PART
 };
 
 static uint32_t generations;
@@ -150,33 +126,8 @@ static void connect(struct recorder_state *state)
 {
 	struct recorder *recorder = &state->recorder;
 
-#define CONNECT(name) recorder->name = &state->name
-	CONNECT(modules);
-	CONNECT(stacks);
-	CONNECT(python);
-	CONNECT(blocks);
-	CONNECT(suballocations);
-	CONNECT(free_races);
-	CONNECT(observations);
-	CONNECT(looked_at);
-	CONNECT(graphs);
-	CONNECT(contexts);
-	CONNECT(histories);
-	CONNECT(vmm);
-	CONNECT(deferred);
-	CONNECT(parts);
-	CONNECT(kernel_args);
-	CONNECT(user_events);
-	CONNECT(pools_record);
-	CONNECT(limits);
-	CONNECT(refusals);
-	CONNECT(holders);
-	CONNECT(steps);
-	CONNECT(keepers);
-	CONNECT(ipc);
-	CONNECT(driver_costs);
-	CONNECT(report);
-	CONNECT(thread_states);
+#define CONNECT(type, name) recorder->name = &state->name;
+	RECORDER_PARTS(CONNECT)
 #undef CONNECT
 }
 

@@ -26,9 +26,39 @@ enum ending {
 	ENDING_DRIVER,      /* a library of a driver has begun to end */
 };
 
-/* The state of a process. The state of other folders is behind pointers, so this header does not
- * include their headers. process/start.c maps everything in one piece and sets the pointers before
- * any thread can see the recorder. The pointers do not change after that. */
+/* The parts of the state of a process, which belong to other folders: PART(struct, name). Each is
+ * behind a pointer, so this header does not include their headers. thread_states is last: only
+ * `count` elements of its array are mapped. */
+#define RECORDER_PARTS(PART)                                                                \
+	PART(modules, modules)                                                              \
+	PART(stacks, stacks)                                                                \
+	PART(blocks, blocks)                                                                \
+	PART(suballocations, suballocations)                                                \
+	PART(python_names, python)                                                          \
+	PART(free_races, free_races)                                                        \
+	PART(observations_written, observations)                                            \
+	PART(modules_looked_at, looked_at)                                                  \
+	PART(graphs, graphs)                                                                \
+	PART(contexts, contexts)                                                            \
+	PART(histories, histories)                                                          \
+	PART(vmm, vmm)                                                                      \
+	PART(deferred_totals, deferred)                                                     \
+	PART(ledger_timeline, parts)                                                        \
+	PART(kernel_args, kernel_args)                                                      \
+	PART(user_events, user_events)                                                      \
+	PART(pools_record, pools_record)                                                    \
+	PART(limits, limits)                                                                \
+	PART(refusals, refusals)                                                            \
+	PART(holders_memory, holders)                                                       \
+	PART(steps, steps)                                                                  \
+	PART(recorded_keepers, keepers)                                                     \
+	PART(ipc, ipc)                                                                      \
+	PART(driver_costs, driver_costs)                                                    \
+	PART(report_state, report)                                                          \
+	PART(thread_states, thread_states)
+
+/* The state of a process. process/start.c maps everything in one piece and sets the pointers to the
+ * parts before any thread can see the recorder. These do not change after that. */
 struct recorder {
 	uint32_t generation; /* number of the recorder; increases with every fork that records */
 	int pid;
@@ -36,34 +66,11 @@ struct recorder {
 	_Atomic(uint32_t) ending; /* enum ending */
 	struct ledger_header *header;
 	_Atomic(struct pool *) pool; /* NULL: none yet */
-	struct modules *modules;
-	struct stacks *stacks;
-	struct blocks *blocks;
-	struct suballocations *suballocations;
+#define PART(type, name) struct type *name;
+	RECORDER_PARTS(PART)
+#undef PART
 	struct ledger_writer writer;
 	struct arena arena;
-	struct thread_states *thread_states;
-	struct python_names *python;
-	struct free_races *free_races;
-	struct observations_written *observations;
-	struct modules_looked_at *looked_at;
-	struct graphs *graphs;
-	struct contexts *contexts;
-	struct histories *histories;
-	struct vmm *vmm;
-	struct deferred_totals *deferred;
-	struct ledger_timeline *parts; /* see timeline.h */
-	struct kernel_args *kernel_args;
-	struct user_events *user_events;
-	struct pools_record *pools_record;
-	struct limits *limits;
-	struct refusals *refusals;
-	struct holders_memory *holders;
-	struct steps *steps;
-	struct recorded_keepers *keepers;
-	struct ipc *ipc;
-	struct driver_costs *driver_costs;
-	struct report_state *report;
 	struct cl_pool *cl_pool; /* NULL: no OpenCL context exists yet, or the pool is off */
 	_Atomic uint64_t waiting;     /* see stack/waiting.h */
 	_Atomic uint64_t devices_met; /* a bit for each device, see driver_growth.c */
