@@ -9,6 +9,7 @@
 #include "interpose/cuda/physical.h"
 
 #include <string.h>
+#include <utlist.h>
 
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/live_bytes.h"
@@ -23,7 +24,7 @@ struct physical {
 	unsigned int held;
 	struct ledger_block *block;  /* the handle's block; NULL: released, or about to be */
 	struct ledger_block *keeper; /* the block that counts the bytes, or NULL */
-	struct use *uses, *newest;   /* mappings and bindings of this memory */
+	struct use *uses;            /* mappings and bindings of this memory */
 	struct use *bound;           /* bindings to this multicast object */
 	/* the call site that counts this memory as live, or NULL */
 	const struct ledger_site *counted;
@@ -109,29 +110,6 @@ static void physical_end_block(struct recorder *recorder, struct physical *p,
 		p->keeper = NULL;
 }
 
-static void link_use(struct physical *p, struct use *use)
-{
-	use->next = NULL;
-	use->before = p->newest;
-	if (p->newest)
-		p->newest->next = use;
-	else
-		p->uses = use;
-	p->newest = use;
-}
-
-static void unlink_use(struct physical *p, struct use *use)
-{
-	if (use->before)
-		use->before->next = use->next;
-	else
-		p->uses = use->next;
-	if (use->next)
-		use->next->before = use->before;
-	else
-		p->newest = use->before;
-}
-
 static void unlink_bound(struct use *use)
 {
 	struct use **link = &use->object->bound;
@@ -185,7 +163,7 @@ static void give_use(struct recorder *recorder, struct use *use)
 	if (use->object)
 		unlink_bound(use);
 	if (use->of) {
-		unlink_use(use->of, use);
+		DL_DELETE2(use->of->uses, use, before, next);
 		physical_end_block(recorder, use->of, use->block);
 	}
 	arena_give(&recorder->arena, use, sizeof(*use));
@@ -400,7 +378,7 @@ void use_add(const struct use *new)
 		use = NULL;
 	}
 	if (use && use->of)
-		link_use(use->of, use);
+		DL_APPEND2(use->of->uses, use, before, next);
 	if (use && use->object) {
 		use->bound = use->object->bound;
 		use->object->bound = use;

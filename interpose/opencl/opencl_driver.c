@@ -8,12 +8,9 @@
 #include "ledger/lock.h"
 #include "interpose/dispatch/resolve.h"
 
-typedef cl_int mem_info(cl_mem, cl_mem_info, size_t, void *, size_t *);
-typedef cl_int context_info(cl_context, cl_context_info, size_t, void *, size_t *);
-
 bool opencl_ask_object(cl_mem object, cl_mem_info what, void *ret, size_t size)
 {
-	mem_info *ask = (mem_info *)opencl_used(USED_clGetMemObjectInfo);
+	used_clGetMemObjectInfo *ask = OPENCL_USED(clGetMemObjectInfo);
 	const struct route route = { (void *)ask, true, thread_inside.below };
 	INSIDE(&hooks[HOOK_clGetMemObjectInfo], route);
 
@@ -128,9 +125,7 @@ int opencl_device_number(cl_device_id device)
 
 uint64_t opencl_total_of(int device)
 {
-	cl_int (*ask)(cl_device_id, cl_device_info, size_t, void *, size_t *) =
-		(cl_int(*)(cl_device_id, cl_device_info, size_t, void *, size_t *))opencl_used(
-			USED_clGetDeviceInfo);
+	used_clGetDeviceInfo *ask = OPENCL_USED(clGetDeviceInfo);
 	cl_device_id id = device >= 0 && device < DEVICES_MAX ? devices[device] : NULL;
 	cl_ulong total = 0;
 
@@ -144,7 +139,7 @@ uint64_t opencl_total_of(int device)
  * context. */
 static int query_device_of(cl_context context)
 {
-	context_info *ask = (context_info *)opencl_used(USED_clGetContextInfo);
+	used_clGetContextInfo *ask = OPENCL_USED(clGetContextInfo);
 	cl_device_id ids[DEVICES_MAX];
 	size_t size = 0;
 
@@ -200,9 +195,6 @@ int opencl_device_of(cl_context context)
 	return device;
 }
 
-typedef void CL_CALLBACK destroyed(cl_mem, void *);
-typedef cl_int set_destroyed(cl_mem, destroyed *, void *);
-
 static _Atomic uintptr_t numbers;
 
 bool opencl_was_used(void)
@@ -218,10 +210,10 @@ uint64_t opencl_number(void)
 bool opencl_watch(cl_mem object, void(CL_CALLBACK *call)(cl_mem, void *), void *data)
 {
 	static _Atomic bool missing; /* OpenCL 1.0 lacks the function: looked up only once */
-	set_destroyed *set = NULL;
+	used_clSetMemObjectDestructorCallback *set = NULL;
 
 	if (!atomic_load_explicit(&missing, memory_order_relaxed))
-		set = (set_destroyed *)opencl_used(USED_clSetMemObjectDestructorCallback);
+		set = OPENCL_USED(clSetMemObjectDestructorCallback);
 	if (!set) {
 		atomic_store(&missing, true);
 		return false;

@@ -17,6 +17,11 @@ int opencl_device_of(cl_context context);
 /* Returns the function ID of the loader, layer or vendor that the present call goes to. Objects of
  * the call must be queried through it. */
 void *opencl_used(enum used_id id);
+/* The same, with the type of the USED row SYMBOL. */
+#define OPENCL_USED(symbol) ((used_##symbol *)opencl_used(USED_##symbol))
+#define USED(symbol, returns, parameters) typedef returns used_##symbol parameters;
+#define ROWS_OF "interpose/opencl/opencl.def"
+#include "interpose/dispatch/hooks.def"
 
 /* Returns the bytes of global memory of device number DEVICE, or 0 if unknown. */
 uint64_t opencl_total_of(int device);

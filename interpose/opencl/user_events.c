@@ -28,28 +28,28 @@ struct event_wait {
 struct user_event {
 	uint64_t handle;
 	uint32_t api, stack; /* of the call that made it */
-	struct behind *behind;
+	struct waiter *waiters;
 	struct event_wait *waits;
 };
 
 /* A handle that cannot complete before EVENT is set. It is the event itself, the event of a command
  * that waits for it, or an in-order queue that contains such a command. */
-struct behind {
+struct waiter {
 	uint64_t handle;
 	uint64_t name;
 	struct user_event *event;
-	struct behind *next; /* next entry of the same user event */
+	struct waiter *next; /* next entry of the same user event */
 	UT_hash_handle hh;
 };
 
 /* ---- Locking: recorder->user_events->lock ---- */
 
-static struct behind *behind_lookup(struct recorder *recorder, uint64_t handle)
+static struct waiter *waiter_find(struct recorder *recorder, uint64_t handle)
 {
-	struct behind *behind;
+	struct waiter *waiter;
 
-	TABLE_FIND(recorder->user_events->behind, &handle, behind);
-	return behind;
+	TABLE_FIND(recorder->user_events->waiters, &handle, waiter);
+	return waiter;
 }
 
 /* HANDLE is an event or a command queue. Returns the user event that the application must set
@@ -57,11 +57,11 @@ static struct behind *behind_lookup(struct recorder *recorder, uint64_t handle)
  * event. */
 static struct user_event *event_before(struct recorder *recorder, const void *handle)
 {
-	struct behind *behind =
-		handle ? behind_lookup(recorder, (uint64_t)(uintptr_t)handle) : NULL;
+	struct waiter *waiter =
+		handle ? waiter_find(recorder, (uint64_t)(uintptr_t)handle) : NULL;
 
-	return behind && behind->name == record_name_of(recorder, SPACE_CL_HANDLE, behind->handle)
-		       ? behind->event : NULL;
+	return waiter && waiter->name == record_name_of(recorder, SPACE_CL_HANDLE, waiter->handle)
+		       ? waiter->event : NULL;
 }
 
 static struct user_event *event_before_command(struct recorder *recorder,
@@ -74,13 +74,13 @@ static struct user_event *event_before_command(struct recorder *recorder,
 	return event ? event : event_before(recorder, command->queue);
 }
 
-static void behind_remove(struct recorder *recorder, struct behind *behind)
+static void waiter_remove(struct recorder *recorder, struct waiter *waiter)
 {
 	struct arena *arena = &recorder->arena;
 
-	HASH_DEL(recorder->user_events->behind, behind);
-	LL_DELETE(behind->event->behind, behind);
-	arena_give(arena, behind, sizeof(*behind));
+	HASH_DEL(recorder->user_events->waiters, waiter);
+	LL_DELETE(waiter->event->waiters, waiter);
+	arena_give(arena, waiter, sizeof(*waiter));
 }
 
 /* Removes EVENT, which was set or has ended, with its entries and records. */
@@ -93,8 +93,8 @@ static void end_event(struct recorder *recorder, struct user_event *event)
 		atomic_store_explicit(&SHARED(wait->record->block), 0, memory_order_release);
 		LL_PREPEND(events->spare_waits, wait);
 	}
-	while (event->behind)
-		behind_remove(recorder, event->behind);
+	while (event->waiters)
+		waiter_remove(recorder, event->waiters);
 	arena_give(&recorder->arena, event, sizeof(*event));
 	events->events--;
 	atomic_fetch_sub(&user_events_open, 1);
@@ -102,29 +102,29 @@ static void end_event(struct recorder *recorder, struct user_event *event)
 
 /* Records that HANDLE waits for EVENT. An older entry of the same handle is removed if its block
  * has ended. */
-static void add_behind(struct recorder *recorder, struct user_event *event, const void *handle,
+static void waiter_add(struct recorder *recorder, struct user_event *event, const void *handle,
 		       uint64_t name)
 {
 	struct arena *arena = &recorder->arena;
-	struct behind *behind = behind_lookup(recorder, (uint64_t)(uintptr_t)handle);
+	struct waiter *waiter = waiter_find(recorder, (uint64_t)(uintptr_t)handle);
 
-	if (!name || (behind && behind->name == name))
+	if (!name || (waiter && waiter->name == name))
 		return;
-	if (behind && behind->event->handle == behind->handle)
-		end_event(recorder, behind->event);
-	else if (behind)
-		behind_remove(recorder, behind);
-	behind = arena_take(arena, sizeof(*behind));
-	if (!behind)
+	if (waiter && waiter->event->handle == waiter->handle)
+		end_event(recorder, waiter->event);
+	else if (waiter)
+		waiter_remove(recorder, waiter);
+	waiter = arena_take(arena, sizeof(*waiter));
+	if (!waiter)
 		return;
-	behind->handle = (uint64_t)(uintptr_t)handle;
-	behind->name = name;
-	behind->event = event;
-	TABLE_ADD(recorder->user_events->behind, handle, behind);
-	if (behind->hh.tbl)
-		LL_PREPEND(event->behind, behind);
+	waiter->handle = (uint64_t)(uintptr_t)handle;
+	waiter->name = name;
+	waiter->event = event;
+	TABLE_ADD(recorder->user_events->waiters, handle, waiter);
+	if (waiter->hh.tbl)
+		LL_PREPEND(event->waiters, waiter);
 	else
-		arena_give(arena, behind, sizeof(*behind));
+		arena_give(arena, waiter, sizeof(*waiter));
 }
 
 static struct event_wait *take_wait(struct recorder *recorder)
@@ -218,8 +218,8 @@ void user_event_made(const struct call *call, cl_event handle)
 		lock_take(&recorder->user_events->lock);
 		recorder->user_events->events++;
 		atomic_fetch_add(&user_events_open, 1);
-		add_behind(recorder, event, handle, name);
-		if (!event->behind || recorder->user_events->events > USER_EVENTS_MAX)
+		waiter_add(recorder, event, handle, name);
+		if (!event->waiters || recorder->user_events->events > USER_EVENTS_MAX)
 			end_event(recorder, event);
 		lock_give(&recorder->user_events->lock);
 	}
@@ -229,14 +229,14 @@ void user_event_made(const struct call *call, cl_event handle)
 void user_event_set(cl_event handle)
 {
 	struct recorder *recorder = user_events_are_open() ? recorder_enter() : NULL;
-	struct behind *behind;
+	struct waiter *waiter;
 
 	if (!recorder)
 		return;
 	lock_take(&recorder->user_events->lock);
-	behind = behind_lookup(recorder, (uint64_t)(uintptr_t)handle);
-	if (behind && behind->event->handle == behind->handle)
-		end_event(recorder, behind->event);
+	waiter = waiter_find(recorder, (uint64_t)(uintptr_t)handle);
+	if (waiter && waiter->event->handle == waiter->handle)
+		end_event(recorder, waiter->event);
 	lock_give(&recorder->user_events->lock);
 	recorder_leave();
 }
@@ -244,9 +244,7 @@ void user_event_set(cl_event handle)
 /* Returns true if QUEUE runs its commands in order. Calls the driver. */
 static bool is_in_order(cl_command_queue queue)
 {
-	typedef cl_int queue_info(cl_command_queue, cl_command_queue_info, size_t, void *,
-				  size_t *);
-	queue_info *ask = (queue_info *)opencl_used(USED_clGetCommandQueueInfo);
+	used_clGetCommandQueueInfo *ask = OPENCL_USED(clGetCommandQueueInfo);
 	cl_command_queue_properties properties = 0;
 
 	return ask && ask(queue, CL_QUEUE_PROPERTIES, sizeof(properties), &properties, NULL) ==
@@ -279,11 +277,11 @@ static void record_behind(struct recorder *recorder, const struct call *call,
 	if (event) {
 		add_waits(recorder, event, command, &wait);
 		if (command->made)
-			add_behind(recorder, event, command->made,
+			waiter_add(recorder, event, command->made,
 				   record_name_of(recorder, SPACE_CL_HANDLE,
 						  (uint64_t)(uintptr_t)command->made));
 		if (in_order)
-			add_behind(recorder, event, command->queue,
+			waiter_add(recorder, event, command->queue,
 				   record_name_of(recorder, SPACE_CL_HANDLE,
 						  (uint64_t)(uintptr_t)command->queue));
 	}

@@ -15,7 +15,7 @@
 #include "interpose/block/blocks.h"
 #include "interpose/opencl/opencl_types.h"
 
-struct behind;
+struct waiter;
 struct event_wait;
 
 /* Maximal numbers of user events, and of records of memory behind them. Further ones are not
@@ -25,7 +25,7 @@ struct event_wait;
 
 struct user_events {
 	struct lock lock;
-	struct behind *behind; /* by handle: events and queues behind a user event */
+	struct waiter *waiters; /* by handle: events and queues behind a user event */
 	struct event_wait *spare_waits;
 	unsigned int events, waits;
 };

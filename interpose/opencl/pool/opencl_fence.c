@@ -28,27 +28,26 @@ static struct route route_to(const struct cl_pool_context *context, void *real)
 static cl_int driver_put_marker(const struct cl_pool_context *context, cl_command_queue queue,
 				cl_event *ret)
 {
-	const struct route route = route_to(context, context->calls.mark);
+	const struct route route = route_to(context, (void *)context->calls.mark);
 	INSIDE(&hooks[HOOK_clEnqueueMarkerWithWaitList], route);
 
-	return ((cl_int(*)(cl_command_queue, cl_uint, const cl_event *, cl_event *))route.real)(
-		queue, 0, NULL, ret);
+	return context->calls.mark(queue, 0, NULL, ret);
 }
 
 static void driver_release_event(const struct cl_pool_context *context, cl_event event)
 {
-	const struct route route = route_to(context, context->calls.release_event);
+	const struct route route = route_to(context, (void *)context->calls.release_event);
 	INSIDE(&hooks[HOOK_clReleaseEvent], route);
 
-	((cl_int(*)(cl_event))route.real)(event);
+	context->calls.release_event(event);
 }
 
 static void driver_release_queue(const struct cl_pool_context *context, cl_command_queue queue)
 {
-	const struct route route = route_to(context, context->calls.release_queue);
+	const struct route route = route_to(context, (void *)context->calls.release_queue);
 	INSIDE(&hooks[HOOK_clReleaseCommandQueue], route);
 
-	((cl_int(*)(cl_command_queue))route.real)(queue);
+	context->calls.release_queue(queue);
 }
 
 /* Returns CL_QUEUED ... CL_COMPLETE, or an error. */
@@ -56,9 +55,8 @@ static cl_int driver_event_status(const struct cl_pool_context *context, cl_even
 {
 	cl_int status = CL_QUEUED, r;
 
-	r = ((cl_int(*)(cl_event, cl_event_info, size_t, void *, size_t *))
-		     context->calls.event_info)(event, CL_EVENT_COMMAND_EXECUTION_STATUS,
-						sizeof(status), &status, NULL);
+	r = context->calls.event_info(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
+				      &status, NULL);
 	return r == CL_SUCCESS ? status : r;
 }
 
@@ -240,9 +238,7 @@ static void marker_set_callback(struct cl_pool *pool, struct cl_pool_context *co
 			 (uint64_t)(context - pool->contexts)) << NOTE_MARKER_BITS | marker;
 
 	if (context->calls.notify)
-		((cl_int(*)(cl_event, cl_int, void(CL_CALLBACK *)(cl_event, cl_int, void *),
-			    void *))context->calls.notify)(event, CL_COMPLETE, on_marker,
-							   (void *)(uintptr_t)note);
+		context->calls.notify(event, CL_COMPLETE, on_marker, (void *)(uintptr_t)note);
 }
 
 /* ---- issuing ---- */
@@ -369,7 +365,7 @@ static void queues_flush(struct cl_pool_context *context)
 	queues_acquire(context, &queues);
 	cl_pool_unlock(context);
 	for (unsigned int i = 0; i < queues.count; i++)
-		((cl_int(*)(cl_command_queue))context->calls.flush)(queues.handle[i]);
+		context->calls.flush(queues.handle[i]);
 	queues_release(context, &queues);
 }
 
@@ -528,14 +524,14 @@ static struct cl_pool_context *context_reserve(struct cl_pool *pool, cl_context 
 static bool driver_find_calls(struct cl_pool_calls *ret)
 {
 	*ret = (struct cl_pool_calls){
-		.release_mem = opencl_used(USED_clReleaseMemObject),
-		.mem_info = opencl_used(USED_clGetMemObjectInfo),
-		.mark = opencl_used(USED_clEnqueueMarkerWithWaitList),
-		.event_info = opencl_used(USED_clGetEventInfo),
-		.release_event = opencl_used(USED_clReleaseEvent),
-		.notify = opencl_used(USED_clSetEventCallback),
-		.flush = opencl_used(USED_clFlush),
-		.release_queue = opencl_used(USED_clReleaseCommandQueue),
+		.release_mem = OPENCL_USED(clReleaseMemObject),
+		.mem_info = OPENCL_USED(clGetMemObjectInfo),
+		.mark = OPENCL_USED(clEnqueueMarkerWithWaitList),
+		.event_info = OPENCL_USED(clGetEventInfo),
+		.release_event = OPENCL_USED(clReleaseEvent),
+		.notify = OPENCL_USED(clSetEventCallback),
+		.flush = OPENCL_USED(clFlush),
+		.release_queue = OPENCL_USED(clReleaseCommandQueue),
 		.below = thread_inside.below,
 	};
 	return ret->release_mem && ret->mem_info && ret->mark && ret->event_info &&

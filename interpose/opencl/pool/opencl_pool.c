@@ -33,21 +33,20 @@
 
 static cl_int driver_release_mem(const struct cl_pool_calls *calls, cl_mem object)
 {
-	const struct route route = { calls->release_mem, true, calls->below };
+	const struct route route = { (void *)calls->release_mem, true, calls->below };
 	INSIDE(&hooks[HOOK_clReleaseMemObject], route);
 
-	return ((cl_int(*)(cl_mem))route.real)(object);
+	return calls->release_mem(object);
 }
 
 static cl_uint driver_mem_count(const struct cl_pool_calls *calls, cl_mem object, cl_mem_info what)
 {
-	const struct route route = { calls->mem_info, true, calls->below };
+	const struct route route = { (void *)calls->mem_info, true, calls->below };
 	INSIDE(&hooks[HOOK_clGetMemObjectInfo], route);
 	cl_uint count = 0;
 	cl_int r;
 
-	r = ((cl_int(*)(cl_mem, cl_mem_info, size_t, void *, size_t *))route.real)(
-		object, what, sizeof(count), &count, NULL);
+	r = calls->mem_info(object, what, sizeof(count), &count, NULL);
 	return r == CL_SUCCESS ? count : ~0u;
 }
 
@@ -72,6 +71,8 @@ static struct cl_pool_shard *shard_of(struct cl_pool *pool, uint64_t handle)
 }
 _Static_assert(CL_POOL_SHARDS == 64, "shard_of() takes six bits of the hash");
 
+/* cl_pool_current() saw the thread outside the recorder. If recording stopped since, this changes
+ * nothing, nor does shard_unlock(). */
 static void shard_lock(struct cl_pool_shard *shard)
 {
 	(void)!recorder_enter();
@@ -90,6 +91,21 @@ static struct cl_pool_buffer *shard_lookup(struct cl_pool_shard *shard, uint64_t
 
 	TABLE_FIND(shard->objects, &handle, object);
 	return object;
+}
+
+/* Locks the shard of HANDLE and stores its buffer, or NULL, in *RET. Returns NULL, with no lock
+ * taken, if there is no pool or HANDLE is NULL. */
+static struct cl_pool_shard *shard_lock_of(cl_mem handle, struct cl_pool_buffer **ret)
+{
+	struct cl_pool *pool = cl_pool_current();
+	struct cl_pool_shard *shard;
+
+	if (!pool || !handle)
+		return NULL;
+	shard = shard_of(pool, (uint64_t)(uintptr_t)handle);
+	shard_lock(shard);
+	*ret = shard_lookup(shard, (uint64_t)(uintptr_t)handle);
+	return shard;
 }
 
 /* The driver owns the buffer from now on. The record stays until the driver reports the
@@ -869,16 +885,12 @@ static bool buffer_revive(struct cl_pool_buffer *object, cl_mem handle)
 
 bool opencl_pool_retain(cl_mem handle, cl_int *ret)
 {
-	struct cl_pool *pool = cl_pool_current();
-	struct cl_pool_shard *shard;
 	struct cl_pool_buffer *object;
+	struct cl_pool_shard *shard = shard_lock_of(handle, &object);
 	bool live;
 
-	if (!pool || !handle)
+	if (!shard)
 		return false;
-	shard = shard_of(pool, (uint64_t)(uintptr_t)handle);
-	shard_lock(shard);
-	object = shard_lookup(shard, (uint64_t)(uintptr_t)handle);
 	live = object && atomic_load(&object->state) == BUFFER_LIVE;
 	if (live)
 		object->references++;
@@ -891,15 +903,11 @@ bool opencl_pool_retain(cl_mem handle, cl_int *ret)
 
 void opencl_pool_retain_failed(cl_mem handle)
 {
-	struct cl_pool *pool = cl_pool_current();
-	struct cl_pool_shard *shard;
 	struct cl_pool_buffer *object;
+	struct cl_pool_shard *shard = shard_lock_of(handle, &object);
 
-	if (!pool || !handle)
+	if (!shard)
 		return;
-	shard = shard_of(pool, (uint64_t)(uintptr_t)handle);
-	shard_lock(shard);
-	object = shard_lookup(shard, (uint64_t)(uintptr_t)handle);
 	if (object && object->references > 1)
 		object->references--;
 	shard_unlock(shard);
@@ -907,16 +915,12 @@ void opencl_pool_retain_failed(cl_mem handle)
 
 bool opencl_pool_is_cached(cl_mem handle)
 {
-	struct cl_pool *pool = cl_pool_current();
-	struct cl_pool_shard *shard;
 	struct cl_pool_buffer *object;
+	struct cl_pool_shard *shard = shard_lock_of(handle, &object);
 	bool cached;
 
-	if (!pool || !handle)
+	if (!shard)
 		return false;
-	shard = shard_of(pool, (uint64_t)(uintptr_t)handle);
-	shard_lock(shard);
-	object = shard_lookup(shard, (uint64_t)(uintptr_t)handle);
 	cached = object &&
 		 (atomic_load(&object->state) == BUFFER_CACHED ||
 		  atomic_load(&object->state) == BUFFER_RELEASING) &&

@@ -21,8 +21,14 @@
 
 /* Functions of the driver that made the context: several drivers may be loaded. */
 struct cl_pool_calls {
-	void *release_mem, *mem_info, *mark, *event_info, *release_event, *notify, *flush;
-	void *release_queue;
+	used_clReleaseMemObject *release_mem;
+	used_clGetMemObjectInfo *mem_info;
+	used_clEnqueueMarkerWithWaitList *mark;
+	used_clGetEventInfo *event_info;
+	used_clReleaseEvent *release_event;
+	used_clSetEventCallback *notify;
+	used_clFlush *flush;
+	used_clReleaseCommandQueue *release_queue;
 	const void *below;
 };
 

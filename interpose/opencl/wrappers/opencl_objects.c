@@ -20,9 +20,7 @@ void opencl_record_object(struct call *call, const void *made, cl_context contex
  * array may be larger than that number. */
 static cl_uint kernels_of(cl_program program)
 {
-	cl_int (*ask)(cl_program, cl_program_info, size_t, void *, size_t *) =
-		(cl_int(*)(cl_program, cl_program_info, size_t, void *, size_t *))opencl_used(
-			USED_clGetProgramInfo);
+	used_clGetProgramInfo *ask = OPENCL_USED(clGetProgramInfo);
 	size_t count = 0;
 
 	if (!ask || ask(program, CL_PROGRAM_NUM_KERNELS, sizeof(count), &count, NULL) != CL_SUCCESS)
