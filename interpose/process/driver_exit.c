@@ -29,7 +29,7 @@ register_cxa __cxa_atexit;
 static register_cxa *real_cxa_atexit;
 static register_on_exit *real_on_exit;
 
-void verdict_settle(void *data)
+void reporter_settle(void *data)
 {
 	struct recorder *recorder = data;
 
@@ -45,7 +45,7 @@ void verdict_take(enum ending ending)
 	if (!recorder || recorder_ending(recorder) != ENDING_NOT)
 		return;
 	if (recorder_now()) { /* not if recording stopped: a thread left its work half done */
-		aside(verdict_settle, recorder);
+		aside(reporter_settle, recorder);
 		block_keep_parents(recorder);
 	}
 	if (atomic_compare_exchange_strong(&recorder->ending, &not_yet, (uint32_t)ending))

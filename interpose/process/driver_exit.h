@@ -10,9 +10,9 @@
 
 /* Does what takes time: waits for deferred frees, for 20 ms at most, and looks for calls that
  * bypass gpuleak. Needs 64 KiB of stack. */
-void verdict_settle(void *recorder);
+void reporter_settle(void *recorder);
 
-/* Takes the verdict on this process, unless that was done. First calls verdict_settle().
+/* Takes the verdict on this process, unless that was done. First calls reporter_settle().
  * What the driver destroys afterwards counts as not freed. Frees by the application
  * count still. */
 void verdict_take(enum ending ending);

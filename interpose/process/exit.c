@@ -40,7 +40,7 @@ static void note_end(struct recorder *recorder, enum ledger_ended how, int statu
 {
 	if (recorder_now()) { /* not if recording stopped: a thread left its work half done */
 		if (recorder_ending(recorder) == ENDING_NOT)
-			verdict_settle(recorder);
+			reporter_settle(recorder);
 		apis_publish_pool();
 		observations_write(recorder);
 	}
@@ -68,7 +68,8 @@ static void note_and_report(void *data)
 
 	if (ending->recorder)
 		note_end(ending->recorder, ending->how, ending->status);
-	ending->failed = ending->recorder ? verdict_report(ending->recorder) : verdict_unrecorded();
+	ending->failed = ending->recorder ? reporter_at_exit(ending->recorder)
+					  : reporter_unrecorded();
 }
 
 /* Call at the last moment of the process. Returns the status to end with. */
@@ -180,13 +181,13 @@ static void note_exec(void *data)
 	if (!program_file_runs(replacing->file, replacing->search))
 		return;
 	if (!recorder_of_process()) {
-		verdict_unrecorded();
+		reporter_unrecorded();
 		return;
 	}
 	replacing->noted = true;
 	note_end(recorder_last(), LEDGER_EXEC, 0);
 	if (strcmp(config.report, "none") != 0)
-		verdict_report(recorder_last());
+		reporter_at_exit(recorder_last());
 }
 
 /* exec replaces the process: blocks that are live then are lost, so exec counts as the end of the

@@ -307,7 +307,9 @@ EXPORT int gpuleak_command(char *ret, size_t size)
 {
 	char path[PATH_MAX];
 
-	return verdict_find_command(path, sizeof(path)) ? give_path(path, ret, size) : fail(ENOENT);
+	if (!reporter_find_command(path, sizeof(path)))
+		return fail(ENOENT);
+	return give_path(path, ret, size);
 }
 
 /* ---- steps ---- */
@@ -378,7 +380,7 @@ EXPORT uint64_t gpuleak_doublings(void)
 EXPORT int gpuleak_report(void)
 {
 	struct recorder *recorder = recorder_now();
-	int r = recorder ? verdict_report_now(recorder) : -ENODATA;
+	int r = recorder ? reporter_now(recorder) : -ENODATA;
 
 	if (r == 0)
 		return 0;
@@ -393,6 +395,6 @@ EXPORT int gpuleak_report_live(int fd)
 
 	if (fd < 0)
 		return fail(EBADF);
-	r = recorder ? verdict_report_live(recorder, fd) : -ENODATA;
+	r = recorder ? reporter_live(recorder, fd) : -ENODATA;
 	return r < 0 ? fail(-r) : 0;
 }

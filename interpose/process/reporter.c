@@ -48,7 +48,7 @@
 static const char *const command_places[] = { GPULEAK_BINDIR_FROM_LIBDIR "/gpuleak",
 					      "../tools/gpuleak" };
 
-bool verdict_find_command(char *ret, size_t size)
+bool reporter_find_command(char *ret, size_t size)
 {
 	const char *library = library_directory();
 	size_t at = strlen(library);
@@ -261,7 +261,7 @@ static int run_command_with(struct recorder *recorder, const struct wanted_repor
 	bool as_input, paused;
 	int n, status;
 
-	if (!verdict_find_command(buffers->command, sizeof(buffers->command)))
+	if (!reporter_find_command(buffers->command, sizeof(buffers->command)))
 		return NOT_STARTED;
 	n = add_words(report, arguments, buffers);
 	as_input = !has_readable_file(recorder);
@@ -362,7 +362,7 @@ static void say_why_not_on_file(struct recorder *recorder)
 	    ": recorded in memory only; set GPULEAK_LEDGER to a path that can be written\n", NULL);
 }
 
-bool verdict_unrecorded(void)
+bool reporter_unrecorded(void)
 {
 	const char *error = error_text(recorder_failure());
 	struct text text;
@@ -379,7 +379,7 @@ bool verdict_unrecorded(void)
 	return true;
 }
 
-bool verdict_report(struct recorder *recorder)
+bool reporter_at_exit(struct recorder *recorder)
 {
 	const struct wanted_report verdict_only = { .destination = "none", .output_fd = -1,
 						    .at_end = true };
@@ -411,7 +411,7 @@ bool verdict_report(struct recorder *recorder)
 	return failed;
 }
 
-int verdict_report_live(struct recorder *recorder, int fd)
+int reporter_live(struct recorder *recorder, int fd)
 {
 	const struct wanted_report live = { .destination = "/dev/stdout", .output_fd = fd };
 	int saved = errno, status;
@@ -421,7 +421,7 @@ int verdict_report_live(struct recorder *recorder, int fd)
 	return status ? -EIO : 0;
 }
 
-int verdict_report_now(struct recorder *recorder)
+int reporter_now(struct recorder *recorder)
 {
 	const char *pattern = config.report_now[0] ? config.report_now : config.report;
 	const struct timespec nap = { .tv_nsec = 10000000 };

@@ -118,7 +118,7 @@ static void *run_service(void *data)
 		mark_due_steps(&service);
 		trim_if_due(&service);
 		if (requests & REQUEST_REPORT)
-			verdict_report_now(service.recorder);
+			reporter_now(service.recorder);
 	}
 	return NULL;
 }
