@@ -70,7 +70,7 @@ static struct live_site_node *find_site(struct live_gathering *g,
 }
 
 /* Returns the site of the blocks at call site REF, which may be new. */
-static struct live_site_node *intern_site(struct live_gathering *g, uint32_t ref)
+static struct live_site_node *intern_live_site(struct live_gathering *g, uint32_t ref)
 {
 	static const struct ledger_site unknown = { .device = -1 };
 	const struct ref_node *known = table_find_ref(&g->b.site_refs, ref);
@@ -101,7 +101,7 @@ static void walk_blocks(struct live_gathering *g)
 
 		if (build_is_young(&g->b, block))
 			continue;
-		node = intern_site(g, block->site);
+		node = intern_live_site(g, block->site);
 		add_to_sum(&node->site.sum, block->bytes, 1);
 		if (!node->site.is_object)
 			add_to_sum(&g->live->sum, block->bytes, 1);

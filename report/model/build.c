@@ -181,6 +181,7 @@ void build_finish(struct builder *b)
 {
 	table_finish(&b->texts);
 	table_finish(&b->stacks);
+	table_finish(&b->sites);
 	table_finish(&b->groups);
 	table_finish(&b->text_refs);
 	table_finish(&b->stack_refs);
@@ -191,7 +192,6 @@ void build_finish(struct builder *b)
 	table_finish(&b->stack_codes);
 	table_finish(&b->python_locations);
 	table_finish(&b->places_refs);
-	table_finish(&b->ignored_site_refs);
 	table_finish(&b->mapped_refs);
 	table_finish(&b->wait_refs);
 	table_finish(&b->mappings);

@@ -16,6 +16,8 @@
 #include "ledger/reader.h"
 
 struct group;
+struct site_node;
+struct suballocation_site;
 struct load_choice;
 struct loaded_ledger;
 struct stack_code;
@@ -30,7 +32,8 @@ struct builder {
 	struct pattern_file *suppressions; /* may be NULL */
 	struct report_process *process;
 	struct report_arena *arena;
-	struct table texts, stacks, groups;           /* keyed by content */
+	struct table texts, stacks, sites;            /* keyed by content */
+	struct table groups; /* keyed by call site and mapping */
 	struct table text_refs, stack_refs, site_refs; /* keyed by ref; the values are ref_nodes */
 	struct table known_frames; /* see rules_apply() */
 	struct table code_refs, python_locations;     /* keyed by ref; keyed by content */
@@ -39,7 +42,6 @@ struct builder {
 	struct table mapped_refs, wait_refs;
 	struct table mappings;               /* keyed by content */
 	struct table places_refs; /* struct report_places, keyed by the ref of the call site */
-	struct table ignored_site_refs; /* like site_refs, for blocks that the program ignores */
 	struct stack_module *modules;
 	size_t module_count;
 	struct group *first_group;
@@ -150,9 +152,7 @@ bool build_is_selected(const struct builder *b, const struct ledger_block *block
 struct report_leak *build_group_of(struct builder *b, const struct ledger_block *block);
 /* Returns the group of the call site REF if it has a selected live block, else NULL. */
 struct report_leak *build_known_group(const struct builder *b, uint32_t ref);
-/* Returns a leak of 0 bytes at the call site SITE. SITE NULL: unknown. */
-struct report_leak build_leak(struct builder *b, const struct ledger_site *site);
-/* Returns what the call site SITE held. SITE NULL: unknown. */
+/* Returns what the call site of the record SITE held. SITE NULL: unknown. */
 struct report_leak build_holder(struct builder *b, const struct ledger_site *site, uint64_t bytes,
 				uint64_t blocks);
 /* For qsort(). Orders leaks or holders by size, largest first. Ties are decided only by data that
@@ -199,8 +199,23 @@ struct report_event build_event(struct builder *b, uint32_t api, uint32_t stack,
 /* Returns why the file of module I was not used, or NULL. */
 const char *build_module_problem(const struct builder *b, size_t i);
 
-/* The identity of a call site within one ledger. Code that reads records of the ledger and adds up
- * amounts by call site uses it, so that each sum means the same. It needs no symbols. */
+/* A call site: what an API, a kind, a device and a stack identify. Each thread has its own records
+ * of it in the ledger. The steps keep here what they add up by call site. */
+struct build_site {
+	struct report_leak leak; /* of 0 bytes */
+	/* its live blocks; [1]: those that the program ignores. NULL: none, also below */
+	struct group *groups[2];
+	struct site_node *listed;
+	struct report_late *late;
+	struct suballocation_site *suballocations;
+};
+
+/* Returns the only call site with the API, kind, device and stack of RECORD. RECORD NULL: these are
+ * unknown. Looks up the symbols of the stack. */
+struct build_site *intern_site(struct builder *b, const struct ledger_site *record);
+
+/* The identity of a call site without symbols, for steps that list only a few of all call sites.
+ * Two of them can be one struct build_site: a compiler may repeat the code of a line. */
 struct site_key {
 	const char *api, *kind; /* interned; "unknown" if the ledger does not have them */
 	int device;

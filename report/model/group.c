@@ -14,6 +14,7 @@
 #include "report/util/number.h"
 
 struct group {
+	const struct build_site *site;
 	struct report_leak leak;
 	const struct ledger_block *most; /* the block with the largest reference count */
 	struct group *next;
@@ -21,65 +22,51 @@ struct group {
 
 static bool same_group(const void *value, const void *key)
 {
-	const struct report_leak *a = &((const struct group *)value)->leak, *b = key;
+	const struct group *a = value, *b = key;
 
-	/* Strings and stacks are interned, so pointers can be compared. */
-	return a->api == b->api && a->kind == b->kind && a->device == b->device &&
-	       a->stack == b->stack && a->ignored == b->ignored && a->mapping == b->mapping;
+	return a->site == b->site && a->leak.ignored == b->leak.ignored &&
+	       a->leak.mapping == b->leak.mapping;
 }
 
-/* Returns the group of KEY, which may be new. */
-static struct group *intern_group(struct builder *b, const struct report_leak *key)
+/* Returns the group of the blocks of SITE that were released while they had MAPPING, which is NULL
+ * for all others. The group may be new. */
+static struct group *intern_group(struct builder *b, const struct build_site *site, bool ignored,
+				  const struct report_mapping *mapping)
 {
-	uint64_t hash = hash_number((uintptr_t)key->stack, hash_number((uintptr_t)key->api, 0));
-	struct group *group;
+	const struct group key = { .site = site,
+				   .leak = { .ignored = ignored, .mapping = mapping } };
+	uint64_t hash = hash_number((uintptr_t)site, hash_number((uintptr_t)mapping, ignored));
+	struct group *group = table_find(&b->groups, hash, same_group, &key);
 
-	hash = hash_number((uint64_t)key->device, hash_number((uintptr_t)key->kind, hash));
-	hash = hash_number((uint64_t)key->ignored, hash);
-	hash = hash_number((uintptr_t)key->mapping, hash);
-	group = table_find(&b->groups, hash, same_group, key);
 	if (group)
 		return group;
 	group = arena_alloc(b->arena, sizeof(*group));
+	*group = (struct group){ .site = site, .leak = site->leak, .next = b->first_group };
+	group->leak.ignored = ignored;
+	group->leak.mapping = mapping;
 	table_add(&b->groups, hash, group);
-	group->leak = *key;
-	group->next = b->first_group;
 	b->first_group = group;
 	b->group_count++;
 	return group;
-}
-
-struct report_leak build_leak(struct builder *b, const struct ledger_site *site)
-{
-	if (!site)
-		return (struct report_leak){ .api = build_unknown, .kind = build_unknown,
-					     .device = -1, .stack = &build_no_stack };
-	return (struct report_leak){ .api = build_name(b, site->api),
-				     .kind = build_name(b, site->kind), .device = site->device,
-				     .is_object = ledger_site_is_object(b->view, site),
-				     .stack = build_stack(b, site->stack) };
 }
 
 /* Returns the group of BLOCK, which may be new. Blocks of one call site form one group, except
  * those that the program ignores, and those that were released while mapped. */
 static struct group *group_of(struct builder *b, const struct ledger_block *block)
 {
+	const struct ref_node *known = table_find_ref(&b->site_refs, block->site);
 	bool ignored = (block->marked & LEDGER_BLOCK_IGNORED) != 0;
-	bool mapped = LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED;
-	struct table *refs = ignored ? &b->ignored_site_refs : &b->site_refs;
-	const struct ref_node *known = mapped ? NULL : table_find_ref(refs, block->site);
-	struct report_leak key;
-	struct group *ret;
+	struct build_site *site;
 
-	if (known)
-		return (struct group *)known->value;
-	key = build_leak(b, ledger_site(b->view, block->site));
-	key.ignored = ignored;
-	key.mapping = mapped ? build_mapping(b, block) : NULL;
-	ret = intern_group(b, &key);
-	if (!mapped)
-		table_add_ref(b->arena, refs, block->site, ret);
-	return ret;
+	site = known ? (struct build_site *)known->value
+		     : intern_site(b, ledger_site(b->view, block->site));
+	if (!known)
+		table_add_ref(b->arena, &b->site_refs, block->site, site);
+	if (LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED)
+		return intern_group(b, site, ignored, build_mapping(b, block));
+	if (!site->groups[ignored])
+		site->groups[ignored] = intern_group(b, site, ignored, NULL);
+	return site->groups[ignored];
 }
 
 static bool has_more_references(const struct ledger_block *a, const struct ledger_block *b)
@@ -134,8 +121,9 @@ struct report_leak *build_group_of(struct builder *b, const struct ledger_block 
 struct report_leak *build_known_group(const struct builder *b, uint32_t ref)
 {
 	const struct ref_node *known = table_find_ref(&b->site_refs, ref);
+	struct group *group = known ? ((struct build_site *)known->value)->groups[0] : NULL;
 
-	return known ? &((struct group *)known->value)->leak : NULL;
+	return group ? &group->leak : NULL;
 }
 
 void build_add_address(struct builder *b, struct report_leak *leak,

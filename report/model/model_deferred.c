@@ -376,30 +376,19 @@ bool report_deferred_fails(const struct report_deferred *deferred)
 
 /* ---- frees after the driver had begun to shut down ---- */
 
-static bool same_late(const void *value, const void *key)
-{
-	const struct report_late *a = value, *b = key;
-
-	return a->stack == b->stack && a->api == b->api && a->kind == b->kind &&
-	       a->device == b->device;
-}
-
-/* Adds the counters of SITE to the element of its call site. Threads have their own records. */
-static void add_late(struct builder *b, struct table *table, const struct ledger_site *site)
+/* Adds the counters of RECORD to the element of its call site. */
+static void add_late(struct builder *b, const struct ledger_site *record)
 {
 	struct report_process *process = b->process;
-	const struct report_leak leak = build_leak(b, site);
-	const struct report_late key = { .api = leak.api, .kind = leak.kind,
-					 .device = leak.device, .stack = leak.stack };
-	uint64_t hash = hash_number((uintptr_t)key.stack, hash_number((uintptr_t)key.api, 0));
-	struct report_late *known = table_find(table, hash, same_late, &key);
+	struct build_site *site = intern_site(b, record);
 
-	if (!known) {
-		known = &process->late[process->late_count++];
-		*known = key;
-		table_add(table, hash, known);
+	if (!site->late) {
+		site->late = &process->late[process->late_count++];
+		*site->late = (struct report_late){ .api = site->leak.api, .kind = site->leak.kind,
+						    .device = site->leak.device,
+						    .stack = site->leak.stack };
 	}
-	known->blocks = add_bounded(known->blocks, site->late);
+	site->late->blocks = add_bounded(site->late->blocks, record->late);
 }
 
 /* Returns the next call site of memory with late frees, or NULL. */
@@ -417,7 +406,6 @@ void build_late(struct builder *b)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_site *site;
-	struct table table = { 0 };
 	size_t count = 0;
 
 	while (next_late(b, &walk))
@@ -425,6 +413,5 @@ void build_late(struct builder *b)
 	b->process->late = arena_alloc(b->arena, count * sizeof(*b->process->late));
 	walk = (struct ledger_walk){ 0 };
 	while (b->process->late_count < count && (site = next_late(b, &walk)))
-		add_late(b, &table, site);
-	table_finish(&table);
+		add_late(b, site);
 }

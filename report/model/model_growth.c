@@ -33,8 +33,8 @@ static bool same_site(const void *value, const void *key)
 	return site_key_is_same(&((const struct growth_site *)value)->key, key);
 }
 
-static struct growth_site *intern_site(struct builder *b, struct window *window,
-				       const struct ledger_growth *record)
+static struct growth_site *intern_growth_site(struct builder *b, struct window *window,
+					      const struct ledger_growth *record)
 {
 	const struct ledger_site refs = { .api = record->api, .kind = record->kind,
 					  .device = record->device, .stack = record->stack };
@@ -74,7 +74,7 @@ static void read_sites(struct builder *b, struct window *window)
 	const struct ledger_growth *record;
 
 	while ((record = ledger_next(b->view, &walk, LEDGER_CHUNK_GROWTH, sizeof(*record))))
-		add_numbers(intern_site(b, window, record), window, record);
+		add_numbers(intern_growth_site(b, window, record), window, record);
 }
 
 /* ---- the growth rule ---- */

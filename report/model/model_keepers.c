@@ -91,7 +91,7 @@ void build_keepers(struct builder *b)
 
 		if (!keepers)
 			continue;
-		key = build_leak(b, site);
+		key = intern_site(b, site)->leak;
 		add(b->process, &key, keepers);
 	}
 }

@@ -32,8 +32,8 @@ static bool same_site(const void *value, const void *key)
 }
 
 /* Returns the site of RECORD, or NULL if memory ran out. */
-static struct object_site *intern_site(struct object_gathering *g,
-				       const struct ledger_site *record)
+static struct object_site *intern_object_site(struct object_gathering *g,
+					      const struct ledger_site *record)
 {
 	struct site_key key = site_key_of(g->b, record);
 	uint64_t hash = site_key_hash(&key);
@@ -60,7 +60,7 @@ static void walk_sites(struct object_gathering *g)
 
 		if (!ledger_site_is_object(g->b->view, record))
 			continue;
-		site = intern_site(g, record);
+		site = intern_object_site(g, record);
 		group = build_known_group(g->b, build_ref(g->b, record));
 		if (group)
 			site->group = group;
@@ -79,7 +79,7 @@ static void walk_blocks(struct object_gathering *g)
 		const struct ledger_site *record = ledger_site(g->b->view, block->site);
 
 		if (record && ledger_site_is_object(g->b->view, record))
-			intern_site(g, record)->live++;
+			intern_object_site(g, record)->live++;
 	}
 }
 

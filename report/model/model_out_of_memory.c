@@ -29,7 +29,7 @@ static const char *framework_of(const char *api)
 struct report_leak build_holder(struct builder *b, const struct ledger_site *site, uint64_t bytes,
 				uint64_t blocks)
 {
-	struct report_leak ret = build_leak(b, site);
+	struct report_leak ret = intern_site(b, site)->leak;
 
 	b->bad_refs += !site;
 	ret.is_object = false;

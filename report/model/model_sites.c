@@ -14,7 +14,48 @@
 #include "report/model/builder.h"
 #include "report/util/number.h"
 
-/* ---- keys ---- */
+/* ---- identity ---- */
+
+/* Strings and stacks are interned. */
+static bool same_site(const void *value, const void *key)
+{
+	const struct report_leak *a = &((const struct build_site *)value)->leak, *b = key;
+
+	return a->stack == b->stack && a->api == b->api && a->kind == b->kind &&
+	       a->device == b->device;
+}
+
+static uint64_t site_hash(const struct report_leak *leak)
+{
+	uint64_t hash = hash_number((uintptr_t)leak->stack, (uintptr_t)leak->api);
+
+	return hash_number((uint64_t)leak->device, hash_number((uintptr_t)leak->kind, hash));
+}
+
+/* Returns the call site of LEAK, or NULL. */
+static struct build_site *find_site(const struct builder *b, const struct report_leak *leak)
+{
+	return table_find(&b->sites, site_hash(leak), same_site, leak);
+}
+
+struct build_site *intern_site(struct builder *b, const struct ledger_site *record)
+{
+	const struct report_leak key = {
+		.api = build_name(b, record ? record->api : 0),
+		.kind = build_name(b, record ? record->kind : 0),
+		.device = record ? record->device : -1,
+		.is_object = record && ledger_site_is_object(b->view, record),
+		.stack = build_stack(b, record ? record->stack : 0),
+	};
+	struct build_site *site = find_site(b, &key);
+
+	if (site)
+		return site;
+	site = arena_alloc(b->arena, sizeof(*site));
+	site->leak = key;
+	table_add(&b->sites, site_hash(&key), site);
+	return site;
+}
 
 struct site_key site_key_of(struct builder *b, const struct ledger_site *site)
 {
@@ -206,46 +247,32 @@ void build_kinds(struct builder *b)
 
 /* ---- sites ---- */
 
-static bool same_site(const void *value, const void *key)
-{
-	const struct report_site *a = &((const struct site_node *)value)->public, *b = key;
-
-	return a->stack == b->stack && a->api == b->api && a->kind == b->kind &&
-	       a->device == b->device;
-}
-
-static struct site_node *new_site(struct site_gathering *g, const struct report_site *key)
+static struct site_node *new_site(struct site_gathering *g, const struct report_leak *leak)
 {
 	struct site_node *node = arena_alloc(g->b->arena, sizeof(*node));
 
-	node->public = *key;
+	node->public = (struct report_site){ .api = leak->api, .kind = leak->kind,
+					     .device = leak->device, .stack = leak->stack };
 	node->next = g->sites;
 	g->sites = node;
 	g->count++;
 	return node;
 }
 
-static struct site_node *intern_node(struct site_gathering *g, const struct report_leak *leak)
+static struct site_node *listed(struct site_gathering *g, struct build_site *site)
 {
-	const struct report_site key = { .api = leak->api, .kind = leak->kind,
-					 .device = leak->device, .stack = leak->stack };
-	uint64_t hash = hash_number((uintptr_t)key.stack, hash_number((uintptr_t)key.api, 0));
-	struct site_node *node = table_find(&g->table, hash, same_site, &key);
-
-	if (!node) {
-		node = new_site(g, &key);
-		table_add(&g->table, hash, node);
-	}
-	return node;
+	if (!site->listed)
+		site->listed = new_site(g, &site->leak);
+	return site->listed;
 }
 
 static void add_leak_to_site(struct site_gathering *g, const struct report_leak *leak)
 {
-	struct site_node *node = intern_node(g, leak);
+	struct site_node *node = listed(g, find_site(g->b, leak));
 
 	/* a site can have two entries, for example for ignored and for other blocks */
 	if (node->public.live) {
-		node = new_site(g, &node->public);
+		node = new_site(g, leak);
 		node->public.again = true;
 	}
 	node->public.live = leak;
@@ -253,8 +280,7 @@ static void add_leak_to_site(struct site_gathering *g, const struct report_leak 
 
 static void add_counters_to_site(struct site_gathering *g, const struct ledger_site *counters)
 {
-	const struct report_leak leak = build_leak(g->b, counters);
-	struct site_node *node = intern_node(g, &leak);
+	struct site_node *node = listed(g, intern_site(g->b, counters));
 
 	node->public.allocated_blocks =
 		add_bounded(node->public.allocated_blocks, counters->allocs);
@@ -310,7 +336,6 @@ void build_sites(struct builder *b)
 	each_leak(&g, add_leak_to_site);
 	while ((counters = next_site(b, &walk)))
 		add_counters_to_site(&g, counters);
-	table_finish(&g.table);
 	list_modules(b);
 	process->sites = arena_alloc(b->arena, g.count * sizeof(*process->sites));
 	for (const struct site_node *node = g.sites; node; node = node->next)

@@ -39,7 +39,6 @@ struct suballocation_site {
 
 struct gathering {
 	struct builder *b;
-	struct table table; /* finds a site by its call, kind, device and stack */
 	struct table refs;  /* finds a site by the ref of its record in the ledger */
 	struct suballocation_site *sites;
 	struct process_windows process;
@@ -50,15 +49,6 @@ struct gathering {
 	size_t count; /* number of sites */
 };
 
-static bool same_site(const void *value, const void *key)
-{
-	const struct suballocation_site *site = value;
-	const struct report_leak *a = &site->public.live, *b = key;
-
-	return a->api == b->api && a->kind == b->kind && a->device == b->device &&
-	       a->stack == b->stack;
-}
-
 /* Returns the name of the pool whose blocks are reported by the call API, or NULL. It is needed
  * where a stack has no symbols: no rule can then find the pool's name by a function. */
 static const char *pool_of(const char *api)
@@ -66,21 +56,20 @@ static const char *pool_of(const char *api)
 	return strncmp(api, "c10::", 5) == 0 ? "PyTorch caching allocator" : NULL;
 }
 
-static struct suballocation_site *intern_site(struct gathering *g, const struct ledger_site *record)
+static struct suballocation_site *site_of(struct gathering *g, const struct ledger_site *record)
 {
-	struct report_leak key = build_leak(g->b, record);
-	uint64_t hash =
-		hash_number((uintptr_t)key.stack, hash_number((uint64_t)key.device, 0));
-	struct suballocation_site *site = table_find(&g->table, hash, same_site, &key);
+	struct build_site *known = intern_site(g->b, record);
+	struct suballocation_site *site = known->suballocations;
+	struct report_leak *live;
 
 	if (site)
 		return site;
-	site = arena_alloc(g->b->arena, sizeof(*site));
-	table_add(&g->table, hash, site);
-	key.cache = key.stack->cache ? key.stack->cache : pool_of(key.api);
-	site->public.live = key;
-	site->of_blocks = !report_is_suballocation(&key);
-	site->of_physical = strncmp(key.kind, LEDGER_KIND_VIRTUAL,
+	site = known->suballocations = arena_alloc(g->b->arena, sizeof(*site));
+	live = &site->public.live;
+	*live = known->leak;
+	live->cache = live->stack->cache ? live->stack->cache : pool_of(live->api);
+	site->of_blocks = !report_is_suballocation(live);
+	site->of_physical = strncmp(live->kind, LEDGER_KIND_VIRTUAL,
 				    strlen(LEDGER_KIND_VIRTUAL)) == 0;
 	site->next = g->sites;
 	g->sites = site;
@@ -188,7 +177,7 @@ static void add_sites(struct gathering *g)
 
 	while ((record = ledger_next(g->b->view, &walk, LEDGER_CHUNK_SUBALLOCATION_SITES,
 				     sizeof(*record)))) {
-		add_record(g, record, intern_site(g, record));
+		add_record(g, record, site_of(g, record));
 		g->b->process->has_suballocations = true;
 	}
 }
@@ -201,7 +190,7 @@ static void add_block_sites(struct gathering *g)
 	const struct ledger_site *record;
 
 	while ((record = ledger_next(g->b->view, &walk, LEDGER_CHUNK_SITES, sizeof(*record)))) {
-		struct suballocation_site *site = record->series ? intern_site(g, record) : NULL;
+		struct suballocation_site *site = record->series ? site_of(g, record) : NULL;
 
 		if (!site || site->public.live.cache || !site->of_blocks)
 			continue;
@@ -356,6 +345,5 @@ void build_suballocations(struct builder *b)
 	add_live_blocks(&g);
 	set_trends(&g);
 	list_sites(&g);
-	table_finish(&g.table);
 	table_finish(&g.refs);
 }
