@@ -110,9 +110,14 @@ def too_large(sizes, page):
 
 
 def without_row(sizes, page):
+    """Yields what is wrong with the rows. Folders below report/ and interpose/ have one, too."""
     rows = ceilings(page)
-    return ["%s/ has no ceiling: add a row to %s" % (name, PAGE) for name in FOLDERS
-            if name not in rows and sizes[name].lines]
+    for name in sorted(sizes):
+        if (name in FOLDERS or name.startswith(("report/", "interpose/"))) and name not in rows:
+            yield "%s/ has no ceiling: give it a row in %s" % (name, PAGE)
+    for name in rows:
+        if not sizes[name].lines:
+            yield "%s/ is not there: remove its row from %s" % (name, PAGE)
 
 
 def worse(sizes, page):
@@ -141,8 +146,10 @@ def far_from_goals(sizes, page):
 
 
 def rises(old, new):
-    """Returns what rises between two pages. Lines may move between folders below one folder."""
-    before, after = ceilings(old), ceilings(new)
+    """Yields what rises between two pages. Lines may move between folders below one folder."""
+    (before, limits_before), (after, limits_after) = (
+        ({name: cells[1] for name, cells in lines.items()}, shapes)
+        for lines, shapes in (tables(old), tables(new)))
     above = {name.rpartition("/")[0] for name in after} - {""}
     groups = [[name] for name in after if "/" not in name]
     groups += [[name for name in set(before) | set(after) if name.rpartition("/")[0] == folder]
@@ -151,6 +158,11 @@ def rises(old, new):
         sums = [sum(page.get(name, 0) for name in names) for page in (before, after)]
         if sums[1] > sums[0] and any(name in before for name in names):
             yield names[0].rpartition("/")[0] + "/..." if "/" in names[0] else names[0]
+    for name, (longest, median, comments) in limits_after.items():
+        if name in limits_before and (longest > limits_before[name][0] or
+                                      median > limits_before[name][1] or
+                                      comments < limits_before[name][2]):
+            yield "the limits of functions and comments of " + name
 
 
 def hidden_rises(root):
@@ -192,7 +204,7 @@ def main():
         print_table(sizes, page)
         return 0
     checks = [("no folder has more lines than its ceiling", list(too_large(sizes, page))),
-              ("every folder has a ceiling", without_row(sizes, page)),
+              ("every folder has a ceiling", list(without_row(sizes, page))),
               ("functions do not become longer, nor comments fewer", list(worse(sizes, page))),
               ("a ceiling rises only in a commit of its own", list(hidden_rises(root)))]
     print("1..%d" % len(checks))
