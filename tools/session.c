@@ -204,10 +204,8 @@ void session_print_verdict(const struct session *session, FILE *to, const char *
 	text_buffer_finish(&lines);
 }
 
-typedef int print_fn(const struct report *report, const struct judgement *judgement, FILE *out);
-
 /* Stores the output of PRINT in *RET. The caller calls text_buffer_finish(). */
-static void render(struct session *session, print_fn *print, struct text_buffer *ret)
+static void render(struct session *session, print_format *print, struct text_buffer *ret)
 {
 	text_buffer_begin(ret);
 	session->report.verbose = (int)opt_values.verbose;
@@ -314,7 +312,7 @@ static int write_suppressions(struct session *session)
 }
 
 /* Writes the output of PRINT to WHERE (NULL: stdout). Returns 0 or -errno. */
-static int write_as(struct session *session, print_fn *print, const char *where)
+static int write_as(struct session *session, print_format *print, const char *where)
 {
 	char error[ERROR_SIZE];
 	struct text_buffer words;
