@@ -267,6 +267,20 @@ static inline bool ledger_block_is_live(uint32_t state, uint32_t marked)
 	       (state == LEDGER_BLOCK_RELEASED && (marked & LEDGER_BLOCK_MAPPED));
 }
 
+/* The blocks that are not counted as live everywhere. DEFERRED: a deferred free, except while the
+ * application has the block mapped. IGNORED: any other block with LEDGER_BLOCK_IGNORED. */
+enum ledger_hidden {
+	LEDGER_HIDDEN_DEFERRED,
+	LEDGER_HIDDEN_IGNORED,
+	LEDGER_HIDDEN_NOT,
+};
+static inline enum ledger_hidden ledger_block_hidden(uint32_t state, uint32_t marked)
+{
+	if (LEDGER_BLOCK_STATE(state) == LEDGER_BLOCK_RELEASED && !(marked & LEDGER_BLOCK_MAPPED))
+		return LEDGER_HIDDEN_DEFERRED;
+	return marked & LEDGER_BLOCK_IGNORED ? LEDGER_HIDDEN_IGNORED : LEDGER_HIDDEN_NOT;
+}
+
 /* Returns the name of a block: use count of its slot << 32 | ref. If the use count of a name
  * differs from the slot's, the named block was freed. */
 static inline uint64_t ledger_block_name(uint32_t state, uint32_t ref)
@@ -418,9 +432,10 @@ struct ledger_peak {
  * before (BALANCES), which only the thread of the call site changes, and record n of the chunk
  * before that (OTHERS_BALANCES), which all other threads change. So a single balance may be
  * negative (modulo 2^64 and 2^32). All threads change the first balance of a call site of
- * suballocations, one after the other. Older writers wrote no such chunks. */
+ * suballocations, one after the other. Older writers wrote no such chunks. ledger_site_live() reads
+ * both. */
 struct ledger_balance {
-	uint64_t bytes; /* live now */
+	uint64_t bytes; /* of blocks whose slot is not unused */
 	uint64_t peak_bytes;
 	uint32_t blocks;
 	uint32_t peak_blocks;
@@ -428,7 +443,10 @@ struct ledger_balance {
 	uint32_t memory; /* number of the struct ledger_peak; 0: none */
 	uint32_t thread_state; /* only for the writer: which threads change BALANCES */
 	uint32_t busy;         /* only for the writer: 1 while a thread stores peak_* */
-	uint32_t reserved[6];
+	/* by enum ledger_hidden: those of `bytes` and `blocks` of both balances. Only in
+	 * OTHERS_BALANCES, and not for suballocations */
+	uint64_t hidden_bytes[LEDGER_HIDDEN_NOT];
+	uint32_t hidden_blocks[LEDGER_HIDDEN_NOT];
 };
 
 /* How many suballocations or other blocks of one call site were live in the course of the process.
@@ -865,9 +883,7 @@ struct ledger_pools {
 #define LEDGER_REFUSAL_GAVE_UP 2u   /* a framework reported that it gave up: framework_* */
 #define LEDGER_REFUSAL_FREE 4u      /* free_bytes and total_bytes are known */
 #define LEDGER_REFUSAL_HOLDERS 8u   /* the holders were counted */
-/* The bytes of suballocations were counted for the call sites of the suballocations, and not for
- * those of the blocks that contain them. Without this flag no holder is a call site of
- * suballocations. */
+/* Only older writers: `bytes` of a block's call site is without the bytes of suballocations. */
 #define LEDGER_REFUSAL_DIVIDED 16u
 
 enum ledger_refuser {
@@ -881,7 +897,7 @@ enum ledger_refuser {
 struct ledger_holder {
 	uint32_t site;   /* ref to a struct ledger_site, also of suballocations */
 	uint32_t blocks; /* at most UINT32_MAX */
-	uint64_t bytes;  /* of blocks: without the bytes of the suballocations in them; never 0 */
+	uint64_t bytes;  /* never 0 */
 };
 
 struct ledger_out_of_memory {
@@ -911,7 +927,11 @@ struct ledger_out_of_memory {
 	uint32_t holders; /* valid elements of `holder` */
 	uint32_t other_sites;
 	uint32_t framework_api; /* ref to the name of the framework's function; 0 = none */
-	uint32_t reserved[11];
+	uint32_t reserved0;
+	/* of all holders that are suballocations: so many bytes are counted twice, because the
+	 * blocks that contain them have them, too */
+	uint64_t inside_bytes;
+	uint32_t reserved[8];
 	struct ledger_holder holder[1007];
 };
 #define LEDGER_HOLDERS_MAX \

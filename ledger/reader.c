@@ -167,6 +167,30 @@ const struct ledger_block *ledger_next_suballocation(const struct ledger_view *v
 	return block;
 }
 
+#define SLOT_TRIES 4 /* a slot that is reused this often has a block that was just made or freed */
+
+bool ledger_read_slot(const struct ledger_block *slot, struct ledger_block *ret)
+{
+	uint32_t state = atomic_load_explicit(&SHARED(slot->state), memory_order_acquire);
+
+	for (int i = 0; i < SLOT_TRIES && LEDGER_BLOCK_STATE(state); i++) {
+		uint32_t before = state;
+
+		ret->site = atomic_load_explicit(&SHARED(slot->site), memory_order_relaxed);
+		ret->address = atomic_load_explicit(&SHARED(slot->address), memory_order_relaxed);
+		ret->bytes = atomic_load_explicit(&SHARED(slot->bytes), memory_order_relaxed);
+		ret->parent = atomic_load_explicit(&SHARED(slot->parent), memory_order_relaxed);
+		ret->thread = atomic_load_explicit(&SHARED(slot->thread), memory_order_relaxed);
+		ret->marked = atomic_load_explicit(&SHARED(slot->marked), memory_order_relaxed);
+		atomic_thread_fence(memory_order_acquire);
+		ret->state = state = atomic_load_explicit(&SHARED(slot->state),
+							  memory_order_acquire);
+		if (state >> 8 == before >> 8 && LEDGER_BLOCK_STATE(state))
+			return true;
+	}
+	return false;
+}
+
 /* Returns the address of the record that REF refers to, and stores in *RET_LEFT the number of
  * published bytes from there. Returns NULL if there are fewer than AT_LEAST. */
 static const uint8_t *resolve(const struct ledger_view *view, uint32_t ref,

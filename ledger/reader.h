@@ -60,6 +60,11 @@ const struct ledger_block *ledger_next_deferred(const struct ledger_view *view,
 const struct ledger_block *ledger_next_suballocation(const struct ledger_view *view,
 						     struct ledger_walk *walk);
 
+/* Copies site, address, bytes, parent, thread and marked of the block in SLOT to *RET, as they are
+ * at one moment, and its state. Another thread may change the slot meanwhile. Returns false if the
+ * slot has no block, or if it is reused again and again. */
+bool ledger_read_slot(const struct ledger_block *slot, struct ledger_block *ret);
+
 /* Each function returns the record that REF refers to. It returns NULL if REF is 0, out of bounds,
  * misaligned, or not in the published part of a chunk of the right type. */
 const struct ledger_site *ledger_site(const struct ledger_view *view, uint32_t ref);

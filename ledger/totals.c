@@ -1,13 +1,51 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads each slot of a block twice, so a slot that is reused meanwhile counts once. Must not trust
- * the bytes of the ledger: sums may overflow, but no access is out of bounds.
+ * Adds up the balances of call sites. Must not trust the bytes of the ledger: sums may overflow,
+ * but no access is out of bounds.
  */
 #include "ledger/totals.h"
 
 #include <stdatomic.h>
 
 #include "ledger/shared.h"
+
+static uint64_t load(const uint64_t *field)
+{
+	return atomic_load_explicit(&SHARED(*field), memory_order_relaxed);
+}
+
+static uint32_t load32(const uint32_t *field)
+{
+	return atomic_load_explicit(&SHARED(*field), memory_order_relaxed);
+}
+
+struct ledger_live ledger_site_live(const struct ledger_view *view, const struct ledger_site *site,
+				    enum ledger_counted counted)
+{
+	static const int hidden[] = {
+		[LEDGER_COUNT_ALLOCATED] = 0,
+		[LEDGER_COUNT_LIVE] = LEDGER_HIDDEN_DEFERRED + 1,
+		[LEDGER_COUNT_REPORTED] = LEDGER_HIDDEN_IGNORED + 1,
+	};
+	const struct ledger_balance *own = ledger_balance_of(view, site);
+	const struct ledger_balance *others = ledger_others_balance_of(view, site);
+	uint32_t blocks;
+	uint64_t bytes;
+
+	if (!own || !others)
+		return (struct ledger_live){ 0 };
+	blocks = load32(&own->blocks) + load32(&others->blocks);
+	bytes = load(&own->bytes) + load(&others->bytes);
+	for (int i = 0; i < hidden[counted]; i++) {
+		blocks -= load32(&others->hidden_blocks[i]);
+		bytes -= load(&others->hidden_bytes[i]);
+	}
+	/* A sum that was read during a change may be below 0. */
+	return (struct ledger_live){
+		.blocks = (int32_t)blocks > 0 ? blocks : 0,
+		.bytes = (int64_t)bytes > 0 ? bytes : 0,
+	};
+}
 
 /* Returns true if SITE counts memory. Most call sites have the same few kinds, so the last answer
  * is stored in *KIND and *ANSWER. */
@@ -21,46 +59,24 @@ static bool is_memory(const struct ledger_view *view, const struct ledger_site *
 	return *answer;
 }
 
-/* Stores the call site and the size of the live block in the slot. Returns false if the slot has no
- * live block, or if it changed meanwhile. */
-static bool read_block(const struct ledger_block *block, uint32_t *ret_site, uint64_t *ret_bytes)
-{
-	uint32_t state = atomic_load_explicit(&SHARED(block->state), memory_order_acquire);
-	uint32_t marked = atomic_load_explicit(&SHARED(block->marked), memory_order_relaxed);
-
-	if (!ledger_block_is_live(state, marked))
-		return false;
-	*ret_site = atomic_load_explicit(&SHARED(block->site), memory_order_relaxed);
-	*ret_bytes = atomic_load_explicit(&SHARED(block->bytes), memory_order_relaxed);
-	atomic_thread_fence(memory_order_acquire);
-	return atomic_load_explicit(&SHARED(block->state), memory_order_relaxed) >> 8 == state >> 8;
-}
-
 void ledger_totals(const struct ledger_view *view, struct ledger_totals *ret)
 {
-	uint64_t live_blocks = 0, live_bytes = 0, bytes;
+	uint64_t live_blocks = 0, live_bytes = 0;
 	struct ledger_walk walk = { 0, 0 };
 	const struct ledger_site *site;
-	const struct ledger_block *block;
+	struct ledger_live live;
 	bool answer = true;
-	uint32_t kind = 0, ref;
+	uint32_t kind = 0;
 
 	*ret = (struct ledger_totals){ 0 };
-	while ((block = ledger_next(view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
-		if (!read_block(block, &ref, &bytes) || !(site = ledger_site(view, ref)) ||
-		    !is_memory(view, site, &kind, &answer))
-			continue;
-		live_blocks++;
-		live_bytes += bytes;
-	}
-	walk = (struct ledger_walk){ 0, 0 };
 	while ((site = ledger_next(view, &walk, LEDGER_CHUNK_SITES, sizeof(*site)))) {
 		if (!is_memory(view, site, &kind, &answer))
 			continue;
-		ret->allocated_blocks +=
-			atomic_load_explicit(&SHARED(site->allocs), memory_order_relaxed);
-		ret->allocated_bytes +=
-			atomic_load_explicit(&SHARED(site->bytes), memory_order_relaxed);
+		live = ledger_site_live(view, site, LEDGER_COUNT_LIVE);
+		live_blocks += live.blocks;
+		live_bytes += live.bytes;
+		ret->allocated_blocks += load(&site->allocs);
+		ret->allocated_bytes += load(&site->bytes);
 	}
 	if (ret->allocated_blocks > live_blocks)
 		ret->freed_blocks = ret->allocated_blocks - live_blocks;

@@ -1,12 +1,29 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sums over all call sites and blocks of a ledger, for named steps. Only reads the ledger. Safe in
- * any thread, and while other threads allocate.
+ * What the call sites of a ledger have live now, and sums of it. Only reads the ledger, never walks
+ * over blocks. Safe in any thread, and while other threads allocate: then a block whose call has
+ * not returned may be counted or not.
  */
 #ifndef GPULEAK_LEDGER_TOTALS_H
 #define GPULEAK_LEDGER_TOTALS_H
 
 #include "ledger/reader.h"
+
+struct ledger_live {
+	uint64_t blocks, bytes;
+};
+
+/* Which blocks count. */
+enum ledger_counted {
+	LEDGER_COUNT_ALLOCATED, /* all whose memory is allocated, also deferred frees */
+	LEDGER_COUNT_LIVE,      /* those that are not freed: see ledger_block_is_live() */
+	LEDGER_COUNT_REPORTED,  /* of these, those that the program does not ignore */
+};
+
+/* Returns what SITE, a record in VIEW, has live: the sum of its two balances. Returns zeros if the
+ * writer was too old to write balances. */
+struct ledger_live ledger_site_live(const struct ledger_view *view, const struct ledger_site *site,
+				    enum ledger_counted counted);
 
 /* Fills *RET with what the process allocated and freed so far. Objects that are not memory and
  * suballocations do not count. Blocks that ended in any other way count as freed. */

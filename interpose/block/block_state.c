@@ -110,6 +110,7 @@ bool block_retain(struct recorder *recorder, uint64_t key, const struct ledger_r
 	struct shard *shard = shard_of(recorder, key);
 	struct ledger_history *spare;
 	struct entry *entry;
+	enum ledger_hidden hidden;
 	int64_t revived = 0;
 	bool known;
 
@@ -120,7 +121,10 @@ bool block_retain(struct recorder *recorder, uint64_t key, const struct ledger_r
 		revived = (int64_t)entry->deferred->bytes;
 		if (limits_on())
 			limits_block_revived(recorder, entry->deferred->site, (uint64_t)revived);
+		hidden = live_bytes_hidden(entry->deferred);
 		entry_revive(shard, entry, entry->deferred);
+		live_bytes_rehide(recorder, entry->block, revived, hidden,
+				  live_bytes_hidden(entry->block));
 		note_reference(recorder, entry->block, &spare, event);
 	} else if (known) {
 		entry->block->references++;
@@ -251,6 +255,9 @@ void block_count_late(struct recorder *recorder, const struct ledger_block *bloc
 
 void block_drop(struct recorder *recorder, struct ledger_block *block, int64_t bytes)
 {
+	if (live_bytes_hidden(block) == LEDGER_HIDDEN_DEFERRED)
+		live_bytes_rehide(recorder, block, bytes, LEDGER_HIDDEN_DEFERRED,
+				  LEDGER_HIDDEN_NOT);
 	block_drop_hot(recorder, block, bytes);
 }
 
@@ -334,6 +341,7 @@ static bool defer(struct recorder *recorder, const struct freeing *freeing,
 	struct shard *shard = shard_of(recorder, freeing->key);
 	struct ledger_block *block = freeing->block;
 	struct ledger_history *spare;
+	enum ledger_hidden hidden;
 	struct entry *entry;
 	bool deferred;
 
@@ -348,7 +356,10 @@ static bool defer(struct recorder *recorder, const struct freeing *freeing,
 		note_reference(recorder, block, &spare, event);
 		if (limits_on())
 			limits_block_ended(recorder, block->site, freeing->bytes);
+		hidden = live_bytes_hidden(block);
 		ledger_block_set(block, LEDGER_BLOCK_RELEASED);
+		live_bytes_rehide(recorder, block, (int64_t)freeing->bytes, hidden,
+				  live_bytes_hidden(block));
 	}
 	unlock_retained(recorder, shard, spare);
 	if (deferred)

@@ -12,6 +12,7 @@
 #include "interpose/block/limit.h"
 #include "interpose/block/queries.h"
 #include "interpose/block/refcount_history.h"
+#include "interpose/recorder/live_bytes.h"
 #include "interpose/recorder/thread_state_hot.h"
 #include "ledger/shared.h"
 
@@ -135,7 +136,7 @@ static HOT bool block_begin_free(struct recorder *recorder, struct shard *shard,
 COLD void block_check_ended(struct recorder *recorder, const struct ledger_block *block,
 			    uint64_t bytes);
 
-/* See block_drop(). */
+/* See block_drop(). Does not count the end of a deferred free as hidden. */
 static HOT void block_drop_hot(struct recorder *recorder, struct ledger_block *block, int64_t bytes)
 {
 	struct thread_state *state = thread_self.state;
@@ -144,6 +145,11 @@ static HOT void block_drop_hot(struct recorder *recorder, struct ledger_block *b
 
 	thread_state_lock(state);
 	live_bytes_remove(state, site, bytes);
+	if (__builtin_expect(atomic_load_explicit(&SHARED(block->marked), memory_order_relaxed) &
+				     LEDGER_BLOCK_IGNORED, 0) &&
+	    live_bytes_hidden(block) == LEDGER_HIDDEN_IGNORED)
+		live_bytes_rehide(recorder, block, bytes, LEDGER_HIDDEN_IGNORED,
+				  LEDGER_HIDDEN_NOT);
 	if (__builtin_expect(atomic_load_explicit(&alloc_checks, memory_order_relaxed), 0))
 		block_check_ended(recorder, block, (uint64_t)bytes);
 	ledger_block_set(block, LEDGER_BLOCK_UNUSED);

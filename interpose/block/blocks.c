@@ -163,6 +163,9 @@ static HOT struct ledger_block *fill_slot(struct recorder *recorder, const struc
 	if (block) {
 		block_fill(recorder, block, site, new);
 		live_bytes_add(recorder, state, site, (int64_t)new->bytes, new->time_ns);
+		if (__builtin_expect(thread_self.ignored, 0))
+			live_bytes_rehide(recorder, block, (int64_t)new->bytes, LEDGER_HIDDEN_NOT,
+					  LEDGER_HIDDEN_IGNORED);
 		if (__builtin_expect(atomic_load_explicit(&alloc_checks, memory_order_relaxed), 0))
 			check_made(recorder, state, call->hook, site, new->device, new->bytes);
 	}

@@ -9,6 +9,7 @@
 #include <utlist.h>
 
 #include "interpose/block/block_entry.h"
+#include "interpose/recorder/live_bytes.h"
 #include "ledger/shared.h"
 
 #define SLAB 4096u
@@ -150,6 +151,19 @@ static struct ledger_block *block_of_key(struct recorder *recorder, struct shard
 	return block_being_freed(recorder, mapped ? mapped->record->block : name);
 }
 
+/* Stores in BLOCK that it is mapped (MAPPED is LEDGER_BLOCK_MAPPED), or not (0). */
+static void mark_mapped(struct recorder *recorder, struct ledger_block *block, uint32_t mapped)
+{
+	enum ledger_hidden hidden = live_bytes_hidden(block);
+
+	if (mapped)
+		atomic_fetch_or_explicit(&SHARED(block->marked), mapped, memory_order_relaxed);
+	else
+		atomic_fetch_and_explicit(&SHARED(block->marked), ~LEDGER_BLOCK_MAPPED,
+					  memory_order_relaxed);
+	live_bytes_rehide(recorder, block, (int64_t)block->bytes, hidden, live_bytes_hidden(block));
+}
+
 /* Adds a mapping to BLOCK. Returns false if the shard has no unused struct mapped or no memory. */
 static bool mapped_add_mapping(struct recorder *recorder, struct shard *shard, uint64_t key,
 			       struct ledger_block *block, const struct mapping *new)
@@ -171,7 +185,7 @@ static bool mapped_add_mapping(struct recorder *recorder, struct shard *shard, u
 	}
 	add_mapping(arena, shard, mapped, new);
 	write_record(mapped, name_of(recorder, block));
-	atomic_fetch_or_explicit(&SHARED(block->marked), LEDGER_BLOCK_MAPPED, memory_order_relaxed);
+	mark_mapped(recorder, block, LEDGER_BLOCK_MAPPED);
 	return true;
 }
 
@@ -188,8 +202,7 @@ struct mapped *mappings_take(struct recorder *recorder, struct shard *shard, uin
 		mapped = NULL; /* of a later block with the handle */
 	if (mapped)
 		take_out(recorder, shard, mapped);
-	atomic_fetch_and_explicit(&SHARED(block->marked), ~LEDGER_BLOCK_MAPPED,
-				  memory_order_relaxed);
+	mark_mapped(recorder, block, 0);
 	return mapped;
 }
 

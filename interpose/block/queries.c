@@ -10,6 +10,7 @@
 
 #include "interpose/block/block_entry.h"
 #include "interpose/base/hot.h"
+#include "interpose/recorder/live_bytes.h"
 #include "ledger/reader.h"
 #include "ledger/shared.h"
 
@@ -76,26 +77,6 @@ static bool matches(const struct ledger_view *view, const struct ledger_block *b
 	return last->matches;
 }
 
-/* Copies the live block in SLOT to RET, with all fields from one moment. Returns false if the block
- * is not live. */
-static bool copy_live(const struct ledger_block *slot, struct ledger_block *ret)
-{
-	uint32_t state = atomic_load_explicit(&SHARED(slot->state), memory_order_acquire), again;
-
-	for (;; state = again) {
-		ret->marked = atomic_load_explicit(&SHARED(slot->marked), memory_order_relaxed);
-		if (!ledger_block_is_live(state, ret->marked))
-			return false;
-		ret->site = atomic_load_explicit(&SHARED(slot->site), memory_order_relaxed);
-		ret->bytes = atomic_load_explicit(&SHARED(slot->bytes), memory_order_relaxed);
-		ret->thread = atomic_load_explicit(&SHARED(slot->thread), memory_order_relaxed);
-		atomic_thread_fence(memory_order_acquire);
-		again = atomic_load_explicit(&SHARED(slot->state), memory_order_relaxed);
-		if (again >> 8 == state >> 8 && ledger_block_is_live(again, ret->marked))
-			return true;
-	}
-}
-
 /* Sums up the live blocks in the chunks of TYPE. Suballocations have no kind of their own. */
 static void sum_chunks(struct recorder *recorder, enum ledger_chunk_type type,
 		       const struct query_filter *filter, struct query_total *ret)
@@ -103,7 +84,7 @@ static void sum_chunks(struct recorder *recorder, enum ledger_chunk_type type,
 	const struct ledger_header *header = recorder->header;
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *slot;
-	struct ledger_block block = { 0 };
+	struct ledger_block block;
 	struct site_matches last = { 0 };
 	/* The writer increases `chunks` after it has mapped them. */
 	const struct ledger_view view = {
@@ -113,7 +94,9 @@ static void sum_chunks(struct recorder *recorder, enum ledger_chunk_type type,
 
 	*ret = (struct query_total){ 0 };
 	while ((slot = ledger_next(&view, &walk, type, sizeof(*slot)))) {
-		if (!copy_live(slot, &block) || !is_chosen(&block, filter) ||
+		if (!ledger_read_slot(slot, &block) ||
+		    !ledger_block_is_live(block.state, block.marked) ||
+		    !is_chosen(&block, filter) ||
 		    (type == LEDGER_CHUNK_BLOCKS && !matches(&view, &block, filter, &last)))
 			continue;
 		if (block.marked & LEDGER_BLOCK_IGNORED) {
@@ -167,15 +150,20 @@ static bool copy_block_of_key(struct recorder *recorder, uint64_t key, bool igno
 			      struct ledger_block *ret, uint64_t *ret_span)
 {
 	struct shard *shard = shard_of(recorder, key);
+	enum ledger_hidden hidden;
 	struct entry *entry;
 	bool found;
 
 	lock_take(&shard->lock);
 	entry = entry_find(shard, key);
 	found = entry && entry->block;
-	if (found && ignore)
+	if (found && ignore) {
+		hidden = live_bytes_hidden(entry->block);
 		atomic_fetch_or_explicit(&SHARED(entry->block->marked), LEDGER_BLOCK_IGNORED,
 					 memory_order_relaxed);
+		live_bytes_rehide(recorder, entry->block, (int64_t)entry->block->bytes, hidden,
+				  live_bytes_hidden(entry->block));
+	}
 	if (found) {
 		*ret = *entry->block;
 		*ret_span = entry->span;

@@ -12,8 +12,8 @@
 #include "interpose/block/deferred_totals.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/base/hash.h"
-#include "interpose/block/site_totals.h"
 #include "ledger/shared.h"
+#include "ledger/totals.h"
 
 struct step_row {
 	uint64_t key; /* ref of the ledger's row (struct ledger_site) */
@@ -26,7 +26,7 @@ struct step_site {
 	uint64_t key;
 	struct ledger_growth *record; /* NULL: not written yet */
 	struct ledger_growth what;
-	struct tally now;
+	struct ledger_live now;
 	struct step_site *next;
 	UT_hash_handle hh;
 };
@@ -82,7 +82,7 @@ static struct step_site *find_site(struct recorder *recorder, const struct ledge
 /* Returns the call site of COUNTERS, or NULL if COUNTERS has had no live block yet or there is no
  * room. */
 static struct step_site *site_of(struct recorder *recorder, const struct ledger_site *counters,
-				 const struct tally *tally)
+				 const struct ledger_live *live)
 {
 	struct steps *steps = recorder->steps;
 	struct arena *arena = &recorder->arena;
@@ -92,7 +92,7 @@ static struct step_site *site_of(struct recorder *recorder, const struct ledger_
 	TABLE_FIND(steps->rows, &ref, known);
 	if (known)
 		return known->site;
-	if (!tally->blocks)
+	if (!live->blocks)
 		return NULL;
 	known = arena_take(arena, sizeof(*known));
 	if (!known) {
@@ -105,31 +105,32 @@ static struct step_site *site_of(struct recorder *recorder, const struct ledger_
 	return known->site;
 }
 
-static void sum_of_tallies(struct recorder *recorder, const struct ledger_view *view,
-			   const struct tallies *tallies, struct tally *ret)
+static void count_sites(struct recorder *recorder, const struct ledger_view *view,
+			struct ledger_live *ret)
 {
 	struct ledger_walk walk = { 0, 0 };
 	const struct ledger_site *counters;
 
 	for (struct step_site *site = recorder->steps->first; site; site = site->next)
-		site->now = (struct tally){ 0, 0 };
-	*ret = (struct tally){ 0, 0 };
+		site->now = (struct ledger_live){ 0 };
+	*ret = (struct ledger_live){ 0 };
 	while ((counters = ledger_next(view, &walk, LEDGER_CHUNK_SITES, sizeof(*counters)))) {
-		const struct tally *tally = tally_of(tallies, view, counters);
-		struct step_site *site = site_of(recorder, counters, tally);
+		const struct ledger_live live =
+			ledger_site_live(view, counters, LEDGER_COUNT_REPORTED);
+		struct step_site *site = site_of(recorder, counters, &live);
 
-		if (tally->blocks && !ledger_site_is_object(view, counters)) {
-			ret->blocks += tally->blocks;
-			ret->bytes += tally->bytes;
+		if (live.blocks && !ledger_site_is_object(view, counters)) {
+			ret->blocks += live.blocks;
+			ret->bytes += live.bytes;
 		}
 		if (!site)
 			continue;
-		site->now.blocks += tally->blocks;
-		site->now.bytes += tally->bytes;
+		site->now.blocks += live.blocks;
+		site->now.bytes += live.bytes;
 	}
 }
 
-static void fill_in(struct ledger_growth_at *at, const struct tally *now, uint32_t number)
+static void fill_in(struct ledger_growth_at *at, const struct ledger_live *now, uint32_t number)
 {
 	atomic_store_explicit(&SHARED(at->step), 0, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);
@@ -180,7 +181,7 @@ static struct ledger_step *step_record(struct recorder *recorder, uint32_t numbe
 }
 
 static void note_step(struct recorder *recorder, struct ledger_step *record,
-		      const struct tally *total, uint64_t time_ns, const char *label)
+		      const struct ledger_live *total, uint64_t time_ns, const char *label)
 {
 	atomic_store_explicit(&SHARED(record->number), 0, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);
@@ -199,23 +200,20 @@ static uint32_t write_step(struct recorder *recorder, const char *label)
 {
 	uint64_t time_ns = recorder_fine_time(recorder);
 	struct steps *steps = recorder->steps;
-	struct tallies tallies;
 	struct ledger_view view;
 	struct ledger_step *record;
-	struct tally total;
+	struct ledger_live total;
 
-	if (ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view) != LEDGER_OK ||
-	    tallies_count(&view, &tallies) < 0)
+	if (ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view) != LEDGER_OK)
 		return 0;
 	record = step_record(recorder, steps->number + 1);
-	if (record) {
-		steps->number++;
-		sum_of_tallies(recorder, &view, &tallies, &total);
-		note_sites(recorder);
-		note_step(recorder, record, &total, time_ns, label);
-	}
-	tallies_finish(&tallies);
-	return record ? steps->number : 0;
+	if (!record)
+		return 0;
+	steps->number++;
+	count_sites(recorder, &view, &total);
+	note_sites(recorder);
+	note_step(recorder, record, &total, time_ns, label);
+	return steps->number;
 }
 
 uint32_t steps_mark(struct recorder *recorder, const char *label)

@@ -35,7 +35,7 @@ struct steps { /* all zero: no step was marked yet */
 };
 
 /* Marks a step; LABEL may be NULL. Returns its number, from 1, or 0 if it could not be recorded.
- * Reads all slots of blocks. Other threads continue meanwhile. Not safe in a signal handler. */
+ * Reads all call sites. Other threads continue meanwhile. Not safe in a signal handler. */
 uint32_t steps_mark(struct recorder *recorder, const char *label);
 /* Ends the named step that is open. Begins one with NAME, unless NAME is NULL or empty. Returns
  * false if the new one cannot be recorded. Otherwise like steps_mark(). */
@@ -43,8 +43,7 @@ bool steps_name(struct recorder *recorder, const char *name);
 
 /* Locking: the caller holds the lock of struct steps. Ends the open step, and begins a step with
  * NAME, of which the first LEDGER_STEP_NAME bytes count. NAME NULL or empty: begins none. Returns
- * false if the new step cannot be recorded. Reads all call sites and slots of blocks. Not safe in
- * a signal handler. */
+ * false if the new step cannot be recorded. Reads all call sites. Not safe in a signal handler. */
 bool named_steps_change(struct recorder *recorder, struct named_steps *steps, const char *name);
 
 #endif

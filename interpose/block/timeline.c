@@ -1,30 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads this process's ledger while other threads write it. Limits the time for that: after a pass
- * it pauses for a multiple of the pass's duration. If there are too many blocks, the pass is
- * abandoned.
+ * Adds up this process's call sites while other threads allocate and free. Limits the time for
+ * that: after a pass it pauses for a multiple of the pass's duration.
  */
 #include "interpose/block/timeline.h"
 
 #include <string.h>
 
-#include "ledger/reader.h"
 #include "interpose/block/deferred_totals.h"
 #include "interpose/recorder/recorder.h"
 #include "ledger/shared.h"
+#include "ledger/totals.h"
 
 /* pause, as a multiple of a pass's duration: so passes take 0.2 percent of one thread */
 #define LOOK_REST 512
-#define LOOK_SLOTS_MAX 262144u /* 16 MiB of slots, about a millisecond */
-#define ROWS_KNOWN 64u
 
-/* One pass over all blocks. Adjacent blocks mostly have the same call site, so the columns of
- * recent call sites are cached. */
+/* One pass over all call sites. */
 struct look {
 	struct ledger_view view;
 	struct ledger_parts *parts;
 	struct ledger_moment moment;
-	struct { uint32_t site, column; } known[ROWS_KNOWN];
 };
 
 /* Returns true if the texts at A and B are equal. Several calls make the same kind of memory, and
@@ -61,47 +56,17 @@ static uint32_t find_column(struct look *look, const struct ledger_site *site)
 	return count;
 }
 
-static void add_block(struct look *look, uint32_t site_ref, uint64_t bytes)
-{
-	unsigned int slot = site_ref / (sizeof(struct ledger_site) / LEDGER_REF_UNIT) % ROWS_KNOWN;
-	const struct ledger_site *site;
-
-	if (site_ref == 0)
-		return;
-	if (look->known[slot].site != site_ref) {
-		site = ledger_site(&look->view, site_ref);
-		if (!site)
-			return;
-		look->known[slot].site = site_ref;
-		look->known[slot].column = find_column(look, site);
-	}
-	look->moment.live_bytes[look->known[slot].column] += bytes;
-}
-
-/* Adds up all live blocks. Returns false if there are too many. Other threads change the slots
- * meanwhile: `state` shows if a slot changed during the read, and then the block is left out. This
- * is a deliberate data race, so the thread sanitizer is off. */
-__attribute__((no_sanitize("thread"))) static bool look_at_blocks(struct look *look)
+static void look_at_sites(struct look *look)
 {
 	struct ledger_walk walk = { 0 };
-	const struct ledger_block *block;
-	uint32_t slots = 0;
+	const struct ledger_site *site;
 
-	while ((block = ledger_next(&look->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
-		uint32_t state = atomic_load_explicit(&SHARED(block->state), memory_order_acquire);
-		uint32_t site = block->site;
-		uint64_t bytes = block->bytes;
+	while ((site = ledger_next(&look->view, &walk, LEDGER_CHUNK_SITES, sizeof(*site)))) {
+		uint64_t bytes = ledger_site_live(&look->view, site, LEDGER_COUNT_LIVE).bytes;
 
-		if (++slots > LOOK_SLOTS_MAX)
-			return false;
-		if (!ledger_block_is_live(state, block->marked))
-			continue;
-		atomic_thread_fence(memory_order_acquire);
-		if (bytes &&
-		    atomic_load_explicit(&SHARED(block->state), memory_order_relaxed) == state)
-			add_block(look, site, bytes);
+		if (bytes)
+			look->moment.live_bytes[find_column(look, site)] += bytes;
 	}
-	return true;
 }
 
 static void write_moment(struct recorder *recorder, uint64_t now_ns)
@@ -112,9 +77,10 @@ static void write_moment(struct recorder *recorder, uint64_t now_ns)
 		       LEDGER_CHUNK;
 
 	this.parts = ledger_columns(&recorder->writer, recorder->parts);
-	if (this.parts && ledger_view(header, bytes, &this.view) == LEDGER_OK &&
-	    look_at_blocks(&this))
-		ledger_add_moment(&recorder->writer, recorder->parts, &this.moment);
+	if (!this.parts || ledger_view(header, bytes, &this.view) != LEDGER_OK)
+		return;
+	look_at_sites(&this);
+	ledger_add_moment(&recorder->writer, recorder->parts, &this.moment);
 }
 
 void timeline_look(struct recorder *recorder, uint64_t now_ns)

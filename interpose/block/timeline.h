@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Records live bytes over time by kind of memory and device. Allocations and frees count nothing
- * for it. Instead, all blocks in the ledger are read from time to time.
+ * for it. Instead, all call sites in the ledger are added up from time to time.
  */
 #ifndef GPULEAK_TIMELINE_H
 #define GPULEAK_TIMELINE_H

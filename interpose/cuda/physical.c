@@ -77,18 +77,13 @@ static void make_index(struct recorder *recorder, struct physical *p)
 	p->indexed = p->hh.tbl != NULL;
 }
 
-/* Moves the bytes to the block TO. Readers take no lock: they may see the bytes in both blocks for
- * a moment, but never in neither. */
+/* Moves the bytes to the block TO. */
 static void pass_bytes(struct recorder *recorder, struct physical *p, struct ledger_block *to)
 {
 	struct ledger_block *from = p->keeper;
 
-	if (from && from != to) {
-		live_bytes_move(ledger_at(&recorder->writer, from->site),
-				ledger_at(&recorder->writer, to->site), from->bytes);
-		atomic_store_explicit(&SHARED(to->bytes), from->bytes, memory_order_release);
-		atomic_store_explicit(&SHARED(from->bytes), 0, memory_order_release);
-	}
+	if (from && from != to)
+		live_bytes_move(recorder, from, to);
 	p->keeper = to;
 }
 

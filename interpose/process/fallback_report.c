@@ -9,19 +9,21 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "ledger/options.h"
-#include "ledger/reader.h"
+#include "ledger/totals.h"
 #include "interpose/base/message.h"
-#include "interpose/block/site_totals.h"
 
 /* number of groups that are listed: a group is the call sites with one stack, call, kind and
  * device */
 #define GROUPS_MAX 100
+#define STRING_MAX 256u /* longer strings are cut */
 
 struct page_text {
+	const struct ledger_view *view;
 	int fd;
 	bool unwritten; /* a part could not be written, and nothing follows it */
 	struct text text;
@@ -35,157 +37,148 @@ static void flush(struct page_text *out)
 	out->text = (struct text){ out->bytes, sizeof(out->bytes) - 1 };
 }
 
-static void line_done(struct page_text *out)
+static void add_string(struct page_text *out, uint32_t ref)
 {
+	uint32_t length;
+	const char *bytes = ledger_string(out->view, ref, &length);
+
+	if (bytes)
+		text_add_bytes(&out->text, bytes, length < STRING_MAX ? length : STRING_MAX);
+	else
+		text_add(&out->text, "?");
+}
+
+/* Adds a line. In FORM, %n is a uint64_t, %x one in hexadecimal, %s a string, and %r a ref to a
+ * string of the ledger. */
+static void add_line(struct page_text *out, const char *form, ...)
+{
+	const char *end;
+	va_list values;
+
+	va_start(values, form);
+	for (; *(end = strchrnul(form, '%')); form = end + 2) {
+		text_add_bytes(&out->text, form, (size_t)(end - form));
+		if (end[1] == 'n')
+			text_add_number(&out->text, va_arg(values, uint64_t));
+		else if (end[1] == 'x')
+			text_add_hex(&out->text, va_arg(values, uint64_t));
+		else if (end[1] == 's')
+			text_add(&out->text, va_arg(values, const char *));
+		else
+			add_string(out, va_arg(values, uint32_t));
+	}
+	va_end(values);
+	text_add(&out->text, form);
 	text_end_line(&out->text);
 	if (out->text.left < sizeof(out->bytes) / 2)
 		flush(out);
 }
 
-static void add_string(struct page_text *out, const struct ledger_view *view, uint32_t ref)
-{
-	uint32_t length;
-	const char *bytes = ledger_string(view, ref, &length);
-
-	if (bytes)
-		text_add_bytes(&out->text, bytes, length < 256 ? length : 256);
-	else
-		text_add(&out->text, "?");
-}
-
-static void add_frame(struct page_text *out, unsigned int number, uint64_t pc)
+static void add_frame(struct page_text *out, uint64_t number, uint64_t pc)
 {
 	const char *base;
 	Dl_info info;
 
-	text_add(&out->text, "    #");
-	text_add_number(&out->text, number);
-	text_add(&out->text, " ");
 	if (!dladdr((void *)(uintptr_t)(pc - 1), &info) || !info.dli_fname) {
-		text_add_hex(&out->text, pc - 1);
-		line_done(out);
+		add_line(out, "    #%n %x", number, pc - 1);
 		return;
-	}
-	if (info.dli_sname) {
-		text_add(&out->text, info.dli_sname);
-		text_add(&out->text, " ");
 	}
 	base = strrchr(info.dli_fname, '/');
-	text_add(&out->text, "(");
-	text_add(&out->text, base ? base + 1 : info.dli_fname);
-	text_add(&out->text, "+");
-	text_add_hex(&out->text, pc - 1 - (uint64_t)(uintptr_t)info.dli_fbase);
-	text_add(&out->text, ")");
-	line_done(out);
+	add_line(out, "    #%n %s%s(%s+%x)", number, info.dli_sname ? info.dli_sname : "",
+		 info.dli_sname ? " " : "", base ? base + 1 : info.dli_fname,
+		 pc - 1 - (uint64_t)(uintptr_t)info.dli_fbase);
 }
 
-/* Adds one line for each Python frame of the stack. They follow the native frames, because this
+/* Adds one line for each frame of the stack. Python frames follow the native ones, because this
  * form of the report does not combine the two. */
-static void add_python(struct page_text *out, const struct ledger_view *view, uint32_t ref)
+static void add_stack(struct page_text *out, uint32_t ref)
 {
-	const struct ledger_python *python = ref ? ledger_python(view, ref) : NULL;
+	const struct ledger_stack *stack = ledger_stack(out->view, ref);
+	const struct ledger_python *python =
+		stack && stack->python ? ledger_python(out->view, stack->python) : NULL;
 
+	if (!stack)
+		add_line(out, "    (no stack recorded)");
+	for (unsigned int i = 0; stack && i < stack->frames; i++)
+		add_frame(out, i, stack->pc[i]);
 	for (unsigned int i = 0; python && i < python->frames; i++) {
-		const struct ledger_code *code = ledger_code(view, python->frame[i].code);
+		const struct ledger_code *code = ledger_code(out->view, python->frame[i].code);
 
-		text_add(&out->text, "    Python: ");
-		add_string(out, view, code ? code->function : 0);
-		text_add(&out->text, " (");
-		add_string(out, view, code ? code->file : 0);
-		text_add(&out->text, ":");
-		text_add_number(&out->text, LEDGER_PYTHON_LINE(python->frame[i].line));
-		text_add(&out->text, ")");
-		line_done(out);
+		add_line(out, "    Python: %r (%r:%n)", code ? code->function : 0,
+			 code ? code->file : 0,
+			 (uint64_t)LEDGER_PYTHON_LINE(python->frame[i].line));
 	}
 }
 
-static void add_stack(struct page_text *out, const struct ledger_view *view, uint32_t ref)
+/* Returns what SITE has live; nothing if it is an object that is not memory. */
+static struct ledger_live live_of(const struct ledger_view *view, const struct ledger_site *site)
 {
-	const struct ledger_stack *stack = ledger_stack(view, ref);
-
-	if (!stack) {
-		text_add(&out->text, "    (no stack recorded)");
-		line_done(out);
-		return;
-	}
-	for (unsigned int i = 0; i < stack->frames; i++)
-		add_frame(out, i, stack->pc[i]);
-	add_python(out, view, stack->python);
+	return ledger_site_is_object(view, site)
+		       ? (struct ledger_live){ 0 }
+		       : ledger_site_live(view, site, LEDGER_COUNT_REPORTED);
 }
 
 struct total {
 	uint64_t blocks, bytes, allocs, errors;
 };
 
-static void sum(const struct ledger_view *view, const struct tallies *tallies,
-		struct total *ret)
+static void sum(const struct ledger_view *view, struct total *ret)
 {
 	struct ledger_walk walk = { 0, 0 };
 	const struct ledger_site *site;
 
-	memset(ret, 0, sizeof(*ret));
+	*ret = (struct total){ .errors = ledger_header(view)->errors };
 	while ((site = ledger_next(view, &walk, LEDGER_CHUNK_SITES, sizeof(*site)))) {
+		const struct ledger_live live = live_of(view, site);
+
 		ret->allocs += ledger_site_is_object(view, site) ? 0 : site->allocs;
-		ret->blocks += tally_of(tallies, view, site)->blocks;
-		ret->bytes += tally_of(tallies, view, site)->bytes;
+		ret->blocks += live.blocks;
+		ret->bytes += live.bytes;
 	}
-	ret->errors = ledger_header(view)->errors;
 }
 
-static bool same_group(const struct ledger_site *a, const struct ledger_site *b)
+/* Stores in *RET what all call sites of the group of SITE have live. Returns false if SITE is not
+ * the first of them that has a block. */
+static bool sum_group(const struct ledger_view *view, const struct ledger_site *site,
+		      struct ledger_live *ret)
 {
-	return a->stack == b->stack && a->api == b->api && a->kind == b->kind &&
-	       a->device == b->device;
-}
-
-/* Returns the sum of the tallies of SITE and of the later call sites of its group. Sets the later
- * tallies to 0, so that they are counted only once. */
-static struct tally take_group(const struct tallies *tallies, const struct ledger_view *view,
-			       struct ledger_walk walk, const struct ledger_site *site)
-{
-	struct tally total = *tally_of(tallies, view, site), *other_tally;
+	struct ledger_walk walk = { 0, 0 };
 	const struct ledger_site *other;
 
+	*ret = (struct ledger_live){ 0 };
 	while ((other = ledger_next(view, &walk, LEDGER_CHUNK_SITES, sizeof(*other)))) {
-		if (!same_group(site, other))
+		struct ledger_live live;
+
+		if (other->stack != site->stack || other->api != site->api ||
+		    other->kind != site->kind || other->device != site->device)
 			continue;
-		other_tally = tally_of(tallies, view, other);
-		total.blocks += other_tally->blocks;
-		total.bytes += other_tally->bytes;
-		*other_tally = (struct tally){ 0, 0 };
+		live = live_of(view, other);
+		if (live.blocks && !ret->blocks && other != site)
+			return false;
+		ret->blocks += live.blocks;
+		ret->bytes += live.bytes;
 	}
-	return total;
+	return ret->blocks > 0;
 }
 
-static void add_leaks(struct page_text *out, const struct ledger_view *view,
-		      const struct tallies *tallies)
+static void add_leaks(struct page_text *out)
 {
 	struct ledger_walk walk = { 0, 0 };
 	const struct ledger_site *site;
 	unsigned int groups = 0;
+	struct ledger_live live;
 
 	while (groups < GROUPS_MAX &&
-	       (site = ledger_next(view, &walk, LEDGER_CHUNK_SITES, sizeof(*site)))) {
-		struct tally total;
-
-		if (tally_of(tallies, view, site)->blocks == 0)
+	       (site = ledger_next(out->view, &walk, LEDGER_CHUNK_SITES, sizeof(*site)))) {
+		if (!live_of(out->view, site).blocks || !sum_group(out->view, site, &live))
 			continue;
-		total = take_group(tallies, view, walk, site);
-		text_add(&out->text, "Leak of ");
-		text_add_number(&out->text, total.bytes);
-		text_add(&out->text, " bytes in ");
-		text_add_number(&out->text, total.blocks);
-		text_add(&out->text, " blocks (");
-		add_string(out, view, site->api);
-		text_add(&out->text, "), allocated at:");
-		line_done(out);
-		add_stack(out, view, site->stack);
+		add_line(out, "Leak of %n bytes in %n blocks (%r), allocated at:", live.bytes,
+			 live.blocks, site->api);
+		add_stack(out, site->stack);
 		groups++;
 	}
-	if (groups == GROUPS_MAX) {
-		text_add(&out->text, "(further leaks are not listed in this short form)");
-		line_done(out);
-	}
+	if (groups == GROUPS_MAX)
+		add_line(out, "(further leaks are not listed in this short form)");
 }
 
 /* Why a released block still has its memory: it is mapped, or a command waits for an event. */
@@ -207,17 +200,16 @@ _Static_assert(sizeof(struct ledger_mapped) == sizeof(struct ledger_event_wait),
 
 /* Adds one line about all released blocks that still have their memory for a reason of TYPE, and
  * the stack of the first. Returns the number of these blocks. */
-static uint64_t add_reason(struct page_text *out, const struct ledger_view *view,
-			   enum ledger_chunk_type type, const char *words)
+static uint64_t add_reason(struct page_text *out, enum ledger_chunk_type type, const char *form)
 {
 	struct ledger_walk walk = { 0, 0 };
-	struct total total = { 0 };
+	struct ledger_live total = { 0 };
 	uint32_t first = 0;
 	const void *record;
 
-	while ((record = ledger_next(view, &walk, type, sizeof(struct ledger_mapped)))) {
+	while ((record = ledger_next(out->view, &walk, type, sizeof(struct ledger_mapped)))) {
 		const struct reason reason = reason_of(type, record);
-		const struct ledger_block *block = ledger_block(view, (uint32_t)reason.block);
+		const struct ledger_block *block = ledger_block(out->view, (uint32_t)reason.block);
 
 		if (!block || LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_RELEASED ||
 		    ledger_block_name(block->state, (uint32_t)reason.block) != reason.block)
@@ -226,127 +218,70 @@ static uint64_t add_reason(struct page_text *out, const struct ledger_view *view
 		total.blocks++;
 		total.bytes += block->bytes;
 	}
-	if (!total.blocks)
-		return 0;
-	text_add_number(&out->text, total.blocks);
-	text_add(&out->text, " blocks, ");
-	text_add_number(&out->text, total.bytes);
-	text_add(&out->text, words);
-	line_done(out);
-	add_stack(out, view, first);
+	if (total.blocks) {
+		add_line(out, form, total.blocks, total.bytes);
+		add_stack(out, first);
+	}
 	return total.blocks;
 }
 
-static void add_errors(struct page_text *out, const struct ledger_view *view)
+static void add_errors(struct page_text *out)
 {
 	struct ledger_walk walk = { 0, 0 };
 	const struct ledger_error *error;
 
-	while ((error = ledger_next(view, &walk, LEDGER_CHUNK_ERRORS, sizeof(*error)))) {
+	while ((error = ledger_next(out->view, &walk, LEDGER_CHUNK_ERRORS, sizeof(*error)))) {
 		if (!error->type) /* retracted */
 			continue;
-		text_add(&out->text, "Error: ");
-		add_string(out, view, error->type);
-		text_add(&out->text, " of ");
-		text_add_hex(&out->text, error->address);
-		text_add(&out->text, " by ");
-		add_string(out, view, error->api);
-		text_add(&out->text, " at:");
-		line_done(out);
-		add_stack(out, view, error->stack);
+		add_line(out, "Error: %r of %x by %r at:", error->type, error->address, error->api);
+		add_stack(out, error->stack);
 		if (error->allocated.api) {
-			text_add(&out->text, "  allocated at:");
-			line_done(out);
-			add_stack(out, view, error->allocated.stack);
+			add_line(out, "  allocated at:");
+			add_stack(out, error->allocated.stack);
 		}
 		if (error->freed.api) {
-			text_add(&out->text, "  first freed at:");
-			line_done(out);
-			add_stack(out, view, error->freed.stack);
+			add_line(out, "  first freed at:");
+			add_stack(out, error->freed.stack);
 		}
 	}
-}
-
-static void add_holder(struct page_text *out, const struct ledger_view *view,
-		       const struct ledger_holder *holder)
-{
-	const struct ledger_site *site = ledger_any_site(view, holder->site);
-
-	text_add(&out->text, "  held by ");
-	text_add_number(&out->text, holder->blocks);
-	text_add(&out->text, " blocks: ");
-	text_add_number(&out->text, holder->bytes);
-	text_add(&out->text, " bytes (");
-	add_string(out, view, site ? site->api : 0);
-	text_add(&out->text, "), allocated at:");
-	line_done(out);
-	add_stack(out, view, site ? site->stack : 0);
 }
 
 #define HOLDERS_LISTED 3u
 
-/* Adds the call sites that held most memory when RECORD was made. Equal call sites of several
- * threads are listed separately. */
-static void add_holders(struct page_text *out, const struct ledger_view *view,
-			const struct ledger_out_of_memory *record)
-{
-	const uint32_t count = record->holders < LEDGER_HOLDERS_MAX ? record->holders
-								     : LEDGER_HOLDERS_MAX;
-	const struct ledger_holder *last = NULL;
-
-	for (unsigned int listed = 0; listed < HOLDERS_LISTED; listed++) {
-		const struct ledger_holder *next = NULL;
-
-		for (const struct ledger_holder *at = record->holder; at < record->holder + count;
-		     at++)
-			if ((!last || at->bytes < last->bytes ||
-			     (at->bytes == last->bytes && at > last)) &&
-			    (!next || at->bytes > next->bytes))
-				next = at;
-		if (!next)
-			return;
-		add_holder(out, view, next);
-		last = next;
-	}
-}
-
-/* Adds the requests that were refused for want of memory, without those that recovered. */
-static void add_refused(struct page_text *out, const struct ledger_view *view)
+/* Adds the requests that were refused for want of memory, without those that recovered, and the
+ * call sites that held most memory then. Equal call sites of several threads are listed separately,
+ * and the bytes of a block include those of suballocations. */
+static void add_refused(struct page_text *out)
 {
 	struct ledger_walk walk = { 0, 0 };
 	const struct ledger_out_of_memory *record;
 
-	while ((record = ledger_next(view, &walk, LEDGER_CHUNK_OUT_OF_MEMORY, sizeof(*record)))) {
+	while ((record = ledger_next(out->view, &walk, LEDGER_CHUNK_OUT_OF_MEMORY,
+				     sizeof(*record)))) {
 		if (!LEDGER_REFUSAL_NUMBER(record->state) ||
 		    record->state & LEDGER_REFUSAL_RECOVERED)
 			continue;
-		text_add(&out->text, "Out of memory: ");
-		text_add_number(&out->text, record->bytes);
-		text_add(&out->text, " bytes wanted by ");
-		add_string(out, view, record->api);
-		text_add(&out->text, " at:");
-		line_done(out);
-		add_stack(out, view, record->stack);
-		add_holders(out, view, record);
+		add_line(out, "Out of memory: %n bytes wanted by %r at:", record->bytes,
+			 record->api);
+		add_stack(out, record->stack);
+		for (unsigned int i = 0; i < HOLDERS_LISTED && i < record->holders; i++) {
+			const struct ledger_holder *holder = &record->holder[i];
+			const struct ledger_site *site = ledger_any_site(out->view, holder->site);
+
+			add_line(out, "  held by %n blocks: %n bytes (%r), allocated at:",
+				 (uint64_t)holder->blocks, holder->bytes, site ? site->api : 0);
+			add_stack(out, site ? site->stack : 0);
+		}
 	}
 }
 
 static void add_verdict(struct page_text *out, const struct total *total)
 {
-	text_add(&out->text, "gpuleak: ");
-	if (total->blocks == 0 && total->errors == 0) {
-		text_add(&out->text, "no leaks: ");
-		text_add_number(&out->text, total->allocs);
-		text_add(&out->text, " blocks allocated");
-	} else {
-		text_add_number(&out->text, total->blocks);
-		text_add(&out->text, " blocks, ");
-		text_add_number(&out->text, total->bytes);
-		text_add(&out->text, " bytes never freed, ");
-		text_add_number(&out->text, total->errors);
-		text_add(&out->text, " invalid frees");
-	}
-	line_done(out);
+	if (total->blocks == 0 && total->errors == 0)
+		add_line(out, "gpuleak: no leaks: %n blocks allocated", total->allocs);
+	else
+		add_line(out, "gpuleak: %n blocks, %n bytes never freed, %n invalid frees",
+			 total->blocks, total->bytes, total->errors);
 }
 
 static bool add_troubles(struct page_text *out, const struct ledger_header *header)
@@ -356,27 +291,19 @@ static bool add_troubles(struct page_text *out, const struct ledger_header *head
 		LEDGER_TROUBLES(X)
 #undef X
 	};
-	bool lost = false;
 
-	for (unsigned int i = 0; i < LEDGER_TROUBLE_COUNT; i++) {
-		if (!header->trouble[i])
-			continue;
-		text_add(&out->text, "note: ");
-		text_add_number(&out->text, header->trouble[i]);
-		text_add(&out->text, " ");
-		text_add(&out->text, texts[i]);
-		line_done(out);
-		lost = lost || i == LEDGER_TROUBLE_UNRECORDED_BLOCKS ||
-		       i == LEDGER_TROUBLE_ABANDONED;
-	}
-	return lost;
+	for (unsigned int i = 0; i < LEDGER_TROUBLE_COUNT; i++)
+		if (header->trouble[i])
+			add_line(out, "note: %n %s", header->trouble[i], texts[i]);
+	return header->trouble[LEDGER_TROUBLE_UNRECORDED_BLOCKS] ||
+	       header->trouble[LEDGER_TROUBLE_ABANDONED];
 }
 
-static void add_pools(struct page_text *out, const struct ledger_view *view)
+static void add_pools(struct page_text *out)
 {
 	struct ledger_walk walk = { 0, 0 };
 	const struct ledger_pools *pools =
-		ledger_next(view, &walk, LEDGER_CHUNK_POOLS, sizeof(*pools));
+		ledger_next(out->view, &walk, LEDGER_CHUNK_POOLS, sizeof(*pools));
 	uint64_t hits = 0, allocs = 0, kept = 0;
 
 	if (!pools || pools->mode == OPTION_POOL_OFF)
@@ -386,17 +313,15 @@ static void add_pools(struct page_text *out, const struct ledger_view *view)
 		allocs += pools->pool[i].hits + pools->pool[i].native_allocs;
 		kept += pools->pool[i].cached + pools->pool[i].pending;
 	}
-	text_add(&out->text, "gpuleak: pool (");
-	text_add(&out->text, option_word(OPTION_POOL, (int)pools->mode));
-	text_add(&out->text, "): ");
-	text_add_number(&out->text, hits);
-	text_add(&out->text, " of ");
-	text_add_number(&out->text, allocs);
-	text_add(&out->text, " allocations served without the driver, ");
-	text_add_number(&out->text, kept);
-	text_add(&out->text, " bytes kept by the pool, no leak");
-	line_done(out);
+	add_line(out,
+		 "gpuleak: pool (%s): %n of %n allocations served without the driver, %n bytes kept "
+		 "by the pool, no leak",
+		 option_word(OPTION_POOL, (int)pools->mode), hits, allocs, kept);
 }
+
+/* If the process has less address space left than this part of its ledger, it gets no report: one
+ * line names the limit, and the ledger stays for `gpuleak report`. */
+#define SPACE_SHARE 4u
 
 /* Writes one line, without memory of its own. */
 static void say_no_memory(const struct recorder *recorder)
@@ -415,9 +340,8 @@ static void say_no_memory(const struct recorder *recorder)
 
 bool plain_report(struct recorder *recorder, int fd, const char *why, bool *ret_written)
 {
-	struct page_text out = { .fd = fd };
 	struct ledger_view view;
-	struct tallies tallies;
+	struct page_text out = { .view = &view, .fd = fd };
 	struct total total;
 	uint64_t stuck;
 	bool lost;
@@ -425,28 +349,25 @@ bool plain_report(struct recorder *recorder, int fd, const char *why, bool *ret_
 	*ret_written = false;
 	out.text = (struct text){ out.bytes, sizeof(out.bytes) - 1 };
 	if (ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view) != LEDGER_OK ||
-	    tallies_count(&view, &tallies) < 0) {
+	    ledger_address_space_left() < view.bytes / SPACE_SHARE) {
 		say_no_memory(recorder);
 		return true;
 	}
-	tallies_drop_objects(&view, &tallies);
-	sum(&view, &tallies, &total);
+	sum(&view, &total);
 	add_verdict(&out, &total);
-	add_leaks(&out, &view, &tallies);
-	add_reason(&out, &view, LEDGER_CHUNK_MAPPED,
-		   " bytes of the leaks above were released, but never unmapped; first mapped at:");
-	stuck = add_reason(&out, &view, LEDGER_CHUNK_EVENT_WAITS,
-			   " bytes were released, but a command that waits for a user event "
-			   "holds them; the event was never set, and was created at:");
-	add_errors(&out, &view);
-	add_refused(&out, &view);
-	add_pools(&out, &view);
+	add_leaks(&out);
+	add_reason(&out, LEDGER_CHUNK_MAPPED,
+		   "%n blocks, %n bytes of the leaks above were released, but never unmapped; "
+		   "first mapped at:");
+	stuck = add_reason(&out, LEDGER_CHUNK_EVENT_WAITS,
+			   "%n blocks, %n bytes were released, but a command that waits for a user "
+			   "event holds them; the event was never set, and was created at:");
+	add_errors(&out);
+	add_refused(&out);
+	add_pools(&out);
 	lost = add_troubles(&out, recorder->header);
-	text_add(&out.text, "gpuleak: this is the short form of the report: ");
-	text_add(&out.text, why);
-	line_done(&out);
+	add_line(&out, "gpuleak: this is the short form of the report: %s", why);
 	flush(&out);
 	*ret_written = !out.unwritten;
-	tallies_finish(&tallies);
 	return total.blocks > 0 || stuck > 0 || total.errors > 0 || lost;
 }

@@ -20,7 +20,6 @@
 #include "interpose/block/blocks.h"
 #include "interpose/block/deferred_totals.h"
 #include "interpose/block/free_race.h"
-#include "interpose/refusal/holders.h"
 #include "interpose/block/limit.h"
 #include "interpose/pytorch/live_sites.h"
 #include "interpose/refusal/out_of_memory.h"
@@ -168,7 +167,6 @@ static int fill_recorder(struct recorder *recorder, const char *suppressions)
 	pools_record_make(recorder);
 	rank_write(recorder);
 	lsan_write(recorder, suppressions);
-	holders_reserve(recorder);
 	hooks_forget_refs();
 	modules_refresh(recorder);
 	return 0;

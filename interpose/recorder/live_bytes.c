@@ -8,7 +8,6 @@
 #include "interpose/recorder/live_bytes.h"
 
 #include "interpose/recorder/thread_state_hot.h"
-#include "ledger/shared.h"
 
 int64_t live_bytes_total(struct recorder *recorder)
 {
@@ -153,15 +152,50 @@ void live_bytes_settle_peak(struct recorder *recorder)
 	lock_give(&states->peak_lock);
 }
 
-void live_bytes_move(struct ledger_site *from, struct ledger_site *to, uint64_t bytes)
+static void hide(struct ledger_balance *others, enum ledger_hidden hidden, int64_t bytes,
+		 int32_t blocks)
+{
+	if (hidden == LEDGER_HIDDEN_NOT)
+		return;
+	atomic_fetch_add_explicit(&SHARED(others->hidden_bytes[hidden]), (uint64_t)bytes,
+				  memory_order_relaxed);
+	atomic_fetch_add_explicit(&SHARED(others->hidden_blocks[hidden]), (uint32_t)blocks,
+				  memory_order_relaxed);
+}
+
+void live_bytes_rehide(struct recorder *recorder, const struct ledger_block *block, int64_t bytes,
+		       enum ledger_hidden before, enum ledger_hidden now)
+{
+	struct ledger_balance *others =
+		balance_of_others(ledger_at(&recorder->writer, block->site));
+
+	if (before == now)
+		return;
+	hide(others, before, -bytes, -1);
+	hide(others, now, bytes, 1);
+}
+
+/* Locking: the caller holds STATE's lock. Adds BYTES, which may be negative, to what the call site
+ * of BLOCK has live. */
+static void change_bytes(struct recorder *recorder, struct thread_state *state,
+			 const struct ledger_block *block, int64_t bytes)
+{
+	struct ledger_site *site = ledger_at(&recorder->writer, block->site);
+	struct memory_part *part = balance_change(state, site, bytes, 0);
+
+	hide(balance_of_others(site), live_bytes_hidden(block), bytes, 0);
+	atomic_fetch_add_explicit(&part->live, bytes, memory_order_relaxed);
+}
+
+void live_bytes_move(struct recorder *recorder, struct ledger_block *from, struct ledger_block *to)
 {
 	struct thread_state *state = thread_self.state;
-	struct memory_part *from_part, *to_part;
+	uint64_t bytes = from->bytes;
 
 	thread_state_lock(state);
-	from_part = balance_change(state, from, -(int64_t)bytes, 0);
-	to_part = balance_change(state, to, (int64_t)bytes, 0);
-	atomic_fetch_sub_explicit(&from_part->live, (int64_t)bytes, memory_order_relaxed);
-	atomic_fetch_add_explicit(&to_part->live, (int64_t)bytes, memory_order_relaxed);
+	change_bytes(recorder, state, from, -(int64_t)bytes);
+	change_bytes(recorder, state, to, (int64_t)bytes);
 	thread_state_unlock(state);
+	atomic_store_explicit(&SHARED(to->bytes), bytes, memory_order_release);
+	atomic_store_explicit(&SHARED(from->bytes), 0, memory_order_release);
 }

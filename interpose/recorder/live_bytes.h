@@ -6,10 +6,14 @@
 #ifndef GPULEAK_LIVE_BYTES_H
 #define GPULEAK_LIVE_BYTES_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-struct ledger_site;
+#include "ledger/format.h"
+#include "ledger/shared.h"
+
+struct ledger_block;
 struct recorder;
 
 /* Returns the live bytes of all threads together. */
@@ -23,8 +27,21 @@ uint64_t live_bytes_peak(struct recorder *recorder, bool restart);
 void live_bytes_watch_peak(struct recorder *recorder, uint64_t *at);
 /* Updates the peaks before a report. */
 void live_bytes_settle_peak(struct recorder *recorder);
-/* Moves BYTES from what the call site FROM has live to the call site TO: another block owns the
- * memory now. */
-void live_bytes_move(struct ledger_site *from, struct ledger_site *to, uint64_t bytes);
+/* Moves the bytes of the block FROM to the block TO, which has none: another block owns the memory
+ * now. Readers take no lock: they may see the bytes in both blocks for a moment, but never in
+ * neither. */
+void live_bytes_move(struct recorder *recorder, struct ledger_block *from, struct ledger_block *to);
+/* Returns how BLOCK is hidden now. Other threads may change its marks meanwhile. */
+static inline enum ledger_hidden live_bytes_hidden(const struct ledger_block *block)
+{
+	return ledger_block_hidden(
+		atomic_load_explicit(&SHARED(block->state), memory_order_relaxed),
+		atomic_load_explicit(&SHARED(block->marked), memory_order_relaxed));
+}
+
+/* BLOCK, which has BYTES, was hidden as BEFORE states, and is as NOW states: counts that at its
+ * call site, see struct ledger_balance. */
+void live_bytes_rehide(struct recorder *recorder, const struct ledger_block *block, int64_t bytes,
+		       enum ledger_hidden before, enum ledger_hidden now);
 
 #endif

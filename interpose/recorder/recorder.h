@@ -49,7 +49,6 @@ enum ending {
 	PART(pools_record, pools_record)                                                    \
 	PART(limits, limits)                                                                \
 	PART(refusals, refusals)                                                            \
-	PART(holders_memory, holders)                                                       \
 	PART(steps, steps)                                                                  \
 	PART(recorded_keepers, keepers)                                                     \
 	PART(ipc, ipc)                                                                      \

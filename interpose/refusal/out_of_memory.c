@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Owns the records of refused allocations. A request that is repeated from the same place has one
- * record. Counting the holders may take milliseconds, so a program that is refused in a loop gets
- * only a part of the counts: see may_count(). Everything is written into records that the ledger
- * already has, except for the first few.
+ * record. Everything is written into records that the ledger already has, except for the first
+ * few.
  */
 #include "interpose/refusal/out_of_memory.h"
 
@@ -16,11 +15,6 @@
 #include "interpose/refusal/holders.h"
 #include "ledger/shared.h"
 
-/* Counting the holders may take this many nanoseconds in total, plus 1/COUNT_SHARE of the time
- * since the ledger's start. */
-#define COUNT_NS_FREE 100000000u
-#define COUNT_SHARE 32u
-
 _Atomic unsigned int alloc_checks READ_BY_ALL;
 
 /* One refusal that is being recorded. */
@@ -30,16 +24,8 @@ struct refusal {
 	uint64_t number;
 	enum ledger_memory class;
 	uint32_t place;
-	bool counts;   /* the holders are to be counted */
 	bool may_wait; /* the thread may wait for the lock of the records */
 };
-
-static bool may_count(const struct recorder *recorder)
-{
-	uint64_t spent = atomic_load_explicit(&recorder->refusals->spent_ns, memory_order_relaxed);
-
-	return spent <= COUNT_NS_FREE + recorder_fine_time(recorder) / COUNT_SHARE;
-}
 
 /* Returns the class of memory that HOOK's call needs. A call whose block has no memory of its own,
  * or that makes no block, needs device memory: for example one that creates a context or a memory
@@ -180,39 +166,35 @@ static struct ledger_out_of_memory *record_for(struct recorder *recorder, uint64
 	return *record;
 }
 
+/* Counts the holders. Returns the flag that states it. */
 static uint64_t count_holders(struct refusal *refusal, struct ledger_out_of_memory *record)
 {
 	struct recorder *recorder = refusal->recorder;
-	uint64_t began = recorder_fine_time(recorder);
 	struct holders holders = { .list = record->holder, .room = LEDGER_HOLDERS_MAX };
 
-	if (!holders_count(recorder, refusal->class, refusal->now.device, &holders))
-		return 0;
-	record->holders_ns = began;
+	record->holders_ns = recorder_fine_time(recorder);
+	holders_count(recorder, refusal->class, refusal->now.device, &holders);
 	record->holders = holders.count;
 	record->other_sites = holders.other_sites;
 	record->other_blocks = holders.other_blocks;
 	record->other_bytes = holders.other_bytes;
+	record->inside_bytes = holders.inside_bytes;
 	record->allocs = holders.allocs;
 	record->suballocs = holders.suballocs;
-	atomic_fetch_add_explicit(&recorder->refusals->spent_ns,
-				  recorder_fine_time(recorder) - began, memory_order_relaxed);
-	return LEDGER_REFUSAL_HOLDERS | (holders.divided ? LEDGER_REFUSAL_DIVIDED : 0);
+	return LEDGER_REFUSAL_HOLDERS;
 }
 
-/* Locking: the caller holds the lock of the records. Writes REFUSAL into RECORD. KEPT: flags to
- * add. */
-static void fill_in(struct refusal *refusal, struct ledger_out_of_memory *record, uint64_t kept)
+/* Locking: the caller holds the lock of the records. Writes REFUSAL into RECORD. */
+static void fill_in(struct refusal *refusal, struct ledger_out_of_memory *record)
 {
 	struct ledger_out_of_memory *now = &refusal->now;
-	uint64_t flags = now->state | kept;
+	uint64_t flags = now->state;
 
 	atomic_store_explicit(&SHARED(record->state), 0, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);
 	memcpy((char *)record + sizeof(record->state), (const char *)now + sizeof(now->state),
 	       offsetof(struct ledger_out_of_memory, holder) - sizeof(now->state));
-	if (refusal->counts)
-		flags |= count_holders(refusal, record);
+	flags |= count_holders(refusal, record);
 	atomic_store_explicit(&SHARED(record->state), refusal->number << 8 | flags,
 			      memory_order_release);
 }
@@ -223,7 +205,7 @@ static void fill_in_again(struct refusal *refusal, struct ledger_out_of_memory *
 	refusal->now.first_ns = record->first_ns;
 	refusal->now.times =
 		atomic_load_explicit(&SHARED(record->times), memory_order_relaxed) + 1;
-	fill_in(refusal, record, 0);
+	fill_in(refusal, record);
 }
 
 static bool lock_records(struct refusal *refusal)
@@ -252,7 +234,7 @@ static struct ledger_out_of_memory *add_record(struct refusal *refusal)
 	if (lock_records(refusal)) {
 		record = record_for(recorder, refusal->number);
 		if (record && number_of(record) < refusal->number)
-			fill_in(refusal, record, 0);
+			fill_in(refusal, record);
 		unlock_records(refusal);
 	}
 	if (!record)
@@ -261,8 +243,7 @@ static struct ledger_out_of_memory *add_record(struct refusal *refusal)
 }
 
 /* If REFUSAL repeats the thread's last refused request, updates the record of that request and
- * returns true. If the holders are not to be counted, only increases the number of repetitions.
- * Returns false if this is another request. */
+ * returns true. Returns false if this is another request. */
 static bool repeat_record(struct refusal *refusal, const struct hook *hook)
 {
 	struct refused_request *request = own_request(refusal->recorder);
@@ -275,11 +256,6 @@ static bool repeat_record(struct refusal *refusal, const struct hook *hook)
 	request->passed = false;
 	if (request->recovered)
 		revoke_recovery(refusal->recorder, request);
-	if (!refusal->counts) {
-		atomic_fetch_add_explicit(&SHARED(request->record->times), 1,
-					  memory_order_relaxed);
-		return true;
-	}
 	lock_records(refusal);
 	if (number_of(request->record) == refusal->number)
 		fill_in_again(refusal, request->record);
@@ -336,9 +312,7 @@ void out_of_memory_record(const struct refused *what)
 	now->refuser = what->refuser;
 	now->limit_bytes = what->limit;
 	now->times = 1;
-	refusal.counts = may_count(refusal.recorder);
-	if (refusal.counts)
-		ask_driver(&refusal, what->hook->api);
+	ask_driver(&refusal, what->hook->api);
 	errno = saved;
 	refusal.recorder = recorder_enter();
 	if (!refusal.recorder)
@@ -366,7 +340,7 @@ static void count_again(void *data)
 	if (!lock_records(refusal))
 		return;
 	if (number_of(record) == request->number) {
-		flags = record->state & 0xff & ~(LEDGER_REFUSAL_HOLDERS | LEDGER_REFUSAL_DIVIDED);
+		flags = record->state & 0xff;
 		atomic_store_explicit(&SHARED(record->state), 0, memory_order_relaxed);
 		atomic_thread_fence(memory_order_release);
 		flags |= count_holders(refusal, record);
@@ -397,7 +371,6 @@ static void record_given_up(const struct gave_up *what, struct recorder *recorde
 	now->thread = thread_self.thread;
 	now->stack = stack_here_without_loader(recorder, what->caller);
 	now->time_ns = now->first_ns = recorder_fine_time(recorder);
-	refusal.counts = may_count(recorder);
 	aside(write_new, &refusal);
 }
 
@@ -408,7 +381,7 @@ static void give_up_request(struct refusal *refusal, const struct gave_up *what,
 	struct refused_request *request = &thread_self.refused;
 	struct ledger_out_of_memory *record = request->record;
 
-	if (needs_pieces(request) && may_count(refusal->recorder))
+	if (needs_pieces(request))
 		aside(count_again, refusal);
 	if (lock_records(refusal)) {
 		if (number_of(record) == request->number) {

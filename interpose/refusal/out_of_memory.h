@@ -24,7 +24,6 @@ extern _Atomic unsigned int alloc_checks __attribute__((visibility("hidden")));
 struct refusals {
 	struct lock lock;
 	struct ledger_out_of_memory *records[LEDGER_REFUSALS_FIRST + LEDGER_REFUSALS_LAST];
-	_Atomic uint64_t spent_ns;    /* time that counting holders has taken so far */
 	_Atomic unsigned int waiting; /* number of threads whose last request was refused */
 };
 

@@ -10,14 +10,7 @@
 
 #include "ledger/kind_table.h"
 #include "report/util/number.h"
-#include "ledger/shared.h"
-
-struct cached_site { /* cache: consecutive blocks often have the same call site */
-	uint32_t ref;
-	int device;
-	enum kind_memory memory;
-};
-#define CACHED_SITES 256u
+#include "ledger/totals.h"
 
 /* Returns which memory blocks of KIND use. Physical memory is counted once: its bytes are in the
  * block of its handle or of one mapping. */
@@ -30,51 +23,25 @@ static enum kind_memory memory_of(const struct ledger_view *view, uint32_t kind)
 	return known ? known->memory : KIND_MEMORY_OTHER;
 }
 
-static const struct cached_site *find_site(const struct ledger_view *view,
-					   struct cached_site *sites, uint32_t ref)
-{
-	/* the counters of a call site have a size of eight refs */
-	struct cached_site *cached = &sites[ref / 8 % CACHED_SITES];
-	const struct ledger_site *site;
-
-	if (cached->ref == ref)
-		return cached;
-	site = ledger_site(view, ref);
-	cached->ref = ref;
-	cached->memory = KIND_MEMORY_OTHER;
-	if (site && site->device >= 0 && site->device < DRIVER_MEMORY_DEVICES) {
-		cached->device = site->device;
-		cached->memory = memory_of(view, site->kind);
-	}
-	return cached;
-}
-
 void track_memory(const struct ledger_view *view, struct tracked_memory *ret)
 {
-	struct cached_site sites[CACHED_SITES];
 	struct ledger_walk walk = { 0 };
-	const struct ledger_block *block;
+	const struct ledger_site *site;
 
-	memset(sites, 0, sizeof(sites));
 	memset(ret, 0, sizeof(*ret));
-	while ((block = ledger_next(view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
-		uint32_t state = atomic_load_explicit(&SHARED(block->state), memory_order_acquire);
-		const struct cached_site *site;
-		uint64_t bytes = block->bytes;
-		uint32_t ref = block->site;
+	while ((site = ledger_next(view, &walk, LEDGER_CHUNK_SITES, sizeof(*site)))) {
+		int device = site->device;
+		enum kind_memory memory;
+		uint64_t bytes;
 
-		if (!ledger_block_is_live(state, 0)) /* a mapped deferred free is not counted */
+		if (device < 0 || device >= DRIVER_MEMORY_DEVICES)
 			continue;
-		atomic_thread_fence(memory_order_acquire);
-		if (atomic_load_explicit(&SHARED(block->state), memory_order_relaxed) >> 8 !=
-		    state >> 8)
-			continue; /* the slot was reused meanwhile */
-		site = find_site(view, sites, ref);
-		if (site->memory == KIND_MEMORY_OTHER)
-			continue;
-		ret->bytes[site->device] = add_bounded(ret->bytes[site->device], bytes);
-		if (site->memory == KIND_MEMORY_MANAGED)
-			ret->managed[site->device] = add_bounded(ret->managed[site->device], bytes);
+		memory = memory_of(view, site->kind);
+		bytes = ledger_site_live(view, site, LEDGER_COUNT_LIVE).bytes;
+		if (memory != KIND_MEMORY_OTHER)
+			ret->bytes[device] = add_bounded(ret->bytes[device], bytes);
+		if (memory == KIND_MEMORY_MANAGED)
+			ret->managed[device] = add_bounded(ret->managed[device], bytes);
 	}
 }
 

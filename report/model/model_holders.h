@@ -26,7 +26,7 @@ enum report_outcome {
 /* Who held memory at one moment. The memory is divided: no byte is counted twice. */
 struct report_holders {
 	/* By call site, largest first. In each element only the fields up to `stack`, and `cache`,
-	 * are set. A cache's block counts only the bytes that its suballocations do not use. */
+	 * are set. The unused part of a cache is one holder without a stack. */
 	struct report_leak *list;
 	size_t count;
 	/* suballocations are holders of their own, and the blocks around them count without them */
@@ -43,7 +43,6 @@ struct report_peak {
 	/* `bytes` may be too low by up to this number, and the sum of the holders may differ from
 	 * `bytes` by up to this number. */
 	uint64_t error_bytes;
-	/* In `held`, the unused part of a cache is one holder without a stack. */
 	struct report_holders held;
 };
 
@@ -88,6 +87,12 @@ const struct driver_memory_sample *report_sample_near(const struct report_proces
 
 /* Adds up holders in HELD with the same place, and sorts them. */
 void report_merge_holders(struct report_holders *held);
+
+/* Subtracts the INSIDE bytes of suballocations from the blocks that have them. It is not recorded
+ * which blocks of a cache these are. So the bytes are subtracted from the cache as a whole, and
+ * what remains is one holder. If no call stack shows which blocks are the cache's, the bytes are
+ * subtracted from the largest holders. */
+void report_divide_holders(struct report_holders *held, uint64_t inside);
 
 /* Returns true if LEAK stands for suballocations, and not for blocks of a driver. */
 bool report_is_suballocation(const struct report_leak *leak);

@@ -103,16 +103,18 @@ static void read_holders(struct builder *b, const struct ledger_out_of_memory *r
 	held->other_sites = record->other_sites;
 	held->other_bytes = record->other_bytes;
 	held->other_blocks = record->other_blocks;
-	entry->tracked_bytes = record->other_bytes;
 	held->list = arena_alloc(b->arena, (count + 1) * sizeof(*held->list));
 	for (size_t i = 0; i < count; i++) {
 		const struct ledger_holder *holder = &record->holder[i];
 
 		held->list[held->count++] = build_holder(b, ledger_any_site(b->view, holder->site),
 							 holder->bytes, holder->blocks);
-		entry->tracked_bytes = add_bounded(entry->tracked_bytes, holder->bytes);
 	}
 	report_merge_holders(held);
+	report_divide_holders(held, record->inside_bytes);
+	entry->tracked_bytes = held->other_bytes;
+	for (size_t i = 0; i < held->count; i++)
+		entry->tracked_bytes = add_bounded(entry->tracked_bytes, held->list[i].bytes);
 }
 
 /* ---- requests ---- */

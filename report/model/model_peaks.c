@@ -170,12 +170,10 @@ static void remove_empty(struct report_holders *held)
 	held->count = kept;
 }
 
-/* Subtracts the INSIDE bytes of suballocations from the blocks that have them. It is not recorded
- * which blocks of a cache these are. So the bytes are subtracted from the cache as a whole, and
- * what remains is one holder. If no call stack shows which blocks are the cache's, the bytes are
- * subtracted from the largest holders. */
-static void divide(struct report_holders *held, uint64_t inside)
+void report_divide_holders(struct report_holders *held, uint64_t inside)
 {
+	if (!inside)
+		return;
 	held->divided = true;
 	for (size_t i = 0; i < held->count; i++)
 		if (report_holder_is_unused(held, &held->list[i]))
@@ -185,6 +183,7 @@ static void divide(struct report_holders *held, uint64_t inside)
 			inside = take_bytes(&held->list[i].bytes, inside);
 	take_bytes(&held->other_bytes, inside);
 	remove_empty(held);
+	report_merge_holders(held);
 }
 
 /* ---- peaks ---- */
@@ -237,10 +236,7 @@ static struct report_peak read_peak(struct peaks *peaks, uint32_t memory,
 	ret.error_bytes = add_bounded(ret.error_bytes, difference(at->bytes, sums[0]));
 	ret.error_bytes =
 		add_bounded(ret.error_bytes, difference(at->suballocated_bytes, sums[1]));
-	if (sums[1]) {
-		divide(&ret.held, sums[1]);
-		report_merge_holders(&ret.held);
-	}
+	report_divide_holders(&ret.held, sums[1]);
 	return ret;
 }
 

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,9 +17,15 @@
 #include "ledger/reader.h"
 #include "ledger/shared.h"
 
+/* Of all blocks (the last element), and of those that are hidden: by enum ledger_hidden. */
+struct amounts {
+	uint64_t bytes[LEDGER_HIDDEN_NOT + 1];
+	uint32_t blocks[LEDGER_HIDDEN_NOT + 1];
+};
+
 struct sums {
-	uint64_t allocs, bytes, slot_bytes;
-	uint32_t blocks, slot_blocks;
+	struct amounts balances, slots;
+	uint64_t allocs;
 	bool has; /* the call site was there before the slots were read */
 };
 
@@ -53,8 +60,12 @@ static bool read_balances(const struct comparison *c, const struct ledger_site *
 	if (!own || !others)
 		return false;
 	ret->allocs = load(&site->allocs);
-	ret->bytes = load(&own->bytes) + load(&others->bytes);
-	ret->blocks = load32(&own->blocks) + load32(&others->blocks);
+	ret->balances.bytes[LEDGER_HIDDEN_NOT] = load(&own->bytes) + load(&others->bytes);
+	ret->balances.blocks[LEDGER_HIDDEN_NOT] = load32(&own->blocks) + load32(&others->blocks);
+	for (int i = 0; i < LEDGER_HIDDEN_NOT; i++) {
+		ret->balances.bytes[i] = load(&others->hidden_bytes[i]);
+		ret->balances.blocks[i] = load32(&others->hidden_blocks[i]);
+	}
 	return true;
 }
 
@@ -67,44 +78,59 @@ static void read_sites(const struct comparison *c, enum ledger_chunk_type type)
 		sums_of(c, site)->has = read_balances(c, site, sums_of(c, site));
 }
 
+static void add(struct amounts *amounts, enum ledger_hidden hidden, uint64_t bytes)
+{
+	amounts->blocks[hidden]++;
+	amounts->bytes[hidden] += bytes;
+}
+
 static void read_slots(const struct comparison *c, enum ledger_chunk_type type, uint64_t *count)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *slot;
+	const struct ledger_site *site;
+	struct ledger_block block;
 
 	while ((slot = ledger_next(&c->view, &walk, type, sizeof(*slot)))) {
-		uint32_t state = load32(&slot->state);
-		uint64_t bytes = load(&slot->bytes);
-		const struct ledger_site *site = ledger_any_site(&c->view, load32(&slot->site));
+		enum ledger_hidden hidden;
 
-		if (LEDGER_BLOCK_STATE(state) == LEDGER_BLOCK_UNUSED || !site ||
-		    load32(&slot->state) >> 8 != state >> 8)
+		if (!ledger_read_slot(slot, &block) ||
+		    !(site = ledger_any_site(&c->view, block.site)))
 			continue;
 		++*count;
-		sums_of(c, site)->slot_blocks++;
-		sums_of(c, site)->slot_bytes += bytes;
+		add(&sums_of(c, site)->slots, LEDGER_HIDDEN_NOT, block.bytes);
+		hidden = ledger_block_hidden(block.state, block.marked);
+		if (type == LEDGER_CHUNK_BLOCKS && hidden != LEDGER_HIDDEN_NOT)
+			add(&sums_of(c, site)->slots, hidden, block.bytes);
 	}
 }
 
 static void compare_site(const struct comparison *c, const struct ledger_site *site)
 {
-	struct sums *sums = sums_of(c, site), again;
-	int32_t blocks = (int32_t)(sums->blocks - sums->slot_blocks);
-	bool same;
+	const struct amounts *a = &sums_of(c, site)->balances, *b = &sums_of(c, site)->slots;
+	struct sums again;
 
-	if (!sums->has || !read_balances(c, site, &again) || again.allocs != sums->allocs ||
-	    again.bytes != sums->bytes || again.blocks != sums->blocks) {
+	memset(&again, 0, sizeof(again)); /* memcmp() compares unused bytes, too */
+	if (!sums_of(c, site)->has || !read_balances(c, site, &again) ||
+	    again.allocs != sums_of(c, site)->allocs ||
+	    memcmp(&again.balances, a, sizeof(*a)) != 0) {
 		c->ret->unsteady++;
 		return;
 	}
 	c->ret->sites++;
-	same = sums->blocks == sums->slot_blocks && sums->bytes == sums->slot_bytes;
-	if (same || (unsigned int)abs(blocks) + !blocks <= c->slack || c->ret->differ++)
-		return;
-	snprintf(c->ret->first, sizeof(c->ret->first),
-		 "call site at %zu: balances %lld bytes in %d blocks, slots %llu in %u",
-		 (size_t)((const uint8_t *)site - c->view.base), (long long)sums->bytes,
-		 (int)sums->blocks, (unsigned long long)sums->slot_bytes, sums->slot_blocks);
+	for (int i = 0; i <= LEDGER_HIDDEN_NOT; i++) {
+		int blocks = (int)(a->blocks[i] - b->blocks[i]);
+
+		c->ret->hidden += i == LEDGER_HIDDEN_NOT ? 0 : b->blocks[i];
+		if ((!blocks && a->bytes[i] == b->bytes[i]) ||
+		    (unsigned int)abs(blocks) + !blocks <= c->slack || c->ret->differ++)
+			continue;
+		snprintf(c->ret->first, sizeof(c->ret->first),
+			 "call site at %zu, sum %d: balances %lld bytes in %d blocks, "
+			 "slots %llu in %u", (size_t)((const uint8_t *)site - c->view.base), i,
+			 (long long)a->bytes[i], (int)a->blocks[i],
+			 (unsigned long long)b->bytes[i], b->blocks[i]);
+	}
 }
 
 static void compare(struct comparison *c)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Compares, for each call site of a ledger, the sum of its two balances with the sum over its
+ * Compares, for each call site of a ledger, the sums of its two balances with the sums over its
  * slots: of blocks, and of suballocations.
  */
 #ifndef GPULEAK_TESTS_TORTURE_BALANCES_H
@@ -13,7 +13,8 @@
 struct balances {
 	uint64_t sites, blocks, suballocations; /* that were compared */
 	uint64_t unsteady; /* call sites that changed meanwhile: not compared */
-	uint64_t differ;   /* call sites whose sums differ */
+	uint64_t hidden;   /* blocks that are deferred frees, or ignored */
+	uint64_t differ;   /* sums that differ */
 	char first[200];   /* the first of them */
 };
 

@@ -117,6 +117,7 @@ static void check(struct worker *w, unsigned int slack)
 	w->counts[COUNT_compared] += found.sites;
 	w->counts[COUNT_compared_blocks] += found.blocks;
 	w->counts[COUNT_compared_tensors] += found.suballocations;
+	w->counts[COUNT_compared_hidden] += found.hidden;
 	w->counts[COUNT_unsteady] += found.unsteady;
 	if (found.differ || (!slack && found.unsteady))
 		fail(w, "of %llu call sites %llu have wrong balances, %llu changed: %s",

@@ -34,7 +34,8 @@ enum {
 	C(steps) C(allocated) C(freed) C(lost) C(errors) C(refused) C(reused) C(freed_async) \
 	C(freed_elsewhere) C(checks) C(mebibytes) C(copies) C(pinned) C(queries) C(streams) \
 	C(captures) C(spoiled) C(beside_captures) C(held_back) C(graph_launches) C(waits) \
-	C(endings) C(compared) C(compared_blocks) C(compared_tensors) C(unsteady)
+	C(endings) C(compared) C(compared_blocks) C(compared_tensors) C(compared_hidden) \
+	C(unsteady)
 
 enum count {
 #define C(name) COUNT_##name,

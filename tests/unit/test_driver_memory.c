@@ -107,11 +107,12 @@ static void kinds(void **state)
 
 	(void)state;
 	builder_init(&builder);
+	builder_begin_balances(&builder, 0);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		uint32_t row = builder_row(&builder, "cuMemAlloc_v2", rows[i].kind, rows[i].device,
 					   0, 2, 0);
 
-		builder_block(&builder, row, 4096 * i, 1ull << i);
+		builder_balance(&builder, row)->bytes = 1ull << i;
 		if (rows[i].counts)
 			wanted[rows[i].device == 63] += 1ull << i;
 	}
@@ -124,38 +125,36 @@ static void kinds(void **state)
 	builder_finish(&builder);
 }
 
-/* Live, being freed (the driver still has it), unused; and rows that are none. */
+/* Balances of two threads, a negative sum, a call site without balances; and two with MORE. */
 static uint64_t tracked_with(uint64_t more)
 {
 	struct ledger_builder builder;
 	struct tracked_memory tracked;
 	struct ledger_view view;
-	uint32_t row, freeing, unused;
 
 	builder_init(&builder);
-	row = builder_row(&builder, "cuMemAlloc_v2", "device", 0, 0, 4, 0);
-	builder_block(&builder, row, 4096, 1);
-	freeing = builder_block(&builder, row, 8192, 2);
-	unused = builder_block(&builder, row, 8192, 4);
-	((struct ledger_block *)builder_at(&builder, freeing))->state = 1u << 8 |
-									LEDGER_BLOCK_FREEING;
-	((struct ledger_block *)builder_at(&builder, unused))->state = 2u << 8;
-	builder_block(&builder, row + 1, 8192, 8); /* inside a row */
-	builder_block(&builder, 0, 8192, 16);
-	builder_block(&builder, UINT32_MAX, 8192, 32);
-	builder_block(&builder, row, 4096, more);
+	builder_block(&builder, builder_row(&builder, "cuMemAlloc_v2", "device", 0, 0, 1, 0), 4096,
+		      1);
+	builder_begin_balances(&builder, 0);
+	for (int i = 0; i < 4; i++) {
+		uint32_t row = builder_row(&builder, "cuMemAlloc_v2", "device", 0, 0, 4, 0);
+		const uint64_t own[] = { 5, (uint64_t)-7, more, more };
+
+		builder_balance(&builder, row)->bytes = own[i];
+		builder_others_balance(&builder, row)->bytes = i ? 0 : (uint64_t)-2;
+	}
 	assert_int_equal(ledger_view(builder.bytes, builder.size, &view), LEDGER_OK);
 	track_memory(&view, &tracked);
 	builder_finish(&builder);
 	return tracked.bytes[0];
 }
 
-static void states_and_lies(void **state)
+static void balances_and_lies(void **state)
 {
 	(void)state;
 	assert_int_equal(tracked_with(0), 3);
-	assert_int_equal(tracked_with(64), 67);
-	assert_int_equal(tracked_with(UINT64_MAX), UINT64_MAX); /* and does not start over */
+	assert_int_equal(tracked_with(64), 131);
+	assert_int_equal(tracked_with(INT64_MAX), UINT64_MAX); /* and does not start over */
 }
 
 /* ---- samples ---- */
@@ -655,7 +654,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(kinds),
-		cmocka_unit_test(states_and_lies),
+		cmocka_unit_test(balances_and_lies),
 		cmocka_unit_test(largest_growth),
 		cmocka_unit_test(call_not_returned), cmocka_unit_test(never_steady),
 		cmocka_unit_test(never_less_than_nothing),

@@ -351,12 +351,14 @@ static void add_memory(struct ledger_builder *builder)
 {
 	uint64_t pc = 0x1001;
 	uint32_t stack = builder_stack(builder, &pc, 1, 0);
-	uint32_t row = builder_row(builder, "cuMemAlloc_v2", "device", 0, stack, 4, 400);
-	uint32_t object = builder_row(builder, "cuStreamCreate", "object/stream", 0, stack, 9, 0);
+	uint32_t row, object;
 
-	builder_block(builder, row, 0x1000, 100);
-	builder_block(builder, row, 0x2000, 100);
-	builder_block(builder, object, 0x4000, 0);
+	builder_begin_balances(builder, 0);
+	row = builder_row(builder, "cuMemAlloc_v2", "device", 0, stack, 4, 400);
+	object = builder_row(builder, "cuStreamCreate", "object/stream", 0, stack, 9, 0);
+	builder_balance(builder, row)->bytes = 200;
+	builder_balance(builder, row)->blocks = 2;
+	builder_balance(builder, object)->blocks = 1;
 }
 
 static void test_named_steps(void **state)

@@ -71,8 +71,10 @@ static void open_step(void **state)
 
 	(void)state;
 	builder_init(&built.builder);
+	builder_begin_balances(&built.builder, 0);
 	row = builder_row(&built.builder, "cuMemAlloc_v2", "device", 0, 0, 5, 5000);
-	builder_block(&built.builder, row, 0x1000, 1000);
+	builder_balance(&built.builder, row)->bytes = 1000;
+	builder_balance(&built.builder, row)->blocks = 1;
 	step = step_of("open");
 	step.flags = LEDGER_STEP_OPEN;
 	step.sum = (struct ledger_totals){ 1, 100, 1, 100 };

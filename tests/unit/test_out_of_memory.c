@@ -220,6 +220,40 @@ static void holders(void **state)
 	builder_finish(&builder);
 }
 
+/* Bytes of suballocations are subtracted once from the blocks, also those that are not listed. */
+static void inside(void **state)
+{
+	struct ledger_builder builder;
+	struct ledger_out_of_memory record;
+	const struct report_out_of_memory *entry;
+	struct reported reported;
+
+	(void)state;
+	begin(&builder);
+	record = request(&builder, 1, LEDGER_REFUSAL_HOLDERS);
+	hold(&record, builder_row(&builder, "cuMemAlloc_v2", "device", 0,
+				  stack_at(&builder, 0x1101), 1, 1), 8 * MIB);
+	hold(&record, builder_row(&builder, "cuMemAlloc_v2", "device", 0,
+				  stack_at(&builder, 0x1201), 1, 1), 5 * MIB);
+	hold(&record, builder_suballocation_row(&builder, 0, stack_at(&builder, 0x1301), 1, 1),
+	     3 * MIB);
+	record.other_sites = 1;
+	record.other_blocks = 2;
+	record.other_bytes = MIB;
+	record.inside_bytes = 4 * MIB;
+	builder_out_of_memory(&builder, &record);
+	entry = reported_begin(&reported, &builder)->out_of_memory;
+	assert_true(entry->held.divided);
+	assert_int_equal(entry->tracked_bytes, 13 * MIB);
+	assert_int_equal(entry->held.count, 3);
+	assert_int_equal(entry->held.list[0].bytes, 5 * MIB);
+	assert_int_equal(entry->held.list[1].bytes, 4 * MIB); /* of 8 */
+	assert_true(report_is_suballocation(&entry->held.list[2]));
+	assert_int_equal(entry->held.list[2].bytes, 3 * MIB);
+	reported_finish(&reported);
+	builder_finish(&builder);
+}
+
 static char *printed(const struct report_process *process, const struct report_out_of_memory *entry)
 {
 	char *text = NULL;
@@ -364,6 +398,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(outcomes), cmocka_unit_test(late_ends),
 		cmocka_unit_test(last_final), cmocka_unit_test(went_on), cmocka_unit_test(holders),
+		cmocka_unit_test(inside),
 		cmocka_unit_test(the_rest), cmocka_unit_test(near_samples), cmocka_unit_test(lies),
 	};
 

@@ -215,21 +215,6 @@ static void test_too_many_kinds(void **state)
 	assert_int_equal(moment->live_bytes[LEDGER_COLUMNS - 1], 9 * 10);
 }
 
-/* A look that would take long is none; the total goes on without. */
-static void test_too_many_blocks(void **state)
-{
-	size_t before, after;
-
-	(void)state;
-	last(&before);
-	for (uint64_t i = 0; i < 262144; i++)
-		make(HOOK_cuMemAlloc_v2, 0x10000000 + i * 0x100, 1, 0);
-	last(&before);
-	look_at(UINT64_C(6000000000000));
-	last(&after);
-	assert_int_equal(after, before);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = { /* each goes on from the one before */
@@ -238,7 +223,6 @@ int main(void)
 		cmocka_unit_test(test_rests),
 		cmocka_unit_test(test_thinned),
 		cmocka_unit_test(test_too_many_kinds),
-		cmocka_unit_test(test_too_many_blocks),
 	};
 
 	setenv("GPULEAK_STACK_DEPTH", "4", 1);

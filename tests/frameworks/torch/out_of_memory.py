@@ -147,10 +147,10 @@ def python_functions(stack, script="out_of_memory.py"):
 
 
 def held(entry, script="out_of_memory.py"):
-    """Bytes and blocks of each holder, by the function of the script that calls the innermost one,
-    and the kind."""
+    """Bytes and blocks of each holder with a stack, by the function of the script that calls the
+    innermost one, and the kind."""
     return {(python_functions(holder["stack"], script)[1], holder["kind"]):
-            (holder["bytes"], holder["blocks"]) for holder in entry["holders"]}
+            (holder["bytes"], holder["blocks"]) for holder in entry["holders"] if holder["stack"]}
 
 
 def caches(entry):
@@ -215,6 +215,8 @@ def cached(place):
     unused = [holder["bytes"] for holder in entry["holders"] if holder["kind"] != "suballocation"]
     compare("holders", ((40 * MIB, 1), [44 * MIB], 84 * MIB),
             (held(entry)[("weights", "suballocation")], unused, entry["tracked_bytes"]))
+    compare("stacks", [False], [bool(holder["stack"]) for holder in entry["holders"]
+                                if holder["kind"] != "suballocation"])
     compare("name", "unused in the PyTorch caching allocator", entry["places"][0]["name"])
 
 
