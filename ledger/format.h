@@ -165,43 +165,11 @@ struct ledger_header {
 #define LEDGER_HEADER_BYTES_MIN offsetof(struct ledger_header, released_peak_bytes)
 
 enum ledger_chunk_type {
-	LEDGER_CHUNK_BLOCKS = 1,
-	LEDGER_CHUNK_SITES = 2,
-	LEDGER_CHUNK_STACKS = 3,
-	LEDGER_CHUNK_STRINGS = 4,
-	LEDGER_CHUNK_MODULES = 5,
-	LEDGER_CHUNK_ERRORS = 6,
-	LEDGER_CHUNK_TIMELINE = 7,
-	LEDGER_CHUNK_HISTORIES = 8,
-	LEDGER_CHUNK_FACTS = 9,
-	LEDGER_CHUNK_DRIVER_GROWTHS = 10,
-	LEDGER_CHUNK_RELEASED = 11,
-	LEDGER_CHUNK_HELD = 12, /* struct ledger_device */
-	LEDGER_CHUNK_KERNEL_ARGS = 13,
-	LEDGER_CHUNK_POOLS = 14, /* one record: struct ledger_pools */
-	LEDGER_CHUNK_CODES = 15,
-	LEDGER_CHUNK_PYTHON = 16,
-	LEDGER_CHUNK_PARTS = 24, /* struct ledger_parts, then struct ledger_moment, one chunk */
-	LEDGER_CHUNK_STEPS = 20,
-	LEDGER_CHUNK_GROWTH = 21,
-	LEDGER_CHUNK_MAPPED = 22,
-	LEDGER_CHUNK_EVENT_WAITS = 23,
-	/* Like BLOCKS and SITES, for suballocations: parts of blocks of other kinds. Chunks of
-	 * their own keep them out of every sum over blocks, also in older readers. */
-	LEDGER_CHUNK_SUBALLOCATIONS = 25,
-	LEDGER_CHUNK_SUBALLOCATION_SITES = 26,
-	LEDGER_CHUNK_LIVE_SERIES = 27,
-	LEDGER_CHUNK_OUT_OF_MEMORY = 28, /* one record each: struct ledger_out_of_memory */
-	LEDGER_CHUNK_NAMED_STEPS = 29, /* one chunk */
-	LEDGER_CHUNK_IPC = 30,
-	LEDGER_CHUNK_DRIVER_COSTS = 31,
-	LEDGER_CHUNK_KEEPERS = 32, /* one chunk */
-	/* The two chunks before each chunk of SITES or SUBALLOCATION_SITES: see struct
-	 * ledger_balance. */
-	LEDGER_CHUNK_OTHERS_BALANCES = 33,
-	LEDGER_CHUNK_BALANCES = 34,
-	LEDGER_CHUNK_PEAKS = 35, /* one chunk */
-	LEDGER_CHUNK_COST_CALLS = 36,
+#define CHUNK(NAME, number, name, type, bytes) LEDGER_CHUNK_##NAME = number,
+#define CHUNK_OWN CHUNK
+#define CHUNK_MIXED(NAME, number) LEDGER_CHUNK_##NAME = number,
+#include "ledger/chunks.def"
+	LEDGER_CHUNK_TYPES, /* one more than the last type */
 };
 
 /* The start of every chunk except the first. Records begin at offset 64. `used` is the size of the
@@ -593,10 +561,10 @@ struct ledger_error {
 /* The call was the right one for the block, but its range differed from the block's. */
 #define LEDGER_ERROR_OTHER_RANGE 1u
 
-#define LEDGER_FACTS_MAX 4096u /* limit for writers and readers */
+#define LEDGER_OBSERVATIONS_MAX 4096u /* limit for writers and readers */
 /* An observation: how the process reached the drivers, or what gpuleak could not intercept.
  * docs/developers/ledger-format.md lists the kinds. Unused refs are 0. */
-struct ledger_fact {
+struct ledger_observation {
 	uint32_t kind;    /* ref to a string: "linked", "untracked", "deepbind" ... */
 	uint32_t subject; /* ref to a string: an API, a function, a file */
 	uint32_t module;  /* ref to a string: path of the module */
@@ -613,8 +581,8 @@ struct ledger_fact {
  * unknown). LSAN: `subject` is part `count` (from 1) of the text that the program's
  * __lsan_default_suppressions() returned. If the text was too long for LEDGER_LSAN_PARTS_MAX parts,
  * its last part has a `detail`. */
-#define LEDGER_FACT_RANK "rank"
-#define LEDGER_FACT_LSAN "lsan-suppressions"
+#define LEDGER_OBSERVED_RANK "rank"
+#define LEDGER_OBSERVED_LSAN "lsan-suppressions"
 #define LEDGER_LSAN_PARTS_MAX 16u
 
 /* A sample of live bytes (TIMELINE) or of bytes of deferred frees (RELEASED). There is at most one
@@ -785,9 +753,6 @@ struct ledger_device {
 };
 #define LEDGER_DEVICE_SHARES_MEMORY 1u /* the GPU has no memory apart from the CPU's */
 
-_Static_assert(sizeof(struct ledger_driver_growth) == 32, "layout is fixed");
-_Static_assert(sizeof(struct ledger_driver_cost) == 40, "layout is fixed");
-_Static_assert(sizeof(struct ledger_cost_call) == 32, "layout is fixed");
 
 /* Why the pool did not handle a block or a call. X(NAME, text of the report) */
 #define LEDGER_POOL_REASONS(X)                                                                \
@@ -948,34 +913,23 @@ _Static_assert(sizeof(struct ledger_pool) == 384, "layout is fixed");
 _Static_assert(sizeof(struct ledger_pools) < LEDGER_CHUNK - 64, "the record fits in a chunk");
 _Static_assert(sizeof(struct ledger_parts) == sizeof(struct ledger_moment),
 	       "one walk reads both records");
-_Static_assert(sizeof(struct ledger_device) == 64, "layout is fixed");
-_Static_assert(sizeof(struct ledger_code) == 16, "layout is fixed");
 _Static_assert(sizeof(struct ledger_python) == 8, "layout is fixed");
-_Static_assert(sizeof(struct ledger_step) == 64, "layout is fixed");
-_Static_assert(sizeof(struct ledger_growth) == 288, "layout is fixed");
-_Static_assert(sizeof(struct ledger_named_step) == 160, "layout is fixed");
 _Static_assert((LEDGER_STEP_NAMES + 1) * sizeof(struct ledger_named_step) + 64 <= LEDGER_CHUNK,
 	       "all records fit in one chunk");
 _Static_assert(LEDGER_KEEPERS_MAX * sizeof(struct ledger_keepers) + 64 == LEDGER_CHUNK,
 	       "all records fit in one chunk");
 _Static_assert(sizeof(struct ledger_chunk) == 64, "records start at byte 64 of a chunk");
-_Static_assert(sizeof(struct ledger_block) == 64, "a record fills one cache line");
-_Static_assert(sizeof(struct ledger_site) == 64, "a record fills one cache line");
 _Static_assert(sizeof(struct ledger_balance) == sizeof(struct ledger_site),
 	       "a call site and its balance have the same index");
-_Static_assert(sizeof(struct ledger_peak) == 80, "layout is fixed");
 _Static_assert(LEDGER_MEMORIES_MAX * sizeof(struct ledger_peak) + 64 <= LEDGER_CHUNK,
 	       "all records fit in one chunk");
 _Static_assert(sizeof(struct ledger_window) == 24, "layout is fixed");
-_Static_assert(sizeof(struct ledger_live_series) == 832, "layout is fixed");
-_Static_assert(sizeof(struct ledger_mapped) == 32, "layout is fixed");
-_Static_assert(sizeof(struct ledger_event_wait) == 32, "layout is fixed");
-_Static_assert(sizeof(struct ledger_kernel_args) == 256, "layout is fixed");
-_Static_assert(sizeof(struct ledger_history) == 768, "layout is fixed");
-_Static_assert(sizeof(struct ledger_ipc) == 128, "layout is fixed");
-_Static_assert(sizeof(struct ledger_module) == 88, "layout is fixed");
-_Static_assert(sizeof(struct ledger_error) == 144, "layout is fixed");
-_Static_assert(sizeof(struct ledger_fact) == 32, "layout is fixed");
 _Static_assert(sizeof(struct ledger_header) < LEDGER_CHUNK, "the header fits in its chunk");
+#define CHUNK(NAME, number, name, type, bytes)                                              \
+	_Static_assert(sizeof(type) == (bytes) && (bytes) % LEDGER_REF_UNIT == 0,           \
+		       "the layout of " #type " is fixed");
+#define CHUNK_OWN CHUNK
+#define CHUNK_MIXED(NAME, number)
+#include "ledger/chunks.def"
 
 #endif

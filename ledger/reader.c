@@ -10,10 +10,6 @@
 
 #include <string.h>
 
-_Static_assert(LEDGER_CHUNK % 8 == 0 && sizeof(struct ledger_error) % 8 == 0 &&
-		       sizeof(struct ledger_module) % 8 == 0,
-	       "records that follow each other stay aligned");
-
 const char *ledger_why(enum ledger_why why)
 {
 	switch (why) {
@@ -139,7 +135,7 @@ const struct ledger_block *ledger_next_live(const struct ledger_view *view,
 	const struct ledger_block *block;
 
 	do
-		block = ledger_next(view, walk, LEDGER_CHUNK_BLOCKS, sizeof(*block));
+		block = ledger_next_block_slot(view, walk);
 	while (block && !ledger_block_is_live(block->state, block->marked));
 	return block;
 }
@@ -150,7 +146,7 @@ const struct ledger_block *ledger_next_deferred(const struct ledger_view *view,
 	const struct ledger_block *block;
 
 	do
-		block = ledger_next(view, walk, LEDGER_CHUNK_BLOCKS, sizeof(*block));
+		block = ledger_next_block_slot(view, walk);
 	while (block && (LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_RELEASED ||
 			 (block->marked & LEDGER_BLOCK_MAPPED)));
 	return block;
@@ -162,7 +158,7 @@ const struct ledger_block *ledger_next_suballocation(const struct ledger_view *v
 	const struct ledger_block *block;
 
 	do
-		block = ledger_next(view, walk, LEDGER_CHUNK_SUBALLOCATIONS, sizeof(*block));
+		block = ledger_next_suballocation_slot(view, walk);
 	while (block && LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_LIVE);
 	return block;
 }

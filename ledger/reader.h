@@ -42,14 +42,24 @@ const struct ledger_header *ledger_header(const struct ledger_view *view);
 /* Returns chunk NUMBER (1 .. chunks - 1), or NULL if its `used` is invalid. */
 const struct ledger_chunk *ledger_chunk(const struct ledger_view *view, uint32_t number);
 
-/* Returns the next record of one fixed-size TYPE in file order, or NULL after the last one. Start
- * with a zeroed *WALK. SIZE is the sizeof of the record's struct. */
+/* Returns the next record of TYPE in file order, or NULL after the last one. Start with a zeroed
+ * *WALK. SIZE is the sizeof of the record's struct. */
 struct ledger_walk {
 	uint32_t chunk;
 	uint32_t offset;
 };
 const void *ledger_next(const struct ledger_view *view, struct ledger_walk *walk,
 			enum ledger_chunk_type type, size_t size);
+/* For each row of chunks.def: ledger_next_name(view, walk) returns the next record of that type. */
+#define CHUNK(NAME, number, name, type, bytes)                                              \
+	static inline const type *ledger_next_##name(const struct ledger_view *view,        \
+						     struct ledger_walk *walk)              \
+	{                                                                                   \
+		return (const type *)ledger_next(view, walk, LEDGER_CHUNK_##NAME, bytes);   \
+	}
+#define CHUNK_OWN CHUNK
+#define CHUNK_MIXED(NAME, number)
+#include "ledger/chunks.def"
 /* Return the next block that is live, or whose free is deferred: it is released and not mapped. The
  * ledger must not be written meanwhile: load.c makes a copy of the ledger of a running process. */
 const struct ledger_block *ledger_next_live(const struct ledger_view *view,

@@ -69,7 +69,7 @@ void ledger_totals(const struct ledger_view *view, struct ledger_totals *ret)
 	uint32_t kind = 0;
 
 	*ret = (struct ledger_totals){ 0 };
-	while ((site = ledger_next(view, &walk, LEDGER_CHUNK_SITES, sizeof(*site)))) {
+	while ((site = ledger_next_site(view, &walk))) {
 		if (!is_memory(view, site, &kind, &answer))
 			continue;
 		live = ledger_site_live(view, site, LEDGER_COUNT_LIVE);

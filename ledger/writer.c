@@ -288,17 +288,18 @@ static uint32_t publish(struct ledger_writer *writer, enum ledger_chunk_type typ
 	return ledger_ref(writer, record);
 }
 
-static uint32_t add_record(struct ledger_writer *writer, enum ledger_chunk_type type,
-			   const void *record, size_t bytes)
+uint32_t ledger_add(struct ledger_writer *writer, enum ledger_chunk_type type, const void *record,
+		    size_t size)
 {
 	uint32_t ref = 0;
 	void *at;
 
 	lock_take(&writer->lock);
-	at = room(writer, type, bytes);
+	at = room(writer, type, size);
 	if (at) {
-		memcpy(at, record, bytes);
-		ref = publish(writer, type, at, bytes);
+		if (record) /* unused room is zero */
+			memcpy(at, record, size);
+		ref = publish(writer, type, at, size);
 	}
 	lock_give(&writer->lock);
 	return ref;
@@ -356,129 +357,6 @@ uint32_t ledger_add_suballocation_site(struct ledger_writer *writer, const struc
 				       const struct ledger_balance *balance)
 {
 	return add_site(writer, LEDGER_CHUNK_SUBALLOCATION_SITES, site, balance);
-}
-
-uint32_t ledger_add_peak(struct ledger_writer *writer, const struct ledger_peak *peak)
-{
-	return add_record(writer, LEDGER_CHUNK_PEAKS, peak, sizeof(*peak));
-}
-
-uint32_t ledger_add_live_series(struct ledger_writer *writer)
-{
-	static const struct ledger_live_series empty;
-
-	return add_record(writer, LEDGER_CHUNK_LIVE_SERIES, &empty, sizeof(empty));
-}
-
-uint32_t ledger_add_module(struct ledger_writer *writer, const struct ledger_module *module)
-{
-	return add_record(writer, LEDGER_CHUNK_MODULES, module, sizeof(*module));
-}
-
-uint32_t ledger_add_error(struct ledger_writer *writer, const struct ledger_error *error)
-{
-	return add_record(writer, LEDGER_CHUNK_ERRORS, error, sizeof(*error));
-}
-
-uint32_t ledger_add_fact(struct ledger_writer *writer, const struct ledger_fact *fact)
-{
-	return add_record(writer, LEDGER_CHUNK_FACTS, fact, sizeof(*fact));
-}
-
-uint32_t ledger_add_driver_growth(struct ledger_writer *writer,
-				  const struct ledger_driver_growth *growth)
-{
-	return add_record(writer, LEDGER_CHUNK_DRIVER_GROWTHS, growth, sizeof(*growth));
-}
-
-uint32_t ledger_add_device(struct ledger_writer *writer, const struct ledger_device *device)
-{
-	return add_record(writer, LEDGER_CHUNK_HELD, device, sizeof(*device));
-}
-
-uint32_t ledger_add_pools(struct ledger_writer *writer)
-{
-	static const struct ledger_pools empty;
-
-	return add_record(writer, LEDGER_CHUNK_POOLS, &empty, sizeof(empty));
-}
-
-uint32_t ledger_add_code(struct ledger_writer *writer, const struct ledger_code *code)
-{
-	return add_record(writer, LEDGER_CHUNK_CODES, code, sizeof(*code));
-}
-
-uint32_t ledger_add_history(struct ledger_writer *writer)
-{
-	static const struct ledger_history empty;
-
-	return add_record(writer, LEDGER_CHUNK_HISTORIES, &empty, sizeof(empty));
-}
-
-uint32_t ledger_add_kernel_args(struct ledger_writer *writer)
-{
-	static const struct ledger_kernel_args empty;
-
-	return add_record(writer, LEDGER_CHUNK_KERNEL_ARGS, &empty, sizeof(empty));
-}
-
-uint32_t ledger_add_mapped(struct ledger_writer *writer)
-{
-	static const struct ledger_mapped empty;
-
-	return add_record(writer, LEDGER_CHUNK_MAPPED, &empty, sizeof(empty));
-}
-
-uint32_t ledger_add_event_wait(struct ledger_writer *writer)
-{
-	static const struct ledger_event_wait empty;
-
-	return add_record(writer, LEDGER_CHUNK_EVENT_WAITS, &empty, sizeof(empty));
-}
-
-uint32_t ledger_add_out_of_memory(struct ledger_writer *writer)
-{
-	static const struct ledger_out_of_memory empty;
-
-	return add_record(writer, LEDGER_CHUNK_OUT_OF_MEMORY, &empty, sizeof(empty));
-}
-
-uint32_t ledger_add_ipc(struct ledger_writer *writer)
-{
-	static const struct ledger_ipc empty;
-
-	return add_record(writer, LEDGER_CHUNK_IPC, &empty, sizeof(empty));
-}
-
-uint32_t ledger_add_driver_cost(struct ledger_writer *writer,
-				const struct ledger_driver_cost *cost)
-{
-	return add_record(writer, LEDGER_CHUNK_DRIVER_COSTS, cost, sizeof(*cost));
-}
-
-uint32_t ledger_add_cost_call(struct ledger_writer *writer, const struct ledger_cost_call *call)
-{
-	return add_record(writer, LEDGER_CHUNK_COST_CALLS, call, sizeof(*call));
-}
-
-uint32_t ledger_add_step(struct ledger_writer *writer, const struct ledger_step *step)
-{
-	return add_record(writer, LEDGER_CHUNK_STEPS, step, sizeof(*step));
-}
-
-uint32_t ledger_add_named_step(struct ledger_writer *writer, const struct ledger_named_step *step)
-{
-	return add_record(writer, LEDGER_CHUNK_NAMED_STEPS, step, sizeof(*step));
-}
-
-uint32_t ledger_add_keepers(struct ledger_writer *writer, const struct ledger_keepers *keepers)
-{
-	return add_record(writer, LEDGER_CHUNK_KEEPERS, keepers, sizeof(*keepers));
-}
-
-uint32_t ledger_add_growth(struct ledger_writer *writer, const struct ledger_growth *growth)
-{
-	return add_record(writer, LEDGER_CHUNK_GROWTH, growth, sizeof(*growth));
 }
 
 uint32_t ledger_add_string(struct ledger_writer *writer, const char *bytes, size_t length)

@@ -21,9 +21,6 @@
 #include "ledger/lock.h"
 #include "ledger/shared.h"
 
-/* One more than the highest chunk type, including types of other writers. */
-#define LEDGER_CHUNK_TYPES (LEDGER_CHUNK_COST_CALLS + 1)
-
 #define LEDGER_SAMPLE_EVERY_NS_MIN 10000000u
 
 /* State of a chunk of samples, see ledger_add_sample(). All zero is a new timeline of live bytes.
@@ -70,34 +67,24 @@ uint32_t ledger_add_stack(struct ledger_writer *writer, const struct ledger_stac
 /* Adds *PYTHON and its `frames` frames from FRAMES. */
 uint32_t ledger_add_python(struct ledger_writer *writer, const struct ledger_python *python,
 			   const struct ledger_python_frame *frames);
-uint32_t ledger_add_code(struct ledger_writer *writer, const struct ledger_code *code);
 /* Adds *SITE and its two balances, which begin as *BALANCE. */
 uint32_t ledger_add_site(struct ledger_writer *writer, const struct ledger_site *site,
 			 const struct ledger_balance *balance);
 uint32_t ledger_add_suballocation_site(struct ledger_writer *writer, const struct ledger_site *site,
 				       const struct ledger_balance *balance);
-uint32_t ledger_add_peak(struct ledger_writer *writer, const struct ledger_peak *peak);
-uint32_t ledger_add_live_series(struct ledger_writer *writer); /* an empty record */
-uint32_t ledger_add_module(struct ledger_writer *writer, const struct ledger_module *module);
-uint32_t ledger_add_error(struct ledger_writer *writer, const struct ledger_error *error);
-uint32_t ledger_add_fact(struct ledger_writer *writer, const struct ledger_fact *fact);
-uint32_t ledger_add_driver_growth(struct ledger_writer *writer,
-				  const struct ledger_driver_growth *growth);
-uint32_t ledger_add_driver_cost(struct ledger_writer *writer,
-				const struct ledger_driver_cost *cost);
-uint32_t ledger_add_cost_call(struct ledger_writer *writer, const struct ledger_cost_call *call);
-uint32_t ledger_add_device(struct ledger_writer *writer, const struct ledger_device *device);
-uint32_t ledger_add_pools(struct ledger_writer *writer); /* an empty record */
-uint32_t ledger_add_history(struct ledger_writer *writer); /* an empty record */
-uint32_t ledger_add_kernel_args(struct ledger_writer *writer); /* an empty record */
-uint32_t ledger_add_mapped(struct ledger_writer *writer); /* an empty record */
-uint32_t ledger_add_event_wait(struct ledger_writer *writer); /* an empty record */
-uint32_t ledger_add_out_of_memory(struct ledger_writer *writer); /* an empty record */
-uint32_t ledger_add_ipc(struct ledger_writer *writer); /* an empty record */
-uint32_t ledger_add_step(struct ledger_writer *writer, const struct ledger_step *step);
-uint32_t ledger_add_named_step(struct ledger_writer *writer, const struct ledger_named_step *step);
-uint32_t ledger_add_keepers(struct ledger_writer *writer, const struct ledger_keepers *keepers);
-uint32_t ledger_add_growth(struct ledger_writer *writer, const struct ledger_growth *growth);
+/* Adds a record of TYPE and SIZE; RECORD NULL: of zeros. */
+uint32_t ledger_add(struct ledger_writer *writer, enum ledger_chunk_type type, const void *record,
+		    size_t size);
+/* For each row CHUNK of chunks.def: ledger_add_name(writer, record) adds a record of that type. */
+#define CHUNK(NAME, number, name, type, bytes)                                              \
+	static inline uint32_t ledger_add_##name(struct ledger_writer *writer,              \
+						 const type *record)                        \
+	{                                                                                   \
+		return ledger_add(writer, LEDGER_CHUNK_##NAME, record, bytes);              \
+	}
+#define CHUNK_OWN(NAME, number, name, type, bytes)
+#define CHUNK_MIXED(NAME, number)
+#include "ledger/chunks.def"
 
 /* Adds at most COUNT unused block slots as an array at *RET_FIRST. Returns their number, 0 if there
  * is no room. */

@@ -212,7 +212,7 @@ struct mapped *mappings_take(struct recorder *recorder, struct shard *shard, uin
  * grow. */
 static void allocate_spares(struct recorder *recorder, struct shard *shard)
 {
-	uint32_t ref = ledger_add_mapped(&recorder->writer);
+	uint32_t ref = ledger_add_mapped(&recorder->writer, NULL);
 	struct mapped *mapped = ref ? arena_take(&recorder->arena, sizeof(*mapped)) : NULL;
 
 	if (!mapped)

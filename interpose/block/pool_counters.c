@@ -19,7 +19,7 @@ void pools_record_make(struct recorder *recorder)
 	uint32_t ref = 0;
 
 	if (config.pool != OPTION_POOL_OFF || config.limit != OPTION_UNSET || config.fail_at)
-		ref = ledger_add_pools(&recorder->writer);
+		ref = ledger_add_pools(&recorder->writer, NULL);
 	recorder->pools_record->pools = ref ? ledger_at(&recorder->writer, ref) : NULL;
 	if (!ref)
 		return;

@@ -134,7 +134,7 @@ uint64_t query_doublings(struct recorder *recorder)
 	const struct ledger_live_series *series;
 	uint64_t ret = 0;
 
-	while ((series = ledger_next(&view, &walk, LEDGER_CHUNK_LIVE_SERIES, sizeof(*series)))) {
+	while ((series = ledger_next_live_series(&view, &walk))) {
 		uint64_t high = atomic_load_explicit(&SHARED(series->high), memory_order_relaxed);
 		uint64_t blocks = LEDGER_AMOUNT_BLOCKS(high);
 

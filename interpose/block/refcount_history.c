@@ -32,7 +32,7 @@ struct ledger_history *history_take(struct recorder *recorder)
 	lock_give(&histories->lock);
 	if (history)
 		return history;
-	ref = ledger_add_history(&recorder->writer);
+	ref = ledger_add_history(&recorder->writer, NULL);
 	return ref ? ledger_at(&recorder->writer, ref) : NULL;
 }
 

@@ -114,7 +114,7 @@ static void count_sites(struct recorder *recorder, const struct ledger_view *vie
 	for (struct step_site *site = recorder->steps->first; site; site = site->next)
 		site->now = (struct ledger_live){ 0 };
 	*ret = (struct ledger_live){ 0 };
-	while ((counters = ledger_next(view, &walk, LEDGER_CHUNK_SITES, sizeof(*counters)))) {
+	while ((counters = ledger_next_site(view, &walk))) {
 		const struct ledger_live live =
 			ledger_site_live(view, counters, LEDGER_COUNT_REPORTED);
 		struct step_site *site = site_of(recorder, counters, &live);

@@ -61,7 +61,7 @@ static void look_at_sites(struct look *look)
 	struct ledger_walk walk = { 0 };
 	const struct ledger_site *site;
 
-	while ((site = ledger_next(&look->view, &walk, LEDGER_CHUNK_SITES, sizeof(*site)))) {
+	while ((site = ledger_next_site(&look->view, &walk))) {
 		uint64_t bytes = ledger_site_live(&look->view, site, LEDGER_COUNT_LIVE).bytes;
 
 		if (bytes)

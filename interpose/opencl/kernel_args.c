@@ -60,7 +60,7 @@ static struct ledger_kernel_args *record_allocate(struct recorder *recorder)
 
 	if (recorder->kernel_args->count >= KERNEL_ARGS_MAX)
 		return remove_ended_kernel(recorder);
-	ref = ledger_add_kernel_args(&recorder->writer);
+	ref = ledger_add_kernel_args(&recorder->writer, NULL);
 	return ref ? ledger_at(&recorder->writer, ref) : NULL;
 }
 

@@ -137,7 +137,8 @@ static struct event_wait *take_wait(struct recorder *recorder)
 		LL_DELETE(events->spare_waits, wait);
 		return wait;
 	}
-	if (events->waits == EVENT_WAITS_MAX || !(ref = ledger_add_event_wait(&recorder->writer)))
+	if (events->waits == EVENT_WAITS_MAX ||
+	    !(ref = ledger_add_event_wait(&recorder->writer, NULL)))
 		return NULL;
 	wait = arena_take(&recorder->arena, sizeof(*wait));
 	if (wait) {

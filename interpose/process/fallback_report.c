@@ -128,7 +128,7 @@ static void sum(const struct ledger_view *view, struct total *ret)
 	const struct ledger_site *site;
 
 	*ret = (struct total){ .errors = ledger_header(view)->errors };
-	while ((site = ledger_next(view, &walk, LEDGER_CHUNK_SITES, sizeof(*site)))) {
+	while ((site = ledger_next_site(view, &walk))) {
 		const struct ledger_live live = live_of(view, site);
 
 		ret->allocs += ledger_site_is_object(view, site) ? 0 : site->allocs;
@@ -146,7 +146,7 @@ static bool sum_group(const struct ledger_view *view, const struct ledger_site *
 	const struct ledger_site *other;
 
 	*ret = (struct ledger_live){ 0 };
-	while ((other = ledger_next(view, &walk, LEDGER_CHUNK_SITES, sizeof(*other)))) {
+	while ((other = ledger_next_site(view, &walk))) {
 		struct ledger_live live;
 
 		if (other->stack != site->stack || other->api != site->api ||
@@ -168,8 +168,7 @@ static void add_leaks(struct page_text *out)
 	unsigned int groups = 0;
 	struct ledger_live live;
 
-	while (groups < GROUPS_MAX &&
-	       (site = ledger_next(out->view, &walk, LEDGER_CHUNK_SITES, sizeof(*site)))) {
+	while (groups < GROUPS_MAX && (site = ledger_next_site(out->view, &walk))) {
 		if (!live_of(out->view, site).blocks || !sum_group(out->view, site, &live))
 			continue;
 		add_line(out, "Leak of %n bytes in %n blocks (%r), allocated at:", live.bytes,
@@ -230,7 +229,7 @@ static void add_errors(struct page_text *out)
 	struct ledger_walk walk = { 0, 0 };
 	const struct ledger_error *error;
 
-	while ((error = ledger_next(out->view, &walk, LEDGER_CHUNK_ERRORS, sizeof(*error)))) {
+	while ((error = ledger_next_error(out->view, &walk))) {
 		if (!error->type) /* retracted */
 			continue;
 		add_line(out, "Error: %r of %x by %r at:", error->type, error->address, error->api);
@@ -256,8 +255,7 @@ static void add_refused(struct page_text *out)
 	struct ledger_walk walk = { 0, 0 };
 	const struct ledger_out_of_memory *record;
 
-	while ((record = ledger_next(out->view, &walk, LEDGER_CHUNK_OUT_OF_MEMORY,
-				     sizeof(*record)))) {
+	while ((record = ledger_next_out_of_memory(out->view, &walk))) {
 		if (!LEDGER_REFUSAL_NUMBER(record->state) ||
 		    record->state & LEDGER_REFUSAL_RECOVERED)
 			continue;
@@ -302,8 +300,7 @@ static bool add_troubles(struct page_text *out, const struct ledger_header *head
 static void add_pools(struct page_text *out)
 {
 	struct ledger_walk walk = { 0, 0 };
-	const struct ledger_pools *pools =
-		ledger_next(out->view, &walk, LEDGER_CHUNK_POOLS, sizeof(*pools));
+	const struct ledger_pools *pools = ledger_next_pools(out->view, &walk);
 	uint64_t hits = 0, allocs = 0, kept = 0;
 
 	if (!pools || pools->mode == OPTION_POOL_OFF)

@@ -45,12 +45,12 @@ void lsan_write(struct recorder *recorder, const char *text)
 {
 	static const char cut[] = "cut";
 	size_t length = text ? strnlen(text, LEDGER_LSAN_PARTS_MAX * LEDGER_STRING_MAX) : 0;
-	struct ledger_fact fact = { 0 };
+	struct ledger_observation fact = { 0 };
 
 	if (length == 0)
 		return;
-	fact.kind = ledger_add_string(&recorder->writer, LEDGER_FACT_LSAN,
-				      sizeof(LEDGER_FACT_LSAN) - 1);
+	fact.kind = ledger_add_string(&recorder->writer, LEDGER_OBSERVED_LSAN,
+				      sizeof(LEDGER_OBSERVED_LSAN) - 1);
 	while (length > 0 && fact.count < LEDGER_LSAN_PARTS_MAX) {
 		size_t part = part_of(text, length);
 
@@ -60,6 +60,6 @@ void lsan_write(struct recorder *recorder, const char *text)
 		length -= part;
 		if (*text && fact.count == LEDGER_LSAN_PARTS_MAX)
 			fact.detail = ledger_add_string(&recorder->writer, cut, sizeof(cut) - 1);
-		ledger_add_fact(&recorder->writer, &fact);
+		ledger_add_observation(&recorder->writer, &fact);
 	}
 }

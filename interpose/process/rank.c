@@ -71,7 +71,7 @@ void rank_read(void)
 void rank_write(struct recorder *recorder)
 {
 	struct rank rank = read_rank();
-	struct ledger_fact fact = { 0 };
+	struct ledger_observation fact = { 0 };
 	char digits[12], *at = digits + sizeof(digits) - 1;
 	int rest;
 
@@ -84,9 +84,9 @@ void rank_write(struct recorder *recorder)
 	do
 		*--at = (char)('0' + rest % 10);
 	while ((rest /= 10) > 0);
-	fact.kind = recorder_add_text(recorder, LEDGER_FACT_RANK);
+	fact.kind = recorder_add_text(recorder, LEDGER_OBSERVED_RANK);
 	fact.subject = recorder_add_text(recorder, at);
 	fact.module = recorder_add_text(recorder, rank.launcher->rank);
 	fact.count = (uint32_t)rank.size;
-	ledger_add_fact(&recorder->writer, &fact);
+	ledger_add_observation(&recorder->writer, &fact);
 }

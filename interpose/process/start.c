@@ -157,7 +157,7 @@ static int fill_recorder(struct recorder *recorder, const char *suppressions)
 	if (r < 0)
 		return r;
 	recorder->header = recorder->writer.header;
-	recorder->deferred->timeline.type = LEDGER_CHUNK_RELEASED;
+	recorder->deferred->timeline.type = LEDGER_CHUNK_DEFERRED;
 	recorder->parts->type = LEDGER_CHUNK_PARTS;
 	recorder->header->host = recorder_add_text(recorder, identity.host);
 	recorder->header->exe = recorder_add_text(recorder, identity.exe);

@@ -56,7 +56,7 @@ static struct ipc_block *take_unused(struct recorder *recorder, struct ipc *ipc)
 	}
 	if (ipc->freed >= LEDGER_EXPORTS_FREED_MAX)
 		return take_oldest(recorder, ipc);
-	ref = ledger_add_ipc(&recorder->writer);
+	ref = ledger_add_ipc(&recorder->writer, NULL);
 	block = ref ? arena_take(&recorder->arena, sizeof(*block)) : NULL;
 	if (block)
 		block->record = ledger_at(&recorder->writer, ref);

@@ -106,11 +106,11 @@ static uint32_t insert_site(struct recorder *recorder, const struct thread_state
 		return 0;
 	balance.memory = memories_number(recorder, hook, device);
 	if (strcmp(hook->kind, LEDGER_KIND_SUBALLOCATION) == 0) {
-		site.series = ledger_add_live_series(&recorder->writer);
+		site.series = ledger_add_live_series(&recorder->writer, NULL);
 		return ledger_add_suballocation_site(&recorder->writer, &site, &balance);
 	}
 	if (upcalls.counts_live(recorder, hook, stack) &&
-	    !(site.series = ledger_add_live_series(&recorder->writer)))
+	    !(site.series = ledger_add_live_series(&recorder->writer, NULL)))
 		return 0; /* the ledger is full: the caller counts the block as not recorded */
 	return ledger_add_site(&recorder->writer, &site, &balance);
 }

@@ -9,7 +9,7 @@
 #include "interpose/recorder/recorder.h"
 #include "ledger/shared.h"
 
-static struct ledger_fact *record_of(struct recorder *recorder, unsigned int i)
+static struct ledger_observation *record_of(struct recorder *recorder, unsigned int i)
 {
 	return ledger_at(&recorder->writer, recorder->observations->ref[i]);
 }
@@ -42,7 +42,7 @@ static uint32_t reason_ref(struct recorder *recorder, const struct observation *
 static uint32_t write_observation(struct recorder *recorder, const struct observation *observation)
 {
 	struct observations_written *written = recorder->observations;
-	struct ledger_fact record = { .count = atomic_load(&observation->count) };
+	struct ledger_observation record = { .count = atomic_load(&observation->count) };
 
 	if (!written->kind[observation->kind])
 		written->kind[observation->kind] =
@@ -51,7 +51,7 @@ static uint32_t write_observation(struct recorder *recorder, const struct observ
 	record.subject = recorder_add_text(recorder, observation->subject);
 	record.module = module_ref(recorder, observation);
 	record.detail = reason_ref(recorder, observation);
-	return ledger_add_fact(&recorder->writer, &record);
+	return ledger_add_observation(&recorder->writer, &record);
 }
 
 /* Writes the observation that others were lost. It has no index in the table, because there is at

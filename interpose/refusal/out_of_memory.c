@@ -161,7 +161,7 @@ static struct ledger_out_of_memory *record_for(struct recorder *recorder, uint64
 	struct ledger_out_of_memory **record = &recorder->refusals->records[at];
 	uint32_t ref;
 
-	if (!*record && (ref = ledger_add_out_of_memory(&recorder->writer)))
+	if (!*record && (ref = ledger_add_out_of_memory(&recorder->writer, NULL)))
 		*record = ledger_at(&recorder->writer, ref);
 	return *record;
 }

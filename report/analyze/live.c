@@ -115,7 +115,7 @@ static void walk_sites(struct live_gathering *g, const struct live_options *look
 	struct ledger_walk walk = { 0 };
 	const struct ledger_site *counters;
 
-	while ((counters = ledger_next(g->b.view, &walk, LEDGER_CHUNK_SITES, sizeof(*counters)))) {
+	while ((counters = ledger_next_site(g->b.view, &walk))) {
 		bool add = look->order == LIVE_BY_RATE &&
 			   !ledger_site_is_object(g->b.view, counters);
 		struct live_site_node *node = find_site(g, counters, add);
@@ -244,7 +244,7 @@ static void sum_up(struct live_gathering *g)
 	struct ledger_walk walk = { 0 };
 	const struct ledger_site *counters;
 
-	while ((counters = ledger_next(g->b.view, &walk, LEDGER_CHUNK_SITES, sizeof(*counters)))) {
+	while ((counters = ledger_next_site(g->b.view, &walk))) {
 		if (ledger_site_is_object(g->b.view, counters))
 			continue;
 		sum->allocated_blocks = add_bounded(sum->allocated_blocks, counters->allocs);

@@ -52,12 +52,11 @@ static void read_errors(struct builder *b)
 	const struct ledger_error *record;
 	size_t count = 0;
 
-	while (ledger_next(b->view, &walk, LEDGER_CHUNK_ERRORS, sizeof(*record)))
+	while (ledger_next_error(b->view, &walk))
 		count++;
 	process->errors = arena_alloc(b->arena, count * sizeof(*process->errors));
 	walk = (struct ledger_walk){ 0 };
-	while (process->error_count < count &&
-	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_ERRORS, sizeof(*record))))
+	while (process->error_count < count && (record = ledger_next_error(b->view, &walk)))
 		if (record->type) /* 0: the writer withdrew the record */
 			process->errors[process->error_count++] = read_error(b, record);
 	process->summary.errors = ledger_header(b->view)->errors;

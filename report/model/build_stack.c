@@ -98,14 +98,13 @@ void build_modules(struct builder *b)
 	uint64_t reach = 0;
 	size_t count = 0;
 
-	while (ledger_next(b->view, &walk, LEDGER_CHUNK_MODULES, sizeof(*record)))
+	while (ledger_next_module(b->view, &walk))
 		count++;
 	if (count == 0)
 		return;
 	b->modules = arena_alloc(b->arena, count * sizeof(*b->modules));
 	walk = (struct ledger_walk){ 0 };
-	while (b->module_count < count &&
-	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_MODULES, sizeof(*record))))
+	while (b->module_count < count && (record = ledger_next_module(b->view, &walk)))
 		b->modules[b->module_count++].record = record;
 	qsort(b->modules, b->module_count, sizeof(*b->modules), compare_modules);
 	for (size_t i = 0; i < b->module_count; i++) {

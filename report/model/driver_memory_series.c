@@ -29,7 +29,7 @@ void track_memory(const struct ledger_view *view, struct tracked_memory *ret)
 	const struct ledger_site *site;
 
 	memset(ret, 0, sizeof(*ret));
-	while ((site = ledger_next(view, &walk, LEDGER_CHUNK_SITES, sizeof(*site)))) {
+	while ((site = ledger_next_site(view, &walk))) {
 		int device = site->device;
 		enum kind_memory memory;
 		uint64_t bytes;
@@ -150,8 +150,7 @@ static bool is_due(const struct ledger_view *view, const struct ledger_cost_call
 static const struct ledger_cost_call *next_call(const struct ledger_view *view,
 						struct ledger_walk *walk, size_t *i)
 {
-	const struct ledger_cost_call *call =
-		ledger_next(view, walk, LEDGER_CHUNK_COST_CALLS, sizeof(*call));
+	const struct ledger_cost_call *call = ledger_next_cost_call(view, walk);
 
 	return call && (*i)++ < LEDGER_COST_CALLS_MAX ? call : NULL;
 }

@@ -183,7 +183,7 @@ void build_sums(struct builder *b)
 	struct ledger_walk walk = { 0 };
 	const struct ledger_site *site;
 
-	while ((site = ledger_next(b->view, &walk, LEDGER_CHUNK_SITES, sizeof(*site)))) {
+	while ((site = ledger_next_site(b->view, &walk))) {
 		if (ledger_site_is_object(b->view, site))
 			continue;
 		sum->allocated_blocks = add_bounded(sum->allocated_blocks, site->allocs);

@@ -80,7 +80,7 @@ static int compare_raw(const void *left, const void *right)
 	return r ? r : strcmp(a->module ? a->module : "", b->module ? b->module : "");
 }
 
-static struct raw read_raw(struct builder *b, const struct ledger_fact *record)
+static struct raw read_raw(struct builder *b, const struct ledger_observation *record)
 {
 	struct raw ret = { .kind = build_text(b, record->kind),
 			   .subject = build_text(b, record->subject),
@@ -123,12 +123,12 @@ static void find_runtimes(struct raw *raw, size_t count)
 static struct raw *read_all(struct builder *b, size_t *ret_count)
 {
 	struct ledger_walk walk = { 0 };
-	const struct ledger_fact *record;
+	const struct ledger_observation *record;
 	struct raw *ret = NULL;
 	size_t count = 0;
 
-	for (size_t i = 0; i < LEDGER_FACTS_MAX; i++) {
-		record = ledger_next(b->view, &walk, LEDGER_CHUNK_FACTS, sizeof(*record));
+	for (size_t i = 0; i < LEDGER_OBSERVATIONS_MAX; i++) {
+		record = ledger_next_observation(b->view, &walk);
 		if (!record)
 			break;
 		ret = list_grow(ret, count, sizeof(*ret));

@@ -82,9 +82,9 @@ void build_reasons(struct builder *b)
 	const struct ledger_mapped *mapped;
 	const struct ledger_event_wait *wait;
 
-	while ((mapped = ledger_next(b->view, &mappings, LEDGER_CHUNK_MAPPED, sizeof(*mapped))))
+	while ((mapped = ledger_next_mapped(b->view, &mappings)))
 		add_reason(b, &b->mapped_refs, mapped->block, mapped);
-	while ((wait = ledger_next(b->view, &waits, LEDGER_CHUNK_EVENT_WAITS, sizeof(*wait))))
+	while ((wait = ledger_next_event_wait(b->view, &waits)))
 		add_reason(b, &b->wait_refs, wait->block, wait);
 }
 
@@ -205,8 +205,7 @@ static void read_parts(struct builder *b, const struct report_deferred_frees *fr
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
 
-	while (frees->group_count &&
-	       (block = ledger_next(b->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
+	while (frees->group_count && (block = ledger_next_block_slot(b->view, &walk))) {
 		struct report_deferred *deferred;
 
 		if (LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_UNUSED || !block->parent)
@@ -240,8 +239,7 @@ static void read_kernel_args(struct builder *b, const struct report_deferred_fre
 	struct ledger_walk walk = { 0 };
 	const struct ledger_kernel_args *record;
 
-	while (frees->group_count &&
-	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_KERNEL_ARGS, sizeof(*record)))) {
+	while (frees->group_count && (record = ledger_next_kernel_args(b->view, &walk))) {
 		const struct ledger_block *kernel = named_block(b, record->kernel);
 
 		if (kernel)
@@ -359,7 +357,7 @@ void build_deferred(struct builder *b)
 	frees->longest.allocated.stack = &build_no_stack;
 	frees->longest.released.stack = &build_no_stack;
 	read_longest(b, frees);
-	frees->samples = build_samples(b, LEDGER_CHUNK_RELEASED, &frees->sample_count);
+	frees->samples = build_samples(b, LEDGER_CHUNK_DEFERRED, &frees->sample_count);
 	read_all_deferred(b, frees);
 	sort_deferred(frees, compare_addresses);
 	read_parts(b, frees);
@@ -396,7 +394,7 @@ static const struct ledger_site *next_late(const struct builder *b, struct ledge
 {
 	const struct ledger_site *site;
 
-	while ((site = ledger_next(b->view, walk, LEDGER_CHUNK_SITES, sizeof(*site))))
+	while ((site = ledger_next_site(b->view, walk)))
 		if (site->late && !ledger_site_is_object(b->view, site))
 			break;
 	return site;

@@ -76,7 +76,7 @@ static void read_devices(struct builder *b)
 
 	process->devices = arena_alloc(b->arena, DRIVER_MEMORY_DEVICES * sizeof(*process->devices));
 	while (process->device_count < DRIVER_MEMORY_DEVICES &&
-	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_HELD, sizeof(*record))))
+	       (record = ledger_next_device(b->view, &walk)))
 		if (record->ordinal >= 0 && record->ordinal < DRIVER_MEMORY_DEVICES &&
 		    !find_device(process, record->ordinal))
 			sort_in(process, read_device(b, record));
@@ -104,7 +104,7 @@ static void read_calls(struct builder *b)
 	process->driver_calls =
 		arena_alloc(b->arena, LEDGER_DRIVER_GROWTHS_MAX * sizeof(*process->driver_calls));
 	while (process->driver_call_count < LEDGER_DRIVER_GROWTHS_MAX &&
-	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_DRIVER_GROWTHS, sizeof(*record))))
+	       (record = ledger_next_driver_growth(b->view, &walk)))
 		process->driver_calls[process->driver_call_count++] = read_call(b, record);
 }
 
@@ -354,7 +354,7 @@ static void count_objects(const struct builder *b, const struct table *sites)
 	const struct ledger_site *site;
 	struct cost_site *found;
 
-	while ((site = ledger_next(b->view, &walk, LEDGER_CHUNK_SITES, sizeof(*site)))) {
+	while ((site = ledger_next_site(b->view, &walk))) {
 		found = site_of(sites, site);
 		if (found && ledger_site_is_object(b->view, site))
 			found->created = add_bounded(found->created, site->allocs);
@@ -405,7 +405,7 @@ static void read_costs(struct builder *b, struct table *sites)
 	struct ledger_walk walk = { 0 };
 
 	while (process->driver_cost_count < LEDGER_DRIVER_COSTS_MAX &&
-	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_DRIVER_COSTS, sizeof(*record)))) {
+	       (record = ledger_next_driver_cost(b->view, &walk))) {
 		struct ledger_site key = { .api = record->api, .stack = record->stack };
 		struct cost_site *site;
 
@@ -427,7 +427,7 @@ static void read_cost_calls(struct builder *b)
 	process->cost_calls =
 		arena_alloc(b->arena, LEDGER_COST_CALLS_MAX * sizeof(*process->cost_calls));
 	while (process->cost_call_count < LEDGER_COST_CALLS_MAX &&
-	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_COST_CALLS, sizeof(*record))))
+	       (record = ledger_next_cost_call(b->view, &walk)))
 		process->cost_calls[process->cost_call_count++] = (struct report_cost_call){
 			.cost = record->cost, .ended_ns = record->ended_ns,
 			.bytes = record->bytes,
@@ -443,7 +443,7 @@ static void set_ended(struct builder *b, const struct table *sites)
 	for (size_t i = 0; i < b->process->driver_cost_count; i++) {
 		const struct cost_site *site;
 
-		record = ledger_next(b->view, &walk, LEDGER_CHUNK_DRIVER_COSTS, sizeof(*record));
+		record = ledger_next_driver_cost(b->view, &walk);
 		if (!record)
 			return;
 		site = table_find(sites, site_hash(record->api, record->stack), same_site,
@@ -500,8 +500,7 @@ void build_driver_costs(struct builder *b)
 	struct ledger_walk walk = { 0 };
 	struct table sites = { 0 };
 
-	if (!ledger_next(b->view, &walk, LEDGER_CHUNK_DRIVER_COSTS,
-			 sizeof(struct ledger_driver_cost)))
+	if (!ledger_next_driver_cost(b->view, &walk))
 		return;
 	process->driver_costs =
 		arena_alloc(b->arena, LEDGER_DRIVER_COSTS_MAX * sizeof(*process->driver_costs));

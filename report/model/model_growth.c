@@ -73,7 +73,7 @@ static void read_sites(struct builder *b, struct window *window)
 	struct ledger_walk walk = { 0 };
 	const struct ledger_growth *record;
 
-	while ((record = ledger_next(b->view, &walk, LEDGER_CHUNK_GROWTH, sizeof(*record))))
+	while ((record = ledger_next_growth(b->view, &walk)))
 		add_numbers(intern_growth_site(b, window, record), window, record);
 }
 
@@ -209,8 +209,7 @@ static void read_steps(struct builder *b, struct report_growth *growth)
 	const struct ledger_step *record;
 	size_t count = 0;
 
-	while (count < LEDGER_STEPS_MAX &&
-	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_STEPS, sizeof(*record)))) {
+	while (count < LEDGER_STEPS_MAX && (record = ledger_next_step(b->view, &walk))) {
 		size_t length = strnlen(record->label, sizeof(record->label));
 
 		if (!record->number)

@@ -96,7 +96,7 @@ static size_t count_records(const struct builder *b)
 	struct ledger_walk walk = { 0 };
 	size_t count = 0;
 
-	while (ledger_next(b->view, &walk, LEDGER_CHUNK_IPC, sizeof(struct ledger_ipc)))
+	while (ledger_next_ipc(b->view, &walk))
 		count++;
 	return count;
 }
@@ -117,8 +117,7 @@ void build_ipc(struct builder *b)
 	ipc->opened = arena_alloc(b->arena, count * sizeof(*ipc->opened));
 	ipc->exports_dropped = header->exports_dropped;
 	ipc->ended_ns = header->end_mono_ns;
-	while (read++ < count &&
-	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_IPC, sizeof(*record))))
+	while (read++ < count && (record = ledger_next_ipc(b->view, &walk)))
 		if (copy_record(record, &copy))
 			read_record(b, ipc, &copy);
 	b->process->ipc = ipc;

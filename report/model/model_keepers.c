@@ -18,7 +18,7 @@ static const struct ledger_keepers *next_record(const struct builder *b, struct 
 	const struct ledger_keepers *record;
 
 	do
-		record = ledger_next(b->view, walk, LEDGER_CHUNK_KEEPERS, sizeof(*record));
+		record = ledger_next_keepers(b->view, walk);
 	while (record && (record->done != record->began || !record->length ||
 			  record->length > sizeof(record->text)));
 	return record;

@@ -19,7 +19,7 @@ static const struct ledger_named_step *next_record(const struct builder *b,
 	const struct ledger_named_step *record;
 
 	do
-		record = ledger_next(b->view, walk, LEDGER_CHUNK_NAMED_STEPS, sizeof(*record));
+		record = ledger_next_named_step(b->view, walk);
 	while (record && (record->done != record->began || !record->count));
 	return record;
 }

@@ -54,7 +54,7 @@ static void walk_sites(struct object_gathering *g)
 	struct ledger_walk walk = { 0 };
 	const struct ledger_site *record;
 
-	while ((record = ledger_next(g->b->view, &walk, LEDGER_CHUNK_SITES, sizeof(*record)))) {
+	while ((record = ledger_next_site(g->b->view, &walk))) {
 		struct object_site *site;
 		struct report_leak *group;
 

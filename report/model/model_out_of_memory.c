@@ -191,8 +191,7 @@ void build_out_of_memory(struct builder *b)
 	process->out_of_memory =
 		arena_alloc(b->arena, RECORDS_MAX * sizeof(*process->out_of_memory));
 	while (process->out_of_memory_count < RECORDS_MAX &&
-	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_OUT_OF_MEMORY,
-				     sizeof(*record))))
+	       (record = ledger_next_out_of_memory(b->view, &walk)))
 		if (LEDGER_REFUSAL_NUMBER(record->state))
 			read_record(b, record,
 				    &process->out_of_memory[process->out_of_memory_count++]);

@@ -274,8 +274,7 @@ void build_peaks(struct builder *b)
 	struct ledger_walk walk = { 0 };
 	const struct ledger_peak *record;
 
-	while (peaks.count < LEDGER_MEMORIES_MAX &&
-	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_PEAKS, sizeof(*record)))) {
+	while (peaks.count < LEDGER_MEMORIES_MAX && (record = ledger_next_peak(b->view, &walk))) {
 		peaks.numbers[peaks.count] = record->number;
 		peaks.records[peaks.count++] = record;
 	}

@@ -124,8 +124,7 @@ static void read_pools(struct builder *b, const struct ledger_pools *record)
 void build_pools(struct builder *b)
 {
 	struct ledger_walk walk = { 0 };
-	const struct ledger_pools *record =
-		ledger_next(b->view, &walk, LEDGER_CHUNK_POOLS, sizeof(*record));
+	const struct ledger_pools *record = ledger_next_pools(b->view, &walk);
 
 	if (record)
 		read_pools(b, record);

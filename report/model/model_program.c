@@ -76,12 +76,12 @@ void build_program(struct builder *b)
 {
 	struct ledger_walk walk = { 0 };
 	struct parts parts = { 0 };
-	const struct ledger_fact *record;
+	const struct ledger_observation *record;
 
-	for (unsigned int i = 0; i < LEDGER_FACTS_MAX; i++) {
+	for (unsigned int i = 0; i < LEDGER_OBSERVATIONS_MAX; i++) {
 		const char *kind, *subject, *variable;
 
-		record = ledger_next(b->view, &walk, LEDGER_CHUNK_FACTS, sizeof(*record));
+		record = ledger_next_observation(b->view, &walk);
 		if (!record)
 			break;
 		kind = build_text(b, record->kind);
@@ -89,11 +89,11 @@ void build_program(struct builder *b)
 			continue;
 		subject = build_text(b, record->subject);
 		variable = build_text(b, record->module);
-		if (strcmp(kind, LEDGER_FACT_RANK) == 0)
+		if (strcmp(kind, LEDGER_OBSERVED_RANK) == 0)
 			read_rank(b, subject, variable, record->count);
 		else if (record->count >= 1 && record->count <= LEDGER_LSAN_PARTS_MAX)
 			parts.part[record->count - 1] = subject;
-		parts.cut |= strcmp(kind, LEDGER_FACT_LSAN) == 0 && record->detail != 0;
+		parts.cut |= strcmp(kind, LEDGER_OBSERVED_LSAN) == 0 && record->detail != 0;
 	}
 	if (b->ledger->program_suppressions)
 		read_suppressions(b, &parts);
@@ -101,5 +101,5 @@ void build_program(struct builder *b)
 
 bool build_is_of_program(const char *kind)
 {
-	return strcmp(kind, LEDGER_FACT_RANK) == 0 || strcmp(kind, LEDGER_FACT_LSAN) == 0;
+	return strcmp(kind, LEDGER_OBSERVED_RANK) == 0 || strcmp(kind, LEDGER_OBSERVED_LSAN) == 0;
 }

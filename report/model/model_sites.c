@@ -132,7 +132,7 @@ static const struct ledger_site *next_site(const struct builder *b, struct ledge
 	const struct ledger_site *counters;
 
 	do
-		counters = ledger_next(b->view, walk, LEDGER_CHUNK_SITES, sizeof(*counters));
+		counters = ledger_next_site(b->view, walk);
 	while (counters && ledger_site_is_object(b->view, counters));
 	return counters;
 }
@@ -295,12 +295,11 @@ static void list_modules(struct builder *b)
 	const struct ledger_module *record;
 	size_t count = 0;
 
-	while (ledger_next(b->view, &walk, LEDGER_CHUNK_MODULES, sizeof(*record)))
+	while (ledger_next_module(b->view, &walk))
 		count++;
 	process->modules = arena_alloc(b->arena, count * sizeof(*process->modules));
 	walk = (struct ledger_walk){ 0 };
-	while (process->module_count < count &&
-	       (record = ledger_next(b->view, &walk, LEDGER_CHUNK_MODULES, sizeof(*record)))) {
+	while (process->module_count < count && (record = ledger_next_module(b->view, &walk))) {
 		struct report_module *module = &process->modules[process->module_count];
 		char hex[2 * LEDGER_BUILD_ID_MAX + 1] = "";
 

@@ -175,8 +175,7 @@ static void add_sites(struct gathering *g)
 	struct ledger_walk walk = { 0 };
 	const struct ledger_site *record;
 
-	while ((record = ledger_next(g->b->view, &walk, LEDGER_CHUNK_SUBALLOCATION_SITES,
-				     sizeof(*record)))) {
+	while ((record = ledger_next_suballocation_site(g->b->view, &walk))) {
 		add_record(g, record, site_of(g, record));
 		g->b->process->has_suballocations = true;
 	}
@@ -189,7 +188,7 @@ static void add_block_sites(struct gathering *g)
 	struct ledger_walk walk = { 0 };
 	const struct ledger_site *record;
 
-	while ((record = ledger_next(g->b->view, &walk, LEDGER_CHUNK_SITES, sizeof(*record)))) {
+	while ((record = ledger_next_site(g->b->view, &walk))) {
 		struct suballocation_site *site = record->series ? site_of(g, record) : NULL;
 
 		if (!site || site->public.live.cache || !site->of_blocks)
@@ -242,7 +241,7 @@ static void add_live_blocks(struct gathering *g)
 	const struct ledger_block *block;
 
 	while (g->b->process->has_counted_blocks &&
-	       (block = ledger_next(g->b->view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
+	       (block = ledger_next_block_slot(g->b->view, &walk))) {
 		const struct ref_node *known = table_find_ref(&g->refs, block->site);
 		struct suballocation_site *site;
 

@@ -100,7 +100,7 @@ static uint64_t last_time(const struct ledger_view *view)
 	while ((block = ledger_next_live(view, &walk)))
 		if (block->time_ns > last)
 			last = block->time_ns;
-	while ((sample = ledger_next(view, &samples, LEDGER_CHUNK_TIMELINE, sizeof(*sample))))
+	while ((sample = ledger_next_live_sample(view, &samples)))
 		if (sample->time_ns > last)
 			last = sample->time_ns;
 	return last;

@@ -232,13 +232,13 @@ uint32_t builder_error(struct ledger_builder *builder, const struct ledger_error
 uint32_t builder_fact(struct ledger_builder *builder, const char *kind, const char *subject,
 		      const char *module, const char *detail, uint32_t count)
 {
-	struct ledger_fact fact = { .count = count };
+	struct ledger_observation fact = { .count = count };
 
 	fact.kind = builder_string(builder, kind);
 	fact.subject = builder_string(builder, subject);
 	fact.module = module ? builder_string(builder, module) : 0;
 	fact.detail = detail ? builder_string(builder, detail) : 0;
-	return add(builder, LEDGER_CHUNK_FACTS, &fact, sizeof(fact), NULL, 0);
+	return add(builder, LEDGER_CHUNK_OBSERVATIONS, &fact, sizeof(fact), NULL, 0);
 }
 
 uint32_t builder_driver_growth(struct ledger_builder *builder,
@@ -249,7 +249,7 @@ uint32_t builder_driver_growth(struct ledger_builder *builder,
 
 uint32_t builder_device(struct ledger_builder *builder, const struct ledger_device *device)
 {
-	return add(builder, LEDGER_CHUNK_HELD, device, sizeof(*device), NULL, 0);
+	return add(builder, LEDGER_CHUNK_DEVICES, device, sizeof(*device), NULL, 0);
 }
 
 uint32_t builder_pools(struct ledger_builder *builder)

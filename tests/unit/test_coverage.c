@@ -219,7 +219,7 @@ static void test_many_unclassed(void **state)
 		builder_fact(&builder, "unclassed", name, "/bin/app", NULL, 1);
 	}
 	begin(&fixture, &builder);
-	assert_int_equal(fixture.process->coverage.count, LEDGER_FACTS_MAX);
+	assert_int_equal(fixture.process->coverage.count, LEDGER_OBSERVATIONS_MAX);
 	assert_int_equal(fixture.process->note_count, 1);
 	assert_string_equal(fixture.process->notes[0],
 			    "cuNew0000, cuNew0001, cuNew0002, cuNew0003, cuNew0004, cuNew0005, "
@@ -239,7 +239,7 @@ static void test_lies(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(nowhere) / sizeof(nowhere[0]); i++) {
-		struct ledger_fact *fact;
+		struct ledger_observation *fact;
 
 		builder_init(&builder);
 		row = builder_row(&builder, "cuMemAlloc_v2", "device", 0, 0, 1, 1);

@@ -72,7 +72,7 @@ static void newest_error_is(const struct call *loser, const struct call *winner)
 	struct ledger_view view;
 
 	ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view);
-	while ((next = ledger_next(&view, &walk, LEDGER_CHUNK_ERRORS, sizeof(*next))))
+	while ((next = ledger_next_error(&view, &walk)))
 		error = next;
 	assert_non_null(error);
 	type = ledger_at(&recorder->writer, error->type);

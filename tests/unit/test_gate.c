@@ -542,8 +542,9 @@ static void test_read_json(void **state)
 }
 
 /* A report on a ledger with these facts: as the writer makes them, and as nobody does. */
-static struct report_process *with_facts(const struct ledger_fact *facts, const char *const *texts,
-					 size_t count, struct symbolizer **symbolizer)
+static struct report_process *with_facts(const struct ledger_observation *facts,
+					 const char *const *texts, size_t count,
+					 struct symbolizer **symbolizer)
 {
 	struct report_process *process;
 	struct ledger_builder builder;
@@ -567,16 +568,23 @@ static struct report_process *with_facts(const struct ledger_fact *facts, const 
 static void test_facts_of_the_program(void **state)
 {
 	static const char *const texts[] = {
-		LEDGER_FACT_RANK, "3", LEDGER_FACT_LSAN, "two\nleak:b\n", LEDGER_FACT_LSAN,
-		"leak:a\nleak:",
+		LEDGER_OBSERVED_RANK, "3",
+		LEDGER_OBSERVED_LSAN, "two\nleak:b\n",
+		LEDGER_OBSERVED_LSAN, "leak:a\nleak:",
 	};
 	static const char *const lies[] = {
-		LEDGER_FACT_RANK, "99999999999999999999", LEDGER_FACT_RANK, "-1", LEDGER_FACT_RANK,
-		"", LEDGER_FACT_LSAN, "leak:x", LEDGER_FACT_LSAN, "leak:y",
+		LEDGER_OBSERVED_RANK, "99999999999999999999",
+		LEDGER_OBSERVED_RANK, "-1",
+		LEDGER_OBSERVED_RANK, "",
+		LEDGER_OBSERVED_LSAN, "leak:x",
+		LEDGER_OBSERVED_LSAN, "leak:y",
 	};
-	const struct ledger_fact facts[] = { { .count = 8 }, { .count = 2 }, { .count = 1 } };
-	const struct ledger_fact lying[] = { { .count = 0 }, { .count = 8 }, { .count = 8 },
-					     { .count = 0 }, { .count = 17 } };
+	const struct ledger_observation facts[] = { { .count = 8 },
+						    { .count = 2 },
+						    { .count = 1 } };
+	const struct ledger_observation lying[] = {
+		{ .count = 0 }, { .count = 8 }, { .count = 8 }, { .count = 0 }, { .count = 17 }
+	};
 	struct report_process *process;
 	struct symbolizer *symbolizer;
 

@@ -203,13 +203,13 @@ static void test_handles(void **state)
 	recorder = recorder_now();
 	assert_int_equal(ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view),
 			 LEDGER_OK);
-	while ((block = ledger_next(&view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block))))
+	while ((block = ledger_next_block_slot(&view, &walk)))
 		assert_int_equal(LEDGER_BLOCK_STATE(block->state), LEDGER_BLOCK_UNUSED);
 	walk = (struct ledger_walk){ 0, 0 };
-	while ((history = ledger_next(&view, &walk, LEDGER_CHUNK_HISTORIES, sizeof(*history))))
+	while ((history = ledger_next_history(&view, &walk)))
 		assert_int_equal(history->block, 0);
 	walk = (struct ledger_walk){ 0, 0 };
-	while ((site = ledger_next(&view, &walk, LEDGER_CHUNK_SITES, sizeof(*site))))
+	while ((site = ledger_next_site(&view, &walk)))
 		assert_int_equal(site->unseen, 0);
 	assert_int_equal(live_bytes_total(recorder), 0);
 	assert_int_equal(released_left(recorder), 0);

@@ -97,7 +97,7 @@ static int remove_it(void **state)
 static void grow_beyond(size_t bytes)
 {
 	while (writer.mapped_bytes <= bytes)
-		assert_int_not_equal(ledger_add_kernel_args(&writer), 0);
+		assert_int_not_equal(ledger_add_kernel_args(&writer, NULL), 0);
 }
 
 static size_t file_bytes(void)
@@ -208,7 +208,7 @@ static void writers_lose_nothing(void **state)
 
 	(void)state;
 	for (int i = 0; i < THREADS; i++) {
-		series[i] = ledger_at(&writer, ledger_add_live_series(&writer));
+		series[i] = ledger_at(&writer, ledger_add_live_series(&writer, NULL));
 		assert_int_equal(pthread_create(&thread[i], NULL, count, series[i]), 0);
 		wait_until_it_counts(series[i]);
 		grow_beyond((size_t)(i + 2) * HUGE_PAGE);

@@ -73,7 +73,7 @@ static void test_threads(void **state)
 {
 	struct recorder *recorder = recorder_now();
 	struct ledger_walk walk = { 0 };
-	const struct ledger_fact *fact;
+	const struct ledger_observation *fact;
 	pthread_t threads[THREADS];
 	int seen[SUBJECTS] = { 0 };
 	struct ledger_view view;
@@ -89,7 +89,7 @@ static void test_threads(void **state)
 	observation_record(OBSERVED_DLSYM, "CUDA", NULL,
 			   NULL); /* something new: counts are written again */
 	view = view_of(recorder);
-	while ((fact = ledger_next(&view, &walk, LEDGER_CHUNK_FACTS, sizeof(*fact)))) {
+	while ((fact = ledger_next_observation(&view, &walk))) {
 		int i;
 
 		if (strcmp(text_of(&view, fact->kind, text, sizeof(text)), "untracked") != 0)
@@ -116,7 +116,7 @@ static void test_long(void **state)
 {
 	struct recorder *recorder = recorder_now();
 	struct ledger_walk walk = { 0 };
-	const struct ledger_fact *fact;
+	const struct ledger_observation *fact;
 	struct ledger_view view;
 	char name[4096], text[256];
 	int x = 0, y = 0;
@@ -128,7 +128,7 @@ static void test_long(void **state)
 	name[sizeof(name) - 2] = 'y';
 	observation_record(OBSERVED_DEEPBIND_OPEN, name, name, NULL);
 	view = view_of(recorder);
-	while ((fact = ledger_next(&view, &walk, LEDGER_CHUNK_FACTS, sizeof(*fact)))) {
+	while ((fact = ledger_next_observation(&view, &walk))) {
 		if (strcmp(text_of(&view, fact->kind, text, sizeof(text)), "deepbind-open") != 0)
 			continue;
 		assert_int_equal(strlen(text_of(&view, fact->subject, text, sizeof(text))), 63);
@@ -144,7 +144,7 @@ static void test_full(void **state)
 {
 	struct recorder *recorder = recorder_now();
 	struct ledger_walk walk = { 0 };
-	const struct ledger_fact *fact;
+	const struct ledger_observation *fact;
 	unsigned int lost = 0, all = 0;
 	struct ledger_view view;
 	char text[64];
@@ -155,7 +155,7 @@ static void test_full(void **state)
 		observation_record(OBSERVED_UNCLASSED, text, "/lib/b.so", NULL);
 	}
 	view = view_of(recorder);
-	while ((fact = ledger_next(&view, &walk, LEDGER_CHUNK_FACTS, sizeof(*fact)))) {
+	while ((fact = ledger_next_observation(&view, &walk))) {
 		all++;
 		lost += strcmp(text_of(&view, fact->kind, text, sizeof(text)), "lost") == 0;
 	}

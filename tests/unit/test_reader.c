@@ -125,7 +125,7 @@ static void test_good(void **state)
 	assert_int_equal(ledger_header(&view)->pid, 4242);
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
 		assert_int_equal(count(&view, types[i]), types[i] == LEDGER_CHUNK_BLOCKS ? 2 : 1);
-	block = ledger_next(&view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block));
+	block = ledger_next_block_slot(&view, &walk);
 	site = ledger_site(&view, block->site);
 	assert_non_null(site);
 	assert_memory_equal(ledger_string(&view, site->api, &length), "cuMemAlloc_v2", 13);

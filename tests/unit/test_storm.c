@@ -129,11 +129,11 @@ static uint64_t live_in_ledger(const struct ledger_view *view, uint64_t *ret_all
 	const struct ledger_site *site;
 	uint64_t live = 0;
 
-	while ((block = ledger_next(view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block))))
+	while ((block = ledger_next_block_slot(view, &walk)))
 		live += LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_UNUSED;
 	walk = (struct ledger_walk){ 0, 0 };
 	*ret_allocs = 0;
-	while ((site = ledger_next(view, &walk, LEDGER_CHUNK_SITES, sizeof(*site))))
+	while ((site = ledger_next_site(view, &walk)))
 		*ret_allocs += site->allocs;
 	return live;
 }
@@ -198,7 +198,7 @@ static void test_stolen(void **state)
 	recorder = recorder_now();
 	assert_int_equal(recorder->header->errors, 1);
 	ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view);
-	error = ledger_next(&view, &walk, LEDGER_CHUNK_ERRORS, sizeof(*error));
+	error = ledger_next_error(&view, &walk);
 	assert_non_null(error);
 	assert_int_equal(error->block_bytes, 101);
 	assert_int_equal(error->earlier_bytes, 100);

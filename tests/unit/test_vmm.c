@@ -145,7 +145,7 @@ static uint64_t live(const char *call, uint64_t *ret_bytes)
 	*ret_bytes = 0;
 	assert_int_equal(ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view),
 			 LEDGER_OK);
-	while ((block = ledger_next(&view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block)))) {
+	while ((block = ledger_next_block_slot(&view, &walk))) {
 		const struct ledger_site *site;
 		const struct ledger_string *api;
 
@@ -173,7 +173,7 @@ static uint64_t counted_bytes(void)
 
 	assert_int_equal(ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view),
 			 LEDGER_OK);
-	while ((series = ledger_next(&view, &walk, LEDGER_CHUNK_LIVE_SERIES, sizeof(*series))))
+	while ((series = ledger_next_live_series(&view, &walk)))
 		bytes += LEDGER_AMOUNT_BYTES(series->allocated - series->freed);
 	return bytes;
 }
@@ -209,7 +209,7 @@ static uint64_t parent_of(uint64_t address)
 
 	assert_int_equal(ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view),
 			 LEDGER_OK);
-	while ((block = ledger_next(&view, &walk, LEDGER_CHUNK_BLOCKS, sizeof(*block))))
+	while ((block = ledger_next_block_slot(&view, &walk)))
 		if (LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_UNUSED &&
 		    block->address == address)
 			return block->parent;
@@ -398,7 +398,7 @@ static int32_t answer_of_last_error(void)
 	struct ledger_view view;
 
 	ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view);
-	while ((error = ledger_next(&view, &walk, LEDGER_CHUNK_ERRORS, sizeof(*error))))
+	while ((error = ledger_next_error(&view, &walk)))
 		last = error->type ? error : last;
 	assert_non_null(last);
 	return last->result;

@@ -218,7 +218,7 @@ static void find_devices(struct work *work, struct sampled_ledger *watched)
 	const struct ledger_device *record;
 
 	watched->device_count = 0;
-	while ((record = ledger_next(&watched->view, &walk, LEDGER_CHUNK_HELD, sizeof(*record))) &&
+	while ((record = ledger_next_device(&watched->view, &walk)) &&
 	       watched->device_count < DRIVER_MEMORY_DEVICES) {
 		struct used_device *device = &watched->devices[watched->device_count];
 		struct ledger_device copy = *record;
@@ -307,7 +307,7 @@ static uint64_t first_context_ns(const struct ledger_view *view, int ordinal)
 	const struct ledger_driver_growth *growth;
 	struct ledger_walk walk = { 0 };
 
-	while ((growth = ledger_next(view, &walk, LEDGER_CHUNK_DRIVER_GROWTHS, sizeof(*growth))))
+	while ((growth = ledger_next_driver_growth(view, &walk)))
 		if (growth->device == ordinal && growth->free_units)
 			return ledger_header(view)->start_mono_ns + growth->began_ns;
 	return 0;
@@ -393,7 +393,7 @@ static bool has_context_at(const struct ledger_view *view, int ordinal, uint64_t
 	const struct ledger_driver_growth *growth;
 	struct ledger_walk walk = { 0 };
 
-	while ((growth = ledger_next(view, &walk, LEDGER_CHUNK_DRIVER_GROWTHS, sizeof(*growth))))
+	while ((growth = ledger_next_driver_growth(view, &walk)))
 		if (growth->device == ordinal && growth->ended_ns <= ns)
 			return true;
 	return false;
