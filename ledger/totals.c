@@ -19,24 +19,45 @@ static uint32_t load32(const uint32_t *field)
 	return atomic_load_explicit(&SHARED(*field), memory_order_relaxed);
 }
 
+/* By enum ledger_counted: blocks count whose enum ledger_hidden is not less. */
+static const enum ledger_hidden least[] = {
+	[LEDGER_COUNT_ALLOCATED] = LEDGER_HIDDEN_DEFERRED,
+	[LEDGER_COUNT_LIVE] = LEDGER_HIDDEN_IGNORED,
+	[LEDGER_COUNT_REPORTED] = LEDGER_HIDDEN_NOT,
+};
+
+/* Adds up the slots of SITE, for a ledger whose writer was too old to write balances. */
+static struct ledger_live sum_slots(const struct ledger_view *view, const struct ledger_site *site,
+				    enum ledger_counted counted)
+{
+	struct ledger_live ret = { 0 };
+	struct ledger_walk walk = { 0 };
+	const struct ledger_block *slot;
+	struct ledger_block block;
+
+	while ((slot = ledger_next_block_slot(view, &walk))) {
+		if (!ledger_read_slot(slot, &block) || ledger_site(view, block.site) != site ||
+		    ledger_block_hidden(block.state, block.marked) < least[counted])
+			continue;
+		ret.blocks++;
+		ret.bytes += block.bytes;
+	}
+	return ret;
+}
+
 struct ledger_live ledger_site_live(const struct ledger_view *view, const struct ledger_site *site,
 				    enum ledger_counted counted)
 {
-	static const int hidden[] = {
-		[LEDGER_COUNT_ALLOCATED] = 0,
-		[LEDGER_COUNT_LIVE] = LEDGER_HIDDEN_DEFERRED + 1,
-		[LEDGER_COUNT_REPORTED] = LEDGER_HIDDEN_IGNORED + 1,
-	};
 	const struct ledger_balance *own = ledger_balance_of(view, site);
 	const struct ledger_balance *others = ledger_others_balance_of(view, site);
 	uint32_t blocks;
 	uint64_t bytes;
 
 	if (!own || !others)
-		return (struct ledger_live){ 0 };
+		return sum_slots(view, site, counted);
 	blocks = load32(&own->blocks) + load32(&others->blocks);
 	bytes = load(&own->bytes) + load(&others->bytes);
-	for (int i = 0; i < hidden[counted]; i++) {
+	for (unsigned int i = 0; i < least[counted]; i++) {
 		blocks -= load32(&others->hidden_blocks[i]);
 		bytes -= load(&others->hidden_bytes[i]);
 	}

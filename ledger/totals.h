@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the call sites of a ledger have live now, and sums of it. Only reads the ledger, never walks
- * over blocks. Safe in any thread, and while other threads allocate: then a block whose call has
- * not returned may be counted or not.
+ * What the call sites of a ledger have live now, and sums of it. Only reads the ledger. Safe in any
+ * thread, and while other threads allocate: then a block whose call has not returned may be counted
+ * or not.
  */
 #ifndef GPULEAK_LEDGER_TOTALS_H
 #define GPULEAK_LEDGER_TOTALS_H
@@ -20,8 +20,8 @@ enum ledger_counted {
 	LEDGER_COUNT_REPORTED,  /* of these, those that the program does not ignore */
 };
 
-/* Returns what SITE, a record in VIEW, has live: the sum of its two balances. Returns zeros if the
- * writer was too old to write balances. */
+/* Returns what SITE, a record in VIEW, has live: the sum of its two balances. If the writer was too
+ * old to write balances, walks over all blocks. */
 struct ledger_live ledger_site_live(const struct ledger_view *view, const struct ledger_site *site,
 				    enum ledger_counted counted);
 

@@ -311,8 +311,8 @@ static void add_pools(struct page_text *out)
 		kept += pools->pool[i].cached + pools->pool[i].pending;
 	}
 	add_line(out,
-		 "gpuleak: pool (%s): %n of %n allocations served without the driver, %n bytes kept "
-		 "by the pool, no leak",
+		 "gpuleak: pool (%s): %n of %n allocations served without the driver, %n bytes "
+		 "kept by the pool, no leak",
 		 option_word(OPTION_POOL, (int)pools->mode), hits, allocs, kept);
 }
 
