@@ -798,8 +798,8 @@ struct ledger_pool {
 	uint64_t native_allocs; /* allocations served by the driver */
 	uint64_t native_frees;  /* all frees passed to the driver, including trimmed blocks */
 	uint64_t frees;         /* frees not passed to the driver */
-	uint64_t tickets;       /* fences: events that mark when a freed block may be reused */
-	uint64_t shared_tickets; /* frees that shared a fence, so they needed no driver call */
+	uint64_t fences;        /* events that mark when a freed block may be reused */
+	uint64_t shared_fences;  /* frees that shared a fence, so they needed no driver call */
 	/* frees that waited for the device, as the driver would have waited */
 	uint64_t waits;
 	uint64_t wait_ns; /* total time of these waits */

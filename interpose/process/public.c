@@ -56,8 +56,8 @@ static void add_pool(struct gpuleak_pool_stats *to, const struct ledger_pool *fr
 	to->native_frees += from->native_frees;
 	to->frees += from->frees;
 	to->native_calls_saved += less(from->hits + from->frees, from->trimmed);
-	to->tickets += from->tickets;
-	to->shared_tickets += from->shared_tickets;
+	to->tickets += from->fences;
+	to->shared_tickets += from->shared_fences;
 	to->waits += from->waits;
 	to->wait_ns += from->wait_ns;
 	to->trims += from->trims;

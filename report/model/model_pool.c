@@ -56,7 +56,7 @@ static void add_up(struct ledger_pool *to, const struct ledger_pool *from)
 #define ADD(member) (to->member = add_bounded(to->member, from->member))
 	ADD(cached), ADD(pending), ADD(reserved), ADD(peak_reserved), ADD(peak_used);
 	ADD(hits), ADD(native_allocs), ADD(native_frees), ADD(frees);
-	ADD(tickets), ADD(shared_tickets), ADD(waits), ADD(wait_ns);
+	ADD(fences), ADD(shared_fences), ADD(waits), ADD(wait_ns);
 	ADD(trims), ADD(trimmed), ADD(trimmed_bytes), ADD(rescued), ADD(waste);
 	for (unsigned int i = 0; i < LEDGER_POOL_REASON_COUNT; i++)
 		ADD(reasons[i]);

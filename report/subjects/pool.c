@@ -74,9 +74,9 @@ static void print_waits(FILE *out, const struct ledger_pool *count)
 		fprintf(out, " for the device, %s in all", TIME(count->wait_ns));
 	}
 	fputs("; ", out);
-	print_number(out, count->tickets, "fence", "fences");
+	print_number(out, count->fences, "fence", "fences");
 	fputs(", ", out);
-	print_number(out, count->shared_tickets, "free shared a fence", "frees shared a fence");
+	print_number(out, count->shared_fences, "free shared a fence", "frees shared a fence");
 	fputc('\n', out);
 }
 
@@ -250,8 +250,8 @@ static const struct figure rows[] = {
 	{ "native_frees", OF_POOL(native_frees) },
 	{ "frees", OF_POOL(frees) },
 	{ "native_calls_saved", .value = calls_saved },
-	{ "tickets", OF_POOL(tickets) },
-	{ "shared_tickets", OF_POOL(shared_tickets) },
+	{ "tickets", OF_POOL(fences) },
+	{ "shared_tickets", OF_POOL(shared_fences) },
 	{ "waits", OF_POOL(waits), .metric = "waits_total",
 	  .help = "Frees that waited for the device." },
 	{ "wait_ns", OF_POOL(wait_ns) },

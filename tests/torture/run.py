@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Runs torture in one way of using the library, over some seeds, and speaks TAP: torture must find
 its bytes, and gpuleak's report must count what torture counted. `mutation` runs it on a library
-that hands blocks out without looking at their tickets, and passes if torture notices the bytes."""
+that hands blocks out without looking at their fences, and passes if torture notices the bytes."""
 
 import argparse
 import json
@@ -55,7 +55,7 @@ WAYS = {
     # Drivers without cuCtxRecordEvent: fast is strict.
     "old-driver": ({"GPULEAK_POOL": "fast", "STANDIN_VERSION": "12040"},
                    ["--mode", "strict", "--all-goes-back"]),
-    # With a library that puts off every ticket that may be, as it otherwise does in long loops.
+    # With a library that puts off every fence that may be, as it otherwise does in long loops.
     "late-slab": ({"GPULEAK_POOL": "fast", "GPULEAK_POOL_SLAB": "1"}, ["--mode", "fast"]),
     "late-tight": ({"GPULEAK_POOL": "fast", "STANDIN_MEMORY": str(320 * MIB)},
                    ["--mode", "fast", "--max-bytes", str(MIB), "--may-wait"]),
@@ -66,7 +66,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("way", choices=sorted(WAYS) + ["waits", "mutation"])
     parser.add_argument("--preload", required=True)
-    parser.add_argument("--mutated", help="the library without the ticket check")
+    parser.add_argument("--mutated", help="the library without the check of fences")
     parser.add_argument("--long-batches", help="the library that postpones fences")
     parser.add_argument("--programs", required=True, help="directory of torture and waits")
     parser.add_argument("--standin", required=True, help="directory of the stand-in driver")
@@ -173,12 +173,12 @@ def check_waits(tap, options, seed, report):
 
 
 def check_mutation(tap, options, seed, report):
-    """Only fast: strict has waited for a block's ticket before it is kept. Torture ends with the
+    """Only fast: strict has waited for a block's fence before it is kept. Torture ends with the
     first wrong byte; it has time for that on a busy machine too."""
     options.seconds = "60"
     done = torture(options, {"GPULEAK_POOL": "fast"}, [], options.mutated, seed, report)
     tap.line(done.returncode == 1 and "WRONG BYTES" in done.stdout,
-             "without tickets, seed %s: wrong bytes are noticed" % seed, done.stdout)
+             "without fences, seed %s: wrong bytes are noticed" % seed, done.stdout)
 
 
 def main():

@@ -71,8 +71,8 @@ static void fill(struct ledger_pool *pool)
 	pool->native_allocs = 26;
 	pool->native_frees = 12;
 	pool->frees = 1980;
-	pool->tickets = 1900;
-	pool->shared_tickets = 80;
+	pool->fences = 1900;
+	pool->shared_fences = 80;
 	pool->waits = 12;
 	pool->wait_ns = 3250000;
 	pool->trims = 3;

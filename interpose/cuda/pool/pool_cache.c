@@ -584,7 +584,7 @@ void pool_cache_count(struct pool_space *space, struct pool_cache *cache)
 	atomic_fetch_add(&space->waste, cache->waste);
 	counter_add(&record->hits, cache->hits);
 	counter_add(&record->frees, cache->frees);
-	counter_add(&record->shared_tickets, cache->shared);
+	counter_add(&record->shared_fences, cache->shared);
 	cache->cached = cache->freed = cache->waste = 0;
 	cache->hits = cache->frees = cache->shared = 0;
 }

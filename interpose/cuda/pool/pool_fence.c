@@ -208,7 +208,7 @@ static CUresult fence_record(struct pool_context *context, uint64_t epoch)
 	fences_clear_pending(fences);
 	atomic_store_explicit(&fences->last_issued, fence->number, memory_order_release);
 	atomic_store_explicit(&fences->epoch, epoch + 1, memory_order_release);
-	atomic_fetch_add_explicit(&SHARED(context->space[POOL_DEVICE].record->tickets), 1,
+	atomic_fetch_add_explicit(&SHARED(context->space[POOL_DEVICE].record->fences), 1,
 				  memory_order_relaxed);
 	return CUDA_SUCCESS;
 }

@@ -312,7 +312,7 @@ static uint64_t fence_issue(struct cl_pool_context *context, uint64_t epoch, boo
 	fence->ready = true;
 	over = fence_is_complete(fence);
 	cl_pool_unlock(context);
-	pools_count(&context->device->record->tickets, 1);
+	pools_count(&context->device->record->fences, 1);
 	queues_release(context, &queues);
 	if (over)
 		fences_complete(context);
@@ -332,7 +332,7 @@ uint64_t cl_fence_get(struct cl_pool_context *context, bool notify)
 	full = fences_are_full(context);
 	cl_pool_unlock(context);
 	if (number)
-		pools_count(&context->device->record->shared_tickets, 1);
+		pools_count(&context->device->record->shared_fences, 1);
 	else if (full) /* if all sizes differ, no creation has polled */
 		cl_fences_poll(context);
 	return number ? number : fence_issue(context, epoch, notify);
