@@ -128,40 +128,81 @@ void build_ended(struct builder *b)
 	}
 }
 
+/* ---- steps ---- */
+
+/* STEP(function, needs): the steps that fill in a process. NEEDS are the steps that must run before
+ * it; N(function) is one of them. */
+#define STEPS                                                                                     \
+	STEP(build_identity, 0)                                                                   \
+	STEP(build_program, 0)                                                                    \
+	STEP(build_modules, 0) /* of the stacks */                                                \
+	STEP(build_age, N(build_identity))                                                        \
+	STEP(build_reasons, 0)                                                                    \
+	STEP(build_groups, N(build_modules) | N(build_age) | N(build_reasons))                    \
+	STEP(build_division, N(build_groups))                                                     \
+	STEP(build_objects, N(build_groups))                                                      \
+	STEP(build_group_histories, N(build_groups))                                              \
+	STEP(build_deferred, N(build_modules) | N(build_reasons))                                 \
+	STEP(build_late, N(build_modules))                                                        \
+	STEP(build_timeline, 0)                                                                   \
+	STEP(read_errors, N(build_modules))                                                       \
+	STEP(build_driver_memory, N(build_modules))                                               \
+	STEP(build_driver_costs, N(build_modules))                                                \
+	STEP(build_pools, N(build_modules))                                                       \
+	STEP(build_out_of_memory, N(build_modules))                                               \
+	STEP(build_peaks, N(build_modules))                                                       \
+	STEP(build_ended, N(build_identity))                                                      \
+	STEP(build_sums, N(build_groups) | N(build_deferred))                                     \
+	STEP(classify_groups, N(build_division) | N(build_objects) | N(build_group_histories) |   \
+				      N(build_program))                                           \
+	STEP(classify_deferred, N(build_deferred) | N(build_program))                             \
+	STEP(build_ipc, N(classify_groups))                                                       \
+	STEP(build_growth, N(build_modules))                                                      \
+	STEP(build_named_steps, 0)                                                                \
+	STEP(build_kinds, N(classify_groups))                                                     \
+	STEP(build_suballocations, N(build_division))                                             \
+	STEP(classify_suballocations, N(build_suballocations) | N(build_program))                 \
+	STEP(build_keepers, N(classify_groups) | N(build_suballocations))                         \
+	STEP(build_sites, N(classify_groups))                                                     \
+	STEP(build_coverage, 0)                                                                   \
+	STEP(build_notes, N(build_notes) - 1) /* all above: it has what they could not read */
+
+enum {
+#define STEP(function, needs) STEP_##function,
+	STEPS
+#undef STEP
+	STEP_COUNT,
+};
+
+static const struct {
+	void (*build)(struct builder *b);
+	uint64_t needs; /* bit n: step n */
+} steps[STEP_COUNT] = {
+#define N(function) ((uint64_t)1 << STEP_##function)
+#define STEP(function, needs) { function, needs },
+	STEPS
+#undef STEP
+#undef N
+};
+
+/* Runs step NUMBER and what it needs, each step once. Bit n of *DONE: step n has begun. */
+static void run_step(struct builder *b, unsigned int number, uint64_t *done)
+{
+	if (*done >> number & 1)
+		return;
+	*done |= (uint64_t)1 << number;
+	for (unsigned int i = 0; i < STEP_COUNT; i++)
+		if (steps[number].needs >> i & 1)
+			run_step(b, i, done);
+	steps[number].build(b);
+}
+
 static void build(struct builder *b)
 {
-	build_identity(b);
-	build_program(b);
-	build_modules(b);
-	build_age(b);
-	build_reasons(b);
-	build_groups(b);
-	build_division(b);
-	build_objects(b);
-	build_group_histories(b);
-	build_deferred(b);
-	build_late(b);
-	build_timeline(b);
-	read_errors(b);
-	build_driver_memory(b);
-	build_driver_costs(b);
-	build_pools(b);
-	build_out_of_memory(b);
-	build_peaks(b);
-	build_ended(b);
-	build_sums(b);
-	classify_groups(b);
-	classify_deferred(b);
-	build_ipc(b);
-	build_growth(b);
-	build_named_steps(b);
-	build_kinds(b);
-	build_suballocations(b);
-	classify_suballocations(b);
-	build_keepers(b);
-	build_sites(b);
-	build_coverage(b);
-	build_notes(b);
+	uint64_t done = 0;
+
+	for (unsigned int i = 0; i < STEP_COUNT; i++)
+		run_step(b, i, &done);
 }
 
 void build_start(struct builder *b, const struct loaded_ledger *ledger,

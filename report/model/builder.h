@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The state and the steps of building a report_process from a ledger. Only files of model/
- * include this header. build.c calls the steps in the required order. Not thread-safe: a builder
- * belongs to one thread.
+ * include this header. build.c calls the steps in the order of their needs. Not thread-safe: a
+ * builder belongs to one thread.
  */
 #ifndef GPULEAK_REPORT_BUILD_H
 #define GPULEAK_REPORT_BUILD_H
@@ -68,16 +68,16 @@ void build_start(struct builder *b, const struct loaded_ledger *ledger,
 		 struct symbolizer *symbolizer);
 void build_finish(struct builder *b);
 
-/* ---- steps: each fills in a part of the process ---- */
+/* ---- steps: each fills in a part of the process; build.c lists what it needs ---- */
 
 /* Fills in pid, command, host and program. */
 void build_identity(struct builder *b);
 /* Reads the program's rank and, if the ledger's loader chose them, the program's own
  * suppressions. */
 void build_program(struct builder *b);
-/* Reads the module map. Call it before any stack is built. */
+/* Reads the module map. */
 void build_modules(struct builder *b);
-/* Computes born_before_ns from loaded_ledger.older_ns. Call it after build_identity(). */
+/* Computes born_before_ns from loaded_ledger.older_ns. */
 void build_age(struct builder *b);
 /* Reads the records that explain why released memory is still allocated. */
 void build_reasons(struct builder *b);
@@ -85,12 +85,11 @@ void build_reasons(struct builder *b);
  * left out. */
 void build_groups(struct builder *b);
 /* Divides the bytes of the groups among suballocations: fills in report_leak.used_bytes and
- * places_refs. Call it after build_groups() and before classify_groups(). */
+ * places_refs. */
 void build_division(struct builder *b);
-/* Counts the objects of each kind and of each group. Call it after build_groups() and before
- * classify_groups(). */
+/* Counts the objects of each kind and of each group. */
 void build_objects(struct builder *b);
-/* Builds the reference history of each group. Call it after build_groups(). */
+/* Builds the reference history of each group. */
 void build_group_histories(struct builder *b);
 /* Fills in the deferred frees. */
 void build_deferred(struct builder *b);
@@ -110,36 +109,34 @@ void build_out_of_memory(struct builder *b);
 void build_peaks(struct builder *b);
 /* Fills in how the process ended. */
 void build_ended(struct builder *b);
-/* Sums up the counters of all call sites. Call it after build_groups() and build_deferred(). */
+/* Sums up the counters of all call sites. */
 void build_sums(struct builder *b);
 /* Moves each group into one of the process's lists (leaks, suppressed, cached, objects) and sorts
  * the lists. Counts what each pattern of the suppressions matched. */
 void classify_groups(struct builder *b);
 /* Finds the pattern that suppresses each deferred free. */
 void classify_deferred(struct builder *b);
-/* Reads the memory that is shared with other processes. Call it after classify_groups(). */
+/* Reads the memory that is shared with other processes. */
 void build_ipc(struct builder *b);
 /* Finds the call sites whose memory keeps growing from step to step. */
 void build_growth(struct builder *b);
 /* Reads the named steps. */
 void build_named_steps(struct builder *b);
-/* Fills in the process's kinds of memory, ordered by kind and device. Call it after
- * classify_groups(). */
+/* Fills in the process's kinds of memory, ordered by kind and device. */
 void build_kinds(struct builder *b);
-/* Lists the live suballocations. Call it after build_division(). */
+/* Lists the live suballocations. */
 void build_suballocations(struct builder *b);
-/* Finds the pattern that suppresses each call site that accumulates. Call it after
- * build_suballocations(). */
+/* Finds the pattern that suppresses each call site that accumulates. */
 void classify_suballocations(struct builder *b);
 /* Reads what keeps the blocks of call sites. */
 void build_keepers(struct builder *b);
 /* If loaded_ledger.all_sites is set, fills in the process's modules and call sites. Sites are
  * ordered by live bytes, then by allocated bytes, largest first. Looks up the symbols of every
- * site. Call it after classify_groups(). */
+ * site. */
 void build_sites(struct builder *b);
 /* Reads the observations about coverage. */
 void build_coverage(struct builder *b);
-/* Fills in the notes and sets process->incomplete. This is the last step. */
+/* Fills in the notes and sets process->incomplete. */
 void build_notes(struct builder *b);
 
 /* ---- blocks ---- */
