@@ -19,6 +19,13 @@ struct contexts {
 	struct green *green;
 };
 
+struct recorder;
+
+/* Enters the recorder and takes the lock of its contexts; contexts_leave() undoes both. Returns
+ * NULL, with neither done, if nothing is recorded. */
+struct recorder *contexts_enter(void);
+void contexts_leave(struct recorder *recorder);
+
 /* True if the current context or the driver may have ended: a context ended, or the process is
  * exiting. */
 extern _Atomic bool cuda_context_doubtful __attribute__((visibility("hidden")));

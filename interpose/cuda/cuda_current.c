@@ -71,30 +71,34 @@ bool cuda_primary_gone(CUdevice device)
 
 static _Atomic unsigned int greens; /* number of green contexts; 0: no lookup is needed */
 
-/* Locking: needs recorder->contexts->lock. */
-static bool is_green(struct recorder *recorder, CUcontext context)
+struct recorder *contexts_enter(void)
 {
-	struct green *green;
+	struct recorder *recorder = recorder_enter();
 
-	for (green = recorder->contexts->green; green; green = green->hh.next)
-		if (green->context == context)
-			return true;
-	return false;
+	if (recorder)
+		lock_take(&recorder->contexts->lock);
+	return recorder;
+}
+
+void contexts_leave(struct recorder *recorder)
+{
+	lock_give(&recorder->contexts->lock);
+	recorder_leave();
 }
 
 bool cuda_is_green(CUcontext context)
 {
 	struct recorder *recorder;
-	bool green;
+	struct green *green;
 
 	if (!atomic_load_explicit(&greens, memory_order_relaxed) || !recorder_now() ||
-	    !(recorder = recorder_enter()))
+	    !(recorder = contexts_enter()))
 		return false;
-	lock_take(&recorder->contexts->lock);
-	green = is_green(recorder, context);
-	lock_give(&recorder->contexts->lock);
-	recorder_leave();
-	return green;
+	green = recorder->contexts->green;
+	while (green && green->context != context)
+		green = green->hh.next;
+	contexts_leave(recorder);
+	return green != NULL;
 }
 
 /* Returns the context whose end also ends memory allocated in CONTEXT on DEVICE. For a green
@@ -106,7 +110,7 @@ static CUcontext owner_of(CUcontext context, CUdevice device)
 
 void cuda_green_add(CUgreenCtx handle, CUdevice device)
 {
-	struct recorder *recorder = recorder_enter();
+	struct recorder *recorder = contexts_enter();
 	struct green *green;
 	struct arena *arena;
 
@@ -117,35 +121,31 @@ void cuda_green_add(CUgreenCtx handle, CUdevice device)
 	if (green) {
 		green->handle = (uint64_t)(uintptr_t)handle;
 		green->device = device;
-		lock_take(&recorder->contexts->lock);
 		TABLE_ADD(recorder->contexts->green, handle, green);
-		lock_give(&recorder->contexts->lock);
 		atomic_fetch_add(&greens, 1);
 	}
-	recorder_leave();
+	contexts_leave(recorder);
 }
 
 void cuda_green_name(CUgreenCtx handle, CUcontext context)
 {
 	uint64_t key = (uint64_t)(uintptr_t)handle;
-	struct recorder *recorder = recorder_enter();
+	struct recorder *recorder = contexts_enter();
 	struct green *green;
 
 	if (!recorder)
 		return;
-	lock_take(&recorder->contexts->lock);
 	TABLE_FIND(recorder->contexts->green, &key, green);
 	if (green)
 		green->context = context;
-	lock_give(&recorder->contexts->lock);
-	recorder_leave();
+	contexts_leave(recorder);
 	atomic_fetch_add(&cuda_context_epoch, 1); /* an ended context may have had this handle */
 }
 
 CUdevice cuda_green_take(CUgreenCtx handle, CUcontext *ret_context)
 {
 	uint64_t key = (uint64_t)(uintptr_t)handle;
-	struct recorder *recorder = recorder_now() ? recorder_enter() : NULL;
+	struct recorder *recorder = recorder_now() ? contexts_enter() : NULL;
 	struct green *green;
 	struct arena *arena;
 	CUdevice device = -1;
@@ -154,18 +154,15 @@ CUdevice cuda_green_take(CUgreenCtx handle, CUcontext *ret_context)
 	if (!recorder)
 		return -1;
 	arena = &recorder->arena;
-	lock_take(&recorder->contexts->lock);
 	TABLE_FIND(recorder->contexts->green, &key, green);
-	if (green)
-		HASH_DEL(recorder->contexts->green, green);
-	lock_give(&recorder->contexts->lock);
 	if (green) {
+		HASH_DEL(recorder->contexts->green, green);
 		device = green->device;
 		*ret_context = green->context;
 		arena_give(arena, green, sizeof(*green));
 		atomic_fetch_sub(&greens, 1);
 	}
-	recorder_leave();
+	contexts_leave(recorder);
 	return device;
 }
 

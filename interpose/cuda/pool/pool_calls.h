@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * How a wrapper calls the pool: the driver's calls that the pool can serve.
+ * How a wrapper calls the pool: the driver's calls that the pool can serve, and calls that are
+ * repeated after the pool returned cached memory to the driver.
  */
 #ifndef GPULEAK_POOL_CALLS_H
 #define GPULEAK_POOL_CALLS_H
 
 #include "interpose/block/call.h"
+#include "interpose/block/limit.h"
 #include "interpose/cuda/pool/pool.h"
 
 /* The pool's versions of the driver's calls of these names. If the pool cannot serve a call, it
@@ -40,5 +42,22 @@ static HOT void pool_may_serve(struct call *call, void *real, bool may_wait)
 		pool_trim_now(may_wait);
 	call->driver = real;
 }
+
+/* Returns true if the pool returned memory of DEVICE, which may be LIMITS_CURRENT, to the
+ * driver. */
+bool pool_relieved(int device);
+
+/* Returns true if an allocating call that returned R should be repeated. */
+#define POOL_AGAIN(r, device)                                                                \
+	(__builtin_expect((r) == CUDA_ERROR_OUT_OF_MEMORY, 0) &&                             \
+	 atomic_load_explicit(&pool_on, memory_order_relaxed) && pool_relieved(device))
+
+#define POOL_TRY(call, device)                                                               \
+	({                                                                                   \
+		CUresult tried = (call);                                                     \
+		if (POOL_AGAIN(tried, (device)))                                             \
+			tried = (call);                                                      \
+		tried;                                                                       \
+	})
 
 #endif

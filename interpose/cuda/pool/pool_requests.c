@@ -19,7 +19,6 @@
 #include "interpose/base/config.h"
 #include "interpose/cuda/cuda_context.h"
 #include "interpose/cuda/cuda_current.h"
-#include "interpose/cuda/pool/pool_retry.h"
 #include "interpose/cuda/pool/pool_calls.h"
 #include "interpose/block/pool_counters.h"
 #include "interpose/dispatch/resolve.h"

@@ -10,7 +10,7 @@
 #include "interpose/block/limit.h"
 #include "interpose/block/wrap.h"
 #include "interpose/cuda/cuda_current.h"
-#include "interpose/cuda/pool/pool_retry.h"
+#include "interpose/cuda/pool/pool_calls.h"
 #include "interpose/cuda/cuda_rows.h"
 
 /* Records a block that an ALLOC row made, with the current context and its device. */

@@ -11,7 +11,6 @@
 #include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/cuda/cuda_current.h"
 #include "interpose/block/limit.h"
-#include "interpose/cuda/pool/pool_retry.h"
 #include "interpose/block/driver_growth.h"
 #include "interpose/cuda/pool/pool.h"
 #include "interpose/recorder/recorder.h"
@@ -118,14 +117,13 @@ static struct attached *find_attached(struct recorder *recorder, CUcontext conte
 
 static void count_attached(CUcontext context)
 {
-	struct recorder *recorder = recorder_enter();
+	struct recorder *recorder = contexts_enter();
 	struct attached *attached;
 	struct arena *arena;
 
 	if (!recorder)
 		return;
 	arena = &recorder->arena;
-	lock_take(&recorder->contexts->lock);
 	attached = find_attached(recorder, context);
 	if (!attached && (attached = arena_take(arena, sizeof(*attached)))) {
 		attached->context = (uint64_t)(uintptr_t)context;
@@ -133,22 +131,20 @@ static void count_attached(CUcontext context)
 	}
 	if (attached)
 		attached->times++;
-	lock_give(&recorder->contexts->lock);
-	recorder_leave();
+	contexts_leave(recorder);
 }
 
 /* Removes one attachment of CONTEXT, or all of them if ALL. Returns true if the context ends: ALL
  * is set, or no attachment was left. */
 static bool count_detached(CUcontext context, bool all)
 {
-	struct recorder *recorder = recorder_enter();
+	struct recorder *recorder = contexts_enter();
 	struct attached *attached;
 	struct arena *arena;
 
 	if (!recorder)
 		return false;
 	arena = &recorder->arena;
-	lock_take(&recorder->contexts->lock);
 	attached = find_attached(recorder, context);
 	if (attached && (all || attached->times == 1)) {
 		HASH_DEL(recorder->contexts->attached, attached);
@@ -156,8 +152,7 @@ static bool count_detached(CUcontext context, bool all)
 	} else if (attached) {
 		attached->times--;
 	}
-	lock_give(&recorder->contexts->lock);
-	recorder_leave();
+	contexts_leave(recorder);
 	return all || !attached;
 }
 

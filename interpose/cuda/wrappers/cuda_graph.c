@@ -10,7 +10,6 @@
 #include "interpose/block/driver_call.h"
 #include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/block/limit.h"
-#include "interpose/cuda/pool/pool_retry.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/submit_epoch.h"

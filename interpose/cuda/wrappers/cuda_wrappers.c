@@ -14,7 +14,6 @@
 #include "interpose/cuda/wrappers/cuda_graph.h"
 #include "interpose/cuda/wrappers/cuda_vmm.h"
 #include "interpose/cuda/wrappers/first_use.h"
-#include "interpose/cuda/pool/pool_calls.h"
 
 /* Used in the rows: the call succeeded. */
 #define CU_OK (r == CUDA_SUCCESS)
