@@ -21,7 +21,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 GPU = os.path.join(os.path.dirname(HERE), "gpu")
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "programs"))
 
-from harness import SLOWER, Failed, Tap, compare
+from harness import SLOWER, Failed, Skipped, Tap, compare
 
 NO_GPU = "no GPU was used: a stand-in driver answered (--fake-gpu)"
 INVALID = "gpuleak: the program's results are invalid, because kernels did nothing"
@@ -41,15 +41,23 @@ def built(done):
         raise Failed("not built:\n" + done.stdout + done.stderr)
 
 
+def call_nvcc(*arguments):
+    toolkit = os.path.join(nvidia, "cu13")
+    return call(os.path.join(toolkit, "bin", "nvcc"), "-O0", "-g", "-arch=sm_90",
+                "-L" + os.path.join(toolkit, "lib"), *arguments)
+
+
 def nvcc(name, source, *arguments):
     """Compiles SOURCE with nvcc, in an environment that has no other CUDA."""
     path = os.path.join(folder, name)
     if not os.path.exists(path):
-        toolkit = os.path.join(nvidia, "cu13")
         # A current system has a newer gcc than this nvcc accepts without the option.
-        built(call(os.path.join(toolkit, "bin", "nvcc"), "-allow-unsupported-compiler", "-O0", "-g",
-                   "-arch=sm_90",
-                   "-L" + os.path.join(toolkit, "lib"), "-o", path, source, *arguments))
+        done = call_nvcc("-allow-unsupported-compiler", "-o", path, source, *arguments)
+        if done.returncode and "unsupported GNU version" in call_nvcc(
+                "-o", path, source, *arguments).stderr:
+            raise Skipped("this nvcc does not support the system's gcc, and cannot compile with "
+                          "its headers or those of libc")
+        built(done)
     return path
 
 

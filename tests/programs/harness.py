@@ -35,6 +35,10 @@ class Failed(Exception):
     pass
 
 
+class Skipped(Exception):
+    """The test cannot run on this system: why."""
+
+
 # ---- what is expected ----
 
 @dataclasses.dataclass
@@ -584,6 +588,8 @@ class Tap:
             function(*args)
         except Failed as failure:
             self.line(name, str(failure))
+        except Skipped as reason:
+            self.line(name, skip=str(reason))
         except Exception:  # a report of another shape than expected must not end the run
             self.line(name, traceback.format_exc())
         else:
