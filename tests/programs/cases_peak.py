@@ -5,7 +5,7 @@ import json
 import re
 import signal
 
-from harness import compare, frame_text, line_of
+from harness import compare, deferred, frame_text, line_of
 from stories import needs, reporting
 
 MIB = 1 << 20
@@ -187,15 +187,18 @@ def opencl(place):
     """peak of OpenCL's memory: its holders with function, line and bytes"""
     run = place.preloaded([place.program("cl_leak"), "peak"], reporting(place))
     compare("status and stderr", (0, ""), (run.status, run.stderr))
-    peak = place.json("report.json")["peak"]
-    compare("figures", ("opencl", 12000 + 4000, 0),
-            tuple(peak[key] for key in ("memory", "bytes", "error_bytes")))
+    report = place.json("report.json")
+    peak = report["peak"]
+    compare("memory and error", ("opencl", 0), (peak["memory"], peak["error_bytes"]))
+    # PoCL 7 may free the others after the last allocation, of 100 bytes
+    most = {16000, 16100} if deferred(report) else {16000}
+    compare("bytes", True, peak["bytes"] in most)
     compare("holders", [
         (12000, 3, ["create@create", "peak@peak_large", "main@main"]),
         (4000, 1, ["create@create", "peak@peak_small", "main@main"])],
         [(holder["bytes"], holder["blocks"],
           [text for text in (frame_text(frame, "cl_leak.c") for frame in holder["stack"]) if text])
-         for holder in peak["holders"]])
+         for holder in peak["holders"] if holder["bytes"] > 100])
 
 
 PEAK = [solver, text, moments, memories, threads, steps, virtual, killed, nothing, opencl]
