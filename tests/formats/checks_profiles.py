@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Folded stacks, read by flamegraph.pl; profiles, read by Go's pprof."""
 
+import os
 import re
 
-from tools import leaked, same, tool, true
+from tools import TIMEOUT, leaked, same, tool, true
 
 FLAMEGRAPH = "/usr/share/perl5/Devel/NYTProf/flamegraph.pl"
+GO_CACHE = os.environ.get("GOCACHE") or os.path.expanduser("~/.cache/go-build")
 
 
 def stacks(place, content):
@@ -110,10 +112,11 @@ def folded_tensors(place):
 
 
 def pprof(place, content, *flags):
-    """What `go tool pprof` prints."""
+    """What `go tool pprof` prints. Go 1.25 and later compile pprof at its first use, which takes
+    minutes on a busy machine: so into the user's cache."""
     return place.run(tool("go"), "tool", "pprof", *flags, place.write("p.pb.gz", content),
-                     env={"PPROF_TMPDIR": place.home, "GOCACHE": place.home,
-                          "GOFLAGS": "-mod=mod"}).stdout.decode("utf-8")
+                     env={"PPROF_TMPDIR": place.home, "GOCACHE": GO_CACHE, "GOFLAGS": "-mod=mod"},
+                     timeout=5 * TIMEOUT).stdout.decode("utf-8")
 
 
 def samples(place, content):

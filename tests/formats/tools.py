@@ -56,11 +56,11 @@ class Place:
         env.update(more)
         return env
 
-    def run(self, *words, status=0, env=None, stdin=None, **options):
+    def run(self, *words, status=0, env=None, stdin=None, timeout=TIMEOUT, **options):
         done = subprocess.run([str(w) if not isinstance(w, bytes) else w for w in words],
                               cwd=options.pop("cwd", self.home),
                               env=self.environment(**(env or {})), input=stdin,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=TIMEOUT,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout,
                               check=False)
         if done.returncode != status:
             raise AssertionError("%s: status %s, wanted %s\n%s\n%s" % (
