@@ -8,14 +8,13 @@
 Lines are those of the files that git tracks and whose name matches COUNTED. Comments, functions and
 their lines are those of C and assembly."""
 import collections
-import os
 import pathlib
 import re
 import statistics
 import subprocess
 import sys
 
-from text_layout import functions, tracked
+from text_layout import checkout, functions, tracked
 
 PAGE = "docs/developers/size.md"
 COUNTED = re.compile(r"\.([chS]|def|inc|py|js|css|rules)$")
@@ -192,12 +191,7 @@ def print_table(sizes, page):
 
 
 def main():
-    root = pathlib.Path(sys.argv[1])
-    if not (root / ".git").exists():
-        if os.environ.get("GPULEAK_MUST_RUN"):
-            sys.exit("Bail out! not a git checkout")
-        print("1..0 # SKIP not a git checkout")
-        return 0
+    root = checkout()
     page = (root / PAGE).read_text(encoding="utf-8")
     sizes = measure(root)
     if sys.argv[2:] == ["table"]:
