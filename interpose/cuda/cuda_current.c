@@ -201,7 +201,7 @@ static bool shares_memory(CUdevice device)
 	       integrated;
 }
 
-/* Stores a text of DEVICE that GET returns in RET. Stores "" if the driver has none. */
+/* Stores in RET the text of DEVICE that the driver's function GET returns, or "" if GET fails. */
 static void get_text(used_cuDeviceGetName *get, char *ret, size_t size, CUdevice device)
 {
 	if (!get || get(ret, (int)size, device) != CUDA_SUCCESS)

@@ -27,8 +27,8 @@ uint64_t live_bytes_peak(struct recorder *recorder, bool restart);
 void live_bytes_watch_peak(struct recorder *recorder, uint64_t *at);
 /* Updates the peaks before a report. */
 void live_bytes_settle_peak(struct recorder *recorder);
-/* Moves the bytes of the block FROM to the block TO, which has none: another block owns the memory
- * now. Readers take no lock: they may see the bytes in both blocks for a moment, but never in
+/* Moves the bytes of block FROM to block TO, whose bytes must be 0: the memory belongs to TO from
+ * now on. Readers take no lock: they may see the bytes in both blocks for a moment, but never in
  * neither. */
 void live_bytes_move(struct recorder *recorder, struct ledger_block *from, struct ledger_block *to);
 /* Returns how BLOCK is hidden now. Other threads may change its marks meanwhile. */

@@ -31,8 +31,8 @@ struct leak_totals {
 #define TOTALS_OF_PEAKS 4u   /* the holders of memory at its peak, of all memories */
 #define TOTALS_OF_OBJECTS 8u /* objects that are not memory, without suppressed ones: 0 bytes */
 
-/* Returns the totals of what OF selects. Their leaks belong to REPORT. The caller releases them
- * with leak_totals_finish(). */
+/* Returns the totals of the leaks that the flags OF select. The leaks belong to REPORT. The caller
+ * releases the totals with leak_totals_finish(). */
 struct leak_totals leak_totals_make(const struct report *report, unsigned int of);
 
 /* Sorts by size, largest first. Afterwards leak_totals_find() must not be used. */

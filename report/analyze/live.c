@@ -52,8 +52,8 @@ static struct live_site_node *new_site(struct live_gathering *g, const struct si
 	return node;
 }
 
-/* Returns the site of the record COUNTERS, or NULL if there is none yet and ADD is false. The site
- * gets the smallest ref of its stacks. Objects that are not memory have their own list. */
+/* Returns the site of COUNTERS. If it is new, adds it, or returns NULL if ADD is false. A site has
+ * the smallest ref of its stacks. Objects that are not memory have their own list. */
 static struct live_site_node *find_site(struct live_gathering *g,
 					const struct ledger_site *counters, bool add)
 {

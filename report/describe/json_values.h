@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * JSON of what several subjects contain.
+ * Makes the JSON values that several subjects need: stacks, calls and samples.
  */
 #ifndef GPULEAK_REPORT_JSON_VALUES_H
 #define GPULEAK_REPORT_JSON_VALUES_H

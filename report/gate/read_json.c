@@ -40,7 +40,7 @@ static void bad(struct input *in, const char *what)
 	in->is_bad = true;
 }
 
-/* Returns a copy of the string KEY of OBJECT, or NULL if there is none. */
+/* Returns a copy of the string KEY of OBJECT, or NULL if OBJECT does not have that string. */
 static const char *read_text(struct input *in, const json_t *object, const char *key)
 {
 	const char *text = json_string_value(json_object_get(object, key));

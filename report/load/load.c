@@ -76,7 +76,7 @@ static int check_size(const struct loading *load, uint64_t bytes)
 	return fail(load, -EFBIG, "is no ledger, because it is larger than 4 GiB");
 }
 
-/* Creates the view of the ledger's bytes. On error writes why they are not a ledger. */
+/* Creates the view of the ledger's bytes. If they are not a ledger, writes the reason. */
 static int view_bytes(struct loading *load, size_t size)
 {
 	enum ledger_why why = ledger_view(load->ledger.bytes, size, &load->ledger.view);

@@ -312,7 +312,7 @@ static void find_distinct(struct builder *b, struct stack_node *node)
 	node->distinct_count = count;
 }
 
-/* Returns the interned stack that equals NODE. If there is none, interns NODE. */
+/* Returns the interned stack that equals NODE. If no such stack is interned yet, interns NODE. */
 static const struct report_stack *intern_stack(struct builder *b, struct stack_node *node)
 {
 	const struct stack_node *known;

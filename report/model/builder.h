@@ -101,7 +101,7 @@ void build_timeline(struct builder *b);
 void build_driver_memory(struct builder *b);
 /* Reads how much memory the driver itself took for the calls that make it use more memory. */
 void build_driver_costs(struct builder *b);
-/* Reads the counters of the pools. If the ledger has none, process->pools stays NULL. */
+/* Reads the counters of the pools. Without such a record, process->pools stays NULL. */
 void build_pools(struct builder *b);
 /* Reads the allocations that were refused for want of memory. */
 void build_out_of_memory(struct builder *b);
@@ -159,7 +159,7 @@ int build_compare_leaks(const void *left, const void *right);
 /* Adds the address of BLOCK to the list of LEAK. */
 void build_add_address(struct builder *b, struct report_leak *leak,
 		       const struct ledger_block *block);
-/* Returns the history of BLOCK, a record of the view, or NULL if the block has none. */
+/* Returns the history of BLOCK, a record of the view, or NULL if no history was recorded. */
 const struct report_history *build_history(struct builder *b, const struct ledger_block *block);
 /* Returns the call that released the last reference to BLOCK, and stores its time in *RET_NS. */
 struct report_event build_release(struct builder *b, const struct ledger_block *block,
