@@ -99,10 +99,8 @@ void session_trouble(struct session *session, const char *format, ...)
 {
 	va_list args;
 
-	session->troubles = list_grow(session->troubles, session->trouble_count,
-				      sizeof(*session->troubles));
 	va_start(args, format);
-	session->troubles[session->trouble_count++] = text_vformat(format, args);
+	*LIST_ADD(session->troubles, session->trouble_count) = text_vformat(format, args);
 	va_end(args);
 	session->report.incomplete = true;
 }

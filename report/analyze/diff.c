@@ -8,6 +8,7 @@
 
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
+#include "report/util/memory.h"
 
 const char *diff_word(enum diff_change change)
 {
@@ -83,8 +84,7 @@ static void merge(struct diff_list *list)
 		list->counts[row.change]++;
 		list->rows[list->count++] = row;
 	}
-	if (list->count)
-		qsort(list->rows, list->count, sizeof(*list->rows), compare_rows);
+	SORT(list->rows, list->count, compare_rows);
 }
 
 static struct diff_list make_list(const struct report *before, const struct report *after,

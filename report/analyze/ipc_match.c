@@ -190,8 +190,7 @@ static void match_process(struct matching *m, const struct report_process *proce
 	for (size_t i = 0; i < ipc->opened_count; i++)
 		add_opened(m, process, &ipc->opened[i]);
 	table_finish(&m->groups);
-	if (ipc->shared_count)
-		qsort(ipc->shared, ipc->shared_count, sizeof(*ipc->shared), compare_groups);
+	SORT(ipc->shared, ipc->shared_count, compare_groups);
 }
 
 /* Stores in LIST what PROCESS freed and another process has open. LIST NULL: only counts it. */
@@ -234,13 +233,11 @@ static void gather(const struct report *report, struct matching *m)
 		const struct report_process *process = report->processes[i];
 
 		for (size_t j = 0; process->ipc && j < process->ipc->export_count; j++) {
-			m->exports = list_grow(m->exports, m->count, sizeof(*m->exports));
-			m->exports[m->count++] =
+			*LIST_ADD(m->exports, m->count) =
 				(struct found_export){ process, &process->ipc->exports[j] };
 		}
 	}
-	if (m->count)
-		qsort(m->exports, m->count, sizeof(*m->exports), compare_exports);
+	SORT(m->exports, m->count, compare_exports);
 }
 
 void ipc_match(struct report *report)

@@ -24,8 +24,7 @@ static int compare_entries(const void *left, const void *right)
 
 static void add_entry(struct leak_totals *totals, struct leak_total entry)
 {
-	totals->entries = list_grow(totals->entries, totals->count, sizeof(*totals->entries));
-	totals->entries[totals->count++] = entry;
+	*LIST_ADD(totals->entries, totals->count) = entry;
 }
 
 static void add_leak(struct leak_totals *totals, const struct report_leak *leak, uint64_t bytes,
@@ -75,8 +74,7 @@ static void merge_entries(struct leak_totals *totals)
 {
 	size_t kept = 0;
 
-	if (totals->count)
-		qsort(totals->entries, totals->count, sizeof(*totals->entries), compare_entries);
+	SORT(totals->entries, totals->count, compare_entries);
 	for (size_t i = 0; i < totals->count; i++) {
 		struct leak_total *last = kept ? &totals->entries[kept - 1] : NULL;
 
@@ -156,8 +154,7 @@ static int compare_by_size(const void *left, const void *right)
 
 void leak_totals_sort_by_size(struct leak_totals *totals)
 {
-	if (totals->count)
-		qsort(totals->entries, totals->count, sizeof(*totals->entries), compare_by_size);
+	SORT(totals->entries, totals->count, compare_by_size);
 }
 
 void leak_totals_finish(struct leak_totals *totals)

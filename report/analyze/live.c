@@ -199,8 +199,7 @@ static void list_sites(struct live_gathering *g, const struct live_options *look
 		live->sites[at++] = node->site;
 	if (look->trend)
 		trend_update(look->trend, live->sites, count, look->step);
-	if (live->site_count)
-		qsort(live->sites, live->site_count, sizeof(*live->sites), orders[look->order]);
+	SORT(live->sites, live->site_count, orders[look->order]);
 	for (size_t i = 0; i < count; i++)
 		if ((i < look->sites && i < live->site_count) || live->sites[i].growing.intervals)
 			live->sites[i].stack = build_stack(&g->b, live->sites[i].stack_ref);
@@ -225,8 +224,7 @@ static void list_kinds(struct live_gathering *g)
 	for (size_t i = 0; i < live->site_count; i++)
 		live->kinds[i] = (struct live_kind){ live->sites[i].kind, live->sites[i].device,
 						     live->sites[i].sum };
-	if (live->site_count)
-		qsort(live->kinds, live->site_count, sizeof(*live->kinds), compare_kinds);
+	SORT(live->kinds, live->site_count, compare_kinds);
 	for (size_t i = 0; i < live->site_count; i++) {
 		struct live_kind *last = count ? &live->kinds[count - 1] : NULL;
 

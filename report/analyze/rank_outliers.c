@@ -16,6 +16,7 @@
 #include "report/util/report_arena.h"
 #include "report/util/signal_name.h"
 #include "report/analyze/ranks.h"
+#include "report/util/memory.h"
 
 #define ODD_MAX 20   /* maximum number of sentences */
 #define NAMED_MAX 8  /* maximum number of ranks in a sentence */
@@ -129,7 +130,7 @@ static bool find_usual(const struct ranks *ranks, const struct rank_leak *leak,
 		return true;
 	for (size_t i = 0; i < leak->count; i++)
 		sorted[i] = leak->parts[i].bytes;
-	qsort(sorted, leak->count, sizeof(*sorted), compare_bytes);
+	SORT(sorted, leak->count, compare_bytes);
 	for (size_t i = 0; i < leak->count; i++) {
 		run = i > 0 && sorted[i] == sorted[i - 1] ? run + 1 : 1;
 		*ret = sorted[i];

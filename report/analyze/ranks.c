@@ -64,8 +64,7 @@ static void read_numbers(const struct report *report, struct ranks *ranks)
 		if (report->processes[i]->ranked)
 			numbers[count++] = report->processes[i]->rank;
 	ranks->all = count == report->count;
-	if (count)
-		qsort(numbers, count, sizeof(*numbers), compare_ints);
+	SORT(numbers, count, compare_ints);
 	for (size_t i = 0; i < count; i++)
 		if (ranks->count == 0 || numbers[ranks->count - 1] != numbers[i])
 			numbers[ranks->count++] = numbers[i];
@@ -88,9 +87,9 @@ struct found_list {
 static void add_found(struct found_list *to, size_t rank, const struct report_leak *leak,
 		      uint64_t bytes, uint64_t blocks)
 {
-	to->list = list_grow(to->list, to->count, sizeof(*to->list));
-	to->list[to->count++] = (struct found){ report_leak_fingerprint(leak), place_of(leak), rank,
-						leak, bytes, blocks };
+	*LIST_ADD(to->list, to->count) = (struct found){ report_leak_fingerprint(leak),
+							 place_of(leak), rank, leak, bytes,
+							 blocks };
 }
 
 /* Adds the leaks of P, or its call sites that accumulate. */
@@ -120,8 +119,7 @@ static struct found_list find_all(const struct report *report, const struct rank
 		if (p->ranked)
 			find_in(p, ranks_index(ranks, p->rank), accumulating, &ret);
 	}
-	if (ret.count)
-		qsort(ret.list, ret.count, sizeof(*ret.list), compare_found);
+	SORT(ret.list, ret.count, compare_found);
 	return ret;
 }
 
@@ -191,8 +189,7 @@ static struct rank_leak *put_together(struct ranks *ranks, const struct found_li
 			next++;
 		ret[(*ret_count)++] = make_leak(ranks, &found->list[at], next - at);
 	}
-	if (*ret_count)
-		qsort(ret, *ret_count, sizeof(*ret), compare_leaks);
+	SORT(ret, *ret_count, compare_leaks);
 	return ret;
 }
 
@@ -205,9 +202,7 @@ static void find_job(const struct report *report, struct ranks *ranks)
 							  sizeof(*ranks->shared));
 	ranks->leaks = put_together(ranks, &leaks, &ranks->leak_count);
 	ranks->accumulating = put_together(ranks, &accumulating, &ranks->accumulating_count);
-	if (ranks->shared_count)
-		qsort(ranks->shared, ranks->shared_count, sizeof(*ranks->shared),
-		      compare_pointers);
+	SORT(ranks->shared, ranks->shared_count, compare_pointers);
 	count_leaking(ranks);
 	ranks_find_odd(report, ranks);
 	free(leaks.list);

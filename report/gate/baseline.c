@@ -15,6 +15,7 @@
 #include "report/util/lines.h"
 #include "report/util/path.h"
 #include "report/analyze/leak_totals.h"
+#include "report/util/memory.h"
 
 #define HEAD "gpuleak-baseline"
 #define VERSION "1"
@@ -84,9 +85,7 @@ static int compare_entries(const void *left, const void *right)
  * two branches, because the correct numbers are unknown. */
 static int check_twice(struct pattern_file *baseline, struct lines *lines)
 {
-	if (baseline->count)
-		qsort(baseline->rules, baseline->count, sizeof(*baseline->rules),
-		      compare_entries);
+	SORT(baseline->rules, baseline->count, compare_entries);
 	for (size_t i = 1; i < baseline->count; i++) {
 		const struct pattern_rule *entry = &baseline->rules[i];
 

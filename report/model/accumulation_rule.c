@@ -5,6 +5,7 @@
  * dropped in between does not count.
  */
 #include "report/model/accumulation_rule.h"
+#include "report/util/memory.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -307,7 +308,7 @@ static double passing(const struct levels *l, size_t first)
 		above[count] = above[count] > 0 ? above[count] : 0;
 		count++;
 	}
-	qsort(above, count, sizeof(above[0]), compare);
+	SORT(above, count, compare);
 	return count ? above[count / 2] : 0;
 }
 

@@ -11,13 +11,11 @@
 #include "ledger/no_gpu.h"
 #include "report/model/builder.h"
 #include "report/load/load.h"
-#include "report/util/memory.h"
 #include "report/util/number.h"
 
 static void add_note(struct builder *b, const char *text)
 {
-	b->notes = list_grow(b->notes, b->note_count, sizeof(*b->notes));
-	b->notes[b->note_count++] = text;
+	*LIST_ADD(b->notes, b->note_count) = text;
 }
 
 static void print_note(struct builder *b, const char *format, ...)
@@ -124,7 +122,7 @@ static void note_modules(struct builder *b)
 			add_note(b, build_module_problem(b, i));
 	if (b->note_count == first)
 		return;
-	qsort(b->notes + first, b->note_count - first, sizeof(*b->notes), compare_note_texts);
+	SORT(b->notes + first, b->note_count - first, compare_note_texts);
 	for (size_t i = first; i < b->note_count; i++)
 		if (kept == first || strcmp(b->notes[i], b->notes[kept - 1]) != 0)
 			b->notes[kept++] = b->notes[i];

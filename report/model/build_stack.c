@@ -106,7 +106,7 @@ void build_modules(struct builder *b)
 	walk = (struct ledger_walk){ 0 };
 	while (b->module_count < count && (record = ledger_next_module(b->view, &walk)))
 		b->modules[b->module_count++].record = record;
-	qsort(b->modules, b->module_count, sizeof(*b->modules), compare_modules);
+	SORT(b->modules, b->module_count, compare_modules);
 	for (size_t i = 0; i < b->module_count; i++) {
 		if (b->modules[i].record->end > reach)
 			reach = b->modules[i].record->end;

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "report/model/model.h"
+#include "report/util/memory.h"
 #include "report/util/report_arena.h"
 #include "ledger/reader.h"
 
@@ -152,7 +153,7 @@ struct report_leak *build_known_group(const struct builder *b, uint32_t ref);
 /* Returns what the call site of the record SITE held. SITE NULL: unknown. */
 struct report_leak build_holder(struct builder *b, const struct ledger_site *site, uint64_t bytes,
 				uint64_t blocks);
-/* For qsort(). Orders leaks or holders by size, largest first. Ties are decided only by data that
+/* For SORT(). Orders leaks or holders by size, largest first. Ties are decided only by data that
  * is equal in every run: not by the position in the ledger, and by the address of a frame only if
  * the frame has no module. */
 int build_compare_leaks(const void *left, const void *right);

@@ -263,8 +263,7 @@ void build_group_histories(struct builder *b)
 
 static void sort_leaks(struct report_leak *leaks, size_t count)
 {
-	if (count)
-		qsort(leaks, count, sizeof(*leaks), build_compare_leaks);
+	SORT(leaks, count, build_compare_leaks);
 }
 
 /* Adds LEAK to LIST, which has room for it, and to the list's sums. */

@@ -3,6 +3,7 @@
  * The growth rule. Depends on numbers, not on ledgers.
  */
 #include "report/model/growth_rule.h"
+#include "report/util/memory.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static uint64_t median(const uint64_t *values, size_t count)
 	uint64_t sorted[GROWTH_STEPS_MAX];
 
 	memcpy(sorted, values, count * sizeof(*values));
-	qsort(sorted, count, sizeof(*sorted), compare);
+	SORT(sorted, count, compare);
 	return sorted[(count - 1) / 2];
 }
 

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "report/model/builder.h"
-#include "report/util/memory.h"
 #include "report/util/number.h"
 
 /* A module that looks up at least this many functions is assumed to look up all of them. The CUDA
@@ -136,8 +135,7 @@ static struct raw *read_all(struct builder *b, size_t *ret_count)
 		count += !build_is_of_program(ret[count].kind);
 	}
 	find_runtimes(ret, count);
-	if (count)
-		qsort(ret, count, sizeof(*ret), compare_raw);
+	SORT(ret, count, compare_raw);
 	*ret_count = count;
 	return ret;
 }

@@ -294,8 +294,7 @@ static void read_all_deferred(struct builder *b, struct report_deferred_frees *f
 static void sort_deferred(struct report_deferred_frees *frees,
 			  int (*compare)(const void *, const void *))
 {
-	if (frees->group_count)
-		qsort(frees->groups, frees->group_count, sizeof(*frees->groups), compare);
+	SORT(frees->groups, frees->group_count, compare);
 }
 
 /* ---- groups ---- */

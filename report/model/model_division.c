@@ -12,7 +12,6 @@
 #include "ledger/kind_table.h"
 #include "report/model/builder.h"
 #include "report/model/model_suballocations.h"
-#include "report/util/memory.h"
 #include "report/util/number.h"
 
 #define KIND_HANDLE "vmm-handle"
@@ -56,8 +55,7 @@ static uint64_t end_of(uint64_t start, uint64_t bytes)
 
 static void add_extent(struct extents *to, const struct extent *extent)
 {
-	to->list = list_grow(to->list, to->count, sizeof(*extent));
-	to->list[to->count++] = *extent;
+	*LIST_ADD(to->list, to->count) = *extent;
 }
 
 static void add_block(struct division *d, const struct ledger_block *block)
@@ -98,8 +96,7 @@ static int compare_extents(const void *left, const void *right)
 
 static void sort_extents(struct extents *extents)
 {
-	if (extents->count)
-		qsort(extents->list, extents->count, sizeof(*extents->list), compare_extents);
+	SORT(extents->list, extents->count, compare_extents);
 }
 
 static int compare_start(const void *key, const void *value)
@@ -167,8 +164,7 @@ static void add_parts(struct division *d)
 			ledger_suballocation_site(d->b->view, block->site);
 		bool listed = site && build_is_selected(d->b, block);
 
-		d->parts = list_grow(d->parts, d->part_count, sizeof(*d->parts));
-		d->parts[d->part_count++] = (struct part){
+		*LIST_ADD(d->parts, d->part_count) = (struct part){
 			block->address, end_of(block->address, block->bytes),
 			site ? site->device : -1,
 			listed ? intern_places(d->b, block->site) : NULL,
@@ -273,7 +269,7 @@ void build_division(struct builder *b)
 		find_handles(&d);
 		sort_extents(&d.ranges);
 		separate(&d.ranges);
-		qsort(d.parts, d.part_count, sizeof(*d.parts), compare_parts);
+		SORT(d.parts, d.part_count, compare_parts);
 		divide_all(&d);
 	}
 	free(d.ranges.list);

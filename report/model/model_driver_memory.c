@@ -509,8 +509,7 @@ void build_driver_costs(struct builder *b)
 	count_objects(b, &sites);
 	set_ended(b, &sites);
 	merge_costs(process);
-	qsort(process->driver_costs, process->driver_cost_count, sizeof(*process->driver_costs),
-	      compare_costs);
+	SORT(process->driver_costs, process->driver_cost_count, compare_costs);
 	table_finish(&sites);
 }
 

@@ -188,8 +188,7 @@ static void find_suspects(struct builder *b, const struct window *window,
 			list[growth->suspect_count++] = one;
 		}
 	}
-	if (growth->suspect_count)
-		qsort(list, growth->suspect_count, sizeof(*list), compare_suspects);
+	SORT(list, growth->suspect_count, compare_suspects);
 	growth->suspects = list;
 }
 
@@ -223,8 +222,7 @@ static void read_steps(struct builder *b, struct report_growth *growth)
 			growth->lost = record->lost;
 		}
 	}
-	if (count)
-		qsort(steps, count, sizeof(*steps), compare_steps);
+	SORT(steps, count, compare_steps);
 	growth->steps = steps;
 	growth->stored_count = count;
 }

@@ -99,7 +99,7 @@ static size_t in_order(const struct ledger_history *record,
 		    (event->op == LEDGER_RETAIN || event->op == LEDGER_RELEASE))
 			ret[count++] = event;
 	}
-	qsort(ret, count, sizeof(ret[0]), compare_orders);
+	SORT(ret, count, compare_orders);
 	return count;
 }
 

@@ -134,9 +134,7 @@ static void sum_up(struct object_gathering *g)
 		if (site->group)
 			add_site(site, &site->group->objects);
 	}
-	if (process->object_kind_count)
-		qsort(process->object_kinds, process->object_kind_count,
-		      sizeof(*process->object_kinds), compare_kinds);
+	SORT(process->object_kinds, process->object_kind_count, compare_kinds);
 }
 
 void build_objects(struct builder *b)

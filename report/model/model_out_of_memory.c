@@ -60,7 +60,7 @@ void report_merge_holders(struct report_holders *held)
 
 	if (!held->count)
 		return;
-	qsort(held->list, held->count, sizeof(*held->list), compare_places);
+	SORT(held->list, held->count, compare_places);
 	for (size_t i = 1; i < held->count; i++) {
 		struct report_leak *to = &held->list[kept];
 		const struct report_leak *from = &held->list[i];
@@ -73,7 +73,7 @@ void report_merge_holders(struct report_holders *held)
 		to->blocks = add_bounded(to->blocks, from->blocks);
 	}
 	held->count = kept + 1;
-	qsort(held->list, held->count, sizeof(*held->list), build_compare_leaks);
+	SORT(held->list, held->count, build_compare_leaks);
 }
 
 bool report_is_suballocation(const struct report_leak *leak)
@@ -195,9 +195,7 @@ void build_out_of_memory(struct builder *b)
 		if (LEDGER_REFUSAL_NUMBER(record->state))
 			read_record(b, record,
 				    &process->out_of_memory[process->out_of_memory_count++]);
-	if (process->out_of_memory_count)
-		qsort(process->out_of_memory, process->out_of_memory_count,
-		      sizeof(*process->out_of_memory), compare_numbers_of);
+	SORT(process->out_of_memory, process->out_of_memory_count, compare_numbers_of);
 	process->refused = ledger_header(b->view)->refused;
 	if (process->refused < process->out_of_memory_count)
 		process->refused = process->out_of_memory_count;

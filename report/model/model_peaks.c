@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "report/model/builder.h"
-#include "report/util/memory.h"
 #include "report/util/number.h"
 
 /* Maximum number of call sites in the list, the same as for an out-of-memory. Smaller ones are
@@ -49,8 +48,7 @@ static void add_balance(const struct ledger_balance *balance, uint32_t number, u
 
 static void add_amount(struct peaks *peaks, const struct amount *amount)
 {
-	peaks->amounts = list_grow(peaks->amounts, peaks->amount_count, sizeof(*amount));
-	peaks->amounts[peaks->amount_count++] = *amount;
+	*LIST_ADD(peaks->amounts, peaks->amount_count) = *amount;
 }
 
 static void read_site(struct peaks *peaks, const struct ledger_site *site, bool inside)
@@ -115,7 +113,7 @@ static void merge_amounts(struct peaks *peaks)
 
 	if (!peaks->amount_count)
 		return;
-	qsort(list, peaks->amount_count, sizeof(*list), compare_places);
+	SORT(list, peaks->amount_count, compare_places);
 	for (size_t i = 1; i < peaks->amount_count; i++) {
 		if (compare_keys(&list[kept], &list[i]) != 0) {
 			list[++kept] = list[i];
@@ -125,7 +123,7 @@ static void merge_amounts(struct peaks *peaks)
 		list[kept].blocks = add_bounded(list[kept].blocks, list[i].blocks);
 	}
 	peaks->amount_count = kept + 1;
-	qsort(list, peaks->amount_count, sizeof(*list), compare_sizes);
+	SORT(list, peaks->amount_count, compare_sizes);
 }
 
 /* ---- division ---- */
@@ -264,8 +262,7 @@ static void list_peaks(struct peaks *peaks)
 				read_peak(peaks, i, peaks->amounts ? &peaks->amounts[first] : NULL,
 					  end - first);
 	}
-	if (process->peak_count)
-		qsort(process->peaks, process->peak_count, sizeof(*process->peaks), compare_peaks);
+	SORT(process->peaks, process->peak_count, compare_peaks);
 }
 
 void build_peaks(struct builder *b)

@@ -226,9 +226,7 @@ static void list_kinds(struct site_gathering *g)
 					     ? kind->allocated_blocks - ended
 					     : 0;
 	}
-	if (process->kind_count)
-		qsort(process->kinds, process->kind_count, sizeof(*process->kinds),
-		      compare_kinds);
+	SORT(process->kinds, process->kind_count, compare_kinds);
 }
 
 void build_kinds(struct builder *b)
@@ -339,7 +337,5 @@ void build_sites(struct builder *b)
 	process->sites = arena_alloc(b->arena, g.count * sizeof(*process->sites));
 	for (const struct site_node *node = g.sites; node; node = node->next)
 		process->sites[process->site_count++] = node->public;
-	if (process->site_count)
-		qsort(process->sites, process->site_count, sizeof(*process->sites),
-		      compare_sites);
+	SORT(process->sites, process->site_count, compare_sites);
 }

@@ -301,9 +301,7 @@ static void list_sites(struct gathering *g)
 					      ? entry->allocated_blocks - kept
 					      : 0;
 	}
-	if (process->suballocation_count)
-		qsort(process->suballocations, process->suballocation_count,
-		      sizeof(*process->suballocations), compare);
+	SORT(process->suballocations, process->suballocation_count, compare);
 }
 
 /* Returns true if the windows of SITE contradict the number of its live blocks, because calls were

@@ -108,9 +108,7 @@ static void remark_on_no_gpu(struct report *report, uint32_t no_gpu)
 
 void report_add_process(struct report *report, struct report_process *process)
 {
-	report->processes =
-		list_grow(report->processes, report->count, sizeof(*report->processes));
-	report->processes[report->count++] = process;
+	*LIST_ADD(report->processes, report->count) = process;
 	add_summary(&report->summary, &process->summary);
 	report->incomplete |= process->incomplete;
 	remark_on_no_gpu(report, process->no_gpu);
@@ -118,8 +116,7 @@ void report_add_process(struct report *report, struct report_process *process)
 
 static void add_sentence(char ***list, size_t *count, const char *text)
 {
-	*list = list_grow(*list, *count, sizeof(char *));
-	(*list)[(*count)++] = strdup(text);
+	*LIST_ADD(*list, *count) = strdup(text);
 }
 
 void report_add_note(struct report *report, const char *text)
@@ -155,9 +152,7 @@ static int compare_processes(const void *left, const void *right)
 
 void report_sort(struct report *report)
 {
-	if (report->count)
-		qsort(report->processes, report->count, sizeof(struct report_process *),
-		      compare_processes);
+	SORT(report->processes, report->count, compare_processes);
 }
 
 void report_finish(struct report *report)

@@ -16,6 +16,7 @@
 #include "report/subjects/subject_words.h"
 #include "report/util/escape.h"
 #include "report/util/number.h"
+#include "report/util/memory.h"
 
 #define CACHES_MAX 16 /* caches printed by name; a process usually has two or three */
 #define BRIEF_MAX 3
@@ -65,8 +66,7 @@ static void count(struct caches *caches, struct report_process *const *processes
 	for (size_t i = 0; i < n; i++)
 		for (size_t leak = 0; leak < processes[i]->cached_count; leak++)
 			add_to_cache(caches, &processes[i]->cached[leak]);
-	if (caches->count)
-		qsort(caches->list, caches->count, sizeof(caches->list[0]), compare);
+	SORT(caches->list, caches->count, compare);
 }
 
 void describe_caches(FILE *out, struct report_process *const *processes, size_t process_count)

@@ -163,8 +163,7 @@ const char *findings_nothing(const struct report *report)
 static void add_gap(struct findings *findings, const struct report_process *process,
 		    const char *text)
 {
-	findings->gaps = list_grow(findings->gaps, findings->gap_count, sizeof(*findings->gaps));
-	findings->gaps[findings->gap_count++] = (struct finding_gap){ process, text };
+	*LIST_ADD(findings->gaps, findings->gap_count) = (struct finding_gap){ process, text };
 }
 
 static void add_process_gaps(struct findings *findings, const struct report_process *process)
@@ -215,8 +214,7 @@ struct findings findings_build(const struct report *report)
 			add_accumulating(&ret, report, i, class);
 		for (size_t i = 0; i < report->count && class != FINDING_ACCUMULATING; i++)
 			add_leaks(&ret, report, i, class);
-		if (ret.count > first)
-			qsort(&ret.all[first], ret.count - first, sizeof(*ret.all), compare);
+		SORT(&ret.all[first], ret.count - first, compare);
 	}
 	number(&ret);
 	add_gaps(&ret, report);

@@ -19,6 +19,7 @@
 #include "report/util/escape.h"
 #include "report/util/number.h"
 #include "report/util/text_buffer.h"
+#include "report/util/memory.h"
 
 /* ---- names ---- */
 
@@ -155,8 +156,7 @@ struct held_list held_sum_up(const struct report_holders *holders, enum held_by 
 		if (*name)
 			add_to(&ret, name, holder, report_holder_is_unused(holders, holder));
 	}
-	if (ret.count)
-		qsort(ret.list, ret.count, sizeof(*ret.list), compare_held);
+	SORT(ret.list, ret.count, compare_held);
 	free(callers);
 	return ret;
 }

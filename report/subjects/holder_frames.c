@@ -12,6 +12,7 @@
 
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
+#include "report/util/memory.h"
 
 /* maximum number of divisions: so many nested functions may only pass on requests */
 #define ROUNDS_MAX 8
@@ -111,8 +112,7 @@ static bool divide_all(struct holder_choice *choices, size_t count)
 	bool divided = false;
 	size_t first = 0, end;
 
-	if (count)
-		qsort(choices, count, sizeof(*choices), compare_choices);
+	SORT(choices, count, compare_choices);
 	for (; first < count; first = end) {
 		end = first + 1;
 		while (end < count &&

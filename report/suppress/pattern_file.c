@@ -39,8 +39,7 @@ static int add_rule(void *data, struct line *line)
 		finish_rule(&rule);
 		return r < 0 ? r : 0;
 	}
-	file->rules = list_grow(file->rules, file->count, sizeof(rule));
-	file->rules[file->count++] = rule;
+	*LIST_ADD(file->rules, file->count) = rule;
 	return 0;
 }
 

@@ -48,8 +48,8 @@ static void add_range(struct ranges *ranges, Dwarf_Addr low, Dwarf_Addr high, co
 {
 	if (low >= high)
 		return;
-	ranges->items = list_grow(ranges->items, ranges->count, sizeof(*ranges->items));
-	ranges->items[ranges->count++] = (struct range){ .low = low, .high = high, .die = *die };
+	*LIST_ADD(ranges->items, ranges->count) =
+		(struct range){ .low = low, .high = high, .die = *die };
 }
 
 static void add_die_ranges(struct ranges *ranges, Dwarf_Die *die)
@@ -77,7 +77,7 @@ static void sort_ranges(struct ranges *ranges)
 
 	if (ranges->count == 0)
 		return;
-	qsort(ranges->items, ranges->count, sizeof(*ranges->items), compare_ranges);
+	SORT(ranges->items, ranges->count, compare_ranges);
 	for (size_t i = 0; i < ranges->count; i++) {
 		if (ranges->items[i].high > reach)
 			reach = ranges->items[i].high;

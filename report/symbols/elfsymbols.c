@@ -4,6 +4,7 @@
  * table for every address, and large libraries have hundreds of thousands of symbols.
  */
 #include "report/symbols/elfsymbols.h"
+#include "report/util/memory.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -74,7 +75,7 @@ struct elfsymbols *elfsymbols_create(Dwfl_Module *module)
 				.rank = rank_of(&symbol, name),
 			};
 	}
-	qsort(symbols->items, symbols->count, sizeof(symbols->items[0]), compare_symbols);
+	SORT(symbols->items, symbols->count, compare_symbols);
 	for (size_t i = 0; i < symbols->count; i++) {
 		if (symbols->items[i].end > reach)
 			reach = symbols->items[i].end;

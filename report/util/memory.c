@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Formats text and lets arrays grow.
+ * Formats text, lets arrays grow, and sorts them.
  */
 #include "report/util/memory.h"
 
@@ -38,4 +38,10 @@ void *list_grow(void *items, size_t count, size_t size)
 	if (!items)
 		abrupt_end_no_memory();
 	return items;
+}
+
+void sort_list(void *items, size_t count, size_t size, int (*compare)(const void *, const void *))
+{
+	if (count)
+		qsort(items, count, size, compare);
 }

@@ -17,4 +17,13 @@ char *text_vformat(const char *format, va_list arguments) __attribute__((format(
  * grows by this function. Returns the array, which may have moved. New room is not zeroed. */
 void *list_grow(void *items, size_t count, size_t size);
 
+/* Makes room for one more item, adds 1 to COUNT, and returns a pointer to the item, which is not
+ * zeroed. */
+#define LIST_ADD(items, count) \
+	((items) = list_grow(items, count, sizeof(*(items))), &(items)[(count)++])
+
+/* Sorts the COUNT ITEMS, which may be NULL if there are none. */
+#define SORT(items, count, compare) sort_list(items, count, sizeof(*(items)), compare)
+void sort_list(void *items, size_t count, size_t size, int (*compare)(const void *, const void *));
+
 #endif

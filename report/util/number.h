@@ -14,7 +14,7 @@ static inline uint64_t add_bounded(uint64_t a, uint64_t b)
 	return a + b < a ? UINT64_MAX : a + b;
 }
 
-/* For qsort(): returns -1, 0 or 1. */
+/* For SORT(): returns -1, 0 or 1. */
 static inline int compare_numbers(uint64_t a, uint64_t b)
 {
 	return a < b ? -1 : a > b;

@@ -26,8 +26,7 @@ void doctor_add(struct doctor *doctor, enum doctor_level level, const char *form
 	finding.what = text_vformat(format, arguments);
 	va_end(arguments);
 	doctor->of_level[level]++;
-	doctor->findings = list_grow(doctor->findings, doctor->count, sizeof(finding));
-	doctor->findings[doctor->count++] = finding;
+	*LIST_ADD(doctor->findings, doctor->count) = finding;
 }
 
 void doctor_advise(struct doctor *doctor, const char *format, ...)

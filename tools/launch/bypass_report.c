@@ -170,8 +170,7 @@ static void check_row(struct bypass *bypass, int id, const struct report_process
 	summary->any_imported |= note != NULL;
 	if (!in_use(id, process) && (!note || strcmp(note, "off") == 0))
 		return;
-	row->pids = list_grow(row->pids, row->pid_count, sizeof(*row->pids));
-	row->pids[row->pid_count++] = process->pid;
+	*LIST_ADD(row->pids, row->pid_count) = process->pid;
 	if (row->switched_off) { /* else bypass_start() printed why */
 		const bool chosen =
 			reason_of(process, note, row->setting, reason, sizeof(reason));

@@ -106,8 +106,7 @@ static void note_end(struct child *child, const struct child_end *end)
 		child->ended = true;
 		child->status = end->status;
 	}
-	child->ends = list_grow(child->ends, child->end_count, sizeof(*child->ends));
-	child->ends[child->end_count++] = *end;
+	*LIST_ADD(child->ends, child->end_count) = *end;
 }
 
 /* Reaps all ended children. Inspects each child before it reaps it, because the kernel may reuse

@@ -118,8 +118,7 @@ static void describe(const struct process_seen *process, const struct loaded *lo
 static void add_found(struct descendants *d, const struct process_seen *process,
 		      const struct loaded *loaded)
 {
-	d->found = list_grow(d->found, d->found_count, sizeof(*d->found));
-	describe(process, loaded, &d->found[d->found_count++]);
+	describe(process, loaded, LIST_ADD(d->found, d->found_count));
 }
 
 /* Counts a program without gpuleak as looked at, or not any more. Programs that a program without
@@ -226,8 +225,7 @@ static size_t read_all(struct descendants *d, struct process_seen **ret)
 	}
 	if (proc)
 		closedir(proc);
-	if (all)
-		qsort(all, count, sizeof(*all), by_pid);
+	SORT(all, count, by_pid);
 	*ret = all;
 	return count;
 }

@@ -101,11 +101,11 @@ void ledger_peek(int directory, const char *name, struct ledger_file *file)
 
 static void add_owned(struct ledger_list *list, char *path)
 {
-	list->files = list_grow(list->files, list->count, sizeof(*list->files));
-	list->files[list->count] = (struct ledger_file){ .path = path };
+	struct ledger_file *file = LIST_ADD(list->files, list->count);
+
+	*file = (struct ledger_file){ .path = path };
 	if (strcmp(path, "-") != 0)
-		ledger_peek(AT_FDCWD, path, &list->files[list->count]);
-	list->count++;
+		ledger_peek(AT_FDCWD, path, file);
 }
 
 void ledgers_add(struct ledger_list *list, const char *path)
