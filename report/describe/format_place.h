@@ -28,5 +28,6 @@ const char *format_place(const struct report_stack *stack, char ret[FORMAT_PLACE
 #define EXACT_SIZE(bytes) format_exact_size(bytes, (char[FORMAT_SIZE_MAX]){ 0 })
 #define COUNT(count, what) format_count(count, what, (char[FORMAT_SIZE_MAX]){ 0 })
 #define TIME(ns) format_time(ns, (char[FORMAT_SIZE_MAX]){ 0 })
+#define PLACE(stack) format_place(stack, (char[FORMAT_PLACE_MAX]){ 0 })
 
 #endif

@@ -70,7 +70,7 @@ const char *object_name(const char *kind)
 	return kind_is_object(kind) ? kind + sizeof(LEDGER_KIND_OBJECT) - 1 : kind;
 }
 
-void format_objects(uint64_t count, const char *kind, char ret[FORMAT_OBJECTS_MAX])
+const char *format_objects(uint64_t count, const char *kind, char ret[FORMAT_OBJECTS_MAX])
 {
 	const char *words = kind_words(kind);
 	size_t length = strlen(words);
@@ -78,4 +78,5 @@ void format_objects(uint64_t count, const char *kind, char ret[FORMAT_OBJECTS_MA
 
 	snprintf(ret, FORMAT_OBJECTS_MAX, "%s %.*s%s", NUMBER(count),
 		 (int)(y ? length - 1 : length), words, y ? "ies" : plural(count));
+	return ret;
 }

@@ -27,7 +27,9 @@ bool kind_is_object(const char *kind);
 const char *object_name(const char *kind);
 
 #define FORMAT_OBJECTS_MAX 128
-/* Writes "3 streams" to RET. */
-void format_objects(uint64_t count, const char *kind, char ret[FORMAT_OBJECTS_MAX]);
+/* Writes "3 streams" to RET and returns it. OBJECTS() is the same as text that is valid until the
+ * end of the block. */
+const char *format_objects(uint64_t count, const char *kind, char ret[FORMAT_OBJECTS_MAX]);
+#define OBJECTS(count, kind) format_objects(count, kind, (char[FORMAT_OBJECTS_MAX]){ 0 })
 
 #endif

@@ -136,16 +136,13 @@ static int parse_site(struct pattern_file *file, struct line *line, struct patte
 const struct pattern_syntax budget_syntax = { "budget", BUDGETS_MAX, parse_budget, NULL };
 const struct pattern_syntax only_at_syntax = { "policy", ONLY_AT_MAX, parse_site, NULL };
 
-static bool matches_stack(const struct pattern_rule *rule, const struct report_stack *stack)
-{
-	return frame_pattern_match_any(&rule->pattern, stack->frames, stack->count);
-}
-
 bool budget_covers(const struct pattern_rule *rule, const struct report_leak *leak)
 {
 	switch (rule->subject) {
 	case GATE_SITE:
-		return matches_stack(rule, leak->stack);
+	case GATE_ACCUMULATION:
+		return frame_pattern_match_any(&rule->pattern, leak->stack->frames,
+					       leak->stack->count);
 	case GATE_KIND:
 		return strcmp(leak->kind, rule->pattern.text) == 0;
 	case GATE_API:
@@ -154,16 +151,8 @@ bool budget_covers(const struct pattern_rule *rule, const struct report_leak *le
 		return leak->device == rule->device;
 	case GATE_CACHE:
 		return frame_pattern_match(&rule->pattern, leak->cache);
-	case GATE_OBJECT:
-		return leak->is_object &&
-		       strcmp(object_name(leak->kind), rule->pattern.text) == 0;
 	}
 	return false;
-}
-
-bool budget_covers_accumulation(const struct pattern_rule *rule, const struct report_stack *stack)
-{
-	return rule->subject == GATE_ACCUMULATION && matches_stack(rule, stack);
 }
 
 bool only_at_allows(const struct pattern_file *policy, const struct report_site *site)

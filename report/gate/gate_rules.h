@@ -28,7 +28,6 @@
 
 struct report_leak;
 struct report_site;
-struct report_stack;
 
 #define BUDGETS_MAX 4096
 #define ONLY_AT_MAX 65536
@@ -47,11 +46,9 @@ enum gate_subject {
 
 extern const struct pattern_syntax budget_syntax, only_at_syntax;
 
-/* Returns true if RULE covers LEAK, which may be a group of objects. A rule for peaks or
- * accumulation covers no leak. */
+/* Returns true if LEAK matches RULE, which may be for leaks, for memory in caches, or for
+ * suballocations that accumulate. Returns false for other rules. */
 bool budget_covers(const struct pattern_rule *rule, const struct report_leak *leak);
-/* Returns true if RULE covers suballocations that accumulate at STACK. */
-bool budget_covers_accumulation(const struct pattern_rule *rule, const struct report_stack *stack);
 
 /* Returns true if a rule of POLICY allows SITE to allocate. */
 bool only_at_allows(const struct pattern_file *policy, const struct report_site *site);

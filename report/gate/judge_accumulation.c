@@ -11,7 +11,6 @@
 
 #include "report/subjects/subject_words.h"
 #include "report/gate/baseline.h"
-#include "report/gate/gate_rules.h"
 #include "report/gate/judge_internal.h"
 #include "report/model/growth_rule.h"
 #include "report/model/model.h"
@@ -23,71 +22,42 @@
 static const char *format_kept(uint64_t bytes, uint64_t blocks, const char *word,
 			       char ret[AMOUNT_MAX])
 {
-	snprintf(ret, AMOUNT_MAX, "%s in %" PRIu64 " %s%s accumulate%s",
-		 EXACT_SIZE(bytes), blocks, word, plural(blocks),
-		 blocks == 1 ? "s" : "");
+	snprintf(ret, AMOUNT_MAX, "%s in %" PRIu64 " %s%s accumulate%s", EXACT_SIZE(bytes), blocks,
+		 word, plural(blocks), blocks == 1 ? "s" : "");
 	return ret;
 }
 
-static bool is_covered(const struct pattern_file *budgets,
-		       const struct report_suballocations *entry)
+/* Returns true if --max-growth was given and the process marked enough steps to judge the growth
+ * per step. Then adds a reason if CHARGE grew by more per step than --max-growth allows. */
+static bool judge_per_step(struct bench *bench, const struct charge *charge)
 {
-	for (size_t i = 0; budgets && i < budgets->count; i++)
-		if (budget_covers_accumulation(&budgets->rules[i], entry->live.stack))
-			return true;
-	return false;
-}
-
-/* Returns true if BASELINE has ENTRY. The amounts in the baseline do not matter, because what is
- * kept grows with the length of a run. */
-static bool is_known(const struct pattern_file *baseline, const struct report_suballocations *entry)
-{
-	return baseline_find(baseline, report_leak_fingerprint(&entry->live)) != NULL;
-}
-
-/* Returns true if --max-growth was given and P marked enough steps to judge the growth per step.
- * Then adds a reason if ENTRY grew by more per step than --max-growth allows. */
-static bool judge_per_step(struct bench *bench, const struct judge_input *input,
-			   const struct report_process *p,
-			   const struct report_suballocations *entry)
-{
-	uint64_t steps = p->growth ? p->growth->step_count : 0;
-	char place[FORMAT_PLACE_MAX], allowed[FORMAT_SIZE_MAX];
+	const struct judge_input *input = bench->input;
+	const struct report_growth *growth = charge->process->growth;
+	uint64_t steps = growth ? growth->step_count : 0;
 
 	if (!input->growth_wanted || steps < GROWTH_STEPS_MIN)
 		return false;
-	if (input->max_growth && entry->kept_bytes / steps <= input->max_growth)
+	if (input->max_growth && charge->bytes / steps <= input->max_growth)
 		return true;
-	judge_reason(bench, "%ss accumulate by %s per step at %s, %s allowed",
-		     suballocation_word(entry->live.cache),
-		     EXACT_SIZE(entry->kept_bytes / steps),
-		     format_place(entry->live.stack, place),
-		     input->max_growth ? format_exact_size(input->max_growth, allowed) : "0");
+	judgement_reason(bench->judgement, "%ss accumulate by %s per step at %s, %s allowed",
+			 suballocation_word(charge->leak->cache), EXACT_SIZE(charge->bytes / steps),
+			 PLACE(charge->leak->stack), ALLOWED(input->max_growth));
 	return true;
 }
 
-static void judge_entry(struct bench *bench, const struct judge_input *input,
-			const struct report_process *p, const struct report_suballocations *entry)
+/* Returns true if CHARGE is at a place for which --gate-accumulation makes the gate fail. The
+ * amounts in the baseline do not matter, because what is kept grows with the length of a run. */
+static bool is_counted(struct bench *bench, const struct charge *charge)
 {
-	char kept[AMOUNT_MAX], place[FORMAT_PLACE_MAX], who[FORMAT_PLACE_MAX];
-
-	if (is_known(input->baseline, entry) || is_covered(input->budgets, entry) ||
-	    judge_per_step(bench, input, p, entry))
-		return;
-	if (!input->count_accumulation) {
-		bench->accumulating_blocks = add_bounded(bench->accumulating_blocks,
-							 entry->kept_blocks);
-		bench->accumulating_bytes = add_bounded(bench->accumulating_bytes,
-							entry->kept_bytes);
-		bench->accumulating_cache = entry->live.cache;
-		return;
-	}
-	if (bench->accumulating_places++ >= JUDGE_PLACES_MAX)
-		return;
-	judge_reason(bench, "%s at %s in %s, 0 allowed",
-		     format_kept(entry->kept_bytes, entry->kept_blocks,
-				 suballocation_word(entry->live.cache), kept),
-		     format_place(entry->live.stack, place), format_process(p, who));
+	if (!charge->accumulating || charge->covered ||
+	    baseline_find(bench->input->baseline, charge->fingerprint) ||
+	    judge_per_step(bench, charge))
+		return false;
+	if (bench->input->count_accumulation)
+		return true;
+	judge_spend(&bench->accumulating, charge->bytes, charge->blocks, charge->leak->stack);
+	bench->accumulating_cache = charge->leak->cache;
+	return false;
 }
 
 /* Returns true if it is unknown whether suballocations accumulated: the content of a cache was not
@@ -100,37 +70,50 @@ static bool is_unknown(const struct report_process *p)
 	return p->unsampled_suballocations != 0;
 }
 
-static void judge_list(struct bench *bench, const struct judge_input *input,
-			  const struct report_process *p)
+static void judge_place(struct bench *bench, const struct charge *charge)
 {
-	char who[FORMAT_PLACE_MAX];
+	char kept[AMOUNT_MAX];
 
-	if (input->count_accumulation && is_unknown(p))
-		judge_reason(bench, "the ledger of %s does not show if tensors accumulate: record "
-				    "it with --suballocations on and this version of gpuleak",
-			     format_process(p, who));
-	for (size_t i = 0; i < p->suballocation_count; i++)
-		if (report_accumulates(&p->suballocations[i]))
-			judge_entry(bench, input, p, &p->suballocations[i]);
+	judgement_reason(bench->judgement, "%s at %s in %s, 0 allowed",
+			 format_kept(charge->bytes, charge->blocks,
+				     suballocation_word(charge->leak->cache), kept),
+			 PLACE(charge->leak->stack), PROCESS(charge->process));
 }
 
-void judge_accumulation(struct bench *bench, const struct judge_input *input)
+void judge_accumulation(struct bench *bench)
 {
-	for (size_t i = 0; i < input->report->count; i++)
-		judge_list(bench, input, input->report->processes[i]);
-	if (bench->accumulating_places > JUDGE_PLACES_MAX)
-		judge_reason(bench, "tensors accumulate at %zu more places",
-			     bench->accumulating_places - JUDGE_PLACES_MAX);
+	const struct report *report = bench->input->report;
+	size_t places = 0, at = 0;
+
+	for (size_t i = 0; i < report->count; i++) {
+		const struct report_process *p = report->processes[i];
+
+		if (bench->input->count_accumulation && is_unknown(p))
+			judgement_reason(bench->judgement, "the ledger of %s does not show if "
+					 "tensors accumulate: record it with --suballocations on "
+					 "and this version of gpuleak", PROCESS(p));
+		for (; at < bench->count && bench->charges[at].process == p; at++)
+			if (is_counted(bench, &bench->charges[at]) && places++ < JUDGE_PLACES_MAX)
+				judge_place(bench, &bench->charges[at]);
+	}
+	if (places > JUDGE_PLACES_MAX)
+		judgement_reason(bench->judgement, "tensors accumulate at %zu more places",
+				 places - JUDGE_PLACES_MAX);
 }
 
 void judge_mention_accumulation(struct bench *bench, bool passed)
 {
+	static const char format[] =
+		"%s, which does not count (--gate-accumulation 1 counts it)";
+	const struct spent *spent = &bench->accumulating;
 	char kept[AMOUNT_MAX];
 
-	if (!bench->accumulating_blocks)
+	if (!spent->blocks)
 		return;
-	format_kept(bench->accumulating_bytes, bench->accumulating_blocks,
-		    suballocation_word(bench->accumulating_cache), kept);
-	(passed ? judge_reason : judge_note)(
-		bench, "%s, which does not count (--gate-accumulation 1 counts it)", kept);
+	format_kept(spent->bytes, spent->blocks, suballocation_word(bench->accumulating_cache),
+		    kept);
+	if (passed)
+		judgement_reason(bench->judgement, format, kept);
+	else
+		judgement_note(bench->judgement, format, kept);
 }

@@ -32,19 +32,19 @@ static void subtract_allowance(uint64_t *from, uint64_t *allowance)
 
 /* Subtracts the bytes and blocks of each baseline entry from the charges with its fingerprint, in
  * the order of the charges, until nothing of the entry is left. */
-static void excuse(struct charges *charges, const struct pattern_file *baseline)
+static void excuse(struct bench *bench)
 {
+	const struct pattern_file *baseline = bench->input->baseline;
 	struct allowance *left = calloc(baseline->count + 1, sizeof(*left));
 
 	for (size_t i = 0; i < baseline->count; i++)
 		left[i] = (struct allowance){ baseline->rules[i].bytes,
 					      baseline->rules[i].blocks };
-	for (size_t i = 0; i < charges->count; i++) {
-		struct charge *charge = &charges->list[i];
-		const struct pattern_rule *known =
-			charge->leak->cache ? NULL : baseline_find(baseline, charge->fingerprint);
+	for (size_t i = 0; i < bench->count; i++) {
+		struct charge *charge = &bench->charges[i];
+		const struct pattern_rule *known = baseline_find(baseline, charge->fingerprint);
 
-		if (!known)
+		if (!known || charge->leak->cache || charge->accumulating)
 			continue;
 		subtract_allowance(&charge->bytes, &left[known - baseline->rules].bytes);
 		subtract_allowance(&charge->blocks, &left[known - baseline->rules].blocks);
@@ -52,10 +52,9 @@ static void excuse(struct charges *charges, const struct pattern_file *baseline)
 	free(left);
 }
 
-static void note_gone(struct bench *bench, const struct pattern_file *baseline,
-		      const struct leak_totals *totals)
+static void note_gone(struct bench *bench, const struct leak_totals *totals)
 {
-	char hash[FINGERPRINT_TEXT];
+	const struct pattern_file *baseline = bench->input->baseline;
 	size_t gone = 0, smaller = 0;
 
 	for (size_t i = 0; i < baseline->count; i++) {
@@ -65,75 +64,71 @@ static void note_gone(struct bench *bench, const struct pattern_file *baseline,
 		smaller += now && (now->bytes < entry->bytes || now->blocks < entry->blocks);
 		if (now || gone++ >= JUDGE_PLACES_MAX)
 			continue;
-		judge_note(bench, "%s:%u: known leak is gone: %s %s, %" PRIu64 " block%s, %s",
-			   baseline->name, entry->line,
-			   report_fingerprint_text(entry->fingerprint, hash),
-			   EXACT_SIZE(entry->bytes), entry->blocks,
-			   plural(entry->blocks),
-			   *entry->text ? entry->text : "of an unknown place");
+		judgement_note(bench->judgement,
+			       "%s:%u: known leak is gone: %s %s, %" PRIu64 " block%s, %s",
+			       baseline->name, entry->line, FINGERPRINT(entry->fingerprint),
+			       EXACT_SIZE(entry->bytes), entry->blocks, plural(entry->blocks),
+			       *entry->text ? entry->text : "of an unknown place");
 	}
 	if (gone || smaller)
-		judge_note(bench,
-			   "%s: of %zu known leaks %zu are gone and %zu are smaller now: "
-			   "--update-baseline writes the file anew",
-			   baseline->name, baseline->count, gone, smaller);
+		judgement_note(bench->judgement,
+			       "%s: of %zu known leaks %zu are gone and %zu are smaller now: "
+			       "--update-baseline writes the file anew",
+			       baseline->name, baseline->count, gone, smaller);
 }
 
-void judge_baseline(struct bench *bench, const struct judge_input *input)
+void judge_baseline(struct bench *bench)
 {
+	const struct report *report = bench->input->report;
 	struct leak_totals totals;
 
-	if (!input->baseline)
+	if (!bench->input->baseline)
 		return;
-	excuse(&bench->memory, input->baseline);
-	excuse(&bench->objects, input->baseline);
+	excuse(bench);
 	/* An incomplete report cannot prove that a known leak no longer occurs. */
-	if (input->report->count == 0 || input->report->incomplete)
+	if (report->count == 0 || report->incomplete)
 		return;
-	totals = leak_totals_make(input->report, TOTALS_OF_LEAKS | TOTALS_OF_ACCUMULATIONS |
-							 TOTALS_OF_OBJECTS);
-	note_gone(bench, input->baseline, &totals);
+	totals = leak_totals_make(report, TOTALS_OF_LEAKS | TOTALS_OF_ACCUMULATIONS |
+						  TOTALS_OF_OBJECTS);
+	note_gone(bench, &totals);
 	leak_totals_finish(&totals);
 }
 
 static void add_growth_reason(struct bench *bench, const struct leak_total *now,
 			      const struct pattern_rule *known)
 {
-	char place[FORMAT_PLACE_MAX], hash[FINGERPRINT_TEXT];
 	const struct report_leak *leak = now->largest;
 
-	format_place(leak->stack, place);
-	report_fingerprint_text(now->fingerprint, hash);
 	if (!known)
-		judge_reason(bench, "new leak: %s in %" PRIu64 " block%s (%s, %s) at %s; "
-			     "fingerprint %s", EXACT_SIZE(now->bytes), now->blocks,
-			     plural(now->blocks), kind_words(leak->kind), leak->api, place,
-			     hash);
+		judgement_reason(bench->judgement, "new leak: %s in %" PRIu64 " block%s (%s, %s) "
+				 "at %s; fingerprint %s", EXACT_SIZE(now->bytes), now->blocks,
+				 plural(now->blocks), kind_words(leak->kind), leak->api,
+				 PLACE(leak->stack), FINGERPRINT(now->fingerprint));
 	else
-		judge_reason(bench, "known leak grew by %s and %" PRIu64 " block%s: "
-			     "%s in %" PRIu64 " block%s now, %s in %" PRIu64 " known "
-			     "(%s, %s) at %s; fingerprint %s",
-			     EXACT_SIZE(beyond(now->bytes, known->bytes)),
-			     beyond(now->blocks, known->blocks),
-			     plural(beyond(now->blocks, known->blocks)),
-			     EXACT_SIZE(now->bytes), now->blocks, plural(now->blocks),
-			     EXACT_SIZE(known->bytes), known->blocks,
-			     kind_words(leak->kind), leak->api, place, hash);
+		judgement_reason(bench->judgement, "known leak grew by %s and %" PRIu64 " block%s: "
+				 "%s in %" PRIu64 " block%s now, %s in %" PRIu64 " known "
+				 "(%s, %s) at %s; fingerprint %s",
+				 EXACT_SIZE(beyond(now->bytes, known->bytes)),
+				 beyond(now->blocks, known->blocks),
+				 plural(beyond(now->blocks, known->blocks)),
+				 EXACT_SIZE(now->bytes), now->blocks, plural(now->blocks),
+				 EXACT_SIZE(known->bytes), known->blocks, kind_words(leak->kind),
+				 leak->api, PLACE(leak->stack), FINGERPRINT(now->fingerprint));
 }
 
-void judge_beyond_baseline(struct bench *bench, const struct judge_input *input)
+void judge_beyond_baseline(struct bench *bench)
 {
+	const struct pattern_file *baseline = bench->input->baseline;
 	struct leak_totals totals;
 	size_t named = 0;
 
-	if (!input->baseline)
+	if (!baseline)
 		return;
-	totals = leak_totals_make(input->report, TOTALS_OF_LEAKS);
+	totals = leak_totals_make(bench->input->report, TOTALS_OF_LEAKS);
 	leak_totals_sort_by_size(&totals);
 	for (size_t i = 0; i < totals.count; i++) {
 		const struct leak_total *now = &totals.entries[i];
-		const struct pattern_rule *known = baseline_find(input->baseline,
-								   now->fingerprint);
+		const struct pattern_rule *known = baseline_find(baseline, now->fingerprint);
 
 		if (known && now->bytes <= known->bytes && now->blocks <= known->blocks)
 			continue;
@@ -141,7 +136,7 @@ void judge_beyond_baseline(struct bench *bench, const struct judge_input *input)
 			add_growth_reason(bench, now, known);
 	}
 	if (named > JUDGE_PLACES_MAX)
-		judge_reason(bench, "%zu more leaks are new or grew: --format json lists all leaks",
-			     named - JUDGE_PLACES_MAX);
+		judgement_reason(bench->judgement, "%zu more leaks are new or grew: --format json "
+				 "lists all leaks", named - JUDGE_PLACES_MAX);
 	leak_totals_finish(&totals);
 }

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * Applies budgets for kinds, calls, devices and call sites. A leak counts against every budget
- * that covers it. Then it does not count against --max-leaked-bytes, which would otherwise have
- * to be the sum of all budgets.
+ * Applies budgets for kinds, calls, devices, call sites and objects that are not memory. A leak
+ * counts against every budget that covers it. Then it does not count against --max-leaked-bytes,
+ * which would otherwise have to be the sum of all budgets.
  */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "ledger/kind_table.h"
+#include "report/describe/kinds.h"
 #include "report/subjects/subject_words.h"
 #include "report/gate/gate_rules.h"
 #include "report/gate/judge_internal.h"
 #include "report/model/model.h"
-#include "report/model/model_suballocations.h"
 
 #define HOLDERS_TEXT_MAX 1024
 
@@ -30,62 +31,51 @@ void judge_spend(struct spent *spent, uint64_t bytes, uint64_t blocks,
 	}
 }
 
-/* Sums up what counts against RULE. Memory in caches counts against budgets for caches. With
- * --gate-caches 1 it also counts against all other budgets. */
-static void spend_all(struct bench *bench, const struct judge_input *input,
-		      const struct pattern_rule *rule, struct spent *spent)
+/* Returns true if CHARGE counts against RULE. Memory in caches counts against budgets for caches.
+ * With --gate-caches 1 it also counts against all other budgets. */
+static bool counts(const struct bench *bench, const struct pattern_rule *rule,
+		   const struct charge *charge)
 {
-	for (size_t i = 0; i < bench->memory.count; i++) {
-		struct charge *charge = &bench->memory.list[i];
+	if (rule->subject == GATE_ACCUMULATION)
+		return charge->accumulating && budget_covers(rule, charge->leak);
+	return judge_is_memory(charge) && budget_covers(rule, charge->leak) &&
+	       (!charge->leak->cache || rule->subject == GATE_CACHE || bench->input->count_caches);
+}
 
-		if (charge->leak->cache && rule->subject != GATE_CACHE && !input->count_caches)
-			continue;
-		if (!budget_covers(rule, charge->leak))
+static struct spent spend_all(struct bench *bench, const struct pattern_rule *rule)
+{
+	struct spent spent = { 0 };
+
+	for (size_t i = 0; i < bench->count; i++) {
+		struct charge *charge = &bench->charges[i];
+
+		if (!counts(bench, rule, charge))
 			continue;
 		charge->covered = true;
-		judge_spend(spent, charge->bytes, charge->blocks, charge->leak->stack);
+		judge_spend(&spent, charge->bytes, charge->blocks, charge->leak->stack);
 	}
+	return spent;
 }
 
-static void spend_accumulations(const struct judge_input *input, const struct pattern_rule *rule,
-				struct spent *spent)
+static void budget_reason(struct bench *bench, const struct pattern_rule *rule,
+			  const struct spent *spent)
 {
-	for (size_t i = 0; i < input->report->count; i++) {
-		const struct report_process *p = input->report->processes[i];
-
-		for (size_t j = 0; j < p->suballocation_count; j++) {
-			const struct report_suballocations *entry = &p->suballocations[j];
-
-			if (report_accumulates(entry) &&
-			    budget_covers_accumulation(rule, entry->live.stack))
-				judge_spend(spent, entry->kept_bytes, entry->kept_blocks,
-				      entry->live.stack);
-		}
-	}
-}
-
-static void budget_reason(struct bench *bench, const struct pattern_file *budgets,
-			  const struct pattern_rule *rule, const struct spent *spent)
-{
+	const char *file = bench->input->budgets->name;
 	const char *verb = rule->subject == GATE_CACHE	  ? "held"
 			   : rule->subject == GATE_ACCUMULATION ? "accumulated"
 								  : "leaked";
-	char allowed[FORMAT_SIZE_MAX], over[FORMAT_SIZE_MAX];
-	char place[FORMAT_PLACE_MAX];
 
-	format_place(spent->largest, place);
 	if (rule->in_blocks)
-		judge_reason(bench, "%s (%s:%u): %" PRIu64 " blocks %s, %" PRIu64 " allowed, "
-			     "%" PRIu64 " over; most at %s", rule->text, budgets->name, rule->line,
-			     spent->blocks, verb, rule->limit, spent->blocks - rule->limit, place);
+		judgement_reason(bench->judgement, "%s (%s:%u): %" PRIu64 " blocks %s, %" PRIu64
+				 " allowed, %" PRIu64 " over; most at %s", rule->text, file,
+				 rule->line, spent->blocks, verb, rule->limit,
+				 spent->blocks - rule->limit, PLACE(spent->largest));
 	else
-		judge_reason(bench,
-			     "%s (%s:%u): %s in %" PRIu64 " block%s %s, %s allowed, "
-			     "%s over; most at %s",
-			     rule->text, budgets->name, rule->line,
-			     EXACT_SIZE(spent->bytes), spent->blocks,
-			     plural(spent->blocks), verb, format_exact_size(rule->limit, allowed),
-			     format_exact_size(spent->bytes - rule->limit, over), place);
+		judgement_reason(bench->judgement, "%s (%s:%u): %s in %" PRIu64 " block%s %s, "
+				 "%s allowed, %s over; most at %s", rule->text, file, rule->line,
+				 EXACT_SIZE(spent->bytes), spent->blocks, plural(spent->blocks),
+				 verb, EXACT_SIZE(rule->limit),
+				 EXACT_SIZE(spent->bytes - rule->limit), PLACE(spent->largest));
 }
 
 /* Writes what held the memory at the peak to RET: "; 8.0 GiB of device 0: 6.0 GiB workspace
@@ -106,23 +96,21 @@ static const char *format_holders(const struct report_process *process, char ret
 	return ret;
 }
 
-static void judge_peak(struct bench *bench, const struct judge_input *input,
-		       const struct pattern_rule *rule)
+static void judge_peak(struct bench *bench, const struct pattern_rule *rule)
 {
-	char peak[FORMAT_SIZE_MAX], allowed[FORMAT_SIZE_MAX], over[FORMAT_SIZE_MAX];
-	char who[FORMAT_PLACE_MAX], holders[HOLDERS_TEXT_MAX];
+	const struct judge_input *input = bench->input;
+	char holders[HOLDERS_TEXT_MAX];
 
 	for (size_t i = 0; i < input->report->count; i++) {
 		const struct report_process *p = input->report->processes[i];
+		uint64_t peak = p->summary.peak_bytes;
 
-		if (p->summary.peak_bytes <= rule->limit)
-			continue;
-		judge_reason(bench, "peak (%s:%u): %s held %s at one time, %s allowed, "
-			     "%s over%s", input->budgets->name, rule->line, format_process(p, who),
-			     format_exact_size(p->summary.peak_bytes, peak),
-			     format_exact_size(rule->limit, allowed),
-			     format_exact_size(p->summary.peak_bytes - rule->limit, over),
-			     format_holders(p, holders));
+		if (peak > rule->limit)
+			judgement_reason(bench->judgement, "peak (%s:%u): %s held %s at one time, "
+					 "%s allowed, %s over%s", input->budgets->name, rule->line,
+					 PROCESS(p), EXACT_SIZE(peak), EXACT_SIZE(rule->limit),
+					 EXACT_SIZE(peak - rule->limit),
+					 format_holders(p, holders));
 	}
 }
 
@@ -135,23 +123,67 @@ static bool exceeded(const struct pattern_rule *rule, const struct spent *spent)
 	return spent->bytes > rule->limit || (rule->limit == 0 && spent->blocks > 0);
 }
 
-void judge_budgets(struct bench *bench, const struct judge_input *input)
+void judge_budgets(struct bench *bench)
 {
-	for (size_t i = 0; input->budgets && i < input->budgets->count; i++) {
-		const struct pattern_rule *rule = &input->budgets->rules[i];
-		struct spent spent = { 0 };
+	const struct pattern_file *budgets = bench->input->budgets;
 
-		if (rule->subject == GATE_OBJECT)
-			continue; /* see judge_objects.c */
-		if (rule->subject == GATE_PEAK) {
-			judge_peak(bench, input, rule);
-			continue;
-		}
-		if (rule->subject == GATE_ACCUMULATION)
-			spend_accumulations(input, rule, &spent);
-		else
-			spend_all(bench, input, rule, &spent);
-		if (exceeded(rule, &spent))
-			budget_reason(bench, input->budgets, rule, &spent);
+	for (size_t i = 0; budgets && i < budgets->count; i++) {
+		const struct pattern_rule *rule = &budgets->rules[i];
+		struct spent spent = spend_all(bench, rule);
+
+		if (rule->subject == GATE_PEAK)
+			judge_peak(bench, rule);
+		else if (exceeded(rule, &spent))
+			budget_reason(bench, rule, &spent);
 	}
+}
+
+/* ---- objects ---- */
+
+/* Sums up the objects of KIND in all processes that the baseline does not know. */
+static struct spent left_of(const struct bench *bench, const char *kind)
+{
+	struct spent left = { 0 };
+
+	for (size_t i = 0; i < bench->count; i++) {
+		const struct charge *charge = &bench->charges[i];
+
+		if (charge->leak->is_object && strcmp(charge->leak->kind, kind) == 0)
+			judge_spend(&left, charge->blocks, charge->blocks, charge->leak->stack);
+	}
+	return left;
+}
+
+static void judge_kind(struct bench *bench, const char *kind)
+{
+	const struct pattern_file *budgets = bench->input->budgets;
+	struct spent left = left_of(bench, kind);
+	bool has_budget = false;
+
+	for (size_t i = 0; budgets && i < budgets->count; i++) {
+		const struct pattern_rule *rule = &budgets->rules[i];
+
+		if (rule->subject != GATE_OBJECT ||
+		    strcmp(rule->pattern.text, object_name(kind)) != 0)
+			continue;
+		has_budget = true;
+		if (left.blocks > rule->limit)
+			judgement_reason(bench->judgement, "%s (%s:%u): %s not destroyed, %" PRIu64
+					 " allowed, %" PRIu64 " over; most at %s", rule->text,
+					 budgets->name, rule->line, OBJECTS(left.blocks, kind),
+					 rule->limit, left.blocks - rule->limit,
+					 PLACE(left.largest));
+	}
+	if (!has_budget && bench->input->count_objects && left.blocks)
+		judgement_reason(bench->judgement, "%s not destroyed, 0 allowed; most at %s",
+				 OBJECTS(left.blocks, kind), PLACE(left.largest));
+}
+
+/* Frameworks keep some objects until their process ends, so objects fail the gate only by a budget
+ * or --gate-objects. */
+void judge_objects(struct bench *bench)
+{
+	for (const struct kind *kind = kinds; kind->name[0]; kind++)
+		if (kind_is_object(kind->name))
+			judge_kind(bench, kind->name);
 }

@@ -13,19 +13,6 @@
 #include "report/model/model_sites.h"
 #include "report/gate/gate_rules.h"
 
-static void only_at_reason(struct bench *bench, const struct report_process *p,
-			   const struct report_site *site, const char *policy)
-{
-	char place[FORMAT_PLACE_MAX], who[FORMAT_PLACE_MAX];
-
-	judge_reason(bench,
-		     "%s allocated %s in %" PRIu64 " block%s (%s, %s) at %s, "
-		     "which no rule in %s allows",
-		     format_process(p, who), EXACT_SIZE(site->allocated_bytes),
-		     site->allocated_blocks, plural(site->allocated_blocks), kind_words(site->kind),
-		     site->api, format_place(site->stack, place), policy);
-}
-
 /* Call sites that already have a reason. If a site occurs again in another process, device or line,
  * it gets no second reason: `again` counts these cases. */
 struct listed {
@@ -47,33 +34,41 @@ static bool is_listed(struct listed *listed, const struct report_site *site)
 	return false;
 }
 
-void judge_sites(struct bench *bench, const struct judge_input *input)
+static void judge_site(struct bench *bench, struct listed *listed, const struct report_process *p,
+		       const struct report_site *site)
 {
-	const struct report *report = input->report;
+	const struct pattern_file *policy = bench->input->only_at;
+
+	if (site->again || only_at_allows(policy, site))
+		return;
+	if (is_listed(listed, site))
+		listed->again++;
+	else if (listed->count++ < JUDGE_PLACES_MAX)
+		judgement_reason(bench->judgement, "%s allocated %s in %" PRIu64 " block%s "
+				 "(%s, %s) at %s, which no rule in %s allows", PROCESS(p),
+				 EXACT_SIZE(site->allocated_bytes), site->allocated_blocks,
+				 plural(site->allocated_blocks), kind_words(site->kind), site->api,
+				 PLACE(site->stack), policy->name);
+}
+
+void judge_only_at(struct bench *bench)
+{
+	const struct report *report = bench->input->report;
+	const struct pattern_file *policy = bench->input->only_at;
 	struct listed listed = { .count = 0 };
 
-	if (!input->only_at)
-		return;
-	for (size_t i = 0; i < report->count; i++) {
-		const struct report_process *p = report->processes[i];
-
-		for (size_t j = 0; j < p->site_count; j++) {
-			if (p->sites[j].again || only_at_allows(input->only_at, &p->sites[j]))
-				continue;
-			if (is_listed(&listed, &p->sites[j]))
-				listed.again++;
-			else if (listed.count++ < JUDGE_PLACES_MAX)
-				only_at_reason(bench, p, &p->sites[j],
-					       input->only_at->name);
-		}
-	}
+	for (size_t i = 0; policy && i < report->count; i++)
+		for (size_t j = 0; j < report->processes[i]->site_count; j++)
+			judge_site(bench, &listed, report->processes[i],
+				   &report->processes[i]->sites[j]);
 	if (listed.again)
-		judge_reason(bench,
-			     "%zu more call site%s allocated memory that no rule in %s allows, in "
-			     "functions that are already named: on other devices or lines, or in "
-			     "other processes",
-			     listed.again, plural(listed.again), input->only_at->name);
+		judgement_reason(bench->judgement,
+				 "%zu more call site%s allocated memory that no rule in %s allows, "
+				 "in functions that are already named: on other devices or lines, "
+				 "or in other processes",
+				 listed.again, plural(listed.again), policy->name);
 	if (listed.count > JUDGE_PLACES_MAX)
-		judge_reason(bench, "%zu more places allocated memory that no rule in %s allows",
-			     listed.count - JUDGE_PLACES_MAX, input->only_at->name);
+		judgement_reason(bench->judgement,
+				 "%zu more places allocated memory that no rule in %s allows",
+				 listed.count - JUDGE_PLACES_MAX, policy->name);
 }

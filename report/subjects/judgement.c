@@ -4,6 +4,7 @@
  */
 #include "report/subjects/judgement.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,20 +13,14 @@
 
 #define SENTENCES_MAX 100 /* maximum number of sentences */
 
-void judgement_add(char ***list, size_t *count, const char *format, va_list args)
-{
-	if (*count >= SENTENCES_MAX)
-		return;
-	*list = list_grow(*list, *count, sizeof(**list));
-	(*list)[(*count)++] = text_vformat(format, args);
-}
-
-void judgement_reason(struct judgement *judgement, const char *format, ...)
+void judgement_add(char ***list, size_t *count, const char *format, ...)
 {
 	va_list args;
 
+	if (*count >= SENTENCES_MAX)
+		return;
 	va_start(args, format);
-	judgement_add(&judgement->reasons, &judgement->reason_count, format, args);
+	*LIST_ADD(*list, *count) = text_vformat(format, args);
 	va_end(args);
 }
 

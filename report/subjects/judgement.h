@@ -5,7 +5,6 @@
 #ifndef GPULEAK_REPORT_JUDGEMENT_H
 #define GPULEAK_REPORT_JUDGEMENT_H
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -59,14 +58,21 @@ struct judgement {
 	size_t note_count;
 };
 
-/* Adds a reason for failure. Does nothing if there are very many. */
-void judgement_reason(struct judgement *judgement, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-void judgement_add(char ***list, size_t *count, const char *format, va_list args)
-	__attribute__((format(printf, 3, 0)));
+/* Adds a reason for failure, or a note, which does not make the gate fail. Does nothing if there
+ * are very many. */
+#define judgement_reason(judgement, ...) \
+	judgement_add(&(judgement)->reasons, &(judgement)->reason_count, __VA_ARGS__)
+#define judgement_note(judgement, ...) \
+	judgement_add(&(judgement)->notes, &(judgement)->note_count, __VA_ARGS__)
+void judgement_add(char ***list, size_t *count, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* Writes "process 12 (app)" or "rank 3 (process 12 of app on node7)" to RET and returns it. */
 const char *format_process(const struct report_process *process, char ret[FORMAT_PLACE_MAX]);
+
+/* The same as text that is valid until the end of the block; and the text of a limit. */
+#define PROCESS(process) format_process(process, (char[FORMAT_PLACE_MAX]){ 0 })
+#define ALLOWED(bytes) ((bytes) ? EXACT_SIZE(bytes) : "0")
 
 /* Returns true if leaks make the run fail: JUDGEMENT is NULL, because no gate was requested, or it
  * is not clean. Invalid frees make the run fail in any case. */

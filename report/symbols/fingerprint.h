@@ -31,7 +31,9 @@ uint64_t report_fingerprint(const char *api, const char *kind, const struct repo
  * otherwise of a framework, is known, because many stacks would have the same hash. */
 int report_stack_fingerprint(const struct report_frame *frames, size_t count, uint64_t *ret);
 
-/* Writes 16 hexadecimal digits and a NUL to RET. Returns RET. */
+/* Writes 16 hexadecimal digits and a NUL to RET. Returns RET. FINGERPRINT() is the same as text
+ * that is valid until the end of the block. */
 char *report_fingerprint_text(uint64_t value, char ret[FINGERPRINT_TEXT]);
+#define FINGERPRINT(value) report_fingerprint_text(value, (char[FINGERPRINT_TEXT]){ 0 })
 
 #endif
