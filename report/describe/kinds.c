@@ -32,7 +32,7 @@ static const char *name_of(const struct kind *kind, bool objects)
 
 static int check(const struct lines *file, struct line_part word, bool objects, const char *what)
 {
-	char known[512], shown[LINES_QUOTE];
+	char known[512];
 	size_t used = 0;
 
 	for (const struct kind *kind = kinds; kind->name[0]; kind++) {
@@ -47,7 +47,7 @@ static int check(const struct lines *file, struct line_part word, bool objects, 
 						 used ? ", " : "", name);
 	}
 	return lines_fail(file, -EINVAL, "'%s' is not a kind of %s; known are %s",
-			  lines_quote(word, shown), what, known);
+			  QUOTED(word), what, known);
 }
 
 int kind_check(const struct lines *file, struct line_part name)

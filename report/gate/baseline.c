@@ -4,7 +4,6 @@
  */
 #include "report/gate/baseline.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "report/util/path.h"
 #include "report/analyze/leak_totals.h"
 #include "report/util/memory.h"
+#include "report/util/number.h"
 
 #define HEAD "gpuleak-baseline"
 #define VERSION "1"
@@ -25,47 +25,45 @@
 static int parse_head(struct line *line)
 {
 	struct line_part word = line_word(line, WORD_ENDS), version = line_word(line, WORD_ENDS);
-	char shown[LINES_QUOTE];
 
 	if (!word_is(word, HEAD) || line->length > 0)
-		return lines_fail(line->file, -EINVAL, "cannot read '%s'; a baseline begins with '"
-				  HEAD " " VERSION "'", lines_quote(word, shown));
+		return line_fail(line, "cannot read '%s'; a baseline begins with '" HEAD " " VERSION
+				 "'", QUOTED(word));
 	if (!word_is(version, VERSION))
-		return lines_fail(line->file, -EINVAL,
-				  "the baseline has version '%s'; this version "
-				  "of gpuleak reads version " VERSION,
-				  lines_quote(version, shown));
+		return line_fail(line, "the baseline has version '%s'; this version of gpuleak "
+				 "reads version " VERSION, QUOTED(version));
 	return 1;
+}
+
+/* Reads a number, which is WHAT, in digits of BASE. */
+static int parse_number(struct line *line, unsigned int base, const char *what, uint64_t *ret)
+{
+	struct line_part word = line_word(line, WORD_ENDS);
+
+	if (word_number(word, base, ret) == 0 &&
+	    (base == 10 || word.length == FINGERPRINT_TEXT - 1))
+		return 0;
+	return line_fail(line, "'%s' is not a %s; a line is " ENTRY, QUOTED(word), what);
 }
 
 static int parse_entry(struct pattern_file *file, struct line *line, struct pattern_rule *ret)
 {
-	char shown[LINES_QUOTE];
-	struct line_part word;
+	int r;
 
 	if (!file->headed) {
 		file->headed = true;
 		return parse_head(line);
 	}
-	word = line_word(line, WORD_ENDS);
-	if (word.length != FINGERPRINT_TEXT - 1 || word_number(word, 16, &ret->fingerprint) < 0)
-		return lines_fail(line->file, -EINVAL, "'%s' is not a fingerprint; a line is "
-				  ENTRY, lines_quote(word, shown));
-	word = line_word(line, WORD_ENDS);
-	if (word_number(word, 10, &ret->bytes) < 0)
-		return lines_fail(line->file, -EINVAL, "'%s' is not a number of bytes; a line is "
-				  ENTRY, lines_quote(word, shown));
-	word = line_word(line, WORD_ENDS);
-	if (word_number(word, 10, &ret->blocks) < 0)
-		return lines_fail(line->file, -EINVAL, "'%s' is not a number of blocks; a line is "
-				  ENTRY, lines_quote(word, shown));
-	if (line->length > 0 && line->at[0] != '#') {
-		word = (struct line_part){ line->at, line->length };
-		return lines_fail(line->file, -EINVAL,
-				  "'%s' follows the number of blocks; a line "
-				  "is " ENTRY,
-				  lines_quote(word, shown));
-	}
+	r = parse_number(line, 16, "fingerprint", &ret->fingerprint);
+	if (r == 0)
+		r = parse_number(line, 10, "number of bytes", &ret->bytes);
+	if (r == 0)
+		r = parse_number(line, 10, "number of blocks", &ret->blocks);
+	if (r < 0)
+		return r;
+	if (line->length > 0 && line->at[0] != '#')
+		return line_fail(line, "'%s' follows the number of blocks; a line is " ENTRY,
+				 QUOTED(line_rest(line)));
 	if (line->length > 0)
 		line_skip(line, 1);
 	ret->text = strndup(line->at, line->length);
@@ -76,9 +74,7 @@ static int compare_entries(const void *left, const void *right)
 {
 	const struct pattern_rule *a = left, *b = right;
 
-	if (a->fingerprint != b->fingerprint)
-		return a->fingerprint < b->fingerprint ? -1 : 1;
-	return a->line < b->line ? -1 : a->line > b->line;
+	return compare_numbers(a->fingerprint, b->fingerprint) ?: compare_numbers(a->line, b->line);
 }
 
 /* Orders the entries. Returns an error if a fingerprint occurs twice, for example after a merge of
@@ -92,10 +88,8 @@ static int check_twice(struct pattern_file *baseline, struct lines *lines)
 		if (entry[-1].fingerprint != entry->fingerprint)
 			continue;
 		lines->line = entry->line;
-		return lines_fail(lines, -EINVAL,
-				  "this line repeats the fingerprint of line %u: "
-				  "keep one of the two lines",
-				  entry[-1].line);
+		return lines_fail(lines, -EINVAL, "this line repeats the fingerprint of line %u: "
+				  "keep one of the two lines", entry[-1].line);
 	}
 	return 0;
 }
@@ -106,9 +100,8 @@ const struct pattern_syntax baseline_syntax = { "baseline", BASELINE_ENTRIES_MAX
 static int compare_to_key(const void *key, const void *value)
 {
 	const struct pattern_rule *entry = value;
-	uint64_t wanted = *(const uint64_t *)key;
 
-	return wanted < entry->fingerprint ? -1 : wanted > entry->fingerprint;
+	return compare_numbers(*(const uint64_t *)key, entry->fingerprint);
 }
 
 const struct pattern_rule *baseline_find(const struct pattern_file *baseline, uint64_t fingerprint)
@@ -126,30 +119,21 @@ static void write_place(FILE *out, const struct report_leak *leak)
 	const struct report_frame *frame = report_stack_culprit(leak->stack);
 	const char *file = frame ? frame->file ? frame->file : frame->module : NULL;
 
-	print_escaped(out, leak->api);
-	fputc(' ', out);
-	print_escaped(out, leak->kind);
-	fputc(' ', out);
-	print_escaped(out, frame && frame->function ? frame->function : "???");
-	if (!file)
-		return;
-	fputs(" (", out);
-	print_escaped(out, path_last(file));
-	fputc(')', out);
+	eprintf(out, "%s %s %s", leak->api, leak->kind,
+		frame && frame->function ? frame->function : "???");
+	if (file)
+		eprintf(out, " (%s)", path_last(file));
 }
 
 void baseline_write(const struct leak_totals *totals, FILE *out)
 {
-	char text[FINGERPRINT_TEXT];
-
 	fputs("# Known leaks: gpuleak run --baseline FILE fails for what goes beyond them.\n"
 	      "# Written by --update-baseline. " ENTRY "\n" HEAD " " VERSION "\n", out);
 	for (size_t i = 0; i < totals->count; i++) {
 		const struct leak_total *entry = &totals->entries[i];
 
 		fprintf(out, "%s %" PRIu64 " %" PRIu64 " # ",
-			report_fingerprint_text(entry->fingerprint, text), entry->bytes,
-			entry->blocks);
+			FINGERPRINT(entry->fingerprint), entry->bytes, entry->blocks);
 		write_place(out, entry->largest);
 		fputc('\n', out);
 	}

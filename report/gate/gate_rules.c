@@ -40,7 +40,6 @@ static int parse_bytes(struct line_part word, uint64_t *ret)
 static int parse_limit(struct line *line, struct pattern_rule *rule)
 {
 	struct line_part word = line_last_word(line);
-	char shown[LINES_QUOTE];
 
 	rule->in_blocks = word_is(word, "blocks") || word_is(word, "block");
 	if (rule->in_blocks)
@@ -49,22 +48,18 @@ static int parse_limit(struct line *line, struct pattern_rule *rule)
 	if ((rule->in_blocks ? word_number(word, 10, &rule->limit)
 			     : parse_bytes(word, &rule->limit)) == 0)
 		return 0;
-	return lines_fail(line->file, -EINVAL, "'%s' is not a limit; a line ends with a size such "
-			  "as 64MiB, or with a number and the word blocks",
-			  lines_quote(word, shown));
+	return line_fail(line, "'%s' is not a limit; a line ends with a size such as 64MiB, or "
+			 "with a number and the word blocks", QUOTED(word));
 }
 
 static int parse_device(const struct line *line, struct pattern_rule *rule)
 {
-	struct line_part word = { line->at, line->length };
-	char shown[LINES_QUOTE];
+	struct line_part word = line_rest(line);
 	uint64_t device;
 
 	if (word_number(word, 10, &device) < 0 || device > INT_MAX)
-		return lines_fail(line->file, -EINVAL,
-				  "'%s' is not the number of a device; write for example "
-				  "device:0 4GiB",
-				  lines_quote(word, shown));
+		return line_fail(line, "'%s' is not the number of a device; write for example "
+				 "device:0 4GiB", QUOTED(word));
 	rule->device = (int)device;
 	return 0;
 }
@@ -73,8 +68,8 @@ static int parse_device(const struct line *line, struct pattern_rule *rule)
 static int check_object(const struct line *line, struct line_part name, struct pattern_rule *rule)
 {
 	if (!rule->is_plain)
-		return lines_fail(line->file, -EINVAL, "objects have no bytes: a budget for them "
-				  "ends with a number");
+		return line_fail(line, "objects have no bytes: a budget for them ends with a "
+				 "number");
 	rule->in_blocks = true;
 	return object_check(line->file, name);
 }
@@ -85,7 +80,7 @@ static int parse_pattern(struct line *line, struct pattern_rule *rule, const cha
 	struct line_part rest;
 
 	line_skip(line, 0);
-	rest = (struct line_part){ line->at, line->length };
+	rest = line_rest(line);
 	if (rule->subject == GATE_DEVICE)
 		return parse_device(line, rule);
 	if (rule->subject == GATE_KIND && rest.length > 0 && kind_check(line->file, rest) < 0)
@@ -97,14 +92,13 @@ static int parse_pattern(struct line *line, struct pattern_rule *rule, const cha
 
 static int parse_budget(struct pattern_file *file, struct line *line, struct pattern_rule *ret)
 {
-	char shown[LINES_QUOTE];
 	struct line_part whole;
 	int r = parse_limit(line, ret);
 
 	(void)file;
 	if (r < 0)
 		return r;
-	whole = (struct line_part){ line->at, line->length };
+	whole = line_rest(line);
 	ret->text = strndup(whole.text, whole.length);
 	if (word_is(whole, "peak") && !ret->in_blocks) {
 		ret->subject = GATE_PEAK;
@@ -112,24 +106,19 @@ static int parse_budget(struct pattern_file *file, struct line *line, struct pat
 	}
 	ret->subject = line_type(line, subjects, GATE_PEAK);
 	if (ret->subject < 0)
-		return lines_fail(line->file, -EINVAL,
-				  "cannot read '%s'; a budget begins with kind:, api:, device:, "
-				  "site:, cache:, accumulation:, object: or peak",
-				  lines_quote(whole, shown));
+		return line_fail(line, "cannot read '%s'; a budget begins with kind:, api:, "
+				 "device:, site:, cache:, accumulation:, object: or peak",
+				 QUOTED(whole));
 	return parse_pattern(line, ret, "");
 }
 
 static int parse_site(struct pattern_file *file, struct line *line, struct pattern_rule *ret)
 {
-	struct line_part whole = { line->at, line->length };
-	char shown[LINES_QUOTE];
-
 	(void)file;
 	ret->subject = line_type(line, subjects, POLICY_SUBJECTS);
 	if (ret->subject < 0)
-		return lines_fail(line->file, -EINVAL, "cannot read '%s'; accepted are "
-				  "site:PATTERN, kind:KIND and api:CALL",
-				  lines_quote(whole, shown));
+		return line_fail(line, "cannot read '%s'; accepted are site:PATTERN, kind:KIND and "
+				 "api:CALL", QUOTED(line_rest(line)));
 	return parse_pattern(line, ret, " (site:* matches each call site)");
 }
 

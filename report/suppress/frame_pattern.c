@@ -52,10 +52,9 @@ int frame_pattern_parse(struct frame_pattern *ret, const struct line *line, cons
 {
 	switch (frame_pattern_compile(ret, line->at, line->length)) {
 	case -E2BIG:
-		return lines_fail(line->file, -EINVAL, "the pattern is longer than %d bytes",
-				  WILDCARD_BYTES_MAX);
+		return line_fail(line, "the pattern is longer than %d bytes", WILDCARD_BYTES_MAX);
 	case -EINVAL:
-		return lines_fail(line->file, -EINVAL, "the pattern is empty%s", hint);
+		return line_fail(line, "the pattern is empty%s", hint);
 	}
 	return 0;
 }

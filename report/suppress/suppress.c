@@ -4,15 +4,13 @@
  */
 #include "report/suppress/suppress.h"
 
-#include <errno.h>
 #include <string.h>
 
 static int parse_suppression(struct pattern_file *file, struct line *line,
 			     struct pattern_rule *ret)
 {
 	static const char *const type = "leak";
-	char shown[LINES_QUOTE];
-	struct line_part word = { line->at, line->length };
+	struct line_part word = line_rest(line);
 	const char *colon;
 
 	(void)file;
@@ -23,11 +21,9 @@ static int parse_suppression(struct pattern_file *file, struct line *line,
 	}
 	colon = memchr(word.text, ':', word.length);
 	if (!colon)
-		return lines_fail(line->file, -EINVAL, "cannot read '%s'; accepted is leak:PATTERN",
-				  lines_quote(word, shown));
+		return line_fail(line, "cannot read '%s'; accepted is leak:PATTERN", QUOTED(word));
 	word.length = (size_t)(colon - word.text);
-	return lines_fail(line->file, -EINVAL, "unknown type '%s'; accepted is leak:PATTERN",
-			  lines_quote(word, shown));
+	return line_fail(line, "unknown type '%s'; accepted is leak:PATTERN", QUOTED(word));
 }
 
 const struct pattern_syntax suppression_syntax = { "suppression", SUPPRESSIONS_MAX,

@@ -62,22 +62,16 @@ struct rules {
 
 static int parse_verb(struct line *line, enum rule_verb *ret)
 {
-	char shown[LINES_QUOTE];
 	struct line_part word;
 	int r = line_text(line, &word);
 
 	if (r < 0)
 		return r;
-	for (int verb = 0; verb < RULE_VERBS; verb++) {
-		if (word_is(word, verbs[verb].word)) {
-			*ret = (enum rule_verb)verb;
+	for (*ret = 0; *ret < RULE_VERBS; ++*ret)
+		if (word_is(word, verbs[*ret].word))
 			return 0;
-		}
-	}
-	return lines_fail(line->file, -EINVAL,
-			  "cannot read '%s'; a rule begins with application, runtime, framework, "
-			  "interpreter, cache, library or thread",
-			  lines_quote(word, shown));
+	return line_fail(line, "cannot read '%s'; a rule begins with application, runtime, "
+			 "framework, interpreter, cache, library or thread", QUOTED(word));
 }
 
 static int parse_name(struct line *line, struct rules *rules, const char **ret)
@@ -91,34 +85,14 @@ static int parse_name(struct line *line, struct rules *rules, const char **ret)
 	if (!quoted) {
 		if (word_is(word, "none"))
 			return 0;
-		return lines_fail(line->file, -EINVAL,
-				  "a name in quotes, or the word none, must follow cache, library "
-				  "or thread");
+		return line_fail(line, "a name in quotes, or the word none, must follow cache, "
+				 "library or thread");
 	}
 	if (word.length == 0 || word.length > RULES_NAME_MAX)
-		return lines_fail(line->file, -EINVAL, "the name in quotes must have 1 to %d bytes",
-				  RULES_NAME_MAX);
+		return line_fail(line, "the name in quotes must have 1 to %d bytes",
+				 RULES_NAME_MAX);
 	*ret = arena_text(&rules->arena, word.text, word.length);
 	return 0;
-}
-
-/* Returns -EINVAL and a message about the pattern of FIELD. */
-static int fail_pattern(const struct line *line, int field, size_t length)
-{
-	if (length > WILDCARD_BYTES_MAX)
-		return lines_fail(line->file, -EINVAL, "the pattern is longer than %d bytes",
-				  WILDCARD_BYTES_MAX);
-	return lines_fail(line->file, -EINVAL,
-			  "%s: has no pattern; write \"\" for frames whose %s is not known",
-			  fields[field], fields[field]);
-}
-
-static int fail_field(struct line line)
-{
-	char shown[LINES_QUOTE];
-
-	return lines_fail(line.file, -EINVAL, "cannot read '%s'; accepted are " FIELDS_IN_WORDS,
-			  lines_quote(line_word(&line, " \t"), shown));
 }
 
 /* Reads the pattern of FIELD into RULE. */
@@ -129,9 +103,11 @@ static int parse_pattern(struct line *line, int field, struct rules *rules, stru
 
 	if (r < 0)
 		return r;
-	if (pattern.length > WILDCARD_BYTES_MAX ||
-	    (pattern.length == 0 && pattern.text[-1] != '"'))
-		return fail_pattern(line, field, pattern.length);
+	if (pattern.length > WILDCARD_BYTES_MAX)
+		return line_fail(line, "the pattern is longer than %d bytes", WILDCARD_BYTES_MAX);
+	if (pattern.length == 0 && pattern.text[-1] != '"')
+		return line_fail(line, "%s: has no pattern; write \"\" for frames whose %s is not "
+				 "known", fields[field], fields[field]);
 	if (field == RULE_MODULE && memchr(pattern.text, '/', pattern.length))
 		target = RULE_MODULE_PATH;
 	rule->patterns[target] = arena_text(&rules->arena, pattern.text, pattern.length);
@@ -146,14 +122,14 @@ static int parse_parts(struct line *line, struct rules *rules, struct rule *rule
 	if (r == 0 && rule->verb >= RULE_CACHE)
 		r = parse_name(line, rules, &rule->name);
 	if (r == 0 && line->length == 0)
-		return lines_fail(line->file, -EINVAL,
-				  "the rule matches nothing; accepted are " FIELDS_IN_WORDS);
+		return line_fail(line, "the rule matches nothing; accepted are " FIELDS_IN_WORDS);
 	while (r == 0 && line->length > 0) {
 		field = line_type(line, fields, RULE_FIELDS);
 		if (field < 0)
-			return fail_field(*line);
+			return line_fail(line, "cannot read '%s'; accepted are " FIELDS_IN_WORDS,
+					 QUOTED(line_word(line, " \t")));
 		if (given & 1u << field)
-			return lines_fail(line->file, -EINVAL, "%s: is given twice", fields[field]);
+			return line_fail(line, "%s: is given twice", fields[field]);
 		given |= 1u << field;
 		r = parse_pattern(line, field, rules, rule);
 	}

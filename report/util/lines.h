@@ -8,6 +8,7 @@
 #ifndef GPULEAK_REPORT_LINES_H
 #define GPULEAK_REPORT_LINES_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -42,11 +43,13 @@ struct line_part {
 /* Writes "NAME:LINE: ..." to the error buffer and returns R. */
 int lines_fail(const struct lines *lines, int r, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+#define line_fail(line, ...) lines_fail((line)->file, -EINVAL, __VA_ARGS__)
 
 /* Copies the start of WORD to RET, with a dot instead of each byte that is not printable ASCII.
- * Returns RET. */
+ * Returns RET. QUOTED() is the same as text that is valid until the end of the block. */
 #define LINES_QUOTE 33
 const char *lines_quote(struct line_part word, char ret[LINES_QUOTE]);
+#define QUOTED(word) lines_quote(word, (char[LINES_QUOTE]){ 0 })
 
 /* Calls EACH for each line of TEXT, or of the file LINES->name if TEXT is NULL. Skips empty lines
  * and comments, which begin with #. Stops at the first error. Returns 0, or -errno with a message
@@ -54,6 +57,12 @@ const char *lines_quote(struct line_part word, char ret[LINES_QUOTE]);
 typedef int lines_each_fn(void *data, struct line *line);
 int lines_each(struct lines *lines, const char *text, size_t length, lines_each_fn *each,
 	       void *data);
+
+/* Returns the rest of LINE. */
+static inline struct line_part line_rest(const struct line *line)
+{
+	return (struct line_part){ line->at, line->length };
+}
 
 /* Advances LINE by LENGTH bytes and the blanks after them. */
 void line_skip(struct line *line, size_t length);
