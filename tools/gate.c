@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Loads the files of the gate's options. Writes a baseline only from a complete report, because a
- * baseline from an incomplete one would lack the leaks that were not recorded.
+ * Loads the files of the gate's options, and runs the gate. Writes a baseline only from a complete
+ * report, because a baseline from an incomplete one would lack the leaks that were not recorded.
  */
-#include "tools/gate.h"
+#include "tools/session.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -22,8 +22,6 @@
 #include "report/util/output.h"
 #include "report/util/text_buffer.h"
 #include "report/analyze/leak_totals.h"
-
-#define ERROR_SIZE 8192 /* for a path and a sentence */
 
 static bool one_was_given(uint64_t options)
 {
@@ -45,51 +43,47 @@ bool gate_judges_leaks(void)
 	       one_was_given(OPTIONS_OF_GATE & ~OPTION_BIT(OPTION_MAX_GROWTH));
 }
 
-static int load_baseline(struct gate *gate, char *error)
+static void file_failed(struct session *session, const char *error)
 {
-	const char *path = opt_values.baseline;
-
-	if (!*path && opt_update_baseline) {
-		snprintf(error, ERROR_SIZE, "--update-baseline needs --baseline FILE");
-		return -EINVAL;
-	}
-	if (!*path)
-		return 0;
-	if (opt_update_baseline && output_check(path, "baseline", error, ERROR_SIZE) < 0)
-		return -EINVAL;
-	if (opt_update_baseline && access(path, F_OK) < 0 && errno == ENOENT)
-		return pattern_file_parse(&baseline_syntax, "", 0, path, &gate->baseline, error,
-					  ERROR_SIZE);
-	return pattern_file_parse(&baseline_syntax, NULL, 0, path, &gate->baseline, error,
-				  ERROR_SIZE);
+	print_error("%s", error);
+	session_trouble(session, "%s", error);
 }
 
-int gate_load(struct gate *gate, void (*failed)(void *data, const char *error), void *data)
+/* Loads the file at PATH ("": none). */
+static int load(struct session *session, const struct pattern_syntax *syntax, const char *path,
+		struct pattern_file **ret)
 {
 	char error[ERROR_SIZE];
-	int count = 0;
+	int r = *path ? pattern_file_parse(syntax, NULL, 0, path, ret, error, sizeof(error)) : 0;
 
-	if (load_baseline(gate, error) < 0 && ++count)
-		failed(data, error);
-	if (*opt_values.budgets &&
-	    pattern_file_parse(&budget_syntax, NULL, 0, opt_values.budgets, &gate->budgets, error,
-			       sizeof(error)) < 0 &&
-	    ++count)
-		failed(data, error);
-	if (*opt_values.only_at &&
-	    pattern_file_parse(&only_at_syntax, NULL, 0, opt_values.only_at, &gate->only_at, error,
-			       sizeof(error)) < 0 &&
-	    ++count)
-		failed(data, error);
-	return count;
+	if (r < 0)
+		file_failed(session, error);
+	return r;
 }
 
-void gate_input(const struct gate *gate, struct judge_input *input)
+static int load_baseline(struct session *session)
 {
-	input->max_leaked_bytes = (uint64_t)opt_values.max_leaked_bytes;
-	input->baseline = gate->baseline;
-	input->budgets = gate->budgets;
-	input->only_at = gate->only_at;
+	const char *path = opt_values.baseline;
+	char error[ERROR_SIZE] = "--update-baseline needs --baseline FILE";
+
+	if (opt_update_baseline &&
+	    (!*path || output_check(path, "baseline", error, sizeof(error)) < 0)) {
+		file_failed(session, error);
+		return -EINVAL;
+	}
+	if (opt_update_baseline && access(path, F_OK) < 0 && errno == ENOENT)
+		return pattern_file_parse(&baseline_syntax, "", 0, path, &session->baseline, error,
+					  sizeof(error));
+	return load(session, &baseline_syntax, path, &session->baseline);
+}
+
+int session_gate_files(struct session *session)
+{
+	int r = load_baseline(session);
+
+	r |= load(session, &budget_syntax, opt_values.budgets, &session->budgets);
+	r |= load(session, &only_at_syntax, opt_values.only_at, &session->only_at);
+	return r ? -EINVAL : 0;
 }
 
 static void print_difference(const struct pattern_file *before, const struct leak_totals *now)
@@ -113,9 +107,10 @@ static void print_difference(const struct pattern_file *before, const struct lea
 		    before->count - kept);
 }
 
-static int replace(struct gate *gate, const struct leak_totals *totals, char *error,
+static int replace(struct session *session, const struct leak_totals *totals, char *error,
 		   size_t error_size)
 {
+	const char *path = session->baseline->name;
 	struct pattern_file *made = NULL;
 	struct text_buffer words;
 	int r;
@@ -123,53 +118,74 @@ static int replace(struct gate *gate, const struct leak_totals *totals, char *er
 	text_buffer_begin(&words);
 	baseline_write(totals, words.out);
 	text_buffer_end(&words);
-	r = pattern_file_parse(&baseline_syntax, words.text, words.length, gate->baseline->name,
-			       &made, error, error_size);
+	r = pattern_file_parse(&baseline_syntax, words.text, words.length, path, &made, error,
+			       error_size);
 	if (r == 0)
-		r = output_write_file(gate->baseline->name, "baseline", words.text, words.length,
-				      error, error_size);
+		r = output_write_file(path, "baseline", words.text, words.length, error,
+				      error_size);
 	text_buffer_finish(&words);
 	if (r < 0) {
 		pattern_file_destroy(made);
 		return r;
 	}
-	print_difference(gate->baseline, totals);
-	pattern_file_destroy(gate->baseline);
-	gate->baseline = made;
+	print_difference(session->baseline, totals);
+	pattern_file_destroy(session->baseline);
+	session->baseline = made;
 	return 0;
 }
 
-int gate_update_baseline(struct gate *gate, const struct report *report, char *error,
-			 size_t error_size)
+/* Writes the leaks of the report to the file of --baseline, replaces the file only when it is
+ * complete, and prints the changes. SESSION uses the new baseline. */
+static void update_baseline(struct session *session)
 {
+	const struct report *report = &session->report;
 	const char *why = report->count == 0  ? "nothing was recorded"
 			  : report->incomplete ? "not everything was recorded"
 					       : NULL;
-	struct leak_totals totals;
-	int r;
+	struct leak_totals totals = { 0 };
+	char error[ERROR_SIZE];
 
 	for (size_t i = 0; i < report->count && !why; i++)
 		if (report->processes[i]->ended == REPORT_RUNNING)
 			why = "a process still runs";
-	if (!gate->baseline)
+	if (!session->baseline)
 		why = "it could not be read";
-	if (why) {
-		snprintf(error, error_size, "%s: the baseline was not changed: %s",
+	if (why)
+		snprintf(error, sizeof(error), "%s: the baseline was not changed: %s",
 			 opt_values.baseline, why);
-		return -EINVAL;
-	}
-	totals = leak_totals_make(
-		report, TOTALS_OF_LEAKS | TOTALS_OF_ACCUMULATIONS |
-				(opt_values.gate_objects ? TOTALS_OF_OBJECTS : 0));
-	r = replace(gate, &totals, error, error_size);
+	else
+		totals = leak_totals_make(
+			report, TOTALS_OF_LEAKS | TOTALS_OF_ACCUMULATIONS |
+					(opt_values.gate_objects ? TOTALS_OF_OBJECTS : 0));
+	if (why || replace(session, &totals, error, sizeof(error)) < 0)
+		file_failed(session, error);
 	leak_totals_finish(&totals);
-	return r;
 }
 
-void gate_finish(struct gate *gate)
+enum judge_verdict session_judge(struct session *session)
 {
-	pattern_file_destroy(gate->baseline);
-	pattern_file_destroy(gate->budgets);
-	pattern_file_destroy(gate->only_at);
-	*gate = (struct gate){ 0 };
+	struct judge_input input;
+
+	if (opt_update_baseline)
+		update_baseline(session);
+	input = (struct judge_input){
+		.report = &session->report,
+		.max_leaked_bytes = (uint64_t)opt_values.max_leaked_bytes,
+		.baseline = session->baseline,
+		.budgets = session->budgets,
+		.only_at = session->only_at,
+		.count_caches = (int)opt_values.gate_caches,
+		.count_deferred = (int)opt_values.gate_held,
+		.count_accumulation = opt_values.gate_accumulation != 0,
+		.count_objects = (int)opt_values.gate_objects,
+		.growth_wanted = opt_text[OPTION_MAX_GROWTH] != NULL,
+		.troubles = (const char *const *)session->troubles,
+		.trouble_count = session->trouble_count,
+	};
+	if (input.growth_wanted)
+		input.max_growth = (uint64_t)opt_values.max_growth;
+	input.leaks_unwanted = input.growth_wanted && !gate_judges_leaks();
+	judge(&input, &session->judgement);
+	session->judged = true;
+	return session->judgement.verdict;
 }

@@ -32,8 +32,6 @@
 #include "report/suppress/suppress.h"
 #include "report/symbols/symbolize.h"
 
-#define ERROR_SIZE 8192 /* for a path and a sentence */
-
 void session_start(struct session *session)
 {
 	memset(session, 0, sizeof(*session));
@@ -73,19 +71,6 @@ int session_rules(struct session *session, const char *path)
 	return r;
 }
 
-static void file_failed(void *data, const char *error)
-{
-	struct session *session = data;
-
-	print_error("%s", error);
-	session_trouble(session, "%s", error);
-}
-
-int session_gate_files(struct session *session)
-{
-	return gate_load(&session->gate, file_failed, session) ? -EINVAL : 0;
-}
-
 int session_files(struct session *session)
 {
 	int r = session_suppress(session, opt_values.suppressions);
@@ -115,7 +100,7 @@ static int add_ledger(struct session *session, const char *path,
 	if (r < 0)
 		return r;
 	ledger.all_sites =
-		report_format(opt_values.format)->all_sites || session->gate.only_at;
+		report_format(opt_values.format)->all_sites || session->only_at;
 	ledger.program_suppressions = (int)opt_values.lsan_suppressions;
 	ledger.choice = opt_choice;
 	ledger.choice.addresses = opt_addresses;
@@ -139,30 +124,6 @@ int session_add(struct session *session, const char *path, struct report_process
 		report_add_note(&session->report, error);
 	}
 	return r;
-}
-
-enum judge_verdict session_judge(struct session *session)
-{
-	struct judge_input input = { .report = &session->report };
-	char error[ERROR_SIZE];
-
-	if (opt_update_baseline &&
-	    gate_update_baseline(&session->gate, &session->report, error, sizeof(error)) < 0)
-		file_failed(session, error);
-	gate_input(&session->gate, &input);
-	input.count_caches = (int)opt_values.gate_caches;
-	input.count_deferred = (int)opt_values.gate_held;
-	input.count_accumulation = opt_values.gate_accumulation != 0;
-	input.count_objects = (int)opt_values.gate_objects;
-	input.growth_wanted = opt_text[OPTION_MAX_GROWTH] != NULL;
-	if (input.growth_wanted)
-		input.max_growth = (uint64_t)opt_values.max_growth;
-	input.leaks_unwanted = input.growth_wanted && !gate_judges_leaks();
-	input.troubles = (const char *const *)session->troubles;
-	input.trouble_count = session->trouble_count;
-	judge(&input, &session->judgement);
-	session->judged = true;
-	return session->judgement.verdict;
 }
 
 void session_print_sentence(FILE *to, const char *before, const char *prefix,
@@ -396,7 +357,9 @@ void session_finish(struct session *session)
 {
 	report_finish(&session->report);
 	pattern_file_destroy(session->suppressions);
-	gate_finish(&session->gate);
+	pattern_file_destroy(session->baseline);
+	pattern_file_destroy(session->budgets);
+	pattern_file_destroy(session->only_at);
 	symbolizer_destroy(session->symbolizer);
 	judgement_finish(&session->judgement);
 	for (size_t i = 0; i < session->trouble_count; i++)

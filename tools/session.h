@@ -11,14 +11,15 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "tools/gate.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
+
+#define ERROR_SIZE 8192 /* for a path and a sentence */
 
 struct session {
 	struct pattern_file *suppressions;
 	struct symbolizer *symbolizer;
-	struct gate gate;
+	struct pattern_file *baseline, *budgets, *only_at; /* of the gate */
 	struct report report;
 	char **troubles; /* sentences about problems that make the gate fail */
 	size_t trouble_count;
@@ -36,9 +37,15 @@ int session_suppress(struct session *session, const char *path);
  * printed. After an error the rules of the command are used. */
 int session_rules(struct session *session, const char *path);
 
-/* Loads the files of the gate (see gate.h). Returns 0, or -EINVAL. Prints each unreadable file and
- * records it as a problem. */
+/* Loads the files of the gate's options. Returns 0, or -EINVAL. Prints each missing or invalid file
+ * and records it as a problem. */
 int session_gate_files(struct session *session);
+
+/* Returns true if an option or flag turns the gate on. */
+bool gate_wanted(void);
+/* Returns false if only --max-growth turns the gate on: then the process may end with leaks,
+ * because it is a service. */
+bool gate_judges_leaks(void);
 
 /* Loads the suppressions and rules that opt_values names, and the files of the gate. Stops at the
  * first error. Returns 0, or -errno with an error printed. */

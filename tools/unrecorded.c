@@ -9,7 +9,7 @@
 #include "report/util/escape.h"
 #include "report/util/number.h"
 #include "tools/flags.h"
-#include "tools/gate.h"
+#include "tools/session.h"
 #include "tools/ledgers/lost.h"
 
 #define SENTENCE_MAX 512
