@@ -40,13 +40,13 @@ def ledger(place):
 
 
 def same_or_one_line(place, every, *argv):
-    """ARGV: a subcommand that reports on a ledger."""
+    """ARGV: a subcommand that reports on a ledger. The last allocation fails in one of the runs."""
     argv = [place.options.command, *argv]
     usual = place.run(argv)
     count = allocations(place, argv)
     compare("allocations enough for this test", True, count > 100)
     every = min(every, count // 25)  # without debug information of libc there are few allocations
-    for number in range(1, count + every, every):
+    for number in [*range(1, count, every), count]:
         run = place.run(argv, failing(place, number))
         if (run.status, run.stdout, run.stderr) == (usual.status, usual.stdout, usual.stderr):
             continue
@@ -82,7 +82,8 @@ def run_with_gate(place):
     argv = [place.options.command, "run", "--gate", "--", place.program("clean")]
     usual = place.run(argv)
     compare("status", 0, usual.status)
-    for number in range(1, allocations(place, argv), EVERY * 3):
+    count = allocations(place, argv)
+    for number in [*range(1, count, EVERY * 3), count]:
         run = place.run(argv, failing(place, number))
         if run.status == 0:
             compare("allocation %d: stderr" % number, re.sub(r"pid \d+", "pid", usual.stderr),
