@@ -35,7 +35,9 @@ static enum ledger_why check_header(const struct ledger_header *header)
 		return LEDGER_ORDER;
 	if (header->byte_order != LEDGER_BYTE_ORDER)
 		return LEDGER_BROKEN;
-	if (header->reader_min > LEDGER_VERSION)
+	/* A running process may raise it. */
+	if (atomic_load_explicit(&SHARED(header->reader_min), memory_order_relaxed) >
+	    LEDGER_VERSION)
 		return LEDGER_NEWER;
 	/* A newer writer may have a larger header, but it fits in one chunk. */
 	if (header->chunk_bytes != LEDGER_CHUNK || header->header_bytes < LEDGER_HEADER_BYTES_MIN ||
