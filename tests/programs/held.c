@@ -71,10 +71,16 @@ static void wait_calls(const char *name, unsigned int wanted)
 	exit(1);
 }
 
-/* At least one whole sample is taken while nothing changes. */
+/* At least one whole sample of DEVICES devices is taken while nothing changes. Before its first
+ * sample, the sampler reads each device once. */
+static void be_sampled_on(unsigned int devices)
+{
+	wait_calls(list, count_calls(list) + 2 * devices + 2);
+}
+
 static void be_sampled(void)
 {
-	wait_calls(list, count_calls(list) + 4);
+	be_sampled_on(1);
 }
 
 /* The next sample waits inside its call. */
@@ -258,7 +264,7 @@ static void two_devices(int argc, char **argv)
 	allocate(10 * MIB); /* @first */
 	use_device(1);
 	allocate(20 * MIB); /* @second */
-	be_sampled();
+	be_sampled_on(2);
 }
 
 /* Only the whole device has a figure; it had 1000 MiB in use before. */
