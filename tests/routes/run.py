@@ -7,7 +7,7 @@ run.py GROUP --preload LIB --command EXE --standin DIR --programs DIR [--only TE
 
 TAP on stdout. Exit status 0, 1 when a test failed, 77 when something that is needed is
 absent and GPULEAK_MUST_RUN is not set. GPULEAK_MUST_RUN also turns single skips into
-failures.
+failures, except those that no installation can avoid.
 """
 
 import argparse
@@ -39,7 +39,11 @@ options = None
 
 
 class Skip(Exception):
-    pass
+    """A tool that the case needs is missing."""
+
+
+class Impossible(Skip):
+    """No installation helps: this user, file system or container forbids what the case does."""
 
 
 def case(group, name):
@@ -917,11 +921,11 @@ def no_file(place):
 @case("programs", "a setuid program takes no notice")
 def setuid(place):
     if os.geteuid():
-        raise Skip("needs root")
+        raise Impossible("needs root")
     root = pathlib.Path(tempfile.mkdtemp(prefix="routes"))
     try:
         if os.statvfs(root).f_flag & os.ST_NOSUID:
-            raise Skip("the file system knows no setuid")
+            raise Impossible("the file system knows no setuid")
         root.chmod(0o755)
         copy = root / "id"
         shutil.copy(shutil.which("id"), copy)
@@ -936,7 +940,7 @@ def setuid(place):
                                               stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                               check=False))
             if results[0].stdout != b"0\n":
-                raise Skip("setuid has no effect here")
+                raise Impossible("setuid has no effect here")
             if (results[0].stdout, results[0].returncode) != (results[1].stdout,
                                                               results[1].returncode):
                 problems.append(f"{name}: {results[1]}")
@@ -1028,7 +1032,7 @@ def one(function):
         try:
             return function(Place(root)), None
         except Skip as skip:
-            return [], str(skip)
+            return [], skip
         except subprocess.TimeoutExpired as late:
             return [f"did not end: {late}"], None
         except (KeyError, TypeError, ValueError, OSError, subprocess.SubprocessError) as error:
@@ -1050,7 +1054,7 @@ def main():
     failed = skipped = 0
     for number, (name, function) in enumerate(chosen, 1):
         problems, skip = one(function)
-        if skip and must:
+        if skip and must and not isinstance(skip, Impossible):
             problems, skip = [f"must run, but: {skip}"], None
         print("not ok" if problems else "ok", number, "-", name, f"# SKIP {skip}" if skip else "")
         for problem in problems[:20]:
