@@ -8,7 +8,6 @@
  */
 #include "report/analyze/ipc_match.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "report/model/model_ipc.h"
@@ -19,89 +18,56 @@
 struct found_export {
 	const struct report_process *process;
 	const struct report_export *export;
+	const struct found_export *previous; /* of the same handle */
+};
+
+struct shared_handle {
+	const uint8_t *handle;
+	const struct found_export *last;
 };
 
 struct matching {
-	struct found_export *exports; /* ordered by handle, host and time */
-	size_t count;
+	struct report_arena arena;
+	struct table handles; /* struct shared_handle */
 	struct table groups; /* struct report_shared of the present importer */
 };
 
-static const char *host_of(const struct report_process *process)
+static bool same_host(const struct report_process *a, const struct report_process *b)
 {
-	return process->host ? process->host : "";
+	return strcmp(a->host ? a->host : "", b->host ? b->host : "") == 0;
 }
 
-static int compare_handles(const void *left, const void *right)
+static bool same_handle(const void *value, const void *key)
 {
-	return memcmp(left, right, LEDGER_IPC_HANDLE);
+	return memcmp(((const struct shared_handle *)value)->handle, key, LEDGER_IPC_HANDLE) == 0;
 }
 
-/* Compares A with a key of handle, host and time. HOST NULL: compares only the handle. */
-static int compare_key(const struct found_export *a, const uint8_t *handle, const char *host,
-		       uint64_t time_ns)
+static struct shared_handle *find_handle(const struct matching *m, const uint8_t *handle)
 {
-	int r = compare_handles(a->export->handle, handle);
-
-	if (r == 0 && host)
-		r = strcmp(host_of(a->process), host);
-	return r ? r : host ? compare_numbers(a->export->time_ns, time_ns) : 0;
+	return table_find(&m->handles, hash_bytes(handle, LEDGER_IPC_HANDLE, 0), same_handle,
+			  handle);
 }
 
-static int compare_exports(const void *left, const void *right)
-{
-	const struct found_export *b = right;
-
-	return compare_key(left, b->export->handle, host_of(b->process), b->export->time_ns);
-}
-
-/* Returns the number of exports that are before the key; if AFTER is set, also those that are equal
- * to it. HOST NULL: the key is only the handle. */
-static size_t find_place(const struct matching *m, const uint8_t *handle, const char *host,
-			 uint64_t time_ns, bool after)
-{
-	size_t from = 0, to = m->count;
-
-	while (from < to) {
-		size_t middle = from + (to - from) / 2;
-		int r = compare_key(&m->exports[middle], handle, host, time_ns);
-
-		if (r < 0 || (r == 0 && after))
-			from = middle + 1;
-		else
-			to = middle;
-	}
-	return from;
-}
-
-/* Returns the last export of OPENED's handle on HOST before it was opened, or NULL. */
-static const struct found_export *last_on_host(const struct matching *m,
-					       const struct report_opened *opened, const char *host)
-{
-	size_t place = find_place(m, opened->handle, host, opened->time_ns, true);
-	const struct found_export *found = place ? &m->exports[place - 1] : NULL;
-
-	return found && compare_handles(found->export->handle, opened->handle) == 0 &&
-			       strcmp(host_of(found->process), host) == 0
-		       ? found
-		       : NULL;
-}
-
+/* Returns the last export of OPENED's handle before it was opened, or NULL. */
 static const struct found_export *find_export(const struct matching *m,
 					      const struct report_process *importer,
 					      const struct report_opened *opened)
 {
-	const struct found_export *found = last_on_host(m, opened, host_of(importer));
-	size_t first, end;
+	const struct shared_handle *known = find_handle(m, opened->handle);
+	const struct found_export *here = NULL, *elsewhere = NULL;
+	bool one_host = true;
 
-	if (found)
-		return found;
-	first = find_place(m, opened->handle, NULL, 0, false);
-	end = find_place(m, opened->handle, NULL, 0, true);
-	if (first == end || strcmp(host_of(m->exports[first].process),
-				   host_of(m->exports[end - 1].process)) != 0)
-		return NULL;
-	return last_on_host(m, opened, host_of(m->exports[first].process));
+	for (const struct found_export *each = known ? known->last : NULL; each;
+	     each = each->previous) {
+		const struct found_export **last =
+			same_host(each->process, importer) ? &here : &elsewhere;
+
+		one_host &= same_host(each->process, known->last->process);
+		if (each->export->time_ns <= opened->time_ns &&
+		    (!*last || each->export->time_ns > (*last)->export->time_ns))
+			*last = each;
+	}
+	return here || !one_host ? here : elsewhere;
 }
 
 /* ---- groups ---- */
@@ -175,9 +141,8 @@ static void add_opened(struct matching *m, const struct report_process *importer
 static int compare_groups(const void *left, const void *right)
 {
 	const struct report_shared *a = left, *b = right;
-	int r = compare_numbers(b->bytes, a->bytes);
 
-	return r ? r : compare_numbers(b->blocks, a->blocks);
+	return compare_numbers(b->bytes, a->bytes) ?: compare_numbers(b->blocks, a->blocks);
 }
 
 static void match_process(struct matching *m, const struct report_process *process)
@@ -227,27 +192,35 @@ static void list_freed(const struct report *report, const struct report_process 
 	ipc->freed_count = find_freed(report, process, ipc->freed);
 }
 
-static void gather(const struct report *report, struct matching *m)
+static void add_export(struct matching *m, const struct report_process *process,
+		       const struct report_export *export)
 {
-	for (size_t i = 0; i < report->count; i++) {
-		const struct report_process *process = report->processes[i];
+	struct shared_handle *known = find_handle(m, export->handle);
+	struct found_export *found = arena_alloc(&m->arena, sizeof(*found));
 
-		for (size_t j = 0; process->ipc && j < process->ipc->export_count; j++) {
-			*LIST_ADD(m->exports, m->count) =
-				(struct found_export){ process, &process->ipc->exports[j] };
-		}
+	if (!known) {
+		known = arena_alloc(&m->arena, sizeof(*known));
+		known->handle = export->handle;
+		table_add(&m->handles, hash_bytes(export->handle, LEDGER_IPC_HANDLE, 0), known);
 	}
-	SORT(m->exports, m->count, compare_exports);
+	*found = (struct found_export){ process, export, known->last };
+	known->last = found;
 }
 
 void ipc_match(struct report *report)
 {
 	struct matching m = { 0 };
 
-	gather(report, &m);
+	for (size_t i = 0; i < report->count; i++) {
+		const struct report_process *process = report->processes[i];
+
+		for (size_t j = 0; process->ipc && j < process->ipc->export_count; j++)
+			add_export(&m, process, &process->ipc->exports[j]);
+	}
 	for (size_t i = 0; i < report->count; i++)
 		match_process(&m, report->processes[i]);
 	for (size_t i = 0; i < report->count; i++)
 		list_freed(report, report->processes[i]);
-	free(m.exports);
+	table_finish(&m.handles);
+	arena_finish(&m.arena);
 }
