@@ -111,15 +111,26 @@ static bool settled(uint32_t first, uint32_t second)
 	return first >> 8 == second >> 8 && is_used(state);
 }
 
+/* How the chunks of a type are settled: SETTLE keeps those records of the first read that the
+ * second read proves complete. For types without a settler, the second read is used. */
+struct settler {
+	uint32_t type;
+	void (*settle)(const struct settler *settler, struct loaded_ledger *ledger,
+		       struct ledger_chunk *chunk, const struct ledger_chunk *again);
+	/* for settle_numbers(): each record has COUNT numbers from FIRST on, STEP bytes apart */
+	size_t record_bytes, first, count, step;
+};
+
 /* Removes the blocks of CHUNK that changed between the first read and AGAIN, the chunk's second
  * read. */
-static void settle_blocks(struct loaded_ledger *ledger, struct ledger_chunk *chunk,
-			  const struct ledger_chunk *again)
+static void settle_blocks(const struct settler *settler, struct loaded_ledger *ledger,
+			  struct ledger_chunk *chunk, const struct ledger_chunk *again)
 {
 	struct ledger_block *block = (struct ledger_block *)(chunk + 1);
 	const struct ledger_block *second = (const struct ledger_block *)(again + 1);
 	struct ledger_block *end = (struct ledger_block *)((uint8_t *)chunk + LEDGER_CHUNK);
 
+	(void)settler;
 	for (; block < end; block++, second++) {
 		uint32_t state = LEDGER_BLOCK_STATE(block->state);
 
@@ -132,94 +143,62 @@ static void settle_blocks(struct loaded_ledger *ledger, struct ledger_chunk *chu
 	}
 }
 
-/* Removes the events of histories that changed between the first read and AGAIN, the second
- * read. */
-static void settle_histories(struct loaded_ledger *ledger, struct ledger_chunk *chunk,
-			     const struct ledger_chunk *again)
+/* Sets the number of an event or of a step to 0 (unused) if it changed between the two reads of the
+ * ledger. The writer changed the record then, and the copy may be inconsistent. */
+static void settle_numbers(const struct settler *settler, struct loaded_ledger *ledger,
+			   struct ledger_chunk *chunk, const struct ledger_chunk *again)
 {
-	struct ledger_history *history = (struct ledger_history *)(chunk + 1);
-	const struct ledger_history *second = (const struct ledger_history *)(again + 1);
-	size_t count = (LEDGER_CHUNK - sizeof(*chunk)) / sizeof(*history);
+	size_t records = (LEDGER_CHUNK - sizeof(*chunk)) / settler->record_bytes;
 
 	(void)ledger;
-	for (; count > 0; count--, history++, second++)
-		for (unsigned int i = 0; i < LEDGER_HISTORY_EVENTS; i++)
-			if (history->events[i].order != second->events[i].order)
-				history->events[i].order = 0;
+	for (size_t i = 0; i < records * settler->count; i++) {
+		size_t at = sizeof(*chunk) + i / settler->count * settler->record_bytes +
+			    settler->first + i % settler->count * settler->step;
+
+		if (memcmp((uint8_t *)chunk + at, (const uint8_t *)again + at, sizeof(uint32_t)))
+			memset((uint8_t *)chunk + at, 0, sizeof(uint32_t));
+	}
 }
 
-/* Sets the step number of a record to 0 (unused) if it changed between the two reads of the ledger.
- * The writer changed the record then, and the copy may be inconsistent. */
-static void settle_number(uint32_t *number, const uint32_t *second)
-{
-	if (*number != *second)
-		*number = 0;
-}
-
-static void settle_steps(struct loaded_ledger *ledger, struct ledger_chunk *chunk,
-			 const struct ledger_chunk *again)
-{
-	struct ledger_step *step = (struct ledger_step *)(chunk + 1);
-	const struct ledger_step *second = (const struct ledger_step *)(again + 1);
-
-	(void)ledger;
-	for (size_t i = 0; i < LEDGER_STEPS_MAX; i++)
-		settle_number(&step[i].number, &second[i].number);
-}
-
-static void settle_growth(struct loaded_ledger *ledger, struct ledger_chunk *chunk,
-			  const struct ledger_chunk *again)
-{
-	struct ledger_growth *growth = (struct ledger_growth *)(chunk + 1);
-	const struct ledger_growth *second = (const struct ledger_growth *)(again + 1);
-	size_t count = (LEDGER_CHUNK - sizeof(*chunk)) / sizeof(*growth);
-
-	(void)ledger;
-	for (size_t i = 0; i < count; i++)
-		for (unsigned int n = 0; n < LEDGER_GROWTH_STEPS; n++)
-			settle_number(&growth[i].at[n].step, &second[i].at[n].step);
-}
-
-static void settle_out_of_memory(struct loaded_ledger *ledger, struct ledger_chunk *chunk,
-				 const struct ledger_chunk *again)
+static void settle_out_of_memory(const struct settler *settler, struct loaded_ledger *ledger,
+				 struct ledger_chunk *chunk, const struct ledger_chunk *again)
 {
 	struct ledger_out_of_memory *record = (struct ledger_out_of_memory *)(chunk + 1);
 	const struct ledger_out_of_memory *second =
 		(const struct ledger_out_of_memory *)(again + 1);
 
+	(void)settler;
 	(void)ledger;
 	if (LEDGER_REFUSAL_NUMBER(record->state) != LEDGER_REFUSAL_NUMBER(second->state) ||
 	    record->time_ns != second->time_ns)
 		record->state = 0;
 }
 
-typedef void settle_chunk(struct loaded_ledger *ledger, struct ledger_chunk *chunk,
-			  const struct ledger_chunk *again);
+static const struct settler settlers[] = {
+	{ LEDGER_CHUNK_BLOCKS, settle_blocks },
+	{ LEDGER_CHUNK_SUBALLOCATIONS, settle_blocks },
+	{ LEDGER_CHUNK_OUT_OF_MEMORY, settle_out_of_memory },
+	{ LEDGER_CHUNK_STEPS, settle_numbers, sizeof(struct ledger_step),
+	  offsetof(struct ledger_step, number), 1 },
+	{ LEDGER_CHUNK_HISTORIES, settle_numbers, sizeof(struct ledger_history),
+	  offsetof(struct ledger_history, events[0].order), LEDGER_HISTORY_EVENTS,
+	  sizeof(struct ledger_reference) },
+	{ LEDGER_CHUNK_GROWTH, settle_numbers, sizeof(struct ledger_growth),
+	  offsetof(struct ledger_growth, at[0].step), LEDGER_GROWTH_STEPS,
+	  sizeof(struct ledger_growth_at) },
+};
 
-/* Returns the function that settles a chunk of TYPE: it keeps those records of the first read that
- * the second read proves complete. Returns NULL for other types: for these the second read is
- * used. */
-static settle_chunk *settler(uint32_t type)
+/* Returns the settler of TYPE, or NULL. */
+static const struct settler *settler_of(uint32_t type)
 {
-	switch (type) {
-	case LEDGER_CHUNK_BLOCKS:
-	case LEDGER_CHUNK_SUBALLOCATIONS:
-		return settle_blocks;
-	case LEDGER_CHUNK_HISTORIES:
-		return settle_histories;
-	case LEDGER_CHUNK_STEPS:
-		return settle_steps;
-	case LEDGER_CHUNK_GROWTH:
-		return settle_growth;
-	case LEDGER_CHUNK_OUT_OF_MEMORY:
-		return settle_out_of_memory;
-	}
+	for (size_t i = 0; i < sizeof(settlers) / sizeof(settlers[0]); i++)
+		if (settlers[i].type == type)
+			return &settlers[i];
 	return NULL;
 }
 
-/* Reads CHUNKS chunks again. If settler() has a function for a chunk, keeps those records of the
- * first read that the second read proves complete. Uses the second read for all other chunks: it is
- * newer than every block, so it has all records to which blocks refer. */
+/* Reads CHUNKS chunks again, and settles them. The second read is newer than every block of the
+ * first, so it has all records to which blocks refer. */
 static int read_again(struct loaded_ledger *ledger, int fd, uint32_t first_chunks, uint32_t chunks)
 {
 	uint8_t *again = malloc(LEDGER_CHUNK);
@@ -227,14 +206,15 @@ static int read_again(struct loaded_ledger *ledger, int fd, uint32_t first_chunk
 
 	for (uint32_t i = 1; i < chunks && r == 0; i++) {
 		struct ledger_chunk *chunk = chunk_at(ledger, i);
+		const struct settler *settler = settler_of(chunk->type);
 		ssize_t got = read_at(fd, again, LEDGER_CHUNK, (off_t)i * LEDGER_CHUNK);
 
 		if (got < (ssize_t)LEDGER_CHUNK) {
 			r = got < 0 ? (int)got : -ENODATA;
-		} else if (!settler(((struct ledger_chunk *)again)->type)) {
+		} else if (!settler_of(((struct ledger_chunk *)again)->type)) {
 			memcpy(chunk, again, LEDGER_CHUNK);
-		} else if (i < first_chunks && settler(chunk->type)) {
-			settler(chunk->type)(ledger, chunk, (struct ledger_chunk *)again);
+		} else if (i < first_chunks && settler) {
+			settler->settle(settler, ledger, chunk, (struct ledger_chunk *)again);
 		} else { /* read only once, so not proven complete */
 			memset(chunk, 0, LEDGER_CHUNK);
 			*chunk = (struct ledger_chunk){
