@@ -63,7 +63,7 @@ int session_rules(struct session *session, const char *path)
 
 	if (!*path)
 		return 0;
-	r = rules_load(path, &rules, error, sizeof(error));
+	r = rules_parse(NULL, 0, path, &rules, error, sizeof(error));
 	if (r < 0)
 		print_error("%s", error);
 	else

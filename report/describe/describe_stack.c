@@ -24,17 +24,13 @@
  * accepts. */
 static void print_source(FILE *out, const struct report_frame *frame)
 {
-	if (frame->file) {
+	if (frame->file && frame->line)
+		eprintf(out, "%s:%u", frame->file, frame->line);
+	else if (frame->file)
 		print_escaped(out, frame->file);
-		if (frame->line)
-			fprintf(out, ":%u", frame->line);
-		return;
-	}
-	if (frame->module) {
-		print_escaped(out, frame->module);
-		fputc('+', out);
-	}
-	fprintf(out, "0x%" PRIx64, frame->offset);
+	else
+		eprintf(out, "%s%s0x%" PRIx64, frame->module ? frame->module : "",
+			frame->module ? "+" : "", frame->offset);
 }
 
 static void print_function(FILE *out, const struct report_frame *frame, bool whole)
@@ -152,13 +148,10 @@ static void print_fold(FILE *out, const struct report_stack *stack, size_t from,
 			known++;
 		count += known == count;
 	}
-	for (size_t i = 0; i < count && i < FOLDED_NAMES_MAX; i++) {
-		fputs(i ? ", " : "", out);
-		print_escaped(out, names[i]);
-	}
-	fprintf(out, "%s%s", count > FOLDED_NAMES_MAX ? " and others" : "", thread ? ", in " : "");
-	print_escaped(out, thread ? thread : "");
-	fputc('\n', out);
+	for (size_t i = 0; i < count && i < FOLDED_NAMES_MAX; i++)
+		eprintf(out, "%s%s", i ? ", " : "", names[i]);
+	eprintf(out, "%s%s%s\n", count > FOLDED_NAMES_MAX ? " and others" : "",
+		thread ? ", in " : "", thread ? thread : "");
 }
 
 static void print_frames(FILE *out, const struct report_stack *stack, size_t from, size_t to,
@@ -275,12 +268,10 @@ void describe_place(FILE *out, const struct report_stack *stack, bool whole)
 		fputs("an unknown place (no stack was recorded)", out);
 		return;
 	}
-	if (frame->waiting) {
+	if (frame->waiting)
 		fputs("the backward pass of ", out);
-	} else if (thread) {
-		print_escaped(out, thread);
-		fputs(", ", out);
-	}
+	else if (thread)
+		eprintf(out, "%s, ", thread);
 	describe_frame(out, frame, whole);
 }
 
@@ -303,10 +294,7 @@ void describe_place_and_caller(FILE *out, const struct report_stack *stack, bool
 
 void describe_source(FILE *out, const char *kind, const char *api, int device)
 {
-	fputs(" (", out);
-	describe_kind(out, kind);
-	fputs(", ", out);
-	print_escaped(out, api);
+	eprintf(out, " (%s, %s", kind_words(kind), api);
 	if (device >= 0)
 		fprintf(out, ", device %d", device);
 	fputc(')', out);
@@ -323,10 +311,8 @@ void describe_process(FILE *out, const struct report_process *process)
 	if (process->ranked)
 		fprintf(out, " rank %d", process->rank);
 	fprintf(out, " (pid %d", process->pid);
-	if (process->ranked && process->host) { /* in a parallel job a pid is not unique */
-		fputs(", ", out);
-		print_escaped(out, process->host);
-	}
+	if (process->ranked && process->host) /* in a parallel job a pid is not unique */
+		eprintf(out, ", %s", process->host);
 	fputs(process->ended == REPORT_RUNNING ? ", still running)" : ")", out);
 }
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "report/util/memory.h"
+#include "report/util/number.h"
 #include "report/util/report_arena.h"
 
 #define DEPTH_MAX 64            /* of nested scopes; protects against damaged files */
@@ -66,9 +67,7 @@ static int compare_ranges(const void *left, const void *right)
 {
 	const struct range *a = left, *b = right;
 
-	if (a->low != b->low)
-		return a->low < b->low ? -1 : 1;
-	return a->high > b->high ? -1 : a->high < b->high;
+	return compare_numbers(a->low, b->low) ?: compare_numbers(b->high, a->high);
 }
 
 static void sort_ranges(struct ranges *ranges)

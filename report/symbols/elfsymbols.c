@@ -4,11 +4,13 @@
  * table for every address, and large libraries have hundreds of thousands of symbols.
  */
 #include "report/symbols/elfsymbols.h"
-#include "report/util/memory.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "report/util/memory.h"
+#include "report/util/number.h"
 
 struct symbol {
 	GElf_Addr start, end;
@@ -47,11 +49,8 @@ static int compare_symbols(const void *left, const void *right)
 {
 	const struct symbol *a = left, *b = right;
 
-	if (a->start != b->start)
-		return a->start < b->start ? -1 : 1;
-	if (a->end != b->end)
-		return a->end > b->end ? -1 : 1;
-	return a->rank != b->rank ? a->rank - b->rank : strcmp(b->name, a->name);
+	return compare_numbers(a->start, b->start) ?: compare_numbers(b->end, a->end)
+	       ?: a->rank - b->rank ?: strcmp(b->name, a->name);
 }
 
 struct elfsymbols *elfsymbols_create(Dwfl_Module *module)

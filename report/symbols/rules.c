@@ -193,11 +193,6 @@ struct rules *rules_shipped(void)
 	return ret;
 }
 
-int rules_load(const char *path, struct rules **ret, char *error, size_t error_size)
-{
-	return rules_parse(NULL, 0, path, ret, error, error_size);
-}
-
 size_t rules_size(const struct rules *rules)
 {
 	return rules->count;

@@ -25,13 +25,10 @@ struct rules;
 /* Returns the rules that are part of the command. The caller destroys them. */
 struct rules *rules_shipped(void);
 
-/* Parses the LENGTH bytes of TEXT and appends the rules of the command. NAME describes TEXT in
- * errors. Returns 0, or -errno with "NAME:LINE: ..." in ERROR and *RET unchanged. */
+/* Parses the LENGTH bytes of TEXT, or the file NAME if TEXT is NULL, and appends the rules of the
+ * command. Returns 0, or -errno with "NAME:LINE: ..." in ERROR and *RET unchanged. */
 int rules_parse(const char *text, size_t length, const char *name, struct rules **ret,
 		char *error, size_t error_size);
-
-/* Does the same for the file at PATH. */
-int rules_load(const char *path, struct rules **ret, char *error, size_t error_size);
 
 /* Returns the number of rules. */
 size_t rules_size(const struct rules *rules);

@@ -109,13 +109,13 @@ static void test_files(void **state)
 	(void)state;
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, "\xef\xbb\xbfruntime module:a\r\nbad\n", 25), 25);
-	assert_true(rules_load(path, &rules, error, sizeof(error)) < 0);
+	assert_true(rules_parse(NULL, 0, path, &rules, error, sizeof(error)) < 0);
 	snprintf(expected, sizeof(expected), "%s:2: cannot read 'bad'; a rule begins with "
 		 "application, runtime, framework, interpreter, cache, library or thread", path);
 	assert_string_equal(error, expected);
 	assert_int_equal(ftruncate(fd, 21), 0);
 	close(fd);
-	assert_int_equal(rules_load(path, &rules, error, sizeof(error)), 0);
+	assert_int_equal(rules_parse(NULL, 0, path, &rules, error, sizeof(error)), 0);
 	shipped = rules_shipped();
 	assert_true(rules_size(shipped) > 100);
 	assert_int_equal(rules_size(rules), rules_size(shipped) + 1);
@@ -123,7 +123,7 @@ static void test_files(void **state)
 	rules_destroy(shipped);
 	unlink(path);
 	rules = NULL;
-	assert_true(rules_load(path, &rules, error, sizeof(error)) < 0);
+	assert_true(rules_parse(NULL, 0, path, &rules, error, sizeof(error)) < 0);
 	snprintf(expected, sizeof(expected), "%s: cannot read rules: No such file or directory",
 		 path);
 	assert_string_equal(error, expected);
@@ -148,7 +148,7 @@ static void test_shipped(void **state)
 	(void)state;
 	assert_non_null(root);
 	snprintf(path, sizeof(path), "%s/report/symbols/gpuleak.rules", root);
-	if (rules_load(path, &rules, error, sizeof(error)) < 0)
+	if (rules_parse(NULL, 0, path, &rules, error, sizeof(error)) < 0)
 		fail_msg("%s", error);
 	count = rules_size(rules) / 2;
 	assert_true(count > 100);
