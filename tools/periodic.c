@@ -54,9 +54,9 @@ static struct told_suspect *find_told(const struct told_suspects *told,
 	struct told_suspect *known = told->first;
 
 	while (known && (known->stack_ref != suspect->stack_ref ||
-			 known->device != suspect->device ||
-			 strcmp(known->api, suspect->api) != 0 ||
-			 strcmp(known->kind, suspect->kind) != 0))
+			 known->device != suspect->site->device ||
+			 strcmp(known->api, suspect->site->api) != 0 ||
+			 strcmp(known->kind, suspect->site->kind) != 0))
 		known = known->next;
 	return known;
 }
@@ -75,7 +75,7 @@ static char *place_of(const struct report_suspect *suspect)
 	struct text_buffer place;
 
 	text_buffer_begin(&place);
-	describe_place_and_caller(place.out, suspect->stack, false);
+	describe_place_and_caller(place.out, suspect->site->stack, false);
 	text_buffer_end(&place);
 	return place.text;
 }
@@ -84,10 +84,10 @@ static void add_told(struct told_suspects *told, const struct report_suspect *su
 {
 	struct told_suspect *known = calloc(1, sizeof(*known));
 
-	known->api = strdup(suspect->api);
-	known->kind = strdup(suspect->kind);
+	known->api = strdup(suspect->site->api);
+	known->kind = strdup(suspect->site->kind);
 	known->place = place_of(suspect);
-	known->device = suspect->device;
+	known->device = suspect->site->device;
 	known->stack_ref = suspect->stack_ref;
 	known->rate = rate_of(suspect);
 	known->grows = true;
@@ -101,7 +101,7 @@ static void print_suspect(FILE *out, int pid, const char *now, const struct repo
 	fprintf(out, "; suspect in pid %d: %s", pid, now);
 	describe_growth_rate(out, suspect);
 	fputs(" at ", out);
-	describe_place_and_caller(out, suspect->stack, false);
+	describe_place_and_caller(out, suspect->site->stack, false);
 }
 
 /* Removes the suspects that do not grow any more, and prints them. */

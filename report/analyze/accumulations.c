@@ -40,7 +40,7 @@ static uint64_t kept_at_place(const struct report_process *process, size_t entry
 
 	for (size_t i = 0; i < process->suballocation_count && i < COMPARED_MAX; i++) {
 		if (!report_accumulates(&list[i]) ||
-		    !same_place(list[i].live.stack, list[entry].live.stack))
+		    !same_place(list[i].live.site->stack, list[entry].live.site->stack))
 			continue;
 		if (i < entry)
 			return 0;
@@ -64,7 +64,7 @@ void accumulations_add(struct accumulations *ret, const struct report_process *p
 		if (bytes <= ret->most_bytes)
 			continue;
 		ret->most_bytes = bytes;
-		ret->most = entry->live.stack;
+		ret->most = entry->live.site->stack;
 		ret->cache = entry->live.cache;
 		ret->most_in = process;
 	}

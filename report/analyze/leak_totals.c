@@ -31,7 +31,7 @@ static void add_leak(struct leak_totals *totals, const struct report_leak *leak,
 		     uint64_t blocks)
 {
 	add_entry(totals,
-		  (struct leak_total){ report_leak_fingerprint(leak), bytes, blocks, leak });
+		  (struct leak_total){ report_site_fingerprint(leak->site), bytes, blocks, leak });
 }
 
 static void add_leaks(struct leak_totals *totals, const struct report_process *process)

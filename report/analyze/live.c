@@ -34,18 +34,17 @@ static bool same_site(const void *value, const void *key)
 
 /* Makes the site of KEY, in the list that begins at *FIRST. */
 static struct live_site_node *new_site(struct live_gathering *g, const struct site_key *key,
-				       bool is_object, struct live_site_node **first)
+				       struct live_site_node **first)
 {
 	struct live_site_node *node = arena_alloc(g->b.arena, sizeof(*node));
 
 	table_add(&g->b.groups, site_key_hash(key), node);
 	node->key = *key;
-	node->site = (struct live_site){ .api = key->api, .kind = key->kind,
-					 .device = key->device, .is_object = is_object,
+	node->site = (struct live_site){ .site = { key->api, key->kind, key->device, NULL, 0 },
 					 .stack_ref = UINT32_MAX };
 	node->next = *first;
 	*first = node;
-	if (is_object)
+	if (first == &g->first_object)
 		g->live->object_count++;
 	else
 		g->live->site_count++;
@@ -63,7 +62,7 @@ static struct live_site_node *find_site(struct live_gathering *g,
 		table_find(&g->b.groups, site_key_hash(&key), same_site, &key);
 
 	if (!ret && add)
-		ret = new_site(g, &key, is_object, is_object ? &g->first_object : &g->first);
+		ret = new_site(g, &key, is_object ? &g->first_object : &g->first);
 	if (ret && counters->stack < ret->site.stack_ref)
 		ret->site.stack_ref = counters->stack;
 	return ret;
@@ -103,7 +102,7 @@ static void walk_blocks(struct live_gathering *g)
 			continue;
 		node = intern_live_site(g, block->site);
 		add_to_sum(&node->site.sum, block->bytes, 1);
-		if (!node->site.is_object)
+		if (!kind_is_object(node->site.site.kind))
 			add_to_sum(&g->live->sum, block->bytes, 1);
 	}
 }
@@ -151,8 +150,8 @@ static int compare_sites(const void *left, const void *right)
 	if (r == 0)
 		r = descending(b->stack_ref, a->stack_ref);
 	if (r == 0)
-		r = strcmp(a->api, b->api);
-	return r ? r : (a->device > b->device) - (a->device < b->device);
+		r = strcmp(a->site.api, b->site.api);
+	return r ? r : (a->site.device > b->site.device) - (a->site.device < b->site.device);
 }
 
 static int compare_by_blocks(const void *left, const void *right)
@@ -202,7 +201,7 @@ static void list_sites(struct live_gathering *g, const struct live_options *look
 	SORT(live->sites, live->site_count, orders[look->order]);
 	for (size_t i = 0; i < count; i++)
 		if ((i < look->sites && i < live->site_count) || live->sites[i].growing.intervals)
-			live->sites[i].stack = build_stack(&g->b, live->sites[i].stack_ref);
+			live->sites[i].site.stack = build_stack(&g->b, live->sites[i].stack_ref);
 }
 
 static int compare_kinds(const void *left, const void *right)
@@ -222,7 +221,8 @@ static void list_kinds(struct live_gathering *g)
 
 	live->kinds = arena_alloc(g->b.arena, live->site_count * sizeof(*live->kinds));
 	for (size_t i = 0; i < live->site_count; i++)
-		live->kinds[i] = (struct live_kind){ live->sites[i].kind, live->sites[i].device,
+		live->kinds[i] = (struct live_kind){ live->sites[i].site.kind,
+						     live->sites[i].site.device,
 						     live->sites[i].sum };
 	SORT(live->kinds, live->site_count, compare_kinds);
 	for (size_t i = 0; i < live->site_count; i++) {
@@ -311,12 +311,10 @@ bool live_next_suspect(const struct live *live, size_t *at, struct report_suspec
 
 		if (!site->growing.intervals)
 			continue;
-		*ret = (struct report_suspect){ .api = site->api, .kind = site->kind,
-						.device = site->device,
-						.stack_ref = site->stack_ref, .stack = site->stack,
+		*ret = (struct report_suspect){ .site = &site->site, .stack_ref = site->stack_ref,
 						.intervals = site->growing.intervals };
-		*(site->is_object ? &ret->blocks_per_step : &ret->bytes_per_step) =
-			site->growing.per_step;
+		*(kind_is_object(site->site.kind) ? &ret->blocks_per_step
+						  : &ret->bytes_per_step) = site->growing.per_step;
 		return true;
 	}
 	return false;

@@ -28,10 +28,9 @@ struct live_kind {
 };
 
 struct live_site {
-	const char *api;
-	const char *kind;
-	int device;
-	bool is_object; /* objects that are not memory: they grow by their number */
+	/* Objects that are not memory grow by their number. The stack is NULL for sites beyond
+	 * live_options.sites that do not grow. */
+	struct report_site site;
 	/* ref of the ledger; the same at every read, because records do not move */
 	uint32_t stack_ref;
 	struct live_sum sum;
@@ -40,8 +39,6 @@ struct live_site {
 	uint64_t allocated, allocated_before;
 	/* result of the growth rule for the steps that `gpuleak top` counts */
 	struct growth_verdict growing;
-	/* NULL for sites beyond live_options.sites that do not grow */
-	const struct report_stack *stack;
 };
 
 enum live_order {

@@ -151,7 +151,7 @@ static const char *describe_only_rank(struct ranks *ranks, const struct rank_lea
 	return arena_printf(ranks->arena, "only %s leak%s %s at %s",
 			    name_ranks(ranks, chosen, names), leak->count == 1 ? "s" : "",
 			    format_size(leak->bytes, size),
-			    format_place(leak->leak->stack, place));
+			    format_place(leak->leak->site->stack, place));
 }
 
 static const char *describe_larger_part(struct ranks *ranks, const struct rank_leak *leak,
@@ -164,7 +164,7 @@ static const char *describe_larger_part(struct ranks *ranks, const struct rank_l
 			    ranks->numbers[part->rank],
 			    format_size(above ? part->bytes - usual : usual - part->bytes, more),
 			    above ? "more" : "less", format_size(usual, size),
-			    format_place(leak->leak->stack, place));
+			    format_place(leak->leak->site->stack, place));
 }
 
 static void add_absent_ranks(struct ranks *ranks, const struct rank_leak *leak, uint64_t usual,
@@ -189,7 +189,7 @@ static void add_absent_ranks(struct ranks *ranks, const struct rank_leak *leak, 
 						name_ranks(ranks, chosen, names),
 						absent == 1 ? "does" : "do",
 						format_size(usual, size), leak->count, ranks->count,
-						format_place(leak->leak->stack, place)));
+						format_place(leak->leak->site->stack, place)));
 }
 
 static void find_leaks(struct ranks *ranks, const struct rank_leak *leak, char *chosen,

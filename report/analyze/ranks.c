@@ -23,11 +23,11 @@ struct found {
 	uint64_t bytes, blocks;
 };
 
-/* Returns a number for the place of LEAK in addition to the fingerprint, because two lines of one
+/* Returns a number for the place of STACK in addition to the fingerprint, because two lines of one
  * function are two leaks for a reader. */
-static uint64_t place_of(const struct report_leak *leak)
+static uint64_t place_of(const struct report_stack *stack)
 {
-	const struct report_frame *frame = report_stack_culprit(leak->stack);
+	const struct report_frame *frame = report_stack_culprit(stack);
 
 	return !frame ? 0 : frame->line ? frame->line : frame->offset;
 }
@@ -87,9 +87,9 @@ struct found_list {
 static void add_found(struct found_list *to, size_t rank, const struct report_leak *leak,
 		      uint64_t bytes, uint64_t blocks)
 {
-	*LIST_ADD(to->list, to->count) = (struct found){ report_leak_fingerprint(leak),
-							 place_of(leak), rank, leak, bytes,
-							 blocks };
+	*LIST_ADD(to->list, to->count) = (struct found){ report_site_fingerprint(leak->site),
+							 place_of(leak->site->stack), rank, leak,
+							 bytes, blocks };
 }
 
 /* Adds the leaks of P, or its call sites that accumulate. */
@@ -141,7 +141,7 @@ static struct rank_leak make_leak(struct ranks *ranks, const struct found *found
 		part->blocks = add_bounded(part->blocks, one->blocks);
 		ret.bytes = add_bounded(ret.bytes, one->bytes);
 		ret.blocks = add_bounded(ret.blocks, one->blocks);
-		ret.same_device &= one->leak->device == ret.leak->device;
+		ret.same_device &= one->leak->site->device == ret.leak->site->device;
 	}
 	for (size_t i = 0; i < count && ret.count > 1; i++)
 		ranks->shared[ranks->shared_count++] = found[i].leak;

@@ -11,8 +11,7 @@
 #include "report/analyze/live.h"
 
 struct trend_site {
-	const char *api, *kind;
-	int device;
+	struct report_site site; /* without a stack */
 	uint32_t stack_ref;
 	unsigned int seen; /* number of the last read that had the site */
 	struct live_sum sum;
@@ -27,8 +26,8 @@ static bool same(const void *value, const void *key)
 	const struct trend_site *a = value;
 	const struct live_site *b = key;
 
-	return a->stack_ref == b->stack_ref && a->device == b->device &&
-	       strcmp(a->api, b->api) == 0 && strcmp(a->kind, b->kind) == 0;
+	return a->stack_ref == b->stack_ref && a->site.device == b->site.device &&
+	       strcmp(a->site.api, b->site.api) == 0 && strcmp(a->site.kind, b->site.kind) == 0;
 }
 
 static void push(struct growth_series *series, uint64_t value)
@@ -41,18 +40,18 @@ static void push(struct growth_series *series, uint64_t value)
 
 static struct trend_site *intern_trend_site(struct trend *trend, const struct live_site *site)
 {
-	uint64_t hash = hash_number((uint64_t)site->device, hash_number(site->stack_ref, 0));
+	uint64_t hash = hash_number((uint64_t)site->site.device, hash_number(site->stack_ref, 0));
 	struct trend_site *ret;
 
-	hash = hash_bytes(site->api, strlen(site->api), hash);
+	hash = hash_bytes(site->site.api, strlen(site->site.api), hash);
 	ret = table_find(&trend->sites, hash, same, site);
 	if (ret)
 		return ret;
 	ret = arena_alloc(&trend->arena, sizeof(*ret));
 	table_add(&trend->sites, hash, ret);
-	ret->api = arena_text(&trend->arena, site->api, strlen(site->api));
-	ret->kind = arena_text(&trend->arena, site->kind, strlen(site->kind));
-	ret->device = site->device;
+	ret->site.api = arena_text(&trend->arena, site->site.api, strlen(site->site.api));
+	ret->site.kind = arena_text(&trend->arena, site->site.kind, strlen(site->site.kind));
+	ret->site.device = site->site.device;
 	ret->stack_ref = site->stack_ref;
 	for (unsigned int i = 0; i < trend->steps && i < GROWTH_STEPS_MAX; i++)
 		push(&ret->series, 0); /* the site had no memory at earlier steps */
@@ -74,7 +73,8 @@ static void note(const struct trend *trend, struct trend_site *known, struct liv
 	known->allocated = site->allocated;
 	known->seen = trend->reads;
 	if (step) {
-		push(&known->series, site->is_object ? site->sum.blocks : site->sum.bytes);
+		push(&known->series,
+		     kind_is_object(site->site.kind) ? site->sum.blocks : site->sum.bytes);
 		known->verdict = growth_judge(&known->series);
 	}
 	site->growing = known->verdict;

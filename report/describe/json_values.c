@@ -69,7 +69,7 @@ json_t *json_fingerprint(const struct report_leak *leak)
 {
 	char text[FINGERPRINT_TEXT];
 
-	return json_string(report_fingerprint_text(report_leak_fingerprint(leak), text));
+	return json_string(report_fingerprint_text(report_site_fingerprint(leak->site), text));
 }
 
 json_t *json_sample(const void *item)

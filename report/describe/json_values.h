@@ -11,6 +11,11 @@ struct report_event;
 struct report_leak;
 struct report_stack;
 
+/* Three members of a JSON_OBJECT(): what identifies the call site, apart from the stack. */
+#define JSON_SITE(site)                                                                           \
+	{ "api", json_text((site)->api) }, { "kind", json_text((site)->kind) },                   \
+		{ "device", json_integer((site)->device) }
+
 json_t *json_stack(const struct report_stack *stack);
 /* Returns the index of the frame of STACK to show, or -1. */
 json_t *json_site(const struct report_stack *stack);

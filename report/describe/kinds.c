@@ -11,6 +11,7 @@
 
 #include "ledger/format.h"
 #include "ledger/kind_table.h"
+#include "report/model/site.h"
 #include "report/util/lines.h"
 #include "report/util/number.h"
 
@@ -58,11 +59,6 @@ int kind_check(const struct lines *file, struct line_part name)
 int object_check(const struct lines *file, struct line_part name)
 {
 	return check(file, name, true, "object");
-}
-
-bool kind_is_object(const char *kind)
-{
-	return strncmp(kind, LEDGER_KIND_OBJECT, sizeof(LEDGER_KIND_OBJECT) - 1) == 0;
 }
 
 const char *object_name(const char *kind)

@@ -5,7 +5,6 @@
 #ifndef GPULEAK_REPORT_KINDS_H
 #define GPULEAK_REPORT_KINDS_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "report/util/lines.h"
@@ -21,8 +20,6 @@ int kind_check(const struct lines *file, struct line_part name);
  * returns. */
 int object_check(const struct lines *file, struct line_part name);
 
-/* Returns true if KIND is a kind of object that is not memory. */
-bool kind_is_object(const char *kind);
 /* Returns the name that KIND, a kind of object, has in budgets: "stream" for "object/stream". */
 const char *object_name(const char *kind);
 

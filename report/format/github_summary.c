@@ -96,7 +96,7 @@ static void print_what(FILE *out, const struct finding *finding)
 	if (finding->refusal) {
 		fprintf(out, "out of memory | %s | | ",
 			SIZE(out_of_memory_wanted(finding->refusal)));
-		code(out, finding->refusal->api);
+		code(out, finding->refusal->site->api);
 		return;
 	}
 	if (finding->leak)
@@ -105,7 +105,7 @@ static void print_what(FILE *out, const struct finding *finding)
 		markdown_words(out, finding->errors->error);
 	fprintf(out, " | %s | %s | ", finding->leak ? SIZE(finding->bytes) : "",
 		NUMBER(finding->blocks));
-	code(out, finding->leak ? finding->leak->api : finding->errors->error->api);
+	code(out, finding->leak ? finding->leak->site->api : finding->errors->error->api);
 }
 
 static void print_row(FILE *out, const struct source_root *root, const struct finding *finding)

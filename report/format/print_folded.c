@@ -72,9 +72,9 @@ static void print_root(FILE *out, const struct finding *finding, bool name_proce
 		print_words(out, leak->cache ? leak->cache : "?");
 		fputs(": ", out);
 	}
-	print_words(out, leak->kind);
-	if (leak->device >= 0)
-		fprintf(out, " on device %d", leak->device);
+	print_words(out, leak->site->kind);
+	if (leak->site->device >= 0)
+		fprintf(out, " on device %d", leak->site->device);
 	if (leak->mapping)
 		fputs(", released but never unmapped", out);
 	print_process(out, finding->process, name_process);
@@ -100,7 +100,7 @@ static void print_block(FILE *out, const struct finding *finding, bool name_proc
 	print_root(out, finding, name_process);
 	print_stack(out, finding->stack);
 	fputc(';', out);
-	print_words(out, leak->api);
+	print_words(out, leak->site->api);
 	if (leak->used_bytes)
 		fputs(";" SUBALLOCATIONS_UNUSED, out);
 	fprintf(out, " %" PRIu64 "\n", unused);
@@ -120,10 +120,10 @@ static void print_suballocations(FILE *out, const struct report_process *process
 		fputs("cache: ", out);
 		print_words(out, entry->live.cache ? entry->live.cache : "?");
 		fprintf(out, ": %ss", word);
-		if (entry->live.device >= 0)
-			fprintf(out, " on device %d", entry->live.device);
+		if (entry->live.site->device >= 0)
+			fprintf(out, " on device %d", entry->live.site->device);
 		print_process(out, process, name_process);
-		print_stack(out, entry->live.stack);
+		print_stack(out, entry->live.site->stack);
 		fprintf(out, ";%ss %" PRIu64 "\n", word, bytes);
 	}
 }
@@ -145,16 +145,16 @@ static void print_holder(FILE *out, const struct report_process *process,
 	if (is_part)
 		fprintf(out, "%ss", word);
 	else
-		print_words(out, holder->kind);
-	if (holder->device >= 0)
-		fprintf(out, " on device %d", holder->device);
+		print_words(out, holder->site->kind);
+	if (holder->site->device >= 0)
+		fprintf(out, " on device %d", holder->site->device);
 	print_process(out, process, name_process);
-	print_stack(out, holder->stack);
+	print_stack(out, holder->site->stack);
 	fputc(';', out);
 	if (is_part)
 		fprintf(out, "%ss", word);
 	else
-		print_words(out, holder->api);
+		print_words(out, holder->site->api);
 	if (report_holder_is_unused(held, holder))
 		fputs(";" SUBALLOCATIONS_UNUSED, out);
 	fprintf(out, " %" PRIu64 "\n", holder->bytes);

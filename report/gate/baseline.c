@@ -116,10 +116,10 @@ const struct pattern_rule *baseline_find(const struct pattern_file *baseline, ui
  * leak stays the same. */
 static void write_place(FILE *out, const struct report_leak *leak)
 {
-	const struct report_frame *frame = report_stack_culprit(leak->stack);
+	const struct report_frame *frame = report_stack_culprit(leak->site->stack);
 	const char *file = frame ? frame->file ? frame->file : frame->module : NULL;
 
-	eprintf(out, "%s %s %s", leak->api, leak->kind,
+	eprintf(out, "%s %s %s", leak->site->api, leak->site->kind,
 		frame && frame->function ? frame->function : "???");
 	if (file)
 		eprintf(out, " (%s)", path_last(file));

@@ -130,14 +130,14 @@ bool budget_covers(const struct pattern_rule *rule, const struct report_leak *le
 	switch (rule->subject) {
 	case GATE_SITE:
 	case GATE_ACCUMULATION:
-		return frame_pattern_match_any(&rule->pattern, leak->stack->frames,
-					       leak->stack->count);
+		return frame_pattern_match_any(&rule->pattern, leak->site->stack->frames,
+					       leak->site->stack->count);
 	case GATE_KIND:
-		return strcmp(leak->kind, rule->pattern.text) == 0;
+		return strcmp(leak->site->kind, rule->pattern.text) == 0;
 	case GATE_API:
-		return strcmp(leak->api, rule->pattern.text) == 0;
+		return strcmp(leak->site->api, rule->pattern.text) == 0;
 	case GATE_DEVICE:
-		return leak->device == rule->device;
+		return leak->site->device == rule->device;
 	case GATE_CACHE:
 		return frame_pattern_match(&rule->pattern, leak->cache);
 	}
@@ -146,8 +146,7 @@ bool budget_covers(const struct pattern_rule *rule, const struct report_leak *le
 
 bool only_at_allows(const struct pattern_file *policy, const struct report_site *site)
 {
-	const struct report_leak allocated = { .api = site->api, .kind = site->kind,
-					       .stack = site->stack };
+	const struct report_leak allocated = { .site = site };
 
 	for (size_t i = 0; i < policy->count; i++)
 		if (budget_covers(&policy->rules[i], &allocated))

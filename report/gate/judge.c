@@ -82,7 +82,7 @@ static void judge_errors(struct bench *bench)
 
 bool judge_is_memory(const struct charge *charge)
 {
-	return !charge->accumulating && !charge->leak->is_object;
+	return !charge->accumulating && !kind_is_object(charge->leak->site->kind);
 }
 
 static void charge(struct bench *bench, const struct report_process *process,
@@ -91,7 +91,7 @@ static void charge(struct bench *bench, const struct report_process *process,
 	for (size_t i = 0; i < count; i++)
 		if (!leaks[i].pattern)
 			*LIST_ADD(bench->charges, bench->count) = (struct charge){
-				process, &leaks[i], NULL, report_leak_fingerprint(&leaks[i]),
+				process, &leaks[i], NULL, report_site_fingerprint(leaks[i].site),
 				leaks[i].bytes, leaks[i].blocks, false };
 }
 
@@ -103,7 +103,7 @@ static void charge_accumulating(struct bench *bench, const struct report_process
 		if (report_accumulates(entry))
 			*LIST_ADD(bench->charges, bench->count) = (struct charge){
 				process, &entry->live, entry,
-				report_leak_fingerprint(&entry->live),
+				report_site_fingerprint(entry->live.site),
 				entry->kept_bytes, entry->kept_blocks, false };
 	}
 }

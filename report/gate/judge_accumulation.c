@@ -41,7 +41,7 @@ static bool judge_per_step(struct bench *bench, const struct charge *charge)
 		return true;
 	judgement_reason(bench->judgement, "%ss accumulate by %s per step at %s, %s allowed",
 			 suballocation_word(charge->leak->cache), EXACT_SIZE(charge->bytes / steps),
-			 PLACE(charge->leak->stack), ALLOWED(input->max_growth));
+			 PLACE(charge->leak->site->stack), ALLOWED(input->max_growth));
 	return true;
 }
 
@@ -55,7 +55,7 @@ static bool is_counted(struct bench *bench, const struct charge *charge)
 		return false;
 	if (bench->input->count_accumulation)
 		return true;
-	judge_spend(&bench->accumulating, charge->bytes, charge->blocks, charge->leak->stack);
+	judge_spend(&bench->accumulating, charge->bytes, charge->blocks, charge->leak->site->stack);
 	bench->accumulating_cache = charge->leak->cache;
 	return false;
 }
@@ -77,7 +77,7 @@ static void judge_place(struct bench *bench, const struct charge *charge)
 	judgement_reason(bench->judgement, "%s at %s in %s, 0 allowed",
 			 format_kept(charge->bytes, charge->blocks,
 				     suballocation_word(charge->leak->cache), kept),
-			 PLACE(charge->leak->stack), PROCESS(charge->process));
+			 PLACE(charge->leak->site->stack), PROCESS(charge->process));
 }
 
 void judge_accumulation(struct bench *bench)

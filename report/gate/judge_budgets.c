@@ -52,7 +52,7 @@ static struct spent spend_all(struct bench *bench, const struct pattern_rule *ru
 		if (!counts(bench, rule, charge))
 			continue;
 		charge->covered = true;
-		judge_spend(&spent, charge->bytes, charge->blocks, charge->leak->stack);
+		judge_spend(&spent, charge->bytes, charge->blocks, charge->leak->site->stack);
 	}
 	return spent;
 }
@@ -148,8 +148,8 @@ static struct spent left_of(const struct bench *bench, const char *kind)
 	for (size_t i = 0; i < bench->count; i++) {
 		const struct charge *charge = &bench->charges[i];
 
-		if (charge->leak->is_object && strcmp(charge->leak->kind, kind) == 0)
-			judge_spend(&left, charge->blocks, charge->blocks, charge->leak->stack);
+		if (strcmp(charge->leak->site->kind, kind) == 0)
+			judge_spend(&left, charge->blocks, charge->blocks, charge->leak->site->stack);
 	}
 	return left;
 }

@@ -10,7 +10,6 @@
 #include "report/symbols/fingerprint.h"
 #include "report/gate/judge_internal.h"
 #include "report/model/model.h"
-#include "report/model/model_sites.h"
 #include "report/gate/gate_rules.h"
 
 /* Call sites that already have a reason. If a site occurs again in another process, device or line,
@@ -23,7 +22,7 @@ struct listed {
 
 static bool is_listed(struct listed *listed, const struct report_site *site)
 {
-	uint64_t fingerprint = report_fingerprint(site->api, site->kind, site->stack);
+	uint64_t fingerprint = report_site_fingerprint(site);
 	size_t known = listed->count < JUDGE_PLACES_MAX ? listed->count : JUDGE_PLACES_MAX;
 
 	for (size_t i = 0; i < known; i++)
@@ -35,19 +34,20 @@ static bool is_listed(struct listed *listed, const struct report_site *site)
 }
 
 static void judge_site(struct bench *bench, struct listed *listed, const struct report_process *p,
-		       const struct report_site *site)
+		       const struct report_site_sums *sums)
 {
 	const struct pattern_file *policy = bench->input->only_at;
+	const struct report_site *site = sums->site;
 
-	if (site->again || only_at_allows(policy, site))
+	if (sums->again || only_at_allows(policy, site))
 		return;
 	if (is_listed(listed, site))
 		listed->again++;
 	else if (listed->count++ < JUDGE_PLACES_MAX)
 		judgement_reason(bench->judgement, "%s allocated %s in %" PRIu64 " block%s "
 				 "(%s, %s) at %s, which no rule in %s allows", PROCESS(p),
-				 EXACT_SIZE(site->allocated_bytes), site->allocated_blocks,
-				 plural(site->allocated_blocks), kind_words(site->kind), site->api,
+				 EXACT_SIZE(sums->allocated_bytes), sums->allocated_blocks,
+				 plural(sums->allocated_blocks), kind_words(site->kind), site->api,
 				 PLACE(site->stack), policy->name);
 }
 

@@ -114,30 +114,32 @@ static const struct report_stack *read_stack(struct input *in, const json_t *arr
 static void suppress(struct input *in, struct report_leak *leak)
 {
 	int index = leak->pattern ? -1
-				  : suppressions_match(in->suppressions, leak->stack->frames,
-						       leak->stack->count);
+				  : suppressions_match(in->suppressions, leak->site->stack->frames,
+						       leak->site->stack->count);
 
 	if (index >= 0)
 		leak->pattern = in->suppressions->rules[index].pattern.text;
 }
 
-/* Reads the members that a leak and an object both have: the call that made it, and its stack. */
-static void read_call(struct input *in, const json_t *object, struct report_leak *ret)
+/* Reads the call site of a leak or an object. */
+static struct report_site *read_site(struct input *in, const json_t *object)
 {
-	ret->api = read_text(in, object, "api");
-	ret->kind = read_text(in, object, "kind");
+	struct report_site *ret = arena_alloc(in->arena, sizeof(*ret));
+
+	*ret = (struct report_site){ read_text(in, object, "api"), read_text(in, object, "kind"),
+				     small_integer(object, "device", -1),
+				     read_stack(in, json_object_get(object, "stack")),
+				     hex_of(object, "fingerprint") };
 	if (!ret->api || !ret->kind)
 		bad(in, "an entry without api or kind");
-	ret->stack = read_stack(in, json_object_get(object, "stack"));
-	ret->device = small_integer(object, "device", -1);
-	ret->fingerprint = hex_of(object, "fingerprint");
+	return ret;
 }
 
 static void read_leak(struct input *in, const json_t *object, void *leak)
 {
 	struct report_leak *ret = leak;
 
-	read_call(in, object, ret);
+	ret->site = read_site(in, object);
 	ret->bytes = read_number(in, object, "bytes");
 	ret->blocks = read_number(in, object, "blocks");
 }
@@ -239,15 +241,15 @@ static void read_peaks(struct input *in, const json_t *object, struct report_pro
  * An older report has no fingerprints of objects. */
 static void read_object(struct input *in, const json_t *object, void *leak)
 {
+	struct report_site *site = read_site(in, object);
 	struct report_leak *ret = leak;
 
-	read_call(in, object, ret);
+	ret->site = site;
 	ret->pattern = read_text(in, object, "pattern");
 	ret->blocks = read_number(in, object, "count");
-	ret->is_object = true;
 	suppress(in, ret);
-	if (ret->kind && strncmp(ret->kind, LEDGER_KIND_OBJECT, strlen(LEDGER_KIND_OBJECT)) != 0)
-		ret->kind = arena_printf(in->arena, LEDGER_KIND_OBJECT "%s", ret->kind);
+	if (site->kind && !kind_is_object(site->kind))
+		site->kind = arena_printf(in->arena, LEDGER_KIND_OBJECT "%s", site->kind);
 }
 
 static void read_process(struct input *in, const json_t *object, struct report_process *process)

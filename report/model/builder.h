@@ -200,7 +200,7 @@ const char *build_module_problem(const struct builder *b, size_t i);
 /* A call site: what an API, a kind, a device and a stack identify. Each thread has its own records
  * of it in the ledger. The steps keep here what they add up by call site. */
 struct build_site {
-	struct report_leak leak; /* of 0 bytes */
+	struct report_site site; /* must be first: a leak's site is one of these */
 	/* its live blocks; [1]: those that the program ignores. NULL: none, also below */
 	struct group *groups[2];
 	struct site_node *listed;
@@ -211,6 +211,10 @@ struct build_site {
 /* Returns the only call site with the API, kind, device and stack of RECORD. RECORD NULL: these are
  * unknown. Looks up the symbols of the stack. */
 struct build_site *intern_site(struct builder *b, const struct ledger_site *record);
+/* Returns the only call site that equals KEY, whose strings and stack are interned. */
+struct build_site *intern_equal_site(struct builder *b, const struct report_site *key);
+/* Returns the call site of a call that has no kind. The refs are those of a record. */
+const struct report_site *build_call(struct builder *b, uint32_t api, int device, uint32_t stack);
 
 /* The identity of a call site without symbols, for steps that list only a few of all call sites.
  * Two of them can be one struct build_site: a compiler may repeat the code of a line. */

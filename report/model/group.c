@@ -14,7 +14,6 @@
 #include "report/util/number.h"
 
 struct group {
-	const struct build_site *site;
 	struct report_leak leak;
 	const struct ledger_block *most; /* the block with the largest reference count */
 	struct group *next;
@@ -24,7 +23,7 @@ static bool same_group(const void *value, const void *key)
 {
 	const struct group *a = value, *b = key;
 
-	return a->site == b->site && a->leak.ignored == b->leak.ignored &&
+	return a->leak.site == b->leak.site && a->leak.ignored == b->leak.ignored &&
 	       a->leak.mapping == b->leak.mapping;
 }
 
@@ -33,17 +32,15 @@ static bool same_group(const void *value, const void *key)
 static struct group *intern_group(struct builder *b, const struct build_site *site, bool ignored,
 				  const struct report_mapping *mapping)
 {
-	const struct group key = { .site = site,
-				   .leak = { .ignored = ignored, .mapping = mapping } };
+	const struct group key = { { &site->site, .ignored = ignored, .mapping = mapping } };
 	uint64_t hash = hash_number((uintptr_t)site, hash_number((uintptr_t)mapping, ignored));
 	struct group *group = table_find(&b->groups, hash, same_group, &key);
 
 	if (group)
 		return group;
 	group = arena_alloc(b->arena, sizeof(*group));
-	*group = (struct group){ .site = site, .leak = site->leak, .next = b->first_group };
-	group->leak.ignored = ignored;
-	group->leak.mapping = mapping;
+	*group = key;
+	group->next = b->first_group;
 	table_add(&b->groups, hash, group);
 	b->first_group = group;
 	b->group_count++;
@@ -102,7 +99,7 @@ static void leave_out_young(struct builder *b, const struct group *group,
 {
 	struct report_summary *sum = &b->process->summary;
 
-	if (group->leak.is_object)
+	if (kind_is_object(group->leak.site->kind))
 		return;
 	sum->younger_blocks++;
 	sum->younger_bytes = add_bounded(sum->younger_bytes, block->bytes);
@@ -197,7 +194,8 @@ void build_sums(struct builder *b)
 		ended = add_bounded(ended, add_bounded(site->with_context, site->unseen));
 	}
 	for (const struct group *group = b->first_group; group; group = group->next)
-		live = add_bounded(live, group->leak.is_object ? 0 : group->leak.blocks);
+		live = add_bounded(live, kind_is_object(group->leak.site->kind) ? 0
+									    : group->leak.blocks);
 	sum->deferred_blocks = b->process->deferred.deferred_blocks;
 	live = add_bounded(live, add_bounded(sum->left_out_blocks, sum->younger_blocks));
 	ended = add_bounded(ended, add_bounded(live, sum->deferred_blocks));
@@ -225,6 +223,17 @@ static int compare_stacks(const struct report_stack *a, const struct report_stac
 	return r ? r : compare_numbers((uint64_t)a->cut, (uint64_t)b->cut);
 }
 
+static int compare_sites(const struct report_site *a, const struct report_site *b)
+{
+	int r = strcmp(a->api, b->api);
+
+	if (r == 0)
+		r = strcmp(a->kind, b->kind);
+	if (r == 0)
+		r = (a->device > b->device) - (a->device < b->device);
+	return r ? r : compare_stacks(a->stack, b->stack);
+}
+
 /* Orders groups without a mapping first. */
 static int compare_mappings(const struct report_mapping *a, const struct report_mapping *b)
 {
@@ -244,13 +253,7 @@ int build_compare_leaks(const void *left, const void *right)
 	if (r == 0)
 		r = compare_numbers(b->blocks, a->blocks);
 	if (r == 0)
-		r = strcmp(a->api, b->api);
-	if (r == 0)
-		r = strcmp(a->kind, b->kind);
-	if (r == 0)
-		r = a->device < b->device ? -1 : a->device > b->device;
-	if (r == 0)
-		r = compare_stacks(a->stack, b->stack);
+		r = compare_sites(a->site, b->site);
 	return r ? r : compare_mappings(a->mapping, b->mapping);
 }
 
@@ -330,7 +333,7 @@ void classify_suballocations(struct builder *b)
 		if (site->live.blocks && site->ignored_blocks == site->live.blocks)
 			site->live.pattern = REPORT_IGNORED;
 		else /* the bytes count as those of the blocks */
-			site->live.pattern = suppress(b, site->live.stack, 0, 0);
+			site->live.pattern = suppress(b, site->live.site->stack, 0, 0);
 		if (site->live.pattern)
 			continue;
 		sum->accumulating_blocks = add_bounded(sum->accumulating_blocks, site->kept_blocks);
@@ -344,11 +347,12 @@ static void classify(struct builder *b, struct report_leak *leak)
 {
 	struct report_process *process = b->process;
 	struct report_summary *sum = &process->summary;
+	bool is_object = kind_is_object(leak->site->kind);
 
-	leak->pattern = leak->ignored	   ? REPORT_IGNORED
-			: leak->is_object ? suppress(b, leak->stack, 0, 0)
-					  : suppress(b, leak->stack, leak->blocks, leak->bytes);
-	if (leak->is_object) {
+	leak->pattern = leak->ignored ? REPORT_IGNORED
+			: is_object   ? suppress(b, leak->site->stack, 0, 0)
+				      : suppress(b, leak->site->stack, leak->blocks, leak->bytes);
+	if (is_object) {
 		process->objects[process->object_count++] = *leak;
 		return;
 	}
@@ -357,7 +361,7 @@ static void classify(struct builder *b, struct report_leak *leak)
 			    &sum->suppressed_blocks, &sum->suppressed_bytes);
 		return;
 	}
-	leak->cache = leak->stack->cache;
+	leak->cache = leak->site->stack->cache;
 	if (leak->cache)
 		add_to_list(leak, process->cached, &process->cached_count, &sum->cached_blocks,
 			    &sum->cached_bytes);

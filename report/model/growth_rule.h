@@ -12,7 +12,7 @@
 
 #include "ledger/format.h"
 
-struct report_stack;
+struct report_site;
 
 #define GROWTH_STEPS_MIN 4u /* the rule reports no growth with fewer steps */
 #define GROWTH_STEPS_MAX LEDGER_GROWTH_STEPS
@@ -44,11 +44,8 @@ struct report_step {
 
 /* A call site whose live bytes keep growing or, if they do not, whose live blocks do. */
 struct report_suspect {
-	const char *api;
-	const char *kind;
-	int device;
+	const struct report_site *site; /* never NULL */
 	uint32_t stack_ref; /* ref in the ledger */
-	const struct report_stack *stack; /* never NULL */
 	uint64_t bytes, blocks; /* live at the last step */
 	uint64_t bytes_per_step, blocks_per_step;
 	uint64_t bytes_per_hour; /* 0: unknown, or the steps are too short to compute it */

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "report/model/model_coverage.h"
+#include "report/model/site.h"
 #include "report/symbols/frame.h"
 
 struct loaded_ledger;
@@ -29,7 +30,7 @@ struct report_module;
 struct report_pools;
 struct report_out_of_memory;
 struct report_peak;
-struct report_site;
+struct report_site_sums;
 struct report_suballocations;
 struct pattern_file;
 struct symbolizer;
@@ -109,40 +110,30 @@ struct report_object_kind {
 	struct report_object_counts counts;
 };
 
-/* Live blocks of one call site (api, kind, device, stack). Blocks that were released while mapped
- * are grouped by their mapping and their release, too. */
+/* Live blocks of one call site. Blocks that were released while mapped are grouped by their mapping
+ * and their release, too. */
 struct report_leak {
-	const char *api;
-	const char *kind;
-	int device; /* -1 unknown */
-	bool is_object; /* an object that is not memory; never in the list of leaks */
+	const struct report_site *site; /* never NULL; of objects only in the list of objects */
 	bool ignored;  /* the program called gpuleak_ignore(); never in the list of leaks */
 	uint32_t references; /* largest reference count of its blocks */
 	uint64_t bytes;
 	uint64_t blocks;
 	uint64_t used_bytes; /* of `bytes`: in live suballocations, each byte once */
-	const struct report_stack *stack; /* never NULL; count 0 = the stack was not recorded */
 	/* History of the block with the largest reference count; NULL if that block was never
 	 * retained. */
 	const struct report_history *history;
 	/* pattern of the suppression that matches; REPORT_IGNORED after gpuleak_ignore(); NULL if
 	 * it is not suppressed */
 	const char *pattern;
-	/* as read from a JSON report; 0: compute it with report_leak_fingerprint() */
-	uint64_t fingerprint;
 	/* the cache that allocated the memory, "PyTorch caching allocator", or NULL */
 	const char *cache;
 	const struct report_mapping *mapping; /* NULL: the blocks were not released */
 	/* of its blocks; NULL unless struct load_choice requests them */
 	struct report_addresses *addresses;
-	struct report_object_counts objects; /* counts of the call site, if is_object is set */
+	struct report_object_counts objects; /* counts of the call site, of objects */
 	/* what keeps the blocks; NULL: the ledger has no search for it */
 	const struct report_keepers *keepers;
 };
-
-/* Returns the fingerprint of LEAK from the JSON report it was read from. Otherwise computes it from
- * api, kind and stack. */
-uint64_t report_leak_fingerprint(const struct report_leak *leak);
 
 #define TOTALS_OF_LEAKS 1u
 
@@ -288,10 +279,8 @@ struct report_summary {
 
 /* The blocks of a call site that were freed after the driver had begun to shut down. */
 struct report_late {
-	const char *api, *kind; /* of the allocation */
-	int device;
+	const struct report_site *site; /* of the allocation */
 	uint64_t blocks;
-	const struct report_stack *stack;
 };
 
 /* The report on one process. It owns all its contents except frames. The symbolizer owns the frames
@@ -371,7 +360,7 @@ struct report_process {
 	struct report_kind *kinds; /* see model_sites.h */
 	size_t kind_count;
 	/* see model_sites.h; empty unless loaded_ledger.all_sites is set */
-	struct report_site *sites;
+	struct report_site_sums *sites;
 	size_t site_count;
 	struct report_module *modules; /* see model_sites.h */
 	size_t module_count;

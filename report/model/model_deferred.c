@@ -381,9 +381,7 @@ static void add_late(struct builder *b, const struct ledger_site *record)
 
 	if (!site->late) {
 		site->late = &process->late[process->late_count++];
-		*site->late = (struct report_late){ .api = site->leak.api, .kind = site->leak.kind,
-						    .device = site->leak.device,
-						    .stack = site->leak.stack };
+		site->late->site = &site->site;
 	}
 	site->late->blocks = add_bounded(site->late->blocks, record->late);
 }

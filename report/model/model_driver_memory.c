@@ -86,9 +86,7 @@ static struct report_driver_call read_call(struct builder *b,
 					   const struct ledger_driver_growth *record)
 {
 	return (struct report_driver_call){
-		.api = build_name(b, record->api),
-		.stack = build_stack(b, record->stack),
-		.device = record->device,
+		.site = build_call(b, record->api, record->device, record->stack),
 		.began_ns = record->began_ns,
 		.ended_ns = record->ended_ns,
 		.free_after = record->free_units * LEDGER_FREE_UNIT,
@@ -129,7 +127,7 @@ static void attribute_growth(const struct report_process *process, struct report
 
 		last_ns = call->began_ns > last_ns ? call->began_ns : last_ns;
 		if (call->began_ns > growth->to_ns || call->ended_ns < growth->from_ns ||
-		    (call->device >= 0 && call->device != device->ordinal))
+		    (call->site->device >= 0 && call->site->device != device->ordinal))
 			continue;
 		device->growth_call_count++;
 		if (!device->growth_call || call->began_ns < device->growth_call->began_ns)
@@ -156,8 +154,7 @@ static void add_first_context(struct report_process *process, const struct repor
 	for (size_t i = 0; i < process->driver_cost_count; i++) {
 		struct report_driver_cost *cost = &process->driver_costs[i];
 
-		if (cost->device != call->device || cost->stack != call->stack ||
-		    strcmp(cost->api, call->api) != 0 || cost->measured == cost->calls)
+		if (cost->site != call->site || cost->measured == cost->calls)
 			continue;
 		add_figure(cost, free_before - call->free_after);
 		return;
@@ -181,7 +178,7 @@ static void explain_first_context(struct report_process *process, int ordinal,
 	for (size_t i = 0; i < process->driver_call_count; i++) {
 		struct report_driver_call *call = &process->driver_calls[i];
 
-		if (call->device != ordinal || !call->free_after)
+		if (call->site->device != ordinal || !call->free_after)
 			continue;
 		if (before > call->free_after && is_possible(series, before - call->free_after))
 			add_first_context(process, call, before);
@@ -213,7 +210,7 @@ static struct report_driver_cost *cost_of(const struct report_process *process, 
 {
 	for (size_t i = 0; i < process->driver_cost_count; i++)
 		if (process->driver_costs[i].ref == ref &&
-		    process->driver_costs[i].device == ordinal)
+		    process->driver_costs[i].site->device == ordinal)
 			return &process->driver_costs[i];
 	return NULL;
 }
@@ -233,7 +230,7 @@ static void judge_first_context(struct report_process *process, struct report_dr
 	if (verdict == COST_ALONE)
 		return;
 	for (size_t i = 0; i < process->driver_call_count; i++)
-		if (process->driver_calls[i].device == cost->device)
+		if (process->driver_calls[i].site->device == cost->site->device)
 			process->driver_calls[i].free_after = 0;
 	if (verdict == COST_OF_PROCESS)
 		add_figure(cost, bytes);
@@ -261,7 +258,7 @@ void report_process_judge_costs(struct report_process *process, int ordinal,
 				const struct cost_verdicts *verdicts)
 {
 	for (size_t i = 0; i < process->driver_cost_count && verdicts->disturbed; i++)
-		if (process->driver_costs[i].device == ordinal)
+		if (process->driver_costs[i].site->device == ordinal)
 			judge_unrecorded(process, &process->driver_costs[i]);
 	for (size_t i = 0; i < process->cost_call_count; i++) {
 		const struct report_cost_call *call = &process->cost_calls[i];
@@ -372,15 +369,13 @@ static struct report_driver_cost read_cost(struct builder *b,
 					   const struct ledger_driver_cost *record)
 {
 	struct report_driver_cost ret = {
-		.api = build_name(b, record->api),
-		.stack = build_stack(b, record->stack),
-		.device = record->device,
+		.site = build_call(b, record->api, record->device, record->stack),
 		.measured = atomic_load_explicit(&SHARED(record->measured), memory_order_acquire),
 		.bytes = record->bytes,
 		.ref = build_ref(b, record),
 	};
 
-	ret.cause = cause_of(ret.api, record->limit);
+	ret.cause = cause_of(ret.site->api, record->limit);
 	if (ret.bytes < 0) /* from an older writer: other processes returned memory meanwhile */
 		ret.bytes = ret.measured = 0;
 	ret.calls = record->calls > ret.measured ? record->calls : ret.measured;
@@ -390,7 +385,7 @@ static struct report_driver_cost read_cost(struct builder *b,
 static int compare_costs(const void *left, const void *right)
 {
 	const struct report_driver_cost *a = left, *b = right;
-	int r = a->device < b->device ? -1 : a->device > b->device;
+	int r = a->site->device < b->site->device ? -1 : a->site->device > b->site->device;
 
 	if (r == 0)
 		r = strcmp(a->cause, b->cause);
@@ -456,8 +451,7 @@ static void set_ended(struct builder *b, const struct table *sites)
 
 static bool same_cost(const struct report_driver_cost *a, const struct report_driver_cost *b)
 {
-	return a->stack == b->stack && a->device == b->device && strcmp(a->api, b->api) == 0 &&
-	       strcmp(a->cause, b->cause) == 0;
+	return a->site == b->site && strcmp(a->cause, b->cause) == 0;
 }
 
 /* Adds COST, which has the same stack, and makes the records of its calls refer to SUM. */
@@ -520,7 +514,7 @@ static int64_t explained_by(const struct report_driver_cost *cost)
 {
 	if (!cost->ended)
 		return cost->bytes;
-	if (!cost->measured || strcmp(cost->api, "cuDevicePrimaryCtxRetain") != 0)
+	if (!cost->measured || strcmp(cost->site->api, "cuDevicePrimaryCtxRetain") != 0)
 		return 0;
 	return cost->bytes / (int64_t)cost->measured;
 }
@@ -532,7 +526,7 @@ uint64_t driver_memory_explained(const struct report_process *process, int ordin
 	for (size_t i = 0; i < process->driver_cost_count; i++) {
 		const struct report_driver_cost *cost = &process->driver_costs[i];
 
-		if (cost->device == ordinal &&
+		if (cost->site->device == ordinal &&
 		    __builtin_add_overflow(sum, explained_by(cost), &sum))
 			return 0;
 	}

@@ -14,13 +14,11 @@
 #include "report/model/driver_memory_series.h"
 
 struct report_process;
-struct report_stack;
+struct report_site;
 
 /* A call after which the driver itself uses more device memory. */
 struct report_driver_call {
-	const char *api;
-	const struct report_stack *stack;
-	int device; /* -1 unknown */
+	const struct report_site *site; /* without a kind */
 	uint64_t began_ns, ended_ns;
 	/* bytes free on the device after the call, if it created the first context there; 0
 	 * unknown */
@@ -31,9 +29,7 @@ struct report_driver_call {
  * ledger_driver_cost. */
 struct report_driver_cost {
 	const char *cause; /* "context", "module", "stack limit" ... */
-	const char *api;
-	const struct report_stack *stack;
-	int device;
+	const struct report_site *site; /* without a kind */
 	uint64_t calls, measured;
 	int64_t bytes; /* that the measured calls took */
 	uint64_t ended; /* objects of these calls that have ended: their memory may be free */

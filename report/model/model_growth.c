@@ -127,7 +127,7 @@ static uint64_t per_hour(const struct report_growth *growth, uint32_t last, unsi
 	return ret < 1.8e19 ? (uint64_t)ret : UINT64_MAX;
 }
 
-/* Returns true if SITE is a suspect, and fills in *RET except the stack. */
+/* Returns true if SITE is a suspect, and fills in *RET except its site. */
 static bool judge_site(const struct report_growth *growth, const struct window *window,
 		       const struct growth_site *site, struct report_suspect *ret)
 {
@@ -135,8 +135,7 @@ static bool judge_site(const struct report_growth *growth, const struct window *
 	struct growth_series counts;
 	size_t first, last;
 
-	*ret = (struct report_suspect){ .api = site->key.api, .kind = site->key.kind,
-					.device = site->key.device, .stack_ref = site->stack_ref };
+	*ret = (struct report_suspect){ .stack_ref = site->stack_ref };
 	ret->series.count = counts.count = known_steps(site, window, &first);
 	if (!ret->series.count)
 		return false;
@@ -155,6 +154,14 @@ static bool judge_site(const struct report_growth *growth, const struct window *
 	ret->bytes_per_hour = per_hour(growth, window->first + (uint32_t)last, ret->intervals,
 				       bytes.per_step);
 	return true;
+}
+
+static const struct report_site *site_of(struct builder *b, const struct growth_site *site)
+{
+	const struct report_site key = { site->key.api, site->key.kind, site->key.device,
+					 build_stack(b, site->stack_ref), 0 };
+
+	return &intern_equal_site(b, &key)->site;
 }
 
 static int compare_suspects(const void *left, const void *right)
@@ -179,8 +186,9 @@ static void find_suspects(struct builder *b, const struct window *window,
 
 		if (!judge_site(growth, window, site, &one))
 			continue;
-		one.stack = build_stack(b, one.stack_ref);
-		index = suppressions_match(b->suppressions, one.stack->frames, one.stack->count);
+		one.site = site_of(b, site);
+		index = suppressions_match(b->suppressions, one.site->stack->frames,
+					   one.site->stack->count);
 		if (index >= 0) {
 			suppressions_count(b->suppressions, index, 0, 0);
 			growth->suppressed++;

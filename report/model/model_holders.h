@@ -12,10 +12,11 @@
 
 #include "ledger/format.h"
 
+struct builder;
 struct driver_memory_sample;
 struct report_leak;
 struct report_process;
-struct report_stack;
+struct report_site;
 
 enum report_outcome {
 	OUTCOME_RECOVERED, /* the same thread got as much afterwards */
@@ -25,7 +26,7 @@ enum report_outcome {
 
 /* Who held memory at one moment. The memory is divided: no byte is counted twice. */
 struct report_holders {
-	/* By call site, largest first. In each element only the fields up to `stack`, and `cache`,
+	/* By call site, largest first. In each element only `site`, `bytes`, `blocks` and `cache`
 	 * are set. The unused part of a cache is one holder without a stack. */
 	struct report_leak *list;
 	size_t count;
@@ -48,9 +49,7 @@ struct report_peak {
 
 struct report_out_of_memory {
 	uint64_t number;    /* from 1, in the order of the first refusals */
-	const char *api;    /* never NULL */
-	const struct report_stack *stack; /* never NULL */
-	int device;         /* -1 unknown */
+	const struct report_site *site; /* of the refused call, without a kind; never NULL */
 	uint64_t bytes;     /* requested; 0 unknown */
 	uint64_t time_ns;   /* of the last refusal of this request */
 	uint32_t times;     /* how often this request was refused in a row */
@@ -92,7 +91,7 @@ void report_merge_holders(struct report_holders *held);
  * which blocks of a cache these are. So the bytes are subtracted from the cache as a whole, and
  * what remains is one holder. If no call stack shows which blocks are the cache's, the bytes are
  * subtracted from the largest holders. */
-void report_divide_holders(struct report_holders *held, uint64_t inside);
+void report_divide_holders(struct builder *b, struct report_holders *held, uint64_t inside);
 
 /* Returns true if LEAK stands for suballocations, and not for blocks of a driver. */
 bool report_is_suballocation(const struct report_leak *leak);

@@ -59,24 +59,22 @@ static struct report_keepers *read_record(struct builder *b, const struct ledger
 	return ret->count ? ret : NULL;
 }
 
-static void add_to(struct report_leak *leak, const struct report_leak *key,
+static void add_to(struct report_leak *leak, const struct report_site *site,
 		   const struct report_keepers *keepers)
 {
-	/* Strings and stacks are interned, so pointers can be compared. */
-	if (leak->api == key->api && leak->kind == key->kind && leak->device == key->device &&
-	    leak->stack == key->stack)
+	if (leak->site == site)
 		leak->keepers = keepers;
 }
 
-static void add(struct report_process *process, const struct report_leak *key,
+static void add(struct report_process *process, const struct report_site *site,
 		const struct report_keepers *keepers)
 {
 	for (size_t i = 0; i < process->leak_count; i++)
-		add_to(&process->leaks[i], key, keepers);
+		add_to(&process->leaks[i], site, keepers);
 	for (size_t i = 0; i < process->suppressed_count; i++)
-		add_to(&process->suppressed[i], key, keepers);
+		add_to(&process->suppressed[i], site, keepers);
 	for (size_t i = 0; i < process->suballocation_count; i++)
-		add_to(&process->suballocations[i].live, key, keepers);
+		add_to(&process->suballocations[i].live, site, keepers);
 }
 
 void build_keepers(struct builder *b)
@@ -87,11 +85,8 @@ void build_keepers(struct builder *b)
 	while ((record = next_record(b, &walk))) {
 		const struct ledger_site *site = ledger_any_site(b->view, record->site);
 		const struct report_keepers *keepers = site ? read_record(b, record) : NULL;
-		struct report_leak key;
 
-		if (!keepers)
-			continue;
-		key = intern_site(b, site)->leak;
-		add(b->process, &key, keepers);
+		if (keepers)
+			add(b->process, &intern_site(b, site)->site, keepers);
 	}
 }

@@ -29,43 +29,35 @@ static const char *framework_of(const char *api)
 struct report_leak build_holder(struct builder *b, const struct ledger_site *site, uint64_t bytes,
 				uint64_t blocks)
 {
-	struct report_leak ret = intern_site(b, site)->leak;
+	struct report_leak ret = { &intern_site(b, site)->site, .bytes = bytes, .blocks = blocks };
 
 	b->bad_refs += !site;
-	ret.is_object = false;
-	ret.bytes = bytes;
-	ret.blocks = blocks;
-	ret.cache = ret.stack->cache;
-	if (!ret.cache && framework_of(ret.api))
+	ret.cache = ret.site->stack->cache;
+	if (!ret.cache && framework_of(ret.site->api))
 		ret.cache = "PyTorch caching allocator";
 	return ret;
 }
 
-static int compare_places(const void *left, const void *right)
+/* Sites are interned. */
+static int compare_sites(const void *left, const void *right)
 {
 	const struct report_leak *a = left, *b = right;
-	int r = compare_numbers((uintptr_t)a->stack, (uintptr_t)b->stack);
 
-	if (r == 0)
-		r = compare_numbers((uintptr_t)a->api, (uintptr_t)b->api);
-	if (r == 0)
-		r = compare_numbers((uintptr_t)a->kind, (uintptr_t)b->kind);
-	return r ? r : (a->device > b->device) - (a->device < b->device);
+	return compare_numbers((uintptr_t)a->site, (uintptr_t)b->site);
 }
 
-/* Strings and stacks are interned. */
 void report_merge_holders(struct report_holders *held)
 {
 	size_t kept = 0;
 
 	if (!held->count)
 		return;
-	SORT(held->list, held->count, compare_places);
+	SORT(held->list, held->count, compare_sites);
 	for (size_t i = 1; i < held->count; i++) {
 		struct report_leak *to = &held->list[kept];
 		const struct report_leak *from = &held->list[i];
 
-		if (compare_places(to, from) != 0) {
+		if (to->site != from->site) {
 			held->list[++kept] = *from;
 			continue;
 		}
@@ -78,7 +70,7 @@ void report_merge_holders(struct report_holders *held)
 
 bool report_is_suballocation(const struct report_leak *leak)
 {
-	return strcmp(leak->kind, LEDGER_KIND_SUBALLOCATION) == 0;
+	return strcmp(leak->site->kind, LEDGER_KIND_SUBALLOCATION) == 0;
 }
 
 bool report_holder_is_unused(const struct report_holders *held, const struct report_leak *holder)
@@ -111,7 +103,7 @@ static void read_holders(struct builder *b, const struct ledger_out_of_memory *r
 							 holder->bytes, holder->blocks);
 	}
 	report_merge_holders(held);
-	report_divide_holders(held, record->inside_bytes);
+	report_divide_holders(b, held, record->inside_bytes);
 	entry->tracked_bytes = held->other_bytes;
 	for (size_t i = 0; i < held->count; i++)
 		entry->tracked_bytes = add_bounded(entry->tracked_bytes, held->list[i].bytes);
@@ -142,7 +134,6 @@ static void copy_figures(const struct ledger_out_of_memory *record,
 			 struct report_out_of_memory *ret)
 {
 	ret->number = LEDGER_REFUSAL_NUMBER(record->state);
-	ret->device = record->device;
 	ret->bytes = record->bytes;
 	ret->time_ns = record->time_ns;
 	ret->times = record->times;
@@ -164,8 +155,7 @@ static void read_record(struct builder *b, const struct ledger_out_of_memory *re
 			struct report_out_of_memory *ret)
 {
 	copy_figures(record, ret);
-	ret->api = build_name(b, record->api);
-	ret->stack = build_stack(b, record->stack);
+	ret->site = build_call(b, record->api, record->device, record->stack);
 	if (ret->gave_up) {
 		ret->framework = framework_of(build_text(b, record->framework_api));
 		ret->framework = ret->framework ? ret->framework : build_unknown;
@@ -288,7 +278,7 @@ const struct driver_memory_sample *report_sample_near(const struct report_proces
 	const struct driver_memory_series *series = NULL;
 
 	for (size_t i = 0; i < process->device_count && !series; i++)
-		if (process->devices[i].ordinal == entry->device)
+		if (process->devices[i].ordinal == entry->site->device)
 			series = process->devices[i].series;
 	if (!series || !series->taken || series->source != DRIVER_MEMORY_NVML_PROCESS)
 		return NULL;
@@ -302,8 +292,8 @@ const struct driver_memory_sample *report_sample_near(const struct report_proces
 
 const char *report_holder_library(const struct report_leak *holder)
 {
-	for (size_t i = 0; i < holder->stack->count; i++) {
-		const struct report_frame *frame = &holder->stack->frames[i];
+	for (size_t i = 0; i < holder->site->stack->count; i++) {
+		const struct report_frame *frame = &holder->site->stack->frames[i];
 		const char *slash = frame->module ? strrchr(frame->module, '/') : NULL;
 
 		if (frame->role != FRAME_RUNTIME && frame->module)

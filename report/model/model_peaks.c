@@ -138,11 +138,14 @@ static uint64_t take_bytes(uint64_t *from, uint64_t bytes)
 }
 
 /* Makes one holder of all blocks in the cache of FIRST, the largest one of them. Returns it. */
-static struct report_leak *join_cache(struct report_holders *held, struct report_leak *first)
+static struct report_leak *join_cache(struct builder *b, struct report_holders *held,
+				      struct report_leak *first)
 {
+	struct report_site without_stack = *first->site;
 	size_t kept = (size_t)(first - held->list) + 1;
 
-	first->stack = &build_no_stack;
+	without_stack.stack = &build_no_stack;
+	first->site = &intern_equal_site(b, &without_stack)->site;
 	for (size_t i = kept; i < held->count; i++) {
 		struct report_leak *other = &held->list[i];
 
@@ -168,14 +171,14 @@ static void remove_empty(struct report_holders *held)
 	held->count = kept;
 }
 
-void report_divide_holders(struct report_holders *held, uint64_t inside)
+void report_divide_holders(struct builder *b, struct report_holders *held, uint64_t inside)
 {
 	if (!inside)
 		return;
 	held->divided = true;
 	for (size_t i = 0; i < held->count; i++)
 		if (report_holder_is_unused(held, &held->list[i]))
-			inside = take_bytes(&join_cache(held, &held->list[i])->bytes, inside);
+			inside = take_bytes(&join_cache(b, held, &held->list[i])->bytes, inside);
 	for (size_t i = 0; i < held->count && inside; i++)
 		if (!report_is_suballocation(&held->list[i]))
 			inside = take_bytes(&held->list[i].bytes, inside);
@@ -234,7 +237,7 @@ static struct report_peak read_peak(struct peaks *peaks, uint32_t memory,
 	ret.error_bytes = add_bounded(ret.error_bytes, difference(at->bytes, sums[0]));
 	ret.error_bytes =
 		add_bounded(ret.error_bytes, difference(at->suballocated_bytes, sums[1]));
-	report_divide_holders(&ret.held, sums[1]);
+	report_divide_holders(peaks->b, &ret.held, sums[1]);
 	return ret;
 }
 

@@ -19,42 +19,41 @@
 /* Strings and stacks are interned. */
 static bool same_site(const void *value, const void *key)
 {
-	const struct report_leak *a = &((const struct build_site *)value)->leak, *b = key;
+	const struct report_site *a = value, *b = key;
 
 	return a->stack == b->stack && a->api == b->api && a->kind == b->kind &&
 	       a->device == b->device;
 }
 
-static uint64_t site_hash(const struct report_leak *leak)
+struct build_site *intern_equal_site(struct builder *b, const struct report_site *key)
 {
-	uint64_t hash = hash_number((uintptr_t)leak->stack, (uintptr_t)leak->api);
+	uint64_t hash = hash_number((uintptr_t)key->stack, (uintptr_t)key->api);
+	struct build_site *site;
 
-	return hash_number((uint64_t)leak->device, hash_number((uintptr_t)leak->kind, hash));
-}
-
-/* Returns the call site of LEAK, or NULL. */
-static struct build_site *find_site(const struct builder *b, const struct report_leak *leak)
-{
-	return table_find(&b->sites, site_hash(leak), same_site, leak);
+	hash = hash_number((uint64_t)key->device, hash_number((uintptr_t)key->kind, hash));
+	site = table_find(&b->sites, hash, same_site, key);
+	if (site)
+		return site;
+	site = arena_alloc(b->arena, sizeof(*site));
+	site->site = *key;
+	table_add(&b->sites, hash, site);
+	return site;
 }
 
 struct build_site *intern_site(struct builder *b, const struct ledger_site *record)
 {
-	const struct report_leak key = {
+	return intern_equal_site(b, &(struct report_site){
 		.api = build_name(b, record ? record->api : 0),
 		.kind = build_name(b, record ? record->kind : 0),
 		.device = record ? record->device : -1,
-		.is_object = record && ledger_site_is_object(b->view, record),
 		.stack = build_stack(b, record ? record->stack : 0),
-	};
-	struct build_site *site = find_site(b, &key);
+	});
+}
 
-	if (site)
-		return site;
-	site = arena_alloc(b->arena, sizeof(*site));
-	site->leak = key;
-	table_add(&b->sites, site_hash(&key), site);
-	return site;
+const struct report_site *build_call(struct builder *b, uint32_t api, int device, uint32_t stack)
+{
+	return &intern_site(b, &(struct ledger_site){ .api = api, .device = device,
+						      .stack = stack })->site;
 }
 
 struct site_key site_key_of(struct builder *b, const struct ledger_site *site)
@@ -96,7 +95,7 @@ struct kind_node {
 };
 
 struct site_node {
-	struct report_site public;
+	struct report_site_sums public;
 	struct site_node *next;
 };
 
@@ -126,7 +125,6 @@ static void each_leak(struct site_gathering *g, add_leak_fn *add)
 }
 
 /* Returns the next call site of memory, or NULL. */
-
 static const struct ledger_site *next_site(const struct builder *b, struct ledger_walk *walk)
 {
 	const struct ledger_site *counters;
@@ -181,7 +179,7 @@ static void add_site_to_kind(struct site_gathering *g, const struct ledger_site 
 
 static void add_leak_to_kind(struct site_gathering *g, const struct report_leak *leak)
 {
-	struct kind_node *node = intern_kind(g, leak->kind, leak->device);
+	struct kind_node *node = intern_kind(g, leak->site->kind, leak->site->device);
 
 	node->public.live_blocks = add_bounded(node->public.live_blocks, leak->blocks);
 	node->public.live_bytes = add_bounded(node->public.live_bytes, leak->bytes);
@@ -245,12 +243,11 @@ void build_kinds(struct builder *b)
 
 /* ---- sites ---- */
 
-static struct site_node *new_site(struct site_gathering *g, const struct report_leak *leak)
+static struct site_node *new_site(struct site_gathering *g, const struct report_site *site)
 {
 	struct site_node *node = arena_alloc(g->b->arena, sizeof(*node));
 
-	node->public = (struct report_site){ .api = leak->api, .kind = leak->kind,
-					     .device = leak->device, .stack = leak->stack };
+	node->public.site = site;
 	node->next = g->sites;
 	g->sites = node;
 	g->count++;
@@ -260,17 +257,17 @@ static struct site_node *new_site(struct site_gathering *g, const struct report_
 static struct site_node *listed(struct site_gathering *g, struct build_site *site)
 {
 	if (!site->listed)
-		site->listed = new_site(g, &site->leak);
+		site->listed = new_site(g, &site->site);
 	return site->listed;
 }
 
 static void add_leak_to_site(struct site_gathering *g, const struct report_leak *leak)
 {
-	struct site_node *node = listed(g, find_site(g->b, leak));
+	struct site_node *node = listed(g, (struct build_site *)leak->site);
 
 	/* a site can have two entries, for example for ignored and for other blocks */
 	if (node->public.live) {
-		node = new_site(g, leak);
+		node = new_site(g, leak->site);
 		node->public.again = true;
 	}
 	node->public.live = leak;
@@ -311,14 +308,14 @@ static void list_modules(struct builder *b)
 
 static int compare_sites(const void *left, const void *right)
 {
-	const struct report_site *a = left, *b = right;
+	const struct report_site_sums *a = left, *b = right;
 	int r = compare_numbers(b->live ? b->live->bytes : 0, a->live ? a->live->bytes : 0);
 
 	if (r == 0)
 		r = compare_numbers(b->allocated_bytes, a->allocated_bytes);
 	if (r == 0)
 		r = compare_numbers(b->allocated_blocks, a->allocated_blocks);
-	return r ? r : strcmp(a->api, b->api);
+	return r ? r : strcmp(a->site->api, b->site->api);
 }
 
 void build_sites(struct builder *b)

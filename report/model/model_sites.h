@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 struct report_leak;
-struct report_stack;
+struct report_site;
 
 struct report_kind {
 	const char *kind;
@@ -20,12 +20,9 @@ struct report_kind {
 	uint64_t freed_blocks;
 };
 
-/* One call site of memory (api, kind, device, stack), also if all of its blocks were freed. */
-struct report_site {
-	const char *api;
-	const char *kind;
-	int device;
-	const struct report_stack *stack; /* never NULL */
+/* What one call site of memory allocated, also if all of its blocks were freed. */
+struct report_site_sums {
+	const struct report_site *site; /* never NULL */
 	/* entry in one of the process's lists; NULL: no block of the site is live */
 	const struct report_leak *live;
 	uint64_t allocated_blocks, allocated_bytes;

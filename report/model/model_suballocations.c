@@ -66,10 +66,11 @@ static struct suballocation_site *site_of(struct gathering *g, const struct ledg
 		return site;
 	site = known->suballocations = arena_alloc(g->b->arena, sizeof(*site));
 	live = &site->public.live;
-	*live = known->leak;
-	live->cache = live->stack->cache ? live->stack->cache : pool_of(live->api);
+	live->site = &known->site;
+	live->cache = known->site.stack->cache ? known->site.stack->cache
+					       : pool_of(known->site.api);
 	site->of_blocks = !report_is_suballocation(live);
-	site->of_physical = strncmp(live->kind, LEDGER_KIND_VIRTUAL,
+	site->of_physical = strncmp(known->site.kind, LEDGER_KIND_VIRTUAL,
 				    strlen(LEDGER_KIND_VIRTUAL)) == 0;
 	site->next = g->sites;
 	g->sites = site;
@@ -270,7 +271,7 @@ static int compare(const void *left, const void *right)
 		r = compare_numbers(b->live.blocks, a->live.blocks);
 	if (r == 0)
 		r = compare_numbers(b->allocated_blocks, a->allocated_blocks);
-	return r ? r : a->live.device - b->live.device;
+	return r ? r : a->live.site->device - b->live.site->device;
 }
 
 static bool is_listed(const struct suballocation_site *site)

@@ -28,12 +28,12 @@ enum report_trend {
 	TREND_ACCUMULATING, /* their number grew until the program or its loop ended */
 };
 
-/* The suballocations of one call site (api, kind, device, stack), which has live ones or
- * accumulates. Their bytes are part of the bytes of the blocks that they lie in. */
+/* The suballocations of one call site, which has live ones or accumulates. Their bytes are part of
+ * the bytes of the blocks that they lie in. */
 struct report_suballocations {
 	/* What is live at the end: 0 blocks if the program or its interpreter freed all. `cache` is
 	 * the name of the pool, and `pattern` is set if a suppression matches. Apart from these two
-	 * and `addresses`, only the fields up to `stack` are set. */
+	 * and `addresses`, only `site`, `bytes` and `blocks` are set. */
 	struct report_leak live;
 	uint64_t allocated_blocks; /* since the start */
 	uint64_t freed_blocks;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ledger/format.h"
 #include "ledger/no_gpu.h"
 #include "report/model/model.h"
 #include "report/util/memory.h"
@@ -47,10 +48,15 @@ static const struct report_frame *innermost(const struct report_stack *stack, en
 	return NULL;
 }
 
-uint64_t report_leak_fingerprint(const struct report_leak *leak)
+bool kind_is_object(const char *kind)
 {
-	return leak->fingerprint ? leak->fingerprint
-				 : report_fingerprint(leak->api, leak->kind, leak->stack);
+	return strncmp(kind, LEDGER_KIND_OBJECT, strlen(LEDGER_KIND_OBJECT)) == 0;
+}
+
+uint64_t report_site_fingerprint(const struct report_site *site)
+{
+	return site->fingerprint ? site->fingerprint
+				 : report_fingerprint(site->api, site->kind, site->stack);
 }
 
 const struct report_frame *report_stack_culprit(const struct report_stack *stack)

@@ -110,7 +110,7 @@ static void print_sums(FILE *out, const struct caches *caches, bool whole)
 		print_cached(out, total->name, total);
 		fprintf(out, "%s %sat ", total->used_bytes ? ";" : ",",
 			total->most->blocks == total->blocks ? "" : "most ");
-		describe_place_and_caller(out, total->most->stack, whole);
+		describe_place_and_caller(out, total->most->site->stack, whole);
 		fputc('\n', out);
 	}
 	if (caches->others.blocks) {
@@ -127,9 +127,9 @@ static void print_stacks(FILE *out, const struct report_process *process, bool w
 		print_cached(out, leak->cache,
 			     &(struct cache_total){ .blocks = leak->blocks, .bytes = leak->bytes,
 						    .used_bytes = leak->used_bytes });
-		describe_source(out, leak->kind, leak->api, -1);
+		describe_source(out, leak->site->kind, leak->site->api, -1);
 		fputs(", allocated at:\n", out);
-		describe_stack(out, leak->stack, whole);
+		describe_stack(out, leak->site->stack, whole);
 	}
 }
 

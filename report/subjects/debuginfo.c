@@ -64,7 +64,7 @@ static struct bare_modules look_at_all(const struct report *report,
 		const struct report_process *process = report->processes[i];
 
 		for (size_t j = 0; j < process->leak_count; j++)
-			look(&modules, process->leaks[j].stack);
+			look(&modules, process->leaks[j].site->stack);
 		for (size_t j = 0; j < process->error_count; j++)
 			look(&modules, process->errors[j].stack);
 	}

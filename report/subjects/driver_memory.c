@@ -55,9 +55,9 @@ static void print_growth(FILE *out, const struct report_device *device, bool who
 	if (!device->growth_call)
 		return;
 	fputs(", where ", out);
-	print_escaped(out, device->growth_call->api);
+	print_escaped(out, device->growth_call->site->api);
 	fputs(" was called at ", out);
-	describe_place(out, device->growth_call->stack, whole);
+	describe_place(out, device->growth_call->site->stack, whole);
 	if (device->growth_call_count > 1)
 		fprintf(out, ", the first of %s such calls", NUMBER(device->growth_call_count));
 }
@@ -96,7 +96,8 @@ static void print_cause(FILE *out, const struct report_process *process, size_t 
 
 	for (; *at < process->driver_cost_count; ++*at) {
 		cost = &process->driver_costs[*at];
-		if (cost->device != first->device || strcmp(cost->cause, first->cause) != 0)
+		if (cost->site->device != first->site->device ||
+		    strcmp(cost->cause, first->cause) != 0)
 			break;
 		calls = add_bounded(calls, cost->calls);
 		measured = add_bounded(measured, cost->measured);
@@ -128,13 +129,13 @@ static void print_causes(FILE *out, const struct report_process *process, int or
 	const char *between = "";
 	size_t i = 0;
 
-	while (i < process->driver_cost_count && process->driver_costs[i].device != ordinal)
+	while (i < process->driver_cost_count && process->driver_costs[i].site->device != ordinal)
 		i++;
 	if (i == process->driver_cost_count)
 		return;
 	fprintf(out, "gpuleak: device %d: the driver took memory, measured call by call, for: ",
 		ordinal);
-	while (i < process->driver_cost_count && process->driver_costs[i].device == ordinal) {
+	while (i < process->driver_cost_count && process->driver_costs[i].site->device == ordinal) {
 		fputs(between, out);
 		print_cause(out, process, &i);
 		between = "; ";
@@ -184,10 +185,10 @@ static void print_details(FILE *out, const struct subject_view *view)
 static json_t *call_json(const struct report_driver_call *call)
 {
 	return JSON_OBJECT(
-		{ "api", json_text(call->api) },
+		{ "api", json_text(call->site->api) },
 		{ "began_ns", json_number(call->began_ns) },
 		{ "ended_ns", json_number(call->ended_ns) },
-		{ "stack", json_stack(call->stack) });
+		{ "stack", json_stack(call->site->stack) });
 }
 
 static json_t *growth_json(const struct report_device *device)
@@ -254,13 +255,13 @@ static json_t *cost_json(const void *item)
 
 	return JSON_OBJECT(
 		{ "cause", json_string(cost->cause) },
-		{ "api", json_text(cost->api) },
-		{ "device", json_integer(cost->device) },
+		{ "api", json_text(cost->site->api) },
+		{ "device", json_integer(cost->site->device) },
 		{ "calls", json_number(cost->calls) },
 		{ "measured_calls", json_number(cost->measured) },
 		{ "bytes", cost->measured ? json_integer(cost->bytes) : json_null() },
 		{ "ended", json_number(cost->ended) },
-		{ "stack", json_stack(cost->stack) });
+		{ "stack", json_stack(cost->site->stack) });
 }
 
 static void add_json(json_t *object, const struct subject_view *view)

@@ -136,9 +136,9 @@ static void print_site(FILE *out, const struct report *report, const char *name,
 	char site[FINDING_NAME_MAX];
 
 	metric_begin(out, name, report, finding->process_index);
-	metric_device(out, finding->leak->device);
-	metric_label(out, "kind", finding->leak->kind);
-	metric_label(out, "api", finding->leak->api);
+	metric_device(out, finding->leak->site->device);
+	metric_label(out, "kind", finding->leak->site->kind);
+	metric_label(out, "api", finding->leak->site->api);
 	metric_label(out, "function", frame && frame->function ? frame->function : "");
 	metric_label(out, "file", slash && slash[1] ? slash + 1 : place ? place : "");
 	metric_label(out, "site", finding_name(finding, site));

@@ -47,9 +47,8 @@ static void add_leaks(struct findings *findings, const struct report *report, si
 		findings->all[findings->count++] = (struct finding){
 			.class = class, .process = p, .process_index = index, .leak = &leaks[i],
 			.blocks = leaks[i].blocks, .bytes = leaks[i].bytes,
-			.stack = leaks[i].stack,
-			.fingerprint = report_fingerprint(leaks[i].api, leaks[i].kind,
-							  leaks[i].stack),
+			.stack = leaks[i].site->stack,
+			.fingerprint = report_site_fingerprint(leaks[i].site),
 		};
 	findings->counts[class] += count;
 }
@@ -69,9 +68,8 @@ static void add_accumulating(struct findings *findings, const struct report *rep
 		findings->all[findings->count++] = (struct finding){
 			.class = class, .process = p, .process_index = index, .leak = &site->live,
 			.site = site, .blocks = site->kept_blocks, .bytes = site->kept_bytes,
-			.stack = site->live.stack,
-			.fingerprint = report_fingerprint(site->live.api, site->live.kind,
-							  site->live.stack),
+			.stack = site->live.site->stack,
+			.fingerprint = report_site_fingerprint(site->live.site),
 		};
 		findings->counts[class]++;
 	}
@@ -87,8 +85,9 @@ static void add_out_of_memory(struct findings *findings, const struct report *re
 		return;
 	findings->all[findings->count++] = (struct finding){
 		.class = FINDING_OUT_OF_MEMORY, .process = p, .process_index = index,
-		.refusal = refusal, .stack = refusal->stack,
-		.fingerprint = report_fingerprint(refusal->api, "out-of-memory", refusal->stack),
+		.refusal = refusal, .stack = refusal->site->stack,
+		.fingerprint = report_fingerprint(refusal->site->api, "out-of-memory",
+						  refusal->site->stack),
 	};
 	findings->counts[FINDING_OUT_OF_MEMORY]++;
 }
@@ -297,7 +296,7 @@ static void print_accumulating(FILE *out, const struct finding *finding)
 {
 	describe_suballocations(out, finding->leak->cache, finding->bytes, finding->blocks);
 	fputs(" (", out);
-	describe_pool(out, finding->leak, finding->leak->device);
+	describe_pool(out, finding->leak, finding->leak->site->device);
 	fputs(") accumulate: ", out);
 	describe_trend(out, finding->process, finding->site);
 	fputs(", allocated at", out);
@@ -312,7 +311,7 @@ static void print_leak(FILE *out, const struct finding *finding)
 		return;
 	}
 	fprintf(out, "%s, %s", COUNT(leak->blocks, "block"), EXACT_SIZE(leak->bytes));
-	describe_source(out, leak->kind, leak->api, leak->device);
+	describe_source(out, leak->site->kind, leak->site->api, leak->site->device);
 	if (leak->mapping) {
 		fputs(" ", out);
 		describe_mapped(out, leak, false);

@@ -25,8 +25,8 @@ void describe_growth_rate(FILE *out, const struct report_suspect *suspect)
 {
 	char objects[FORMAT_OBJECTS_MAX];
 
-	if (kind_is_object(suspect->kind)) {
-		format_objects(suspect->blocks_per_step, suspect->kind, objects);
+	if (kind_is_object(suspect->site->kind)) {
+		format_objects(suspect->blocks_per_step, suspect->site->kind, objects);
 		fprintf(out, "%s per step", objects);
 	} else if (suspect->bytes_per_step)
 		fprintf(out, "%s per step", SIZE(suspect->bytes_per_step));
@@ -40,20 +40,20 @@ void describe_growth_rate(FILE *out, const struct report_suspect *suspect)
 static void print_suspect(FILE *out, const struct report_suspect *suspect, bool whole)
 {
 	char objects[FORMAT_OBJECTS_MAX];
-	bool is_object = kind_is_object(suspect->kind);
+	bool is_object = kind_is_object(suspect->site->kind);
 
 	fputs("gpuleak: suspect: ", out);
 	describe_growth_rate(out, suspect);
 	fputs(" at ", out);
-	describe_place_and_caller(out, suspect->stack, whole);
+	describe_place_and_caller(out, suspect->site->stack, whole);
 	fputs(", ", out);
-	print_escaped(out, suspect->api);
+	print_escaped(out, suspect->site->api);
 	fputs(" (", out);
-	describe_kind(out, suspect->kind);
-	if (suspect->device >= 0)
-		fprintf(out, ", device %d", suspect->device);
+	describe_kind(out, suspect->site->kind);
+	if (suspect->site->device >= 0)
+		fprintf(out, ", device %d", suspect->site->device);
 	fprintf(out, "): grew over the last %u steps, to ", suspect->intervals);
-	format_objects(suspect->blocks, suspect->kind, objects);
+	format_objects(suspect->blocks, suspect->site->kind, objects);
 	if (is_object)
 		fprintf(out, "%s\n", objects);
 	else
@@ -122,9 +122,7 @@ static json_t *suspect_json(const void *item)
 	const struct report_suspect *suspect = item;
 
 	return JSON_OBJECT(
-		{ "api", json_text(suspect->api) },
-		{ "kind", json_text(suspect->kind) },
-		{ "device", json_integer(suspect->device) },
+		JSON_SITE(suspect->site),
 		{ "bytes", json_number(suspect->bytes) },
 		{ "blocks", json_number(suspect->blocks) },
 		{ "bytes_per_step", json_number(suspect->bytes_per_step) },
@@ -133,7 +131,7 @@ static json_t *suspect_json(const void *item)
 		{ "grew_in_steps", json_integer(suspect->intervals) },
 		{ "bytes_at_steps", JSON_LIST(suspect->series.values, suspect->series.count,
 					      number_json) },
-		{ "stack", json_stack(suspect->stack) });
+		{ "stack", json_stack(suspect->site->stack) });
 }
 
 static void add_json(json_t *object, const struct subject_view *view)
@@ -156,11 +154,11 @@ static void growth_reason(struct judgement *judgement, const char *who,
 			  const struct report_suspect *suspect, uint64_t allowed)
 {
 	char objects[FORMAT_OBJECTS_MAX];
-	const struct report_frame *frame = report_stack_culprit(suspect->stack);
-	const char *what = frame && frame->function ? frame->function : suspect->api;
+	const struct report_frame *frame = report_stack_culprit(suspect->site->stack);
+	const char *what = frame && frame->function ? frame->function : suspect->site->api;
 
-	if (kind_is_object(suspect->kind)) {
-		format_objects(suspect->blocks_per_step, suspect->kind, objects);
+	if (kind_is_object(suspect->site->kind)) {
+		format_objects(suspect->blocks_per_step, suspect->site->kind, objects);
 		judgement_reason(judgement, "%s in %s grows by %s per step, 0 allowed", what, who,
 				 objects);
 		return;
@@ -172,7 +170,7 @@ static void growth_reason(struct judgement *judgement, const char *who,
 
 static bool fails(const struct judge_input *input, const struct report_suspect *suspect)
 {
-	if (kind_is_object(suspect->kind))
+	if (kind_is_object(suspect->site->kind))
 		return input->count_objects;
 	return !input->max_growth || suspect->bytes_per_step > input->max_growth;
 }

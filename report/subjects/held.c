@@ -28,7 +28,7 @@ static void print_name_of_place(FILE *out, const struct report_holders *holders,
 				const struct report_leak *holder, const struct report_frame *caller,
 				bool whole)
 {
-	const struct report_frame *frame = report_stack_culprit(holder->stack);
+	const struct report_frame *frame = report_stack_culprit(holder->site->stack);
 	const char *library = report_holder_library(holder);
 
 	if (report_holder_is_unused(holders, holder)) {
@@ -39,7 +39,7 @@ static void print_name_of_place(FILE *out, const struct report_holders *holders,
 	} else if (caller) {
 		describe_frame(out, caller, whole);
 	} else {
-		describe_place(out, holder->stack, whole);
+		describe_place(out, holder->site->stack, whole);
 	}
 }
 
@@ -210,9 +210,9 @@ static void print_holder(FILE *out, const struct report_holders *holders,
 	}
 	if (report_holder_is_unused(holders, holder))
 		fputs(", " SUBALLOCATIONS_UNUSED, out);
-	describe_source(out, holder->kind, holder->api, -1);
+	describe_source(out, holder->site->kind, holder->site->api, -1);
 	fputs(", at ", out);
-	describe_place_and_caller(out, holder->stack, whole);
+	describe_place_and_caller(out, holder->site->stack, whole);
 	fputc('\n', out);
 }
 
@@ -265,14 +265,12 @@ static json_t *holder_json(const struct report_leak *holder, const struct report
 	bool is_unused = view->has_words && report_holder_is_unused(holders, holder);
 
 	return JSON_OBJECT(
-		{ "api", json_text(holder->api) },
-		{ "kind", json_text(holder->kind) },
-		{ "device", json_integer(holder->device) },
+		JSON_SITE(holder->site),
 		{ "bytes", json_number(holder->bytes) },
 		{ "blocks", json_number(holder->blocks) },
 		{ "cache", json_text(holder->cache) },
-		{ "stack", json_stack(holder->stack) },
-		{ "site", JSON_IF(view->has_words, json_site(holder->stack)) },
+		{ "stack", json_stack(holder->site->stack) },
+		{ "site", JSON_IF(view->has_words, json_site(holder->site->stack)) },
 		{ "unit", JSON_IF(has_unit, json_string(describe_unit(holder))) },
 		{ "unused", JSON_IF(is_unused, json_true()) });
 }

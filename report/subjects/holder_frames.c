@@ -128,7 +128,7 @@ static bool divide_all(struct holder_choice *choices, size_t count)
  * only allocates for others. */
 static bool is_eligible(const struct report_leak *holder, const struct report_frame *culprit)
 {
-	const struct report_stack *stack = holder->stack;
+	const struct report_stack *stack = holder->site->stack;
 	size_t at = 0;
 
 	while (at < stack->count && stack->frames[at].role == FRAME_RUNTIME)
@@ -144,7 +144,7 @@ void holder_frames_choose(const struct report_holders *held, const struct report
 	size_t count = 0;
 
 	for (size_t i = 0; i < held->count; i++) {
-		const struct report_stack *stack = held->list[i].stack;
+		const struct report_stack *stack = held->list[i].site->stack;
 		const struct report_frame *culprit = report_stack_culprit(stack);
 
 		ret[i] = NULL;

@@ -156,8 +156,8 @@ void describe_owner_of_leak(FILE *out, const struct report_process *process,
 	for (size_t i = 0; ipc && i < ipc->shared_count && printed < GROUPS_MAX; i++) {
 		const struct report_shared *group = &ipc->shared[i];
 
-		if (!group->is_leak || group->opened.api != leak->api ||
-		    group->opened.stack != leak->stack || group->device != leak->device)
+		if (!group->is_leak || group->opened.api != leak->site->api ||
+		    group->opened.stack != leak->site->stack || group->device != leak->site->device)
 			continue;
 		print_owner(out, group, whole);
 		printed++;

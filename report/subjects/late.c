@@ -23,11 +23,11 @@ static void print_details(FILE *out, const struct subject_view *view)
 
 		fprintf(out, "\nFreed after the driver had begun to shut down: %s block%s (",
 			NUMBER(late->blocks), plural(late->blocks));
-		describe_kind(out, late->kind);
+		describe_kind(out, late->site->kind);
 		fputs(", ", out);
-		print_escaped(out, late->api);
+		print_escaped(out, late->site->api);
 		fputs("), allocated at:\n", out);
-		describe_stack(out, late->stack, view->verbose);
+		describe_stack(out, late->site->stack, view->verbose);
 	}
 }
 
@@ -37,11 +37,11 @@ static json_t *late_json(const void *item)
 
 	return JSON_OBJECT(
 		{ "count", json_number(late->blocks) },
-		{ "kind", json_text(late->kind) },
-		{ "device", json_integer(late->device) },
+		{ "kind", json_text(late->site->kind) },
+		{ "device", json_integer(late->site->device) },
 		{ "allocated", JSON_OBJECT(
-			{ "api", json_text(late->api) },
-			{ "stack", json_stack(late->stack) }) });
+			{ "api", json_text(late->site->api) },
+			{ "stack", json_stack(late->site->stack) }) });
 }
 
 static void add_json(json_t *object, const struct subject_view *view)

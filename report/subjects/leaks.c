@@ -26,16 +26,16 @@ static void print_leak(FILE *out, const struct report_process *process,
 	fprintf(out, "%s%s in %s",
 		process->ended == REPORT_RUNNING ? "\nNot freed so far: " : "\nLeak of ",
 		EXACT_SIZE(leak->bytes), COUNT(leak->blocks, "block"));
-	describe_source(out, leak->kind, leak->api, leak->device);
+	describe_source(out, leak->site->kind, leak->site->api, leak->site->device);
 	if (leak->mapping) {
 		fputs(", released, but never unmapped\n", out);
 		describe_mapping(out, leak, whole);
 		fputs("  Allocated at:\n", out);
 	} else {
-		fputs(strcmp(leak->kind, "ipc") == 0 ? ", opened and never closed, at:\n"
+		fputs(strcmp(leak->site->kind, "ipc") == 0 ? ", opened and never closed, at:\n"
 						     : ", allocated at:\n", out);
 	}
-	describe_stack(out, leak->stack, whole);
+	describe_stack(out, leak->site->stack, whole);
 	describe_history(out, leak->history, leak->blocks, whole);
 	describe_keepers(out, leak->keepers);
 	describe_owner_of_leak(out, process, leak, whole);
@@ -90,15 +90,15 @@ json_t *json_leak(const void *item, const struct subject_view *view)
 	const struct report_mapping *mapping = leak->mapping;
 
 	return JSON_OBJECT(
-		{ "api", json_text(leak->api) },
-		{ "kind", json_text(leak->kind) },
+		{ "api", json_text(leak->site->api) },
+		{ "kind", json_text(leak->site->kind) },
 		{ "fingerprint", json_fingerprint(leak) },
-		{ "device", json_integer(leak->device) },
+		{ "device", json_integer(leak->site->device) },
 		{ "bytes", json_number(leak->bytes) },
 		{ "blocks", json_number(leak->blocks) },
 		{ "suballocated_bytes", JSON_IF(leak->used_bytes,
 						json_number(leak->used_bytes)) },
-		{ "stack", json_stack(leak->stack) },
+		{ "stack", json_stack(leak->site->stack) },
 		{ "history", JSON_IF(leak->history, json_history(leak->history)) },
 		{ "mapped", JSON_IF(mapping, mapped_json(&mapping->mapped, view)) },
 		{ "released", JSON_IF(mapping, json_event(&mapping->released)) },
@@ -109,7 +109,7 @@ json_t *json_leak(const void *item, const struct subject_view *view)
 		{ "keepers_seconds", JSON_IF(leak->keepers, json_keepers_time(leak->keepers)) },
 		{ "ledger_site", JSON_IF(leak->addresses, json_number(leak->addresses->site)) },
 		{ "addresses", JSON_IF(leak->addresses, json_addresses(leak->addresses)) },
-		{ "site", JSON_IF(view->has_words, json_site(leak->stack)) });
+		{ "site", JSON_IF(view->has_words, json_site(leak->site->stack)) });
 }
 
 static void add_json(json_t *object, const struct subject_view *view)

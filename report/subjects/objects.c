@@ -33,10 +33,10 @@ static const struct report_frame *maker_of(const struct report_stack *stack)
  * loads the program's kernels. */
 static bool is_of_program(const struct report_leak *object)
 {
-	const struct report_stack *stack = object->stack;
+	const struct report_stack *stack = object->site->stack;
 	const struct report_frame *maker = maker_of(stack);
-	bool code = strcmp(object->kind, "object/library") == 0 ||
-		    strcmp(object->kind, "object/module") == 0;
+	bool code = strcmp(object->site->kind, "object/library") == 0 ||
+		    strcmp(object->site->kind, "object/module") == 0;
 
 	return !object->pattern && !stack->cache &&
 	       !(maker && maker->role == FRAME_FRAMEWORK) &&
@@ -49,7 +49,7 @@ static bool has_line(const struct report_process *process)
 {
 	for (size_t i = 0; i < process->object_count; i++)
 		if (is_of_program(&process->objects[i]) &&
-		    !strstr(process->objects[i].kind, "context"))
+		    !strstr(process->objects[i].site->kind, "context"))
 			return true;
 	return false;
 }
@@ -60,7 +60,7 @@ static uint64_t left_of(const struct report_process *process, const char *kind)
 	uint64_t left = 0;
 
 	for (size_t i = 0; i < process->object_count; i++)
-		if (is_of_program(&process->objects[i]) && process->objects[i].kind == kind)
+		if (is_of_program(&process->objects[i]) && process->objects[i].site->kind == kind)
 			left = add_bounded(left, process->objects[i].blocks);
 	return left;
 }
@@ -121,15 +121,15 @@ static void print_details(FILE *out, const struct subject_view *view)
 	for (size_t i = 0; i < process->object_count && i < OBJECTS_MAX; i++) {
 		const struct report_leak *object = &process->objects[i];
 
-		format_objects(object->blocks, object->kind, text);
+		format_objects(object->blocks, object->site->kind, text);
 		fputs("\nNot released: ", out);
 		print_escaped(out, text);
 		if (object->objects.created > object->blocks)
 			fprintf(out, " of %s", NUMBER(object->objects.created));
 		fputs(", made by ", out);
-		print_escaped(out, object->api);
+		print_escaped(out, object->site->api);
 		fputs(" at:\n", out);
-		describe_stack(out, object->stack, view->verbose);
+		describe_stack(out, object->site->stack, view->verbose);
 		describe_history(out, object->history, object->blocks, view->verbose);
 	}
 	if (process->object_count > OBJECTS_MAX)
@@ -184,17 +184,17 @@ static json_t *object_json(const void *item)
 	const struct report_leak *object = item;
 
 	return JSON_OBJECT(
-		{ "api", json_text(object->api) },
-		{ "kind", json_text(json_object_word(object->kind)) },
+		{ "api", json_text(object->site->api) },
+		{ "kind", json_text(json_object_word(object->site->kind)) },
 		{ "fingerprint", json_fingerprint(object) },
 		{ "count", json_number(object->blocks) },
 		{ "created", json_number(object->objects.created) },
 		{ "destroyed", json_number(object->objects.destroyed) },
 		{ "ended_with_context", json_number(object->objects.with_context) },
-		{ "device", json_integer(object->device) },
+		{ "device", json_integer(object->site->device) },
 		{ "pattern", JSON_IF(object->pattern, json_text(object->pattern)) },
 		{ "references", json_number(object->references) },
-		{ "stack", json_stack(object->stack) },
+		{ "stack", json_stack(object->site->stack) },
 		{ "history", JSON_IF(object->history, json_history(object->history)) });
 }
 

@@ -67,7 +67,7 @@ static void print_rest(FILE *out, size_t *items, const struct report_process *pr
 		describe_held_item(out, items, others_part(sample), "other processes");
 	} else if (rest_of(entry, &rest)) {
 		describe_held_item(out, items, rest,
-				   report_shares_memory(process, entry->device)
+				   report_shares_memory(process, entry->site->device)
 					   ? "driver, other processes and the CPU"
 					   : "driver and other processes");
 	}
@@ -91,7 +91,7 @@ void describe_out_of_memory(FILE *out, const struct report_process *process,
 	uint64_t wanted = out_of_memory_wanted(entry);
 
 	fprintf(out, "%s wanted at ", wanted ? SIZE(wanted) : "memory");
-	describe_place(out, entry->stack, whole);
+	describe_place(out, entry->site->stack, whole);
 	if (entry->refuser != LEDGER_REFUSER_DRIVER)
 		fprintf(out, ", refused by %s", refuser_of(entry));
 	if (entry->limit_bytes)
@@ -165,7 +165,7 @@ static void print_device(FILE *out, const struct report_process *process,
 	else if (sample)
 		fprintf(out, "  Driver itself: %s (NVML)\n", SIZE(driver_part(sample)));
 	else if (rest_of(entry, &rest) &&
-		 report_shares_memory(process, entry->device))
+		 report_shares_memory(process, entry->site->device))
 		fprintf(out, "  Driver itself, other processes, and the CPU, which shares this "
 			"memory: %s\n", SIZE(rest));
 	else if (rest_of(entry, &rest))
@@ -195,9 +195,9 @@ static void print_request(FILE *out, const struct report_process *process,
 	else
 		fputs("an unknown number of bytes", out);
 	fputs(" wanted by ", out);
-	print_escaped(out, entry->api);
-	if (entry->device >= 0)
-		fprintf(out, " on device %d", entry->device);
+	print_escaped(out, entry->site->api);
+	if (entry->site->device >= 0)
+		fprintf(out, " on device %d", entry->site->device);
 	fprintf(out, " after %s, refused by %s%s", TIME(entry->time_ns),
 		entry->refuser == LEDGER_REFUSER_DRIVER ? "the " : "", refuser_of(entry));
 	if (entry->times > 1)
@@ -209,7 +209,7 @@ static void print_all(FILE *out, const struct report_process *process,
 		      const struct report_out_of_memory *entry, bool verbose)
 {
 	print_request(out, process, entry);
-	describe_stack(out, entry->stack, verbose);
+	describe_stack(out, entry->site->stack, verbose);
 	print_framework(out, entry);
 	if (entry->has_holders)
 		print_holders(out, entry, verbose);
@@ -284,9 +284,9 @@ static json_t *entry_json(const void *item, const struct subject_view *view)
 			entry->refuser == LEDGER_REFUSER_FAIL_AT;
 	bool has_others = sample && sample->device_used;
 	json_t *ret = JSON_OBJECT(
-		{ "api", json_text(entry->api) },
+		{ "api", json_text(entry->site->api) },
 		{ "requested_bytes", known(entry->bytes, entry->bytes) },
-		{ "device", json_integer(entry->device) },
+		{ "device", json_integer(entry->site->device) },
 		{ "seconds", json_real((double)entry->time_ns / 1e9) },
 		{ "outcome", json_string(report_outcome_word(report_outcome(process, entry))) },
 		{ "injected", json_boolean(injected) },
@@ -300,11 +300,11 @@ static json_t *entry_json(const void *item, const struct subject_view *view)
 		{ "free_bytes", known(entry->has_free, entry->free_bytes) },
 		{ "total_bytes", known(entry->has_free, entry->total_bytes) },
 		{ "framework", JSON_IF(entry->gave_up, framework_json(entry)) },
-		{ "stack", json_stack(entry->stack) });
+		{ "stack", json_stack(entry->site->stack) });
 
 	json_add_holders(ret, &entry->held, view);
 	JSON_ADD(ret,
-		 { "site", JSON_IF(view->has_words, json_site(entry->stack)) },
+		 { "site", JSON_IF(view->has_words, json_site(entry->site->stack)) },
 		 { "told", JSON_IF(view->has_words, words_json(entry, process)) });
 	return ret;
 }

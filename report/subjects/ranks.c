@@ -59,10 +59,10 @@ static void print_shared(FILE *out, const struct ranks *ranks, const struct rank
 	fprintf(out, "\nLeak of %s in %s in %zu of %zu ranks", EXACT_SIZE(leak->bytes),
 		COUNT(leak->blocks, "block"), leak->count, ranks->count);
 	print_spread(out, ranks, leak);
-	describe_source(out, leak->leak->kind, leak->leak->api,
-			leak->same_device ? leak->leak->device : -1);
+	describe_source(out, leak->leak->site->kind, leak->leak->site->api,
+			leak->same_device ? leak->leak->site->device : -1);
 	fputs(", allocated at:\n", out);
-	describe_stack(out, leak->leak->stack, whole);
+	describe_stack(out, leak->leak->site->stack, whole);
 }
 
 static void print_accumulating(FILE *out, const struct ranks *ranks, const struct rank_leak *site,
@@ -75,9 +75,9 @@ static void print_accumulating(FILE *out, const struct ranks *ranks, const struc
 	fprintf(out, " in %zu of %zu ranks", site->count, ranks->count);
 	print_spread(out, ranks, site);
 	fputs(" (", out);
-	describe_pool(out, live, site->same_device ? live->device : -1);
+	describe_pool(out, live, site->same_device ? live->site->device : -1);
 	fputs("), allocated at:\n", out);
-	describe_stack(out, live->stack, whole);
+	describe_stack(out, live->site->stack, whole);
 }
 
 void describe_shared_leaks(FILE *out, const struct ranks *ranks, bool whole)
@@ -116,13 +116,13 @@ static json_t *shared_json(const struct ranks *ranks, const struct rank_leak *sh
 	const struct report_leak *leak = shared->leak;
 
 	return JSON_OBJECT(
-		{ "api", json_text(leak->api) },
-		{ "kind", json_text(leak->kind) },
+		{ "api", json_text(leak->site->api) },
+		{ "kind", json_text(leak->site->kind) },
 		{ "fingerprint", json_fingerprint(leak) },
 		{ "bytes", json_number(shared->bytes) },
 		{ "blocks", json_number(shared->blocks) },
 		{ "in", parts_json(ranks, shared) },
-		{ "stack", json_stack(leak->stack) });
+		{ "stack", json_stack(leak->site->stack) });
 }
 
 /* Returns the list of those of the COUNT elements of LIST that more than one rank has. */

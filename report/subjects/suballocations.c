@@ -170,9 +170,9 @@ void describe_pool(FILE *out, const struct report_leak *live, int device)
 	if (live->cache) {
 		print_escaped(out, live->cache);
 	} else {
-		describe_kind(out, live->kind);
+		describe_kind(out, live->site->kind);
 		fputs(", ", out);
-		print_escaped(out, live->api);
+		print_escaped(out, live->site->api);
 	}
 	if (device >= 0)
 		fprintf(out, ", device %d", device);
@@ -234,11 +234,11 @@ static void print_accumulating(FILE *out, const struct report_process *process,
 	fputs("\nAccumulating: ", out);
 	describe_suballocations(out, entry->live.cache, entry->kept_bytes, entry->kept_blocks);
 	fputs(" (", out);
-	describe_pool(out, &entry->live, entry->live.device);
+	describe_pool(out, &entry->live, entry->live.site->device);
 	fputs("), ", out);
 	describe_trend(out, process, entry);
 	fputs(", allocated at:\n", out);
-	describe_stack(out, entry->live.stack, whole);
+	describe_stack(out, entry->live.site->stack, whole);
 	describe_keepers(out, entry->live.keepers);
 }
 
@@ -275,14 +275,14 @@ static void print_site(FILE *out, const struct report_process *process,
 {
 	fputs("  ", out);
 	describe_suballocations(out, entry->live.cache, entry->live.bytes, entry->live.blocks);
-	if (entry->live.device >= 0)
-		fprintf(out, " (device %d)", entry->live.device);
+	if (entry->live.site->device >= 0)
+		fprintf(out, " (device %d)", entry->live.site->device);
 	if (entry->trend != TREND_UNKNOWN) {
 		fputs(", ", out);
 		describe_trend(out, process, entry);
 	}
 	fputs(", allocated at:\n", out);
-	describe_stack(out, entry->live.stack, whole);
+	describe_stack(out, entry->live.site->stack, whole);
 }
 
 /* Prints the live suballocations of POOLS[INDEX]. */
@@ -353,10 +353,10 @@ static json_t *entry_json(const void *item, const struct subject_view *view)
 	bool is_outside = outside_blocks, ignored = entry->ignored_blocks;
 
 	return JSON_OBJECT(
-		{ "api", json_text(live->api) },
-		{ "kind", json_text(live->kind) },
+		{ "api", json_text(live->site->api) },
+		{ "kind", json_text(live->site->kind) },
 		{ "fingerprint", json_fingerprint(live) },
-		{ "device", json_integer(live->device) },
+		{ "device", json_integer(live->site->device) },
 		{ "bytes", json_number(live->bytes) },
 		{ "blocks", json_number(live->blocks) },
 		{ "cache", json_text(live->cache) },
@@ -378,8 +378,8 @@ static json_t *entry_json(const void *item, const struct subject_view *view)
 		{ "keepers_seconds", JSON_IF(live->keepers, json_keepers_time(live->keepers)) },
 		{ "ledger_site", JSON_IF(live->addresses, json_number(live->addresses->site)) },
 		{ "addresses", JSON_IF(live->addresses, json_addresses(live->addresses)) },
-		{ "stack", json_stack(live->stack) },
-		{ "site", JSON_IF(view->has_words, json_site(live->stack)) },
+		{ "stack", json_stack(live->site->stack) },
+		{ "site", JSON_IF(view->has_words, json_site(live->site->stack)) },
 		{ "unit", JSON_IF(view->has_words, json_string(suballocation_word(live->cache))) },
 		{ "trend_text", JSON_IF(view->has_words, trend_json(entry, view->process)) });
 }
@@ -413,13 +413,13 @@ static size_t sum_pools(const struct report_process *process,
 		const char *cache = live->cache ? live->cache : "";
 		size_t at = 0;
 
-		while (at < count && (sums[at].device != live->device ||
+		while (at < count && (sums[at].device != live->site->device ||
 				      strcmp(sums[at].cache, cache) != 0))
 			at++;
 		if (at == METRIC_ITEMS_MAX)
 			continue;
 		if (at == count)
-			sums[count++] = (struct pool_sum){ cache, live->device, 0, 0 };
+			sums[count++] = (struct pool_sum){ cache, live->site->device, 0, 0 };
 		sums[at].bytes = add_bounded(sums[at].bytes, live->bytes);
 		sums[at].blocks = add_bounded(sums[at].blocks, live->blocks);
 	}

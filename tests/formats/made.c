@@ -41,17 +41,26 @@ static const struct report_frame hostile_frames[] = {
 };
 static const struct report_stack hostile = { hostile_frames, 5, 1 };
 
-static struct report_leak leak_of(const struct report_stack *stack, uint64_t blocks, uint64_t bytes)
-{
-	return (struct report_leak){ .api = "cuMemAlloc_v2", .kind = "device", .device = 0,
-				     .bytes = bytes, .blocks = blocks, .stack = stack };
-}
-
 static void *must(void *memory)
 {
 	if (!memory)
 		abort();
 	return memory;
+}
+
+static const struct report_site *call_site(const char *api, const char *kind, int device,
+					   const struct report_stack *stack)
+{
+	struct report_site *site = must(malloc(sizeof(*site)));
+
+	*site = (struct report_site){ api, kind, device, stack, 0 };
+	return site;
+}
+
+static struct report_leak leak_of(const struct report_stack *stack, uint64_t blocks, uint64_t bytes)
+{
+	return (struct report_leak){ .site = call_site("cuMemAlloc_v2", "device", 0, stack),
+				     .bytes = bytes, .blocks = blocks };
 }
 
 static struct report_process *process_of(const char *program, int pid)
@@ -108,12 +117,11 @@ static void finish(struct report_process *p)
 			kind->live_bytes += leak->bytes;
 			kind->allocated_blocks += leak->blocks;
 			kind->allocated_bytes += leak->bytes;
-			p->sites[p->site_count++] = (struct report_site){
-				leak->api, leak->kind, leak->device, leak->stack, leak,
-				leak->blocks, leak->bytes };
+			p->sites[p->site_count++] = (struct report_site_sums){
+				leak->site, leak, leak->blocks, leak->bytes };
 		}
-	p->sites[p->site_count++] = (struct report_site){ "cuMemAllocManaged", "managed", 1, &plain,
-							  NULL, 3, 300 };
+	p->sites[p->site_count++] = (struct report_site_sums){
+		call_site("cuMemAllocManaged", "managed", 1, &plain), NULL, 3, 300 };
 	p->kinds = kind;
 	p->kind_count = 1;
 	sum->errors += p->error_count;
@@ -140,7 +148,7 @@ static void make_hostile(struct report *report)
 	struct report_process *p = process_of(HOSTILE, 1);
 	struct report_leak leak = leak_of(&hostile, 2, 2000);
 
-	leak.api = leak.kind = HOSTILE;
+	leak.site = call_site(HOSTILE, HOSTILE, 0, &hostile);
 	give(&p->leaks, &p->leak_count, leak);
 	give(&p->leaks, &p->leak_count, leak_of(&no_stack, 1, 0));
 	leak = leak_of(&hostile, 1, 50);
@@ -219,8 +227,7 @@ static struct report_suballocations site_of(const struct report_stack *stack, ui
 		.kept_blocks = kept, .kept_bytes = kept * 512, .kept_per_second = 2,
 	};
 
-	site.live.api = "c10::reportMemoryUsageToProfiler";
-	site.live.kind = "suballocation";
+	site.live.site = call_site("c10::reportMemoryUsageToProfiler", "suballocation", 0, stack);
 	site.live.cache = "PyTorch caching allocator";
 	return site;
 }
@@ -249,7 +256,7 @@ static void make_tensors(struct report *report, const char *name)
 	site.places = (struct report_places){ 1, 1, 3 * 256, 256 };
 	give_site(p, site);
 	site = site_of(&plain, 0, TREND_ACCUMULATING, 30);
-	site.live.device = 1;
+	site.live.site = call_site("c10::reportMemoryUsageToProfiler", "suballocation", 1, &plain);
 	site.live.pattern = "libquiet";
 	give_site(p, site);
 	finish(p);
@@ -284,8 +291,9 @@ static void make_wild_tensors(struct report *report)
 		site.live.bytes = site.kept_bytes = UINT64_MAX - i;
 		site.places = (struct report_places){ UINT64_MAX, UINT64_MAX, UINT64_MAX, i };
 		site.live.cache = i == 2 ? NULL : i % 2 ? HOSTILE : site.live.cache;
-		site.live.device = i == 3 ? -1 : (int)i;
-		site.live.kind = site.live.api = i == 4 ? HOSTILE : site.live.api;
+		site.live.site = call_site(i == 4 ? HOSTILE : site.live.site->api,
+					   i == 4 ? HOSTILE : site.live.site->api,
+					   i == 3 ? -1 : (int)i, site.live.site->stack);
 		give_site(p, site);
 	}
 	finish(p);

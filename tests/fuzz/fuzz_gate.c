@@ -30,18 +30,20 @@ static const struct report_frame frames[] = {
 };
 static const struct report_stack stack = { .frames = frames, .count = 3 }, none = { .count = 0 };
 
+static const struct report_site call_sites[] = {
+	{ "cuMemAlloc_v2", "device", 0, &stack, 0 },
+	{ "clCreateBuffer", "cl-buffer", -1, &none, 0 },
+};
 static struct report_leak leaks[] = {
-	{ .api = "cuMemAlloc_v2", .kind = "device", .bytes = 4096, .blocks = 2, .stack = &stack },
-	{ .api = "clCreateBuffer", .kind = "cl-buffer", .device = -1, .bytes = UINT64_MAX,
-	  .blocks = UINT64_MAX, .stack = &none },
+	{ .site = &call_sites[0], .bytes = 4096, .blocks = 2 },
+	{ .site = &call_sites[1], .bytes = UINT64_MAX, .blocks = UINT64_MAX },
 };
 static struct report_leak cached[] = {
-	{ .api = "cuMemAlloc_v2", .kind = "device", .bytes = 64, .blocks = 1, .stack = &stack,
-	  .cache = "PyTorch caching allocator" },
+	{ .site = &call_sites[0], .bytes = 64, .blocks = 1, .cache = "PyTorch caching allocator" },
 };
-static struct report_site sites[] = {
-	{ .api = "cuMemAlloc_v2", .kind = "device", .stack = &stack, .allocated_blocks = 1 },
-	{ .api = "clCreateBuffer", .kind = "cl-buffer", .stack = &none, .allocated_blocks = 1 },
+static struct report_site_sums sites[] = {
+	{ .site = &call_sites[0], .allocated_blocks = 1 },
+	{ .site = &call_sites[1], .allocated_blocks = 1 },
 };
 static struct report_process process = {
 	.pid = 1, .program = "app", .ended = REPORT_EXIT, .leaks = leaks, .leak_count = 2,

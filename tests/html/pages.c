@@ -82,6 +82,15 @@ static struct report_stack *stack_of(const struct report_frame *frames, size_t c
 	return ret;
 }
 
+static const struct report_site *site_of(const char *api, const char *kind, int device,
+					 const struct report_stack *stack)
+{
+	struct report_site *ret = room(1, sizeof(*ret));
+
+	*ret = (struct report_site){ api, kind, device, stack, 0 };
+	return ret;
+}
+
 static struct report_frame frame(const char *function, const char *file, unsigned int line,
 				 enum frame_role role)
 {
@@ -141,27 +150,28 @@ static struct report_process *hostile_process(void)
 		frames[0] = frame(name, name, (unsigned int)i, FRAME_APPLICATION);
 		frames[1] = frame(name, NULL, 0, FRAME_APPLICATION);
 		frames[1].module = name;
-		add_leak(process, &(struct report_leak){ .api = name, .kind = name,
-			.device = (int)i,
-			.bytes = 1000 * (i + 1), .blocks = i + 1, .stack = stack_of(frames, 2) });
+		add_leak(process, &(struct report_leak){
+			.site = site_of(name, name, (int)i, stack_of(frames, 2)),
+			.bytes = 1000 * (i + 1), .blocks = i + 1 });
 		if (i < HOSTILE)
 			notes[i] = name;
 	}
 	process->errors = room(HOSTILE, sizeof(*process->errors));
 	for (size_t i = 0; i < HOSTILE; i++)
 		process->errors[i] = (struct report_error){ .type = hostile[i], .api = hostile[i],
-			.kind = hostile[i], .stack = process->leaks[i].stack,
-			.allocated = { hostile[i], 10, process->leaks[i].stack },
-			.freed = { hostile[i], 0, process->leaks[i].stack },
+			.kind = hostile[i], .stack = process->leaks[i].site->stack,
+			.allocated = { hostile[i], 10, process->leaks[i].site->stack },
+			.freed = { hostile[i], 0, process->leaks[i].site->stack },
 			.earlier_allocated = { .stack = stack_of(NULL, 0) },
 			.earlier_freed = { .stack = stack_of(NULL, 0) } };
 	process->error_count = process->summary.errors = HOSTILE;
 	process->suballocations = room(HOSTILE, sizeof(*process->suballocations));
 	for (size_t i = 0; i < HOSTILE; i++)
 		process->suballocations[i] = (struct report_suballocations){
-			.live = { .api = hostile[i], .kind = hostile[i], .cache = hostile[i],
-				  .bytes = UINT64_MAX - i, .blocks = UINT64_MAX,
-				  .stack = process->leaks[i].stack },
+			.live = { .site = site_of(hostile[i], hostile[i], 0,
+						  process->leaks[i].site->stack),
+				  .cache = hostile[i], .bytes = UINT64_MAX - i,
+				  .blocks = UINT64_MAX },
 			.trend = i % 2 ? TREND_ACCUMULATING : TREND_CONSTANT,
 			.kept_blocks = UINT64_MAX, .kept_bytes = UINT64_MAX - i,
 			.kept_per_second = 1e300,
@@ -208,14 +218,14 @@ static const struct report_stack *some_stack(unsigned int seed)
 static struct report_leak some_leak(unsigned int i)
 {
 	unsigned int kind = next_number(10);
+	int device = (int)next_number(2);
+	struct report_leak ret = { .bytes = (uint64_t)(1 + next_number(4096)) * (1 + i % 37) * 64,
+				   .references = 1 };
 
 	kind = kind < 5 ? 0 : kind - 5;
-	return (struct report_leak){ .api = calls[kind], .kind = kinds[kind],
-				     .device = (int)next_number(2),
-				     .bytes = (uint64_t)(1 + next_number(4096)) * (1 + i % 37) * 64,
-				     .blocks = 1 + next_number(9),
-					.stack = some_stack(next_number(400)),
-				     .references = 1 };
+	ret.blocks = 1 + next_number(9);
+	ret.site = site_of(calls[kind], kinds[kind], device, some_stack(next_number(400)));
+	return ret;
 }
 
 static int by_bytes(const void *left, const void *right)
@@ -333,8 +343,9 @@ static void add_site(struct report_process *process, const char *name, enum repo
 	frames[1] = frame("<module>", "/srv/train.py", 40, FRAME_APPLICATION);
 	frames[0].language = frames[1].language = FRAME_PYTHON;
 	*site = (struct report_suballocations){
-		.live = { .api = "c10::reportMemoryUsageToProfiler", .kind = "suballocation",
-			  .bytes = live * 4096, .blocks = live, .stack = stack_of(frames, 2),
+		.live = { .site = site_of("c10::reportMemoryUsageToProfiler", "suballocation", 0,
+					  stack_of(frames, 2)),
+			  .bytes = live * 4096, .blocks = live,
 			  .cache = "PyTorch caching allocator" },
 		.allocated_blocks = live > kept ? live : kept, .trend = trend,
 		.kept_blocks = kept, .kept_bytes = kept * 4096, .kept_per_second = 0.5,
@@ -356,7 +367,9 @@ static struct report_process *tensors_process(void)
 	process->cached = room(1, sizeof(*process->cached));
 	process->cached[0] = some_leak(300);
 	process->cached[0].cache = "PyTorch caching allocator";
-	process->cached[0].kind = "device";
+	process->cached[0].site = site_of(process->cached[0].site->api, "device",
+					  process->cached[0].site->device,
+					  process->cached[0].site->stack);
 	process->cached[0].bytes = sum->cached_bytes = sum->peak_bytes = 4 << 20;
 	process->cached[0].blocks = sum->cached_blocks = 2;
 	process->cached[0].used_bytes = 12 * 4096;
@@ -404,9 +417,9 @@ static struct report_process *short_process(int pid, unsigned int start_seconds,
 	static const char *const command[] = { "/srv/infer/bin/loader", NULL };
 	struct report_process *process = process_of(pid, command, 1);
 	struct report_timeline *timeline = &process->timeline;
-	struct report_leak leak = { .api = "cuMemAlloc_v2", .kind = "device", .device = 0,
-				    .blocks = 1, .bytes = mib_left * MIB,
-				    .stack = stack_of(NULL, 0) };
+	struct report_leak leak = { .site = site_of("cuMemAlloc_v2", "device", 0,
+						    stack_of(NULL, 0)),
+				    .blocks = 1, .bytes = mib_left * MIB };
 
 	process->start_real_ns += (uint64_t)start_seconds * SECOND;
 	process->leaks = room(1, sizeof(*process->leaks));
@@ -449,9 +462,9 @@ static struct report_process *engine_process(void)
 	frames[2].waiting = frames[3].waiting = true;
 	process->leaks = room(2, sizeof(*process->leaks));
 	for (size_t count = 4; count > 0; count -= 2)
-		add_leak(process, &(struct report_leak){ .api = "cuMemAlloc_v2", .kind = "device",
-							 .blocks = 1, .bytes = count * MIB,
-							 .stack = stack_of(frames, count) });
+		add_leak(process, &(struct report_leak){
+			.site = site_of("cuMemAlloc_v2", "device", 0, stack_of(frames, count)),
+			.blocks = 1, .bytes = count * MIB });
 	return process;
 }
 

@@ -298,7 +298,7 @@ static void blocks_that_accumulate(void **state)
 	assert_int_equal(made.process->suballocation_count, 1);
 	entry = &made.process->suballocations[0];
 	assert_int_equal(entry->trend, TREND_ACCUMULATING);
-	assert_string_equal(entry->live.api, "cuMemAllocManaged");
+	assert_string_equal(entry->live.site->api, "cuMemAllocManaged");
 	assert_null(entry->live.cache);
 	assert_int_equal(entry->live.blocks, 0);
 	assert_int_equal(entry->kept_blocks, 200);
@@ -408,7 +408,7 @@ static void keepers_of_one_site(void **state)
 	assert_int_equal(made.process->leak_count, 2);
 	for (size_t i = 0; i < 2; i++)
 		assert_int_equal(made.process->leaks[i].keepers != NULL,
-				 made.process->leaks[i].device == 1);
+				 made.process->leaks[i].site->device == 1);
 	assert_int_equal(made.process->suppressed_count, 1);
 	assert_non_null(made.process->suppressed[0].keepers);
 	assert_string_equal(made.process->suppressed[0].keepers->list[0].text, "`c`");

@@ -278,7 +278,7 @@ static void attributed(void **state)
 	report_process_set_driver_memory(fixture.process, 0, &series);
 	device = &fixture.process->devices[0];
 	assert_int_equal(device->growth_call_count, 2);
-	assert_string_equal(device->growth_call->api, "cuAcross");
+	assert_string_equal(device->growth_call->site->api, "cuAcross");
 	assert_string_equal(device->uuid, "GPU-00112233-4455-6677-8899-aabbccddeeff");
 	end(&fixture, &builder);
 }
@@ -433,7 +433,7 @@ static void lying_marks(void **state)
 		builder_driver_growth(&builder, &mark);
 	begin(&fixture, &builder);
 	assert_int_equal(fixture.process->driver_call_count, LEDGER_DRIVER_GROWTHS_MAX);
-	assert_string_equal(fixture.process->driver_calls[0].api, "unknown");
+	assert_string_equal(fixture.process->driver_calls[0].site->api, "unknown");
 	add(&series, 1, 0, 1);
 	add(&series, 2, 0, 100);
 	add(&series, 3, 0, 100);

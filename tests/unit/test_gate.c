@@ -34,6 +34,7 @@ enum { LEAKS = 4, PROCESSES = 5 };
 struct scene {
 	struct report_frame frames[LEAKS][2];
 	struct report_stack stacks[LEAKS];
+	struct report_site sites[LEAKS];
 	struct report_leak leaks[LEAKS];
 	struct report_process process[PROCESSES];
 	struct report_process *list[PROCESSES];
@@ -56,8 +57,10 @@ static struct scene *scene(struct scene *s, size_t count)
 		s->frames[i][1] = (struct report_frame){ .function = "main", .file = "/src/app.c",
 			.line = 100, .module = "/bin/app" };
 		s->stacks[i] = (struct report_stack){ .frames = s->frames[i], .count = 2 };
-		s->leaks[i] = (struct report_leak){ .api = "cuMemAlloc_v2", .kind = "device",
-			.bytes = 100 * (i + 1), .blocks = i + 1, .stack = &s->stacks[i] };
+		s->sites[i] = (struct report_site){ .api = "cuMemAlloc_v2", .kind = "device",
+			.stack = &s->stacks[i] };
+		s->leaks[i] = (struct report_leak){ .site = &s->sites[i], .bytes = 100 * (i + 1),
+			.blocks = i + 1 };
 	}
 	for (size_t i = 0; i < PROCESSES; i++) {
 		s->process[i] = (struct report_process){ .pid = (int)i + 1, .program = "app",
@@ -143,7 +146,7 @@ static void test_baseline_sums(void **state)
 	(void)state;
 	scene(&s, 2);
 	s.frames[1][0].function = functions[0];
-	s.leaks[1].device = 1;
+	s.sites[1].device = 1;
 	text = baseline_of(&s.report);
 	known = baseline(text);
 	assert_int_equal(known->count, 1);
@@ -285,9 +288,8 @@ static void test_objects(void **state)
 	(void)state;
 	scene(&s, 0);
 	for (size_t i = 0; i < LEAKS; i++) {
-		s.leaks[i].is_object = true;
 		s.leaks[i].bytes = 0;
-		s.leaks[i].kind = i < 3 ? "object/stream" : "object/cl-queue";
+		s.sites[i].kind = i < 3 ? "object/stream" : "object/cl-queue";
 	}
 	s.leaks[2].pattern = "save";
 	s.process[0].objects = s.leaks;
@@ -326,7 +328,7 @@ static void test_objects(void **state)
 static void test_policy(void **state)
 {
 	static const char text[] = "site:^load$\nkind:pinned\n";
-	struct report_site sites[2];
+	struct report_site_sums sites[2];
 	struct pattern_file *policy;
 	char error[64];
 	struct scene s;
@@ -337,17 +339,17 @@ static void test_policy(void **state)
 					    error, sizeof(error)),
 			 0);
 	for (int i = 0; i < 2; i++)
-		sites[i] = (struct report_site){ .api = "cuMemAlloc_v2", .kind = "device",
-			.stack = &s.stacks[i], .allocated_bytes = 64, .allocated_blocks = 1 };
+		sites[i] = (struct report_site_sums){ .site = &s.sites[i],
+			.allocated_bytes = 64, .allocated_blocks = 1 };
 	s.process[0].sites = sites;
 	s.process[0].site_count = 2;
 	s.input.only_at = policy;
 	judged(&s, JUDGE_FAILED, "process 1 (app) allocated 64 bytes in 1 block (device memory, "
 	       "cuMemAlloc_v2) at train (/src/app.c:20), called from main, which no rule in p "
 	       "allows");
-	sites[1].kind = "pinned";
+	s.sites[1].kind = "pinned";
 	judged(&s, JUDGE_CLEAN, "nothing leaked");
-	sites[1].kind = "device";
+	s.sites[1].kind = "device";
 	s.stacks[1].count = 0;
 	judged(&s, JUDGE_FAILED, "process 1 (app) allocated 64 bytes in 1 block (device memory, "
 	       "cuMemAlloc_v2) at an unknown place, which no rule in p allows");
@@ -453,7 +455,7 @@ static void generated_for(const struct report_frame *frames, size_t count, char 
 	FILE *out = open_memstream(&text, &length);
 
 	scene(&s, 1);
-	s.leaks[0].stack = &stack;
+	s.sites[0].stack = &stack;
 	assert_int_equal(gen_suppressions(&s.report, out, false), 0);
 	fclose(out);
 	line = strstr(text, "\nleak:");
@@ -531,8 +533,8 @@ static void test_read_json(void **state)
 	assert_int_equal(report.summary.errors, 2);
 	assert_int_equal(report.summary.leaked_bytes, 100);
 	scene(&s, 1);
-	assert_true(report_leak_fingerprint(&report.processes[0]->leaks[0]) ==
-		    report_leak_fingerprint(&s.leaks[0]));
+	assert_true(report_site_fingerprint(report.processes[0]->leaks[0].site) ==
+		    report_site_fingerprint(s.leaks[0].site));
 	report_finish(&report);
 	/* Every cut is refused or read, and leaves nothing behind. */
 	for (size_t cut = 0; cut < sizeof(text) - 1; cut++) {

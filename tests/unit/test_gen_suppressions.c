@@ -45,6 +45,7 @@ int __wrap_report_stack_fingerprint(const struct report_frame *frames, size_t co
 
 static struct report_frame frames[LEAKS][FRAMES];
 static struct report_stack stacks[LEAKS];
+static struct report_site sites[LEAKS];
 static struct report_leak leaks[LEAKS];
 static char names[LEAKS][32];
 static struct report_process process = { .leaks = leaks };
@@ -60,9 +61,9 @@ static void begin(size_t count)
 			frames[i][j] = (struct report_frame){ .module = "/bin/app",
 							      .offset = j ? j : 1000 + i };
 		stacks[i] = (struct report_stack){ .frames = frames[i], .count = FRAMES };
-		leaks[i] = (struct report_leak){ .api = "cuMemAlloc_v2", .kind = "device",
-						 .bytes = 8 * (count - i), .blocks = 1,
-						 .stack = &stacks[i] };
+		sites[i] = (struct report_site){ "cuMemAlloc_v2", "device", 0, &stacks[i], 0 };
+		leaks[i] = (struct report_leak){ .site = &sites[i], .bytes = 8 * (count - i),
+						 .blocks = 1 };
 	}
 }
 

@@ -152,7 +152,7 @@ static void test_ledger(void **state)
 	assert_int_equal(process->growth->suspects[0].bytes, 5 * MIB);
 	assert_int_equal(process->growth->suspects[0].blocks, 10);
 	assert_int_equal(process->growth->suspects[0].intervals, 4);
-	assert_int_equal(process->growth->suspects[0].stack->frames[0].offset, 0x1000);
+	assert_int_equal(process->growth->suspects[0].site->stack->frames[0].offset, 0x1000);
 	report_process_destroy(process);
 	builder_finish(&builder);
 }
@@ -228,7 +228,8 @@ static void test_moved_code(void **state)
 	}
 	process = process_of(&builder, NULL);
 	assert_int_equal(process->growth->suspect_count, 1);
-	assert_string_equal(process->growth->suspects[0].stack->frames[0].module, "/lib/moved.so");
+	assert_string_equal(process->growth->suspects[0].site->stack->frames[0].module,
+			    "/lib/moved.so");
 	assert_int_equal(process->growth->suspects[0].bytes, 4 * MIB);
 	report_process_destroy(process);
 	builder_finish(&builder);

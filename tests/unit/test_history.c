@@ -228,7 +228,7 @@ static void test_released(void **state)
 	assert_int_equal(process->summary.freed_blocks, 0);
 	assert_int_equal(process->summary.deferred_blocks, 1);
 	assert_int_equal(process->object_count, 1);
-	assert_string_equal(process->objects[0].kind, "object/cl-kernel");
+	assert_string_equal(process->objects[0].site->kind, "object/cl-kernel");
 	assert_int_equal(process->deferred.peak_bytes, 4242);
 	assert_int_equal(process->deferred.longest_wait_ns, 5000000);
 	assert_int_equal(process->deferred.longest.bytes, 77);
@@ -317,9 +317,9 @@ static void test_reasons(void **state)
 	assert_int_equal(process->summary.leaked_blocks, 3);
 	assert_int_equal(process->summary.deferred_blocks, 4);
 	assert_int_equal(process->leaks[0].blocks, 2);
-	assert_ptr_equal(process->leaks[0].mapping->mapped.stack, process->leaks[0].stack);
-	assert_ptr_equal(process->leaks[0].mapping->released.stack, process->leaks[0].stack);
-	assert_true(process->leaks[1].mapping->mapped.stack != process->leaks[1].stack);
+	assert_ptr_equal(process->leaks[0].mapping->mapped.stack, process->leaks[0].site->stack);
+	assert_ptr_equal(process->leaks[0].mapping->released.stack, process->leaks[0].site->stack);
+	assert_true(process->leaks[1].mapping->mapped.stack != process->leaks[1].site->stack);
 	assert_int_equal(process->deferred.group_count, 2);
 	held = &process->deferred.groups[0];
 	if (held->reason != REPORT_DEFERRED_USER_EVENT)

@@ -39,6 +39,7 @@ struct scene {
 	struct report_ipc owner_ipc, worker_ipc;
 	struct report_shared groups[GROUPS];
 	const struct report_shared *freed[GROUPS];
+	struct report_site site; /* of `leak` */
 	struct report_leak leak;
 };
 
@@ -64,7 +65,8 @@ static void begin(struct scene *s)
 	s->owner_ipc.freed_count = 1;
 	s->worker_ipc.shared = s->groups;
 	s->worker_ipc.shared_count = 1;
-	s->leak = (struct report_leak){ .api = s->groups[0].opened.api, .stack = &stacks[0] };
+	s->site = (struct report_site){ .api = s->groups[0].opened.api, .stack = &stacks[0] };
+	s->leak.site = &s->site;
 }
 
 static char *text_of(const struct scene *s, bool of_owner)
@@ -182,15 +184,15 @@ static void other_leaks(void **state)
 	(void)state;
 	begin(&s);
 	expect(&s, false, owner, true);
-	s.leak.stack = &stacks[1];
+	s.site.stack = &stacks[1];
 	expect(&s, false, owner, false);
-	s.leak.stack = &stacks[0];
-	s.leak.device = 1;
+	s.site.stack = &stacks[0];
+	s.site.device = 1;
 	expect(&s, false, owner, false);
-	s.leak.device = 0;
-	s.leak.api = "cuIpcOpenMemHandle_v2";
+	s.site.device = 0;
+	s.site.api = "cuIpcOpenMemHandle_v2";
 	expect(&s, false, owner, false);
-	s.leak.api = s.groups[0].opened.api;
+	s.site.api = s.groups[0].opened.api;
 	s.groups[0].is_leak = false; /* it is suppressed */
 	expect(&s, false, owner, false);
 }

@@ -86,8 +86,8 @@ static void test_errors_always_fail(void **state)
 static void test_unknown_accumulation(void **state)
 {
 	struct report_stack stack = { 0 };
-	struct report_leak cached = { .api = "cuMemHostAlloc", .kind = "pinned", .stack = &stack,
-				      .cache = "PyTorch pinned memory cache" };
+	struct report_site site = { .api = "cuMemHostAlloc", .kind = "pinned", .stack = &stack };
+	struct report_leak cached = { &site, .cache = "PyTorch pinned memory cache" };
 	struct scene s;
 
 	(void)state;

@@ -225,7 +225,7 @@ static void division(void **state)
 	assert_true(peak->held.divided);
 	assert_int_equal(peak->held.count, 2);
 	is_holder(peak, 0, 9 * MIB, 30);
-	assert_string_equal(peak->held.list[0].kind, LEDGER_KIND_SUBALLOCATION);
+	assert_string_equal(peak->held.list[0].site->kind, LEDGER_KIND_SUBALLOCATION);
 	is_holder(peak, 1, 3 * MIB, 1); /* 8 of 8 MiB, and 1 of 4 */
 	assert_int_equal(peak->error_bytes, 0);
 	finish(&built);
@@ -311,11 +311,10 @@ static struct report_stack stack_of(const struct report_frame *frames, size_t co
 	return (struct report_stack){ .frames = frames, .count = count };
 }
 
-static struct report_leak holder(const struct report_stack *stack, uint64_t bytes)
-{
-	return (struct report_leak){ .api = "cuMemAlloc_v2", .kind = "device", .stack = stack,
-				     .bytes = bytes, .blocks = 1 };
-}
+/* A holder of NUMBER bytes at the stack AT. Its site lives until the end of the block. */
+#define HOLDER(at, number)                                                                    \
+	{ .site = &(struct report_site){ "cuMemAlloc_v2", "device", 0, at, 0 }, .bytes = number,  \
+	  .blocks = 1 }
 
 #define FRAME(name, number) { .function = name, .file = "/a.c", .line = number, .module = "/app" }
 
@@ -341,8 +340,8 @@ static void callers(void **state)
 					  FRAME("main", 9) };
 	const struct report_frame c[] = { FRAME("own", 5), FRAME("main", 8) };
 	const struct report_stack stacks[] = { stack_of(a, 4), stack_of(b, 4), stack_of(c, 2) };
-	const struct report_leak list[] = { holder(&stacks[0], 30), holder(&stacks[1], 20),
-					    holder(&stacks[2], 10) };
+	const struct report_leak list[] = { HOLDER(&stacks[0], 30), HOLDER(&stacks[1], 20),
+					    HOLDER(&stacks[2], 10) };
 
 	(void)state;
 	expect_names(list, 3, (const char *const[]){ "solve (/a.c:3)", "load (/a.c:4)",
@@ -357,7 +356,7 @@ static void no_callers(void **state)
 	const struct report_frame a[] = { FRAME("take", 1), FRAME("main", 3) };
 	const struct report_frame b[] = { FRAME("take", 1) };
 	const struct report_stack stacks[] = { stack_of(a, 2), stack_of(b, 1) };
-	const struct report_leak list[] = { holder(&stacks[0], 30), holder(&stacks[1], 20) };
+	const struct report_leak list[] = { HOLDER(&stacks[0], 30), HOLDER(&stacks[1], 20) };
 
 	(void)state;
 	expect_names(list, 2, (const char *const[]){ "take (/a.c:1)", NULL });

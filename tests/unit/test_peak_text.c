@@ -28,6 +28,7 @@ struct scene {
 	char names[HOLDERS][2], modules[HOLDERS][8];
 	struct report_frame frames[HOLDERS];
 	struct report_stack stacks[HOLDERS];
+	struct report_site sites[HOLDERS];
 	struct report_leak list[HOLDERS];
 	struct report_peak peaks[2];
 	struct report_process process;
@@ -44,8 +45,10 @@ static void begin(struct scene *s)
 			.module = s->modules[i],
 		};
 		s->stacks[i] = (struct report_stack){ .frames = &s->frames[i], .count = 1 };
+		s->sites[i] = (struct report_site){ "cuMemAlloc_v2", "device", 0, &s->stacks[i],
+						    0 };
 		s->list[i] = (struct report_leak){
-			.api = "cuMemAlloc_v2", .kind = "device", .stack = &s->stacks[i],
+			.site = &s->sites[i],
 			.bytes = (HOLDERS - i) * MIB, .blocks = 1,
 		};
 	}
@@ -146,7 +149,7 @@ static void unused_part(void **state)
 	begin(&s);
 	s.peaks[0].held.divided = true;
 	s.list[0].cache = s.list[1].cache = CACHE;
-	s.list[1].kind = LEDGER_KIND_SUBALLOCATION;
+	s.sites[1].kind = LEDGER_KIND_SUBALLOCATION;
 	expect_first(&s, "peak 91.0 MiB, of which 12.0 MiB unused in the " CACHE);
 	s.list[1].cache = "another cache"; /* then nothing divides the block */
 	expect_first(&s, "peak 91.0 MiB, of which 12.0 MiB by a (/x.c:1)");
@@ -229,7 +232,7 @@ static void units(void **state)
 
 	(void)state;
 	begin(&s);
-	s.list[0].kind = LEDGER_KIND_SUBALLOCATION;
+	s.sites[0].kind = LEDGER_KIND_SUBALLOCATION;
 	s.list[0].cache = CACHE;
 	s.list[0].blocks = 7;
 	expect_table(&s, false, "      12.0 MiB  in 7 tensors of the " CACHE, true);

@@ -239,9 +239,9 @@ static void test_ledger(void **state)
 	process = build(&fixture);
 	assert_int_equal(process->leak_count, 2);
 	assert_int_equal(process->leaks[0].blocks, 2);
-	assert_int_equal(process->leaks[0].stack->count, 4);
+	assert_int_equal(process->leaks[0].site->stack->count, 4);
 	/* Without symbols: before the first frame of the interpreter. */
-	frame = process->leaks[0].stack->frames;
+	frame = process->leaks[0].site->stack->frames;
 	assert_string_equal(frame->function, "inner");
 	assert_string_equal(frame->file, "/a.py");
 	assert_int_equal(frame->line, 7);
@@ -249,8 +249,8 @@ static void test_ledger(void **state)
 	assert_null(frame->module);
 	assert_int_equal(frame[1].line, 20);
 	assert_int_equal(frame[2].role, FRAME_INTERPRETER);
-	assert_ptr_equal(report_stack_culprit(process->leaks[0].stack), frame);
-	assert_int_equal(process->leaks[1].stack->frames[0].line, 8);
+	assert_ptr_equal(report_stack_culprit(process->leaks[0].site->stack), frame);
+	assert_int_equal(process->leaks[1].site->stack->frames[0].line, 8);
 	assert_false(process->incomplete);
 	end(&fixture);
 }

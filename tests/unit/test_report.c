@@ -138,9 +138,9 @@ static void test_grouping(void **state)
 	assert_int_equal(process->leak_count, 1);
 	assert_int_equal(process->leaks[0].bytes, 3 << 20);
 	assert_int_equal(process->leaks[0].blocks, 2);
-	assert_int_equal(process->leaks[0].stack->count, 2);
-	assert_int_equal(process->leaks[0].stack->frames[0].offset, 0x10);
-	assert_string_equal(process->leaks[0].stack->frames[0].module, "/bin/app");
+	assert_int_equal(process->leaks[0].site->stack->count, 2);
+	assert_int_equal(process->leaks[0].site->stack->frames[0].offset, 0x10);
+	assert_string_equal(process->leaks[0].site->stack->frames[0].module, "/bin/app");
 	assert_int_equal(process->suppressed_count, 1);
 	assert_string_equal(process->suppressed[0].pattern, "liba");
 	assert_int_equal(process->summary.leaked_bytes, 3 << 20);
@@ -458,7 +458,7 @@ static void test_order(void **state)
 	assert_int_equal(only(&fixture)->leak_count, 8);
 	assert_int_equal(only(&fixture)->leaks[0].bytes, 200);
 	for (unsigned int i = 1; i < 8; i++) {
-		uint64_t offset = only(&fixture)->leaks[i].stack->frames[0].offset;
+		uint64_t offset = only(&fixture)->leaks[i].site->stack->frames[0].offset;
 
 		assert_true(i == 1 || offset > last);
 		last = offset;
@@ -487,10 +487,10 @@ static void test_epochs(void **state)
 	begin(&fixture, &builder, SYMBOLIZER_NO_FILES, NULL);
 	leaks = only(&fixture)->leaks;
 	assert_int_equal(only(&fixture)->leak_count, 2);
-	assert_string_equal(leaks[0].stack->frames[0].module, "/old.so");
-	assert_string_equal(leaks[1].stack->frames[0].module, "/new.so");
-	assert_null(leaks[0].stack->frames[1].module);
-	assert_int_equal(leaks[0].stack->frames[1].offset, 0x99998);
+	assert_string_equal(leaks[0].site->stack->frames[0].module, "/old.so");
+	assert_string_equal(leaks[1].site->stack->frames[0].module, "/new.so");
+	assert_null(leaks[0].site->stack->frames[1].module);
+	assert_int_equal(leaks[0].site->stack->frames[1].offset, 0x99998);
 	end(&fixture);
 	builder_finish(&builder);
 }
@@ -625,7 +625,7 @@ static void test_symbols(void **state)
 	fill_self(&builder, pcs, 2, 0);
 	begin(&fixture, &builder, 0, NULL);
 	assert_int_equal(only(&fixture)->note_count, 0);
-	stack = only(&fixture)->leaks[0].stack;
+	stack = only(&fixture)->leaks[0].site->stack;
 	assert_int_equal(stack->count, 3);
 	check_frame(&stack->frames[0], "plain_function", plain);
 	check_frame(&stack->frames[1], "inlined_function", lines[0]);
@@ -645,9 +645,9 @@ static void test_rebuilt(void **state)
 	(void)state;
 	fill_self(&builder, &pc, 1, 1);
 	begin(&fixture, &builder, 0, NULL);
-	assert_null(only(&fixture)->leaks[0].stack->frames[0].function);
-	assert_null(only(&fixture)->leaks[0].stack->frames[0].file);
-	assert_non_null(only(&fixture)->leaks[0].stack->frames[0].module);
+	assert_null(only(&fixture)->leaks[0].site->stack->frames[0].function);
+	assert_null(only(&fixture)->leaks[0].site->stack->frames[0].file);
+	assert_non_null(only(&fixture)->leaks[0].site->stack->frames[0].module);
 	assert_int_equal(only(&fixture)->note_count, 1);
 	contains(only(&fixture)->notes[0], " was rebuilt after the run");
 	end(&fixture);
@@ -671,8 +671,9 @@ static void test_missing_file(void **state)
 		row = builder_row(&builder, "a", "device", 0, row, 1, 1);
 		builder_block(&builder, row, 1, 1);
 		begin(&fixture, &builder, 0, NULL);
-		assert_null(only(&fixture)->leaks[0].stack->frames[0].function);
-		assert_string_equal(only(&fixture)->leaks[0].stack->frames[0].module, paths[i]);
+		assert_null(only(&fixture)->leaks[0].site->stack->frames[0].function);
+		assert_string_equal(only(&fixture)->leaks[0].site->stack->frames[0].module,
+				    paths[i]);
 		assert_int_equal(only(&fixture)->note_count, i < 3 || i == 6);
 		end(&fixture);
 		builder_finish(&builder);

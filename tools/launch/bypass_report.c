@@ -151,7 +151,7 @@ static bool in_use(int id, const struct report_process *process)
 		const struct report_leak *held = &process->cached[i];
 
 		if (strcmp(held->cache, checks[id].cache) == 0 &&
-		    (strcmp(held->kind, "pinned") == 0) == (checks[id].memory == PINNED))
+		    (strcmp(held->site->kind, "pinned") == 0) == (checks[id].memory == PINNED))
 			return true;
 	}
 	return false;

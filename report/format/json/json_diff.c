@@ -27,12 +27,12 @@ static json_t *row_json(const void *item)
 	return JSON_OBJECT(
 		{ "change", json_string(diff_word(row->change)) },
 		{ "fingerprint", json_fingerprint(leak) },
-		{ "api", json_text(leak->api) },
-		{ "kind", json_text(leak->kind) },
+		{ "api", json_text(leak->site->api) },
+		{ "kind", json_text(leak->site->kind) },
 		{ "cache", JSON_IF(leak->cache, json_text(leak->cache)) },
 		{ "before", amount_json(&row->before) },
 		{ "after", amount_json(&row->after) },
-		{ "stack", json_stack(leak->stack) });
+		{ "stack", json_stack(leak->site->stack) });
 }
 
 static json_t *object_json(const void *item)
@@ -44,11 +44,11 @@ static json_t *object_json(const void *item)
 	return JSON_OBJECT(
 		{ "change", json_string(diff_word(row->change)) },
 		{ "fingerprint", json_fingerprint(object) },
-		{ "api", json_text(object->api) },
-		{ "kind", json_text(json_object_word(object->kind)) },
+		{ "api", json_text(object->site->api) },
+		{ "kind", json_text(json_object_word(object->site->kind)) },
 		{ "before", json_number(row->before.blocks) },
 		{ "after", json_number(row->after.blocks) },
-		{ "stack", json_stack(object->stack) });
+		{ "stack", json_stack(object->site->stack) });
 }
 
 static json_t *side_json(const struct report *report)

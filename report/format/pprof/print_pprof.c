@@ -122,7 +122,9 @@ static void add_frames(struct pprof_sample *site, const struct report_stack *sta
 
 /* Labels without a value are left out. */
 #define LABELS(labels) (labels), sizeof(labels) / sizeof((labels)[0])
-#define DEVICE(device) device_word(device, (char[16]){ 0 })
+#define SITE_LABELS(site)                                                                         \
+	{ "kind", (site)->kind }, { "api", (site)->api },                                         \
+		{ "device", device_word((site)->device, (char[16]){ 0 }) }
 
 static const char *device_word(int device, char ret[16])
 {
@@ -135,7 +137,8 @@ static const char *device_word(int device, char ret[16])
 /* Adds one sample with the live and the allocated memory of a call site. If suballocations use a
  * part of the live bytes, adds two: one with the other part of the live bytes and a leaf of its
  * own, and one with the allocations. */
-static void add_site(struct pprof_sample *site, const struct report_site *from, const char *process)
+static void add_site(struct pprof_sample *site, const struct report_site_sums *from,
+		     const char *process)
 {
 	const struct report_leak *live = from->live;
 	const uint64_t unused[PPROF_VALUES] = { live ? live->blocks : 0,
@@ -144,9 +147,7 @@ static void add_site(struct pprof_sample *site, const struct report_site *from, 
 	const uint64_t values[PPROF_VALUES] = { parted ? 0 : unused[0], parted ? 0 : unused[1],
 						from->allocated_blocks, from->allocated_bytes };
 	const struct pprof_label labels[] = {
-		{ "kind", from->kind },
-		{ "api", from->api },
-		{ "device", DEVICE(from->device) },
+		SITE_LABELS(from->site),
 		{ "process", process },
 		{ "suppressed", live ? live->pattern : NULL },
 		{ "reason", live && live->mapping ? "released, but never unmapped" : NULL },
@@ -154,10 +155,10 @@ static void add_site(struct pprof_sample *site, const struct report_site *from, 
 	};
 
 	if (parted) {
-		add_frames(site, from->stack, SUBALLOCATIONS_UNUSED);
+		add_frames(site, from->site->stack, SUBALLOCATIONS_UNUSED);
 		pprof_sample(site->pprof, site->locations, site->count, unused, LABELS(labels));
 	}
-	add_frames(site, from->stack, NULL);
+	add_frames(site, from->site->stack, NULL);
 	pprof_sample(site->pprof, site->locations, site->count, values, LABELS(labels));
 }
 
@@ -169,9 +170,7 @@ static void add_suballocations(struct pprof_sample *site, const struct report_su
 	const uint64_t values[PPROF_VALUES] = { from->live.blocks,
 						report_suballocated_bytes(from) };
 	const struct pprof_label labels[] = {
-		{ "kind", from->live.kind },
-		{ "api", from->live.api },
-		{ "device", DEVICE(from->live.device) },
+		SITE_LABELS(from->live.site),
 		{ "process", process },
 		{ "cache", from->live.cache },
 		{ "trend", suballocation_trend_word(from) },
@@ -179,7 +178,7 @@ static void add_suballocations(struct pprof_sample *site, const struct report_su
 
 	if (!from->live.blocks)
 		return;
-	add_frames(site, from->live.stack, NULL);
+	add_frames(site, from->live.site->stack, NULL);
 	pprof_sample(site->pprof, site->locations, site->count, values, LABELS(labels));
 }
 
@@ -188,14 +187,12 @@ static void add_holder(struct pprof_sample *site, const struct report_holders *h
 {
 	const uint64_t values[PPROF_VALUES] = { [4] = holder->blocks, [5] = holder->bytes };
 	const struct pprof_label labels[] = {
-		{ "kind", holder->kind },
-		{ "api", holder->api },
-		{ "device", DEVICE(holder->device) },
+		SITE_LABELS(holder->site),
 		{ "process", process },
 		{ "cache", holder->cache },
 	};
 
-	add_frames(site, holder->stack,
+	add_frames(site, holder->site->stack,
 		   report_holder_is_unused(held, holder) ? SUBALLOCATIONS_UNUSED : NULL);
 	pprof_sample(site->pprof, site->locations, site->count, values, LABELS(labels));
 }

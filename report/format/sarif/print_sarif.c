@@ -130,8 +130,8 @@ static void set_stacks(const struct sarif *sarif, json_t *result, const struct f
 static json_t *refusal_properties(const struct report_out_of_memory *refusal)
 {
 	return JSON_OBJECT(
-		{ "api", json_text(refusal->api) },
-		{ "device", json_integer(refusal->device) },
+		{ "api", json_text(refusal->site->api) },
+		{ "device", json_integer(refusal->site->device) },
 		{ "bytes", json_number(refusal->bytes) },
 		{ "times", json_number(refusal->times) });
 }
@@ -139,14 +139,14 @@ static json_t *refusal_properties(const struct report_out_of_memory *refusal)
 static json_t *properties(const struct finding *finding)
 {
 	const struct report_error *error = finding->errors ? finding->errors->error : NULL;
-	const char *kind = error ? error->kind : finding->leak->kind;
+	const char *kind = error ? error->kind : finding->leak->site->kind;
 	const struct report_suballocations *site = finding->site;
 	const char *cache = site ? site->live.cache : NULL;
 
 	return JSON_OBJECT(
-		{ "api", json_text(error ? error->api : finding->leak->api) },
+		{ "api", json_text(error ? error->api : finding->leak->site->api) },
 		{ "kind", JSON_IF(kind, json_text(kind)) },
-		{ "device", json_integer(error ? error->device : finding->leak->device) },
+		{ "device", json_integer(error ? error->device : finding->leak->site->device) },
 		{ "bytes", json_number(error ? error->block_bytes : finding->bytes) },
 		{ error ? "times" : "blocks", json_number(finding->blocks) },
 		{ "cache", JSON_IF(cache, json_text(cache)) },

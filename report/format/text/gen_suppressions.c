@@ -94,7 +94,7 @@ static void add_name(struct common *common, const char *text, size_t index)
 
 static void add_names(struct common *common, size_t index)
 {
-	const struct report_stack *stack = common->totals->entries[index].largest->stack;
+	const struct report_stack *stack = common->totals->entries[index].largest->site->stack;
 
 	for (size_t i = 0; i < stack->count; i++) {
 		add_name(common, stack->frames[i].function, index);
@@ -106,7 +106,7 @@ static void add_names(struct common *common, size_t index)
 /* Counts the stack of leak INDEX among the equal ones. */
 static void add_print(struct common *common, size_t index)
 {
-	const struct report_stack *stack = common->totals->entries[index].largest->stack;
+	const struct report_stack *stack = common->totals->entries[index].largest->site->stack;
 	struct print *print;
 	uint64_t fingerprint, hash;
 
@@ -250,7 +250,7 @@ static void try_stack(const struct common *common, size_t index, struct choice *
  * the frames of a runtime or framework. */
 static void choose(const struct common *common, size_t index, struct choice *best)
 {
-	const struct report_stack *stack = common->totals->entries[index].largest->stack;
+	const struct report_stack *stack = common->totals->entries[index].largest->site->stack;
 
 	*best = (struct choice){ 0 };
 	for (size_t i = 0; i < stack->count; i++)
@@ -265,19 +265,19 @@ static void choose(const struct common *common, size_t index, struct choice *bes
 static void print_choice(FILE *out, const struct leak_total *entry, const struct choice *choice,
 			 bool whole)
 {
-	const struct report_frame *frame = report_stack_culprit(entry->largest->stack);
+	const struct report_frame *frame = report_stack_culprit(entry->largest->site->stack);
 	bool accumulates = report_is_suballocation(entry->largest);
 
 	fprintf(out, "# %s", EXACT_SIZE(entry->bytes));
 	fprintf(out, " in %" PRIu64 " %s%s (", entry->blocks,
 		describe_unit(entry->largest),
 		plural(entry->blocks));
-	describe_kind(out, entry->largest->kind);
+	describe_kind(out, entry->largest->site->kind);
 	fputs(", ", out);
-	print_escaped(out, entry->largest->api);
+	print_escaped(out, entry->largest->site->api);
 	fputs(accumulates ? ") that accumulate" : ")", out);
 	fputs(frame && frame->function ? ", allocated in function " : ", allocated at ", out);
-	describe_place(out, entry->largest->stack, whole);
+	describe_place(out, entry->largest->site->stack, whole);
 	if (!choice->pattern[0]) {
 		fputs(": no frame of the application is known, so gpuleak has no pattern for it\n",
 		      out);

@@ -57,7 +57,7 @@ static void print_place_in_ranks(FILE *out, const struct ranks *ranks, bool whol
 	const struct rank_leak *most = &ranks->accumulating[0];
 
 	fputs(ranks->accumulating_count > 1 ? ", most at " : " at ", out);
-	describe_place(out, most->leak->stack, whole);
+	describe_place(out, most->leak->site->stack, whole);
 	fprintf(out, " in %zu of %zu ranks", most->count, ranks->count);
 }
 
@@ -142,7 +142,7 @@ static void print_leak_total(FILE *out, const struct headline *line)
 		describe_mapped(out, worst, line->whole);
 	} else {
 		fputs(" at ", out);
-		describe_place_and_caller(out, worst->stack, line->whole);
+		describe_place_and_caller(out, worst->site->stack, line->whole);
 	}
 	if (!line->only) {
 		fputs(" in ", out);

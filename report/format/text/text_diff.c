@@ -76,11 +76,11 @@ static void print_place(FILE *out, const struct diff_row *row, const struct repo
 	char hash[FINGERPRINT_TEXT];
 
 	fprintf(out, ", fingerprint %s, at ",
-		report_fingerprint_text(report_leak_fingerprint(leak), hash));
-	describe_place_and_caller(out, leak->stack, false);
+		report_fingerprint_text(report_site_fingerprint(leak->site), hash));
+	describe_place_and_caller(out, leak->site->stack, false);
 	fputc('\n', out);
 	if (row->change == DIFF_NEW || row->change == DIFF_GREW)
-		describe_stack(out, leak->stack, false);
+		describe_stack(out, leak->site->stack, false);
 }
 
 static const struct report_leak *leak_of(const struct diff_row *row)
@@ -94,7 +94,7 @@ static void print_leak(FILE *out, const struct diff_row *row)
 
 	fprintf(out, "\n%s: ", diff_word(row->change));
 	print_amounts(out, row, "block");
-	describe_source(out, leak->kind, leak->api, -1);
+	describe_source(out, leak->site->kind, leak->site->api, -1);
 	print_place(out, row, leak);
 }
 
@@ -128,9 +128,9 @@ static void print_holder(FILE *out, const struct diff_row *row)
 	print_amount(out, &row->after, unit);
 	fputs(", before: ", out);
 	print_amount(out, &row->before, unit);
-	describe_source(out, holder->kind, holder->api, -1);
+	describe_source(out, holder->site->kind, holder->site->api, -1);
 	fputs(", at ", out);
-	describe_place_and_caller(out, holder->stack, false);
+	describe_place_and_caller(out, holder->site->stack, false);
 	fputc('\n', out);
 }
 
@@ -153,13 +153,13 @@ static void print_object(FILE *out, const struct diff_row *row)
 	char objects[FORMAT_OBJECTS_MAX];
 
 	format_objects(row->change == DIFF_GONE ? row->before.blocks : row->after.blocks,
-		       object->kind, objects);
+		       object->site->kind, objects);
 	fprintf(out, "\nobjects, %s: ", diff_word(row->change));
 	print_escaped(out, objects);
 	if (row->change == DIFF_GREW || row->change == DIFF_SHRANK)
 		fprintf(out, ", before: %" PRIu64, row->before.blocks);
 	fputs(" (", out);
-	print_escaped(out, object->api);
+	print_escaped(out, object->site->api);
 	fputc(')', out);
 	print_place(out, row, object);
 }

@@ -201,13 +201,13 @@ static void print_sites(FILE *out, const struct live *now, const struct live *ea
 		if (earlier && seconds > 0)
 			print_rate(out, site, seconds);
 		fputs("  ", out);
-		describe_place_and_caller(out, site->stack, false);
-		if (site->stack->cache) {
+		describe_place_and_caller(out, site->site.stack, false);
+		if (site->site.stack->cache) {
 			fputs(", held by the ", out);
-			print_escaped(out, site->stack->cache);
+			print_escaped(out, site->site.stack->cache);
 		}
 		fputs(", ", out);
-		print_escaped(out, site->api);
+		print_escaped(out, site->site.api);
 		fputc('\n', out);
 	}
 	if (now->site_count > count)
@@ -242,7 +242,7 @@ static void print_suballocations(FILE *out, const struct report_process *process
 
 		print_size(out, site->live.bytes);
 		fprintf(out, " %10s  ", format_number(site->live.blocks, number));
-		describe_place_and_caller(out, site->live.stack, false);
+		describe_place_and_caller(out, site->live.site->stack, false);
 		if (site->trend != TREND_UNKNOWN) {
 			fputs(site->trend == TREND_ACCUMULATING ? ", accumulating: " : ", ", out);
 			describe_trend(out, process, site);
@@ -258,7 +258,7 @@ static void print_suballocations(FILE *out, const struct report_process *process
 static bool has_objects(const struct live *now)
 {
 	for (size_t i = now->site_count; i < now->site_count + now->object_count; i++)
-		if (now->sites[i].sum.blocks && !strstr(now->sites[i].kind, "context"))
+		if (now->sites[i].sum.blocks && !strstr(now->sites[i].site.kind, "context"))
 			return true;
 	return false;
 }
@@ -275,7 +275,7 @@ static void print_objects(FILE *out, const struct live *now, const struct live *
 		uint64_t count = 0, was = 0;
 
 		for (const struct live_site *site = first; site < end; site++) {
-			if (strcmp(site->kind, kind->name) != 0)
+			if (strcmp(site->site.kind, kind->name) != 0)
 				continue;
 			count = add_bounded(count, site->sum.blocks);
 			was = add_bounded(was, site->before.blocks);
@@ -302,7 +302,7 @@ static void print_suspects(FILE *out, const struct live *live)
 		fputs("\nsuspect: ", out);
 		describe_growth_rate(out, &suspect);
 		fputs(" at ", out);
-		describe_place_and_caller(out, suspect.stack, false);
+		describe_place_and_caller(out, suspect.site->stack, false);
 		is_any = true;
 	}
 	if (is_any)
