@@ -12,7 +12,6 @@
 #include "ledger/options.h"
 #include "report/describe/kinds.h"
 #include "report/model/model.h"
-#include "report/model/model_sites.h"
 
 static const char *const subjects[GATE_PEAK] = {
 	[GATE_SITE] = "site",	  [GATE_KIND] = "kind",	  [GATE_API] = "api",

@@ -97,13 +97,13 @@ void judge_baseline(struct bench *bench)
 static void add_growth_reason(struct bench *bench, const struct leak_total *now,
 			      const struct pattern_rule *known)
 {
-	const struct report_leak *leak = now->largest;
+	const struct report_site *site = now->largest->site;
 
 	if (!known)
 		judgement_reason(bench->judgement, "new leak: %s in %" PRIu64 " block%s (%s, %s) "
 				 "at %s; fingerprint %s", EXACT_SIZE(now->bytes), now->blocks,
-				 plural(now->blocks), kind_words(leak->site->kind), leak->site->api,
-				 PLACE(leak->site->stack), FINGERPRINT(now->fingerprint));
+				 plural(now->blocks), kind_words(site->kind), site->api,
+				 PLACE(site->stack), FINGERPRINT(now->fingerprint));
 	else
 		judgement_reason(bench->judgement, "known leak grew by %s and %" PRIu64 " block%s: "
 				 "%s in %" PRIu64 " block%s now, %s in %" PRIu64 " known "
@@ -112,8 +112,8 @@ static void add_growth_reason(struct bench *bench, const struct leak_total *now,
 				 beyond(now->blocks, known->blocks),
 				 plural(beyond(now->blocks, known->blocks)),
 				 EXACT_SIZE(now->bytes), now->blocks, plural(now->blocks),
-				 EXACT_SIZE(known->bytes), known->blocks, kind_words(leak->site->kind),
-				 leak->site->api, PLACE(leak->site->stack), FINGERPRINT(now->fingerprint));
+				 EXACT_SIZE(known->bytes), known->blocks, kind_words(site->kind),
+				 site->api, PLACE(site->stack), FINGERPRINT(now->fingerprint));
 }
 
 void judge_beyond_baseline(struct bench *bench)

@@ -147,9 +147,10 @@ static struct spent left_of(const struct bench *bench, const char *kind)
 
 	for (size_t i = 0; i < bench->count; i++) {
 		const struct charge *charge = &bench->charges[i];
+		const struct report_site *site = charge->leak->site;
 
-		if (strcmp(charge->leak->site->kind, kind) == 0)
-			judge_spend(&left, charge->blocks, charge->blocks, charge->leak->site->stack);
+		if (strcmp(site->kind, kind) == 0)
+			judge_spend(&left, charge->blocks, charge->blocks, site->stack);
 	}
 	return left;
 }

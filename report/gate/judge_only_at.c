@@ -7,7 +7,6 @@
 #include <stdbool.h>
 
 #include "report/describe/kinds.h"
-#include "report/symbols/fingerprint.h"
 #include "report/gate/judge_internal.h"
 #include "report/model/model.h"
 #include "report/gate/gate_rules.h"

@@ -20,17 +20,14 @@
 struct loaded_ledger;
 struct report_bypass;
 struct report_device;
-struct report_kind;
 struct report_growth;
 struct report_ipc;
 struct report_named_step;
 struct report_driver_call;
 struct report_driver_cost;
-struct report_module;
 struct report_pools;
 struct report_out_of_memory;
 struct report_peak;
-struct report_site_sums;
 struct report_suballocations;
 struct pattern_file;
 struct symbolizer;
@@ -357,12 +354,12 @@ struct report_process {
 	size_t cost_call_count;
 	/* calls that increase the driver's own memory, including those without a record */
 	uint64_t driver_calls_made;
-	struct report_kind *kinds; /* see model_sites.h */
+	struct report_kind *kinds; /* see site.h */
 	size_t kind_count;
-	/* see model_sites.h; empty unless loaded_ledger.all_sites is set */
+	/* see site.h; empty unless loaded_ledger.all_sites is set */
 	struct report_site_sums *sites;
 	size_t site_count;
-	struct report_module *modules; /* see model_sites.h */
+	struct report_module *modules; /* see site.h */
 	size_t module_count;
 	const struct report_growth *growth; /* see growth_rule.h; NULL: no step was marked */
 	const struct report_named_step *named_steps; /* see model_named_steps.h */

@@ -3,8 +3,6 @@
  * Compares and sums up the ledger's call sites. Live blocks come from the process's lists. Strings
  * and stacks are interned, so pointers can be compared.
  */
-#include "report/model/model_sites.h"
-
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,6 @@
 #include "report/subjects/subject.h"
 
 #include "report/model/model.h"
-#include "report/model/model_sites.h"
 #include "report/subjects/figures.h"
 
 static const struct figure rows[] = {

@@ -11,7 +11,6 @@
 #include "report/subjects/formats.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
-#include "report/model/model_sites.h"
 #include "report/model/model_suballocations.h"
 
 /* U+202E, U+2066, U+200F, U+2028, U+0085 and U+FEFF. */

@@ -15,7 +15,6 @@
 #include "report/subjects/formats.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
-#include "report/model/model_sites.h"
 #include "report/gate/gate_rules.h"
 #include "report/analyze/ranks.h"
 #include "report/gate/read_json.h"

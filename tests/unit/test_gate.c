@@ -21,7 +21,6 @@
 #include "ledger_builder.h"
 #include "report/load/load.h"
 #include "report/model/model.h"
-#include "report/model/model_sites.h"
 #include "report/gate/gate_rules.h"
 #include "report/analyze/ranks.h"
 #include "report/gate/read_json.h"

@@ -15,7 +15,6 @@
 #include "report/gate/judge.h"
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
-#include "report/model/model_sites.h"
 #include "report/model/model_suballocations.h"
 #include "report/format/pprof/pprof_encoder.h"
 #include "report/util/memory.h"
