@@ -12,27 +12,36 @@
 
 struct report;
 struct report_leak;
+struct report_process;
 
 struct leak_total {
+	unsigned int of; /* one of TOTALS_OF_*: the list of the process */
+	const struct report_process *process; /* that of `largest` */
+	const struct report_leak *largest; /* the largest of these leaks, to show its place */
 	uint64_t fingerprint;
 	uint64_t bytes;
 	uint64_t blocks;
-	const struct report_leak *largest; /* the largest of these leaks, to show its place */
 };
 
 struct leak_totals {
-	struct leak_total *entries; /* ordered by fingerprint */
+	struct leak_total *entries;
 	size_t count;
 };
 
+#define TOTALS_OF_LEAKS 1u
+#define TOTALS_OF_CACHES 2u  /* memory in caches of frameworks */
+#define TOTALS_OF_OBJECTS 4u /* objects that are not memory: 0 bytes */
 /* call sites that accumulate, with the bytes and blocks that they kept; `largest` has the live
  * suballocations */
-#define TOTALS_OF_ACCUMULATIONS 2u
-#define TOTALS_OF_PEAKS 4u   /* the holders of memory at its peak, of all memories */
-#define TOTALS_OF_OBJECTS 8u /* objects that are not memory, without suppressed ones: 0 bytes */
+#define TOTALS_OF_ACCUMULATIONS 8u
+#define TOTALS_OF_PEAKS 16u /* the holders of memory at its peak, of all memories */
 
-/* Returns the totals of the leaks that the flags OF select. The leaks belong to REPORT. The caller
- * releases the totals with leak_totals_finish(). */
+/* Returns one entry for each leak of the lists that the flags OF select, in the order of the
+ * processes and of these flags. Leaves out what a suppression matches. The leaks belong to REPORT.
+ * The caller releases the entries with leak_totals_finish(). */
+struct leak_totals leak_totals_list(const struct report *report, unsigned int of);
+/* Does the same, but adds up the entries with the same fingerprint, and orders them by
+ * fingerprint. */
 struct leak_totals leak_totals_make(const struct report *report, unsigned int of);
 
 /* Sorts by size, largest first. Afterwards leak_totals_find() must not be used. */

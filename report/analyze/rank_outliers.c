@@ -3,9 +3,9 @@
  * Finds ranks that differ from the majority (more than half of the ranks). Without a majority
  * there are no outliers. Failed ranks come first, because a failure explains other differences.
  */
-#include "report/analyze/rank_outliers.h"
+#include "report/analyze/ranks.h"
 
-#include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,6 @@
 #include "report/util/number.h"
 #include "report/util/report_arena.h"
 #include "report/util/signal_name.h"
-#include "report/analyze/ranks.h"
 #include "report/util/memory.h"
 
 #define ODD_MAX 20   /* maximum number of sentences */
@@ -23,10 +22,16 @@
 #define NAMES_BYTES 128
 #define ENDED_BYTES 64
 
-static void add_outlier(struct ranks *ranks, const char *sentence)
+__attribute__((format(printf, 2, 3)))
+static void add_outlier(struct ranks *ranks, const char *format, ...)
 {
-	if (ranks->odd_count < ODD_MAX)
-		ranks->odd[ranks->odd_count++] = sentence;
+	va_list args;
+
+	if (ranks->odd_count >= ODD_MAX)
+		return;
+	va_start(args, format);
+	ranks->odd[ranks->odd_count++] = arena_vprintf(ranks->arena, format, args);
+	va_end(args);
 }
 
 /* Writes "rank 3", "ranks 1, 3 and 5" or "12 ranks" for the ranks marked in CHOSEN. */
@@ -103,12 +108,11 @@ static void find_ends(const struct report *report, struct ranks *ranks, char *ch
 			if (chosen[j])
 				ends[j][0] = '\0';
 		}
-		add_outlier(ranks, arena_printf(ranks->arena, "%s %s%s",
-						name_ranks(ranks, chosen, names),
-						strncmp(end, "killed", 6) != 0 ? ""
-						: several == 1		       ? "was "
-									       : "were ",
-						end));
+		add_outlier(ranks, "%s %s%s", name_ranks(ranks, chosen, names),
+			    strncmp(end, "killed", 6) != 0 ? ""
+			    : several == 1		   ? "was "
+							   : "were ",
+			    end);
 	}
 	free(ends);
 }
@@ -140,73 +144,51 @@ static bool find_usual(const struct ranks *ranks, const struct rank_leak *leak,
 	return false;
 }
 
-static const char *describe_only_rank(struct ranks *ranks, const struct rank_leak *leak,
-				      char *chosen)
-{
-	char names[NAMES_BYTES], size[NUMBER_MAX], place[FORMAT_PLACE_MAX];
-
-	memset(chosen, 0, ranks->count);
-	for (size_t i = 0; i < leak->count; i++)
-		chosen[leak->parts[i].rank] = 1;
-	return arena_printf(ranks->arena, "only %s leak%s %s at %s",
-			    name_ranks(ranks, chosen, names), leak->count == 1 ? "s" : "",
-			    format_size(leak->bytes, size),
-			    format_place(leak->leak->site->stack, place));
-}
-
-static const char *describe_larger_part(struct ranks *ranks, const struct rank_leak *leak,
-					const struct rank_part *part, uint64_t usual)
-{
-	char more[NUMBER_MAX], size[NUMBER_MAX], place[FORMAT_PLACE_MAX];
-	int above = part->bytes > usual;
-
-	return arena_printf(ranks->arena, "rank %d leaks %s %s than the %s of the others at %s",
-			    ranks->numbers[part->rank],
-			    format_size(above ? part->bytes - usual : usual - part->bytes, more),
-			    above ? "more" : "less", format_size(usual, size),
-			    format_place(leak->leak->site->stack, place));
-}
-
 static void add_absent_ranks(struct ranks *ranks, const struct rank_leak *leak, uint64_t usual,
 			     char *chosen)
 {
-	char names[NAMES_BYTES], size[NUMBER_MAX], place[FORMAT_PLACE_MAX];
+	char names[NAMES_BYTES];
 	size_t absent = 0;
 
-	memset(chosen, 1, ranks->count);
-	for (size_t i = 0; i < leak->count; i++)
-		chosen[leak->parts[i].rank] = 0;
 	for (size_t i = 0; i < ranks->count; i++) {
-		/* the rank failed, so it may have ended before it could leak */
-		if (ranks->ended_badly[i])
-			chosen[i] = 0;
+		/* if the rank failed, it may have ended before it could leak */
+		chosen[i] = !chosen[i] && !ranks->ended_badly[i];
 		absent += chosen[i] != 0;
 	}
 	if (absent)
-		add_outlier(ranks, arena_printf(ranks->arena,
-						"%s %s not leak the %s that %zu of %zu ranks "
-						"leak at %s",
-						name_ranks(ranks, chosen, names),
-						absent == 1 ? "does" : "do",
-						format_size(usual, size), leak->count, ranks->count,
-						format_place(leak->leak->site->stack, place)));
+		add_outlier(ranks, "%s %s not leak the %s that %zu of %zu ranks leak at %s",
+			    name_ranks(ranks, chosen, names), absent == 1 ? "does" : "do",
+			    SIZE(usual), leak->count, ranks->count,
+			    PLACE(leak->leak->site->stack));
 }
 
 static void find_leaks(struct ranks *ranks, const struct rank_leak *leak, char *chosen,
 		       uint64_t *sorted)
 {
+	const struct report_stack *stack = leak->leak->site->stack;
+	char names[NAMES_BYTES];
 	uint64_t usual;
 
 	if (!find_usual(ranks, leak, sorted, &usual))
 		return;
+	memset(chosen, 0, ranks->count);
+	for (size_t i = 0; i < leak->count; i++)
+		chosen[leak->parts[i].rank] = 1;
 	if (2 * (ranks->count - leak->count) > ranks->count) {
-		add_outlier(ranks, describe_only_rank(ranks, leak, chosen));
+		add_outlier(ranks, "only %s leak%s %s at %s", name_ranks(ranks, chosen, names),
+			    leak->count == 1 ? "s" : "", SIZE(leak->bytes), PLACE(stack));
 		return;
 	}
-	for (size_t i = 0; i < leak->count; i++)
-		if (leak->parts[i].bytes != usual && ranks->odd_count < ODD_MAX)
-			add_outlier(ranks, describe_larger_part(ranks, leak, &leak->parts[i],
-								usual));
+	for (size_t i = 0; i < leak->count; i++) {
+		const struct rank_part *part = &leak->parts[i];
+		bool above = part->bytes > usual;
+
+		if (part->bytes != usual)
+			add_outlier(ranks, "rank %d leaks %s %s than the %s of the others at %s",
+				    ranks->numbers[part->rank],
+				    SIZE(above ? part->bytes - usual : usual - part->bytes),
+				    above ? "more" : "less", SIZE(usual), PLACE(stack));
+	}
 	add_absent_ranks(ranks, leak, usual, chosen);
 }
 

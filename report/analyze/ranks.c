@@ -9,19 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/model/model_suballocations.h"
 #include "report/util/memory.h"
 #include "report/util/number.h"
 #include "report/util/report_arena.h"
-#include "report/analyze/rank_outliers.h"
-
-/* A leak of one process, or a call site that accumulates. */
-struct found {
-	uint64_t fingerprint, place;
-	size_t rank;
-	const struct report_leak *leak;
-	uint64_t bytes, blocks;
-};
+#include "report/analyze/leak_totals.h"
 
 /* Returns a number for the place of STACK in addition to the fingerprint, because two lines of one
  * function are two leaks for a reader. */
@@ -32,27 +23,25 @@ static uint64_t place_of(const struct report_stack *stack)
 	return !frame ? 0 : frame->line ? frame->line : frame->offset;
 }
 
-static int compare_found(const void *left, const void *right)
+static int compare_leaks(const struct leak_total *a, const struct leak_total *b)
 {
-	const struct found *a = left, *b = right;
-
-	if (a->fingerprint != b->fingerprint)
-		return a->fingerprint < b->fingerprint ? -1 : 1;
-	if (a->place != b->place)
-		return a->place < b->place ? -1 : 1;
-	return a->rank < b->rank ? -1 : a->rank > b->rank;
-}
-
-static bool same_leak(const struct found *a, const struct found *b)
-{
-	return a->fingerprint == b->fingerprint && a->place == b->place;
+	return compare_numbers(a->fingerprint, b->fingerprint)
+	       ?: compare_numbers(place_of(a->largest->site->stack),
+				  place_of(b->largest->site->stack));
 }
 
 static int compare_ints(const void *left, const void *right)
 {
 	int a = *(const int *)left, b = *(const int *)right;
 
-	return a < b ? -1 : a > b;
+	return (a > b) - (a < b);
+}
+
+static int compare_found(const void *left, const void *right)
+{
+	const struct leak_total *a = left, *b = right;
+
+	return compare_leaks(a, b) ?: compare_ints(&a->process->rank, &b->process->rank);
 }
 
 static void read_numbers(const struct report *report, struct ranks *ranks)
@@ -79,90 +68,54 @@ size_t ranks_index(const struct ranks *ranks, int number)
 	return (size_t)(at - ranks->numbers);
 }
 
-struct found_list {
-	struct found *list;
-	size_t count;
-};
-
-static void add_found(struct found_list *to, size_t rank, const struct report_leak *leak,
-		      uint64_t bytes, uint64_t blocks)
+/* Returns the leaks of ranked processes in the lists OF, see leak_totals.h. Equal leaks are
+ * neighbours. */
+static struct leak_totals find_all(const struct report *report, unsigned int of)
 {
-	*LIST_ADD(to->list, to->count) = (struct found){ report_site_fingerprint(leak->site),
-							 place_of(leak->site->stack), rank, leak,
-							 bytes, blocks };
-}
+	struct leak_totals ret = leak_totals_list(report, of);
+	size_t ranked = 0;
 
-/* Adds the leaks of P, or its call sites that accumulate. */
-static void find_in(const struct report_process *p, size_t rank, bool accumulating,
-		    struct found_list *to)
-{
-	for (size_t i = 0; !accumulating && i < p->leak_count; i++)
-		add_found(to, rank, &p->leaks[i], p->leaks[i].bytes, p->leaks[i].blocks);
-	for (size_t i = 0; accumulating && i < p->suballocation_count; i++) {
-		const struct report_suballocations *site = &p->suballocations[i];
-
-		if (report_accumulates(site))
-			add_found(to, rank, &site->live, site->kept_bytes, site->kept_blocks);
-	}
-}
-
-/* Returns all leaks of ranked processes, or all call sites that accumulate. The caller frees the
- * list. */
-static struct found_list find_all(const struct report *report, const struct ranks *ranks,
-				  bool accumulating)
-{
-	struct found_list ret = { 0 };
-
-	for (size_t i = 0; i < report->count; i++) {
-		const struct report_process *p = report->processes[i];
-
-		if (p->ranked)
-			find_in(p, ranks_index(ranks, p->rank), accumulating, &ret);
-	}
-	SORT(ret.list, ret.count, compare_found);
+	for (size_t i = 0; i < ret.count; i++)
+		if (ret.entries[i].process->ranked)
+			ret.entries[ranked++] = ret.entries[i];
+	ret.count = ranked;
+	SORT(ret.entries, ret.count, compare_found);
 	return ret;
 }
 
 /* Makes one rank_leak of the COUNT equal leaks at FOUND. */
-static struct rank_leak make_leak(struct ranks *ranks, const struct found *found, size_t count)
+static struct rank_leak make_leak(struct ranks *ranks, const struct leak_total *found,
+				  size_t count)
 {
-	struct rank_leak ret = { .leak = found->leak, .same_device = true,
+	struct rank_leak ret = { .leak = found->largest, .same_device = true,
 				 .parts = arena_alloc(ranks->arena, count * sizeof(*ret.parts)) };
 	struct rank_part *part = NULL;
 
 	for (size_t i = 0; i < count; i++) {
-		const struct found *one = &found[i];
+		const struct leak_total *one = &found[i];
+		size_t rank = ranks_index(ranks, one->process->rank);
 
-		if (!part || part->rank != found[i].rank) {
+		if (!part || part->rank != rank) {
 			part = &ret.parts[ret.count++];
-			part->rank = found[i].rank;
+			part->rank = rank;
 		}
 		part->bytes = add_bounded(part->bytes, one->bytes);
 		part->blocks = add_bounded(part->blocks, one->blocks);
 		ret.bytes = add_bounded(ret.bytes, one->bytes);
 		ret.blocks = add_bounded(ret.blocks, one->blocks);
-		ret.same_device &= one->leak->site->device == ret.leak->site->device;
+		ret.same_device &= one->largest->site->device == ret.leak->site->device;
 	}
 	for (size_t i = 0; i < count && ret.count > 1; i++)
-		ranks->shared[ranks->shared_count++] = found[i].leak;
+		table_add(&ranks->shared, hash_number((uintptr_t)found[i].largest, 0),
+			  (void *)found[i].largest);
 	return ret;
 }
 
-static int compare_leaks(const void *left, const void *right)
+static int compare_sizes(const void *left, const void *right)
 {
 	const struct rank_leak *a = left, *b = right;
 
-	if (a->bytes != b->bytes)
-		return a->bytes > b->bytes ? -1 : 1;
-	return a->blocks > b->blocks ? -1 : a->blocks < b->blocks;
-}
-
-static int compare_pointers(const void *left, const void *right)
-{
-	const struct report_leak *a = *(const struct report_leak *const *)left;
-	const struct report_leak *b = *(const struct report_leak *const *)right;
-
-	return a < b ? -1 : a > b;
+	return compare_numbers(b->bytes, a->bytes) ?: compare_numbers(b->blocks, a->blocks);
 }
 
 static void count_leaking(struct ranks *ranks)
@@ -176,37 +129,32 @@ static void count_leaking(struct ranks *ranks)
 		ranks->leaking += leaks[i] != 0;
 }
 
-/* Makes the list of rank_leaks from FOUND, largest first. */
-static struct rank_leak *put_together(struct ranks *ranks, const struct found_list *found,
-				      size_t *ret_count)
+/* Returns the rank_leaks of the lists OF, see leak_totals.h, largest first. */
+static struct rank_leak *find_leaks(const struct report *report, struct ranks *ranks,
+				    unsigned int of, size_t *ret_count)
 {
-	size_t count = found->count;
-	struct rank_leak *ret = arena_alloc(ranks->arena, count * sizeof(*ret));
+	struct leak_totals found = find_all(report, of);
+	struct rank_leak *ret = arena_alloc(ranks->arena, found.count * sizeof(*ret));
 
-	for (size_t at = 0, next; at < count; at = next) {
+	for (size_t at = 0, next; at < found.count; at = next) {
 		next = at + 1;
-		while (next < count && same_leak(&found->list[at], &found->list[next]))
+		while (next < found.count &&
+		       compare_leaks(&found.entries[at], &found.entries[next]) == 0)
 			next++;
-		ret[(*ret_count)++] = make_leak(ranks, &found->list[at], next - at);
+		ret[(*ret_count)++] = make_leak(ranks, &found.entries[at], next - at);
 	}
-	SORT(ret, *ret_count, compare_leaks);
+	leak_totals_finish(&found);
+	SORT(ret, *ret_count, compare_sizes);
 	return ret;
 }
 
 static void find_job(const struct report *report, struct ranks *ranks)
 {
-	struct found_list leaks = find_all(report, ranks, false);
-	struct found_list accumulating = find_all(report, ranks, true);
-
-	ranks->shared = arena_alloc(ranks->arena, (leaks.count + accumulating.count) *
-							  sizeof(*ranks->shared));
-	ranks->leaks = put_together(ranks, &leaks, &ranks->leak_count);
-	ranks->accumulating = put_together(ranks, &accumulating, &ranks->accumulating_count);
-	SORT(ranks->shared, ranks->shared_count, compare_pointers);
+	ranks->leaks = find_leaks(report, ranks, TOTALS_OF_LEAKS, &ranks->leak_count);
+	ranks->accumulating = find_leaks(report, ranks, TOTALS_OF_ACCUMULATIONS,
+					 &ranks->accumulating_count);
 	count_leaking(ranks);
 	ranks_find_odd(report, ranks);
-	free(leaks.list);
-	free(accumulating.list);
 }
 
 struct ranks ranks_find(const struct report *report)
@@ -219,10 +167,14 @@ struct ranks ranks_find(const struct report *report)
 	return ret;
 }
 
+static bool same_pointer(const void *value, const void *key)
+{
+	return value == key;
+}
+
 bool ranks_shares(const struct ranks *ranks, const struct report_leak *leak)
 {
-	return ranks->shared_count && bsearch(&leak, ranks->shared, ranks->shared_count,
-					      sizeof(*ranks->shared), compare_pointers) != NULL;
+	return table_find(&ranks->shared, hash_number((uintptr_t)leak, 0), same_pointer, leak);
 }
 
 void ranks_finish(struct ranks *ranks)
@@ -230,5 +182,6 @@ void ranks_finish(struct ranks *ranks)
 	if (ranks->arena)
 		arena_finish(ranks->arena);
 	free(ranks->arena);
+	table_finish(&ranks->shared);
 	*ranks = (struct ranks){ 0 };
 }

@@ -12,8 +12,7 @@
 #include <stdint.h>
 
 #include "report/model/model.h"
-
-struct report_arena;
+#include "report/util/report_arena.h"
 
 /* The blocks of a shared leak that belong to one rank. */
 struct rank_part {
@@ -51,8 +50,7 @@ struct ranks {
 	char *ended_badly;
 	/* leaks of processes, and call sites that accumulate in them, which other ranks also
 	 * have */
-	const struct report_leak **shared;
-	size_t shared_count;
+	struct table shared;
 	struct report_arena *arena;
 };
 
@@ -68,5 +66,8 @@ size_t ranks_index(const struct ranks *ranks, int number);
 bool ranks_shares(const struct ranks *ranks, const struct report_leak *leak);
 
 void ranks_finish(struct ranks *ranks);
+
+/* Fills in ranks.odd after the leaks of RANKS are filled in. Only ranks.c calls it. */
+void ranks_find_odd(const struct report *report, struct ranks *ranks);
 
 #endif

@@ -13,9 +13,7 @@
 
 #include "report/gate/judge_internal.h"
 #include "report/model/model.h"
-#include "report/model/model_suballocations.h"
 #include "report/subjects/subject.h"
-#include "report/util/memory.h"
 #include "report/util/number.h"
 
 #define JUDGE_SUPPRESSED_MAX (2 * NUMBER_MAX + 32)
@@ -80,48 +78,6 @@ static void judge_errors(struct bench *bench)
 				 plural(errors));
 }
 
-bool judge_is_memory(const struct charge *charge)
-{
-	return !charge->accumulating && !kind_is_object(charge->leak->site->kind);
-}
-
-static void charge(struct bench *bench, const struct report_process *process,
-		   const struct report_leak *leaks, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (!leaks[i].pattern)
-			*LIST_ADD(bench->charges, bench->count) = (struct charge){
-				process, &leaks[i], NULL, report_site_fingerprint(leaks[i].site),
-				leaks[i].bytes, leaks[i].blocks, false };
-}
-
-static void charge_accumulating(struct bench *bench, const struct report_process *process)
-{
-	for (size_t i = 0; i < process->suballocation_count; i++) {
-		const struct report_suballocations *entry = &process->suballocations[i];
-
-		if (report_accumulates(entry))
-			*LIST_ADD(bench->charges, bench->count) = (struct charge){
-				process, &entry->live, entry,
-				report_site_fingerprint(entry->live.site),
-				entry->kept_bytes, entry->kept_blocks, false };
-	}
-}
-
-static void charge_all(struct bench *bench)
-{
-	const struct report *report = bench->input->report;
-
-	for (size_t i = 0; i < report->count; i++) {
-		const struct report_process *p = report->processes[i];
-
-		charge(bench, p, p->leaks, p->leak_count);
-		charge(bench, p, p->cached, p->cached_count);
-		charge(bench, p, p->objects, p->object_count);
-		charge_accumulating(bench, p);
-	}
-}
-
 static const char *what_covers(const struct judge_input *input)
 {
 	if (!input->baseline)
@@ -142,12 +98,14 @@ static struct rest find_rest(const struct bench *bench)
 		rest.blocks = add_bounded(rest.blocks, sum->cached_blocks);
 		rest.verb = sum->leaked_blocks ? "leaked or held by caches" : "held by caches";
 	}
-	for (size_t i = 0; i < bench->count; i++) {
-		const struct charge *charge = &bench->charges[i];
-		uint64_t bytes = charge->leak->bytes - (charge->covered ? 0 : charge->bytes);
-		uint64_t blocks = charge->leak->blocks - (charge->covered ? 0 : charge->blocks);
+	for (size_t i = 0; i < bench->charges.count; i++) {
+		const struct leak_total *charge = &bench->charges.entries[i];
+		const struct report_leak *leak = charge->largest;
+		uint64_t bytes = leak->bytes - (bench->covered[i] ? 0 : charge->bytes);
+		uint64_t blocks = leak->blocks - (bench->covered[i] ? 0 : charge->blocks);
 
-		if (!judge_is_memory(charge) || (charge->leak->cache && !input->count_caches))
+		if (charge->of != TOTALS_OF_LEAKS &&
+		    !(charge->of == TOTALS_OF_CACHES && input->count_caches))
 			continue;
 		rest.bytes -= bytes < rest.bytes ? bytes : rest.bytes;
 		rest.blocks -= blocks < rest.blocks ? blocks : rest.blocks;
@@ -211,7 +169,9 @@ void judge(const struct judge_input *input, struct judgement *ret)
 	struct rest rest;
 
 	*ret = (struct judgement){ .verdict = JUDGE_FAILED };
-	charge_all(&bench);
+	bench.charges = leak_totals_list(input->report, TOTALS_OF_LEAKS | TOTALS_OF_CACHES |
+						TOTALS_OF_OBJECTS | TOTALS_OF_ACCUMULATIONS);
+	bench.covered = calloc(bench.charges.count + 1, sizeof(*bench.covered));
 	judge_errors(&bench);
 	if (!input->leaks_unwanted)
 		rest = judge_leaks(&bench);
@@ -231,5 +191,6 @@ void judge(const struct judge_input *input, struct judgement *ret)
 			judgement_reason(ret, "nothing keeps growing beyond what is allowed");
 		judge_mention_accumulation(&bench, true);
 	}
-	free(bench.charges);
+	leak_totals_finish(&bench.charges);
+	free(bench.covered);
 }

@@ -29,7 +29,7 @@ static const char *format_kept(uint64_t bytes, uint64_t blocks, const char *word
 
 /* Returns true if --max-growth was given and the process marked enough steps to judge the growth
  * per step. Then adds a reason if CHARGE grew by more per step than --max-growth allows. */
-static bool judge_per_step(struct bench *bench, const struct charge *charge)
+static bool judge_per_step(struct bench *bench, const struct leak_total *charge)
 {
 	const struct judge_input *input = bench->input;
 	const struct report_growth *growth = charge->process->growth;
@@ -40,23 +40,26 @@ static bool judge_per_step(struct bench *bench, const struct charge *charge)
 	if (input->max_growth && charge->bytes / steps <= input->max_growth)
 		return true;
 	judgement_reason(bench->judgement, "%ss accumulate by %s per step at %s, %s allowed",
-			 suballocation_word(charge->leak->cache), EXACT_SIZE(charge->bytes / steps),
-			 PLACE(charge->leak->site->stack), ALLOWED(input->max_growth));
+			 suballocation_word(charge->largest->cache),
+			 EXACT_SIZE(charge->bytes / steps), PLACE(charge->largest->site->stack),
+			 ALLOWED(input->max_growth));
 	return true;
 }
 
 /* Returns true if CHARGE is at a place for which --gate-accumulation makes the gate fail. The
  * amounts in the baseline do not matter, because what is kept grows with the length of a run. */
-static bool is_counted(struct bench *bench, const struct charge *charge)
+static bool is_counted(struct bench *bench, const struct leak_total *charge)
 {
-	if (!charge->accumulating || charge->covered ||
+	if (charge->of != TOTALS_OF_ACCUMULATIONS ||
+	    bench->covered[charge - bench->charges.entries] ||
 	    baseline_find(bench->input->baseline, charge->fingerprint) ||
 	    judge_per_step(bench, charge))
 		return false;
 	if (bench->input->count_accumulation)
 		return true;
-	judge_spend(&bench->accumulating, charge->bytes, charge->blocks, charge->leak->site->stack);
-	bench->accumulating_cache = charge->leak->cache;
+	judge_spend(&bench->accumulating, charge->bytes, charge->blocks,
+		    charge->largest->site->stack);
+	bench->accumulating_cache = charge->largest->cache;
 	return false;
 }
 
@@ -70,19 +73,20 @@ static bool is_unknown(const struct report_process *p)
 	return p->unsampled_suballocations != 0;
 }
 
-static void judge_place(struct bench *bench, const struct charge *charge)
+static void judge_place(struct bench *bench, const struct leak_total *charge)
 {
 	char kept[AMOUNT_MAX];
 
 	judgement_reason(bench->judgement, "%s at %s in %s, 0 allowed",
 			 format_kept(charge->bytes, charge->blocks,
-				     suballocation_word(charge->leak->cache), kept),
-			 PLACE(charge->leak->site->stack), PROCESS(charge->process));
+				     suballocation_word(charge->largest->cache), kept),
+			 PLACE(charge->largest->site->stack), PROCESS(charge->process));
 }
 
 void judge_accumulation(struct bench *bench)
 {
 	const struct report *report = bench->input->report;
+	const struct leak_total *charges = bench->charges.entries;
 	size_t places = 0, at = 0;
 
 	for (size_t i = 0; i < report->count; i++) {
@@ -92,9 +96,9 @@ void judge_accumulation(struct bench *bench)
 			judgement_reason(bench->judgement, "the ledger of %s does not show if "
 					 "tensors accumulate: record it with --suballocations on "
 					 "and this version of gpuleak", PROCESS(p));
-		for (; at < bench->count && bench->charges[at].process == p; at++)
-			if (is_counted(bench, &bench->charges[at]) && places++ < JUDGE_PLACES_MAX)
-				judge_place(bench, &bench->charges[at]);
+		for (; at < bench->charges.count && charges[at].process == p; at++)
+			if (is_counted(bench, &charges[at]) && places++ < JUDGE_PLACES_MAX)
+				judge_place(bench, &charges[at]);
 	}
 	if (places > JUDGE_PLACES_MAX)
 		judgement_reason(bench->judgement, "tensors accumulate at %zu more places",

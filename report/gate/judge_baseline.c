@@ -40,11 +40,11 @@ static void excuse(struct bench *bench)
 	for (size_t i = 0; i < baseline->count; i++)
 		left[i] = (struct allowance){ baseline->rules[i].bytes,
 					      baseline->rules[i].blocks };
-	for (size_t i = 0; i < bench->count; i++) {
-		struct charge *charge = &bench->charges[i];
+	for (size_t i = 0; i < bench->charges.count; i++) {
+		struct leak_total *charge = &bench->charges.entries[i];
 		const struct pattern_rule *known = baseline_find(baseline, charge->fingerprint);
 
-		if (!known || charge->leak->cache || charge->accumulating)
+		if (!known || charge->of & (TOTALS_OF_CACHES | TOTALS_OF_ACCUMULATIONS))
 			continue;
 		subtract_allowance(&charge->bytes, &left[known - baseline->rules].bytes);
 		subtract_allowance(&charge->blocks, &left[known - baseline->rules].blocks);

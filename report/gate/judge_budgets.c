@@ -34,25 +34,27 @@ void judge_spend(struct spent *spent, uint64_t bytes, uint64_t blocks,
 /* Returns true if CHARGE counts against RULE. Memory in caches counts against budgets for caches.
  * With --gate-caches 1 it also counts against all other budgets. */
 static bool counts(const struct bench *bench, const struct pattern_rule *rule,
-		   const struct charge *charge)
+		   const struct leak_total *charge)
 {
-	if (rule->subject == GATE_ACCUMULATION)
-		return charge->accumulating && budget_covers(rule, charge->leak);
-	return judge_is_memory(charge) && budget_covers(rule, charge->leak) &&
-	       (!charge->leak->cache || rule->subject == GATE_CACHE || bench->input->count_caches);
+	unsigned int of = rule->subject == GATE_ACCUMULATION ? TOTALS_OF_ACCUMULATIONS
+			  : rule->subject == GATE_CACHE || bench->input->count_caches
+				  ? TOTALS_OF_LEAKS | TOTALS_OF_CACHES
+				  : TOTALS_OF_LEAKS;
+
+	return charge->of & of && budget_covers(rule, charge->largest);
 }
 
 static struct spent spend_all(struct bench *bench, const struct pattern_rule *rule)
 {
 	struct spent spent = { 0 };
 
-	for (size_t i = 0; i < bench->count; i++) {
-		struct charge *charge = &bench->charges[i];
+	for (size_t i = 0; i < bench->charges.count; i++) {
+		const struct leak_total *charge = &bench->charges.entries[i];
 
 		if (!counts(bench, rule, charge))
 			continue;
-		charge->covered = true;
-		judge_spend(&spent, charge->bytes, charge->blocks, charge->leak->site->stack);
+		bench->covered[i] = true;
+		judge_spend(&spent, charge->bytes, charge->blocks, charge->largest->site->stack);
 	}
 	return spent;
 }
@@ -145,11 +147,11 @@ static struct spent left_of(const struct bench *bench, const char *kind)
 {
 	struct spent left = { 0 };
 
-	for (size_t i = 0; i < bench->count; i++) {
-		const struct charge *charge = &bench->charges[i];
-		const struct report_site *site = charge->leak->site;
+	for (size_t i = 0; i < bench->charges.count; i++) {
+		const struct leak_total *charge = &bench->charges.entries[i];
+		const struct report_site *site = charge->largest->site;
 
-		if (strcmp(site->kind, kind) == 0)
+		if (charge->of == TOTALS_OF_OBJECTS && strcmp(site->kind, kind) == 0)
 			judge_spend(&left, charge->blocks, charge->blocks, site->stack);
 	}
 	return left;

@@ -10,28 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "report/analyze/leak_totals.h"
 #include "report/describe/format_place.h"
 #include "report/gate/judge.h"
 
-struct report_leak;
-struct report_process;
 struct report_stack;
-struct report_suballocations;
 
 #define JUDGE_PLACES_MAX 20 /* a rule names at most this many call sites and counts the others */
-
-/* A leak, memory in a cache, an object, or suballocations that accumulate, and the part that the
- * baseline does not cover. */
-struct charge {
-	const struct report_process *process;
-	const struct report_leak *leak;
-	/* the suballocations, whose `live` is `leak`; NULL for all others */
-	const struct report_suballocations *accumulating;
-	uint64_t fingerprint;
-	uint64_t bytes;
-	uint64_t blocks;
-	bool covered; /* a budget covers it, so --max-leaked-bytes does not apply */
-};
 
 /* The sum of charges, and the place of the largest. */
 struct spent {
@@ -43,9 +28,11 @@ struct spent {
 struct bench {
 	const struct judge_input *input;
 	struct judgement *judgement;
-	/* of all processes, without what a suppression matches */
-	struct charge *charges;
-	size_t count;
+	/* Leaks, memory in caches, objects, and suballocations that accumulate; of the first three,
+	 * only the bytes and blocks that the baseline does not cover. */
+	struct leak_totals charges;
+	/* for each charge: a budget covers it, so --max-leaked-bytes does not apply */
+	bool *covered;
 	/* Suballocations that accumulate: the sums of those that no option of the gate counts. */
 	struct spent accumulating;
 	const char *accumulating_cache; /* the pool of one of those in the sums */
@@ -55,16 +42,13 @@ struct bench {
 void judge_spend(struct spent *spent, uint64_t bytes, uint64_t blocks,
 		 const struct report_stack *stack);
 
-/* Returns true if CHARGE is memory that leaks or that a cache has. */
-bool judge_is_memory(const struct charge *charge);
-
 /* Subtracts known leaks from the charges. Adds a note for each known leak that no longer occurs. */
 void judge_baseline(struct bench *bench);
 /* Adds a reason for each leak that is new or larger than in the baseline. */
 void judge_beyond_baseline(struct bench *bench);
 
-/* Adds a reason for each exceeded budget, except those of objects. Sets `covered` in the charges to
- * which a budget applies. */
+/* Adds a reason for each exceeded budget, except those of objects. Sets `covered` for the charges
+ * to which a budget applies. */
 void judge_budgets(struct bench *bench);
 /* Adds a reason for each exceeded budget of objects. If the input requests it, adds a reason for
  * each other kind of which objects are left. */

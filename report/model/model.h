@@ -132,8 +132,6 @@ struct report_leak {
 	const struct report_keepers *keepers;
 };
 
-#define TOTALS_OF_LEAKS 1u
-
 /* value of report_error.result: the process ended inside the call, or the call returns no result */
 #define REPORT_NO_ANSWER INT_MIN
 
