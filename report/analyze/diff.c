@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Compares the two lists of totals, which are ordered by fingerprint.
+ * Compares two lists of totals, which are ordered by fingerprint.
  */
 #include "report/analyze/diff.h"
 
@@ -9,6 +9,7 @@
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
 #include "report/util/memory.h"
+#include "report/util/number.h"
 
 const char *diff_word(enum diff_change change)
 {
@@ -32,16 +33,9 @@ static enum diff_change change_of(const struct leak_total *before, const struct 
 									       : DIFF_SAME;
 }
 
-static uint64_t distance(const struct diff_row *row)
+static uint64_t distance(uint64_t a, uint64_t b)
 {
-	return row->after.bytes > row->before.bytes ? row->after.bytes - row->before.bytes
-						    : row->before.bytes - row->after.bytes;
-}
-
-static uint64_t distance_in_blocks(const struct diff_row *row)
-{
-	return row->after.blocks > row->before.blocks ? row->after.blocks - row->before.blocks
-						      : row->before.blocks - row->after.blocks;
+	return a > b ? a - b : b - a;
 }
 
 static uint64_t fingerprint_of(const struct diff_row *row)
@@ -53,48 +47,38 @@ static int compare_rows(const void *left, const void *right)
 {
 	const struct diff_row *a = left, *b = right;
 
-	if (a->change != b->change)
-		return a->change < b->change ? -1 : 1;
-	if (distance(a) != distance(b))
-		return distance(a) > distance(b) ? -1 : 1;
-	if (distance_in_blocks(a) != distance_in_blocks(b))
-		return distance_in_blocks(a) > distance_in_blocks(b) ? -1 : 1;
-	return fingerprint_of(a) < fingerprint_of(b) ? -1 : fingerprint_of(a) > fingerprint_of(b);
-}
-
-static void merge(struct diff_list *list)
-{
-	const struct leak_totals *before = &list->totals[0], *after = &list->totals[1];
-	size_t b = 0, a = 0;
-
-	while (b < before->count || a < after->count) {
-		struct diff_row row = { .change = DIFF_SAME };
-		int has_before = b < before->count &&
-				 (a == after->count ||
-				  before->entries[b].fingerprint <= after->entries[a].fingerprint);
-		int has_after = a < after->count &&
-				(b == before->count ||
-				 after->entries[a].fingerprint <= before->entries[b].fingerprint);
-
-		if (has_before)
-			row.before = before->entries[b++];
-		if (has_after)
-			row.after = after->entries[a++];
-		row.change = change_of(&row.before, &row.after);
-		list->counts[row.change]++;
-		list->rows[list->count++] = row;
-	}
-	SORT(list->rows, list->count, compare_rows);
+	return compare_numbers(a->change, b->change)
+	       ?: compare_numbers(distance(b->after.bytes, b->before.bytes),
+				  distance(a->after.bytes, a->before.bytes))
+	       ?: compare_numbers(distance(b->after.blocks, b->before.blocks),
+				  distance(a->after.blocks, a->before.blocks))
+	       ?: compare_numbers(fingerprint_of(a), fingerprint_of(b));
 }
 
 static struct diff_list make_list(const struct report *before, const struct report *after,
 				  unsigned int of)
 {
-	struct diff_list ret = { .totals = { leak_totals_make(before, of),
-					     leak_totals_make(after, of) } };
+	struct leak_totals old = leak_totals_make(before, of), new = leak_totals_make(after, of);
+	struct diff_list ret = { .rows = calloc(old.count + new.count + 1, sizeof(*ret.rows)) };
+	size_t o = 0, n = 0;
 
-	ret.rows = calloc(ret.totals[0].count + ret.totals[1].count + 1, sizeof(*ret.rows));
-	merge(&ret);
+	while (o < old.count || n < new.count) {
+		int order = o == old.count   ? 1
+			    : n == new.count ? -1
+					     : compare_numbers(old.entries[o].fingerprint,
+							       new.entries[n].fingerprint);
+		struct diff_row *row = &ret.rows[ret.count++];
+
+		if (order <= 0)
+			row->before = old.entries[o++];
+		if (order >= 0)
+			row->after = new.entries[n++];
+		row->change = change_of(&row->before, &row->after);
+		ret.counts[row->change]++;
+	}
+	leak_totals_finish(&old);
+	leak_totals_finish(&new);
+	SORT(ret.rows, ret.count, compare_rows);
 	return ret;
 }
 
@@ -128,18 +112,11 @@ struct diff diff_make(const struct report *before, const struct report *after)
 	return diff;
 }
 
-static void finish_list(struct diff_list *list)
-{
-	leak_totals_finish(&list->totals[0]);
-	leak_totals_finish(&list->totals[1]);
-	free(list->rows);
-}
-
 void diff_finish(struct diff *diff)
 {
-	finish_list(&diff->leaks);
-	finish_list(&diff->accumulating);
-	finish_list(&diff->objects);
-	finish_list(&diff->peak);
+	free(diff->leaks.rows);
+	free(diff->accumulating.rows);
+	free(diff->objects.rows);
+	free(diff->peak.rows);
 	*diff = (struct diff){ 0 };
 }

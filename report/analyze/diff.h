@@ -27,7 +27,6 @@ struct diff_row {
 };
 
 struct diff_list {
-	struct leak_totals totals[2];
 	struct diff_row *rows; /* ordered by `change`, then by size of the change, largest first */
 	size_t count;
 	size_t counts[DIFF_CHANGES];

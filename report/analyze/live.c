@@ -135,48 +135,36 @@ static uint64_t rate(const struct live_site *site)
 							: 0;
 }
 
-static int descending(uint64_t a, uint64_t b)
-{
-	return a < b ? 1 : a > b ? -1 : 0;
-}
-
 static int compare_sites(const void *left, const void *right)
 {
 	const struct live_site *a = left, *b = right;
-	int r = descending(a->sum.bytes, b->sum.bytes);
 
-	if (r == 0)
-		r = descending(a->sum.blocks, b->sum.blocks);
-	if (r == 0)
-		r = descending(b->stack_ref, a->stack_ref);
-	if (r == 0)
-		r = strcmp(a->site.api, b->site.api);
-	return r ? r : (a->site.device > b->site.device) - (a->site.device < b->site.device);
+	return compare_numbers(b->sum.bytes, a->sum.bytes)
+	       ?: compare_numbers(b->sum.blocks, a->sum.blocks)
+	       ?: compare_numbers(a->stack_ref, b->stack_ref)
+	       ?: strcmp(a->site.api, b->site.api)
+	       ?: (a->site.device > b->site.device) - (a->site.device < b->site.device);
 }
 
 static int compare_by_blocks(const void *left, const void *right)
 {
 	const struct live_site *a = left, *b = right;
-	int r = descending(a->sum.blocks, b->sum.blocks);
 
-	return r ? r : compare_sites(a, b);
+	return compare_numbers(b->sum.blocks, a->sum.blocks) ?: compare_sites(a, b);
 }
 
 static int compare_by_growth(const void *left, const void *right)
 {
 	const struct live_site *a = left, *b = right;
 
-	if (grown(a) != grown(b))
-		return grown(a) < grown(b) ? 1 : -1;
-	return compare_sites(a, b);
+	return (grown(a) < grown(b)) - (grown(a) > grown(b)) ?: compare_sites(a, b);
 }
 
 static int compare_by_rate(const void *left, const void *right)
 {
 	const struct live_site *a = left, *b = right;
-	int r = descending(rate(a), rate(b));
 
-	return r ? r : compare_sites(a, b);
+	return compare_numbers(rate(b), rate(a)) ?: compare_sites(a, b);
 }
 
 static int (*const orders[])(const void *, const void *) = {
