@@ -11,7 +11,6 @@
 
 #include "report/model/model.h"
 #include "report/util/escape.h"
-#include "report/util/text_buffer.h"
 #include "ledger/utf8.h"
 
 json_t *json_left_out(void)
@@ -136,13 +135,11 @@ json_t *json_text(const char *value)
 	return ret;
 }
 
-json_t *json_words(struct text_buffer *words)
+json_t *json_text_freed(char *value)
 {
-	json_t *ret;
+	json_t *ret = json_text(value);
 
-	text_buffer_end(words);
-	ret = json_text(words->text);
-	text_buffer_finish(words);
+	free(value);
 	return ret;
 }
 

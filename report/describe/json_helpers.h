@@ -9,9 +9,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "report/util/text_buffer.h"
+
 struct report_addresses;
 struct subject_view;
-struct text_buffer;
 
 /* Sets KEY of OBJECT to VALUE and takes ownership of VALUE. */
 void json_set(json_t *object, const char *key, json_t *value);
@@ -61,8 +62,9 @@ int json_write(json_t *root, FILE *out);
 json_t *json_number(uint64_t value);
 json_t *json_text(const char *value); /* JSON null for NULL; invalid UTF-8 becomes U+FFFD */
 json_t *json_address(uint64_t value); /* "0x..." */
-/* Returns the text that was printed to WORDS, and finishes WORDS. */
-json_t *json_words(struct text_buffer *words);
+/* Returns the text that the statements print to the FILE TO. */
+#define JSON_PRINTED(to, ...) json_text_freed(PRINTED(to, __VA_ARGS__))
+json_t *json_text_freed(char *value); /* json_text(), and frees VALUE */
 json_t *json_addresses(const struct report_addresses *addresses);
 
 /* For JSON_LIST(): TEXT is an item of a list of strings. */

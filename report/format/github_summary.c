@@ -42,24 +42,16 @@ static void reference(FILE *out, const char *text)
 /* Writes TEXT, which may have any bytes, for a <code> element. */
 static void markdown(FILE *out, const char *text)
 {
-	struct text_buffer words;
+	FREE_AT_END char *words = PRINTED(to, print_escaped(to, text));
 
-	text_buffer_begin(&words);
-	print_escaped(words.out, text);
-	text_buffer_end(&words);
-	reference(out, words.text);
-	text_buffer_finish(&words);
+	reference(out, words);
 }
 
 static void markdown_words(FILE *out, const struct report_error *error)
 {
-	struct text_buffer words;
+	FREE_AT_END char *words = PRINTED(to, describe_error_words(to, error, false));
 
-	text_buffer_begin(&words);
-	describe_error_words(words.out, error, false);
-	text_buffer_end(&words);
-	reference(out, words.text);
-	text_buffer_finish(&words);
+	reference(out, words);
 }
 
 static void code(FILE *out, const char *text)
@@ -137,14 +129,11 @@ static void print_table(FILE *out, const struct findings *findings)
 
 static void print_story(FILE *out, const struct finding *finding)
 {
-	struct text_buffer words;
+	FREE_AT_END char *words = PRINTED(to, finding_details(to, finding));
 
-	text_buffer_begin(&words);
-	finding_details(words.out, finding);
-	text_buffer_end(&words);
 	fputs("<pre>", out);
 	/* each line ends with a newline */
-	for (char *at = words.text, *end; *at; at = end + 1) {
+	for (char *at = words, *end; *at; at = end + 1) {
 		end = strchrnul(at, '\n');
 		if (*end == '\0')
 			break;
@@ -154,7 +143,6 @@ static void print_story(FILE *out, const struct finding *finding)
 		fputs("<br>", out);
 	}
 	fputs("</pre>\n", out);
-	text_buffer_finish(&words);
 }
 
 static void print_stories(FILE *out, const struct findings *findings)

@@ -20,21 +20,12 @@
 #include "report/util/text_buffer.h"
 
 /* Prints TEXT with each semicolon, which ends a frame, replaced by a colon. */
-static void print_frame(FILE *out, const char *text)
-{
-	for (; *text; text++)
-		fputc(*text == ';' ? ':' : *text, out);
-}
-
 static void print_words(FILE *out, const char *text)
 {
-	struct text_buffer words;
+	FREE_AT_END char *words = PRINTED(to, print_escaped(to, text));
 
-	text_buffer_begin(&words);
-	print_escaped(words.out, text);
-	text_buffer_end(&words);
-	print_frame(out, words.text);
-	text_buffer_finish(&words);
+	for (const char *at = words; *at; at++)
+		fputc(*at == ';' ? ':' : *at, out);
 }
 
 /* Prints "create (cl_leak.c:38)" or "libfoo.so+0x12". */

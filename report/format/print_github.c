@@ -16,6 +16,7 @@
 #include "report/model/model.h"
 #include "report/symbols/source.h"
 #include "report/describe/describe_stack.h"
+#include "report/util/memory.h"
 #include "report/util/text_buffer.h"
 
 #define ANNOTATIONS_MAX 10
@@ -48,18 +49,16 @@ static void command(struct github *github, const char *name, const struct report
 		    const char *title, const char *text)
 {
 	FILE *out = github->out;
-	struct text_buffer file;
 	size_t length = strlen(text);
 
 	fprintf(out, "::%s ", name);
 	if (frame) {
-		text_buffer_begin(&file);
-		print_escaped(file.out, source_path(&github->root, frame->file));
-		text_buffer_end(&file);
+		FREE_AT_END char *file =
+			PRINTED(to, print_escaped(to, source_path(&github->root, frame->file)));
+
 		fputs("file=", out);
-		encode(out, file.text, file.length, 1);
+		encode(out, file, strlen(file), 1);
 		fputc(',', out);
-		text_buffer_finish(&file);
 		if (frame->line)
 			fprintf(out, "line=%u,", frame->line);
 	}
@@ -76,22 +75,17 @@ static void command(struct github *github, const char *name, const struct report
 
 static void finding_command(struct github *github, const char *name, const struct finding *finding)
 {
-	struct text_buffer title, text;
+	FREE_AT_END char *title = PRINTED(to, finding_title(to, finding));
+	FREE_AT_END char *text = PRINTED(to, {
+		if (github->report->count > 1) {
+			fputs("in ", to);
+			describe_process(to, finding->process);
+			fputs(": ", to);
+		}
+		finding_details(to, finding);
+	});
 
-	text_buffer_begin(&title);
-	finding_title(title.out, finding);
-	text_buffer_end(&title);
-	text_buffer_begin(&text);
-	if (github->report->count > 1) {
-		fputs("in ", text.out);
-		describe_process(text.out, finding->process);
-		fputs(": ", text.out);
-	}
-	finding_details(text.out, finding);
-	text_buffer_end(&text);
-	command(github, name, finding_frame(finding), title.text, text.text);
-	text_buffer_finish(&title);
-	text_buffer_finish(&text);
+	command(github, name, finding_frame(finding), title, text);
 }
 
 /* Writes one command that sums up the COUNT findings from FIRST on, at the place of the first
@@ -100,21 +94,20 @@ static void rest_command(struct github *github, const char *name, size_t first, 
 {
 	const struct finding *finding = &github->findings.all[first];
 	uint64_t blocks = 0, bytes = 0;
+	FREE_AT_END char *text = NULL;
 	char title[64];
-	struct text_buffer text;
 
 	for (size_t i = first; i < first + count; i++) {
 		blocks += github->findings.all[i].leak ? github->findings.all[i].blocks : 0;
 		bytes += github->findings.all[i].bytes;
 	}
-	text_buffer_begin(&text);
-	fprintf(text.out, "%s, %s in %zu more, the first of them:\n", COUNT(blocks, "block"),
-		EXACT_SIZE(bytes), count);
-	finding_message(text.out, finding, github->report->count > 1);
-	text_buffer_end(&text);
+	text = PRINTED(to, {
+		fprintf(to, "%s, %s in %zu more, the first of them:\n", COUNT(blocks, "block"),
+			EXACT_SIZE(bytes), count);
+		finding_message(to, finding, github->report->count > 1);
+	});
 	snprintf(title, sizeof(title), "GPU memory: %zu more", count);
-	command(github, name, finding_frame(finding), title, text.text);
-	text_buffer_finish(&text);
+	command(github, name, finding_frame(finding), title, text);
 }
 
 /* Writes at most ROOM commands for the COUNT findings from FIRST on. If there are more, the last
@@ -130,29 +123,29 @@ static void findings_commands(struct github *github, const char *name, size_t fi
 		rest_command(github, name, first + alone, count - alone);
 }
 
-/* Writes an error if the report is incomplete, because it must not look like a clean one. */
-static void gaps_command(struct github *github)
+static void print_gaps(FILE *out, const struct findings *findings)
 {
-	const struct findings *findings = &github->findings;
-	struct text_buffer words;
-
-	text_buffer_begin(&words);
 	for (size_t i = 0; i < findings->gap_count; i++) {
 		const struct finding_gap *gap = &findings->gaps[i];
 
 		if (gap->process) {
-			print_escaped(words.out, gap->process->program);
-			fprintf(words.out, " (pid %d): ", gap->process->pid);
+			print_escaped(out, gap->process->program);
+			fprintf(out, " (pid %d): ", gap->process->pid);
 		}
-		print_escaped(words.out, gap->text);
-		fputc('\n', words.out);
+		print_escaped(out, gap->text);
+		fputc('\n', out);
 	}
-	text_buffer_end(&words);
-	if (findings->gap_count) {
-		command(github, "error", NULL, "gpuleak: not everything was recorded", words.text);
-		github->errors++;
-	}
-	text_buffer_finish(&words);
+}
+
+/* Writes an error if the report is incomplete, because it must not look like a clean one. */
+static void gaps_command(struct github *github)
+{
+	FREE_AT_END char *words = PRINTED(to, print_gaps(to, &github->findings));
+
+	if (!*words)
+		return;
+	command(github, "error", NULL, "gpuleak: not everything was recorded", words);
+	github->errors++;
 }
 
 static void verdict_command(struct github *github)
@@ -164,33 +157,27 @@ static void verdict_command(struct github *github)
 	};
 	const struct judgement *judgement = github->judgement;
 	bool clean = judgement->verdict == JUDGE_CLEAN;
-	struct text_buffer words;
+	FREE_AT_END char *words = PRINTED(to, {
+		for (size_t i = 0; i < judgement->reason_count; i++) {
+			print_escaped(to, judgement->reasons[i]);
+			fputc('\n', to);
+		}
+	});
 
-	text_buffer_begin(&words);
-	for (size_t i = 0; i < judgement->reason_count; i++) {
-		print_escaped(words.out, judgement->reasons[i]);
-		fputc('\n', words.out);
-	}
-	text_buffer_end(&words);
-	command(github, clean ? "notice" : "error", NULL, titles[judgement->verdict],
-		words.text);
+	command(github, clean ? "notice" : "error", NULL, titles[judgement->verdict], words);
 	github->errors += !clean;
-	text_buffer_finish(&words);
 }
 
 /* Writes a notice for a clean report, so that it differs from a missing report. */
 static void clean_command(struct github *github)
 {
 	const struct report_summary *sum = &github->report->summary;
-	struct text_buffer words;
+	FREE_AT_END char *words =
+		text_format("%s, %s allocated by %zu process%s",
+			    COUNT(sum->allocated_blocks, "block"), EXACT_SIZE(sum->allocated_bytes),
+			    github->report->count, github->report->count == 1 ? "" : "es");
 
-	text_buffer_begin(&words);
-	fprintf(words.out, "%s, %s allocated by %zu process%s",
-		COUNT(sum->allocated_blocks, "block"), EXACT_SIZE(sum->allocated_bytes),
-		github->report->count, github->report->count == 1 ? "" : "es");
-	text_buffer_end(&words);
-	command(github, "notice", NULL, "gpuleak: no leaks", words.text);
-	text_buffer_finish(&words);
+	command(github, "notice", NULL, "gpuleak: no leaks", words);
 }
 
 int print_github(const struct report *report, const struct judgement *judgement, FILE *out)

@@ -14,11 +14,13 @@
 
 #include "report/subjects/figures.h"
 #include "report/subjects/subject.h"
+#include "report/subjects/subject_words.h"
 #include "report/util/escape.h"
 #include "report/subjects/findings.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
+#include "report/util/path.h"
 #include "report/util/text_buffer.h"
 #include "report/util/xml.h"
 
@@ -71,13 +73,12 @@ static void print_name(FILE *out, const struct finding *finding)
 {
 	const struct report_frame *frame = report_stack_culprit(finding->stack);
 	const char *place = frame ? frame->file ? frame->file : frame->module : NULL;
-	const char *slash = place ? strrchr(place, '/') : NULL;
 	char name[FINDING_NAME_MAX];
 
 	print_escaped(out, frame && frame->function ? frame->function : "???");
 	if (place) {
 		fputs(" (", out);
-		print_escaped(out, slash && slash[1] ? slash + 1 : place);
+		print_escaped(out, path_last(place));
 		fputc(')', out);
 	}
 	finding_name(finding, name);
@@ -86,32 +87,23 @@ static void print_name(FILE *out, const struct finding *finding)
 
 static void print_finding(struct suite *suite, const struct finding *finding)
 {
-	struct text_buffer name, class, message, story;
 	bool counts = finding->class == FINDING_LEAK || finding->class == FINDING_ACCUMULATING;
 	int fails = finding->class <= FINDING_ERROR || (counts && !suite->judged_clean);
+	FREE_AT_END char *name = PRINTED(to, print_name(to, finding));
+	FREE_AT_END char *class = PRINTED(to, {
+		fputs(CLASS ".", to);
+		print_escaped(to, finding_rule(finding));
+	});
+	FREE_AT_END char *message = PRINTED(to, {
+		finding_message(to, finding, 0);
+		if (!fails && counts)
+			fputs("; the gate lets it pass", to);
+	});
+	FREE_AT_END char *story = PRINTED(to, finding_details(to, finding));
 
-	text_buffer_begin(&name);
-	print_name(name.out, finding);
-	text_buffer_end(&name);
-	text_buffer_begin(&class);
-	fputs(CLASS ".", class.out);
-	print_escaped(class.out, finding_rule(finding));
-	text_buffer_end(&class);
-	text_buffer_begin(&message);
-	finding_message(message.out, finding, 0);
-	if (!fails && counts)
-		fputs("; the gate lets it pass", message.out);
-	text_buffer_end(&message);
-	text_buffer_begin(&story);
-	finding_details(story.out, finding);
-	text_buffer_end(&story);
-	begin_case(suite, class.text, name.text);
+	begin_case(suite, class, name);
 	end_case(suite, fails ? "failure" : "skipped", fails ? finding_rule(finding) : NULL,
-		 message.text, story.text);
-	text_buffer_finish(&name);
-	text_buffer_finish(&class);
-	text_buffer_finish(&message);
-	text_buffer_finish(&story);
+		 message, story);
 }
 
 /* Prints a test case about the recording of PROCESS or, if it is NULL, of the whole report. It
@@ -120,17 +112,15 @@ static void print_finding(struct suite *suite, const struct finding *finding)
 static void print_recorded(struct suite *suite, const struct findings *findings,
 			   const struct report_process *process)
 {
-	struct text_buffer words;
+	FREE_AT_END char *words = PRINTED(to, {
+		for (size_t i = 0; i < findings->gap_count; i++)
+			if (findings->gaps[i].process == process)
+				fprintf(to, "%s\n", findings->gaps[i].text);
+	});
 
-	text_buffer_begin(&words);
-	for (size_t i = 0; i < findings->gap_count; i++)
-		if (findings->gaps[i].process == process)
-			fprintf(words.out, "%s\n", findings->gaps[i].text);
-	text_buffer_end(&words);
 	begin_case(suite, CLASS, "everything was recorded");
-	end_case(suite, words.length ? "error" : NULL, "incomplete",
-		 "not everything was recorded: there may be other leaks", words.text);
-	text_buffer_finish(&words);
+	end_case(suite, *words ? "error" : NULL, "incomplete",
+		 "not everything was recorded: there may be other leaks", words);
 }
 
 static void print_passed(struct suite *suite, const char *name)
@@ -258,13 +248,18 @@ static void print_suite_name(FILE *out, const struct report *report, size_t inde
 		fprintf(out, " #%u", before + 1);
 }
 
-static bool accumulates(const struct findings *findings, size_t process)
+/* Prints the cases that pass if PROCESS has no findings of a class. */
+static void print_passed_cases(struct suite *suite, const struct report_process *process)
 {
-	for (size_t i = 0; i < findings->count; i++)
-		if (findings->all[i].class == FINDING_ACCUMULATING &&
-		    findings->all[i].process_index == process)
-			return true;
-	return false;
+	if (process->refused && !report_final_out_of_memory(process))
+		print_passed(suite, "not out of memory at the end");
+	if (process->leak_count == 0)
+		print_passed(suite, "no leaks");
+	if (process->summary.errors == 0)
+		print_passed(suite, "no invalid frees");
+	if ((process->has_suballocations || process->has_counted_blocks) &&
+	    !process_accumulates(process))
+		print_passed(suite, "nothing accumulates");
 }
 
 static void print_process(FILE *out, const struct report *report, const struct findings *findings,
@@ -272,28 +267,15 @@ static void print_process(FILE *out, const struct report *report, const struct f
 {
 	const struct report_process *process = report->processes[index];
 	struct suite suite = { .judged_clean = judged_clean };
-	struct text_buffer cases, name;
+	FREE_AT_END char *name = PRINTED(to, print_suite_name(to, report, index));
+	FREE_AT_END char *cases = PRINTED(to, {
+		suite.out = to;
+		print_recorded(&suite, findings, process);
+		print_passed_cases(&suite, process);
+		print_findings(&suite, findings, index);
+	});
 
-	text_buffer_begin(&name);
-	print_suite_name(name.out, report, index);
-	text_buffer_end(&name);
-	text_buffer_begin(&cases);
-	suite.out = cases.out;
-	print_recorded(&suite, findings, process);
-	if (process->refused && !report_final_out_of_memory(process))
-		print_passed(&suite, "not out of memory at the end");
-	if (process->leak_count == 0)
-		print_passed(&suite, "no leaks");
-	if (process->summary.errors == 0)
-		print_passed(&suite, "no invalid frees");
-	if ((process->has_suballocations || process->has_counted_blocks) &&
-	    !accumulates(findings, index))
-		print_passed(&suite, "nothing accumulates");
-	print_findings(&suite, findings, index);
-	text_buffer_end(&cases);
-	print_suite(out, (unsigned int)index, name.text, process, &suite, cases.text);
-	text_buffer_finish(&cases);
-	text_buffer_finish(&name);
+	print_suite(out, (unsigned int)index, name, process, &suite, cases);
 }
 
 static bool is_nothing(const struct judgement *judgement)
@@ -301,9 +283,13 @@ static bool is_nothing(const struct judgement *judgement)
 	return judgement && judgement->verdict == JUDGE_NOTHING;
 }
 
-static void print_verdict(struct suite *suite, const struct judgement *judgement,
-			  const char *reasons)
+static void print_verdict(struct suite *suite, const struct judgement *judgement)
 {
+	FREE_AT_END char *reasons = PRINTED(to, {
+		for (size_t i = 0; i < judgement->reason_count; i++)
+			fprintf(to, "%s\n", judgement->reasons[i]);
+	});
+
 	begin_case(suite, CLASS, "gate");
 	if (judgement->verdict == JUDGE_CLEAN)
 		end_case(suite, NULL, NULL, NULL, NULL);
@@ -319,22 +305,15 @@ static void print_whole(FILE *out, const struct report *report, const struct fin
 			const struct judgement *judgement)
 {
 	struct suite suite = { 0 };
-	struct text_buffer cases, reasons;
+	FREE_AT_END char *cases = PRINTED(to, {
+		suite.out = to;
+		if (!is_nothing(judgement))
+			print_recorded(&suite, findings, NULL);
+		if (judgement)
+			print_verdict(&suite, judgement);
+	});
 
-	text_buffer_begin(&reasons);
-	for (size_t i = 0; judgement && i < judgement->reason_count; i++)
-		fprintf(reasons.out, "%s\n", judgement->reasons[i]);
-	text_buffer_end(&reasons);
-	text_buffer_begin(&cases);
-	suite.out = cases.out;
-	if (!is_nothing(judgement))
-		print_recorded(&suite, findings, NULL);
-	if (judgement)
-		print_verdict(&suite, judgement, reasons.text);
-	text_buffer_end(&cases);
-	print_suite(out, (unsigned int)report->count, "gpuleak", NULL, &suite, cases.text);
-	text_buffer_finish(&cases);
-	text_buffer_finish(&reasons);
+	print_suite(out, (unsigned int)report->count, "gpuleak", NULL, &suite, cases);
 }
 
 int print_junit(const struct report *report, const struct judgement *judgement, FILE *out)

@@ -187,15 +187,11 @@ static void print_earlier(FILE *out, const struct report_error *error, bool whol
 /* Prints describe_error_words() with a capital letter. */
 static void print_heading(FILE *out, const struct report_error *error, bool whole)
 {
-	struct text_buffer words;
+	FREE_AT_END char *words = PRINTED(to, describe_error_words(to, error, whole));
 
-	text_buffer_begin(&words);
-	describe_error_words(words.out, error, whole);
-	text_buffer_end(&words);
-	if (words.text[0] >= 'a' && words.text[0] <= 'z')
-		words.text[0] = (char)(words.text[0] - 'a' + 'A');
-	fputs(words.text, out);
-	text_buffer_finish(&words);
+	if (words[0] >= 'a' && words[0] <= 'z')
+		words[0] = (char)(words[0] - 'a' + 'A');
+	fputs(words, out);
 }
 
 void describe_error(FILE *out, const struct error_group *group, bool whole)
@@ -312,24 +308,6 @@ static json_t *earlier_json(const struct report_error *error)
 		{ "freed", json_event(&error->earlier_freed) });
 }
 
-static json_t *cause_json(const struct report_error *error)
-{
-	struct text_buffer words;
-
-	text_buffer_begin(&words);
-	describe_error_cause(words.out, error);
-	return json_words(&words);
-}
-
-static json_t *words_json(const struct report_error *error)
-{
-	struct text_buffer words;
-
-	text_buffer_begin(&words);
-	describe_error_words(words.out, error, false);
-	return json_words(&words);
-}
-
 static json_t *error_json(const void *item, const struct subject_view *view)
 {
 	const struct report_error *error = item;
@@ -352,8 +330,10 @@ static json_t *error_json(const void *item, const struct subject_view *view)
 		{ "asked_bytes", JSON_IF(error->other_range, json_number(error->asked_bytes)) },
 		{ "mapped_bytes", JSON_IF(strcmp(error->type, "freed-while-mapped") == 0,
 					  json_number(error->asked_bytes)) },
-		{ "told", JSON_IF(view->has_words, cause_json(error)) },
-		{ "words", JSON_IF(view->has_words, words_json(error)) });
+		{ "told", JSON_IF(view->has_words,
+				  JSON_PRINTED(to, describe_error_cause(to, error))) },
+		{ "words", JSON_IF(view->has_words,
+				   JSON_PRINTED(to, describe_error_words(to, error, false))) });
 }
 
 static void add_json(json_t *object, const struct subject_view *view)

@@ -11,10 +11,12 @@
 #include "report/model/model.h"
 #include "report/subjects/findings.h"
 #include "report/util/escape.h"
+#include "report/util/path.h"
 #include "report/util/text_buffer.h"
 
 #define PROCESSES_MAX 1000
 #define NAME_MAX_BYTES 64
+#define PLACE_MAX 20u
 
 /* ---- rows ---- */
 
@@ -84,19 +86,15 @@ void metric_family(FILE *out, const char *name, const char *type, const char *he
 
 void metric_label(FILE *out, const char *name, const char *value)
 {
-	struct text_buffer words;
+	FREE_AT_END char *text = PRINTED(to, print_escaped(to, value));
 
-	text_buffer_begin(&words);
-	print_escaped(words.out, value);
-	text_buffer_end(&words);
 	fprintf(out, ",%s=\"", name);
-	for (const char *at = words.text; *at; at++) {
+	for (const char *at = text; *at; at++) {
 		if (*at == '\\' || *at == '"') /* newlines are already escaped */
 			fputc('\\', out);
 		fputc(*at, out);
 	}
 	fputc('"', out);
-	text_buffer_finish(&words);
 }
 
 /* After an exec a process has two ledgers with the same pid. The label "image" then numbers the
@@ -132,7 +130,6 @@ static void print_site(FILE *out, const struct report *report, const char *name,
 {
 	const struct report_frame *frame = report_stack_culprit(finding->stack);
 	const char *place = frame ? frame->file ? frame->file : frame->module : NULL;
-	const char *slash = place ? strrchr(place, '/') : NULL;
 	char site[FINDING_NAME_MAX];
 
 	metric_begin(out, name, report, finding->process_index);
@@ -140,7 +137,7 @@ static void print_site(FILE *out, const struct report *report, const char *name,
 	metric_label(out, "kind", finding->leak->site->kind);
 	metric_label(out, "api", finding->leak->site->api);
 	metric_label(out, "function", frame && frame->function ? frame->function : "");
-	metric_label(out, "file", slash && slash[1] ? slash + 1 : place ? place : "");
+	metric_label(out, "file", place ? path_last(place) : "");
 	metric_label(out, "site", finding_name(finding, site));
 	if (finding->leak->mapping)
 		metric_label(out, "reason", "released but never unmapped");

@@ -69,15 +69,10 @@ static const char *name_of(struct report_arena *arena, const struct report_holde
 			   const struct report_leak *holder,
 			   const struct report_frame *caller, enum held_by by, bool whole)
 {
-	struct text_buffer words;
-	const char *name;
+	FREE_AT_END char *name =
+		PRINTED(to, print_name(to, holders, holder, caller, by, whole));
 
-	text_buffer_begin(&words);
-	print_name(words.out, holders, holder, caller, by, whole);
-	text_buffer_end(&words);
-	name = arena_text(arena, words.text, words.length);
-	text_buffer_finish(&words);
-	return name;
+	return arena_text(arena, name, strlen(name));
 }
 
 /* ---- sums ---- */

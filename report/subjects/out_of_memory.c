@@ -17,7 +17,6 @@
 #include "report/subjects/subject_words.h"
 #include "report/util/escape.h"
 #include "report/util/number.h"
-#include "report/util/text_buffer.h"
 
 /* Returns who refused the request: "driver", "GPULEAK_LIMIT", "GPULEAK_FAIL_AT", or the
  * framework. */
@@ -264,17 +263,6 @@ static json_t *framework_json(const struct report_out_of_memory *entry)
 		{ "reserved_bytes", json_number(entry->framework_reserved) });
 }
 
-/* Returns the words for ENTRY of the text report. */
-static json_t *words_json(const struct report_out_of_memory *entry,
-			  const struct report_process *process)
-{
-	struct text_buffer words;
-
-	text_buffer_begin(&words);
-	describe_out_of_memory(words.out, process, entry, false);
-	return json_words(&words);
-}
-
 static json_t *entry_json(const void *item, const struct subject_view *view)
 {
 	const struct report_out_of_memory *entry = item;
@@ -305,7 +293,9 @@ static json_t *entry_json(const void *item, const struct subject_view *view)
 	json_add_holders(ret, &entry->held, view);
 	JSON_ADD(ret,
 		 { "site", JSON_IF(view->has_words, json_site(entry->site->stack)) },
-		 { "told", JSON_IF(view->has_words, words_json(entry, process)) });
+		 { "told", JSON_IF(view->has_words,
+				   JSON_PRINTED(to, describe_out_of_memory(to, process, entry,
+									   false))) });
 	return ret;
 }
 

@@ -14,7 +14,6 @@
 #include "report/describe/json_values.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/number.h"
-#include "report/util/text_buffer.h"
 
 const char *peak_memory_word(const struct report_peak *peak)
 {
@@ -111,15 +110,6 @@ static void print_details(FILE *out, const struct subject_view *view)
 
 /* ---- JSON ---- */
 
-static json_t *name_json(const struct report_peak *peak)
-{
-	struct text_buffer words;
-
-	text_buffer_begin(&words);
-	describe_peak_memory(words.out, peak);
-	return json_words(&words);
-}
-
 static json_t *peak_json(const void *item, const struct subject_view *view)
 {
 	const struct report_peak *peak = item;
@@ -136,7 +126,8 @@ static json_t *peak_json(const void *item, const struct subject_view *view)
 		 { "others", JSON_IF(is_largest,
 				     JSON_LIST_FOR(view, peak + 1, view->process->peak_count - 1,
 						   peak_json)) },
-		 { "name", JSON_IF(view->has_words, name_json(peak)) });
+		 { "name", JSON_IF(view->has_words,
+				   JSON_PRINTED(to, describe_peak_memory(to, peak))) });
 	return ret;
 }
 

@@ -13,7 +13,6 @@
 #include "report/subjects/figures.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/number.h"
-#include "report/util/text_buffer.h"
 
 /* ---- text ---- */
 
@@ -163,20 +162,11 @@ json_t *json_summary(const struct report_summary *sum)
 
 void json_add_words(json_t *object, const struct report_process *process)
 {
-	struct text_buffer words;
-
-	text_buffer_begin(&words);
-	describe_process(words.out, process);
-	json_set(object, "name", json_words(&words));
-	text_buffer_begin(&words);
-	describe_ended(words.out, process);
-	json_set(object, "how", json_words(&words));
-	text_buffer_begin(&words);
-	describe_coverage(words.out, process);
-	json_set(object, "coverage_text", json_words(&words));
-	text_buffer_begin(&words);
-	describe_outside(words.out, "", process);
-	json_set(object, "outside_text", json_words(&words));
+	JSON_ADD(object,
+		 { "name", JSON_PRINTED(to, describe_process(to, process)) },
+		 { "how", JSON_PRINTED(to, describe_ended(to, process)) },
+		 { "coverage_text", JSON_PRINTED(to, describe_coverage(to, process)) },
+		 { "outside_text", JSON_PRINTED(to, describe_outside(to, "", process)) });
 }
 
 static void add_json(json_t *object, const struct subject_view *view)

@@ -22,7 +22,6 @@
 #include "report/subjects/subject_words.h"
 #include "report/util/escape.h"
 #include "report/util/number.h"
-#include "report/util/text_buffer.h"
 
 #define RATE_MAX 1e12 /* a larger rate is impossible: the ledger is damaged */
 
@@ -334,16 +333,6 @@ static json_t *rate_json(double rate)
 	return rate >= 0 && rate < 1e15 ? json_real(rate) : json_null();
 }
 
-static json_t *trend_json(const struct report_suballocations *entry,
-			  const struct report_process *process)
-{
-	struct text_buffer words;
-
-	text_buffer_begin(&words);
-	describe_trend(words.out, process, entry);
-	return json_words(&words);
-}
-
 static json_t *entry_json(const void *item, const struct subject_view *view)
 {
 	const struct report_suballocations *entry = item;
@@ -381,7 +370,9 @@ static json_t *entry_json(const void *item, const struct subject_view *view)
 		{ "stack", json_stack(live->site->stack) },
 		{ "site", JSON_IF(view->has_words, json_site(live->site->stack)) },
 		{ "unit", JSON_IF(view->has_words, json_string(suballocation_word(live->cache))) },
-		{ "trend_text", JSON_IF(view->has_words, trend_json(entry, view->process)) });
+		{ "trend_text", JSON_IF(view->has_words,
+					JSON_PRINTED(to, describe_trend(to, view->process,
+									entry))) });
 }
 
 static void add_json(json_t *object, const struct subject_view *view)

@@ -25,3 +25,8 @@ void text_buffer_finish(struct text_buffer *words)
 	free(words->text);
 	*words = (struct text_buffer){ 0 };
 }
+
+void text_free(char **text)
+{
+	free(*text);
+}

@@ -23,4 +23,18 @@ void text_buffer_end(struct text_buffer *words);
 
 void text_buffer_finish(struct text_buffer *words);
 
+/* Returns the text that the statements print to the FILE TO. The caller frees it. */
+#define PRINTED(to, ...) ({ \
+	struct text_buffer printed_; \
+	FILE *to; \
+	text_buffer_begin(&printed_); \
+	to = printed_.out; \
+	__VA_ARGS__; \
+	text_buffer_end(&printed_); \
+	printed_.text; })
+
+/* Before the declaration of a text: it is freed where its block ends. */
+#define FREE_AT_END __attribute__((cleanup(text_free)))
+void text_free(char **text);
+
 #endif

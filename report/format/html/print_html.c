@@ -78,14 +78,9 @@ static int write_page(FILE *out, const char *text, const json_t *data)
 int print_html(const struct report *report, const struct judgement *judgement, FILE *out)
 {
 	json_t *data = html_data(report, judgement);
-	struct text_buffer words;
-	int r;
+	FREE_AT_END char *words = PRINTED(to, print_text(report, judgement, to));
+	int r = write_page(out, words, data);
 
-	text_buffer_begin(&words);
-	print_text(report, judgement, words.out);
-	text_buffer_end(&words);
-	r = write_page(out, words.text, data);
-	text_buffer_finish(&words);
 	json_decref(data);
 	return r;
 }

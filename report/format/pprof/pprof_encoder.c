@@ -147,17 +147,15 @@ void pprof_type(struct pprof *pprof, enum pprof_field field, const char *type, c
 
 uint64_t pprof_string(struct pprof *pprof, const char *text)
 {
-	struct text_buffer valid; /* proto3 rejects strings that are not valid UTF-8 */
-	const struct pprof_node *node;
+	/* proto3 rejects strings that are not valid UTF-8 */
+	FREE_AT_END char *valid = PRINTED(to, print_escaped(to, text));
+	size_t length = strlen(valid);
 	bool is_new;
+	const struct pprof_node *node =
+		intern(pprof, &pprof->strings, valid, length, &is_new);
 
-	text_buffer_begin(&valid);
-	print_escaped(valid.out, text);
-	text_buffer_end(&valid);
-	node = intern(pprof, &pprof->strings, valid.text, valid.length, &is_new);
 	if (is_new)
-		append_message(pprof, PPROF_STRING, 0, valid.text, valid.length);
-	text_buffer_finish(&valid);
+		append_message(pprof, PPROF_STRING, 0, valid, length);
 	return node->number - 1;
 }
 

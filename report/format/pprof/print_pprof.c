@@ -217,7 +217,8 @@ static void add_peak(struct pprof_sample *site, const struct report_peak *peak, 
 static void add_process(struct pprof *pprof, const struct report_process *process, int name)
 {
 	struct pprof_sample *site = calloc(1, sizeof(*site));
-	char *words = name ? text_format("%s (pid %d)", process->program, process->pid) : NULL;
+	FREE_AT_END char *words =
+		name ? text_format("%s (pid %d)", process->program, process->pid) : NULL;
 
 	*site = (struct pprof_sample){ .pprof = pprof, .process = process };
 	for (size_t i = 0; i < process->site_count; i++)
@@ -226,7 +227,6 @@ static void add_process(struct pprof *pprof, const struct report_process *proces
 		add_suballocations(site, &process->suballocations[i], words);
 	for (size_t i = 0; i < process->peak_count; i++)
 		add_peak(site, &process->peaks[i], words);
-	free(words);
 	free(site);
 }
 
@@ -245,16 +245,14 @@ static void add_types(struct pprof *pprof)
 
 static void add_gap(struct pprof *pprof, const struct finding_gap *gap)
 {
-	struct text_buffer words;
+	FREE_AT_END char *words = PRINTED(to, {
+		fputs("gpuleak: not everything was recorded: ", to);
+		if (gap->process)
+			fprintf(to, "%s (pid %d): ", gap->process->program, gap->process->pid);
+		fputs(gap->text, to);
+	});
 
-	text_buffer_begin(&words);
-	fputs("gpuleak: not everything was recorded: ", words.out);
-	if (gap->process)
-		fprintf(words.out, "%s (pid %d): ", gap->process->program, gap->process->pid);
-	fputs(gap->text, words.out);
-	text_buffer_end(&words);
-	pprof_comment(pprof, words.text);
-	text_buffer_finish(&words);
+	pprof_comment(pprof, words);
 }
 
 static void add_comments(struct pprof *pprof, const struct report *report,
@@ -264,24 +262,22 @@ static void add_comments(struct pprof *pprof, const struct report *report,
 	size_t count = findings_first(&findings, FINDING_LEAK);
 
 	for (size_t i = 0; judgement && i < judgement->reason_count; i++) {
-		char *text = text_format("gpuleak: %s%s", judge_prefix(judgement->verdict),
-					 judgement->reasons[i]);
+		FREE_AT_END char *text =
+			text_format("gpuleak: %s%s", judge_prefix(judgement->verdict),
+				    judgement->reasons[i]);
 
 		pprof_comment(pprof, text);
-		free(text);
 	}
 	for (size_t i = 0; i < findings.gap_count; i++)
 		add_gap(pprof, &findings.gaps[i]);
 	/* An out-of-memory that ended a process, and invalid frees, are not in the samples. */
 	for (size_t i = 0; i < count && i < COMMENTS_MAX; i++) {
-		struct text_buffer words;
+		FREE_AT_END char *words = PRINTED(to, {
+			fputs("gpuleak: ", to);
+			finding_message(to, &findings.all[i], report->count > 1);
+		});
 
-		text_buffer_begin(&words);
-		fputs("gpuleak: ", words.out);
-		finding_message(words.out, &findings.all[i], report->count > 1);
-		text_buffer_end(&words);
-		pprof_comment(pprof, words.text);
-		text_buffer_finish(&words);
+		pprof_comment(pprof, words);
 	}
 	findings_finish(&findings);
 }

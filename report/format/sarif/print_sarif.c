@@ -26,7 +26,6 @@
 #include "report/format/sarif/sarif_helpers.h"
 #include "report/symbols/source.h"
 #include "report/subjects/subject_words.h"
-#include "report/util/text_buffer.h"
 
 #define SCHEMA "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/" \
 	       "sarif-schema-2.1.0.json"
@@ -41,15 +40,6 @@ struct sarif {
 	size_t results_max;
 };
 
-static json_t *words_message(const struct finding *finding, bool name_process)
-{
-	struct text_buffer words;
-
-	text_buffer_begin(&words);
-	finding_message(words.out, finding, name_process);
-	return JSON_OBJECT({ "text", json_words(&words) });
-}
-
 static const char *level(const struct sarif *sarif, const struct finding *finding)
 {
 	if (finding->class == FINDING_CACHED)
@@ -62,13 +52,9 @@ static const char *level(const struct sarif *sarif, const struct finding *findin
 
 static json_t *suppressions(const struct finding *finding)
 {
-	struct text_buffer words;
-
-	text_buffer_begin(&words);
-	finding_exemption(words.out, finding);
 	return JSON_ARRAY(JSON_OBJECT(
 		{ "kind", json_string("external") },
-		{ "justification", json_words(&words) }));
+		{ "justification", JSON_PRINTED(to, finding_exemption(to, finding)) }));
 }
 
 static bool is_known(const struct report_event *event)
@@ -172,10 +158,12 @@ static json_t *locations(const struct sarif *sarif, const struct finding *findin
 static json_t *result(const struct sarif *sarif, const struct finding *finding)
 {
 	bool suppressed = finding->class == FINDING_SUPPRESSED;
+	bool is_named = sarif->report->count > 1;
 	json_t *ret = JSON_OBJECT(
 		{ "ruleId", json_text(finding_rule(finding)) },
 		{ "level", json_string(level(sarif, finding)) },
-		{ "message", words_message(finding, sarif->report->count > 1) },
+		{ "message", JSON_OBJECT(
+			{ "text", JSON_PRINTED(to, finding_message(to, finding, is_named)) }) },
 		{ "locations", locations(sarif, finding) },
 		{ "partialFingerprints", JSON_OBJECT({ FINGERPRINT_NAME, fingerprint(finding) }) },
 		{ "occurrenceCount", json_number(finding->blocks ? finding->blocks : 1) });
@@ -327,18 +315,17 @@ static json_t *run(const struct sarif *sarif)
 		  JSON_OBJECT({ "gate", JSON_IF(judgement, json_gate(judgement)) }) });
 }
 
-/* Prints the report to WORDS, which the caller finishes. */
-static void dump(const struct sarif *sarif, struct text_buffer *words)
+/* Returns the report as text. */
+static char *dump(const struct sarif *sarif)
 {
 	json_t *root = JSON_OBJECT(
 		{ "$schema", json_string(SCHEMA) },
 		{ "version", json_string("2.1.0") },
 		{ "runs", JSON_ARRAY(run(sarif)) });
+	char *ret = PRINTED(to, json_dump_shown(root, to, 1));
 
-	text_buffer_begin(words);
-	json_dump_shown(root, words->out, 1);
-	text_buffer_end(words);
 	json_decref(root);
+	return ret;
 }
 
 /* Returns true if TEXT is small enough after compression. All uploaders compress it. */
@@ -362,18 +349,17 @@ int print_sarif(const struct report *report, const struct judgement *judgement, 
 {
 	struct sarif sarif = { .report = report, .judgement = judgement,
 			       .findings = findings_build(report), .results_max = RESULTS_MAX };
-	struct text_buffer words;
-	int r;
+	char *words;
 
 	source_root_find(&sarif.root);
-	dump(&sarif, &words);
-	while (!fits(words.text) && sarif.results_max > 1) {
-		text_buffer_finish(&words);
+	words = dump(&sarif);
+	while (!fits(words) && sarif.results_max > 1) {
+		free(words);
 		sarif.results_max /= 2;
-		dump(&sarif, &words);
+		words = dump(&sarif);
 	}
 	findings_finish(&sarif.findings);
-	r = fputs(words.text, out) == EOF || fputc('\n', out) == EOF ? -EIO : 0;
-	text_buffer_finish(&words);
-	return r;
+	fprintf(out, "%s\n", words);
+	free(words);
+	return ferror(out) ? -EIO : 0;
 }
