@@ -41,6 +41,26 @@ void figures_add_json(json_t *object, const struct figures *figures, const void 
 	}
 }
 
+json_t *figures_page_json(const struct figures *figures)
+{
+	json_t *ret = json_array();
+
+	for (unsigned int place = 1; place <= PLACE_MAX; place++)
+		for (size_t i = 0; i < figures->count; i++) {
+			const struct figure *figure = &figures->list[i];
+
+			if (figure->page.place != place)
+				continue;
+			json_array_append_new(ret, JSON_OBJECT(
+				{ "key", json_string(figure->key) },
+				{ "title", json_string(figure->page.title) },
+				{ "note", json_text(figure->page.note) },
+				{ "only_if_any", json_boolean(figure->page.only_if_any) },
+				{ "is_bad", json_boolean(figure->page.is_bad) }));
+		}
+	return ret;
+}
+
 static void print_figure(FILE *out, const struct report *report, const struct figures *figures,
 			 const struct figure *figure)
 {

@@ -27,6 +27,14 @@ struct figure {
 	const char *metric; /* its name, if it is not the key; a total ends with "_total" */
 	bool is_first;      /* its metric comes before those of the other rows */
 	bool in_junit;
+	/* its number or its column in the HTML page */
+	struct {
+		unsigned int place; /* smallest first; 0: it is not there */
+		const char *title;
+		const char *note; /* words below the number; NULL: the number of blocks */
+		bool only_if_any; /* leave it out if there are no blocks */
+		bool is_bad;      /* red if there are blocks */
+	} page;
 };
 
 struct figures {
@@ -47,6 +55,8 @@ struct figures {
 uint64_t figure_value(const struct figure *figure, const void *item);
 /* Sets the keys in OBJECT. */
 void figures_add_json(json_t *object, const struct figures *figures, const void *item);
+/* Returns the title of each figure that is in the HTML page, in their order there. */
+json_t *figures_page_json(const struct figures *figures);
 void figures_print_metrics(FILE *out, const struct report *report, const struct figures *figures);
 
 /* ---- OpenMetrics ---- */

@@ -57,6 +57,8 @@ void subjects_print_findings(FILE *out, const struct subject_view *view);
 void subjects_print_details(FILE *out, const struct subject_view *view);
 bool subjects_are_wrong(const struct report_process *process);
 void subjects_add_json(json_t *object, const struct subject_view *view);
+/* Returns figures_page_json() of each subject that has figures, by the subject's name. */
+json_t *subjects_page_figures(void);
 void subjects_print_metrics(FILE *out, const struct report *report,
 			    const struct findings *findings);
 void subjects_judge(struct judgement *judgement, const struct judge_input *input,

@@ -7,16 +7,18 @@
 
 #include <stddef.h>
 
+#include "report/describe/json_helpers.h"
 #include "report/subjects/figures.h"
 
 #define PLACE_MAX 100u
 
 static const struct subject_row {
+	const char *name;
 	const struct subject *subject;
 	unsigned int finding, details, metrics, judge; /* places */
 } rows[] = {
 #define SUBJECT(name, finding, details, metrics, judge) \
-	{ &subject_##name, finding, details, metrics, judge },
+	{ #name, &subject_##name, finding, details, metrics, judge },
 #include "report/subjects/subjects.def"
 #undef SUBJECT
 };
@@ -52,6 +54,16 @@ void subjects_add_json(json_t *object, const struct subject_view *view)
 	for (const struct subject_row *row = rows; row < ROWS_END; row++)
 		if (row->subject->json)
 			row->subject->json(object, view);
+}
+
+json_t *subjects_page_figures(void)
+{
+	json_t *ret = json_object();
+
+	for (const struct subject_row *row = rows; row < ROWS_END; row++)
+		if (row->subject->figures)
+			json_set(ret, row->name, figures_page_json(row->subject->figures));
+	return ret;
 }
 
 void subjects_print_metrics(FILE *out, const struct report *report, const struct findings *findings)

@@ -165,6 +165,8 @@ static struct report_process *hostile_process(void)
 			.earlier_allocated = { .stack = stack_of(NULL, 0) },
 			.earlier_freed = { .stack = stack_of(NULL, 0) } };
 	process->error_count = process->summary.errors = HOSTILE;
+	process->summary.accumulating_blocks = UINT64_MAX;
+	process->summary.accumulating_bytes = UINT64_MAX;
 	process->suballocations = room(HOSTILE, sizeof(*process->suballocations));
 	for (size_t i = 0; i < HOSTILE; i++)
 		process->suballocations[i] = (struct report_suballocations){
@@ -380,6 +382,9 @@ static struct report_process *tensors_process(void)
 	add_site(process, "validate", TREND_ACCUMULATING, 2, 50);
 	add_site(process, "quiet", TREND_ACCUMULATING, 3, 9);
 	process->suballocations[3].live.pattern = "quiet";
+	sum->accumulating_blocks = 450;
+	sum->accumulating_bytes = process->suballocations[0].kept_bytes +
+				  process->suballocations[2].kept_bytes;
 	process->suballocations[0].live.keepers = &keepers;
 	process->suballocations[2].places.outside_blocks = 1;
 	process->suballocations[2].places.outside_bytes = 4096;

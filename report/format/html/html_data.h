@@ -12,12 +12,12 @@
 struct judgement;
 struct report;
 
-/* Returns the data. It differs from the JSON report in this: "stack" is
- * an index into "stacks", whose items are indices into "frames". A process also has "name", "how"
- * "coverage_text" and "outside_text". A leak and an entry of "suballocations" also have "site", the
- * index of the frame to show (-1: none), and the latter "unit" and "trend_text". An error also has
- * "told". "kinds" has the words of kinds.def by name. "incomplete" means that "no leaks"
- * is not proven. */
+/* Returns the data. It differs from the JSON report in this: "stack" is an index into "stacks",
+ * whose items are indices into "frames". A process also has "name", "how", "coverage_text" and
+ * "outside_text". A leak and an entry of "suballocations" also have "site", the index of the frame
+ * to show (-1: none), and the latter "unit" and "trend_text". An error also has "told". "kinds" has
+ * the words of kinds.def by name, and "figures" the titles of each subject's figures. "incomplete"
+ * means that "no leaks" is not proven. */
 json_t *html_data(const struct report *report, const struct judgement *judgement);
 
 /* Writes DATA so that no part of it ends a <script> element. Returns 0 or -EIO. */

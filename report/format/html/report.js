@@ -15,18 +15,20 @@ const UNFIT = new RegExp("[\\u0000-\\u001f\\u007f-\\u009f" + // control characte
 	"\\u2028\\u2029\\ufeff]", "g");
 let chosen = -1;         // index of the process that is shown, -1 all of them
 let lastId = 0;
-let inPage = [];         // functions to call when the report is in the page
 
 // ---- elements and words ----
 
+// An attribute "on" has listeners, "style" has properties. The page's policy forbids style attributes.
 function el(name, attributes, ...children) {
-	const ret = document.createElement(name);
+	const ret = ["svg", "line", "path"].includes(name)
+		? document.createElementNS("http://www.w3.org/2000/svg", name)
+		: document.createElement(name);
 	for (const [key, value] of Object.entries(attributes || {})) {
 		if (key === "on")
 			for (const [event, handler] of Object.entries(value))
 				ret.addEventListener(event, handler);
-		else if (key === "class")
-			ret.className = value;
+		else if (key === "style")
+			Object.assign(ret.style, value);
 		else if (value !== null && value !== undefined && value !== false)
 			ret.setAttribute(key, value === true ? "" : value);
 	}
@@ -34,54 +36,36 @@ function el(name, attributes, ...children) {
 	return ret;
 }
 
-function svg(name, attributes, ...children) {
-	const ret = document.createElementNS("http://www.w3.org/2000/svg", name);
-	for (const [key, value] of Object.entries(attributes))
-		ret.setAttribute(key, value);
-	ret.append(...children);
-	return ret;
-}
-
 // Returns TEXT so that it cannot break its line, change the direction of text, or fill the page.
 function clean(text, most = 240) {
 	let ret = String(text ?? "");
-	if (ret.length > most) {
-		const length = number(ret.length);
-		ret = ret.slice(0, most * 2 / 3) + "\u2026" + ret.slice(-most / 3) + " (" + length +
-			" characters)";
-	}
+	if (ret.length > most)
+		ret = ret.slice(0, most * 2 / 3) + "\u2026" + ret.slice(-most / 3) + " (" +
+			number(ret.length) + " characters)";
 	return ret.replace(UNFIT,
 		(c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
 }
 
-function number(value) {
-	return value.toLocaleString("en-US");
-}
+const number = (value) => value.toLocaleString("en-US");
 
-function counted(count, what, many = what + "s") {
-	return number(count) + " " + (count === 1 ? what : many);
-}
+const counted = (count, what, many = what + "s") =>
+	number(count) + " " + (count === 1 ? what : many);
 
 // Rounds down, as the text report does.
 function size(bytes) {
 	const units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-	let value = bytes, unit = -1;
+	let unit = -1;
 	if (bytes < 1024)
 		return bytes + (bytes === 1 ? " byte" : " bytes");
-	while (value >= 1024 && unit + 1 < units.length) {
-		value /= 1024;
-		unit++;
-	}
-	return (Math.floor(value * 10) / 10).toFixed(1) + " " + units[unit];
+	for (; bytes >= 1024 && unit + 1 < units.length; unit++)
+		bytes /= 1024;
+	return (Math.floor(bytes * 10) / 10).toFixed(1) + " " + units[unit];
 }
 
-function signedSize(bytes) {
-	return bytes < 0 ? "-" + size(-bytes) : size(bytes);
-}
+const signedSize = (bytes) => bytes < 0 ? "-" + size(-bytes) : size(bytes);
 
-function exactSize(bytes) {
-	return bytes < 1024 ? size(bytes) : number(bytes) + " bytes (" + size(bytes) + ")";
-}
+const exactSize = (bytes) =>
+	bytes < 1024 ? size(bytes) : number(bytes) + " bytes (" + size(bytes) + ")";
 
 function time(ns) {
 	if (ns === 0)
@@ -92,37 +76,21 @@ function time(ns) {
 		: ns >= 1e6 ? (ns / 1e6).toFixed(1) + " ms" : Math.round(ns / 1e3) + " us";
 }
 
-function percent(part, all) {
-	return all ? (100 * part / all).toFixed(1) + " %" : "0 %";
-}
-
-function kindWords(kind) {
-	return clean((data.kinds || {})[kind] || kind);
-}
-
-function deviceWords(device) {
-	return device < 0 ? "unknown" : String(device);
-}
-
-function sum(list, key) {
-	return list.reduce((total, item) => total + item[key], 0);
-}
-
-function base(path) {
-	return path.slice(path.lastIndexOf("/") + 1) || path;
-}
+const percent = (part, all) => all ? (100 * part / all).toFixed(1) + " %" : "0 %";
+const kindWords = (kind) => clean((data.kinds || {})[kind] || kind);
+const deviceWords = (device) => device < 0 ? "unknown" : String(device);
+const sum = (list, key) => list.reduce((total, item) => total + item[key], 0);
 
 function placeOf(frame, whole) {
 	const path = frame.file || frame.module || "";
-	const name = clean(whole ? path : base(path));
+	const name = clean(whole ? path : path.slice(path.lastIndexOf("/") + 1) || path);
 	if (frame.file)
 		return name + (frame.line ? ":" + frame.line : "");
 	return name + (name ? "+" : "") + frame.offset;
 }
 
-function functionOf(frame) {
-	return frame ? clean(frame.short || frame.function || "???") : "an unknown place";
-}
+const functionOf = (frame) =>
+	frame ? clean(frame.short || frame.function || "???") : "an unknown place";
 
 // A function with its whole name as a tooltip, if the page shows a shorter one.
 function functionLabel(frame) {
@@ -141,9 +109,7 @@ function threadOf(frames, frame) {
 
 // ---- stacks ----
 
-function framesOf(stack) {
-	return data.stacks[stack].map((at) => data.frames[at]);
-}
+const framesOf = (stack) => data.stacks[stack].map((at) => data.frames[at]);
 
 // Returns the index of the frame to show. Leaks have it in their data, as SITE.
 function siteOf(stack, site) {
@@ -189,52 +155,43 @@ function frameLine(frame, at, site) {
 function stackList(stack, given) {
 	const frames = framesOf(stack), site = siteOf(stack, given);
 	const list = el("ol", { class: "stack" });
+	const lines = (from, to) => frames.slice(from, to).map((frame, i) =>
+		frameLine(frame, from + i, site));
 	if (!frames.length)
 		return el("p", { class: "soft" }, "No stack was recorded.");
-	for (let at = 0; at < frames.length;) {
-		let end = at;
-		while (end < frames.length && isBelow(frames, end, site))
+	for (let at = 0, end; at < frames.length; at = end) {
+		for (end = at; end < frames.length && isBelow(frames, end, site);)
 			end++;
-		if (end > at) {
-			const hidden = el("ol", { class: "lines" });
-			for (let i = at; i < end; i++)
-				hidden.append(frameLine(frames[i], i, site));
-			list.append(el("li", {}, el("details", {}, el("summary", {},
-				counted(end - at, "frame") + " outside the application"), hidden)));
-			at = end;
-		} else {
-			list.append(frameLine(frames[at], at, site));
-			at++;
-		}
+		list.append(...end > at ? [el("li", {}, el("details", {}, el("summary", {},
+			counted(end - at, "frame") + " outside the application"),
+			el("ol", { class: "lines" }, lines(at, end))))] : lines(at, ++end));
 	}
 	return list;
 }
 
+// The place of what has a stack, as a cell of a table.
+const placeCell = (item) =>
+	el("span", {}, place(framesOf(item.stack), siteOf(item.stack, item.site)));
+
 function historyTable(history) {
 	const words = { create: "created", retain: "retained", release: "released" };
-	const rows = history.events.map((event, at) => {
-		const partner = event.op === "create" ? ""
-			: event.partner === null ? "nothing matches it"
-			: (event.guess ? "probably " : "") + "pairs with " + (event.partner + 1);
-		return el("tr", {}, el("td", { class: "num" }, String(at + 1)),
-			el("td", {}, words[event.op] || clean(event.op)),
-			el("td", { class: "mono" }, clean(event.api || "an unknown call")),
-			el("td", {}, place(framesOf(event.stack), siteOf(event.stack))),
-			el("td", { class: "soft" }, partner));
-	});
+	const partner = (event) => event.op === "create" ? ""
+		: event.partner === null ? "nothing matches it"
+		: (event.guess ? "probably " : "") + "pairs with " + (event.partner + 1);
 	return el("div", { class: "history scroll" },
 		el("p", { class: "soft" }, counted(history.references, "reference") + " left" +
 			(history.left_out ? "; " + counted(history.left_out, "pair") +
 			 " of retain and release not kept" : "") + "."),
-		el("table", {}, el("thead", {}, el("tr", {}, ["", "What", "Call", "Where", ""].map(
-			(name) => el("th", { scope: "col" }, name)))), el("tbody", {}, rows)));
+		table(history.events, ["", (event) => String(history.events.indexOf(event) + 1), "num"],
+			["What", (event) => words[event.op] || clean(event.op)],
+			["Call", (event) => clean(event.api || "an unknown call"), "mono"],
+			["Where", (event) => place(framesOf(event.stack), siteOf(event.stack))],
+			["", partner, "soft"]));
 }
 
 // ---- what is shown ----
 
-function shown() {
-	return chosen < 0 ? processes : [processes[chosen]];
-}
+const shown = () => chosen < 0 ? processes : [processes[chosen]];
 
 // Returns the items of KEY of all shown processes, each with its process.
 function gathered(key) {
@@ -255,9 +212,8 @@ function unitOf(list) {
 	return units.size === 1 ? clean([...units][0]) : "block";
 }
 
-function total(key) {
-	return sum(shown().map((process) => ({ value: process.summary[key] || 0 })), "value");
-}
+const total = (key) =>
+	sum(shown().map((process) => ({ value: process.summary[key] || 0 })), "value");
 
 function section(id, title, lead, ...children) {
 	return el("section", { id, "aria-labelledby": id + "-title" },
@@ -271,13 +227,35 @@ function fold(id, title, note, ...children) {
 		note ? el("span", { class: "soft" }, note) : null), ...children);
 }
 
-function simpleTable(columns, rows) {
-	return el("div", { class: "scroll" }, el("table", {},
-		el("thead", {}, el("tr", {}, columns.map(([name, isNumber]) =>
-			el("th", { scope: "col", class: isNumber ? "num" : "" }, name)))),
-		el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell, at) =>
-			el("td", { class: columns[at][1] ? "num" : "" }, cell)))))));
+// Returns a table of LIST. A column has a title, a function from an item to the content of its cell,
+// and the class of the cells.
+function table(list, ...columns) {
+	return el("table", {},
+		el("thead", {}, el("tr", {}, columns.map(([title, , kind]) =>
+			el("th", { scope: "col", class: kind === "num" ? "num" : "" }, title)))),
+		el("tbody", {}, list.map((item) => el("tr", {}, columns.map(([, cell, kind]) =>
+			el("td", { class: kind || "" }, cell(item)))))));
 }
+
+const wideTable = (list, ...columns) => el("div", { class: "scroll" }, table(list, ...columns));
+
+// Returns the table of the first rows, and how many rows are left out.
+const longTable = (list, ...columns) =>
+	[wideTable(list.slice(0, ROWS), ...columns), notShown(list, ROWS)];
+
+// Columns of a key.
+const sizes = (title, key) => [title, (item) => size(item[key]), "num"];
+const numbers = (title, key) => [title, (item) => number(item[key]), "num"];
+const DEVICE = ["Device", (item) => deviceWords(item.device), "num"];
+
+// Returns the columns for the figures of SUBJECT, as the rows of its figures name them.
+function figureColumns(subject) {
+	return data.figures[subject].map(({ key, title }) =>
+		(key.endsWith("_bytes") ? sizes : numbers)(title, key));
+}
+
+// Returns what MAKE makes of LIST, or null for an empty list.
+const ifAny = (list, make) => list.length ? make(list) : null;
 
 // ---- verdict, figures, processes ----
 
@@ -322,34 +300,24 @@ function gate() {
 		el("ul", {}, data.gate.reasons.map((reason) => el("li", {}, clean(reason, 600)))));
 }
 
+// Returns the figures of the processes, in the order and with the titles of their rows.
 function figures() {
-	const items = [
-		["Leaked", size(total("leaked_bytes")), counted(total("leaked_blocks"), "block"),
-			total("leaked_blocks") > 0],
-		["Errors", number(total("errors")), "invalid frees", total("errors") > 0],
-		["Allocated", size(total("allocated_bytes")),
-			counted(total("allocated_blocks"), "block")],
-		["Freed", number(total("freed_blocks")), total("late_blocks")
-			? number(total("late_blocks")) + " after the driver had shut down"
-				: "blocks"],
-		shown().length > 1
-			? ["Peak", size(highest(series().totals)), "live at one moment, in all processes"]
-			: ["Peak", size(total("peak_bytes")), "live at one moment"],
-	];
-	const kept = accumulating();
-	if (kept.length)
-		items.splice(1, 0, ["Accumulating", size(sum(kept, "bytes")),
-			counted(sum(kept, "blocks"), unitOf(kept)), true]);
-	const more = [["suppressed", "Suppressed"], ["cached", "Framework caches"],
-		["with_context", "Ended with context"]];
-	for (const [key, title] of more)
-		if (total(key + "_blocks"))
-			items.push([title, size(total(key + "_bytes")),
-				counted(total(key + "_blocks"), "block")]);
-	return el("dl", { class: "figures", id: "summary" },
-		items.map(([title, value, note, bad]) =>
-		el("div", { class: bad ? "bad" : "" }, el("dt", {}, title), el("dd", {}, value),
-			el("dd", {}, note))));
+	const many = shown().length > 1, late = total("late_blocks");
+	const tile = ({ key, title, note, only_if_any: onlyIfAny, is_bad: isBad }) => {
+		const count = total(key.replace(/bytes$/, "blocks"));
+		const isPeak = many && key === "peak_bytes";
+		const value = isPeak ? highest(series().totals) : total(key);
+		if (onlyIfAny && !count)
+			return null;
+		return el("div", { class: isBad && count ? "bad" : "" }, el("dt", {}, title),
+			el("dd", {}, key.endsWith("_bytes") ? size(value) : number(value)),
+			el("dd", {}, key === "freed_blocks" && late
+				? number(late) + " after the driver had shut down"
+				: note ? note + (isPeak ? ", in all processes" : "")
+				: counted(count, key === "accumulating_bytes"
+					? unitOf(accumulating()) : "block")));
+	};
+	return el("dl", { class: "figures", id: "summary" }, data.figures.process.map(tile));
 }
 
 function who(process) {
@@ -366,28 +334,27 @@ function who(process) {
 		[el("dt", {}, key), el("dd", { class: key === "Command" ? "mono" : "" }, value)]));
 }
 
+function bar(part) {
+	return el("span", { class: "bar", "aria-hidden": "true",
+		style: { width: 100 * part + "%" } });
+}
+
 function processTable() {
-	const worst = processes.reduce((most, process) =>
-		Math.max(most, process.summary.leaked_bytes), 1);
-	const rows = processes.map((process, at) => ({ process, at }))
-		.sort((a, b) => b.process.summary.leaked_bytes - a.process.summary.leaked_bytes ||
-			b.process.summary.errors - a.process.summary.errors || a.at - b.at);
-	const body = rows.slice(0, ROWS).map(({ process, at }) => {
-		const bar = el("span", { class: "bar", "aria-hidden": "true" });
-		bar.style.width = 100 * process.summary.leaked_bytes / worst + "%";
-		return [el("button", { class: "plain", on: { click: () => choose(at) } },
-			clean(process.name)),
-			el("span", {}, size(process.summary.leaked_bytes),
-				process.summary.leaked_bytes ? bar : null),
-			number(process.summary.leaked_blocks), number(process.summary.errors),
-			size(process.summary.peak_bytes), clean(process.how)];
-	});
+	const worst = most([1, ...processes.map((process) => process.summary.leaked_bytes)]);
+	const rows = processes.map(({ summary, ...process }, at) => ({ ...process, ...summary, at }))
+		.sort((a, b) => b.leaked_bytes - a.leaked_bytes || b.errors - a.errors ||
+			a.at - b.at);
 	return section("processes", counted(processes.length, "process", "processes"),
 		rows.length > ROWS ?
 		"The " + ROWS + " that leak most; " + number(rows.length - ROWS) +
 			" more are in the selection above." : null,
-		simpleTable([["Process"], ["Leaked", 1], ["Blocks", 1], ["Errors", 1], ["Peak", 1],
-			["Ended"]], body));
+		wideTable(rows.slice(0, ROWS),
+			["Process", ({ name, at }) => el("button", { class: "plain",
+				on: { click: () => choose(at) } }, clean(name))],
+			["Leaked", ({ leaked_bytes: bytes }) => el("span", {}, size(bytes),
+				bytes ? bar(bytes / worst) : null), "num"],
+			numbers("Blocks", "leaked_blocks"), numbers("Errors", "errors"),
+			sizes("Peak", "peak_bytes"), ["Ended", ({ how }) => clean(how)]));
 }
 
 function processSelect() {
@@ -427,35 +394,32 @@ function series() {
 		const shift = timeline.start_real_ns - start;
 		// If other processes run on, a process counts as 0 after its end.
 		const gone = end && timeline.start_real_ns + end < lastEnd ? [[end + 1, 0]] : [];
-		const moved = (...samples) => [...samples, ...gone].map(([ns, bytes]) =>
-			[(ns + shift) / 1e9, bytes])
-			.sort((a, b) => a[0] - b[0]);
-		totals.push(moved(...timeline.live, [timeline.peak_ns, process.summary.peak_bytes],
-			...(end ? [[end, leftOf(process, () => true)]] : [])));
+		const moved = (samples, isPart) => [...samples,
+			...end ? [[end, leftOf(process, isPart)]] : [], ...gone].map(([ns, bytes]) =>
+			[(ns + shift) / 1e9, bytes]).sort((a, b) => a[0] - b[0]);
+		totals.push(moved([...timeline.live, [timeline.peak_ns, process.summary.peak_bytes]],
+			() => true));
 		if (!timeline.parts.length)
 			untold.push(totals[totals.length - 1]);
-		for (const part of timeline.parts) {
-			const key = part.kind + " " + part.device;
-			if (!byKey.has(key))
-				byKey.set(key, { kind: part.kind, device: part.device, runs: [] });
-			byKey.get(key).runs.push(moved(...part.live,
-				...(end ? [[end, leftOf(process, (leak) =>
-				leak.kind === part.kind && leak.device === part.device)]] : [])));
-		}
+		for (const { kind, device, live } of timeline.parts)
+			entry(byKey, kind + " " + device, () => ({ kind, device, runs: [] })).runs.push(
+				moved(live, (leak) => leak.kind === kind && leak.device === device));
 	}
 	return { parts: [...byKey.values()], totals, untold, timed,
 		peak: timed.length === 1 ? [timed[0].timeline.peak_ns / 1e9,
 			timed[0].summary.peak_bytes] : null };
 }
 
-// Takes any number of values; Math.max(...values) has a limit.
-function most(values) {
-	return values.reduce((a, b) => Math.max(a, b), 0);
+// Returns the value of KEY in MAP, which MAKE makes if there is none.
+function entry(map, key, make) {
+	if (!map.has(key))
+		map.set(key, make());
+	return map.get(key);
 }
 
-function least(values) {
-	return values.reduce((a, b) => Math.min(a, b), Infinity);
-}
+// Takes any number of values; Math.max(...values) has a limit.
+const most = (values) => values.reduce((a, b) => Math.max(a, b), 0);
+const least = (values) => values.reduce((a, b) => Math.min(a, b), Infinity);
 
 // Returns the maximum over time of the sum of RUNS.
 function highest(runs) {
@@ -483,9 +447,7 @@ function valueAt(run, t) {
 	return low ? run[low - 1][1] : 0;
 }
 
-function sumAt(runs, t) {
-	return runs.reduce((all, run) => all + valueAt(run, t), 0);
-}
+const sumAt = (runs, t) => runs.reduce((all, run) => all + valueAt(run, t), 0);
 
 // Returns at most about COUNT of the times at which a run has samples.
 function moments(runs, count) {
@@ -494,15 +456,11 @@ function moments(runs, count) {
 	return all.filter((t, at) => at % step === 0 || at === all.length - 1);
 }
 
-function niceStep(most, binary) {
+function niceStep(bytes) {
 	let step = 1;
-	if (binary) {
-		while (most / step > 4)
-			step *= 2;
-		return step;
-	}
-	step = Math.pow(10, Math.floor(Math.log10(most || 1)));
-	return most / step < 2 ? step / 4 : most / step < 5 ? step / 2 : step;
+	while (bytes / step > 4)
+		step *= 2;
+	return step;
 }
 
 function timelineSection() {
@@ -537,42 +495,36 @@ function layerName(layer) {
 }
 
 function chart(layers, known, at) {
-	const W = 1000, H = 220, last = at[at.length - 1], from = at[0], span = last - from || 1;
-	const sums = at.map((t) => sumAt(known.totals, t));
+	const W = 1000, H = 220, from = at[0], span = at[at.length - 1] - from || 1;
+	const sums = at.map((t) => [t, 0, sumAt(known.totals, t)]);
 	const stacked = layers.map(() => []);
 	at.forEach((t) => layers.reduce((below, layer, i) => {
 		const top = below + sumAt(layer.runs, t);
 		stacked[i].push([t, below, top]);
 		return top;
 	}, 0));
-	const high = Math.max(known.peak ? known.peak[1] : 0, ...sums,
-		...stacked[layers.length - 1].map((p) => p[2]), 1);
-	const step = niceStep(high * 1.04, true);
+	const high = most([known.peak ? known.peak[1] : 0, 1,
+		...[...sums, ...stacked[layers.length - 1]].map(([, , bytes]) => bytes)]);
+	const step = niceStep(high * 1.04);
 	const top = Math.ceil(high * 1.04 / step) * step;
 	const x = (t) => (t - from) / span * W, y = (bytes) => H - bytes / top * (H - 14);
-	const stairs = (points, value) => points.map((p,
-		i) => (i ? "H" + x(p[0]).toFixed(2) + "V" : "M" +
-		x(p[0]).toFixed(2) + " ") + y(value(p)).toFixed(2)).join("") + "H" + W;
-	const back = (points) => points.slice().reverse().map((p, i) => "V" + y(p[1]).toFixed(2) +
-		"H" +
-		x(p[0]).toFixed(2)).join("");
-	const picture = svg("svg", { viewBox: "0 0 " + W + " " + H, preserveAspectRatio: "none",
+	const edge = (points) => points.map(([t, , bytes], i) => (i ? "H" + x(t).toFixed(2) + "V"
+		: "M" + x(t).toFixed(2) + " ") + y(bytes).toFixed(2)).join("") + "H" + W;
+	const back = (points) => points.slice().reverse().map(([t, bytes]) =>
+		"V" + y(bytes).toFixed(2) + "H" + x(t).toFixed(2)).join("");
+	const picture = el("svg", { viewBox: "0 0 " + W + " " + H, preserveAspectRatio: "none",
 		role: "img", "aria-label": "Live bytes over " + time(span * 1e9) + ", at most " +
 			size(high) });
-	for (let bytes = step; bytes <= top; bytes += step)
-		picture.append(svg("line", { class: "grid", x1: 0, x2: W, y1: y(bytes),
-			y2: y(bytes) }));
-	picture.append(svg("line", { class: "grid", x1: 0, x2: W, y1: H, y2: H }));
-	picture.append(svg("path", { class: "area whole",
-		d: stairs(at.map((t, i) => [t, sums[i]]), (p) => p[1]) + "V" + H +
-		"H0Z" }));
-	layers.forEach((layer, i) => picture.append(svg("path", { class: "area s" + i % 8,
-		d: stairs(stacked[i], (p) => p[2]) + back(stacked[i]) + "Z" })));
-	picture.append(svg("path", { class: "edge",
-		d: stairs(at.map((t, i) => [t, sums[i]]), (p) => p[1]) }));
-	const cursor = svg("line", { class: "cursor", y1: 0, y2: H,
+	for (let bytes = step; bytes <= top + step; bytes += step) {
+		const height = bytes > top ? H : y(bytes);
+		picture.append(el("line", { class: "grid", x1: 0, x2: W, y1: height, y2: height }));
+	}
+	const cursor = el("line", { class: "cursor", y1: 0, y2: H,
 		"vector-effect": "non-scaling-stroke" });
-	picture.append(cursor);
+	picture.append(el("path", { class: "area whole", d: edge(sums) + "V" + H + "H0Z" }),
+		...layers.map((layer, i) => el("path", { class: "area s" + i % 8,
+			d: edge(stacked[i]) + back(stacked[i]) + "Z" })),
+		el("path", { class: "edge", d: edge(sums) }), cursor);
 	return withReadout(picture, cursor, { layers, known, at, sums, x, y, H, step, top, from,
 		span });
 }
@@ -580,31 +532,29 @@ function chart(layers, known, at) {
 // Adds labels, which are HTML because the picture stretches, and a slider for users of a keyboard.
 function withReadout(picture, cursor, c) {
 	const labels = el("div", { class: "labels", "aria-hidden": "true" });
-	const cells = c.layers.map(() => el("td", { class: "num" }));
-	const all = el("td", { class: "num" }), moment = el("th", { scope: "col", class: "num" });
-	const last = c.at.length - 1;
+	const moment = el("th", { scope: "col", class: "num" }), last = c.at.length - 1;
 	// It is as wide as the picture and has its time range, so its knob is below the cursor.
 	const slider = el("input", { type: "range", class: "moment", min: 0, max: last,
 		step: "any", "aria-label": "Moment of the timeline" });
-	for (let bytes = c.step; bytes <= c.top; bytes += c.step) {
-		const label = el("span", {}, size(bytes));
-		label.style.bottom = 100 * (1 - c.y(bytes) / c.H) + "%";
-		labels.append(label);
-	}
+	for (let bytes = c.step; bytes <= c.top; bytes += c.step)
+		labels.append(el("span", { style: { bottom: 100 * (1 - c.y(bytes) / c.H) + "%" } },
+			size(bytes)));
+	const rows = c.layers.map((layer, i) => legendRow(layer.runs,
+		el("span", { class: "key s" + i % 8 }), layerName(layer)));
 	const each = c.known.timed.length > 1 ? processRows(c.known) : [];
+	if (rows.length > 1)
+		rows.push(legendRow(c.known.totals, "total"));
 	const show = (t) => {
-		const bytes = sumAt(c.known.totals, t);
 		cursor.setAttribute("x1", c.x(t));
 		cursor.setAttribute("x2", c.x(t));
 		moment.textContent = "at " + time(t * 1e9);
-		c.layers.forEach((layer, k) => { cells[k].textContent = size(sumAt(layer.runs,
-			t)); });
-		all.textContent = size(bytes);
-		each.forEach((one) => { one.cell.textContent = size(valueAt(one.run, t)); });
+		for (const { cell, runs } of [...rows, ...each])
+			cell.textContent = size(sumAt(runs, t));
 		slider.value = (t - c.from) / c.span * last;
-		slider.setAttribute("aria-valuetext", time(t * 1e9) + ": " + size(bytes));
+		slider.setAttribute("aria-valuetext",
+			time(t * 1e9) + ": " + size(sumAt(c.known.totals, t)));
 	};
-	const peak = c.sums.indexOf(most(c.sums));
+	const sums = c.sums.map(([, , bytes]) => bytes);
 	slider.addEventListener("input", () =>
 		show(c.from + Number(slider.value) / last * c.span));
 	picture.addEventListener("pointermove", (event) => {
@@ -612,72 +562,60 @@ function withReadout(picture, cursor, c) {
 		const part = (event.clientX - box.left) / box.width;
 		show(c.from + Math.min(1, Math.max(0, part)) * c.span);
 	});
-	show(c.at[peak < 0 ? last : peak]);
-	const rows = c.layers.map((layer, i) => el("tr", {},
-		el("td", {}, el("span", { class: "key s" + i % 8 }),
-		layerName(layer)), cells[i]));
-	if (c.layers.length > 1)
-		rows.push(el("tr", {}, el("td", {}, "total"), all));
+	show(c.at[sums.indexOf(most(sums))]);
 	return el("div", {}, el("figure", { class: "chart" },
 		el("div", { class: "plot" }, picture, labels), el("div", { class: "ends soft" },
 		el("span", {}, time(c.from * 1e9)), el("span", {}, time((c.from + c.span) * 1e9))),
 			slider),
-		el("table", { class: "legend" }, el("thead", {},
-			el("tr", {}, el("th", { scope: "col" },
-			"Live"), moment)), el("tbody", {}, rows), each.length
-				? el("tbody", { class: "processes" }, each.map((one) => one.row)) : null));
+		el("table", { class: "legend" }, el("thead", {}, el("tr", {},
+			el("th", { scope: "col" }, "Live"), moment)),
+		el("tbody", {}, rows.map(({ row }) => row)), ifAny(each, () =>
+			el("tbody", { class: "processes" }, each.map(({ row }) => row)))));
+}
+
+// Returns a row of the legend, with the runs whose bytes its cell shows.
+function legendRow(runs, ...words) {
+	const cell = el("td", { class: "num" });
+	return { runs, cell, row: el("tr", {}, el("td", {}, words), cell) };
 }
 
 // Returns a row of the legend for each process, ordered by peak, largest first.
 function processRows(known) {
 	return known.timed.map((process, i) => ({ process, run: known.totals[i] }))
 		.sort((a, b) => b.process.summary.peak_bytes - a.process.summary.peak_bytes)
-		.slice(0, ROWS).map(({ process, run }) => {
-			const cell = el("td", { class: "num" });
-			const peak = "peak " + size(process.summary.peak_bytes) +
-				(process.timeline.parts.length ? "" : ", kinds not recorded");
-			return { run, cell, row: el("tr", {}, el("td", {}, clean(process.name), " ",
-				el("span", { class: "soft" }, peak)), cell) };
-		});
+		.slice(0, ROWS).map(({ process, run }) => legendRow([run], clean(process.name), " ",
+			el("span", { class: "soft" }, "peak " + size(process.summary.peak_bytes) +
+				(process.timeline.parts.length ? "" : ", kinds not recorded"))));
 }
 
 // Memory that was not freed, by device and kind. Computed from the leaks, so it is exact.
 function leftSection() {
 	const groups = new Map();
-	for (const [key, column] of [["leaks", 0], ["suppressed", 1], ["cached", 2]])
-		for (const leak of gathered(key)) {
-			const name = leak.device + " " + leak.kind;
-			if (!groups.has(name))
-				groups.set(name, { kind: leak.kind, device: leak.device,
-					bytes: [0, 0, 0], blocks: 0, used: 0 });
-			groups.get(name).bytes[column] += leak.bytes;
-			groups.get(name).used += leak.suballocated_bytes || 0;
-			groups.get(name).blocks += leak.blocks;
+	["leaks", "suppressed", "cached"].forEach((list, column) => {
+		for (const { device, kind, ...leak } of gathered(list)) {
+			const group = entry(groups, device + " " + kind, () =>
+				({ kind, device, bytes: [0, 0, 0], blocks: 0, used: 0 }));
+			group.bytes[column] += leak.bytes;
+			group.used += leak.suballocated_bytes || 0;
+			group.blocks += leak.blocks;
 		}
-	const all = (group) => group.bytes[0] + group.bytes[1] + group.bytes[2];
+	});
+	const all = ({ bytes }) => bytes[0] + bytes[1] + bytes[2];
 	const list = [...groups.values()].sort((a, b) => all(b) - all(a));
-	if (!list.length)
-		return null;
-	const bar = el("div", { class: "stacked", "aria-hidden": "true" }, list.map((group, i) => {
-		const part = el("i", { class: "s" + Math.min(i, 7) });
-		part.style.flexGrow = all(group);
-		return part;
-	}));
-	const others = [1, 2].filter((column) => list.some((group) => group.bytes[column]));
-	const columns = [["Memory"], ["Device", 1], ["Blocks", 1], ["Leaked", 1],
-		...others.map((column) => [["", "Suppressed", "Framework caches"][column], 1])];
-	const isDivided = list.some((group) => group.used);
-	if (isDivided)
-		columns.push(["In use inside", 1], ["Cached, unused", 1]);
-	return section("left", "Not freed, by device and kind", null, bar,
-		simpleTable(columns,
-		list.slice(0, 64).map((group, i) =>
-			[el("span", {}, el("span", { class: "key s" + Math.min(i, 7) }),
-			kindWords(group.kind)), deviceWords(group.device), number(group.blocks),
-				size(group.bytes[0]),
-			...others.map((column) => size(group.bytes[column])),
-			...(isDivided ? [size(group.used), group.used
-				? size(all(group) - group.used) : ""] : [])])));
+	const color = (i) => "s" + Math.min(i, 7);
+	const columns = ["Leaked", "Suppressed", "Framework caches"].map((title, column) =>
+		[title, ({ bytes }) => size(bytes[column]), "num"]).filter((title, column) =>
+		!column || list.some(({ bytes }) => bytes[column]));
+	if (list.some((group) => group.used))
+		columns.push(sizes("In use inside", "used"), ["Cached, unused", (group) =>
+			group.used ? size(all(group) - group.used) : "", "num"]);
+	return ifAny(list, () => section("left", "Not freed, by device and kind", null,
+		el("div", { class: "stacked", "aria-hidden": "true" }, list.map((group, i) =>
+			el("i", { class: color(i), style: { flexGrow: all(group) } }))),
+		wideTable(list.slice(0, 64),
+			["Memory", (group) => el("span", {}, el("span",
+				{ class: "key " + color(list.indexOf(group)) }), kindWords(group.kind))],
+			DEVICE, numbers("Blocks", "blocks"), ...columns)));
 }
 
 // ---- flame graph ----
@@ -705,10 +643,9 @@ function flameViews(leaks) {
 // Returns a map from the name of a memory to its holders at the peak.
 function peakHolders() {
 	const ret = new Map();
-	for (const peak of peaks())
-		if (peak.holders.length)
-			ret.set(peak.name, (ret.get(peak.name) || []).concat(peak.holders.map((holder) =>
-				({ ...holder, process: peak.process }))));
+	for (const { name, holders, process } of peaks())
+		for (const holder of holders)
+			entry(ret, name, () => []).push({ ...holder, process });
 	return ret;
 }
 
@@ -720,27 +657,23 @@ function peaks() {
 
 // Returns a tree of calls; its root is the outermost. Frames of one function and file are one node.
 function callTree(view, whole) {
-	const leaks = view.list;
-	const root = { name: view.name, frame: null, value: 0, blocks: 0, children: new Map(),
-		parent: null, depth: 0 };
-	const byBytes = leaks.some((leak) => leak.bytes);
+	const leaks = view.list, byBytes = leaks.some((leak) => leak.bytes);
+	const made = (name, frame, below, parent) => ({ name, frame, below, parent, value: 0,
+		blocks: 0, children: new Map(), depth: parent ? parent.depth + 1 : 0 });
+	const root = { ...made(view.name, null, undefined, null), byBytes };
 	for (const leak of leaks) {
 		const frames = framesOf(leak.stack), site = siteOf(leak.stack, leak.site);
 		let node = root;
-		const add = (key, name, frame, below) => {
-			let child = node.children.get(key);
-			if (!child) {
-				child = { name, frame, below, value: 0, blocks: 0,
-					children: new Map(), parent: node,
-					depth: node.depth + 1 };
-				node.children.set(key, child);
-			}
-			node = child;
+		const count = () => {
 			node.value += byBytes ? leak.bytes : leak.blocks;
 			node.blocks += leak.blocks;
 		};
-		root.value += byBytes ? leak.bytes : leak.blocks;
-		root.blocks += leak.blocks;
+		const add = (key, name, frame, below) => {
+			const parent = node;
+			node = entry(parent.children, key, () => made(name, frame, below, parent));
+			count();
+		};
+		count();
 		for (let at = frames.length - 1; at >= 0; at--) {
 			const frame = frames[at], below = isBelow(frames, at, site);
 			if (whole || !below)
@@ -755,9 +688,11 @@ function callTree(view, whole) {
 		add("\n" + leak.api + "\n" + leak.kind, leak.unit ? clean(view.part(leak))
 			: clean(leak.api) + " (" + kindWords(leak.kind) + ")", null, true);
 	}
-	root.byBytes = byBytes;
 	return root;
 }
+
+// Returns the children of NODE, widest first.
+const childrenOf = (node) => [...node.children.values()].sort((a, b) => b.value - a.value);
 
 // Returns the buttons that switch between the views.
 function flameSwitch(flame, views) {
@@ -793,25 +728,24 @@ function flameSection(leaks) {
 	if (!views.length)
 		return null;
 	const box = el("div", { class: "flame", role: "group",
-		"aria-label": "Flame graph of bytes; Enter zooms, Escape goes back" });
+		"aria-label": "Flame graph of bytes; Enter zooms, Escape goes back",
+		on: { keydown: (event) => flameKey(flame, event) } });
 	const told = el("p", { class: "told", "aria-live": "polite" });
 	const search = el("input", { type: "search", id: "flame-search",
-		placeholder: "function, file or module" });
-	const whole = el("input", { type: "checkbox", id: "flame-whole" });
+		placeholder: "function, file or module",
+		on: { input: () => { drawFlame(flame); tellMatches(flame); } } });
+	const whole = el("input", { type: "checkbox", id: "flame-whole",
+		on: { change: () => show(flame, flame.view) } });
 	const out = el("button", { class: "plain", type: "button", id: "flame-reset",
-		disabled: true }, "Zoom out");
+		disabled: true, on: { click: () => zoomTo(flame, flame.root) } }, "Zoom out");
 	const part = section("flame", "", "\u00a0");
 	const flame = { box, told, search, out, whole, title: part.querySelector("h2"),
 		lead: part.querySelector("p"), byNode: new Map(), view: views[0] };
-	search.addEventListener("input", () => { drawFlame(flame); tellMatches(flame); });
-	whole.addEventListener("change", () => show(flame, flame.view));
-	out.addEventListener("click", () => zoomTo(flame, flame.root));
-	box.addEventListener("keydown", (event) => flameKey(flame, event));
-	inPage.push(() => startFlame(flame));
 	part.append(...[flameSwitch(flame, views),
 		el("div", { class: "controls" }, el("label", { class: "grow", for: "flame-search" },
 			"Search", search), out, views.some((view) => hidesFrames(view.list))
 			? el("label", {}, whole, "all frames") : null), box, told].filter(Boolean));
+	part.start = () => startFlame(flame);
 	return part;
 }
 
@@ -834,39 +768,33 @@ function matches(node, query) {
 
 function drawFlame(flame) {
 	const query = flame.search.value.trim().toLowerCase();
-	const width = flame.box.clientWidth || 800,
-		row = matchMedia("(max-width: 680px)").matches ? 27 : 21;
+	const width = flame.box.clientWidth || 800;
+	const row = matchMedia("(max-width: 680px)").matches ? 27 : 21;
 	const held = flame.box.contains(document.activeElement);
-	const boxes = [];
 	let deepest = 0;
 	flame.byNode.clear();
 	flame.hidden = 0;
 	const put = (node, left, share, extra) => {
-		const frame = node.frame;
-		const button = el("button", { type: "button", tabindex: -1,
-			class: [extra, node.below ? "dim" : "",
-			node.depth % 2 ? "odd" : "",
-				query && matches(node, query) ? "hit" : ""].join(" ").trim(),
-			"aria-label": node.name + (frame ? ", " + placeOf(frame) : "") + ", " +
-				amount(flame, node) + ", " +
-				percent(node.value, flame.root.value) },
-					share * width < 26 ? "" : node.name);
-		button.style.left = left * 100 + "%";
-		button.style.width = share * 100 + "%";
-		button.style.top = node.depth * row + "px";
-		button.addEventListener("click", () => zoomTo(flame, node));
-		button.addEventListener("focus", () => tell(flame, node));
-		button.addEventListener("pointerenter", () => tell(flame, node));
+		const words = [extra, node.below ? "dim" : "", node.depth % 2 ? "odd" : "",
+			query && matches(node, query) ? "hit" : ""];
 		deepest = Math.max(deepest, node.depth);
-		flame.byNode.set(node, button);
-		boxes.push(button);
+		flame.byNode.set(node, el("button", { type: "button", tabindex: -1,
+			class: words.join(" ").trim(),
+			"aria-label": node.name + (node.frame ? ", " + placeOf(node.frame) : "") +
+				", " + amount(flame, node) + ", " +
+				percent(node.value, flame.root.value),
+			style: { left: left * 100 + "%", width: share * 100 + "%",
+				top: node.depth * row + "px" },
+			on: { click: () => zoomTo(flame, node), focus: () => tell(flame, node),
+				pointerenter: () => tell(flame, node) } },
+			share * width < 26 ? "" : node.name));
 	};
 	for (let node = flame.zoom.parent; node; node = node.parent)
 		put(node, 0, 1, "above");
 	const draw = (node, left, share) => {
 		let at = left;
 		put(node, left, share, "");
-		for (const child of [...node.children.values()].sort((a, b) => b.value - a.value)) {
+		for (const child of childrenOf(node)) {
 			const part = flame.zoom.value ? child.value / flame.zoom.value : 0;
 			if (part * width < NARROWEST || child.depth > 400)
 				flame.hidden++;
@@ -877,7 +805,7 @@ function drawFlame(flame) {
 	};
 	draw(flame.zoom, 0, 1);
 	flame.box.style.height = (deepest + 1) * row + "px";
-	flame.box.replaceChildren(...boxes);
+	flame.box.replaceChildren(...flame.byNode.values());
 	flame.out.disabled = flame.zoom === flame.root;
 	const current = flame.byNode.get(flame.zoom);
 	current.tabIndex = 0;
@@ -932,13 +860,11 @@ function flameKey(flame, event) {
 	const from = [...flame.byNode].find(([, button]) => button === document.activeElement)?.[0];
 	if (!from)
 		return;
-	const beside = (node) => node.parent ? [...node.parent.children.values()]
-		.sort((a, b) => b.value - a.value).filter((child) => flame.byNode.has(child))
-			: [node];
-	const siblings = beside(from), at = siblings.indexOf(from);
+	const siblings = from.parent ? childrenOf(from.parent).filter((node) =>
+		flame.byNode.has(node)) : [from];
+	const at = siblings.indexOf(from);
 	const to = { ArrowUp: from.parent, ArrowLeft: siblings[at - 1],
-		ArrowRight: siblings[at + 1],
-		ArrowDown: [...from.children.values()].sort((a, b) => b.value - a.value)[0],
+		ArrowRight: siblings[at + 1], ArrowDown: childrenOf(from)[0],
 		Home: siblings[0], End: siblings[siblings.length - 1] }[event.key];
 	if (event.key === "Escape" || event.key === "Backspace") {
 		event.preventDefault();
@@ -953,49 +879,52 @@ function flameKey(flame, event) {
 
 // ---- tables of leaks ----
 
+const some = (key) => (leaks) => leaks.some((leak) => leak[key]);
+const shownAs = (make, key) => (leak) => make(leak[key]);
+
+// A column sorts by its key. It has the class and the content of its cells; without "cell" it shows
+// the value of its key, cleaned.
 const COLUMNS = [
-	{ key: "bytes", label: "Bytes", isNumber: true },
-	{ key: "blocks", label: "Blocks", isNumber: true },
-	{ key: "where", label: "Allocated at" },
-	{ key: "kind", label: "Kind" },
-	{ key: "device", label: "Device", isNumber: true },
-	{ key: "api", label: "Call" },
-	{ key: "used", label: "In use inside", isNumber: true, only: (leaks) =>
-		leaks.some((leak) => leak.used) },
-	{ key: "unused", label: "Cached, unused", isNumber: true, only: (leaks) =>
-		leaks.some((leak) => leak.used) },
-	{ key: "cache", label: "Cache", only: (leaks) => leaks.some((leak) => leak.cache) },
-	{ key: "mappedAt", label: "Mapped, never unmapped, at", only: (leaks) =>
-		leaks.some((leak) => leak.mapped) },
-	{ key: "pattern", label: "Suppressed by", only: (leaks) =>
-		leaks.some((leak) => leak.pattern) },
+	{ key: "bytes", label: "Bytes", type: "size num", cell: (leak, button, most) =>
+		[el("span", { title: exactSize(leak.bytes) }, size(leak.bytes)),
+			bar(leak.bytes / most)] },
+	{ key: "blocks", label: "Blocks", type: "num", isLabelled: true,
+	  cell: shownAs(number, "blocks") },
+	{ key: "where", label: "Allocated at", type: "where", cell: (leak, button) => button },
+	{ key: "kind", label: "Kind", cell: shownAs(kindWords, "kind") },
+	{ key: "device", label: "Device", type: "num", isLabelled: true,
+	  cell: shownAs(deviceWords, "device") },
+	{ key: "api", label: "Call", type: "mono" },
+	{ key: "used", label: "In use inside", type: "num", only: some("used"),
+	  cell: shownAs(size, "used") },
+	{ key: "unused", label: "Cached, unused", type: "num", only: some("used"),
+	  cell: shownAs(size, "unused") },
+	{ key: "cache", label: "Cache", only: some("cache") },
+	{ key: "mappedAt", label: "Mapped, never unmapped, at", type: "where", only: some("mapped"),
+	  cell: (leak) => leak.mappedAt },
+	{ key: "pattern", label: "Suppressed by", type: "mono", only: some("pattern") },
 	{ key: "who", label: "Process", only: () => shown().length > 1 },
 ];
 
 // The columns for suballocations. Kind and call are left out: they are the same in a pool.
-const PART_COLUMNS = COLUMNS.filter(({ key }) => !["kind", "api", "used", "unused",
-	"pattern"].includes(key)).concat({ key: "trend_text", label: "While the program ran",
-	only: (parts) => parts.some((part) => part.trend_text) }, { key: "keptBy",
-	label: "Kept by", only: (parts) => parts.some((part) => part.keepers) });
+const PART_COLUMNS = COLUMNS.filter(({ key }) =>
+	!["kind", "api", "used", "unused", "pattern"].includes(key)).concat(
+	{ key: "trend_text", label: "While the program ran", only: some("trend_text") },
+	{ key: "keptBy", label: "Kept by", only: some("keepers") });
 
 function whereOf(event) {
-	const frame = event.site < 0 ? null : framesOf(event.stack)[event.site];
+	const frame = framesOf(event.stack)[siteOf(event.stack, event.site)];
 	return functionOf(frame) + " " + (frame ? placeOf(frame) : "");
 }
 
 // Adds to each leak the values that the table shows and sorts by.
 function prepare(leaks) {
-	return leaks.map((leak) => {
-		const at = siteOf(leak.stack, leak.site),
-			frame = at < 0 ? null : framesOf(leak.stack)[at];
-		return { ...leak, frame, where: functionOf(frame) + " " +
-			(frame ? placeOf(frame) : ""),
-			mappedAt: leak.mapped ? whereOf(leak.mapped) : "",
-			keptBy: leak.keepers ? clean(leak.keepers[0].text, 160) : "",
-			used: leak.suballocated_bytes || 0,
-			unused: leak.bytes - (leak.suballocated_bytes || 0),
-			who: clean(leak.process.name, 60) };
-	});
+	return leaks.map((leak) => ({ ...leak, where: whereOf(leak),
+		mappedAt: leak.mapped ? whereOf(leak.mapped) : "",
+		keptBy: leak.keepers ? clean(leak.keepers[0].text, 160) : "",
+		used: leak.suballocated_bytes || 0,
+		unused: leak.bytes - (leak.suballocated_bytes || 0),
+		who: clean(leak.process.name, 60) }));
 }
 
 // Returns for each stack and each of WORDS whether a frame of the stack has the word.
@@ -1031,22 +960,18 @@ function leakTable(id, list, withFilter, columns = COLUMNS) {
 	const leaks = prepare(list);
 	const table = { id, leaks, query: "", kind: "", device: "",
 		sort: { key: "bytes", down: true }, rows: ROWS,
-		unit: unitOf(leaks), columns: columns.filter((column) => !column.only || column.only(leaks)),
-		most: Math.max(1, ...[leaks.reduce((most, leak) => Math.max(most, leak.bytes),
-			0)]) };
-	table.body = el("tbody");
-	table.left = el("p", { class: "left", role: "status" });
-	table.heads = table.columns.map((column) => {
-		const button = el("button", { type: "button" }, column.label);
-		const head = el("th", { scope: "col", class: column.isNumber ? "num" : "" },
-			button);
-		button.addEventListener("click", () => {
-			table.sort = { key: column.key,
-				down: table.sort.key === column.key ? !table.sort.down
-				: Boolean(column.isNumber) };
-			fill(table);
-		});
-		return head;
+		unit: unitOf(leaks), columns: columns.filter(({ only }) => !only || only(leaks)),
+		most: most([1, ...leaks.map((leak) => leak.bytes)]),
+		body: el("tbody"), left: el("p", { class: "left", role: "status" }) };
+	const sortBy = (key, isNumber) => {
+		table.sort = { key, down: table.sort.key === key ? !table.sort.down : isNumber };
+		fill(table);
+	};
+	table.heads = table.columns.map(({ key, label, type = "" }) => {
+		const isNumber = type.endsWith("num");
+		return el("th", { scope: "col", class: isNumber ? "num" : "" },
+			el("button", { type: "button", on: { click: () => sortBy(key, isNumber) } },
+				label));
 	});
 	fill(table);
 	return [withFilter ? filters(table) : null,
@@ -1067,35 +992,29 @@ function options(table, key, words) {
 
 function filters(table) {
 	const search = el("input", { type: "search", id: table.id + "-search",
-		placeholder: "any frame, call or kind" });
-	search.addEventListener("input", () => {
-		table.query = search.value;
-		table.rows = ROWS;
-		fill(table);
-	});
-	return el("div", { class: "controls" }, el("label", { class: "grow", for: search.id },
-		"Filter", search),
-		options(table, "kind", kindWords),
-			options(table, "device", (device) => device < 0 ? "device unknown"
-			: "device " + device));
+		placeholder: "any frame, call or kind", on: { input: () => {
+			table.query = search.value;
+			table.rows = ROWS;
+			fill(table);
+		} } });
+	return el("div", { class: "controls" },
+		el("label", { class: "grow", for: search.id }, "Filter", search),
+		options(table, "kind", kindWords), options(table, "device", (device) =>
+			device < 0 ? "device unknown" : "device " + device));
 }
 
 function fill(table) {
-	const found = sorted(table, filtered(table)), visible = found.slice(0, table.rows),
-		rest = found.slice(table.rows);
-	table.columns.forEach((column, at) => {
-		if (column.key === table.sort.key)
-			table.heads[at].setAttribute("aria-sort",
-				table.sort.down ? "descending" : "ascending");
-		else
-			table.heads[at].removeAttribute("aria-sort");
+	const found = sorted(table, filtered(table)), rest = found.slice(table.rows);
+	table.columns.forEach(({ key }, at) => {
+		table.heads[at].ariaSort = key !== table.sort.key ? null
+			: table.sort.down ? "descending" : "ascending";
 	});
-	table.body.replaceChildren(...visible.map((leak) => leakRow(table, leak)));
-	const words = [counted(found.length, "site") + ", " +
+	table.body.replaceChildren(...found.slice(0, table.rows).map((leak) =>
+		leakRow(table, leak)));
+	table.left.replaceChildren(counted(found.length, "site") + ", " +
 		counted(sum(found, "blocks"), table.unit) + ", " +
 		exactSize(sum(found, "bytes")) + (found.length < table.leaks.length
-			? " of " + size(sum(table.leaks, "bytes")) : "")];
-	table.left.replaceChildren(...words);
+			? " of " + size(sum(table.leaks, "bytes")) : ""));
 	if (!rest.length)
 		return;
 	table.left.append(el("span", {}, "\u2013 " + number(rest.length) + " of them not shown: " +
@@ -1111,30 +1030,13 @@ function fill(table) {
 function leakRow(table, leak) {
 	const id = "row" + ++lastId;
 	const button = el("button", { type: "button", class: "site", "aria-expanded": "false",
-		"aria-controls": id },
-		el("span", {}, place(framesOf(leak.stack), siteOf(leak.stack, leak.site))));
-	const bar = el("span", { class: "bar", "aria-hidden": "true" });
-	bar.style.width = 100 * leak.bytes / table.most + "%";
-	const cells = {
-		bytes: ["size num", el("span", { title: exactSize(leak.bytes) }, size(leak.bytes)),
-			bar],
-		blocks: ["num", number(leak.blocks)], where: ["where", button],
-			kind: ["", kindWords(leak.kind)],
-		device: ["num", deviceWords(leak.device)], api: ["mono", clean(leak.api)],
-			cache: ["", clean(leak.cache)],
-		used: ["num", size(leak.used)], unused: ["num", size(leak.unused)],
-		trend_text: ["", clean(leak.trend_text)], keptBy: ["", leak.keptBy],
-		mappedAt: ["where", leak.mappedAt],
-		pattern: ["mono", clean(leak.pattern)], who: ["", leak.who],
-	};
-	const row = el("tr", { class: "leak" }, table.columns.map(({ key, label }) =>
-		el("td", { class: cells[key][0], "data-label": key === "blocks" || key === "device"
-			? label.toLowerCase() : null },
-			cells[key].slice(1))));
-	row.addEventListener("click", (event) => {
+		"aria-controls": id }, placeCell(leak));
+	const row = el("tr", { class: "leak", on: { click: (event) => {
 		if (!getSelection().toString() || event.target.closest("button"))
 			unfold(table, leak, row, button, id);
-	});
+	} } }, table.columns.map(({ key, label, type, cell, isLabelled }) =>
+		el("td", { class: type, "data-label": isLabelled ? label.toLowerCase() : null },
+			cell ? cell(leak, button, table.most) : clean(leak[key]))));
 	return row;
 }
 
@@ -1182,16 +1084,13 @@ function errorGroups() {
 			[error.allocated, error.freed, error.earlier?.allocated,
 				error.earlier?.freed].map((event) => event?.stack),
 			error.process.process.pid]);
-		if (!groups.has(key))
-			groups.set(key, { ...error, count: 0 });
-		groups.get(key).count++;
+		entry(groups, key, () => ({ ...error, count: 0 })).count++;
 	}
 	return [...groups.values()];
 }
 
-function act(title, stack, wrong) {
-	return el("div", { class: wrong ? "wrong" : "" }, el("h4", {}, title), stackList(stack));
-}
+const act = (title, stack, wrong) =>
+	el("div", { class: wrong ? "wrong" : "" }, el("h4", {}, title), stackList(stack));
 
 function story(error) {
 	const words = clean(error.words, 600), mapped = error.mapped_bytes;
@@ -1243,62 +1142,38 @@ function errorSection() {
 
 // ---- the rest ----
 
+// Returns what each shown process has in LIST, as GET returns it.
+const ofEach = (get) => shown().flatMap((process) => get(process) || []);
+
 function heldSection() {
-	const held = shown().flatMap((process) => process.deferred?.held || []);
-	if (!held.length)
-		return null;
-	return section("held", "Released, but still held",
+	const acts = (block) => [["Released by ", block.released], ["Allocated by ", block.allocated],
+		...block.held_by.map((by) => ["The " + clean(by.what) + " that holds it: ", by.allocated])]
+		.map(([title, event]) => event ? act(title + clean(event.api), event.stack) : null);
+	return ifAny(ofEach((process) => process.deferred?.held), (held) => section("held",
+		"Released, but still held",
 		"The last reference was released, but the memory is not freed: " +
 		counted(held.length, "block") + ", " + exactSize(sum(held, "bytes")) + ".",
 		held.slice(0, STORIES).map((block) => el("article", { class: "story" },
 			el("h3", {}, size(block.bytes) + " of " + kindWords(block.kind)),
-			el("p", {}, block.held_by.length
-				? "Held by " + block.held_by.map((by) =>
-				clean(by.what)).join(", ") + "." : ""),
-			el("div", { class: "acts" },
-				block.released ? act("Released by " + clean(block.released.api),
-					block.released.stack) : null,
-				block.allocated ? act("Allocated by " + clean(block.allocated.api),
-					block.allocated.stack) : null,
-				block.held_by.filter((by) => by.allocated).map((by) =>
-					act("The " + clean(by.what) + " that holds it: " +
-					clean(by.allocated.api), by.allocated.stack))))),
-		notShown(held, STORIES));
+			el("p", {}, block.held_by.length ? "Held by " +
+				block.held_by.map((by) => clean(by.what)).join(", ") + "." : ""),
+			el("div", { class: "acts" }, acts(block)))),
+		notShown(held, STORIES)));
 }
 
 function poolSection() {
-	const pools = shown().flatMap((process) => (process.pool?.pools ||
-		[]).map((pool) => ({ ...pool, process })));
-	const limits = shown().filter((process) => process.pool &&
-		(process.pool.refused || process.pool.injected_failures));
-	if (!pools.length && !limits.length)
-		return null;
-	const rows = pools.map((pool) => [clean(pool.api) + ", " + kindWords(pool.kind),
-		deviceWords(pool.device), clean(pool.mode),
-		size(pool.peak_used_bytes), size(pool.reserved_bytes), size(pool.cached_bytes),
-			number(pool.hits),
-		number(pool.native_calls_saved), number(pool.waits), clean(pool.turned_off || "")]);
-	return section("pools", "Pool", null, rows.length
-		? simpleTable([["Memory"], ["Device", 1], ["Mode"],
-		["Peak in use", 1], ["Reserved", 1], ["Cached", 1], ["Served", 1],
-			["Driver calls saved", 1], ["Waits", 1], [""]], rows) : null,
-		limits.map(({ pool }) => el("p", { class: "lead" }, [
-			pool.refused ? counted(pool.refused, "allocation") +
-				" refused beyond the limit of " + size(pool.limit_bytes) : "",
-			pool.injected_failures ? counted(pool.injected_failures, "allocation") +
-				" made to fail by GPULEAK_FAIL_AT" : ""]
-			.filter(Boolean).join("; ") + ".")));
-}
-
-// What calls made the driver itself take, by call site.
-function costTable(costs) {
-	return simpleTable([["The driver took"], ["Device", 1], ["Bytes", 1], ["Calls", 1],
-		["Measured", 1], ["Ended since", 1], ["Called at"]], costs.slice(0, ROWS).map((cost) => [
-		clean(cost.cause), deviceWords(cost.device),
-		cost.bytes === null ? "unknown" : signedSize(cost.bytes), number(cost.calls),
-		number(cost.measured_calls), number(cost.ended),
-		el("span", {}, clean(cost.api) + ", ",
-			place(framesOf(cost.stack), siteOf(cost.stack)))]));
+	const limits = shown().map(({ pool }) => [
+		pool?.refused ? counted(pool.refused, "allocation") +
+			" refused beyond the limit of " + size(pool.limit_bytes) : "",
+		pool?.injected_failures ? counted(pool.injected_failures, "allocation") +
+			" made to fail by GPULEAK_FAIL_AT" : ""].filter(Boolean).join("; "))
+		.filter(Boolean);
+	const pools = ifAny(ofEach((process) => process.pool?.pools), (list) => wideTable(list,
+		["Memory", (pool) => clean(pool.api) + ", " + kindWords(pool.kind)], DEVICE,
+		["Mode", (pool) => clean(pool.mode)], ...figureColumns("pool"),
+		["", (pool) => clean(pool.turned_off || "")]));
+	return pools || limits.length ? section("pools", "Pool", null, pools,
+		limits.map((words) => el("p", { class: "lead" }, words + "."))) : null;
 }
 
 function deviceSection() {
@@ -1306,90 +1181,77 @@ function deviceSection() {
 	if (!devices.length && !costs.length)
 		return null;
 	return fold("devices", "What the devices held", "the driver's own memory included",
-		devices.length ? simpleTable([["Device"],
-		["Tracked", 1], ["Held in all", 1], ["The driver's own", 1], ["Most held", 1]],
-			devices.map((device) =>
-		[deviceWords(device.device) + " " + clean(device.name || ""),
-			size(device.tracked_bytes), size(device.held_bytes),
-			size(device.driver_bytes), size(device.peak_held_bytes)])) : null,
-		costs.length ? costTable(costs) : null,
-		notShown(costs, ROWS));
+		ifAny(devices, () => wideTable(devices,
+			["Device", ({ device, name }) => deviceWords(device) + " " + clean(name || "")],
+			sizes("Tracked", "tracked_bytes"), sizes("Held in all", "held_bytes"),
+			sizes("The driver's own", "driver_bytes"), sizes("Most held", "peak_held_bytes"))),
+		// what calls made the driver itself take, by call site
+		ifAny(costs, () => longTable(costs, ["The driver took", ({ cause }) => clean(cause)],
+			DEVICE, ["Bytes", ({ bytes }) => bytes === null ? "unknown" : signedSize(bytes),
+				"num"], numbers("Calls", "calls"), numbers("Measured", "measured_calls"),
+			numbers("Ended since", "ended"), ["Called at", (cost) => el("span", {},
+				clean(cost.api) + ", ",
+				place(framesOf(cost.stack), siteOf(cost.stack)))])));
 }
 
 function noteSection() {
-	const notes = [...shown().flatMap((process) => process.notes.map((note) =>
+	return ifAny([...ofEach((process) => process.notes.map((note) =>
 		shown().length > 1 ? process.name + ": " + note : note)),
-			...(data.processes ? data.notes : []),
-		...shown().map((process) => process.coverage_text.trim()).filter(Boolean)];
-	if (!notes.length)
-		return null;
-	return section("notes", "Notes", null, el("ul", { class: "notes" },
-		notes.slice(0, ROWS).map((note) =>
-		el("li", {}, clean(note, 1200))), notes.length > ROWS
-			? el("li", {}, number(notes.length - ROWS) + " more") : null));
-}
-
-function suppressionTable() {
-	const list = data.suppressions || [];
-	return list.length ? simpleTable([["Pattern"], ["Blocks", 1], ["Bytes", 1]],
-		list.map((use) =>
-		[el("code", {}, clean(use.pattern)), number(use.blocks), number(use.bytes)]))
-			: null;
+		...(data.processes ? data.notes : []),
+		...ofEach((process) => process.coverage_text.trim())], (notes) =>
+		section("notes", "Notes", null, el("ul", { class: "notes" },
+			notes.slice(0, ROWS).map((note) => el("li", {}, clean(note, 1200))),
+			notes.length > ROWS ? el("li", {}, number(notes.length - ROWS) + " more") : null)));
 }
 
 function listSection(id, title, lead) {
-	const list = gathered(id);
-	if (!list.length && !(id === "suppressed" && (data.suppressions || []).length))
-		return null;
-	const note = counted(sum(list, "blocks"), "block") + ", " + size(sum(list, "bytes"));
-	return fold(id, title, note, lead ? el("p", { class: "lead" }, lead) : null,
-		id === "suppressed" ? suppressionTable() : null,
-			list.length ? leakTable(id + "-table", list, false) : null);
+	const list = gathered(id), patterns = id === "suppressed" && data.suppressions || [];
+	return list.length || patterns.length ? fold(id, title,
+		counted(sum(list, "blocks"), "block") + ", " + size(sum(list, "bytes")),
+		lead ? el("p", { class: "lead" }, lead) : null,
+		ifAny(patterns, () => wideTable(patterns,
+			["Pattern", (use) => el("code", {}, clean(use.pattern))],
+			numbers("Blocks", "blocks"), numbers("Bytes", "bytes"))),
+		ifAny(list, () => leakTable(id + "-table", list, false))) : null;
 }
 
 function accumulatingSection(list) {
-	return list.length ? section("accumulating", "Accumulating",
+	return ifAny(list, () => section("accumulating", "Accumulating",
 		"The program keeps what these lines allocate, more and more of it, until it ends or " +
 		"drops all. By call stack. A row unfolds.",
-		leakTable("accumulating-table", list, true, PART_COLUMNS)) : null;
+		leakTable("accumulating-table", list, true, PART_COLUMNS)));
 }
 
 // Shows the suballocations that are live inside the blocks of caches.
 function insideSection() {
-	const list = gathered("suballocations").filter((site) => site.blocks)
-		.sort((a, b) => b.bytes - a.bytes);
-	const outside = shown().map((process) => process.outside_text).filter(Boolean);
-	if (!list.length)
-		return null;
-	return fold("inside", "Inside framework caches",
+	return ifAny(gathered("suballocations").filter((site) => site.blocks)
+		.sort((a, b) => b.bytes - a.bytes), (list) => fold("inside", "Inside framework caches",
 		counted(sum(list, "blocks"), unitOf(list)) + ", " + size(sum(list, "bytes")),
 		el("p", { class: "lead" }, "Live at the end. These bytes are part of the blocks above."),
-		outside.map((text) => el("p", { class: "lead" }, clean(text, 600))),
-		leakTable("inside-table", list, false, PART_COLUMNS));
+		ofEach((process) => process.outside_text).map((text) =>
+			el("p", { class: "lead" }, clean(text, 600))),
+		leakTable("inside-table", list, false, PART_COLUMNS)));
 }
 
-function holderTable(entry) {
-	return entry.holders.length ? simpleTable([["Held", 1], ["Blocks", 1], ["Kind"], ["Cache"],
-		["Allocated at"]], entry.holders.slice(0, ROWS).map((holder) => [size(holder.bytes),
-		number(holder.blocks), kindWords(holder.kind),
-		holder.cache ? clean(holder.cache) + (holder.unused ? ", unused" : "") : "",
-		el("span", {}, place(framesOf(holder.stack), siteOf(holder.stack, holder.site)))]))
-		: null;
+function holderTable({ holders }) {
+	return ifAny(holders, () => wideTable(holders.slice(0, ROWS), sizes("Held", "bytes"),
+		numbers("Blocks", "blocks"), ["Kind", (holder) => kindWords(holder.kind)],
+		["Cache", ({ cache, unused }) =>
+			cache ? clean(cache) + (unused ? ", unused" : "") : ""],
+		["Allocated at", placeCell]));
 }
 
 // Shows the call sites that held each memory at its peak.
 function peakSection() {
-	const list = peaks();
-	if (!list.length)
-		return null;
-	return fold("peak", "Who held the memory at the peak", list.length === 1
-		? size(list[0].bytes) + " of " + clean(list[0].name) : counted(list.length, "peak"),
+	return ifAny(peaks(), (list) => fold("peak", "Who held the memory at the peak",
+		list.length === 1 ? size(list[0].bytes) + " of " + clean(list[0].name)
+			: counted(list.length, "peak"),
 		list.slice(0, ROWS).map((peak) => el("article", {}, el("h3", {},
 			size(peak.bytes) + " of " + clean(peak.name) + (shown().length > 1
 			? " in " + clean(peak.process.name) : "")),
 		el("p", {}, "After " + time(peak.seconds * 1e9) + (peak.error_bytes
 			? ", exact to " + size(peak.error_bytes) : "") + "."),
-		holderTable(peak))));
+		holderTable(peak)))));
 }
 
 function refusal(entry) {
@@ -1409,83 +1271,57 @@ function refusal(entry) {
 
 // Shows the requests that ended a process. The other refused requests are folded.
 function outOfMemorySection() {
-	const list = gathered("out_of_memory"), final = endedBy(shown()).length;
-	if (!list.length)
-		return null;
-	return (final ? section : fold)("out-of-memory", "Out of memory",
-		final ? "Who held the memory when an allocation was refused."
-			: counted(list.length, "request"), list.slice(0, ROWS).reverse().map(refusal));
+	const final = endedBy(shown()).length;
+	return ifAny(gathered("out_of_memory"), (list) => (final ? section : fold)("out-of-memory",
+		"Out of memory", final ? "Who held the memory when an allocation was refused."
+			: counted(list.length, "request"), list.slice(0, ROWS).reverse().map(refusal)));
 }
 
 function objectSection() {
-	const objects = gathered("objects");
-	if (!objects.length)
-		return null;
-	return fold("objects", "Objects that were left", "no memory of their own",
-		simpleTable([["Object"], ["Count", 1], ["Created", 1],
-		["References", 1], ["Made at"]], objects.slice(0, ROWS).map((object) => {
-		const kind = "object/" + object.kind;
-		return [kindWords((data.kinds || {})[kind] ? kind : object.kind),
-			number(object.count), number(object.created), number(object.references),
-			el("span", {}, place(framesOf(object.stack), siteOf(object.stack)))];
-	})), notShown(objects, ROWS));
+	return ifAny(gathered("objects"), (objects) => fold("objects", "Objects that were left",
+		"no memory of their own", longTable(objects, ["Object", ({ kind }) =>
+			kindWords((data.kinds || {})["object/" + kind] ? "object/" + kind : kind)],
+			numbers("Count", "count"), numbers("Created", "created"),
+			numbers("References", "references"), ["Made at", placeCell])));
 }
 
 function stepSection() {
-	const steps = gathered("steps");
-	if (!steps.length)
-		return null;
-	return fold("steps", "Named steps", "what each allocated, freed and left",
-		simpleTable([["Step"], ["Times", 1], ["Allocated", 1], ["Freed", 1], ["Left", 1],
-		["Largest peak", 1]], steps.slice(0, ROWS).map((step) => [
-		(step.name === null ? "all further names" : clean(step.name)) +
-			(step.open ? " (not ended)" : ""),
-		number(step.count), size(step.allocated_bytes), size(step.freed_bytes),
-		signedSize(step.left_bytes), size(step.peak_bytes)])),
-		notShown(steps, ROWS));
+	return ifAny(gathered("steps"), (steps) => fold("steps", "Named steps",
+		"what each allocated, freed and left", longTable(steps, ["Step", ({ name, open }) =>
+			(name === null ? "all further names" : clean(name)) + (open ? " (not ended)" : "")],
+			numbers("Times", "count"), sizes("Allocated", "allocated_bytes"),
+			sizes("Freed", "freed_bytes"), ["Left", (step) => signedSize(step.left_bytes),
+				"num"], sizes("Largest peak", "peak_bytes"))));
 }
 
 // Shows the memory that a process freed while another process had it open.
 function sharedSection() {
-	const groups = shown().flatMap((process) => process.ipc ? process.ipc.freed_while_open : [])
-		.sort((a, b) => b.bytes - a.bytes);
-	if (!groups.length)
-		return null;
-	const at = (event) => event ? el("span", {}, place(framesOf(event.stack),
-		siteOf(event.stack))) : "unknown";
-	return section("shared", "Freed, but still open in another process",
-		"CUDA does not define what happens then.",
-		simpleTable([["Size", 1], ["Blocks", 1], ["Allocated at"], ["Freed at"],
-		["Open in"], ["Opened at"]], groups.slice(0, ROWS).map((group) => [
-		size(group.bytes), number(group.blocks), at(group.allocated), at(group.freed),
-		"pid " + group.importer.pid, at(group.opened)])),
-		notShown(groups, ROWS));
+	const at = (title, key) => [title, ({ [key]: event }) => event ? placeCell(event) : "unknown"];
+	return ifAny(ofEach((process) => process.ipc?.freed_while_open)
+		.sort((a, b) => b.bytes - a.bytes), (groups) => section("shared",
+		"Freed, but still open in another process", "CUDA does not define what happens then.",
+		longTable(groups, sizes("Size", "bytes"), numbers("Blocks", "blocks"),
+			at("Allocated at", "allocated"), at("Freed at", "freed"),
+			["Open in", (group) => "pid " + group.importer.pid], at("Opened at", "opened"))));
 }
 
 function navigation(parts) {
 	const names = { timeline: "Timeline", flame: "Flame graph", left: "Not freed",
-		pools: "Pool", held: "Still held",
+		pools: "Pool", held: "Still held", leaks: "Leaks", errors: "Errors",
 		suppressed: "Suppressed", cached: "Caches", inside: "Inside caches",
 		accumulating: "Accumulating", devices: "Devices", notes: "Notes",
-			processes: "Processes", objects: "Objects", steps: "Named steps",
-			"out-of-memory": "Out of memory", shared: "Shared memory",
-			peak: "Peak" };
-	const links = parts.filter((part) => part && part.id &&
-		part.id !== "summary").map((part) => {
-		const count = part.id === "leaks" ? gathered("leaks").length : part.id === "errors"
-			? total("errors") : 0;
-		const title = part.id === "leaks" ? "Leaks" : part.id === "errors" ? "Errors"
-			: names[part.id];
-		return title ? el("li", {}, el("a", { href: "#" + part.id }, title,
-			count ? el("b", {}, " " + number(count)) : null)) : null;
-	});
-	return el("nav", { "aria-label": "Parts of the report" }, el("ul", {}, links,
+		processes: "Processes", objects: "Objects", steps: "Named steps",
+		"out-of-memory": "Out of memory", shared: "Shared memory", peak: "Peak" };
+	const counts = { leaks: gathered("leaks").length, errors: total("errors") };
+	return el("nav", { "aria-label": "Parts of the report" }, el("ul", {},
+		parts.filter(Boolean).map(({ id }) => el("li", {}, el("a", { href: "#" + id }, names[id],
+			counts[id] ? el("b", {}, " " + number(counts[id])) : null))),
 		el("li", {}, el("a", { href: "#text" }, "Text"))));
 }
 
 function leakSection(leaks) {
-	return leaks.length ? section("leaks", "Leaks", "By call stack. A row unfolds.",
-		leakTable("leaks-table", leaks, true)) : null;
+	return ifAny(leaks, () => section("leaks", "Leaks", "By call stack. A row unfolds.",
+		leakTable("leaks-table", leaks, true)));
 }
 
 function renderNothing() {
@@ -1507,9 +1343,8 @@ function render() {
 	document.getElementById("report").replaceChildren(...[gate(), many ? processSelect() : null,
 		navigation(parts), figures(),
 		shown().length === 1 ? who(shown()[0]) : null, ...parts].filter(Boolean));
-	for (const start of inPage)
-		start();
-	inPage = [];
+	for (const part of parts)
+		part?.start?.();
 }
 
 // Unfolds the folded part to which the page's address leads.

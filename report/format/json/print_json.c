@@ -128,7 +128,8 @@ json_t *json_report(const struct report *report, const struct judgement *judgeme
 					      JSON_LIST(report->bypassed, report->bypassed_count,
 							bypass_json)) },
 		 { "gate", JSON_IF(judgement, json_gate(judgement)) },
-		 { "kinds", JSON_IF(has_words, kinds_json()) });
+		 { "kinds", JSON_IF(has_words, kinds_json()) },
+		 { "figures", JSON_IF(has_words, subjects_page_figures()) });
 	if (has_words && report->count == 1)
 		json_add_words(root, report->processes[0]);
 	json_set(root, "incomplete", JSON_IF(has_words, json_boolean(report->incomplete)));
