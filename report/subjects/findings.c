@@ -19,109 +19,83 @@
 #include "report/describe/describe_stack.h"
 #include "report/subjects/subject_words.h"
 
-static size_t most(const struct report *report)
+static void add(struct findings *findings, struct finding finding, uint64_t fingerprint)
 {
-	size_t count = 0;
-
-	for (size_t i = 0; i < report->count; i++)
-		count += report->processes[i]->leak_count + report->processes[i]->cached_count +
-			 report->processes[i]->suppressed_count +
-			 report->processes[i]->error_count +
-			 report->processes[i]->out_of_memory_count +
-			 report->processes[i]->suballocation_count;
-	return count;
+	finding.fingerprint = fingerprint;
+	finding.order = findings->count;
+	findings->counts[finding.class]++;
+	*LIST_ADD(findings->all, findings->count) = finding;
 }
 
-static void add_leaks(struct findings *findings, const struct report *report, size_t index,
-		      enum finding_class class)
+/* Adds LEAKS to the findings. OF is a finding of their process. */
+static void add_leaks(struct findings *findings, struct finding of, enum finding_class class,
+		      const struct report_leak *leaks, size_t count)
 {
-	const struct report_process *p = report->processes[index];
-	const struct report_leak *leaks = class == FINDING_LEAK	    ? p->leaks
-					  : class == FINDING_CACHED ? p->cached
-								    : p->suppressed;
-	size_t count = class == FINDING_LEAK	 ? p->leak_count
-		       : class == FINDING_CACHED ? p->cached_count
-						 : p->suppressed_count;
-
-	for (size_t i = 0; i < count; i++)
-		findings->all[findings->count++] = (struct finding){
-			.class = class, .process = p, .process_index = index, .leak = &leaks[i],
-			.blocks = leaks[i].blocks, .bytes = leaks[i].bytes,
-			.stack = leaks[i].site->stack,
-			.fingerprint = report_site_fingerprint(leaks[i].site),
-		};
-	findings->counts[class] += count;
-}
-
-/* Adds the call sites of process INDEX that accumulate and belong to CLASS. */
-static void add_accumulating(struct findings *findings, const struct report *report, size_t index,
-			     enum finding_class class)
-{
-	const struct report_process *p = report->processes[index];
-
-	for (size_t i = 0; i < p->suballocation_count; i++) {
-		const struct report_suballocations *site = &p->suballocations[i];
-
-		if (site->trend != TREND_ACCUMULATING ||
-		    class != (site->live.pattern ? FINDING_SUPPRESSED : FINDING_ACCUMULATING))
-			continue;
-		findings->all[findings->count++] = (struct finding){
-			.class = class, .process = p, .process_index = index, .leak = &site->live,
-			.site = site, .blocks = site->kept_blocks, .bytes = site->kept_bytes,
-			.stack = site->live.site->stack,
-			.fingerprint = report_site_fingerprint(site->live.site),
-		};
-		findings->counts[class]++;
+	of.class = class;
+	for (size_t i = 0; i < count; i++) {
+		of.leak = &leaks[i];
+		of.blocks = leaks[i].blocks;
+		of.bytes = leaks[i].bytes;
+		of.stack = leaks[i].site->stack;
+		add(findings, of, report_site_fingerprint(leaks[i].site));
 	}
 }
 
-/* Adds the out-of-memory that ended process INDEX, if there is one. */
-static void add_out_of_memory(struct findings *findings, const struct report *report, size_t index)
+static void add_accumulating(struct findings *findings, struct finding of)
 {
-	const struct report_process *p = report->processes[index];
-	const struct report_out_of_memory *refusal = report_final_out_of_memory(p);
-
-	if (!refusal)
-		return;
-	findings->all[findings->count++] = (struct finding){
-		.class = FINDING_OUT_OF_MEMORY, .process = p, .process_index = index,
-		.refusal = refusal, .stack = refusal->site->stack,
-		.fingerprint = report_fingerprint(refusal->site->api, "out-of-memory",
-						  refusal->site->stack),
-	};
-	findings->counts[FINDING_OUT_OF_MEMORY]++;
-}
-
-static void add_errors(struct findings *findings, const struct report *report, size_t index)
-{
-	const struct report_process *p = report->processes[index];
-	struct error_group *groups = error_groups(p, &findings->arena);
-
-	for (; groups; groups = groups->next) {
-		const struct report_error *error = groups->error;
-
-		findings->all[findings->count++] = (struct finding){
-			.class = FINDING_ERROR, .process = p, .process_index = index,
-			.errors = groups, .blocks = groups->count, .stack = error->stack,
-			.fingerprint = report_fingerprint(error->api, error->type, error->stack),
-		};
-		findings->counts[FINDING_ERROR]++;
+	for (size_t i = 0; i < of.process->suballocation_count; i++) {
+		of.site = &of.process->suballocations[i];
+		of.class = of.site->live.pattern ? FINDING_SUPPRESSED : FINDING_ACCUMULATING;
+		of.leak = &of.site->live;
+		of.blocks = of.site->kept_blocks;
+		of.bytes = of.site->kept_bytes;
+		of.stack = of.leak->site->stack;
+		if (of.site->trend == TREND_ACCUMULATING)
+			add(findings, of, report_site_fingerprint(of.leak->site));
 	}
 }
 
-/* Compares also by position, because qsort() is not stable: findings of the same size stay in the
- * order of their process. */
+static void add_errors(struct findings *findings, struct finding of)
+{
+	of.class = FINDING_ERROR;
+	for (of.errors = error_groups(of.process, &findings->arena); of.errors;
+	     of.errors = of.errors->next) {
+		const struct report_error *error = of.errors->error;
+
+		of.blocks = of.errors->count;
+		of.stack = error->stack;
+		add(findings, of, report_fingerprint(error->api, error->type, error->stack));
+	}
+}
+
+static void add_process(struct findings *findings, const struct report_process *p, size_t index)
+{
+	struct finding of = { .process = p, .process_index = index };
+
+	add_errors(findings, of);
+	add_leaks(findings, of, FINDING_LEAK, p->leaks, p->leak_count);
+	add_leaks(findings, of, FINDING_CACHED, p->cached, p->cached_count);
+	add_leaks(findings, of, FINDING_SUPPRESSED, p->suppressed, p->suppressed_count);
+	add_accumulating(findings, of);
+	of.refusal = report_final_out_of_memory(p);
+	if (of.refusal) {
+		of.stack = of.refusal->site->stack;
+		add(findings, of, report_fingerprint(of.refusal->site->api, "out-of-memory",
+						     of.stack));
+	}
+}
+
 static int compare(const void *left, const void *right)
 {
 	const struct finding *a = left, *b = right;
+	bool by_size = a->class >= FINDING_LEAK;
+	int r = compare_numbers(a->class, b->class);
 
-	if (a->bytes != b->bytes)
-		return a->bytes > b->bytes ? -1 : 1;
-	if (a->blocks != b->blocks)
-		return a->blocks > b->blocks ? -1 : 1;
-	if (a->process_index != b->process_index)
-		return a->process_index < b->process_index ? -1 : 1;
-	return a->leak < b->leak ? -1 : a->leak > b->leak;
+	if (r == 0 && by_size)
+		r = compare_numbers(b->bytes, a->bytes);
+	if (r == 0 && by_size)
+		r = compare_numbers(b->blocks, a->blocks);
+	return r ? r : compare_numbers(a->order, b->order);
 }
 
 static bool same_fingerprint(const void *value, const void *key)
@@ -200,21 +174,11 @@ static void add_gaps(struct findings *findings, const struct report *report)
 
 struct findings findings_build(const struct report *report)
 {
-	struct findings ret = { calloc(most(report) + 1, sizeof(*ret.all)) };
+	struct findings ret = { 0 };
 
 	for (size_t i = 0; i < report->count; i++)
-		add_out_of_memory(&ret, report, i);
-	for (size_t i = 0; i < report->count; i++)
-		add_errors(&ret, report, i);
-	for (enum finding_class class = FINDING_LEAK; class < FINDING_CLASSES; class++) {
-		size_t first = ret.count;
-
-		for (size_t i = 0; i < report->count; i++)
-			add_accumulating(&ret, report, i, class);
-		for (size_t i = 0; i < report->count && class != FINDING_ACCUMULATING; i++)
-			add_leaks(&ret, report, i, class);
-		SORT(&ret.all[first], ret.count - first, compare);
-	}
+		add_process(&ret, report->processes[i], i);
+	SORT(ret.all, ret.count, compare);
 	number(&ret);
 	add_gaps(&ret, report);
 	return ret;

@@ -45,12 +45,13 @@ struct finding {
 	 * suballocations */
 	const struct report_leak *leak;
 	const struct report_suballocations *site; /* a call site that accumulates, or NULL */
-	const struct error_group *errors; /* errors with the same stacks; NULL for other classes */
+	struct error_group *errors; /* errors with the same stacks; NULL for other classes */
 	/* For an error: the number of errors, and 0 bytes. For a call site that accumulates: what
 	 * is kept. For an out-of-memory: 0 and 0. */
 	uint64_t blocks, bytes;
 	const struct report_stack *stack; /* never NULL */
 	uint64_t fingerprint;
+	size_t order; /* number of the findings that were found before it */
 	unsigned int ordinal; /* number among the findings with the same fingerprint, from 1 */
 };
 
