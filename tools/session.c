@@ -140,7 +140,7 @@ static void add_colors(struct text_buffer *words)
 	struct text_buffer colored;
 
 	text_buffer_begin(&colored);
-	text_color(words->text, words->length, colored.out);
+	text_color(words->text, colored.out);
 	text_buffer_end(&colored);
 	text_buffer_finish(words);
 	*words = colored;

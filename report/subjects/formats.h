@@ -67,10 +67,10 @@ print_format print_pprof;
  * collector reads. The number of time series is limited, even if there are many leaks. */
 print_format print_openmetrics;
 
-/* Writes LENGTH bytes of TEXT, a text report with complete lines, to OUT with colours: adds only
- * ANSI sequences. A line that this function does not know stays as it is. Does not decide whether
- * colours are wanted. */
-void text_color(const char *text, size_t length, FILE *out);
+/* Writes TEXT, a text report with complete lines, to OUT with colours: adds only ANSI sequences. A
+ * line that this function does not know stays as it is. Does not decide whether colours are
+ * wanted. */
+void text_color(const char *text, FILE *out);
 
 /* Writes a comment and a suppression for each leak of REPORT that has a stack. A call site that
  * accumulates counts as a leak here. The pattern is the application's innermost function that is in

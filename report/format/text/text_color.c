@@ -6,8 +6,11 @@
  */
 #include "report/subjects/formats.h"
 
+#include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
+
+#include "report/util/text_buffer.h"
 
 #define RED "\x1b[1;31m"
 #define GREEN "\x1b[1;32m"
@@ -17,14 +20,9 @@
 #define GREY "\x1b[2m"
 #define RESET "\x1b[0m"
 
-static bool begins(const char *line, size_t length, const char *with)
+static bool begins(const char *line, const char *with)
 {
-	return length >= strlen(with) && memcmp(line, with, strlen(with)) == 0;
-}
-
-static const char *find(const char *line, size_t length, const char *part)
-{
-	return memmem(line, length, part, strlen(part));
+	return strncmp(line, with, strlen(with)) == 0;
 }
 
 static void write_in(const char *color, const char *text, size_t length, FILE *out)
@@ -39,125 +37,108 @@ static bool ends_with_line(const char *text, size_t length)
 {
 	size_t digits = 0;
 
-	while (digits < length && text[length - 1 - digits] >= '0' &&
-	       text[length - 1 - digits] <= '9')
+	while (digits < length && isdigit((unsigned char)text[length - 1 - digits]))
 		digits++;
 	return digits > 0 && digits < length && text[length - 1 - digits] == ':';
 }
 
 /* Writes TEXT with each "(FILE:LINE)" coloured. */
-static void write_places(const char *text, size_t length, FILE *out)
+static void write_places(const char *text, FILE *out)
 {
-	const char *end = text + length;
+	const char *open, *close;
 
-	while (text < end) {
-		const char *open = memchr(text, '(', (size_t)(end - text));
-		const char *close = open ? memchr(open, ')', (size_t)(end - open)) : NULL;
-
-		if (!close) {
-			fwrite(text, 1, (size_t)(end - text), out);
-			return;
-		}
-		fwrite(text, 1, (size_t)(open + 1 - text), out);
-		text = open + 1;
-		if (ends_with_line(text, (size_t)(close - text))) {
-			write_in(CYAN, text, (size_t)(close - text), out);
+	while ((open = strchr(text, '(')) && (close = strchr(open, ')'))) {
+		fwrite(text, 1, (size_t)(++open - text), out);
+		text = open;
+		if (ends_with_line(open, (size_t)(close - open))) {
+			write_in(CYAN, open, (size_t)(close - open), out);
 			text = close;
 		}
 	}
+	fputs(text, out);
 }
 
 /* Writes a frame: "    #4 function /folder/file.c:12". It may have no file. */
-static void write_frame(const char *line, size_t length, FILE *out)
+static void write_frame(const char *line, FILE *out)
 {
-	const char *place = NULL;
+	const char *place = line;
 
-	if (!ends_with_line(line, length)) {
-		write_in(GREY, line, length, out);
-		return;
-	}
-	for (const char *at = line; at + 1 < line + length; at++)
-		if (at[0] == ' ' && at[1] == '/')
-			place = at + 1;
-	if (!place) {
-		fwrite(line, 1, length, out);
+	for (const char *at = line; (at = strstr(at, " /"));)
+		place = ++at;
+	if (!ends_with_line(line, strlen(line))) {
+		write_in(GREY, line, strlen(line), out);
 		return;
 	}
 	fwrite(line, 1, (size_t)(place - line), out);
-	write_in(CYAN, place, (size_t)(line + length - place), out);
+	if (place == line)
+		fputs(line, out);
+	else
+		write_in(CYAN, place, strlen(place), out);
 }
 
 /* Returns the colour for LINE, a verdict: the first line of the report or a line of the gate. */
-static const char *verdict_color(const char *line, size_t length)
+static const char *verdict_color(const char *line)
 {
-	if (find(line, length, "gate failed") || find(line, length, "not everything was recorded"))
+	if (strstr(line, "gate failed") || strstr(line, "not everything was recorded"))
 		return RED;
-	if (begins(line, length, "gpuleak: no leaks; peak ") ||
-	    (find(line, length, "no leaks: ") && !find(line, length, " error")))
+	if (begins(line, "gpuleak: no leaks; peak ") || strstr(line, "gate passed") ||
+	    (strstr(line, "no leaks: ") && !strstr(line, " error")))
 		return GREEN;
-	if (find(line, length, "gate passed"))
-		return GREEN;
-	return find(line, length, "no driver leaks") ? YELLOW : RED;
+	return strstr(line, "no driver leaks") ? YELLOW : RED;
 }
 
 /* Writes a verdict: its beginning in the colour of the verdict, then the rest with coloured
  * places. */
-static void write_verdict(const char *line, size_t length, FILE *out)
+static void write_verdict(const char *line, FILE *out)
 {
 	static const char *const ends[] = { " never freed by ", " not freed so far by ", " by ",
 					    "; ", ": " };
-	size_t from = begins(line, length, "gpuleak: ") ? strlen("gpuleak: ") : 0, count = length;
+	size_t from = begins(line, "gpuleak: ") ? strlen("gpuleak: ") : 0, count = strlen(line);
 
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
-		const char *end = find(line + from, length - from, ends[i]);
+		const char *end = strstr(line + from, ends[i]);
 
 		if (end && (size_t)(end - line) < count)
 			count = (size_t)(end - line);
 	}
-	write_in(verdict_color(line, length), line, count, out);
-	write_places(line + count, length - count, out);
+	write_in(verdict_color(line), line, count, out);
+	write_places(line + count, out);
 }
 
 /* Returns true for "    #3 ..." and "    #0-#8 ...". */
-static bool is_frame(const char *line, size_t length)
+static bool is_frame(const char *line)
 {
-	size_t blanks = 0;
+	size_t blanks = strspn(line, " ");
 
-	while (blanks < length && line[blanks] == ' ')
-		blanks++;
-	return blanks > 0 && blanks + 1 < length && line[blanks] == '#' &&
-	       line[blanks + 1] >= '0' && line[blanks + 1] <= '9';
+	return blanks > 0 && line[blanks] == '#' && isdigit((unsigned char)line[blanks + 1]);
 }
 
-static void write_line(const char *line, size_t length, bool first, FILE *out)
+static void write_line(const char *line, bool first, FILE *out)
 {
-	if ((first && begins(line, length, "gpuleak: ")) ||
-	    begins(line, length, "gpuleak: gate ") || begins(line, length, "gate failed") ||
-	    begins(line, length, "gate passed"))
-		write_verdict(line, length, out);
-	else if (is_frame(line, length))
-		write_frame(line, length, out);
-	else if (begins(line, length, "note: "))
+	size_t length = strlen(line);
+
+	if ((first && begins(line, "gpuleak: ")) || begins(line, "gpuleak: gate ") ||
+	    begins(line, "gate failed") || begins(line, "gate passed"))
+		write_verdict(line, out);
+	else if (is_frame(line))
+		write_frame(line, out);
+	else if (begins(line, "note: "))
 		write_in(YELLOW, line, length, out);
 	else if (length && line[length - 1] == ':' && line[0] != ' ')
 		write_in(BOLD, line, length, out);
 	else
-		write_places(line, length, out);
+		write_places(line, out);
 }
 
-void text_color(const char *text, size_t length, FILE *out)
+void text_color(const char *text, FILE *out)
 {
-	const char *end = text + length;
-	bool first = true;
+	for (bool first = true; *text; first = false) {
+		size_t length = strcspn(text, "\n");
+		FREE_AT_END char *line = strndup(text, length);
 
-	while (text < end) {
-		const char *newline = memchr(text, '\n', (size_t)(end - text));
-		size_t line = newline ? (size_t)(newline - text) : (size_t)(end - text);
-
-		write_line(text, line, first, out);
-		if (newline)
-			fputc('\n', out);
-		text += line + (newline != NULL);
-		first = false;
+		write_line(line, first, out);
+		text += length;
+		if (*text == '\n')
+			fputc(*text++, out);
 	}
 }
