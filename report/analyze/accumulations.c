@@ -15,19 +15,14 @@
  * list begins with those that kept most. */
 #define COMPARED_MAX 500
 
-static bool same_text(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 static bool same_place(const struct report_stack *a, const struct report_stack *b)
 {
 	const struct report_frame *left = report_stack_culprit(a), *right = report_stack_culprit(b);
 
 	if (!left || !right)
 		return left == right;
-	return left->line == right->line && same_text(left->function, right->function) &&
-	       same_text(left->file, right->file) &&
+	return left->line == right->line && is_same_text(left->function, right->function) &&
+	       is_same_text(left->file, right->file) &&
 	       (left->file || left->offset == right->offset);
 }
 

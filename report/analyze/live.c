@@ -143,7 +143,7 @@ static int compare_sites(const void *left, const void *right)
 	       ?: compare_numbers(b->sum.blocks, a->sum.blocks)
 	       ?: compare_numbers(a->stack_ref, b->stack_ref)
 	       ?: strcmp(a->site.api, b->site.api)
-	       ?: (a->site.device > b->site.device) - (a->site.device < b->site.device);
+	       ?: compare_ints(a->site.device, b->site.device);
 }
 
 static int compare_by_blocks(const void *left, const void *right)
@@ -196,9 +196,7 @@ static int compare_kinds(const void *left, const void *right)
 {
 	const struct live_kind *a = left, *b = right;
 
-	if (a->device != b->device)
-		return a->device < b->device ? -1 : 1;
-	return strcmp(a->kind, b->kind);
+	return compare_ints(a->device, b->device) ?: strcmp(a->kind, b->kind);
 }
 
 /* Makes the list of kinds from the sites. There are at most as many kinds as sites. */

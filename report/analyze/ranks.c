@@ -30,18 +30,16 @@ static int compare_leaks(const struct leak_total *a, const struct leak_total *b)
 				  place_of(b->largest->site->stack));
 }
 
-static int compare_ints(const void *left, const void *right)
+static int compare_rank_numbers(const void *left, const void *right)
 {
-	int a = *(const int *)left, b = *(const int *)right;
-
-	return (a > b) - (a < b);
+	return compare_ints(*(const int *)left, *(const int *)right);
 }
 
 static int compare_found(const void *left, const void *right)
 {
 	const struct leak_total *a = left, *b = right;
 
-	return compare_leaks(a, b) ?: compare_ints(&a->process->rank, &b->process->rank);
+	return compare_leaks(a, b) ?: compare_ints(a->process->rank, b->process->rank);
 }
 
 static void read_numbers(const struct report *report, struct ranks *ranks)
@@ -53,7 +51,7 @@ static void read_numbers(const struct report *report, struct ranks *ranks)
 		if (report->processes[i]->ranked)
 			numbers[count++] = report->processes[i]->rank;
 	ranks->all = count == report->count;
-	SORT(numbers, count, compare_ints);
+	SORT(numbers, count, compare_rank_numbers);
 	for (size_t i = 0; i < count; i++)
 		if (ranks->count == 0 || numbers[ranks->count - 1] != numbers[i])
 			numbers[ranks->count++] = numbers[i];
@@ -63,7 +61,7 @@ static void read_numbers(const struct report *report, struct ranks *ranks)
 size_t ranks_index(const struct ranks *ranks, int number)
 {
 	const int *at = bsearch(&number, ranks->numbers, ranks->count, sizeof(*ranks->numbers),
-				compare_ints);
+				compare_rank_numbers);
 
 	return (size_t)(at - ranks->numbers);
 }

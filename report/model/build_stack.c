@@ -84,11 +84,8 @@ static int compare_modules(const void *left, const void *right)
 	const struct ledger_module *a = ((const struct stack_module *)left)->record;
 	const struct ledger_module *b = ((const struct stack_module *)right)->record;
 
-	if (a->start != b->start)
-		return a->start < b->start ? -1 : 1;
-	if (a->epoch != b->epoch)
-		return a->epoch < b->epoch ? -1 : 1;
-	return a < b ? -1 : a > b;
+	return compare_numbers(a->start, b->start) ?: compare_numbers(a->epoch, b->epoch)
+	       ?: compare_numbers((uintptr_t)a, (uintptr_t)b);
 }
 
 void build_modules(struct builder *b)

@@ -203,58 +203,38 @@ void build_sums(struct builder *b)
 	sum->peak_bytes = ledger_header(b->view)->peak_bytes;
 }
 
-static int compare_texts(const char *a, const char *b)
-{
-	return strcmp(a ? a : "", b ? b : "");
-}
-
 static int compare_stacks(const struct report_stack *a, const struct report_stack *b)
 {
 	size_t count = a->count < b->count ? a->count : b->count;
 	int r = 0;
 
-	for (size_t i = 0; i < count && r == 0; i++) {
-		r = compare_texts(a->frames[i].module, b->frames[i].module);
-		if (r == 0)
-			r = compare_numbers(a->frames[i].offset, b->frames[i].offset);
-	}
-	if (r == 0)
-		r = compare_numbers(a->count, b->count);
-	return r ? r : compare_numbers((uint64_t)a->cut, (uint64_t)b->cut);
+	for (size_t i = 0; i < count && r == 0; i++)
+		r = compare_texts(a->frames[i].module, b->frames[i].module)
+		    ?: compare_numbers(a->frames[i].offset, b->frames[i].offset);
+	return r ?: compare_numbers(a->count, b->count) ?: compare_ints(a->cut, b->cut);
 }
 
 static int compare_sites(const struct report_site *a, const struct report_site *b)
 {
-	int r = strcmp(a->api, b->api);
-
-	if (r == 0)
-		r = strcmp(a->kind, b->kind);
-	if (r == 0)
-		r = (a->device > b->device) - (a->device < b->device);
-	return r ? r : compare_stacks(a->stack, b->stack);
+	return strcmp(a->api, b->api) ?: strcmp(a->kind, b->kind)
+	       ?: compare_ints(a->device, b->device) ?: compare_stacks(a->stack, b->stack);
 }
 
 /* Orders groups without a mapping first. */
 static int compare_mappings(const struct report_mapping *a, const struct report_mapping *b)
 {
-	int r = (a != NULL) - (b != NULL);
-
-	if (r || !a)
-		return r;
-	r = compare_stacks(a->mapped.stack, b->mapped.stack);
-	return r ? r : compare_stacks(a->released.stack, b->released.stack);
+	if (!a || !b)
+		return (a != NULL) - (b != NULL);
+	return compare_stacks(a->mapped.stack, b->mapped.stack)
+	       ?: compare_stacks(a->released.stack, b->released.stack);
 }
 
 int build_compare_leaks(const void *left, const void *right)
 {
 	const struct report_leak *a = left, *b = right;
-	int r = compare_numbers(b->bytes, a->bytes);
 
-	if (r == 0)
-		r = compare_numbers(b->blocks, a->blocks);
-	if (r == 0)
-		r = compare_sites(a->site, b->site);
-	return r ? r : compare_mappings(a->mapping, b->mapping);
+	return compare_numbers(b->bytes, a->bytes) ?: compare_numbers(b->blocks, a->blocks)
+	       ?: compare_sites(a->site, b->site) ?: compare_mappings(a->mapping, b->mapping);
 }
 
 void build_group_histories(struct builder *b)

@@ -11,9 +11,7 @@
 
 static int compare(const void *left, const void *right)
 {
-	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-
-	return a < b ? -1 : a > b;
+	return compare_numbers(*(const uint64_t *)left, *(const uint64_t *)right);
 }
 
 /* Returns the median. If COUNT is even, returns the lower of the two middle values: the average of

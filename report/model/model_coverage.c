@@ -72,11 +72,9 @@ struct raw {
 static int compare_raw(const void *left, const void *right)
 {
 	const struct raw *a = left, *b = right;
-	int r = strcmp(a->kind, b->kind);
 
-	if (r == 0)
-		r = strcmp(a->subject, b->subject);
-	return r ? r : strcmp(a->module ? a->module : "", b->module ? b->module : "");
+	return strcmp(a->kind, b->kind) ?: strcmp(a->subject, b->subject)
+	       ?: compare_texts(a->module, b->module);
 }
 
 static struct raw read_raw(struct builder *b, const struct ledger_observation *record)

@@ -156,7 +156,7 @@ static int compare_addresses(const void *left, const void *right)
 {
 	const struct report_deferred *a = left, *b = right;
 
-	return a->address < b->address ? -1 : a->address > b->address;
+	return compare_numbers(a->address, b->address);
 }
 
 static struct report_deferred *find_deferred(const struct report_deferred_frees *frees,
@@ -251,9 +251,8 @@ static int compare_deferred(const void *left, const void *right)
 {
 	const struct report_deferred *a = left, *b = right;
 
-	if (a->bytes != b->bytes)
-		return a->bytes > b->bytes ? -1 : 1;
-	return a->released_ns < b->released_ns ? -1 : a->released_ns > b->released_ns;
+	return compare_numbers(b->bytes, a->bytes)
+	       ?: compare_numbers(a->released_ns, b->released_ns);
 }
 
 /* Counts the waiting time of a block that was not freed before the process ended. */

@@ -89,9 +89,8 @@ static void add_all_blocks(struct division *d)
 static int compare_extents(const void *left, const void *right)
 {
 	const struct extent *a = left, *b = right;
-	int r = compare_numbers(a->start, b->start);
 
-	return r ? r : compare_numbers(a->end, b->end);
+	return compare_numbers(a->start, b->start) ?: compare_numbers(a->end, b->end);
 }
 
 static void sort_extents(struct extents *extents)
@@ -175,9 +174,8 @@ static void add_parts(struct division *d)
 static int compare_parts(const void *left, const void *right)
 {
 	const struct part *a = left, *b = right;
-	int r = compare_numbers(a->start, b->start);
 
-	return r ? r : compare_numbers(a->end, b->end);
+	return compare_numbers(a->start, b->start) ?: compare_numbers(a->end, b->end);
 }
 
 /* ---- the division ---- */

@@ -385,11 +385,9 @@ static struct report_driver_cost read_cost(struct builder *b,
 static int compare_costs(const void *left, const void *right)
 {
 	const struct report_driver_cost *a = left, *b = right;
-	int r = a->site->device < b->site->device ? -1 : a->site->device > b->site->device;
 
-	if (r == 0)
-		r = strcmp(a->cause, b->cause);
-	return r ? r : a->bytes > b->bytes ? -1 : a->bytes < b->bytes;
+	return compare_ints(a->site->device, b->site->device) ?: strcmp(a->cause, b->cause)
+	       ?: (a->bytes < b->bytes) - (a->bytes > b->bytes);
 }
 
 /* Reads all records. SITES gets their call sites, which are allocated from the arena. */

@@ -168,11 +168,9 @@ static int compare_suspects(const void *left, const void *right)
 {
 	const struct report_suspect *a = left, *b = right;
 
-	if (a->bytes_per_step != b->bytes_per_step)
-		return a->bytes_per_step < b->bytes_per_step ? 1 : -1;
-	if (a->blocks_per_step != b->blocks_per_step)
-		return a->blocks_per_step < b->blocks_per_step ? 1 : -1;
-	return a->stack_ref < b->stack_ref ? -1 : a->stack_ref > b->stack_ref;
+	return compare_numbers(b->bytes_per_step, a->bytes_per_step)
+	       ?: compare_numbers(b->blocks_per_step, a->blocks_per_step)
+	       ?: compare_numbers(a->stack_ref, b->stack_ref);
 }
 
 static void find_suspects(struct builder *b, const struct window *window,
@@ -206,7 +204,7 @@ static int compare_steps(const void *left, const void *right)
 {
 	const struct report_step *a = left, *b = right;
 
-	return a->number < b->number ? -1 : a->number > b->number;
+	return compare_numbers(a->number, b->number);
 }
 
 static void read_steps(struct builder *b, struct report_growth *growth)

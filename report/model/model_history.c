@@ -14,19 +14,14 @@ static int compare_orders(const void *left, const void *right)
 	const struct ledger_reference *a = *(const struct ledger_reference *const *)left;
 	const struct ledger_reference *b = *(const struct ledger_reference *const *)right;
 
-	return a->order < b->order ? -1 : a->order > b->order;
-}
-
-static bool same_text(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
+	return compare_numbers(a->order, b->order);
 }
 
 /* Compares also function and file, because a frame of Python has neither module nor offset. */
 static bool same_place(const struct report_frame *a, const struct report_frame *b)
 {
-	return a->offset == b->offset && a->line == b->line && same_text(a->module, b->module) &&
-	       same_text(a->function, b->function) && same_text(a->file, b->file);
+	return a->offset == b->offset && a->line == b->line && is_same_text(a->module, b->module) &&
+	       is_same_text(a->function, b->function) && is_same_text(a->file, b->file);
 }
 
 /* Returns a score for the similarity of two stacks. Each common frame from main on counts two. If

@@ -81,27 +81,22 @@ static void read_sites(struct peaks *peaks, enum ledger_chunk_type type)
 
 static int compare_keys(const struct amount *a, const struct amount *b)
 {
-	int r = compare_numbers(a->memory, b->memory);
-
-	return r ? r : site_key_compare(&a->key, &b->key);
+	return compare_numbers(a->memory, b->memory) ?: site_key_compare(&a->key, &b->key);
 }
 
 static int compare_places(const void *left, const void *right)
 {
 	const struct amount *a = left, *b = right;
-	int r = compare_keys(a, b);
 
-	return r ? r : compare_numbers((uintptr_t)a->site, (uintptr_t)b->site);
+	return compare_keys(a, b) ?: compare_numbers((uintptr_t)a->site, (uintptr_t)b->site);
 }
 
 static int compare_sizes(const void *left, const void *right)
 {
 	const struct amount *a = left, *b = right;
-	int r = compare_numbers(a->memory, b->memory);
 
-	if (r == 0)
-		r = compare_numbers(b->bytes, a->bytes);
-	return r ? r : compare_numbers((uintptr_t)a->site, (uintptr_t)b->site);
+	return compare_numbers(a->memory, b->memory) ?: compare_numbers(b->bytes, a->bytes)
+	       ?: compare_numbers((uintptr_t)a->site, (uintptr_t)b->site);
 }
 
 /* Adds up amounts of one place, because each thread has its own call sites. Then sorts them by
@@ -244,11 +239,9 @@ static struct report_peak read_peak(struct peaks *peaks, uint32_t memory,
 static int compare_peaks(const void *left, const void *right)
 {
 	const struct report_peak *a = left, *b = right;
-	int r = compare_numbers(b->bytes, a->bytes);
 
-	if (r == 0)
-		r = compare_numbers(a->memory, b->memory);
-	return r ? r : (a->device > b->device) - (a->device < b->device);
+	return compare_numbers(b->bytes, a->bytes) ?: compare_numbers(a->memory, b->memory)
+	       ?: compare_ints(a->device, b->device);
 }
 
 static void list_peaks(struct peaks *peaks)

@@ -68,13 +68,10 @@ bool site_key_is_same(const struct site_key *a, const struct site_key *b)
 
 int site_key_compare(const struct site_key *a, const struct site_key *b)
 {
-	int r = compare_numbers((uintptr_t)a->code, (uintptr_t)b->code);
-
-	if (r == 0)
-		r = compare_numbers((uintptr_t)a->api, (uintptr_t)b->api);
-	if (r == 0)
-		r = compare_numbers((uintptr_t)a->kind, (uintptr_t)b->kind);
-	return r ? r : (a->device > b->device) - (a->device < b->device);
+	return compare_numbers((uintptr_t)a->code, (uintptr_t)b->code)
+	       ?: compare_numbers((uintptr_t)a->api, (uintptr_t)b->api)
+	       ?: compare_numbers((uintptr_t)a->kind, (uintptr_t)b->kind)
+	       ?: compare_ints(a->device, b->device);
 }
 
 uint64_t site_key_hash(const struct site_key *key)
@@ -203,9 +200,8 @@ static void add_deferred_to_kinds(struct site_gathering *g)
 static int compare_kinds(const void *left, const void *right)
 {
 	const struct report_kind *a = left, *b = right;
-	int r = strcmp(a->kind, b->kind);
 
-	return r ? r : (a->device > b->device) - (a->device < b->device);
+	return strcmp(a->kind, b->kind) ?: compare_ints(a->device, b->device);
 }
 
 static void list_kinds(struct site_gathering *g)
@@ -307,13 +303,11 @@ static void list_modules(struct builder *b)
 static int compare_sites(const void *left, const void *right)
 {
 	const struct report_site_sums *a = left, *b = right;
-	int r = compare_numbers(b->live ? b->live->bytes : 0, a->live ? a->live->bytes : 0);
 
-	if (r == 0)
-		r = compare_numbers(b->allocated_bytes, a->allocated_bytes);
-	if (r == 0)
-		r = compare_numbers(b->allocated_blocks, a->allocated_blocks);
-	return r ? r : strcmp(a->site->api, b->site->api);
+	return compare_numbers(b->live ? b->live->bytes : 0, a->live ? a->live->bytes : 0)
+	       ?: compare_numbers(b->allocated_bytes, a->allocated_bytes)
+	       ?: compare_numbers(b->allocated_blocks, a->allocated_blocks)
+	       ?: strcmp(a->site->api, b->site->api);
 }
 
 void build_sites(struct builder *b)

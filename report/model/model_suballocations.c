@@ -261,17 +261,12 @@ static int compare(const void *left, const void *right)
 {
 	const struct report_suballocations *a = left, *b = right;
 	bool a_grows = a->trend == TREND_ACCUMULATING, b_grows = b->trend == TREND_ACCUMULATING;
-	int r = b_grows - a_grows;
 
-	if (r == 0 && a_grows)
-		r = compare_numbers(b->kept_bytes, a->kept_bytes);
-	if (r == 0)
-		r = compare_numbers(b->live.bytes, a->live.bytes);
-	if (r == 0)
-		r = compare_numbers(b->live.blocks, a->live.blocks);
-	if (r == 0)
-		r = compare_numbers(b->allocated_blocks, a->allocated_blocks);
-	return r ? r : a->live.site->device - b->live.site->device;
+	return b_grows - a_grows ?: (a_grows ? compare_numbers(b->kept_bytes, a->kept_bytes) : 0)
+	       ?: compare_numbers(b->live.bytes, a->live.bytes)
+	       ?: compare_numbers(b->live.blocks, a->live.blocks)
+	       ?: compare_numbers(b->allocated_blocks, a->allocated_blocks)
+	       ?: compare_ints(a->live.site->device, b->live.site->device);
 }
 
 static bool is_listed(const struct suballocation_site *site)

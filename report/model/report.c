@@ -140,20 +140,10 @@ static int compare_processes(const void *left, const void *right)
 	const struct report_process *a = *(struct report_process *const *)left;
 	const struct report_process *b = *(struct report_process *const *)right;
 
-	int r;
-
-	if (a->ranked != b->ranked)
-		return a->ranked ? -1 : 1;
-	if (a->ranked && a->rank != b->rank)
-		return a->rank < b->rank ? -1 : 1;
-	r = strcmp(a->host ? a->host : "", b->host ? b->host : "");
-	if (r)
-		return r;
-	if (a->pid != b->pid)
-		return a->pid < b->pid ? -1 : 1;
-	if (a->start_real_ns != b->start_real_ns)
-		return a->start_real_ns < b->start_real_ns ? -1 : 1;
-	return strcmp(a->ledger, b->ledger);
+	return b->ranked - a->ranked ?: (a->ranked ? compare_ints(a->rank, b->rank) : 0)
+	       ?: compare_texts(a->host, b->host) ?: compare_ints(a->pid, b->pid)
+	       ?: compare_numbers(a->start_real_ns, b->start_real_ns)
+	       ?: strcmp(a->ledger, b->ledger);
 }
 
 void report_sort(struct report *report)

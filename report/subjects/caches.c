@@ -55,9 +55,7 @@ static int compare(const void *left, const void *right)
 {
 	const struct cache_total *a = left, *b = right;
 
-	if (a->bytes != b->bytes)
-		return a->bytes < b->bytes ? 1 : -1;
-	return strcmp(a->name, b->name);
+	return compare_numbers(b->bytes, a->bytes) ?: strcmp(a->name, b->name);
 }
 
 static void count(struct caches *caches, struct report_process *const *processes, size_t n)

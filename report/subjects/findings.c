@@ -91,11 +91,9 @@ static int compare(const void *left, const void *right)
 	bool by_size = a->class >= FINDING_LEAK;
 	int r = compare_numbers(a->class, b->class);
 
-	if (r == 0 && by_size)
-		r = compare_numbers(b->bytes, a->bytes);
-	if (r == 0 && by_size)
-		r = compare_numbers(b->blocks, a->blocks);
-	return r ? r : compare_numbers(a->order, b->order);
+	return r ?: (by_size ? compare_numbers(b->bytes, a->bytes) : 0)
+	       ?: (by_size ? compare_numbers(b->blocks, a->blocks) : 0)
+	       ?: compare_numbers(a->order, b->order);
 }
 
 static bool same_fingerprint(const void *value, const void *key)

@@ -132,9 +132,8 @@ static void add_to(struct held_list *held, const char *name, const struct report
 static int compare_held(const void *left, const void *right)
 {
 	const struct held *a = left, *b = right;
-	int r = compare_numbers(b->bytes, a->bytes);
 
-	return r ? r : strcmp(a->name, b->name);
+	return compare_numbers(b->bytes, a->bytes) ?: strcmp(a->name, b->name);
 }
 
 struct held_list held_sum_up(const struct report_holders *holders, enum held_by by, bool whole)

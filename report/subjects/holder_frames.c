@@ -24,24 +24,11 @@ struct holder_choice {
 	bool is_called; /* the frame is a caller that divide() chose */
 };
 
-static int compare_text(const char *a, const char *b)
-{
-	return a == b ? 0 : strcmp(a ? a : "", b ? b : "");
-}
-
 static int compare_frames(const struct report_frame *a, const struct report_frame *b)
 {
-	int r = (a->line > b->line) - (a->line < b->line);
-
-	if (r == 0)
-		r = compare_text(a->function, b->function);
-	if (r == 0)
-		r = compare_text(a->file, b->file);
-	if (r == 0)
-		r = compare_text(a->module, b->module);
-	if (r == 0 && !a->line)
-		r = (a->offset > b->offset) - (a->offset < b->offset);
-	return r;
+	return compare_numbers(a->line, b->line) ?: compare_texts(a->function, b->function)
+	       ?: compare_texts(a->file, b->file) ?: compare_texts(a->module, b->module)
+	       ?: (a->line ? 0 : compare_numbers(a->offset, b->offset));
 }
 
 static const struct report_frame *frame_of(const struct holder_choice *choice)

@@ -58,18 +58,13 @@ const char *suballocation_trend_word(const struct report_suballocations *entry)
 	}
 }
 
-static bool same_text(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 /* Returns the index in POOLS of the pool that ENTRY belongs to. */
 static size_t pool_of(const struct suballocation_pool *pools, size_t count,
 		      const struct report_suballocations *entry)
 {
 	size_t at = 0;
 
-	while (at < count && !same_text(pools[at].cache, entry->live.cache))
+	while (at < count && !is_same_text(pools[at].cache, entry->live.cache))
 		at++;
 	return at < SUBALLOCATION_POOLS_MAX ? at : SUBALLOCATION_POOLS_MAX - 1;
 }

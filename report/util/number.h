@@ -9,15 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "report/util/compare.h"
+
 static inline uint64_t add_bounded(uint64_t a, uint64_t b)
 {
 	return a + b < a ? UINT64_MAX : a + b;
-}
-
-/* For SORT(): returns -1, 0 or 1. */
-static inline int compare_numbers(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
 }
 
 /* Returns the suffix of a plural such as "blocks": "" if COUNT is 1. */

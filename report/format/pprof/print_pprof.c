@@ -50,21 +50,16 @@ static uint64_t mapping(struct pprof_sample *site, const struct report_frame *fr
 			     frame->function != NULL);
 }
 
-static bool same_text(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 /* Returns true if A was inlined into B. Both then have the same address. A frame of a recursive
  * call also has the same address, but equals FIRST, the first frame at the address. */
 static bool inlined_into(const struct report_frame *first, const struct report_frame *a,
 			 const struct report_frame *b)
 {
 	if (a->language != FRAME_NATIVE || b->language != FRAME_NATIVE || !a->module ||
-	    a->offset != b->offset || !same_text(a->module, b->module))
+	    a->offset != b->offset || !is_same_text(a->module, b->module))
 		return false;
-	return !(same_text(first->function, b->function) && first->line == b->line &&
-		 same_text(first->file, b->file));
+	return !(is_same_text(first->function, b->function) && first->line == b->line &&
+		 is_same_text(first->file, b->file));
 }
 
 #define INLINED_MAX 64

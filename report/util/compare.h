@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Compares values for SORT() in report/util/memory.h. Join comparisons by ?: from the first key to
+ * the last.
+ */
+#ifndef GPULEAK_REPORT_COMPARE_H
+#define GPULEAK_REPORT_COMPARE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* These functions return a number below, equal to or above 0. A text that is NULL is as "". */
+static inline int compare_numbers(uint64_t a, uint64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+static inline int compare_ints(int a, int b)
+{
+	return (a > b) - (a < b);
+}
+
+static inline int compare_texts(const char *a, const char *b)
+{
+	return strcmp(a ? a : "", b ? b : "");
+}
+
+/* Returns true if A equals B. NULL equals only NULL. */
+static inline bool is_same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+#endif
