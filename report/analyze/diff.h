@@ -53,6 +53,12 @@ struct diff diff_make(const struct report *before, const struct report *after);
 /* Returns "new", "grew", "shrank", "gone" or "unchanged". */
 const char *diff_word(enum diff_change change);
 
+/* Returns the largest leak of the side that has ROW; of the later side if both have it. */
+static inline const struct report_leak *diff_leak(const struct diff_row *row)
+{
+	return row->after.largest ? row->after.largest : row->before.largest;
+}
+
 void diff_finish(struct diff *diff);
 
 #endif

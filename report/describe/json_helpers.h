@@ -43,6 +43,8 @@ json_t *json_array_of(json_t *const *values, size_t count);
 /* Returns the list of the values that OF returns for pointers to the COUNT ITEMS. JSON_LIST_FOR()
  * also passes VIEW to OF. */
 #define JSON_LIST(items, count, of) json_list_of(items, count, sizeof(*(items)), of)
+/* A value for the functions above. The object does not get the key if COUNT is 0. */
+#define JSON_LIST_IF_ANY(items, count, of) JSON_IF(count, JSON_LIST(items, count, of))
 typedef json_t *json_of(const void *item);
 json_t *json_list_of(const void *items, size_t count, size_t size, json_of *of);
 #define JSON_LIST_FOR(view, items, count, of) \

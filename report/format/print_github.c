@@ -128,12 +128,9 @@ static void print_gaps(FILE *out, const struct findings *findings)
 	for (size_t i = 0; i < findings->gap_count; i++) {
 		const struct finding_gap *gap = &findings->gaps[i];
 
-		if (gap->process) {
-			print_escaped(out, gap->process->program);
-			fprintf(out, " (pid %d): ", gap->process->pid);
-		}
-		print_escaped(out, gap->text);
-		fputc('\n', out);
+		if (gap->process)
+			eprintf(out, "%s (pid %d): ", gap->process->program, gap->process->pid);
+		eprintf(out, "%s\n", gap->text);
 	}
 }
 
@@ -158,10 +155,8 @@ static void verdict_command(struct github *github)
 	const struct judgement *judgement = github->judgement;
 	bool clean = judgement->verdict == JUDGE_CLEAN;
 	FREE_AT_END char *words = PRINTED(to, {
-		for (size_t i = 0; i < judgement->reason_count; i++) {
-			print_escaped(to, judgement->reasons[i]);
-			fputc('\n', to);
-		}
+		for (size_t i = 0; i < judgement->reason_count; i++)
+			eprintf(to, "%s\n", judgement->reasons[i]);
 	});
 
 	command(github, clean ? "notice" : "error", NULL, titles[judgement->verdict], words);

@@ -75,12 +75,9 @@ static void print_name(FILE *out, const struct finding *finding)
 	const char *place = frame ? frame->file ? frame->file : frame->module : NULL;
 	char name[FINDING_NAME_MAX];
 
-	print_escaped(out, frame && frame->function ? frame->function : "???");
-	if (place) {
-		fputs(" (", out);
-		print_escaped(out, path_last(place));
-		fputc(')', out);
-	}
+	eprintf(out, "%s", frame && frame->function ? frame->function : "???");
+	if (place)
+		eprintf(out, " (%s)", path_last(place));
 	finding_name(finding, name);
 	fprintf(out, " %.8s%s", name, name + FINGERPRINT_TEXT - 1);
 }
@@ -90,10 +87,7 @@ static void print_finding(struct suite *suite, const struct finding *finding)
 	bool counts = finding->class == FINDING_LEAK || finding->class == FINDING_ACCUMULATING;
 	int fails = finding->class <= FINDING_ERROR || (counts && !suite->judged_clean);
 	FREE_AT_END char *name = PRINTED(to, print_name(to, finding));
-	FREE_AT_END char *class = PRINTED(to, {
-		fputs(CLASS ".", to);
-		print_escaped(to, finding_rule(finding));
-	});
+	FREE_AT_END char *class = PRINTED(to, eprintf(to, CLASS ".%s", finding_rule(finding)));
 	FREE_AT_END char *message = PRINTED(to, {
 		finding_message(to, finding, 0);
 		if (!fails && counts)

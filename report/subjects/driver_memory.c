@@ -274,9 +274,8 @@ static void add_json(json_t *object, const struct subject_view *view)
 			json_array_append_new(devices, device_json(process, &process->devices[i]));
 	json_set(object, "devices", JSON_IF(json_array_size(devices), json_incref(devices)));
 	json_decref(devices);
-	if (process->driver_cost_count)
-		json_set(object, "driver_costs",
-			 JSON_LIST(process->driver_costs, process->driver_cost_count, cost_json));
+	json_set(object, "driver_costs", JSON_LIST_IF_ANY(process->driver_costs,
+							  process->driver_cost_count, cost_json));
 }
 
 const struct subject subject_driver_memory = { .details = print_details, .json = add_json };

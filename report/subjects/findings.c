@@ -287,12 +287,12 @@ static void print_leak(FILE *out, const struct finding *finding)
 void finding_exemption(FILE *out, const struct finding *finding)
 {
 	if (finding->class == FINDING_CACHED) {
-		fputs("held by ", out);
-		print_escaped(out, finding->leak->cache ? finding->leak->cache : "a cache");
+		eprintf(out, "held by %s",
+			finding->leak->cache ? finding->leak->cache : "a cache");
 		describe_division(out, finding->leak, ": ");
 	} else if (finding->class == FINDING_SUPPRESSED) {
-		fputs("suppressed by leak:", out);
-		print_escaped(out, finding->leak->pattern ? finding->leak->pattern : "?");
+		eprintf(out, "suppressed by leak:%s",
+			finding->leak->pattern ? finding->leak->pattern : "?");
 	}
 }
 

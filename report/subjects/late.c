@@ -48,9 +48,8 @@ static void add_json(json_t *object, const struct subject_view *view)
 {
 	const struct report_process *process = view->process;
 
-	if (process->late_count)
-		json_set(object, "after_shutdown",
-			 JSON_LIST(process->late, process->late_count, late_json));
+	json_set(object, "after_shutdown",
+		 JSON_LIST_IF_ANY(process->late, process->late_count, late_json));
 }
 
 const struct subject subject_late = { .details = print_details, .json = add_json };

@@ -204,9 +204,8 @@ static void add_json(json_t *object, const struct subject_view *view)
 
 	json_set(object, "objects",
 		 JSON_LIST(process->objects, process->object_count, object_json));
-	if (process->object_kind_count)
-		json_set(object, "object_kinds", JSON_LIST(process->object_kinds,
-							   process->object_kind_count, kind_json));
+	json_set(object, "object_kinds", JSON_LIST_IF_ANY(process->object_kinds,
+							  process->object_kind_count, kind_json));
 }
 
 const struct subject subject_objects = { .finding = print_finding, .details = print_details,

@@ -76,9 +76,8 @@ static void add_json(json_t *object, const struct subject_view *view)
 {
 	const struct report_process *process = view->process;
 
-	if (process->named_step_count)
-		json_set(object, "steps", JSON_LIST(process->named_steps,
-						    process->named_step_count, named_step_json));
+	json_set(object, "steps", JSON_LIST_IF_ANY(process->named_steps, process->named_step_count,
+						   named_step_json));
 }
 
 const struct subject subject_steps = { .finding = print_finding, .json = add_json };

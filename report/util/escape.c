@@ -43,8 +43,7 @@ void print_escaped(FILE *out, const char *text)
 void eprintf(FILE *out, const char *format, ...)
 {
 	size_t end = strlen(format), length;
-	struct text_buffer shown;
-	char *text;
+	FREE_AT_END char *text = NULL, *shown = NULL;
 	va_list args;
 
 	va_start(args, format);
@@ -53,13 +52,11 @@ void eprintf(FILE *out, const char *format, ...)
 	length = strlen(text);
 	end = end && format[end - 1] == '\n' && length;
 	text[length - end] = '\0';
-	text_buffer_begin(&shown);
-	print_escaped(shown.out, text);
-	fputs(end ? "\n" : "", shown.out);
-	text_buffer_end(&shown);
-	fputs(shown.text, out);
-	text_buffer_finish(&shown);
-	free(text);
+	shown = PRINTED(to, {
+		print_escaped(to, text);
+		fputs(end ? "\n" : "", to);
+	});
+	fputs(shown, out);
 }
 
 char *utf8_repair(const char *text)

@@ -18,37 +18,36 @@ static json_t *amount_json(const struct leak_total *total)
 		{ "blocks", json_number(total->blocks) });
 }
 
-static json_t *row_json(const void *item)
+static json_t *change_json(const struct diff_row *row, const char *kind, const char *cache,
+			   json_t *before, json_t *after)
 {
-	const struct diff_row *row = item;
-	const struct report_leak *leak = row->after.largest ? row->after.largest
-							    : row->before.largest;
+	const struct report_site *site = diff_leak(row)->site;
 
 	return JSON_OBJECT(
 		{ "change", json_string(diff_word(row->change)) },
-		{ "fingerprint", json_fingerprint(leak) },
-		{ "api", json_text(leak->site->api) },
-		{ "kind", json_text(leak->site->kind) },
-		{ "cache", JSON_IF(leak->cache, json_text(leak->cache)) },
-		{ "before", amount_json(&row->before) },
-		{ "after", amount_json(&row->after) },
-		{ "stack", json_stack(leak->site->stack) });
+		{ "fingerprint", json_fingerprint(diff_leak(row)) },
+		{ "api", json_text(site->api) },
+		{ "kind", json_text(kind) },
+		{ "cache", JSON_IF(cache, json_text(cache)) },
+		{ "before", before },
+		{ "after", after },
+		{ "stack", json_stack(site->stack) });
+}
+
+static json_t *row_json(const void *item)
+{
+	const struct diff_row *row = item;
+
+	return change_json(row, diff_leak(row)->site->kind, diff_leak(row)->cache,
+			   amount_json(&row->before), amount_json(&row->after));
 }
 
 static json_t *object_json(const void *item)
 {
 	const struct diff_row *row = item;
-	const struct report_leak *object = row->after.largest ? row->after.largest
-							      : row->before.largest;
 
-	return JSON_OBJECT(
-		{ "change", json_string(diff_word(row->change)) },
-		{ "fingerprint", json_fingerprint(object) },
-		{ "api", json_text(object->site->api) },
-		{ "kind", json_text(json_object_word(object->site->kind)) },
-		{ "before", json_number(row->before.blocks) },
-		{ "after", json_number(row->after.blocks) },
-		{ "stack", json_stack(object->site->stack) });
+	return change_json(row, json_object_word(diff_leak(row)->site->kind), NULL,
+			   json_number(row->before.blocks), json_number(row->after.blocks));
 }
 
 static json_t *side_json(const struct report *report)

@@ -29,6 +29,7 @@
 struct pprof_sample {
 	struct pprof *pprof;
 	const struct report_process *process;
+	const char *name; /* of the process; NULL: the report is about one process */
 	uint64_t locations[FRAMES_MAX + 1];
 	size_t count;
 };
@@ -114,25 +115,34 @@ static void add_frames(struct pprof_sample *site, const struct report_stack *sta
 		add_name(site, "(no stack was recorded)");
 }
 
-/* Labels without a value are left out. */
-#define LABELS(labels) (labels), sizeof(labels) / sizeof((labels)[0])
-#define SITE_LABELS(site)                                                                         \
-	{ "kind", (site)->kind }, { "api", (site)->api },                                         \
-		{ "device", device_word((site)->device, (char[16]){ 0 }) }
-
-static const char *device_word(int device, char ret[16])
+/* Adds a sample of SITE with VALUES. Labels without a value are left out. LIVE, LEAF and TREND may
+ * be NULL. */
+static void add_sample(struct pprof_sample *to, const struct report_site *site,
+		       const struct report_leak *live, const char *leaf, const char *trend,
+		       const uint64_t values[PPROF_VALUES])
 {
-	if (device < 0)
-		return "unknown";
-	snprintf(ret, 16, "%d", device);
-	return ret;
+	char device[16];
+	const struct pprof_label labels[] = {
+		{ "kind", site->kind },
+		{ "api", site->api },
+		{ "device", site->device < 0 ? "unknown" : device },
+		{ "process", to->name },
+		{ "suppressed", live ? live->pattern : NULL },
+		{ "reason", live && live->mapping ? "released, but never unmapped" : NULL },
+		{ "cache", live ? live->cache : NULL },
+		{ "trend", trend },
+	};
+
+	snprintf(device, sizeof(device), "%d", site->device);
+	add_frames(to, site->stack, leaf);
+	pprof_sample(to->pprof, to->locations, to->count, values, labels,
+		     sizeof(labels) / sizeof(labels[0]));
 }
 
 /* Adds one sample with the live and the allocated memory of a call site. If suballocations use a
  * part of the live bytes, adds two: one with the other part of the live bytes and a leaf of its
  * own, and one with the allocations. */
-static void add_site(struct pprof_sample *site, const struct report_site_sums *from,
-		     const char *process)
+static void add_site(struct pprof_sample *to, const struct report_site_sums *from)
 {
 	const struct report_leak *live = from->live;
 	const uint64_t unused[PPROF_VALUES] = { live ? live->blocks : 0,
@@ -140,89 +150,61 @@ static void add_site(struct pprof_sample *site, const struct report_site_sums *f
 	bool parted = live && live->used_bytes;
 	const uint64_t values[PPROF_VALUES] = { parted ? 0 : unused[0], parted ? 0 : unused[1],
 						from->allocated_blocks, from->allocated_bytes };
-	const struct pprof_label labels[] = {
-		SITE_LABELS(from->site),
-		{ "process", process },
-		{ "suppressed", live ? live->pattern : NULL },
-		{ "reason", live && live->mapping ? "released, but never unmapped" : NULL },
-		{ "cache", live ? live->cache : NULL },
-	};
 
-	if (parted) {
-		add_frames(site, from->site->stack, SUBALLOCATIONS_UNUSED);
-		pprof_sample(site->pprof, site->locations, site->count, unused, LABELS(labels));
-	}
-	add_frames(site, from->site->stack, NULL);
-	pprof_sample(site->pprof, site->locations, site->count, values, LABELS(labels));
+	if (parted)
+		add_sample(to, from->site, live, SUBALLOCATIONS_UNUSED, NULL, unused);
+	add_sample(to, from->site, live, NULL, NULL, values);
 }
 
 /* Adds the live suballocations of a call site. Adds no allocations for them, because their blocks
  * are allocations already. */
-static void add_suballocations(struct pprof_sample *site, const struct report_suballocations *from,
-			       const char *process)
+static void add_suballocations(struct pprof_sample *to, const struct report_suballocations *from)
 {
 	const uint64_t values[PPROF_VALUES] = { from->live.blocks,
 						report_suballocated_bytes(from) };
-	const struct pprof_label labels[] = {
-		SITE_LABELS(from->live.site),
-		{ "process", process },
-		{ "cache", from->live.cache },
-		{ "trend", suballocation_trend_word(from) },
-	};
+	const struct report_leak live = { .cache = from->live.cache };
 
-	if (!from->live.blocks)
-		return;
-	add_frames(site, from->live.site->stack, NULL);
-	pprof_sample(site->pprof, site->locations, site->count, values, LABELS(labels));
-}
-
-static void add_holder(struct pprof_sample *site, const struct report_holders *held,
-		       const struct report_leak *holder, const char *process)
-{
-	const uint64_t values[PPROF_VALUES] = { [4] = holder->blocks, [5] = holder->bytes };
-	const struct pprof_label labels[] = {
-		SITE_LABELS(holder->site),
-		{ "process", process },
-		{ "cache", holder->cache },
-	};
-
-	add_frames(site, holder->site->stack,
-		   report_holder_is_unused(held, holder) ? SUBALLOCATIONS_UNUSED : NULL);
-	pprof_sample(site->pprof, site->locations, site->count, values, LABELS(labels));
+	if (from->live.blocks)
+		add_sample(to, from->live.site, &live, NULL, suballocation_trend_word(from), values);
 }
 
 /* Adds the holders of memory at its peak. All smaller holders, which are not in the list, become
  * one sample. */
-static void add_peak(struct pprof_sample *site, const struct report_peak *peak, const char *process)
+static void add_peak(struct pprof_sample *to, const struct report_peak *peak)
 {
 	const struct report_holders *held = &peak->held;
 	const uint64_t others[PPROF_VALUES] = { [4] = held->other_blocks,
 						[5] = held->other_bytes };
-	const struct pprof_label label = { "process", process };
+	const struct pprof_label label = { "process", to->name };
 
-	for (size_t i = 0; i < held->count; i++)
-		add_holder(site, held, &held->list[i], process);
+	for (size_t i = 0; i < held->count; i++) {
+		const struct report_leak *holder = &held->list[i];
+		const uint64_t values[PPROF_VALUES] = { [4] = holder->blocks, [5] = holder->bytes };
+
+		add_sample(to, holder->site, holder, report_holder_is_unused(held, holder)
+			   ? SUBALLOCATIONS_UNUSED : NULL, NULL, values);
+	}
 	if (!held->other_bytes)
 		return;
-	site->count = 0;
-	add_name(site, "smaller places");
-	pprof_sample(site->pprof, site->locations, site->count, others, &label, 1);
+	to->count = 0;
+	add_name(to, "smaller places");
+	pprof_sample(to->pprof, to->locations, to->count, others, &label, 1);
 }
 
-static void add_process(struct pprof *pprof, const struct report_process *process, int name)
+static void add_process(struct pprof *pprof, const struct report_process *process, bool is_named)
 {
-	struct pprof_sample *site = calloc(1, sizeof(*site));
-	FREE_AT_END char *words =
-		name ? text_format("%s (pid %d)", process->program, process->pid) : NULL;
+	struct pprof_sample *to = calloc(1, sizeof(*to));
+	FREE_AT_END char *name = text_format("%s (pid %d)", process->program, process->pid);
 
-	*site = (struct pprof_sample){ .pprof = pprof, .process = process };
+	*to = (struct pprof_sample){ .pprof = pprof, .process = process,
+				     .name = is_named ? name : NULL };
 	for (size_t i = 0; i < process->site_count; i++)
-		add_site(site, &process->sites[i], words);
+		add_site(to, &process->sites[i]);
 	for (size_t i = 0; i < process->suballocation_count; i++)
-		add_suballocations(site, &process->suballocations[i], words);
+		add_suballocations(to, &process->suballocations[i]);
 	for (size_t i = 0; i < process->peak_count; i++)
-		add_peak(site, &process->peaks[i], words);
-	free(site);
+		add_peak(to, &process->peaks[i]);
+	free(to);
 }
 
 static void add_types(struct pprof *pprof)

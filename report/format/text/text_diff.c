@@ -83,14 +83,9 @@ static void print_place(FILE *out, const struct diff_row *row, const struct repo
 		describe_stack(out, leak->site->stack, false);
 }
 
-static const struct report_leak *leak_of(const struct diff_row *row)
-{
-	return row->after.largest ? row->after.largest : row->before.largest;
-}
-
 static void print_leak(FILE *out, const struct diff_row *row)
 {
-	const struct report_leak *leak = leak_of(row);
+	const struct report_leak *leak = diff_leak(row);
 
 	fprintf(out, "\n%s: ", diff_word(row->change));
 	print_amounts(out, row, "block");
@@ -100,7 +95,7 @@ static void print_leak(FILE *out, const struct diff_row *row)
 
 static void print_accumulating(FILE *out, const struct diff_row *row)
 {
-	const struct report_leak *live = leak_of(row);
+	const struct report_leak *live = diff_leak(row);
 
 	fprintf(out, "\naccumulating, %s: ", diff_word(row->change));
 	print_amounts(out, row, suballocation_word(live->cache));
@@ -121,7 +116,7 @@ static bool is_notable(const struct diff *diff, const struct diff_row *row)
 
 static void print_holder(FILE *out, const struct diff_row *row)
 {
-	const struct report_leak *holder = leak_of(row);
+	const struct report_leak *holder = diff_leak(row);
 	const char *unit = describe_unit(holder);
 
 	fputs("\npeak: ", out);
@@ -149,35 +144,33 @@ static void print_peak(FILE *out, const struct diff *diff)
 
 static void print_object(FILE *out, const struct diff_row *row)
 {
-	const struct report_leak *object = leak_of(row);
+	const struct report_leak *object = diff_leak(row);
 	char objects[FORMAT_OBJECTS_MAX];
 
 	format_objects(row->change == DIFF_GONE ? row->before.blocks : row->after.blocks,
 		       object->site->kind, objects);
-	fprintf(out, "\nobjects, %s: ", diff_word(row->change));
-	print_escaped(out, objects);
+	fputc('\n', out);
+	eprintf(out, "objects, %s: %s", diff_word(row->change), objects);
 	if (row->change == DIFF_GREW || row->change == DIFF_SHRANK)
 		fprintf(out, ", before: %" PRIu64, row->before.blocks);
-	fputs(" (", out);
-	print_escaped(out, object->site->api);
-	fputc(')', out);
+	eprintf(out, " (%s)", object->site->api);
 	print_place(out, row, object);
+}
+
+static void print_changes(FILE *out, const struct diff_list *list,
+			  void (*print)(FILE *out, const struct diff_row *row))
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (list->rows[i].change != DIFF_SAME)
+			print(out, &list->rows[i]);
 }
 
 int diff_print_text(const struct diff *diff, FILE *out)
 {
-	const struct diff_list *leaks = &diff->leaks, *accumulating = &diff->accumulating;
-
 	print_totals(out, diff);
-	for (size_t i = 0; i < leaks->count; i++)
-		if (leaks->rows[i].change != DIFF_SAME)
-			print_leak(out, &leaks->rows[i]);
-	for (size_t i = 0; i < accumulating->count; i++)
-		if (accumulating->rows[i].change != DIFF_SAME)
-			print_accumulating(out, &accumulating->rows[i]);
-	for (size_t i = 0; i < diff->objects.count; i++)
-		if (diff->objects.rows[i].change != DIFF_SAME)
-			print_object(out, &diff->objects.rows[i]);
+	print_changes(out, &diff->leaks, print_leak);
+	print_changes(out, &diff->accumulating, print_accumulating);
+	print_changes(out, &diff->objects, print_object);
 	print_peak(out, diff);
 	return ferror(out) ? -EIO : 0;
 }

@@ -17,6 +17,7 @@
 #include "report/model/model_suballocations.h"
 #include "report/model/growth_rule.h"
 #include "report/util/number.h"
+#include "report/util/text_buffer.h"
 #include "report/describe/describe_stack.h"
 #include "report/describe/kinds.h"
 #include "report/subjects/subject_words.h"
@@ -28,15 +29,9 @@
 /* Prints the words for KIND as a column. */
 static void print_kind(FILE *out, const char *kind)
 {
-	char words[256] = "";
-	FILE *to = fmemopen(words, sizeof(words), "w");
+	FREE_AT_END char *words = PRINTED(to, describe_kind(to, kind));
 	const char *at = words;
 
-	if (to) {
-		describe_kind(to, kind);
-		fclose(to); /* adds a NUL if there is room; otherwise the next line does */
-	}
-	words[sizeof(words) - 1] = '\0';
 	for (int column = 0; column < KIND_COLUMNS; column++) {
 		size_t length = utf8_length(at);
 
@@ -59,48 +54,35 @@ static void print_size(FILE *out, uint64_t bytes)
 }
 
 /* Writes "+4.0 MiB", "-512 bytes" or "=". */
-static void format_growth(uint64_t now, uint64_t before, char ret[NUMBER_MAX + 1])
+static const char *format_growth(uint64_t now, uint64_t before, char ret[NUMBER_MAX + 1])
 {
-	ret[0] = now > before ? '+' : '-';
 	if (now == before)
-		memcpy(ret, "=", 2);
-	else
-		format_size(now > before ? now - before : before - now, ret + 1);
+		return "=";
+	ret[0] = now > before ? '+' : '-';
+	format_size(now > before ? now - before : before - now, ret + 1);
+	return ret;
 }
 
-/* Prints the title of the column for growth, except in the first frame, which has no earlier
- * data. */
-static void print_growth_title(FILE *out, const struct live *earlier)
+#define GROWTH(now, before) format_growth(now, before, (char[NUMBER_MAX + 1]){ 0 })
+
+/* Prints TEXT in the column for growth, which the first frame does not have. */
+static void print_growth(FILE *out, const struct live *earlier, const char *text)
 {
 	if (earlier)
-		fprintf(out, " %*s", SIZE_COLUMNS + 1, "growth");
-}
-
-static void print_growth(FILE *out, const struct live *earlier, uint64_t now, uint64_t before)
-{
-	char growth[NUMBER_MAX + 1];
-
-	if (!earlier)
-		return;
-	format_growth(now, before, growth);
-	fprintf(out, " %*s", SIZE_COLUMNS + 1, growth);
+		fprintf(out, " %*s", SIZE_COLUMNS + 1, text);
 }
 
 static void print_sums(FILE *out, const struct live *now, const struct live *earlier)
 {
 	const struct report_summary *sum = &now->process->summary;
-	char growth[NUMBER_MAX + 1];
 
 	fprintf(out, "live %s", SIZE(now->sum.bytes));
-	if (earlier) {
-		format_growth(now->sum.bytes, earlier->sum.bytes, growth);
-		fprintf(out, " (%s)", growth);
-	}
-	fprintf(out, " in %s block%s, peak %s; %s allocated so far (%s)", NUMBER(now->sum.blocks),
-		plural(now->sum.blocks), SIZE(sum->peak_bytes), NUMBER(sum->allocated_blocks),
-		SIZE(sum->allocated_bytes));
+	if (earlier)
+		fprintf(out, " (%s)", GROWTH(now->sum.bytes, earlier->sum.bytes));
+	fprintf(out, " in %s, peak %s; %s allocated so far (%s)", COUNT(now->sum.blocks, "block"),
+		SIZE(sum->peak_bytes), NUMBER(sum->allocated_blocks), SIZE(sum->allocated_bytes));
 	if (sum->errors)
-		fprintf(out, ", %s invalid free%s", NUMBER(sum->errors), plural(sum->errors));
+		fprintf(out, ", %s", COUNT(sum->errors, "invalid free"));
 	fputc('\n', out);
 }
 
@@ -108,7 +90,7 @@ static void print_kinds(FILE *out, const struct live *now, const struct live *ea
 {
 	fprintf(out, "\ndevice  %-*s %*s %10s", KIND_COLUMNS, "kind", SIZE_COLUMNS, "live",
 		"blocks");
-	print_growth_title(out, earlier);
+	print_growth(out, earlier, "growth");
 	fputc('\n', out);
 	for (size_t i = 0; i < now->kind_count; i++) {
 		const struct live_kind *kind = &now->kinds[i];
@@ -117,7 +99,8 @@ static void print_kinds(FILE *out, const struct live *now, const struct live *ea
 		print_kind(out, kind->kind);
 		print_size(out, kind->sum.bytes);
 		fprintf(out, " %10s", NUMBER(kind->sum.blocks));
-		print_growth(out, earlier, kind->sum.bytes, live_kind_in(earlier, kind).bytes);
+		print_growth(out, earlier,
+			     GROWTH(kind->sum.bytes, live_kind_in(earlier, kind).bytes));
 		fputc('\n', out);
 	}
 }
@@ -188,7 +171,7 @@ static void print_sites(FILE *out, const struct live *now, const struct live *ea
 			double seconds, size_t count)
 {
 	fprintf(out, "\n%*s %10s", SIZE_COLUMNS + 1, "live", "blocks");
-	print_growth_title(out, earlier);
+	print_growth(out, earlier, "growth");
 	if (earlier && seconds > 0)
 		fprintf(out, " %*s", SIZE_COLUMNS, "allocated/s");
 	fputs("  where\n", out);
@@ -197,18 +180,14 @@ static void print_sites(FILE *out, const struct live *now, const struct live *ea
 
 		print_size(out, site->sum.bytes);
 		fprintf(out, " %10s", NUMBER(site->sum.blocks));
-		print_growth(out, earlier, site->sum.bytes, site->before.bytes);
+		print_growth(out, earlier, GROWTH(site->sum.bytes, site->before.bytes));
 		if (earlier && seconds > 0)
 			print_rate(out, site, seconds);
 		fputs("  ", out);
 		describe_place_and_caller(out, site->site.stack, false);
-		if (site->site.stack->cache) {
-			fputs(", held by the ", out);
-			print_escaped(out, site->site.stack->cache);
-		}
-		fputs(", ", out);
-		print_escaped(out, site->site.api);
-		fputc('\n', out);
+		if (site->site.stack->cache)
+			eprintf(out, ", held by the %s", site->site.stack->cache);
+		eprintf(out, ", %s\n", site->site.api);
 	}
 	if (now->site_count > count)
 		fprintf(out, "and %s more\n", NUMBER(now->site_count - count));
@@ -221,9 +200,9 @@ static void print_inside(FILE *out, const struct report_process *process)
 	size_t count = suballocation_pools(process, pools);
 
 	for (size_t i = 0; i < count; i++) {
-		fprintf(out, "\ninside the ");
-		print_escaped(out, pools[i].cache ? pools[i].cache : "blocks of a cache");
-		fprintf(out, ": %s in %s\n", SIZE(pools[i].bytes),
+		fputc('\n', out);
+		eprintf(out, "inside the %s: %s in %s\n",
+			pools[i].cache ? pools[i].cache : "blocks of a cache", SIZE(pools[i].bytes),
 			COUNT(pools[i].blocks, suballocation_word(pools[i].cache)));
 	}
 }
@@ -231,8 +210,6 @@ static void print_inside(FILE *out, const struct report_process *process)
 /* Prints the first COUNT call sites of suballocations: what accumulates, then the largest. */
 static void print_suballocations(FILE *out, const struct report_process *process, size_t count)
 {
-	char number[NUMBER_MAX];
-
 	if (!process->suballocation_count)
 		return;
 	print_inside(out, process);
@@ -241,7 +218,7 @@ static void print_suballocations(FILE *out, const struct report_process *process
 		const struct report_suballocations *site = &process->suballocations[i];
 
 		print_size(out, site->live.bytes);
-		fprintf(out, " %10s  ", format_number(site->live.blocks, number));
+		fprintf(out, " %10s  ", NUMBER(site->live.blocks));
 		describe_place_and_caller(out, site->live.site->stack, false);
 		if (site->trend != TREND_UNKNOWN) {
 			fputs(site->trend == TREND_ACCUMULATING ? ", accumulating: " : ", ", out);
@@ -250,8 +227,7 @@ static void print_suballocations(FILE *out, const struct report_process *process
 		fputc('\n', out);
 	}
 	if (process->suballocation_count > count)
-		fprintf(out, "and %s more\n",
-			format_number(process->suballocation_count - count, number));
+		fprintf(out, "and %s more\n", NUMBER(process->suballocation_count - count));
 }
 
 /* Returns true if there is an object that is not a context. Every CUDA program has contexts. */
@@ -312,9 +288,7 @@ static void print_suspects(FILE *out, const struct live *live)
 void text_live(FILE *out, const struct live *now, const struct live *earlier, double seconds,
 	       size_t sites)
 {
-	fputs("gpuleak top: ", out);
-	print_escaped(out, now->process->program);
-	fprintf(out, " (pid %d)\n", now->process->pid);
+	eprintf(out, "gpuleak top: %s (pid %d)\n", now->process->program, now->process->pid);
 	print_sums(out, now, earlier);
 	print_kinds(out, now, earlier);
 	print_pools(out, now, earlier, seconds);
