@@ -47,15 +47,12 @@ static struct report_error read_error(struct builder *b, const struct ledger_err
 
 static void read_errors(struct builder *b)
 {
+	size_t count = COUNT_RECORDS(b, ledger_next_error);
 	struct report_process *process = b->process;
 	struct ledger_walk walk = { 0 };
 	const struct ledger_error *record;
-	size_t count = 0;
 
-	while (ledger_next_error(b->view, &walk))
-		count++;
 	process->errors = arena_alloc(b->arena, count * sizeof(*process->errors));
-	walk = (struct ledger_walk){ 0 };
 	while (process->error_count < count && (record = ledger_next_error(b->view, &walk)))
 		if (record->type) /* 0: the writer withdrew the record */
 			process->errors[process->error_count++] = read_error(b, record);

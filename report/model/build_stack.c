@@ -10,13 +10,14 @@
 #include "report/model/builder.h"
 #include "report/symbols/rules.h"
 #include "report/symbols/symbolize.h"
+#include "report/util/code_range.h"
 
 /* maximum number of modules checked for one address; a valid map needs only a few */
 #define OVERLAPS_MAX 4096
 
 struct stack_module {
+	struct code_range code;
 	const struct ledger_module *record;
-	uint64_t reach; /* largest `end` of all modules up to this one, in order of start */
 	struct symbol_module *symbols; /* NULL until it is needed */
 	bool is_interpreter; /* the file is Python's own; known once `symbols` is set */
 };
@@ -90,51 +91,34 @@ static int compare_modules(const void *left, const void *right)
 
 void build_modules(struct builder *b)
 {
+	size_t count = COUNT_RECORDS(b, ledger_next_module);
 	struct ledger_walk walk = { 0 };
 	const struct ledger_module *record;
-	uint64_t reach = 0;
-	size_t count = 0;
 
-	while (ledger_next_module(b->view, &walk))
-		count++;
-	if (count == 0)
-		return;
 	b->modules = arena_alloc(b->arena, count * sizeof(*b->modules));
-	walk = (struct ledger_walk){ 0 };
 	while (b->module_count < count && (record = ledger_next_module(b->view, &walk)))
-		b->modules[b->module_count++].record = record;
+		b->modules[b->module_count++] = (struct stack_module){
+			{ record->start, record->end }, record };
 	SORT(b->modules, b->module_count, compare_modules);
-	for (size_t i = 0; i < b->module_count; i++) {
-		if (b->modules[i].record->end > reach)
-			reach = b->modules[i].record->end;
-		b->modules[i].reach = reach;
-	}
+	code_ranges_set_reach(b->modules, b->module_count, sizeof(*b->modules));
 }
 
 /* Returns the module that contained ADDRESS at EPOCH, or NULL. Ignores LEDGER_MODULE_UNLOADED: a
  * caller's module was loaded when it made the call. */
 static struct stack_module *find_module(struct builder *b, uint64_t address, uint32_t epoch)
 {
-	size_t low = 0, high = b->module_count;
+	size_t at = code_ranges_until(b->modules, b->module_count, sizeof(*b->modules), address);
 	struct stack_module *best = NULL;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (b->modules[middle].record->start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (size_t looked = 0; low-- > 0 && b->modules[low].reach > address; looked++) {
-		const struct ledger_module *record = b->modules[low].record;
+	for (size_t looked = 0; at-- > 0 && b->modules[at].code.reach > address; looked++) {
+		const struct ledger_module *record = b->modules[at].record;
 
 		if (looked == OVERLAPS_MAX)
 			break;
 		if (record->end <= address || record->epoch > epoch)
 			continue;
 		if (!best || record->epoch > best->record->epoch)
-			best = &b->modules[low];
+			best = &b->modules[at];
 	}
 	return best;
 }

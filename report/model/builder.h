@@ -25,6 +25,14 @@ struct stack_code;
 struct stack_module;
 struct symbol_location;
 
+/* Returns how many records NEXT, such as ledger_next_error(), finds. */
+#define COUNT_RECORDS(b, next) ({ \
+	struct ledger_walk walk_ = { 0 }; \
+	size_t count_ = 0; \
+	while (next((b)->view, &walk_)) \
+		count_++; \
+	count_; })
+
 struct builder {
 	const struct loaded_ledger *ledger;
 	const struct ledger_view *view;   /* of `ledger` */

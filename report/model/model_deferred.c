@@ -277,15 +277,12 @@ static void wait_to_the_end(struct builder *b, struct report_deferred_frees *fre
 
 static void read_all_deferred(struct builder *b, struct report_deferred_frees *frees)
 {
+	/* A released block that is mapped is a leak. */
+	size_t count = COUNT_RECORDS(b, ledger_next_deferred);
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
-	size_t count = 0;
 
-	/* A released block that is mapped is a leak. */
-	while (ledger_next_deferred(b->view, &walk))
-		count++;
 	frees->groups = arena_alloc(b->arena, count * sizeof(*frees->groups));
-	walk = (struct ledger_walk){ 0 };
 	while (frees->group_count < count && (block = ledger_next_deferred(b->view, &walk)))
 		frees->groups[frees->group_count++] = read_deferred(b, block);
 }
@@ -386,26 +383,24 @@ static void add_late(struct builder *b, const struct ledger_site *record)
 }
 
 /* Returns the next call site of memory with late frees, or NULL. */
-static const struct ledger_site *next_late(const struct builder *b, struct ledger_walk *walk)
+static const struct ledger_site *next_late(const struct ledger_view *view,
+					   struct ledger_walk *walk)
 {
 	const struct ledger_site *site;
 
-	while ((site = ledger_next_site(b->view, walk)))
-		if (site->late && !ledger_site_is_object(b->view, site))
+	while ((site = ledger_next_site(view, walk)))
+		if (site->late && !ledger_site_is_object(view, site))
 			break;
 	return site;
 }
 
 void build_late(struct builder *b)
 {
+	size_t count = COUNT_RECORDS(b, next_late);
 	struct ledger_walk walk = { 0 };
 	const struct ledger_site *site;
-	size_t count = 0;
 
-	while (next_late(b, &walk))
-		count++;
 	b->process->late = arena_alloc(b->arena, count * sizeof(*b->process->late));
-	walk = (struct ledger_walk){ 0 };
-	while (b->process->late_count < count && (site = next_late(b, &walk)))
+	while (b->process->late_count < count && (site = next_late(b->view, &walk)))
 		add_late(b, site);
 }

@@ -91,20 +91,10 @@ static void read_record(struct builder *b, struct report_ipc *ipc, const struct 
 		ipc->opened[ipc->opened_count++] = read_opened(b, record, block);
 }
 
-static size_t count_records(const struct builder *b)
-{
-	struct ledger_walk walk = { 0 };
-	size_t count = 0;
-
-	while (ledger_next_ipc(b->view, &walk))
-		count++;
-	return count;
-}
-
 void build_ipc(struct builder *b)
 {
 	const struct ledger_header *header = ledger_header(b->view);
-	size_t count = count_records(b), read = 0;
+	size_t count = COUNT_RECORDS(b, ledger_next_ipc), read = 0;
 	struct ledger_walk walk = { 0 };
 	const struct ledger_ipc *record;
 	struct ledger_ipc copy;

@@ -279,15 +279,12 @@ static void add_counters_to_site(struct site_gathering *g, const struct ledger_s
 /* Reads path and build id of every module, including modules in no stack. */
 static void list_modules(struct builder *b)
 {
+	size_t count = COUNT_RECORDS(b, ledger_next_module);
 	struct report_process *process = b->process;
 	struct ledger_walk walk = { 0 };
 	const struct ledger_module *record;
-	size_t count = 0;
 
-	while (ledger_next_module(b->view, &walk))
-		count++;
 	process->modules = arena_alloc(b->arena, count * sizeof(*process->modules));
-	walk = (struct ledger_walk){ 0 };
 	while (process->module_count < count && (record = ledger_next_module(b->view, &walk))) {
 		struct report_module *module = &process->modules[process->module_count];
 		char hex[2 * LEDGER_BUILD_ID_MAX + 1] = "";

@@ -10,16 +10,15 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "report/util/code_range.h"
 #include "report/util/memory.h"
-#include "report/util/number.h"
 #include "report/util/report_arena.h"
 
 #define DEPTH_MAX 64            /* of nested scopes; protects against damaged files */
 #define DIES_MAX (1u << 24)     /* in one unit; more means that a damaged file has a loop */
 
 struct range {
-	Dwarf_Addr low, high;
-	Dwarf_Addr reach; /* largest `high` of this range and all before it, in order of `low` */
+	struct code_range code;
 	Dwarf_Die die;
 };
 
@@ -50,7 +49,7 @@ static void add_range(struct ranges *ranges, Dwarf_Addr low, Dwarf_Addr high, co
 	if (low >= high)
 		return;
 	*LIST_ADD(ranges->items, ranges->count) =
-		(struct range){ .low = low, .high = high, .die = *die };
+		(struct range){ .code = { low, high }, .die = *die };
 }
 
 static void add_die_ranges(struct ranges *ranges, Dwarf_Die *die)
@@ -62,44 +61,20 @@ static void add_die_ranges(struct ranges *ranges, Dwarf_Die *die)
 		add_range(ranges, low, high, die);
 }
 
-/* Orders ranges by start, then the larger range first, so that nested ranges follow. */
-static int compare_ranges(const void *left, const void *right)
-{
-	const struct range *a = left, *b = right;
-
-	return compare_numbers(a->low, b->low) ?: compare_numbers(b->high, a->high);
-}
-
 static void sort_ranges(struct ranges *ranges)
 {
-	Dwarf_Addr reach = 0;
-
-	if (ranges->count == 0)
-		return;
-	SORT(ranges->items, ranges->count, compare_ranges);
-	for (size_t i = 0; i < ranges->count; i++) {
-		if (ranges->items[i].high > reach)
-			reach = ranges->items[i].high;
-		ranges->items[i].reach = reach;
-	}
+	SORT(ranges->items, ranges->count, code_ranges_compare);
+	code_ranges_set_reach(ranges->items, ranges->count, sizeof(*ranges->items));
 }
 
 /* Returns the innermost range that contains PC, or NULL. */
 static struct range *find_range(const struct ranges *ranges, Dwarf_Addr pc)
 {
-	size_t low = 0, high = ranges->count;
+	size_t at = code_ranges_until(ranges->items, ranges->count, sizeof(*ranges->items), pc);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (ranges->items[middle].low <= pc)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	while (low-- > 0 && ranges->items[low].reach > pc)
-		if (ranges->items[low].high > pc)
-			return &ranges->items[low];
+	while (at-- > 0 && ranges->items[at].code.reach > pc)
+		if (ranges->items[at].code.high > pc)
+			return &ranges->items[at];
 	return NULL;
 }
 

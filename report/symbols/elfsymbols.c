@@ -9,12 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/util/code_range.h"
 #include "report/util/memory.h"
-#include "report/util/number.h"
 
 struct symbol {
-	GElf_Addr start, end;
-	GElf_Addr reach; /* largest `end` of this symbol and all before it, in order of `start` */
+	struct code_range code;
 	const char *name;
 	int rank; /* of several names for the same range, the name with the highest rank is used */
 };
@@ -49,15 +48,13 @@ static int compare_symbols(const void *left, const void *right)
 {
 	const struct symbol *a = left, *b = right;
 
-	return compare_numbers(a->start, b->start) ?: compare_numbers(b->end, a->end)
-	       ?: a->rank - b->rank ?: strcmp(b->name, a->name);
+	return code_ranges_compare(a, b) ?: a->rank - b->rank ?: strcmp(b->name, a->name);
 }
 
 struct elfsymbols *elfsymbols_create(Dwfl_Module *module)
 {
 	int total = dwfl_module_getsymtab(module);
 	struct elfsymbols *symbols;
-	GElf_Addr reach = 0;
 
 	if (total < 0)
 		total = 0;
@@ -70,16 +67,12 @@ struct elfsymbols *elfsymbols_create(Dwfl_Module *module)
 
 		if (name && name[0] && is_function(&symbol) && start + symbol.st_size > start)
 			symbols->items[symbols->count++] = (struct symbol){
-				.start = start, .end = start + symbol.st_size, .name = name,
+				.code = { start, start + symbol.st_size }, .name = name,
 				.rank = rank_of(&symbol, name),
 			};
 	}
 	SORT(symbols->items, symbols->count, compare_symbols);
-	for (size_t i = 0; i < symbols->count; i++) {
-		if (symbols->items[i].end > reach)
-			reach = symbols->items[i].end;
-		symbols->items[i].reach = reach;
-	}
+	code_ranges_set_reach(symbols->items, symbols->count, sizeof(symbols->items[0]));
 	return symbols;
 }
 
@@ -90,18 +83,11 @@ void elfsymbols_destroy(struct elfsymbols *symbols)
 
 const char *elfsymbols_find(const struct elfsymbols *symbols, GElf_Addr address)
 {
-	size_t low = 0, high = symbols->count;
+	size_t at = code_ranges_until(symbols->items, symbols->count, sizeof(symbols->items[0]),
+				      address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (symbols->items[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	while (low-- > 0 && symbols->items[low].reach > address)
-		if (symbols->items[low].end > address)
-			return symbols->items[low].name;
+	while (at-- > 0 && symbols->items[at].code.reach > address)
+		if (symbols->items[at].code.high > address)
+			return symbols->items[at].name;
 	return NULL;
 }
