@@ -47,6 +47,7 @@ tests module:xdist                            python3-pytest-xdist
 tests shared:libjemalloc.so.2                 libjemalloc2
 tests shared:libtcmalloc_minimal.so.4         libtcmalloc-minimal4
 tests program:git                             git
+tests program:sim_c                           similarity-tester
 tests program:xmllint                         libxml2-utils
 tests module:junitparser                      python3-junitparser
 tests module:jsonschema                       python3-jsonschema
@@ -119,6 +120,8 @@ package_here() { # PACKAGE
 	ubuntu-24.04:libtcmalloc-minimal4 | debian-13:libtcmalloc-minimal4 | debian-:libtcmalloc-minimal4)
 		echo libtcmalloc-minimal4t64
 		;;
+	debian-12:similarity-tester) echo similarity-tester ;; # later releases do not have it
+	*:similarity-tester) echo - ;;
 	ubuntu-24.04:chromium) echo - ;; # a note to install the snap, which no container can
 	*) echo "$1" ;;
 	esac
