@@ -10,7 +10,7 @@
 #include "report/model/builder.h"
 #include "report/symbols/rules.h"
 #include "report/symbols/symbolize.h"
-#include "report/util/code_range.h"
+#include "report/symbols/code_range.h"
 
 /* maximum number of modules checked for one address; a valid map needs only a few */
 #define OVERLAPS_MAX 4096

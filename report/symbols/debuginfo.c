@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "report/util/code_range.h"
+#include "report/symbols/code_range.h"
 #include "report/util/memory.h"
 #include "report/util/report_arena.h"
 

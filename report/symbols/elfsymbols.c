@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/util/code_range.h"
+#include "report/symbols/code_range.h"
 #include "report/util/memory.h"
 
 struct symbol {

@@ -20,8 +20,6 @@ void text_buffer_end(struct text_buffer *words)
 
 void text_buffer_finish(struct text_buffer *words)
 {
-	if (words->out)
-		fclose(words->out);
 	free(words->text);
 	*words = (struct text_buffer){ 0 };
 }

@@ -8,14 +8,13 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Starts as { 0 }. Call text_buffer_begin(), write to `out`, then call text_buffer_end(). */
+/* Call text_buffer_begin(), write to `out`, then call text_buffer_end(). */
 struct text_buffer {
 	FILE *out;
 	char *text;
 	size_t length;
 };
 
-/* Opens `out`. */
 void text_buffer_begin(struct text_buffer *words);
 
 /* Closes `out`. Then `text` is complete, and text_buffer_finish() frees it. */

@@ -10,19 +10,11 @@
 
 static const char *entity(char c)
 {
-	switch (c) {
-	case '&':
-		return "&amp;";
-	case '<':
-		return "&lt;";
-	case '>':
-		return "&gt;";
-	case '"':
-		return "&quot;";
-	case '\'':
-		return "&apos;";
-	}
-	return NULL;
+	static const char *const entities[] = { ['&'] = "&amp;", ['<'] = "&lt;", ['>'] = "&gt;",
+						['"'] = "&quot;", ['\''] = "&apos;" };
+	size_t at = (unsigned char)c;
+
+	return at < sizeof(entities) / sizeof(entities[0]) ? entities[at] : NULL;
 }
 
 /* Writes the character of LENGTH bytes at TEXT, or one invalid byte if LENGTH is 0. */

@@ -165,7 +165,8 @@ static void add_suballocations(struct pprof_sample *to, const struct report_suba
 	const struct report_leak live = { .cache = from->live.cache };
 
 	if (from->live.blocks)
-		add_sample(to, from->live.site, &live, NULL, suballocation_trend_word(from), values);
+		add_sample(to, from->live.site, &live, NULL, suballocation_trend_word(from),
+			   values);
 }
 
 /* Adds the holders of memory at its peak. All smaller holders, which are not in the list, become
