@@ -8,7 +8,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "interpose/base/pages.h"
 #include "ledger/writer.h"
 
 #define ARENA_SMALLEST 64u

@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "ledger/lock.h"
+#include "ledger/huge_page.h"
 
 #define ARENA_CLASSES 40
 
@@ -22,5 +23,12 @@ struct arena {
 /* Returns zeroed memory of at least SIZE bytes, 64-byte aligned, or NULL. */
 void *arena_take(struct arena *arena, size_t size);
 void arena_give(struct arena *arena, void *memory, size_t size);
+
+/* ---- pages.c ---- */
+
+/* Maps BYTES of zeroed memory. Returns NULL and sets errno if there is no room. If BYTES is at
+ * least HUGE_PAGE, aligns the memory to HUGE_PAGE and requests huge pages for it; without room for
+ * the alignment, only maps it. The caller unmaps it with munmap(). Any thread may call this. */
+void *pages_map(size_t bytes);
 
 #endif

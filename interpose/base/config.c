@@ -6,7 +6,6 @@
 #include "interpose/base/config.h"
 
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>

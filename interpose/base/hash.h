@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * uthash, set up for use inside a foreign process: a key is one 64-bit word, memory comes from
- * gpuleak's arena (a `struct arena *arena` must be in scope), and a lack of memory does not end the
- * process. Include this instead of uthash.h.
+ * uthash, set up for use inside a foreign process: a key is one 64-bit word, memory comes from one
+ * of gpuleak's arenas, and a lack of memory does not end the process. Include this instead of
+ * uthash.h.
  */
 #ifndef GPULEAK_TABLE_H
 #define GPULEAK_TABLE_H
@@ -12,8 +12,8 @@
 #include "interpose/base/arena.h"
 
 #define HASH_NONFATAL_OOM 1
-#define uthash_malloc(bytes) arena_take(arena, bytes)
-#define uthash_free(memory, bytes) arena_give(arena, memory, bytes)
+#define uthash_malloc(bytes) arena_take(table_arena, bytes)
+#define uthash_free(memory, bytes) arena_give(table_arena, memory, bytes)
 #define uthash_bzero(memory, bytes) __builtin_memset(memory, 0, bytes)
 #define HASH_FUNCTION(key, length, hash) \
 	((hash) = table_hash(*(const uint64_t *)(key)))
@@ -36,6 +36,18 @@ static inline uint32_t table_hash(uint64_t key)
 }
 
 #define TABLE_FIND(head, key, ret) HASH_FIND(hh, head, key, sizeof(uint64_t), ret)
-#define TABLE_ADD(head, field, item) HASH_ADD(hh, head, field, sizeof(uint64_t), item)
+/* Adds ITEM, whose key is its member FIELD. The table takes memory from the arena FROM. Returns
+ * false, with ITEM not added, if memory is short. */
+#define TABLE_ADD(from, head, field, item)                                                 \
+	({                                                                                 \
+		struct arena *const table_arena = (from);                                  \
+		HASH_ADD(hh, head, field, sizeof(uint64_t), item);                         \
+		(item)->hh.tbl != NULL;                                                    \
+	})
+#define TABLE_REMOVE(from, head, item)                                                     \
+	do {                                                                               \
+		struct arena *const table_arena __attribute__((unused)) = (from);          \
+		HASH_DEL(head, item);                                                      \
+	} while (0)
 
 #endif

@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -155,6 +154,15 @@ static void add_digits(struct text *text, uint64_t number, unsigned int base)
 void text_add_number(struct text *text, uint64_t number)
 {
 	add_digits(text, number, 10);
+}
+
+const char *text_number(uint64_t number, char ret[TEXT_NUMBER])
+{
+	struct text text = { ret, TEXT_NUMBER - 1 };
+
+	text_add_number(&text, number);
+	*text.at = '\0';
+	return ret;
 }
 
 void text_add_hex(struct text *text, uint64_t number)

@@ -25,6 +25,9 @@ void text_add(struct text *text, const char *part);
 void text_add_bytes(struct text *text, const char *bytes, size_t length);
 void text_add_number(struct text *text, uint64_t number);
 void text_add_hex(struct text *text, uint64_t number);
+/* Writes NUMBER in decimal and a NUL to RET. Returns RET. */
+#define TEXT_NUMBER 24
+const char *text_number(uint64_t number, char ret[TEXT_NUMBER]);
 /* Adds a newline, even if LEFT is 0. So the buffer must be one byte larger than LEFT was at
  * first. */
 void text_end_line(struct text *text);

@@ -2,7 +2,7 @@
  *
  * Maps memory, in huge pages if it is large enough for one. Owns no memory.
  */
-#include "interpose/base/pages.h"
+#include "interpose/base/arena.h"
 
 #include <stdint.h>
 #include <unistd.h>

@@ -65,16 +65,6 @@ uint64_t *range_note(struct range_allocator *range, uint32_t node);
 bool range_lookup(const struct range_allocator *range, uint32_t unit, uint32_t *ret_first,
 		  uint32_t *ret_units, uint32_t *ret_node);
 
-static inline uint32_t range_free_units(const struct range_allocator *range)
-{
-	return range->free_units;
-}
-
-static inline bool range_is_empty(const struct range_allocator *range)
-{
-	return range->free_units == range->units;
-}
-
 /* Returns the size of one of the largest free parts: an allocation of that size without alignment
  * succeeds. Another free part may be up to an eighth larger. */
 uint32_t range_largest(const struct range_allocator *range);

@@ -23,7 +23,7 @@ struct upcalls {
 	bool (*stack_is_nested)(void);
 	/* Called when a thread begins to use STATE. */
 	void (*thread_joins)(struct recorder *recorder, struct thread_state *state);
-	/* See site_counts_live() in pytorch/live_sites.h. */
+	/* See site_counts_live() in pytorch/suballocations.h. */
 	bool (*counts_live)(struct recorder *recorder, const struct hook *hook, uint32_t stack);
 	/* Called when the calling thread ends inside a driver call. */
 	void (*thread_ends_in_call)(void);

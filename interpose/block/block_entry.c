@@ -3,8 +3,7 @@
  * Makes, forgets and revives entries of the table of blocks. Owns their memory. Every function
  * needs the lock of the entry's shard.
  */
-#include "interpose/block/block_entry.h"
-#include "ledger/shared.h"
+#include "interpose/block/block_table.h"
 
 #include <string.h>
 
@@ -46,7 +45,7 @@ static COLD struct entry *take_entry(struct arena *arena, struct shard *shard)
 
 COLD void entry_forget(struct arena *arena, struct shard *shard, struct entry *entry)
 {
-	HASH_DEL(shard->entries, entry);
+	TABLE_REMOVE(arena, shard->entries, entry);
 	if (entry->past)
 		arena_give(arena, entry->past, 2 * sizeof(*entry->past));
 	set_key(entry, 0);
@@ -62,8 +61,7 @@ COLD struct entry *entry_new(struct arena *arena, struct shard *shard, uint64_t 
 	if (!entry)
 		return NULL;
 	set_key(entry, key);
-	TABLE_ADD(shard->entries, key, entry);
-	if (entry->hh.tbl)
+	if (TABLE_ADD(arena, shard->entries, key, entry))
 		return entry;
 	set_key(entry, 0); /* no memory */
 	entry->older = shard->spare;

@@ -25,7 +25,6 @@
 
 #include <string.h>
 
-#include "interpose/block/block_state_hot.h"
 #include "interpose/recorder/ipc.h"
 #include "interpose/recorder/live_counts.h"
 #include "interpose/block/mappings.h"
@@ -120,7 +119,7 @@ bool block_retain(struct recorder *recorder, uint64_t key, const struct ledger_r
 	if (entry && entry->deferred) {
 		revived = (int64_t)entry->deferred->bytes;
 		if (limits_on())
-			limits_block_revived(recorder, entry->deferred->site, (uint64_t)revived);
+			limits_block_changed(recorder, entry->deferred->site, revived);
 		hidden = live_bytes_hidden(entry->deferred);
 		entry_revive(shard, entry, entry->deferred);
 		live_bytes_rehide(recorder, entry->block, revived, hidden,
@@ -241,7 +240,7 @@ void block_check_ended(struct recorder *recorder, const struct ledger_block *blo
 	const struct ledger_site *site = ledger_at(&recorder->writer, block->site);
 
 	if (limits_on() && LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_RELEASED)
-		limits_block_ended(recorder, block->site, bytes);
+		limits_block_changed(recorder, block->site, -(int64_t)bytes);
 	if (!live_counts_physical(site))
 		live_counts_remove(recorder, site, bytes);
 }
@@ -355,7 +354,7 @@ static bool defer(struct recorder *recorder, const struct freeing *freeing,
 		entry->deferred = block;
 		note_reference(recorder, block, &spare, event);
 		if (limits_on())
-			limits_block_ended(recorder, block->site, freeing->bytes);
+			limits_block_changed(recorder, block->site, -(int64_t)freeing->bytes);
 		hidden = live_bytes_hidden(block);
 		ledger_block_set(block, LEDGER_BLOCK_RELEASED);
 		live_bytes_rehide(recorder, block, (int64_t)freeing->bytes, hidden,

@@ -25,18 +25,16 @@ struct call;
 
 struct entry;
 struct mapped;
-struct mapping;
 
 struct shard {
 	struct lock lock;
-	unsigned int dead;      /* number of dead entries: see block_entry.h */
+	unsigned int dead;      /* number of dead entries: see block_table.h */
 	struct entry *entries;
 	struct entry *oldest;   /* of the dead entries, in the order in which their blocks ended */
 	struct entry *newest;
 	struct entry *spare;
-	struct mapped *mapped; /* see mappings.c, also for the next two */
+	struct mapped *mapped; /* see mappings.c, also for the next one */
 	struct mapped *spare_mapped;
-	struct mapping *spare_mappings;
 } __attribute__((aligned(64)));
 
 struct blocks {

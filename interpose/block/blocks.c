@@ -4,19 +4,15 @@
  * by a jump. Frees are in free.c. Must not call the driver, and holds no lock while it unwinds or
  * writes stacks, except the thread's own.
  */
-#include "interpose/block/block_state_hot.h"
+#include "interpose/block/block_state.h"
 
 #include "interpose/block/blocks.h"
-#include "interpose/block/queries.h"
 #include "interpose/block/driver_call.h"
 #include "interpose/recorder/ipc.h"
 #include "interpose/recorder/live_counts.h"
-#include "interpose/block/timeline.h"
+#include "interpose/block/steps.h"
 #include "interpose/dispatch/inside.h"
-#include "interpose/recorder/live_bytes.h"
-#include "interpose/recorder/thread_state_hot.h"
 #include "interpose/stack/unwinder.h"
-#include "ledger/shared.h"
 
 /* ---- queries ---- */
 

@@ -10,9 +10,6 @@
 
 #include "interpose/block/error_record.h"
 #include "ledger/nocancel.h"
-#include "interpose/recorder/recorder.h"
-#include "interpose/recorder/thread_state.h"
-#include "ledger/shared.h"
 
 static int64_t total(struct recorder *recorder)
 {

@@ -11,9 +11,7 @@
 
 #include "interpose/base/config.h"
 #include "interpose/dispatch/api.h"
-#include "interpose/recorder/recorder.h"
 #include "interpose/recorder/live_bytes.h"
-#include "ledger/shared.h"
 
 static bool was_met(const struct recorder *recorder, int device)
 {

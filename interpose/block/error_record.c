@@ -7,9 +7,7 @@
 
 #include <string.h>
 
-#include "interpose/recorder/recorder.h"
 #include "interpose/recorder/thread_state.h"
-#include "ledger/shared.h"
 
 static uint32_t write_error(struct recorder *recorder, const char *type,
 			    const struct free_error *wrong, struct ledger_error *error)
@@ -45,9 +43,7 @@ static void tell_made(struct recorder *recorder, uint32_t site_ref, uint64_t mad
  * earlier block at that address belongs to the same node. */
 static bool is_of_graph(struct recorder *recorder, const struct ledger_site *site)
 {
-	const struct ledger_string *kind = ledger_at(&recorder->writer, site->kind);
-
-	return site->kind && kind->length == 5 && memcmp(kind->bytes, "graph", 5) == 0;
+	return recorder_text_is(recorder, site->kind, "graph");
 }
 
 uint32_t error_double_free(struct recorder *recorder, const struct free_error *wrong,
@@ -75,9 +71,8 @@ uint32_t error_double_free(struct recorder *recorder, const struct free_error *w
 			   wrong, &error);
 }
 
-/* Writes an error: a wrong free of LIVE, a block that is still allocated. */
-static uint32_t error_of_live(struct recorder *recorder, const char *type,
-			      const struct free_error *wrong, const struct ledger_block *live)
+uint32_t error_of_live(struct recorder *recorder, const char *type, const struct free_error *wrong,
+		       const struct ledger_block *live)
 {
 	const struct ledger_site *site = ledger_at(&recorder->writer, live->site);
 	struct ledger_error error = {
@@ -89,24 +84,6 @@ static uint32_t error_of_live(struct recorder *recorder, const char *type,
 
 	tell_made(recorder, live->site, live->time_ns, &error.allocated);
 	return write_error(recorder, type, wrong, &error);
-}
-
-uint32_t error_interior_free(struct recorder *recorder, const struct free_error *wrong,
-			     const struct ledger_block *live)
-{
-	return error_of_live(recorder, "interior-free", wrong, live);
-}
-
-uint32_t error_mismatched_free(struct recorder *recorder, const struct free_error *wrong,
-			       const struct ledger_block *live)
-{
-	return error_of_live(recorder, "mismatched-free", wrong, live);
-}
-
-uint32_t error_freed_while_mapped(struct recorder *recorder, const struct free_error *wrong,
-				  const struct ledger_block *mapping)
-{
-	return error_of_live(recorder, "freed-while-mapped", wrong, mapping);
 }
 
 uint32_t error_invalid_free(struct recorder *recorder, const struct free_error *wrong)

@@ -33,16 +33,16 @@ struct free_error {
 /* The last block at the address was PAST[0], and the one before was PAST[1]. */
 uint32_t error_double_free(struct recorder *recorder, const struct free_error *wrong,
 			   const struct past past[2]);
-/* The address lies inside LIVE, a copy. */
-uint32_t error_interior_free(struct recorder *recorder, const struct free_error *wrong,
-			     const struct ledger_block *live);
-/* LIVE, a copy, must be freed by another call. */
-uint32_t error_mismatched_free(struct recorder *recorder, const struct free_error *wrong,
-			       const struct ledger_block *live);
-/* The call freed a reservation that MAPPING, a copy, lies in. WRONG->asked_bytes of it are
- * mapped. */
-uint32_t error_freed_while_mapped(struct recorder *recorder, const struct free_error *wrong,
-				  const struct ledger_block *mapping);
+/* LIVE, a copy of a block that is still allocated, explains the error of TYPE:
+ * ERROR_INTERIOR: the address lies inside LIVE.
+ * ERROR_MISMATCHED: LIVE must be freed by another call.
+ * ERROR_WHILE_MAPPED: the call freed a reservation, and the mapping LIVE lies in it.
+ * WRONG->asked_bytes of it are mapped. */
+#define ERROR_INTERIOR "interior-free"
+#define ERROR_MISMATCHED "mismatched-free"
+#define ERROR_WHILE_MAPPED "freed-while-mapped"
+uint32_t error_of_live(struct recorder *recorder, const char *type, const struct free_error *wrong,
+		       const struct ledger_block *live);
 uint32_t error_invalid_free(struct recorder *recorder, const struct free_error *wrong);
 
 /* Retracts the record REF, which turned out to be no error. Its place in the ledger stays empty, so

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "interpose/block/block_state_hot.h"
+#include "interpose/block/block_state.h"
 #include "interpose/block/driver_call.h"
 #include "interpose/block/free_errors.h"
 #include "interpose/block/free_race.h"
@@ -130,8 +130,7 @@ static void end_unknown(struct recorder *recorder, const struct call *call,
 			struct freeing *freeing, enum outcome outcome, int result)
 {
 	bool counts = outcome == OUTCOME_DONE && thread_self.call_frame == 0 &&
-		      strncmp(call->hook->kind, LEDGER_KIND_OBJECT,
-			      sizeof(LEDGER_KIND_OBJECT) - 1) != 0;
+		      !call->hook->object;
 
 	if (freeing->counted_down) {
 		end_counted_down(recorder, call, freeing, outcome, result);

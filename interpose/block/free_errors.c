@@ -8,11 +8,10 @@
 
 #include <string.h>
 
-#include "interpose/block/block_entry.h"
+#include "interpose/block/block_table.h"
 #include "interpose/block/error_record.h"
 #include "interpose/dispatch/api.h"
 #include "ledger/kind_table.h"
-#include "ledger/shared.h"
 
 /* ---- what the address or handle is or was ---- */
 
@@ -82,11 +81,6 @@ static bool live_elsewhere(struct recorder *recorder, enum space own, uint64_t a
 	return false;
 }
 
-static bool is_kind(const struct ledger_string *kind, const char *name)
-{
-	return strlen(name) == kind->length && memcmp(name, kind->bytes, kind->length) == 0;
-}
-
 /* Returns true if HOOK's call must not free blocks of BLOCK's kind: the driver was right to refuse
  * it. */
 static bool is_mismatch(struct recorder *recorder, struct hook *hook,
@@ -99,7 +93,7 @@ static bool is_mismatch(struct recorder *recorder, struct hook *hook,
 	if (!site->kind)
 		return false;
 	if (hook->kind[0])
-		return !is_kind(kind, hook->kind);
+		return !recorder_text_is(recorder, site->kind, hook->kind);
 	known = kind_find(kind->bytes, kind->length);
 	return known && known->end == KIND_END_OWN;
 }
@@ -123,7 +117,7 @@ static bool may_end(struct recorder *recorder, const struct hook *hook, const st
 		return true;
 	if (!hook->kind[0])
 		return !is_object_kind(kind);
-	return is_kind(kind, hook->kind);
+	return recorder_text_is(recorder, site->kind, hook->kind);
 }
 
 /* ---- after the driver's call ---- */
@@ -153,9 +147,9 @@ void free_error_judge(struct recorder *recorder, const struct call *call,
 	else if (past_of(recorder, freeing->key, past))
 		error_double_free(recorder, &wrong, past);
 	else if (live_elsewhere(recorder, call->space, freeing->address, &block))
-		error_mismatched_free(recorder, &wrong, &block);
+		error_of_live(recorder, ERROR_MISMATCHED, &wrong, &block);
 	else if (itemized && block_around(recorder, call->space, freeing->address, &block))
-		error_interior_free(recorder, &wrong, &block);
+		error_of_live(recorder, ERROR_INTERIOR, &wrong, &block);
 	else
 		error_invalid_free(recorder, &wrong);
 }
@@ -178,7 +172,7 @@ bool free_error_refused(struct recorder *recorder, const struct call *call,
 	struct free_error wrong = { call->hook, freeing->address, freeing->stack, result };
 
 	if (outcome == OUTCOME_INVALID && is_mismatch(recorder, call->hook, block)) {
-		error_mismatched_free(recorder, &wrong, block);
+		error_of_live(recorder, ERROR_MISMATCHED, &wrong, block);
 		return false;
 	}
 	if (call->space >= SPACE_OBJECT)
@@ -201,9 +195,9 @@ void free_error_misused(struct recorder *recorder, struct hook *hook,
 	if (!block_live(recorder, key_in(misuse->space, misuse->number), &block))
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_REFUSED_FREES, 1);
 	else if (misuse->mapped_bytes)
-		error_freed_while_mapped(recorder, &wrong, &block);
+		error_of_live(recorder, ERROR_WHILE_MAPPED, &wrong, &block);
 	else
-		error_mismatched_free(recorder, &wrong, &block);
+		error_of_live(recorder, ERROR_MISMATCHED, &wrong, &block);
 }
 
 /* ---- before the driver's call: errors that its result completes or retracts ---- */
@@ -231,7 +225,7 @@ static void releasing_dead(struct recorder *recorder, const struct call *call,
 		if (!freeing->provisional || error_may_retract(recorder))
 			freeing->error = error_double_free(recorder, &wrong, past);
 	} else if (live_elsewhere(recorder, call->space, freeing->address, &block)) {
-		freeing->error = error_mismatched_free(recorder, &wrong, &block);
+		freeing->error = error_of_live(recorder, ERROR_MISMATCHED, &wrong, &block);
 	} else if (call->space < SPACE_OBJECT && spaces[call->space].reads_any &&
 		   error_may_retract(recorder)) {
 		/* No recorded call returned this handle. The driver reads it nevertheless. */
@@ -282,7 +276,7 @@ static void releasing_other_kind(struct recorder *recorder, const struct call *c
 	else
 		other = is_other_object(recorder, hook, &block);
 	if (other)
-		freeing->error = error_mismatched_free(recorder, &wrong, &block);
+		freeing->error = error_of_live(recorder, ERROR_MISMATCHED, &wrong, &block);
 }
 
 void free_error_before_release(struct recorder *recorder, const struct call *call,

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "interpose/block/block_entry.h"
+#include "interpose/block/block_table.h"
 #include "interpose/block/block_state.h"
 
 /* Locking: the caller holds the lock of FREE_RACES. Returns an unused place for a race, or the

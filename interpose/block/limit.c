@@ -19,10 +19,8 @@
 #include "interpose/block/pool_counters.h"
 #include "interpose/dispatch/api.h"
 #include "ledger/kind_table.h"
-#include "interpose/recorder/recorder.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/message.h"
-#include "ledger/shared.h"
 
 void limits_start(void)
 {
@@ -306,23 +304,13 @@ void limits_block_made(struct recorder *recorder, const struct hook *hook, int d
 		in_use_add(recorder, hook->api, device, (int64_t)(bytes - counted));
 }
 
-static void add_of_site(struct recorder *recorder, uint32_t site_ref, uint64_t bytes, int sign)
+void limits_block_changed(struct recorder *recorder, uint32_t site_ref, int64_t bytes)
 {
 	const struct ledger_site *site = ledger_at(&recorder->writer, site_ref);
 	const struct ledger_string *kind = ledger_at(&recorder->writer, site->kind);
 	const struct ledger_string *call = ledger_at(&recorder->writer, site->api);
 
-	if (site->kind && site->api && is_counted(site->device, bytes) &&
+	if (site->kind && site->api && is_counted(site->device, bytes != 0) &&
 	    kind_counts(kind->bytes, kind->length))
-		in_use_add(recorder, api_of(call->bytes), site->device, sign * (int64_t)bytes);
-}
-
-void limits_block_ended(struct recorder *recorder, uint32_t site, uint64_t bytes)
-{
-	add_of_site(recorder, site, bytes, -1);
-}
-
-void limits_block_revived(struct recorder *recorder, uint32_t site, uint64_t bytes)
-{
-	add_of_site(recorder, site, bytes, 1);
+		in_use_add(recorder, api_of(call->bytes), site->device, bytes);
 }

@@ -56,11 +56,11 @@ static inline void limits_done(void)
 }
 
 /* Records that HOOK made a block of BYTES on DEVICE; that a block of call site SITE ended or was
- * released; that a released one has a reference again. Takes no lock. */
+ * released, with a negative number of BYTES; that a released one has a reference again. Takes no
+ * lock. */
 void limits_block_made(struct recorder *recorder, const struct hook *hook, int device,
 		       uint64_t bytes);
-void limits_block_ended(struct recorder *recorder, uint32_t site, uint64_t bytes);
-void limits_block_revived(struct recorder *recorder, uint32_t site, uint64_t bytes);
+void limits_block_changed(struct recorder *recorder, uint32_t site, int64_t bytes);
 
 /* The first returns the limit of a device of API in bytes, the second the bytes left of that limit.
  * Both return UINT64_MAX if there is no limit. */

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * Stores the mappings of each mapped memory object in the shard of its handle. The ledger has one
- * record for each such object. Unused structs stay in the shard, so a map or unmap rarely
- * allocates. Must not call the driver.
+ * record for each such object, and an unused struct keeps its record. Must not call the driver.
  */
 #include "interpose/block/mappings.h"
 
 #include <utlist.h>
 
-#include "interpose/block/block_entry.h"
+#include "interpose/block/block_table.h"
 #include "interpose/recorder/live_bytes.h"
-#include "ledger/shared.h"
-
-#define SLAB 4096u
 
 /* A mapped memory object, or an unused struct. */
 struct mapped {
@@ -35,29 +31,13 @@ static struct mapped *mapped_lookup(struct shard *shard, uint64_t key)
 	return mapped;
 }
 
-static struct mapping *mapping_allocate(struct arena *arena, struct shard *shard)
-{
-	struct mapping *mapping;
-
-	if (!shard->spare_mappings) {
-		struct mapping *slab = arena_take(arena, SLAB);
-
-		for (size_t i = 0; slab && i < SLAB / sizeof(*slab); i++)
-			LL_PREPEND(shard->spare_mappings, &slab[i]);
-	}
-	mapping = shard->spare_mappings;
-	if (mapping)
-		LL_DELETE(shard->spare_mappings, mapping);
-	return mapping;
-}
-
-/* Adds MAPPED, which is in no table, and its mappings to the shard's lists of unused structs. */
-static void mapped_remove(struct shard *shard, struct mapped *mapped)
+/* Adds MAPPED, which is in no table, to the shard's list of unused structs. Ends its mappings. */
+static void mapped_remove(struct arena *arena, struct shard *shard, struct mapped *mapped)
 {
 	struct mapping *mapping, *next;
 
 	LL_FOREACH_SAFE(mapped->mappings, mapping, next)
-		LL_PREPEND(shard->spare_mappings, mapping);
+		arena_give(arena, mapping, sizeof(*mapping));
 	mapped->mappings = NULL;
 	mapped->listed = mapped->unlisted = 0;
 	LL_PREPEND(shard->spare_mapped, mapped);
@@ -66,11 +46,8 @@ static void mapped_remove(struct shard *shard, struct mapped *mapped)
 /* Removes MAPPED from the table, because its block is unmapped or has ended. */
 static void take_out(struct recorder *recorder, struct shard *shard, struct mapped *mapped)
 {
-	struct arena *arena = &recorder->arena;
-
-	HASH_DEL(shard->mapped, mapped);
+	TABLE_REMOVE(&recorder->arena, shard->mapped, mapped);
 	atomic_store_explicit(&SHARED(mapped->record->block), 0, memory_order_release);
-	(void)arena;
 }
 
 static uint64_t name_of(struct recorder *recorder, const struct ledger_block *block)
@@ -88,7 +65,7 @@ static struct mapped *mapped_of_block(struct recorder *recorder, struct shard *s
 	if (!mapped || mapped->record->block == name_of(recorder, block))
 		return mapped;
 	take_out(recorder, shard, mapped);
-	mapped_remove(shard, mapped);
+	mapped_remove(&recorder->arena, shard, mapped);
 	return NULL;
 }
 
@@ -107,11 +84,11 @@ static void write_record(struct mapped *mapped, uint64_t name)
 	atomic_store_explicit(&SHARED(record->block), name, memory_order_release);
 }
 
-static void add_mapping(struct arena *arena, struct shard *shard, struct mapped *mapped,
-			const struct mapping *new)
+static void add_mapping(struct arena *arena, struct mapped *mapped, const struct mapping *new)
 {
-	struct mapping *mapping =
-		mapped->listed < MAPPINGS_LISTED_MAX ? mapping_allocate(arena, shard) : NULL;
+	struct mapping *mapping = mapped->listed < MAPPINGS_LISTED_MAX
+					  ? arena_take(arena, sizeof(*mapping))
+					  : NULL;
 
 	if (!mapping) {
 		mapped->unlisted++;
@@ -168,7 +145,6 @@ static void mark_mapped(struct recorder *recorder, struct ledger_block *block, u
 static bool mapped_add_mapping(struct recorder *recorder, struct shard *shard, uint64_t key,
 			       struct ledger_block *block, const struct mapping *new)
 {
-	struct arena *arena = &recorder->arena;
 	struct mapped *mapped = mapped_of_block(recorder, shard, key, block);
 
 	if (!mapped) {
@@ -177,13 +153,12 @@ static bool mapped_add_mapping(struct recorder *recorder, struct shard *shard, u
 			return false;
 		LL_DELETE(shard->spare_mapped, mapped);
 		mapped->key = key;
-		TABLE_ADD(shard->mapped, key, mapped);
-		if (!mapped->hh.tbl) {
+		if (!TABLE_ADD(&recorder->arena, shard->mapped, key, mapped)) {
 			LL_PREPEND(shard->spare_mapped, mapped);
 			return false;
 		}
 	}
-	add_mapping(arena, shard, mapped, new);
+	add_mapping(&recorder->arena, mapped, new);
 	write_record(mapped, name_of(recorder, block));
 	mark_mapped(recorder, block, LEDGER_BLOCK_MAPPED);
 	return true;
@@ -261,7 +236,7 @@ void record_mapped(const struct call *call, uint64_t handle, uint64_t address)
 
 /* Removes the mapping at ADDRESS and stores it in *RET. Of several at one address it takes the
  * latest, because mappings of the same memory mostly nest. */
-static bool take_mapping_at(struct shard *shard, struct mapped *mapped, uint64_t address,
+static bool take_mapping_at(struct arena *arena, struct mapped *mapped, uint64_t address,
 			    struct mapping *ret)
 {
 	struct mapping *found = NULL, *mapping;
@@ -272,7 +247,7 @@ static bool take_mapping_at(struct shard *shard, struct mapped *mapped, uint64_t
 	if (found) {
 		*ret = *found;
 		LL_DELETE(mapped->mappings, found);
-		LL_PREPEND(shard->spare_mappings, found);
+		arena_give(arena, found, sizeof(*found));
 		mapped->listed--;
 	} else if (mapped->unlisted) {
 		*ret = (struct mapping){ .address = address };
@@ -299,13 +274,14 @@ void record_unmapping(const struct call *call, uint64_t handle, uint64_t address
 	lock_take(&shard->lock);
 	block = block_of_key(recorder, shard, key, 0);
 	mapped = block ? mapped_of_block(recorder, shard, key, block) : NULL;
-	if (mapped && take_mapping_at(shard, mapped, address, &ret->mapping)) {
+	if (mapped && take_mapping_at(&recorder->arena, mapped, address, &ret->mapping)) {
 		ret->recorder = recorder;
 		ret->block = name_of(recorder, block);
 		if (mapped->listed + mapped->unlisted)
 			write_record(mapped, name_of(recorder, block));
 		else
-			mapped_remove(shard, mappings_take(recorder, shard, key, block));
+			mapped_remove(&recorder->arena, shard,
+				      mappings_take(recorder, shard, key, block));
 	}
 	lock_give(&shard->lock);
 	recorder_leave();
@@ -351,6 +327,6 @@ void mappings_pass_on(struct recorder *recorder, struct mapped *mapped, uint64_t
 	for (unsigned int i = 0; i < mapped->unlisted; i++)
 		attach(recorder, parent, 0, &(struct mapping){ 0 });
 	lock_take(&shard->lock);
-	mapped_remove(shard, mapped);
+	mapped_remove(&recorder->arena, shard, mapped);
 	lock_give(&shard->lock);
 }

@@ -18,7 +18,7 @@ struct mapping {
 	uint64_t time_ns;
 	uint32_t api;
 	uint32_t stack;
-	struct mapping *next; /* the next later mapping, or the next unused struct */
+	struct mapping *next; /* the next later mapping */
 };
 
 /* An unmap in progress, filled before the driver's call. */

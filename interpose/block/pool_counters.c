@@ -5,11 +5,8 @@
  */
 #include "interpose/block/pool_counters.h"
 
-#include <string.h>
-
 #include "interpose/base/config.h"
 #include "interpose/recorder/recorder.h"
-#include "ledger/shared.h"
 
 _Atomic bool pool_on READ_BY_ALL;
 _Atomic bool pool_wants_trim READ_BY_ALL;
@@ -34,14 +31,6 @@ struct ledger_pools *pools_record(void)
 	return recorder ? recorder->pools_record->pools : NULL;
 }
 
-static bool is_text(const struct recorder *recorder, uint32_t ref, const char *text)
-{
-	const struct ledger_string *string = ledger_at(&recorder->writer, ref);
-	size_t length = strlen(text);
-
-	return string->length == length && memcmp(string->bytes, text, length) == 0;
-}
-
 /* Locking: the caller holds the lock of pools_record. Sets `api` last, because a reader uses a row
  * as soon as it is set. */
 static struct ledger_pool *find_or_take(struct recorder *recorder, const char *api,
@@ -52,8 +41,8 @@ static struct ledger_pool *find_or_take(struct recorder *recorder, const char *a
 	uint32_t ref;
 
 	for (; row < end && row->api; row++)
-		if (row->device == device && is_text(recorder, row->api, api) &&
-		    is_text(recorder, row->kind, kind))
+		if (row->device == device && recorder_text_is(recorder, row->api, api) &&
+		    recorder_text_is(recorder, row->kind, kind))
 			return row;
 	if (row == end || !(row->kind = recorder_add_text(recorder, kind)) ||
 	    !(ref = recorder_add_text(recorder, api)))

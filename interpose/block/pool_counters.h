@@ -19,8 +19,8 @@ struct recorder;
 
 /* True if GPULEAK_POOL is strict or fast. A wrapper checks this first. */
 extern _Atomic bool pool_on;
-/* GPULEAK_POOL_SIGNAL: a signal requests a trim (signals.c). The next GPU memory call of any thread
- * trims the pool. If no such call follows, the service thread does so after a while. */
+/* GPULEAK_POOL_SIGNAL: a signal requests a trim (service_thread.c). The next GPU memory call of any
+ * thread trims the pool. If no such call follows, the service thread does so after a while. */
 extern _Atomic bool pool_wants_trim;
 
 /* Returns true once after the signal came: then the caller must trim. Costs one load otherwise. */
@@ -70,5 +70,27 @@ static inline void pools_raise(uint64_t *peak, uint64_t value)
 /* Adds BY to COUNTER and returns its old value. */
 #define pools_count(counter, by)                                                                  \
 	atomic_fetch_add_explicit(&SHARED(*(counter)), (uint64_t)(by), memory_order_relaxed)
+
+/* Counts BLOCKS of BYTES in all that a trim returned to the driver. */
+static inline void pools_count_trimmed(struct ledger_pool *record, uint64_t blocks, uint64_t bytes)
+{
+	pools_count(&record->trimmed, blocks);
+	pools_count(&record->trimmed_bytes, bytes);
+}
+
+/* Counts the reason WHY a block was left to the driver or waits longer than usual. */
+static inline void pools_count_reason(struct ledger_pool *record, enum ledger_pool_reason why)
+{
+	pools_count(&record->reasons[why], 1);
+}
+
+/* Bytes that a pool may always cache. */
+#define POOLS_FLOOR ((uint64_t)64 << 20)
+
+/* Returns the bytes that a pool may cache if PEAK bytes were in use at one time. */
+static inline uint64_t pools_bound(uint64_t peak)
+{
+	return peak / 10 > POOLS_FLOOR ? peak / 10 : POOLS_FLOOR;
+}
 
 #endif

@@ -8,11 +8,9 @@
 
 #include <string.h>
 
-#include "interpose/block/block_entry.h"
-#include "interpose/base/hot.h"
+#include "interpose/block/block_table.h"
 #include "interpose/recorder/live_bytes.h"
 #include "ledger/reader.h"
-#include "ledger/shared.h"
 
 _Atomic uint32_t query_marks READ_BY_ALL = 1;
 
@@ -77,9 +75,8 @@ static bool matches(const struct ledger_view *view, const struct ledger_block *b
 	return last->matches;
 }
 
-/* Sums up the live blocks in the chunks of TYPE. Suballocations have no kind of their own. */
-static void sum_chunks(struct recorder *recorder, enum ledger_chunk_type type,
-		       const struct query_filter *filter, struct query_total *ret)
+void query_total(struct recorder *recorder, enum ledger_chunk_type type,
+		 const struct query_filter *filter, struct query_total *ret)
 {
 	const struct ledger_header *header = recorder->header;
 	struct ledger_walk walk = { 0 };
@@ -107,18 +104,6 @@ static void sum_chunks(struct recorder *recorder, enum ledger_chunk_type type,
 			ret->bytes += block.bytes;
 		}
 	}
-}
-
-void query_total(struct recorder *recorder, const struct query_filter *filter,
-		 struct query_total *ret)
-{
-	sum_chunks(recorder, LEDGER_CHUNK_BLOCKS, filter, ret);
-}
-
-void query_suballocations(struct recorder *recorder, const struct query_filter *filter,
-			  struct query_total *ret)
-{
-	sum_chunks(recorder, LEDGER_CHUNK_SUBALLOCATIONS, filter, ret);
 }
 
 #define DOUBLING_FIRST 3 /* the exponent of 8 blocks */

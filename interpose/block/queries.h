@@ -37,13 +37,11 @@ struct query_total {
 	uint64_t blocks, bytes;
 	uint64_t ignored_blocks, ignored_bytes; /* not included in blocks and bytes */
 };
-/* Stores the totals of the live blocks in RET. Takes no lock. A block that is live during the whole
- * call is counted once. */
-void query_total(struct recorder *recorder, const struct query_filter *filter,
-		 struct query_total *ret);
-/* Does the same for the live suballocations, of any kind. */
-void query_suballocations(struct recorder *recorder, const struct query_filter *filter,
-			  struct query_total *ret);
+/* Stores in RET the totals of the live blocks, which are in chunks of TYPE: LEDGER_CHUNK_BLOCKS, or
+ * LEDGER_CHUNK_SUBALLOCATIONS, which have no kind of their own. Takes no lock. A block that is live
+ * during the whole call is counted once. */
+void query_total(struct recorder *recorder, enum ledger_chunk_type type,
+		 const struct query_filter *filter, struct query_total *ret);
 /* Returns how often call sites doubled their number of live blocks, from 8 blocks on. Only call
  * sites whose live blocks are counted; high points before the current window do not count. */
 uint64_t query_doublings(struct recorder *recorder);

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
  * Counts the live blocks of each call site and records the counts in the ledger. Uses a bounded
- * number of records: later steps overwrite the oldest ones. Must not be called by a signal
- * handler, and must not block threads that allocate.
+ * number of records: later steps overwrite the oldest ones, and all steps with one name share one.
+ * Must not be called by a signal handler, and must not block threads that allocate.
  */
 #include "interpose/block/steps.h"
 
-#include <stdbool.h>
 #include <string.h>
 
-#include "interpose/block/deferred_totals.h"
-#include "interpose/recorder/recorder.h"
 #include "interpose/base/hash.h"
-#include "ledger/shared.h"
+#include "interpose/recorder/live_bytes.h"
+#include "interpose/recorder/recorder.h"
 #include "ledger/totals.h"
 
 struct step_row {
@@ -48,7 +46,6 @@ static bool is_site_of(const struct step_site *site, const struct ledger_site *c
 static struct step_site *find_site(struct recorder *recorder, const struct ledger_site *counters)
 {
 	struct steps *steps = recorder->steps;
-	struct arena *arena = &recorder->arena;
 	uint64_t key = key_of_counters(counters);
 	struct step_site *site;
 
@@ -60,7 +57,7 @@ static struct step_site *find_site(struct recorder *recorder, const struct ledge
 			return site;
 	}
 	if (steps->site_count == LEDGER_GROWTH_MAX ||
-	    !(site = arena_take(arena, sizeof(*site)))) {
+	    !(site = arena_take(&recorder->arena, sizeof(*site)))) {
 		steps->lost++;
 		return NULL;
 	}
@@ -72,7 +69,7 @@ static struct step_site *find_site(struct recorder *recorder, const struct ledge
 		.device = counters->device,
 		.first_step = steps->number,
 	};
-	TABLE_ADD(steps->sites, key, site);
+	TABLE_ADD(&recorder->arena, steps->sites, key, site);
 	site->next = steps->first;
 	steps->first = site;
 	steps->site_count++;
@@ -85,7 +82,6 @@ static struct step_site *site_of(struct recorder *recorder, const struct ledger_
 				 const struct ledger_live *live)
 {
 	struct steps *steps = recorder->steps;
-	struct arena *arena = &recorder->arena;
 	uint64_t ref = ledger_ref(&recorder->writer, counters);
 	struct step_row *known;
 
@@ -94,14 +90,14 @@ static struct step_site *site_of(struct recorder *recorder, const struct ledger_
 		return known->site;
 	if (!live->blocks)
 		return NULL;
-	known = arena_take(arena, sizeof(*known));
+	known = arena_take(&recorder->arena, sizeof(*known));
 	if (!known) {
 		steps->lost++;
 		return NULL;
 	}
 	known->key = ref;
 	known->site = find_site(recorder, counters);
-	TABLE_ADD(steps->rows, key, known);
+	TABLE_ADD(&recorder->arena, steps->rows, key, known);
 	return known->site;
 }
 
@@ -215,6 +211,80 @@ static uint32_t write_step(struct recorder *recorder, const char *label)
 	note_step(recorder, record, &total, time_ns, label);
 	return steps->number;
 }
+
+/* ---- named steps: what the process allocated and freed between two moments, and its peak ---- */
+
+/* Returns the record of NAME. The first LEDGER_STEP_NAMES names have a record each, and all later
+ * names share one. Returns NULL if the ledger has no room. NAME is filled up with zeros. */
+static struct ledger_named_step *find_record(struct recorder *recorder, struct named_steps *steps,
+					     const char name[LEDGER_STEP_NAME])
+{
+	struct ledger_named_step record = { 0 };
+	uint32_t ref;
+
+	for (uint32_t i = 0; i < steps->count && i < LEDGER_STEP_NAMES; i++)
+		if (memcmp(steps->records[i].name, name, LEDGER_STEP_NAME) == 0)
+			return &steps->records[i];
+	if (steps->count > LEDGER_STEP_NAMES)
+		return &steps->records[LEDGER_STEP_NAMES];
+	if (steps->count < LEDGER_STEP_NAMES)
+		memcpy(record.name, name, LEDGER_STEP_NAME);
+	ref = ledger_add_named_step(&recorder->writer, &record);
+	if (!ref)
+		return NULL;
+	if (!steps->count)
+		steps->records = ledger_at(&recorder->writer, ref);
+	steps->count++;
+	return ledger_at(&recorder->writer, ref);
+}
+
+static void end_step(struct ledger_named_step *record, const struct ledger_totals *now)
+{
+	ledger_begin_change(&record->began);
+	ledger_totals_add(&record->sum, &record->start, now);
+	record->flags &= ~LEDGER_STEP_OPEN;
+	ledger_end_change(&record->began, &record->done);
+}
+
+static void begin_step(struct ledger_named_step *record, const struct ledger_totals *now)
+{
+	ledger_begin_change(&record->began);
+	record->count++;
+	record->start = *now;
+	record->flags |= LEDGER_STEP_OPEN;
+	ledger_end_change(&record->began, &record->done);
+}
+
+/* Locking: the caller holds the lock of struct steps. Ends the open step, and begins a step with
+ * NAME, of which the first LEDGER_STEP_NAME bytes count. NAME NULL or empty: begins none. Returns
+ * false if the new step cannot be recorded. Reads all call sites. */
+static bool named_steps_change(struct recorder *recorder, struct named_steps *steps,
+			       const char *name)
+{
+	struct ledger_named_step *next = NULL;
+	char whole[LEDGER_STEP_NAME] = { 0 };
+	struct ledger_totals now;
+	struct ledger_view view;
+
+	if (name)
+		memcpy(whole, name, strnlen(name, sizeof(whole)));
+	if (!steps->open && !whole[0])
+		return true;
+	if (whole[0])
+		next = find_record(recorder, steps, whole);
+	if (ledger_view(recorder->writer.base, recorder->writer.mapped_bytes, &view) != LEDGER_OK)
+		return false;
+	ledger_totals(&view, &now);
+	live_bytes_watch_peak(recorder, next ? &next->peak_bytes : NULL);
+	if (steps->open)
+		end_step(steps->open, &now);
+	if (next)
+		begin_step(next, &now);
+	steps->open = next;
+	return next || !whole[0];
+}
+
+/* ---- both ---- */
 
 uint32_t steps_mark(struct recorder *recorder, const char *label)
 {

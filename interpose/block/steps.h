@@ -41,9 +41,10 @@ uint32_t steps_mark(struct recorder *recorder, const char *label);
  * false if the new one cannot be recorded. Otherwise like steps_mark(). */
 bool steps_name(struct recorder *recorder, const char *name);
 
-/* Locking: the caller holds the lock of struct steps. Ends the open step, and begins a step with
- * NAME, of which the first LEDGER_STEP_NAME bytes count. NAME NULL or empty: begins none. Returns
- * false if the new step cannot be recorded. Reads all call sites. Not safe in a signal handler. */
-bool named_steps_change(struct recorder *recorder, struct named_steps *steps, const char *name);
+/* ---- timeline.c: live bytes over time by kind of memory and device. Allocations and frees count
+ * nothing for it. Instead, all call sites in the ledger are added up from time to time. ---- */
+
+/* Records a moment if one is due; the calling thread does the work. Never waits. */
+void timeline_look(struct recorder *recorder, uint64_t now_ns);
 
 #endif

@@ -3,7 +3,7 @@
  * Adds up this process's call sites while other threads allocate and free. Limits the time for
  * that: after a pass it pauses for a multiple of the pass's duration.
  */
-#include "interpose/block/timeline.h"
+#include "interpose/block/steps.h"
 
 #include <string.h>
 

@@ -127,21 +127,17 @@ static bool anybody_inside(struct captures *set)
 	return false;
 }
 
-static int64_t now_ns(void)
-{
-	return (int64_t)clock_ns(CLOCK_MONOTONIC);
-}
-
 /* The wait is bounded, since a thread may have been stopped permanently inside the gate. A failed
  * capture harms the application less than a hang. */
 static void wait_until_left(struct captures *set)
 {
 	const struct timespec nap = { .tv_nsec = 20000 };
 	int saved = errno;
-	int64_t began = now_ns();
+	int64_t began = (int64_t)clock_ns(CLOCK_MONOTONIC);
 
 	for (unsigned int tries = 0;
-	     anybody_inside(set) && now_ns() - began < captures_patience_ns; tries++)
+	     anybody_inside(set) &&
+	     (int64_t)clock_ns(CLOCK_MONOTONIC) - began < captures_patience_ns; tries++)
 		if (tries < 32)
 			sched_yield();
 		else

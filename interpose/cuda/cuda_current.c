@@ -11,7 +11,6 @@
 
 #include "interpose/base/hash.h"
 #include "interpose/block/driver_growth.h"
-#include "interpose/cuda/cuda_context.h"
 #include "interpose/stack/capture.h"
 
 _Atomic uint32_t cuda_context_epoch READ_BY_ALL = 1;
@@ -71,33 +70,18 @@ bool cuda_primary_gone(CUdevice device)
 
 static _Atomic unsigned int greens; /* number of green contexts; 0: no lookup is needed */
 
-struct recorder *contexts_enter(void)
-{
-	struct recorder *recorder = recorder_enter();
-
-	if (recorder)
-		lock_take(&recorder->contexts->lock);
-	return recorder;
-}
-
-void contexts_leave(struct recorder *recorder)
-{
-	lock_give(&recorder->contexts->lock);
-	recorder_leave();
-}
-
 bool cuda_is_green(CUcontext context)
 {
 	struct recorder *recorder;
 	struct green *green;
 
 	if (!atomic_load_explicit(&greens, memory_order_relaxed) || !recorder_now() ||
-	    !(recorder = contexts_enter()))
+	    !(recorder = RECORDER_ENTER_PART(contexts)))
 		return false;
 	green = recorder->contexts->green;
 	while (green && green->context != context)
 		green = green->hh.next;
-	contexts_leave(recorder);
+	RECORDER_LEAVE_PART(recorder, contexts);
 	return green != NULL;
 }
 
@@ -110,27 +94,25 @@ static CUcontext owner_of(CUcontext context, CUdevice device)
 
 void cuda_green_add(CUgreenCtx handle, CUdevice device)
 {
-	struct recorder *recorder = contexts_enter();
+	struct recorder *recorder = RECORDER_ENTER_PART(contexts);
 	struct green *green;
-	struct arena *arena;
 
 	if (!recorder)
 		return;
-	arena = &recorder->arena;
-	green = arena_take(arena, sizeof(*green));
+	green = arena_take(&recorder->arena, sizeof(*green));
 	if (green) {
 		green->handle = (uint64_t)(uintptr_t)handle;
 		green->device = device;
-		TABLE_ADD(recorder->contexts->green, handle, green);
+		TABLE_ADD(&recorder->arena, recorder->contexts->green, handle, green);
 		atomic_fetch_add(&greens, 1);
 	}
-	contexts_leave(recorder);
+	RECORDER_LEAVE_PART(recorder, contexts);
 }
 
 void cuda_green_name(CUgreenCtx handle, CUcontext context)
 {
 	uint64_t key = (uint64_t)(uintptr_t)handle;
-	struct recorder *recorder = contexts_enter();
+	struct recorder *recorder = RECORDER_ENTER_PART(contexts);
 	struct green *green;
 
 	if (!recorder)
@@ -138,31 +120,29 @@ void cuda_green_name(CUgreenCtx handle, CUcontext context)
 	TABLE_FIND(recorder->contexts->green, &key, green);
 	if (green)
 		green->context = context;
-	contexts_leave(recorder);
+	RECORDER_LEAVE_PART(recorder, contexts);
 	atomic_fetch_add(&cuda_context_epoch, 1); /* an ended context may have had this handle */
 }
 
 CUdevice cuda_green_take(CUgreenCtx handle, CUcontext *ret_context)
 {
 	uint64_t key = (uint64_t)(uintptr_t)handle;
-	struct recorder *recorder = recorder_now() ? contexts_enter() : NULL;
+	struct recorder *recorder = recorder_now() ? RECORDER_ENTER_PART(contexts) : NULL;
 	struct green *green;
-	struct arena *arena;
 	CUdevice device = -1;
 
 	*ret_context = NULL;
 	if (!recorder)
 		return -1;
-	arena = &recorder->arena;
 	TABLE_FIND(recorder->contexts->green, &key, green);
 	if (green) {
-		HASH_DEL(recorder->contexts->green, green);
+		TABLE_REMOVE(&recorder->arena, recorder->contexts->green, green);
 		device = green->device;
 		*ret_context = green->context;
-		arena_give(arena, green, sizeof(*green));
+		arena_give(&recorder->arena, green, sizeof(*green));
 		atomic_fetch_sub(&greens, 1);
 	}
-	contexts_leave(recorder);
+	RECORDER_LEAVE_PART(recorder, contexts);
 	return device;
 }
 
@@ -190,6 +170,14 @@ void cuda_current_context(uint64_t *ret_context, int *ret_device)
 }
 
 /* ---- devices ---- */
+
+uint64_t cuda_device_total(int device)
+{
+	used_cuDeviceTotalMem_v2 *query = CUDA_USED(cuDeviceTotalMem_v2);
+	size_t total = 0;
+
+	return query && device >= 0 && query(&total, device) == CUDA_SUCCESS ? total : 0;
+}
 
 /* Returns true if the memory of DEVICE is also the CPU's, as on Jetson and GB10. */
 static bool shares_memory(CUdevice device)

@@ -17,11 +17,22 @@
 #define ROWS_OF "interpose/cuda/cuda.def"
 #include "interpose/dispatch/hooks.def"
 
+/* State about CUDA contexts: how often each was attached, and which ones are green. A green context
+ * is a part of its device's primary context and owns no memory. */
+struct contexts {
+	struct lock lock;
+	struct attached *attached; /* see cuda_context.c */
+	struct green *green;
+};
+
 enum { LOCATION_DEVICE = 1 }; /* CU_MEM_LOCATION_TYPE_DEVICE */
 
 /* Incremented when a context ends: the driver may give its handle to a new context on another
  * device. */
 extern _Atomic uint32_t cuda_context_epoch __attribute__((visibility("hidden")));
+/* True if the current context or the driver may have ended: a context ended, or the process is
+ * exiting. */
+extern _Atomic bool cuda_context_doubtful __attribute__((visibility("hidden")));
 
 /* Stores CONTEXT, its device and its owner in thread_self. Called if CONTEXT is not the context
  * stored there, or if any context ended since it was stored. EPOCH: the present
@@ -70,12 +81,17 @@ void cuda_green_name(CUgreenCtx handle, CUcontext context);
  * listed. *RET_CONTEXT: its CUcontext, or NULL. */
 CUdevice cuda_green_take(CUgreenCtx handle, CUcontext *ret_context);
 
+/* Returns the memory size of DEVICE in bytes, 0 if unknown. */
+uint64_t cuda_device_total(int device);
 /* Records the UUID, name and PCI bus id of DEVICE, once per process. */
 void cuda_meet_device(int device);
 
 /* Returns true if STREAM, an argument of the call HOOK, is being captured: then the call adds a
  * graph node. */
 bool cuda_is_captured(const struct hook *hook, CUstream stream);
+
+/* Returns true if the calling thread is inside libc's exit(). */
+bool cuda_inside_exit(void);
 
 /* Returns true if HOOK is a _ptsz call: its default stream is the thread's own. */
 bool cuda_is_per_thread(const struct hook *hook);

@@ -66,8 +66,6 @@ typedef struct CUexecAffinityParam_st CUexecAffinityParam;
 typedef struct CUctxCreateParams_st CUctxCreateParams;
 typedef struct CUmulticastObjectProp_st CUmulticastObjectProp;
 typedef struct CUmemPoolPtrExportData_st CUmemPoolPtrExportData;
-typedef struct CUexecAffinityParam_st CUexecAffinityParam;
-typedef struct CUctxCreateParams_st CUctxCreateParams;
 typedef struct CUlaunchConfig_st CUlaunchConfig;
 typedef struct CUDA_LAUNCH_PARAMS_st CUDA_LAUNCH_PARAMS;
 typedef struct CUDA_MEMCPY2D_v1_st CUDA_MEMCPY2D_v1;

@@ -11,10 +11,8 @@
 #include <string.h>
 #include <utlist.h>
 
-#include "interpose/recorder/recorder.h"
 #include "interpose/recorder/live_bytes.h"
 #include "interpose/recorder/live_counts.h"
-#include "ledger/shared.h"
 
 struct physical {
 	uint64_t handle;
@@ -31,21 +29,6 @@ struct physical {
 	UT_hash_handle hh;
 };
 
-static struct recorder *enter_with_lock(void)
-{
-	struct recorder *recorder = recorder_enter();
-
-	if (recorder)
-		lock_take(&recorder->vmm->lock);
-	return recorder;
-}
-
-static void leave_with_lock(struct recorder *recorder)
-{
-	lock_give(&recorder->vmm->lock);
-	recorder_leave();
-}
-
 /* ---- Locking: recorder->vmm->lock ---- */
 
 static struct physical *physical_lookup(struct recorder *recorder, uint64_t handle)
@@ -58,23 +41,18 @@ static struct physical *physical_lookup(struct recorder *recorder, uint64_t hand
 
 static void unindex(struct recorder *recorder, struct physical *p)
 {
-	struct arena *arena = &recorder->arena;
-
 	if (p && p->indexed)
-		HASH_DEL(recorder->vmm->by_handle, p);
+		TABLE_REMOVE(&recorder->arena, recorder->vmm->by_handle, p);
 	if (p)
 		p->indexed = false;
 }
 
 static void make_index(struct recorder *recorder, struct physical *p)
 {
-	struct arena *arena = &recorder->arena;
-
 	if (p->indexed)
 		return;
 	unindex(recorder, physical_lookup(recorder, p->handle));
-	TABLE_ADD(recorder->vmm->by_handle, handle, p);
-	p->indexed = p->hh.tbl != NULL;
+	p->indexed = TABLE_ADD(&recorder->arena, recorder->vmm->by_handle, handle, p);
 }
 
 /* Moves the bytes to the block TO. */
@@ -168,7 +146,7 @@ static void give_use(struct recorder *recorder, struct use *use)
 
 void physical_forget(uint64_t handle)
 {
-	struct recorder *recorder = enter_with_lock();
+	struct recorder *recorder = RECORDER_ENTER_PART(vmm);
 	struct physical *p;
 
 	if (!recorder)
@@ -182,12 +160,12 @@ void physical_forget(uint64_t handle)
 		physical_end_block(recorder, p, block);
 		collect(recorder, p);
 	}
-	leave_with_lock(recorder);
+	RECORDER_LEAVE_PART(recorder, vmm);
 }
 
 void physical_made(uint64_t handle, struct ledger_block *block, uint64_t bytes, int device)
 {
-	struct recorder *recorder = enter_with_lock();
+	struct recorder *recorder = RECORDER_ENTER_PART(vmm);
 	struct physical *p;
 
 	if (!recorder)
@@ -204,12 +182,12 @@ void physical_made(uint64_t handle, struct ledger_block *block, uint64_t bytes, 
 		else
 			arena_give(&recorder->arena, p, sizeof(*p));
 	}
-	leave_with_lock(recorder);
+	RECORDER_LEAVE_PART(recorder, vmm);
 }
 
 struct physical *physical_hold(uint64_t handle)
 {
-	struct recorder *recorder = enter_with_lock();
+	struct recorder *recorder = RECORDER_ENTER_PART(vmm);
 	struct physical *p;
 
 	if (!recorder)
@@ -217,7 +195,7 @@ struct physical *physical_hold(uint64_t handle)
 	p = physical_lookup(recorder, handle);
 	if (p)
 		p->held++;
-	leave_with_lock(recorder);
+	RECORDER_LEAVE_PART(recorder, vmm);
 	return p;
 }
 
@@ -236,7 +214,7 @@ static struct use *mapping_around(struct recorder *recorder, uint64_t address)
 
 struct physical *physical_hold_mapped(uint64_t address)
 {
-	struct recorder *recorder = enter_with_lock();
+	struct recorder *recorder = RECORDER_ENTER_PART(vmm);
 	struct physical *p = NULL;
 	struct use *use;
 
@@ -247,19 +225,19 @@ struct physical *physical_hold_mapped(uint64_t address)
 		p = use->of;
 		p->held++;
 	}
-	leave_with_lock(recorder);
+	RECORDER_LEAVE_PART(recorder, vmm);
 	return p;
 }
 
 void physical_let_go(struct physical *p)
 {
-	struct recorder *recorder = p ? enter_with_lock() : NULL;
+	struct recorder *recorder = p ? RECORDER_ENTER_PART(vmm) : NULL;
 
 	if (!recorder)
 		return;
 	p->held--;
 	collect(recorder, p);
-	leave_with_lock(recorder);
+	RECORDER_LEAVE_PART(recorder, vmm);
 }
 
 uint64_t physical_bytes(const struct physical *p)
@@ -279,32 +257,32 @@ bool physical_is(const struct physical *p, uint64_t handle)
 
 bool physical_is_mapped(const struct physical *p)
 {
-	struct recorder *recorder = p ? enter_with_lock() : NULL;
+	struct recorder *recorder = p ? RECORDER_ENTER_PART(vmm) : NULL;
 	bool mapped = false;
 
 	if (!recorder)
 		return false;
 	for (const struct use *use = p->uses; use && !mapped; use = use->next)
 		mapped = !use->object;
-	leave_with_lock(recorder);
+	RECORDER_LEAVE_PART(recorder, vmm);
 	return mapped;
 }
 
 void physical_back(struct physical *p, struct ledger_block *block)
 {
-	struct recorder *recorder = enter_with_lock();
+	struct recorder *recorder = RECORDER_ENTER_PART(vmm);
 
 	if (!recorder)
 		return;
 	p->block = block;
 	pass_bytes(recorder, p, block);
 	make_index(recorder, p);
-	leave_with_lock(recorder);
+	RECORDER_LEAVE_PART(recorder, vmm);
 }
 
 struct physical *physical_releasing(uint64_t handle, const struct freeing *freeing)
 {
-	struct recorder *recorder = freeing->block ? enter_with_lock() : NULL;
+	struct recorder *recorder = freeing->block ? RECORDER_ENTER_PART(vmm) : NULL;
 	struct physical *p;
 
 	if (!recorder)
@@ -316,13 +294,13 @@ struct physical *physical_releasing(uint64_t handle, const struct freeing *freei
 	} else {
 		p = NULL; /* another thread has referenced the handle again */
 	}
-	leave_with_lock(recorder);
+	RECORDER_LEAVE_PART(recorder, vmm);
 	return p;
 }
 
 struct use *physical_released(struct physical *p, struct freeing *freeing, bool done)
 {
-	struct recorder *recorder = freeing->block ? enter_with_lock() : NULL;
+	struct recorder *recorder = freeing->block ? RECORDER_ENTER_PART(vmm) : NULL;
 	struct use *orphans = NULL;
 
 	if (!recorder)
@@ -336,7 +314,7 @@ struct use *physical_released(struct physical *p, struct freeing *freeing, bool 
 		orphans = collect(recorder, p);
 	}
 	freeing->bytes = freeing->block->bytes;
-	leave_with_lock(recorder);
+	RECORDER_LEAVE_PART(recorder, vmm);
 	return orphans;
 }
 
@@ -344,23 +322,18 @@ struct use *physical_released(struct physical *p, struct freeing *freeing, bool 
 
 static bool index_mapping(struct recorder *recorder, struct use *use)
 {
-	struct arena *arena = &recorder->arena;
-
-	TABLE_ADD(recorder->vmm->mappings, number, use);
-	return use->hh.tbl != NULL;
+	return TABLE_ADD(&recorder->arena, recorder->vmm->mappings, number, use);
 }
 
 static void unindex_mapping(struct recorder *recorder, struct use *use)
 {
-	struct arena *arena = &recorder->arena;
-
-	HASH_DEL(recorder->vmm->mappings, use);
+	TABLE_REMOVE(&recorder->arena, recorder->vmm->mappings, use);
 	memset(&use->hh, 0, sizeof(use->hh));
 }
 
 void use_add(const struct use *new)
 {
-	struct recorder *recorder = enter_with_lock();
+	struct recorder *recorder = RECORDER_ENTER_PART(vmm);
 	struct use *use;
 
 	if (!recorder)
@@ -378,12 +351,12 @@ void use_add(const struct use *new)
 		use->bound = use->object->bound;
 		use->object->bound = use;
 	}
-	leave_with_lock(recorder);
+	RECORDER_LEAVE_PART(recorder, vmm);
 }
 
 void use_forget_mapping(uint64_t address)
 {
-	struct recorder *recorder = enter_with_lock();
+	struct recorder *recorder = RECORDER_ENTER_PART(vmm);
 	struct use *use;
 
 	if (!recorder)
@@ -393,12 +366,12 @@ void use_forget_mapping(uint64_t address)
 		unindex_mapping(recorder, use);
 		give_use(recorder, use);
 	}
-	leave_with_lock(recorder);
+	RECORDER_LEAVE_PART(recorder, vmm);
 }
 
 void use_forget_binding(const struct use *new)
 {
-	struct recorder *recorder = new->object ? enter_with_lock() : NULL;
+	struct recorder *recorder = new->object ? RECORDER_ENTER_PART(vmm) : NULL;
 	struct use *use;
 
 	if (!recorder)
@@ -407,7 +380,7 @@ void use_forget_binding(const struct use *new)
 		use = use->bound;
 	if (use)
 		give_use(recorder, use);
-	leave_with_lock(recorder);
+	RECORDER_LEAVE_PART(recorder, vmm);
 }
 
 /* Removes USE from the table and appends it to the list that *END terminates. */
@@ -421,7 +394,7 @@ static struct use **remove_mapping(struct recorder *recorder, struct use *use, s
 
 struct use *uses_take_mappings(uint64_t address, uint64_t bytes, bool *ret_exact)
 {
-	struct recorder *recorder = enter_with_lock();
+	struct recorder *recorder = RECORDER_ENTER_PART(vmm);
 	struct use *taken = NULL, **end = &taken, *use, *after;
 	uint64_t at = address;
 
@@ -445,13 +418,13 @@ struct use *uses_take_mappings(uint64_t address, uint64_t bytes, bool *ret_exact
 		    use->bytes <= bytes - (use->number - address))
 			end = remove_mapping(recorder, use, end);
 	}
-	leave_with_lock(recorder);
+	RECORDER_LEAVE_PART(recorder, vmm);
 	return taken;
 }
 
 struct use *uses_take_bindings(uint64_t object, int device, uint64_t offset, uint64_t bytes)
 {
-	struct recorder *recorder = enter_with_lock();
+	struct recorder *recorder = RECORDER_ENTER_PART(vmm);
 	struct use *taken = NULL, **link;
 	struct physical *p;
 
@@ -472,7 +445,7 @@ struct use *uses_take_bindings(uint64_t object, int device, uint64_t offset, uin
 		taken = use;
 		p->held++;
 	}
-	leave_with_lock(recorder);
+	RECORDER_LEAVE_PART(recorder, vmm);
 	return taken;
 }
 
@@ -480,7 +453,7 @@ struct use *uses_take_bindings(uint64_t object, int device, uint64_t offset, uin
  * meanwhile, the old mapping is dropped. */
 void uses_put_back(struct use *taken)
 {
-	struct recorder *recorder = taken ? enter_with_lock() : NULL;
+	struct recorder *recorder = taken ? RECORDER_ENTER_PART(vmm) : NULL;
 	struct use *there, *after;
 
 	if (!recorder)
@@ -497,12 +470,12 @@ void uses_put_back(struct use *taken)
 		if (there || !index_mapping(recorder, use))
 			give_use(recorder, use);
 	}
-	leave_with_lock(recorder);
+	RECORDER_LEAVE_PART(recorder, vmm);
 }
 
 struct use *use_end(struct use *use, struct freeing *freeing)
 {
-	struct recorder *recorder = enter_with_lock();
+	struct recorder *recorder = RECORDER_ENTER_PART(vmm);
 	struct physical *of = use->of, *object = use->object;
 	struct use *orphans;
 
@@ -514,13 +487,13 @@ struct use *use_end(struct use *use, struct freeing *freeing)
 	orphans = collect(recorder, of);
 	if (object && --object->held == 0)
 		collect(recorder, object);
-	leave_with_lock(recorder);
+	RECORDER_LEAVE_PART(recorder, vmm);
 	return orphans;
 }
 
 uint64_t uses_in(uint64_t address, uint64_t bytes, uint64_t *ret_bytes)
 {
-	struct recorder *recorder = enter_with_lock();
+	struct recorder *recorder = RECORDER_ENTER_PART(vmm);
 	uint64_t end = address + bytes, first = 0;
 
 	*ret_bytes = 0;
@@ -535,6 +508,6 @@ uint64_t uses_in(uint64_t address, uint64_t bytes, uint64_t *ret_bytes)
 		*ret_bytes += to - from;
 		first = !first || use->number < first ? use->number : first;
 	}
-	leave_with_lock(recorder);
+	RECORDER_LEAVE_PART(recorder, vmm);
 	return first;
 }

@@ -6,7 +6,7 @@
  *
  * Calls the loader, so it must not run during a dlsym() lookup.
  */
-#include "interpose/dispatch/callers.h"
+#include "interpose/dispatch/resolve.h"
 
 #include <link.h>
 
@@ -14,9 +14,7 @@
 #include "interpose/dispatch/api.h"
 #include "interpose/dispatch/coverage.h"
 #include "ledger/lock.h"
-#include "interpose/dispatch/find_module.h"
 #include "interpose/dispatch/loader.h"
-#include "interpose/dispatch/resolve.h"
 
 struct cell {
 	_Atomic uint64_t key; /* 0: empty, or being written */

@@ -2,12 +2,9 @@
  *
  * Searches each API's tables of functions that are not intercepted.
  */
-#include "interpose/dispatch/classify.h"
-
-#include <stddef.h>
-#include <string.h>
-
 #include "interpose/dispatch/api.h"
+
+#include <string.h>
 
 static bool in_order(const char (*names)[API_NAME_BYTES], size_t count, const char *name)
 {

@@ -14,10 +14,9 @@
 #include <unistd.h>
 
 #include "interpose/base/fork_guard.h"
-#include "interpose/dispatch/classify.h"
+#include "interpose/dispatch/api.h"
 #include "interpose/dispatch/loader.h"
 #include "ledger/nocancel.h"
-#include "interpose/dispatch/api.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/submit_epoch.h"
 
@@ -127,9 +126,8 @@ static const unsigned char known_tables[][16] = {
  * known. */
 static bool is_vendors(const char *module)
 {
-	const char *base = module ? strrchr(module, '/') : NULL;
+	const char *base = module ? basename(module) : NULL;
 
-	base = base ? base + 1 : module;
 	return base && (strncmp(base, "libcu", 5) == 0 || strncmp(base, "libnv", 5) == 0 ||
 			strncmp(base, "libnccl", 7) == 0 || strncmp(base, "libnpp", 6) == 0);
 }

@@ -3,16 +3,14 @@
  * Reads a pending dlerror() message and makes it pending again, by a loader call that fails in the
  * same way. Supports glibc's two common messages; any other message is lost.
  */
-#include "interpose/dispatch/dlerror_state.h"
+#include "interpose/dispatch/loader.h"
 
 #include <dlfcn.h>
 #include <link.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "interpose/base/fork_guard.h"
-#include "interpose/dispatch/loader.h"
 
 #define UNDEFINED ": undefined symbol: "
 #define NOT_OPENED ": cannot open shared object file: "
@@ -47,7 +45,6 @@ static int has_wanted_name(struct dl_phdr_info *info, size_t size, void *data)
  * own reference. */
 static void look_up_again(const char *module, const char *symbol)
 {
-	int (*close_handle)(void *) = (int (*)(void *))lookup_real(RTLD_NEXT, "dlclose");
 	struct wanted wanted = { module, false };
 	void *handle;
 
@@ -56,8 +53,7 @@ static void look_up_again(const char *module, const char *symbol)
 	handle = dlopen(wanted.found ? module : NULL, RTLD_LAZY | RTLD_NOLOAD);
 	if (!handle)
 		return;
-	if (close_handle)
-		close_handle(handle);
+	lookup_close(handle);
 	lookup_real(handle, symbol);
 }
 

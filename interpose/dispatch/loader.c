@@ -44,11 +44,17 @@ void *lookup_real(void *handle, const char *name)
 	return lookup_real_dlsym ? lookup_real_dlsym(handle, name) : NULL;
 }
 
+void lookup_close(void *handle)
+{
+	int (*real)(void *) = (int (*)(void *))lookup_real(RTLD_NEXT, "dlclose");
+
+	if (real)
+		real(handle);
+}
+
 static bool begins_with(const char *path, const char *start)
 {
-	const char *slash = strrchr(path, '/');
-
-	return strncmp(slash ? slash + 1 : path, start, strlen(start)) == 0;
+	return strncmp(basename(path), start, strlen(start)) == 0;
 }
 
 bool lookup_is_driver_name(enum api api, const char *path)

@@ -22,6 +22,9 @@ void lookup_start(void);
  * lookups. */
 void *lookup_real(void *handle, const char *name);
 
+/* Closes HANDLE without gpuleak's own dlclose, which would treat it as an unloaded module. */
+void lookup_close(void *handle);
+
 /* Returns true if ADDRESS lies in a library with the file name of API's driver or loader. Takes no
  * lock. */
 bool lookup_in_driver(enum api api, const void *address);
@@ -39,5 +42,18 @@ bool lookup_works_for_driver(const char *path);
 /* Returns true if ADDRESS lies in such a library, or in an OpenCL implementation. Takes no lock,
  * except before glibc 2.35: see module_of(). */
 bool lookup_is_of_driver(const void *address);
+
+/* ---- the application's pending dlerror() message: dlerror_state.c. Every successful loader call
+ * clears it, and reading it also clears it. So the message is read first, and produced again
+ * afterwards. ---- */
+
+struct dlerror_state {
+	char message[1024]; /* "": no message was pending */
+};
+
+/* Call these around loader calls in a wrapper. Do not call them in a lookup: it calls the loader on
+ * the application's behalf, and must change the state as that call does. */
+void dlerror_take(struct dlerror_state *ret);
+void dlerror_give_back(const struct dlerror_state *state);
 
 #endif

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "interpose/dispatch/api.h"
-#include "interpose/dispatch/classify.h"
 #include "interpose/dispatch/coverage.h"
 #include "interpose/dispatch/find_module.h"
 #include "interpose/dispatch/loader.h"

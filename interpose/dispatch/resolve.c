@@ -15,9 +15,11 @@
 #include "interpose/base/own_stack.h"
 #include "interpose/dispatch/api.h"
 #include "interpose/dispatch/coverage.h"
-#include "interpose/dispatch/dlerror_state.h"
-#include "interpose/dispatch/find_module.h"
 #include "interpose/dispatch/loader.h"
+
+/* Restored by inside_leave(), and cleared by record_calls_end() if a call was left without a
+ * return. */
+__thread struct inside thread_inside;
 
 struct search {
 	enum api api;
@@ -39,14 +41,19 @@ static int search_driver(struct dl_phdr_info *info, size_t size, void *data)
 	return 1;
 }
 
+static bool find_driver(enum api api, struct search *ret)
+{
+	ret->api = api;
+	ret->found = false;
+	fork_guard_iterate(search_driver, ret);
+	return ret->found;
+}
+
 bool resolve_driver_is_loaded(enum api api)
 {
 	struct search search;
 
-	search.api = api;
-	search.found = false;
-	fork_guard_iterate(search_driver, &search);
-	return search.found;
+	return find_driver(api, &search);
 }
 
 static int has_prefix(struct dl_phdr_info *info, size_t size, void *data)
@@ -62,15 +69,6 @@ bool resolve_is_loaded(const char *prefix)
 	return fork_guard_iterate(has_prefix, (void *)(uintptr_t)prefix) != 0;
 }
 
-/* Closes HANDLE without gpuleak's own dlclose, which would treat it as an unloaded module. */
-static void close_handle(void *handle)
-{
-	int (*real)(void *) = (int (*)(void *))lookup_real(RTLD_NEXT, "dlclose");
-
-	if (real)
-		real(handle);
-}
-
 void *resolve_in(const char *path, const char *name)
 {
 	struct dlerror_state state;
@@ -80,7 +78,7 @@ void *resolve_in(const char *path, const char *name)
 	handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
 	if (handle) {
 		found = lookup_real(handle, name);
-		close_handle(handle);
+		lookup_close(handle);
 	}
 	dlerror_give_back(&state);
 	return found && !resolve_is_ours(found) ? found : NULL;
@@ -92,10 +90,7 @@ static void *in_driver(enum api api, const char *name)
 {
 	struct search search;
 
-	search.api = api;
-	search.found = false;
-	fork_guard_iterate(search_driver, &search);
-	return search.found ? resolve_in(search.path, name) : NULL;
+	return find_driver(api, &search) ? resolve_in(search.path, name) : NULL;
 }
 
 static void cache_pointer(_Atomic(void *) *slot, void *pointer)
@@ -174,7 +169,7 @@ static void look_for_vendor(enum api api, const void *address)
 	if (handle) {
 		if (lookup_real(handle, apis[api]->vendor_symbol))
 			observation_record(OBSERVED_NO_LOADER, apis[api]->title, module, NULL);
-		close_handle(handle);
+		lookup_close(handle);
 	}
 	dlerror_give_back(&state);
 }
@@ -261,7 +256,7 @@ void *resolve_of_program(const char *name)
 	libc = dlmopen(LM_ID_BASE, "libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
 	if (libc) {
 		found = lookup_real(libc, name);
-		close_handle(libc);
+		lookup_close(libc);
 	}
 	return found;
 }

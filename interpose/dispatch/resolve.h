@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "interpose/dispatch/callers.h"
 #include "interpose/dispatch/find_module.h"
 #include "interpose/dispatch/hooks.h"
 #include "interpose/dispatch/inside.h"
@@ -27,6 +26,27 @@ struct route {
 #define DRIVER_CALL(real, type, arguments) ((type)(real))arguments
 /* The function at REAL, with the type of the row SYMBOL. */
 #define DRIVER(symbol, real) ((__typeof__(&(symbol)))(real))
+
+/* ---- callers.c: the OpenCL loader that a linked call would reach without gpuleak. A process
+ * may have several loaders: PyOpenCL's wheel contains its own, another library links the
+ * system's. ---- */
+
+/* A module is what module_of() returns: NULL if it is unknown. */
+
+/* Returns the function that a call of HOOK from MODULE would reach without gpuleak. */
+struct route callers_route(struct hook *hook, const struct link_map *module);
+
+/* Returns true if MODULE is an implementation of OpenCL. */
+bool callers_is_vendor(const struct link_map *module);
+
+/* Returns the function ID, which gpuleak itself calls, from MODULE. If MODULE does not have it,
+ * returns that of any loaded driver, or NULL. */
+void *callers_used(enum used_id id, const struct link_map *module);
+
+/* Empties the cache, because a library may have been unloaded. */
+void callers_forget(void);
+
+/* ---- resolve.c ---- */
 
 struct route resolve_direct_slowly(struct hook *hook);
 struct route resolve_driver_slowly(struct hook *hook);

@@ -7,7 +7,6 @@
 
 #include <limits.h>
 #include <link.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 

@@ -38,7 +38,6 @@ static void record_reset(struct ledger_kernel_args *record, uint64_t kernel)
 /* Removes the entry of a kernel that has ended and returns its record, or NULL. */
 static struct ledger_kernel_args *remove_ended_kernel(struct recorder *recorder)
 {
-	struct arena *arena = &recorder->arena;
 	struct ledger_kernel_args *record = NULL;
 	struct kernel_args_entry *entry, *next;
 
@@ -46,8 +45,8 @@ static struct ledger_kernel_args *remove_ended_kernel(struct recorder *recorder)
 		if (!is_block_over(recorder, entry->record->kernel))
 			continue;
 		record = entry->record;
-		HASH_DEL(recorder->kernel_args->entries, entry);
-		arena_give(arena, entry, sizeof(*entry));
+		TABLE_REMOVE(&recorder->arena, recorder->kernel_args->entries, entry);
+		arena_give(&recorder->arena, entry, sizeof(*entry));
 		recorder->kernel_args->count--;
 		break;
 	}
@@ -74,8 +73,7 @@ static struct kernel_args_entry *entry_insert(struct recorder *recorder, uint64_
 		return NULL; /* out of memory: a new record stays unused, which costs a few bytes */
 	entry->kernel = handle;
 	entry->record = record;
-	TABLE_ADD(recorder->kernel_args->entries, kernel, entry);
-	if (!entry->hh.tbl) {
+	if (!TABLE_ADD(arena, recorder->kernel_args->entries, kernel, entry)) {
 		arena_give(arena, entry, sizeof(*entry));
 		return NULL;
 	}

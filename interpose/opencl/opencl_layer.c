@@ -45,23 +45,16 @@ static const struct {
 enum {
 #define HOOK(symbol, ...) EXTENSION_##symbol,
 #define HAND(symbol, ...) EXTENSION_##symbol,
-#define USED(...)
-#include "interpose/opencl/opencl_extensions.def"
-#undef HOOK
-#undef HAND
-#undef USED
+#define ROWS_OF "interpose/opencl/opencl_extensions.def"
+#include "interpose/dispatch/hooks.def"
 	EXTENSIONS
 };
 _Static_assert(sizeof(hooked) / sizeof(hooked[0]) + EXTENSIONS == SLOT_HOOKS,
 	       "each row is in the dispatch table or an extension");
 static const unsigned int entry_of_used[USED_COUNT] = {
-#define HOOK(...)
-#define HAND(...)
 #define USED(symbol, ...) [USED_##symbol] = ENTRY(symbol),
-#include "interpose/opencl/opencl.def"
-#undef HOOK
-#undef HAND
-#undef USED
+#define ROWS_OF "interpose/opencl/opencl.def"
+#include "interpose/dispatch/hooks.def"
 };
 
 void *opencl_used(enum used_id id)

@@ -11,11 +11,9 @@
 #include <utlist.h>
 
 #include "interpose/block/block_table.h"
-#include "interpose/block/blocks.h"
 #include "interpose/opencl/kernel_args.h"
 #include "interpose/opencl/opencl_driver.h"
 #include "interpose/dispatch/resolve.h"
-#include "ledger/shared.h"
 
 _Atomic unsigned int user_events_open READ_BY_ALL;
 
@@ -76,11 +74,9 @@ static struct user_event *event_before_command(struct recorder *recorder,
 
 static void waiter_remove(struct recorder *recorder, struct waiter *waiter)
 {
-	struct arena *arena = &recorder->arena;
-
-	HASH_DEL(recorder->user_events->waiters, waiter);
+	TABLE_REMOVE(&recorder->arena, recorder->user_events->waiters, waiter);
 	LL_DELETE(waiter->event->waiters, waiter);
-	arena_give(arena, waiter, sizeof(*waiter));
+	arena_give(&recorder->arena, waiter, sizeof(*waiter));
 }
 
 /* Removes EVENT, which was set or has ended, with its entries and records. */
@@ -120,8 +116,7 @@ static void waiter_add(struct recorder *recorder, struct user_event *event, cons
 	waiter->handle = (uint64_t)(uintptr_t)handle;
 	waiter->name = name;
 	waiter->event = event;
-	TABLE_ADD(recorder->user_events->waiters, handle, waiter);
-	if (waiter->hh.tbl)
+	if (TABLE_ADD(arena, recorder->user_events->waiters, handle, waiter))
 		LL_PREPEND(event->waiters, waiter);
 	else
 		arena_give(arena, waiter, sizeof(*waiter));
@@ -229,17 +224,16 @@ void user_event_made(const struct call *call, cl_event handle)
 
 void user_event_set(cl_event handle)
 {
-	struct recorder *recorder = user_events_are_open() ? recorder_enter() : NULL;
+	struct recorder *recorder = user_events_are_open() ? RECORDER_ENTER_PART(user_events)
+						     : NULL;
 	struct waiter *waiter;
 
 	if (!recorder)
 		return;
-	lock_take(&recorder->user_events->lock);
 	waiter = waiter_find(recorder, (uint64_t)(uintptr_t)handle);
 	if (waiter && waiter->event->handle == waiter->handle)
 		end_event(recorder, waiter->event);
-	lock_give(&recorder->user_events->lock);
-	recorder_leave();
+	RECORDER_LEAVE_PART(recorder, user_events);
 }
 
 /* Returns true if QUEUE runs its commands in order. Calls the driver. */

@@ -3,7 +3,7 @@
  * Decides where the ledger is: at the path in GPULEAK_LEDGER, in the user's directory, or in memory
  * only. May replace the ledger of a process that has ended, but never that of a running one.
  */
-#include "interpose/process/create_ledger.h"
+#include "interpose/process/start.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 #include "interpose/base/config.h"
-#include "interpose/process/report_path.h"
+#include "interpose/base/message.h"
+#include "interpose/process/reporter.h"
 #include "ledger/directory.h"
 #include "ledger/nocancel.h"
 #include "ledger/pattern.h"
@@ -54,11 +55,10 @@ static const char *variable(const char *name)
 int expand_for_process(const char *pattern, const char *host, const char *exe, const char *cwd,
 		       char *ret, size_t size)
 {
-	const char *slash = strrchr(exe, '/');
 	struct pattern_values values = {
 		.pid = getpid(),
 		.host = host,
-		.program = slash ? slash + 1 : exe,
+		.program = basename(exe),
 		.variable = variable,
 	};
 	size_t at = 0;
@@ -110,16 +110,11 @@ static int create_at(struct recorder *recorder, char *path, const struct ledger_
 	r = ledger_writer_create(&recorder->writer, path, header);
 	if (r == -EEXIST && may_replace(path) && unlink(path) == 0)
 		r = ledger_writer_create(&recorder->writer, path, header);
-	for (int n = 1; r == -EEXIST && n < 1000 && length + 5 < PATH_MAX; n++) {
-		char *at = path + length;
+	for (unsigned int n = 1; r == -EEXIST && n < 1000 && length + 5 < PATH_MAX; n++) {
+		char digits[TEXT_NUMBER];
 
-		*at++ = '.';
-		if (n >= 100)
-			*at++ = (char)('0' + n / 100);
-		if (n >= 10)
-			*at++ = (char)('0' + n / 10 % 10);
-		*at++ = (char)('0' + n % 10);
-		*at = '\0';
+		path[length] = '.';
+		strcpy(path + length + 1, text_number(n, digits));
 		r = ledger_writer_create(&recorder->writer, path, header);
 	}
 	return r;

@@ -5,7 +5,7 @@
  * handlers in reverse order, so gpuleak's runs right before the driver's first one. Must not change
  * what the application registers.
  */
-#include "interpose/process/driver_exit.h"
+#include "interpose/process/reporter.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -19,7 +19,6 @@
 #include "interpose/dispatch/loader.h"
 #include "interpose/opencl/opencl_driver.h"
 #include "interpose/process/service_thread.h"
-#include "ledger/shared.h"
 
 typedef int register_cxa(void (*handler)(void *), void *argument, void *module);
 typedef int register_on_exit(void (*handler)(int, void *), void *argument);
@@ -49,7 +48,7 @@ void verdict_take(enum ending ending)
 		block_keep_parents(recorder);
 	}
 	if (atomic_compare_exchange_strong(&recorder->ending, &not_yet, (uint32_t)ending))
-		service_thread_stop();
+		service_thread_wake();
 }
 
 bool driver_may_have_ended(const struct recorder *recorder)

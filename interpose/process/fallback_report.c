@@ -5,7 +5,7 @@
  * order of that report. Allocates nothing, reads no file, and looks symbols up only in what the
  * loader has in memory.
  */
-#include "interpose/process/fallback_report.h"
+#include "interpose/process/reporter.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -76,16 +76,14 @@ static void add_line(struct page_text *out, const char *form, ...)
 
 static void add_frame(struct page_text *out, uint64_t number, uint64_t pc)
 {
-	const char *base;
 	Dl_info info;
 
 	if (!dladdr((void *)(uintptr_t)(pc - 1), &info) || !info.dli_fname) {
 		add_line(out, "    #%n %x", number, pc - 1);
 		return;
 	}
-	base = strrchr(info.dli_fname, '/');
 	add_line(out, "    #%n %s%s(%s+%x)", number, info.dli_sname ? info.dli_sname : "",
-		 info.dli_sname ? " " : "", base ? base + 1 : info.dli_fname,
+		 info.dli_sname ? " " : "", basename(info.dli_fname),
 		 pc - 1 - (uint64_t)(uintptr_t)info.dli_fbase);
 }
 
@@ -324,15 +322,13 @@ static void add_pools(struct page_text *out)
 static void say_no_memory(const struct recorder *recorder)
 {
 	const bool on_file = !recorder->writer.memory_only;
-	char pid[24];
-	struct text text = { pid, sizeof(pid) - 1 };
+	char pid[TEXT_NUMBER];
 
-	text_add_number(&text, (uint64_t)getpid());
-	*text.at = '\0';
-	say("gpuleak: ", program_invocation_short_name, " (pid ", pid,
-	    "): no report: the process has no memory left to make one; raise its limit on address "
-	    "space (ulimit -v)", on_file ? ", or run: gpuleak report " : "",
-	    on_file ? recorder->writer.path : "", "\n", NULL);
+	say("gpuleak: ", program_invocation_short_name, " (pid ",
+	    text_number((uint64_t)getpid(), pid), "): no report: the process has no memory left "
+	    "to make one; raise its limit on address space (ulimit -v)",
+	    on_file ? ", or run: gpuleak report " : "", on_file ? recorder->writer.path : "", "\n",
+	    NULL);
 }
 
 bool plain_report(struct recorder *recorder, int fd, const char *why, bool *ret_written)

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <spawn.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>

@@ -5,16 +5,13 @@
  * makes a GPU call can safely run it, which is not certain for the thread that ends the process. By
  * LeakSanitizer's contract the function only returns a constant.
  */
-#include "interpose/process/lsan_suppressions.h"
+#include "interpose/process/start.h"
 
 #include <dlfcn.h>
 #include <string.h>
 
 #include "interpose/base/config.h"
-#include "interpose/dispatch/dlerror_state.h"
 #include "interpose/dispatch/loader.h"
-#include "interpose/recorder/recorder.h"
-#include "ledger/writer.h"
 
 const char *lsan_ask(void)
 {

@@ -6,10 +6,9 @@
  * handler stays installed, because a thread may receive the signal late, and passes on what glibc
  * sends.
  */
-#include "interpose/process/pause_threads.h"
+#include "interpose/process/reporter.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <stddef.h>

@@ -3,7 +3,7 @@
  * Searches PATH, and reads the first bytes of a program or of a script's interpreter. What lies
  * further behind in a file counts as usual.
  */
-#include "interpose/process/program_file.h"
+#include "interpose/process/follow.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -97,9 +97,7 @@ static bool find_interpreter(char *head, char path[PATH_MAX])
 /* Returns true if INTERPRETER, a dynamic loader, is musl's. */
 static bool is_musl(const char *interpreter)
 {
-	const char *slash = strrchr(interpreter, '/');
-
-	return strncmp(slash ? slash + 1 : interpreter, "ld-musl-", 8) == 0;
+	return strncmp(basename(interpreter), "ld-musl-", 8) == 0;
 }
 
 static bool elf_refuses(const char *head, size_t length)

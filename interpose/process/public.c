@@ -22,6 +22,28 @@
 #include "interpose/recorder/live_bytes.h"
 #include "ledger/shared.h"
 
+#define SIZE_MAX_BELIEVED 4096 /* bytes; a larger `size` was not set by the caller */
+
+static int fail(int code)
+{
+	errno = code;
+	return -1;
+}
+
+/* Returns true if SIZE may be the size of the caller's struct: FIRST in the first header, larger in
+ * later ones. */
+static bool is_size(uint64_t size, size_t first)
+{
+	return size >= first && size <= SIZE_MAX_BELIEVED;
+}
+
+/* Fills the caller's struct at RET, of SIZE bytes, from OURS of OUR_SIZE. */
+static void copy_out(void *ret, uint64_t size, const void *ours, size_t our_size)
+{
+	memset(ret, 0, size);
+	memcpy(ret, ours, size < our_size ? size : our_size);
+}
+
 EXPORT size_t gpuleak_pool_trim(void)
 {
 	int saved = errno;
@@ -30,8 +52,6 @@ EXPORT size_t gpuleak_pool_trim(void)
 	errno = saved;
 	return bytes;
 }
-
-#define SIZE_MAX_BELIEVED 4096 /* bytes; a larger `size` was not set by the caller */
 
 static uint64_t less(uint64_t from, uint64_t what)
 {
@@ -82,44 +102,19 @@ EXPORT int gpuleak_pool_stats(struct gpuleak_pool_stats *ret)
 	int saved = errno;
 	const struct ledger_pools *pools;
 
-	if (!ret || ret->size < sizeof(stats) || ret->size > SIZE_MAX_BELIEVED) {
-		errno = EINVAL;
-		return -1;
-	}
+	if (!ret || !is_size(ret->size, sizeof(stats)))
+		return fail(EINVAL);
 	pools = pools_record();
-	if (!pools) {
-		errno = ENODATA;
-		return -1;
-	}
+	if (!pools)
+		return fail(ENODATA);
 	apis_publish_pool();
 	sum_of_pools(pools, &stats);
-	memset(ret, 0, ret->size);
-	memcpy(ret, &stats, sizeof(stats));
+	copy_out(ret, ret->size, &stats, sizeof(stats));
 	errno = saved;
 	return 0;
 }
 
 /* ---- leaks between two points ---- */
-
-static int fail(int code)
-{
-	errno = code;
-	return -1;
-}
-
-/* Returns true if SIZE may be the size of the caller's struct: FIRST in the first header, larger in
- * later ones. */
-static bool is_size(uint64_t size, size_t first)
-{
-	return size >= first && size <= SIZE_MAX_BELIEVED;
-}
-
-/* Fills the caller's struct at RET, of SIZE bytes, from OURS of OUR_SIZE. */
-static void copy_out(void *ret, uint64_t size, const void *ours, size_t our_size)
-{
-	memset(ret, 0, size);
-	memcpy(ret, ours, size < our_size ? size : our_size);
-}
 
 static bool is_impossible(void)
 {
@@ -142,14 +137,14 @@ static void sum_of(struct recorder *recorder, const struct query_filter *filter,
 	int64_t live = live_bytes_total(recorder);
 	struct query_total total;
 
-	query_total(recorder, filter, &total);
+	query_total(recorder, LEDGER_CHUNK_BLOCKS, filter, &total);
 	ret->blocks = total.blocks;
 	ret->bytes = total.bytes;
 	ret->ignored_blocks = total.ignored_blocks;
 	ret->ignored_bytes = total.ignored_bytes;
 	ret->live_bytes = live > 0 ? (uint64_t)live : 0;
 	ret->unrecorded_blocks = trouble[LEDGER_TROUBLE_UNRECORDED_BLOCKS];
-	query_suballocations(recorder, filter, &total);
+	query_total(recorder, LEDGER_CHUNK_SUBALLOCATIONS, filter, &total);
 	ret->suballocation_blocks = total.blocks;
 	ret->suballocation_bytes = total.bytes;
 	ret->unrecorded_suballocations = trouble[LEDGER_TROUBLE_UNRECORDED_SUBALLOCATIONS];
@@ -382,10 +377,7 @@ EXPORT int gpuleak_report(void)
 	struct recorder *recorder = recorder_now();
 	int r = recorder ? reporter_now(recorder) : -ENODATA;
 
-	if (r == 0)
-		return 0;
-	errno = -r;
-	return -1;
+	return r < 0 ? fail(-r) : 0;
 }
 
 EXPORT int gpuleak_report_live(int fd)

@@ -4,13 +4,11 @@
  * Ignores a variable whose value is not a plain number. Writes the rank into the ledger, so that
  * the report of a killed process has it, too.
  */
-#include "interpose/process/rank.h"
+#include "interpose/process/start.h"
 
-#include <limits.h>
 #include <stdlib.h>
 
-#include "interpose/recorder/recorder.h"
-#include "ledger/writer.h"
+#include "interpose/base/message.h"
 
 /* The launcher nearest to the process comes first: under srun and torchrun, the variables of both
  * are set. */
@@ -72,20 +70,14 @@ void rank_write(struct recorder *recorder)
 {
 	struct rank rank = read_rank();
 	struct ledger_observation fact = { 0 };
-	char digits[12], *at = digits + sizeof(digits) - 1;
-	int rest;
+	char digits[TEXT_NUMBER];
 
 	if (!rank.launcher)
 		rank = at_start;
 	if (!rank.launcher)
 		return;
-	*at = '\0';
-	rest = rank.number;
-	do
-		*--at = (char)('0' + rest % 10);
-	while ((rest /= 10) > 0);
 	fact.kind = recorder_add_text(recorder, LEDGER_OBSERVED_RANK);
-	fact.subject = recorder_add_text(recorder, at);
+	fact.subject = recorder_add_text(recorder, text_number((uint64_t)rank.number, digits));
 	fact.module = recorder_add_text(recorder, rank.launcher->rank);
 	fact.count = (uint32_t)rank.size;
 	ledger_add_observation(&recorder->writer, &fact);

@@ -4,9 +4,8 @@
  * must stay. A program that replaces itself by exec writes two reports with one process id. Owns
  * the names; must not write to a file.
  */
-#include "interpose/process/report_path.h"
+#include "interpose/process/reporter.h"
 
-#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -14,7 +13,7 @@
 
 #include "interpose/base/config.h"
 #include "interpose/base/message.h"
-#include "interpose/process/create_ledger.h"
+#include "interpose/process/start.h"
 
 #define NUMBERS 1000u
 #define NUMBER_BYTES 16u

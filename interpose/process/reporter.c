@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -23,11 +22,7 @@
 #include "interpose/base/library_directory.h"
 #include "interpose/block/deferred_totals.h"
 #include "interpose/dispatch/api.h"
-#include "interpose/process/driver_exit.h"
-#include "interpose/process/pause_threads.h"
-#include "interpose/process/report_path.h"
 #include "ledger/nocancel.h"
-#include "interpose/process/fallback_report.h"
 #include "interpose/process/start.h"
 #include "ledger/error_text.h"
 #include "ledger/roster.h"
@@ -364,18 +359,13 @@ static void say_why_not_on_file(struct recorder *recorder)
 
 bool reporter_unrecorded(void)
 {
-	const char *error = error_text(recorder_failure());
-	struct text text;
-	char pid[24];
+	char pid[TEXT_NUMBER];
 
 	if (strcmp(config.report, "none") == 0)
 		return true;
-	text = (struct text){ pid, sizeof(pid) - 1 };
-	text_add_number(&text, (uint64_t)getpid());
-	*text.at = '\0';
-	say("gpuleak: not recorded completely: ", program_invocation_short_name, " (pid ", pid,
-	    "): no ledger could be made in memory: ", error,
-	    roster_advice(recorder_failure()), "\n", NULL);
+	say("gpuleak: not recorded completely: ", program_invocation_short_name, " (pid ",
+	    text_number((uint64_t)getpid(), pid), "): no ledger could be made in memory: ",
+	    error_text(recorder_failure()), roster_advice(recorder_failure()), "\n", NULL);
 	return true;
 }
 

@@ -8,11 +8,12 @@
 
 #include "interpose/recorder/recorder.h"
 
-/* Starts the thread if an option needs it. It takes no signals, is detached, and ends with the
- * process, also if all of the application's threads end. A forked child has no such thread until
- * it makes a GPU call. */
+/* Catches the signals that options name, if the application left them at their default, and prints
+ * a line for each that it cannot catch. Call at the first GPU call. Starts the thread if an option
+ * needs it. The thread takes no signals, is detached, and ends with the process, also if all of the
+ * application's threads end. A forked child has no such thread until it makes a GPU call. */
 void service_thread_start(struct recorder *recorder);
-/* The verdict is taken (enum ending): wakes the thread, which then ends. */
-void service_thread_stop(void);
+/* Wakes the thread, which handles requests. If the verdict is taken (enum ending), it ends. */
+void service_thread_wake(void);
 
 #endif

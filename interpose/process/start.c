@@ -15,13 +15,13 @@
 #include "interpose/base/config.h"
 #include "interpose/base/fork_guard.h"
 #include "interpose/base/message.h"
-#include "interpose/base/pages.h"
+#include "interpose/base/arena.h"
 #include "interpose/base/upcalls.h"
 #include "interpose/block/blocks.h"
 #include "interpose/block/deferred_totals.h"
 #include "interpose/block/free_race.h"
 #include "interpose/block/limit.h"
-#include "interpose/pytorch/live_sites.h"
+#include "interpose/pytorch/suballocations.h"
 #include "interpose/refusal/out_of_memory.h"
 #include "interpose/block/pool_counters.h"
 #include "interpose/block/refcount_history.h"
@@ -29,33 +29,25 @@
 #include "interpose/block/driver_growth.h"
 #include "interpose/recorder/ipc.h"
 #include "interpose/block/steps.h"
-#include "interpose/pytorch/suballocations.h"
-#include "interpose/cuda/cuda_context.h"
+#include "interpose/cuda/cuda_current.h"
 #include "interpose/cuda/wrappers/cuda_graph.h"
 #include "interpose/cuda/physical.h"
 #include "interpose/dispatch/api.h"
 #include "interpose/dispatch/coverage.h"
 #include "interpose/opencl/kernel_args.h"
 #include "interpose/opencl/user_events.h"
-#include "interpose/process/create_ledger.h"
-#include "interpose/process/lsan_suppressions.h"
-#include "interpose/process/rank.h"
-#include "interpose/process/report_path.h"
-#include "interpose/process/signals.h"
-#include "interpose/recorder/no_gpu_report.h"
-#include "interpose/recorder/thread_state.h"
+#include "interpose/process/reporter.h"
 #include "interpose/recorder/write_observations.h"
+#include "interpose/recorder/thread_state.h"
 #include "interpose/stack/modules.h"
 #include "interpose/stack/python.h"
 #include "interpose/stack/capture.h"
 #include "interpose/stack/intern.h"
 #include "interpose/stack/stack_cache.h"
 #include "interpose/stack/walk.h"
-#include "ledger/clock.h"
 #include "ledger/error_text.h"
 #include "ledger/process_stat.h"
 #include "ledger/roster.h"
-#include "ledger/shared.h"
 
 /* Bytes of address space. If RLIMIT_AS leaves fewer to the process, gpuleak records nothing, and
  * the application can use all of them. If it leaves more, the first GPU call uses at most about a
@@ -214,16 +206,13 @@ static int map_recorder(struct recorder **ret, const char *suppressions)
  * entry in the roster, for example in a container. */
 static void warn_if_unseen(int error, const char *path)
 {
-	struct text text;
-	char pid[24];
+	char pid[TEXT_NUMBER];
 
 	if (!error || !config_roster || roster)
 		return;
-	text = (struct text){ pid, sizeof(pid) - 1 };
-	text_add_number(&text, (uint64_t)getpid());
-	*text.at = '\0';
-	say("gpuleak: not recorded completely: ", program_invocation_short_name, " (pid ", pid,
-	    "): no ledger could be made", *path ? " at " : "", path, ": ", error_text(error),
+	say("gpuleak: not recorded completely: ", program_invocation_short_name, " (pid ",
+	    text_number((uint64_t)getpid(), pid), "): no ledger could be made",
+	    *path ? " at " : "", path, ": ", error_text(error),
 	    "; `gpuleak run` cannot see this process, and its gate does not count it: start the "
 	    "process with the /dev/shm and the IPC namespace of the run, or run gpuleak there\n",
 	    NULL);
@@ -252,7 +241,6 @@ static struct recorder *make(bool no_unwinder, const char *suppressions)
 	atomic_store_explicit(&SHARED(recorder_page->recorder), recorder, memory_order_release);
 	no_gpu_write(recorder);
 	config_warn();
-	signals_start();
 	return recorder;
 }
 

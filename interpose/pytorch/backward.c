@@ -7,7 +7,7 @@
  *
  * The caller holds no lock of PyTorch's and not the GIL. An exception may leave the call.
  */
-#include "interpose/pytorch/backward.h"
+#include "interpose/pytorch/reporters.h"
 
 #include <stdint.h>
 
@@ -15,7 +15,6 @@
 #include "interpose/dispatch/observations.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/dispatch/scope.h"
-#include "interpose/pytorch/reporters.h"
 #include "interpose/stack/waiting.h"
 
 struct reached {

@@ -4,29 +4,21 @@
  * GPULEAK_ACCUMULATION=on, else for those at which a framework allocates tensors. Most of these are
  * inside the framework's cache. Then the blocks are the cache's, and the report leaves them out.
  */
-#include "interpose/pytorch/live_sites.h"
+#include "interpose/pytorch/suballocations.h"
 
 #include <string.h>
 
 #include "interpose/base/config.h"
-#include "interpose/dispatch/hooks.h"
-#include "interpose/recorder/recorder.h"
 #include "interpose/refusal/out_of_memory.h"
 #include "interpose/stack/modules.h"
-#include "ledger/shared.h"
-
-static bool has_prefix(const char *text, const char *prefix)
-{
-	return strncmp(text, prefix, strlen(prefix)) == 0;
-}
 
 /* Returns true if HOOK takes memory. Of virtual memory only PHYSICAL rows do: mappings, addresses
  * and imported handles take no memory of their own. */
 static bool takes_memory(const struct hook *hook)
 {
-	return !has_prefix(hook->kind, LEDGER_KIND_OBJECT) &&
-	       (!has_prefix(hook->kind, LEDGER_KIND_VIRTUAL) ||
-		hook_has(hook, TRAIT_PHYSICAL));
+	return !hook->object && (strncmp(hook->kind, LEDGER_KIND_VIRTUAL,
+					 sizeof(LEDGER_KIND_VIRTUAL) - 1) != 0 ||
+				 hook_has(hook, TRAIT_PHYSICAL));
 }
 
 /* Returns true if HOOK takes memory that frameworks use for tensors. */

@@ -14,7 +14,6 @@
 #include "interpose/dispatch/api.h"
 #include "interpose/dispatch/observations.h"
 #include "interpose/dispatch/resolve.h"
-#include "interpose/pytorch/backward.h"
 #include "interpose/pytorch/reporters.h"
 #include "interpose/refusal/out_of_memory.h"
 #include "interpose/stack/stacks.h"

@@ -92,7 +92,7 @@ struct candidate {
  * has a hash in the name: "libc10_cuda-0a1b2c3d.so". */
 static bool is_of_pytorch(const char *path)
 {
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const char *name = basename(path);
 
 	return strncmp(name, "libc10", 6) == 0 || strncmp(name, "libtorch", 8) == 0;
 }

@@ -11,9 +11,8 @@
  */
 #include "interpose/pytorch/suballocations.h"
 
-#include "interpose/block/block_state_hot.h"
+#include "interpose/block/block_state.h"
 #include "interpose/recorder/live_counts.h"
-#include "interpose/stack/stacks.h"
 
 #define SLOTS_AT_ONCE 8u
 #define SMALL_TABLE 4096u /* a table with fewer slots grows instead of forgetting addresses */

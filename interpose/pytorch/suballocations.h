@@ -11,6 +11,9 @@
 #ifndef GPULEAK_SUBALLOCATIONS_H
 #define GPULEAK_SUBALLOCATIONS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "interpose/base/ref_table.h"
 #include "interpose/block/call.h"
 
@@ -34,5 +37,12 @@ void record_suballocated(struct call *call, const char *api, uint64_t address, u
 			 int device);
 /* The framework freed its suballocation at ADDRESS of DEVICE. */
 void record_suballocation_freed(uint64_t address, int device);
+
+/* ---- live_sites.c: call sites whose number of live blocks is counted, so that the report can find
+ * those whose blocks accumulate. Call sites of suballocations are not decided here. ---- */
+
+/* Returns true if the live blocks of a new call site of HOOK are counted. STACK is the ref of its
+ * stack. Then the counting of live blocks is on from now on. */
+bool site_counts_live(struct recorder *recorder, const struct hook *hook, uint32_t stack);
 
 #endif

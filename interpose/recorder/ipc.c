@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "interpose/base/hash.h"
-#include "ledger/shared.h"
 
 _Atomic bool ipc_is_used READ_BY_ALL;
 
@@ -81,7 +80,6 @@ static void write_record(struct ledger_ipc *record, const struct ledger_ipc *new
 static bool add_record(struct recorder *recorder, struct ipc *ipc, const struct ledger_ipc *new,
 		       uint64_t name)
 {
-	struct arena *arena = &recorder->arena;
 	struct ipc_block *block;
 
 	if (find_live(ipc, name))
@@ -92,8 +90,7 @@ static bool add_record(struct recorder *recorder, struct ipc *ipc, const struct 
 	write_record(block->record, new, name);
 	block->name = name;
 	block->next = NULL;
-	TABLE_ADD(ipc->live, name, block);
-	if (block->hh.tbl)
+	if (TABLE_ADD(&recorder->arena, ipc->live, name, block))
 		return true;
 	write_record(block->record, &(struct ledger_ipc){ 0 }, 0);
 	give_unused(ipc, block);
@@ -163,16 +160,14 @@ void ipc_block_ended(struct recorder *recorder, const struct ledger_block *block
 {
 	uint64_t name = ledger_block_name(block->state, ledger_ref(&recorder->writer, block));
 	uint64_t now_ns = recorder_fine_time(recorder);
-	struct arena *arena = &recorder->arena;
 	struct ipc *ipc = recorder->ipc;
 	struct ipc_block *known;
 
 	lock_take(&ipc->lock);
 	known = find_live(ipc, name);
 	if (known) {
-		HASH_DEL(ipc->live, known);
+		TABLE_REMOVE(&recorder->arena, ipc->live, known);
 		end_record(ipc, known, api, stack, now_ns);
 	}
 	lock_give(&ipc->lock);
-	(void)arena;
 }

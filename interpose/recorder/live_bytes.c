@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The live bytes of all threads, and their peak. thread_state_hot.h has the functions
- * that each allocation and free runs.
+ * The live bytes of all threads, and their peak. Also the rare part of counting live blocks.
+ * thread_state.h and live_counts.h have the functions that each allocation and free runs.
  *
  * Locking: an ordinary allocation and free takes no lock that threads share.
  */
 #include "interpose/recorder/live_bytes.h"
 
-#include "interpose/recorder/thread_state_hot.h"
+#include "interpose/recorder/live_counts.h"
 
 int64_t live_bytes_total(struct recorder *recorder)
 {
@@ -198,4 +198,12 @@ void live_bytes_move(struct recorder *recorder, struct ledger_block *from, struc
 	thread_state_unlock(state);
 	atomic_store_explicit(&SHARED(to->bytes), bytes, memory_order_release);
 	atomic_store_explicit(&SHARED(from->bytes), 0, memory_order_release);
+}
+
+void live_counts_begin_window(struct recorder *recorder, struct ledger_live_series *series,
+			      uint64_t allocs, uint64_t suballocated)
+{
+	const struct live_moment moment = { suballocated, allocs, recorder_time(recorder) };
+
+	live_series_begin(series, &moment);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Returns the live bytes of all threads and their peaks, for reports and for steps. Each recorded
- * allocation and free changes them, with functions of thread_state_hot.h.
+ * allocation and free changes them, with functions of thread_state.h.
  */
 #ifndef GPULEAK_LIVE_BYTES_H
 #define GPULEAK_LIVE_BYTES_H

@@ -9,7 +9,7 @@
 #ifndef GPULEAK_LIVE_COUNTS_H
 #define GPULEAK_LIVE_COUNTS_H
 
-#include "interpose/recorder/thread_state_hot.h"
+#include "interpose/recorder/thread_state.h"
 #include "ledger/live_series.h"
 
 /* A thread adds its allocations to the count of the process only when they are more than this

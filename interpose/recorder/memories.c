@@ -59,8 +59,7 @@ uint32_t memories_number(struct recorder *recorder, const struct hook *hook, int
 	const struct memory_peak *memory;
 	uint32_t number;
 
-	if (class == LEDGER_MEMORY_NONE || strncmp(hook->kind, LEDGER_KIND_OBJECT,
-						   sizeof(LEDGER_KIND_OBJECT) - 1) == 0)
+	if (class == LEDGER_MEMORY_NONE || hook->object)
 		return 0;
 	if (class == LEDGER_MEMORY_HOST)
 		device = -1; /* host memory belongs to no device */

@@ -2,7 +2,7 @@
  *
  * The memories that have a peak of their own: each device, and host memory. Owns their records in
  * the ledger, decides when a new peak is noted, and stores the peak's number in each per-thread
- * state. thread_state_hot.h keeps what call sites had live at that peak.
+ * state. thread_state.h keeps what call sites had live at that peak.
  */
 #ifndef GPULEAK_MEMORIES_H
 #define GPULEAK_MEMORIES_H

@@ -4,7 +4,7 @@
  * ledger exists, and while it is created: so each side first stores its own value, and then reads
  * the other side's.
  */
-#include "interpose/recorder/no_gpu_report.h"
+#include "interpose/recorder/write_observations.h"
 
 #include <stdatomic.h>
 

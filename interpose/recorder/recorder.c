@@ -16,7 +16,6 @@
 #include "interpose/base/own_stack.h"
 #include "interpose/base/upcalls.h"
 #include "interpose/recorder/thread_state.h"
-#include "ledger/shared.h"
 
 __thread struct thread thread_self;
 

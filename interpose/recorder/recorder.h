@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "interpose/base/arena.h"
 #include "interpose/base/hot.h"
@@ -240,6 +241,18 @@ static HOT void recorder_leave(void)
 	thread_self.busy = 0;
 }
 
+/* Enters the recorder and takes the lock of its part PART; RECORDER_LEAVE_PART() undoes both.
+ * Returns the recorder, or NULL, with neither done, if nothing is recorded. */
+#define RECORDER_ENTER_PART(part)                                                          \
+	({                                                                                 \
+		struct recorder *entered = recorder_enter();                               \
+		if (entered)                                                               \
+			lock_take(&entered->part->lock);                                   \
+		entered;                                                                   \
+	})
+#define RECORDER_LEAVE_PART(recorder, part)                                                \
+	(lock_give(&(recorder)->part->lock), recorder_leave())
+
 struct recorder_paused {
 	uintptr_t busy, paused;
 	int saved_errno;
@@ -286,6 +299,15 @@ void recorder_touch(void);
 
 /* Writes TEXT into the ledger. Returns its ref, or 0 if the ledger is full. */
 uint32_t recorder_add_text(struct recorder *recorder, const char *text);
+
+/* Returns true if REF is the ref of a string of the ledger that equals TEXT. */
+static inline bool recorder_text_is(const struct recorder *recorder, uint32_t ref, const char *text)
+{
+	const struct ledger_string *string = ref ? ledger_at(&recorder->writer, ref) : NULL;
+
+	return string && string->length == strlen(text) &&
+	       memcmp(string->bytes, text, string->length) == 0;
+}
 
 /* Writes TEXT into the ledger and stores its ref in SLOT. Returns the ref. */
 COLD uint32_t recorder_write_text(struct recorder *recorder, _Atomic uint32_t *slot,

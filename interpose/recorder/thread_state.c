@@ -5,15 +5,13 @@
  *
  * Locking: an ordinary allocation and free takes no lock that threads share.
  */
-#include "interpose/recorder/thread_state_hot.h"
+#include "interpose/recorder/thread_state.h"
 
 #include <pthread.h>
 #include <string.h>
 
 #include "interpose/base/config.h"
 #include "interpose/base/upcalls.h"
-#include "ledger/clock.h"
-#include "ledger/shared.h"
 
 #define SLOTS_AT_ONCE 16u
 

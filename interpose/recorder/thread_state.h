@@ -11,13 +11,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "ledger/format.h"
-#include "interpose/recorder/memories.h"
-#include "interpose/dispatch/hooks.h"
-#include "ledger/lock.h"
+#include "interpose/base/hash.h"
 #include "interpose/base/ref_table.h"
+#include "interpose/recorder/memories.h"
+#include "interpose/recorder/recorder.h"
 
-struct recorder;
 struct stack_cache;
 
 /* at most: 127 that belong to one thread each, and state 0, which further threads share */
@@ -75,6 +73,208 @@ struct thread_states {
  * ends. */
 struct thread_state *thread_state_join(struct recorder *recorder);
 
-/* Functions for call sites and slots are in thread_state_hot.h. Their callers hold STATE's lock. */
+/* ---- what each recorded allocation and free runs on its thread's state: its lock, its call sites,
+ * its spare slots and its live bytes. thread_state.c and live_bytes.c have the rare cases. Callers
+ * of functions for call sites and slots hold STATE's lock. ---- */
+
+COLD struct ledger_site *site_lookup_slowly(struct recorder *recorder, struct thread_state *state,
+					    uint64_t key, uint32_t stack, struct hook *hook,
+					    int device);
+COLD void slots_refill(struct recorder *recorder, struct thread_state *state);
+COLD void slots_shed(struct recorder *recorder, struct thread_state *state);
+/* Locking: the caller holds STATE's lock. Updates the peak of MEMORY and the peak of all memories,
+ * at NOW_NS, if there is a new one. */
+COLD void live_bytes_check_peak(struct recorder *recorder, struct thread_state *state,
+				uint32_t memory, uint64_t now_ns);
+
+/* ---- the lock ---- */
+
+static HOT void thread_state_lock(struct thread_state *state)
+{
+	if (__builtin_expect(state->shared, 0))
+		lock_take(&state->lock);
+}
+
+static HOT void thread_state_unlock(struct thread_state *state)
+{
+	if (__builtin_expect(state->shared, 0))
+		lock_give(&state->lock);
+}
+
+/* ---- call sites ---- */
+
+static inline unsigned int site_cache_index(uint64_t key)
+{
+	return (unsigned int)(TABLE_MIX(key) >> 48) % THREAD_STATE_SITES;
+}
+
+/* Locking: the caller holds STATE's lock. Returns the call site counters of (stack, hook, device).
+ * Creates them if needed. Returns NULL if the ledger is full. */
+static HOT struct ledger_site *site_lookup(struct recorder *recorder, struct thread_state *state,
+					   uint32_t stack, struct hook *hook, int device)
+{
+	uint64_t key = (uint64_t)stack << 32 | (uint64_t)(hook - hooks) << 16 |
+		       (uint16_t)(device + 1);
+	unsigned int slot = site_cache_index(key);
+
+	if (__builtin_expect(state->site_cache[slot].key == key && state->site_cache[slot].site, 1))
+		return state->site_cache[slot].site;
+	return site_lookup_slowly(recorder, state, key, stack, hook, device);
+}
+
+/* ---- spare slots ---- */
+
+static HOT struct ledger_block *slot_allocate(struct recorder *recorder, struct thread_state *state)
+{
+	struct ledger_block *block;
+
+	if (__builtin_expect(!state->spare, 0))
+		slots_refill(recorder, state);
+	if (__builtin_expect(!state->spare, 0))
+		return NULL;
+	block = ledger_at(&recorder->writer, state->spare);
+	state->spare = block->next_spare;
+	state->spares--;
+	return block;
+}
+
+/* Locking: the caller holds STATE's lock. BLOCK, whose ref is REF, is unused. */
+static HOT void slot_return(struct recorder *recorder, struct thread_state *state,
+			    struct ledger_block *block, uint32_t ref)
+{
+	/* A reader that still sees the block as live must not see what is written into it after
+	 * this. */
+	atomic_thread_fence(memory_order_release);
+	block->next_spare = state->spare;
+	state->spare = ref;
+	if (__builtin_expect(++state->spares > THREAD_STATE_SLOTS_MAX, 0))
+		slots_shed(recorder, state);
+}
+
+/* ---- balances: live bytes of call sites, and of each site at the last peak ---- */
+
+/* Each call site has two balances. A balance counts live bytes and live blocks, and keeps the
+ * counts of the last peak. Only the thread that has SITE's state changes the first balance. All
+ * other threads change the second one. The sum of both is what is live at SITE. */
+static inline struct ledger_balance *balance_of(struct ledger_site *site)
+{
+	return (struct ledger_balance *)((uint8_t *)site - LEDGER_CHUNK);
+}
+
+static inline struct ledger_balance *balance_of_others(struct ledger_site *site)
+{
+	return (struct ledger_balance *)((uint8_t *)site - 2 * LEDGER_CHUNK);
+}
+
+/* Returns true if BALANCE has not stored yet what was live at the peak with number PEAK. */
+static HOT bool balance_is_due(const struct ledger_balance *balance, uint32_t peak)
+{
+	uint32_t kept = atomic_load_explicit(&SHARED(balance->peak), memory_order_relaxed);
+
+	return __builtin_expect(kept != peak, 0) && (int32_t)(peak - kept) > 0;
+}
+
+static inline void balance_keep(struct ledger_balance *balance, uint32_t peak)
+{
+	atomic_store_explicit(&SHARED(balance->peak_bytes),
+			      atomic_load_explicit(&SHARED(balance->bytes), memory_order_relaxed),
+			      memory_order_relaxed);
+	atomic_store_explicit(&SHARED(balance->peak_blocks),
+			      atomic_load_explicit(&SHARED(balance->blocks), memory_order_relaxed),
+			      memory_order_relaxed);
+	atomic_store_explicit(&SHARED(balance->peak), peak, memory_order_release);
+}
+
+/* Locking: BALANCE's call site belongs to a per-thread state, and the caller holds that state's
+ * lock. Adds BYTES and BLOCKS to BALANCE; both may be negative. PEAK is the number of the last peak
+ * of the memory that has the blocks. */
+static HOT void balance_add(struct ledger_balance *balance, uint32_t peak, int64_t bytes,
+			    int32_t blocks)
+{
+	if (balance_is_due(balance, peak))
+		balance_keep(balance, peak);
+	atomic_store_explicit(&SHARED(balance->bytes), balance->bytes + (uint64_t)bytes,
+			      memory_order_release);
+	atomic_store_explicit(&SHARED(balance->blocks), balance->blocks + (uint32_t)blocks,
+			      memory_order_relaxed);
+}
+
+/* The same for the balance that several threads change. If two threads change it just after a peak,
+ * one of the changes may be counted as made before the peak. */
+static inline void balance_add_others(struct ledger_balance *balance, uint32_t peak, int64_t bytes,
+				      int32_t blocks)
+{
+	if (balance_is_due(balance, peak) &&
+	    !atomic_exchange_explicit(&SHARED(balance->busy), 1, memory_order_acquire)) {
+		if (balance_is_due(balance, peak))
+			balance_keep(balance, peak);
+		atomic_store_explicit(&SHARED(balance->busy), 0, memory_order_release);
+	}
+	atomic_fetch_add_explicit(&SHARED(balance->bytes), (uint64_t)bytes, memory_order_release);
+	atomic_fetch_add_explicit(&SHARED(balance->blocks), (uint32_t)blocks,
+				  memory_order_relaxed);
+}
+
+/* ---- live bytes ---- */
+
+/* Locking: the caller holds STATE's lock. Adds BYTES and BLOCKS to what SITE has live; both may be
+ * negative. SITE may belong to another state. Returns STATE's part of the memory that SITE's blocks
+ * lie in. */
+static HOT struct memory_part *balance_change(struct thread_state *state, struct ledger_site *site,
+					      int64_t bytes, int32_t blocks)
+{
+	struct ledger_balance *others = balance_of_others(site);
+	struct memory_part *part = &state->memories[others->memory];
+	uint32_t peak = atomic_load_explicit(&part->peak, memory_order_relaxed);
+
+	if (__builtin_expect(others->thread_state == state->number, 1))
+		balance_add(balance_of(site), peak, bytes, blocks);
+	else
+		balance_add_others(others, peak, bytes, blocks);
+	return part;
+}
+
+/* Returns true if there may be a new peak of all memories together, or of PART's memory. */
+static HOT bool live_bytes_may_peak(const struct thread_state *state,
+				    const struct memory_part *part)
+{
+	return atomic_load_explicit(&state->live, memory_order_relaxed) >
+		       atomic_load_explicit(&state->ceiling, memory_order_relaxed) ||
+	       atomic_load_explicit(&part->live, memory_order_relaxed) >
+		       atomic_load_explicit(&part->ceiling, memory_order_relaxed);
+}
+
+static HOT void live_bytes_count(struct thread_state *state, struct memory_part *part,
+				 int64_t bytes)
+{
+	atomic_store_explicit(&state->live,
+			      atomic_load_explicit(&state->live, memory_order_relaxed) + bytes,
+			      memory_order_relaxed);
+	atomic_store_explicit(&part->live,
+			      atomic_load_explicit(&part->live, memory_order_relaxed) + bytes,
+			      memory_order_relaxed);
+}
+
+/* Locking: the caller holds STATE's lock, and SITE belongs to STATE. Adds a block of BYTES to the
+ * live bytes at NOW_NS and updates the peaks. If several threads allocate within one tick of the
+ * coarse clock (1-4 ms), a peak may be recorded too low. Otherwise peaks are exact. */
+static HOT void live_bytes_add(struct recorder *recorder, struct thread_state *state,
+			       struct ledger_site *site, int64_t bytes, uint64_t now_ns)
+{
+	struct ledger_balance *balance = balance_of(site);
+	struct memory_part *part = &state->memories[balance->memory];
+
+	balance_add(balance, atomic_load_explicit(&part->peak, memory_order_relaxed), bytes, 1);
+	live_bytes_count(state, part, bytes);
+	if (__builtin_expect(bytes > 0 && live_bytes_may_peak(state, part), 0))
+		live_bytes_check_peak(recorder, state, balance->memory, now_ns);
+}
+
+/* Locking: the caller holds STATE's lock. A block of SITE with BYTES ends. */
+static HOT void live_bytes_remove(struct thread_state *state, struct ledger_site *site,
+				  int64_t bytes)
+{
+	live_bytes_count(state, balance_change(state, site, -bytes, -1), -bytes);
+}
 
 #endif

@@ -22,4 +22,10 @@ struct observations_written {
 /* Writes what is new. Not safe during a dlsym() lookup. */
 void observations_write(struct recorder *recorder);
 
+/* What the stand-in driver of `gpuleak run --fake-gpu` reports of itself (no_gpu_report.c). Kept
+ * for a ledger that is created later. Thread-safe, and without locks. */
+
+/* Writes what is known into the ledger of RECORDER, which was just published. */
+void no_gpu_write(struct recorder *recorder);
+
 #endif

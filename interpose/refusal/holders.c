@@ -3,14 +3,12 @@
  * Lists the largest of what the call sites have live. Which bytes of a block are in suballocations
  * is not recorded, so the report subtracts them from the blocks, as it does at a peak.
  */
-#include "interpose/refusal/holders.h"
+#include "interpose/refusal/out_of_memory.h"
 
 #include <string.h>
 
 #include "interpose/recorder/memories.h"
-#include "interpose/recorder/recorder.h"
 #include "interpose/recorder/thread_state.h"
-#include "ledger/shared.h"
 #include "ledger/totals.h"
 
 static void add_other(struct holders *ret, const struct ledger_holder *holder)

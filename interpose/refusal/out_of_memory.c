@@ -12,8 +12,6 @@
 #include "interpose/base/own_stack.h"
 #include "interpose/dispatch/api.h"
 #include "interpose/recorder/memories.h"
-#include "interpose/refusal/holders.h"
-#include "ledger/shared.h"
 
 _Atomic unsigned int alloc_checks READ_BY_ALL;
 

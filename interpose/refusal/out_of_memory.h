@@ -8,8 +8,6 @@
 #ifndef GPULEAK_OUT_OF_MEMORY_H
 #define GPULEAK_OUT_OF_MEMORY_H
 
-#include <stdint.h>
-
 #include "interpose/recorder/recorder.h"
 #include "interpose/stack/stacks.h"
 
@@ -61,5 +59,23 @@ struct gave_up {
  * own without a driver call. The caller may hold any lock: calls neither the driver nor the loader
  * for a known stack, and waits for no thread. Does not make the recorder. */
 COLD void out_of_memory_gave_up(const struct gave_up *what);
+
+/* ---- holders.c: which call sites hold memory at this moment. Only reads the ledger, and other
+ * threads continue meanwhile. Takes no lock and allocates nothing. Its time depends on the
+ * number of call sites, not on that of blocks. ---- */
+
+struct holders {
+	struct ledger_holder *list; /* the caller's array of `room` elements, largest first */
+	uint32_t room, count;
+	uint32_t other_sites; /* number of further call sites, for which `list` has no room */
+	uint64_t other_blocks, other_bytes;
+	uint64_t inside_bytes; /* of all suballocations, also of those in `other_bytes` */
+	uint64_t allocs, suballocs; /* number of allocations since the start */
+};
+
+/* Fills in *RET, whose `list` and `room` are set, with the call sites that hold memory of CLASS on
+ * DEVICE (-1: on any). */
+void holders_count(struct recorder *recorder, enum ledger_memory class, int device,
+		   struct holders *ret);
 
 #endif

@@ -4,7 +4,7 @@
  * the stack or keep their frame address in another register. Their unwind instructions name that
  * register or contain an expression. Owns no state.
  */
-#include "interpose/stack/frames_x86_64.h"
+#include "interpose/stack/walk.h"
 
 #include "interpose/stack/eh_frame.h"
 

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "interpose/base/fork_guard.h"
-#include "interpose/dispatch/dlerror_state.h"
 #include "interpose/dispatch/loader.h"
 #include "interpose/dispatch/observations.h"
 #include "interpose/recorder/recorder.h"

@@ -4,7 +4,7 @@
  * Reads only the bytes of the table. Calls no function of CPython, because it may read data that
  * another thread is building for a debugger.
  */
-#include "interpose/stack/python_lines.h"
+#include "interpose/stack/python.h"
 
 /* 3.8, 3.9: pairs of a number of bytes of code and a signed number of lines. A pair advances the
  * address by the one and the line by the other. */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "interpose/stack/python.h"
-#include "interpose/stack/python_lines.h"
 #include "interpose/recorder/recorder.h"
 
 #define TABLE_BYTES_MAX (16u << 20) /* larger line tables are rejected */

@@ -11,7 +11,7 @@
 #include "interpose/base/fork_guard.h"
 #include "interpose/base/own_stack.h"
 #include "interpose/recorder/recorder.h"
-#include "interpose/recorder/thread_state_hot.h"
+#include "interpose/recorder/thread_state.h"
 #include "interpose/stack/capture.h"
 #include "interpose/stack/intern.h"
 #include "interpose/stack/modules.h"

@@ -22,9 +22,8 @@
 
 #include "interpose/base/fork_guard.h"
 #include "interpose/base/library_directory.h"
-#include "interpose/dispatch/dlerror_state.h"
-#include "ledger/lock.h"
 #include "interpose/dispatch/loader.h"
+#include "ledger/lock.h"
 #include "interpose/stack/arch.h"
 #include "ledger/nocancel.h"
 #include "ledger/shared.h"

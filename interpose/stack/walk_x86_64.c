@@ -6,7 +6,6 @@
 
 #include <stddef.h>
 
-#include "interpose/stack/frames_x86_64.h"
 #include "interpose/stack/unwinder.h"
 
 bool walk_step(struct stack_walk *walk)

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "interpose/base/pages.h"
+#include "interpose/base/arena.h"
 #include "ledger/writer.h"
 
 #define THREADS 3

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/dispatch/classify.h"
+#include "interpose/dispatch/api.h"
 #include "interpose/dispatch/observations.h"
 #include "interpose/dispatch/variants.h"
 #include "own_ledger.h"

@@ -17,18 +17,18 @@
 #include <unistd.h>
 
 #include "own_ledger.h"
-#include "interpose/cuda/pool/pool_address_map.h"
+#include "interpose/cuda/pool/pool_internal.h"
 #include "interpose/cuda/pool/pool_cache.h"
 #include "interpose/process/start.h"
 #include "interpose/stack/unwinder.h"
 
-enum { THREADS = 6, BLOCKS = 256, SIZES = 3, SLOTS = 32, ROUNDS = 200000 };
+enum { THREADS = 6, BLOCKS = 256, SIZES = 3, PLACES = 32, ROUNDS = 200000 };
 #define MIB (1ull << 20)
 
 static struct pool *pool;
 static struct pool_space *space;
 static _Atomic int taken[BLOCKS]; /* 1 while a thread has it */
-static _Atomic(struct pool_block *) on_its_way[SLOTS];
+static _Atomic(struct pool_block *) on_its_way[PLACES];
 static _Atomic long lacked, twice;
 static _Atomic int ended;
 
@@ -121,7 +121,7 @@ static void *trade(void *seed)
 		else
 			block = NULL;
 		lacked += !block;
-		block = atomic_exchange(&on_its_way[random >> 12 & (SLOTS - 1)], block);
+		block = atomic_exchange(&on_its_way[random >> 12 & (PLACES - 1)], block);
 		if (block)
 			give(block);
 		if (i % 512 == 0)
@@ -152,7 +152,7 @@ static void test_trade(void **state)
 	assert_true(lacked < THREADS * ROUNDS);
 
 	recorder_enter();
-	for (int i = 0; i < SLOTS; i++) {
+	for (int i = 0; i < PLACES; i++) {
 		block = atomic_load(&on_its_way[i]);
 		found += block != NULL;
 		if (block)

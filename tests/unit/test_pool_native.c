@@ -11,8 +11,7 @@
 #include <cmocka.h>
 
 #include "own_ledger.h"
-#include "interpose/cuda/pool/pool_address_map.h"
-#include "interpose/cuda/pool/pool_native.h"
+#include "interpose/cuda/pool/pool_internal.h"
 #include "interpose/process/start.h"
 #include "interpose/stack/unwinder.h"
 

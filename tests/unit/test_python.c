@@ -17,7 +17,7 @@
 #include "report/model/builder.h"
 #include "ledger_reported.h"
 #include "report/model/model.h"
-#include "interpose/stack/python_lines.h"
+#include "interpose/stack/python.h"
 #include "report/symbols/symbolize.h"
 
 /* ---- lines ---- */

@@ -17,7 +17,7 @@
 
 #include "interpose/cuda/cuda_rows.h"
 #include "interpose/cuda/captures.h"
-#include "interpose/dispatch/classify.h"
+#include "interpose/dispatch/api.h"
 #include "interpose/dispatch/hooks.h"
 #include "interpose/base/submit_epoch.h"
 

@@ -57,13 +57,14 @@ static void uthash_expands(void **state)
 
 		for (unsigned int k = 0; k < KEYS; k++) {
 			items[k].key = all[i].first + k * all[i].step;
-			TABLE_ADD(head, key, &items[k]);
+			assert_true(TABLE_ADD(arena, head, key, &items[k]));
 		}
 		print_message("# %s: %u buckets, longest chain %u\n", all[i].sort,
 			      head->hh.tbl->num_buckets, longest_chain(head->hh.tbl));
 		assert_int_equal(head->hh.tbl->noexpand, 0);
 		assert_uint_in_range(longest_chain(head->hh.tbl), 1, 32);
-		HASH_CLEAR(hh, head);
+		for (unsigned int k = 0; k < KEYS; k++)
+			TABLE_REMOVE(arena, head, &items[k]);
 	}
 }
 

@@ -15,7 +15,7 @@
 #include "own_ledger.h"
 #include "ledger/reader.h"
 #include "interpose/block/blocks.h"
-#include "interpose/block/timeline.h"
+#include "interpose/block/steps.h"
 #include "interpose/process/start.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/stack/unwinder.h"

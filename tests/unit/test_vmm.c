@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "interpose/cuda/wrappers/cuda_vmm.h"
+#include "interpose/cuda/wrappers/cuda_calls.h"
 #include "own_ledger.h"
 #include "interpose/cuda/physical.h"
 #include "ledger/reader.h"
@@ -368,7 +368,7 @@ static void test_bindings(void **state)
 	struct call bind_address_2 = call_of(HOOK_cuMulticastBindAddr_v2);
 
 	(void)state;
-	vmm_created_multicast(&object, OBJECT);
+	vmm_created(&object, OBJECT, 0, NULL);
 	create(HANDLE, 2 * GRAIN);
 	map(ADDRESS, 2 * GRAIN, HANDLE);
 	vmm_bound_mem(&bind, (struct vmm_place){ OBJECT, 0, 2 * GRAIN, -1 }, HANDLE);

@@ -20,7 +20,6 @@
 #include "interpose/process/start.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/thread_state.h"
-#include "interpose/recorder/thread_state_hot.h"
 #include "interpose/stack/capture.h"
 #include "interpose/stack/modules.h"
 #include "interpose/stack/stack_cache.h"

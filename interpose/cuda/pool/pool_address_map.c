@@ -4,12 +4,7 @@
  * memory of a record is never used for anything but a record. The table changes only when blocks
  * are allocated from the driver or returned to it. Must not access the memory of a block.
  */
-#include "interpose/cuda/pool/pool_address_map.h"
-#include "interpose/cuda/pool/pool_native.h"
-
-#include "interpose/cuda/pool/pool_calls.h"
-#include "interpose/base/hash.h"
-#include "ledger/shared.h"
+#include "interpose/cuda/pool/pool_internal.h"
 
 #define FIRST_SLOTS 1024u
 #define BLOCK_SLAB 4096u

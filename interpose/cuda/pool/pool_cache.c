@@ -6,11 +6,6 @@
  * thread's return list. Any thread may detach that list. Must not call the driver.
  */
 #include "interpose/cuda/pool/pool_cache.h"
-#include "interpose/cuda/pool/pool_slabs.h"
-#include "interpose/block/pool_counters.h"
-
-#include "interpose/base/submit_epoch.h"
-#include "ledger/shared.h"
 
 #define BATCH 4 /* blocks that move between a ring and a shared bin at a time */
 /* maximum of blocks on the return list of a thread that does not allocate */
@@ -572,7 +567,7 @@ bool pool_cache_others_have(struct pool *pool, struct pool_space *space,
 static void counter_add(uint64_t *sum, uint64_t by)
 {
 	if (by)
-		atomic_fetch_add_explicit(&SHARED(*sum), by, memory_order_relaxed);
+		pools_count(sum, by);
 }
 
 void pool_cache_count(struct pool_space *space, struct pool_cache *cache)
@@ -607,7 +602,7 @@ static uint64_t counter_publish(uint64_t *sum, _Atomic int64_t *published, uint6
 {
 	uint64_t grown = now - (uint64_t)atomic_exchange(published, (int64_t)now);
 
-	return grown ? atomic_fetch_add_explicit(&SHARED(*sum), grown, memory_order_relaxed) + grown
+	return grown ? pools_count(sum, grown) + grown
 		     : atomic_load_explicit(&SHARED(*sum), memory_order_relaxed);
 }
 

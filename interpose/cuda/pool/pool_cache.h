@@ -7,7 +7,7 @@
 #ifndef GPULEAK_POOL_CACHE_H
 #define GPULEAK_POOL_CACHE_H
 
-#include "interpose/cuda/pool/pool_types.h"
+#include "interpose/cuda/pool/pool_internal.h"
 #include "interpose/cuda/pool/pool_fence.h"
 #include "ledger/shared.h"
 

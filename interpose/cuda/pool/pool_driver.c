@@ -2,20 +2,9 @@
  *
  * The driver calls that several files of the pool make. Must not use blocks or fences.
  */
-#include "interpose/cuda/pool/pool_driver.h"
-
-#include "interpose/cuda/cuda_current.h"
-#include "interpose/dispatch/resolve.h"
+#include "interpose/cuda/pool/pool_internal.h"
 
 #define CAPTURE_MODE_RELAXED 2
-
-uint64_t pool_device_bytes(int device)
-{
-	used_cuDeviceTotalMem_v2 *query = CUDA_USED(cuDeviceTotalMem_v2);
-	size_t total = 0;
-
-	return query && device >= 0 && query(&total, device) == CUDA_SUCCESS ? total : 0;
-}
 
 int pool_relax(void)
 {

@@ -8,7 +8,7 @@
 #include "ledger/clock.h"
 #include "ledger/nocancel.h"
 #include "interpose/cuda/pool/pool_fence.h"
-#include "interpose/cuda/pool/pool_driver.h"
+#include "interpose/cuda/pool/pool_internal.h"
 
 #include "interpose/cuda/captures.h"
 #include "interpose/dispatch/resolve.h"
@@ -208,8 +208,7 @@ static CUresult fence_record(struct pool_context *context, uint64_t epoch)
 	fences_clear_pending(fences);
 	atomic_store_explicit(&fences->last_issued, fence->number, memory_order_release);
 	atomic_store_explicit(&fences->epoch, epoch + 1, memory_order_release);
-	atomic_fetch_add_explicit(&SHARED(context->space[POOL_DEVICE].record->fences), 1,
-				  memory_order_relaxed);
+	pools_count(&context->space[POOL_DEVICE].record->fences, 1);
 	return CUDA_SUCCESS;
 }
 
@@ -299,7 +298,7 @@ HOT_CALL uint64_t pool_fence_for_free_slow(const struct pool_block *block, bool 
 		if (r != CUDA_SUCCESS)
 			fence_postpone(context, block, epoch);
 		if (r == NOT_READY && !later && !context->by_sync)
-			pool_reason(block->space, LEDGER_POOL_CAPTURE);
+			pools_count_reason(block->space->record, LEDGER_POOL_CAPTURE);
 	}
 	lock_give(&fences->lock);
 	return number;
@@ -368,8 +367,7 @@ void pool_fences_poll(struct pool_context *context, bool record_pending)
 static CUresult fence_wait_for_event(void *event)
 {
 	int mode = pool_relax();
-	CUresult r =
-		CUDA_USED(cuEventSynchronize)(event);
+	CUresult r = CUDA_USED(cuEventSynchronize)(event);
 
 	pool_unrelax(mode);
 	return r;
@@ -449,9 +447,8 @@ bool pool_fence_wait(struct pool_context *context, uint64_t number)
 	if (done) {
 		struct ledger_pool *fence_record = context->space[POOL_DEVICE].record;
 
-		atomic_fetch_add_explicit(&SHARED(fence_record->waits), 1, memory_order_relaxed);
-		atomic_fetch_add_explicit(&SHARED(fence_record->wait_ns),
-					  clock_ns(CLOCK_MONOTONIC) - began, memory_order_relaxed);
+		pools_count(&fence_record->waits, 1);
+		pools_count(&fence_record->wait_ns, clock_ns(CLOCK_MONOTONIC) - began);
 	}
 	return done;
 }

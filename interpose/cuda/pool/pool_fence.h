@@ -7,7 +7,7 @@
 #ifndef GPULEAK_POOL_FENCE_H
 #define GPULEAK_POOL_FENCE_H
 
-#include "interpose/cuda/pool/pool_types.h"
+#include "interpose/cuda/pool/pool_internal.h"
 #include "interpose/base/submit_epoch.h"
 
 /* Returns true if the fence of BLOCK, of CONTEXT, is complete. */

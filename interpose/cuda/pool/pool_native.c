@@ -5,25 +5,17 @@
  * thread meanwhile. So clean blocks are freed by cuMemFreeAsync on a stream of the pool, which
  * waits for no work (measured on an H200).
  */
-#include "interpose/cuda/pool/pool_native.h"
-#include "interpose/cuda/pool/pool_address_map.h"
+#include "interpose/cuda/pool/pool_internal.h"
 #include "interpose/cuda/pool/pool_cache.h"
-#include "interpose/cuda/pool/pool_driver.h"
 #include "interpose/cuda/pool/pool_fence.h"
-#include "interpose/cuda/pool/pool_slabs.h"
 
 #include <string.h>
 
 #include "interpose/base/config.h"
-#include "interpose/cuda/cuda_current.h"
-#include "interpose/block/limit.h"
-#include "interpose/dispatch/resolve.h"
-#include "interpose/base/submit_epoch.h"
 #include "interpose/stack/capture.h"
-#include "ledger/shared.h"
+#include "interpose/base/submit_epoch.h"
 
-/* bytes that may always be cached, and as many that may always wait for fences */
-#define FLOOR_BYTES ((int64_t)64 << 20)
+#define FLOOR_BYTES ((int64_t)POOLS_FLOOR) /* as many bytes may always wait for fences */
 #define FREE_BYTES_EVERY 32 /* native allocations between two checks of the device's free memory */
 #define MANAGED_GLOBAL 1u
 #define STREAM_NON_BLOCKING 1u
@@ -99,20 +91,12 @@ static CUresult native_alloc(struct pool_space *space, void *real, uint64_t *add
 	return r;
 }
 
-static void peak_raise(_Atomic uint64_t *peak, uint64_t value)
-{
-	uint64_t seen = atomic_load_explicit(peak, memory_order_relaxed);
-
-	while (value > seen && !atomic_compare_exchange_weak(peak, &seen, value))
-		;
-}
-
 static void space_update_peaks(struct pool_space *space)
 {
 	int64_t in_use = atomic_load(&space->reserved) - atomic_load(&space->cached) -
 			 atomic_load(&space->waste);
 
-	peak_raise(&space->peak_used, pool_or_zero(in_use));
+	pools_raise(&space->peak_used, pool_or_zero(in_use));
 	pool_publish(space);
 }
 
@@ -145,7 +129,7 @@ static struct pool_block *block_adopt(struct pool *pool, struct pool_space *spac
 	atomic_fetch_add(&space->reserved, (int64_t)block->capacity);
 	atomic_fetch_add(&space->waste, (int64_t)(block->capacity - bytes));
 	atomic_fetch_sub(&space->free_bytes, (int64_t)block->capacity);
-	atomic_fetch_add_explicit(&SHARED(space->record->native_allocs), 1, memory_order_relaxed);
+	pools_count(&space->record->native_allocs, 1);
 	space_update_peaks(space);
 	return block;
 }
@@ -166,9 +150,7 @@ CUresult pool_native_alloc(struct pool *pool, struct pool_space *space, void *re
 	r = native_alloc(space, real, ret_address, native_bytes(bin));
 	if (r == CUDA_SUCCESS && recorder_enter()) {
 		if (!block_adopt(pool, space, *ret_address, bin, pool_bytes_of_bin(bin), bytes))
-			atomic_fetch_add_explicit(
-				&SHARED(space->record->reasons[LEDGER_POOL_NO_MEMORY]), 1,
-				memory_order_relaxed);
+			pools_count_reason(space->record, LEDGER_POOL_NO_MEMORY);
 		recorder_leave();
 	}
 	return r;
@@ -213,7 +195,7 @@ static void block_forget(struct pool *pool, struct pool_block *block)
 
 	atomic_fetch_sub(&space->reserved, (int64_t)block->capacity);
 	atomic_fetch_add(&space->free_bytes, (int64_t)block->capacity);
-	atomic_fetch_add_explicit(&SHARED(space->record->native_frees), 1, memory_order_relaxed);
+	pools_count(&space->record->native_frees, 1);
 	pool_block_recycle(pool, block);
 }
 
@@ -349,9 +331,7 @@ static bool block_return(struct pool *pool, struct pool_block *block, CUstream *
 	if (native_free_without_wait(block, ret_stream) == CUDA_SUCCESS) {
 		block_forget(pool, block);
 		atomic_fetch_sub(&space->cached, capacity);
-		atomic_fetch_add_explicit(&SHARED(space->record->trimmed), 1, memory_order_relaxed);
-		atomic_fetch_add_explicit(&SHARED(space->record->trimmed_bytes), (uint64_t)capacity,
-					  memory_order_relaxed);
+		pools_count_trimmed(space->record, 1, (uint64_t)capacity);
 		return true;
 	}
 	atomic_store(&block->state, POOL_CACHED);
@@ -433,7 +413,7 @@ static uint64_t space_trim(struct pool *pool, struct pool_space *space, uint64_t
 		returned +=
 			space_return_clean(pool, space, bytes - returned, UINT32_MAX, idle_only);
 	if (returned)
-		atomic_fetch_add_explicit(&SHARED(space->record->trims), 1, memory_order_relaxed);
+		pools_count(&space->record->trims, 1);
 	return returned;
 }
 
@@ -469,7 +449,7 @@ static bool space_update_lag(struct pool *pool, struct pool_space *space)
 static int64_t space_allowed_bytes(struct pool_space *space, int64_t in_use)
 {
 	uint64_t total = space->context->total;
-	int64_t peak = (int64_t)atomic_load(&space->peak_used);
+	int64_t peak = (int64_t)atomic_load(&SHARED(space->peak_used));
 	int64_t requested = in_use - atomic_load(&space->waste);
 	int64_t lag = (int64_t)atomic_load(&space->lag);
 	int64_t extra, may;
@@ -478,9 +458,7 @@ static int64_t space_allowed_bytes(struct pool_space *space, int64_t in_use)
 		return (int64_t)option_amount(config.pool_cache, total);
 	if (peak < requested)
 		peak = requested;
-	extra = peak / 10;
-	if (extra < FLOOR_BYTES)
-		extra = FLOOR_BYTES;
+	extra = (int64_t)pools_bound((uint64_t)peak);
 	if (extra < (int64_t)(total / 128))
 		extra = (int64_t)(total / 128);
 	if (extra < lag + lag / 8)

@@ -5,25 +5,15 @@
  * current context. Must not decide when a block is clean (pool_fence.c) or how much may be
  * cached (pool_native.c).
  */
-#include "interpose/cuda/cuda_context.h"
-#include "interpose/cuda/pool/pool_address_map.h"
+#include "interpose/cuda/pool/pool_internal.h"
 #include "interpose/cuda/pool/pool_cache.h"
-#include "interpose/cuda/pool/pool_driver.h"
 #include "interpose/cuda/pool/pool_fence.h"
-#include "interpose/cuda/pool/pool_native.h"
-#include "interpose/cuda/pool/pool_slabs.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "interpose/base/config.h"
-#include "interpose/cuda/cuda_context.h"
-#include "interpose/cuda/cuda_current.h"
-#include "interpose/cuda/pool/pool_calls.h"
-#include "interpose/block/pool_counters.h"
-#include "interpose/dispatch/resolve.h"
 #include "interpose/base/submit_epoch.h"
-#include "ledger/shared.h"
 
 #define FLUSHES_BEHIND 32 /* times context->flush: bytes that may wait between two counts */
 #define NS_PER_S 1000000000u
@@ -88,7 +78,7 @@ static struct pool_context *context_create(struct pool *pool, uint64_t handle, i
 	if (!context)
 		return NULL;
 	context->device = device;
-	context->total = pool_device_bytes(device);
+	context->total = cuda_device_total(device);
 	context->flush = context->total / 4096 > 1u << 20 ? context->total / 4096 : 1u << 20;
 	context->event_flags = 0;
 	context->stream = NULL;
@@ -263,7 +253,7 @@ static COLD CUresult block_alloc_native(struct pool *pool, struct pool_space *sp
 			break;
 	}
 	if (relieved && r == CUDA_SUCCESS)
-		atomic_fetch_add_explicit(&SHARED(space->record->rescued), 1, memory_order_relaxed);
+		pools_count(&space->record->rescued, 1);
 	return r;
 }
 
@@ -400,7 +390,7 @@ static HOT bool block_insert(struct pool *pool, struct pool_block *block,
 	bool open, due = false;
 
 	if (!cache) {
-		pool_reason(space, LEDGER_POOL_NO_MEMORY);
+		pools_count_reason(space->record, LEDGER_POOL_NO_MEMORY);
 		return false;
 	}
 	pool_cache_enter(cache);
@@ -475,6 +465,13 @@ static HOT struct pool_block *block_of(struct block_hint *hint)
 	return hint ? (void *)((char *)hint - offsetof(struct pool_block, hint)) : NULL;
 }
 
+/* BLOCK, which must not be reused, was freed. */
+static COLD void block_count_never_reuse(const struct pool_block *block)
+{
+	pools_count_reason(block->space->record,
+			   (enum ledger_pool_reason)(block->never_reuse - 1));
+}
+
 /* Returns to the driver a block that may not be cached. On failure it stays live. */
 static COLD CUresult block_return_native(struct pool *pool, struct pool_block *block,
 					 const struct pool_native_free *native)
@@ -484,7 +481,7 @@ static COLD CUresult block_return_native(struct pool *pool, struct pool_block *b
 	CUresult r;
 
 	if (block->never_reuse)
-		pool_reason(space, (enum ledger_pool_reason)(block->never_reuse - 1));
+		block_count_never_reuse(block);
 	r = pool_native_return(pool, block, native);
 	if (r == CUDA_SUCCESS)
 		atomic_fetch_sub(&space->waste, unasked);
@@ -503,7 +500,7 @@ static COLD void block_return_part(struct pool *pool, struct pool_block *block)
 	enum pool_fence_origin origin;
 
 	if (block->never_reuse) {
-		pool_reason(block->space, (enum ledger_pool_reason)(block->never_reuse - 1));
+		block_count_never_reuse(block);
 		return;
 	}
 	atomic_fetch_add(&block->space->cached, (int64_t)block->capacity);
@@ -669,7 +666,7 @@ static void context_drop(struct pool *pool, struct pool_context *context)
 		atomic_store(&space->preallocated, 0);
 		atomic_store(&space->unreclaimable, 0);
 		atomic_store(&space->unreclaimable_freed, 0);
-		atomic_store(&space->peak_used, 0);
+		atomic_store(&SHARED(space->peak_used), 0);
 		atomic_store(&space->lag, 0);
 		pool_publish(space);
 	}

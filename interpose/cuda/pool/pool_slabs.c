@@ -5,19 +5,14 @@
  * (GPULEAK_POOL_PREALLOC). This file decides which part is in use; its data lies in host
  * memory. A part has no IPC handle of its own, so no part is carved once memory is shared.
  */
-#include "interpose/cuda/pool/pool_slabs.h"
-#include "interpose/cuda/pool/pool_address_map.h"
+#include "interpose/cuda/pool/pool_internal.h"
 #include "interpose/cuda/pool/pool_cache.h"
-#include "interpose/cuda/pool/pool_driver.h"
-#include "interpose/cuda/pool/pool_native.h"
 
 #include <string.h>
 
 #include "interpose/base/config.h"
 #include "interpose/base/range_allocator.h"
-#include "interpose/dispatch/resolve.h"
 #include "interpose/base/message.h"
-#include "ledger/shared.h"
 
 #define UNIT POOL_GRANULE
 #define SLAB_BYTES ((uint64_t)16 << 20) /* minimum */
@@ -524,9 +519,7 @@ uint64_t pool_slabs_trim(struct pool *pool, struct pool_space *space, uint64_t b
 			break;
 		}
 		returned += capacity;
-		atomic_fetch_add_explicit(&SHARED(space->record->trimmed), 1, memory_order_relaxed);
-		atomic_fetch_add_explicit(&SHARED(space->record->trimmed_bytes), capacity,
-					  memory_order_relaxed);
+		pools_count_trimmed(space->record, 1, capacity);
 	}
 	return returned;
 }

@@ -11,14 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/block/blocks.h"
-#include "interpose/cuda/cuda_context.h"
-#include "interpose/dispatch/classify.h"
+#include "interpose/dispatch/api.h"
 #include "interpose/dispatch/coverage.h"
-#include "interpose/block/driver_growth.h"
 #include "interpose/dispatch/loader.h"
-#include "interpose/recorder/recorder.h"
-#include "interpose/dispatch/resolve.h"
 #include "interpose/base/submit_epoch.h"
 
 enum outcome cuda_outcome(CUresult r)

@@ -25,14 +25,6 @@ static int current_device(void)
 	return device;
 }
 
-static uint64_t device_total(int device)
-{
-	used_cuDeviceTotalMem_v2 *ask = CUDA_USED(cuDeviceTotalMem_v2);
-	size_t total = 0;
-
-	return ask && ask(&total, device) == CUDA_SUCCESS ? total : 0;
-}
-
 static bool memory_left(int device, uint64_t *ret_free, uint64_t *ret_total)
 {
 	void *real = resolve_driver(&hooks[HOOK_cuMemGetInfo_v2]).real;
@@ -60,7 +52,7 @@ const struct api_ops api_ops_CUDA = {
 	.unknown_submits = true,
 	.wrappers = cuda_wrappers,
 	.current_device = current_device,
-	.device_total = device_total,
+	.device_total = cuda_device_total,
 	.memory_left = memory_left,
 	.give_back = pool_return_all,
 	.publish_pool = pool_publish_all,

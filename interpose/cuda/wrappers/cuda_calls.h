@@ -10,7 +10,7 @@
 #include "interpose/block/limit.h"
 #include "interpose/block/wrap.h"
 #include "interpose/cuda/cuda_current.h"
-#include "interpose/cuda/pool/pool_calls.h"
+#include "interpose/cuda/pool/pool.h"
 #include "interpose/cuda/cuda_rows.h"
 
 /* Records a block that an ALLOC row made, with the current context and its device. */
@@ -21,11 +21,10 @@ bool cuda_outlives_context(struct hook *hook);
 
 /* CUDA objects that are not memory, of the kind of CALL's row. HANDLE 0 is no object. */
 
-/* After the driver's call: it made HANDLE in the current context, with REFERENCES. */
-void cuda_record_object(struct call *call, uint64_t handle, uint32_t references);
-/* The same with one reference, on DEVICE whatever context is current; -1: on the current device. */
-void cuda_record_object_on(struct call *call, uint64_t handle, int device);
-/* The same, unless HANDLE is recorded already. */
+/* After the driver's call: it made HANDLE in the current context, with REFERENCES, on DEVICE
+ * whatever context is current; -1: on the current device. */
+void cuda_record_object(struct call *call, uint64_t handle, uint32_t references, int device);
+/* The same with one reference on the current device, unless HANDLE is recorded already. */
 void cuda_record_object_once(struct call *call, uint64_t handle);
 /* After the driver's call: adds COUNT references. Returns true if HANDLE is known. */
 bool cuda_object_retained(struct call *call, uint64_t handle, uint32_t count);
@@ -92,5 +91,33 @@ uint64_t cuda_array_bytes(uint64_t width, uint64_t height, uint64_t depth, int f
 
 /* The function that a lookup returns for each row. */
 extern void *const cuda_wrappers[] __attribute__((visibility("hidden")));
+
+/* ---- virtual memory management: cuda_vmm.c. Functions for calls that make a block run after
+ * the driver's call. Functions for calls that end a block make the driver's call, REAL,
+ * themselves. ---- */
+
+/* Returns the device that PROP requests memory on, or -1 if the memory is not on a device. */
+int vmm_device_of(const CUmemAllocationProp *prop);
+
+void vmm_created(struct call *call, uint64_t handle, uint64_t bytes,
+		 const CUmemAllocationProp *prop);
+void vmm_imported(struct call *call, uint64_t handle);
+void vmm_retained(struct call *call, uint64_t handle, const void *address);
+CUresult vmm_release(struct call *call, void *real, CUmemGenericAllocationHandle handle);
+
+void vmm_reserved(struct call *call, uint64_t address, uint64_t size);
+CUresult vmm_unreserve(struct call *call, void *real, CUdeviceptr address, size_t size);
+void vmm_mapped(struct call *call, uint64_t address, uint64_t size, uint64_t handle);
+CUresult vmm_unmap(struct call *call, void *real, CUdeviceptr address, size_t size);
+
+/* The range of a multicast object that memory is bound to. */
+struct vmm_place {
+	uint64_t object, offset, bytes;
+	int device; /* -1: the device of the bound memory */
+};
+void vmm_bound_mem(struct call *call, struct vmm_place place, uint64_t memory);
+void vmm_bound_address(struct call *call, struct vmm_place place, uint64_t address);
+CUresult vmm_unbind(struct call *call, void *real, CUmemGenericAllocationHandle object,
+		    CUdevice device, size_t offset, size_t size);
 
 #endif

@@ -4,8 +4,6 @@
  * Owns the counts of attached contexts. Calls only driver functions that are permitted during
  * stream capture.
  */
-#include "interpose/cuda/cuda_context.h"
-
 #include "interpose/block/blocks.h"
 #include "interpose/cuda/captures.h"
 #include "interpose/cuda/wrappers/cuda_calls.h"
@@ -57,7 +55,7 @@ static CUresult retain_primary(struct call *call, void *real, CUcontext *context
 		if (made)
 			cuda_record_driver_growth(call, device, &growth, 0);
 		if (!cuda_object_retained(call, primary_number(device), 1))
-			cuda_record_object_on(call, primary_number(device), device);
+			cuda_record_object(call, primary_number(device), 1, device);
 	}
 	return cuda_note_refusal(call, r, device, 0);
 }
@@ -74,7 +72,7 @@ static CUresult create_green(struct call *call, void *real, CUgreenCtx *green,
 	if (r == CUDA_SUCCESS && green && *green) {
 		cuda_green_add(*green, device);
 		cuda_record_driver_growth(call, device, &growth, 0);
-		cuda_record_object_on(call, (uint64_t)(uintptr_t)*green, device);
+		cuda_record_object(call, (uint64_t)(uintptr_t)*green, 1, device);
 	}
 	return cuda_note_refusal(call, r, device, 0);
 }
@@ -117,42 +115,38 @@ static struct attached *find_attached(struct recorder *recorder, CUcontext conte
 
 static void count_attached(CUcontext context)
 {
-	struct recorder *recorder = contexts_enter();
+	struct recorder *recorder = RECORDER_ENTER_PART(contexts);
 	struct attached *attached;
-	struct arena *arena;
 
 	if (!recorder)
 		return;
-	arena = &recorder->arena;
 	attached = find_attached(recorder, context);
-	if (!attached && (attached = arena_take(arena, sizeof(*attached)))) {
+	if (!attached && (attached = arena_take(&recorder->arena, sizeof(*attached)))) {
 		attached->context = (uint64_t)(uintptr_t)context;
-		TABLE_ADD(recorder->contexts->attached, context, attached);
+		TABLE_ADD(&recorder->arena, recorder->contexts->attached, context, attached);
 	}
 	if (attached)
 		attached->times++;
-	contexts_leave(recorder);
+	RECORDER_LEAVE_PART(recorder, contexts);
 }
 
 /* Removes one attachment of CONTEXT, or all of them if ALL. Returns true if the context ends: ALL
  * is set, or no attachment was left. */
 static bool count_detached(CUcontext context, bool all)
 {
-	struct recorder *recorder = contexts_enter();
+	struct recorder *recorder = RECORDER_ENTER_PART(contexts);
 	struct attached *attached;
-	struct arena *arena;
 
 	if (!recorder)
 		return false;
-	arena = &recorder->arena;
 	attached = find_attached(recorder, context);
 	if (attached && (all || attached->times == 1)) {
-		HASH_DEL(recorder->contexts->attached, attached);
-		arena_give(arena, attached, sizeof(*attached));
+		TABLE_REMOVE(&recorder->arena, recorder->contexts->attached, attached);
+		arena_give(&recorder->arena, attached, sizeof(*attached));
 	} else if (attached) {
 		attached->times--;
 	}
-	contexts_leave(recorder);
+	RECORDER_LEAVE_PART(recorder, contexts);
 	return all || !attached;
 }
 

@@ -75,10 +75,7 @@ static struct graph *find(struct recorder *recorder, enum graph_list list, const
 
 static bool list_add(struct recorder *recorder, enum graph_list list, struct graph *graph)
 {
-	struct arena *arena = &recorder->arena;
-
-	TABLE_ADD(recorder->graphs->listed[list], handle, graph);
-	if (!graph->hh.tbl)
+	if (!TABLE_ADD(&recorder->arena, recorder->graphs->listed[list], handle, graph))
 		return false;
 	atomic_fetch_add(&listed, 1);
 	return true;
@@ -86,9 +83,7 @@ static bool list_add(struct recorder *recorder, enum graph_list list, struct gra
 
 static void list_remove(struct recorder *recorder, enum graph_list list, struct graph *graph)
 {
-	struct arena *arena = &recorder->arena;
-
-	HASH_DEL(recorder->graphs->listed[list], graph);
+	TABLE_REMOVE(&recorder->arena, recorder->graphs->listed[list], graph);
 	atomic_fetch_sub(&listed, 1);
 }
 
@@ -100,7 +95,7 @@ static void free_graph(struct recorder *recorder, struct graph *graph)
 	struct node *node;
 
 	while ((node = graph->nodes)) {
-		HASH_DEL(graph->nodes, node);
+		TABLE_REMOVE(arena, graph->nodes, node);
 		arena_give(arena, node, sizeof(*node));
 	}
 	if (graph->acts)
@@ -122,7 +117,7 @@ static bool add_node(struct recorder *recorder, struct graph *graph, const struc
 		return true;
 	}
 	if (node) {
-		HASH_DEL(graph->nodes, node);
+		TABLE_REMOVE(arena, graph->nodes, node);
 		arena_give(arena, node, sizeof(*node));
 		return true;
 	}
@@ -131,8 +126,7 @@ static bool add_node(struct recorder *recorder, struct graph *graph, const struc
 		return false;
 	node->address = act->address;
 	node->act = *act;
-	TABLE_ADD(graph->nodes, address, node);
-	if (node->hh.tbl)
+	if (TABLE_ADD(arena, graph->nodes, address, node))
 		return true;
 	arena_give(arena, node, sizeof(*node));
 	return false;
@@ -166,9 +160,8 @@ static void node_insert(CUgraph handle, const struct act *act)
 	struct graph *graph;
 	bool added;
 
-	if (!handle || !act->address || !(recorder = recorder_enter()))
+	if (!handle || !act->address || !(recorder = RECORDER_ENTER_PART(graphs)))
 		return;
-	lock_take(&recorder->graphs->lock);
 	graph = find_or_make_graph(recorder, handle);
 	added = graph && add_node(recorder, graph, act);
 	if (graph && !graph->nodes)
@@ -215,14 +208,12 @@ static struct graph *take(enum graph_list list, const void *handle)
 	struct recorder *recorder;
 	struct graph *graph;
 
-	if (!any_listed() || !(recorder = recorder_enter()))
+	if (!any_listed() || !(recorder = RECORDER_ENTER_PART(graphs)))
 		return NULL;
-	lock_take(&recorder->graphs->lock);
 	graph = find(recorder, list, handle);
 	if (graph)
 		list_remove(recorder, list, graph);
-	lock_give(&recorder->graphs->lock);
-	recorder_leave();
+	RECORDER_LEAVE_PART(recorder, graphs);
 	return graph;
 }
 
@@ -230,14 +221,12 @@ static void settle(enum graph_list list, struct graph *graph, bool gone)
 {
 	struct recorder *recorder;
 
-	if (!graph || !(recorder = recorder_enter()))
+	if (!graph || !(recorder = RECORDER_ENTER_PART(graphs)))
 		return;
-	lock_take(&recorder->graphs->lock);
 	if (gone || find(recorder, list, (void *)(uintptr_t)graph->handle) ||
 	    !list_add(recorder, list, graph))
 		free_graph(recorder, graph);
-	lock_give(&recorder->graphs->lock);
-	recorder_leave();
+	RECORDER_LEAVE_PART(recorder, graphs);
 }
 
 /* Destroys the graph HANDLE of LIST. REAL is the driver's function: both handles are pointers.
@@ -271,7 +260,7 @@ static CUresult graph_made(struct call *call, const CUgraph *handle, CUresult r)
 		return r;
 	if (any_listed())
 		begun(*handle);
-	cuda_record_object(call, (uint64_t)(uintptr_t)*handle, 1);
+	cuda_record_object(call, (uint64_t)(uintptr_t)*handle, 1, -1);
 	return r;
 }
 
@@ -435,9 +424,8 @@ static void instantiated(CUgraphExec handle, CUgraph of, const unsigned long lon
 	struct graph *exec, *graph;
 	bool frees_at_launch;
 
-	if (!any_listed() || !handle || !(recorder = recorder_enter()))
+	if (!any_listed() || !handle || !(recorder = RECORDER_ENTER_PART(graphs)))
 		return;
-	lock_take(&recorder->graphs->lock);
 	exec = find(recorder, EXECS, handle);
 	frees_at_launch = flags ? *flags & AUTO_FREE_ON_LAUNCH : exec && exec->frees_at_launch;
 	if (exec)
@@ -450,8 +438,7 @@ static void instantiated(CUgraphExec handle, CUgraph of, const unsigned long lon
 		if (!list_add(recorder, EXECS, exec))
 			free_graph(recorder, exec);
 	}
-	lock_give(&recorder->graphs->lock);
-	recorder_leave();
+	RECORDER_LEAVE_PART(recorder, graphs);
 }
 
 /* A graph with DEVICE_LAUNCH may be launched by a kernel, which calls no wrapper. */
@@ -466,7 +453,7 @@ static CUresult instantiated_if(struct call *call, CUgraphExec *exec, CUgraph gr
 	if (r == CUDA_SUCCESS && exec) {
 		instantiated(*exec, graph, &flags);
 		driver_cost_record(call, growth->device, growth, 0);
-		cuda_record_object(call, (uint64_t)(uintptr_t)*exec, 1);
+		cuda_record_object(call, (uint64_t)(uintptr_t)*exec, 1, -1);
 	}
 	return r;
 }
@@ -532,15 +519,13 @@ static bool copy_exec(struct recorder *recorder, const struct graph *exec, struc
 
 static bool find_launch(CUgraphExec handle, struct launch *ret)
 {
-	struct recorder *recorder = recorder_enter();
+	struct recorder *recorder = RECORDER_ENTER_PART(graphs);
 	bool found;
 
 	if (!recorder)
 		return false;
-	lock_take(&recorder->graphs->lock);
 	found = copy_exec(recorder, find(recorder, EXECS, handle), ret);
-	lock_give(&recorder->graphs->lock);
-	recorder_leave();
+	RECORDER_LEAVE_PART(recorder, graphs);
 	return found;
 }
 

@@ -32,7 +32,7 @@ static uint64_t number_of(struct call *call, uint64_t handle)
 	return (handle ^ TABLE_MIX(context)) & (((uint64_t)1 << HANDLE_BITS) - 1);
 }
 
-static void record_object(struct call *call, uint64_t handle, uint32_t references, int device)
+void cuda_record_object(struct call *call, uint64_t handle, uint32_t references, int device)
 {
 	struct made made = { .number = number_of(call, handle), .address = handle };
 	struct ledger_block *block;
@@ -48,20 +48,10 @@ static void record_object(struct call *call, uint64_t handle, uint32_t reference
 		block->references = references;
 }
 
-void cuda_record_object(struct call *call, uint64_t handle, uint32_t references)
-{
-	record_object(call, handle, references, -1);
-}
-
-void cuda_record_object_on(struct call *call, uint64_t handle, int device)
-{
-	record_object(call, handle, 1, device);
-}
-
 void cuda_record_object_once(struct call *call, uint64_t handle)
 {
 	if (!record_is_live(call, number_of(call, handle)))
-		record_object(call, handle, 1, -1);
+		cuda_record_object(call, handle, 1, -1);
 }
 
 bool cuda_object_retained(struct call *call, uint64_t handle, uint32_t count)

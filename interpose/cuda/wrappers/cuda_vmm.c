@@ -4,12 +4,9 @@
  * decides which block counts the bytes of physical memory. Does not query the driver: a thread
  * without a context may make these calls, and none of these blocks belongs to a context.
  */
-#include "interpose/cuda/wrappers/cuda_vmm.h"
-
-#include "interpose/block/blocks.h"
 #include "interpose/cuda/wrappers/cuda_calls.h"
+
 #include "interpose/cuda/physical.h"
-#include "interpose/dispatch/resolve.h"
 
 static bool ends_handle(enum outcome outcome)
 {
@@ -17,18 +14,6 @@ static bool ends_handle(enum outcome outcome)
 }
 
 /* ---- handles ---- */
-
-static void handle_made(struct call *call, uint64_t handle, uint64_t bytes, int device)
-{
-	const struct made made = { handle, handle, bytes, bytes, device, false, 0 };
-	struct ledger_block *block;
-
-	physical_forget(handle);
-	call->space = SPACE_VMM_HANDLE;
-	block = record_block(call, &made);
-	if (block)
-		physical_made(handle, block, bytes, device);
-}
 
 /* The call added a reference to HANDLE. If the handle was released before and PHYSICAL, its memory,
  * still exists, the handle gets a block again. PHYSICAL may be NULL. */
@@ -54,16 +39,20 @@ int vmm_device_of(const CUmemAllocationProp *prop)
 	return prop && prop->location.type == LOCATION_DEVICE ? prop->location.id : -1;
 }
 
+/* A multicast object has no memory of its own, only the memory bound to it: 0 BYTES, without
+ * PROP. */
 void vmm_created(struct call *call, uint64_t handle, uint64_t bytes,
 		 const CUmemAllocationProp *prop)
 {
-	handle_made(call, handle, bytes, vmm_device_of(prop));
-}
+	int device = vmm_device_of(prop);
+	const struct made made = { handle, handle, bytes, bytes, device, false, 0 };
+	struct ledger_block *block;
 
-/* A multicast object has no memory of its own, only the memory bound to it. */
-void vmm_created_multicast(struct call *call, uint64_t handle)
-{
-	handle_made(call, handle, 0, -1);
+	physical_forget(handle);
+	call->space = SPACE_VMM_HANDLE;
+	block = record_block(call, &made);
+	if (block)
+		physical_made(handle, block, bytes, device);
 }
 
 /* Records an imported handle; the memory is another process's. The driver may return a known

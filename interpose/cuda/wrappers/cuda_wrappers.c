@@ -12,7 +12,6 @@
 #include "interpose/block/limit.h"
 #include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/cuda/wrappers/cuda_graph.h"
-#include "interpose/cuda/wrappers/cuda_vmm.h"
 #include "interpose/cuda/wrappers/first_use.h"
 
 /* Used in the rows: the call succeeded. */
@@ -216,14 +215,14 @@ static HOT void freeing_begins(struct call *call, uint64_t address, struct freei
 	CUresult r;                                                                         \
 	CUDA_CALL_TWICE(r, driver_call, LIMITS_CURRENT);                                    \
 	if (made)                                                                           \
-		cuda_record_object(&call, NUMBER(handle), references);                      \
+		cuda_record_object(&call, NUMBER(handle), references, -1);                  \
 	return cuda_note_refusal(&call, r, LIMITS_CURRENT, 0);
 
 #define VERB_MEASURE_OBJECT(symbol, driver_call, arguments, made, handle, references)       \
 	MEASURE(driver_call, -1);                                                           \
 	if (made) {                                                                         \
 		driver_cost_record(&call, growth.device, &growth, 0);                       \
-		cuda_record_object(&call, NUMBER(handle), references);                      \
+		cuda_record_object(&call, NUMBER(handle), references, -1);                  \
 	}                                                                                   \
 	return cuda_note_refusal(&call, r, LIMITS_CURRENT, 0);
 
@@ -231,7 +230,7 @@ static HOT void freeing_begins(struct call *call, uint64_t address, struct freei
 	MEASURE(driver_call, device);                                                       \
 	if (made) {                                                                         \
 		cuda_record_driver_growth(&call, (int)(device), &growth, 0);                \
-		cuda_record_object_on(&call, NUMBER(handle), (int)(device));                \
+		cuda_record_object(&call, NUMBER(handle), 1, (int)(device));                \
 	}                                                                                   \
 	return cuda_note_refusal(&call, r, (device) < 0 ? LIMITS_CURRENT : (int)(device), 0);
 

@@ -8,7 +8,6 @@
 
 #include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/dispatch/resolve.h"
-#include "ledger/format.h"
 
 struct first_use_line first_use_lines[FIRST_USE_LINES];
 static struct first_use_line more_lines[FIRST_USE_MORE_LINES];

@@ -20,36 +20,6 @@ _Atomic bool opencl_pool_work;
 
 /* ---- the driver ---- */
 
-static struct route route_to(const struct cl_pool_context *context, void *real)
-{
-	return (struct route){ real, true, context->calls.below };
-}
-
-static cl_int driver_put_marker(const struct cl_pool_context *context, cl_command_queue queue,
-				cl_event *ret)
-{
-	const struct route route = route_to(context, (void *)context->calls.mark);
-	INSIDE(&hooks[HOOK_clEnqueueMarkerWithWaitList], route);
-
-	return context->calls.mark(queue, 0, NULL, ret);
-}
-
-static void driver_release_event(const struct cl_pool_context *context, cl_event event)
-{
-	const struct route route = route_to(context, (void *)context->calls.release_event);
-	INSIDE(&hooks[HOOK_clReleaseEvent], route);
-
-	context->calls.release_event(event);
-}
-
-static void driver_release_queue(const struct cl_pool_context *context, cl_command_queue queue)
-{
-	const struct route route = route_to(context, (void *)context->calls.release_queue);
-	INSIDE(&hooks[HOOK_clReleaseCommandQueue], route);
-
-	context->calls.release_queue(queue);
-}
-
 /* Returns CL_QUEUED ... CL_COMPLETE, or an error. */
 static cl_int driver_event_status(const struct cl_pool_context *context, cl_event event)
 {
@@ -65,7 +35,8 @@ void cl_pool_release_events(const struct cl_pool_context *context,
 {
 	for (unsigned int i = 0; i < events->count; i++)
 		if (events->events[i])
-			driver_release_event(context, events->events[i]);
+			CL_POOL_CALL(&context->calls, release_event, clReleaseEvent,
+				     events->events[i]);
 }
 
 /* ---- epochs of enqueued commands ---- */
@@ -127,7 +98,7 @@ static void queues_release(struct cl_pool_context *context, const struct queues 
 	}
 	cl_pool_unlock(context);
 	for (unsigned int i = 0; i < dead.count; i++)
-		driver_release_queue(context, dead.handle[i]);
+		CL_POOL_CALL(&context->calls, release_queue, clReleaseCommandQueue, dead.handle[i]);
 }
 
 /* ---- fences; Locking: need the context's lock, unless a comment says otherwise ---- */
@@ -271,7 +242,8 @@ static bool fence_put_markers(struct cl_pool_context *context, const struct queu
 {
 	ret->count = 0;
 	for (unsigned int i = 0; i < queues->count; i++) {
-		if (driver_put_marker(context, queues->handle[i], &ret->events[i]) != CL_SUCCESS)
+		if (CL_POOL_CALL(&context->calls, mark, clEnqueueMarkerWithWaitList,
+				 queues->handle[i], 0, NULL, &ret->events[i]) != CL_SUCCESS)
 			return false;
 		ret->count++;
 	}

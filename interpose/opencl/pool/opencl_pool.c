@@ -21,7 +21,6 @@
 #include "interpose/recorder/recorder.h"
 #include "ledger/shared.h"
 
-#define BOUND_LEAST ((uint64_t)64 << 20)
 #define BUSY_MAX 16
 
 /* Flags without host memory. Unknown flags are not pooled. */
@@ -31,22 +30,12 @@
 
 /* ---- the driver ---- */
 
-static cl_int driver_release_mem(const struct cl_pool_calls *calls, cl_mem object)
-{
-	const struct route route = { (void *)calls->release_mem, true, calls->below };
-	INSIDE(&hooks[HOOK_clReleaseMemObject], route);
-
-	return calls->release_mem(object);
-}
-
 static cl_uint driver_mem_count(const struct cl_pool_calls *calls, cl_mem object, cl_mem_info what)
 {
-	const struct route route = { (void *)calls->mem_info, true, calls->below };
-	INSIDE(&hooks[HOOK_clGetMemObjectInfo], route);
 	cl_uint count = 0;
-	cl_int r;
+	cl_int r = CL_POOL_CALL(calls, mem_info, clGetMemObjectInfo, object, what, sizeof(count),
+				&count, NULL);
 
-	r = calls->mem_info(object, what, sizeof(count), &count, NULL);
 	return r == CL_SUCCESS ? count : ~0u;
 }
 
@@ -113,12 +102,9 @@ static struct cl_pool_shard *shard_lock_of(cl_mem handle, struct cl_pool_buffer 
 static void shard_remove(struct cl_pool *pool, struct cl_pool_shard *shard,
 			 struct cl_pool_buffer *object)
 {
-	struct arena *arena = pool->arena;
-
 	if (shard_lookup(shard, object->handle) == object)
-		HASH_DEL(shard->objects, object);
+		TABLE_REMOVE(pool->arena, shard->objects, object);
 	atomic_store(&object->state, BUFFER_RETURNED);
-	(void)arena;
 }
 
 static void table_remove(struct cl_pool *pool, struct cl_pool_buffer *object)
@@ -133,7 +119,6 @@ static void table_remove(struct cl_pool *pool, struct cl_pool_buffer *object)
 static bool table_insert(struct cl_pool *pool, struct cl_pool_buffer *object)
 {
 	struct cl_pool_shard *shard = shard_of(pool, object->handle);
-	struct arena *arena = pool->arena;
 	struct cl_pool_buffer *stale;
 	bool added;
 
@@ -141,8 +126,7 @@ static bool table_insert(struct cl_pool *pool, struct cl_pool_buffer *object)
 	stale = shard_lookup(shard, object->handle);
 	if (stale)
 		shard_remove(pool, shard, stale);
-	TABLE_ADD(shard->objects, handle, object);
-	added = object->hh.tbl != NULL;
+	added = TABLE_ADD(pool->arena, shard->objects, handle, object);
 	shard_unlock(shard);
 	return added;
 }
@@ -178,19 +162,12 @@ static void device_account(struct cl_pool_device *device, int64_t in_use, int64_
 	device_publish(device);
 }
 
-static void count_reason(const struct cl_pool_context *context, enum ledger_pool_reason reason)
-{
-	pools_count(&context->device->record->reasons[reason], 1);
-}
-
 static uint64_t device_limit(const struct cl_pool_device *device)
 {
-	uint64_t bound =
-		atomic_load_explicit(&SHARED(device->record->peak_used), memory_order_relaxed) / 10;
-
 	if (config.pool_cache != OPTION_UNSET)
 		return option_amount(config.pool_cache, device->total);
-	return bound > BOUND_LEAST ? bound : BOUND_LEAST;
+	return pools_bound(
+		atomic_load_explicit(&SHARED(device->record->peak_used), memory_order_relaxed));
 }
 
 /* ---- the cache; Locking: need the context's lock ---- */
@@ -302,12 +279,11 @@ uint64_t cl_pool_return(struct cl_pool_context *context, struct cl_pool_buffer *
 		count++;
 		table_remove(pool, victims);
 		/* May destroy the buffer: then on_buffer_destroyed() runs. */
-		driver_release_mem(&calls, buffer_handle(victims));
+		CL_POOL_CALL(&calls, release_mem, clReleaseMemObject, buffer_handle(victims));
 	}
 	if (count) {
 		pools_count(&record->trims, 1);
-		pools_count(&record->trimmed, count);
-		pools_count(&record->trimmed_bytes, bytes);
+		pools_count_trimmed(record, count, bytes);
 		pools_count(&record->native_frees, count);
 	}
 	return bytes;
@@ -520,7 +496,7 @@ static bool buffer_track(struct cl_pool *pool, struct cl_pool_context *context, 
 	watched = opencl_number();
 	atomic_store(&object->watched, watched);
 	if (!table_insert(pool, object)) {
-		count_reason(context, LEDGER_POOL_NO_MEMORY);
+		pools_count_reason(context->device->record, LEDGER_POOL_NO_MEMORY);
 		return false;
 	}
 	atomic_fetch_add(&context->objects, 1);
@@ -568,7 +544,7 @@ bool opencl_pool_created(struct call *call, cl_mem made, cl_context handle,
 		}
 	} else if (pool) {
 		if (context)
-			count_reason(context, LEDGER_POOL_HOST_POINTER);
+			pools_count_reason(context->device->record, LEDGER_POOL_HOST_POINTER);
 		table_remove_stale(pool, made);
 	}
 	return false;
@@ -623,7 +599,7 @@ void opencl_pool_created_other(struct call *call, cl_mem made, cl_context handle
 	if (!pool)
 		return;
 	if (context)
-		count_reason(context, reason_for_hook(call->hook));
+		pools_count_reason(context->device->record, reason_for_hook(call->hook));
 	table_remove_stale(pool, made);
 	if (parent)
 		buffer_never_cache(pool, parent, LEDGER_POOL_SUB_OBJECTS);
@@ -645,20 +621,16 @@ static struct cl_pool_buffer *cache_remove_clean(struct cl_pool_context *context
 	struct cl_pool_buffer *object;
 	bool pending = false;
 
-	cl_pool_lock(context);
-	object = cache_find_clean(context, flags, size, &pending);
-	if (object)
-		cache_remove(context, object);
-	cl_pool_unlock(context);
-	if (object || !pending)
-		return object;
-	cl_fences_poll(context);
-	cl_pool_lock(context);
-	object = cache_find_clean(context, flags, size, &pending);
-	if (object)
-		cache_remove(context, object);
-	cl_pool_unlock(context);
-	return object;
+	for (bool polled = false;; polled = true) {
+		cl_pool_lock(context);
+		object = cache_find_clean(context, flags, size, &pending);
+		if (object)
+			cache_remove(context, object);
+		cl_pool_unlock(context);
+		if (object || !pending || polled)
+			return object;
+		cl_fences_poll(context);
+	}
 }
 
 /* Call if the fence of OBJECT is complete. Returns true if the driver reports no reference except
@@ -740,7 +712,7 @@ static void buffer_leave_to_driver(struct cl_pool *pool, struct cl_pool_buffer *
 	struct cl_pool_context *context = object->context;
 
 	if (reason)
-		count_reason(context, reason - 1);
+		pools_count_reason(context->device->record, reason - 1);
 	pools_count(&context->device->record->native_frees, 1);
 	device_account(context->device, -(int64_t)object->size, 0);
 	table_remove(pool, object);

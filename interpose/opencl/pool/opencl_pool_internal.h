@@ -32,6 +32,14 @@ struct cl_pool_calls {
 	const void *below;
 };
 
+/* Calls MEMBER of CALLS, which is the driver's function SYMBOL. */
+#define CL_POOL_CALL(calls, member, symbol, ...)                                              \
+	({                                                                                    \
+		const struct route route = { (void *)(calls)->member, true, (calls)->below }; \
+		INSIDE(&hooks[HOOK_##symbol], route);                                         \
+		(calls)->member(__VA_ARGS__);                                                 \
+	})
+
 enum buffer_state {
 	BUFFER_LIVE,
 	BUFFER_RELEASING, /* the last reference was released; not yet cached or returned */

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT
  *
- * The data of the CUDA pool. pool_requests.c allocates and frees, pool_cache.c holds cached blocks,
- * pool_fence.c decides when a block is clean, pool_native.c allocates from the driver and returns
- * to it, pool_slabs.c carves parts of larger blocks, pool_address_map.c looks up addresses. A block
- * is clean if its fence is complete: then the device no longer uses it. A native block is one that
- * the driver allocated; a slab is a native block that is divided into parts.
+ * The data of the CUDA pool, and the functions that its files have for each other. pool_requests.c
+ * allocates and frees, pool_cache.c holds cached blocks, pool_fence.c decides when a block is
+ * clean, pool_native.c allocates from the driver and returns to it, pool_slabs.c carves parts of
+ * larger blocks, pool_address_map.c looks up addresses. A block is clean if its fence is complete:
+ * then the device no longer uses it. A native block is one that the driver allocated; a slab is a
+ * native block that is divided into parts.
  *
  * Locking: callers of all these files have entered the recorder, unless a comment says otherwise.
  * So calls of a signal handler bypass the pool, and a thread never takes a lock twice. A lock of
  * fences is taken with no other lock held. All other locks nest in this order: a cache's, a
  * space's, the map's.
  */
-#ifndef GPULEAK_POOL_TYPES_H
-#define GPULEAK_POOL_TYPES_H
+#ifndef GPULEAK_POOL_INTERNAL_H
+#define GPULEAK_POOL_INTERNAL_H
 
 #include <stdatomic.h>
 
-#include "ledger/lock.h"
 #include "interpose/base/owner_lock.h"
+#include "interpose/cuda/cuda_current.h"
+#include "interpose/cuda/cuda_rows.h"
 #include "interpose/cuda/pool/pool.h"
 #include "interpose/cuda/pool/pool_bins.h"
-#include "interpose/recorder/recorder.h"
 #include "interpose/recorder/thread_state.h"
-#include "ledger/shared.h"
 
 #define POOL_CONTEXTS 16 /* open at one time; blocks of further contexts are not pooled */
 #define POOL_RING 7
@@ -144,7 +144,7 @@ struct pool_space {
 	_Atomic int64_t unreclaimable_freed;
 	/* Consecutive scans of others' caches that found nothing, and scans still to skip. */
 	_Atomic uint32_t failed_scans, skip_scans;
-	_Atomic uint64_t peak_used;
+	uint64_t peak_used; /* changes atomically: pools_raise() */
 	_Atomic uint64_t lag;            /* the most bytes that recently waited for the device */
 	_Atomic uint64_t lag_checked_ns; /* the last check of `lag` without a new maximum */
 	_Atomic uint32_t native_count;   /* native allocations, for the checks of free_bytes */
@@ -197,16 +197,130 @@ struct pool {
  * short. In pool_requests.c. */
 struct pool *pool_make(struct recorder *recorder);
 
-/* Counts the reason WHY a block was left to the driver or waits longer than usual. */
-static inline void pool_reason(struct pool_space *space, enum ledger_pool_reason why)
-{
-	atomic_fetch_add_explicit(&SHARED(space->record->reasons[why]), 1, memory_order_relaxed);
-}
-
 /* Returns VALUE, or 0 if it is negative: threads count late, so a sum may be below zero. */
 static inline uint64_t pool_or_zero(int64_t value)
 {
 	return value > 0 ? (uint64_t)value : 0;
 }
+
+/* ---- pool_driver.c: the driver calls that several files of the pool make. Each function may be
+ * called on any thread, with the recorder entered or not. ---- */
+
+/* The driver's function of the row SYMBOL, or NULL. */
+#define POOL_REAL(symbol) DRIVER(symbol, resolve_driver(&hooks[HOOK_##symbol]).real)
+
+/* Between these two, the thread may make calls that would otherwise invalidate a capture of another
+ * thread. cuCtxRecordEvent and cuCtxSynchronize still invalidate it. pool_relax() returns the mode
+ * for pool_unrelax(). */
+int pool_relax(void);
+void pool_unrelax(int mode);
+/* Makes CONTEXT current until pool_pop_context(), which takes *RET_PUSHED. Returns false if the
+ * driver refused. */
+bool pool_push_context(struct pool_context *context, bool *ret_pushed);
+void pool_pop_context(bool pushed);
+
+/* Waits for STREAM, even while another thread captures a stream. */
+void pool_wait_for_stream(CUstream stream);
+
+/* ---- pool_address_map.c: the table from addresses to blocks, and the records of blocks ---- */
+
+/* Returns the block that begins at ADDRESS, or NULL. Takes no lock. */
+struct pool_block *pool_map_lookup(struct pool *pool, uint64_t address);
+/* Inserts BLOCK, in place of another block at its address. Returns false if memory is short. */
+bool pool_map_insert(struct pool *pool, struct pool_block *block);
+void pool_map_remove(struct pool *pool, struct pool_block *block);
+/* Removes all blocks of CONTEXT, which has ended. */
+void pool_map_drop(struct pool *pool, struct pool_context *context);
+
+/* Returns an unused record, or NULL if memory is short. */
+struct pool_block *pool_block_new(struct pool *pool);
+/* Makes BLOCK's record available to pool_block_new(). Its memory is never used for anything but
+ * records. */
+void pool_block_recycle(struct pool *pool, struct pool_block *block);
+
+/* ---- pool_native.c: memory of the driver, and the limit of cached bytes ---- */
+
+/* An application's free: the driver's own call. */
+struct pool_native_free {
+	void *real;
+	uint64_t now_ns; /* when it began, see recorder_time() */
+	bool async; /* cuMemFreeAsync, on STREAM */
+	CUstream stream;
+	bool elsewhere; /* STREAM is not a stream of the block's context */
+};
+
+/* Allocates a block for BIN by REAL, the driver's function. It is a live block of BYTES if there
+ * is room for its record. Call with the recorder not entered. Returns the driver's result. */
+CUresult pool_native_alloc(struct pool *pool, struct pool_space *space, void *real,
+			   unsigned int bin, uint64_t bytes, uint64_t *ret_address);
+/* Allocates a block of exactly BYTES for a slab. Returns NULL on failure. */
+struct pool_block *pool_native_alloc_slab(struct pool *pool, struct pool_space *space, void *real,
+					  uint64_t bytes);
+/* Returns a slab's block to the driver without a wait for other streams. Returns false if the
+ * driver refused. */
+bool pool_native_return_slab(struct pool *pool, struct pool_block *block);
+/* Creates the stream of CONTEXT on which clean blocks are freed. It takes some device memory. */
+void pool_native_init(struct pool_context *context);
+/* Call after the context of BLOCKS, linked by `next`, has ended. Frees blocks that outlive it. */
+void pool_native_free_outlived(const struct pool_block *blocks);
+/* Returns BLOCK, which is in no bin, to the driver: by NATIVE's call, or by the usual one if NATIVE
+ * is NULL. Returns the driver's result. On failure the block is unchanged. */
+CUresult pool_native_return(struct pool *pool, struct pool_block *block,
+			    const struct pool_native_free *native);
+
+/* Call after the cached bytes changed. Returns what exceeds the limit to the driver. With MAY_WAIT,
+ * also waits until the bytes that wait for fences are below their limit. */
+void pool_trim_to_limit(struct pool *pool, struct pool_space *space, bool may_wait);
+/* Returns up to BYTES of clean blocks to the driver, the oldest first. Frees of pinned and managed
+ * memory wait for the device: with IDLE_ONLY these are made only if the context is idle. Returns
+ * the bytes. */
+uint64_t pool_trim(struct pool *pool, struct pool_space *space, uint64_t bytes, bool idle_only);
+/* Call before BYTES are allocated from the driver, with the recorder not entered. Trims the cache
+ * without a wait. */
+void pool_make_room(struct pool *pool, struct pool_space *space, uint64_t bytes);
+/* Call before a slab is allocated of which BYTES will be in use and MORE will be cached. Trims as
+ * pool_make_room() does. Returns false if the slab would exceed the limit or the free memory. */
+bool pool_may_allocate(struct pool *pool, struct pool_space *space, uint64_t bytes, uint64_t more);
+/* Call once a second, at NOW_S. Returns blocks that were unused for GPULEAK_POOL_DECAY seconds. */
+void pool_decay(struct pool *pool, uint32_t now_s);
+/* Call after an event failed. Stops pooling in CONTEXT, and writes that into the ledger. */
+void pool_fail(struct pool *pool, struct pool_context *context);
+
+/* ---- pool_slabs.c ---- */
+
+/* Sets pool_fine_bins. Call before the first request. */
+void pool_slabs_init(void);
+/* Returns a live part for BYTES, which BIN serves, of the unused space in slabs, or NULL. */
+struct pool_block *pool_slab_carve(struct pool *pool, struct pool_space *space, unsigned int bin,
+				   uint64_t bytes);
+/* Call after pool_cache_remove_any() found nothing. Returns a part of a larger cached part, of
+ * adjacent cached parts that it coalesces, or of a new slab. Returns NULL if slabs are not enabled
+ * for BYTES, or if there is no memory. */
+struct pool_block *pool_slab_alloc(struct pool *pool, struct pool_space *space,
+				   struct pool_cache *cache, unsigned int bin, uint64_t bytes);
+/* Locking: needs the cache's lock. Returns true if the slabs are fragmented enough that coalescing
+ * cached parts first will save a new slab. With little free space coalescing finds nothing. With
+ * much free space it is not worth the time. */
+bool pool_slab_is_fragmented(const struct pool_space *space, const struct pool_cache *cache,
+			     uint64_t bytes);
+/* Returns true if BLOCK, which may serve BIN, needs no pool_slab_cut(): it is not a part, it is of
+ * BIN, or much preallocated memory is unused. */
+bool pool_slab_fits(const struct pool_block *block, unsigned int bin);
+/* Returns true if BLOCK is a part, of a slab that serves requests for BYTES. */
+bool pool_slab_serves(const struct pool_block *block, uint64_t bytes);
+/* Locking: needs the space's lock. Shrinks BLOCK, a clean part in no bin, to the size of BIN. */
+void pool_slab_cut(struct pool_block *block, unsigned int bin);
+/* Return BLOCK, a part in no bin, to its slab. Locking: the second needs the space's lock. */
+void pool_slab_return(struct pool *pool, struct pool_block *block);
+void pool_slab_return_locked(struct pool *pool, struct pool_block *block);
+/* Stores the part around ADDRESS of the slab that begins at BASE. Returns true. */
+bool pool_slab_lookup(struct pool *pool, const struct pool_block *base, uint64_t address,
+		      struct pool_place *ret);
+/* Returns empty slabs to the driver, up to BYTES, if no part of them was freed at BEFORE_S or
+ * later. With ALL, also preallocated slabs. Returns the bytes. */
+uint64_t pool_slabs_trim(struct pool *pool, struct pool_space *space, uint64_t bytes,
+			 uint32_t before_s, bool all);
+/* Call after SPACE's context has ended. Drops its slabs. */
+void pool_slabs_drop(struct pool *pool, struct pool_space *space);
 
 #endif
