@@ -309,38 +309,22 @@ static int load_file(int fd, struct loading *load)
 
 static int load_stream(int fd, struct loading *load)
 {
-	struct loaded_ledger *ledger = &load->ledger;
-	size_t size = 0, room = 0;
-	int r = 0;
+	void *bytes = NULL;
+	size_t size;
+	int r = read_to_end(fd, LOAD_BYTES_MAX, &bytes, &size);
 
-	while (r == 0) {
-		ssize_t got;
-
-		if (size == room) {
-			room = room ? room * 2 : 16 * LEDGER_CHUNK;
-			ledger->bytes = realloc(ledger->bytes, room);
-		}
-		got = read(fd, ledger->bytes + size, room - size);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return fail_errno(load, -errno, "read it");
-		if (got == 0)
-			return view_bytes(load, size);
-		size += (size_t)got;
-		r = check_size(load, size);
-	}
-	return r;
+	load->ledger.bytes = bytes;
+	if (r < 0)
+		return fail_errno(load, r, "read it");
+	r = check_size(load, size);
+	return r < 0 ? r : view_bytes(load, size);
 }
 
-/* Begins a load of the ledger NAME, in DIRECTORY unless that is NULL. */
-static struct loading begin_load(const char *directory, const char *name, char *error,
-				 size_t error_size)
+/* Begins a load of the ledger NAME. */
+static struct loading begin_load(const char *name, char *error, size_t error_size)
 {
 	return (struct loading){
-		.ledger.name = directory ? text_format("%s/%s", directory, name) : strdup(name),
-		.error = error,
-		.error_size = error_size,
+		.ledger.name = strdup(name), .error = error, .error_size = error_size,
 	};
 }
 
@@ -354,33 +338,31 @@ static int finish_load(struct loading *load, int r, struct loaded_ledger *ret)
 	return r;
 }
 
-int loaded_ledger_open(const char *path, struct loaded_ledger *ret, char *error, size_t error_size)
+/* Loads the file at PATH. */
+static int load_path(const char *path, struct loading *load)
 {
-	struct loading load;
-
-	if (strcmp(path, "-") != 0)
-		return loaded_ledger_open_at(AT_FDCWD, NULL, path, ret, error, error_size);
-	load = begin_load(NULL, "standard input", error, error_size);
-	return finish_load(&load, load_stream(STDIN_FILENO, &load), ret);
-}
-
-int loaded_ledger_open_at(int directory, const char *directory_name, const char *name,
-			  struct loaded_ledger *ret, char *error, size_t error_size)
-{
-	struct loading load = begin_load(directory_name, name, error, error_size);
 	/* O_NONBLOCK: do not wait for the writer of a FIFO with this name. */
-	int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	int r = fd < 0 ? fail_errno(&load, -errno, "open it") : load_file(fd, &load);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int r = fd < 0 ? fail_errno(load, -errno, "open it") : load_file(fd, load);
 
 	if (fd >= 0)
 		close(fd);
-	return finish_load(&load, r, ret);
+	return r;
+}
+
+int loaded_ledger_open(const char *path, struct loaded_ledger *ret, char *error, size_t error_size)
+{
+	bool is_stream = strcmp(path, "-") == 0;
+	struct loading load = begin_load(is_stream ? "standard input" : path, error, error_size);
+
+	return finish_load(&load, is_stream ? load_stream(STDIN_FILENO, &load)
+					    : load_path(path, &load), ret);
 }
 
 int loaded_ledger_read(int fd, const char *name, struct loaded_ledger *ret, char *error,
 		       size_t error_size)
 {
-	struct loading load = begin_load(NULL, name, error, error_size);
+	struct loading load = begin_load(name, error, error_size);
 
 	return finish_load(&load, load_file(fd, &load), ret);
 }
@@ -388,7 +370,7 @@ int loaded_ledger_read(int fd, const char *name, struct loaded_ledger *ret, char
 int loaded_ledger_copy(const void *bytes, size_t size, const char *name, struct loaded_ledger *ret,
 		       char *error, size_t error_size)
 {
-	struct loading load = begin_load(NULL, name, error, error_size);
+	struct loading load = begin_load(name, error, error_size);
 
 	load.ledger.bytes = malloc(size ? size : 1);
 	if (size)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads the bytes of a ledger into memory: from a file, a directory entry or standard input. The
- * process that writes the ledger may still run. Opens and reads files and writes the error line.
- * Must not interpret records.
+ * Reads the bytes of a ledger into memory: from a file or standard input. The process that writes
+ * the ledger may still run. Opens and reads files and writes the error line. Must not interpret
+ * records.
  */
 #ifndef GPULEAK_REPORT_LOAD_H
 #define GPULEAK_REPORT_LOAD_H
@@ -40,11 +40,6 @@ struct loaded_ledger {
  * error, ERROR has one line with the file, the problem and what to do. The caller releases *RET
  * with loaded_ledger_finish(). */
 int loaded_ledger_open(const char *path, struct loaded_ledger *ret, char *error, size_t error_size);
-
-/* Does the same for the entry NAME of the directory that is open as DIRECTORY. DIRECTORY_NAME is
- * the directory's name in messages; NULL: none. */
-int loaded_ledger_open_at(int directory, const char *directory_name, const char *name,
-			  struct loaded_ledger *ret, char *error, size_t error_size);
 
 /* Does the same for the regular file that is open as FD, from its start. NAME is its name in
  * messages. FD stays open. */

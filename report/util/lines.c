@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "report/util/memory.h"
+
 int lines_fail(const struct lines *lines, int r, const char *format, ...)
 {
 	va_list args;
@@ -79,47 +81,16 @@ static int each_line(struct lines *lines, const char *text, size_t length, lines
 	return r;
 }
 
-/* Reads until the end of the file, but at most one byte more than BYTES_MAX. Does not use the
- * file's size, because a pipe has none. */
-static int read_all(int fd, size_t bytes_max, char **ret_text, size_t *ret_length)
-{
-	size_t length = 0, room = 4096;
-	char *text = malloc(room);
-
-	while (length <= bytes_max) {
-		ssize_t n = read(fd, text + length, room - length);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0) {
-			int r = -errno;
-
-			free(text);
-			return r;
-		}
-		if (n == 0)
-			break;
-		length += (size_t)n;
-		if (length < room)
-			continue;
-		room *= 2;
-		text = realloc(text, room);
-	}
-	*ret_text = text;
-	*ret_length = length;
-	return 0;
-}
-
 int lines_each(struct lines *lines, const char *text, size_t length, lines_each_fn *each,
 	       void *data)
 {
-	char *read = NULL;
+	void *read = NULL;
 	int fd, r;
 
 	if (text)
 		return each_line(lines, text, length, each, data);
 	fd = open(lines->name, O_RDONLY | O_CLOEXEC);
-	r = fd < 0 ? -errno : read_all(fd, lines->bytes_max, &read, &length);
+	r = fd < 0 ? -errno : read_to_end(fd, lines->bytes_max, &read, &length);
 	if (fd >= 0)
 		close(fd);
 	if (r < 0)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Formats text, lets arrays grow, and sorts them.
+ * Formats text, reads files, lets arrays grow, and sorts them.
  */
 #include "report/util/memory.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "report/util/abrupt_end.h"
 
@@ -44,4 +46,33 @@ void sort_list(void *items, size_t count, size_t size, int (*compare)(const void
 {
 	if (count)
 		qsort(items, count, size, compare);
+}
+
+int read_to_end(int fd, size_t bytes_max, void **ret, size_t *ret_length)
+{
+	size_t length = 0, room = 4096;
+	char *bytes = malloc(room);
+
+	while (length <= bytes_max) {
+		ssize_t n = read(fd, bytes + length, room - length);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			int r = -errno;
+
+			free(bytes);
+			return r;
+		}
+		if (n == 0)
+			break;
+		length += (size_t)n;
+		if (length < room)
+			continue;
+		room *= 2;
+		bytes = realloc(bytes, room);
+	}
+	*ret = bytes;
+	*ret_length = length;
+	return 0;
 }

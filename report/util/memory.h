@@ -15,6 +15,10 @@
 char *text_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *text_vformat(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
 
+/* Reads FD until its end, but at most one byte more than BYTES_MAX. Does not use the file's size,
+ * because a pipe has none. Returns 0 or -errno. */
+int read_to_end(int fd, size_t bytes_max, void **ret, size_t *ret_length);
+
 /* Makes room for one more item in the array ITEMS, which has COUNT items of SIZE bytes and only
  * grows by this function. Returns the array, which may have moved. New room is not zeroed. */
 void *list_grow(void *items, size_t count, size_t size);
