@@ -19,7 +19,7 @@
  *     kind:pinned    a kind of memory, from any call site
  *     api:NAME       a call, from any call site
  *
- * Reads and matches rules. judge_budgets.c and judge_only_at.c decide the gate.
+ * Reads and matches rules. judge_rules.c decides the gate.
  */
 #ifndef GPULEAK_REPORT_GATE_RULES_H
 #define GPULEAK_REPORT_GATE_RULES_H

@@ -140,6 +140,7 @@ static void read_leak(struct input *in, const json_t *object, void *leak)
 	struct report_leak *ret = leak;
 
 	ret->site = read_site(in, object);
+	ret->cache = read_text(in, object, "cache");
 	ret->bytes = read_number(in, object, "bytes");
 	ret->blocks = read_number(in, object, "blocks");
 }
@@ -192,7 +193,6 @@ static void read_suballocation(struct input *in, const json_t *object, void *ent
 	const char *trend = json_string_value(json_object_get(object, "trend"));
 
 	read_leak(in, object, &ret->live);
-	ret->live.cache = read_text(in, object, "cache");
 	ret->live.pattern = read_text(in, object, "pattern");
 	suppress(in, &ret->live);
 	if (!trend || strcmp(trend, "accumulating") != 0)
@@ -202,20 +202,11 @@ static void read_suballocation(struct input *in, const json_t *object, void *ent
 	ret->kept_blocks = read_number(in, object, "kept_blocks");
 }
 
-/* Reads an entry of "holders". */
-static void read_holder(struct input *in, const json_t *object, void *holder)
-{
-	struct report_leak *ret = holder;
-
-	read_leak(in, object, ret);
-	ret->cache = read_text(in, object, "cache");
-}
-
 static void read_peak(struct input *in, const json_t *object, struct report_peak *ret)
 {
 	ret->bytes = read_number(in, object, "bytes");
 	ret->device = small_integer(object, "device", -1);
-	ret->held.list = read_list(in, object, "holders", sizeof(*ret->held.list), read_holder,
+	ret->held.list = read_list(in, object, "holders", sizeof(*ret->held.list), read_leak,
 				   &ret->held.count);
 }
 
