@@ -143,7 +143,8 @@ static int report(struct session *session, struct operands *operands)
 	if (!opt_choice.since && !opt_choice.thread && !opt_choice.address)
 		/* a report on selected blocks shows no driver memory */
 		sample_running(session, operands);
-	/* After the ledgers were read, and before the output: a failed allocation ends the command. */
+	/* After the ledgers were read, and before the output: a failed allocation ends the
+	 * command. */
 	rundir_clear_stale();
 	report_sort(&session->report);
 	if (gate_wanted()) {
