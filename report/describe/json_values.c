@@ -67,9 +67,7 @@ json_t *json_allocation(const struct report_event *event)
 
 json_t *json_fingerprint(const struct report_leak *leak)
 {
-	char text[FINGERPRINT_TEXT];
-
-	return json_string(report_fingerprint_text(report_site_fingerprint(leak->site), text));
+	return json_string(FINGERPRINT(report_site_fingerprint(leak->site)));
 }
 
 json_t *json_sample(const void *item)

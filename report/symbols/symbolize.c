@@ -235,12 +235,11 @@ static void use_file(struct symbol_module *module, const char *path, int fd)
 /* Opens the module's separate debug file, which is found by build id. It has all symbols, too. */
 static int open_debug_file(const struct symbol_module *module, char *path, size_t path_size)
 {
-	char hex[2 * BUILD_ID_MAX + 1];
+	const char *hex = module->build_id_text;
 	int fd;
 
 	if (module->build_id_bytes < 3)
 		return -ENOENT;
-	write_build_id(module, hex);
 	snprintf(path, path_size, DEBUG_FOLDER "/%.2s/%s.debug", hex, hex + 2);
 	fd = open_regular(path);
 	if (fd >= 0 && has_build_id(module, fd) != 1) {
