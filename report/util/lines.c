@@ -4,7 +4,6 @@
  */
 #include "report/util/lines.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -52,25 +52,19 @@ int read_to_end(int fd, size_t bytes_max, void **ret, size_t *ret_length)
 {
 	size_t length = 0, room = 4096;
 	char *bytes = malloc(room);
+	ssize_t n = 1;
 
-	while (length <= bytes_max) {
-		ssize_t n = read(fd, bytes + length, room - length);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0) {
+	while (length <= bytes_max && n != 0) {
+		n = read(fd, bytes + length, room - length);
+		if (n < 0 && errno != EINTR) {
 			int r = -errno;
 
 			free(bytes);
 			return r;
 		}
-		if (n == 0)
-			break;
-		length += (size_t)n;
-		if (length < room)
-			continue;
-		room *= 2;
-		bytes = realloc(bytes, room);
+		length += n > 0 ? (size_t)n : 0;
+		if (length == room)
+			bytes = realloc(bytes, room *= 2);
 	}
 	*ret = bytes;
 	*ret_length = length;
