@@ -17,9 +17,10 @@ import sys
 
 
 def rows(text, macro):
-    """Yields the argument lists of MACRO(...), split at top-level commas."""
+    """Yields the argument lists of MACRO(...), split at top-level commas. A row of
+    interpose/cuda/cuda_twins.def has two calls."""
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
-    for match in re.finditer(r"^%s\(" % macro, text, flags=re.M):
+    for match in re.finditer(r"^%s(_PTSZ|_PTDS)?\(" % macro, text, flags=re.M):
         depth, start, arguments, quoted = 1, match.end(), [], False
         for at in range(start, len(text)):
             c = text[at]
@@ -34,6 +35,8 @@ def rows(text, macro):
             if depth == 0:
                 break
         yield arguments
+        if match[1]:
+            yield [arguments[0] + match[1].lower(), *arguments[1:]]
 
 
 VERBS = {

@@ -10,8 +10,8 @@
 	.set	rows_of_VARIANTS, 0
 #define GROUP_BEGIN(api, group) .set first_of_##group, rows
 #define GROUP_END(api, group) .set rows_of_##group, rows_of_##group + rows - first_of_##group
-#define HOOK(...) .set rows, rows + 1
-#define HAND(...) .set rows, rows + 1
+#define HOOK(...) .set rows, rows + 1;
+#define HAND(...) .set rows, rows + 1;
 #include "interpose/dispatch/hooks.def"
 
 	.text

@@ -46,7 +46,9 @@ def tracked(api, but=()):
         if os.path.basename(name) in but:
             continue
         text = re.sub(r"/\*.*?\*/", " ", (INTERPOSE / name).read_text(), flags=re.S)
-        ret += re.findall(r"^(?:HOOK|HAND)\(\s*(c[ul][A-Z]\w+)", text, re.M)
+        ret += [symbol + suffix for twin, symbol in re.findall(
+            r"^(?:HOOK|HAND)(_PTSZ|_PTDS)?\(\s*(c[ul][A-Z]\w+)", text, re.M)
+                for suffix in sorted({"", twin.lower()})]
     return [name for name in ret if name.startswith(PREFIX[api])]
 
 

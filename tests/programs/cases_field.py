@@ -26,9 +26,10 @@ def tracked(*but):
     """All symbols of CUDA that have a row, in BUT these files."""
     names = re.findall(r'#include "interpose/(\w+/\w+\.def)"', read("interpose", "cuda/cuda_rows.def"))
     names = [name for name in names if os.path.basename(name) not in but]
-    return {symbol for name in names
-            for symbol in re.findall(r"^(?:HOOK|HAND)\(\s*(cu[A-Z]\w+)",
-                                     read("interpose", name), re.M)}
+    return {symbol + suffix for name in names
+            for twin, symbol in re.findall(r"^(?:HOOK|HAND)(_PTSZ|_PTDS)?\(\s*(cu[A-Z]\w+)",
+                                           read("interpose", name), re.M)
+            for suffix in {"", twin.lower()}}
 
 
 LAUNCH = "cuLaunchKernel:4000:0 "

@@ -68,7 +68,7 @@ TAG = re.compile(r"^(?:static |const )*(?:struct|enum|union) (\w+) \{", re.M)
 FUNCTION = re.compile(r"^([A-Za-z_][\w *]*[ *])(\w+)\([^;{}]*\)\n\{", re.M)
 GCC_ATOMICS = re.compile(r"\b(?:__atomic_|__ATOMIC_|__sync_)\w*")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
-ROW = re.compile(r"^(HOOK|HAND|USED|SPACE|API_BEGIN)\( ?(\w+)", re.M)
+ROW = re.compile(r"^(HOOK|HAND|USED|SPACE|API_BEGIN)(_PTSZ|_PTDS|)\( ?(\w+)", re.M)
 FORMS = {"HAND": ["HOOK_"], "API_BEGIN": ["API_", "HOOK_FIRST_", "HOOK_END_"]}
 OF_ROW = re.compile(r"\b(?:(?:HOOK|USED)(?:_FIRST|_END)?|SPACE|API)_\w+")
 
@@ -131,9 +131,9 @@ def names_of_rows(texts):
     """{HOOK_x, USED_x, SPACE_x or API_x: the folder of its row}."""
     names = {}
     for path, text in texts.items():
-        for row, name in ROW.findall(text) if path.suffix == ".def" else []:
+        for row, twin, name in ROW.findall(text) if path.suffix == ".def" else []:
             for form in FORMS.get(row, [row + "_"]):
-                names[form + name] = path.parent
+                names[form + name] = names[form + name + twin.lower()] = path.parent
     return names
 
 

@@ -55,7 +55,11 @@ class Skip(Exception):
 
 
 def without_comments(path):
-    return re.sub(r"/\*.*?\*/", " ", path.read_text(encoding="utf-8"), flags=re.S)
+    """The text of a file, with a row for each of the two calls that a row of cuda_twins.def has."""
+    text = re.sub(r"/\*.*?\*/", " ", path.read_text(encoding="utf-8"), flags=re.S)
+    return re.sub(r"^(\w+)_(PTSZ|PTDS)(\(\s*\w+)(.*)$", lambda row: "".join(
+        f"{row[1]}{row[3]}{suffix}{row[4]}\n" for suffix in ("", "_" + row[2].lower())),
+                  text, flags=re.M)
 
 
 def table(name):
