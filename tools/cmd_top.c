@@ -23,7 +23,7 @@
 #include "report/util/escape.h"
 #include "report/util/text_buffer.h"
 #include "tools/ledgers/ledgers.h"
-#include "report/analyze/live.h"
+#include "report/top/live.h"
 #include "report/load/load.h"
 #include "ledger/options.h"
 #include "tools/launch/process.h"
@@ -32,7 +32,7 @@
 #include "tools/terminal.h"
 #include "report/subjects/formats.h"
 #include "report/describe/describe_stack.h"
-#include "report/analyze/trend.h"
+#include "report/top/trend.h"
 
 #define MS_PER_S 1000
 #define LOOK_MS 100      /* interval of checks if the process still runs */

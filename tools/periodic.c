@@ -14,7 +14,7 @@
 
 #include "tools/flags.h"
 #include "tools/ledgers/ledgers.h"
-#include "report/analyze/live.h"
+#include "report/top/live.h"
 #include "report/load/load.h"
 #include "report/describe/describe_stack.h"
 #include "report/subjects/subject_words.h"
@@ -23,7 +23,7 @@
 #include "tools/launch/process.h"
 #include "tools/session.h"
 #include "report/symbols/symbolize.h"
-#include "report/analyze/trend.h"
+#include "report/top/trend.h"
 
 #define ERROR_SIZE 8192
 

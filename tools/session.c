@@ -24,6 +24,7 @@
 #include "report/subjects/formats.h"
 #include "tools/ledgers/ledgers.h"
 #include "report/load/load.h"
+#include "report/subjects/subject.h"
 #include "report/analyze/ipc_match.h"
 #include "report/util/output.h"
 #include "report/util/text_buffer.h"

@@ -14,7 +14,6 @@
 #include "report/describe/format_place.h"
 #include "report/util/number.h"
 #include "report/util/report_arena.h"
-#include "report/util/signal_name.h"
 #include "report/util/memory.h"
 
 #define ODD_MAX 20   /* maximum number of sentences */

@@ -13,7 +13,6 @@
 #include "report/describe/kinds.h"
 #include "report/model/model.h"
 #include "report/util/short_name.h"
-#include "report/util/signal_name.h"
 
 #define FOLDED_NAMES_MAX 4
 #define FOLDED_NAME_MAX 80

@@ -4,6 +4,7 @@
  * kind of memory and the device, so each has its own tower in the graph.
  */
 #include "report/subjects/formats.h"
+#include "report/subjects/held.h"
 #include "report/util/path.h"
 
 #include <errno.h>

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "report/util/memory.h"
+#include "ledger/process_stat.h"
 
 /* Reads up to SIZE bytes from offset FROM. Returns their number, or -errno. */
 static ssize_t read_at(int fd, uint8_t *bytes, size_t size, off_t from)
@@ -383,4 +385,23 @@ void loaded_ledger_finish(struct loaded_ledger *ledger)
 	free(ledger->bytes);
 	free(ledger->name);
 	memset(ledger, 0, sizeof(*ledger));
+}
+
+/* ---- the process ---- */
+
+static bool on_this_host(const char *host)
+{
+	char here[HOST_NAME_MAX + 1] = "";
+
+	return !host || (gethostname(here, sizeof(here) - 1) == 0 && strcmp(here, host) == 0);
+}
+
+/* The kernel reuses a pid, but the pid and the start time together are unique. */
+bool process_alive(int pid, uint64_t start_ticks, const char *host)
+{
+	struct process_stat stat;
+
+	if (pid <= 0 || !on_this_host(host) || process_stat_read(pid, &stat) < 0)
+		return false;
+	return stat.state != 'Z' && stat.state != 'X' && stat.start_ticks == start_ticks;
 }

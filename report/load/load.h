@@ -52,4 +52,9 @@ int loaded_ledger_copy(const void *bytes, size_t size, const char *name, struct 
 
 void loaded_ledger_finish(struct loaded_ledger *ledger);
 
+/* Returns true if the process PID that started at START_TICKS still runs on this host. Returns
+ * false for a zombie, for another process that reused the pid, and if HOST is another host (NULL:
+ * this host). */
+bool process_alive(int pid, uint64_t start_ticks, const char *host);
+
 #endif

@@ -91,13 +91,11 @@ static int compare_modules(const void *left, const void *right)
 
 void build_modules(struct builder *b)
 {
-	size_t count = COUNT_RECORDS(b, ledger_next_module);
 	struct ledger_walk walk = { 0 };
 	const struct ledger_module *record;
 
-	b->modules = arena_alloc(b->arena, count * sizeof(*b->modules));
-	while (b->module_count < count && (record = ledger_next_module(b->view, &walk)))
-		b->modules[b->module_count++] = (struct stack_module){
+	while ((record = ledger_next_module(b->view, &walk)))
+		*ARENA_ADD(b->arena, b->modules, b->module_count) = (struct stack_module){
 			{ record->start, record->end }, record };
 	SORT(b->modules, b->module_count, compare_modules);
 	code_ranges_set_reach(b->modules, b->module_count, sizeof(*b->modules));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The state and the steps of building a report_process from a ledger. Only files of model/
- * include this header. build.c calls the steps in the order of their needs. Not thread-safe: a
+ * The state and the shared steps of building a report_process from a ledger. Only files of model/,
+ * subjects/ and top/ include this header. Not thread-safe: a
  * builder belongs to one thread.
  */
 #ifndef GPULEAK_REPORT_BUILD_H
@@ -25,18 +25,12 @@ struct stack_code;
 struct stack_module;
 struct symbol_location;
 
-/* Returns how many records NEXT, such as ledger_next_error(), finds. */
-#define COUNT_RECORDS(b, next) ({ \
-	struct ledger_walk walk_ = { 0 }; \
-	size_t count_ = 0; \
-	while (next((b)->view, &walk_)) \
-		count_++; \
-	count_; })
-
 struct builder {
 	const struct loaded_ledger *ledger;
 	const struct ledger_view *view;   /* of `ledger` */
 	const struct load_choice *choice; /* of `ledger` */
+	uint64_t chunks; /* bit n: the ledger has a chunk of type n */
+	uint64_t built;  /* bit n: subject_build() has begun with row n */
 	struct symbolizer *symbolizer;
 	struct pattern_file *suppressions; /* may be NULL */
 	struct report_process *process;
@@ -63,8 +57,6 @@ struct builder {
 	uint64_t lost_blocks; /* blocks whose call site cannot be read */
 	/* remark about the suppressions that the program itself has, or NULL */
 	const char *program_note;
-	const char **notes;
-	size_t note_count;
 	/* the report excludes blocks allocated after this time, because of --older */
 	uint64_t born_before_ns;
 	/* true: the report excludes all blocks, because the process is younger than --older */
@@ -76,6 +68,9 @@ struct builder {
 void build_start(struct builder *b, const struct loaded_ledger *ledger,
 		 struct symbolizer *symbolizer);
 void build_finish(struct builder *b);
+
+/* Runs the steps below. The subjects of report/subjects/ read the rest. */
+void build_shared(struct builder *b);
 
 /* ---- steps: each fills in a part of the process; build.c lists what it needs ---- */
 
@@ -96,26 +91,8 @@ void build_groups(struct builder *b);
 /* Divides the bytes of the groups among suballocations: fills in report_leak.used_bytes and
  * places_refs. */
 void build_division(struct builder *b);
-/* Counts the objects of each kind and of each group. */
-void build_objects(struct builder *b);
 /* Builds the reference history of each group. */
 void build_group_histories(struct builder *b);
-/* Fills in the deferred frees. */
-void build_deferred(struct builder *b);
-/* Lists the call sites whose blocks were freed after the driver had begun to shut down. */
-void build_late(struct builder *b);
-/* Reads the samples of live bytes. */
-void build_timeline(struct builder *b);
-/* Fills in the process's devices, and the calls that increased the driver's own memory. */
-void build_driver_memory(struct builder *b);
-/* Reads how much memory the driver itself took for the calls that make it use more memory. */
-void build_driver_costs(struct builder *b);
-/* Reads the counters of the pools. Without such a record, process->pools stays NULL. */
-void build_pools(struct builder *b);
-/* Reads the allocations that were refused for want of memory. */
-void build_out_of_memory(struct builder *b);
-/* Reads the peaks and who held the memory then. */
-void build_peaks(struct builder *b);
 /* Fills in how the process ended. */
 void build_ended(struct builder *b);
 /* Sums up the counters of all call sites. */
@@ -123,33 +100,24 @@ void build_sums(struct builder *b);
 /* Moves each group into one of the process's lists (leaks, suppressed, cached, objects) and sorts
  * the lists. Counts what each pattern of the suppressions matched. */
 void classify_groups(struct builder *b);
-/* Finds the pattern that suppresses each deferred free. */
-void classify_deferred(struct builder *b);
-/* Reads the memory that is shared with other processes. */
-void build_ipc(struct builder *b);
-/* Finds the call sites whose memory keeps growing from step to step. */
-void build_growth(struct builder *b);
-/* Reads the named steps. */
-void build_named_steps(struct builder *b);
-/* Fills in the process's kinds of memory, ordered by kind and device. */
-void build_kinds(struct builder *b);
-/* Lists the live suballocations. */
-void build_suballocations(struct builder *b);
-/* Finds the pattern that suppresses each call site that accumulates. */
-void classify_suballocations(struct builder *b);
-/* Reads what keeps the blocks of call sites. */
-void build_keepers(struct builder *b);
 /* If loaded_ledger.all_sites is set, fills in the process's modules and call sites. Sites are
  * ordered by live bytes, then by allocated bytes, largest first. Looks up the symbols of every
  * site. */
 void build_sites(struct builder *b);
-/* Reads the observations about coverage. */
-void build_coverage(struct builder *b);
-/* Fills in the notes and sets process->incomplete. */
-void build_notes(struct builder *b);
 
 /* ---- blocks ---- */
 
+/* Returns the next call site of memory, or NULL. */
+const struct ledger_site *build_next_site(const struct builder *b, struct ledger_walk *walk);
+/* Returns the block with NAME (see ledger_block_name()), or NULL if its slot was reused. */
+const struct ledger_block *build_named_block(const struct builder *b, uint64_t name);
+/* Returns the record of BLOCK in TABLE, one of mapped_refs and wait_refs, or NULL. */
+const void *build_reason(const struct builder *b, const struct table *table,
+			 const struct ledger_block *block);
+/* Returns the pattern that suppresses BLOCKS and BYTES that were allocated at STACK, and counts
+ * them there. Returns NULL if no pattern matches. */
+const char *build_suppress(struct builder *b, const struct report_stack *stack, uint64_t blocks,
+			   uint64_t bytes);
 /* Returns true if BLOCK is younger than --older allows. */
 bool build_is_young(const struct builder *b, const struct ledger_block *block);
 /* Returns true if the choice of blocks and --older select BLOCK, which may be a suballocation. */
@@ -158,9 +126,6 @@ bool build_is_selected(const struct builder *b, const struct ledger_block *block
 struct report_leak *build_group_of(struct builder *b, const struct ledger_block *block);
 /* Returns the group of the call site REF if it has a selected live block, else NULL. */
 struct report_leak *build_known_group(const struct builder *b, uint32_t ref);
-/* Returns what the call site of the record SITE held. SITE NULL: unknown. */
-struct report_leak build_holder(struct builder *b, const struct ledger_site *site, uint64_t bytes,
-				uint64_t blocks);
 /* For SORT(). Orders leaks or holders by size, largest first. Ties are decided only by data that
  * is equal in every run: not by the position in the ledger, and by the address of a frame only if
  * the frame has no module. */
@@ -212,7 +177,7 @@ struct build_site {
 	/* its live blocks; [1]: those that the program ignores. NULL: none, also below */
 	struct group *groups[2];
 	struct site_node *listed;
-	struct report_late *late;
+	size_t late; /* 1 + its place in process->late; 0: it has no late frees */
 	struct suballocation_site *suballocations;
 };
 

@@ -1,17 +1,69 @@
 /* SPDX-License-Identifier: MIT
  *
  * Groups live blocks by call site and other keys and sums them up. Moves the groups to the lists
- * of leaks, suppressed blocks, cached memory and objects.
+ * of leaks, suppressed blocks, cached memory and objects. Also computes the age of a block.
  */
-#include <stdbool.h>
+#include "report/model/builder.h"
+
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "ledger/clock.h"
 #include "report/load/load.h"
-#include "report/model/builder.h"
-#include "report/model/model_suballocations.h"
 #include "report/suppress/suppress.h"
 #include "report/util/number.h"
+
+/* ---- the age of a block; of an ended process, at its end ---- */
+
+/* Returns the latest time in the ledger, for a process whose end was not recorded. */
+static uint64_t last_time(const struct ledger_view *view)
+{
+	struct ledger_walk walk = { 0 }, samples = { 0 };
+	const struct ledger_block *block;
+	const struct ledger_sample *sample;
+	uint64_t last = 0;
+
+	while ((block = ledger_next_live(view, &walk)))
+		if (block->time_ns > last)
+			last = block->time_ns;
+	while ((sample = ledger_next_live_sample(view, &samples)))
+		if (sample->time_ns > last)
+			last = sample->time_ns;
+	return last;
+}
+
+static uint64_t time_now(const struct builder *b)
+{
+	const struct ledger_header *header = ledger_header(b->view);
+	uint64_t now = header->end_mono_ns;
+
+	if (header->ended == LEDGER_RUNNING) {
+		if (!process_alive(header->pid, header->start_ticks, b->process->host))
+			return last_time(b->view);
+		now = clock_ns(CLOCK_MONOTONIC);
+	}
+	return now > header->start_mono_ns ? now - header->start_mono_ns : 0;
+}
+
+void build_age(struct builder *b)
+{
+	uint64_t older_ns = b->ledger->older_ns, now;
+
+	b->born_before_ns = UINT64_MAX;
+	if (!older_ns)
+		return;
+	now = time_now(b);
+	b->none_old = now < older_ns;
+	b->born_before_ns = b->none_old ? 0 : now - older_ns;
+}
+
+bool build_is_young(const struct builder *b, const struct ledger_block *block)
+{
+	return b->none_old || block->time_ns > b->born_before_ns;
+}
+
+/* ---- groups ---- */
 
 struct group {
 	struct report_leak leak;
@@ -126,21 +178,10 @@ struct report_leak *build_known_group(const struct builder *b, uint32_t ref)
 void build_add_address(struct builder *b, struct report_leak *leak,
 		       const struct ledger_block *block)
 {
-	struct report_addresses *list = leak->addresses;
-
-	if (!list)
-		list = leak->addresses = arena_alloc(b->arena, sizeof(*list));
-	if (list->count == list->room) {
-		size_t room = list->room ? 2 * list->room : 4;
-		uint64_t *larger = arena_alloc(b->arena, room * sizeof(*larger));
-
-		if (list->count)
-			memcpy(larger, list->list, list->count * sizeof(*larger));
-		list->list = larger;
-		list->room = room;
-	}
-	list->site = block->site;
-	list->list[list->count++] = block->address;
+	if (!leak->addresses)
+		leak->addresses = arena_alloc(b->arena, sizeof(*leak->addresses));
+	leak->addresses->site = block->site;
+	*ARENA_ADD(b->arena, leak->addresses->list, leak->addresses->count) = block->address;
 }
 
 void build_groups(struct builder *b)
@@ -176,13 +217,14 @@ void build_groups(struct builder *b)
 void build_sums(struct builder *b)
 {
 	struct report_summary *sum = &b->process->summary;
+	const struct ledger_header *header = ledger_header(b->view);
 	uint64_t ended = 0, live = 0;
-	struct ledger_walk walk = { 0 };
+	struct ledger_walk walk = { 0 }, deferred = { 0 };
 	const struct ledger_site *site;
 
-	while ((site = ledger_next_site(b->view, &walk))) {
-		if (ledger_site_is_object(b->view, site))
-			continue;
+	while ((site = build_next_site(b, &walk))) {
+		if (site->series) /* which may be in no chunk: then it is unreadable */
+			b->chunks |= (uint64_t)1 << LEDGER_CHUNK_LIVE_SERIES;
 		sum->allocated_blocks = add_bounded(sum->allocated_blocks, site->allocs);
 		sum->allocated_bytes = add_bounded(sum->allocated_bytes, site->bytes);
 		sum->with_context_blocks =
@@ -196,11 +238,15 @@ void build_sums(struct builder *b)
 	for (const struct group *group = b->first_group; group; group = group->next)
 		live = add_bounded(live, kind_is_object(group->leak.site->kind) ? 0
 									    : group->leak.blocks);
-	sum->deferred_blocks = b->process->deferred.deferred_blocks;
+	while (ledger_next_deferred(b->view, &deferred))
+		sum->deferred_blocks++;
 	live = add_bounded(live, add_bounded(sum->left_out_blocks, sum->younger_blocks));
 	ended = add_bounded(ended, add_bounded(live, sum->deferred_blocks));
 	sum->freed_blocks = sum->allocated_blocks > ended ? sum->allocated_blocks - ended : 0;
-	sum->peak_bytes = ledger_header(b->view)->peak_bytes;
+	sum->peak_bytes = header->peak_bytes;
+	sum->errors = header->errors;
+	b->process->refused = header->refused;
+	b->process->recovered = header->recovered;
 }
 
 static int compare_stacks(const struct report_stack *a, const struct report_stack *b)
@@ -269,10 +315,8 @@ static void make_lists(struct builder *b)
 	process->objects = arena_alloc(b->arena, bytes);
 }
 
-/* Returns the pattern that suppresses BLOCKS and BYTES that were allocated at STACK, and counts
- * them there. Returns NULL if no pattern matches. */
-static const char *suppress(struct builder *b, const struct report_stack *stack, uint64_t blocks,
-			    uint64_t bytes)
+const char *build_suppress(struct builder *b, const struct report_stack *stack, uint64_t blocks,
+			   uint64_t bytes)
 {
 	struct pattern_file *by = b->suppressions;
 	int index = suppressions_match(by, stack->frames, stack->count);
@@ -287,40 +331,6 @@ static const char *suppress(struct builder *b, const struct report_stack *stack,
 	return arena_printf(b->arena, "%s", by->rules[index].pattern.text);
 }
 
-void classify_deferred(struct builder *b)
-{
-	struct report_deferred_frees *frees = &b->process->deferred;
-
-	for (size_t i = 0; i < frees->group_count; i++) {
-		struct report_deferred *deferred = &frees->groups[i];
-
-		deferred->pattern = deferred->ignored
-					    ? REPORT_IGNORED
-					    : suppress(b, deferred->allocated.stack, 0, 0);
-	}
-}
-
-void classify_suballocations(struct builder *b)
-{
-	struct report_process *process = b->process;
-	struct report_summary *sum = &process->summary;
-
-	for (size_t i = 0; i < process->suballocation_count; i++) {
-		struct report_suballocations *site = &process->suballocations[i];
-
-		if (site->trend != TREND_ACCUMULATING)
-			continue;
-		if (site->live.blocks && site->ignored_blocks == site->live.blocks)
-			site->live.pattern = REPORT_IGNORED;
-		else /* the bytes count as those of the blocks */
-			site->live.pattern = suppress(b, site->live.site->stack, 0, 0);
-		if (site->live.pattern)
-			continue;
-		sum->accumulating_blocks = add_bounded(sum->accumulating_blocks, site->kept_blocks);
-		sum->accumulating_bytes = add_bounded(sum->accumulating_bytes, site->kept_bytes);
-	}
-}
-
 /* Moves LEAK to one of the process's lists. A suppressed object is listed with the others, but
  * never fails the gate. */
 static void classify(struct builder *b, struct report_leak *leak)
@@ -330,9 +340,11 @@ static void classify(struct builder *b, struct report_leak *leak)
 	bool is_object = kind_is_object(leak->site->kind);
 
 	leak->pattern = leak->ignored ? REPORT_IGNORED
-			: is_object   ? suppress(b, leak->site->stack, 0, 0)
-				      : suppress(b, leak->site->stack, leak->blocks, leak->bytes);
+				      : build_suppress(b, leak->site->stack,
+						       is_object ? 0 : leak->blocks,
+						       is_object ? 0 : leak->bytes);
 	if (is_object) {
+		leak->objects = arena_alloc(b->arena, sizeof(*leak->objects));
 		process->objects[process->object_count++] = *leak;
 		return;
 	}

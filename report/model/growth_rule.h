@@ -42,6 +42,27 @@ struct report_step {
 	const char *label; /* NULL: no label */
 };
 
+/* All steps with one name: what they allocated, freed and left, and their peak. */
+struct report_named_step {
+	const char *name; /* NULL: all further names, for which the ledger had no room */
+	uint64_t count;
+	bool open; /* the last of these steps has not ended: what it did until now is counted */
+	struct ledger_totals totals;
+	uint64_t peak_bytes; /* the largest peak of these steps */
+};
+
+/* Returns what STEP left: allocated minus freed. Negative if it freed more than it allocated,
+ * because it also freed blocks of earlier steps. */
+static inline int64_t named_step_left_bytes(const struct report_named_step *step)
+{
+	return (int64_t)(step->totals.allocated_bytes - step->totals.freed_bytes);
+}
+
+static inline int64_t named_step_left_blocks(const struct report_named_step *step)
+{
+	return (int64_t)(step->totals.allocated_blocks - step->totals.freed_blocks);
+}
+
 /* A call site whose live bytes keep growing or, if they do not, whose live blocks do. */
 struct report_suspect {
 	const struct report_site *site; /* never NULL */
@@ -55,10 +76,10 @@ struct report_suspect {
 
 struct report_growth {
 	uint64_t step_count; /* all marked steps */
-	const struct report_step *steps; /* the last steps, oldest first */
+	struct report_step *steps; /* the last steps, oldest first */
 	size_t stored_count;
 	/* fastest growth first, without suppressed suspects */
-	const struct report_suspect *suspects;
+	struct report_suspect *suspects;
 	size_t suspect_count;
 	uint64_t suppressed; /* number of suspects that a suppression matches */
 	/* Number of call sites to which the rule could not be applied, because the ledger has no

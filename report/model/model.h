@@ -13,12 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "report/model/model_coverage.h"
 #include "report/model/site.h"
 #include "report/symbols/frame.h"
 
 struct loaded_ledger;
-struct report_bypass;
 struct report_device;
 struct report_growth;
 struct report_ipc;
@@ -79,7 +77,7 @@ struct report_mapping {
 struct report_addresses {
 	uint32_t site; /* ref of one of the call sites in the ledger that have the blocks */
 	uint64_t *list;
-	size_t count, room;
+	size_t count;
 };
 
 /* What keeps the live blocks of a call site, as the program's interpreter found it. */
@@ -90,7 +88,7 @@ struct report_keeper {
 
 struct report_keepers {
 	uint64_t time_ns; /* when the interpreter searched */
-	const struct report_keeper *list;
+	struct report_keeper *list;
 	size_t count;
 };
 
@@ -127,7 +125,7 @@ struct report_leak {
 	const struct report_mapping *mapping; /* NULL: the blocks were not released */
 	/* of its blocks; NULL unless struct load_choice requests them */
 	struct report_addresses *addresses;
-	struct report_object_counts objects; /* counts of the call site, of objects */
+	struct report_object_counts *objects; /* counts of the call site; NULL: it is memory */
 	/* what keeps the blocks; NULL: the ledger has no search for it */
 	const struct report_keepers *keepers;
 };
@@ -278,6 +276,27 @@ struct report_late {
 	uint64_t blocks;
 };
 
+/* One line of what gpuleak saw of the ways by which the application reaches the driver: for example
+ * that these modules are linked with libcuda.so.1, or opened a file with RTLD_DEEPBIND. */
+struct report_observation {
+	const char *kind;    /* "linked", "deepbind" ... (docs/developers/ledger-format.md) */
+	const char *subject; /* the API, function or file that it is about; "" if none */
+	const char *detail;  /* the reason, or NULL */
+	const char **modules;
+	size_t module_count;
+	uint64_t count;      /* number of occurrences, total of all modules */
+	/* true: a module looked the function up by name. false: all modules that did so look up all
+	 * functions, or are merely linked with it */
+	bool asked_for;
+};
+
+struct report_coverage {
+	struct report_observation *observations; /* ordered by kind, then by subject */
+	size_t count;
+	const char **gaps; /* sentences about what gpuleak did not intercept */
+	size_t gap_count;
+};
+
 /* The report on one process. It owns all its contents except frames. The symbolizer owns the frames
  * and must live longer. Leaks and suppressed leaks are ordered by bytes, largest first. Errors are
  * in the order in which they happened. */
@@ -352,15 +371,15 @@ struct report_process {
 	size_t cost_call_count;
 	/* calls that increase the driver's own memory, including those without a record */
 	uint64_t driver_calls_made;
-	struct report_kind *kinds; /* see site.h */
+	struct report_kind *kinds;
 	size_t kind_count;
-	/* see site.h; empty unless loaded_ledger.all_sites is set */
+	/* empty unless loaded_ledger.all_sites is set */
 	struct report_site_sums *sites;
 	size_t site_count;
-	struct report_module *modules; /* see site.h */
+	struct report_module *modules;
 	size_t module_count;
 	const struct report_growth *growth; /* see growth_rule.h; NULL: no step was marked */
-	const struct report_named_step *named_steps; /* see model_named_steps.h */
+	struct report_named_step *named_steps; /* see growth_rule.h */
 	size_t named_step_count;
 	/* see model_ipc.h; NULL: the process exported and opened nothing */
 	struct report_ipc *ipc;
@@ -375,7 +394,7 @@ struct report_process {
 	struct pattern_file *program_suppressions;
 
 	/* Sentences about data that was not recorded, cannot be read, or is unreliable. */
-	const char *const *notes;
+	const char **notes;
 	size_t note_count;
 	/* true: allocations, frees or errors may be missing, so "no leaks" is not proven and the
 	 * gate must fail. The notes describe what is missing. */
@@ -384,17 +403,7 @@ struct report_process {
 	struct report_arena *arena;
 };
 
-/* Returns the report on LEDGER; the caller destroys it. Counts matches in SUPPRESSIONS, which may
- * be NULL. If the ledger does not record an end, checks in /proc if the process still runs. */
-struct report_process *report_process_build(const struct loaded_ledger *ledger,
-					    struct symbolizer *symbolizer,
-					    struct pattern_file *suppressions);
-
 void report_process_destroy(struct report_process *process); /* PROCESS may be NULL */
-
-/* Returns true if DEFERRED fails the gate: only the application can cause the free, and no
- * suppression matches. The blocks are not reported as leaks. */
-bool report_deferred_fails(const struct report_deferred *deferred);
 
 /* Sets how the process ended, for a caller that waited for it. */
 void report_process_set_ended(struct report_process *process, enum report_ended ended, int status);
@@ -402,13 +411,36 @@ void report_process_set_ended(struct report_process *process, enum report_ended 
 /* Returns the word for the JSON report: "exit", "_exit", "signal", "exec", "running", "unknown". */
 const char *report_ended_word(enum report_ended ended);
 
+/* Returns the name of SIGNAL without "SIG", or NULL if it has none. */
+const char *signal_name(int signal);
+
 /* Returns the frame that most likely caused the allocation: the innermost frame of the application,
  * else of a framework, else of the stack. Returns NULL for an empty stack. */
 const struct report_frame *report_stack_culprit(const struct report_stack *stack);
 
+/* Returns true if LEAK stands for suballocations, and not for blocks of a driver. */
+bool report_is_suballocation(const struct report_leak *leak);
+
+/* Returns the framework that reports by the call API that it ran out of memory, or NULL. */
+const char *report_framework_of(const char *api);
+/* Returns the name of the cache that has the memory of SITE, or NULL. */
+const char *report_cache_of(const struct report_site *site);
+
 /* Returns the name of the framework's thread that made the call, "PyTorch's autograd engine".
  * Returns NULL if the thread has no name, or if a frame of STACK belongs to the application. */
 const char *report_stack_thread(const struct report_stack *stack);
+
+/* A framework's cache that `gpuleak run --bypass-pools` switches off. The command fills the list;
+ * ledgers do not contain it. */
+struct report_bypass {
+	const char *framework;  /* "CuPy" */
+	const char *setting;    /* "VARIABLE=VALUE", or a call in Python */
+	bool switched_off;      /* false: the user's setting or a problem prevents it */
+	const char *found;      /* the user's value of the variable, which stays; NULL: none */
+	const char *changes;    /* what is different for the program */
+	int *pids; /* processes whose cache held memory at the end, although it was switched off */
+	size_t pid_count;
+};
 
 struct report {
 	struct report_process **processes;
@@ -421,7 +453,7 @@ struct report {
 	char **remarks;
 	size_t remark_count;
 	bool incomplete; /* a process is incomplete, or a ledger was left out */
-	/* see model_bypass.h; the caller owns the list. NULL: no cache was switched off */
+	/* the caller owns the list; NULL: no cache was switched off */
 	const struct report_bypass *bypassed;
 	size_t bypassed_count;
 	bool verbose; /* the text report lists coverage by module */

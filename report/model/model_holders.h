@@ -12,10 +12,7 @@
 
 #include "ledger/format.h"
 
-struct builder;
-struct driver_memory_sample;
 struct report_leak;
-struct report_process;
 struct report_site;
 
 enum report_outcome {
@@ -69,38 +66,5 @@ struct report_out_of_memory {
 	uint64_t tracked_bytes; /* what all holders have */
 	struct report_holders held;
 };
-
-/* Returns what became of ENTRY. That depends on how PROCESS ended, see
- * docs/guides/out-of-memory.md. */
-enum report_outcome report_outcome(const struct report_process *process,
-				   const struct report_out_of_memory *entry);
-/* Returns "recovered", "tolerated" or "final". */
-const char *report_outcome_word(enum report_outcome outcome);
-
-/* Returns the out-of-memory that ended PROCESS, or NULL. If there are several, the last one. */
-const struct report_out_of_memory *report_final_out_of_memory(const struct report_process *process);
-
-/* Returns the sample of driver memory that is nearest to ENTRY, or NULL if none is near. */
-const struct driver_memory_sample *report_sample_near(const struct report_process *process,
-						      const struct report_out_of_memory *entry);
-
-/* Adds up holders in HELD with the same place, and sorts them. */
-void report_merge_holders(struct report_holders *held);
-
-/* Subtracts the INSIDE bytes of suballocations from the blocks that have them. It is not recorded
- * which blocks of a cache these are. So the bytes are subtracted from the cache as a whole, and
- * what remains is one holder. If no call stack shows which blocks are the cache's, the bytes are
- * subtracted from the largest holders. */
-void report_divide_holders(struct builder *b, struct report_holders *held, uint64_t inside);
-
-/* Returns true if LEAK stands for suballocations, and not for blocks of a driver. */
-bool report_is_suballocation(const struct report_leak *leak);
-
-/* Returns true if HOLDER is the part of a framework's blocks that its suballocations do not use. */
-bool report_holder_is_unused(const struct report_holders *held, const struct report_leak *holder);
-
-/* Returns a name for the code that made the blocks of HOLDER: the file name of the module of the
- * innermost frame whose role is not FRAME_RUNTIME. NULL: unknown. */
-const char *report_holder_library(const struct report_leak *holder);
 
 #endif

@@ -50,9 +50,4 @@ uint64_t report_pool_calls_saved(const struct ledger_pool *pool);
 /* Returns the number of allocations served by the pool's cache or by the driver. */
 uint64_t report_pool_allocations(const struct ledger_pool *pool);
 
-/* Return the name ("EXPORTED") and the text ("blocks were ...") of a reason, an enum
- * ledger_pool_reason. */
-const char *report_pool_reason_word(unsigned int reason);
-const char *report_pool_reason_text(unsigned int reason);
-
 #endif

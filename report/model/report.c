@@ -3,6 +3,7 @@
  * Adds processes to a report and sums them up. Returns properties of a process that several
  * formats need. Must not read ledgers, and must not print.
  */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,12 +41,46 @@ const char *report_ended_word(enum report_ended ended)
 	return "unknown";
 }
 
+/* A table, because sigabbrev_np() needs glibc 2.32. */
+#define NAME(name) [SIG##name] = #name
+static const char *const names[] = {
+	NAME(HUP), NAME(INT), NAME(QUIT), NAME(ILL), NAME(TRAP), NAME(ABRT), NAME(BUS), NAME(FPE),
+	NAME(KILL), NAME(USR1), NAME(SEGV), NAME(USR2), NAME(PIPE), NAME(ALRM), NAME(TERM),
+	NAME(STKFLT), NAME(CHLD), NAME(CONT), NAME(STOP), NAME(TSTP), NAME(TTIN), NAME(TTOU),
+	NAME(URG), NAME(XCPU), NAME(XFSZ), NAME(VTALRM), NAME(PROF), NAME(WINCH), NAME(POLL),
+	NAME(PWR), NAME(SYS),
+};
+
+const char *signal_name(int signal)
+{
+	return signal > 0 && (size_t)signal < sizeof(names) / sizeof(names[0]) ? names[signal]
+									       : NULL;
+}
+
 static const struct report_frame *innermost(const struct report_stack *stack, enum frame_role role)
 {
 	for (size_t i = 0; i < stack->count; i++)
 		if (stack->frames[i].role == role)
 			return &stack->frames[i];
 	return NULL;
+}
+
+bool report_is_suballocation(const struct report_leak *leak)
+{
+	return strcmp(leak->site->kind, LEDGER_KIND_SUBALLOCATION) == 0;
+}
+
+const char *report_framework_of(const char *api)
+{
+	return api && strncmp(api, "c10::", 5) == 0 ? "PyTorch" : NULL;
+}
+
+/* If the stack has no symbols, no rule finds the cache's name by a function. */
+const char *report_cache_of(const struct report_site *site)
+{
+	if (!site->stack->cache && report_framework_of(site->api))
+		return "PyTorch caching allocator";
+	return site->stack->cache;
 }
 
 bool kind_is_object(const char *kind)

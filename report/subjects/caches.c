@@ -80,9 +80,8 @@ void describe_caches(FILE *out, struct report_process *const *processes, size_t 
 			caches.others.bytes = add_bounded(caches.others.bytes, total->bytes);
 			continue;
 		}
-		fprintf(out, ", %s %sby the ", NUMBER(total->blocks), i ? "" : "held ");
-		print_escaped(out, total->name);
-		fprintf(out, " (%s)", SIZE(total->bytes));
+		eprintf(out, ", %s %sby the %s (%s)", NUMBER(total->blocks), i ? "" : "held ",
+			total->name, SIZE(total->bytes));
 	}
 	if (caches.others.blocks)
 		fprintf(out, ", %s by other caches (%s)", NUMBER(caches.others.blocks),
@@ -93,9 +92,8 @@ void describe_caches(FILE *out, struct report_process *const *processes, size_t 
  * bytes are in use. */
 static void print_cached(FILE *out, const char *name, const struct cache_total *total)
 {
-	fputs("  ", out);
-	print_escaped(out, name);
-	fprintf(out, ": %s in %s", EXACT_SIZE(total->bytes), COUNT(total->blocks, "block"));
+	eprintf(out, "  %s: %s in %s", name, EXACT_SIZE(total->bytes),
+		COUNT(total->blocks, "block"));
 	describe_division(out, &(struct report_leak){ .cache = name, .bytes = total->bytes,
 						      .used_bytes = total->used_bytes }, ": ");
 }
@@ -136,7 +134,7 @@ static void print_details(FILE *out, const struct subject_view *view)
 	struct report_process *one = (struct report_process *)view->process;
 	struct caches caches;
 
-	if (!one->cached_count || !(view->is_wrong || view->verbose))
+	if (!view->is_wrong && !view->verbose)
 		return;
 	fputs("\nHeld by caches: not leaks; the gate counts them only with --gate-caches 1\n", out);
 	count(&caches, &one, 1);
@@ -154,4 +152,7 @@ static void add_json(json_t *object, const struct subject_view *view)
 		 JSON_LIST_FOR(view, process->cached, process->cached_count, json_leak));
 }
 
-const struct subject subject_caches = { .details = print_details, .json = add_json };
+const struct subject subject_caches = {
+	.only_if = PART(cached_count), .has_keys_always = true, .details = print_details,
+	.json = add_json,
+};

@@ -1,29 +1,275 @@
 /* SPDX-License-Identifier: MIT
  *
  * Coverage: the routes, which are the ways by which modules reach a driver (linking, dlsym,
- * cuGetProcAddress ...), and what is out of gpuleak's reach. The single line has only the last
- * component of file names; the section for -v has whole paths. JSON includes empty lists.
+ * cuGetProcAddress ...), and what is out of gpuleak's reach. Merges the observations of a ledger:
+ * one entry per kind and subject. The single line has only the last component of file names; the
+ * section for -v has whole paths. JSON includes empty lists. Must not decide the gate.
  */
 #include "report/subjects/subject.h"
 
+#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "report/describe/json_helpers.h"
+#include "report/model/builder.h"
 #include "report/model/model.h"
-#include "report/model/model_coverage.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/escape.h"
+
 #include "report/util/number.h"
+#include "report/util/path.h"
+
+/* A module that looks up at least this many functions is assumed to look up all of them. The CUDA
+ * runtime does so (about 440 at its first call). A lookup then does not prove a use. */
+#define WHOLESALE 150
+#define REFERRED "referred-"
+#define JOINED_MAX 8 /* maximum number of names in one sentence */
+
+/* The routes by which calls reach gpuleak, in the order of the reports. */
+static const struct {
+	const char *kind, *name;
+} route_words[] = {
+	{ "cuGetProcAddress", "cuGetProcAddress" },
+	{ "dlsym", "dlsym" },
+	{ "extension", "extension lookups" },
+	{ "layer", "a layer of the loader" },
+	{ "linked", "linked calls" },
+};
+#define ROUTE_COUNT (sizeof(route_words) / sizeof(route_words[0]))
+
+static const struct coverage_reach reaches[] = {
+	{ "deepbind", "RTLD_DEEPBIND",
+	  "it was opened with RTLD_DEEPBIND and calls the driver directly; GPULEAK_DEEPBIND=cover "
+	  "opens it without that flag" },
+	{ "in-front", "another preload",
+	  "it is loaded before libgpuleak.so and has the driver's functions; put libgpuleak.so "
+	  "first into LD_PRELOAD" },
+	{ "namespace", "dlmopen",
+	  "it was loaded into a separate namespace (dlmopen), where no library is preloaded" },
+	{ "export-table", "export table",
+	  "it has an internal table of the driver (cuGetExportTable) and may call through that "
+	  "table" },
+	{ "no-loader", "no OpenCL loader",
+	  "it is an OpenCL driver that is called without an OpenCL loader" },
+};
+
+const struct coverage_reach *coverage_reach(const char *kind)
+{
+	for (size_t i = 0; i < sizeof(reaches) / sizeof(reaches[0]); i++)
+		if (strcmp(reaches[i].kind, kind) == 0)
+			return &reaches[i];
+	return NULL;
+}
+
+const struct report_observation *coverage_observation(const struct report_coverage *coverage,
+						      const char *kind, size_t i)
+{
+	for (size_t at = 0; at < coverage->count; at++)
+		if (strcmp(coverage->observations[at].kind, kind) == 0 && i-- == 0)
+			return &coverage->observations[at];
+	return NULL;
+}
+
+/* ---- reading ---- */
+
+struct raw {
+	const char *kind, *subject, *module, *detail; /* module, detail: NULL if there is none */
+	uint64_t count;
+	/* the module is linked with the function, which does not prove that it uses it */
+	bool referred;
+};
+
+static int compare_raw(const void *left, const void *right)
+{
+	const struct raw *a = left, *b = right;
+
+	return strcmp(a->kind, b->kind) ?: strcmp(a->subject, b->subject)
+	       ?: compare_texts(a->module, b->module);
+}
+
+static struct raw read_raw(struct builder *b, const struct ledger_observation *record)
+{
+	struct raw ret = { .kind = build_text(b, record->kind),
+			   .subject = build_text(b, record->subject),
+			   .module = build_text(b, record->module),
+			   .detail = build_text(b, record->detail), .count = record->count };
+
+	if (!ret.kind)
+		ret.kind = "";
+	if (!ret.subject)
+		ret.subject = "";
+	if (strncmp(ret.kind, REFERRED, sizeof(REFERRED) - 1) == 0) {
+		ret.kind += sizeof(REFERRED) - 1;
+		ret.referred = true;
+	}
+	return ret;
+}
+
+struct raws {
+	struct raw *list;
+	size_t count;
+	/* modules that looked up so many functions that one lookup does not prove a use */
+	const char **wholesale;
+	size_t wholesale_count;
+};
+
+static bool is_wholesale(const struct raws *raws, const char *module)
+{
+	for (size_t i = 0; i < raws->wholesale_count; i++)
+		if (module && strcmp(raws->wholesale[i], module) == 0)
+			return true;
+	return false;
+}
+
+/* Reads all records of coverage, and sorts them. The tables of the driver that CUDA runtimes use
+ * are known, so lookups of these by a runtime have a kind of their own. */
+static void read_all(struct builder *b, struct raws *ret)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_observation *record;
+
+	for (size_t i = 0; i < LEDGER_OBSERVATIONS_MAX &&
+			   (record = ledger_next_observation(b->view, &walk)); i++) {
+		struct raw raw = read_raw(b, record);
+
+		if (build_is_of_program(raw.kind))
+			continue;
+		*ARENA_ADD(b->arena, ret->list, ret->count) = raw;
+		if (raw.module && raw.count >= WHOLESALE &&
+		    strcmp(raw.kind, "cuGetProcAddress") == 0)
+			*ARENA_ADD(b->arena, ret->wholesale, ret->wholesale_count) = raw.module;
+	}
+	for (size_t i = 0; i < ret->count; i++)
+		if (strcmp(ret->list[i].kind, "export-table") == 0 &&
+		    is_wholesale(ret, ret->list[i].module))
+			ret->list[i].kind = "known-export-table";
+	SORT(ret->list, ret->count, compare_raw);
+}
+
+static bool same_subject(const struct raw *a, const struct raw *b)
+{
+	return strcmp(a->kind, b->kind) == 0 && strcmp(a->subject, b->subject) == 0;
+}
+
+/* Returns record *AT merged with the following ones of the same kind and subject. Moves *AT behind
+ * them. */
+static struct report_observation merge(struct builder *b, const struct raws *raws, size_t *at)
+{
+	const struct raw *first = &raws->list[*at];
+	struct report_observation ret = { .kind = first->kind, .subject = first->subject,
+					  .detail = first->detail };
+
+	for (; *at < raws->count && same_subject(first, &raws->list[*at]); ++*at) {
+		const struct raw *one = &raws->list[*at];
+
+		ret.count = add_bounded(ret.count, one->count);
+		ret.asked_for |= !one->referred && !is_wholesale(raws, one->module);
+		if (one->module && (ret.module_count == 0 ||
+				    strcmp(ret.modules[ret.module_count - 1], one->module) != 0))
+			*ARENA_ADD(b->arena, ret.modules, ret.module_count) = one->module;
+	}
+	return ret;
+}
+
+/* ---- sentences ---- */
+
+static void add_gap(struct builder *b, const char *text)
+{
+	struct report_coverage *coverage = &b->process->coverage;
+
+	*ARENA_ADD(b->arena, coverage->gaps, coverage->gap_count) = text;
+}
+
+static const char *join(struct builder *b, const char *before, const char *name, size_t number)
+{
+	if (number > JOINED_MAX)
+		return before;
+	if (number == JOINED_MAX)
+		return arena_printf(b->arena, "%s ...", before);
+	return arena_printf(b->arena, "%s%s%s", before, number ? ", " : "", name);
+}
+
+static void add_reach_gap(struct builder *b, const struct report_observation *seen)
+{
+	const struct coverage_reach *reach = coverage_reach(seen->kind);
+
+	for (size_t i = 0; reach && i < seen->module_count; i++)
+		add_gap(b, arena_printf(b->arena, "%s calls of %s are not seen: %s",
+					strcmp(seen->kind, "export-table") == 0 ? "some"
+										: seen->subject,
+					seen->modules[i], reach->reason));
+}
+
+static bool is_untracked(const struct report_observation *seen)
+{
+	return seen->asked_for && seen->detail && strcmp(seen->kind, "untracked") == 0;
+}
+
+/* Writes one sentence for all functions that are not tracked for the same reason. FIRST is the
+ * index of the first of these observations. */
+static void add_untracked_gap(struct builder *b, const struct report_coverage *coverage,
+			      size_t first)
+{
+	const char *reason = coverage->observations[first].detail, *names = "";
+	size_t number = 0;
+
+	for (size_t i = 0; i < coverage->count; i++) {
+		const struct report_observation *seen = &coverage->observations[i];
+
+		if (!is_untracked(seen) || strcmp(seen->detail, reason) != 0)
+			continue;
+		if (i < first)
+			return;
+		names = join(b, names, seen->subject, number++);
+	}
+	add_gap(b, arena_printf(b->arena, "looked up, but not tracked: %s: %s", names, reason));
+}
+
+static void add_unclassed_gap(struct builder *b, const struct report_coverage *coverage)
+{
+	const struct report_observation *seen;
+	const char *names = "";
+	size_t number = 0;
+
+	while ((seen = coverage_observation(coverage, "unclassed", number)))
+		names = join(b, names, seen->subject, number++);
+	if (number)
+		add_gap(b, arena_printf(b->arena, "%s: unknown to this version of gpuleak, perhaps "
+					"because the driver is newer; memory that %s allocates or "
+					"frees is not in this report", names,
+					number == 1 ? "this function" : "one of these functions"));
+}
+
+static void list_gaps(struct builder *b, struct report_coverage *coverage)
+{
+	for (size_t i = 0; i < coverage->count; i++)
+		add_reach_gap(b, &coverage->observations[i]);
+	for (size_t i = 0; i < coverage->count; i++)
+		if (is_untracked(&coverage->observations[i]))
+			add_untracked_gap(b, coverage, i);
+	add_unclassed_gap(b, coverage);
+	if (coverage_observation(coverage, "lost", 0))
+		add_gap(b, "the ledger had no room to record all ways by which the program "
+			   "reaches a driver");
+}
+
+static void build(struct builder *b)
+{
+	struct report_coverage *coverage = &b->process->coverage;
+	struct raws raws = { 0 };
+
+	read_all(b, &raws);
+	for (size_t at = 0; at < raws.count;)
+		*ARENA_ADD(b->arena, coverage->observations, coverage->count) =
+			merge(b, &raws, &at);
+	list_gaps(b, coverage);
+}
+
+/* ---- text ---- */
 
 #define MODULES_MAX 2 /* modules per route in the single line */
 #define NAMES_MAX 6   /* ignored functions per reason */
-
-static const char *base_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
-}
 
 static const struct report_observation *route_of(const struct report_coverage *coverage,
 						 const char *route, const char *api)
@@ -39,8 +285,8 @@ static const struct report_observation *route_of(const struct report_coverage *c
 
 static bool is_route(const char *kind)
 {
-	for (size_t i = 0; i < coverage_route_count; i++)
-		if (strcmp(kind, coverage_routes[i].kind) == 0)
+	for (size_t i = 0; i < ROUTE_COUNT; i++)
+		if (strcmp(kind, route_words[i].kind) == 0)
 			return true;
 	return false;
 }
@@ -63,9 +309,7 @@ static const char *next_api(const struct report_coverage *coverage, const char *
 
 static void print_api(FILE *out, const char *before, const char *api)
 {
-	fputs(before, out);
-	print_escaped(out, api);
-	fputs(" intercepted via ", out);
+	eprintf(out, "%s%s intercepted via ", before, api);
 }
 
 /* Prints the modules that used the route. Prints nothing if only the program itself used it. */
@@ -77,10 +321,8 @@ static void print_modules(FILE *out, const struct report_process *process,
 	if (count == 0 ||
 	    (count == 1 && process->exe && strcmp(seen->modules[0], process->exe) == 0))
 		return;
-	for (size_t i = 0; i < count && i < MODULES_MAX; i++) {
-		fputs(i ? ", " : " (", out);
-		print_escaped(out, base_of(seen->modules[i]));
-	}
+	for (size_t i = 0; i < count && i < MODULES_MAX; i++)
+		eprintf(out, "%s%s", i ? ", " : " (", path_last(seen->modules[i]));
 	if (count > MODULES_MAX)
 		fprintf(out, " and %zu more", count - MODULES_MAX);
 	fputc(')', out);
@@ -91,12 +333,12 @@ static size_t print_routes(FILE *out, const struct report_process *process, cons
 {
 	size_t routes = 0, last = 0;
 
-	for (size_t i = 0; i < coverage_route_count; i++)
-		if (route_of(&process->coverage, coverage_routes[i].kind, api))
+	for (size_t i = 0; i < ROUTE_COUNT; i++)
+		if (route_of(&process->coverage, route_words[i].kind, api))
 			last = i;
-	for (size_t i = 0; i < coverage_route_count; i++) {
+	for (size_t i = 0; i < ROUTE_COUNT; i++) {
 		const struct report_observation *seen =
-			route_of(&process->coverage, coverage_routes[i].kind, api);
+			route_of(&process->coverage, route_words[i].kind, api);
 
 		if (!seen)
 			continue;
@@ -104,7 +346,7 @@ static size_t print_routes(FILE *out, const struct report_process *process, cons
 			print_api(out, before ? "; " : "", api);
 		else
 			fputs(i == last ? " and " : ", ", out);
-		fputs(coverage_routes[i].name, out);
+		fputs(route_words[i].name, out);
 		print_modules(out, process, seen);
 	}
 	return routes;
@@ -127,21 +369,17 @@ void describe_coverage(FILE *out, const struct report_process *process)
 		const struct report_observation *seen = &coverage->observations[i];
 		const struct coverage_reach *reach = coverage_reach(seen->kind);
 
-		for (size_t j = 0; reach && j < seen->module_count; j++) {
-			fputs(gaps++ ? ", " : "; not seen: ", out);
-			print_escaped(out, base_of(seen->modules[j]));
-			fprintf(out, " (%s)", reach->name);
-		}
+		for (size_t j = 0; reach && j < seen->module_count; j++)
+			eprintf(out, "%s%s (%s)", gaps++ ? ", " : "; not seen: ",
+				path_last(seen->modules[j]), reach->name);
 	}
 	fputc('\n', out);
 }
 
 static void print_list(FILE *out, const struct report_observation *seen)
 {
-	for (size_t i = 0; i < seen->module_count; i++) {
-		fputs(i ? ", " : "", out);
-		print_escaped(out, seen->modules[i]);
-	}
+	for (size_t i = 0; i < seen->module_count; i++)
+		eprintf(out, "%s%s", i ? ", " : "", seen->modules[i]);
 }
 
 /* Prints " WHAT SUBJECT by MODULES: REASON" for each observation of KIND. ASKED_FOR is 0, 1 or, for
@@ -154,16 +392,13 @@ static void print_kind(FILE *out, const struct report_coverage *coverage, const 
 	for (size_t i = 0; (seen = coverage_observation(coverage, kind, i)); i++) {
 		if (asked_for >= 0 && seen->asked_for != asked_for)
 			continue;
-		fprintf(out, "  %s ", what);
-		print_escaped(out, seen->subject);
+		eprintf(out, "  %s %s", what, seen->subject);
 		if (seen->module_count) {
 			fputs(" by ", out);
 			print_list(out, seen);
 		}
-		if (seen->detail) {
-			fputs(": ", out);
-			print_escaped(out, seen->detail);
-		}
+		if (seen->detail)
+			eprintf(out, ": %s", seen->detail);
 		fputc('\n', out);
 	}
 }
@@ -173,14 +408,14 @@ static void print_all_routes(FILE *out, const struct report_coverage *coverage)
 	const char *api = NULL;
 
 	while ((api = next_api(coverage, api)))
-		for (size_t i = 0; i < coverage_route_count; i++) {
+		for (size_t i = 0; i < ROUTE_COUNT; i++) {
 			const struct report_observation *seen =
-				route_of(coverage, coverage_routes[i].kind, api);
+				route_of(coverage, route_words[i].kind, api);
 
 			if (!seen)
 				continue;
 			print_api(out, "  ", api);
-			fputs(coverage_routes[i].name, out);
+			fputs(route_words[i].name, out);
 			if (strcmp(seen->kind, "linked") != 0)
 				fprintf(out, ", %s times", NUMBER(seen->count));
 			if (seen->module_count) {
@@ -204,17 +439,13 @@ static void print_ignored(FILE *out, const struct report_coverage *coverage, siz
 			continue;
 		if (i < first)
 			return;
-		if (count < NAMES_MAX) {
-			fputs(count ? ", " : "  looked up, ignored: ", out);
-			print_escaped(out, one->subject);
-		}
+		if (count < NAMES_MAX)
+			eprintf(out, "%s%s", count ? ", " : "  looked up, ignored: ", one->subject);
 		count++;
 	}
 	if (count > NAMES_MAX)
 		fprintf(out, " and %zu more", count - NAMES_MAX);
-	fputs(": ", out);
-	print_escaped(out, own->detail);
-	fputc('\n', out);
+	eprintf(out, ": %s\n", own->detail);
 }
 
 static void print_reaches(FILE *out, const struct report_coverage *coverage)
@@ -236,9 +467,7 @@ void describe_all_coverage(FILE *out, const struct report_process *process)
 	const struct report_coverage *coverage = &process->coverage;
 	const struct report_observation *seen;
 
-	fputs("Coverage of ", out);
-	print_escaped(out, process->program);
-	fprintf(out, " (pid %d):\n", process->pid);
+	eprintf(out, "Coverage of %s (pid %d):\n", process->program, process->pid);
 	if (coverage->count == 0)
 		fputs("  the ledger does not record how the program reaches a driver\n", out);
 	print_all_routes(out, coverage);
@@ -267,8 +496,8 @@ static json_t *routes_json(const struct report_coverage *coverage)
 {
 	json_t *ret = json_array();
 
-	for (size_t at = 0; at < coverage_route_count; at++) {
-		const char *kind = coverage_routes[at].kind;
+	for (size_t at = 0; at < ROUTE_COUNT; at++) {
+		const char *kind = route_words[at].kind;
 		const struct report_observation *seen;
 
 		for (size_t i = 0; (seen = coverage_observation(coverage, kind, i)); i++)
@@ -330,4 +559,7 @@ static void add_json(json_t *object, const struct subject_view *view)
 		{ "out_of_reach", reach_json(coverage) }));
 }
 
-const struct subject subject_coverage = { .details = print_details, .json = add_json };
+const struct subject subject_coverage = {
+	.build = build, .chunks = CHUNK_BIT(OBSERVATIONS), .details = print_details,
+	.json = add_json,
+};

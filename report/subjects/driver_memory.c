@@ -12,9 +12,10 @@
 
 #include "report/describe/describe_stack.h"
 #include "report/describe/json_helpers.h"
+#include "report/describe/json_values.h"
 #include "report/model/model.h"
 #include "report/model/model_driver_memory.h"
-#include "report/describe/json_values.h"
+#include "report/subjects/subject_words.h"
 #include "report/util/escape.h"
 #include "report/util/number.h"
 
@@ -54,9 +55,7 @@ static void print_growth(FILE *out, const struct report_device *device, bool who
 		fputs(", but the ledger had no room for the calls of that time", out);
 	if (!device->growth_call)
 		return;
-	fputs(", where ", out);
-	print_escaped(out, device->growth_call->site->api);
-	fputs(" was called at ", out);
+	eprintf(out, ", where %s was called at ", device->growth_call->site->api);
 	describe_place(out, device->growth_call->site->stack, whole);
 	if (device->growth_call_count > 1)
 		fprintf(out, ", the first of %s such calls", NUMBER(device->growth_call_count));
@@ -67,11 +66,8 @@ static void print_device(FILE *out, const struct report_device *device, bool who
 	const struct driver_memory_sample *sample = &device->series->highest;
 
 	fprintf(out, "gpuleak: device %d", device->ordinal);
-	if (device->name) {
-		fputs(" (", out);
-		print_escaped(out, device->name);
-		fputc(')', out);
-	}
+	if (device->name)
+		eprintf(out, " (%s)", device->name);
 	fprintf(out, ": %s tracked, ", SIZE(sample->tracked));
 	print_driver_part(out, sample);
 	fputs(device->series->taken > 1 ? " at its peak, at " : " at ", out);
@@ -154,10 +150,8 @@ static void print_causes(FILE *out, const struct report_process *process, int or
 
 static void print_why(FILE *out, const struct report_process *process)
 {
-	fputs("gpuleak: ", out);
-	print_escaped(out, process->program);
-	fprintf(out, " (pid %d): the driver's own memory is unknown: %s\n", process->pid,
-		process->driver_memory_why);
+	eprintf(out, "gpuleak: %s (pid %d): the driver's own memory is unknown: %s\n",
+		process->program, process->pid, process->driver_memory_why);
 }
 
 static void print_details(FILE *out, const struct subject_view *view)
@@ -278,4 +272,8 @@ static void add_json(json_t *object, const struct subject_view *view)
 							  process->driver_cost_count, cost_json));
 }
 
-const struct subject subject_driver_memory = { .details = print_details, .json = add_json };
+const struct subject subject_driver_memory = {
+	.build = build_driver_memory,
+	.chunks = CHUNK_BIT(DEVICES) | CHUNK_BIT(DRIVER_COSTS),
+	.details = print_details, .json = add_json,
+};

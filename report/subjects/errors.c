@@ -11,10 +11,11 @@
 #include "report/describe/describe_stack.h"
 #include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
-#include "report/describe/result_names.h"
+#include "report/describe/json_values.h"
+#include "report/describe/kinds.h"
+#include "report/model/builder.h"
 #include "report/model/model.h"
 #include "report/subjects/figures.h"
-#include "report/describe/json_values.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/escape.h"
 #include "report/util/number.h"
@@ -22,6 +23,48 @@
 #include "report/util/text_buffer.h"
 
 #define ERRORS_MAX 1000 /* different errors; JSON has all */
+
+static struct report_event read_event(struct builder *b, const struct ledger_event *event,
+				      uint64_t bytes)
+{
+	return build_event(b, event->api, event->stack, bytes);
+}
+
+static struct report_error read_error(struct builder *b, const struct ledger_error *record)
+{
+	return (struct report_error){
+		.type = build_name(b, record->type),
+		.api = build_name(b, record->api),
+		.kind = build_text(b, record->kind),
+		.device = record->device,
+		.result = record->result == LEDGER_NO_ANSWER ? REPORT_NO_ANSWER : record->result,
+		.address = record->address,
+		.block_address = record->block_address,
+		.block_bytes = record->block_bytes,
+		.other_range = (record->flags & LEDGER_ERROR_OTHER_RANGE) != 0,
+		.asked_bytes = record->asked_bytes,
+		.stack = build_stack(b, record->stack),
+		.allocated = read_event(b, &record->allocated, record->block_bytes),
+		.freed = read_event(b, &record->freed, 0),
+		.earlier_allocated =
+			read_event(b, &record->earlier_allocated, record->earlier_bytes),
+		.earlier_freed = read_event(b, &record->earlier_freed, 0),
+	};
+}
+
+static void build(struct builder *b)
+{
+	struct report_process *process = b->process;
+	struct ledger_walk walk = { 0 };
+	const struct ledger_error *record;
+
+	while ((record = ledger_next_error(b->view, &walk)))
+		if (record->type) /* 0: the writer withdrew the record */
+			*ARENA_ADD(b->arena, process->errors, process->error_count) =
+				read_error(b, record);
+	if (process->summary.errors < process->error_count)
+		process->summary.errors = process->error_count;
+}
 
 const char *error_words(const char *type)
 {
@@ -40,6 +83,29 @@ const char *error_words(const char *type)
 		if (strcmp(type, table[i].type) == 0)
 			return table[i].words;
 	return type;
+}
+
+#define PREFIX_CUDA "cu"
+#define PREFIX_OPENCL "cl"
+
+/* Returns the name of RESULT as in cuGetErrorName() or CL/cl.h, for example
+ * "CUDA_ERROR_INVALID_VALUE". API is the call that returned it; its prefix selects CUDA or OpenCL.
+ * Returns NULL if the code has no name. */
+static const char *result_name(const char *api, int result)
+{
+	static const struct {
+		const char *prefix, *name;
+		int number;
+	} rows[] = {
+#define RESULT(api, name, number) { PREFIX_##api, #name, number },
+#include "report/describe/result_names.def"
+#undef RESULT
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (rows[i].number == result && strncmp(api, rows[i].prefix, 2) == 0)
+			return rows[i].name;
+	return NULL;
 }
 
 /* Returns how many bytes of the reservation that ERROR freed are mapped; 0 for other errors. */
@@ -62,8 +128,7 @@ void describe_error_briefly(FILE *out, const struct report_error *error, bool wh
 {
 	describe_error_words(out, error, whole);
 	if (mapped_bytes(error)) {
-		fputs(", by ", out);
-		print_escaped(out, error->api);
+		eprintf(out, ", by %s", error->api);
 	} else {
 		fprintf(out, " of 0x%" PRIx64, error->address);
 	}
@@ -80,16 +145,13 @@ void describe_error_briefly(FILE *out, const struct report_error *error, bool wh
 static void print_block_size(FILE *out, const struct report_error *error)
 {
 	fputs(EXACT_SIZE(error->block_bytes), out);
-	if (error->kind) {
-		fputs(" of ", out);
-		describe_kind(out, error->kind);
-	}
+	if (error->kind)
+		eprintf(out, " of %s", kind_words(error->kind));
 }
 
 static void print_call(FILE *out, const struct report_error *error, const char *what)
 {
-	print_escaped(out, error->api);
-	fprintf(out, " %s", what);
+	eprintf(out, "%s %s", error->api, what);
 }
 
 /* Returns true if describe_error_cause() describes the block. */
@@ -173,9 +235,8 @@ static void print_earlier(FILE *out, const struct report_error *error, bool whol
 {
 	describe_event(out, "The block was freed by", &error->freed, " at (possible cause)", whole);
 	fputs("  An earlier block", out);
-	if (error->earlier_allocated.bytes) {
+	if (error->earlier_allocated.bytes)
 		fprintf(out, " of %s", EXACT_SIZE(error->earlier_allocated.bytes));
-	}
 	fputs(" had the same address.\n  If the possible cause meant to free the earlier block, "
 	      "it freed that block twice and this\n  block by mistake. Otherwise the call above is "
 	      "the double free.\n", out);
@@ -208,9 +269,7 @@ void describe_error(FILE *out, const struct error_group *group, bool whole)
 	fputs(", at:\n", out);
 	describe_stack(out, error->stack, whole);
 	if (is_object(error)) {
-		fputs("  The object was an ", out);
-		describe_kind(out, error->kind);
-		fputs(".\n", out);
+		eprintf(out, "  The object was an %s.\n", kind_words(error->kind));
 	} else if (error->block_bytes && !tells_of_block(error) && !mapped_bytes(error)) {
 		fputs("  The block had ", out);
 		print_block_size(out, error);
@@ -403,5 +462,8 @@ static void print_metrics(FILE *out, const struct report *report,
 	}
 }
 
-const struct subject subject_errors = { .finding = print_finding, .is_wrong = is_wrong,
-					.json = add_json, .metrics = print_metrics };
+const struct subject subject_errors = {
+	.build = build, .chunks = CHUNK_BIT(ERRORS), .only_if = PART(summary.errors),
+	.has_keys_always = true, .finding = print_finding, .is_wrong = is_wrong, .json = add_json,
+	.metrics = print_metrics,
+};

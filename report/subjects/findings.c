@@ -287,8 +287,7 @@ static void print_leak(FILE *out, const struct finding *finding)
 void finding_exemption(FILE *out, const struct finding *finding)
 {
 	if (finding->class == FINDING_CACHED) {
-		eprintf(out, "held by %s",
-			finding->leak->cache ? finding->leak->cache : "a cache");
+		eprintf(out, "held by %s", finding->leak->cache ? finding->leak->cache : "a cache");
 		describe_division(out, finding->leak, ": ");
 	} else if (finding->class == FINDING_SUPPRESSED) {
 		eprintf(out, "suppressed by leak:%s",
@@ -344,5 +343,6 @@ void finding_details(FILE *out, const struct finding *finding)
 	describe_stack(out, finding->stack, false);
 	if (finding->leak->mapping)
 		describe_mapping(out, finding->leak, false);
-	describe_history(out, finding->leak->history, finding->leak->blocks, false);
+	if (finding->leak->history)
+		describe_history(out, finding->leak->history, finding->leak->blocks, false);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Holders: call sites that held memory at one moment. Names each of them, adds up the holders of
- * one name, and prints them as a table, largest first. There are at most a thousand holders.
+ * Holders: call sites that held memory at one moment. Adds up holders of one call site, and divides
+ * memory among suballocations and the blocks around them. Names each of them, adds up the holders
+ * of one name, and prints them as a table, largest first. There are at most a thousand holders.
  */
 #include "report/subjects/held.h"
 
@@ -11,17 +12,141 @@
 #include "report/describe/describe_stack.h"
 #include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
+#include "report/describe/json_values.h"
+#include "report/model/builder.h"
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
-#include "report/describe/json_values.h"
 #include "report/subjects/subject.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/escape.h"
 #include "report/util/number.h"
+#include "report/util/path.h"
 #include "report/util/text_buffer.h"
-#include "report/util/memory.h"
+
+/* ---- reading ---- */
+
+struct report_leak build_holder(struct builder *b, const struct ledger_site *site, uint64_t bytes,
+				uint64_t blocks)
+{
+	struct report_leak ret = { &intern_site(b, site)->site, .bytes = bytes, .blocks = blocks };
+
+	b->bad_refs += !site;
+	ret.cache = report_cache_of(ret.site);
+	return ret;
+}
+
+/* Sites are interned. */
+static int compare_sites(const void *left, const void *right)
+{
+	const struct report_leak *a = left, *b = right;
+
+	return compare_numbers((uintptr_t)a->site, (uintptr_t)b->site);
+}
+
+void report_merge_holders(struct report_holders *held)
+{
+	size_t kept = 0;
+
+	if (!held->count)
+		return;
+	SORT(held->list, held->count, compare_sites);
+	for (size_t i = 1; i < held->count; i++) {
+		struct report_leak *to = &held->list[kept];
+		const struct report_leak *from = &held->list[i];
+
+		if (to->site != from->site) {
+			held->list[++kept] = *from;
+			continue;
+		}
+		to->bytes = add_bounded(to->bytes, from->bytes);
+		to->blocks = add_bounded(to->blocks, from->blocks);
+	}
+	held->count = kept + 1;
+	SORT(held->list, held->count, build_compare_leaks);
+}
+
+bool report_holder_is_unused(const struct report_holders *held, const struct report_leak *holder)
+{
+	if (!held->divided || !holder->cache || report_is_suballocation(holder))
+		return false;
+	for (size_t i = 0; i < held->count; i++)
+		if (held->list[i].cache && report_is_suballocation(&held->list[i]) &&
+		    strcmp(held->list[i].cache, holder->cache) == 0)
+			return true;
+	return false;
+}
+
+/* Removes BYTES from *FROM, or all that it has. Returns how many are left to remove. */
+static uint64_t take_bytes(uint64_t *from, uint64_t bytes)
+{
+	uint64_t taken = bytes < *from ? bytes : *from;
+
+	*from -= taken;
+	return bytes - taken;
+}
+
+/* Makes one holder of all blocks in the cache of FIRST, the largest one of them. Returns it. */
+static struct report_leak *join_cache(struct builder *b, struct report_holders *held,
+				      struct report_leak *first)
+{
+	struct report_site without_stack = *first->site;
+	size_t kept = (size_t)(first - held->list) + 1;
+
+	without_stack.stack = &build_no_stack;
+	first->site = &intern_equal_site(b, &without_stack)->site;
+	for (size_t i = kept; i < held->count; i++) {
+		struct report_leak *other = &held->list[i];
+
+		if (report_is_suballocation(other) || !other->cache ||
+		    strcmp(other->cache, first->cache) != 0) {
+			held->list[kept++] = *other;
+			continue;
+		}
+		first->bytes = add_bounded(first->bytes, other->bytes);
+		first->blocks = add_bounded(first->blocks, other->blocks);
+	}
+	held->count = kept;
+	return first;
+}
+
+static void remove_empty(struct report_holders *held)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < held->count; i++)
+		if (held->list[i].bytes)
+			held->list[kept++] = held->list[i];
+	held->count = kept;
+}
+
+void report_divide_holders(struct builder *b, struct report_holders *held, uint64_t inside)
+{
+	if (!inside)
+		return;
+	held->divided = true;
+	for (size_t i = 0; i < held->count; i++)
+		if (report_holder_is_unused(held, &held->list[i]))
+			inside = take_bytes(&join_cache(b, held, &held->list[i])->bytes, inside);
+	for (size_t i = 0; i < held->count && inside; i++)
+		if (!report_is_suballocation(&held->list[i]))
+			inside = take_bytes(&held->list[i].bytes, inside);
+	take_bytes(&held->other_bytes, inside);
+	remove_empty(held);
+	report_merge_holders(held);
+}
 
 /* ---- names ---- */
+
+const char *report_holder_library(const struct report_leak *holder)
+{
+	for (size_t i = 0; i < holder->site->stack->count; i++) {
+		const struct report_frame *frame = &holder->site->stack->frames[i];
+
+		if (frame->role != FRAME_RUNTIME && frame->module)
+			return path_last(frame->module);
+	}
+	return NULL;
+}
 
 /* CALLER: the frame that holder_frames_choose() found for the holder, or NULL */
 static void print_name_of_place(FILE *out, const struct report_holders *holders,
@@ -32,8 +157,7 @@ static void print_name_of_place(FILE *out, const struct report_holders *holders,
 	const char *library = report_holder_library(holder);
 
 	if (report_holder_is_unused(holders, holder)) {
-		fputs("unused in the ", out);
-		print_escaped(out, holder->cache);
+		eprintf(out, "unused in the %s", holder->cache);
 	} else if (library && (!frame || frame->role != FRAME_APPLICATION)) {
 		print_escaped(out, library);
 	} else if (caller) {
@@ -198,10 +322,8 @@ static void print_holder(FILE *out, const struct report_holders *holders,
 {
 	fprintf(out, "  %12s  in %s", SIZE(holder->bytes),
 		COUNT(holder->blocks, describe_unit(holder)));
-	if (holder->cache) {
-		fputs(" of the ", out);
-		print_escaped(out, holder->cache);
-	}
+	if (holder->cache)
+		eprintf(out, " of the %s", holder->cache);
 	if (report_holder_is_unused(holders, holder))
 		fputs(", " SUBALLOCATIONS_UNUSED, out);
 	describe_source(out, holder->site->kind, holder->site->api, -1);
@@ -242,10 +364,9 @@ void describe_holders(FILE *out, const struct report_holders *holders, bool verb
 		bytes = add_bounded(bytes, holders->list[i].bytes);
 		blocks = add_bounded(blocks, holders->list[i].blocks);
 	}
-	if (places) {
+	if (places)
 		fprintf(out, "  and at %s: %s in %s\n", COUNT(places, "smaller place"),
 			EXACT_SIZE(bytes), COUNT(blocks, "block"));
-	}
 	print_sums(out, holders, HELD_BY_CACHE, "By cache", verbose);
 	print_sums(out, holders, HELD_BY_LIBRARY, "By library", verbose);
 }

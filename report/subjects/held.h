@@ -15,9 +15,35 @@
 
 #include "report/util/report_arena.h"
 
+struct builder;
+struct ledger_site;
 struct report_frame;
 struct report_holders;
+struct report_leak;
 struct subject_view;
+
+/* ---- reading ---- */
+
+/* Returns what the call site of the record SITE held. SITE NULL: unknown. */
+struct report_leak build_holder(struct builder *b, const struct ledger_site *site, uint64_t bytes,
+				uint64_t blocks);
+/* Adds up holders in HELD with the same place, and sorts them. */
+void report_merge_holders(struct report_holders *held);
+
+/* Subtracts the INSIDE bytes of suballocations from the blocks that have them. It is not recorded
+ * which blocks of a cache these are. So the bytes are subtracted from the cache as a whole, and
+ * what remains is one holder. If no call stack shows which blocks are the cache's, the bytes are
+ * subtracted from the largest holders. */
+void report_divide_holders(struct builder *b, struct report_holders *held, uint64_t inside);
+
+/* Returns true if HOLDER is the part of a framework's blocks that its suballocations do not use. */
+bool report_holder_is_unused(const struct report_holders *held, const struct report_leak *holder);
+
+/* Returns a name for the code that made the blocks of HOLDER: the file name of the module of the
+ * innermost frame whose role is not FRAME_RUNTIME. NULL: unknown. */
+const char *report_holder_library(const struct report_leak *holder);
+
+/* ---- text and JSON ---- */
 
 /* What holders of one name have together. */
 struct held {

@@ -54,8 +54,7 @@ static void print_event(FILE *out, const struct report_history *history, size_t 
 			event->partner < 0 ? alone : "");
 		return;
 	}
-	fputs(" by ", out);
-	print_escaped(out, event->api ? event->api : "an unknown call");
+	eprintf(out, " by %s", event->api ? event->api : "an unknown call");
 	if (event->partner < 0) {
 		fprintf(out, ": %s, at:\n", alone);
 		describe_stack(out, event->stack, whole);
@@ -89,8 +88,6 @@ static void print_events(FILE *out, const struct report_history *history, bool w
 
 void describe_history(FILE *out, const struct report_history *history, uint64_t blocks, bool whole)
 {
-	if (!history)
-		return;
 	fputs("  References", out);
 	if (blocks > 1)
 		fprintf(out, " of the block with the most references among %s blocks",

@@ -1,20 +1,120 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory that is shared between processes: which calls allocated, exported and freed memory that
- * another process has open. The reports on both processes contain it, from the same struct
- * report_shared.
+ * Memory that is shared between processes: the exports of a process and what it has open, and which
+ * calls allocated, exported and freed memory that another process has open. The reports on both
+ * processes contain it, from the same struct report_shared.
  */
 #include "report/subjects/subject.h"
 
+#include <string.h>
+
+#include "ledger/shared.h"
 #include "report/describe/describe_stack.h"
 #include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
+#include "report/describe/json_values.h"
+#include "report/model/builder.h"
 #include "report/model/model.h"
 #include "report/model/model_ipc.h"
-#include "report/describe/json_values.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/escape.h"
 #include "report/util/number.h"
+
+/* Copies RECORD to *RET. Returns false if it is unused or was changed meanwhile. */
+static bool copy_record(const struct ledger_ipc *record, struct ledger_ipc *ret)
+{
+	uint64_t block = atomic_load_explicit(&SHARED(record->block), memory_order_acquire);
+	uint32_t flags = atomic_load_explicit(&SHARED(record->flags), memory_order_acquire);
+
+	memcpy(ret, record, sizeof(*ret));
+	atomic_thread_fence(memory_order_acquire);
+	return block && ret->block == block && ret->flags == flags &&
+	       atomic_load_explicit(&SHARED(record->block), memory_order_relaxed) == block &&
+	       atomic_load_explicit(&SHARED(record->flags), memory_order_relaxed) == flags;
+}
+
+/* Returns the live block with NAME (see ledger_block_name()), or NULL. */
+static const struct ledger_block *live_block(const struct builder *b, uint64_t name)
+{
+	const struct ledger_block *block = build_named_block(b, name);
+
+	return block && ledger_block_is_live(block->state, block->marked) ? block : NULL;
+}
+
+/* Returns the call that made the block, from its call site. */
+static struct report_event read_site(struct builder *b, uint32_t ref, uint64_t bytes,
+				     int *ret_device)
+{
+	const struct ledger_site *site = ledger_site(b->view, ref);
+	struct report_event ret =
+		build_event(b, site ? site->api : 0, site ? site->stack : 0, 0);
+
+	*ret_device = site ? site->device : -1;
+	ret.bytes = bytes;
+	return ret;
+}
+
+static struct report_export read_export(struct builder *b, const struct ledger_ipc *record)
+{
+	uint64_t start_ns = ledger_header(b->view)->start_mono_ns;
+	bool known = record->flags & LEDGER_IPC_FREED;
+	struct report_export ret = {
+		.time_ns = add_bounded(start_ns, record->time_ns),
+		.freed_ns = known ? add_bounded(start_ns, record->freed_ns) : 0,
+		.bytes = record->bytes,
+		.freed = known || !live_block(b, record->block),
+		.exported = build_event(b, record->api, record->stack, 0),
+		.ended = build_event(b, known ? record->freed_api : 0,
+				     known ? record->freed_stack : 0, 0),
+	};
+
+	ret.allocated = read_site(b, record->site, record->bytes, &ret.device);
+	memcpy(ret.handle, record->handle, sizeof(ret.handle));
+	return ret;
+}
+
+static struct report_opened read_opened(struct builder *b, const struct ledger_ipc *record,
+					const struct ledger_block *block)
+{
+	const struct report_leak *leak = build_group_of(b, block);
+	struct report_opened ret = {
+		.time_ns = add_bounded(ledger_header(b->view)->start_mono_ns, record->time_ns),
+		.references = block->references,
+		.is_leak = !leak->pattern && !leak->cache,
+	};
+
+	ret.opened = read_site(b, record->site, 0, &ret.device);
+	memcpy(ret.handle, record->handle, sizeof(ret.handle));
+	return ret;
+}
+
+static void read_record(struct builder *b, struct report_ipc *ipc, const struct ledger_ipc *record)
+{
+	const struct ledger_block *block = live_block(b, record->block);
+
+	if (!(record->flags & LEDGER_IPC_OPENED))
+		*ARENA_ADD(b->arena, ipc->exports, ipc->export_count) = read_export(b, record);
+	else if (block && build_is_selected(b, block))
+		*ARENA_ADD(b->arena, ipc->opened, ipc->opened_count) =
+			read_opened(b, record, block);
+}
+
+static void build(struct builder *b)
+{
+	const struct ledger_header *header = ledger_header(b->view);
+	struct report_ipc *ipc = arena_alloc(b->arena, sizeof(*ipc));
+	struct ledger_walk walk = { 0 };
+	const struct ledger_ipc *record;
+	struct ledger_ipc copy;
+
+	while ((record = ledger_next_ipc(b->view, &walk))) {
+		if (copy_record(record, &copy))
+			read_record(b, ipc, &copy);
+		b->process->ipc = ipc;
+	}
+	ipc->exports_dropped = header->exports_dropped;
+	ipc->ended_ns = header->end_mono_ns;
+}
 
 #define GROUPS_MAX 100 /* JSON has all */
 
@@ -22,9 +122,7 @@ static void print_event(FILE *out, const char *what, const struct report_event *
 {
 	if (!event->api)
 		return;
-	fprintf(out, "  %s ", what);
-	print_escaped(out, event->api);
-	fputs(" at ", out);
+	eprintf(out, "  %s %s at ", what, event->api);
 	describe_place(out, event->stack, whole);
 	fputc('\n', out);
 }
@@ -80,9 +178,7 @@ static void print_freed(FILE *out, const struct report_shared *group, bool whole
 	fprintf(out, "\nFreed, but still open in another process: %s in %s",
 		EXACT_SIZE(group->bytes), COUNT(group->blocks, "block"));
 	if (group->ended.api) {
-		fputs(", freed by ", out);
-		print_escaped(out, group->ended.api);
-		fputs(" at:\n", out);
+		eprintf(out, ", freed by %s at:\n", group->ended.api);
 		describe_stack(out, group->ended.stack, whole);
 	} else {
 		fputs("; the call that freed it was not seen\n", out);
@@ -101,8 +197,6 @@ static void print_finding(FILE *out, const struct subject_view *view)
 {
 	const struct report_ipc *ipc = view->process->ipc;
 
-	if (!is_wrong(view->process))
-		return;
 	for (size_t i = 0; i < ipc->freed_count && i < GROUPS_MAX; i++)
 		print_freed(out, ipc->freed[i], view->verbose);
 	if (ipc->freed_count > GROUPS_MAX)
@@ -153,7 +247,7 @@ void describe_owner_of_leak(FILE *out, const struct report_process *process,
 	const struct report_ipc *ipc = process->ipc;
 	size_t printed = 0;
 
-	for (size_t i = 0; ipc && i < ipc->shared_count && printed < GROUPS_MAX; i++) {
+	for (size_t i = 0; i < ipc->shared_count && printed < GROUPS_MAX; i++) {
 		const struct report_shared *group = &ipc->shared[i];
 
 		if (!group->is_leak || group->opened.api != leak->site->api ||
@@ -219,8 +313,6 @@ static void add_json(json_t *object, const struct subject_view *view)
 	const struct report_ipc *ipc = view->process->ipc;
 	uint64_t bytes = 0, blocks = 0;
 
-	if (!ipc)
-		return;
 	for (size_t i = 0; i < ipc->export_count; i++) {
 		blocks += !ipc->exports[i].freed;
 		bytes = add_bounded(bytes, ipc->exports[i].freed ? 0 : ipc->exports[i].bytes);
@@ -234,5 +326,7 @@ static void add_json(json_t *object, const struct subject_view *view)
 		{ "freed_while_open", JSON_LIST(ipc->freed, ipc->freed_count, freed_json) }));
 }
 
-const struct subject subject_ipc = { .finding = print_finding, .is_wrong = is_wrong,
-				     .json = add_json };
+const struct subject subject_ipc = {
+	.build = build, .chunks = CHUNK_BIT(IPC), .only_if = PART(ipc),
+	.finding = print_finding, .is_wrong = is_wrong, .json = add_json,
+};

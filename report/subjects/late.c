@@ -1,16 +1,39 @@
 /* SPDX-License-Identifier: MIT
  *
- * Blocks that were freed after the driver had begun to shut down.
+ * Blocks that were freed after the driver had begun to shut down, by call site.
  */
 #include "report/subjects/subject.h"
 
 #include "report/describe/describe_stack.h"
 #include "report/describe/json_helpers.h"
-#include "report/model/model.h"
 #include "report/describe/json_values.h"
+#include "report/describe/kinds.h"
+#include "report/model/builder.h"
+#include "report/model/model.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/escape.h"
 #include "report/util/number.h"
+
+static void build(struct builder *b)
+{
+	struct report_process *process = b->process;
+	struct ledger_walk walk = { 0 };
+	const struct ledger_site *record;
+
+	while ((record = build_next_site(b, &walk))) {
+		struct build_site *site = record->late ? intern_site(b, record) : NULL;
+		struct report_late *late;
+
+		if (!site)
+			continue;
+		if (!site->late) {
+			ARENA_ADD(b->arena, process->late, process->late_count)->site = &site->site;
+			site->late = process->late_count;
+		}
+		late = &process->late[site->late - 1];
+		late->blocks = add_bounded(late->blocks, record->late);
+	}
+}
 
 #define LATE_MAX 1000
 
@@ -23,10 +46,8 @@ static void print_details(FILE *out, const struct subject_view *view)
 
 		fprintf(out, "\nFreed after the driver had begun to shut down: %s block%s (",
 			NUMBER(late->blocks), plural(late->blocks));
-		describe_kind(out, late->site->kind);
-		fputs(", ", out);
-		print_escaped(out, late->site->api);
-		fputs("), allocated at:\n", out);
+		eprintf(out, "%s, %s), allocated at:\n", kind_words(late->site->kind),
+			late->site->api);
 		describe_stack(out, late->site->stack, view->verbose);
 	}
 }
@@ -49,7 +70,8 @@ static void add_json(json_t *object, const struct subject_view *view)
 	const struct report_process *process = view->process;
 
 	json_set(object, "after_shutdown",
-		 JSON_LIST_IF_ANY(process->late, process->late_count, late_json));
+		 JSON_LIST(process->late, process->late_count, late_json));
 }
 
-const struct subject subject_late = { .details = print_details, .json = add_json };
+const struct subject subject_late = { .build = build, .only_if = PART(late_count),
+				      .details = print_details, .json = add_json };

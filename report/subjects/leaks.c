@@ -36,9 +36,12 @@ static void print_leak(FILE *out, const struct report_process *process,
 						     : ", allocated at:\n", out);
 	}
 	describe_stack(out, leak->site->stack, whole);
-	describe_history(out, leak->history, leak->blocks, whole);
-	describe_keepers(out, leak->keepers);
-	describe_owner_of_leak(out, process, leak, whole);
+	if (leak->history)
+		describe_history(out, leak->history, leak->blocks, whole);
+	if (leak->keepers)
+		describe_keepers(out, leak->keepers);
+	if (process->ipc)
+		describe_owner_of_leak(out, process, leak, whole);
 }
 
 /* Prints the leaks, except those that the section about ranks prints. */
@@ -54,10 +57,9 @@ static void print_leaks(FILE *out, const struct subject_view *view)
 		else
 			print_leak(out, process, &process->leaks[i], view->verbose);
 	}
-	if (shared) {
+	if (shared)
 		fprintf(out, "\nAnd %s that other ranks have, too: listed above\n",
 			COUNT(shared, "leak"));
-	}
 	if (i == process->leak_count)
 		return;
 	for (; i < process->leak_count; i++) {
@@ -128,5 +130,7 @@ static void print_metrics(FILE *out, const struct report *report,
 		     findings->counts[FINDING_LEAK]);
 }
 
-const struct subject subject_leaks = { .finding = print_leaks, .is_wrong = is_wrong,
-				       .json = add_json, .metrics = print_metrics };
+const struct subject subject_leaks = {
+	.only_if = PART(leak_count), .has_keys_always = true, .finding = print_leaks,
+	.is_wrong = is_wrong, .json = add_json, .metrics = print_metrics,
+};

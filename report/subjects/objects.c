@@ -1,21 +1,165 @@
 /* SPDX-License-Identifier: MIT
  *
- * Objects that are not memory and were left, the largest groups first. They are not leaks, but may
- * keep memory allocated, and the driver uses memory for them.
+ * Objects that are not memory, by kind and by call site: created, destroyed, ended with their
+ * context, live. Counts all objects, also those that the choice of blocks leaves out. Prints those
+ * that were left, the largest groups first. They are not leaks, but may keep memory allocated, and
+ * the driver uses memory for them.
  */
 #include "report/subjects/subject.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "report/describe/describe_stack.h"
 #include "report/describe/json_helpers.h"
+#include "report/describe/json_values.h"
 #include "report/describe/kinds.h"
+#include "report/model/builder.h"
 #include "report/model/model.h"
 #include "report/subjects/figures.h"
-#include "report/describe/json_values.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/escape.h"
 #include "report/util/number.h"
+
+/* The sum of all records of one call site. Each thread has its own record. */
+struct object_site {
+	struct site_key key;
+	struct report_object_counts *listed; /* NULL: it has no selected live object */
+	uint64_t created, with_context, unseen, live;
+	struct object_site *next;
+};
+
+struct object_gathering {
+	struct builder *b;
+	struct table sites; /* struct object_site */
+	struct table kinds; /* struct report_object_kind */
+	struct object_site *first;
+	size_t count;
+};
+
+static bool same_site(const void *value, const void *key)
+{
+	return site_key_is_same(&((const struct object_site *)value)->key, key);
+}
+
+/* Returns the sum of the call site of RECORD, which may be new. */
+static struct object_site *intern_object_site(struct object_gathering *g,
+					      const struct ledger_site *record)
+{
+	struct site_key key = site_key_of(g->b, record);
+	uint64_t hash = site_key_hash(&key);
+	struct object_site *site = table_find(&g->sites, hash, same_site, &key);
+
+	if (site)
+		return site;
+	site = arena_alloc(g->b->arena, sizeof(*site));
+	*site = (struct object_site){ .key = key, .next = g->first };
+	g->first = site;
+	g->count++;
+	table_add(&g->sites, hash, site);
+	return site;
+}
+
+static void walk_sites(struct object_gathering *g)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_site *record;
+
+	while ((record = ledger_next_site(g->b->view, &walk))) {
+		struct object_site *site;
+		const struct report_leak *group;
+
+		if (!ledger_site_is_object(g->b->view, record))
+			continue;
+		site = intern_object_site(g, record);
+		group = build_known_group(g->b, build_ref(g->b, record));
+		if (group && group->objects)
+			site->listed = group->objects;
+		site->created = add_bounded(site->created, record->allocs);
+		site->with_context = add_bounded(site->with_context, record->with_context);
+		site->unseen = add_bounded(site->unseen, record->unseen);
+	}
+}
+
+static void walk_blocks(struct object_gathering *g)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_block *block;
+
+	while (g->count && (block = ledger_next_live(g->b->view, &walk))) {
+		const struct ledger_site *record = ledger_site(g->b->view, block->site);
+
+		if (record && ledger_site_is_object(g->b->view, record))
+			intern_object_site(g, record)->live++;
+	}
+}
+
+static void add_site(const struct object_site *site, struct report_object_counts *to)
+{
+	uint64_t other = add_bounded(add_bounded(site->with_context, site->unseen), site->live);
+
+	to->created = add_bounded(to->created, site->created);
+	to->with_context = add_bounded(to->with_context, site->with_context);
+	to->destroyed = add_bounded(to->destroyed,
+				    site->created > other ? site->created - other : 0);
+}
+
+static int compare_kinds(const void *left, const void *right)
+{
+	const struct report_object_kind *a = left, *b = right;
+
+	return strcmp(a->kind, b->kind);
+}
+
+static bool same_kind(const void *value, const void *key)
+{
+	return ((const struct report_object_kind *)value)->kind == key; /* strings are interned */
+}
+
+/* Returns the element of KIND, which may be new. */
+static struct report_object_kind *intern_kind(struct object_gathering *g, const char *kind)
+{
+	struct report_process *process = g->b->process;
+	uint64_t hash = hash_number((uintptr_t)kind, 0);
+	struct report_object_kind *known = table_find(&g->kinds, hash, same_kind, kind);
+
+	if (known)
+		return known;
+	known = &process->object_kinds[process->object_kind_count++];
+	known->kind = kind;
+	table_add(&g->kinds, hash, known);
+	return known;
+}
+
+static void sum_up(struct object_gathering *g)
+{
+	struct report_process *process = g->b->process;
+
+	process->object_kinds = arena_alloc(g->b->arena,
+					    g->count * sizeof(*process->object_kinds));
+	for (const struct object_site *site = g->first; site; site = site->next) {
+		struct report_object_kind *kind = intern_kind(g, site->key.kind);
+
+		kind->live = add_bounded(kind->live, site->live);
+		add_site(site, &kind->counts);
+		if (site->listed)
+			add_site(site, site->listed);
+	}
+	SORT(process->object_kinds, process->object_kind_count, compare_kinds);
+}
+
+static void build(struct builder *b)
+{
+	struct object_gathering g = { .b = b };
+
+	walk_sites(&g);
+	walk_blocks(&g);
+	sum_up(&g);
+	table_finish(&g.sites);
+	table_finish(&g.kinds);
+}
+
+/* ---- text ---- */
 
 #define OBJECTS_MAX 100 /* JSON has all objects */
 
@@ -81,8 +225,7 @@ void describe_objects(FILE *out, const struct report_process *process, const cha
 		if (!left)
 			continue;
 		format_objects(left, kind, objects);
-		fputs(before, out);
-		print_escaped(out, objects);
+		eprintf(out, "%s%s", before, objects);
 		before = ", ";
 	}
 	fprintf(out, " (--verbose 1 shows where they were made)%s", after);
@@ -94,10 +237,8 @@ static void print_totals(FILE *out, const struct report_process *process)
 	for (size_t i = 0; i < process->object_kind_count; i++) {
 		const struct report_object_kind *kind = &process->object_kinds[i];
 
-		fputs("  ", out);
-		describe_kind(out, kind->kind);
-		fprintf(out, ": %s created, %s destroyed", NUMBER(kind->counts.created),
-			NUMBER(kind->counts.destroyed));
+		eprintf(out, "  %s: %s created, %s destroyed", kind_words(kind->kind),
+			NUMBER(kind->counts.created), NUMBER(kind->counts.destroyed));
 		if (kind->counts.with_context)
 			fprintf(out, ", %s ended with their context",
 				NUMBER(kind->counts.with_context));
@@ -124,19 +265,17 @@ static void print_details(FILE *out, const struct subject_view *view)
 		format_objects(object->blocks, object->site->kind, text);
 		fputs("\nNot released: ", out);
 		print_escaped(out, text);
-		if (object->objects.created > object->blocks)
-			fprintf(out, " of %s", NUMBER(object->objects.created));
-		fputs(", made by ", out);
-		print_escaped(out, object->site->api);
-		fputs(" at:\n", out);
+		if (object->objects->created > object->blocks)
+			fprintf(out, " of %s", NUMBER(object->objects->created));
+		eprintf(out, ", made by %s at:\n", object->site->api);
 		describe_stack(out, object->site->stack, view->verbose);
-		describe_history(out, object->history, object->blocks, view->verbose);
+		if (object->history)
+			describe_history(out, object->history, object->blocks, view->verbose);
 	}
 	if (process->object_count > OBJECTS_MAX)
 		fprintf(out, "\nAnd %s more; --format json lists all\n",
 			NUMBER(process->object_count - OBJECTS_MAX));
-	if (process->object_count)
-		print_totals(out, process);
+	print_totals(out, process);
 }
 
 /* Returns the word of KIND in JSON. For CUDA's kinds these words have no prefix. OpenCL's kinds
@@ -188,9 +327,9 @@ static json_t *object_json(const void *item)
 		{ "kind", json_text(json_object_word(object->site->kind)) },
 		{ "fingerprint", json_fingerprint(object) },
 		{ "count", json_number(object->blocks) },
-		{ "created", json_number(object->objects.created) },
-		{ "destroyed", json_number(object->objects.destroyed) },
-		{ "ended_with_context", json_number(object->objects.with_context) },
+		{ "created", json_number(object->objects->created) },
+		{ "destroyed", json_number(object->objects->destroyed) },
+		{ "ended_with_context", json_number(object->objects->with_context) },
 		{ "device", json_integer(object->site->device) },
 		{ "pattern", JSON_IF(object->pattern, json_text(object->pattern)) },
 		{ "references", json_number(object->references) },
@@ -208,5 +347,7 @@ static void add_json(json_t *object, const struct subject_view *view)
 							  process->object_kind_count, kind_json));
 }
 
-const struct subject subject_objects = { .finding = print_finding, .details = print_details,
-					 .json = add_json, .figures = &figures };
+const struct subject subject_objects = {
+	.build = build, .only_if = PART(object_count), .has_keys_always = true,
+	.finding = print_finding, .details = print_details, .json = add_json, .figures = &figures,
+};

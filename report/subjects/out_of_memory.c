@@ -1,22 +1,236 @@
 /* SPDX-License-Identifier: MIT
  *
- * Allocations that ran out of memory: the request, its stack, and the call sites that held the
- * memory. In JSON, what is not known is null.
+ * Allocations that ran out of memory: the request, its stack, its outcome, and the call sites that
+ * held the memory. Reads only what a damaged ledger may have, too: counts beyond the record, and
+ * refs that lead nowhere. In JSON, what is not known is null.
  */
 #include "report/subjects/subject.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 #include "report/describe/describe_stack.h"
 #include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
+#include "report/describe/json_values.h"
+#include "report/model/builder.h"
 #include "report/model/model.h"
 #include "report/model/model_driver_memory.h"
 #include "report/model/model_holders.h"
 #include "report/subjects/figures.h"
 #include "report/subjects/held.h"
-#include "report/describe/json_values.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/escape.h"
 #include "report/util/number.h"
+
+#define RECORDS_MAX (LEDGER_REFUSALS_FIRST + LEDGER_REFUSALS_LAST)
+/* If a sample of driver memory differs by at most this time, it is near: the sampler pauses for up
+ * to half a second. */
+#define NEAR_NS 2000000000u
+
+static void read_holders(struct builder *b, const struct ledger_out_of_memory *record,
+			 struct report_out_of_memory *entry)
+{
+	size_t count = record->holders < LEDGER_HOLDERS_MAX ? record->holders : LEDGER_HOLDERS_MAX;
+	struct report_holders *held = &entry->held;
+
+	entry->has_holders = true;
+	held->divided = (record->state & LEDGER_REFUSAL_DIVIDED) != 0;
+	held->other_sites = record->other_sites;
+	held->other_bytes = record->other_bytes;
+	held->other_blocks = record->other_blocks;
+	for (size_t i = 0; i < count; i++) {
+		const struct ledger_holder *holder = &record->holder[i];
+
+		*ARENA_ADD(b->arena, held->list, held->count) =
+			build_holder(b, ledger_any_site(b->view, holder->site), holder->bytes,
+				     holder->blocks);
+	}
+	report_merge_holders(held);
+	report_divide_holders(b, held, record->inside_bytes);
+	entry->tracked_bytes = held->other_bytes;
+	for (size_t i = 0; i < held->count; i++)
+		entry->tracked_bytes = add_bounded(entry->tracked_bytes, held->list[i].bytes);
+}
+
+/* ---- requests ---- */
+
+static uint64_t count_allocs(const struct builder *b, enum ledger_chunk_type type)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_site *site;
+	uint64_t allocs = 0;
+
+	while ((site = ledger_next(b->view, &walk, type, sizeof(*site))))
+		allocs = add_bounded(allocs, site->allocs);
+	return allocs;
+}
+
+static bool went_on(const struct builder *b, const struct ledger_out_of_memory *record)
+{
+	if (!(record->state & LEDGER_REFUSAL_HOLDERS))
+		return true;
+	return count_allocs(b, LEDGER_CHUNK_SITES) > record->allocs ||
+	       count_allocs(b, LEDGER_CHUNK_SUBALLOCATION_SITES) > record->suballocs;
+}
+
+static void copy_figures(const struct ledger_out_of_memory *record,
+			 struct report_out_of_memory *ret)
+{
+	ret->number = LEDGER_REFUSAL_NUMBER(record->state);
+	ret->bytes = record->bytes;
+	ret->time_ns = record->time_ns;
+	ret->times = record->times;
+	ret->refuser = record->refuser <= LEDGER_REFUSER_FRAMEWORK
+			       ? (enum ledger_refuser)record->refuser
+			       : LEDGER_REFUSER_DRIVER;
+	ret->limit_bytes = record->limit_bytes;
+	ret->recovered = (record->state & LEDGER_REFUSAL_RECOVERED) != 0;
+	ret->gave_up = (record->state & LEDGER_REFUSAL_GAVE_UP) != 0;
+	ret->has_free = (record->state & LEDGER_REFUSAL_FREE) != 0;
+	ret->free_bytes = record->free_bytes;
+	ret->total_bytes = record->total_bytes;
+	ret->framework_bytes = record->framework_bytes;
+	ret->framework_allocated = record->framework_allocated;
+	ret->framework_reserved = record->framework_reserved;
+}
+
+static void read_record(struct builder *b, const struct ledger_out_of_memory *record,
+			struct report_out_of_memory *ret)
+{
+	copy_figures(record, ret);
+	ret->site = build_call(b, record->api, record->device, record->stack);
+	if (ret->gave_up) {
+		ret->framework = report_framework_of(build_text(b, record->framework_api));
+		ret->framework = ret->framework ? ret->framework : build_unknown;
+	}
+	ret->went_on = went_on(b, record);
+	if (record->state & LEDGER_REFUSAL_HOLDERS)
+		read_holders(b, record, ret);
+}
+
+static int compare_numbers_of(const void *left, const void *right)
+{
+	const struct report_out_of_memory *a = left, *b = right;
+
+	return compare_numbers(a->number, b->number);
+}
+
+static void build(struct builder *b)
+{
+	struct report_process *process = b->process;
+	struct ledger_walk walk = { 0 };
+	const struct ledger_out_of_memory *record;
+
+	while (process->out_of_memory_count < RECORDS_MAX &&
+	       (record = ledger_next_out_of_memory(b->view, &walk)))
+		if (LEDGER_REFUSAL_NUMBER(record->state))
+			read_record(b, record, ARENA_ADD(b->arena, process->out_of_memory,
+							 process->out_of_memory_count));
+	SORT(process->out_of_memory, process->out_of_memory_count, compare_numbers_of);
+	if (process->refused < process->out_of_memory_count)
+		process->refused = process->out_of_memory_count;
+}
+
+/* ---- questions ---- */
+
+static bool ended_well(const struct report_process *process)
+{
+	switch (process->ended) {
+	case REPORT_EXIT:
+	case REPORT__EXIT:
+		return process->status == 0;
+	case REPORT_EXEC:
+	case REPORT_RUNNING:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* A program that fails so long after a refusal has probably failed for another reason, if it
+ * allocated in between. */
+#define SOON_NS 10000000000u
+
+/* Returns true if PROCESS ended at most SOON_NS after the refusal, or if that is not known. Of a
+ * process that was killed, the last sample of its live memory counts as its end. */
+static bool ended_soon(const struct report_process *process,
+		       const struct report_out_of_memory *entry)
+{
+	const struct report_series *live = &process->timeline.total;
+	uint64_t end_ns = process->timeline.end_ns;
+
+	for (size_t i = 0; !process->timeline.end_ns && i < live->count; i++)
+		if (live->samples[i].time_ns > end_ns)
+			end_ns = live->samples[i].time_ns;
+	return end_ns <= entry->time_ns || end_ns - entry->time_ns <= SOON_NS;
+}
+
+enum report_outcome report_outcome(const struct report_process *process,
+				   const struct report_out_of_memory *entry)
+{
+	if (entry->recovered)
+		return OUTCOME_RECOVERED;
+	if (entry->gave_up && !entry->went_on)
+		return OUTCOME_FINAL;
+	if (!ended_well(process) && (!entry->went_on || ended_soon(process, entry)))
+		return OUTCOME_FINAL;
+	return OUTCOME_TOLERATED;
+}
+
+const char *report_outcome_word(enum report_outcome outcome)
+{
+	static const char *const words[] = {
+		[OUTCOME_RECOVERED] = "recovered",
+		[OUTCOME_TOLERATED] = "tolerated",
+		[OUTCOME_FINAL] = "final",
+	};
+
+	return words[outcome];
+}
+
+const struct report_out_of_memory *report_final_out_of_memory(const struct report_process *process)
+{
+	for (size_t i = process->out_of_memory_count; i--;)
+		if (report_outcome(process, &process->out_of_memory[i]) == OUTCOME_FINAL)
+			return &process->out_of_memory[i];
+	return NULL;
+}
+
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+static void take_nearer(const struct driver_memory_sample **best,
+			const struct driver_memory_sample *sample, uint64_t time_ns)
+{
+	uint64_t away = distance(sample->at_ns, time_ns);
+
+	if (away <= NEAR_NS && (!*best || away < distance((*best)->at_ns, time_ns)))
+		*best = sample;
+}
+
+const struct driver_memory_sample *report_sample_near(const struct report_process *process,
+						      const struct report_out_of_memory *entry)
+{
+	const struct driver_memory_sample *best = NULL;
+	const struct driver_memory_series *series = NULL;
+
+	for (size_t i = 0; i < process->device_count && !series; i++)
+		if (process->devices[i].ordinal == entry->site->device)
+			series = process->devices[i].series;
+	if (!series || !series->taken || series->source != DRIVER_MEMORY_NVML_PROCESS)
+		return NULL;
+	take_nearer(&best, &series->last, entry->time_ns);
+	for (uint32_t i = 0; i < series->count; i++)
+		take_nearer(&best, &series->samples[i], entry->time_ns);
+	for (uint32_t i = 0; i < series->near_count && i < DRIVER_MEMORY_NEAR; i++)
+		take_nearer(&best, &series->near[i], entry->time_ns);
+	return best;
+}
+
+/* ---- text ---- */
 
 /* Returns who refused the request: "driver", "GPULEAK_LIMIT", "GPULEAK_FAIL_AT", or the
  * framework. */
@@ -176,8 +390,7 @@ static void print_framework(FILE *out, const struct report_out_of_memory *entry)
 {
 	if (!entry->gave_up)
 		return;
-	fputs("  ", out);
-	print_escaped(out, entry->framework);
+	eprintf(out, "  %s", entry->framework);
 	fprintf(out, " gave up its request for %s; its tensors had %s of the %s in its blocks\n",
 		SIZE(entry->framework_bytes), SIZE(entry->framework_allocated),
 		SIZE(entry->framework_reserved));
@@ -193,8 +406,7 @@ static void print_request(FILE *out, const struct report_process *process,
 		fputs(EXACT_SIZE(entry->bytes), out);
 	else
 		fputs("an unknown number of bytes", out);
-	fputs(" wanted by ", out);
-	print_escaped(out, entry->site->api);
+	eprintf(out, " wanted by %s", entry->site->api);
 	if (entry->site->device >= 0)
 		fprintf(out, " on device %d", entry->site->device);
 	fprintf(out, " after %s, refused by %s%s", TIME(entry->time_ns),
@@ -324,5 +536,7 @@ static const void *item(const struct report_process *process, size_t i, FILE *la
 
 static const struct figures figures = { .prefix = "gpuleak_", FIGURES(rows), .item = item };
 
-const struct subject subject_out_of_memory = { .finding = print_finding, .json = add_json,
-					       .figures = &figures };
+const struct subject subject_out_of_memory = {
+	.build = build, .chunks = CHUNK_BIT(OUT_OF_MEMORY), .only_if = PART(refused),
+	.has_keys_always = true, .finding = print_finding, .json = add_json, .figures = &figures,
+};

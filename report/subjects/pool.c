@@ -2,21 +2,135 @@
  *
  * The pools: what they did and how much memory they cached. The text always mentions that a pool
  * was on, and never calls cached memory a leak. docs/guides/pool.md documents the keys of JSON.
+ * Unused pools are left out. The numbers of a ledger are not trusted, so every sum is bounded.
  */
 #include "report/subjects/subject.h"
 
 #include <ctype.h>
 #include <string.h>
 
+#include "ledger/options.h"
 #include "report/describe/describe_stack.h"
 #include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
+#include "report/describe/json_values.h"
+#include "report/model/builder.h"
 #include "report/model/model.h"
 #include "report/model/model_pool.h"
 #include "report/subjects/figures.h"
-#include "report/describe/json_values.h"
 #include "report/util/escape.h"
 #include "report/util/number.h"
+
+static const struct {
+	const char *word, *text;
+} reasons[LEDGER_POOL_REASON_COUNT] = {
+#define X(name, what) { #name, what },
+	LEDGER_POOL_REASONS(X)
+#undef X
+};
+
+static uint64_t less(uint64_t from, uint64_t what)
+{
+	return from > what ? from - what : 0;
+}
+
+uint64_t report_pool_used(const struct ledger_pool *pool)
+{
+	return less(pool->reserved,
+		    add_bounded(pool->waste, add_bounded(pool->cached, pool->pending)));
+}
+
+uint64_t report_pool_calls_saved(const struct ledger_pool *pool)
+{
+	/* The pool only delayed the free of a trimmed block. */
+	return less(add_bounded(pool->hits, pool->frees), pool->trimmed);
+}
+
+uint64_t report_pool_allocations(const struct ledger_pool *pool)
+{
+	return add_bounded(pool->hits, pool->native_allocs);
+}
+
+static void add_up(struct ledger_pool *to, const struct ledger_pool *from)
+{
+#define ADD(member) (to->member = add_bounded(to->member, from->member))
+	ADD(cached), ADD(pending), ADD(reserved), ADD(peak_reserved), ADD(peak_used);
+	ADD(hits), ADD(native_allocs), ADD(native_frees), ADD(frees);
+	ADD(fences), ADD(shared_fences), ADD(waits), ADD(wait_ns);
+	ADD(trims), ADD(trimmed), ADD(trimmed_bytes), ADD(rescued), ADD(waste);
+	for (unsigned int i = 0; i < LEDGER_POOL_REASON_COUNT; i++)
+		ADD(reasons[i]);
+#undef ADD
+}
+
+/* Returns true if the pool existed and was never used. */
+static bool is_idle(const struct ledger_pool *pool)
+{
+	uint64_t any = pool->hits | pool->native_allocs | pool->frees | pool->peak_reserved;
+
+	for (unsigned int i = 0; i < LEDGER_POOL_REASON_COUNT; i++)
+		any |= pool->reasons[i];
+	return !any && !pool->off;
+}
+
+static struct report_pool read_pool(struct builder *b, const struct ledger_pool *record)
+{
+	struct report_pool ret = {
+		.api = build_name(b, record->api),
+		.kind = build_name(b, record->kind),
+		.off = build_text(b, record->off),
+		.device = record->device,
+		.mode = option_word(OPTION_POOL, (int)record->mode),
+		.backend = option_word(OPTION_POOL_BACKEND, (int)record->backend),
+		.count = *record,
+	};
+
+	if (!ret.off && record->off)
+		ret.off = "the reason is unreadable";
+	return ret;
+}
+
+static struct report_refusal read_refusal(struct builder *b, const struct ledger_refusal *record)
+{
+	return (struct report_refusal){ .api = build_text(b, record->api),
+					.stack = build_stack(b, record->stack) };
+}
+
+static void read_pools(struct builder *b, const struct ledger_pools *record)
+{
+	struct report_pools *pools = arena_alloc(b->arena, sizeof(*pools));
+
+	pools->mode = option_word(OPTION_POOL, (int)record->mode);
+	pools->backend = option_word(OPTION_POOL_BACKEND, (int)record->backend);
+	pools->limit = record->limit;
+	pools->refused = record->refused;
+	pools->injected = record->injected;
+	pools->first_refused = read_refusal(b, &record->first_refused);
+	pools->first_injected = read_refusal(b, &record->first_injected);
+	pools->pools = arena_alloc(b->arena, LEDGER_POOLS_MAX * sizeof(*pools->pools));
+	for (unsigned int i = 0; i < LEDGER_POOLS_MAX; i++) {
+		if (!record->pool[i].api)
+			continue;
+		pools->downgraded |= record->mode == OPTION_POOL_FAST &&
+				     record->pool[i].mode == OPTION_POOL_STRICT;
+		if (is_idle(&record->pool[i]))
+			continue;
+		pools->pools[pools->count++] = read_pool(b, &record->pool[i]);
+		add_up(&pools->sum, &record->pool[i]);
+	}
+	b->process->pools = pools;
+}
+
+static void build(struct builder *b)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_pools *record = ledger_next_pools(b->view, &walk);
+
+	if (record)
+		read_pools(b, record);
+}
+
+/* ---- text ---- */
 
 static void print_name(FILE *out, const struct report_pool *pool)
 {
@@ -70,9 +184,8 @@ static void print_waits(FILE *out, const struct ledger_pool *count)
 {
 	fputs("    ", out);
 	print_number(out, count->waits, "free waited", "frees waited");
-	if (count->waits) {
+	if (count->waits)
 		fprintf(out, " for the device, %s in all", TIME(count->wait_ns));
-	}
 	fputs("; ", out);
 	print_number(out, count->fences, "fence", "fences");
 	fputs(", ", out);
@@ -115,7 +228,7 @@ static void print_one(FILE *out, const struct report_pool *pool, bool running)
 	for (unsigned int i = 0; i < LEDGER_POOL_REASON_COUNT; i++)
 		if (count->reasons[i])
 			fprintf(out, "    not pooled (%s): %s\n", NUMBER(count->reasons[i]),
-				report_pool_reason_text(i));
+				reasons[i].text);
 }
 
 static bool is_on(const struct report_pools *pools)
@@ -153,9 +266,7 @@ static void print_line(FILE *out, const struct report_pools *pools, bool running
 static void print_first(FILE *out, const struct report_refusal *first, bool whole)
 {
 	if (first->api) {
-		fputs(", the first a ", out);
-		print_escaped(out, first->api);
-		fputs(" at ", out);
+		eprintf(out, ", the first a %s at ", first->api);
 		describe_place_and_caller(out, first->stack, whole);
 	}
 	fputc('\n', out);
@@ -171,9 +282,7 @@ static void print_surprises(FILE *out, const struct report_pools *pools, bool wh
 			continue;
 		fputs("gpuleak: pool: ", out);
 		print_name(out, &pools->pools[i]);
-		fputs(": turned itself off: ", out);
-		print_escaped(out, pools->pools[i].off);
-		fputc('\n', out);
+		eprintf(out, ": turned itself off: %s\n", pools->pools[i].off);
 	}
 	if (pools->refused) {
 		fprintf(out, "gpuleak: GPULEAK_LIMIT: %s allocation%s refused",
@@ -194,14 +303,14 @@ static void print_details(FILE *out, const struct subject_view *view)
 	const struct report_pools *pools = view->process->pools;
 	bool running = view->process->ended == REPORT_RUNNING;
 
-	if (!pools)
-		return;
 	if (is_on(pools) && (view->is_wrong || view->verbose))
 		print_section(out, pools, running);
 	else if (is_on(pools))
 		print_line(out, pools, running);
 	print_surprises(out, pools, view->verbose);
 }
+
+/* ---- JSON and metrics ---- */
 
 /* Returns { "exported": 3 } with the reasons whose count is not 0. */
 static json_t *reasons_json(const struct ledger_pool *count)
@@ -212,7 +321,7 @@ static json_t *reasons_json(const struct ledger_pool *count)
 	for (unsigned int i = 0; i < LEDGER_POOL_REASON_COUNT; i++) {
 		if (!count->reasons[i])
 			continue;
-		snprintf(key, sizeof(key), "%s", report_pool_reason_word(i));
+		snprintf(key, sizeof(key), "%s", reasons[i].word);
 		for (char *at = key; *at; at++)
 			*at = (char)tolower((unsigned char)*at);
 		json_set(ret, key, json_number(count->reasons[i]));
@@ -311,8 +420,6 @@ static void add_json(json_t *object, const struct subject_view *view)
 {
 	const struct report_pools *pools = view->process->pools;
 
-	if (!pools)
-		return;
 	json_set(object, "pool", JSON_OBJECT(
 		{ "mode", json_string(pools->mode) },
 		{ "backend", json_string(pools->backend) },
@@ -324,5 +431,7 @@ static void add_json(json_t *object, const struct subject_view *view)
 		{ "pools", JSON_LIST(pools->pools, pools->count, pool_json) }));
 }
 
-const struct subject subject_pool = { .details = print_details, .json = add_json,
-				      .figures = &figures };
+const struct subject subject_pool = {
+	.build = build, .chunks = CHUNK_BIT(POOLS), .only_if = PART(pools),
+	.details = print_details, .json = add_json, .figures = &figures,
+};

@@ -42,7 +42,8 @@ void describe_fates(FILE *out, const struct report_summary *sum,
 	print_fate(out, sum->deferred_blocks, "released but not freed");
 	print_fate(out, sum->younger_blocks, "younger than --older");
 	print_fate(out, sum->suppressed_blocks, "suppressed");
-	describe_caches(out, processes, count);
+	if (sum->cached_blocks)
+		describe_caches(out, processes, count);
 	print_fate(out, sum->left_out_blocks, "not selected");
 	if (known < sum->allocated_blocks)
 		print_fate(out, sum->allocated_blocks - known, "freed by unseen calls");

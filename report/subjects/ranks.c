@@ -19,19 +19,14 @@
 
 void describe_odd_ranks(FILE *out, const struct ranks *ranks)
 {
-	for (size_t i = 0; i < ranks->odd_count && i < FIRST_MAX; i++) {
-		print_escaped(out, ranks->odd[i]);
-		fputs("; ", out);
-	}
+	for (size_t i = 0; i < ranks->odd_count && i < FIRST_MAX; i++)
+		eprintf(out, "%s; ", ranks->odd[i]);
 }
 
 void describe_more_odd_ranks(FILE *out, const struct ranks *ranks)
 {
-	for (size_t i = FIRST_MAX; i < ranks->odd_count; i++) {
-		fputs("odd: ", out);
-		print_escaped(out, ranks->odd[i]);
-		fputc('\n', out);
-	}
+	for (size_t i = FIRST_MAX; i < ranks->odd_count; i++)
+		eprintf(out, "odd: %s\n", ranks->odd[i]);
 }
 
 /* Prints ", 4.0 MiB each", or which rank has the largest part. */

@@ -1,14 +1,67 @@
 /* SPDX-License-Identifier: MIT
  *
- * Named steps: one line for each name. The name is the last column, because it may have any width.
+ * Named steps, in the order in which the names first appeared. The part of the open step is
+ * computed here, so a process that was killed has it, too. The text has one line for each name, in
+ * the last column, because it may have any width.
  */
 #include "report/subjects/subject.h"
 
+#include <string.h>
+
+#include "ledger/totals.h"
 #include "report/describe/json_helpers.h"
+#include "report/model/builder.h"
+#include "report/model/growth_rule.h"
 #include "report/model/model.h"
-#include "report/model/model_named_steps.h"
 #include "report/util/escape.h"
 #include "report/util/number.h"
+
+#define RECORDS_MAX (LEDGER_STEP_NAMES + 1)
+
+/* Returns the next record that is complete and has steps, or NULL. */
+static const struct ledger_named_step *next_record(const struct builder *b,
+						   struct ledger_walk *walk)
+{
+	const struct ledger_named_step *record;
+
+	do
+		record = ledger_next_named_step(b->view, walk);
+	while (record && (record->done != record->began || !record->count));
+	return record;
+}
+
+static struct report_named_step read_record(struct builder *b,
+					    const struct ledger_named_step *record,
+					    const struct ledger_totals *now)
+{
+	size_t length = strnlen(record->name, sizeof(record->name));
+	struct report_named_step ret = {
+		.name = length ? arena_text(b->arena, record->name, length) : NULL,
+		.count = record->count,
+		.open = record->flags & LEDGER_STEP_OPEN,
+		.totals = record->sum,
+		.peak_bytes = record->peak_bytes,
+	};
+
+	if (ret.open)
+		ledger_totals_add(&ret.totals, &record->start, now);
+	return ret;
+}
+
+static void build(struct builder *b)
+{
+	struct report_process *process = b->process;
+	const struct ledger_named_step *record;
+	struct ledger_walk walk = { 0 };
+	struct ledger_totals now;
+
+	ledger_totals(b->view, &now);
+	while (process->named_step_count < RECORDS_MAX && (record = next_record(b, &walk)))
+		*ARENA_ADD(b->arena, process->named_steps, process->named_step_count) =
+			read_record(b, record, &now);
+}
+
+/* ---- text and JSON ---- */
 
 #define STEPS_MAX 20
 
@@ -31,9 +84,7 @@ static void print_step(FILE *out, const struct report_named_step *step)
 		format_left(named_step_left_bytes(step), text[3]),
 		format_size(step->peak_bytes, text[4]));
 	if (step->name) {
-		fputc('"', out);
-		print_escaped(out, step->name);
-		fputc('"', out);
+		eprintf(out, "\"%s\"", step->name);
 	} else
 		fputs("all further names (only 100 names are kept apart)", out);
 	fputs(step->open ? ", not ended\n" : "\n", out);
@@ -43,8 +94,6 @@ static void print_finding(FILE *out, const struct subject_view *view)
 {
 	const struct report_process *process = view->process;
 
-	if (!process->named_step_count)
-		return;
 	fprintf(out, "gpuleak: named steps:\n  %10s  %12s  %12s  %12s  %12s  %s\n", "times",
 		"allocated", "freed", "left", "largest peak", "step");
 	for (size_t i = 0; i < process->named_step_count && i < STEPS_MAX; i++)
@@ -76,8 +125,11 @@ static void add_json(json_t *object, const struct subject_view *view)
 {
 	const struct report_process *process = view->process;
 
-	json_set(object, "steps", JSON_LIST_IF_ANY(process->named_steps, process->named_step_count,
-						   named_step_json));
+	json_set(object, "steps",
+		 JSON_LIST(process->named_steps, process->named_step_count, named_step_json));
 }
 
-const struct subject subject_steps = { .finding = print_finding, .json = add_json };
+const struct subject subject_steps = {
+	.build = build, .chunks = CHUNK_BIT(NAMED_STEPS), .only_if = PART(named_step_count),
+	.finding = print_finding, .json = add_json,
+};

@@ -13,12 +13,13 @@
 #include "report/describe/describe_stack.h"
 #include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
+#include "report/describe/json_values.h"
+#include "report/describe/kinds.h"
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
 #include "report/model/model_suballocations.h"
 #include "report/subjects/figures.h"
 #include "report/subjects/findings.h"
-#include "report/describe/json_values.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/escape.h"
 #include "report/util/number.h"
@@ -164,9 +165,7 @@ void describe_pool(FILE *out, const struct report_leak *live, int device)
 	if (live->cache) {
 		print_escaped(out, live->cache);
 	} else {
-		describe_kind(out, live->site->kind);
-		fputs(", ", out);
-		print_escaped(out, live->site->api);
+		eprintf(out, "%s, %s", kind_words(live->site->kind), live->site->api);
 	}
 	if (device >= 0)
 		fprintf(out, ", device %d", device);
@@ -233,7 +232,8 @@ static void print_accumulating(FILE *out, const struct report_process *process,
 	describe_trend(out, process, entry);
 	fputs(", allocated at:\n", out);
 	describe_stack(out, entry->live.site->stack, whole);
-	describe_keepers(out, entry->live.keepers);
+	if (entry->live.keepers)
+		describe_keepers(out, entry->live.keepers);
 }
 
 /* Prints the call sites that accumulate, except those that the section about ranks prints. */
@@ -254,14 +254,12 @@ static void print_finding(FILE *out, const struct subject_view *view)
 		else
 			rest++;
 	}
-	if (shared) {
+	if (shared)
 		fprintf(out, "\nAnd %s that accumulate%s in other ranks, too: listed above\n",
 			COUNT(shared, "call site"), shared == 1 ? "s" : "");
-	}
-	if (rest) {
+	if (rest)
 		fprintf(out, "\nAnd %s that accumulate%s; --format json lists all\n",
 			COUNT(rest, "more call site"), rest == 1 ? "s" : "");
-	}
 }
 
 static void print_site(FILE *out, const struct report_process *process,
@@ -288,8 +286,7 @@ static void print_pool(FILE *out, const struct report_process *process,
 	size_t shown = 0, rest = 0;
 
 	fputs("\nLive inside the ", out);
-	print_escaped(out, pool->cache ? pool->cache : "blocks of a cache");
-	fputs(": ", out);
+	eprintf(out, "%s: ", pool->cache ? pool->cache : "blocks of a cache");
 	describe_suballocations(out, pool->cache, pool->bytes, pool->blocks);
 	if (pool->accumulating)
 		fprintf(out, ", %s of them at call sites that accumulate\n",
@@ -475,6 +472,10 @@ static void print_metrics(FILE *out, const struct report *report,
 }
 
 const struct subject subject_suballocations = {
+	.build = build_suballocations,
+	.chunks = CHUNK_BIT(SUBALLOCATION_SITES) | CHUNK_BIT(SUBALLOCATIONS) |
+		  CHUNK_BIT(LIVE_SERIES),
+	.only_if = PART(suballocation_count), .has_keys_always = true,
 	.finding = print_finding, .details = print_details, .is_wrong = process_accumulates,
 	.json = add_json, .metrics = print_metrics,
 };

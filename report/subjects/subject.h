@@ -9,15 +9,21 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
+struct builder;
 struct figures;
 struct findings;
 struct judge_input;
 struct judgement;
+struct loaded_ledger;
+struct pattern_file;
 struct ranks;
 struct report;
 struct report_process;
+struct symbolizer;
 
 /* The process that a format writes, and how. */
 struct subject_view {
@@ -30,8 +36,18 @@ struct subject_view {
 	bool has_words;
 };
 
-/* Members are NULL if the subject has no such part. */
+/* Members are NULL or 0 if the subject has no such part. */
 struct subject {
+	/* Reads the subject from the ledger (report/model/builder.h), after the shared steps and
+	 * after NEEDS. */
+	void (*build)(struct builder *b);
+	const struct subject *needs;
+	/* build() is only called if the ledger has one of these: a set of CHUNK_BIT(). 0: always */
+	uint64_t chunks;
+	/* PART() of the member that is 0 or NULL if the process has nothing of the subject. The
+	 * formats then skip the subject. 0: they never skip it */
+	size_t only_if;
+	bool has_keys_always; /* json() is called in any case */
 	/* Prints what is wrong, with its stacks. */
 	void (*finding)(FILE *out, const struct subject_view *view);
 	/* Prints the rest, below the findings of all subjects. */
@@ -49,9 +65,25 @@ struct subject {
 		      const struct report_process *process);
 };
 
+/* 1 + the offset of MEMBER, which has the size of a pointer. */
+#define PART(member) (1 + offsetof(struct report_process, member))
+#define CHUNK_BIT(name) ((uint64_t)1 << LEDGER_CHUNK_##name)
+
 #define SUBJECT(name, finding, details, metrics, judge) extern const struct subject subject_##name;
 #include "report/subjects/subjects.def"
 #undef SUBJECT
+
+/* Returns the report on LEDGER; report_process_destroy() destroys it. Counts matches in
+ * SUPPRESSIONS, which may be NULL. If the ledger does not record an end, checks in /proc if the
+ * process still runs. */
+struct report_process *report_process_build(const struct loaded_ledger *ledger,
+					    struct symbolizer *symbolizer,
+					    struct pattern_file *suppressions);
+
+/* Returns true unless the member that SUBJECT->only_if names is 0 or NULL in PROCESS. */
+bool subject_is_there(const struct subject *subject, const struct report_process *process);
+/* Builds SUBJECT and what it needs, unless B has it. */
+void subject_build(const struct subject *subject, struct builder *b);
 
 void subjects_print_findings(FILE *out, const struct subject_view *view);
 void subjects_print_details(FILE *out, const struct subject_view *view);

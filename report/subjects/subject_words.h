@@ -12,14 +12,19 @@
 #include <stdint.h>
 #include <stdio.h>
 
+struct builder;
+struct driver_memory_sample;
 struct ranks;
 struct report;
 struct report_arena;
+struct report_coverage;
+struct report_deferred;
 struct report_error;
 struct report_event;
 struct report_history;
 struct report_keepers;
 struct report_leak;
+struct report_observation;
 struct report_out_of_memory;
 struct report_peak;
 struct report_process;
@@ -48,13 +53,11 @@ json_t *json_leak(const void *leak, const struct subject_view *view);
  * program itself are not printed, because they are intended for host memory. */
 void describe_suppressions(FILE *out, const struct report *report);
 
-/* Prints the history of one of BLOCKS blocks, whose stack the caller has printed. Prints nothing if
- * HISTORY is NULL. */
+/* Prints the history of one of BLOCKS blocks, whose stack the caller has printed. */
 void describe_history(FILE *out, const struct report_history *history, uint64_t blocks, bool whole);
 json_t *json_history(const struct report_history *history);
 
-/* Prints "  Kept after 4.00 s by:", and a line for each keeper. Prints nothing if KEEPERS is
- * NULL. */
+/* Prints "  Kept after 4.00 s by:", and a line for each keeper. */
 void describe_keepers(FILE *out, const struct report_keepers *keepers);
 json_t *json_keepers(const struct report_keepers *keepers);
 json_t *json_keepers_time(const struct report_keepers *keepers); /* in seconds */
@@ -105,6 +108,10 @@ void describe_objects(FILE *out, const struct report_process *process, const cha
 const char *json_object_word(const char *kind);
 
 /* ---- suballocations ---- */
+
+/* build() of the subject, and of that of driver memory, are in files of their own. */
+void build_suballocations(struct builder *b);
+void build_driver_memory(struct builder *b);
 
 /* The part of a block in a framework's cache that no suballocation uses. */
 #define SUBALLOCATIONS_UNUSED "cached, unused"
@@ -163,6 +170,20 @@ void describe_peak(FILE *out, const struct report_process *process, bool whole);
  * (/abs/solver.c:12)". */
 void describe_peak_holders(FILE *out, const struct report_peak *peak, bool whole);
 
+/* Returns what became of ENTRY. That depends on how PROCESS ended, see
+ * docs/guides/out-of-memory.md. */
+enum report_outcome report_outcome(const struct report_process *process,
+				   const struct report_out_of_memory *entry);
+/* Returns "recovered", "tolerated" or "final". */
+const char *report_outcome_word(enum report_outcome outcome);
+
+/* Returns the out-of-memory that ended PROCESS, or NULL. If there are several, the last one. */
+const struct report_out_of_memory *report_final_out_of_memory(const struct report_process *process);
+
+/* Returns the sample of driver memory that is nearest to ENTRY, or NULL if none is near. */
+const struct driver_memory_sample *report_sample_near(const struct report_process *process,
+						      const struct report_out_of_memory *entry);
+
 /* Returns the bytes that the program requested. If a framework made the request, the framework
  * requests more than that from the driver. 0: unknown. */
 uint64_t out_of_memory_wanted(const struct report_out_of_memory *entry);
@@ -192,6 +213,10 @@ void describe_owner_of_leak(FILE *out, const struct report_process *process,
 
 /* ---- deferred frees ---- */
 
+/* Returns true if DEFERRED fails the gate: only the application can cause the free, and no
+ * suppression matches. The blocks are not reported as leaks. */
+bool report_deferred_fails(const struct report_deferred *deferred);
+
 /* Prints "released, but never unmapped: mapped at make_buffer (/abs/app.c:12)" for a LEAK with a
  * mapping. */
 void describe_mapped(FILE *out, const struct report_leak *leak, bool whole);
@@ -207,6 +232,17 @@ bool describe_stuck(FILE *out, const struct report_process *process, bool whole)
 
 /* Prints "1.0 MiB per step (60.0 MiB per hour)". */
 void describe_growth_rate(FILE *out, const struct report_suspect *suspect);
+
+/* Returns observation I (from 0) of KIND, or NULL. */
+const struct report_observation *coverage_observation(const struct report_coverage *coverage,
+						      const char *kind, size_t i);
+
+/* For an observation of modules that bypass gpuleak: a short name ("RTLD_DEEPBIND") and the reason.
+ * coverage_reach() returns NULL for every other KIND. */
+struct coverage_reach {
+	const char *kind, *name, *reason;
+};
+const struct coverage_reach *coverage_reach(const char *kind);
 
 /* Prints "coverage: CUDA intercepted via linked calls; not seen: libx.so (RTLD_DEEPBIND)". Prints
  * nothing if the ledger has no observations about coverage. */

@@ -5,9 +5,10 @@
  */
 #include "report/subjects/subject.h"
 
-#include <stddef.h>
+#include <string.h>
 
 #include "report/describe/json_helpers.h"
+#include "report/model/builder.h"
 #include "report/subjects/figures.h"
 
 #define PLACE_MAX 100u
@@ -25,11 +26,54 @@ static const struct subject_row {
 
 #define ROWS_END (rows + sizeof(rows) / sizeof(rows[0]))
 
+/* ---- building ---- */
+
+void subject_build(const struct subject *subject, struct builder *b)
+{
+	size_t number = 0;
+
+	while (rows[number].subject != subject)
+		number++;
+	if (b->built >> number & 1)
+		return;
+	b->built |= (uint64_t)1 << number;
+	if (subject->needs)
+		subject_build(subject->needs, b);
+	if (subject->build && (!subject->chunks || (subject->chunks & b->chunks)))
+		subject->build(b);
+}
+
+struct report_process *report_process_build(const struct loaded_ledger *ledger,
+					    struct symbolizer *symbolizer,
+					    struct pattern_file *suppressions)
+{
+	struct builder b;
+
+	build_start(&b, ledger, symbolizer);
+	b.suppressions = suppressions;
+	build_shared(&b);
+	for (const struct subject_row *row = rows; row < ROWS_END; row++)
+		subject_build(row->subject, &b);
+	build_finish(&b);
+	return b.process;
+}
+
+/* ---- formats ---- */
+
+bool subject_is_there(const struct subject *subject, const struct report_process *process)
+{
+	uintptr_t part = 1;
+
+	if (subject->only_if)
+		memcpy(&part, (const char *)process + subject->only_if - 1, sizeof(part));
+	return part != 0;
+}
+
 void subjects_print_findings(FILE *out, const struct subject_view *view)
 {
 	for (unsigned int place = 1; place <= PLACE_MAX; place++)
 		for (const struct subject_row *row = rows; row < ROWS_END; row++)
-			if (row->finding == place)
+			if (row->finding == place && subject_is_there(row->subject, view->process))
 				row->subject->finding(out, view);
 }
 
@@ -37,14 +81,15 @@ void subjects_print_details(FILE *out, const struct subject_view *view)
 {
 	for (unsigned int place = 1; place <= PLACE_MAX; place++)
 		for (const struct subject_row *row = rows; row < ROWS_END; row++)
-			if (row->details == place)
+			if (row->details == place && subject_is_there(row->subject, view->process))
 				row->subject->details(out, view);
 }
 
 bool subjects_are_wrong(const struct report_process *process)
 {
 	for (const struct subject_row *row = rows; row < ROWS_END; row++)
-		if (row->subject->is_wrong && row->subject->is_wrong(process))
+		if (row->subject->is_wrong && subject_is_there(row->subject, process) &&
+		    row->subject->is_wrong(process))
 			return true;
 	return false;
 }
@@ -52,7 +97,8 @@ bool subjects_are_wrong(const struct report_process *process)
 void subjects_add_json(json_t *object, const struct subject_view *view)
 {
 	for (const struct subject_row *row = rows; row < ROWS_END; row++)
-		if (row->subject->json)
+		if (row->subject->json && (row->subject->has_keys_always ||
+					   subject_is_there(row->subject, view->process)))
 			row->subject->json(object, view);
 }
 

@@ -19,9 +19,7 @@ static void print_use(FILE *out, size_t number, uint64_t blocks, uint64_t bytes,
 	if (number == 0)
 		fprintf(out, "Suppressions used%s:\n%10s %20s  pattern\n", whose, "blocks",
 			"bytes");
-	fprintf(out, "%10s %20s  ", NUMBER(blocks), NUMBER(bytes));
-	print_escaped(out, pattern);
-	fputc('\n', out);
+	eprintf(out, "%10s %20s  %s\n", NUMBER(blocks), NUMBER(bytes), pattern);
 }
 
 /* Prints the blocks that the programs ignored with gpuleak_ignore(). Returns the number of
@@ -65,9 +63,8 @@ void describe_suppressions(FILE *out, const struct report *report)
 
 		if (use->matched)
 			continue;
-		fprintf(out, "Suppression in line %u matched nothing: leak:", use->line);
-		print_escaped(out, use->pattern.text);
-		fputc('\n', out);
+		eprintf(out, "Suppression in line %u matched nothing: leak:%s\n", use->line,
+			use->pattern.text);
 	}
 	for (size_t i = 0; i < report->count; i++)
 		print_used(out, report->processes[i]->program_suppressions, 0,

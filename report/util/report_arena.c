@@ -43,6 +43,21 @@ void *arena_alloc(struct report_arena *arena, size_t size)
 	return ret;
 }
 
+#define LIST_MIN 4u
+
+/* The room is LIST_MIN, or the next power of two. */
+void *arena_grow(struct report_arena *arena, void *list, size_t count, size_t size)
+{
+	void *ret;
+
+	if (count && (count < LIST_MIN || (count & (count - 1))))
+		return list;
+	ret = arena_alloc(arena, (count ? 2 * count : LIST_MIN) * size);
+	if (count)
+		memcpy(ret, list, count * size);
+	return ret;
+}
+
 char *arena_text(struct report_arena *arena, const char *text, size_t length)
 {
 	size_t end = strnlen(text, length);

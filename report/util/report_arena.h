@@ -20,6 +20,12 @@ struct report_arena {
 /* Returns SIZE zeroed bytes, aligned for any type. They are valid until arena_finish(). */
 void *arena_alloc(struct report_arena *arena, size_t size);
 
+/* Makes room for one more item in LIST, which has COUNT items and only grows by this macro, adds 1
+ * to COUNT, and returns a pointer to the item, which is zeroed. Items may move. */
+#define ARENA_ADD(arena, list, count) \
+	((list) = arena_grow(arena, list, count, sizeof(*(list))), &(list)[(count)++])
+void *arena_grow(struct report_arena *arena, void *list, size_t count, size_t size);
+
 /* Copies the LENGTH bytes at TEXT up to the first NUL, and appends a NUL. Returns the copy. */
 char *arena_text(struct report_arena *arena, const char *text, size_t length);
 

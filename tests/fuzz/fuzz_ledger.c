@@ -15,14 +15,15 @@
 
 #include "report/subjects/formats.h"
 #include "ledger_builder.h"
-#include "report/analyze/live.h"
+#include "report/top/live.h"
 #include "report/load/load.h"
 #include "report/analyze/ipc_match.h"
 #include "report/model/model.h"
 #include "report/model/model_driver_memory.h"
+#include "report/subjects/subject.h"
 #include "report/suppress/suppress.h"
 #include "report/symbols/symbolize.h"
-#include "report/analyze/trend.h"
+#include "report/top/trend.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -37,7 +37,7 @@ TOWERS = [
         ["report/describe"],
         ["report/analyze"],
         ["report/subjects"],
-        ["report/gate"],
+        ["report/gate", "report/top"],
         ["report/format/text", "report/format/json"],
         ["report/format/html", "report/format/sarif", "report/format/pprof"],
         ["report/format"],

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "ledger_reported.h"
+#include "report/subjects/subject.h"
 
 struct symbolizer *reported_symbolizer;
 

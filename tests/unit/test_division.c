@@ -21,6 +21,7 @@
 #include "report/subjects/subject_words.h"
 #include "report/model/model.h"
 #include "report/model/model_suballocations.h"
+#include "report/subjects/subject.h"
 
 #define MiB (1024ull * 1024)
 #define SEGMENT 0x7f0000000000ull
@@ -418,7 +419,7 @@ static void keepers_of_one_site(void **state)
 /* The program wrote the text. */
 static void keepers_in_words(void **state)
 {
-	const struct report_keeper list[] = { { 1234, "list `a\x1b[2J`" }, { 0, "a\nremark" } };
+	struct report_keeper list[] = { { 1234, "list `a\x1b[2J`" }, { 0, "a\nremark" } };
 	const struct report_keepers keepers = { 1500000000, list, 2 };
 	size_t length;
 	char *text;
@@ -426,7 +427,6 @@ static void keepers_in_words(void **state)
 
 	(void)state;
 	assert_non_null(out);
-	describe_keepers(out, NULL);
 	describe_keepers(out, &keepers);
 	fclose(out);
 	assert_string_equal(text, "  Kept after 1.50 s by:\n    1,234: list `a\\x1B[2J`\n"

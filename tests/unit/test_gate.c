@@ -21,6 +21,7 @@
 #include "ledger_builder.h"
 #include "report/load/load.h"
 #include "report/model/model.h"
+#include "report/subjects/subject.h"
 #include "report/gate/gate_rules.h"
 #include "report/analyze/ranks.h"
 #include "report/gate/read_json.h"

@@ -19,8 +19,8 @@
 #include "ledger_reported.h"
 #include "report/load/load.h"
 #include "report/model/model.h"
-#include "report/model/model_named_steps.h"
 #include "report/subjects/formats.h"
+#include "report/subjects/subject.h"
 #include "report/suppress/suppress.h"
 #include "report/symbols/symbolize.h"
 

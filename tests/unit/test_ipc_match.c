@@ -16,6 +16,7 @@
 #include "report/analyze/ipc_match.h"
 #include "report/model/model.h"
 #include "report/model/model_ipc.h"
+#include "report/subjects/subject.h"
 #include "report/util/report_arena.h"
 
 #define ITEMS 4

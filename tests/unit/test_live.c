@@ -16,12 +16,12 @@
 
 #include "report/util/escape.h"
 #include "ledger_reported.h"
-#include "report/analyze/live.h"
+#include "report/top/live.h"
 #include "report/load/load.h"
 #include "ledger/options.h"
 #include "report/symbols/symbolize.h"
 #include "report/subjects/formats.h"
-#include "report/analyze/trend.h"
+#include "report/top/trend.h"
 
 #define MIB ((uint64_t)1 << 20)
 

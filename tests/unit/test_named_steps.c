@@ -15,7 +15,7 @@
 
 #include "ledger_reported.h"
 #include "report/subjects/subject.h"
-#include "report/model/model_named_steps.h"
+#include "report/model/growth_rule.h"
 
 struct built {
 	struct ledger_builder builder;

@@ -101,8 +101,9 @@ static char *text_of(const struct fixture *fixture, int all)
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
-	subject_pool.details(out, &(struct subject_view){ .process = fixture->process,
-							  .verbose = all });
+	if (subject_is_there(&subject_pool, fixture->process))
+		subject_pool.details(out, &(struct subject_view){ .process = fixture->process,
+								  .verbose = all });
 	fclose(out);
 	return text;
 }

@@ -19,13 +19,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "report/load/process_alive.h"
 #include "report/util/escape.h"
 #include "ledger_builder.h"
 #include "report/load/load.h"
 #include "report/model/model.h"
 #include "report/util/number.h"
 #include "report/subjects/formats.h"
+#include "report/subjects/subject.h"
 #include "report/suppress/suppress.h"
 #include "report/symbols/symbolize.h"
 

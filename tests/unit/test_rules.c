@@ -27,6 +27,7 @@
 #include "report/symbols/symbolize.h"
 #include "report/describe/describe_stack.h"
 #include "report/describe/format_place.h"
+#include "report/subjects/subject.h"
 
 #define SITE "/usr/lib/python3.11/site-packages/"
 #define C10 "c10::cuda::CUDACachingAllocator::Native::"

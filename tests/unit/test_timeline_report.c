@@ -34,7 +34,8 @@ static char *told(struct ledger_builder *builder)
 	symbolizer = symbolizer_create(SYMBOLIZER_NO_FILES);
 	process = report_process_build(&ledger, symbolizer, NULL);
 	json = json_object();
-	subject_timeline.json(json, &(struct subject_view){ .process = process });
+	if (subject_is_there(&subject_timeline, process))
+		subject_timeline.json(json, &(struct subject_view){ .process = process });
 	ret = json_dumps(json, JSON_COMPACT);
 	json_decref(json);
 	report_process_destroy(process);

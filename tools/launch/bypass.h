@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 #include "report/model/model.h"
-#include "report/model/model_bypass.h"
+#include "report/model/model.h"
 
 enum {
 	BYPASS_COUNT = 0

@@ -6,7 +6,7 @@
 #include "tools/ledgers/lost.h"
 #include "ledger/error_text.h"
 #include "ledger/shared.h"
-#include "report/model/model_coverage.h"
+#include "report/subjects/subject_words.h"
 #include "report/util/memory.h"
 
 #include <errno.h>

@@ -9,7 +9,6 @@
 #include "report/format/json/json_report.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
-#include "report/model/model_bypass.h"
 #include "report/subjects/subject.h"
 #include "report/subjects/subject_words.h"
 #include "report/suppress/suppress.h"

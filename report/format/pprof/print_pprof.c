@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/subjects/held.h"
 #include "report/subjects/subject_words.h"
 #include "report/subjects/findings.h"
 #include "report/gate/judge.h"

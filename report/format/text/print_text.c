@@ -197,7 +197,8 @@ static void add_to_headline(struct headline *line, const struct report_process *
 	line->leaking += process->leak_count != 0;
 	line->running |= process->ended == REPORT_RUNNING;
 	line->incomplete |= process->incomplete;
-	accumulations_add(&line->accumulations, process);
+	if (process->suballocation_count)
+		accumulations_add(&line->accumulations, process);
 	if (process->leak_count &&
 	    (!line->worst_in || process->leaks[0].bytes > line->worst_in->leaks[0].bytes))
 		line->worst_in = process;

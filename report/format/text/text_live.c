@@ -12,7 +12,7 @@
 #include "ledger/kind_table.h"
 #include "report/describe/format_place.h"
 #include "report/util/escape.h"
-#include "report/analyze/live.h"
+#include "report/top/live.h"
 #include "report/model/model_pool.h"
 #include "report/model/model_suballocations.h"
 #include "report/model/growth_rule.h"

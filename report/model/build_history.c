@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * Reads the retains and releases of a handle and matches each release with a retain. The ledger
- * does not record the matches, so they are guesses, except if only one reference is open.
+ * does not record the matches, so they are guesses, except if only one reference is open. Also
+ * reads the records that explain why a released block is still allocated.
  */
-#include <stdbool.h>
+#include "report/model/builder.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "report/model/builder.h"
 
 static int compare_orders(const void *left, const void *right)
 {
@@ -142,4 +142,97 @@ const struct report_history *build_history(struct builder *b, const struct ledge
 	history = arena_alloc(b->arena, sizeof(*history));
 	read_events(b, block, record, history);
 	return history;
+}
+
+/* ---- calls that released a block, and why it is still allocated ---- */
+
+struct report_event build_release(struct builder *b, const struct ledger_block *block,
+				  uint64_t *ret_ns)
+{
+	const struct report_history *history = build_history(b, block);
+
+	*ret_ns = 0;
+	for (size_t i = history ? history->count : 0; i > 0; i--) {
+		const struct report_reference *event = &history->events[i - 1];
+
+		if (event->op != REPORT_RELEASE)
+			continue;
+		*ret_ns = event->time_ns;
+		return (struct report_event){ .api = event->api, .stack = event->stack };
+	}
+	return (struct report_event){ .stack = &build_no_stack };
+}
+
+const struct ledger_block *build_named_block(const struct builder *b, uint64_t name)
+{
+	const struct ledger_block *block = ledger_block(b->view, (uint32_t)name);
+
+	if (!block || block->state >> 8 != name >> 32 ||
+	    LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_UNUSED)
+		return NULL;
+	return block;
+}
+
+/* Adds RECORD to TABLE for the block with NAME. If there are several records, the first one is
+ * used. */
+static void add_reason(struct builder *b, struct table *table, uint64_t name, const void *record)
+{
+	if (build_named_block(b, name) && !table_find_ref(table, (uint32_t)name))
+		table_add_ref(b->arena, table, (uint32_t)name, record);
+}
+
+void build_reasons(struct builder *b)
+{
+	struct ledger_walk mappings = { 0 }, waits = { 0 };
+	const struct ledger_mapped *mapped;
+	const struct ledger_event_wait *wait;
+
+	while ((mapped = ledger_next_mapped(b->view, &mappings)))
+		add_reason(b, &b->mapped_refs, mapped->block, mapped);
+	while ((wait = ledger_next_event_wait(b->view, &waits)))
+		add_reason(b, &b->wait_refs, wait->block, wait);
+}
+
+const void *build_reason(const struct builder *b, const struct table *table,
+			 const struct ledger_block *block)
+{
+	const struct ref_node *node = table_find_ref(table, build_ref(b, block));
+
+	return node ? node->value : NULL;
+}
+
+static bool same_mapping(const void *value, const void *key)
+{
+	const struct report_mapping *a = value, *b = key;
+
+	/* Strings and stacks are interned, so pointers can be compared. */
+	return a->mapped.api == b->mapped.api && a->mapped.stack == b->mapped.stack &&
+	       a->released.api == b->released.api && a->released.stack == b->released.stack;
+}
+
+static const struct report_mapping *intern_mapping(struct builder *b,
+						   const struct report_mapping *key)
+{
+	uint64_t hash = hash_number((uintptr_t)key->mapped.stack,
+				    hash_number((uintptr_t)key->released.stack, 0));
+	struct report_mapping *ret = table_find(&b->mappings, hash, same_mapping, key);
+
+	if (ret)
+		return ret;
+	ret = arena_alloc(b->arena, sizeof(*ret));
+	*ret = *key;
+	table_add(&b->mappings, hash, ret);
+	return ret;
+}
+
+const struct report_mapping *build_mapping(struct builder *b, const struct ledger_block *block)
+{
+	const struct ledger_mapped *record = build_reason(b, &b->mapped_refs, block);
+	uint64_t released_ns;
+	const struct report_mapping key = {
+		.mapped = build_event(b, record ? record->api : 0, record ? record->stack : 0, 0),
+		.released = build_release(b, block, &released_ns),
+	};
+
+	return intern_mapping(b, &key);
 }

@@ -3,12 +3,12 @@
  * Identifies call sites by their refs in the ledger, which do not change. Copies strings,
  * because each read has its own strings.
  */
-#include "report/analyze/trend.h"
+#include "report/top/trend.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-#include "report/analyze/live.h"
+#include "report/top/live.h"
 
 struct trend_site {
 	struct report_site site; /* without a stack */

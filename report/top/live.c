@@ -3,7 +3,7 @@
  * Walks over the blocks once, sums them up by call site, and merges equal sites. The cost is
  * proportional to the length of the ledger plus the symbols of the displayed stacks.
  */
-#include "report/analyze/live.h"
+#include "report/top/live.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -11,9 +11,9 @@
 
 #include "report/model/builder.h"
 #include "report/load/load.h"
-#include "report/model/model_pool.h"
 #include "report/util/number.h"
-#include "report/analyze/trend.h"
+#include "report/subjects/subject.h"
+#include "report/top/trend.h"
 
 struct live_gathering {
 	struct builder b;
@@ -228,9 +228,7 @@ static void sum_up(struct live_gathering *g)
 	struct ledger_walk walk = { 0 };
 	const struct ledger_site *counters;
 
-	while ((counters = ledger_next_site(g->b.view, &walk))) {
-		if (ledger_site_is_object(g->b.view, counters))
-			continue;
+	while ((counters = build_next_site(&g->b, &walk))) {
 		sum->allocated_blocks = add_bounded(sum->allocated_blocks, counters->allocs);
 		sum->allocated_bytes = add_bounded(sum->allocated_bytes, counters->bytes);
 	}
@@ -247,9 +245,9 @@ static void gather(struct live_gathering *g, const struct live_options *look)
 	walk_sites(g, look);
 	list_sites(g, look);
 	list_kinds(g);
-	build_pools(&g->b);
-	build_growth(&g->b);
-	build_suballocations(&g->b);
+	subject_build(&subject_pool, &g->b);
+	subject_build(&subject_growth, &g->b);
+	subject_build(&subject_suballocations, &g->b);
 	build_ended(&g->b);
 	sum_up(g);
 }

@@ -14,6 +14,7 @@
 
 #include "ledger/shared.h"
 #include "report/model/builder.h"
+#include "report/subjects/subject_words.h"
 #include "report/util/number.h"
 
 static const char no_bytes[16];
@@ -99,14 +100,13 @@ static void read_calls(struct builder *b)
 	struct ledger_walk walk = { 0 };
 	const struct ledger_driver_growth *record;
 
-	process->driver_calls =
-		arena_alloc(b->arena, LEDGER_DRIVER_GROWTHS_MAX * sizeof(*process->driver_calls));
 	while (process->driver_call_count < LEDGER_DRIVER_GROWTHS_MAX &&
 	       (record = ledger_next_driver_growth(b->view, &walk)))
-		process->driver_calls[process->driver_call_count++] = read_call(b, record);
+		*ARENA_ADD(b->arena, process->driver_calls, process->driver_call_count) =
+			read_call(b, record);
 }
 
-void build_driver_memory(struct builder *b)
+static void build_devices(struct builder *b)
 {
 	read_devices(b);
 	b->process->driver_calls_made = ledger_header(b->view)->marks;
@@ -402,7 +402,8 @@ static void read_costs(struct builder *b, struct table *sites)
 		struct ledger_site key = { .api = record->api, .stack = record->stack };
 		struct cost_site *site;
 
-		process->driver_costs[process->driver_cost_count++] = read_cost(b, record);
+		*ARENA_ADD(b->arena, process->driver_costs, process->driver_cost_count) =
+			read_cost(b, record);
 		if (site_of(sites, &key))
 			continue;
 		site = arena_alloc(b->arena, sizeof(*site));
@@ -417,15 +418,14 @@ static void read_cost_calls(struct builder *b)
 	const struct ledger_cost_call *record;
 	struct ledger_walk walk = { 0 };
 
-	process->cost_calls =
-		arena_alloc(b->arena, LEDGER_COST_CALLS_MAX * sizeof(*process->cost_calls));
 	while (process->cost_call_count < LEDGER_COST_CALLS_MAX &&
 	       (record = ledger_next_cost_call(b->view, &walk)))
-		process->cost_calls[process->cost_call_count++] = (struct report_cost_call){
-			.cost = record->cost, .ended_ns = record->ended_ns,
-			.bytes = record->bytes,
-			.is_first_context = record->flags & LEDGER_COST_FIRST_CONTEXT,
-		};
+		*ARENA_ADD(b->arena, process->cost_calls, process->cost_call_count) =
+			(struct report_cost_call){
+				.cost = record->cost, .ended_ns = record->ended_ns,
+				.bytes = record->bytes,
+				.is_first_context = record->flags & LEDGER_COST_FIRST_CONTEXT,
+			};
 }
 
 static void set_ended(struct builder *b, const struct table *sites)
@@ -486,7 +486,7 @@ static void merge_costs(struct report_process *process)
 	process->driver_cost_count = kept;
 }
 
-void build_driver_costs(struct builder *b)
+static void build_costs(struct builder *b)
 {
 	struct report_process *process = b->process;
 	struct ledger_walk walk = { 0 };
@@ -494,8 +494,6 @@ void build_driver_costs(struct builder *b)
 
 	if (!ledger_next_driver_cost(b->view, &walk))
 		return;
-	process->driver_costs =
-		arena_alloc(b->arena, LEDGER_DRIVER_COSTS_MAX * sizeof(*process->driver_costs));
 	read_costs(b, &sites);
 	read_cost_calls(b);
 	count_objects(b, &sites);
@@ -529,4 +527,10 @@ uint64_t driver_memory_explained(const struct report_process *process, int ordin
 			return 0;
 	}
 	return sum > 0 ? (uint64_t)sum : 0;
+}
+
+void build_driver_memory(struct builder *b)
+{
+	build_devices(b);
+	build_costs(b);
 }

@@ -7,6 +7,8 @@
  * Also lists the call sites of other blocks that accumulated, if the ledger has their series. Their
  * live blocks are in the list of leaks. So a call site with live blocks is not listed here.
  */
+#include "report/subjects/subject_words.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,13 +51,6 @@ struct gathering {
 	size_t count; /* number of sites */
 };
 
-/* Returns the name of the pool whose blocks are reported by the call API, or NULL. It is needed
- * where a stack has no symbols: no rule can then find the pool's name by a function. */
-static const char *pool_of(const char *api)
-{
-	return strncmp(api, "c10::", 5) == 0 ? "PyTorch caching allocator" : NULL;
-}
-
 static struct suballocation_site *site_of(struct gathering *g, const struct ledger_site *record)
 {
 	struct build_site *known = intern_site(g->b, record);
@@ -67,8 +62,7 @@ static struct suballocation_site *site_of(struct gathering *g, const struct ledg
 	site = known->suballocations = arena_alloc(g->b->arena, sizeof(*site));
 	live = &site->public.live;
 	live->site = &known->site;
-	live->cache = known->site.stack->cache ? known->site.stack->cache
-					       : pool_of(known->site.api);
+	live->cache = report_cache_of(live->site);
 	site->of_blocks = !report_is_suballocation(live);
 	site->of_physical = strncmp(known->site.kind, LEDGER_KIND_VIRTUAL,
 				    strlen(LEDGER_KIND_VIRTUAL)) == 0;
@@ -325,6 +319,28 @@ static void set_trends(struct gathering *g)
 	}
 }
 
+/* Finds the pattern that suppresses each call site that accumulates. */
+static void classify(struct builder *b)
+{
+	struct report_process *process = b->process;
+	struct report_summary *sum = &process->summary;
+
+	for (size_t i = 0; i < process->suballocation_count; i++) {
+		struct report_suballocations *site = &process->suballocations[i];
+
+		if (site->trend != TREND_ACCUMULATING)
+			continue;
+		if (site->live.blocks && site->ignored_blocks == site->live.blocks)
+			site->live.pattern = REPORT_IGNORED;
+		else /* the bytes count as those of the blocks */
+			site->live.pattern = build_suppress(b, site->live.site->stack, 0, 0);
+		if (site->live.pattern)
+			continue;
+		sum->accumulating_blocks = add_bounded(sum->accumulating_blocks, site->kept_blocks);
+		sum->accumulating_bytes = add_bounded(sum->accumulating_bytes, site->kept_bytes);
+	}
+}
+
 void build_suballocations(struct builder *b)
 {
 	struct gathering g = { .b = b, .suballocated = ledger_header(b->view)->suballocated };
@@ -338,5 +354,6 @@ void build_suballocations(struct builder *b)
 	add_live_blocks(&g);
 	set_trends(&g);
 	list_sites(&g);
+	classify(b);
 	table_finish(&g.refs);
 }
