@@ -31,9 +31,8 @@
 
 /* A suspect that was printed. */
 struct told_suspect {
-	char *api, *kind, *place;
-	int device;
-	uint32_t stack_ref;
+	char *place;
+	uint32_t ref;  /* see struct report_suspect */
 	uint64_t rate; /* as printed last */
 	bool grows;    /* it is a suspect in the current call of update_told() */
 	struct told_suspect *next;
@@ -53,18 +52,13 @@ static struct told_suspect *find_told(const struct told_suspects *told,
 {
 	struct told_suspect *known = told->first;
 
-	while (known && (known->stack_ref != suspect->stack_ref ||
-			 known->device != suspect->site->device ||
-			 strcmp(known->api, suspect->site->api) != 0 ||
-			 strcmp(known->kind, suspect->site->kind) != 0))
+	while (known && known->ref != suspect->ref)
 		known = known->next;
 	return known;
 }
 
 static void destroy_told(struct told_suspect *known)
 {
-	free(known->api);
-	free(known->kind);
 	free(known->place);
 	free(known);
 }
@@ -84,11 +78,8 @@ static void add_told(struct told_suspects *told, const struct report_suspect *su
 {
 	struct told_suspect *known = calloc(1, sizeof(*known));
 
-	known->api = strdup(suspect->site->api);
-	known->kind = strdup(suspect->site->kind);
 	known->place = place_of(suspect);
-	known->device = suspect->site->device;
-	known->stack_ref = suspect->stack_ref;
+	known->ref = suspect->ref;
 	known->rate = rate_of(suspect);
 	known->grows = true;
 	known->next = told->first;

@@ -16,9 +16,8 @@
 #include "report/util/report_arena.h"
 #include "ledger/reader.h"
 
+struct build_site;
 struct group;
-struct site_node;
-struct suballocation_site;
 struct load_choice;
 struct loaded_ledger;
 struct stack_code;
@@ -48,7 +47,6 @@ struct builder {
 	struct stack_module *modules;
 	size_t module_count;
 	struct group *first_group;
-	size_t group_count;
 	/* Refs may overlap, so a damaged ledger could refer to a huge number of frames and bytes of
 	 * text. A valid ledger refers to at most as many as it has bytes. These limits decrease
 	 * with each use. */
@@ -57,6 +55,7 @@ struct builder {
 	uint64_t lost_blocks; /* blocks whose call site cannot be read */
 	/* remark about the suppressions that the program itself has, or NULL */
 	const char *program_note;
+	unsigned int site_lists; /* number of struct site_list */
 	/* the report excludes blocks allocated after this time, because of --older */
 	uint64_t born_before_ns;
 	/* true: the report excludes all blocks, because the process is younger than --older */
@@ -124,8 +123,9 @@ bool build_is_young(const struct builder *b, const struct ledger_block *block);
 bool build_is_selected(const struct builder *b, const struct ledger_block *block);
 /* Returns the group of BLOCK, which is live and selected. */
 struct report_leak *build_group_of(struct builder *b, const struct ledger_block *block);
-/* Returns the group of the call site REF if it has a selected live block, else NULL. */
-struct report_leak *build_known_group(const struct builder *b, uint32_t ref);
+/* Returns the group of SITE if it has selected live blocks that the program does not ignore, else
+ * NULL. */
+struct report_leak *build_known_group(const struct build_site *site);
 /* For SORT(). Orders leaks or holders by size, largest first. Ties are decided only by data that
  * is equal in every run: not by the position in the ledger, and by the address of a frame only if
  * the frame has no module. */
@@ -170,42 +170,60 @@ struct report_event build_event(struct builder *b, uint32_t api, uint32_t stack,
 /* Returns why the file of module I was not used, or NULL. */
 const char *build_module_problem(const struct builder *b, size_t i);
 
-/* A call site: what an API, a kind, a device and a stack identify. Each thread has its own records
- * of it in the ledger. The steps keep here what they add up by call site. */
+/* A call site. Each thread has its own records of it in the ledger. */
 struct build_site {
-	struct report_site site; /* must be first: a leak's site is one of these */
-	/* its live blocks; [1]: those that the program ignores. NULL: none, also below */
+	/* Must be first: a leak's site is one of these. The stack is NULL before look_up_site(). */
+	struct report_site site;
+	const void *stack_id;    /* the stack or, before look_up_site(), its struct stack_code */
+	uint32_t stack_ref;      /* before look_up_site() */
+	struct build_site *same; /* what look_up_site() returned, or NULL */
+	struct site_entry *entries;
+	/* its live blocks; [1]: those that the program ignores. NULL: none */
 	struct group *groups[2];
-	struct site_node *listed;
-	size_t late; /* 1 + its place in process->late; 0: it has no late frees */
-	struct suballocation_site *suballocations;
 };
 
 /* Returns the only call site with the API, kind, device and stack of RECORD. RECORD NULL: these are
  * unknown. Looks up the symbols of the stack. */
 struct build_site *intern_site(struct builder *b, const struct ledger_site *record);
+/* Returns the call site of the record REF, which belongs to a block. */
+struct build_site *intern_site_of_block(struct builder *b, uint32_t ref);
 /* Returns the only call site that equals KEY, whose strings and stack are interned. */
 struct build_site *intern_equal_site(struct builder *b, const struct report_site *key);
+/* Returns what stands for all of KIND on DEVICE: a call site whose call and stack are unknown. */
+struct build_site *intern_kind(struct builder *b, const char *kind, int device);
 /* Returns the call site of a call that has no kind. The refs are those of a record. */
 const struct report_site *build_call(struct builder *b, uint32_t api, int device, uint32_t stack);
 
-/* The identity of a call site without symbols, for steps that list only a few of all call sites.
- * Two of them can be one struct build_site: a compiler may repeat the code of a line. */
-struct site_key {
-	const char *api, *kind; /* interned; "unknown" if the ledger does not have them */
-	int device;
-	/* The native code and the Python lines of the stack, interned. NULL: no stack. */
-	const struct stack_code *code;
-};
+/* Like intern_site(), but looks up no symbols, for steps that list only a few of all call sites.
+ * look_up_site() then returns the site with symbols. It is the same site for two of these if a
+ * compiler repeated the code of a line. */
+struct build_site *intern_code_site(struct builder *b, const struct ledger_site *record);
+struct build_site *look_up_site(struct builder *b, struct build_site *site);
 
-/* Returns the key of the call site that SITE describes. Only its api, kind, device and stack are
- * used. */
-struct site_key site_key_of(struct builder *b, const struct ledger_site *site);
-bool site_key_is_same(const struct site_key *a, const struct site_key *b);
-/* Orders equal keys next to each other. Otherwise the order differs from run to run. */
-int site_key_compare(const struct site_key *a, const struct site_key *b);
-/* Returns a hash that is valid for one read of the ledger. */
-uint64_t site_key_hash(const struct site_key *key);
+/* What a step adds up by call site. An element begins with a struct site_entry. */
+struct site_list {
+	struct builder *b;
+	size_t size; /* of an element */
+	unsigned int number;
+	struct site_entry *first;
+	size_t count;
+};
+struct site_entry {
+	struct build_site *site;
+	unsigned int list; /* number of its list */
+	struct site_entry *next;  /* of the list: the last added element is the first */
+	struct site_entry *other; /* in another list, of the same site */
+};
+/* EACH_SITE(&list, element) { ... } visits the elements of a list. */
+#define EACH_SITE(list, name)                                                                     \
+	for ((name) = (void *)(list)->first; name; (name) = (void *)(name)->entry.next)
+
+/* Returns an empty list of elements of SIZE bytes. */
+struct site_list site_list(struct builder *b, size_t size);
+/* Returns the element of SITE. A new one is zeroed. */
+void *site_list_get(struct site_list *list, struct build_site *site);
+/* Adds one more element of SITE, which site_list_get() does not return. */
+void *site_list_add(struct site_list *list, struct build_site *site);
 
 /* ---- Python frames ---- */
 

@@ -95,7 +95,6 @@ static struct group *intern_group(struct builder *b, const struct build_site *si
 	group->next = b->first_group;
 	table_add(&b->groups, hash, group);
 	b->first_group = group;
-	b->group_count++;
 	return group;
 }
 
@@ -103,14 +102,9 @@ static struct group *intern_group(struct builder *b, const struct build_site *si
  * those that the program ignores, and those that were released while mapped. */
 static struct group *group_of(struct builder *b, const struct ledger_block *block)
 {
-	const struct ref_node *known = table_find_ref(&b->site_refs, block->site);
+	struct build_site *site = intern_site_of_block(b, block->site);
 	bool ignored = (block->marked & LEDGER_BLOCK_IGNORED) != 0;
-	struct build_site *site;
 
-	site = known ? (struct build_site *)known->value
-		     : intern_site(b, ledger_site(b->view, block->site));
-	if (!known)
-		table_add_ref(b->arena, &b->site_refs, block->site, site);
 	if (LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_RELEASED)
 		return intern_group(b, site, ignored, build_mapping(b, block));
 	if (!site->groups[ignored])
@@ -167,12 +161,9 @@ struct report_leak *build_group_of(struct builder *b, const struct ledger_block 
 	return &group_of(b, block)->leak;
 }
 
-struct report_leak *build_known_group(const struct builder *b, uint32_t ref)
+struct report_leak *build_known_group(const struct build_site *site)
 {
-	const struct ref_node *known = table_find_ref(&b->site_refs, ref);
-	struct group *group = known ? ((struct build_site *)known->value)->groups[0] : NULL;
-
-	return group ? &group->leak : NULL;
+	return site->groups[0] ? &site->groups[0]->leak : NULL;
 }
 
 void build_add_address(struct builder *b, struct report_leak *leak,
@@ -290,29 +281,11 @@ void build_group_histories(struct builder *b)
 			group->leak.history = build_history(b, group->most);
 }
 
-static void sort_leaks(struct report_leak *leaks, size_t count)
-{
-	SORT(leaks, count, build_compare_leaks);
-}
-
-/* Adds LEAK to LIST, which has room for it, and to the list's sums. */
-static void add_to_list(const struct report_leak *leak, struct report_leak *list, size_t *count,
-		uint64_t *blocks, uint64_t *bytes)
+/* Adds LEAK to the sums of its list. */
+static void add_to_sums(const struct report_leak *leak, uint64_t *blocks, uint64_t *bytes)
 {
 	*blocks = add_bounded(*blocks, leak->blocks);
 	*bytes = add_bounded(*bytes, leak->bytes);
-	list[(*count)++] = *leak;
-}
-
-static void make_lists(struct builder *b)
-{
-	size_t bytes = b->group_count * sizeof(struct report_leak);
-	struct report_process *process = b->process;
-
-	process->leaks = arena_alloc(b->arena, bytes);
-	process->suppressed = arena_alloc(b->arena, bytes);
-	process->cached = arena_alloc(b->arena, bytes);
-	process->objects = arena_alloc(b->arena, bytes);
 }
 
 const char *build_suppress(struct builder *b, const struct report_stack *stack, uint64_t blocks,
@@ -343,35 +316,32 @@ static void classify(struct builder *b, struct report_leak *leak)
 				      : build_suppress(b, leak->site->stack,
 						       is_object ? 0 : leak->blocks,
 						       is_object ? 0 : leak->bytes);
+	if (!is_object && !leak->pattern)
+		leak->cache = leak->site->stack->cache;
 	if (is_object) {
 		leak->objects = arena_alloc(b->arena, sizeof(*leak->objects));
-		process->objects[process->object_count++] = *leak;
-		return;
+		*ARENA_ADD(b->arena, process->objects, process->object_count) = *leak;
+	} else if (leak->pattern) {
+		*ARENA_ADD(b->arena, process->suppressed, process->suppressed_count) = *leak;
+		add_to_sums(leak, &sum->suppressed_blocks, &sum->suppressed_bytes);
+	} else if (leak->cache) {
+		*ARENA_ADD(b->arena, process->cached, process->cached_count) = *leak;
+		add_to_sums(leak, &sum->cached_blocks, &sum->cached_bytes);
+	} else {
+		*ARENA_ADD(b->arena, process->leaks, process->leak_count) = *leak;
+		add_to_sums(leak, &sum->leaked_blocks, &sum->leaked_bytes);
 	}
-	if (leak->pattern) {
-		add_to_list(leak, process->suppressed, &process->suppressed_count,
-			    &sum->suppressed_blocks, &sum->suppressed_bytes);
-		return;
-	}
-	leak->cache = leak->site->stack->cache;
-	if (leak->cache)
-		add_to_list(leak, process->cached, &process->cached_count, &sum->cached_blocks,
-			    &sum->cached_bytes);
-	else
-		add_to_list(leak, process->leaks, &process->leak_count, &sum->leaked_blocks,
-			    &sum->leaked_bytes);
 }
 
 void classify_groups(struct builder *b)
 {
 	struct report_process *process = b->process;
 
-	make_lists(b);
 	for (struct group *group = b->first_group; group; group = group->next)
 		if (group->most) /* else all blocks of the group are too young */
 			classify(b, &group->leak);
-	sort_leaks(process->leaks, process->leak_count);
-	sort_leaks(process->suppressed, process->suppressed_count);
-	sort_leaks(process->cached, process->cached_count);
-	sort_leaks(process->objects, process->object_count);
+	SORT(process->leaks, process->leak_count, build_compare_leaks);
+	SORT(process->suppressed, process->suppressed_count, build_compare_leaks);
+	SORT(process->cached, process->cached_count, build_compare_leaks);
+	SORT(process->objects, process->object_count, build_compare_leaks);
 }

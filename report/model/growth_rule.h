@@ -66,7 +66,7 @@ static inline int64_t named_step_left_blocks(const struct report_named_step *ste
 /* A call site whose live bytes keep growing or, if they do not, whose live blocks do. */
 struct report_suspect {
 	const struct report_site *site; /* never NULL */
-	uint32_t stack_ref; /* ref in the ledger */
+	uint32_t ref; /* of the first of its records in the ledger */
 	uint64_t bytes, blocks; /* live at the last step */
 	uint64_t bytes_per_step, blocks_per_step;
 	uint64_t bytes_per_hour; /* 0: unknown, or the steps are too short to compute it */

@@ -15,28 +15,33 @@
 
 /* ---- identity ---- */
 
-/* Strings and stacks are interned. */
+/* Strings, stacks and codes are interned. */
 static bool same_site(const void *value, const void *key)
 {
-	const struct report_site *a = value, *b = key;
+	const struct build_site *a = value, *b = key;
 
-	return a->stack == b->stack && a->api == b->api && a->kind == b->kind &&
-	       a->device == b->device;
+	return a->stack_id == b->stack_id && a->site.api == b->site.api &&
+	       a->site.kind == b->site.kind && a->site.device == b->site.device;
 }
 
-struct build_site *intern_equal_site(struct builder *b, const struct report_site *key)
+static struct build_site *intern(struct builder *b, const struct build_site *key)
 {
-	uint64_t hash = hash_number((uintptr_t)key->stack, (uintptr_t)key->api);
+	uint64_t hash = hash_number((uintptr_t)key->stack_id, (uintptr_t)key->site.api);
 	struct build_site *site;
 
-	hash = hash_number((uint64_t)key->device, hash_number((uintptr_t)key->kind, hash));
+	hash = hash_number((uintptr_t)key->site.kind, hash_number((uint64_t)key->site.device, hash));
 	site = table_find(&b->sites, hash, same_site, key);
 	if (site)
 		return site;
 	site = arena_alloc(b->arena, sizeof(*site));
-	site->site = *key;
+	*site = *key;
 	table_add(&b->sites, hash, site);
 	return site;
+}
+
+struct build_site *intern_equal_site(struct builder *b, const struct report_site *key)
+{
+	return intern(b, &(struct build_site){ .site = *key, .stack_id = key->stack });
 }
 
 struct build_site *intern_site(struct builder *b, const struct ledger_site *record)
@@ -49,37 +54,80 @@ struct build_site *intern_site(struct builder *b, const struct ledger_site *reco
 	});
 }
 
+struct build_site *intern_kind(struct builder *b, const char *kind, int device)
+{
+	const struct report_site key = { build_unknown, kind, device, &build_no_stack, 0 };
+
+	return intern_equal_site(b, &key);
+}
+
 const struct report_site *build_call(struct builder *b, uint32_t api, int device, uint32_t stack)
 {
 	return &intern_site(b, &(struct ledger_site){ .api = api, .device = device,
 						      .stack = stack })->site;
 }
 
-struct site_key site_key_of(struct builder *b, const struct ledger_site *site)
+struct build_site *intern_site_of_block(struct builder *b, uint32_t ref)
 {
-	return (struct site_key){ build_name(b, site->api), build_name(b, site->kind),
-				  site->device, build_stack_code(b, site->stack) };
+	const struct ref_node *known = table_find_ref(&b->site_refs, ref);
+	struct build_site *site;
+
+	if (known)
+		return (struct build_site *)known->value;
+	site = intern_site(b, ledger_site(b->view, ref));
+	table_add_ref(b->arena, &b->site_refs, ref, site);
+	return site;
 }
 
-bool site_key_is_same(const struct site_key *a, const struct site_key *b)
+struct build_site *intern_code_site(struct builder *b, const struct ledger_site *record)
 {
-	return a->api == b->api && a->kind == b->kind && a->device == b->device &&
-	       a->code == b->code;
+	return intern(b, &(struct build_site){
+		.site = { .api = build_name(b, record->api), .kind = build_name(b, record->kind),
+			  .device = record->device },
+		.stack_id = build_stack_code(b, record->stack), .stack_ref = record->stack,
+	});
 }
 
-int site_key_compare(const struct site_key *a, const struct site_key *b)
+struct build_site *look_up_site(struct builder *b, struct build_site *site)
 {
-	return compare_numbers((uintptr_t)a->code, (uintptr_t)b->code)
-	       ?: compare_numbers((uintptr_t)a->api, (uintptr_t)b->api)
-	       ?: compare_numbers((uintptr_t)a->kind, (uintptr_t)b->kind)
-	       ?: compare_ints(a->device, b->device);
+	struct report_site key = site->site;
+
+	if (!site->same) {
+		key.stack = build_stack(b, site->stack_ref);
+		site->same = intern_equal_site(b, &key);
+	}
+	return site->same;
 }
 
-uint64_t site_key_hash(const struct site_key *key)
-{
-	uint64_t hash = hash_number((uintptr_t)key->api, hash_number((uintptr_t)key->code, 0));
+/* ---- sums by call site ---- */
 
-	return hash_number((uint64_t)key->device, hash_number((uintptr_t)key->kind, hash));
+struct site_list site_list(struct builder *b, size_t size)
+{
+	return (struct site_list){ .b = b, .size = size, .number = ++b->site_lists };
+}
+
+void *site_list_get(struct site_list *list, struct build_site *site)
+{
+	struct site_entry *entry = site->entries;
+
+	while (entry && entry->list != list->number)
+		entry = entry->other;
+	if (entry)
+		return entry;
+	entry = site_list_add(list, site);
+	entry->other = site->entries;
+	site->entries = entry;
+	return entry;
+}
+
+void *site_list_add(struct site_list *list, struct build_site *site)
+{
+	struct site_entry *entry = arena_alloc(list->b->arena, list->size);
+
+	*entry = (struct site_entry){ site, list->number, list->first, NULL };
+	list->first = entry;
+	list->count++;
+	return entry;
 }
 
 const struct ledger_site *build_next_site(const struct builder *b, struct ledger_walk *walk)
@@ -95,55 +143,28 @@ const struct ledger_site *build_next_site(const struct builder *b, struct ledger
 /* ---- all call sites of memory, with what they allocated ---- */
 
 struct site_node {
+	struct site_entry entry;
 	struct report_site_sums public;
-	struct site_node *next;
 };
 
-struct site_gathering {
-	struct builder *b;
-	struct site_node *sites;
-	size_t count;
-};
-
-static struct site_node *new_site(struct site_gathering *g, const struct report_site *site)
+static void add_leaks(struct site_list *sites, const struct report_leak *leaks, size_t count)
 {
-	struct site_node *node = arena_alloc(g->b->arena, sizeof(*node));
+	for (size_t i = 0; i < count; i++) {
+		struct build_site *site = (struct build_site *)leaks[i].site;
+		struct site_node *node = site_list_get(sites, site);
 
-	node->public.site = site;
-	node->next = g->sites;
-	g->sites = node;
-	g->count++;
-	return node;
-}
-
-static struct site_node *listed(struct site_gathering *g, struct build_site *site)
-{
-	if (!site->listed)
-		site->listed = new_site(g, &site->site);
-	return site->listed;
-}
-
-static void add_leak_to_site(struct site_gathering *g, const struct report_leak *leak)
-{
-	struct site_node *node = listed(g, (struct build_site *)leak->site);
-
-	/* a site can have two entries, for example for ignored and for other blocks */
-	if (node->public.live) {
-		node = new_site(g, leak->site);
-		node->public.again = true;
+		/* a site can have two entries, for example for ignored and for other blocks */
+		if (node->public.live) {
+			node = site_list_add(sites, site);
+			node->public.again = true;
+		}
+		node->public.live = &leaks[i];
 	}
-	node->public.live = leak;
 }
 
-static void add_leaks(struct site_gathering *g, const struct report_leak *leaks, size_t count)
+static void add_counters(struct site_list *sites, const struct ledger_site *counters)
 {
-	for (size_t i = 0; i < count; i++)
-		add_leak_to_site(g, &leaks[i]);
-}
-
-static void add_counters_to_site(struct site_gathering *g, const struct ledger_site *counters)
-{
-	struct site_node *node = listed(g, intern_site(g->b, counters));
+	struct site_node *node = site_list_get(sites, intern_site(sites->b, counters));
 
 	node->public.allocated_blocks =
 		add_bounded(node->public.allocated_blocks, counters->allocs);
@@ -181,21 +202,24 @@ static int compare_sites(const void *left, const void *right)
 
 void build_sites(struct builder *b)
 {
-	struct site_gathering g = { .b = b };
+	struct site_list sites = site_list(b, sizeof(struct site_node));
 	struct report_process *process = b->process;
 	struct ledger_walk walk = { 0 };
 	const struct ledger_site *counters;
+	struct site_node *node;
 
 	if (!b->ledger->all_sites)
 		return;
-	add_leaks(&g, process->leaks, process->leak_count);
-	add_leaks(&g, process->suppressed, process->suppressed_count);
-	add_leaks(&g, process->cached, process->cached_count);
+	add_leaks(&sites, process->leaks, process->leak_count);
+	add_leaks(&sites, process->suppressed, process->suppressed_count);
+	add_leaks(&sites, process->cached, process->cached_count);
 	while ((counters = build_next_site(b, &walk)))
-		add_counters_to_site(&g, counters);
+		add_counters(&sites, counters);
 	list_modules(b);
-	process->sites = arena_alloc(b->arena, g.count * sizeof(*process->sites));
-	for (const struct site_node *node = g.sites; node; node = node->next)
+	process->sites = arena_alloc(b->arena, sites.count * sizeof(*process->sites));
+	EACH_SITE(&sites, node) {
+		node->public.site = &node->entry.site->site;
 		process->sites[process->site_count++] = node->public;
+	}
 	SORT(process->sites, process->site_count, compare_sites);
 }

@@ -291,9 +291,9 @@ bool driver_memory_is_behind(const struct report_process *process, int ordinal,
 
 /* ---- what the calls took ---- */
 
-/* A call site in the costs, by refs of the ledger, and how many objects its calls created. */
+/* How many objects the calls of an api and a stack created, on any device. */
 struct cost_site {
-	uint32_t api, stack;
+	struct site_entry entry;
 	uint64_t created, live;
 };
 
@@ -325,43 +325,36 @@ static const char *cause_of(const char *api, uint32_t limit)
 	return "other call";
 }
 
-static bool same_site(const void *value, const void *key)
+static struct cost_site *site_of(struct site_list *sites, const struct report_site *of)
 {
-	const struct cost_site *a = value;
-	const struct ledger_site *b = key;
+	struct report_site key = *of;
 
-	return a->api == b->api && a->stack == b->stack;
+	key.kind = build_unknown;
+	key.device = -1;
+	return site_list_get(sites, intern_equal_site(sites->b, &key));
 }
 
-static uint64_t site_hash(uint32_t api, uint32_t stack)
-{
-	return hash_number(stack, hash_number(api, 0));
-}
-
-static struct cost_site *site_of(const struct table *sites, const struct ledger_site *site)
-{
-	return table_find(sites, site_hash(site->api, site->stack), same_site, site);
-}
-
-/* Counts the objects that the calls of SITES created, and how many of these still exist. */
-static void count_objects(const struct builder *b, const struct table *sites)
+/* Counts the objects of each call site, and how many of these still exist. */
+static void count_objects(struct builder *b, struct site_list *sites)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
-	const struct ledger_site *site;
-	struct cost_site *found;
+	const struct ledger_site *record;
 
-	while ((site = ledger_next_site(b->view, &walk))) {
-		found = site_of(sites, site);
-		if (found && ledger_site_is_object(b->view, site))
-			found->created = add_bounded(found->created, site->allocs);
+	while ((record = ledger_next_site(b->view, &walk))) {
+		struct cost_site *site;
+
+		if (!ledger_site_is_object(b->view, record))
+			continue;
+		site = site_of(sites, &intern_site(b, record)->site);
+		site->created = add_bounded(site->created, record->allocs);
 	}
 	walk = (struct ledger_walk){ 0 };
 	while ((block = ledger_next_live(b->view, &walk))) {
-		site = ledger_site(b->view, block->site);
-		found = site ? site_of(sites, site) : NULL;
-		if (found && ledger_site_is_object(b->view, site))
-			found->live++;
+		const struct report_site *site = &intern_site_of_block(b, block->site)->site;
+
+		if (kind_is_object(site->kind))
+			site_of(sites, site)->live++;
 	}
 }
 
@@ -390,26 +383,16 @@ static int compare_costs(const void *left, const void *right)
 	       ?: (a->bytes < b->bytes) - (a->bytes > b->bytes);
 }
 
-/* Reads all records. SITES gets their call sites, which are allocated from the arena. */
-static void read_costs(struct builder *b, struct table *sites)
+static void read_costs(struct builder *b)
 {
 	struct report_process *process = b->process;
 	const struct ledger_driver_cost *record;
 	struct ledger_walk walk = { 0 };
 
 	while (process->driver_cost_count < LEDGER_DRIVER_COSTS_MAX &&
-	       (record = ledger_next_driver_cost(b->view, &walk))) {
-		struct ledger_site key = { .api = record->api, .stack = record->stack };
-		struct cost_site *site;
-
+	       (record = ledger_next_driver_cost(b->view, &walk)))
 		*ARENA_ADD(b->arena, process->driver_costs, process->driver_cost_count) =
 			read_cost(b, record);
-		if (site_of(sites, &key))
-			continue;
-		site = arena_alloc(b->arena, sizeof(*site));
-		*site = (struct cost_site){ .api = key.api, .stack = key.stack };
-		table_add(sites, site_hash(key.api, key.stack), site);
-	}
 }
 
 static void read_cost_calls(struct builder *b)
@@ -428,22 +411,17 @@ static void read_cost_calls(struct builder *b)
 			};
 }
 
-static void set_ended(struct builder *b, const struct table *sites)
+static void set_ended(struct builder *b)
 {
-	const struct ledger_driver_cost *record;
-	struct ledger_walk walk = { 0 };
+	struct site_list sites = site_list(b, sizeof(struct cost_site));
 
+	count_objects(b, &sites);
 	for (size_t i = 0; i < b->process->driver_cost_count; i++) {
-		const struct cost_site *site;
+		struct report_driver_cost *cost = &b->process->driver_costs[i];
+		const struct cost_site *site = site_of(&sites, cost->site);
 
-		record = ledger_next_driver_cost(b->view, &walk);
-		if (!record)
-			return;
-		site = table_find(sites, site_hash(record->api, record->stack), same_site,
-				  &(struct ledger_site){ .api = record->api,
-							 .stack = record->stack });
-		if (site && site->created > site->live)
-			b->process->driver_costs[i].ended = site->created - site->live;
+		if (site->created > site->live)
+			cost->ended = site->created - site->live;
 	}
 }
 
@@ -460,7 +438,6 @@ static void merge_cost(struct report_process *process, const struct report_drive
 		sum->bytes = INT64_MAX;
 	sum->calls = add_bounded(sum->calls, cost->calls);
 	sum->measured = add_bounded(sum->measured, cost->measured);
-	sum->ended = add_bounded(sum->ended, cost->ended);
 	for (size_t i = 0; i < process->cost_call_count; i++)
 		if (process->cost_calls[i].cost == cost->ref)
 			process->cost_calls[i].cost = sum->ref;
@@ -490,17 +467,14 @@ static void build_costs(struct builder *b)
 {
 	struct report_process *process = b->process;
 	struct ledger_walk walk = { 0 };
-	struct table sites = { 0 };
 
 	if (!ledger_next_driver_cost(b->view, &walk))
 		return;
-	read_costs(b, &sites);
+	read_costs(b);
 	read_cost_calls(b);
-	count_objects(b, &sites);
-	set_ended(b, &sites);
+	set_ended(b);
 	merge_costs(process);
 	SORT(process->driver_costs, process->driver_cost_count, compare_costs);
-	table_finish(&sites);
 }
 
 /* Returns how many bytes COST explains: all if none of its objects ended, else 0. Primary contexts

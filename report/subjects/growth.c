@@ -28,40 +28,26 @@
 
 /* Live bytes and blocks of one site at the steps FIRST, FIRST + 1 ... of the window. */
 struct growth_site {
-	struct site_key key;
-	uint32_t stack_ref; /* of the first of its records */
+	struct site_entry entry;
+	uint32_t ref; /* of the first of its records */
 	uint64_t bytes[GROWTH_STEPS_MAX], blocks[GROWTH_STEPS_MAX];
 	uint32_t unknown; /* bit n: the values at step n of the window are unknown */
-	struct growth_site *next;
 };
 
 struct window {
-	struct table sites;
-	struct growth_site *first_site;
+	struct site_list sites; /* struct growth_site */
 	uint32_t first, count; /* number of the first step, and count of steps */
 };
 
-static bool same_site(const void *value, const void *key)
-{
-	return site_key_is_same(&((const struct growth_site *)value)->key, key);
-}
-
-static struct growth_site *intern_growth_site(struct builder *b, struct window *window,
-					      const struct ledger_growth *record)
+static struct growth_site *site_of(struct builder *b, struct window *window,
+				   const struct ledger_growth *record)
 {
 	const struct ledger_site refs = { .api = record->api, .kind = record->kind,
 					  .device = record->device, .stack = record->stack };
-	struct site_key key = site_key_of(b, &refs);
-	uint64_t hash = site_key_hash(&key);
-	struct growth_site *site = table_find(&window->sites, hash, same_site, &key);
+	struct growth_site *site = site_list_get(&window->sites, intern_site(b, &refs));
 
-	if (site)
-		return site;
-	site = arena_alloc(b->arena, sizeof(*site));
-	*site = (struct growth_site){ .key = key, .stack_ref = record->stack,
-				      .next = window->first_site };
-	window->first_site = site;
-	table_add(&window->sites, hash, site);
+	if (!site->ref)
+		site->ref = build_ref(b, record);
 	return site;
 }
 
@@ -87,7 +73,7 @@ static void read_sites(struct builder *b, struct window *window)
 	const struct ledger_growth *record;
 
 	while ((record = ledger_next_growth(b->view, &walk)))
-		add_numbers(intern_growth_site(b, window, record), window, record);
+		add_numbers(site_of(b, window, record), window, record);
 }
 
 /* ---- the growth rule ---- */
@@ -140,7 +126,7 @@ static uint64_t per_hour(const struct report_growth *growth, uint32_t last, unsi
 	return ret < 1.8e19 ? (uint64_t)ret : UINT64_MAX;
 }
 
-/* Returns true if SITE is a suspect, and fills in *RET except its site. */
+/* Returns true if SITE is a suspect, and fills in *RET. */
 static bool judge_site(const struct report_growth *growth, const struct window *window,
 		       const struct growth_site *site, struct report_suspect *ret)
 {
@@ -148,7 +134,7 @@ static bool judge_site(const struct report_growth *growth, const struct window *
 	struct growth_series counts;
 	size_t first, last;
 
-	*ret = (struct report_suspect){ .stack_ref = site->stack_ref };
+	*ret = (struct report_suspect){ .site = &site->entry.site->site, .ref = site->ref };
 	ret->series.count = counts.count = known_steps(site, window, &first);
 	if (!ret->series.count)
 		return false;
@@ -169,34 +155,27 @@ static bool judge_site(const struct report_growth *growth, const struct window *
 	return true;
 }
 
-static const struct report_site *site_of(struct builder *b, const struct growth_site *site)
-{
-	const struct report_site key = { site->key.api, site->key.kind, site->key.device,
-					 build_stack(b, site->stack_ref), 0 };
-
-	return &intern_equal_site(b, &key)->site;
-}
-
 static int compare_suspects(const void *left, const void *right)
 {
 	const struct report_suspect *a = left, *b = right;
 
 	return compare_numbers(b->bytes_per_step, a->bytes_per_step)
 	       ?: compare_numbers(b->blocks_per_step, a->blocks_per_step)
-	       ?: compare_numbers(a->stack_ref, b->stack_ref);
+	       ?: compare_numbers(a->ref, b->ref);
 }
 
 static void find_suspects(struct builder *b, const struct window *window,
 			  struct report_growth *growth)
 {
+	const struct growth_site *site;
 	struct report_suspect one;
 
-	for (const struct growth_site *site = window->first_site; site; site = site->next) {
+
+	EACH_SITE(&window->sites, site) {
 		int index;
 
 		if (!judge_site(growth, window, site, &one))
 			continue;
-		one.site = site_of(b, site);
 		index = suppressions_match(b->suppressions, one.site->stack->frames,
 					   one.site->stack->count);
 		if (index >= 0) {
@@ -244,7 +223,7 @@ static void read_steps(struct builder *b, struct report_growth *growth)
 static void build(struct builder *b)
 {
 	struct report_growth *growth = arena_alloc(b->arena, sizeof(*growth));
-	struct window window = { 0 };
+	struct window window = { site_list(b, sizeof(struct growth_site)), 0, 0 };
 
 	read_steps(b, growth);
 	if (!growth->step_count)
@@ -255,7 +234,6 @@ static void build(struct builder *b)
 	window.first = (uint32_t)growth->step_count - window.count + 1;
 	read_sites(b, &window);
 	find_suspects(b, &window, growth);
-	table_finish(&window.sites);
 }
 
 /* ---- text and JSON ---- */

@@ -25,14 +25,10 @@
 
 /* ---- reading ---- */
 
-struct report_leak build_holder(struct builder *b, const struct ledger_site *site, uint64_t bytes,
-				uint64_t blocks)
+struct report_leak build_holder(const struct build_site *site, uint64_t bytes, uint64_t blocks)
 {
-	struct report_leak ret = { &intern_site(b, site)->site, .bytes = bytes, .blocks = blocks };
-
-	b->bad_refs += !site;
-	ret.cache = report_cache_of(ret.site);
-	return ret;
+	return (struct report_leak){ .site = &site->site, .bytes = bytes, .blocks = blocks,
+				     .cache = report_cache_of(&site->site) };
 }
 
 /* Sites are interned. */

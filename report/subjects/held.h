@@ -15,8 +15,8 @@
 
 #include "report/util/report_arena.h"
 
+struct build_site;
 struct builder;
-struct ledger_site;
 struct report_frame;
 struct report_holders;
 struct report_leak;
@@ -24,9 +24,8 @@ struct subject_view;
 
 /* ---- reading ---- */
 
-/* Returns what the call site of the record SITE held. SITE NULL: unknown. */
-struct report_leak build_holder(struct builder *b, const struct ledger_site *site, uint64_t bytes,
-				uint64_t blocks);
+/* Returns the holder of BYTES in BLOCKS of SITE. */
+struct report_leak build_holder(const struct build_site *site, uint64_t bytes, uint64_t blocks);
 /* Adds up holders in HELD with the same place, and sorts them. */
 void report_merge_holders(struct report_holders *held);
 

@@ -12,38 +12,28 @@
 #include "report/subjects/figures.h"
 #include "report/util/number.h"
 
-static bool same_kind(const void *value, const void *key)
-{
-	const struct report_kind *a = value, *b = key;
+struct kind_sums {
+	struct site_entry entry;
+	struct report_kind sums;
+};
 
-	return a->kind == b->kind && a->device == b->device; /* strings are interned */
+/* Returns the sums of KIND and DEVICE. Until build() lists the kinds, freed_blocks count the blocks
+ * that ended, but not by a free. */
+static struct report_kind *sums_of(struct site_list *kinds, const char *kind, int device)
+{
+	struct kind_sums *ret = site_list_get(kinds, intern_kind(kinds->b, kind, device));
+
+	return &ret->sums;
 }
 
-/* Returns the element of KIND and DEVICE in KINDS, which may be new. Until build() lists the kinds,
- * its freed_blocks count the blocks that ended, but not by a free. */
-static struct report_kind *intern_kind(struct builder *b, struct table *kinds, const char *kind,
-				       int device)
-{
-	const struct report_kind key = { .kind = kind, .device = device };
-	uint64_t hash = hash_number((uint64_t)device, hash_number((uintptr_t)kind, 0));
-	struct report_kind *known = table_find(kinds, hash, same_kind, &key);
-
-	if (known)
-		return known;
-	known = arena_alloc(b->arena, sizeof(*known));
-	*known = key;
-	table_add(kinds, hash, known);
-	return known;
-}
-
-static void add_sites(struct builder *b, struct table *kinds)
+static void add_sites(struct builder *b, struct site_list *kinds)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_site *site;
 
 	while ((site = build_next_site(b, &walk))) {
 		struct report_kind *kind =
-			intern_kind(b, kinds, build_name(b, site->kind), site->device);
+			sums_of(kinds, build_name(b, site->kind), site->device);
 		uint64_t ended = add_bounded(site->with_context, site->unseen);
 
 		kind->allocated_blocks = add_bounded(kind->allocated_blocks, site->allocs);
@@ -52,19 +42,18 @@ static void add_sites(struct builder *b, struct table *kinds)
 	}
 }
 
-static void add_leaks(struct builder *b, struct table *kinds, const struct report_leak *leaks,
-		      size_t count)
+static void add_leaks(struct site_list *kinds, const struct report_leak *leaks, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct report_kind *kind =
-			intern_kind(b, kinds, leaks[i].site->kind, leaks[i].site->device);
+			sums_of(kinds, leaks[i].site->kind, leaks[i].site->device);
 
 		kind->live_blocks = add_bounded(kind->live_blocks, leaks[i].blocks);
 		kind->live_bytes = add_bounded(kind->live_bytes, leaks[i].bytes);
 	}
 }
 
-static void add_deferred(struct builder *b, struct table *kinds)
+static void add_deferred(struct builder *b, struct site_list *kinds)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
@@ -75,7 +64,7 @@ static void add_deferred(struct builder *b, struct table *kinds)
 
 		if (!site || ledger_site_is_object(b->view, site))
 			continue;
-		kind = intern_kind(b, kinds, build_name(b, site->kind), site->device);
+		kind = sums_of(kinds, build_name(b, site->kind), site->device);
 		kind->freed_blocks = add_bounded(kind->freed_blocks, 1);
 	}
 }
@@ -90,27 +79,26 @@ static int compare_kinds(const void *left, const void *right)
 static void build(struct builder *b)
 {
 	struct report_process *process = b->process;
-	struct table kinds = { 0 };
+	struct site_list kinds = site_list(b, sizeof(struct kind_sums));
+	struct kind_sums *node;
 
 	add_sites(b, &kinds);
-	add_leaks(b, &kinds, process->leaks, process->leak_count);
-	add_leaks(b, &kinds, process->suppressed, process->suppressed_count);
-	add_leaks(b, &kinds, process->cached, process->cached_count);
+	add_leaks(&kinds, process->leaks, process->leak_count);
+	add_leaks(&kinds, process->suppressed, process->suppressed_count);
+	add_leaks(&kinds, process->cached, process->cached_count);
 	add_deferred(b, &kinds);
-	process->kinds = arena_alloc(b->arena, kinds.count * sizeof(*process->kinds));
-	for (size_t i = 0; i < kinds.size; i++) {
-		struct report_kind *kind = kinds.slots[i].value;
-		uint64_t ended;
+	EACH_SITE(&kinds, node) {
+		struct report_kind *kind =
+			ARENA_ADD(b->arena, process->kinds, process->kind_count);
+		uint64_t ended = add_bounded(node->sums.freed_blocks, node->sums.live_blocks);
 
-		if (!kind)
-			continue;
-		ended = add_bounded(kind->freed_blocks, kind->live_blocks);
+		*kind = node->sums;
+		kind->kind = node->entry.site->site.kind;
+		kind->device = node->entry.site->site.device;
 		kind->freed_blocks =
 			kind->allocated_blocks > ended ? kind->allocated_blocks - ended : 0;
-		process->kinds[process->kind_count++] = *kind;
 	}
 	SORT(process->kinds, process->kind_count, compare_kinds);
-	table_finish(&kinds);
 }
 
 static const struct figure rows[] = {

@@ -14,25 +14,30 @@
 #include "report/util/escape.h"
 #include "report/util/number.h"
 
+struct late_site {
+	struct site_entry entry;
+	uint64_t blocks;
+};
+
 static void build(struct builder *b)
 {
+	struct site_list sites = site_list(b, sizeof(struct late_site));
 	struct report_process *process = b->process;
 	struct ledger_walk walk = { 0 };
 	const struct ledger_site *record;
+	struct late_site *site;
 
 	while ((record = build_next_site(b, &walk))) {
-		struct build_site *site = record->late ? intern_site(b, record) : NULL;
-		struct report_late *late;
-
-		if (!site)
+		if (!record->late)
 			continue;
-		if (!site->late) {
-			ARENA_ADD(b->arena, process->late, process->late_count)->site = &site->site;
-			site->late = process->late_count;
-		}
-		late = &process->late[site->late - 1];
-		late->blocks = add_bounded(late->blocks, record->late);
+		site = site_list_get(&sites, intern_site(b, record));
+		site->blocks = add_bounded(site->blocks, record->late);
 	}
+	process->late_count = sites.count;
+	process->late = arena_alloc(b->arena, sites.count * sizeof(*process->late));
+	EACH_SITE(&sites, site)
+		process->late[--sites.count] =
+			(struct report_late){ &site->entry.site->site, site->blocks };
 }
 
 #define LATE_MAX 1000

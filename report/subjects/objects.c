@@ -21,76 +21,44 @@
 #include "report/util/escape.h"
 #include "report/util/number.h"
 
-/* The sum of all records of one call site. Each thread has its own record. */
+/* The sum of all records of one call site. */
 struct object_site {
-	struct site_key key;
-	struct report_object_counts *listed; /* NULL: it has no selected live object */
+	struct site_entry entry;
 	uint64_t created, with_context, unseen, live;
-	struct object_site *next;
 };
 
-struct object_gathering {
-	struct builder *b;
-	struct table sites; /* struct object_site */
-	struct table kinds; /* struct report_object_kind */
-	struct object_site *first;
-	size_t count;
+struct object_kind {
+	struct site_entry entry;
+	struct report_object_kind public;
 };
 
-static bool same_site(const void *value, const void *key)
-{
-	return site_key_is_same(&((const struct object_site *)value)->key, key);
-}
-
-/* Returns the sum of the call site of RECORD, which may be new. */
-static struct object_site *intern_object_site(struct object_gathering *g,
-					      const struct ledger_site *record)
-{
-	struct site_key key = site_key_of(g->b, record);
-	uint64_t hash = site_key_hash(&key);
-	struct object_site *site = table_find(&g->sites, hash, same_site, &key);
-
-	if (site)
-		return site;
-	site = arena_alloc(g->b->arena, sizeof(*site));
-	*site = (struct object_site){ .key = key, .next = g->first };
-	g->first = site;
-	g->count++;
-	table_add(&g->sites, hash, site);
-	return site;
-}
-
-static void walk_sites(struct object_gathering *g)
+static void walk_sites(struct site_list *sites)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_site *record;
 
-	while ((record = ledger_next_site(g->b->view, &walk))) {
+	while ((record = ledger_next_site(sites->b->view, &walk))) {
 		struct object_site *site;
-		const struct report_leak *group;
 
-		if (!ledger_site_is_object(g->b->view, record))
+		if (!ledger_site_is_object(sites->b->view, record))
 			continue;
-		site = intern_object_site(g, record);
-		group = build_known_group(g->b, build_ref(g->b, record));
-		if (group && group->objects)
-			site->listed = group->objects;
+		site = site_list_get(sites, intern_site(sites->b, record));
 		site->created = add_bounded(site->created, record->allocs);
 		site->with_context = add_bounded(site->with_context, record->with_context);
 		site->unseen = add_bounded(site->unseen, record->unseen);
 	}
 }
 
-static void walk_blocks(struct object_gathering *g)
+static void walk_blocks(struct site_list *sites)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
 
-	while (g->count && (block = ledger_next_live(g->b->view, &walk))) {
-		const struct ledger_site *record = ledger_site(g->b->view, block->site);
+	while (sites->count && (block = ledger_next_live(sites->b->view, &walk))) {
+		struct build_site *site = intern_site_of_block(sites->b, block->site);
 
-		if (record && ledger_site_is_object(g->b->view, record))
-			intern_object_site(g, record)->live++;
+		if (kind_is_object(site->site.kind))
+			((struct object_site *)site_list_get(sites, site))->live++;
 	}
 }
 
@@ -111,52 +79,37 @@ static int compare_kinds(const void *left, const void *right)
 	return strcmp(a->kind, b->kind);
 }
 
-static bool same_kind(const void *value, const void *key)
+static void sum_up(struct builder *b, const struct site_list *sites)
 {
-	return ((const struct report_object_kind *)value)->kind == key; /* strings are interned */
-}
+	struct site_list kinds = site_list(b, sizeof(struct object_kind));
+	struct report_process *process = b->process;
+	const struct object_site *site;
+	struct object_kind *kind;
 
-/* Returns the element of KIND, which may be new. */
-static struct report_object_kind *intern_kind(struct object_gathering *g, const char *kind)
-{
-	struct report_process *process = g->b->process;
-	uint64_t hash = hash_number((uintptr_t)kind, 0);
-	struct report_object_kind *known = table_find(&g->kinds, hash, same_kind, kind);
+	EACH_SITE(sites, site) {
+		struct report_leak *group = build_known_group(site->entry.site);
 
-	if (known)
-		return known;
-	known = &process->object_kinds[process->object_kind_count++];
-	known->kind = kind;
-	table_add(&g->kinds, hash, known);
-	return known;
-}
-
-static void sum_up(struct object_gathering *g)
-{
-	struct report_process *process = g->b->process;
-
-	process->object_kinds = arena_alloc(g->b->arena,
-					    g->count * sizeof(*process->object_kinds));
-	for (const struct object_site *site = g->first; site; site = site->next) {
-		struct report_object_kind *kind = intern_kind(g, site->key.kind);
-
-		kind->live = add_bounded(kind->live, site->live);
-		add_site(site, &kind->counts);
-		if (site->listed)
-			add_site(site, site->listed);
+		kind = site_list_get(&kinds, intern_kind(b, site->entry.site->site.kind, -1));
+		kind->public.live = add_bounded(kind->public.live, site->live);
+		add_site(site, &kind->public.counts);
+		if (group && group->objects)
+			add_site(site, group->objects);
+	}
+	EACH_SITE(&kinds, kind) {
+		kind->public.kind = kind->entry.site->site.kind;
+		*ARENA_ADD(b->arena, process->object_kinds, process->object_kind_count) =
+			kind->public;
 	}
 	SORT(process->object_kinds, process->object_kind_count, compare_kinds);
 }
 
 static void build(struct builder *b)
 {
-	struct object_gathering g = { .b = b };
+	struct site_list sites = site_list(b, sizeof(struct object_site));
 
-	walk_sites(&g);
-	walk_blocks(&g);
-	sum_up(&g);
-	table_finish(&g.sites);
-	table_finish(&g.kinds);
+	walk_sites(&sites);
+	walk_blocks(&sites);
+	sum_up(b, &sites);
 }
 
 /* ---- text ---- */

@@ -41,10 +41,11 @@ static void read_holders(struct builder *b, const struct ledger_out_of_memory *r
 	held->other_blocks = record->other_blocks;
 	for (size_t i = 0; i < count; i++) {
 		const struct ledger_holder *holder = &record->holder[i];
+		const struct ledger_site *site = ledger_any_site(b->view, holder->site);
 
+		b->bad_refs += !site;
 		*ARENA_ADD(b->arena, held->list, held->count) =
-			build_holder(b, ledger_any_site(b->view, holder->site), holder->bytes,
-				     holder->blocks);
+			build_holder(intern_site(b, site), holder->bytes, holder->blocks);
 	}
 	report_merge_holders(held);
 	report_divide_holders(b, held, record->inside_bytes);

@@ -28,9 +28,8 @@
 
 /* What the call sites of one place in the program had live at the peak of a memory. */
 struct amount {
-	const struct ledger_site *site; /* the first of them in the ledger */
-	struct site_key key;
-	uint32_t memory;
+	struct site_entry entry;
+	const struct ledger_site *record; /* the first of them in the ledger */
 	bool inside; /* they are suballocations, inside of blocks */
 	uint64_t bytes, blocks;
 };
@@ -39,9 +38,8 @@ struct peaks {
 	struct builder *b;
 	const struct ledger_peak *records[LEDGER_MEMORIES_MAX];
 	uint32_t numbers[LEDGER_MEMORIES_MAX]; /* number of the last peak of each memory */
+	struct site_list sites[LEDGER_MEMORIES_MAX]; /* struct amount */
 	size_t count;
-	struct amount *amounts;
-	size_t amount_count;
 };
 
 /* ---- amounts ---- */
@@ -60,19 +58,22 @@ static void read_site(struct peaks *peaks, const struct ledger_site *site, bool 
 {
 	const struct ledger_balance *own = ledger_balance_of(peaks->b->view, site);
 	const struct ledger_balance *others = ledger_others_balance_of(peaks->b->view, site);
-	struct amount amount = { .site = site, .inside = inside };
-	uint32_t blocks = 0;
+	uint64_t bytes = 0;
+	uint32_t blocks = 0, memory;
+	struct amount *amount;
 
 	if (!own || !others || own->memory < 1 || own->memory > peaks->count)
 		return;
-	amount.memory = own->memory - 1;
-	add_balance(own, peaks->numbers[amount.memory], &amount.bytes, &blocks);
-	add_balance(others, peaks->numbers[amount.memory], &amount.bytes, &blocks);
-	if ((int64_t)amount.bytes <= 0)
+	memory = own->memory - 1;
+	add_balance(own, peaks->numbers[memory], &bytes, &blocks);
+	add_balance(others, peaks->numbers[memory], &bytes, &blocks);
+	if ((int64_t)bytes <= 0)
 		return;
-	amount.blocks = (int32_t)blocks > 0 ? blocks : 0;
-	amount.key = site_key_of(peaks->b, site);
-	*ARENA_ADD(peaks->b->arena, peaks->amounts, peaks->amount_count) = amount;
+	amount = site_list_get(&peaks->sites[memory], intern_code_site(peaks->b, site));
+	if (!amount->record)
+		*amount = (struct amount){ amount->entry, site, inside, 0, 0 };
+	amount->bytes = add_bounded(amount->bytes, bytes);
+	amount->blocks = add_bounded(amount->blocks, (int32_t)blocks > 0 ? blocks : 0);
 }
 
 static void read_sites(struct peaks *peaks, enum ledger_chunk_type type)
@@ -84,46 +85,26 @@ static void read_sites(struct peaks *peaks, enum ledger_chunk_type type)
 		read_site(peaks, site, type == LEDGER_CHUNK_SUBALLOCATION_SITES);
 }
 
-static int compare_keys(const struct amount *a, const struct amount *b)
+static int compare_amounts(const void *left, const void *right)
 {
-	return compare_numbers(a->memory, b->memory) ?: site_key_compare(&a->key, &b->key);
+	const struct amount *a = *(const struct amount *const *)left;
+	const struct amount *b = *(const struct amount *const *)right;
+
+	return compare_numbers(b->bytes, a->bytes)
+	       ?: compare_numbers((uintptr_t)a->record, (uintptr_t)b->record);
 }
 
-static int compare_places(const void *left, const void *right)
+/* Returns the elements of SITES by size, largest first. */
+static const struct amount **sort_amounts(const struct site_list *sites)
 {
-	const struct amount *a = left, *b = right;
+	const struct amount **ret, *amount;
+	size_t count = 0;
 
-	return compare_keys(a, b) ?: compare_numbers((uintptr_t)a->site, (uintptr_t)b->site);
-}
-
-static int compare_sizes(const void *left, const void *right)
-{
-	const struct amount *a = left, *b = right;
-
-	return compare_numbers(a->memory, b->memory) ?: compare_numbers(b->bytes, a->bytes)
-	       ?: compare_numbers((uintptr_t)a->site, (uintptr_t)b->site);
-}
-
-/* Adds up amounts of one place, because each thread has its own call sites. Then sorts them by
- * memory and size, largest first. */
-static void merge_amounts(struct peaks *peaks)
-{
-	struct amount *list = peaks->amounts;
-	size_t kept = 0;
-
-	if (!peaks->amount_count)
-		return;
-	SORT(list, peaks->amount_count, compare_places);
-	for (size_t i = 1; i < peaks->amount_count; i++) {
-		if (compare_keys(&list[kept], &list[i]) != 0) {
-			list[++kept] = list[i];
-			continue;
-		}
-		list[kept].bytes = add_bounded(list[kept].bytes, list[i].bytes);
-		list[kept].blocks = add_bounded(list[kept].blocks, list[i].blocks);
-	}
-	peaks->amount_count = kept + 1;
-	SORT(list, peaks->amount_count, compare_sizes);
+	ret = arena_alloc(sites->b->arena, sites->count * sizeof(*ret));
+	EACH_SITE(sites, amount)
+		ret[count++] = amount;
+	SORT(ret, count, compare_amounts);
+	return ret;
 }
 
 /* ---- peaks ---- */
@@ -133,28 +114,30 @@ static uint64_t difference(uint64_t a, uint64_t b)
 	return a > b ? a - b : b - a;
 }
 
-/* Lists the first of the COUNT AMOUNTS, and adds up the others. Stores in SUMS[0] the bytes of
- * blocks, and in SUMS[1] the bytes of suballocations. */
-static void list_holders(struct builder *b, const struct amount *amounts, size_t count,
-			 struct report_holders *held, uint64_t sums[2])
+/* Lists the largest of SITES, and adds up the others. Stores in SUMS[0] the bytes of blocks, and in
+ * SUMS[1] the bytes of suballocations. */
+static void list_holders(const struct site_list *sites, struct report_holders *held,
+			 uint64_t sums[2])
 {
-	for (size_t i = 0; i < count; i++) {
-		sums[amounts[i].inside] = add_bounded(sums[amounts[i].inside], amounts[i].bytes);
+	const struct amount **amounts = sort_amounts(sites);
+
+	for (size_t i = 0; i < sites->count; i++) {
+		const struct amount *one = amounts[i];
+
+		sums[one->inside] = add_bounded(sums[one->inside], one->bytes);
 		if (i < HOLDERS_MAX) {
-			*ARENA_ADD(b->arena, held->list, held->count) =
-				build_holder(b, amounts[i].site, amounts[i].bytes,
-					     amounts[i].blocks);
+			*ARENA_ADD(sites->b->arena, held->list, held->count) = build_holder(
+				look_up_site(sites->b, one->entry.site), one->bytes, one->blocks);
 			continue;
 		}
 		held->other_sites++;
-		held->other_bytes = add_bounded(held->other_bytes, amounts[i].bytes);
-		held->other_blocks = add_bounded(held->other_blocks, amounts[i].blocks);
+		held->other_bytes = add_bounded(held->other_bytes, one->bytes);
+		held->other_blocks = add_bounded(held->other_blocks, one->blocks);
 	}
 	report_merge_holders(held);
 }
 
-static struct report_peak read_peak(struct peaks *peaks, uint32_t memory,
-				    const struct amount *amounts, size_t count)
+static struct report_peak read_peak(const struct peaks *peaks, uint32_t memory)
 {
 	const struct ledger_peak *record = peaks->records[memory];
 	const struct ledger_peak_at *at = &record->at[peaks->numbers[memory] % 2];
@@ -169,7 +152,7 @@ static struct report_peak read_peak(struct peaks *peaks, uint32_t memory,
 		.error_bytes = at->unnoted_bytes,
 	};
 
-	list_holders(peaks->b, amounts, count, &ret.held, sums);
+	list_holders(&peaks->sites[memory], &ret.held, sums);
 	ret.error_bytes = add_bounded(ret.error_bytes, difference(at->bytes, sums[0]));
 	ret.error_bytes =
 		add_bounded(ret.error_bytes, difference(at->suballocated_bytes, sums[1]));
@@ -185,36 +168,25 @@ static int compare_peaks(const void *left, const void *right)
 	       ?: compare_ints(a->device, b->device);
 }
 
-static void list_peaks(struct peaks *peaks)
-{
-	struct report_process *process = peaks->b->process;
-	size_t first = 0, end;
-
-	for (uint32_t i = 0; i < peaks->count; i++, first = end) {
-		for (end = first; end < peaks->amount_count && peaks->amounts[end].memory == i;)
-			end++;
-		if (peaks->numbers[i])
-			*ARENA_ADD(peaks->b->arena, process->peaks, process->peak_count) =
-				read_peak(peaks, i, peaks->amounts ? &peaks->amounts[first] : NULL,
-					  end - first);
-	}
-	SORT(process->peaks, process->peak_count, compare_peaks);
-}
-
 static void build(struct builder *b)
 {
+	struct report_process *process = b->process;
 	struct peaks peaks = { .b = b };
 	struct ledger_walk walk = { 0 };
 	const struct ledger_peak *record;
 
 	while (peaks.count < LEDGER_MEMORIES_MAX && (record = ledger_next_peak(b->view, &walk))) {
+		peaks.sites[peaks.count] = site_list(b, sizeof(struct amount));
 		peaks.numbers[peaks.count] = record->number;
 		peaks.records[peaks.count++] = record;
 	}
 	read_sites(&peaks, LEDGER_CHUNK_SITES);
 	read_sites(&peaks, LEDGER_CHUNK_SUBALLOCATION_SITES);
-	merge_amounts(&peaks);
-	list_peaks(&peaks);
+	for (uint32_t i = 0; i < peaks.count; i++)
+		if (peaks.numbers[i])
+			*ARENA_ADD(b->arena, process->peaks, process->peak_count) =
+				read_peak(&peaks, i);
+	SORT(process->peaks, process->peak_count, compare_peaks);
 }
 
 /* ---- text ---- */

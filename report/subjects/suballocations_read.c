@@ -25,6 +25,7 @@
 #define CALLS_BEGUN_MAX 16u
 
 struct suballocation_site {
+	struct site_entry entry;
 	struct report_suballocations public;
 	uint64_t ended; /* blocks that ended, but not by a free */
 	uint64_t not_selected; /* live blocks */
@@ -36,38 +37,33 @@ struct suballocation_site {
 	bool of_physical;
 	uint64_t deferred;    /* of blocks: deferred frees, which the series count as live */
 	bool unsampled; /* the windows of at least one of its records cannot be used */
-	struct suballocation_site *next;
 };
 
 struct gathering {
 	struct builder *b;
 	struct table refs;  /* finds a site by the ref of its record in the ledger */
-	struct suballocation_site *sites;
+	struct site_list sites; /* struct suballocation_site */
 	struct process_windows process;
 	/* The ledger divides time into windows by counting allocations (ledger/format.h): how many
 	 * allocations it counted, and how many windows they filled. */
 	uint64_t suballocated;
 	size_t windows;
-	size_t count; /* number of sites */
+	size_t count; /* number of sites to list */
 };
 
 static struct suballocation_site *site_of(struct gathering *g, const struct ledger_site *record)
 {
-	struct build_site *known = intern_site(g->b, record);
-	struct suballocation_site *site = known->suballocations;
-	struct report_leak *live;
+	struct suballocation_site *site = site_list_get(&g->sites, intern_site(g->b, record));
+	const struct report_site *known = &site->entry.site->site;
+	struct report_leak *live = &site->public.live;
 
-	if (site)
+	if (live->site)
 		return site;
-	site = known->suballocations = arena_alloc(g->b->arena, sizeof(*site));
-	live = &site->public.live;
-	live->site = &known->site;
-	live->cache = report_cache_of(live->site);
+	live->site = known;
+	live->cache = report_cache_of(known);
 	site->of_blocks = !report_is_suballocation(live);
-	site->of_physical = strncmp(known->site.kind, LEDGER_KIND_VIRTUAL,
+	site->of_physical = strncmp(known->kind, LEDGER_KIND_VIRTUAL,
 				    strlen(LEDGER_KIND_VIRTUAL)) == 0;
-	site->next = g->sites;
-	g->sites = site;
 	return site;
 }
 
@@ -127,7 +123,9 @@ static void add_windows(struct gathering *g, struct suballocation_site *site,
 /* Counts the sites that allocate all the time, and those of them whose blocks become larger. */
 static void count_working(struct gathering *g)
 {
-	for (const struct suballocation_site *site = g->sites; site; site = site->next) {
+	const struct suballocation_site *site;
+
+	EACH_SITE(&g->sites, site) {
 		if (site->unsampled || !live_windows_work(&site->windows))
 			continue;
 		g->process.working_sites++;
@@ -275,10 +273,11 @@ static bool is_listed(const struct suballocation_site *site)
 static void list_sites(struct gathering *g)
 {
 	struct report_process *process = g->b->process;
+	const struct suballocation_site *site;
 
 	process->suballocations = arena_alloc(g->b->arena,
 					      g->count * sizeof(*process->suballocations));
-	for (const struct suballocation_site *site = g->sites; site; site = site->next) {
+	EACH_SITE(&g->sites, site) {
 		uint64_t kept = add_bounded(add_bounded(site->ended, site->not_selected),
 					    site->public.live.blocks);
 		struct report_suballocations *entry;
@@ -309,10 +308,12 @@ static bool is_contradicted(const struct suballocation_site *site)
 
 static void set_trends(struct gathering *g)
 {
-	for (struct suballocation_site *site = g->sites; site; site = site->next)
+	struct suballocation_site *site;
+
+	EACH_SITE(&g->sites, site)
 		site->unsampled = site->unsampled || is_contradicted(site);
 	count_working(g);
-	for (struct suballocation_site *site = g->sites; site; site = site->next) {
+	EACH_SITE(&g->sites, site) {
 		set_trend(g, site);
 		g->count += is_listed(site);
 		g->b->process->unsampled_suballocations += site->unsampled;
@@ -343,7 +344,8 @@ static void classify(struct builder *b)
 
 void build_suballocations(struct builder *b)
 {
-	struct gathering g = { .b = b, .suballocated = ledger_header(b->view)->suballocated };
+	struct gathering g = { .b = b, .suballocated = ledger_header(b->view)->suballocated,
+			       .sites = site_list(b, sizeof(struct suballocation_site)) };
 	unsigned int shift = live_shift(g.suballocated);
 
 	g.windows = (size_t)(g.suballocated >> shift);

@@ -18,70 +18,44 @@
 struct live_gathering {
 	struct builder b;
 	struct live *live;
-	struct live_site_node *first, *first_object;
+	struct site_list sites; /* struct live_entry */
 };
 
-struct live_site_node {
+struct live_entry {
+	struct site_entry entry;
 	struct live_site site;
-	struct site_key key;
-	struct live_site_node *next;
 };
 
-static bool same_site(const void *value, const void *key)
-{
-	return site_key_is_same(&((const struct live_site_node *)value)->key, key);
-}
-
-/* Makes the site of KEY, in the list that begins at *FIRST. */
-static struct live_site_node *new_site(struct live_gathering *g, const struct site_key *key,
-				       struct live_site_node **first)
-{
-	struct live_site_node *node = arena_alloc(g->b.arena, sizeof(*node));
-
-	table_add(&g->b.groups, site_key_hash(key), node);
-	node->key = *key;
-	node->site = (struct live_site){ .site = { key->api, key->kind, key->device, NULL, 0 },
-					 .stack_ref = UINT32_MAX };
-	node->next = *first;
-	*first = node;
-	if (first == &g->first_object)
-		g->live->object_count++;
-	else
-		g->live->site_count++;
-	return node;
-}
-
-/* Returns the site of COUNTERS. If it is new, adds it, or returns NULL if ADD is false. A site has
- * the smallest ref of its stacks. Objects that are not memory have their own list. */
-static struct live_site_node *find_site(struct live_gathering *g,
-					const struct ledger_site *counters, bool add)
-{
-	bool is_object = ledger_site_is_object(g->b.view, counters);
-	struct site_key key = site_key_of(&g->b, counters);
-	struct live_site_node *ret =
-		table_find(&g->b.groups, site_key_hash(&key), same_site, &key);
-
-	if (!ret && add)
-		ret = new_site(g, &key, is_object ? &g->first_object : &g->first);
-	if (ret && counters->stack < ret->site.stack_ref)
-		ret->site.stack_ref = counters->stack;
-	return ret;
-}
-
-/* Returns the site of the blocks at call site REF, which may be new. */
-static struct live_site_node *intern_live_site(struct live_gathering *g, uint32_t ref)
+/* Returns the entry of the call site that the record REF describes. */
+static struct live_entry *entry_of(struct live_gathering *g, uint32_t ref)
 {
 	static const struct ledger_site unknown = { .device = -1 };
 	const struct ref_node *known = table_find_ref(&g->b.site_refs, ref);
 	const struct ledger_site *counters;
-	struct live_site_node *ret;
+	struct live_entry *ret;
 
 	if (known)
-		return (struct live_site_node *)known->value;
+		return (struct live_entry *)known->value;
 	counters = ledger_site(g->b.view, ref);
-	ret = find_site(g, counters ? counters : &unknown, true);
+	ret = site_list_get(&g->sites, intern_code_site(&g->b, counters ? counters : &unknown));
+	if (!ret->site.site)
+		ret->site = (struct live_site){ .site = &ret->entry.site->site,
+						.ref = counters ? ref : 0 };
 	table_add_ref(g->b.arena, &g->b.site_refs, ref, ret);
 	return ret;
+}
+
+/* Makes the entries. Stores in each the bytes that it has allocated since the start. */
+static void walk_sites(struct live_gathering *g)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_site *counters;
+
+	while ((counters = ledger_next_site(g->b.view, &walk))) {
+		struct live_site *site = &entry_of(g, build_ref(&g->b, counters))->site;
+
+		site->allocated = add_bounded(site->allocated, counters->bytes);
+	}
 }
 
 static void add_to_sum(struct live_sum *to, uint64_t bytes, uint64_t blocks)
@@ -96,31 +70,14 @@ static void walk_blocks(struct live_gathering *g)
 	const struct ledger_block *block;
 
 	while ((block = ledger_next_live(g->b.view, &walk))) {
-		struct live_site_node *node;
+		struct live_site *site;
 
 		if (build_is_young(&g->b, block))
 			continue;
-		node = intern_live_site(g, block->site);
-		add_to_sum(&node->site.sum, block->bytes, 1);
-		if (!kind_is_object(node->site.site.kind))
+		site = &entry_of(g, block->site)->site;
+		add_to_sum(&site->sum, block->bytes, 1);
+		if (!kind_is_object(site->site->kind))
 			add_to_sum(&g->live->sum, block->bytes, 1);
-	}
-}
-
-/* Stores in each site the bytes that it has allocated since the start. Adds sites without live
- * blocks only if LOOK orders sites by rate. */
-static void walk_sites(struct live_gathering *g, const struct live_options *look)
-{
-	struct ledger_walk walk = { 0 };
-	const struct ledger_site *counters;
-
-	while ((counters = ledger_next_site(g->b.view, &walk))) {
-		bool add = look->order == LIVE_BY_RATE &&
-			   !ledger_site_is_object(g->b.view, counters);
-		struct live_site_node *node = find_site(g, counters, add);
-
-		if (node)
-			node->site.allocated = add_bounded(node->site.allocated, counters->bytes);
 	}
 }
 
@@ -141,9 +98,7 @@ static int compare_sites(const void *left, const void *right)
 
 	return compare_numbers(b->sum.bytes, a->sum.bytes)
 	       ?: compare_numbers(b->sum.blocks, a->sum.blocks)
-	       ?: compare_numbers(a->stack_ref, b->stack_ref)
-	       ?: strcmp(a->site.api, b->site.api)
-	       ?: compare_ints(a->site.device, b->site.device);
+	       ?: compare_numbers(a->ref, b->ref);
 }
 
 static int compare_by_blocks(const void *left, const void *right)
@@ -174,22 +129,40 @@ static int (*const orders[])(const void *, const void *) = {
 	[LIVE_BY_RATE] = compare_by_rate,
 };
 
+/* Adds the memory to the list, or the objects. Memory without live blocks is only listed if LOOK
+ * orders sites by rate. */
+static void add_to_list(struct live_gathering *g, const struct live_options *look, bool objects)
+{
+	struct live *live = g->live;
+	const struct live_entry *entry;
+
+	EACH_SITE(&g->sites, entry) {
+		if (kind_is_object(entry->site.site->kind) != objects ||
+		    (!entry->site.sum.blocks && (objects || look->order != LIVE_BY_RATE)))
+			continue;
+		live->sites[live->site_count + live->object_count] = entry->site;
+		*(objects ? &live->object_count : &live->site_count) += 1;
+	}
+}
+
 static void list_sites(struct live_gathering *g, const struct live_options *look)
 {
 	struct live *live = g->live;
-	size_t count = live->site_count + live->object_count, at = 0;
+	size_t count;
 
-	live->sites = arena_alloc(g->b.arena, count * sizeof(*live->sites));
-	for (const struct live_site_node *node = g->first; node; node = node->next)
-		live->sites[at++] = node->site;
-	for (const struct live_site_node *node = g->first_object; node; node = node->next)
-		live->sites[at++] = node->site;
+	live->sites = arena_alloc(g->b.arena, g->sites.count * sizeof(*live->sites));
+	add_to_list(g, look, false);
+	add_to_list(g, look, true);
+	count = live->site_count + live->object_count;
 	if (look->trend)
 		trend_update(look->trend, live->sites, count, look->step);
 	SORT(live->sites, live->site_count, orders[look->order]);
-	for (size_t i = 0; i < count; i++)
-		if ((i < look->sites && i < live->site_count) || live->sites[i].growing.intervals)
-			live->sites[i].site.stack = build_stack(&g->b, live->sites[i].stack_ref);
+	for (size_t i = 0; i < count; i++) {
+		struct live_site *site = &live->sites[i];
+
+		if ((i < look->sites && i < live->site_count) || site->growing.intervals)
+			site->site = &look_up_site(&g->b, (struct build_site *)site->site)->site;
+	}
 }
 
 static int compare_kinds(const void *left, const void *right)
@@ -207,8 +180,8 @@ static void list_kinds(struct live_gathering *g)
 
 	live->kinds = arena_alloc(g->b.arena, live->site_count * sizeof(*live->kinds));
 	for (size_t i = 0; i < live->site_count; i++)
-		live->kinds[i] = (struct live_kind){ live->sites[i].site.kind,
-						     live->sites[i].site.device,
+		live->kinds[i] = (struct live_kind){ live->sites[i].site->kind,
+						     live->sites[i].site->device,
 						     live->sites[i].sum };
 	SORT(live->kinds, live->site_count, compare_kinds);
 	for (size_t i = 0; i < live->site_count; i++) {
@@ -241,8 +214,8 @@ static void gather(struct live_gathering *g, const struct live_options *look)
 	build_identity(&g->b);
 	build_modules(&g->b);
 	build_age(&g->b);
+	walk_sites(g);
 	walk_blocks(g);
-	walk_sites(g, look);
 	list_sites(g, look);
 	list_kinds(g);
 	subject_build(&subject_pool, &g->b);
@@ -258,6 +231,7 @@ struct live *live_build(const struct loaded_ledger *ledger, struct symbolizer *s
 	struct live_gathering g = { 0 };
 
 	build_start(&g.b, ledger, symbolizer);
+	g.sites = site_list(&g.b, sizeof(struct live_entry));
 	g.live = arena_alloc(g.b.arena, sizeof(*g.live));
 	gather(&g, look);
 	build_finish(&g.b);
@@ -295,10 +269,10 @@ bool live_next_suspect(const struct live *live, size_t *at, struct report_suspec
 
 		if (!site->growing.intervals)
 			continue;
-		*ret = (struct report_suspect){ .site = &site->site, .stack_ref = site->stack_ref,
+		*ret = (struct report_suspect){ .site = site->site, .ref = site->ref,
 						.intervals = site->growing.intervals };
-		*(kind_is_object(site->site.kind) ? &ret->blocks_per_step
-						  : &ret->bytes_per_step) = site->growing.per_step;
+		*(kind_is_object(site->site->kind) ? &ret->blocks_per_step
+						   : &ret->bytes_per_step) = site->growing.per_step;
 		return true;
 	}
 	return false;

@@ -30,9 +30,9 @@ struct live_kind {
 struct live_site {
 	/* Objects that are not memory grow by their number. The stack is NULL for sites beyond
 	 * live_options.sites that do not grow. */
-	struct report_site site;
-	/* ref of the ledger; the same at every read, because records do not move */
-	uint32_t stack_ref;
+	const struct report_site *site;
+	/* of its first record in the ledger; the same at every read, because records do not move */
+	uint32_t ref;
 	struct live_sum sum;
 	struct live_sum before; /* at the previous read; 0: no memory, or no previous read */
 	/* bytes allocated since the start, now and at the previous read */

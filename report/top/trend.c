@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Identifies call sites by their refs in the ledger, which do not change. Copies strings,
- * because each read has its own strings.
+ * Identifies call sites by their refs in the ledger, which do not change.
  */
 #include "report/top/trend.h"
 
@@ -11,8 +10,6 @@
 #include "report/top/live.h"
 
 struct trend_site {
-	struct report_site site; /* without a stack */
-	uint32_t stack_ref;
 	unsigned int seen; /* number of the last read that had the site */
 	struct live_sum sum;
 	uint64_t allocated;
@@ -20,15 +17,6 @@ struct trend_site {
 	struct growth_verdict verdict;
 	struct trend_site *next;
 };
-
-static bool same(const void *value, const void *key)
-{
-	const struct trend_site *a = value;
-	const struct live_site *b = key;
-
-	return a->stack_ref == b->stack_ref && a->site.device == b->site.device &&
-	       strcmp(a->site.api, b->site.api) == 0 && strcmp(a->site.kind, b->site.kind) == 0;
-}
 
 static void push(struct growth_series *series, uint64_t value)
 {
@@ -38,21 +26,15 @@ static void push(struct growth_series *series, uint64_t value)
 	series->values[series->count++] = value;
 }
 
-static struct trend_site *intern_trend_site(struct trend *trend, const struct live_site *site)
+static struct trend_site *intern_trend_site(struct trend *trend, uint32_t ref)
 {
-	uint64_t hash = hash_number((uint64_t)site->site.device, hash_number(site->stack_ref, 0));
+	const struct ref_node *known = table_find_ref(&trend->sites, ref);
 	struct trend_site *ret;
 
-	hash = hash_bytes(site->site.api, strlen(site->site.api), hash);
-	ret = table_find(&trend->sites, hash, same, site);
-	if (ret)
-		return ret;
+	if (known)
+		return (struct trend_site *)known->value;
 	ret = arena_alloc(&trend->arena, sizeof(*ret));
-	table_add(&trend->sites, hash, ret);
-	ret->site.api = arena_text(&trend->arena, site->site.api, strlen(site->site.api));
-	ret->site.kind = arena_text(&trend->arena, site->site.kind, strlen(site->site.kind));
-	ret->site.device = site->site.device;
-	ret->stack_ref = site->stack_ref;
+	table_add_ref(&trend->arena, &trend->sites, ref, ret);
 	for (unsigned int i = 0; i < trend->steps && i < GROWTH_STEPS_MAX; i++)
 		push(&ret->series, 0); /* the site had no memory at earlier steps */
 	ret->next = trend->first;
@@ -74,7 +56,7 @@ static void note(const struct trend *trend, struct trend_site *known, struct liv
 	known->seen = trend->reads;
 	if (step) {
 		push(&known->series,
-		     kind_is_object(site->site.kind) ? site->sum.blocks : site->sum.bytes);
+		     kind_is_object(site->site->kind) ? site->sum.blocks : site->sum.bytes);
 		known->verdict = growth_judge(&known->series);
 	}
 	site->growing = known->verdict;
@@ -84,7 +66,7 @@ void trend_update(struct trend *trend, struct live_site *sites, size_t count, bo
 {
 	trend->reads++;
 	for (size_t i = 0; i < count; i++)
-		note(trend, intern_trend_site(trend, &sites[i]), &sites[i], step);
+		note(trend, intern_trend_site(trend, sites[i].ref), &sites[i], step);
 	for (struct trend_site *site = trend->first; site; site = site->next) {
 		if (site->seen == trend->reads)
 			continue;

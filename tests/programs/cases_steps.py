@@ -56,6 +56,12 @@ def by_call(place):
                 last["live_blocks"])
 
 
+def one_line(place):
+    """steps: two calls of one line are one suspect"""
+    report, _ = story(place, "line", 5)
+    compare("suspects", [(marked("leak"), 3 * MIB, 15 * MIB, 10)], suspects(report))
+
+
 def many_steps(place):
     """steps: more than the ledger keeps: the last 255, and a suspect over the last 15"""
     report, _ = story(place, "call", 300)
@@ -491,6 +497,6 @@ def top_suspects(place):
                              for frame in frames if "\nsuspect" in frame))
 
 
-STEPS = [by_call, many_steps, named, many_names, killed_in_step, by_signal, without, text,
+STEPS = [by_call, one_line, many_steps, named, many_names, killed_in_step, by_signal, without, text,
          suppressed, churn, forked, demand_by_signal, demand_by_call, demand_in_run, signals_taken, last_thread, by_clock, read_while_marked, gate,
          every, older, no_such, top_suspects]

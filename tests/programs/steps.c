@@ -94,6 +94,18 @@ static int main_call(int count)
 	return 0;
 }
 
+/* At each step, two calls of one line allocate. */
+static int main_line(int count)
+{
+	begin();
+	for (int i = 0; i < count; i++) {
+		leak(MIB), leak(2 * MIB);
+		if (gpuleak_step)
+			gpuleak_step(NULL);
+	}
+	return 0;
+}
+
 /* Marks by the signal that the process sends itself. */
 static int main_signal(int count)
 {
@@ -355,7 +367,7 @@ int main(int argc, char **argv)
 		{ "idle", main_idle },       { "fork", main_fork },     { "churn", main_churn },
 		{ "handled", main_handled }, { "threads", main_threads },
 		{ "named", main_named },     { "names", main_names },
-		{ "killed", main_killed },
+		{ "killed", main_killed },   { "line", main_line },
 	};
 
 	for (size_t i = 0; argc == 3 && i < sizeof(stories) / sizeof(stories[0]); i++)

@@ -78,11 +78,11 @@ static void sums(void **state)
 	assert_int_equal(live->sum.blocks, 4);
 	assert_int_equal(live->site_count, 2);
 	assert_int_equal(live->sites[0].sum.bytes, 107);
-	assert_int_equal(live->sites[0].site.device, 1);
+	assert_int_equal(live->sites[0].site->device, 1);
 	assert_int_equal(live->sites[1].sum.bytes, 11);
 	assert_int_equal(live->sites[1].sum.blocks, 2);
-	assert_non_null(live->sites[0].site.stack);
-	assert_null(live->sites[1].site.stack); /* nobody asked for its symbols */
+	assert_non_null(live->sites[0].site->stack);
+	assert_null(live->sites[1].site->stack); /* nobody asked for its symbols */
 	assert_int_equal(live->kind_count, 2);
 	assert_int_equal(live->kinds[0].device, 0);
 	assert_int_equal(live->kinds[0].sum.bytes, 11);
@@ -136,7 +136,7 @@ static void lies(void **state)
 	live = look(&builder, 10);
 	assert_int_equal(live->sum.bytes, UINT64_MAX);
 	assert_int_equal(live->site_count, 1);
-	assert_string_equal(live->sites[0].site.kind, "unknown");
+	assert_string_equal(live->sites[0].site->kind, "unknown");
 	live_destroy(live);
 	trend_finish(&trend);
 	builder_finish(&builder);

@@ -184,10 +184,10 @@ static void print_sites(FILE *out, const struct live *now, const struct live *ea
 		if (earlier && seconds > 0)
 			print_rate(out, site, seconds);
 		fputs("  ", out);
-		describe_place_and_caller(out, site->site.stack, false);
-		if (site->site.stack->cache)
-			eprintf(out, ", held by the %s", site->site.stack->cache);
-		eprintf(out, ", %s\n", site->site.api);
+		describe_place_and_caller(out, site->site->stack, false);
+		if (site->site->stack->cache)
+			eprintf(out, ", held by the %s", site->site->stack->cache);
+		eprintf(out, ", %s\n", site->site->api);
 	}
 	if (now->site_count > count)
 		fprintf(out, "and %s more\n", NUMBER(now->site_count - count));
@@ -234,7 +234,7 @@ static void print_suballocations(FILE *out, const struct report_process *process
 static bool has_objects(const struct live *now)
 {
 	for (size_t i = now->site_count; i < now->site_count + now->object_count; i++)
-		if (now->sites[i].sum.blocks && !strstr(now->sites[i].site.kind, "context"))
+		if (now->sites[i].sum.blocks && !strstr(now->sites[i].site->kind, "context"))
 			return true;
 	return false;
 }
@@ -251,7 +251,7 @@ static void print_objects(FILE *out, const struct live *now, const struct live *
 		uint64_t count = 0, was = 0;
 
 		for (const struct live_site *site = first; site < end; site++) {
-			if (strcmp(site->site.kind, kind->name) != 0)
+			if (strcmp(site->site->kind, kind->name) != 0)
 				continue;
 			count = add_bounded(count, site->sum.blocks);
 			was = add_bounded(was, site->before.blocks);
