@@ -22,7 +22,7 @@ struct found_export {
 };
 
 struct shared_handle {
-	const uint8_t *handle;
+	uint8_t handle[LEDGER_IPC_HANDLE];
 	const struct found_export *last;
 };
 
@@ -37,28 +37,22 @@ static bool same_host(const struct report_process *a, const struct report_proces
 	return strcmp(a->host ? a->host : "", b->host ? b->host : "") == 0;
 }
 
-static bool same_handle(const void *value, const void *key)
+static struct shared_handle *intern_handle(struct matching *m, const uint8_t *handle)
 {
-	return memcmp(((const struct shared_handle *)value)->handle, key, LEDGER_IPC_HANDLE) == 0;
-}
-
-static struct shared_handle *find_handle(const struct matching *m, const uint8_t *handle)
-{
-	return table_find(&m->handles, hash_bytes(handle, LEDGER_IPC_HANDLE, 0), same_handle,
-			  handle);
+	return table_intern(&m->arena, &m->handles, handle, LEDGER_IPC_HANDLE,
+			    sizeof(struct shared_handle));
 }
 
 /* Returns the last export of OPENED's handle before it was opened, or NULL. */
-static const struct found_export *find_export(const struct matching *m,
+static const struct found_export *find_export(struct matching *m,
 					      const struct report_process *importer,
 					      const struct report_opened *opened)
 {
-	const struct shared_handle *known = find_handle(m, opened->handle);
+	const struct shared_handle *known = intern_handle(m, opened->handle);
 	const struct found_export *here = NULL, *elsewhere = NULL;
 	bool one_host = true;
 
-	for (const struct found_export *each = known ? known->last : NULL; each;
-	     each = each->previous) {
+	for (const struct found_export *each = known->last; each; each = each->previous) {
 		const struct found_export **last =
 			same_host(each->process, importer) ? &here : &elsewhere;
 
@@ -131,7 +125,7 @@ static void add_opened(struct matching *m, const struct report_process *importer
 	if (!group) {
 		group = &ipc->shared[ipc->shared_count++];
 		*group = key;
-		table_add(&m->groups, group_hash(&key), group);
+		table_add(&m->arena, &m->groups, group_hash(&key), group);
 	}
 	group->blocks++;
 	group->references = add_bounded(group->references, opened->references);
@@ -152,9 +146,9 @@ static void match_process(struct matching *m, const struct report_process *proce
 	if (!ipc || !ipc->opened_count || ipc->shared)
 		return;
 	ipc->shared = arena_alloc(process->arena, ipc->opened_count * sizeof(*ipc->shared));
+	m->groups = (struct table){ 0 };
 	for (size_t i = 0; i < ipc->opened_count; i++)
 		add_opened(m, process, &ipc->opened[i]);
-	table_finish(&m->groups);
 	SORT(ipc->shared, ipc->shared_count, compare_groups);
 }
 
@@ -195,14 +189,9 @@ static void list_freed(const struct report *report, const struct report_process 
 static void add_export(struct matching *m, const struct report_process *process,
 		       const struct report_export *export)
 {
-	struct shared_handle *known = find_handle(m, export->handle);
+	struct shared_handle *known = intern_handle(m, export->handle);
 	struct found_export *found = arena_alloc(&m->arena, sizeof(*found));
 
-	if (!known) {
-		known = arena_alloc(&m->arena, sizeof(*known));
-		known->handle = export->handle;
-		table_add(&m->handles, hash_bytes(export->handle, LEDGER_IPC_HANDLE, 0), known);
-	}
 	*found = (struct found_export){ process, export, known->last };
 	known->last = found;
 }
@@ -221,6 +210,5 @@ void ipc_match(struct report *report)
 		match_process(&m, report->processes[i]);
 	for (size_t i = 0; i < report->count; i++)
 		list_freed(report, report->processes[i]);
-	table_finish(&m.handles);
 	arena_finish(&m.arena);
 }

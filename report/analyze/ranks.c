@@ -104,7 +104,7 @@ static struct rank_leak make_leak(struct ranks *ranks, const struct leak_total *
 		ret.same_device &= one->largest->site->device == ret.leak->site->device;
 	}
 	for (size_t i = 0; i < count && ret.count > 1; i++)
-		table_add(&ranks->shared, hash_number((uintptr_t)found[i].largest, 0),
+		table_add(ranks->arena, &ranks->shared, hash_number((uintptr_t)found[i].largest, 0),
 			  (void *)found[i].largest);
 	return ret;
 }
@@ -180,6 +180,5 @@ void ranks_finish(struct ranks *ranks)
 	if (ranks->arena)
 		arena_finish(ranks->arena);
 	free(ranks->arena);
-	table_finish(&ranks->shared);
 	*ranks = (struct ranks){ 0 };
 }

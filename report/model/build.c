@@ -157,26 +157,6 @@ void build_start(struct builder *b, const struct loaded_ledger *ledger,
 	b->process->arena = b->arena;
 }
 
-void build_finish(struct builder *b)
-{
-	table_finish(&b->texts);
-	table_finish(&b->stacks);
-	table_finish(&b->sites);
-	table_finish(&b->groups);
-	table_finish(&b->text_refs);
-	table_finish(&b->stack_refs);
-	table_finish(&b->site_refs);
-	table_finish(&b->known_frames);
-	table_finish(&b->code_refs);
-	table_finish(&b->stack_code_refs);
-	table_finish(&b->stack_codes);
-	table_finish(&b->python_locations);
-	table_finish(&b->places_refs);
-	table_finish(&b->mapped_refs);
-	table_finish(&b->wait_refs);
-	table_finish(&b->mappings);
-}
-
 void report_process_destroy(struct report_process *process)
 {
 	if (!process)

@@ -201,30 +201,6 @@ const void *build_reason(const struct builder *b, const struct table *table,
 	return node ? node->value : NULL;
 }
 
-static bool same_mapping(const void *value, const void *key)
-{
-	const struct report_mapping *a = value, *b = key;
-
-	/* Strings and stacks are interned, so pointers can be compared. */
-	return a->mapped.api == b->mapped.api && a->mapped.stack == b->mapped.stack &&
-	       a->released.api == b->released.api && a->released.stack == b->released.stack;
-}
-
-static const struct report_mapping *intern_mapping(struct builder *b,
-						   const struct report_mapping *key)
-{
-	uint64_t hash = hash_number((uintptr_t)key->mapped.stack,
-				    hash_number((uintptr_t)key->released.stack, 0));
-	struct report_mapping *ret = table_find(&b->mappings, hash, same_mapping, key);
-
-	if (ret)
-		return ret;
-	ret = arena_alloc(b->arena, sizeof(*ret));
-	*ret = *key;
-	table_add(&b->mappings, hash, ret);
-	return ret;
-}
-
 const struct report_mapping *build_mapping(struct builder *b, const struct ledger_block *block)
 {
 	const struct ledger_mapped *record = build_reason(b, &b->mapped_refs, block);
@@ -234,5 +210,6 @@ const struct report_mapping *build_mapping(struct builder *b, const struct ledge
 		.released = build_release(b, block, &released_ns),
 	};
 
-	return intern_mapping(b, &key);
+	/* Strings and stacks are interned, so their pointers can be compared. */
+	return table_intern(b->arena, &b->mappings, &key, sizeof(key), sizeof(key));
 }

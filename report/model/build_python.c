@@ -11,37 +11,26 @@
 #include "report/symbols/symbolize.h"
 
 struct python_location {
-	struct symbol_location public; /* must be first */
+	uintptr_t key[4];
+	struct symbol_location public;
 	struct report_frame frame;
 };
 
 /* ---- reading ---- */
-
-static bool same_location(const void *value, const void *key)
-{
-	const struct report_frame *a = &((const struct python_location *)value)->frame, *b = key;
-
-	/* Strings are interned, so pointers can be compared. */
-	return a->function == b->function && a->file == b->file && a->line == b->line &&
-	       a->waiting == b->waiting;
-}
 
 /* Returns the only location with this function, file and line, so that callers may compare
  * pointers. */
 static const struct symbol_location *intern_location(struct builder *b,
 						     const struct report_frame *frame)
 {
-	uint64_t hash = hash_number((uintptr_t)frame->function,
-				    hash_number((uintptr_t)frame->file, frame->line));
-	struct python_location *location =
-		table_find(&b->python_locations, hash, same_location, frame);
+	/* Strings are interned, so pointers can be compared. */
+	const uintptr_t key[] = { (uintptr_t)frame->function, (uintptr_t)frame->file, frame->line,
+				  frame->waiting };
+	struct python_location *location = table_intern(b->arena, &b->python_locations, key,
+							sizeof(key), sizeof(*location));
 
-	if (!location) {
-		location = arena_alloc(b->arena, sizeof(*location));
-		table_add(&b->python_locations, hash, location);
-		location->frame = *frame;
-		location->public = (struct symbol_location){ &location->frame, 1 };
-	}
+	location->frame = *frame;
+	location->public = (struct symbol_location){ &location->frame, 1 };
 	return &location->public;
 }
 

@@ -177,7 +177,7 @@ static void intern_code(struct builder *b, struct stack_code *code)
 	if (code->same)
 		return;
 	code->same = code;
-	table_add(&b->stack_codes, hash, code);
+	table_add(b->arena, &b->stack_codes, hash, code);
 }
 
 /* Reads the native frames of STACK. CODE has room for twice as many. The interpreter specializes
@@ -309,7 +309,7 @@ static const struct report_stack *intern_stack(struct builder *b, struct stack_n
 		return &known->public;
 	if (!node->ran_python)
 		flatten(b, node);
-	table_add(&b->stacks, hash, node);
+	table_add(b->arena, &b->stacks, hash, node);
 	return &node->public;
 }
 

@@ -62,11 +62,10 @@ struct builder {
 	bool none_old;
 };
 
-/* build_start() creates an empty process with its own arena. The caller destroys it with
- * report_process_destroy(). build_finish() frees the tables. */
+/* Creates an empty process with its own arena, which the builder uses, too. The caller destroys the
+ * process with report_process_destroy(). */
 void build_start(struct builder *b, const struct loaded_ledger *ledger,
 		 struct symbolizer *symbolizer);
-void build_finish(struct builder *b);
 
 /* Runs the steps below. The subjects of report/subjects/ read the rest. */
 void build_shared(struct builder *b);

@@ -93,7 +93,7 @@ static struct group *intern_group(struct builder *b, const struct build_site *si
 	group = arena_alloc(b->arena, sizeof(*group));
 	*group = key;
 	group->next = b->first_group;
-	table_add(&b->groups, hash, group);
+	table_add(b->arena, &b->groups, hash, group);
 	b->first_group = group;
 	return group;
 }

@@ -35,7 +35,7 @@ static struct build_site *intern(struct builder *b, const struct build_site *key
 		return site;
 	site = arena_alloc(b->arena, sizeof(*site));
 	*site = *key;
-	table_add(&b->sites, hash, site);
+	table_add(b->arena, &b->sites, hash, site);
 	return site;
 }
 

@@ -232,7 +232,7 @@ static bool same_deferred(const void *value, const void *key)
 }
 
 /* Merges blocks with the same calls, reason and holders into groups. */
-static void group_deferred(struct report_deferred_frees *frees)
+static void group_deferred(struct builder *b, struct report_deferred_frees *frees)
 {
 	struct table table = { 0 };
 	size_t count = 0;
@@ -249,10 +249,9 @@ static void group_deferred(struct report_deferred_frees *frees)
 			continue;
 		}
 		frees->groups[count] = *deferred;
-		table_add(&table, hash, &frees->groups[count++]);
+		table_add(b->arena, &table, hash, &frees->groups[count++]);
 	}
 	frees->group_count = count;
-	table_finish(&table);
 }
 
 /* Finds the pattern that suppresses each deferred free. */
@@ -282,7 +281,7 @@ static void build(struct builder *b)
 	read_parts(b, frees);
 	read_kernel_args(b, frees);
 	wait_to_the_end(b, frees);
-	group_deferred(frees);
+	group_deferred(b, frees);
 	sort_deferred(frees, compare_deferred);
 	classify(b, frees);
 }

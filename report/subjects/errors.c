@@ -322,14 +322,13 @@ struct error_group *error_groups(const struct report_process *process,
 
 		if (!group) {
 			group = arena_alloc(arena, sizeof(*group));
-			table_add(&table, hash, group);
+			table_add(arena, &table, hash, group);
 			group->error = error;
 			*end = group;
 			end = &group->next;
 		}
 		group->count++;
 	}
-	table_finish(&table);
 	return first;
 }
 

@@ -96,31 +96,19 @@ static int compare(const void *left, const void *right)
 	       ?: compare_numbers(a->order, b->order);
 }
 
-static bool same_fingerprint(const void *value, const void *key)
-{
-	return ((const struct finding *)value)->fingerprint == *(const uint64_t *)key;
-}
-
+/* Numbers the findings with one fingerprint, from 1 on. */
 static void number(struct findings *findings)
 {
 	struct table table = { 0 };
 
 	for (size_t i = 0; i < findings->count; i++) {
 		struct finding *finding = &findings->all[i];
-		uint64_t hash = hash_number(finding->fingerprint, 0);
-		struct finding *first = table_find(&table, hash, same_fingerprint,
-						   &finding->fingerprint);
+		struct { uint64_t fingerprint; unsigned int count; } *known =
+			table_intern(&findings->arena, &table, &finding->fingerprint,
+				     sizeof(finding->fingerprint), sizeof(*known));
 
-		/* The ordinal of the first finding counts all findings with this fingerprint. At
-		 * the end it is set to 1. */
-		finding->ordinal = first ? ++first->ordinal : 1;
-		if (!first)
-			table_add(&table, hash, finding);
+		finding->ordinal = ++known->count;
 	}
-	for (size_t i = 0; i < table.size; i++)
-		if (table.slots[i].value)
-			((struct finding *)table.slots[i].value)->ordinal = 1;
-	table_finish(&table);
 }
 
 /* ---- what is missing ---- */

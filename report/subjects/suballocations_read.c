@@ -357,5 +357,4 @@ void build_suballocations(struct builder *b)
 	set_trends(&g);
 	list_sites(&g);
 	classify(b);
-	table_finish(&g.refs);
 }

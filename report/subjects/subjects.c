@@ -54,7 +54,6 @@ struct report_process *report_process_build(const struct loaded_ledger *ledger,
 	build_shared(&b);
 	for (const struct subject_row *row = rows; row < ROWS_END; row++)
 		subject_build(row->subject, &b);
-	build_finish(&b);
 	return b.process;
 }
 

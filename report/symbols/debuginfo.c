@@ -116,11 +116,6 @@ static void list_functions(struct ranges *ranges, Dwarf_Die *parent, unsigned in
 	} while (dwarf_siblingof(&die, &die) == 0);
 }
 
-static bool same_unit(const void *value, const void *key)
-{
-	return ((const struct unit *)value)->offset == *(const Dwarf_Off *)key;
-}
-
 static const char *text_of(Dwarf_Die *die, unsigned int attribute)
 {
 	Dwarf_Attribute buffer;
@@ -132,15 +127,13 @@ static const char *text_of(Dwarf_Die *die, unsigned int attribute)
 static struct unit *open_unit(struct debuginfo *index, const Dwarf_Die *die)
 {
 	Dwarf_Off offset = dwarf_dieoffset((Dwarf_Die *)die);
-	struct unit *unit = table_find(&index->units, hash_number(offset, 0), same_unit, &offset);
+	struct unit *unit = table_intern(&index->arena, &index->units, &offset, sizeof(offset),
+					 sizeof(*unit));
 	unsigned int dies_left = DIES_MAX;
 	uint8_t type;
 
-	if (unit)
+	if (unit->die.cu)
 		return unit;
-	unit = arena_alloc(&index->arena, sizeof(*unit));
-	table_add(&index->units, hash_number(offset, 0), unit);
-	unit->offset = offset;
 	unit->die = *die;
 	unit->split = *die;
 	unit->directory = text_of(&unit->die, DW_AT_comp_dir);
@@ -289,7 +282,6 @@ void debuginfo_destroy(struct debuginfo *index)
 		if (index->units.slots[i].value)
 			free(((struct unit *)index->units.slots[i].value)->functions.items);
 	free(index->unit_ranges.items);
-	table_finish(&index->units);
 	arena_finish(&index->arena);
 	free(index);
 }

@@ -320,36 +320,22 @@ static const char *name_of(const struct rules *rules, unsigned int rule)
 /* ---- stacks ---- */
 
 struct known_frame {
-	const char *function, *file, *module;
+	const char *key[3]; /* function, file, module */
+	bool decided;
 	struct rules_frame decision;
 };
 
 /* If a text has several addresses, its frames are only evaluated several times. */
-static bool same_frame(const void *value, const void *key)
-{
-	const struct known_frame *known = value;
-	const struct report_frame *frame = key;
-
-	return known->function == frame->function && known->file == frame->file &&
-	       known->module == frame->module;
-}
-
 static const struct rules_frame *find_frame(const struct rules *rules, struct table *table,
 					    struct report_arena *arena,
 					    const struct report_frame *frame)
 {
-	uint64_t hash = hash_number((uintptr_t)frame->function,
-				    hash_number((uintptr_t)frame->file, 0));
-	struct known_frame *known;
+	const char *const key[] = { frame->function, frame->file, frame->module };
+	struct known_frame *known = table_intern(arena, table, key, sizeof(key), sizeof(*known));
 
-	hash = hash_number((uintptr_t)frame->module, hash);
-	known = table_find(table, hash, same_frame, frame);
-	if (known)
-		return &known->decision;
-	known = arena_alloc(arena, sizeof(*known));
-	table_add(table, hash, known);
-	*known = (struct known_frame){ frame->function, frame->file, frame->module,
-				       decide_frame(rules, frame) };
+	if (!known->decided)
+		known->decision = decide_frame(rules, frame);
+	known->decided = true;
 	return &known->decision;
 }
 

@@ -44,8 +44,8 @@ struct symbol_module {
 };
 
 struct symbol_lookup {
-	const struct symbol_location *location;
 	struct symbol_place place;
+	const struct symbol_location *location; /* NULL: not looked up yet */
 };
 
 struct symbolizer {
@@ -122,10 +122,6 @@ void symbolizer_destroy(struct symbolizer *symbolizer)
 	for (size_t i = 0; i < symbolizer->modules.size; i++)
 		if (symbolizer->modules.slots[i].value)
 			close_module(symbolizer->modules.slots[i].value);
-	table_finish(&symbolizer->modules);
-	table_finish(&symbolizer->locations);
-	table_finish(&symbolizer->lines);
-	table_finish(&symbolizer->texts);
 	rules_destroy(symbolizer->rules);
 	arena_finish(&symbolizer->arena);
 	free(symbolizer);
@@ -172,7 +168,7 @@ struct symbol_module *symbolizer_module(struct symbolizer *symbolizer, const cha
 	if (build_id_bytes)
 		key.build_id_text = arena_text(&symbolizer->arena, hex, strlen(hex));
 	*module = key;
-	table_add(&symbolizer->modules, hash, module);
+	table_add(&symbolizer->arena, &symbolizer->modules, hash, module);
 	return module;
 }
 
@@ -495,13 +491,6 @@ static size_t look_up(struct symbolizer *symbolizer, struct symbol_module *modul
 	return count;
 }
 
-static bool same_location(const void *value, const void *key)
-{
-	const struct symbol_place *a = &((const struct symbol_lookup *)value)->place, *b = key;
-
-	return a->module == b->module && a->offset == b->offset;
-}
-
 /* Returns true if two locations have the same functions and lines. */
 static bool same_lines(const void *value, const void *key)
 {
@@ -533,18 +522,17 @@ static const struct symbol_location *intern_lines(struct symbolizer *symbolizer,
 	}
 	known = table_find(&symbolizer->lines, hash, same_lines, location);
 	if (!known)
-		table_add(&symbolizer->lines, hash, (void *)location);
+		table_add(&symbolizer->arena, &symbolizer->lines, hash, (void *)location);
 	return known ? known : location;
 }
 
 /* Looks up PLACE, which has no location yet. */
-static struct symbol_lookup *new_location(struct symbolizer *symbolizer,
-					  const struct symbol_place *place)
+static const struct symbol_location *new_location(struct symbolizer *symbolizer,
+						  const struct symbol_place *place)
 {
 	struct report_frame frames[DEBUGINFO_FRAMES_MAX] = { { 0 } }, *kept;
 	struct symbol_module *module = place->module;
 	struct symbol_location *location;
-	struct symbol_lookup *lookup;
 	size_t count = 0;
 
 	if (module && !module->opened)
@@ -555,7 +543,6 @@ static struct symbol_lookup *new_location(struct symbolizer *symbolizer,
 		count = 1;
 	kept = arena_alloc(&symbolizer->arena, count * sizeof(*kept));
 	location = arena_alloc(&symbolizer->arena, sizeof(*location));
-	lookup = arena_alloc(&symbolizer->arena, sizeof(*lookup));
 	memcpy(kept, frames, count * sizeof(*kept));
 	for (size_t i = 0; i < count; i++) {
 		kept[i].module = module ? module->path : NULL;
@@ -564,23 +551,19 @@ static struct symbol_lookup *new_location(struct symbolizer *symbolizer,
 		kept[i].offset = place->offset;
 	}
 	*location = (struct symbol_location){ kept, count };
-	*lookup = (struct symbol_lookup){ intern_lines(symbolizer, location), *place };
-	return lookup;
+	return intern_lines(symbolizer, location);
 }
 
 void symbolizer_locations(struct symbolizer *symbolizer, const struct symbol_place *places,
 			  size_t count, const struct symbol_location **ret)
 {
 	for (size_t i = 0; i < count; i++) {
-		uint64_t hash = hash_number(places[i].offset,
-					    (uint64_t)(uintptr_t)places[i].module);
 		struct symbol_lookup *lookup =
-			table_find(&symbolizer->locations, hash, same_location, &places[i]);
+			table_intern(&symbolizer->arena, &symbolizer->locations, &places[i],
+				     sizeof(places[i]), sizeof(*lookup));
 
-		if (!lookup) {
-			lookup = new_location(symbolizer, &places[i]);
-			table_add(&symbolizer->locations, hash, lookup);
-		}
+		if (!lookup->location)
+			lookup->location = new_location(symbolizer, &places[i]);
 		ret[i] = lookup->location;
 	}
 }

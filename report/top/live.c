@@ -234,7 +234,6 @@ struct live *live_build(const struct loaded_ledger *ledger, struct symbolizer *s
 	g.sites = site_list(&g.b, sizeof(struct live_entry));
 	g.live = arena_alloc(g.b.arena, sizeof(*g.live));
 	gather(&g, look);
-	build_finish(&g.b);
 	g.live->process = g.b.process;
 	return g.live;
 }

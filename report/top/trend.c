@@ -82,6 +82,5 @@ void trend_update(struct trend *trend, struct live_site *sites, size_t count, bo
 void trend_finish(struct trend *trend)
 {
 	arena_finish(&trend->arena);
-	table_finish(&trend->sites);
 	*trend = (struct trend){ 0 };
 }

@@ -118,27 +118,45 @@ static void place(struct table *table, uint64_t hash, void *value)
 	table->slots[i] = (struct table_slot){ hash, value };
 }
 
-void table_add(struct table *table, uint64_t hash, void *value)
+void table_add(struct report_arena *arena, struct table *table, uint64_t hash, void *value)
 {
 	if (table->count >= table->size / 2) {
 		struct table grown = { .size = table->size ? table->size * 2 : 64,
 				       .count = table->count };
 
-		grown.slots = calloc(grown.size, sizeof(*grown.slots));
+		grown.slots = arena_alloc(arena, grown.size * sizeof(*grown.slots));
 		for (size_t i = 0; i < table->size; i++)
 			if (table->slots[i].value)
 				place(&grown, table->slots[i].hash, table->slots[i].value);
-		free(table->slots);
 		*table = grown;
 	}
 	place(table, hash, value);
 	table->count++;
 }
 
-void table_finish(struct table *table)
+struct bytes {
+	const void *at;
+	size_t size;
+};
+
+static bool begins_with(const void *value, const void *key)
 {
-	free(table->slots);
-	*table = (struct table){ 0 };
+	const struct bytes *bytes = key;
+
+	return memcmp(value, bytes->at, bytes->size) == 0;
+}
+
+void *table_intern(struct report_arena *arena, struct table *table, const void *key, size_t size,
+		   size_t room)
+{
+	uint64_t hash = hash_bytes(key, size, 0);
+	void *ret = table_find(table, hash, begins_with, &(struct bytes){ key, size });
+
+	if (ret)
+		return ret;
+	ret = memcpy(arena_alloc(arena, room), key, size);
+	table_add(arena, table, hash, ret);
+	return ret;
 }
 
 /* The finalizer of MurmurHash3: every bit of the input affects every bit of the result. */
@@ -168,46 +186,34 @@ uint64_t hash_bytes(const void *bytes, size_t size, uint64_t seed)
 	return seed;
 }
 
-static bool same_ref(const void *value, const void *key)
-{
-	return ((const struct ref_node *)value)->ref == *(const uint32_t *)key;
-}
-
 struct ref_node *table_find_ref(const struct table *table, uint32_t ref)
 {
-	return table_find(table, hash_number(ref, 0), same_ref, &ref);
+	return table_find(table, hash_bytes(&ref, sizeof(ref), 0), begins_with,
+			  &(struct bytes){ &ref, sizeof(ref) });
 }
 
 void table_add_ref(struct report_arena *arena, struct table *table, uint32_t ref, const void *value)
 {
-	struct ref_node *node = arena_alloc(arena, sizeof(*node));
+	struct ref_node *node = table_intern(arena, table, &ref, sizeof(ref), sizeof(*node));
 
-	*node = (struct ref_node){ ref, value };
-	table_add(table, hash_number(ref, 0), node);
+	node->value = value;
 }
-
-struct text_key {
-	const char *text;
-	size_t length;
-};
 
 static bool same_text(const void *value, const void *key)
 {
-	const struct text_key *wanted = key;
-
-	return strlen(value) == wanted->length && memcmp(value, wanted->text, wanted->length) == 0;
+	return strlen(value) == ((const struct bytes *)key)->size && begins_with(value, key);
 }
 
 const char *arena_intern(struct report_arena *arena, struct table *table, const char *text,
 			 size_t length)
 {
-	struct text_key key = { text, strnlen(text, length) };
-	uint64_t hash = hash_bytes(text, key.length, 0);
+	struct bytes key = { text, strnlen(text, length) };
+	uint64_t hash = hash_bytes(text, key.size, 0);
 	char *found = table_find(table, hash, same_text, &key);
 
 	if (found)
 		return found;
-	found = arena_text(arena, text, key.length);
-	table_add(table, hash, found);
+	found = arena_text(arena, text, key.size);
+	table_add(arena, table, hash, found);
 	return found;
 }

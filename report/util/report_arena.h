@@ -38,7 +38,8 @@ char *arena_vprintf(struct report_arena *arena, const char *format, va_list argu
 /* Frees all memory. The arena is then empty and can be used again. */
 void arena_finish(struct report_arena *arena);
 
-/* A table from hashes to values. The caller owns the values. Starts as { 0 }. */
+/* A table from hashes to values. The caller owns the values. Starts as { 0 }, and ends with the
+ * arena that is passed to table_add(), always the same one. */
 struct table_slot {
 	uint64_t hash;
 	void *value; /* NULL: the slot is unused */
@@ -53,10 +54,14 @@ struct table {
 void *table_find(const struct table *table, uint64_t hash,
 		 bool (*same)(const void *value, const void *key), const void *key);
 
-/* Adds VALUE (not NULL) and does not check for an equal value. */
-void table_add(struct table *table, uint64_t hash, void *value);
+/* Returns the value that begins with the SIZE bytes at KEY, which have no padding. If there is
+ * none, adds one of ROOM bytes, which are zero after the key. All values of TABLE begin with keys
+ * of this size. */
+void *table_intern(struct report_arena *arena, struct table *table, const void *key, size_t size,
+		   size_t room);
 
-void table_finish(struct table *table);
+/* Adds VALUE (not NULL) and does not check for an equal value. */
+void table_add(struct report_arena *arena, struct table *table, uint64_t hash, void *value);
 
 /* Hash SIZE bytes or a number. To hash several values, pass the previous result as SEED. */
 uint64_t hash_bytes(const void *bytes, size_t size, uint64_t seed);

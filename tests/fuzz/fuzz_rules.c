@@ -45,7 +45,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		    (cache && (!*cache || strlen(cache) > RULES_NAME_MAX)))
 			abort();
 	}
-	table_finish(&known);
 	arena_finish(&arena);
 	rules_destroy(rules);
 	return 0;

@@ -175,7 +175,6 @@ static const char *apply(const struct rules *rules, struct report_frame *frames,
 	const char *cache;
 
 	cache = rules_apply(rules, &known, &arena, frames, count);
-	table_finish(&known);
 	arena_finish(&arena);
 	return cache;
 }

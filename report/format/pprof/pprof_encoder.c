@@ -103,7 +103,7 @@ static struct pprof_node *intern(struct pprof *pprof, struct table *table, const
 	if (node)
 		return node;
 	node = arena_alloc(&pprof->arena, sizeof(*node) + size);
-	table_add(table, hash, node);
+	table_add(&pprof->arena, table, hash, node);
 	node->number = table->count;
 	node->size = size;
 	memcpy(node->content, bytes, size);
@@ -120,11 +120,6 @@ void pprof_start(struct pprof *pprof)
 
 void pprof_finish(struct pprof *pprof)
 {
-	struct table *const tables[] = { &pprof->strings, &pprof->functions, &pprof->locations,
-					 &pprof->mappings };
-
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
-		table_finish(tables[i]);
 	arena_finish(&pprof->arena);
 	text_buffer_finish(&pprof->message);
 	*pprof = (struct pprof){ 0 };

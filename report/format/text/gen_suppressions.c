@@ -67,11 +67,6 @@ static bool same_name(const void *value, const void *key)
 	return strcmp(((const struct name *)value)->text, key) == 0;
 }
 
-static bool same_print(const void *value, const void *key)
-{
-	return ((const struct print *)value)->fingerprint == *(const uint64_t *)key;
-}
-
 /* Adds leak INDEX to the leaks of the name TEXT, which may be NULL. */
 static void add_name(struct common *common, const char *text, size_t index)
 {
@@ -84,7 +79,7 @@ static void add_name(struct common *common, const char *text, size_t index)
 	name = table_find(&common->names, hash, same_name, text);
 	if (!name) {
 		name = arena_alloc(&common->arena, sizeof(*name));
-		table_add(&common->names, hash, name);
+		table_add(&common->arena, &common->names, hash, name);
 		name->text = text;
 		name->next = common->first_name;
 		common->first_name = name;
@@ -108,17 +103,12 @@ static void add_print(struct common *common, size_t index)
 {
 	const struct report_stack *stack = common->totals->entries[index].largest->site->stack;
 	struct print *print;
-	uint64_t fingerprint, hash;
+	uint64_t fingerprint;
 
 	if (report_stack_fingerprint(stack->frames, stack->count, &fingerprint) < 0)
 		return;
-	hash = hash_number(fingerprint, 0);
-	print = table_find(&common->prints, hash, same_print, &fingerprint);
-	if (!print) {
-		print = arena_alloc(&common->arena, sizeof(*print));
-		table_add(&common->prints, hash, print);
-		print->fingerprint = fingerprint;
-	}
+	print = table_intern(&common->arena, &common->prints, &fingerprint, sizeof(fingerprint),
+			     sizeof(*print));
 	print->leaks++;
 	common->print_of[index] = print;
 }
@@ -138,8 +128,6 @@ static void common_read(struct common *common, const struct leak_totals *totals)
 
 static void common_finish(struct common *common)
 {
-	table_finish(&common->names);
-	table_finish(&common->prints);
 	arena_finish(&common->arena);
 }
 
