@@ -24,7 +24,7 @@ struct stack_module {
 
 /* The code that a stack of the ledger ran. */
 struct stack_code {
-	const struct stack_code *same; /* the first stack that was read with the same code */
+	const struct report_stack *stack; /* NULL: its symbols were not looked up */
 	struct python_frames python;
 	const uint64_t *loops; /* see struct native_frames */
 	bool cut;
@@ -165,19 +165,20 @@ static bool same_code(const void *value, const void *key)
 		       a->python.count * sizeof(a->python.frames[0])) == 0);
 }
 
-static void intern_code(struct builder *b, struct stack_code *code)
+/* Returns the first code that was read and equals CODE. */
+static struct stack_code *intern_code(struct builder *b, struct stack_code *code)
 {
+	struct stack_code *known;
 	uint64_t hash = hash_bytes(code->distinct, code->distinct_count * sizeof(code->distinct[0]),
 				   code->cut);
 
 	if (code->python.count)
 		hash = hash_bytes(code->python.frames,
 				  code->python.count * sizeof(code->python.frames[0]), hash);
-	code->same = table_find(&b->stack_codes, hash, same_code, code);
-	if (code->same)
-		return;
-	code->same = code;
-	table_add(b->arena, &b->stack_codes, hash, code);
+	known = table_find(&b->stack_codes, hash, same_code, code);
+	if (!known)
+		table_add(b->arena, &b->stack_codes, hash, code);
+	return known ?: code;
 }
 
 /* Reads the native frames of STACK. CODE has room for twice as many. The interpreter specializes
@@ -218,27 +219,19 @@ static struct stack_code *read_code(struct builder *b, uint32_t ref)
 	read_places(b, stack, code);
 	code->loops = ledger_stack_loops(b->view, ref);
 	code->cut = (stack->flags & LEDGER_STACK_CUT) || code->python.cut;
-	intern_code(b, code);
-	return code;
+	return intern_code(b, code);
 }
 
-static const struct stack_code *find_code(struct builder *b, uint32_t ref)
+struct stack_code *build_stack_code(struct builder *b, uint32_t ref)
 {
 	const struct ref_node *known = table_find_ref(&b->stack_code_refs, ref);
-	const struct stack_code *code;
+	struct stack_code *code;
 
 	if (known || ref == 0)
-		return known ? known->value : NULL;
+		return known ? (struct stack_code *)known->value : NULL;
 	code = read_code(b, ref);
 	table_add_ref(b->arena, &b->stack_code_refs, ref, code);
 	return code;
-}
-
-const struct stack_code *build_stack_code(struct builder *b, uint32_t ref)
-{
-	const struct stack_code *code = find_code(b, ref);
-
-	return code ? code->same : NULL;
 }
 
 /* ---- stacks ---- */
@@ -331,17 +324,13 @@ static const struct report_stack *read_stack(struct builder *b, const struct sta
 
 const struct report_stack *build_stack(struct builder *b, uint32_t ref)
 {
-	const struct ref_node *known = table_find_ref(&b->stack_refs, ref);
-	const struct report_stack *ret = known ? known->value : &build_no_stack;
-	const struct stack_code *code;
+	struct stack_code *code = build_stack_code(b, ref);
 
-	if (known || ref == 0)
-		return ret;
-	code = find_code(b, ref);
-	if (code)
-		ret = read_stack(b, code);
-	table_add_ref(b->arena, &b->stack_refs, ref, ret);
-	return ret;
+	if (!code)
+		return &build_no_stack;
+	if (!code->stack)
+		code->stack = read_stack(b, code);
+	return code->stack;
 }
 
 struct report_event build_event(struct builder *b, uint32_t api, uint32_t stack, uint64_t bytes)

@@ -36,7 +36,7 @@ struct builder {
 	struct report_arena *arena;
 	struct table texts, stacks, sites;            /* keyed by content */
 	struct table groups; /* keyed by call site and mapping */
-	struct table text_refs, stack_refs, site_refs; /* keyed by ref; the values are ref_nodes */
+	struct table text_refs, site_refs; /* keyed by ref; the values are ref_nodes */
 	struct table known_frames; /* see rules_apply() */
 	struct table code_refs, python_locations;     /* keyed by ref; keyed by content */
 	struct table stack_code_refs, stack_codes;    /* keyed by ref; keyed by content */
@@ -162,7 +162,7 @@ extern const struct report_stack build_no_stack;
 /* Returns what identifies the stack that REF refers to: its native code and its Python lines. Equal
  * stacks have the same pointer, also if their modules lie at other addresses. NULL: there is no
  * stack. Looks up no symbols. */
-const struct stack_code *build_stack_code(struct builder *b, uint32_t ref);
+struct stack_code *build_stack_code(struct builder *b, uint32_t ref);
 /* Returns the call of the refs API and STACK. BYTES is the size of the block that it allocated. */
 struct report_event build_event(struct builder *b, uint32_t api, uint32_t stack, uint64_t bytes);
 

@@ -33,12 +33,11 @@ struct report_driver_cost {
 	uint64_t calls, measured;
 	int64_t bytes; /* that the measured calls took */
 	uint64_t ended; /* objects of these calls that have ended: their memory may be free */
-	uint32_t ref; /* of its record in the ledger */
 };
 
 /* One call of a struct report_driver_cost: see struct ledger_cost_call. */
 struct report_cost_call {
-	uint32_t cost; /* ref of the record of its call site */
+	struct report_driver_cost *cost; /* NULL unknown */
 	bool is_first_context; /* not in `measured` */
 	uint64_t ended_ns, bytes;
 };

@@ -26,10 +26,11 @@ static bool same_site(const void *value, const void *key)
 
 static struct build_site *intern(struct builder *b, const struct build_site *key)
 {
-	uint64_t hash = hash_number((uintptr_t)key->stack_id, (uintptr_t)key->site.api);
+	const struct report_site *of = &key->site;
+	uint64_t hash = hash_number((uintptr_t)key->stack_id, (uintptr_t)of->api);
 	struct build_site *site;
 
-	hash = hash_number((uintptr_t)key->site.kind, hash_number((uint64_t)key->site.device, hash));
+	hash = hash_number((uintptr_t)of->kind, hash_number((uint64_t)of->device, hash));
 	site = table_find(&b->sites, hash, same_site, key);
 	if (site)
 		return site;

@@ -205,14 +205,10 @@ void report_process_set_driver_memory(struct report_process *process, int ordina
 
 /* ---- which calls were measured alone ---- */
 
-static struct report_driver_cost *cost_of(const struct report_process *process, uint32_t ref,
-					  int ordinal)
+/* Returns the cost that CALL is a part of, or NULL if that is not on device ORDINAL. */
+static struct report_driver_cost *cost_of(const struct report_cost_call *call, int ordinal)
 {
-	for (size_t i = 0; i < process->driver_cost_count; i++)
-		if (process->driver_costs[i].ref == ref &&
-		    process->driver_costs[i].site->device == ordinal)
-			return &process->driver_costs[i];
-	return NULL;
+	return call->cost && call->cost->site->device == ordinal ? call->cost : NULL;
 }
 
 static void take_back(struct report_driver_cost *cost, uint64_t calls, uint64_t bytes)
@@ -244,7 +240,7 @@ static void judge_unrecorded(struct report_process *process, struct report_drive
 	for (size_t i = 0; i < process->cost_call_count; i++) {
 		const struct report_cost_call *call = &process->cost_calls[i];
 
-		if (call->cost != cost->ref || call->is_first_context)
+		if (call->cost != cost || call->is_first_context)
 			continue;
 		calls++;
 		bytes = add_bounded(bytes, call->bytes);
@@ -262,7 +258,7 @@ void report_process_judge_costs(struct report_process *process, int ordinal,
 			judge_unrecorded(process, &process->driver_costs[i]);
 	for (size_t i = 0; i < process->cost_call_count; i++) {
 		const struct report_cost_call *call = &process->cost_calls[i];
-		struct report_driver_cost *cost = cost_of(process, call->cost, ordinal);
+		struct report_driver_cost *cost = cost_of(call, ordinal);
 		uint32_t verdict = verdicts->call[i].verdict;
 
 		if (!cost)
@@ -284,7 +280,7 @@ bool driver_memory_is_behind(const struct report_process *process, int ordinal,
 {
 	for (size_t i = 0; i < process->cost_call_count; i++)
 		if (process->cost_calls[i].ended_ns > series->last.at_ns &&
-		    cost_of(process, process->cost_calls[i].cost, ordinal))
+		    cost_of(&process->cost_calls[i], ordinal))
 			return true;
 	return false;
 }
@@ -365,7 +361,6 @@ static struct report_driver_cost read_cost(struct builder *b,
 		.site = build_call(b, record->api, record->device, record->stack),
 		.measured = atomic_load_explicit(&SHARED(record->measured), memory_order_acquire),
 		.bytes = record->bytes,
-		.ref = build_ref(b, record),
 	};
 
 	ret.cause = cause_of(ret.site->api, record->limit);
@@ -383,16 +378,43 @@ static int compare_costs(const void *left, const void *right)
 	       ?: (a->bytes < b->bytes) - (a->bytes > b->bytes);
 }
 
+/* Returns the cost with the call site and cause of COST, or NULL. */
+static struct report_driver_cost *find_cost(const struct report_process *process,
+					    const struct report_driver_cost *cost)
+{
+	for (size_t i = 0; i < process->driver_cost_count; i++)
+		if (process->driver_costs[i].site == cost->site &&
+		    strcmp(process->driver_costs[i].cause, cost->cause) == 0)
+			return &process->driver_costs[i];
+	return NULL;
+}
+
+/* Reads the costs. Adds up records of one stack: they differ in frames of Python's interpreter,
+ * which do not distinguish stacks (build_stack.c). */
 static void read_costs(struct builder *b)
 {
 	struct report_process *process = b->process;
 	const struct ledger_driver_cost *record;
 	struct ledger_walk walk = { 0 };
 
-	while (process->driver_cost_count < LEDGER_DRIVER_COSTS_MAX &&
-	       (record = ledger_next_driver_cost(b->view, &walk)))
-		*ARENA_ADD(b->arena, process->driver_costs, process->driver_cost_count) =
-			read_cost(b, record);
+	for (size_t i = 0; i < LEDGER_DRIVER_COSTS_MAX; i++) {
+		struct report_driver_cost cost, *sum;
+
+		record = ledger_next_driver_cost(b->view, &walk);
+		if (!record)
+			return;
+		cost = read_cost(b, record);
+		sum = find_cost(process, &cost);
+		if (!sum) {
+			*ARENA_ADD(b->arena, process->driver_costs, process->driver_cost_count) =
+				cost;
+			continue;
+		}
+		if (__builtin_add_overflow(sum->bytes, cost.bytes, &sum->bytes))
+			sum->bytes = INT64_MAX;
+		sum->calls = add_bounded(sum->calls, cost.calls);
+		sum->measured = add_bounded(sum->measured, cost.measured);
+	}
 }
 
 static void read_cost_calls(struct builder *b)
@@ -402,13 +424,19 @@ static void read_cost_calls(struct builder *b)
 	struct ledger_walk walk = { 0 };
 
 	while (process->cost_call_count < LEDGER_COST_CALLS_MAX &&
-	       (record = ledger_next_cost_call(b->view, &walk)))
+	       (record = ledger_next_cost_call(b->view, &walk))) {
+		const struct ledger_driver_cost *of = ledger_driver_cost(b->view, record->cost);
+		struct report_driver_cost cost;
+
+		if (of)
+			cost = read_cost(b, of);
 		*ARENA_ADD(b->arena, process->cost_calls, process->cost_call_count) =
 			(struct report_cost_call){
-				.cost = record->cost, .ended_ns = record->ended_ns,
-				.bytes = record->bytes,
+				.cost = of ? find_cost(process, &cost) : NULL,
+				.ended_ns = record->ended_ns, .bytes = record->bytes,
 				.is_first_context = record->flags & LEDGER_COST_FIRST_CONTEXT,
 			};
+	}
 }
 
 static void set_ended(struct builder *b)
@@ -425,56 +453,16 @@ static void set_ended(struct builder *b)
 	}
 }
 
-static bool same_cost(const struct report_driver_cost *a, const struct report_driver_cost *b)
-{
-	return a->site == b->site && strcmp(a->cause, b->cause) == 0;
-}
-
-/* Adds COST, which has the same stack, and makes the records of its calls refer to SUM. */
-static void merge_cost(struct report_process *process, const struct report_driver_cost *cost,
-		       struct report_driver_cost *sum)
-{
-	if (__builtin_add_overflow(sum->bytes, cost->bytes, &sum->bytes))
-		sum->bytes = INT64_MAX;
-	sum->calls = add_bounded(sum->calls, cost->calls);
-	sum->measured = add_bounded(sum->measured, cost->measured);
-	for (size_t i = 0; i < process->cost_call_count; i++)
-		if (process->cost_calls[i].cost == cost->ref)
-			process->cost_calls[i].cost = sum->ref;
-}
-
-/* Adds up records of one stack: they differ in frames of Python's interpreter, which do not
- * distinguish stacks (build_stack.c). */
-static void merge_costs(struct report_process *process)
-{
-	struct report_driver_cost *costs = process->driver_costs;
-	size_t kept = 0;
-
-	for (size_t i = 0; i < process->driver_cost_count; i++) {
-		size_t at = 0;
-
-		while (at < kept && !same_cost(&costs[at], &costs[i]))
-			at++;
-		if (at == kept)
-			costs[kept++] = costs[i];
-		else
-			merge_cost(process, &costs[i], &costs[at]);
-	}
-	process->driver_cost_count = kept;
-}
-
 static void build_costs(struct builder *b)
 {
 	struct report_process *process = b->process;
-	struct ledger_walk walk = { 0 };
 
-	if (!ledger_next_driver_cost(b->view, &walk))
-		return;
 	read_costs(b);
-	read_cost_calls(b);
+	if (!process->driver_cost_count)
+		return;
 	set_ended(b);
-	merge_costs(process);
 	SORT(process->driver_costs, process->driver_cost_count, compare_costs);
+	read_cost_calls(b);
 }
 
 /* Returns how many bytes COST explains: all if none of its objects ended, else 0. Primary contexts
