@@ -8,9 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct report_process;
-struct report_stack;
-
 struct accumulations {
 	uint64_t blocks, bytes; /* what was kept */
 	size_t places; /* lines of the application; 0: nothing accumulates */

@@ -10,8 +10,6 @@
 
 #include "report/analyze/leak_totals.h"
 
-struct report;
-
 enum diff_change {
 	DIFF_NEW,
 	DIFF_GREW,   /* more bytes or more blocks */

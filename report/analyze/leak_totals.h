@@ -11,8 +11,6 @@
 #include <stdint.h>
 
 struct report;
-struct report_leak;
-struct report_process;
 
 struct leak_total {
 	unsigned int of; /* one of TOTALS_OF_*: the list of the process */

@@ -9,9 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-struct report_frame;
-struct report_process;
-struct report_stack;
+#include "report/model/model.h"
 
 /* WHOLE: the functions below print whole stacks and whole names. If not, they fold consecutive
  * frames that do not belong to the application into one line, and shorten long C++ names. */

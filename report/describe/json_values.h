@@ -7,9 +7,7 @@
 
 #include <jansson.h>
 
-struct report_event;
-struct report_leak;
-struct report_stack;
+#include "report/model/model.h"
 
 /* Three members of a JSON_OBJECT(): what identifies the call site, apart from the stack. */
 #define JSON_SITE(site)                                                                           \

@@ -14,8 +14,6 @@
 #include "report/describe/format_place.h"
 #include "report/gate/judge.h"
 
-struct report_stack;
-
 #define JUDGE_PLACES_MAX 20 /* a rule names at most this many call sites and counts the others */
 
 /* The sum of charges, and the place of the largest. */

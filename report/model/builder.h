@@ -17,12 +17,6 @@
 #include "ledger/reader.h"
 
 struct build_site;
-struct group;
-struct load_choice;
-struct loaded_ledger;
-struct stack_code;
-struct stack_module;
-struct symbol_location;
 
 struct builder {
 	const struct loaded_ledger *ledger;

@@ -12,8 +12,6 @@
 
 #include "ledger/format.h"
 
-struct report_site;
-
 #define GROWTH_STEPS_MIN 4u /* the rule reports no growth with fewer steps */
 #define GROWTH_STEPS_MAX LEDGER_GROWTH_STEPS
 

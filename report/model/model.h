@@ -16,20 +16,6 @@
 #include "report/model/site.h"
 #include "report/symbols/frame.h"
 
-struct loaded_ledger;
-struct report_device;
-struct report_growth;
-struct report_ipc;
-struct report_named_step;
-struct report_driver_call;
-struct report_driver_cost;
-struct report_pools;
-struct report_out_of_memory;
-struct report_peak;
-struct report_suballocations;
-struct pattern_file;
-struct symbolizer;
-
 enum report_op {
 	REPORT_CREATE,
 	REPORT_RETAIN,

@@ -14,7 +14,6 @@
 #include "report/model/driver_memory_series.h"
 
 struct report_process;
-struct report_site;
 
 /* A call after which the driver itself uses more device memory. */
 struct report_driver_call {

@@ -12,9 +12,6 @@
 
 #include "ledger/format.h"
 
-struct report_leak;
-struct report_site;
-
 enum report_outcome {
 	OUTCOME_RECOVERED, /* the same thread got as much afterwards */
 	OUTCOME_TOLERATED, /* the program went on without the memory */

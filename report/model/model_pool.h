@@ -12,8 +12,6 @@
 
 #include "ledger/format.h"
 
-struct report_stack;
-
 struct report_refusal {
 	const char *api; /* the refused call; NULL: no call was refused */
 	const struct report_stack *stack; /* never NULL */

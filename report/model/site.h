@@ -11,9 +11,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct report_leak;
-struct report_stack;
-
 struct report_site {
 	const char *api;  /* never NULL */
 	const char *kind; /* of the memory or the object; never NULL, "unknown" if there is none */

@@ -16,14 +16,7 @@
 #include "report/symbols/fingerprint.h"
 #include "report/util/report_arena.h"
 
-struct error_group;
 struct report;
-struct report_frame;
-struct report_leak;
-struct report_out_of_memory;
-struct report_process;
-struct report_stack;
-struct report_suballocations;
 
 enum finding_class {
 	FINDING_OUT_OF_MEMORY, /* the refused request that ended a process */

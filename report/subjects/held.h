@@ -19,7 +19,6 @@ struct build_site;
 struct builder;
 struct report_frame;
 struct report_holders;
-struct report_leak;
 struct subject_view;
 
 /* ---- reading ---- */

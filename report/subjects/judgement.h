@@ -11,8 +11,6 @@
 
 #include "report/describe/format_place.h"
 
-struct pattern_file;
-struct report;
 struct report_process;
 
 /* Result of the gate, and exit status of `gpuleak check` and `gpuleak run --gate`. */

@@ -14,15 +14,12 @@
 #include <stdio.h>
 
 struct builder;
-struct figures;
 struct findings;
 struct judge_input;
 struct judgement;
 struct loaded_ledger;
 struct pattern_file;
-struct ranks;
 struct report;
-struct report_process;
 struct symbolizer;
 
 /* The process that a format writes, and how. */

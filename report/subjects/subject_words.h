@@ -12,24 +12,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "report/model/model.h"
+
 struct builder;
-struct driver_memory_sample;
 struct ranks;
-struct report;
-struct report_arena;
-struct report_coverage;
-struct report_deferred;
-struct report_error;
-struct report_event;
-struct report_history;
-struct report_keepers;
-struct report_leak;
-struct report_observation;
-struct report_out_of_memory;
-struct report_peak;
-struct report_process;
-struct report_suballocations;
-struct report_summary;
 struct report_suspect;
 struct subject_view;
 

@@ -10,8 +10,6 @@
 #include <elfutils/libdw.h>
 #include <stddef.h>
 
-struct debuginfo;
-
 /* One function at an address. The strings are valid as long as the Dwarf handle. */
 struct debuginfo_frame {
 	const char *function;  /* linkage name, or the plain name if there is none; NULL unknown */

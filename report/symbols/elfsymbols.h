@@ -8,8 +8,6 @@
 
 #include <elfutils/libdwfl.h>
 
-struct elfsymbols;
-
 /* Loads the function symbols of MODULE, which must live longer. Uses the full symbol table of the
  * file, of a separate debug file or in .gnu_debugdata. If there is none, uses the dynamic symbol
  * table. */

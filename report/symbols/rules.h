@@ -13,9 +13,6 @@
 #include "report/symbols/frame.h"
 #include "report/util/report_arena.h"
 
-struct rule;
-struct rules;
-
 /* Limits. A file that is no rule file then causes one error line, and no file makes reports
  * slow. */
 #define RULES_BYTES_MAX (1u << 20)

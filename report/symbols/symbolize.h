@@ -12,10 +12,6 @@
 
 #include "report/symbols/frame.h"
 
-struct rules;
-struct symbolizer;
-struct symbol_module;
-
 /* The frames of one call instruction, innermost first. There is at least one, and several if calls
  * were inlined. Each (module, offset) has one struct, so callers may compare pointers. */
 struct symbol_location {

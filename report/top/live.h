@@ -14,7 +14,8 @@
 #include "report/model/growth_rule.h"
 #include "report/model/model.h"
 
-struct trend;
+struct loaded_ledger;
+struct symbolizer;
 
 struct live_sum {
 	uint64_t bytes;

@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct arena_piece;
 struct report_arena {
 	struct arena_piece *last;
 	size_t used; /* bytes in use in the last piece */

@@ -8,7 +8,6 @@
 
 #include <jansson.h>
 
-struct finding;
 struct report_frame;
 struct report_stack;
 struct source_root;
