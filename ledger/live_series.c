@@ -37,27 +37,17 @@ static void thin(struct ledger_live_series *series)
 	series->shift++;
 }
 
-/* Other threads may use these fields of a series at the same time. */
-static uint64_t load(const uint64_t *field)
-{
-	return atomic_load_explicit(&SHARED(*field), memory_order_relaxed);
-}
-
-static void store(uint64_t *field, uint64_t value)
-{
-	atomic_store_explicit(&SHARED(*field), value, memory_order_relaxed);
-}
-
 /* Ends the current window and begins the one that MOMENT belongs to. In the windows between them
- * the site made no call. */
+ * the site made no call. Other threads may use `allocated`, `freed` and the limits at the same
+ * time. */
 static void advance(struct ledger_live_series *series, const struct live_moment *moment)
 {
 	unsigned int shift = live_shift(moment->suballocated);
 	uint32_t current = (uint32_t)(moment->suballocated >> shift);
-	uint64_t live = load(&series->allocated) - load(&series->freed);
+	uint64_t live = shared_load(series->allocated) - shared_load(series->freed);
 
-	series->window[series->current].low = load(&series->low);
-	series->window[series->current].high = load(&series->high);
+	series->window[series->current].low = shared_load(series->low);
+	series->window[series->current].high = shared_load(series->high);
 	while (series->shift < shift)
 		thin(series);
 	for (uint32_t i = series->current + 1; i <= current; i++)
@@ -65,9 +55,9 @@ static void advance(struct ledger_live_series *series, const struct live_moment 
 							    .allocs = (uint32_t)moment->allocs };
 	if (current > series->current)
 		series->current = current;
-	store(&series->low, series->window[series->current].low);
-	store(&series->high, series->window[series->current].high);
-	store(&series->until, (uint64_t)(series->current + 1) << series->shift);
+	shared_store(series->low, series->window[series->current].low);
+	shared_store(series->high, series->window[series->current].high);
+	shared_store(series->until, (uint64_t)(series->current + 1) << series->shift);
 }
 
 static uint32_t stored_time(uint64_t time_ns)
@@ -79,7 +69,7 @@ static uint32_t stored_time(uint64_t time_ns)
 
 void live_series_begin(struct ledger_live_series *series, const struct live_moment *moment)
 {
-	uint32_t done = atomic_load_explicit(&SHARED(series->done), memory_order_relaxed);
+	uint32_t done = shared_load(series->done);
 
 	if (!atomic_compare_exchange_strong(&SHARED(series->began), &done, done + 1))
 		return;
@@ -87,7 +77,7 @@ void live_series_begin(struct ledger_live_series *series, const struct live_mome
 	advance(series, moment);
 	if (!series->window[series->current].time)
 		series->window[series->current].time = stored_time(moment->time_ns);
-	atomic_store_explicit(&SHARED(series->done), done + 1, memory_order_release);
+	shared_publish(series->done, done + 1);
 }
 
 bool live_series_read(const struct ledger_live_series *series, const struct live_moment *end,

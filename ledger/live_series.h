@@ -39,7 +39,7 @@ void live_series_begin(struct ledger_live_series *series, const struct live_mome
 static inline bool live_series_is_due(const struct ledger_live_series *series,
 				      uint64_t suballocated)
 {
-	return suballocated >= atomic_load_explicit(&SHARED(series->until), memory_order_relaxed);
+	return suballocated >= shared_load(series->until);
 }
 
 /* Count an allocation or a free of AMOUNT. They use no atomic addition, because that would double
@@ -48,31 +48,27 @@ static inline bool live_series_is_due(const struct ledger_live_series *series,
  * counts with the live blocks. */
 static inline void live_series_add(struct ledger_live_series *series, uint64_t amount)
 {
-	uint64_t allocated = amount + atomic_load_explicit(&SHARED(series->allocated),
-							   memory_order_relaxed);
-	uint64_t live = allocated - atomic_load_explicit(&SHARED(series->freed),
-							 memory_order_relaxed);
+	uint64_t allocated = amount + shared_load(series->allocated);
+	uint64_t live = allocated - shared_load(series->freed);
 
-	atomic_store_explicit(&SHARED(series->allocated), allocated, memory_order_relaxed);
-	if (live > atomic_load_explicit(&SHARED(series->high), memory_order_relaxed))
-		atomic_store_explicit(&SHARED(series->high), live, memory_order_relaxed);
+	shared_store(series->allocated, allocated);
+	if (live > shared_load(series->high))
+		shared_store(series->high, live);
 }
 
 static inline void live_series_note_low(struct ledger_live_series *series, uint64_t freed)
 {
-	uint64_t live = atomic_load_explicit(&SHARED(series->allocated), memory_order_relaxed) -
-			freed;
+	uint64_t live = shared_load(series->allocated) - freed;
 
-	if (live < atomic_load_explicit(&SHARED(series->low), memory_order_relaxed))
-		atomic_store_explicit(&SHARED(series->low), live, memory_order_relaxed);
+	if (live < shared_load(series->low))
+		shared_store(series->low, live);
 }
 
 static inline void live_series_remove(struct ledger_live_series *series, uint64_t amount)
 {
-	uint64_t freed = amount + atomic_load_explicit(&SHARED(series->freed),
-						       memory_order_relaxed);
+	uint64_t freed = amount + shared_load(series->freed);
 
-	atomic_store_explicit(&SHARED(series->freed), freed, memory_order_relaxed);
+	shared_store(series->freed, freed);
 	live_series_note_low(series, freed);
 }
 
@@ -80,8 +76,7 @@ static inline void live_series_remove(struct ledger_live_series *series, uint64_
  * lost, but `low` may miss the lowest amount. */
 static inline void live_series_remove_shared(struct ledger_live_series *series, uint64_t amount)
 {
-	uint64_t freed = amount + atomic_fetch_add_explicit(&SHARED(series->freed), amount,
-							    memory_order_relaxed);
+	uint64_t freed = amount + shared_add(series->freed, amount);
 
 	live_series_note_low(series, freed);
 }

@@ -67,8 +67,7 @@ void lock_wait(struct lock *lock)
 	while ((seen = atomic_exchange_explicit(&lock->word, 2, memory_order_acquire)) != 0) {
 		if (seen == 1) /* another thread has acquired it since this one looked */
 			waited = 0;
-		if (waited / MS >=
-		    (long)atomic_load_explicit(&SHARED(lock_patience_ms), memory_order_relaxed)) {
+		if (waited / MS >= (long)shared_load(lock_patience_ms)) {
 			lock_lost();
 			return;
 		}

@@ -9,25 +9,10 @@
 #include <limits.h>
 #include <string.h>
 
-#define OPTION_TYPE_PATTERN OPTION_PATTERN
-#define OPTION_TYPE_PATH OPTION_PATH
-#define OPTION_TYPE_FORMAT OPTION_FORMAT_
-#define OPTION_TYPE_SWITCH OPTION_SWITCH_
-#define OPTION_TYPE_COLOR OPTION_COLOR_
-#define OPTION_TYPE_ACCUMULATION OPTION_ACCUMULATION_
-#define OPTION_TYPE_DEEPBIND OPTION_DEEPBIND_
-#define OPTION_TYPE_POOL OPTION_POOL_
-#define OPTION_TYPE_BACKEND OPTION_BACKEND_
-#define OPTION_TYPE_NUMBER OPTION_NUMBER
-#define OPTION_TYPE_SIZE OPTION_SIZE
-#define OPTION_TYPE_AMOUNT OPTION_AMOUNT
-#define OPTION_TYPE_NTH OPTION_NTH
-#define OPTION_TYPE_DURATION OPTION_DURATION
-
 const struct option_row option_rows[OPTION_COUNT] = {
 #define OPTION(name, flag, member, type, default_, minimum, maximum, group, rank, what) \
 	{ #name, flag, OPTION_TYPE_##type, default_, minimum, maximum,                  \
-	  OPTION_GROUP_##group, OPTION_RANK_##rank, what },
+	  OPTION_GROUP_##group, OPTION_RANK_##rank, what, offsetof(struct options, member) },
 #include "ledger/options.def"
 #undef OPTION
 };
@@ -142,7 +127,7 @@ static int set_duration(const struct option_row *row, const char *text, long lon
 }
 
 /* Stores a percentage as a negative number. */
-static int parse_amount(const struct option_row *row, const char *text, long long *ret)
+static int set_amount(const struct option_row *row, const char *text, long long *ret)
 {
 	const char *end;
 	long long value;
@@ -172,7 +157,7 @@ unsigned long long option_amount(long long value, unsigned long long total)
 				    total % 100 * (unsigned long long)-value / 100;
 }
 
-static int parse_nth(const char *text, long long *ret)
+static int set_nth(const char *text, long long *ret)
 {
 	const char *end;
 	long long value;
@@ -188,7 +173,7 @@ static int parse_nth(const char *text, long long *ret)
 }
 
 /* Stores in *RET the index of TEXT in WORDS. Returns 0, or -EINVAL if no word matches. */
-static int parse_word(const char *text, const char *const *words, int *ret)
+static int set_word(const char *text, const char *const *words, int *ret)
 {
 	for (int i = 0; words[i]; i++) {
 		if (strcmp(text, words[i]) == 0) {
@@ -212,16 +197,18 @@ static const char *const deepbinds[] = { "off", "cover", NULL };
 static const char *const pools[] = { "off", "strict", "fast", NULL };
 static const char *const backends[] = { "device", "managed", "stream-ordered", NULL };
 
+static const struct {
+	const char *metavar, *expects;
+	const char *const *words; /* with a final NULL; NULL: the values are no words */
+} types[] = {
+#define X(name, c_type, metavar, expects, words) { metavar, expects, words },
+	OPTION_TYPES(X)
+#undef X
+};
+
 const char *option_word(enum option_id id, int value)
 {
-	const char *const *words = id == OPTION_FORMAT	       ? formats
-				   : id == OPTION_SUBALLOCATIONS ? switches
-				   : id == OPTION_ACCUMULATION ? accumulations
-				   : id == OPTION_COLOR	       ? colors
-				   : id == OPTION_DEEPBIND     ? deepbinds
-				   : id == OPTION_POOL	       ? pools
-				   : id == OPTION_POOL_BACKEND ? backends
-							       : NULL;
+	const char *const *words = types[option_rows[id].type].words;
 
 	for (int i = 0; words && words[i]; i++)
 		if (i == value)
@@ -241,39 +228,29 @@ static int set_number(const struct option_row *row, const char *text, long long 
 	return 0;
 }
 
-static int set_text(const char *text, const char **ret)
-{
-	*ret = text;
-	return 0;
-}
-
-#define SET_PATTERN(id, text, member) set_text(text, member)
-#define SET_PATH(id, text, member) set_text(text, member)
-#define SET_FORMAT(id, text, member) parse_word(text, formats, member)
-#define SET_SWITCH(id, text, member) parse_word(text, switches, member)
-#define SET_ACCUMULATION(id, text, member) parse_word(text, accumulations, member)
-#define SET_COLOR(id, text, member) parse_word(text, colors, member)
-#define SET_DEEPBIND(id, text, member) parse_word(text, deepbinds, member)
-#define SET_POOL(id, text, member) parse_word(text, pools, member)
-#define SET_BACKEND(id, text, member) parse_word(text, backends, member)
-#define SET_NUMBER(id, text, member) set_number(&option_rows[id], text, member)
-#define SET_SIZE(id, text, member) set_size(&option_rows[id], text, member)
-#define SET_AMOUNT(id, text, member) parse_amount(&option_rows[id], text, member)
-#define SET_NTH(id, text, member) parse_nth(text, member)
-#define SET_DURATION(id, text, member) set_duration(&option_rows[id], text, member)
-
 int option_set(struct options *options, enum option_id id, const char *text)
 {
-	switch (id) {
-#define OPTION(name, flag, member, type, default_, minimum, maximum, group, rank, what) \
-	case OPTION_##name:                                                             \
-		return SET_##type(id, text, &options->member);
-#include "ledger/options.def"
-#undef OPTION
-	case OPTION_COUNT:
-		break;
+	const struct option_row *row = &option_rows[id];
+	void *member = (char *)options + row->offset;
+
+	switch (row->type) {
+	case OPTION_TYPE_PATTERN:
+	case OPTION_TYPE_PATH:
+		*(const char **)member = text;
+		return 0;
+	case OPTION_TYPE_NUMBER:
+		return set_number(row, text, member);
+	case OPTION_TYPE_SIZE:
+		return set_size(row, text, member);
+	case OPTION_TYPE_AMOUNT:
+		return set_amount(row, text, member);
+	case OPTION_TYPE_NTH:
+		return set_nth(text, member);
+	case OPTION_TYPE_DURATION:
+		return set_duration(row, text, member);
+	default:
+		return set_word(text, types[row->type].words, member);
 	}
-	return -EINVAL;
 }
 
 void options_defaults(struct options *ret)
@@ -285,51 +262,39 @@ void options_defaults(struct options *ret)
 
 bool option_is_switch(enum option_id id)
 {
-	return option_rows[id].type == OPTION_NUMBER && option_rows[id].maximum == 1;
+	return option_rows[id].type == OPTION_TYPE_NUMBER && option_rows[id].maximum == 1;
 }
+
+const char *option_metavar(enum option_id id)
+{
+	return option_is_switch(id) ? "[0|1]" : types[option_rows[id].type].metavar;
+}
+
+/* One row for each description that depends on the limits of an option. */
+static const struct {
+	enum option_type type;
+	long long minimum, maximum;
+	const char *text;
+} limited[] = {
+	{ OPTION_TYPE_NUMBER, 0, 1, "0 or 1" },
+	{ OPTION_TYPE_NUMBER, 0, 64, "a whole number from 0 to 64" },
+	{ OPTION_TYPE_NUMBER, 0, 255, "a whole number from 0 to 255" },
+	{ OPTION_TYPE_NUMBER, 0, 256, "a whole number from 0 to 256" },
+	{ OPTION_TYPE_SIZE, 512, 0, "0, 1 or a size from 512 on such as 64KiB or 1GiB" },
+	{ OPTION_TYPE_DURATION, 10, 31536000000, "a duration from 10ms on, such as 10s, 5m or 1h" },
+	{ OPTION_TYPE_DURATION, 100, 31536000000,
+	  "a duration from 100ms on, such as 10s, 5m or 1h" },
+};
 
 const char *option_expects(enum option_id id)
 {
-	switch (option_rows[id].type) {
-	case OPTION_PATTERN:
-	case OPTION_PATH:
-		return "a path";
-	case OPTION_FORMAT_:
-		return all_formats + strlen(" or ");
-	case OPTION_SWITCH_:
-		return "on or off";
-	case OPTION_ACCUMULATION_:
-		return "auto, on or off";
-	case OPTION_COLOR_:
-		return "auto, always or never";
-	case OPTION_DEEPBIND_:
-		return "off or cover";
-	case OPTION_POOL_:
-		return "off, strict or fast";
-	case OPTION_BACKEND_:
-		return "device, managed or stream-ordered";
-	case OPTION_AMOUNT:
-		return "a size such as 64KiB or 1GiB, or a percentage of the device such as 50%";
-	case OPTION_NTH:
-		return "N or N+, counted from 1";
-	case OPTION_NUMBER:
-		return option_is_switch(id)		? "0 or 1"
-		       : option_rows[id].maximum == 64	? "a whole number from 0 to 64"
-		       : option_rows[id].maximum == 255 ? "a whole number from 0 to 255"
-		       : option_rows[id].maximum == 256 ? "a whole number from 0 to 256"
-							: "a whole number from 0 to 86400";
-	case OPTION_SIZE:
-		if (option_rows[id].minimum)
-			return "0, 1 or a size from 512 on such as 64KiB or 1GiB";
-		return "a size such as 4096, 64KiB or 1GiB";
-	case OPTION_DURATION:
-		if (option_rows[id].minimum == 10)
-			return "a duration from 10ms on, such as 10s, 5m or 1h";
-		if (option_rows[id].minimum == 100)
-			return "a duration from 100ms on, such as 10s, 5m or 1h";
-		return "a duration such as 10s, 5m or 1h";
-	}
-	return "";
+	const struct option_row *row = &option_rows[id];
+
+	for (size_t i = 0; i < sizeof(limited) / sizeof(limited[0]); i++)
+		if (limited[i].type == row->type && limited[i].minimum == row->minimum &&
+		    limited[i].maximum == row->maximum)
+			return limited[i].text;
+	return types[row->type].expects;
 }
 
 int option_find(const char *name, size_t name_length)

@@ -51,24 +51,36 @@ enum option_switch { OPTION_SWITCH_OFF, OPTION_SWITCH_ON };
 enum option_color { OPTION_COLOR_AUTO, OPTION_COLOR_ALWAYS, OPTION_COLOR_NEVER };
 enum option_deepbind { OPTION_DEEPBIND_OFF, OPTION_DEEPBIND_COVER };
 
-#define OPTION_C_PATTERN const char *
-#define OPTION_C_PATH const char *
-#define OPTION_C_FORMAT int
-#define OPTION_C_SWITCH int
-#define OPTION_C_COLOR int
-#define OPTION_C_ACCUMULATION int
-#define OPTION_C_DEEPBIND int
-#define OPTION_C_POOL int
-#define OPTION_C_BACKEND int
-#define OPTION_C_NUMBER long long
-#define OPTION_C_SIZE long long
-#define OPTION_C_AMOUNT long long
-#define OPTION_C_NTH long long
-#define OPTION_C_DURATION long long
+/* The types of values: X(TYPE, C type, name of a value in --help, description of valid values, and
+ * the words that are valid, or 0). option_expects() has the descriptions that depend on the row. */
+#define OPTION_TYPES(X)                                                                     \
+	X(PATTERN, const char *, "PATH", "a path", 0)                                       \
+	X(PATH, const char *, "PATH", "a path", 0)                                          \
+	X(FORMAT, int, "FORMAT", all_formats + 4, formats)                                  \
+	X(SWITCH, int, "HOW", "on or off", switches)                                        \
+	X(COLOR, int, "HOW", "auto, always or never", colors)                               \
+	X(ACCUMULATION, int, "HOW", "auto, on or off", accumulations)                       \
+	X(DEEPBIND, int, "HOW", "off or cover", deepbinds)                                  \
+	X(POOL, int, "HOW", "off, strict or fast", pools)                                   \
+	X(BACKEND, int, "HOW", "device, managed or stream-ordered", backends)               \
+	X(NUMBER, long long, "N", "a whole number from 0 to 86400", 0)                      \
+	X(SIZE, long long, "SIZE", "a size such as 4096, 64KiB or 1GiB", 0)                 \
+	X(AMOUNT, long long, "SIZE",                                                        \
+	  "a size such as 64KiB or 1GiB, or a percentage of the device such as 50%", 0)     \
+	X(NTH, long long, "N", "N or N+, counted from 1", 0)                                \
+	X(DURATION, long long, "TIME", "a duration such as 10s, 5m or 1h", 0)
+enum option_type {
+#define X(name, c_type, metavar, expects, words) OPTION_TYPE_##name,
+	OPTION_TYPES(X)
+#undef X
+};
+#define X(name, c_type, metavar, expects, words) typedef c_type option_value_##name;
+OPTION_TYPES(X)
+#undef X
 
 struct options {
 #define OPTION(name, flag, member, type, default_, minimum, maximum, group, rank, what) \
-	OPTION_C_##type member;
+	option_value_##type member;
 #include "ledger/options.def"
 #undef OPTION
 };
@@ -101,23 +113,6 @@ enum option_id {
 	 OPTION_BIT(OPTION_BUDGETS) | OPTION_BIT(OPTION_ONLY_AT) |            \
 	 OPTION_BIT(OPTION_MAX_GROWTH))
 
-enum option_type {
-	OPTION_PATTERN,
-	OPTION_PATH,
-	OPTION_FORMAT_,
-	OPTION_SWITCH_,
-	OPTION_COLOR_,
-	OPTION_ACCUMULATION_,
-	OPTION_DEEPBIND_,
-	OPTION_POOL_,
-	OPTION_BACKEND_,
-	OPTION_NUMBER,
-	OPTION_SIZE,
-	OPTION_AMOUNT,
-	OPTION_NTH,
-	OPTION_DURATION,
-};
-
 #define OPTION_UNSET (-1000LL) /* value of an AMOUNT or a SIZE that the user did not set */
 
 struct option_row {
@@ -129,6 +124,7 @@ struct option_row {
 	enum option_group group;
 	enum option_rank rank;
 	const char *what;
+	size_t offset; /* of the member of struct options */
 };
 extern const struct option_row option_rows[OPTION_COUNT];
 
@@ -155,6 +151,9 @@ const char *option_word(enum option_id id, int value);
 
 /* Returns true if option ID only takes 0 or 1. */
 bool option_is_switch(enum option_id id);
+
+/* Returns the name of a value of option ID in --help, for example "PATH". */
+const char *option_metavar(enum option_id id);
 
 /* Returns a description of valid values, for the error message about an invalid value. */
 const char *option_expects(enum option_id id);

@@ -4,11 +4,10 @@
  */
 #include "ledger/process_stat.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "ledger/nocancel.h"
+#include "ledger/plain_text.h"
 
 /* Field numbers of proc(5), from 1. */
 #define FIELD_STATE 3
@@ -23,15 +22,14 @@
 /* Returns the path of PID's stat file. RET has room for all digits of an int. */
 static const char *path_of(int pid, char ret[32])
 {
-	char digits[16], *at = digits + sizeof(digits);
+	struct plain_text text = { .at = ret, .left = 31 };
 
 	if (pid == 0)
 		return "/proc/self/stat";
-	for (; pid > 0; pid /= 10)
-		*--at = (char)('0' + pid % 10);
-	strcpy(ret, "/proc/");
-	strncat(ret, at, (size_t)(digits + sizeof(digits) - at));
-	return strcat(ret, "/stat");
+	plain_text_add(&text, "/proc/");
+	plain_text_number(&text, (unsigned int)pid);
+	plain_text_add(&text, "/stat");
+	return ret;
 }
 
 static ssize_t read_text(int pid, char *ret, size_t size)

@@ -36,8 +36,7 @@ static enum ledger_why check_header(const struct ledger_header *header)
 	if (header->byte_order != LEDGER_BYTE_ORDER)
 		return LEDGER_BROKEN;
 	/* A running process may raise it. */
-	if (atomic_load_explicit(&SHARED(header->reader_min), memory_order_relaxed) >
-	    LEDGER_VERSION)
+	if (shared_load(header->reader_min) > LEDGER_VERSION)
 		return LEDGER_NEWER;
 	/* A newer writer may have a larger header, but it fits in one chunk. */
 	if (header->chunk_bytes != LEDGER_CHUNK || header->header_bytes < LEDGER_HEADER_BYTES_MIN ||
@@ -63,7 +62,7 @@ enum ledger_why ledger_view(const void *base, size_t bytes, struct ledger_view *
 	why = check_header(header);
 	if (why != LEDGER_OK)
 		return why;
-	chunks = atomic_load_explicit(&SHARED(header->chunks), memory_order_acquire);
+	chunks = shared_load_acquire(header->chunks);
 	if (chunks < 1 || chunks > LEDGER_CHUNKS_MAX)
 		return LEDGER_BROKEN;
 
@@ -95,7 +94,7 @@ static const struct ledger_chunk *find_chunk(const struct ledger_view *view, uin
 	if (number < 1 || number >= view->chunks)
 		return NULL;
 	chunk = (const struct ledger_chunk *)(view->base + (size_t)number * LEDGER_CHUNK);
-	used = atomic_load_explicit(&SHARED(chunk->used), memory_order_acquire);
+	used = shared_load_acquire(chunk->used);
 	if (used < sizeof(*chunk) || used > LEDGER_CHUNK)
 		return NULL;
 	*ret_used = used;
@@ -169,20 +168,19 @@ const struct ledger_block *ledger_next_suballocation(const struct ledger_view *v
 
 bool ledger_read_slot(const struct ledger_block *slot, struct ledger_block *ret)
 {
-	uint32_t state = atomic_load_explicit(&SHARED(slot->state), memory_order_acquire);
+	uint32_t state = shared_load_acquire(slot->state);
 
 	for (int i = 0; i < SLOT_TRIES && LEDGER_BLOCK_STATE(state); i++) {
 		uint32_t before = state;
 
-		ret->site = atomic_load_explicit(&SHARED(slot->site), memory_order_relaxed);
-		ret->address = atomic_load_explicit(&SHARED(slot->address), memory_order_relaxed);
-		ret->bytes = atomic_load_explicit(&SHARED(slot->bytes), memory_order_relaxed);
-		ret->parent = atomic_load_explicit(&SHARED(slot->parent), memory_order_relaxed);
-		ret->thread = atomic_load_explicit(&SHARED(slot->thread), memory_order_relaxed);
-		ret->marked = atomic_load_explicit(&SHARED(slot->marked), memory_order_relaxed);
+		ret->site = shared_load(slot->site);
+		ret->address = shared_load(slot->address);
+		ret->bytes = shared_load(slot->bytes);
+		ret->parent = shared_load(slot->parent);
+		ret->thread = shared_load(slot->thread);
+		ret->marked = shared_load(slot->marked);
 		atomic_thread_fence(memory_order_acquire);
-		ret->state = state = atomic_load_explicit(&SHARED(slot->state),
-							  memory_order_acquire);
+		ret->state = state = shared_load_acquire(slot->state);
 		if (state >> 8 == before >> 8 && LEDGER_BLOCK_STATE(state))
 			return true;
 	}
@@ -207,35 +205,15 @@ static const uint8_t *resolve(const struct ledger_view *view, uint32_t ref,
 	return (const uint8_t *)chunk + offset;
 }
 
-static const struct ledger_site *site_of(const struct ledger_view *view, uint32_t ref,
-				       enum ledger_chunk_type type)
+const void *ledger_record(const struct ledger_view *view, uint32_t ref,
+			  enum ledger_chunk_type type, size_t size)
 {
-	uint64_t at = (uint64_t)ref * LEDGER_REF_UNIT;
-	size_t left;
+	size_t offset = (uint64_t)ref * LEDGER_REF_UNIT % LEDGER_CHUNK, left;
 
-	/* Call sites are an array, so a ref into the middle of one is invalid. */
-	if ((at % LEDGER_CHUNK) % sizeof(struct ledger_site))
+	/* The records of a chunk are an array, so a ref into the middle of one is invalid. */
+	if ((offset - sizeof(struct ledger_chunk)) % size)
 		return NULL;
-	return (const struct ledger_site *)resolve(view, ref, type, sizeof(struct ledger_site),
-						  &left);
-}
-
-const struct ledger_driver_cost *ledger_driver_cost(const struct ledger_view *view, uint32_t ref)
-{
-	size_t left;
-
-	return (const struct ledger_driver_cost *)resolve(view, ref, LEDGER_CHUNK_DRIVER_COSTS,
-							  sizeof(struct ledger_driver_cost), &left);
-}
-
-const struct ledger_site *ledger_site(const struct ledger_view *view, uint32_t ref)
-{
-	return site_of(view, ref, LEDGER_CHUNK_SITES);
-}
-
-const struct ledger_site *ledger_suballocation_site(const struct ledger_view *view, uint32_t ref)
-{
-	return site_of(view, ref, LEDGER_CHUNK_SUBALLOCATION_SITES);
+	return resolve(view, ref, type, size, &left);
 }
 
 const struct ledger_site *ledger_any_site(const struct ledger_view *view, uint32_t ref)
@@ -245,64 +223,26 @@ const struct ledger_site *ledger_any_site(const struct ledger_view *view, uint32
 	return site ? site : ledger_suballocation_site(view, ref);
 }
 
-/* Returns the record with the index of SITE in the chunk of TYPE that is BACK chunks before. */
-static const struct ledger_balance *balance_at(const struct ledger_view *view,
-					       const struct ledger_site *site,
-					       enum ledger_chunk_type type, uint32_t back)
+/* Returns the ref of the record with the index of SITE in the chunk that is BACK chunks before. */
+static uint32_t ref_before(const struct ledger_view *view, const struct ledger_site *site,
+			   uint32_t back)
 {
 	uint64_t at = (uint64_t)((const uint8_t *)site - view->base);
-	size_t left;
+	uint64_t before = (uint64_t)back * LEDGER_CHUNK;
 
-	if (at < (uint64_t)back * LEDGER_CHUNK)
-		return NULL;
-	return (const struct ledger_balance *)resolve(
-		view, (uint32_t)((at - (uint64_t)back * LEDGER_CHUNK) / LEDGER_REF_UNIT), type,
-		sizeof(struct ledger_balance), &left);
+	return at < before ? 0 : (uint32_t)((at - before) / LEDGER_REF_UNIT);
 }
 
 const struct ledger_balance *ledger_balance_of(const struct ledger_view *view,
 					       const struct ledger_site *site)
 {
-	return balance_at(view, site, LEDGER_CHUNK_BALANCES, 1);
+	return ledger_balance(view, ref_before(view, site, 1));
 }
 
 const struct ledger_balance *ledger_others_balance_of(const struct ledger_view *view,
 						      const struct ledger_site *site)
 {
-	return balance_at(view, site, LEDGER_CHUNK_OTHERS_BALANCES, 2);
-}
-
-const struct ledger_live_series *ledger_live_series(const struct ledger_view *view, uint32_t ref)
-{
-	uint64_t at = (uint64_t)ref * LEDGER_REF_UNIT;
-	size_t left;
-
-	if ((at % LEDGER_CHUNK - sizeof(struct ledger_chunk)) % sizeof(struct ledger_live_series))
-		return NULL;
-	return (const struct ledger_live_series *)resolve(view, ref, LEDGER_CHUNK_LIVE_SERIES,
-							  sizeof(struct ledger_live_series), &left);
-}
-
-const struct ledger_block *ledger_block(const struct ledger_view *view, uint32_t ref)
-{
-	uint64_t at = (uint64_t)ref * LEDGER_REF_UNIT;
-	size_t left;
-
-	if ((at % LEDGER_CHUNK) % sizeof(struct ledger_block))
-		return NULL;
-	return (const struct ledger_block *)resolve(view, ref, LEDGER_CHUNK_BLOCKS,
-						    sizeof(struct ledger_block), &left);
-}
-
-const struct ledger_history *ledger_history(const struct ledger_view *view, uint32_t ref)
-{
-	uint64_t at = (uint64_t)ref * LEDGER_REF_UNIT;
-	size_t left;
-
-	if ((at % LEDGER_CHUNK - sizeof(struct ledger_chunk)) % sizeof(struct ledger_history))
-		return NULL;
-	return (const struct ledger_history *)resolve(view, ref, LEDGER_CHUNK_HISTORIES,
-						      sizeof(struct ledger_history), &left);
+	return ledger_others_balance(view, ref_before(view, site, 2));
 }
 
 const struct ledger_stack *ledger_stack(const struct ledger_view *view, uint32_t ref)
@@ -340,14 +280,6 @@ const struct ledger_python *ledger_python(const struct ledger_view *view, uint32
 	    python->frames > (left - sizeof(*python)) / sizeof(python->frame[0]))
 		return NULL;
 	return python;
-}
-
-const struct ledger_code *ledger_code(const struct ledger_view *view, uint32_t ref)
-{
-	size_t left;
-
-	return (const struct ledger_code *)resolve(view, ref, LEDGER_CHUNK_CODES,
-						   sizeof(struct ledger_code), &left);
 }
 
 const char *ledger_string(const struct ledger_view *view, uint32_t ref, uint32_t *ret_length)

@@ -50,16 +50,28 @@ struct ledger_walk {
 };
 const void *ledger_next(const struct ledger_view *view, struct ledger_walk *walk,
 			enum ledger_chunk_type type, size_t size);
-/* For each row of chunks.def: ledger_next_name(view, walk) returns the next record of that type. */
+/* Returns the record of TYPE and SIZE that REF refers to. Returns NULL if REF is 0, out of bounds,
+ * misaligned, or not in the published part of a chunk of TYPE. */
+const void *ledger_record(const struct ledger_view *view, uint32_t ref,
+			  enum ledger_chunk_type type, size_t size);
+/* For each row of chunks.def: ledger_next_name(view, walk) returns the next record of that type,
+ * and ledger_name(view, ref) the one that REF refers to, or NULL. */
 #define CHUNK(NAME, number, name, type, bytes)                                              \
 	static inline const type *ledger_next_##name(const struct ledger_view *view,        \
 						     struct ledger_walk *walk)              \
 	{                                                                                   \
 		return (const type *)ledger_next(view, walk, LEDGER_CHUNK_##NAME, bytes);   \
+	}                                                                                   \
+	static inline const type *ledger_##name(const struct ledger_view *view, uint32_t ref) \
+	{                                                                                   \
+		return (const type *)ledger_record(view, ref, LEDGER_CHUNK_##NAME, bytes);  \
 	}
 #define CHUNK_OWN CHUNK
 #define CHUNK_MIXED(NAME, number)
 #include "ledger/chunks.def"
+/* The caller must check the content of a ledger_live_series() with live_series_read(), and that the
+ * `block` of a ledger_history() is the block that referred to the history. */
+
 /* Return the next block that is live, or whose free is deferred: it is released and not mapped. The
  * ledger must not be written meanwhile: load.c makes a copy of the ledger of a running process. */
 const struct ledger_block *ledger_next_live(const struct ledger_view *view,
@@ -75,11 +87,7 @@ const struct ledger_block *ledger_next_suballocation(const struct ledger_view *v
  * slot has no block, or if it is reused again and again. */
 bool ledger_read_slot(const struct ledger_block *slot, struct ledger_block *ret);
 
-/* Each function returns the record that REF refers to. It returns NULL if REF is 0, out of bounds,
- * misaligned, or not in the published part of a chunk of the right type. */
-const struct ledger_site *ledger_site(const struct ledger_view *view, uint32_t ref);
-/* REF belongs to a call site of suballocations. */
-const struct ledger_site *ledger_suballocation_site(const struct ledger_view *view, uint32_t ref);
+/* Each function returns what REF refers to, or NULL as ledger_record() does. */
 /* REF belongs to a call site of blocks or of suballocations. */
 const struct ledger_site *ledger_any_site(const struct ledger_view *view, uint32_t ref);
 /* Return the two balances of SITE, a record in VIEW: that of the thread that owns the call site,
@@ -88,17 +96,10 @@ const struct ledger_balance *ledger_balance_of(const struct ledger_view *view,
 					       const struct ledger_site *site);
 const struct ledger_balance *ledger_others_balance_of(const struct ledger_view *view,
 						      const struct ledger_site *site);
-/* The caller must check the content with live_series_read(). */
-const struct ledger_live_series *ledger_live_series(const struct ledger_view *view, uint32_t ref);
-const struct ledger_block *ledger_block(const struct ledger_view *view, uint32_t ref);
-const struct ledger_driver_cost *ledger_driver_cost(const struct ledger_view *view, uint32_t ref);
 const struct ledger_stack *ledger_stack(const struct ledger_view *view, uint32_t ref);
 /* Returns the LEDGER_STACK_LOOPS bit mask of the stack at REF; NULL if the stack has none. */
 const uint64_t *ledger_stack_loops(const struct ledger_view *view, uint32_t ref);
 const struct ledger_python *ledger_python(const struct ledger_view *view, uint32_t ref);
-const struct ledger_code *ledger_code(const struct ledger_view *view, uint32_t ref);
-/* The caller must check that the history's `block` is the block that referred to the history. */
-const struct ledger_history *ledger_history(const struct ledger_view *view, uint32_t ref);
 /* Returns the bytes of a string and stores their number in *RET_LENGTH, or returns NULL as above.
  * The string has no final NUL. */
 const char *ledger_string(const struct ledger_view *view, uint32_t ref, uint32_t *ret_length);

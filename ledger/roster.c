@@ -43,14 +43,14 @@ struct roster_slot *roster_enter(struct roster *roster, int pid, uint64_t start_
 
 	if (!roster)
 		return NULL;
-	number = atomic_fetch_add_explicit(&SHARED(roster->begun), 1, memory_order_acq_rel);
+	number = shared_add_ordered(roster->begun, 1);
 	if (number >= ROSTER_SLOTS)
 		return NULL;
 	slot = &roster->slots[number];
 	slot->pid = pid;
 	slot->start_ticks = start_ticks;
 	strncpy(slot->name, name, sizeof(slot->name) - 1);
-	atomic_store_explicit(&SHARED(slot->state), ROSTER_STARTING, memory_order_release);
+	shared_publish(slot->state, ROSTER_STARTING);
 	return slot;
 }
 
@@ -59,15 +59,13 @@ void roster_note(struct roster_slot *slot, int error)
 	if (!slot)
 		return;
 	slot->error = error;
-	atomic_store_explicit(&SHARED(slot->state), error ? ROSTER_FAILED : ROSTER_RECORDING,
-			      memory_order_release);
+	shared_publish(slot->state, error ? ROSTER_FAILED : ROSTER_RECORDING);
 }
 
 void roster_bypass(struct roster *roster, int pid, const char *name, const char *kind,
 		   const char *module)
 {
-	uint32_t number = atomic_fetch_add_explicit(&SHARED(roster->bypassed), 1,
-						    memory_order_acq_rel);
+	uint32_t number = shared_add_ordered(roster->bypassed, 1);
 	struct roster_bypass *bypass = &roster->bypasses[number];
 
 	if (number >= ROSTER_BYPASSES)
@@ -76,7 +74,7 @@ void roster_bypass(struct roster *roster, int pid, const char *name, const char 
 	strncpy(bypass->kind, kind, sizeof(bypass->kind) - 1);
 	strncpy(bypass->name, name, sizeof(bypass->name) - 1);
 	strncpy(bypass->module, module, sizeof(bypass->module) - 1);
-	atomic_store_explicit(&SHARED(bypass->ready), 1, memory_order_release);
+	shared_publish(bypass->ready, 1);
 }
 
 const char *roster_advice(int error)

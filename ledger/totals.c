@@ -5,19 +5,7 @@
  */
 #include "ledger/totals.h"
 
-#include <stdatomic.h>
-
 #include "ledger/shared.h"
-
-static uint64_t load(const uint64_t *field)
-{
-	return atomic_load_explicit(&SHARED(*field), memory_order_relaxed);
-}
-
-static uint32_t load32(const uint32_t *field)
-{
-	return atomic_load_explicit(&SHARED(*field), memory_order_relaxed);
-}
 
 /* By enum ledger_counted: blocks count whose enum ledger_hidden is not less. */
 static const enum ledger_hidden least[] = {
@@ -55,11 +43,11 @@ struct ledger_live ledger_site_live(const struct ledger_view *view, const struct
 
 	if (!own || !others)
 		return sum_slots(view, site, counted);
-	blocks = load32(&own->blocks) + load32(&others->blocks);
-	bytes = load(&own->bytes) + load(&others->bytes);
+	blocks = shared_load(own->blocks) + shared_load(others->blocks);
+	bytes = shared_load(own->bytes) + shared_load(others->bytes);
 	for (unsigned int i = 0; i < least[counted]; i++) {
-		blocks -= load32(&others->hidden_blocks[i]);
-		bytes -= load(&others->hidden_bytes[i]);
+		blocks -= shared_load(others->hidden_blocks[i]);
+		bytes -= shared_load(others->hidden_bytes[i]);
 	}
 	/* A sum that was read during a change may be below 0. */
 	return (struct ledger_live){
@@ -96,8 +84,8 @@ void ledger_totals(const struct ledger_view *view, struct ledger_totals *ret)
 		live = ledger_site_live(view, site, LEDGER_COUNT_LIVE);
 		live_blocks += live.blocks;
 		live_bytes += live.bytes;
-		ret->allocated_blocks += load(&site->allocs);
-		ret->allocated_bytes += load(&site->bytes);
+		ret->allocated_blocks += shared_load(site->allocs);
+		ret->allocated_bytes += shared_load(site->bytes);
 	}
 	if (ret->allocated_blocks > live_blocks)
 		ret->freed_blocks = ret->allocated_blocks - live_blocks;

@@ -262,7 +262,7 @@ static struct ledger_chunk *add_chunk(struct ledger_writer *writer, enum ledger_
 	chunk = (struct ledger_chunk *)(writer->base + (size_t)number * LEDGER_CHUNK);
 	chunk->type = type;
 	chunk->used = sizeof(*chunk);
-	atomic_store_explicit(&SHARED(writer->header->chunks), number + 1, memory_order_release);
+	shared_publish(writer->header->chunks, number + 1);
 	writer->open[type] = chunk;
 	return chunk;
 }
@@ -283,26 +283,36 @@ static uint32_t publish(struct ledger_writer *writer, enum ledger_chunk_type typ
 {
 	struct ledger_chunk *chunk = writer->open[type];
 
-	atomic_store_explicit(&SHARED(chunk->used), chunk->used + (uint32_t)bytes,
-			      memory_order_release);
+	shared_publish(chunk->used, chunk->used + (uint32_t)bytes);
 	return ledger_ref(writer, record);
+}
+
+/* Adds a record that consists of HEAD and TAIL, and of zeros up to a multiple of 8 bytes. A part
+ * that is NULL is zeros, because unused room is. */
+static uint32_t add_two(struct ledger_writer *writer, enum ledger_chunk_type type,
+			const void *head, size_t head_bytes, const void *tail, size_t tail_bytes)
+{
+	const size_t size = (head_bytes + tail_bytes + 7) & ~(size_t)7;
+	uint32_t ref = 0;
+	uint8_t *at;
+
+	lock_take(&writer->lock);
+	at = room(writer, type, size);
+	if (at) {
+		if (head)
+			memcpy(at, head, head_bytes);
+		if (tail)
+			memcpy(at + head_bytes, tail, tail_bytes);
+		ref = publish(writer, type, at, size);
+	}
+	lock_give(&writer->lock);
+	return ref;
 }
 
 uint32_t ledger_add(struct ledger_writer *writer, enum ledger_chunk_type type, const void *record,
 		    size_t size)
 {
-	uint32_t ref = 0;
-	void *at;
-
-	lock_take(&writer->lock);
-	at = room(writer, type, size);
-	if (at) {
-		if (record) /* unused room is zero */
-			memcpy(at, record, size);
-		ref = publish(writer, type, at, size);
-	}
-	lock_give(&writer->lock);
-	return ref;
+	return add_two(writer, type, record, size, NULL, 0);
 }
 
 /* Locking: the caller holds WRITER's lock. Adds a chunk of call sites of TYPE, and before it the
@@ -321,8 +331,7 @@ static void add_balance(struct ledger_chunk *chunk, const struct ledger_chunk *s
 			const struct ledger_balance *balance)
 {
 	memcpy((uint8_t *)chunk + sites->used, balance, sizeof(*balance));
-	atomic_store_explicit(&SHARED(chunk->used), sites->used + (uint32_t)sizeof(*balance),
-			      memory_order_release);
+	shared_publish(chunk->used, sites->used + (uint32_t)sizeof(*balance));
 }
 
 static uint32_t add_site(struct ledger_writer *writer, enum ledger_chunk_type type,
@@ -361,41 +370,11 @@ uint32_t ledger_add_suballocation_site(struct ledger_writer *writer, const struc
 
 uint32_t ledger_add_string(struct ledger_writer *writer, const char *bytes, size_t length)
 {
-	struct ledger_string *string;
-	uint32_t ref = 0;
-	size_t size;
+	struct ledger_string string = { .length = (uint32_t)length };
 
 	if (length > LEDGER_STRING_MAX)
-		length = LEDGER_STRING_MAX;
-	size = (sizeof(*string) + length + 7) & ~(size_t)7;
-	lock_take(&writer->lock);
-	string = room(writer, LEDGER_CHUNK_STRINGS, size);
-	if (string) {
-		string->length = (uint32_t)length;
-		memcpy(string->bytes, bytes, length);
-		ref = publish(writer, LEDGER_CHUNK_STRINGS, string, size);
-	}
-	lock_give(&writer->lock);
-	return ref;
-}
-
-/* Adds a record that consists of HEAD and TAIL. The sizes of both are multiples of 8 bytes. */
-static uint32_t add_two(struct ledger_writer *writer, enum ledger_chunk_type type,
-			const void *head, size_t head_bytes, const void *tail, size_t tail_bytes)
-{
-	uint32_t ref = 0;
-	uint8_t *at;
-
-	lock_take(&writer->lock);
-	at = room(writer, type, head_bytes + tail_bytes);
-	if (at) {
-		memcpy(at, head, head_bytes);
-		if (tail_bytes)
-			memcpy(at + head_bytes, tail, tail_bytes);
-		ref = publish(writer, type, at, head_bytes + tail_bytes);
-	}
-	lock_give(&writer->lock);
-	return ref;
+		string.length = LEDGER_STRING_MAX;
+	return add_two(writer, LEDGER_CHUNK_STRINGS, &string, sizeof(string), bytes, string.length);
 }
 
 uint32_t ledger_add_stack(struct ledger_writer *writer, const struct ledger_stack *stack,
@@ -434,9 +413,7 @@ static unsigned int add_slots(struct ledger_writer *writer, enum ledger_chunk_ty
 	if (count > left)
 		count = left;
 	*ret_first = (struct ledger_block *)((uint8_t *)chunk + chunk->used);
-	atomic_store_explicit(&SHARED(chunk->used),
-			      chunk->used + count * (uint32_t)sizeof(struct ledger_block),
-			      memory_order_release);
+	shared_publish(chunk->used, chunk->used + count * (uint32_t)sizeof(struct ledger_block));
 	lock_give(&writer->lock);
 	return count;
 }
@@ -463,8 +440,7 @@ static void thin(struct ledger_timeline *timeline, struct ledger_chunk *chunk, s
 
 	for (size_t i = 0; i < count; i += 2, kept++)
 		memmove(records + kept * size, records + i * size, size);
-	atomic_store_explicit(&SHARED(chunk->used), (uint32_t)(sizeof(*chunk) + head + kept * size),
-			      memory_order_release);
+	shared_publish(chunk->used, (uint32_t)(sizeof(*chunk) + head + kept * size));
 	timeline->every_ns *= 2;
 }
 

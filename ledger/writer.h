@@ -125,7 +125,7 @@ static inline void ledger_block_set(struct ledger_block *block, enum ledger_bloc
 {
 	uint32_t word = (block->state & ~0xffu) | state;
 
-	atomic_store_explicit(&SHARED(block->state), word, memory_order_release);
+	shared_publish(block->state, word);
 }
 
 /* Locking: the caller holds the lock of the slot's shard. Publishes a new live block: increases the
@@ -134,8 +134,7 @@ static inline void ledger_block_publish(struct ledger_block *block)
 {
 	uint32_t uses = (block->state >> 8) + 1;
 
-	atomic_store_explicit(&SHARED(block->state), uses << 8 | LEDGER_BLOCK_LIVE,
-			      memory_order_release);
+	shared_publish(block->state, uses << 8 | LEDGER_BLOCK_LIVE);
 }
 
 /* Locking: the caller holds a lock that all writers of the record take. Called before and after a
@@ -143,20 +142,20 @@ static inline void ledger_block_publish(struct ledger_block *block)
  * does not use the record in between. */
 static inline void ledger_begin_change(uint32_t *began)
 {
-	atomic_store_explicit(&SHARED(*began), *began + 1, memory_order_relaxed);
+	shared_store(*began, *began + 1);
 	atomic_thread_fence(memory_order_release);
 }
 
 static inline void ledger_end_change(const uint32_t *began, uint32_t *done)
 {
-	atomic_store_explicit(&SHARED(*done), *began, memory_order_release);
+	shared_publish(*done, *began);
 }
 
 /* Adds COUNT to a counter of the header. Any thread may call it. */
 static inline void ledger_trouble(struct ledger_header *header, enum ledger_trouble which,
 				  uint64_t count)
 {
-	atomic_fetch_add_explicit(&SHARED(header->trouble[which]), count, memory_order_relaxed);
+	shared_add(header->trouble[which], count);
 }
 
 #endif

@@ -43,33 +43,6 @@ static void print_flag(const char *flag, const char *what)
 	print_words(what, INDENT);
 }
 
-static const char *metavar(enum option_type type)
-{
-	switch (type) {
-	case OPTION_PATTERN:
-	case OPTION_PATH:
-		return "PATH";
-	case OPTION_FORMAT_:
-		return "FORMAT";
-	case OPTION_SWITCH_:
-	case OPTION_COLOR_:
-	case OPTION_ACCUMULATION_:
-	case OPTION_DEEPBIND_:
-	case OPTION_POOL_:
-	case OPTION_BACKEND_:
-		return "HOW";
-	case OPTION_NUMBER:
-	case OPTION_NTH:
-		return "N";
-	case OPTION_SIZE:
-	case OPTION_AMOUNT:
-		return "SIZE";
-	case OPTION_DURATION:
-		return "TIME";
-	}
-	return "";
-}
-
 static void print_option(const struct flags_command *command, int id)
 {
 	const struct option_row *row = &option_rows[id];
@@ -77,7 +50,7 @@ static void print_option(const struct flags_command *command, int id)
 	char flag[64];
 
 	snprintf(flag, sizeof(flag), "%s--%s %s", id == OPTION_VERBOSE ? "-v, " : "", row->flag,
-		 option_is_switch((enum option_id)id) ? "[0|1]" : metavar(row->type));
+		 option_metavar((enum option_id)id));
 	print_flag(flag, id == OPTION_FORMAT && command->formats ? flags_expects(command, id)
 								 : row->what);
 	if (*default_text)

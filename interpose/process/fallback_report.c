@@ -205,15 +205,15 @@ static uint64_t add_reason(struct page_text *out, enum ledger_chunk_type type, c
 	const void *record;
 
 	while ((record = ledger_next(out->view, &walk, type, sizeof(struct ledger_mapped)))) {
-		const struct reason reason = reason_of(type, record);
-		const struct ledger_block *block = ledger_block(out->view, (uint32_t)reason.block);
+		const struct reason why = reason_of(type, record);
+		const struct ledger_block *slot = ledger_block_slot(out->view, (uint32_t)why.block);
 
-		if (!block || LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_RELEASED ||
-		    ledger_block_name(block->state, (uint32_t)reason.block) != reason.block)
+		if (!slot || LEDGER_BLOCK_STATE(slot->state) != LEDGER_BLOCK_RELEASED ||
+		    ledger_block_name(slot->state, (uint32_t)why.block) != why.block)
 			continue;
-		first = total.blocks ? first : reason.stack;
+		first = total.blocks ? first : why.stack;
 		total.blocks++;
-		total.bytes += block->bytes;
+		total.bytes += slot->bytes;
 	}
 	if (total.blocks) {
 		add_line(out, form, total.blocks, total.bytes);

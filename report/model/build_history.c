@@ -165,7 +165,7 @@ struct report_event build_release(struct builder *b, const struct ledger_block *
 
 const struct ledger_block *build_named_block(const struct builder *b, uint64_t name)
 {
-	const struct ledger_block *block = ledger_block(b->view, (uint32_t)name);
+	const struct ledger_block *block = ledger_block_slot(b->view, (uint32_t)name);
 
 	if (!block || block->state >> 8 != name >> 32 ||
 	    LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_UNUSED)

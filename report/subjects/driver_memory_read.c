@@ -359,7 +359,7 @@ static struct report_driver_cost read_cost(struct builder *b,
 {
 	struct report_driver_cost ret = {
 		.site = build_call(b, record->api, record->device, record->stack),
-		.measured = atomic_load_explicit(&SHARED(record->measured), memory_order_acquire),
+		.measured = shared_load_acquire(record->measured),
 		.bytes = record->bytes,
 	};
 

@@ -23,14 +23,14 @@
 /* Copies RECORD to *RET. Returns false if it is unused or was changed meanwhile. */
 static bool copy_record(const struct ledger_ipc *record, struct ledger_ipc *ret)
 {
-	uint64_t block = atomic_load_explicit(&SHARED(record->block), memory_order_acquire);
-	uint32_t flags = atomic_load_explicit(&SHARED(record->flags), memory_order_acquire);
+	uint64_t block = shared_load_acquire(record->block);
+	uint32_t flags = shared_load_acquire(record->flags);
 
 	memcpy(ret, record, sizeof(*ret));
 	atomic_thread_fence(memory_order_acquire);
 	return block && ret->block == block && ret->flags == flags &&
-	       atomic_load_explicit(&SHARED(record->block), memory_order_relaxed) == block &&
-	       atomic_load_explicit(&SHARED(record->flags), memory_order_relaxed) == flags;
+	       shared_load(record->block) == block &&
+	       shared_load(record->flags) == flags;
 }
 
 /* Returns the live block with NAME (see ledger_block_name()), or NULL. */

@@ -38,8 +38,7 @@ static void build_parts(struct builder *b)
 	struct ledger_walk walk = { 0 };
 	const struct ledger_parts *parts =
 		ledger_next(b->view, &walk, LEDGER_CHUNK_PARTS, sizeof(*parts));
-	uint32_t columns =
-		parts ? atomic_load_explicit(&SHARED(parts->columns), memory_order_acquire) : 0;
+	uint32_t columns = parts ? shared_load_acquire(parts->columns) : 0;
 
 	if (columns > LEDGER_COLUMNS ||
 	    !ledger_next(b->view, &walk, LEDGER_CHUNK_PARTS, sizeof(struct ledger_moment)))
