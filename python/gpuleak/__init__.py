@@ -21,6 +21,7 @@ from ._address import address_of
 from ._keepers import (
     Keeper, Kept, keepers, print_keepers, print_keepers_at_exit, print_keepers_on)
 from ._kinds import words_of
+from ._library import active, mark, peak, pool_stats, pool_trim, report_now
 from ._report import Frame, Leak, ReportError, Stack
 from ._report import command
 from ._report import leak_at as _leak_at
@@ -111,17 +112,6 @@ class Block:
 
 # ---- queries ----
 
-def active():
-    """Returns True if libgpuleak.so is preloaded in this process."""
-    return _library.present()
-
-
-def mark():
-    """Returns a number for this moment, for leaked_since(). It is exact which blocks were
-    allocated before the mark, and which after it."""
-    return _library.mark()
-
-
 def leaked_since(since=0, *, kind=None, thread=0):
     """Returns the Sum of what was allocated since the mark SINCE (0: since the start) and is live.
     KIND ("device", "pinned" ...) and THREAD (threading.get_native_id()) restrict it to one kind
@@ -135,12 +125,6 @@ def leaks_since(since=0, *, thread=0):
     libraries allocate at their first use. Tensors inside such caches are in the list. Runs the
     gpuleak command."""
     return _leaks(since, thread) if active() else []
-
-
-def peak(restart=False):
-    """Returns the highest number of live bytes since the last peak(restart=True), or since the
-    start. RESTART: begins a new measurement."""
-    return _library.peak(restart)
 
 
 def who(obj):
@@ -185,27 +169,10 @@ def step(name=None):
     return Step(_library.step(name))
 
 
-def report_now():
-    """Makes the library write its report to the place in GPULEAK_REPORT, and waits until it is
-    written. Returns True if it was."""
-    return _library.report_now()
-
-
 def report(format="text", *flags):
     """Returns the report on this process so far as a text, in one of gpuleak's formats. FLAGS are
     those of `gpuleak report`. Returns None without gpuleak, or before the first GPU call."""
     return _run("--format", format, *flags) if active() else None
-
-
-def pool_stats():
-    """Returns the counters of gpuleak's pool by name (see gpuleak.h), or {} if no pool and no
-    limit is on."""
-    return _library.pool_stats()
-
-
-def pool_trim():
-    """Gives the unused blocks of gpuleak's pool back to the driver. Returns their bytes."""
-    return _library.pool_trim()
 
 
 # ---- check ----

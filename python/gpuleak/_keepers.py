@@ -614,7 +614,7 @@ def keepers(where=None, *, since=0, limit=3, seconds=10.0):
     Searches the interpreter's objects for about SECONDS at most. It is no part of the program's
     state: it keeps no object alive and calls no code of the program. Call it where the memory is
     expected to be free."""
-    if not _library.present():
+    if not _library.active():
         return []
     if where is not None and not isinstance(where, str):
         where = address_of(where)
@@ -634,7 +634,7 @@ def print_keepers(where=None, *, since=0, limit=3, seconds=10.0, file=None):
         return
     for kept in found:
         print("gpuleak: " + "\n".join(kept.lines()), file=out)
-    if not _library.present():
+    if not _library.active():
         print("gpuleak is not preloaded: start the program with `gpuleak run -- python ...`", file=out)
     elif not found:
         print("gpuleak: no live memory was recorded%s" % (

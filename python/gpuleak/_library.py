@@ -4,7 +4,6 @@ nothing. Has their prototypes. If the library is not preloaded, each function he
 would return if nothing had ever been allocated."""
 
 import ctypes
-import errno
 import os
 
 _U64, _U32, _I32 = ctypes.c_uint64, ctypes.c_uint32, ctypes.c_int32
@@ -53,7 +52,6 @@ _PROTOTYPES = {
     "gpuleak_command": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_size_t]),
     "gpuleak_pool_stats": (ctypes.c_int, [ctypes.POINTER(PoolStruct)]),
     "gpuleak_pool_trim": (ctypes.c_size_t, []),
-    "gpuleak_step": (ctypes.c_uint, [ctypes.c_char_p]),
     "gpuleak_step_named": (ctypes.c_uint, [ctypes.c_char_p]),
     "gpuleak_report": (ctypes.c_int, []),
     "gpuleak_keepers": (ctypes.c_int, [_U64, ctypes.c_char_p]),
@@ -78,100 +76,99 @@ def _function(name):
     return function
 
 
-def present():
+def _call(name, *arguments, default=-1):
+    """Calls the function NAME. Returns DEFAULT if the library is not preloaded."""
+    function = _function(name)
+    return function(*arguments) if function else default
+
+
+def _check(name, *arguments):
+    """Calls the function NAME, and raises OSError if it fails."""
+    if _call(name, *arguments, default=0) < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, "%s: %s" % (name, os.strerror(code)))
+
+
+def _is_address(number):
+    return 0 < number < 1 << 64
+
+
+def active():
+    """Returns True if libgpuleak.so is preloaded in this process."""
     return _function("gpuleak_mark") is not None
 
 
-def _check(answer, what):
-    if answer < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, "%s: %s" % (what, os.strerror(code)))
-
-
 def mark():
-    function = _function("gpuleak_mark")
-    return function() if function else 0
+    """Returns a number for this moment, for leaked_since(). It is exact which blocks were
+    allocated before the mark, and which after it."""
+    return _call("gpuleak_mark", default=0)
 
 
 def leaked_since(since, kind, thread):
     ret = SumStruct(size=ctypes.sizeof(SumStruct), kind=kind.encode() if kind else None,
                     thread=thread)
-    function = _function("gpuleak_leaked_since")
-    if function:
-        _check(function(since, ctypes.byref(ret)), "gpuleak_leaked_since")
+    _check("gpuleak_leaked_since", since, ctypes.byref(ret))
     return ret
 
 
-def peak(restart):
+def peak(restart=False):
+    """Returns the highest number of live bytes since the last peak(restart=True), or since the
+    start. RESTART: begins a new measurement."""
     ret = _U64()
-    function = _function("gpuleak_peak")
-    if function:
-        _check(function(bool(restart), ctypes.byref(ret)), "gpuleak_peak")
+    _check("gpuleak_peak", bool(restart), ctypes.byref(ret))
     return ret.value
 
 
 def who(address):
     """Returns the BlockStruct of the live block that contains ADDRESS, or None."""
     ret = BlockStruct(size=ctypes.sizeof(BlockStruct))
-    function = _function("gpuleak_who")
-    if not function or not 0 < address < 1 << 64:
+    if not active() or not _is_address(address):
         return None
-    if function(address, ctypes.byref(ret)) < 0:
-        if ctypes.get_errno() == errno.ENOENT:
-            return None
-        _check(-1, "gpuleak_who")
+    try:
+        _check("gpuleak_who", address, ctypes.byref(ret))
+    except FileNotFoundError:  # ENOENT: there is no such block
+        return None
     return ret
 
 
 def ignore(address):
-    function = _function("gpuleak_ignore")
-    return bool(function) and 0 < address < 1 << 64 and function(address) == 0
+    return _is_address(address) and _call("gpuleak_ignore", address) == 0
 
 
 def ignore_begin():
-    function = _function("gpuleak_ignore_begin")
-    if function:
-        function()
+    _call("gpuleak_ignore_begin")
 
 
 def ignore_end():
-    function = _function("gpuleak_ignore_end")
-    if function:
-        function()
+    _call("gpuleak_ignore_end")
 
 
 def step(name):
-    function = _function("gpuleak_step_named")
-    if not function:
-        return 0
-    return function(name.encode(errors="replace") if name is not None else None)
+    return _call("gpuleak_step_named", name if name is None else name.encode(errors="replace"),
+                 default=0)
 
 
 def report_now():
-    function = _function("gpuleak_report")
-    return bool(function) and function() == 0
+    """Makes the library write its report to the place in GPULEAK_REPORT, and waits until it is
+    written. Returns True if it was."""
+    return _call("gpuleak_report") == 0
 
 
 def keepers(site, text):
     """Stores TEXT, what keeps the blocks of call site SITE, in the ledger. Returns True if it
     did."""
-    function = _function("gpuleak_keepers")
-    return bool(function) and function(site, text.encode("utf-8", "replace")) == 0
+    return _call("gpuleak_keepers", site, text.encode("utf-8", "replace")) == 0
 
 
 def doublings():
-    function = _function("gpuleak_doublings")
-    return function() if function else 0
+    return _call("gpuleak_doublings", default=0)
 
 
 def report_live():
     """Returns the JSON report on live memory, with addresses, as text, or None."""
-    function = _function("gpuleak_report_live")
-    if not function:
-        return None
     file = os.memfd_create("gpuleak")
     try:
-        if function(file) < 0:
+        if _call("gpuleak_report_live", file) < 0:
             return None
         return os.pread(file, os.fstat(file).st_size, 0).decode("utf-8", "replace")
     finally:
@@ -180,22 +177,19 @@ def report_live():
 
 def path(name):
     """Returns the path that NAME, gpuleak_ledger or gpuleak_command, stores, or None."""
-    function = _function(name)
     room = ctypes.create_string_buffer(8192)
-    if not function or function(room, len(room)) < 0:
-        return None
-    return os.fsdecode(room.value)
+    return os.fsdecode(room.value) if _call(name, room, len(room)) >= 0 else None
 
 
 def pool_stats():
-    """Returns the counters by name, or {} if there is no pool and no limit."""
+    """Returns the counters of gpuleak's pool by name (see gpuleak.h), or {} if no pool and no
+    limit is on."""
     ret = PoolStruct(size=ctypes.sizeof(PoolStruct))
-    function = _function("gpuleak_pool_stats")
-    if not function or function(ctypes.byref(ret)) < 0:
+    if _call("gpuleak_pool_stats", ctypes.byref(ret)) < 0:
         return {}
     return {name: getattr(ret, name) for name in _POOL_FIELDS}
 
 
 def pool_trim():
-    function = _function("gpuleak_pool_trim")
-    return function() if function else 0
+    """Gives the unused blocks of gpuleak's pool back to the driver. Returns their bytes."""
+    return _call("gpuleak_pool_trim", default=0)

@@ -168,7 +168,7 @@ def _in_child():
 def start():
     """Starts the thread that searches, once in a process."""
     global _state
-    if _state is None and _library.present():
+    if _state is None and _library.active():
         _state = _State()
 
 
