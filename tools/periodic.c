@@ -25,8 +25,6 @@
 #include "report/symbols/symbolize.h"
 #include "report/top/trend.h"
 
-#define ERROR_SIZE 8192
-
 /* ---- the suspects of a process: each is printed once, and then only what changed ---- */
 
 /* A suspect that was printed. */

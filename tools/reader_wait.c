@@ -13,13 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "ledger/clock.h"
 #include "report/util/output.h"
+#include "tools/launch/process.h"
 
 #define WAIT_S 2
 #define TICK_US 50000
@@ -56,26 +56,16 @@ void reader_wait_hold_lines(void)
 	stderr = lines;
 }
 
-static void close_range_of(unsigned int first, unsigned int last)
-{
-	if (first <= last && syscall(SYS_close_range, first, last, 0) < 0)
-		for (unsigned int fd = first;
-		     fd <= last && fd < (unsigned int)sysconf(_SC_OPEN_MAX); fd++)
-			close((int)fd);
-}
-
 /* Closes all descriptors except FD. A reader of another pipe of the application must see that the
  * application has ended. */
-static void close_others(int fd)
+static void close_all_but(int fd)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	for (int standard = STDIN_FILENO; standard <= STDERR_FILENO; standard++)
 		if (standard != fd)
 			dup2(null, standard);
-	if (fd > STDERR_FILENO)
-		close_range_of(STDERR_FILENO + 1, (unsigned int)fd - 1);
-	close_range_of((unsigned int)(fd > STDERR_FILENO ? fd : STDERR_FILENO) + 1, ~0u);
+	close_others(fd);
 }
 
 /* A regular file needs no reader. */
@@ -118,7 +108,7 @@ static void continue_alone(int fd)
 		_exit(reader_wait.status);
 	signal(SIGINT, SIG_IGN);
 	signal(SIGQUIT, SIG_IGN);
-	close_others(fd);
+	close_all_but(fd);
 	output_waits = NULL;
 }
 

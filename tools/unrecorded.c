@@ -5,6 +5,7 @@
 #include "tools/unrecorded.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "report/util/escape.h"
 #include "report/util/number.h"
@@ -13,13 +14,6 @@
 #include "tools/ledgers/lost.h"
 
 #define SENTENCE_MAX 512
-
-struct unrecorded {
-	const struct descendants *descendants;
-	const struct ledger_list *list;
-	void (*found)(void *data, const char *sentence);
-	void *data;
-};
 
 static bool was_found(const struct descendants *descendants, const struct descendant *process)
 {
@@ -42,25 +36,11 @@ static bool is_reported(const struct ledger_list *list, const struct descendant 
 	return false;
 }
 
-static void find_running(void *data, const struct descendant *running)
-{
-	const struct unrecorded *u = data;
-	char sentence[SENTENCE_MAX];
-
-	if (!running->driver[0] || was_found(u->descendants, running) ||
-	    is_reported(u->list, running))
-		return;
-	snprintf(sentence, sizeof(sentence),
-		 "not recorded completely: %s (pid %d): it still runs and "
-		 "has loaded %s; let the program wait for it",
-		 running->name, running->pid, running->driver);
-	u->found(u->data, sentence);
-}
-
 void unrecorded_find(const struct descendants *descendants, const struct ledger_list *list,
 		     void (*found)(void *data, const char *sentence), void *data)
 {
-	struct unrecorded u = { descendants, list, found, data };
+	struct descendant *running;
+	const size_t running_count = descendants_running(descendants, &running);
 	char sentence[SENTENCE_MAX];
 
 	for (size_t i = 0; i < descendants->found_count; i++) {
@@ -72,7 +52,17 @@ void unrecorded_find(const struct descendants *descendants, const struct ledger_
 			 opt_values.follow == OPTION_SWITCH_OFF ? "use --follow on, or " : "");
 		found(data, sentence);
 	}
-	descendants_running(descendants, find_running, &u);
+	for (size_t i = 0; i < running_count; i++) {
+		if (!running[i].driver[0] || was_found(descendants, &running[i]) ||
+		    is_reported(list, &running[i]))
+			continue;
+		snprintf(sentence, sizeof(sentence),
+			 "not recorded completely: %s (pid %d): it still runs and "
+			 "has loaded %s; let the program wait for it",
+			 running[i].name, running[i].pid, running[i].driver);
+		found(data, sentence);
+	}
+	free(running);
 }
 
 void unrecorded_print_count(const struct descendants *descendants, const struct roster *roster)

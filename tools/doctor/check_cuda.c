@@ -3,11 +3,9 @@
  * `gpuleak doctor`: CUDA's driver, NVML, the devices. A child process loads the driver's libraries.
  * It calls only functions that create no context: cuDriverGetVersion(), and NVML.
  */
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -15,6 +13,7 @@
 
 #include "tools/doctor/doctor_checks.h"
 #include "tools/doctor/probe.h"
+#include "tools/launch/process.h"
 
 #define DRIVER "libcuda.so.1"
 #define DRIVER_SECONDS 10
@@ -193,13 +192,9 @@ static bool check_nvml(struct doctor *doctor)
 /* Returns true if the file at PATH contains WORD in its first bytes. */
 static bool file_has(const char *path, const char *word)
 {
-	char text[512] = "";
-	FILE *file = fopen(path, "re");
-	size_t n = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
+	char text[512];
 
-	if (file)
-		fclose(file);
-	text[n] = '\0';
+	file_head(path, text, sizeof(text));
 	return strstr(text, word) != NULL;
 }
 

@@ -4,34 +4,23 @@
  * libraries, because their constructors are the vendors' code.
  */
 #include <dirent.h>
-#include <dlfcn.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "tools/doctor/doctor_checks.h"
 #include "tools/doctor/probe.h"
+#include "tools/launch/process.h"
 
 #define OPENCL_SECONDS 10
 #define PLATFORMS_MAX 16
-
-static void probe_library(FILE *out, void *data)
-{
-	if (!dlopen(data, RTLD_LAZY | RTLD_LOCAL)) {
-		const char *error = dlerror();
-
-		fputs(error ? error : "it cannot be loaded", out);
-	}
-}
 
 /* Adds a finding unless the library NAME loads. FILE is where its name is. Returns true if it
  * loads. */
 static bool check_loads(struct doctor *doctor, const char *name, const char *file)
 {
 	struct probe probe;
-	int r = probe_call(probe_library, (void *)name, OPENCL_SECONDS, &probe);
+	int r = probe_library(name, OPENCL_SECONDS, &probe);
 	const char *why = r < 0 ? strerror(-r)
 			  : !probe_succeeded(&probe) ? "it crashes when it is loaded"
 			  : probe.length             ? probe.text
@@ -50,14 +39,9 @@ static bool check_loads(struct doctor *doctor, const char *name, const char *fil
 /* Reads the name of a library from an .icd file. */
 static bool read_icd(const char *path, char ret[PATH_MAX])
 {
-	FILE *file = fopen(path, "re");
-	bool found = file && fgets(ret, PATH_MAX, file);
-
-	if (file)
-		fclose(file);
-	if (found)
-		ret[strcspn(ret, "\r\n")] = '\0';
-	return found && *ret;
+	file_head(path, ret, PATH_MAX);
+	ret[strcspn(ret, "\r\n")] = '\0';
+	return *ret;
 }
 
 /* Returns the folder of .icd files. The loaders have two names for the variable. */
@@ -109,7 +93,7 @@ void doctor_check_opencl(struct doctor *doctor)
 
 	doctor->area = "OpenCL";
 	platforms = check_platforms(doctor);
-	r = probe_call(probe_library, (void *)"libOpenCL.so.1", OPENCL_SECONDS, &probe);
+	r = probe_library("libOpenCL.so.1", OPENCL_SECONDS, &probe);
 	if (r == 0 && probe_succeeded(&probe) && !probe.length) {
 		doctor_ok(doctor, "libOpenCL.so.1 is there, with %zu platform%s", platforms,
 			  platforms == 1 ? "" : "s");

@@ -6,16 +6,14 @@
  */
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "report/util/path.h"
 #include "tools/doctor/doctor_checks.h"
 #include "tools/doctor/elf_facts.h"
 #include "tools/doctor/probe.h"
+#include "tools/launch/process.h"
 #include "tools/launch/program.h"
 
 #define LOADER_SECONDS 10
@@ -45,18 +43,6 @@ static const struct starter *find_starter(const char *path)
 	return NULL;
 }
 
-/* Reads the beginning of the file at PATH as text. Returns the number of bytes. */
-static size_t read_head(const char *path, char *ret, size_t size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	ssize_t n = fd < 0 ? -1 : pread(fd, ret, size - 1, 0);
-
-	if (fd >= 0)
-		close(fd);
-	ret[n > 0 ? n : 0] = '\0';
-	return n > 0 ? (size_t)n : 0;
-}
-
 /* Replaces PATH, a script, by the file of its interpreter. env(1) as the interpreter is replaced by
  * the program that it starts. Returns 1, 0 if PATH is no script, or -errno. */
 static int follow_script(char path[PATH_MAX])
@@ -65,7 +51,7 @@ static int follow_script(char path[PATH_MAX])
 	struct program found;
 	int r;
 
-	if (read_head(path, head, sizeof(head)) < 3 || strncmp(head, "#!", 2) != 0)
+	if (file_head(path, head, sizeof(head)) < 3 || strncmp(head, "#!", 2) != 0)
 		return 0;
 	line = head + 2;
 	line[strcspn(line, "\n")] = '\0';
@@ -116,7 +102,7 @@ static void check_shell_script(struct doctor *doctor, const char *path)
 	char *text = malloc(SCRIPT_BYTES), *line, *rest;
 	int number = 1;
 
-	if (read_head(path, text, SCRIPT_BYTES) < 3 || strncmp(text, "#!", 2) != 0) {
+	if (file_head(path, text, SCRIPT_BYTES) < 3 || strncmp(text, "#!", 2) != 0) {
 		free(text);
 		return;
 	}

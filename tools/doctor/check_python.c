@@ -3,7 +3,6 @@
  * `gpuleak doctor`: the Python interpreter and the frameworks that it finds. The interpreter runs
  * in a child process and reads what is installed. No framework is imported.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
  * `gpuleak doctor`: what stacks are made with: the unwinder, and the debug information of the
  * program.
  */
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,20 +13,12 @@
 
 #define UNWIND_SECONDS 10
 
-static void probe_unwinder(FILE *out, void *data)
-{
-	void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
-
-	(void)data;
-	fputs(library ? "found" : "missing", out);
-}
-
 static void check_unwinder(struct doctor *doctor)
 {
 	struct probe probe;
-	int r = probe_call(probe_unwinder, NULL, UNWIND_SECONDS, &probe);
+	int r = probe_library("libunwind.so.8", UNWIND_SECONDS, &probe);
 
-	if (r == 0 && strcmp(probe.text, "found") == 0) {
+	if (r == 0 && probe_succeeded(&probe) && !probe.length) {
 		doctor_ok(doctor, "libunwind.so.8 is there");
 	} else {
 		doctor_problem(doctor, "libunwind.so.8 is not there: reports have no stacks");

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/describe/json_helpers.h"
 #include "report/util/escape.h"
 #include "report/util/memory.h"
 
@@ -96,32 +97,25 @@ void doctor_print_text(const struct doctor *doctor, bool colors, FILE *out)
 	}
 }
 
-/* Returns TEXT as a JSON string. Replaces bytes that are not valid UTF-8, because JSON cannot
- * contain them. */
-static json_t *json_of(const char *text)
+static json_t *json_of_finding(const void *item)
 {
-	char *repaired = text ? utf8_repair(text) : NULL;
-	json_t *ret = repaired ? json_string(repaired) : json_null();
+	const struct doctor_finding *finding = item;
 
-	free(repaired);
-	return ret;
+	return JSON_OBJECT({ "level", json_text(words[finding->level]) },
+			   { "area", json_text(finding->area) },
+			   { "what", json_text(finding->what) },
+			   { "advice", json_text(finding->advice) });
 }
 
 void doctor_print_json(const struct doctor *doctor, FILE *out)
 {
-	json_t *findings = json_array(), *whole;
+	json_t *whole = JSON_OBJECT(
+		{ "schema", json_text("gpuleak-doctor/1") },
+		{ "program", json_text(doctor->program) },
+		{ "problems", json_number(doctor->of_level[DOCTOR_PROBLEM]) },
+		{ "warnings", json_number(doctor->of_level[DOCTOR_WARNING]) },
+		{ "findings", JSON_LIST(doctor->findings, doctor->count, json_of_finding) });
 
-	for (size_t i = 0; i < doctor->count; i++) {
-		const struct doctor_finding *finding = &doctor->findings[i];
-
-		json_array_append_new(findings, json_pack("{ss ss so so}",
-			"level", words[finding->level], "area", finding->area,
-			"what", json_of(finding->what), "advice", json_of(finding->advice)));
-	}
-	whole = json_pack("{ss so sI sI so}", "schema", "gpuleak-doctor/1", "program",
-			  json_of(doctor->program), "problems",
-			  (json_int_t)doctor->of_level[DOCTOR_PROBLEM], "warnings",
-			  (json_int_t)doctor->of_level[DOCTOR_WARNING], "findings", findings);
 	json_dumpf(whole, out, JSON_INDENT(1));
 	fputc('\n', out);
 	json_decref(whole);

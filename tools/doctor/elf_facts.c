@@ -45,7 +45,6 @@ static void read_headers(Elf *elf, int fd, struct elf_facts *ret)
 		return;
 	ret->is_elf = true;
 	ret->machine = header.e_machine;
-	ret->is_64_bit = gelf_getclass(elf) == ELFCLASS64;
 	elf_getphdrnum(elf, &count);
 	for (size_t i = 0; i < count; i++) {
 		ssize_t n;

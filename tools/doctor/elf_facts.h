@@ -12,7 +12,6 @@
 
 struct elf_facts {
 	bool is_elf;
-	bool is_64_bit;
 	unsigned int machine;       /* EM_X86_64 ... */
 	char interpreter[PATH_MAX]; /* the dynamic loader; "": none */
 	char build_id[2 * 64 + 1];  /* in hexadecimal digits; "": none */

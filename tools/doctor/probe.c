@@ -5,6 +5,7 @@
  */
 #include "tools/doctor/probe.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -153,6 +154,20 @@ int probe_command(char *const argv[], const char *preload, int seconds, struct p
 	const struct probe_work work = { .argv = argv, .preload = preload };
 
 	return run(&work, seconds, ret);
+}
+
+static void load_library(FILE *out, void *name)
+{
+	if (!dlopen(name, RTLD_LAZY | RTLD_LOCAL)) {
+		const char *error = dlerror();
+
+		fputs(error ? error : "it cannot be loaded", out);
+	}
+}
+
+int probe_library(const char *name, int seconds, struct probe *ret)
+{
+	return probe_call(load_library, (void *)name, seconds, ret);
 }
 
 int probe_succeeded(const struct probe *probe)

@@ -25,6 +25,9 @@ int probe_call(void (*function)(FILE *out, void *data), void *data, int seconds,
  * LD_PRELOAD; NULL: none. */
 int probe_command(char *const argv[], const char *preload, int seconds, struct probe *ret);
 
+/* Does the same for loading library NAME: the text is the loader's error, or "". */
+int probe_library(const char *name, int seconds, struct probe *ret);
+
 /* Returns true if the child called exit(0) or returned. */
 int probe_succeeded(const struct probe *probe);
 

@@ -19,15 +19,15 @@
 #include "report/util/memory.h"
 #include "tools/launch/process.h"
 
-static const int handed_on[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
-#define HANDED_ON (sizeof(handed_on) / sizeof(handed_on[0]))
-
-static void signals_of_interest(sigset_t *ret)
+/* Fills in the set of the signals that this file receives. All except SIGCHLD are forwarded. */
+static void choose_signals(sigset_t *ret)
 {
+	static const int numbers[] = { SIGCHLD, SIGINT, SIGQUIT, SIGTERM,
+				       SIGHUP, SIGUSR1, SIGUSR2 };
+
 	sigemptyset(ret);
-	sigaddset(ret, SIGCHLD);
-	for (size_t i = 0; i < HANDED_ON; i++)
-		sigaddset(ret, handed_on[i]);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		sigaddset(ret, numbers[i]);
 }
 
 /* Runs in the child: restores signals and limits, then calls exec. If exec fails, sends its errno
@@ -72,7 +72,6 @@ int child_start(struct child *child, char **argv, void (*prepare)(void *data), v
 {
 	const struct sigaction usual = { .sa_handler = SIG_DFL };
 	int pipe_fds[2], r;
-	sigset_t set;
 
 	memset(child, 0, sizeof(*child));
 	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
@@ -80,8 +79,8 @@ int child_start(struct child *child, char **argv, void (*prepare)(void *data), v
 	/* If a process ignores SIGCHLD, the kernel does not store the exit status of its children.
 	 * */
 	sigaction(SIGCHLD, &usual, &child->chld_before);
-	signals_of_interest(&set);
-	sigprocmask(SIG_BLOCK, &set, &child->mask_before);
+	choose_signals(&child->signals);
+	sigprocmask(SIG_BLOCK, &child->signals, &child->mask_before);
 	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	child->pid = fork();
 	if (child->pid < 0) {
@@ -141,15 +140,14 @@ static void hand_on(struct child *child, const siginfo_t *info)
 	kill(child->pid, info->si_signo);
 }
 
-/* Handles a signal, or waits until TIMEOUT. Then looks at the processes that run. */
-static void take_signal(struct child *child, const struct timespec *timeout)
+/* Handles a signal, or waits for MS milliseconds. Then looks at the processes that run. */
+static void take_signal(struct child *child, long long ms)
 {
+	const struct timespec timeout = { .tv_sec = (time_t)(ms / 1000),
+					  .tv_nsec = (long)(ms % 1000) * 1000000L };
 	siginfo_t info;
-	sigset_t set;
-	int number;
+	int number = sigtimedwait(&child->signals, &info, &timeout);
 
-	signals_of_interest(&set);
-	number = sigtimedwait(&set, &info, timeout);
 	if (number > 0 && number != SIGCHLD)
 		hand_on(child, &info);
 	if (child->look)
@@ -163,18 +161,10 @@ static long long longest_wait_ms(const struct child *child)
 	return child->look ? 100 : 1000;
 }
 
-static void take_signal_for(struct child *child, long long ms)
-{
-	const struct timespec timeout = { .tv_sec = (time_t)(ms / 1000),
-					  .tv_nsec = (long)(ms % 1000) * 1000000L };
-
-	take_signal(child, &timeout);
-}
-
 void child_wait(struct child *child)
 {
 	while (reap_dead(child) && !child->ended)
-		take_signal_for(child, longest_wait_ms(child));
+		take_signal(child, longest_wait_ms(child));
 }
 
 bool child_wait_for(struct child *child, long long ms)
@@ -184,7 +174,7 @@ bool child_wait_for(struct child *child, long long ms)
 	while (reap_dead(child) && !child->ended && (left = due - clock_ms()) > 0) {
 		const long long longest = longest_wait_ms(child);
 
-		take_signal_for(child, left < longest ? left : longest);
+		take_signal(child, left < longest ? left : longest);
 	}
 	return child->ended;
 }
@@ -193,7 +183,7 @@ int child_reap(struct child *child, int timeout_ms)
 {
 	reap_dead(child);
 	if (timeout_ms > 0)
-		take_signal_for(child, timeout_ms);
+		take_signal(child, timeout_ms);
 	return reap_dead(child);
 }
 
@@ -221,10 +211,8 @@ int child_exit_status(const struct child *child)
 void child_release_signals(struct child *child)
 {
 	const struct timespec now = { 0 };
-	sigset_t set;
 
-	signals_of_interest(&set);
-	while (child->ended && sigtimedwait(&set, NULL, &now) > 0)
+	while (child->ended && sigtimedwait(&child->signals, NULL, &now) > 0)
 		;
 	sigaction(SIGCHLD, &child->chld_before, NULL);
 	sigprocmask(SIG_SETMASK, &child->mask_before, NULL);

@@ -28,6 +28,7 @@ struct child {
 	 * reaped; NULL: not. ENDED is true if a child has ended. */
 	void (*look)(void *data, bool ended);
 	void *look_data;
+	sigset_t signals; /* those that are received, and forwarded except for SIGCHLD */
 	sigset_t mask_before;
 	struct sigaction chld_before;
 };

@@ -253,20 +253,21 @@ void descendants_look(struct descendants *d, bool now)
 	d->next_ms = start + (cost > INTERVAL_MS ? cost : INTERVAL_MS);
 }
 
-void descendants_running(const struct descendants *d,
-			 void (*found)(void *data, const struct descendant *running), void *data)
+size_t descendants_running(const struct descendants *d, struct descendant **ret)
 {
+	size_t count = 0;
+
+	*ret = NULL;
 	for (size_t i = 0; i < d->seen_count; i++) {
-		struct descendant running;
 		struct loaded loaded;
 
 		if (!d->seen[i].is_ours || d->seen[i].has_ended ||
 		    process_is_our_file(d->seen[i].pid))
 			continue;
 		read_maps(d->seen[i].pid, &loaded);
-		describe(&d->seen[i], &loaded, &running);
-		found(data, &running);
+		describe(&d->seen[i], &loaded, LIST_ADD(*ret, count));
 	}
+	return count;
 }
 
 void descendants_finish(struct descendants *d)

@@ -36,9 +36,9 @@ struct descendants { /* starts as { 0 } */
  * ms ago, or longer if a look takes much time. */
 void descendants_look(struct descendants *descendants, bool now);
 
-/* Calls FOUND with each process below this one that runs, as of the last look. */
-void descendants_running(const struct descendants *descendants,
-			 void (*found)(void *data, const struct descendant *running), void *data);
+/* Stores an array of the processes below this one that run, as of the last look, in *RET. Returns
+ * their number. The caller frees the array. */
+size_t descendants_running(const struct descendants *descendants, struct descendant **ret);
 
 void descendants_finish(struct descendants *descendants);
 

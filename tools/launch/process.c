@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads /proc/PID. Sends no signals and has no state.
+ * Reads /proc/PID and other files. Sends no signals and has no state.
  */
 #include "tools/launch/process.h"
 #include "ledger/clock.h"
@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 long long clock_ms(void)
@@ -58,20 +59,39 @@ bool process_is_our_command(int pid, const char *word)
 {
 	char path[64], text[4096];
 	const char *first;
-	ssize_t n;
-	int fd;
+	size_t n;
 
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
 	if (!process_is_our_file(pid))
 		return false;
-	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (n <= 0)
-		return false;
-	text[n] = '\0';
+	n = file_head(path, text, sizeof(text));
 	first = text + strlen(text) + 1; /* the argument after the program's name */
 	return first < text + n && strcmp(first, word) == 0;
+}
+
+size_t file_head(const char *path, char *ret, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	ssize_t n = fd < 0 ? -1 : read(fd, ret, size - 1);
+
+	if (fd >= 0)
+		close(fd);
+	ret[n > 0 ? n : 0] = '\0';
+	return n > 0 ? (size_t)n : 0;
+}
+
+/* Kernels before 5.9 lack close_range(). */
+static void close_from(unsigned int first, unsigned int last)
+{
+	if (first <= last && syscall(SYS_close_range, first, last, 0) < 0)
+		for (unsigned int fd = first;
+		     fd <= last && fd < (unsigned int)sysconf(_SC_OPEN_MAX); fd++)
+			close((int)fd);
+}
+
+void close_others(int fd)
+{
+	if (fd > STDERR_FILENO)
+		close_from(STDERR_FILENO + 1, (unsigned int)fd - 1);
+	close_from((unsigned int)(fd > STDERR_FILENO ? fd : STDERR_FILENO) + 1, ~0u);
 }

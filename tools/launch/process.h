@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads properties of a process from /proc.
+ * Reads properties of a process from /proc, and the beginning of a file. Closes descriptors.
  */
 #ifndef GPULEAK_TOOLS_PROCESS_H
 #define GPULEAK_TOOLS_PROCESS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Returns the time in milliseconds that does not jump. */
 long long clock_ms(void);
@@ -27,5 +28,12 @@ bool process_is_our_file(int pid);
 /* Returns true if process PID runs the same program file as this process and its first argument is
  * WORD. */
 bool process_is_our_command(int pid, const char *word);
+
+/* Reads the beginning of the file at PATH into RET, which has SIZE bytes, and terminates it by 0.
+ * Returns the number of bytes; 0 if the file cannot be read. */
+size_t file_head(const char *path, char *ret, size_t size);
+
+/* Closes all descriptors of this process except FD and the three standard ones. */
+void close_others(int fd);
 
 #endif

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
+#include <sys/sendfile.h>
 #include <unistd.h>
 
 #include "report/util/output.h"
@@ -17,23 +17,12 @@
 
 static int copy_bytes(int from, int to)
 {
-	char bytes[65536];
 	ssize_t n;
 
-	while ((n = read(from, bytes, sizeof(bytes))) != 0) {
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		for (ssize_t done = 0, w; done < n; done += w) {
-			w = write(to, bytes + done, (size_t)(n - done));
-			if (w < 0 && errno == EINTR)
-				w = 0;
-			if (w < 0)
-				return -errno;
-		}
-	}
-	return 0;
+	do
+		n = sendfile(to, from, NULL, 1u << 30);
+	while (n > 0 || (n < 0 && errno == EINTR));
+	return n < 0 ? -errno : 0;
 }
 
 static int copy_file(const char *from, const char *to)

@@ -82,21 +82,37 @@ int ledgers_pid(const char *word)
 	return errno || pid > INT_MAX || pid == 0 ? INT_MAX : (int)pid;
 }
 
+/* Reads the header of NAME in DIRECTORY, or what there is of it. Returns the number of bytes, or
+ * -errno. */
+static ssize_t read_header(int directory, const char *name, struct ledger_header *ret)
+{
+	int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	n = pread(fd, ret, sizeof(*ret), 0);
+	close(fd);
+	return n < 0 ? -EIO : n;
+}
+
+static bool has_magic(const struct ledger_header *header, ssize_t bytes)
+{
+	return bytes >= (ssize_t)sizeof(header->magic) &&
+	       memcmp(header->magic, LEDGER_MAGIC, sizeof(header->magic)) == 0;
+}
+
 void ledger_peek(int directory, const char *name, struct ledger_file *file)
 {
 	struct ledger_header header;
-	int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	ssize_t n = read_header(directory, name, &header);
 
-	if (fd < 0)
-		return;
-	if (pread(fd, &header, sizeof(header), 0) == (ssize_t)sizeof(header) &&
-	    memcmp(header.magic, LEDGER_MAGIC, sizeof(header.magic)) == 0 &&
+	if (n == (ssize_t)sizeof(header) && has_magic(&header, n) &&
 	    header.byte_order == LEDGER_BYTE_ORDER) {
 		file->pid = header.pid;
 		file->start_ticks = header.start_ticks;
 		file->start_real_ns = header.start_real_ns;
 	}
-	close(fd);
 }
 
 static void add_owned(struct ledger_list *list, char *path)
@@ -116,19 +132,10 @@ void ledgers_add(struct ledger_list *list, const char *path)
 /* Returns true if the file at PATH begins as a ledger does, or if that cannot be found out. */
 static bool may_be_ledger(const char *path)
 {
-	char magic[sizeof(LEDGER_MAGIC) - 1];
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	bool ret = true;
-	ssize_t n;
+	struct ledger_header header;
+	ssize_t n = read_header(AT_FDCWD, path, &header);
 
-	if (fd < 0)
-		return errno != ENOENT;
-	n = pread(fd, magic, sizeof(magic), 0);
-	if (n >= 0)
-		ret = n == (ssize_t)sizeof(magic) &&
-		      memcmp(magic, LEDGER_MAGIC, sizeof(magic)) == 0;
-	close(fd);
-	return ret;
+	return n < 0 ? n != -ENOENT : has_magic(&header, n);
 }
 
 /* Returns true if the file NAME at PATH is a ledger. Counts other regular files in *RET_OTHERS. */

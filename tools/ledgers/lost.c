@@ -139,7 +139,7 @@ static bool read_slot(const struct roster *roster, uint32_t number, struct roste
 {
 	const struct roster_slot *slot = &roster->slots[number];
 
-	if (atomic_load_explicit(&SHARED(slot->state), memory_order_acquire) == ROSTER_UNUSED)
+	if (shared_load_acquire(slot->state) == ROSTER_UNUSED)
 		return false;
 	memcpy(ret, slot, sizeof(*ret));
 	return true;
@@ -156,7 +156,7 @@ void lost_copy(const struct roster *from, struct roster *to)
 		if (!copy)
 			continue;
 		copy->error = slot.error;
-		atomic_store_explicit(&SHARED(copy->state), slot.state, memory_order_release);
+		shared_publish(copy->state, slot.state);
 	}
 	atomic_fetch_add(&SHARED(to->started), atomic_load(&SHARED(from->started)) - 1);
 	atomic_fetch_add(&SHARED(to->loaded), atomic_load(&SHARED(from->loaded)));
@@ -171,21 +171,19 @@ void lost_count_command(void)
 
 	if (!roster)
 		return;
-	atomic_fetch_add_explicit(&SHARED(roster->loaded), 1, memory_order_relaxed);
+	shared_add(roster->loaded, 1);
 	shmdt(roster);
 }
 
 long lost_not_loaded(const struct roster *roster)
 {
-	return (long)(int32_t)(atomic_load_explicit(&SHARED(roster->started),
-						    memory_order_relaxed) -
-			       atomic_load_explicit(&SHARED(roster->loaded), memory_order_relaxed));
+	return (long)(int32_t)(shared_load(roster->started) - shared_load(roster->loaded));
 }
 
 /* Reports the processes whose GPU calls bypassed gpuleak. */
 static void report_bypasses(struct lost_search *search, const struct roster *roster)
 {
-	uint32_t count = atomic_load_explicit(&SHARED(roster->bypassed), memory_order_acquire);
+	uint32_t count = shared_load_acquire(roster->bypassed);
 
 	for (uint32_t i = 0; i < count && i < ROSTER_BYPASSES; i++) {
 		const struct coverage_reach *reach;
@@ -215,7 +213,7 @@ void lost_find(const struct roster *roster, const struct ledger_list *list, cons
 				      .found = found,
 				      .data = data,
 				      .claimed = calloc(list->count + 1, 1) };
-	uint32_t begun = atomic_load_explicit(&SHARED(roster->begun), memory_order_acquire);
+	uint32_t begun = shared_load_acquire(roster->begun);
 	uint32_t used = 0;
 
 	for (uint32_t i = 0; i < ROSTER_SLOTS; i++) {

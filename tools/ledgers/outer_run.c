@@ -87,6 +87,5 @@ void outer_run_finish(struct outer_run *outer, const struct roster *ours)
 	if (ours)
 		lost_copy(ours, outer->roster);
 	if (outer->slot)
-		atomic_store_explicit(&SHARED(outer->slot->state), ROSTER_NO_LEDGER,
-				      memory_order_release);
+		shared_publish(outer->slot->state, ROSTER_NO_LEDGER);
 }

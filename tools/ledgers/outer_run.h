@@ -8,7 +8,6 @@
 #define GPULEAK_TOOLS_OUTER_RUN_H
 
 #include <limits.h>
-#include <stdbool.h>
 
 #include "ledger/roster.h"
 

@@ -101,7 +101,7 @@ void sampler_finish(struct sampler *sampler, int wait_ms)
 		return;
 	if (sampler->forever) {
 		shutdown(sampler->link, SHUT_WR);
-		if (!atomic_load_explicit(&SHARED(sampler->shared->count), memory_order_acquire))
+		if (!shared_load_acquire(sampler->shared->count))
 			wait_ms = 0; /* the sampler found no device in use, so do not wait */
 	}
 	if (poll(&end, 1, wait_ms) <= 0 || !is_gone(sampler, REAP_MS)) {
@@ -114,7 +114,7 @@ void sampler_finish(struct sampler *sampler, int wait_ms)
 
 static const char *why_none(const struct sampler_shared *shared)
 {
-	switch (atomic_load_explicit(&SHARED(shared->nvml), memory_order_relaxed)) {
+	switch (shared_load(shared->nvml)) {
 	case SAMPLER_BEGAN:
 		return "NVML had not answered yet";
 	case SAMPLER_ABSENT:
@@ -133,12 +133,11 @@ static const char *why_none(const struct sampler_shared *shared)
 void sampler_attach(const struct sampler *sampler, struct report_process *process)
 {
 	const struct sampler_shared *shared = sampler->shared;
-	uint32_t count =
-		shared ? atomic_load_explicit(&SHARED(shared->count), memory_order_acquire) : 0;
+	uint32_t count = shared ? shared_load_acquire(shared->count) : 0;
 
 	if (shared)
 		process->driver_memory_why = why_none(shared);
-	if (!shared || atomic_load_explicit(&SHARED(shared->changes), memory_order_acquire) % 2)
+	if (!shared || shared_load_acquire(shared->changes) % 2)
 		return;
 	for (uint32_t i = 0; i < count && i < SAMPLER_ENTRIES; i++) {
 		const struct sampler_entry *entry = &shared->entries[i];

@@ -18,7 +18,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,7 +30,6 @@
 
 #define LEDGERS_MAX 64 /* maximum number of ledgers per round */
 #define TRIES 3
-#define FDS_MAX 4096
 #define IDLE_SHARE 20u /* rounds use at most 1/20 of one CPU */
 
 #define MS 1000000ull
@@ -129,7 +127,7 @@ static void note_nvml(const struct work *work, int r)
 {
 	uint32_t state = r == 0 ? SAMPLER_ANSWERS : r == -ENOENT ? SAMPLER_ABSENT : SAMPLER_DUMB;
 
-	atomic_store_explicit(&SHARED(work->sampling->shared->nvml), state, memory_order_relaxed);
+	shared_store(work->sampling->shared->nvml, state);
 }
 
 static bool have_nvml(struct work *work, int pid)
@@ -275,7 +273,7 @@ static struct sampler_entry *find_entry(struct sampler_shared *shared,
 	entry->pid = header->pid;
 	entry->ordinal = ordinal;
 	entry->start_real_ns = header->start_real_ns;
-	atomic_store_explicit(&SHARED(shared->count), shared->count + 1, memory_order_release);
+	shared_publish(shared->count, shared->count + 1);
 	return entry;
 }
 
@@ -347,22 +345,21 @@ static void note(struct work *work, const struct ledger_view *view,
 	if (entry->series.taken && entry->series.source == DRIVER_MEMORY_NVML_PROCESS &&
 	    source == DRIVER_MEMORY_NVML_DEVICE)
 		return;
-	atomic_fetch_add_explicit(&SHARED(shared->changes), 1, memory_order_acq_rel);
+	shared_add_ordered(shared->changes, 1);
 	if (entry->series.source != source)
 		memset(&entry->series, 0, sizeof(entry->series));
 	entry->series.source = source;
 	entry->series.free_before = free_before(work, view, device);
 	driver_memory_series_add(&entry->series, sample, steady);
 	driver_memory_series_near(&entry->series, sample, header->refused);
-	atomic_fetch_add_explicit(&SHARED(shared->changes), 1, memory_order_acq_rel);
+	shared_add_ordered(shared->changes, 1);
 }
 
 /* Notes that NVML has no figures for DEVICE, which may not change while the driver runs. */
 static void note_no_figures(const struct work *work, const struct used_device *device)
 {
 	if (device->reported_result < 0 && device->used_result == -ENOTSUP)
-		atomic_store_explicit(&SHARED(work->sampling->shared->nvml), SAMPLER_NO_FIGURES,
-				      memory_order_relaxed);
+		shared_store(work->sampling->shared->nvml, SAMPLER_NO_FIGURES);
 }
 
 static void query_driver(struct work *work, struct sampled_ledger *watched, unsigned int pid)
@@ -429,9 +426,9 @@ static void judge_sample(struct work *work, struct sampler_entry *entry,
 	struct sampler_shared *shared = work->sampling->shared;
 	struct cost_state *state = &work->costs[entry - shared->entries];
 
-	atomic_fetch_add_explicit(&SHARED(shared->changes), 1, memory_order_acq_rel);
+	shared_add_ordered(shared->changes, 1);
 	cost_judge_sample(&state->judge, view, entry->ordinal, sample, &entry->costs);
-	atomic_fetch_add_explicit(&SHARED(shared->changes), 1, memory_order_acq_rel);
+	shared_add_ordered(shared->changes, 1);
 }
 
 /* Judges the calls of the process before the query that lasted from TIMES[0] to TIMES[1]. */
@@ -646,18 +643,6 @@ static void sample_until_told(struct work *work)
 	ledgers_finish(&list);
 }
 
-static void close_all_but(int link)
-{
-#ifdef SYS_close_range /* glibc before 2.34 has no function for it */
-	if (syscall(SYS_close_range, 3, (unsigned int)link - 1, 0) == 0 &&
-	    syscall(SYS_close_range, (unsigned int)link + 1, ~0u, 0) == 0)
-		return;
-#endif
-	for (int fd = 3; fd < FDS_MAX; fd++) /* for kernels before 5.9, which lack close_range() */
-		if (fd != link)
-			close(fd);
-}
-
 static int leave_everything(int link, pid_t parent)
 {
 	const struct sigaction usual = { .sa_handler = SIG_DFL };
@@ -676,7 +661,7 @@ static int leave_everything(int link, pid_t parent)
 	for (int fd = 0; fd < 3; fd++)
 		/* otherwise readers of the command's output would wait for the sampler to end */
 		dup2(null, fd);
-	close_all_but(link);
+	close_others(link);
 	return link;
 }
 
