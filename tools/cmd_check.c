@@ -3,8 +3,6 @@
  * gpuleak check: runs only the gate, on existing ledgers. The exit status is the result of the
  * gate. It fails if a ledger cannot be read.
  */
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 
 #include "tools/commands.h"
@@ -13,18 +11,6 @@
 #include "tools/ledgers/operands.h"
 #include "tools/session.h"
 #include "report/subjects/subject_words.h"
-
-static const struct flags_command command = {
-	.name = "check",
-	.synopsis = "[options] LEDGER|DIRECTORY|PID...",
-	.prose = "Prints the gate's verdict on the ledgers and exits with it. With a --format\n"
-		 "other than text, or with --report, it also writes the report.\n",
-	.options = OPTIONS_OF_REPORT,
-	.extras = FLAGS_UPDATE_BASELINE,
-	.report_to = "nowhere",
-	.tail = "exit status: 0 clean, 23 the gate failed, 24 there was no ledger, 1 the\n"
-		"report could not be written, 2 wrong usage, 125 memory was short.\n",
-};
 
 static int check(struct session *session, const struct operands *operands)
 {
@@ -53,27 +39,36 @@ static int check(struct session *session, const struct operands *operands)
 	return verdict == JUDGE_CLEAN && r < 0 ? STATUS_NOTHING_READ : verdict;
 }
 
-int cmd_check(int argc, char **argv)
+static int check_operands(char **operands, int count)
 {
-	struct operands operands = { 0 };
+	struct operands found = { 0 };
 	struct session session;
-	int first, status, n = flags_parse(&command, argc, argv, &first);
+	int status;
 
-	if (n < 0)
-		return n == -2 ? 0 : STATUS_USAGE;
-	/* a reader that closes the pipe must not change the exit status */
-	signal(SIGPIPE, SIG_IGN);
-	if (n == 0) {
-		print_error("check: name a ledger or a directory of ledgers");
-		return STATUS_USAGE;
-	}
 	flags_environment(OPTIONS_OF_REPORT & ~OPTION_BIT(OPTION_REPORT));
 	if (session_refuses(opt_text[OPTION_REPORT] ? opt_values.report : NULL))
 		return STATUS_USAGE;
 	session_start(&session);
-	operands_find(&operands, argv + first, n);
-	status = check(&session, &operands);
-	ledgers_finish(&operands.list);
+	operands_find(&found, operands, count);
+	status = check(&session, &found);
+	ledgers_finish(&found.list);
 	session_finish(&session);
 	return status;
 }
+
+const struct flags_command command_check = {
+	.name = "check",
+	.summary = "print the verdict on ledgers, and exit with it",
+	.synopsis = "[options] LEDGER|DIRECTORY|PID...",
+	.prose = "Prints the gate's verdict on the ledgers and exits with it. With a --format\n"
+		 "other than text, or with --report, it also writes the report.\n",
+	.options = OPTIONS_OF_REPORT,
+	.extras = (const struct flags_extra[]){ FLAG_UPDATE_BASELINE, { NULL } },
+	.report_to = "nowhere",
+	.tail = "exit status: 0 clean, 23 the gate failed, 24 there was no ledger, 1 the\n"
+		"report could not be written, 2 wrong usage, 125 memory was short.\n",
+	.operands_min = 1,
+	.wanted = "name a ledger or a directory of ledgers",
+	.usage_status = STATUS_USAGE,
+	.main = check_operands,
+};

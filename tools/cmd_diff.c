@@ -4,8 +4,6 @@
  * process, or a JSON report. This file recognizes which one it is.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,45 +20,18 @@
 #include "report/util/output.h"
 #include "report/util/text_buffer.h"
 #include "report/gate/read_json.h"
+#include "tools/launch/process.h"
 #include "tools/session.h"
-
-#define ERROR_SIZE 8192
-
-static const char *const formats[] = { "text", "json", NULL };
-
-static const struct flags_command command = {
-	.name = "diff",
-	.synopsis = "[options] BEFORE AFTER",
-	.prose = "Compares the leaks of two ledgers, directories of ledgers, processes or reports\n"
-		 "in JSON. Leaks with the same fingerprint are the same leak. A fingerprint does\n"
-		 "not change if lines move. Call sites that accumulate suballocations are also\n"
-		 "compared.\n",
-	.options = OPTION_BIT(OPTION_FORMAT) | OPTION_BIT(OPTION_SUPPRESSIONS) |
-		   OPTION_BIT(OPTION_LSAN_SUPPRESSIONS) | OPTION_BIT(OPTION_RULES),
-	.extras = FLAGS_GATE,
-	.formats = formats,
-	.report_to = "standard output",
-	.tail = "exit status: 0 compared, 23 with --gate if a leak is new or grew, another call\n"
-		"site accumulates, or there are more invalid frees; 1 a side could not be read,\n"
-		"2 wrong usage, 125 memory was short.\n",
-};
 
 /* Returns true if PATH is a file that begins with a brace. No ledger does. */
 static bool is_json(const char *path)
 {
 	char first[64];
 	struct stat st;
-	ssize_t n;
-	int fd;
 
 	if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
 		return false;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	n = read(fd, first, sizeof(first) - 1);
-	close(fd);
-	first[n > 0 ? n : 0] = '\0';
+	file_head(path, first, sizeof(first));
 	return first[strspn(first, " \t\r\n")] == '{';
 }
 
@@ -127,24 +98,40 @@ static int compare(struct session sides[2], char **words)
 	return status;
 }
 
-int cmd_diff(int argc, char **argv)
+static int diff_operands(char **operands, int count)
 {
 	struct session sides[2];
-	int first, status, n = flags_parse(&command, argc, argv, &first);
+	int status;
 
-	if (n < 0)
-		return n == -2 ? 0 : STATUS_USAGE;
-	/* a reader that closes the pipe must not change the exit status */
-	signal(SIGPIPE, SIG_IGN);
-	if (n != 2) {
-		print_error("diff: name two ledgers, directories of ledgers, or reports in JSON");
-		return STATUS_USAGE;
-	}
-	flags_environment(command.options & ~OPTION_BIT(OPTION_FORMAT));
+	(void)count;
+	flags_environment(command_diff.options & ~OPTION_BIT(OPTION_FORMAT));
 	session_start(&sides[0]);
 	session_start(&sides[1]);
-	status = compare(sides, argv + first);
+	status = compare(sides, operands);
 	session_finish(&sides[1]);
 	session_finish(&sides[0]);
 	return status;
 }
+
+const struct flags_command command_diff = {
+	.name = "diff",
+	.summary = "compare the leaks of two reports",
+	.synopsis = "[options] BEFORE AFTER",
+	.prose = "Compares the leaks of two ledgers, directories of ledgers, processes or reports\n"
+		 "in JSON. Leaks with the same fingerprint are the same leak. A fingerprint does\n"
+		 "not change if lines move. Call sites that accumulate suballocations are also\n"
+		 "compared.\n",
+	.options = OPTION_BIT(OPTION_FORMAT) | OPTION_BIT(OPTION_SUPPRESSIONS) |
+		   OPTION_BIT(OPTION_LSAN_SUPPRESSIONS) | OPTION_BIT(OPTION_RULES),
+	.extras = (const struct flags_extra[]){ FLAG_GATE, { NULL } },
+	.formats = (const char *const[]){ "text", "json", NULL },
+	.report_to = "standard output",
+	.tail = "exit status: 0 compared, 23 with --gate if a leak is new or grew, another call\n"
+		"site accumulates, or there are more invalid frees; 1 a side could not be read,\n"
+		"2 wrong usage, 125 memory was short.\n",
+	.operands_min = 2,
+	.operands_max = 2,
+	.wanted = "name two ledgers, directories of ledgers, or reports in JSON",
+	.usage_status = STATUS_USAGE,
+	.main = diff_operands,
+};

@@ -17,23 +17,7 @@
 #define PREFIX "GPULEAK_"
 #define OPTIONS_WITHOUT_GPU (OPTION_BIT(OPTION_FAKE_GPU) | OPTION_BIT(OPTION_FAKE_KERNELS))
 
-static const char *const formats[] = { "text", "json", NULL };
-
-static const struct flags_command command = {
-	.name = "doctor",
-	.synopsis = "[options] [--] [PROGRAM [ARGUMENT...]]",
-	.prose = "Checks this machine, and PROGRAM if it is named: does the preload reach it,\n"
-		 "which driver and which Python are there, what will a report lack, is there\n"
-		 "room for ledgers? Prints one line per finding: what was found, where, and\n"
-		 "what to do. PROGRAM is not started, and no GPU context is created.\n",
-	.options = OPTION_BIT(OPTION_FORMAT) | OPTION_BIT(OPTION_COLOR) | OPTIONS_WITHOUT_GPU,
-	.extras = FLAGS_START,
-	.formats = formats,
-	.report_to = "standard output",
-	.stop_at_operand = true,
-	.tail = "exit status: 0 no problem was found, 1 a problem was found, 2 wrong usage.\n"
-		"Warnings and notes do not change it.\n",
-};
+static bool start; /* --start */
 
 /* Adds a finding if the variable GPULEAK_<NAME>=VALUE is not one that gpuleak reads. */
 static void check_variable(struct doctor *doctor, const char *name, size_t length,
@@ -112,27 +96,23 @@ static void check_all(struct doctor *doctor, char **argv)
 	doctor_check_stacks(doctor, &target);
 	doctor_check_limits(doctor);
 	check_variables(doctor);
-	if (argv && opt_start)
+	if (argv && start)
 		doctor_check_start(doctor, opt_values.fake_kernels ? "--fake-kernels"
 					   : opt_values.fake_gpu   ? "--fake-gpu"
 								   : NULL, argv);
 }
 
-int cmd_doctor(int argc, char **argv)
+static int examine(char **operands, int count)
 {
 	struct doctor doctor = { 0 };
-	int first, n = flags_parse(&command, argc, argv, &first);
 
-	if (n < 0)
-		return n == -2 ? 0 : STATUS_USAGE;
-	if (opt_start && n == 0) {
+	if (start && count == 0) {
 		print_error("doctor: --start needs a program: gpuleak doctor --start ./app");
 		return STATUS_USAGE;
 	}
 	flags_environment(OPTIONS_WITHOUT_GPU);
-	signal(SIGPIPE, SIG_IGN);
 	signal(SIGCHLD, SIG_DFL); /* if it is ignored, no child can be waited for */
-	check_all(&doctor, n ? argv + first : NULL);
+	check_all(&doctor, count ? operands : NULL);
 	if (opt_values.format != OPTION_FORMAT_JSON)
 		doctor_print_text(&doctor, flags_wants_colors(NULL), stdout);
 	else
@@ -140,3 +120,28 @@ int cmd_doctor(int argc, char **argv)
 	doctor_finish(&doctor);
 	return doctor.of_level[DOCTOR_PROBLEM] ? STATUS_PROBLEM : 0;
 }
+
+static const struct flags_extra extras[] = {
+	{ "--start", OPTION_GROUP_RECORD, OPTION_RANK_FIRST,
+	  "also run PROGRAM with its ARGUMENTs, and check what was recorded", &start },
+	{ NULL },
+};
+
+const struct flags_command command_doctor = {
+	.name = "doctor",
+	.summary = "check what keeps gpuleak from recording a program",
+	.synopsis = "[options] [--] [PROGRAM [ARGUMENT...]]",
+	.prose = "Checks this machine, and PROGRAM if it is named: does the preload reach it,\n"
+		 "which driver and which Python are there, what will a report lack, is there\n"
+		 "room for ledgers? Prints one line per finding: what was found, where, and\n"
+		 "what to do. PROGRAM is not started, and no GPU context is created.\n",
+	.options = OPTION_BIT(OPTION_FORMAT) | OPTION_BIT(OPTION_COLOR) | OPTIONS_WITHOUT_GPU,
+	.extras = extras,
+	.formats = (const char *const[]){ "text", "json", NULL },
+	.report_to = "standard output",
+	.stop_at_operand = true,
+	.tail = "exit status: 0 no problem was found, 1 a problem was found, 2 wrong usage.\n"
+		"Warnings and notes do not change it.\n",
+	.usage_status = STATUS_USAGE,
+	.main = examine,
+};

@@ -3,7 +3,6 @@
  * gpuleak report: reports on existing ledgers, also of running processes. The library runs it at
  * process exit (--at-exit) and relies on its exit status.
  */
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,17 +23,28 @@
 
 #define SAMPLER_WAIT_MS 1000 /* the application may be waiting for this command */
 
-static const struct flags_command command = {
-	.name = "report",
-	.synopsis = "[options] LEDGER|DIRECTORY|PID...",
-	.prose = "Reports on ledgers: on files, on all ledgers of a directory, on the ledger that\n"
-		 "process PID writes or left behind, or on standard input (-).\n",
-	.options = OPTIONS_OF_REPORT,
-	.extras = FLAGS_AT_EXIT | FLAGS_UPDATE_BASELINE | FLAGS_CHOICE,
-	.report_to = "standard output",
-	.tail = "exit status: 0 all was reported, 1 a ledger could not be read, 2 wrong usage,\n"
-		"125 memory was short.\n",
-};
+static bool at_exit, remove_ledger; /* --at-exit, --remove */
+
+static int set_since(const char *text)
+{
+	return flags_number(text, 10, UINT64_MAX, &session_choice.since);
+}
+
+static int set_thread(const char *text)
+{
+	uint64_t thread;
+
+	if (flags_number(text, 10, UINT32_MAX, &thread) < 0)
+		return -1;
+	session_choice.thread = (uint32_t)thread;
+	return 0;
+}
+
+static int set_address(const char *text)
+{
+	return flags_number(text, strncmp(text, "0x", 2) == 0 ? 16 : 10, UINT64_MAX,
+			    &session_choice.address);
+}
 
 /* Samples the driver memory of the running processes of the COUNT ledgers at PATHS. */
 static void sample(struct session *session, const char *const *paths, size_t count)
@@ -55,7 +65,7 @@ static bool shows_driver_memory(const struct session *session)
 	const struct report *report = &session->report;
 	bool wrong = report->summary.leaked_blocks || report->summary.errors;
 
-	if (opt_addresses) /* the program compares them with its objects, and waits */
+	if (session_choice.addresses) /* the program compares them with its objects, and waits */
 		return false;
 	for (size_t i = 0; i < report->count; i++)
 		wrong |= report->processes[i]->deferred.group_count != 0;
@@ -99,7 +109,7 @@ static int report_at_exit(struct session *session, const char *ledger)
 	if (verdict == JUDGE_FAILED && gate_wanted() &&
 	    opt_values.format == OPTION_FORMAT_TEXT && strcmp(opt_values.report, "stderr") == 0)
 		session_print_verdict(session, stderr, "gpuleak: ");
-	if (opt_remove)
+	if (remove_ledger)
 		unlink(ledger);
 	return verdict;
 }
@@ -140,7 +150,7 @@ static int report(struct session *session, struct operands *operands)
 	for (size_t i = 0; i < operands->list.count; i++)
 		failed |= session_add(session, operands->list.files[i].path, NULL) < 0;
 	failed |= session->report.count == 0;
-	if (!opt_choice.since && !opt_choice.thread && !opt_choice.address)
+	if (!session_choice.since && !session_choice.thread && !session_choice.address)
 		/* a report on selected blocks shows no driver memory */
 		sample_running(session, operands);
 	/* After the ledgers were read, and before the output: a failed allocation ends the
@@ -162,34 +172,59 @@ static int report(struct session *session, struct operands *operands)
 	return failed ? STATUS_NOTHING_READ : 0;
 }
 
-int cmd_report(int argc, char **argv)
+static int report_operands(char **operands, int count)
 {
-	struct operands operands = { 0 };
+	struct operands found = { 0 };
 	struct session session;
-	int first, status, n = flags_parse(&command, argc, argv, &first);
+	int status;
 
-	if (n < 0)
-		return n == -2 ? 0 : STATUS_USAGE;
-	/* a reader that closes the pipe must not change the exit status */
-	signal(SIGPIPE, SIG_IGN);
-	if (n == 0 || (opt_at_exit && n != 1)) {
-		print_error("report: name a ledger, a directory of ledgers, or the pid of a "
-			    "process");
-		return STATUS_USAGE;
-	}
-	if (!opt_at_exit) {
+	if (!at_exit) {
 		flags_environment(OPTIONS_OF_REPORT & ~OPTION_BIT(OPTION_REPORT));
 		if (session_refuses(opt_text[OPTION_REPORT] ? opt_values.report : NULL))
 			return STATUS_USAGE;
 	}
 	session_start(&session);
-	if (opt_at_exit) {
-		status = report_at_exit(&session, argv[first]);
+	if (at_exit) {
+		status = report_at_exit(&session, operands[0]);
 	} else {
-		operands_find(&operands, argv + first, n);
-		status = report(&session, &operands);
+		operands_find(&found, operands, count);
+		status = report(&session, &found);
 	}
-	ledgers_finish(&operands.list);
+	ledgers_finish(&found.list);
 	session_finish(&session);
 	return status;
 }
+
+#define ROW(flag, what, ...) { flag, OPTION_GROUP_CHOICE, OPTION_RANK_MORE, what, __VA_ARGS__ }
+static const struct flags_extra extras[] = {
+	FLAG_UPDATE_BASELINE,
+	ROW("--at-exit", NULL, &at_exit),
+	ROW("--remove", NULL, &remove_ledger),
+	ROW("--since",
+	    "only blocks that were allocated after the gpuleak_mark() that returned MARK", NULL,
+	    set_since, "MARK", "a number that gpuleak_mark() returned"),
+	ROW("--thread", "only blocks that this thread allocated", NULL, set_thread, "TID",
+	    "the number of a thread, as gettid() says"),
+	ROW("--address", "only blocks that contain this address, or that have this handle", NULL,
+	    set_address, "ADDRESS", "an address or a handle: 0x7f1200000000"),
+	ROW("--addresses", "list the address of each live block (--format json)",
+	    &session_choice.addresses),
+	{ NULL },
+};
+
+const struct flags_command command_report = {
+	.name = "report",
+	.summary = "report on a ledger, a directory of ledgers, or a process",
+	.synopsis = "[options] LEDGER|DIRECTORY|PID...",
+	.prose = "Reports on ledgers: on files, on all ledgers of a directory, on the ledger that\n"
+		 "process PID writes or left behind, or on standard input (-).\n",
+	.options = OPTIONS_OF_REPORT,
+	.extras = extras,
+	.report_to = "standard output",
+	.tail = "exit status: 0 all was reported, 1 a ledger could not be read, 2 wrong usage,\n"
+		"125 memory was short.\n",
+	.operands_min = 1,
+	.wanted = "name a ledger, a directory of ledgers, or the pid of a process",
+	.usage_status = STATUS_USAGE,
+	.main = report_operands,
+};

@@ -30,6 +30,7 @@
 #include "tools/ledgers/lost.h"
 #include "tools/ledgers/outer_run.h"
 #include "report/util/output.h"
+#include "report/util/path.h"
 #include "ledger/pattern.h"
 #include "ledger/run_environment.h"
 #include "tools/launch/preload_link.h"
@@ -55,27 +56,15 @@
 	 OPTION_BIT(OPTION_FAKE_KERNELS) | OPTIONS_OF_GATE)
 #define ALL_OPTIONS (OPTION_BIT(OPTION_COUNT) - 1)
 
-static const struct flags_command command = {
-	.name = "run",
-	.synopsis = "[options] [--] PROGRAM [ARGUMENT...]",
-	.prose = "Runs PROGRAM and records its GPU memory, and that of every process that it\n"
-		 "starts. Reports when PROGRAM ends, also if a signal kills it.\n",
-	.options = ALL_OPTIONS,
-	.extras = FLAGS_GATE | FLAGS_UPDATE_BASELINE | FLAGS_DOCTOR,
-	.stop_at_operand = true,
-	.report_to = "stderr",
-	.tail = "exit status: PROGRAM's own if it is not 0 (128+N if signal N killed it);\n"
-		"otherwise, with --gate, --exitcode, a budget, a baseline, --max-growth or\n"
-		"--gate-accumulation: 0 clean, 23 (or --exitcode) the gate failed, 24 no GPU\n"
-		"call was seen. 125 gpuleak failed or the report could not be written, 126\n"
-		"PROGRAM cannot be run, 127 PROGRAM was not found.\n",
-	.tail_of_all = "--bypass-pools sets or calls:\n"
-#define BYPASS(framework, setting, cache, memory, import, changes) \
-	"  " framework ": " setting "\n"
-#include "tools/launch/bypass.def"
-#undef BYPASS
-	,
-};
+/* `gpuleak doctor --start` names a file: the reasons why this run could not record are appended to
+ * it and not printed. */
+static const char *reasons;
+
+static int set_reasons(const char *text)
+{
+	reasons = text;
+	return 0;
+}
 
 struct run {
 	char **argv;
@@ -89,7 +78,6 @@ struct run {
 	uint64_t bad_variables;
 	bool keep_directory;
 	bool not_written; /* a file that an option names could not be written */
-	struct sigaction pipe_before;
 	struct child child;
 	struct outer_run outer;
 	struct descendants descendants;
@@ -105,9 +93,7 @@ static struct run current_run; /* too large for the stack */
 
 static const char *program_name(const struct run *run)
 {
-	const char *slash = strrchr(run->argv[0], '/');
-
-	return slash ? slash + 1 : run->argv[0];
+	return path_last(run->argv[0]);
 }
 
 static int expand(const char *pattern, int pid, const char *host, const char *program, char *ret)
@@ -289,7 +275,7 @@ static void prepare(void *data)
 	const struct run *run = data;
 	char name[64], pattern[RUNDIR_PATTERN_MAX];
 
-	sigaction(SIGPIPE, &run->pipe_before, NULL);
+	sigaction(SIGPIPE, &pipe_before, NULL);
 	sigaction(SIGXFSZ, &file_limit_before, NULL);
 	run_variables_begin();
 	unsetenv("GPULEAK_LIBRARY");
@@ -452,7 +438,7 @@ static void gather_one(struct run *run, const struct ledger_file *file)
 
 static void append_reason(const char *sentence)
 {
-	FILE *to = fopen(opt_reasons, "ae");
+	FILE *to = fopen(reasons, "ae");
 
 	if (!to)
 		return;
@@ -469,7 +455,7 @@ static void incomplete(void *data, const char *sentence)
 
 	session_trouble(&run->session, "%s", sentence);
 	report_add_note(&run->session.report, sentence);
-	if (opt_reasons)
+	if (reasons)
 		append_reason(sentence);
 	else if (!gate_wanted() &&
 	    (run->session.report.count == 0 || opt_values.format != OPTION_FORMAT_TEXT ||
@@ -639,21 +625,13 @@ static int record(struct run *run)
 	return status;
 }
 
-int cmd_run(int argc, char **argv)
+static int run(char **operands, int count)
 {
 	struct run *run = &current_run;
-	/* Ignore SIGPIPE, because a closed stderr must not change the program's exit status. */
-	const struct sigaction ignore = { .sa_handler = SIG_IGN };
-	int first, status, n = flags_parse(&command, argc, argv, &first);
+	int status;
 
-	if (n < 0)
-		return n == -2 ? 0 : STATUS_RUN_FAILED;
-	sigaction(SIGPIPE, &ignore, &run->pipe_before);
-	if (n == 0) {
-		print_error("run: no program given; try `gpuleak run -- ./app`");
-		return STATUS_RUN_FAILED;
-	}
-	run->argv = argv + first;
+	(void)count;
+	run->argv = operands;
 	status = make_ready(run);
 	if (status == 0)
 		status = record(run);
@@ -664,3 +642,38 @@ int cmd_run(int argc, char **argv)
 	bypass_finish(&run->bypass);
 	return status;
 }
+
+static const struct flags_extra extras[] = {
+	FLAG_GATE,
+	FLAG_UPDATE_BASELINE,
+	{ "--reasons", OPTION_GROUP_REPORT, OPTION_RANK_MORE, NULL, NULL, set_reasons, "FILE",
+	  "a file" },
+	{ NULL },
+};
+
+const struct flags_command command_run = {
+	.name = "run",
+	.summary = "run a program and report the GPU memory that it leaks",
+	.synopsis = "[options] [--] PROGRAM [ARGUMENT...]",
+	.prose = "Runs PROGRAM and records its GPU memory, and that of every process that it\n"
+		 "starts. Reports when PROGRAM ends, also if a signal kills it.\n",
+	.options = ALL_OPTIONS,
+	.extras = extras,
+	.stop_at_operand = true,
+	.report_to = "stderr",
+	.tail = "exit status: PROGRAM's own if it is not 0 (128+N if signal N killed it);\n"
+		"otherwise, with --gate, --exitcode, a budget, a baseline, --max-growth or\n"
+		"--gate-accumulation: 0 clean, 23 (or --exitcode) the gate failed, 24 no GPU\n"
+		"call was seen. 125 gpuleak failed or the report could not be written, 126\n"
+		"PROGRAM cannot be run, 127 PROGRAM was not found.\n",
+	.tail_of_all = "--bypass-pools sets or calls:\n"
+#define BYPASS(framework, setting, cache, memory, import, changes) \
+	"  " framework ": " setting "\n"
+#include "tools/launch/bypass.def"
+#undef BYPASS
+	,
+	.operands_min = 1,
+	.wanted = "no program given; try `gpuleak run -- ./app`",
+	.usage_status = STATUS_RUN_FAILED,
+	.main = run,
+};

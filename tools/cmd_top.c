@@ -27,7 +27,6 @@
 #include "report/load/load.h"
 #include "ledger/options.h"
 #include "tools/launch/process.h"
-#include "tools/suggest.h"
 #include "report/symbols/symbolize.h"
 #include "tools/terminal.h"
 #include "report/subjects/formats.h"
@@ -45,16 +44,16 @@
 #define NICE 10
 #define KEPT_BYTES (32 << 20) /* largest threshold that glibc accepts */
 
-struct arguments {
-	const char *operand;
-	long interval_ms;
-	long frames; /* number of frames; 0: until the process ends */
-	long sites;  /* number of call sites; 0: as many as fit */
+static struct {
+	long long interval_ms;
+	uint64_t frames; /* number of frames; 0: until the process ends */
+	uint64_t sites;  /* number of call sites; 0: as many as fit */
 	enum live_order order;
 	/* interval of the steps that `gpuleak top` counts, for a process that marks none */
 	long long step_ms;
 	long long older_ms; /* show only blocks at least this old; 0: all */
-};
+	bool once;
+} arguments = { .interval_ms = MS_PER_S, .step_ms = 60 * MS_PER_S };
 
 struct top_view {
 	struct ledger_file file;
@@ -87,194 +86,68 @@ static const struct {
 
 /* ---- arguments ---- */
 
-static void help(void)
+static int set_interval(const char *text)
 {
-	fputs("usage: gpuleak top [options] PID|LEDGER\n\n"
-	      "Shows the live memory of process PID until it ends: by device and kind, by call\n"
-	      "site, with growth, and the pool. It only reads the ledger and does not disturb\n"
-	      "the process. If PID is `gpuleak run`, the program that it runs is shown after its\n"
-	      "first GPU call. On a terminal q or ^C ends top; otherwise the frames are printed\n"
-	      "one after the other. Keys on a terminal sort the call sites: b by live bytes, n by\n"
-	      "blocks, g by growth since the last frame, r by bytes allocated since then.\n\n"
-	      "  --interval SECONDS        time between two frames, 0.1 to 3600 (default: 1)\n"
-	      "  --once                    print one frame; the same as -n 1\n"
-	      "  -n N                      print N frames\n"
-	      "  --sites N                 number of call sites, 1 to 1000 (default: as many as\n"
-	      "                            fit; 10 if frames are printed)\n"
-	      "  --sort KEY                bytes, blocks, growth or rate (default: bytes)\n"
-	      "  --older TIME              count only blocks of at least this age: 10s, 5m, 1h\n"
-	      "  --step-every TIME         interval between steps, if the process marks none; a\n"
-	      "                            call site that grows from step to step is a suspect\n"
-	      "                            (default: 60s)\n\n"
-	      "exit status: 0 the process ended, the frames are printed, or q; 1 there is\n"
-	      "nothing to show, 2 wrong usage.\n", stdout);
-}
+	char whole[64]; /* ".5" is valid here */
+	long long ms;
 
-static int wrong(const char *before, const char *word, const char *after)
-{
-	print_error("top: %s%s%s", before, word, after);
-	return -1;
-}
-
-static int unknown(const char *word)
-{
-	static const char *const flags[] = { "interval", "once", "sites", "sort", "older",
-					     "step-every" };
-	struct suggestion suggestion = { .word = word + strspn(word, "-") };
-
-	suggestion.length = strcspn(suggestion.word, "=");
-	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
-		suggest_consider(&suggestion, flags[i]);
-	eprintf(stderr, "gpuleak: top: unknown flag '%s'", word);
-	suggest_print(&suggestion, "--");
-	fputs("; `gpuleak top --help` lists them\n", stderr);
-	return -1;
-}
-
-static int bad_value(const char *flag, const char *value, const char *expected)
-{
-	print_error("top: bad value '%s' of %s: expected is %s", value, flag, expected);
-	return -1;
-}
-
-static int parse_count(const char *text, long most, long *ret)
-{
-	char *end;
-	long value;
-
-	errno = 0;
-	value = strtol(text, &end, 10);
-	if (errno || *end || text[0] < '0' || text[0] > '9' || value < 1 || value > most)
+	if (snprintf(whole, sizeof(whole), "0%s", text) >= (int)sizeof(whole) ||
+	    option_duration(whole, &ms) < 0 || ms < LOOK_MS || ms > 3600L * MS_PER_S)
 		return -1;
-	*ret = value;
+	arguments.interval_ms = ms;
 	return 0;
 }
 
-/* Parses a number of seconds such as "1" or "0.25". The decimal separator is a point in every
- * locale. */
-static int parse_interval(const char *text, long *ret)
+static int set_frames(const char *text)
 {
-	size_t whole = strspn(text, "0123456789");
-	const char *rest = text + whole;
-	long ms = 0;
-
-	if (whole > 4 || (!whole && *rest != '.'))
-		return -1;
-	for (size_t i = 0; i < whole; i++)
-		ms = ms * 10 + (text[i] - '0');
-	ms *= MS_PER_S;
-	if (*rest == '.') {
-		if (!rest[1] || rest[1 + strspn(rest + 1, "0123456789")])
-			return -1;
-		for (long unit = MS_PER_S / 10; *++rest; unit /= 10)
-			ms += unit * (*rest - '0');
-	}
-	if (*rest || ms < LOOK_MS || ms > 3600L * MS_PER_S)
-		return -1;
-	*ret = ms;
-	return 0;
+	return flags_number(text, 10, LONG_MAX, &arguments.frames);
 }
 
-/* Returns the value of flag NAME at ARGV[*AT], given as --name=VALUE or --name VALUE. Returns NULL
- * if the word is another flag. Returns "" and moves *AT beyond the end if the value is missing. */
-static const char *value_of(const char *name, char **argv, int *at)
+static int set_sites(const char *text)
 {
-	const char *word = argv[*at];
-	size_t length = strlen(name);
-
-	if (strncmp(word, name, length) != 0 || (word[length] && word[length] != '='))
-		return NULL;
-	if (word[length] == '=')
-		return word + length + 1;
-	return argv[*at + 1] ? argv[++*at] : "";
+	return flags_number(text, 10, SITES_MAX, &arguments.sites);
 }
 
-static int parse_order(const char *text, enum live_order *ret)
+static int set_order(const char *text)
 {
 	for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
 		if (strcmp(text, orders[i].word) == 0) {
-			*ret = orders[i].order;
+			arguments.order = orders[i].order;
 			return 0;
 		}
 	}
 	return -1;
 }
 
-/* Parses a flag of the display. Returns 1 if the word is not such a flag. */
-static int parse_look(struct arguments *ret, char **argv, int *at)
+static int set_older(const char *text)
 {
-	static const char expected[] = "a duration such as 10s, 5m or 1h";
-	const char *value = value_of("--sort", argv, at);
-
-	if (value)
-		return parse_order(value, &ret->order) == 0
-			       ? 0
-			       : bad_value("--sort", value, "bytes, blocks, growth or rate");
-	value = value_of("--older", argv, at);
-	if (value)
-		return option_duration(value, &ret->older_ms) == 0
-			       ? 0
-			       : bad_value("--older", value, expected);
-	value = value_of("--step-every", argv, at);
-	if (value)
-		return option_duration(value, &ret->step_ms) == 0 && ret->step_ms > 0
-			       ? 0
-			       : bad_value("--step-every", value, expected);
-	return 1;
+	return option_duration(text, &arguments.older_ms);
 }
 
-/* Parses one word. Returns 0, -1 after it printed an error, or -2 after it printed the help. */
-static int parse_word(struct arguments *ret, char **argv, int *at)
+static int set_step(const char *text)
 {
-	const char *word = argv[*at], *value;
-	int r;
-
-	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 ||
-	    strcmp(word, "--help-all") == 0) {
-		help();
-		return -2;
-	}
-	if (strcmp(word, "--once") == 0) {
-		ret->frames = 1;
-		return 0;
-	}
-	value = value_of("--interval", argv, at);
-	if (value)
-		return parse_interval(value, &ret->interval_ms) == 0
-			       ? 0
-			       : bad_value("--interval", value, "a number of seconds, 0.1 to 3600");
-	value = value_of("-n", argv, at);
-	if (value)
-		return parse_count(value, LONG_MAX, &ret->frames) == 0
-			       ? 0
-			       : bad_value("-n", value, "a number of frames");
-	value = value_of("--sites", argv, at);
-	if (value)
-		return parse_count(value, SITES_MAX, &ret->sites) == 0
-			       ? 0
-			       : bad_value("--sites", value, "a whole number from 1 to 1000");
-	r = parse_look(ret, argv, at);
-	if (r <= 0)
-		return r;
-	if (word[0] == '-' && word[1])
-		return unknown(word);
-	if (ret->operand)
-		return wrong("one process at a time: ", word, " is a second one");
-	ret->operand = word;
-	return 0;
+	return option_duration(text, &arguments.step_ms) == 0 && arguments.step_ms > 0 ? 0 : -1;
 }
 
-static int parse(int argc, char **argv, struct arguments *ret)
-{
-	int r = 0;
-
-	*ret = (struct arguments){ .interval_ms = MS_PER_S, .step_ms = 60 * MS_PER_S };
-	for (int i = 1; i < argc && r == 0; i++)
-		r = parse_word(ret, argv, &i);
-	if (r == 0 && !ret->operand)
-		r = wrong("name a process by its pid, or its ledger", "", "");
-	return r;
-}
+#define ROW(flag, what, set, metavar, expects) \
+	{ flag, OPTION_GROUP_RUNNING, OPTION_RANK_FIRST, what, NULL, set, metavar, expects }
+#define DURATION "a duration such as 10s, 5m or 1h"
+static const struct flags_extra extras[] = {
+	ROW("--interval", "time between two frames, 0.1 to 3600 (default: 1)", set_interval,
+	    "SECONDS", "a number of seconds, 0.1 to 3600"),
+	{ "--once", OPTION_GROUP_RUNNING, OPTION_RANK_FIRST, "print one frame; the same as -n 1",
+	  &arguments.once },
+	ROW("-n", "print N frames", set_frames, "N", "a number of frames"),
+	ROW("--sites", "number of call sites, 1 to 1000 (default: as many as fit; 10 if frames are "
+	    "printed)", set_sites, "N", "a whole number from 1 to 1000"),
+	ROW("--sort", "bytes, blocks, growth or rate (default: bytes)", set_order, "KEY",
+	    "bytes, blocks, growth or rate"),
+	ROW("--older", "count only blocks of at least this age: 10s, 5m, 1h", set_older, "TIME",
+	    DURATION),
+	ROW("--step-every", "interval between steps, if the process marks none; a call site that "
+	    "grows from step to step is a suspect (default: 60s)", set_step, "TIME", DURATION),
+	{ NULL },
+};
 
 /* ---- choice of the ledger ---- */
 
@@ -306,21 +179,17 @@ static void take_file(struct ledger_file *file, struct ledger_file *ret)
  * The error lists these processes. */
 static void print_choice(const char *word, const struct ledger_list *list)
 {
-	char path[64], name[64] = "";
+	char path[64], name[64];
 
 	print_error("%s: is `gpuleak run` of several processes with GPU calls; name one of them:",
 		    word);
 	for (size_t i = 0; i < list->count; i++) {
 		const struct ledger_file *file = &list->files[i];
-		FILE *comm;
 
 		snprintf(path, sizeof(path), "/proc/%d/comm", file->pid);
-		comm = fopen(path, "re");
-		if (!process_runs(file->pid, file->start_ticks) || !comm ||
-		    !fgets(name, sizeof(name), comm))
-			name[0] = '\0';
-		if (comm)
-			fclose(comm);
+		if (!process_runs(file->pid, file->start_ticks))
+			continue;
+		file_head(path, name, sizeof(name));
 		name[strcspn(name, "\n")] = '\0';
 		if (!*name)
 			continue;
@@ -426,7 +295,7 @@ static double seconds_now(void)
 }
 
 /* Reads the ledger. Returns 0, or -1 with the reason in watch->error. */
-static int read_ledger(struct top_view *watch, const struct arguments *arguments, size_t sites)
+static int read_ledger(struct top_view *watch, size_t sites)
 {
 	double now = seconds_now();
 	struct live_options how = { .sites = sites, .order = watch->order, .trend = &watch->trend,
@@ -439,8 +308,8 @@ static int read_ledger(struct top_view *watch, const struct arguments *arguments
 	if (r < 0)
 		return -1;
 	if (how.step)
-		watch->step_due_s = now + (double)arguments->step_ms / MS_PER_S;
-	ledger.older_ns = (uint64_t)arguments->older_ms * 1000000u;
+		watch->step_due_s = now + (double)arguments.step_ms / MS_PER_S;
+	ledger.older_ns = (uint64_t)arguments.older_ms * 1000000u;
 	live = live_build(&ledger, watch->symbolizer, &how);
 	loaded_ledger_finish(&ledger);
 	live_destroy(watch->earlier);
@@ -452,10 +321,10 @@ static int read_ledger(struct top_view *watch, const struct arguments *arguments
 	return 0;
 }
 
-static size_t sites_wanted(const struct top_view *watch, const struct arguments *arguments)
+static size_t sites_wanted(const struct top_view *watch)
 {
-	if (arguments->sites)
-		return (size_t)arguments->sites;
+	if (arguments.sites)
+		return (size_t)arguments.sites;
 	return watch->on_screen ? terminal_size().rows : SITES_PLAIN;
 }
 
@@ -476,9 +345,9 @@ static void draw(const struct top_view *watch)
 }
 
 /* Reads the ledger and shows a frame. Returns 0, or -1 if several reads in a row failed. */
-static int show(struct top_view *watch, const struct arguments *arguments, long number)
+static int show(struct top_view *watch, uint64_t number)
 {
-	if (read_ledger(watch, arguments, sites_wanted(watch, arguments)) < 0)
+	if (read_ledger(watch, sites_wanted(watch)) < 0)
 		return !watch->now || ++watch->failures == FAILURES_MAX ? -1 : 0;
 	watch->failures = 0;
 	if (watch->on_screen) {
@@ -593,9 +462,9 @@ enum next {
 };
 
 /* Waits until the next frame is due. */
-static enum next wait_for_frame(struct top_view *watch, const struct arguments *arguments)
+static enum next wait_for_frame(struct top_view *watch)
 {
-	double due = watch->now_s + (double)arguments->interval_ms / MS_PER_S;
+	double due = watch->now_s + (double)arguments.interval_ms / MS_PER_S;
 
 	for (;;) {
 		double left_ms = (due - seconds_now()) * MS_PER_S;
@@ -617,23 +486,23 @@ static enum next wait_for_frame(struct top_view *watch, const struct arguments *
 
 /* ---- the command ---- */
 
-static enum next show_frames(struct top_view *watch, const struct arguments *arguments)
+static enum next show_frames(struct top_view *watch)
 {
-	for (long shown = 0; !arguments->frames || shown < arguments->frames; shown++) {
-		enum next next = shown ? wait_for_frame(watch, arguments) : GO_ON;
+	for (uint64_t shown = 0; !arguments.frames || shown < arguments.frames; shown++) {
+		enum next next = shown ? wait_for_frame(watch) : GO_ON;
 
 		if (next != GO_ON)
 			return next;
-		if (show(watch, arguments, shown) < 0)
+		if (show(watch, shown) < 0)
 			return FAILED;
 	}
 	return ENOUGH;
 }
 
 /* Prints the last frame, with the changes since the previous frame, and how the process ended. */
-static int print_end(struct top_view *watch, const struct arguments *arguments)
+static int print_end(struct top_view *watch)
 {
-	if (read_ledger(watch, arguments, sites_wanted(watch, arguments)) < 0)
+	if (read_ledger(watch, sites_wanted(watch)) < 0)
 		return nothing("top", watch->error);
 	if (!watch->was_on_screen)
 		fputc('\n', stdout);
@@ -646,23 +515,23 @@ static int print_end(struct top_view *watch, const struct arguments *arguments)
 	return fflush(stdout);
 }
 
-static int run(struct top_view *watch, const struct arguments *arguments)
+static int run(struct top_view *watch)
 {
 	enum next next;
 
-	watch->on_screen = watch->was_on_screen = !arguments->frames && terminal_is();
+	watch->on_screen = watch->was_on_screen = !arguments.frames && terminal_is();
 	watch->has_keys = watch->on_screen && isatty(STDIN_FILENO);
 	catch_signals(watch->on_screen);
 	if (watch->on_screen) {
 		abrupt_end_before = terminal_give_back;
 		terminal_take();
 	}
-	next = show_frames(watch, arguments);
+	next = show_frames(watch);
 	terminal_give_back();
 	watch->on_screen = false;
 	if (next == FAILED)
 		return nothing("top", watch->error);
-	return next == PROCESS_ENDED ? print_end(watch, arguments) : 0;
+	return next == PROCESS_ENDED ? print_end(watch) : 0;
 }
 
 /* Prints an error if the process of the ledger does not run: `gpuleak report` is for such ledgers.
@@ -687,21 +556,23 @@ static void be_cheap(void)
 	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
 }
 
-int cmd_top(int argc, char **argv)
+static int top(char **operands, int count)
 {
-	struct top_view watch = { .fd = -1 };
-	struct arguments arguments;
-	int r = parse(argc, argv, &arguments);
+	struct top_view watch = { .fd = -1, .order = arguments.order };
+	int r;
 
-	if (r < 0)
-		return r == -2 ? 0 : STATUS_USAGE;
+	if (count > 1) {
+		print_error("top: one process at a time: %s is a second one", operands[1]);
+		return STATUS_USAGE;
+	}
+	if (arguments.once)
+		arguments.frames = 1;
 	be_cheap();
-	watch.order = arguments.order;
-	r = open_ledger(&watch, arguments.operand);
+	r = open_ledger(&watch, operands[0]);
 	if (r == 0)
 		r = check_running(&watch);
 	if (r == 0)
-		r = run(&watch, &arguments);
+		r = run(&watch);
 	live_destroy(watch.earlier);
 	live_destroy(watch.now);
 	trend_finish(&watch.trend);
@@ -711,3 +582,25 @@ int cmd_top(int argc, char **argv)
 	free(watch.file.path);
 	return r < 0 ? STATUS_NOTHING_READ : 0;
 }
+
+const struct flags_command command_top = {
+	.name = "top",
+	.summary = "show the live memory of a running process",
+	.synopsis = "[options] PID|LEDGER",
+	.prose =
+		"Shows the live memory of process PID until it ends: by device and kind, by call\n"
+		"site, with growth, and the pool. It only reads the ledger and does not disturb\n"
+		"the process. If PID is `gpuleak run`, the program that it runs is shown after "
+		"its\n"
+		"first GPU call. On a terminal q or ^C ends top; otherwise the frames are printed\n"
+		"one after the other. Keys on a terminal sort the call sites: b by live bytes, n "
+		"by\n"
+		"blocks, g by growth since the last frame, r by bytes allocated since then.\n",
+	.extras = extras,
+	.tail = "exit status: 0 the process ended, the frames are printed, or q; 1 there is\n"
+		"nothing to show, 2 wrong usage.\n",
+	.operands_min = 1,
+	.wanted = "name a process by its pid, or its ledger",
+	.usage_status = STATUS_USAGE,
+	.main = top,
+};

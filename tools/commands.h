@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The subcommands. ARGV[0] is the name of the subcommand. Each returns its exit status.
+ * The subcommands, and what they share with main().
  */
 #ifndef GPULEAK_TOOLS_COMMANDS_H
 #define GPULEAK_TOOLS_COMMANDS_H
 
 #include <signal.h>
+
+#include "tools/flags.h"
 
 enum { /* exit statuses in addition to the gate's; STATUS_RUN_FAILED is as in env(1) */
 	STATUS_RUN_FAILED = 125,
@@ -14,15 +16,16 @@ enum { /* exit statuses in addition to the gate's; STATUS_RUN_FAILED is as in en
 	STATUS_PROBLEM = 1, /* gpuleak doctor found one */
 };
 
-/* The action of SIGXFSZ when the command started. The command ignores the signal, so that exceeding
- * the file size limit (ulimit -f) is an ordinary error. */
-extern struct sigaction file_limit_before;
+/* The actions of SIGXFSZ and SIGPIPE when the command started. The command ignores the signals, so
+ * that exceeding the file size limit (ulimit -f) is an ordinary error, and a reader that closes the
+ * pipe does not change the exit status. */
+extern struct sigaction file_limit_before, pipe_before;
 
-int cmd_run(int argc, char **argv);
-int cmd_report(int argc, char **argv);
-int cmd_check(int argc, char **argv);
-int cmd_diff(int argc, char **argv);
-int cmd_top(int argc, char **argv);
-int cmd_doctor(int argc, char **argv);
+/* The commit that this command was built from: 12 hexadecimal digits, with -dirty if tracked files
+ * were changed; "unknown" if the build had neither a git checkout nor the tarball's file COMMIT. */
+extern const char version_commit[];
+
+extern const struct flags_command command_run, command_report, command_check, command_diff,
+	command_top, command_doctor;
 
 #endif

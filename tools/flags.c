@@ -14,53 +14,14 @@
 
 #include "report/util/escape.h"
 #include "report/util/output.h"
-#include "tools/flags_internal.h"
 #include "tools/suggest.h"
 
 struct options opt_values;
 const char *opt_text[OPTION_COUNT];
-int opt_gate;
-int opt_at_exit;
-int opt_remove;
-int opt_update_baseline;
-struct load_choice opt_choice;
-int opt_addresses;
-int opt_start;
-const char *opt_reasons;
+bool opt_gate;
+bool opt_update_baseline;
 
-static int set_since(const char *text);
-static int set_thread(const char *text);
-static int set_address(const char *text);
-static int set_reasons(const char *text);
-
-const struct flags_extra_row flags_extras[] = {
-	{ FLAGS_GATE, "gate", &opt_gate, OPTION_GROUP_GATE, OPTION_RANK_FIRST,
-	  "end with 23 if the gate fails, with 24 if there was nothing to judge" },
-	{ FLAGS_UPDATE_BASELINE, "update-baseline", &opt_update_baseline, OPTION_GROUP_GATE,
-	  OPTION_RANK_MORE, "write the current leaks to the file of --baseline" },
-	{ FLAGS_START, "start", &opt_start, OPTION_GROUP_RECORD, OPTION_RANK_FIRST,
-	  "also run PROGRAM with its ARGUMENTs, and check what was recorded" },
-	{ FLAGS_AT_EXIT, "at-exit", &opt_at_exit, OPTION_GROUP_REPORT, OPTION_RANK_MORE, NULL },
-	{ FLAGS_AT_EXIT, "remove", &opt_remove, OPTION_GROUP_REPORT, OPTION_RANK_MORE, NULL },
-	{ FLAGS_DOCTOR, "reasons", NULL, OPTION_GROUP_REPORT, OPTION_RANK_MORE, NULL, set_reasons,
-	  "FILE", "a file" },
-	{ FLAGS_CHOICE, "since", NULL, OPTION_GROUP_CHOICE, OPTION_RANK_MORE,
-	  "only blocks that were allocated after the gpuleak_mark() that returned MARK",
-	  set_since, "MARK", "a number that gpuleak_mark() returned" },
-	{ FLAGS_CHOICE, "thread", NULL, OPTION_GROUP_CHOICE, OPTION_RANK_MORE,
-	  "only blocks that this thread allocated",
-	  set_thread, "TID", "the number of a thread, as gettid() says" },
-	{ FLAGS_CHOICE, "address", NULL, OPTION_GROUP_CHOICE, OPTION_RANK_MORE,
-	  "only blocks that contain this address, or that have this handle",
-	  set_address, "ADDRESS", "an address or a handle: 0x7f1200000000" },
-	{ FLAGS_CHOICE, "addresses", &opt_addresses, OPTION_GROUP_CHOICE, OPTION_RANK_MORE,
-	  "list the address of each live block (--format json)" },
-};
-const size_t flags_extra_count = sizeof(flags_extras) / sizeof(flags_extras[0]);
-#define EXTRAS flags_extra_count
-
-/* Parses TEXT as a number of BASE from 1 to MOST. Returns 0 or -1. */
-static int parse_number(const char *text, int base, uint64_t most, uint64_t *ret)
+int flags_number(const char *text, int base, uint64_t most, uint64_t *ret)
 {
 	unsigned long long value;
 	char *end;
@@ -75,49 +36,26 @@ static int parse_number(const char *text, int base, uint64_t most, uint64_t *ret
 	return 0;
 }
 
-static int set_since(const char *text)
+/* Returns true if NAME is the text before "=" in WORD, or WORD. */
+static bool is_named(const char *word, const char *name)
 {
-	return parse_number(text, 10, UINT64_MAX, &opt_choice.since);
+	const size_t length = strcspn(word, "=");
+
+	return strlen(name) == length && memcmp(name, word, length) == 0;
 }
 
-static int set_thread(const char *text)
+static const struct flags_extra *find_extra(const struct flags_command *command, const char *word)
 {
-	uint64_t thread;
-
-	if (parse_number(text, 10, UINT32_MAX, &thread) < 0)
-		return -1;
-	opt_choice.thread = (uint32_t)thread;
-	return 0;
-}
-
-static int set_address(const char *text)
-{
-	return parse_number(text, strncmp(text, "0x", 2) == 0 ? 16 : 10, UINT64_MAX,
-			    &opt_choice.address);
-}
-
-static int set_reasons(const char *text)
-{
-	opt_reasons = text;
-	return 0;
-}
-
-static const struct flags_extra_row *find_extra(const struct flags_command *command,
-						const char *name, size_t length)
-{
-	for (size_t i = 0; i < EXTRAS; i++)
-		if ((command->extras & flags_extras[i].bit) &&
-		    strlen(flags_extras[i].flag) == length &&
-		    memcmp(flags_extras[i].flag, name, length) == 0)
-			return &flags_extras[i];
+	for (const struct flags_extra *at = command->extras; at && at->flag; at++)
+		if (is_named(word, at->flag))
+			return at;
 	return NULL;
 }
 
-static int find_option(const struct flags_command *command, const char *name, size_t length)
+static int find_option(const struct flags_command *command, const char *word)
 {
-	for (int id = 0; id < OPTION_COUNT; id++)
-		if ((command->options & OPTION_BIT(id)) && strlen(option_rows[id].flag) == length &&
-		    memcmp(option_rows[id].flag, name, length) == 0)
+	for (int id = 0; strncmp(word, "--", 2) == 0 && id < OPTION_COUNT; id++)
+		if ((command->options & OPTION_BIT(id)) && is_named(word + 2, option_rows[id].flag))
 			return id;
 	return -1;
 }
@@ -158,12 +96,12 @@ static int set_option(const struct flags_command *command, int id, const char *v
 	return 0;
 }
 
-static int set_extra(const struct flags_command *command, const struct flags_extra_row *extra,
+static int set_extra(const struct flags_command *command, const struct flags_extra *extra,
 		     const char *value)
 {
 	if (extra->set(value) == 0)
 		return 0;
-	print_error("%s: bad value '%s' of --%s: expected is %s", command->name, value, extra->flag,
+	print_error("%s: bad value '%s' of %s: expected is %s", command->name, value, extra->flag,
 		    extra->expects);
 	return -1;
 }
@@ -173,9 +111,9 @@ static int unknown(const struct flags_command *command, const char *word)
 	struct suggestion suggestion = { .word = word + strspn(word, "-") };
 
 	suggestion.length = strcspn(suggestion.word, "=");
-	for (size_t i = 0; i < EXTRAS; i++)
-		if ((command->extras & flags_extras[i].bit) && flags_extras[i].what)
-			suggest_consider(&suggestion, flags_extras[i].flag);
+	for (const struct flags_extra *at = command->extras; at && at->flag; at++)
+		if (at->what)
+			suggest_consider(&suggestion, at->flag + strspn(at->flag, "-"));
 	for (int id = 0; id < OPTION_COUNT; id++)
 		if (command->options & OPTION_BIT(id))
 			suggest_consider(&suggestion, option_rows[id].flag);
@@ -201,49 +139,39 @@ static const char *value_of(int id, const char *equals, int argc, char **argv, i
 	return next;
 }
 
-/* Parses the flag at ARGV[*AT]. Advances *AT if the value is the next word. Returns 0, or -1 or -2
- * as flags_parse() does. */
+/* Parses the flag at ARGV[*AT]. Advances *AT if the value is the next word. Returns 0, or a
+ * negative number as flags_parse() does. */
 static int parse_flag(const struct flags_command *command, int argc, char **argv, int *at)
 {
 	const char *word = argv[*at];
-	const char *name = word + 2;
-	const char *equals = strchr(name, '=');
-	const struct flags_extra_row *extra;
+	const char *equals = strchr(word, '=');
+	const struct flags_extra *extra = find_extra(command, word);
+	const int id = find_option(command, word);
 	const char *value;
-	size_t length;
-	int id;
 
-	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
-		flags_help(command, false);
-		return -2;
-	}
-	if (strcmp(word, "--help-all") == 0) {
-		flags_help(command, true);
-		return -2;
+	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 ||
+	    strcmp(word, "--help-all") == 0) {
+		flags_help(command, strcmp(word, "--help-all") == 0);
+		return FLAGS_HELPED;
 	}
 	if (strcmp(word, "-v") == 0 && (command->options & OPTION_BIT(OPTION_VERBOSE)))
 		return set_option(command, OPTION_VERBOSE, "1");
-	if (word[1] != '-')
-		return unknown(command, word);
-	length = equals ? (size_t)(equals - name) : strlen(name);
-	extra = find_extra(command, name, length);
-	if (extra && !extra->set && !equals) {
+	if (extra && extra->target && !equals) {
 		*extra->target = 1;
 		return 0;
 	}
-	id = find_option(command, name, length);
 	if (id < 0 && !(extra && extra->set))
 		return unknown(command, word);
 	value = value_of(id, equals, argc, argv, at);
 	if (!value) {
 		print_error("%s: %s needs a value: %s", command->name, word,
 			    extra ? extra->expects : flags_expects(command, id));
-		return -1;
+		return FLAGS_WRONG;
 	}
 	return extra ? set_extra(command, extra, value) : set_option(command, id, value);
 }
 
-int flags_parse(const struct flags_command *command, int argc, char **argv, int *ret_first)
+int flags_parse(const struct flags_command *command, int argc, char **argv)
 {
 	int operands = 0, only_operands = 0, r;
 
@@ -266,7 +194,6 @@ int flags_parse(const struct flags_command *command, int argc, char **argv, int 
 			return r;
 	}
 	argv[1 + operands] = NULL; /* ARGV has room, because it ends with its own NULL */
-	*ret_first = 1;
 	return operands;
 }
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "tools/flags.h"
-#include "tools/flags_internal.h"
 
 enum { INDENT = 28, NAMES_INDENT = 6, COLUMNS = 90 };
 
@@ -57,17 +56,17 @@ static void print_option(const struct flags_command *command, int id)
 		printf("%*s(default: %s)\n", INDENT, "", default_text);
 }
 
-static void print_extra(const struct flags_extra_row *extra)
+static void print_extra(const struct flags_extra *extra)
 {
 	char flag[64];
 
-	snprintf(flag, sizeof(flag), "--%s %s", extra->flag, extra->metavar ? extra->metavar : "");
+	snprintf(flag, sizeof(flag), "%s %s", extra->flag, extra->metavar ? extra->metavar : "");
 	print_flag(flag, extra->what);
 }
 
 /* A flag of the command: an extra one, or else an option. */
 struct flag {
-	const struct flags_extra_row *extra;
+	const struct flags_extra *extra;
 	int id;
 };
 
@@ -77,14 +76,10 @@ static size_t choose(const struct flags_command *command, int group, int rank, s
 {
 	size_t count = 0;
 
-	for (size_t i = 0; i < flags_extra_count; i++) {
-		const struct flags_extra_row *extra = &flags_extras[i];
-
-		if ((command->extras & extra->bit) && extra->what &&
-		    (group == OPTION_GROUP_COUNT || (int)extra->group == group) &&
+	for (const struct flags_extra *extra = command->extras; extra && extra->flag; extra++)
+		if (extra->what && (group == OPTION_GROUP_COUNT || (int)extra->group == group) &&
 		    (rank < 0 || (int)extra->rank == rank))
 			ret[count++] = (struct flag){ .extra = extra };
-	}
 	for (int id = 0; id < OPTION_COUNT; id++) {
 		const struct option_row *row = &option_rows[id];
 
@@ -136,7 +131,8 @@ static void print_names(const struct flags_command *command)
 		if (!count)
 			continue;
 		for (size_t i = 0; i < count && used < sizeof(names); i++)
-			used += (size_t)snprintf(names + used, sizeof(names) - used, "--%s ",
+			used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s ",
+						 flags[i].extra ? "" : "--",
 						 flags[i].extra ? flags[i].extra->flag
 								: option_rows[flags[i].id].flag);
 		printf("  %s:\n%*s", option_group_title((enum option_group)group), NAMES_INDENT,
@@ -153,9 +149,9 @@ static void print_variables(const struct flags_command *command)
 	if (!(command->options & OPTION_BIT(OPTION_SUPPRESSIONS)))
 		return;
 	fputs("\nEvery option", stdout);
-	for (size_t i = 0; i < flags_extra_count; i++)
-		if ((command->extras & flags_extras[i].bit) && flags_extras[i].what)
-			printf("%s--%s", count++ ? ", " : " except ", flags_extras[i].flag);
+	for (const struct flags_extra *extra = command->extras; extra && extra->flag; extra++)
+		if (extra->what)
+			printf("%s%s", count++ ? ", " : " except ", extra->flag);
 	puts(" is also a variable: --suppressions is GPULEAK_SUPPRESSIONS");
 }
 

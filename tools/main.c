@@ -12,29 +12,19 @@
 #include "report/util/escape.h"
 #include "tools/ledgers/lost.h"
 #include "tools/suggest.h"
-#include "tools/version.h"
 
-static const struct subcommand {
-	const char *name;
-	int (*main)(int argc, char **argv);
-	const char *what;
-} subcommands[] = {
-	{ "run", cmd_run, "run a program and report the GPU memory that it leaks" },
-	{ "report", cmd_report, "report on a ledger, a directory of ledgers, or a process" },
-	{ "top", cmd_top, "show the live memory of a running process" },
-	{ "check", cmd_check, "print the verdict on ledgers, and exit with it" },
-	{ "diff", cmd_diff, "compare the leaks of two reports" },
-	{ "doctor", cmd_doctor, "check what keeps gpuleak from recording a program" },
+static const struct flags_command *const commands[] = {
+	&command_run, &command_report, &command_top, &command_check, &command_diff, &command_doctor,
 };
-#define SUBCOMMANDS (sizeof(subcommands) / sizeof(subcommands[0]))
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static void print_help(FILE *to)
 {
 	fputs("usage: gpuleak COMMAND [options] ...\n\n"
 	      "Finds GPU memory that a program allocates and never frees, and invalid frees.\n\n",
 	      to);
-	for (size_t i = 0; i < SUBCOMMANDS; i++)
-		fprintf(to, "  gpuleak %-8s %s\n", subcommands[i].name, subcommands[i].what);
+	for (size_t i = 0; i < COMMANDS; i++)
+		fprintf(to, "  gpuleak %-8s %s\n", commands[i]->name, commands[i]->summary);
 	fputs("  gpuleak --version\n\n"
 	      "`gpuleak COMMAND --help` explains the options of a command that matter most,\n"
 	      "`gpuleak COMMAND --help-all` explains all of them. Begin with:\n\n"
@@ -42,20 +32,13 @@ static void print_help(FILE *to)
 	      "    gpuleak doctor ./app        if nothing is reported\n", to);
 }
 
-static int help_on(const struct subcommand *subcommand, const char *flag)
-{
-	char *argv[] = { (char *)subcommand->name, (char *)flag, NULL };
-
-	return subcommand->main(2, argv);
-}
-
 /* Explains every option of every command. */
 static int help_all(void)
 {
 	print_help(stdout);
-	for (size_t i = 0; i < SUBCOMMANDS; i++) {
+	for (size_t i = 0; i < COMMANDS; i++) {
 		putchar('\n');
-		help_on(&subcommands[i], "--help-all");
+		flags_help(commands[i], true);
 	}
 	return 0;
 }
@@ -69,11 +52,11 @@ static void print_version(void)
 		printf("gpuleak " GPULEAK_VERSION " (commit %s)\n", version_commit);
 }
 
-static const struct subcommand *find_subcommand(const char *name)
+static const struct flags_command *find_command(const char *name)
 {
-	for (size_t i = 0; i < SUBCOMMANDS; i++)
-		if (strcmp(subcommands[i].name, name) == 0)
-			return &subcommands[i];
+	for (size_t i = 0; i < COMMANDS; i++)
+		if (strcmp(commands[i]->name, name) == 0)
+			return commands[i];
 	return NULL;
 }
 
@@ -81,8 +64,8 @@ static int unknown(const char *name)
 {
 	struct suggestion suggestion = { .word = name, .length = strlen(name) };
 
-	for (size_t i = 0; i < SUBCOMMANDS; i++)
-		suggest_consider(&suggestion, subcommands[i].name);
+	for (size_t i = 0; i < COMMANDS; i++)
+		suggest_consider(&suggestion, commands[i]->name);
 	eprintf(stderr, "gpuleak: unknown command '%s'", name);
 	suggest_print(&suggestion, "");
 	fputs("; `gpuleak --help` lists them\n", stderr);
@@ -91,25 +74,41 @@ static int unknown(const char *name)
 
 static int help(const char *about)
 {
-	const struct subcommand *subcommand;
+	const struct flags_command *command = about ? find_command(about) : NULL;
 
-	if (!about) {
+	if (about && !command)
+		return unknown(about);
+	if (command)
+		flags_help(command, false);
+	else
 		print_help(stdout);
-		return 0;
-	}
-	subcommand = find_subcommand(about);
-	return subcommand ? help_on(subcommand, "--help") : unknown(about);
+	return 0;
 }
 
-struct sigaction file_limit_before;
+struct sigaction file_limit_before, pipe_before;
+static const struct sigaction ignored = { .sa_handler = SIG_IGN };
+
+/* Runs COMMAND. ARGV[0] is its name. Returns its exit status. */
+static int run_command(const struct flags_command *command, int argc, char **argv)
+{
+	const int count = flags_parse(command, argc, argv);
+
+	if (count < 0)
+		return count == FLAGS_HELPED ? 0 : command->usage_status;
+	sigaction(SIGPIPE, &ignored, &pipe_before);
+	if (count >= command->operands_min &&
+	    (!command->operands_max || count <= command->operands_max))
+		return command->main(argv + 1, count);
+	print_error("%s: %s", command->name, command->wanted);
+	return command->usage_status;
+}
 
 int main(int argc, char **argv)
 {
-	const struct sigaction ignore = { .sa_handler = SIG_IGN };
-	const struct subcommand *subcommand;
+	const struct flags_command *command;
 
 	abrupt_end_start();
-	sigaction(SIGXFSZ, &ignore, &file_limit_before);
+	sigaction(SIGXFSZ, &ignored, &file_limit_before);
 
 	lost_count_command();
 	if (argc < 2) {
@@ -126,6 +125,6 @@ int main(int argc, char **argv)
 		return help_all();
 	if (strcmp(argv[1], "help") == 0)
 		return help(argv[2]);
-	subcommand = find_subcommand(argv[1]);
-	return subcommand ? subcommand->main(argc - 1, argv + 1) : unknown(argv[1]);
+	command = find_command(argv[1]);
+	return command ? run_command(command, argc - 1, argv + 1) : unknown(argv[1]);
 }

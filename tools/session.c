@@ -23,7 +23,6 @@
 #include "tools/flags.h"
 #include "report/subjects/formats.h"
 #include "tools/ledgers/ledgers.h"
-#include "report/load/load.h"
 #include "report/subjects/subject.h"
 #include "report/analyze/ipc_match.h"
 #include "report/util/output.h"
@@ -32,6 +31,8 @@
 #include "report/symbols/rules.h"
 #include "report/suppress/suppress.h"
 #include "report/symbols/symbolize.h"
+
+struct load_choice session_choice;
 
 void session_start(struct session *session)
 {
@@ -103,8 +104,7 @@ static int add_ledger(struct session *session, const char *path,
 	ledger.all_sites =
 		report_format(opt_values.format)->all_sites || session->only_at;
 	ledger.program_suppressions = (int)opt_values.lsan_suppressions;
-	ledger.choice = opt_choice;
-	ledger.choice.addresses = opt_addresses;
+	ledger.choice = session_choice;
 	ledger.older_ns = (uint64_t)opt_values.older * 1000000u;
 	process = report_process_build(&ledger, session->symbolizer, session->suppressions);
 	loaded_ledger_finish(&ledger);

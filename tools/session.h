@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "report/gate/judge.h"
+#include "report/load/load.h"
 #include "report/model/model.h"
 
 #define ERROR_SIZE 8192 /* for a path and a sentence */
@@ -26,6 +27,9 @@ struct session {
 	struct judgement judgement;
 	bool judged;
 };
+
+/* The blocks that `gpuleak report` selects by its flags. All sessions use it. */
+extern struct load_choice session_choice;
 
 /* Starts an empty session. */
 void session_start(struct session *session);

@@ -417,7 +417,8 @@ def no_such(place):
              "seconds, 0.1 to 3600"),
             (["--interval", "1e3", "1"], "bad value '1e3' of --interval: expected is a number of "
              "seconds, 0.1 to 3600"),
-            (["--interval"], "bad value '' of --interval: expected is a number of seconds, 0.1 to "
+            (["--interval"], "--interval needs a value: a number of seconds, 0.1 to 3600"),
+            (["--interval="], "bad value '' of --interval: expected is a number of seconds, 0.1 to "
              "3600"),
             (["-n", "0", "1"], "bad value '0' of -n: expected is a number of frames"),
             (["--sort", "size", "1"], "bad value 'size' of --sort: expected is bytes, blocks, growth or "
