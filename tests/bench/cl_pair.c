@@ -45,9 +45,7 @@ static void must(cl_int r)
 
 static void begin(void)
 {
-	static const char *source = "kernel void k(global int *p) { p[0] = 1; }";
 	cl_platform_id platform;
-	cl_program program;
 	cl_int r;
 
 	must(clGetPlatformIDs(1, &platform, NULL));
@@ -56,12 +54,19 @@ static void begin(void)
 	must(r);
 	queue = clCreateCommandQueue(context, device, 0, &r);
 	must(r);
-	program = clCreateProgramWithSource(context, 1, &source, NULL, &r);
+	buffer = clCreateBuffer(context, 0, 4096, NULL, &r);
+	must(r);
+}
+
+static void make_kernel(void)
+{
+	static const char *source = "kernel void k(global int *p) { p[0] = 1; }";
+	cl_int r;
+	cl_program program = clCreateProgramWithSource(context, 1, &source, NULL, &r);
+
 	must(r);
 	must(clBuildProgram(program, 0, NULL, NULL, NULL, NULL));
 	kernel = clCreateKernel(program, "k", &r);
-	must(r);
-	buffer = clCreateBuffer(context, 0, 4096, NULL, &r);
 	must(r);
 }
 
@@ -138,6 +143,8 @@ int main(int argc, char **argv)
 	double start = 0;
 
 	begin();
+	if (strcmp(what, "argument") == 0) /* a compiler runs many instructions */
+		make_kernel();
 	if (strcmp(what, "handed") == 0)
 		pthread_create(&other, NULL, release_handed, &all);
 	for (long i = -count / 10; i < count; i++) {

@@ -5,15 +5,17 @@
 Runs each program with the old library, the new library and the old library again, in turn, N
 times, and prints the medians and their ratios. The second run of the old library is the control:
 its ratio shows how far two runs of the same library lie apart on this machine. With
---instructions the script counts instructions per pair (valgrind) instead, which do not depend on
-what else the machine does. Run on demand; no test depends on it."""
+--instructions the script counts instructions per pair (valgrind's callgrind) instead, which do not
+depend on what else the machine does. Run on demand; no test depends on it."""
 
 import argparse
 import os
+import pathlib
 import re
 import statistics
 import subprocess
 import sys
+import tempfile
 
 # Name, program, its arguments before the number of pairs, environment.
 BENCHES = [
@@ -25,11 +27,14 @@ BENCHES = [
     ("pool strict", "bench-pair", ["1", "20"], {"GPULEAK_POOL": "strict"}),
     ("pool fast", "bench-pair", ["1", "20"], {"GPULEAK_POOL": "fast"}),
     ("pool fast, 40 frames at 8 places", "bench-sites", ["8", "40"], {"GPULEAK_POOL": "fast"}),
+    ("tensor", "bench-tensor", ["20"], {}),
+    ("tensor, no stacks", "bench-tensor", ["20"], {"GPULEAK_STACK_DEPTH": "0"}),
     ("OpenCL pair", "bench-cl-pair", ["pair"], {}),
     ("OpenCL shared", "bench-cl-pair", ["shared"], {}),
     ("OpenCL pair, pool fast", "bench-cl-pair", ["pair"], {"GPULEAK_POOL": "fast"}),
 ]
-PAIRS = {"bench-pair": 1000000, "bench-sites": 300000, "bench-cl-pair": 200000}
+PAIRS = {"bench-pair": 1000000, "bench-sites": 300000, "bench-tensor": 1000000,
+         "bench-cl-pair": 200000}
 FEW = 4000  # pairs of the shorter run that is counted
 
 
@@ -49,8 +54,13 @@ def nanoseconds(programs, library, bench):
 
 
 def count(programs, library, bench, pairs):
-    counted = run(programs, library, bench, pairs, ["valgrind", "--tool=lackey"])
-    return int(re.search(r"guest instrs:\s+([\d,]+)", counted.stderr).group(1).replace(",", ""))
+    with tempfile.TemporaryDirectory(prefix="gpuleak-bench-") as folder:
+        run(programs, library, bench, pairs, ["valgrind", "--tool=callgrind", "--separate-threads=yes",
+                                              "--callgrind-out-file=%s/threads" % folder])
+        threads = [int(number) for path in sorted(pathlib.Path(folder).iterdir())
+                   for number in re.findall(r"^totals: (\d+)", path.read_text(), re.M)]
+    # PoCL's threads run a different number of instructions in each run, so only the first one counts.
+    return threads[0] if bench[1] == "bench-cl-pair" else sum(threads)
 
 
 def instructions(programs, library, bench):
@@ -91,8 +101,7 @@ def main():
         print("%-34s %9s %9s  %5s  control" % ("ns per pair, median of %d" % args.turns, "old", "new",
                                                 "ratio"))
     for bench in BENCHES:
-        # PoCL's threads run instructions of their own, a different number in each run.
-        if args.only in bench[0] and not (args.instructions and bench[1] == "bench-cl-pair"):
+        if args.only in bench[0]:
             compare(args, bench)
     return 0
 
