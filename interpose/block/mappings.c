@@ -309,9 +309,9 @@ bool record_is_mapped(enum space space, uint64_t handle)
 		return false;
 	shard = shard_of(recorder, key);
 	lock_take(&shard->lock);
-	block = block_of_key(recorder, shard, key, 0);
-	ret = block && (atomic_load_explicit(&SHARED(block->marked), memory_order_relaxed) &
-			LEDGER_BLOCK_MAPPED);
+	/* `mapped` has all mapped blocks of the shard. */
+	block = shard->mapped ? block_of_key(recorder, shard, key, 0) : NULL;
+	ret = block && (shared_load(block->marked) & LEDGER_BLOCK_MAPPED);
 	lock_give(&shard->lock);
 	recorder_leave();
 	return ret;
