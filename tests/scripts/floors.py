@@ -59,6 +59,9 @@ SHARED = {
 }
 # The list of APIs.
 REGISTRY = "interpose/dispatch/apis.def"
+# Who may read the records of a ledger: formats and the gate see only what was built from them.
+BUILDER = "report/model/builder.h"
+BUILDERS = ["report/model", "report/subjects", "report/top"]
 FLOORS = [floor for tower in TOWERS for floor in GROUND + tower]
 LARGEST_CIRCLE = 4
 LARGEST_FOLDER = 40
@@ -125,6 +128,11 @@ def check_floors(graph):
             if tower_of(target) not in (None, tower_of(name)):
                 problems.append(f"{name} includes {target} of the other half")
     return problems
+
+
+def check_builder(graph):
+    return [f"{name} includes {BUILDER}" for name, targets in graph.items()
+            if pathlib.Path(BUILDER) in targets and str(name.parent) not in BUILDERS]
 
 
 def names_of_rows(texts):
@@ -241,13 +249,15 @@ def check_atomics(source, graph):
 
 
 def check_planted(texts):
-    """What check_floors() and check_rows() do not find although it is wrong."""
+    """What check_floors(), check_builder() and check_rows() do not find although it is wrong."""
     low, high = pathlib.Path("interpose/block/x.c"), pathlib.Path("interpose/cuda/cuda.def")
     names = ["HOOK_cuMemCreate", "HOOK_FIRST_CUDA", "SPACE_CL_USM", "API_OPENCL",
              "USED_cuDeviceTotalMem_v2"]
     found = check_rows({**texts, low: " ".join(names)})
     return ([name for name in names if not any(name in problem for problem in found)] +
-            [f"{low} includes {high}" for _ in "1" if not check_floors({low: [high]})])
+            [f"{low} includes {high}" for _ in "1" if not check_floors({low: [high]})] +
+            [f"{low} includes {BUILDER}" for _ in "1"
+             if not check_builder({low: [pathlib.Path(BUILDER)]})])
 
 
 def report(checks):
@@ -266,6 +276,7 @@ def main():
     checks = [
         ("every include names a file from the top, every folder has a floor", single),
         ("no include goes up", check_floors(graph)),
+        ("no format includes the builder", check_builder(graph)),
         ("no name of a row goes down", check_rows(texts)),
         ("an include and names that go down are found", check_planted(texts)),
         (f"no circle of more than {LARGEST_CIRCLE} modules", check_circles(graph)),

@@ -6,12 +6,25 @@
 
 #include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
+#include "report/model/builder.h"
 #include "report/model/model.h"
 #include "report/subjects/figures.h"
 #include "report/subjects/judgement.h"
 #include "report/util/number.h"
 
 #define MEAN_MAX 4096
+
+/* Call sites of memory. What a real subject reads is in struct report_process. */
+static size_t site_count;
+
+static void build(struct builder *b)
+{
+	struct ledger_walk walk = { 0 };
+
+	site_count = 0;
+	while (build_next_site(b, &walk))
+		site_count++;
+}
 
 static uint64_t mean(const void *item)
 {
@@ -35,7 +48,8 @@ static const struct figures figures = { .prefix = "gpuleak_toy_", FIGURES(rows),
 
 static void print_details(FILE *out, const struct subject_view *view)
 {
-	fprintf(out, "toy: %s of the average allocation\n", SIZE(mean(&view->process->summary)));
+	fprintf(out, "toy: %s of the average allocation; call sites: %zu\n",
+		SIZE(mean(&view->process->summary)), site_count);
 }
 
 static void add_json(json_t *object, const struct subject_view *view)
@@ -55,5 +69,7 @@ static void add_reasons(struct judgement *judgement, const struct judge_input *i
 				 SIZE(MEAN_MAX));
 }
 
-const struct subject subject_toy = { .details = print_details, .json = add_json,
-				     .figures = &figures, .judge = add_reasons };
+const struct subject subject_toy = {
+	.build = build, .chunks = CHUNK_BIT(SITES), .only_if = PART(summary.allocated_blocks),
+	.details = print_details, .json = add_json, .figures = &figures, .judge = add_reasons,
+};

@@ -38,7 +38,8 @@ def main():
         os.environ.update(HOME=home, XDG_RUNTIME_DIR=home, LC_ALL="C.UTF-8")
         ledger = os.path.join(home, "ledger")
         subprocess.run([WRITER, FIXTURES / "growth", ledger], check=True)
-        check("a section of the text report", (["toy: 1.0 MiB of the average allocation"], []),
+        check("a section of the text report, with what was read from the ledger", ([
+            "toy: 1.0 MiB of the average allocation; call sites: 1"], []),
               more_lines("report", ledger))
         check("metrics", ([
             "# HELP gpuleak_toy_mean_bytes Bytes of the average allocation.",
