@@ -261,8 +261,7 @@ static void print_choice(FILE *out, const struct leak_total *entry, const struct
 		describe_unit(entry->largest),
 		plural(entry->blocks));
 	describe_kind(out, entry->largest->site->kind);
-	fputs(", ", out);
-	print_escaped(out, entry->largest->site->api);
+	eprintf(out, ", %s", entry->largest->site->api);
 	fputs(accumulates ? ") that accumulate" : ")", out);
 	fputs(frame && frame->function ? ", allocated in function " : ", allocated at ", out);
 	describe_place(out, entry->largest->site->stack, whole);
