@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Makes one HTML page from a template, a style sheet and a script, and writes it as C: see
-html_page.h. The page is divided where print_html.c inserts the contents of a report.
+print_html.c.
 
 embed_page.py TEMPLATE CSS JS OUTPUT. In the template {{style}} and {{script}} become the two files.
-{{policy}} becomes a policy by which a browser runs only these two. The page is divided at all other
-{{names}}.
+{{policy}} becomes a policy by which a browser runs only these two. All other {{names}} stay: there
+print_html.c inserts the contents of a report.
 """
 import base64
 import hashlib
+import pathlib
 import re
 import sys
 
@@ -16,8 +17,7 @@ HEAD = """/* SPDX-License-Identifier: MIT
  *
  * Made by html/embed_page.py from html/template.html, report.css and report.js.
  */
-#include "report/format/html/html_page.h"
-
+const char html_page[] = {
 """
 ROW = 24
 
@@ -46,31 +46,16 @@ def page(template, style, script):
     return template
 
 
-def array(number, text):
-    data = text.encode()
-    rows = ["".join("%d," % byte for byte in data[at:at + ROW])
-            for at in range(0, len(data), ROW)]
-    return "static const unsigned char part_%d[] = {\n%s\n};\n" % (number, "\n".join(rows) or "0")
-
-
 def main():
     *paths, output = sys.argv[1:]
-    texts = []
-    for path in paths:
-        with open(path, encoding="utf-8") as file:
-            texts.append(file.read())
-    # [text, name, text, name, text ...]
-    parts = re.split(r"\{\{(\w+)\}\}", page(texts[0], source(texts[1]), source(texts[2])))
-    names = parts[1::2] + [""]
-    with open(output, "w", encoding="ascii") as out:
-        out.write(HEAD)
-        for number, text in enumerate(parts[::2]):
-            out.write(array(number, text))
-        out.write("const struct html_part html_page[] = {\n")
-        for number, (text, name) in enumerate(zip(parts[::2], names)):
-            out.write('\t{ (const char *)part_%d, %d, "%s" },\n'
-                      % (number, len(text.encode()), name))
-        out.write("};\nconst size_t html_page_size = sizeof(html_page) / sizeof(html_page[0]);\n")
+    template, style, script = (pathlib.Path(path).read_text(encoding="utf-8") for path in paths)
+    text = page(template, source(style), source(script))
+    if re.findall(r"\{\{(\w*)", text) != ["headline", "text", "data"]:
+        sys.exit("the page must have {{headline}}, {{text}} and {{data}}, and no other {{")
+    data = text.encode("ascii")
+    rows = ["".join("%d," % byte for byte in data[at:at + ROW])
+            for at in range(0, len(data), ROW)]
+    pathlib.Path(output).write_text(HEAD + "\n".join(rows) + "0\n};\n", encoding="ascii")
 
 
 main()

@@ -13,7 +13,7 @@ struct judgement;
 struct report;
 
 /* Returns what print_json() writes. If HAS_WORDS is set, it also has words of the text report, for
- * the HTML page: see html_data.h. */
+ * the HTML page: see print_html.c. */
 json_t *json_report(const struct report *report, const struct judgement *judgement,
 		    bool has_words);
 
