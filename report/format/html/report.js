@@ -93,10 +93,9 @@ const functionOf = (frame) =>
 	frame ? clean(frame.short || frame.function || "???") : "an unknown place";
 
 // A function with its whole name as a tooltip, if the page shows a shorter one.
-function functionLabel(frame) {
-	return el("span", { class: "function", title: frame.short ? clean(frame.function, 2000) : null },
+const functionLabel = (frame) =>
+	el("span", { class: "function", title: frame.short ? clean(frame.function, 2000) : null },
 		functionOf(frame));
-}
 
 // Returns "PyTorch's autograd engine, " for a stack without a frame of the application, and "the
 // backward pass of " for a frame of the thread that waits for the engine.
@@ -144,13 +143,11 @@ function place(frames, site) {
 			"from " + functionOf(caller) + " " + placeOf(caller)) : null];
 }
 
-function frameLine(frame, at, site) {
-	return el("li", { class: at === site ? "head" : "" },
-		el("span", { class: "number" }, "#" + at + " "),
-		functionLabel(frame), " ",
-		el("span", { class: "place" }, placeOf(frame, true)),
-		frame.role ? el("span", { class: "role" }, " \u00b7 " + clean(frame.role)) : null);
-}
+const frameLine = (frame, at, site) => el("li", { class: at === site ? "head" : "" },
+	el("span", { class: "number" }, "#" + at + " "),
+	functionLabel(frame), " ",
+	el("span", { class: "place" }, placeOf(frame, true)),
+	frame.role ? el("span", { class: "role" }, " \u00b7 " + clean(frame.role)) : null);
 
 function stackList(stack, given) {
 	const frames = framesOf(stack), site = siteOf(stack, given);
@@ -194,17 +191,14 @@ function historyTable(history) {
 const shown = () => chosen < 0 ? processes : [processes[chosen]];
 
 // Returns the items of KEY of all shown processes, each with its process.
-function gathered(key) {
-	return shown().flatMap((process) => (process[key] ||
-		[]).map((item) => ({ ...item, process })));
-}
+const gathered = (key) => shown().flatMap((process) =>
+	(process[key] || []).map((item) => ({ ...item, process })));
 
 // Returns the call sites that accumulate. Their size is what they kept.
-function accumulating() {
-	return gathered("suballocations").filter((site) => site.trend === "accumulating" &&
+const accumulating = () =>
+	gathered("suballocations").filter((site) => site.trend === "accumulating" &&
 		!site.pattern).map((site) => ({ ...site, bytes: site.kept_bytes,
 		blocks: site.kept_blocks })).sort((a, b) => b.bytes - a.bytes);
-}
 
 // Returns what users call a block of LIST: "block" or "tensor".
 function unitOf(list) {
@@ -215,27 +209,23 @@ function unitOf(list) {
 const total = (key) =>
 	sum(shown().map((process) => ({ value: process.summary[key] || 0 })), "value");
 
-function section(id, title, lead, ...children) {
-	return el("section", { id, "aria-labelledby": id + "-title" },
+const section = (id, title, lead, ...children) =>
+	el("section", { id, "aria-labelledby": id + "-title" },
 		el("h2", { id: id + "-title" }, title),
 			lead ? el("p", { class: "lead" }, lead) : null,
 		...children);
-}
 
-function fold(id, title, note, ...children) {
-	return el("details", { id, class: "fold" }, el("summary", {}, title,
+const fold = (id, title, note, ...children) =>
+	el("details", { id, class: "fold" }, el("summary", {}, title,
 		note ? el("span", { class: "soft" }, note) : null), ...children);
-}
 
 // Returns a table of LIST. A column has a title, a function from an item to the content of its cell,
 // and the class of the cells.
-function table(list, ...columns) {
-	return el("table", {},
-		el("thead", {}, el("tr", {}, columns.map(([title, , kind]) =>
-			el("th", { scope: "col", class: kind === "num" ? "num" : "" }, title)))),
-		el("tbody", {}, list.map((item) => el("tr", {}, columns.map(([, cell, kind]) =>
-			el("td", { class: kind || "" }, cell(item)))))));
-}
+const table = (list, ...columns) => el("table", {},
+	el("thead", {}, el("tr", {}, columns.map(([title, , kind]) =>
+		el("th", { scope: "col", class: kind === "num" ? "num" : "" }, title)))),
+	el("tbody", {}, list.map((item) => el("tr", {}, columns.map(([, cell, kind]) =>
+		el("td", { class: kind || "" }, cell(item)))))));
 
 const wideTable = (list, ...columns) => el("div", { class: "scroll" }, table(list, ...columns));
 
@@ -249,10 +239,8 @@ const numbers = (title, key) => [title, (item) => number(item[key]), "num"];
 const DEVICE = ["Device", (item) => deviceWords(item.device), "num"];
 
 // Returns the columns for the figures of SUBJECT, as the rows of its figures name them.
-function figureColumns(subject) {
-	return data.figures[subject].map(({ key, title }) =>
-		(key.endsWith("_bytes") ? sizes : numbers)(title, key));
-}
+const figureColumns = (subject) => data.figures[subject].map(({ key, title }) =>
+	(key.endsWith("_bytes") ? sizes : numbers)(title, key));
 
 // Returns what MAKE makes of LIST, or null for an empty list.
 const ifAny = (list, make) => list.length ? make(list) : null;
@@ -260,10 +248,8 @@ const ifAny = (list, make) => list.length ? make(list) : null;
 // ---- verdict, figures, processes ----
 
 // Returns the refused allocations because of which a process ended.
-function endedBy(list) {
-	return list.flatMap((process) => process.out_of_memory || [])
-		.filter((entry) => entry.outcome === "final");
-}
+const endedBy = (list) => list.flatMap((process) => process.out_of_memory || [])
+	.filter((entry) => entry.outcome === "final");
 
 // Returns the gate's result if there is one. If the gate passes in spite of leaks, that is "warn".
 function state() {
@@ -334,10 +320,8 @@ function who(process) {
 		[el("dt", {}, key), el("dd", { class: key === "Command" ? "mono" : "" }, value)]));
 }
 
-function bar(part) {
-	return el("span", { class: "bar", "aria-hidden": "true",
-		style: { width: 100 * part + "%" } });
-}
+const bar = (part) => el("span", { class: "bar", "aria-hidden": "true",
+	style: { width: 100 * part + "%" } });
 
 function processTable() {
 	const worst = most([1, ...processes.map((process) => process.summary.leaked_bytes)]);
@@ -377,10 +361,9 @@ function choose(at) {
 // ---- timeline ----
 
 // Returns the bytes that were live at the end, of the blocks for which WANTED returns true.
-function leftOf(process, wanted) {
-	return sum(["leaks", "suppressed", "cached"].flatMap((key) => process[key] ||
+const leftOf = (process, wanted) =>
+	sum(["leaks", "suppressed", "cached"].flatMap((key) => process[key] ||
 		[]).filter(wanted), "bytes");
-}
 
 // Returns series of [seconds since the first process began, bytes]: the total of each process, and
 // its memory by kind and device if the ledger has samples of it.
@@ -580,13 +563,11 @@ function legendRow(runs, ...words) {
 }
 
 // Returns a row of the legend for each process, ordered by peak, largest first.
-function processRows(known) {
-	return known.timed.map((process, i) => ({ process, run: known.totals[i] }))
-		.sort((a, b) => b.process.summary.peak_bytes - a.process.summary.peak_bytes)
-		.slice(0, ROWS).map(({ process, run }) => legendRow([run], clean(process.name), " ",
-			el("span", { class: "soft" }, "peak " + size(process.summary.peak_bytes) +
-				(process.timeline.parts.length ? "" : ", kinds not recorded"))));
-}
+const processRows = (known) => known.timed.map((process, i) => ({ process, run: known.totals[i] }))
+	.sort((a, b) => b.process.summary.peak_bytes - a.process.summary.peak_bytes)
+	.slice(0, ROWS).map(({ process, run }) => legendRow([run], clean(process.name), " ",
+		el("span", { class: "soft" }, "peak " + size(process.summary.peak_bytes) +
+			(process.timeline.parts.length ? "" : ", kinds not recorded"))));
 
 // Memory that was not freed, by device and kind. Computed from the leaks, so it is exact.
 function leftSection() {
@@ -650,10 +631,8 @@ function peakHolders() {
 }
 
 // Returns the peaks of all memories of the shown processes.
-function peaks() {
-	return shown().flatMap((process) => process.peak
-		? [process.peak, ...process.peak.others].map((peak) => ({ ...peak, process })) : []);
-}
+const peaks = () => shown().flatMap((process) => process.peak
+	? [process.peak, ...process.peak.others].map((peak) => ({ ...peak, process })) : []);
 
 // Returns a tree of calls; its root is the outermost. Frames of one function and file are one node.
 function callTree(view, whole) {
@@ -718,10 +697,8 @@ function show(flame, view) {
 	tellMatches(flame);
 }
 
-function hidesFrames(list) {
-	return list.some((leak) => framesOf(leak.stack).some((frame, at, frames) =>
-		isBelow(frames, at, siteOf(leak.stack, leak.site))));
-}
+const hidesFrames = (list) => list.some((leak) => framesOf(leak.stack).some((frame, at, frames) =>
+	isBelow(frames, at, siteOf(leak.stack, leak.site))));
 
 function flameSection(leaks) {
 	const views = flameViews(leaks);
@@ -761,10 +738,8 @@ function startFlame(flame) {
 	}).observe(flame.box);
 }
 
-function matches(node, query) {
-	return (node.name + " " + (node.frame ? placeOf(node.frame, true)
-		: "")).toLowerCase().includes(query);
-}
+const matches = (node, query) => (node.name + " " + (node.frame ? placeOf(node.frame, true)
+	: "")).toLowerCase().includes(query);
 
 function drawFlame(flame) {
 	const query = flame.search.value.trim().toLowerCase();
@@ -813,10 +788,8 @@ function drawFlame(flame) {
 		current.focus({ preventScroll: true });
 }
 
-function amount(flame, node) {
-	return (flame.root.byBytes ? size(node.value) + " in " : "") +
-		counted(node.blocks, "block");
-}
+const amount = (flame, node) => (flame.root.byBytes ? size(node.value) + " in " : "") +
+	counted(node.blocks, "block");
 
 function tell(flame, node) {
 	flame.told.replaceChildren(el("b", {}, node.name), " ",
@@ -918,14 +891,12 @@ function whereOf(event) {
 }
 
 // Adds to each leak the values that the table shows and sorts by.
-function prepare(leaks) {
-	return leaks.map((leak) => ({ ...leak, where: whereOf(leak),
-		mappedAt: leak.mapped ? whereOf(leak.mapped) : "",
-		keptBy: leak.keepers ? clean(leak.keepers[0].text, 160) : "",
-		used: leak.suballocated_bytes || 0,
-		unused: leak.bytes - (leak.suballocated_bytes || 0),
-		who: clean(leak.process.name, 60) }));
-}
+const prepare = (leaks) => leaks.map((leak) => ({ ...leak, where: whereOf(leak),
+	mappedAt: leak.mapped ? whereOf(leak.mapped) : "",
+	keptBy: leak.keepers ? clean(leak.keepers[0].text, 160) : "",
+	used: leak.suballocated_bytes || 0,
+	unused: leak.bytes - (leak.suballocated_bytes || 0),
+	who: clean(leak.process.name, 60) }));
 
 // Returns for each stack and each of WORDS whether a frame of the stack has the word.
 function stacksWith(words) {
@@ -1040,10 +1011,9 @@ function leakRow(table, leak) {
 	return row;
 }
 
-function pastCall(words, event) {
-	return event ? [el("p", { class: "soft" }, words + clean(event.api || "an unknown call") +
+const pastCall = (words, event) =>
+	event ? [el("p", { class: "soft" }, words + clean(event.api || "an unknown call") +
 		" at:"), stackList(event.stack)] : null;
-}
 
 function unfold(table, leak, row, button, id) {
 	const open = button.getAttribute("aria-expanded") === "true";
@@ -1068,11 +1038,9 @@ function keeperText(keeper) {
 }
 
 // Lists what keeps the blocks of LEAK, as the program's interpreter found it.
-function keeperList(leak) {
-	return leak.keepers ? [el("h4", {}, "Kept after " +
-		leak.keepers_seconds.toFixed(2) + " s by:"), el("ul", { class: "keepers" },
-		leak.keepers.map((keeper) => el("li", {}, keeperText(keeper))))] : null;
-}
+const keeperList = (leak) => leak.keepers ? [el("h4", {}, "Kept after " +
+	leak.keepers_seconds.toFixed(2) + " s by:"), el("ul", { class: "keepers" },
+	leak.keepers.map((keeper) => el("li", {}, keeperText(keeper))))] : null;
 
 // ---- error stories ----
 
@@ -1124,10 +1092,9 @@ function story(error) {
 }
 
 // Returns the paragraph after the first COUNT rows of LIST, or null if these are all.
-function notShown(list, count) {
-	return list.length > count ? el("p", { class: "left" }, number(list.length - count) +
+const notShown = (list, count) =>
+	list.length > count ? el("p", { class: "left" }, number(list.length - count) +
 		" more are not shown; --format json lists all.") : null;
-}
 
 function errorSection() {
 	const groups = errorGroups(), count = total("errors");
@@ -1194,15 +1161,13 @@ function deviceSection() {
 				place(framesOf(cost.stack), siteOf(cost.stack)))])));
 }
 
-function noteSection() {
-	return ifAny([...ofEach((process) => process.notes.map((note) =>
-		shown().length > 1 ? process.name + ": " + note : note)),
-		...(data.processes ? data.notes : []),
-		...ofEach((process) => process.coverage_text.trim())], (notes) =>
-		section("notes", "Notes", null, el("ul", { class: "notes" },
-			notes.slice(0, ROWS).map((note) => el("li", {}, clean(note, 1200))),
-			notes.length > ROWS ? el("li", {}, number(notes.length - ROWS) + " more") : null)));
-}
+const noteSection = () => ifAny([...ofEach((process) => process.notes.map((note) =>
+	shown().length > 1 ? process.name + ": " + note : note)),
+	...(data.processes ? data.notes : []),
+	...ofEach((process) => process.coverage_text.trim())], (notes) =>
+	section("notes", "Notes", null, el("ul", { class: "notes" },
+		notes.slice(0, ROWS).map((note) => el("li", {}, clean(note, 1200))),
+		notes.length > ROWS ? el("li", {}, number(notes.length - ROWS) + " more") : null)));
 
 function listSection(id, title, lead) {
 	const list = gathered(id), patterns = id === "suppressed" && data.suppressions || [];
@@ -1215,44 +1180,37 @@ function listSection(id, title, lead) {
 		ifAny(list, () => leakTable(id + "-table", list, false))) : null;
 }
 
-function accumulatingSection(list) {
-	return ifAny(list, () => section("accumulating", "Accumulating",
-		"The program keeps what these lines allocate, more and more of it, until it ends or " +
-		"drops all. By call stack. A row unfolds.",
-		leakTable("accumulating-table", list, true, PART_COLUMNS)));
-}
+const accumulatingSection = (list) => ifAny(list, () => section("accumulating", "Accumulating",
+	"The program keeps what these lines allocate, more and more of it, until it ends or " +
+	"drops all. By call stack. A row unfolds.",
+	leakTable("accumulating-table", list, true, PART_COLUMNS)));
 
 // Shows the suballocations that are live inside the blocks of caches.
-function insideSection() {
-	return ifAny(gathered("suballocations").filter((site) => site.blocks)
-		.sort((a, b) => b.bytes - a.bytes), (list) => fold("inside", "Inside framework caches",
-		counted(sum(list, "blocks"), unitOf(list)) + ", " + size(sum(list, "bytes")),
-		el("p", { class: "lead" }, "Live at the end. These bytes are part of the blocks above."),
-		ofEach((process) => process.outside_text).map((text) =>
-			el("p", { class: "lead" }, clean(text, 600))),
-		leakTable("inside-table", list, false, PART_COLUMNS)));
-}
+const insideSection = () => ifAny(gathered("suballocations").filter((site) => site.blocks)
+	.sort((a, b) => b.bytes - a.bytes), (list) => fold("inside", "Inside framework caches",
+	counted(sum(list, "blocks"), unitOf(list)) + ", " + size(sum(list, "bytes")),
+	el("p", { class: "lead" }, "Live at the end. These bytes are part of the blocks above."),
+	ofEach((process) => process.outside_text).map((text) =>
+		el("p", { class: "lead" }, clean(text, 600))),
+	leakTable("inside-table", list, false, PART_COLUMNS)));
 
-function holderTable({ holders }) {
-	return ifAny(holders, () => wideTable(holders.slice(0, ROWS), sizes("Held", "bytes"),
+const holderTable = ({ holders }) =>
+	ifAny(holders, () => wideTable(holders.slice(0, ROWS), sizes("Held", "bytes"),
 		numbers("Blocks", "blocks"), ["Kind", (holder) => kindWords(holder.kind)],
 		["Cache", ({ cache, unused }) =>
 			cache ? clean(cache) + (unused ? ", unused" : "") : ""],
 		["Allocated at", placeCell]));
-}
 
 // Shows the call sites that held each memory at its peak.
-function peakSection() {
-	return ifAny(peaks(), (list) => fold("peak", "Who held the memory at the peak",
-		list.length === 1 ? size(list[0].bytes) + " of " + clean(list[0].name)
-			: counted(list.length, "peak"),
-		list.slice(0, ROWS).map((peak) => el("article", {}, el("h3", {},
-			size(peak.bytes) + " of " + clean(peak.name) + (shown().length > 1
-			? " in " + clean(peak.process.name) : "")),
-		el("p", {}, "After " + time(peak.seconds * 1e9) + (peak.error_bytes
-			? ", exact to " + size(peak.error_bytes) : "") + "."),
-		holderTable(peak)))));
-}
+const peakSection = () => ifAny(peaks(), (list) => fold("peak", "Who held the memory at the peak",
+	list.length === 1 ? size(list[0].bytes) + " of " + clean(list[0].name)
+		: counted(list.length, "peak"),
+	list.slice(0, ROWS).map((peak) => el("article", {}, el("h3", {},
+		size(peak.bytes) + " of " + clean(peak.name) + (shown().length > 1
+		? " in " + clean(peak.process.name) : "")),
+	el("p", {}, "After " + time(peak.seconds * 1e9) + (peak.error_bytes
+		? ", exact to " + size(peak.error_bytes) : "") + "."),
+	holderTable(peak)))));
 
 function refusal(entry) {
 	const facts = [["wanted", entry.requested_bytes], ["held by this process",
@@ -1277,22 +1235,19 @@ function outOfMemorySection() {
 			: counted(list.length, "request"), list.slice(0, ROWS).reverse().map(refusal)));
 }
 
-function objectSection() {
-	return ifAny(gathered("objects"), (objects) => fold("objects", "Objects that were left",
+const objectSection = () =>
+	ifAny(gathered("objects"), (objects) => fold("objects", "Objects that were left",
 		"no memory of their own", longTable(objects, ["Object", ({ kind }) =>
 			kindWords((data.kinds || {})["object/" + kind] ? "object/" + kind : kind)],
 			numbers("Count", "count"), numbers("Created", "created"),
 			numbers("References", "references"), ["Made at", placeCell])));
-}
 
-function stepSection() {
-	return ifAny(gathered("steps"), (steps) => fold("steps", "Named steps",
-		"what each allocated, freed and left", longTable(steps, ["Step", ({ name, open }) =>
-			(name === null ? "all further names" : clean(name)) + (open ? " (not ended)" : "")],
-			numbers("Times", "count"), sizes("Allocated", "allocated_bytes"),
-			sizes("Freed", "freed_bytes"), ["Left", (step) => signedSize(step.left_bytes),
-				"num"], sizes("Largest peak", "peak_bytes"))));
-}
+const stepSection = () => ifAny(gathered("steps"), (steps) => fold("steps", "Named steps",
+	"what each allocated, freed and left", longTable(steps, ["Step", ({ name, open }) =>
+		(name === null ? "all further names" : clean(name)) + (open ? " (not ended)" : "")],
+		numbers("Times", "count"), sizes("Allocated", "allocated_bytes"),
+		sizes("Freed", "freed_bytes"), ["Left", (step) => signedSize(step.left_bytes),
+			"num"], sizes("Largest peak", "peak_bytes"))));
 
 // Shows the memory that a process freed while another process had it open.
 function sharedSection() {
@@ -1319,10 +1274,9 @@ function navigation(parts) {
 		el("li", {}, el("a", { href: "#text" }, "Text"))));
 }
 
-function leakSection(leaks) {
-	return ifAny(leaks, () => section("leaks", "Leaks", "By call stack. A row unfolds.",
+const leakSection = (leaks) =>
+	ifAny(leaks, () => section("leaks", "Leaks", "By call stack. A row unfolds.",
 		leakTable("leaks-table", leaks, true)));
-}
 
 function renderNothing() {
 	document.getElementById("report").replaceChildren(...[gate(), noteSection()].filter(Boolean));
