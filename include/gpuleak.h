@@ -69,6 +69,10 @@ struct gpuleak_sum {
 	uint64_t suballocation_blocks;
 	uint64_t suballocation_bytes;
 	uint64_t unrecorded_suballocations; /* like unrecorded_blocks */
+	/* blocks of the whole process that were live when their context was destroyed or reset, and
+	 * not ignored; the mark, `thread` and `kind` do not matter */
+	uint64_t ended_blocks;
+	uint64_t ended_bytes;
 };
 
 /* Sums up the blocks that were allocated since MARK (0: since the start) and are not freed. Walks

@@ -256,6 +256,30 @@ static inline uint64_t ledger_block_name(uint32_t state, uint32_t ref)
 	return (uint64_t)(state >> 8) << 32 | ref;
 }
 
+/* Frees that the driver refused although their block was live: those of blocks of one call site, at
+ * one place, with one result. BROKEN: after an error because of which each call in the context
+ * fails; all such frees with one result share a record, which describes the first one. LATE: after
+ * the driver had begun to shut down. The blocks of both count as freed. */
+#define LEDGER_REFUSED_FREE_BROKEN 1u
+#define LEDGER_REFUSED_FREE_LATE 2u
+#define LEDGER_REFUSED_FREE_BLOCKS 4u
+#define LEDGER_REFUSED_FREES_MAX 370u /* two chunks */
+struct ledger_refused_free {
+	uint64_t count;
+	uint64_t address; /* of the first free, like the next two */
+	uint64_t bytes;
+	uint64_t time_ns;
+	/* names of blocks, see ledger_block_name(); 0: none. A block that is not freed later stays,
+	 * unless there are more than these. Empty with BROKEN and LATE. */
+	uint64_t block[LEDGER_REFUSED_FREE_BLOCKS];
+	uint32_t site; /* ref to the struct ledger_site of the blocks */
+	uint32_t api;  /* refs to the name and the stack of the free */
+	uint32_t stack;
+	int32_t result; /* of the driver */
+	uint32_t flags;
+	uint32_t reserved;
+};
+
 /* The retains and releases of one live handle. Its creation is in the block's call site. Event n is
  * valid if bit n of `kept` is set, so one store can remove a matched pair. `order` gives the
  * sequence of events. It continues when the history is reused for another block. */
@@ -361,6 +385,20 @@ struct ledger_site {
 	uint32_t series;             /* ref to a struct ledger_live_series; 0 = none */
 	/* blocks that ended by a call that gpuleak did not intercept */
 	uint64_t unseen;
+};
+
+/* Memory of one call site that was live when its context was destroyed or reset, by the call that
+ * ended the context. The blocks are in `with_context` of the call site, too, which has more of them
+ * than all its records if there were too many, and in ledgers of older writers. */
+#define LEDGER_CONTEXT_END_IGNORED 1u /* of `flags`: blocks with LEDGER_BLOCK_IGNORED */
+#define LEDGER_CONTEXT_ENDS_MAX 8160u /* 16 chunks */
+struct ledger_context_end {
+	uint64_t blocks;
+	uint64_t bytes;
+	uint32_t site;  /* ref to the struct ledger_site */
+	uint32_t flags;
+	uint32_t api;   /* refs to the name and the stack of the call that ended the context */
+	uint32_t stack;
 };
 
 /* The memories that gpuleak counts separately: each device, and host memory. */

@@ -25,6 +25,7 @@
 
 #include <string.h>
 
+#include "interpose/recorder/context_ends.h"
 #include "interpose/recorder/ipc.h"
 #include "interpose/recorder/live_counts.h"
 #include "interpose/block/mappings.h"
@@ -301,31 +302,38 @@ bool block_end_live(struct recorder *recorder, uint64_t key, struct ledger_block
 	return live;
 }
 
+/* Locking: the caller holds the lock of ENTRY's shard. */
+static void end_with_context(struct recorder *recorder, struct shard *shard, struct entry *entry,
+			     const struct past *ending)
+{
+	struct ledger_block *block = entry_die(&recorder->arena, shard, entry, ending);
+
+	count_in_site(recorder, block->site, offsetof(struct ledger_site, with_context), 1);
+	count_in_site(recorder, block->site, offsetof(struct ledger_site, with_context_bytes),
+		      block->bytes);
+	if (key_space(entry->key, block->address) < SPACE_OBJECT)
+		context_ends_add(recorder, block, ending->freed_api, ending->freed_stack);
+	ipc_look_at_end(recorder, block, ending->freed_api, ending->freed_stack);
+	block_drop(recorder, block, (int64_t)block->bytes);
+}
+
 void block_end_with_context(struct recorder *recorder, uint64_t context,
 			    const struct past *ending)
 {
+	lock_take(&recorder->context_ends->lock);
 	for (unsigned int i = 0; i < BLOCK_SHARDS; i++) {
 		struct shard *shard = &recorder->blocks->shard[i];
-		struct ledger_block *block;
 
 		lock_take(&shard->lock);
 		/* entry_die() may remove the oldest dead entry from the table, but never the entry
 		 * that dies. So the loop reads the next entry only afterwards. */
-		for (struct entry *entry = shard->entries; entry; entry = entry->hh.next) {
-			if (!entry->block || entry->block->context != context)
-				continue;
-			block = entry_die(&recorder->arena, shard, entry, ending);
-			count_in_site(recorder, block->site,
-				      offsetof(struct ledger_site, with_context), 1);
-			count_in_site(recorder, block->site,
-				      offsetof(struct ledger_site, with_context_bytes),
-				      block->bytes);
-			ipc_look_at_end(recorder, block, ending->freed_api,
-					ending->freed_stack);
-			block_drop(recorder, block, (int64_t)block->bytes);
-		}
+		for (struct entry *entry = shard->entries; entry; entry = entry->hh.next)
+			if (entry->block && entry->block->context == context)
+				end_with_context(recorder, shard, entry, ending);
 		lock_give(&shard->lock);
 	}
+	context_ends_write(recorder, ending->freed_api, ending->freed_stack);
+	lock_give(&recorder->context_ends->lock);
 }
 
 /* ---- being freed -> released, or -> unused ---- */

@@ -39,6 +39,12 @@ static inline uint64_t key_in(unsigned int space, uint64_t address)
 	return address ^ (uint64_t)space << 56;
 }
 
+/* Returns the space of KEY, which is the key of ADDRESS. */
+static inline unsigned int key_space(uint64_t key, uint64_t address)
+{
+	return (unsigned int)((key ^ address) >> 56);
+}
+
 static inline uint64_t key_of(const struct call *call, uint64_t address)
 {
 	return key_in(call->space, address);

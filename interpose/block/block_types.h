@@ -44,11 +44,18 @@ struct blocks {
 /* What a driver's answer to a free means. */
 enum outcome {
 	OUTCOME_DONE,
+	OUTCOME_LATE,    /* the driver is shut down: the block is gone */
+	OUTCOME_BROKEN,  /* an earlier error has broken the context: the block is lost */
 	OUTCOME_INVALID, /* the driver does not know such a block */
-	OUTCOME_LATE,    /* the driver is shut down, or the context is broken: the block is gone */
 	OUTCOME_REFUSED, /* any other failure: the block is still live */
 	OUTCOME_NO_CONTEXT, /* the current context is gone: the driver did not look at the block */
 };
+
+/* Returns true if a free with OUTCOME ends its block. */
+static inline bool outcome_ends(enum outcome outcome)
+{
+	return outcome <= OUTCOME_BROKEN;
+}
 
 /* A free under way: filled before the driver's call, used after it. */
 struct freeing {

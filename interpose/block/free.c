@@ -14,6 +14,7 @@
 #include "interpose/block/free_race.h"
 #include "interpose/recorder/ipc.h"
 #include "interpose/block/mappings.h"
+#include "interpose/refusal/refused_frees.h"
 
 /* ---- before the driver's call ---- */
 
@@ -76,36 +77,67 @@ void record_releasing(struct call *call, uint64_t handle, struct freeing *ret)
 
 /* ---- after the driver's call: of a block ---- */
 
+/* The driver answered CALL, the free of FREEING's block, with RESULT, which means OUTCOME. BLOCK is
+ * a copy of the block, or the block if it is still in its slot. */
+static COLD void record_refusal(struct recorder *recorder, const struct call *call,
+				const struct freeing *freeing, const struct ledger_block *block,
+				enum outcome outcome, int result)
+{
+	const struct ledger_refused_free refused = {
+		.address = freeing->address, .bytes = freeing->bytes, .time_ns = call->now_ns,
+		.site = block->site, .api = call->name, .stack = freeing->stack, .result = result,
+		.flags = outcome == OUTCOME_BROKEN ? LEDGER_REFUSED_FREE_BROKEN
+			 : outcome == OUTCOME_LATE ? LEDGER_REFUSED_FREE_LATE
+						   : 0,
+	};
+	uint64_t name = ledger_block_name(block->state,
+					  ledger_ref(&recorder->writer, freeing->block));
+
+	refused_free_record(recorder, &refused, refused.flags ? 0 : name);
+}
+
 static void free_was_refused(struct recorder *recorder, const struct call *call,
 			     const struct freeing *freeing, enum outcome outcome, int result)
 {
 	const struct ledger_block block = *freeing->block;
-	bool unexplained;
+	bool unexplained, raced = false;
 
 	if (outcome == OUTCOME_INVALID && free_race_was_lost(recorder, call->hook, freeing, result))
 		return;
 	block_undo_free(recorder, freeing);
 	unexplained = free_error_refused(recorder, call, freeing, &block, outcome, result);
 	if (outcome == OUTCOME_INVALID)
-		free_race_refused(recorder, unexplained ? call->hook : NULL, freeing, result);
+		raced = free_race_refused(recorder, unexplained ? call->hook : NULL, freeing,
+					  result);
+	if (unexplained && !raced)
+		record_refusal(recorder, call, freeing, &block, outcome, result);
 }
 
-/* Returns true if a free with OUTCOME came after the driver had begun to shut down. */
+/* Returns true if a free with OUTCOME came after the driver had begun to shut down, or after an
+ * error that broke the context. */
 static HOT bool is_late(const struct recorder *recorder, enum outcome outcome)
 {
-	return __builtin_expect(outcome == OUTCOME_LATE ||
+	return __builtin_expect(outcome != OUTCOME_DONE ||
 					recorder_ending(recorder) == ENDING_DRIVER, 0);
+}
+
+static COLD void count_late(struct recorder *recorder, const struct call *call,
+			    const struct freeing *freeing, enum outcome outcome, int result)
+{
+	block_count_late(recorder, freeing->block);
+	if (outcome != OUTCOME_DONE && call->space < SPACE_OBJECT)
+		record_refusal(recorder, call, freeing, freeing->block, outcome, result);
 }
 
 static HOT void free_ends_block(struct recorder *recorder, const struct call *call,
 				struct freeing *freeing, enum outcome outcome, int result)
 {
-	if (outcome != OUTCOME_DONE && outcome != OUTCOME_LATE) {
+	if (!outcome_ends(outcome)) {
 		free_was_refused(recorder, call, freeing, outcome, result);
 		return;
 	}
 	if (is_late(recorder, outcome))
-		block_count_late(recorder, freeing->block);
+		count_late(recorder, call, freeing, outcome, result);
 	ipc_look_at_end(recorder, freeing->block, call->name, freeing->stack);
 	block_drop_hot(recorder, freeing->block, (int64_t)freeing->bytes);
 }
@@ -117,7 +149,7 @@ static COLD void end_counted_down(struct recorder *recorder, const struct call *
 {
 	struct ledger_block block;
 
-	if (outcome == OUTCOME_DONE || outcome == OUTCOME_LATE)
+	if (outcome_ends(outcome))
 		return;
 	block_undo_count_down(recorder, freeing);
 	if (block_live(recorder, freeing->key, &block))

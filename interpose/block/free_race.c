@@ -133,7 +133,7 @@ static bool end_put_back(struct recorder *recorder, const struct free_race *winn
 	return true;
 }
 
-void free_race_refused(struct recorder *recorder, struct hook *hook,
+bool free_race_refused(struct recorder *recorder, struct hook *hook,
 		       const struct freeing *freeing, int result)
 {
 	struct free_races *free_races = recorder->free_races;
@@ -150,6 +150,7 @@ void free_race_refused(struct recorder *recorder, struct hook *hook,
 	lock_give(&free_races->lock);
 	if (winner.state == RACE_WON)
 		end_put_back(recorder, &winner);
+	return race != NULL;
 }
 
 bool free_race_end(struct recorder *recorder, const struct freeing *freeing, bool done,

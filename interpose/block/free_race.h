@@ -48,8 +48,8 @@ bool free_race_end(struct recorder *recorder, const struct freeing *freeing, boo
 bool free_race_was_lost(struct recorder *recorder, struct hook *hook,
 			const struct freeing *freeing, int result);
 /* The same free, after its block was put back: another free may still be inside the driver and win.
- * HOOK is NULL if the refusal has an error record already. */
-void free_race_refused(struct recorder *recorder, struct hook *hook,
+ * HOOK is NULL if the refusal has an error record already. Returns true if there is such a free. */
+bool free_race_refused(struct recorder *recorder, struct hook *hook,
 		       const struct freeing *freeing, int result);
 
 #endif

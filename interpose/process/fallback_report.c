@@ -15,6 +15,7 @@
 
 #include "ledger/options.h"
 #include "ledger/totals.h"
+#include "interpose/base/config.h"
 #include "interpose/base/message.h"
 
 /* number of groups that are listed: a group is the call sites with one stack, call, kind and
@@ -118,6 +119,7 @@ static struct ledger_live live_of(const struct ledger_view *view, const struct l
 
 struct total {
 	uint64_t blocks, bytes, allocs, errors;
+	uint64_t ended, ended_bytes; /* with their context */
 };
 
 static void sum(const struct ledger_view *view, struct total *ret)
@@ -129,7 +131,11 @@ static void sum(const struct ledger_view *view, struct total *ret)
 	while ((site = ledger_next_site(view, &walk))) {
 		const struct ledger_live live = live_of(view, site);
 
-		ret->allocs += ledger_site_is_object(view, site) ? 0 : site->allocs;
+		if (ledger_site_is_object(view, site))
+			continue;
+		ret->allocs += site->allocs;
+		ret->ended += site->with_context;
+		ret->ended_bytes += site->with_context_bytes;
 		ret->blocks += live.blocks;
 		ret->bytes += live.bytes;
 	}
@@ -273,9 +279,12 @@ static void add_refused(struct page_text *out)
 
 static void add_verdict(struct page_text *out, const struct total *total)
 {
-	if (total->blocks == 0 && total->errors == 0)
+	if (total->ended)
+		add_line(out, "gpuleak: %n blocks, %n bytes never freed, ended with their context",
+			 total->ended, total->ended_bytes);
+	if (total->blocks == 0 && total->errors == 0 && total->ended == 0)
 		add_line(out, "gpuleak: no leaks: %n blocks allocated", total->allocs);
-	else
+	else if (total->blocks || total->errors)
 		add_line(out, "gpuleak: %n blocks, %n bytes never freed, %n invalid frees",
 			 total->blocks, total->bytes, total->errors);
 }
@@ -362,5 +371,6 @@ bool plain_report(struct recorder *recorder, int fd, const char *why, bool *ret_
 	add_line(&out, "gpuleak: this is the short form of the report: %s", why);
 	flush(&out);
 	*ret_written = !out.unwritten;
-	return total.blocks > 0 || stuck > 0 || total.errors > 0 || lost;
+	return total.blocks > 0 || stuck > 0 || total.errors > 0 || lost ||
+	       (total.ended > 0 && config.gate_context_ends);
 }

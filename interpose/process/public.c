@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "interpose/recorder/recorded_keepers.h"
+#include "interpose/recorder/context_ends.h"
 #include "interpose/block/queries.h"
 #include "interpose/dispatch/api.h"
 #include "interpose/block/pool_counters.h"
@@ -148,6 +149,8 @@ static void sum_of(struct recorder *recorder, const struct query_filter *filter,
 	ret->suballocation_blocks = total.blocks;
 	ret->suballocation_bytes = total.bytes;
 	ret->unrecorded_suballocations = trouble[LEDGER_TROUBLE_UNRECORDED_SUBALLOCATIONS];
+	ret->ended_blocks = atomic_load(&recorder->context_ends->blocks);
+	ret->ended_bytes = atomic_load(&recorder->context_ends->bytes);
 }
 
 EXPORT int gpuleak_leaked_since(uint64_t mark, struct gpuleak_sum *ret)

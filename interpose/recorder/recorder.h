@@ -42,6 +42,8 @@ enum ending {
 	PART(graphs, graphs)                                                                \
 	PART(contexts, contexts)                                                            \
 	PART(histories, histories)                                                          \
+	PART(context_ends, context_ends)                                                    \
+	PART(refused_frees, refused_frees)                                                  \
 	PART(vmm, vmm)                                                                      \
 	PART(deferred_totals, deferred)                                                     \
 	PART(ledger_timeline, parts)                                                        \

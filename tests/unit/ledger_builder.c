@@ -314,6 +314,12 @@ uint32_t builder_cost_call(struct ledger_builder *builder, const struct ledger_c
 	return add(builder, LEDGER_CHUNK_COST_CALLS, call, sizeof(*call), NULL, 0);
 }
 
+uint32_t builder_context_end(struct ledger_builder *builder,
+			     const struct ledger_context_end *end)
+{
+	return add(builder, LEDGER_CHUNK_CONTEXT_ENDS, end, sizeof(*end), NULL, 0);
+}
+
 uint32_t builder_ipc(struct ledger_builder *builder, const struct ledger_ipc *record)
 {
 	return add(builder, LEDGER_CHUNK_IPC, record, sizeof(*record), NULL, 0);

@@ -27,6 +27,7 @@ enum outcome cuda_outcome(CUresult r)
 		return OUTCOME_INVALID;
 	case CUDA_ERROR_DEINITIALIZED:
 	case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+		return OUTCOME_LATE;
 	/* Sticky errors: the context is dead and its memory is lost. Every later free returns the
 	 * same error, although the application did free. */
 	case 214: /* ECC_UNCORRECTABLE */
@@ -39,7 +40,7 @@ enum outcome cuda_outcome(CUresult r)
 	case 717: /* INVALID_ADDRESS_SPACE */
 	case 718: /* INVALID_PC */
 	case 719: /* LAUNCH_FAILED */
-		return OUTCOME_LATE;
+		return OUTCOME_BROKEN;
 	default:
 		return OUTCOME_REFUSED;
 	}

@@ -83,6 +83,6 @@ void cuda_object_ended(struct call *call, uint32_t removed, struct freeing *free
 	uint64_t number = key_of(call, freeing->key);
 
 	record_released(call, freeing, outcome, (int)r);
-	if (removed && outcome != OUTCOME_DONE && outcome != OUTCOME_LATE)
+	if (removed && !outcome_ends(outcome))
 		record_references(call, number, removed);
 }

@@ -8,11 +8,6 @@
 
 #include "interpose/cuda/physical.h"
 
-static bool ends_handle(enum outcome outcome)
-{
-	return outcome == OUTCOME_DONE || outcome == OUTCOME_LATE;
-}
-
 /* ---- handles ---- */
 
 /* The call added a reference to HANDLE. If the handle was released before and PHYSICAL, its memory,
@@ -165,7 +160,7 @@ CUresult vmm_release(struct call *call, void *real, CUmemGenericAllocationHandle
 	physical = physical_releasing(handle, &freeing);
 	WRAP_CALL(r, DRIVER(cuMemRelease, real)(handle));
 	outcome = cuda_outcome(r);
-	orphans = physical_released(physical, &freeing, ends_handle(outcome));
+	orphans = physical_released(physical, &freeing, outcome_ends(outcome));
 	end_orphans(call, orphans, outcome, r);
 	record_released(call, &freeing, outcome, r);
 	return r;
@@ -241,11 +236,11 @@ CUresult vmm_unmap(struct call *call, void *real, CUdeviceptr address, size_t si
 	WRAP_CALL(r, DRIVER(cuMemUnmap, real)(address, size));
 	outcome = cuda_outcome(r);
 	kept.silent = !begins && outcome == OUTCOME_INVALID;
-	if (taken && ends_handle(outcome))
+	if (taken && outcome_ends(outcome))
 		end_uses(call, taken, outcome, r);
 	else if (taken)
 		keep_uses(call, taken, &kept, outcome, r);
-	if (!begins && (freeing.block || !ends_handle(outcome)))
+	if (!begins && (freeing.block || !outcome_ends(outcome)))
 		record_freed(call, &freeing, outcome, r);
 	return r;
 }
@@ -316,11 +311,11 @@ CUresult vmm_unbind(struct call *call, void *real, CUmemGenericAllocationHandle 
 	WRAP_CALL(r, DRIVER(cuMulticastUnbind, real)(object, device, offset, size));
 	outcome = cuda_outcome(r);
 	kept.exact = taken && taken->offset == offset && taken->bytes == size;
-	if (taken && ends_handle(outcome))
+	if (taken && outcome_ends(outcome))
 		end_uses(call, taken, outcome, r);
 	else if (taken)
 		keep_uses(call, taken, &kept, outcome, r);
-	else if (!ends_handle(outcome))
+	else if (!outcome_ends(outcome))
 		record_freed(call, &freeing, outcome, r);
 	return r;
 }
