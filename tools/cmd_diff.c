@@ -119,16 +119,16 @@ const struct flags_command command_diff = {
 	.synopsis = "[options] BEFORE AFTER",
 	.prose = "Compares the leaks of two ledgers, directories of ledgers, processes or reports\n"
 		 "in JSON. Leaks with the same fingerprint are the same leak. A fingerprint does\n"
-		 "not change if lines move. Call sites that accumulate suballocations are also\n"
-		 "compared.\n",
+		 "not change if lines move. Memory that ended with its context and call sites\n"
+		 "that accumulate suballocations are also compared.\n",
 	.options = OPTION_BIT(OPTION_FORMAT) | OPTION_BIT(OPTION_SUPPRESSIONS) |
 		   OPTION_BIT(OPTION_LSAN_SUPPRESSIONS) | OPTION_BIT(OPTION_RULES),
 	.extras = (const struct flags_extra[]){ FLAG_GATE, { NULL } },
 	.formats = (const char *const[]){ "text", "json", NULL },
 	.report_to = "standard output",
-	.tail = "exit status: 0 compared, 23 with --gate if a leak is new or grew, another call\n"
-		"site accumulates, or there are more invalid frees; 1 a side could not be read,\n"
-		"2 wrong usage, 125 memory was short.\n",
+	.tail = "exit status: 0 compared, 23 with --gate if a leak, or memory that ended with\n"
+		"its context, is new or grew, another call site accumulates, or there are more\n"
+		"invalid frees; 1 a side could not be read, 2 wrong usage, 125 memory was short.\n",
 	.operands_min = 2,
 	.operands_max = 2,
 	.wanted = "name two ledgers, directories of ledgers, or reports in JSON",

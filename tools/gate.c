@@ -155,8 +155,10 @@ static void update_baseline(struct session *session)
 			 opt_values.baseline, why);
 	else
 		totals = leak_totals_make(
-			report, TOTALS_OF_LEAKS | TOTALS_OF_ACCUMULATIONS |
-					(opt_values.gate_objects ? TOTALS_OF_OBJECTS : 0));
+			report,
+			TOTALS_OF_LEAKS | TOTALS_OF_ACCUMULATIONS |
+				(opt_values.gate_context_ends ? TOTALS_OF_CONTEXT_ENDS : 0) |
+				(opt_values.gate_objects ? TOTALS_OF_OBJECTS : 0));
 	if (why || replace(session, &totals, error, sizeof(error)) < 0)
 		file_failed(session, error);
 	leak_totals_finish(&totals);
@@ -177,6 +179,7 @@ enum judge_verdict session_judge(struct session *session)
 		.count_caches = (int)opt_values.gate_caches,
 		.count_deferred = (int)opt_values.gate_held,
 		.count_accumulation = opt_values.gate_accumulation != 0,
+		.count_context_ends = opt_values.gate_context_ends != 0,
 		.count_objects = (int)opt_values.gate_objects,
 		.growth_wanted = opt_text[OPTION_MAX_GROWTH] != NULL,
 		.troubles = (const char *const *)session->troubles,

@@ -24,6 +24,7 @@ from ._kinds import words_of
 from ._library import active, mark, peak, pool_stats, pool_trim, report_now
 from ._report import Frame, Leak, ReportError, Stack
 from ._report import command
+from ._report import context_ends as _context_ends
 from ._report import leak_at as _leak_at
 from ._report import leaks as _leaks
 from ._report import run as _run
@@ -65,11 +66,13 @@ class GpuLeakError(AssertionError):
 
 class Sum:
     """What was allocated since a mark and is live. Suballocations are what a framework allocated
-    inside the blocks that it caches, for example PyTorch's tensors. They are not in `blocks`."""
+    inside the blocks that it caches, for example PyTorch's tensors. They are not in `blocks`.
+    `ended_blocks` are those of the whole process that were live when their context was destroyed
+    or reset."""
 
     __slots__ = ("blocks", "bytes", "ignored_blocks", "ignored_bytes", "live_bytes",
                  "unrecorded_blocks", "suballocation_blocks", "suballocation_bytes",
-                 "unrecorded_suballocations")
+                 "unrecorded_suballocations", "ended_blocks", "ended_bytes")
 
     def __init__(self, struct):
         for name in self.__slots__:
@@ -242,30 +245,53 @@ def _unrecorded(sum_):
 
 
 class Start:
-    """The start of a check: a mark, and the number of blocks that were not recorded before it."""
+    """The start of a check: a mark, the number of blocks that were not recorded before it, and
+    what had ended with its context before it: the sums, and the entries of the report."""
 
-    __slots__ = ("mark", "unrecorded")
+    __slots__ = ("mark", "unrecorded", "ended_blocks", "ended_bytes", "ends")
 
     def __init__(self):
-        self.unrecorded = _unrecorded(leaked_since(mark()))
+        sum_ = leaked_since(mark())
+        self.unrecorded = _unrecorded(sum_)
+        self.ended_blocks, self.ended_bytes = sum_.ended_blocks, sum_.ended_bytes
+        self.ends = {}
+        if self.ended_blocks:
+            with contextlib.suppress(ReportError):  # then judge() gets the same error
+                self.ends = _context_ends()
         self.mark = mark()
+
+    def ended(self, sum_, thread):
+        """Returns bytes and blocks of what ended with its context since then. No thread counts
+        them, because any thread may end a context."""
+        if thread or sum_.ended_blocks <= self.ended_blocks:
+            return 0, 0
+        return sum_.ended_bytes - self.ended_bytes, sum_.ended_blocks - self.ended_blocks
+
+    def new_ends(self):
+        """Returns the same as a list of Leak."""
+        return [leak.without(self.ends[key]) if key in self.ends else leak
+                for key, leak in _context_ends().items()
+                if key not in self.ends or leak.blocks > self.ends[key].blocks]
 
 
 def judge(start, max_bytes=0, *, filter_fn=None, thread=0, per_location=False, caches=True):
     """Implements check() and the pytest plugin. Returns a Judgement of what was allocated since
-    START and is live. It fails if that is more than MAX_BYTES. If MAX_BYTES is 0, one block is
+    START and is live, and of what ended with its context since START. It fails if that is more than MAX_BYTES. If MAX_BYTES is 0, one block is
     enough."""
     sum_, since = _left(start.mark, thread, caches), start.mark
     # A cache's block and the tensors in it are the same memory.
     size, blocks = max(sum_.bytes, sum_.suballocation_bytes), \
         max(sum_.blocks, sum_.suballocation_blocks)
+    ended_size, ended_blocks = start.ended(sum_, thread)
+    size, blocks = size + ended_size, blocks + ended_blocks
     if _unrecorded(sum_) > start.unrecorded:
         return Judgement(max_bytes, (), size, blocks, True,
                          "more blocks were not recorded: the ledger could not grow")
-    if not blocks or (max_bytes and sum_.bytes + sum_.suballocation_bytes <= max_bytes):
+    if not blocks or (max_bytes and
+                      sum_.bytes + sum_.suballocation_bytes + ended_size <= max_bytes):
         return Judgement(max_bytes, size=size, blocks=blocks)
     try:
-        leaks = _leaks(since, thread)
+        leaks = _leaks(since, thread) + (start.new_ends() if ended_blocks else [])
     except ReportError as error:  # it is a leak even if no stack is known
         return Judgement(max_bytes, (), size, blocks, True, str(error))
     if not leaks and _library.path("gpuleak_ledger") is None:
@@ -295,8 +321,8 @@ def _inactive(required):
 
 class check(contextlib.ContextDecorator):
     """Raises GpuLeakError at the end of a `with` block, or of a function that it decorates, if
-    more than MAX_BYTES ("1 MiB", or a number) were allocated inside and not freed. With 0, one
-    block is enough.
+    more than MAX_BYTES ("1 MiB", or a number) were allocated inside and not freed, or were live
+    when their context was destroyed or reset inside. With 0, one block is enough.
 
     filter_fn(stack) returns False for a Stack whose leaks don't count. current_thread_only: counts
     only what this thread allocates. per_location: compares each stack with MAX_BYTES, as

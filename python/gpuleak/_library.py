@@ -15,7 +15,8 @@ class SumStruct(ctypes.Structure):
                 ("blocks", _U64), ("bytes", _U64), ("ignored_blocks", _U64),
                 ("ignored_bytes", _U64), ("live_bytes", _U64), ("unrecorded_blocks", _U64),
                 ("suballocation_blocks", _U64), ("suballocation_bytes", _U64),
-                ("unrecorded_suballocations", _U64)]
+                ("unrecorded_suballocations", _U64), ("ended_blocks", _U64),
+                ("ended_bytes", _U64)]
 
 
 class BlockStruct(ctypes.Structure):

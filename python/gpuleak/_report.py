@@ -128,14 +128,17 @@ class Stack:
 
 class Leak:
     """Blocks of one call, kind, device and stack. A suballocation, such as a tensor, has the name
-    of its framework's cache in `cache`."""
+    of its framework's cache in `cache`. If the blocks ended with their context, `ended` is the
+    Stack of the call that ended it."""
 
-    __slots__ = ("api", "kind", "device", "bytes", "blocks", "stack", "suppressed_by", "cache")
+    __slots__ = ("api", "kind", "device", "bytes", "blocks", "stack", "suppressed_by", "cache",
+                 "ended")
 
-    def __init__(self, api, kind, device, size, blocks, stack, suppressed_by=None, cache=None):
+    def __init__(self, api, kind, device, size, blocks, stack, suppressed_by=None, cache=None,
+                 ended=None):
         self.api, self.kind, self.device = api, kind, device
         self.bytes, self.blocks, self.stack = size, blocks, stack
-        self.suppressed_by, self.cache = suppressed_by, cache
+        self.suppressed_by, self.cache, self.ended = suppressed_by, cache, ended
 
     @classmethod
     def _of(cls, leak):
@@ -146,6 +149,18 @@ class Leak:
                    leak["blocks"] - leak.get("ignored_blocks", 0),
                    Stack(Frame._of(frame) for frame in leak["stack"]),
                    leak.get("pattern") or (None if inside else cache), cache)
+
+    @classmethod
+    def _of_end(cls, end):
+        ret = cls._of(end)
+        ret.ended = Stack(Frame._of(frame) for frame in (end["ended"] or {}).get("stack", ()))
+        return ret
+
+    def without(self, earlier):
+        """Returns a Leak with what this one has beyond EARLIER, of the same call site."""
+        return Leak(self.api, self.kind, self.device, self.bytes - earlier.bytes,
+                    self.blocks - earlier.blocks, self.stack, self.suppressed_by, self.cache,
+                    self.ended)
 
     @property
     def is_suballocation(self):
@@ -196,6 +211,8 @@ class Leak:
             "%s, %s" % (words_of(self.kind), self.api)
         head = "%s in %s (%s%s) allocated %s" % (
             format_size(self.bytes), plural(self.blocks, self.unit), what, where, self.at)
+        if self.ended is not None:
+            head += ", ended with its context at %s" % (self.ended.headline or "?")
         caller = self.stack.caller_in(within)
         if caller is not None and caller is not self.stack.headline:
             head += ", called from %s" % caller
@@ -278,6 +295,14 @@ def leaks(since=0, thread=0):
     return _merged([Leak._of(leak) for leak in report.get("leaks", ())] +
                    [one for one in inside if one.blocks and not one.suppressed_by and
                     not one.is_workspace])
+
+
+def context_ends():
+    """Returns what ended with its context and is neither suppressed nor a cache's: a Leak for each
+    call site and call that ended a context. The keys are equal in all reports on the process."""
+    return {json.dumps([end["api"], end["kind"], end["device"], end["stack"], end["ended"]]):
+            Leak._of_end(end) for end in _json().get("ended_with_context", ())
+            if not end.get("pattern") and not end["cache"]}
 
 
 def leak_at(address):

@@ -99,6 +99,7 @@ struct diff diff_make(const struct report *before, const struct report *after)
 		.before = before,
 		.after = after,
 		.leaks = make_list(before, after, TOTALS_OF_LEAKS),
+		.context_ends = make_list(before, after, TOTALS_OF_CONTEXT_ENDS),
 		.accumulating = make_list(before, after, TOTALS_OF_ACCUMULATIONS),
 		.objects = make_list(before, after, TOTALS_OF_OBJECTS),
 		.peak = make_list(before, after, TOTALS_OF_PEAKS),
@@ -107,6 +108,7 @@ struct diff diff_make(const struct report *before, const struct report *after)
 	};
 
 	diff.worse = diff.leaks.counts[DIFF_NEW] || diff.leaks.counts[DIFF_GREW] ||
+		     diff.context_ends.counts[DIFF_NEW] || diff.context_ends.counts[DIFF_GREW] ||
 		     diff.accumulating.counts[DIFF_NEW] ||
 		     after->summary.errors > before->summary.errors;
 	return diff;
@@ -115,6 +117,7 @@ struct diff diff_make(const struct report *before, const struct report *after)
 void diff_finish(struct diff *diff)
 {
 	free(diff->leaks.rows);
+	free(diff->context_ends.rows);
 	free(diff->accumulating.rows);
 	free(diff->objects.rows);
 	free(diff->peak.rows);

@@ -33,14 +33,15 @@ struct diff_list {
 struct diff {
 	const struct report *before, *after;
 	struct diff_list leaks;
+	struct diff_list context_ends; /* memory that ended with its context */
 	/* call sites that accumulate, with the bytes and blocks that they kept */
 	struct diff_list accumulating;
 	struct diff_list objects; /* objects that are not memory; they do not make a report worse */
 	struct diff_list peak; /* holders of the memory at its peak */
 	uint64_t peak_before, peak_after; /* the largest peak of one memory of one process */
-	/* true if a leak is new or grew, if a call site accumulates that did not before, or if
-	 * there are more invalid frees. A call site that kept more than before is not worse: what
-	 * accumulates grows with the length of a run. */
+	/* true if a leak or memory that ended with its context is new or grew, if a call site
+	 * accumulates that did not before, or if there are more invalid frees. A call site that
+	 * kept more than before is not worse: what accumulates grows with the length of a run. */
 	bool worse;
 };
 

@@ -54,6 +54,9 @@ struct leak_totals leak_totals_list(const struct report *report, unsigned int of
 			add_list(&ret, TOTALS_OF_CACHES, p, p->cached, p->cached_count);
 		if (of & TOTALS_OF_OBJECTS)
 			add_list(&ret, TOTALS_OF_OBJECTS, p, p->objects, p->object_count);
+		for (size_t j = 0; of & TOTALS_OF_CONTEXT_ENDS && j < p->context_end_count; j++)
+			add_list(&ret, TOTALS_OF_CONTEXT_ENDS, p, &p->context_ends[j].lost,
+				 p->context_ends[j].lost.cache ? 0 : 1);
 		if (of & TOTALS_OF_ACCUMULATIONS)
 			add_accumulations(&ret, p);
 		for (size_t j = 0; of & TOTALS_OF_PEAKS && j < p->peak_count; j++)

@@ -32,6 +32,7 @@ struct leak_totals {
 /* call sites that accumulate, with the bytes and blocks that they kept; `largest` has the live
  * suballocations */
 #define TOTALS_OF_ACCUMULATIONS 8u
+#define TOTALS_OF_CONTEXT_ENDS 32u /* memory that ended with its context, without caches */
 #define TOTALS_OF_PEAKS 16u /* the holders of memory at its peak, of all memories */
 
 /* Returns one entry for each leak of the lists that the flags OF select, in the order of the

@@ -79,6 +79,7 @@ static void print_what(FILE *out, const struct finding *finding)
 {
 	static const char *const classes[] = {
 		[FINDING_LEAK] = "leak",
+		[FINDING_CONTEXT_END] = "ended with its context",
 		[FINDING_ACCUMULATING] = "accumulates",
 		[FINDING_CACHED] = "cache",
 		[FINDING_SUPPRESSED] = "suppressed",
@@ -176,6 +177,9 @@ static void print_figures(FILE *out, const struct report *report, size_t accumul
 		NUMBER(sum->errors), COUNT(sum->leaked_blocks, "block"),
 		EXACT_SIZE(sum->leaked_bytes), SIZE(sum->suppressed_bytes),
 		SIZE(sum->cached_bytes));
+	if (sum->ended_with_context_blocks)
+		fprintf(out, ", %s ended with their context",
+			EXACT_SIZE(sum->ended_with_context_bytes));
 	if (accumulating)
 		fprintf(out, ", %zu call site%s accumulate%s", accumulating,
 			plural(accumulating), accumulating == 1 ? "s" : "");
@@ -196,6 +200,7 @@ static void print_head(FILE *out, const struct report *report, const struct find
 		: report->count == 0				  ? "nothing was recorded"
 		: findings->counts[FINDING_OUT_OF_MEMORY]	  ? "out of memory"
 		: sum->leaked_blocks || sum->errors		  ? "leaks or invalid frees"
+		: sum->ended_with_context_blocks		  ? "memory ended with its context"
 		: accumulating					  ? "memory accumulates"
 								  : "no leaks found");
 	if (report->count)

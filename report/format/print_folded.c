@@ -91,6 +91,8 @@ static void print_block(FILE *out, const struct finding *finding,
 	/* Leave out 0 bytes: some readers reject such a line, and it would not be visible. */
 	if (unused == 0)
 		return;
+	if (finding->end)
+		fputs("ended with its context: ", out);
 	print_frames(out, leak, finding->class == FINDING_CACHED ? cache : NULL, NULL, process);
 	fprintf(out, "%s %" PRIu64 "\n", leak->used_bytes ? ";" SUBALLOCATIONS_UNUSED : "", unused);
 }
@@ -146,7 +148,8 @@ int print_folded(const struct report *report, const struct judgement *judgement,
 	for (size_t i = 0; i < findings.count; i++) {
 		const struct finding *finding = &findings.all[i];
 
-		if (finding->class == FINDING_LEAK || finding->class == FINDING_CACHED)
+		if (finding->class == FINDING_LEAK || finding->class == FINDING_CONTEXT_END ||
+		    finding->class == FINDING_CACHED)
 			print_block(out, finding, is_named ? finding->process : NULL);
 	}
 	for (size_t i = 0; i < report->count; i++)

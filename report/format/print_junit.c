@@ -84,7 +84,7 @@ static void print_name(FILE *out, const struct finding *finding)
 
 static void print_finding(struct suite *suite, const struct finding *finding)
 {
-	bool counts = finding->class == FINDING_LEAK || finding->class == FINDING_ACCUMULATING;
+	bool counts = finding->class >= FINDING_LEAK && finding->class <= FINDING_ACCUMULATING;
 	int fails = finding->class <= FINDING_ERROR || (counts && !suite->judged_clean);
 	FREE_AT_END char *name = PRINTED(to, print_name(to, finding));
 	FREE_AT_END char *class = PRINTED(to, eprintf(to, CLASS ".%s", finding_rule(finding)));

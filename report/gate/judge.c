@@ -124,6 +124,7 @@ static struct rest judge_leaks(struct bench *bench)
 	rest = find_rest(bench);
 	if (rest.bytes > limit || (limit == 0 && rest.blocks > 0))
 		leaked(bench, &rest);
+	judge_context_ends(bench);
 	if (bench->judgement->reason_count > before)
 		judge_beyond_baseline(bench);
 	judge_objects(bench);
@@ -169,8 +170,10 @@ void judge(const struct judge_input *input, struct judgement *ret)
 	struct rest rest;
 
 	*ret = (struct judgement){ .verdict = JUDGE_FAILED };
-	bench.charges = leak_totals_list(input->report, TOTALS_OF_LEAKS | TOTALS_OF_CACHES |
-						TOTALS_OF_OBJECTS | TOTALS_OF_ACCUMULATIONS);
+	bench.charges = leak_totals_list(
+		input->report, TOTALS_OF_LEAKS | TOTALS_OF_CACHES | TOTALS_OF_OBJECTS |
+			TOTALS_OF_ACCUMULATIONS |
+			(input->count_context_ends ? TOTALS_OF_CONTEXT_ENDS : 0));
 	bench.covered = calloc(bench.charges.count + 1, sizeof(*bench.covered));
 	judge_errors(&bench);
 	if (!input->leaks_unwanted)
@@ -187,6 +190,7 @@ void judge(const struct judge_input *input, struct judgement *ret)
 		ret->verdict = JUDGE_CLEAN;
 		if (!input->leaks_unwanted)
 			leaked(&bench, &rest);
+		judge_mention_context_ends(&bench);
 		if (input->growth_wanted)
 			judgement_reason(ret, "nothing keeps growing beyond what is allowed");
 		judge_mention_accumulation(&bench, true);

@@ -26,8 +26,8 @@ struct spent {
 struct bench {
 	const struct judge_input *input;
 	struct judgement *judgement;
-	/* Leaks, memory in caches, objects, and suballocations that accumulate; of the first three,
-	 * only the bytes and blocks that the baseline does not cover. */
+	/* Leaks, memory in caches, objects, memory that ended with its context, and suballocations
+	 * that accumulate; of all but the last, only what the baseline does not cover. */
 	struct leak_totals charges;
 	/* for each charge: a budget covers it, so --max-leaked-bytes does not apply */
 	bool *covered;
@@ -51,6 +51,11 @@ void judge_budgets(struct bench *bench);
 /* Adds a reason for each exceeded budget of objects. If the input requests it, adds a reason for
  * each other kind of which objects are left. */
 void judge_objects(struct bench *bench);
+
+/* Adds a reason if memory ended with its context that neither the baseline nor a budget covers. */
+void judge_context_ends(struct bench *bench);
+/* If the gate does not count such memory, mentions it in the reason for passing. */
+void judge_mention_context_ends(struct bench *bench);
 
 /* Adds a reason for each place where more accumulates than --gate-accumulation or --max-growth
  * allows. Leaves out what the baseline or a budget covers. Adds what no option counts to the sums

@@ -40,8 +40,8 @@ static bool counts(const struct bench *bench, const struct pattern_rule *rule,
 {
 	unsigned int of = rule->subject == GATE_ACCUMULATION ? TOTALS_OF_ACCUMULATIONS
 			  : rule->subject == GATE_CACHE || bench->input->count_caches
-				  ? TOTALS_OF_LEAKS | TOTALS_OF_CACHES
-				  : TOTALS_OF_LEAKS;
+				  ? TOTALS_OF_LEAKS | TOTALS_OF_CONTEXT_ENDS | TOTALS_OF_CACHES
+				  : TOTALS_OF_LEAKS | TOTALS_OF_CONTEXT_ENDS;
 
 	return charge->of & of && budget_covers(rule, charge->largest);
 }

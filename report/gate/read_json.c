@@ -186,6 +186,25 @@ static void read_leaks(struct input *in, const json_t *object, struct report_pro
 	}
 }
 
+/* Reads an entry of "holders". */
+static void read_holder(struct input *in, const json_t *object, void *holder)
+{
+	struct report_leak *ret = holder;
+
+	read_leak(in, object, ret);
+	ret->cache = read_text(in, object, "cache");
+}
+
+/* Reads an entry of "ended_with_context", without the call that ended the context. */
+static void read_context_end(struct input *in, const json_t *object, void *entry)
+{
+	struct report_context_end *ret = entry;
+
+	read_holder(in, object, &ret->lost);
+	ret->lost.pattern = read_text(in, object, "pattern");
+	suppress(in, &ret->lost);
+}
+
 /* Reads an entry of "suballocations". An older report has no trend. */
 static void read_suballocation(struct input *in, const json_t *object, void *entry)
 {
@@ -260,6 +279,9 @@ static void read_process(struct input *in, const json_t *object, struct report_p
 	process->suballocations = read_list(in, object, "suballocations",
 					    sizeof(*process->suballocations), read_suballocation,
 					    &process->suballocation_count);
+	process->context_ends = read_list(in, object, "ended_with_context",
+					  sizeof(*process->context_ends), read_context_end,
+					  &process->context_end_count);
 	process->has_suballocations = json_object_get(object, "suballocations") != NULL;
 	process->objects = read_list(in, object, "objects", sizeof(*process->objects), read_object,
 				     &process->object_count);

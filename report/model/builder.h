@@ -123,6 +123,7 @@ struct report_leak *build_known_group(const struct build_site *site);
  * is equal in every run: not by the position in the ledger, and by the address of a frame only if
  * the frame has no module. */
 int build_compare_leaks(const void *left, const void *right);
+int build_compare_stacks(const struct report_stack *a, const struct report_stack *b);
 /* Adds the address of BLOCK to the list of LEAK. */
 void build_add_address(struct builder *b, struct report_leak *leak,
 		       const struct ledger_block *block);

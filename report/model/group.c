@@ -240,7 +240,7 @@ void build_sums(struct builder *b)
 	b->process->recovered = header->recovered;
 }
 
-static int compare_stacks(const struct report_stack *a, const struct report_stack *b)
+int build_compare_stacks(const struct report_stack *a, const struct report_stack *b)
 {
 	size_t count = a->count < b->count ? a->count : b->count;
 	int r = 0;
@@ -254,7 +254,7 @@ static int compare_stacks(const struct report_stack *a, const struct report_stac
 static int compare_sites(const struct report_site *a, const struct report_site *b)
 {
 	return strcmp(a->api, b->api) ?: strcmp(a->kind, b->kind)
-	       ?: compare_ints(a->device, b->device) ?: compare_stacks(a->stack, b->stack);
+	       ?: compare_ints(a->device, b->device) ?: build_compare_stacks(a->stack, b->stack);
 }
 
 /* Orders groups without a mapping first. */
@@ -262,8 +262,8 @@ static int compare_mappings(const struct report_mapping *a, const struct report_
 {
 	if (!a || !b)
 		return (a != NULL) - (b != NULL);
-	return compare_stacks(a->mapped.stack, b->mapped.stack)
-	       ?: compare_stacks(a->released.stack, b->released.stack);
+	return build_compare_stacks(a->mapped.stack, b->mapped.stack)
+	       ?: build_compare_stacks(a->released.stack, b->released.stack);
 }
 
 int build_compare_leaks(const void *left, const void *right)

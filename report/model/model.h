@@ -114,6 +114,8 @@ struct report_leak {
 	struct report_object_counts *objects; /* counts of the call site; NULL: it is memory */
 	/* what keeps the blocks; NULL: the ledger has no search for it */
 	const struct report_keepers *keepers;
+	/* a refused free of one of its blocks; NULL: the driver refused none */
+	const struct report_refused_free *refused;
 };
 
 /* value of report_error.result: the process ended inside the call, or the call returns no result */
@@ -244,6 +246,8 @@ struct report_summary {
 	uint64_t with_context_blocks;
 	uint64_t with_context_bytes;
 	uint64_t deferred_blocks; /* deferred frees: neither freed nor leaked */
+	uint64_t ended_with_context_blocks; /* of these: without suppressed ones and caches */
+	uint64_t ended_with_context_bytes;
 	uint64_t late_blocks; /* freed after the driver had begun to shut down */
 	uint64_t unseen_blocks; /* ended without a call that gpuleak saw */
 	uint64_t left_out_blocks; /* live, but not selected by struct load_choice */
@@ -260,6 +264,26 @@ struct report_summary {
 struct report_late {
 	const struct report_site *site; /* of the allocation */
 	uint64_t blocks;
+};
+
+/* Blocks of one call site that were live when one call ended their context. */
+struct report_context_end {
+	struct report_leak lost; /* with its `pattern`, or else its `cache` */
+	struct report_event ended; /* the call; without api: it is not known */
+};
+
+/* Frees at one place that the driver refused with one result, although their blocks of one call
+ * site were live. */
+struct report_refused_free {
+	const char *api;
+	int result;
+	uint64_t count;
+	uint64_t address; /* of the first free */
+	const struct report_stack *stack; /* never NULL */
+	struct report_event allocated;
+	bool freed_later;    /* the blocks were freed later, as far as the ledger names them */
+	bool after_shutdown; /* the driver had begun to shut down: the blocks count as freed */
+	bool broken; /* an error had broken the context; all frees with this result */
 };
 
 /* One line of what gpuleak saw of the ways by which the application reaches the driver: for example
@@ -312,6 +336,9 @@ struct report_process {
 	/* memory in a framework's cache: neither in `leaks` nor in `suppressed` */
 	struct report_leak *cached;
 	size_t cached_count;
+	/* memory that ended with its context, largest first; in none of the lists above */
+	struct report_context_end *context_ends;
+	size_t context_end_count;
 	/* see model_suballocations.h; largest first. They are in no other list and in no sum. */
 	struct report_suballocations *suballocations;
 	size_t suballocation_count;
@@ -335,6 +362,9 @@ struct report_process {
 	size_t out_of_memory_count;
 	uint64_t refused, recovered;
 	struct report_deferred_frees deferred;
+	/* in the order of the first of them */
+	struct report_refused_free *refused_frees;
+	size_t refused_free_count;
 	/* blocks that were freed after the driver had begun to shut down */
 	struct report_late *late;
 	size_t late_count;
@@ -390,6 +420,13 @@ struct report_process {
 };
 
 void report_process_destroy(struct report_process *process); /* PROCESS may be NULL */
+
+/* Returns true if LOST, memory that ended with its context, is a finding: it is neither suppressed
+ * nor a cache's. */
+static inline bool report_is_lost(const struct report_leak *lost)
+{
+	return !lost->pattern && !lost->cache;
+}
 
 /* Sets how the process ended, for a caller that waited for it. */
 void report_process_set_ended(struct report_process *process, enum report_ended ended, int status);

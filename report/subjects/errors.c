@@ -88,10 +88,7 @@ const char *error_words(const char *type)
 #define PREFIX_CUDA "cu"
 #define PREFIX_OPENCL "cl"
 
-/* Returns the name of RESULT as in cuGetErrorName() or CL/cl.h, for example
- * "CUDA_ERROR_INVALID_VALUE". API is the call that returned it; its prefix selects CUDA or OpenCL.
- * Returns NULL if the code has no name. */
-static const char *result_name(const char *api, int result)
+const char *result_name(const char *api, int result)
 {
 	static const struct {
 		const char *prefix, *name;

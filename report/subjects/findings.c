@@ -55,6 +55,17 @@ static void add_accumulating(struct findings *findings, struct finding of)
 	}
 }
 
+/* What a cache had when its context ended is no finding. */
+static void add_context_ends(struct findings *findings, struct finding of)
+{
+	for (size_t i = 0; i < of.process->context_end_count; i++) {
+		of.end = &of.process->context_ends[i];
+		add_leaks(findings, of,
+			  of.end->lost.pattern ? FINDING_SUPPRESSED : FINDING_CONTEXT_END,
+			  &of.end->lost, of.end->lost.cache ? 0 : 1);
+	}
+}
+
 static void add_errors(struct findings *findings, struct finding of)
 {
 	of.class = FINDING_ERROR;
@@ -76,6 +87,7 @@ static void add_process(struct findings *findings, const struct report_process *
 	add_leaks(findings, of, FINDING_LEAK, p->leaks, p->leak_count);
 	add_leaks(findings, of, FINDING_CACHED, p->cached, p->cached_count);
 	add_leaks(findings, of, FINDING_SUPPRESSED, p->suppressed, p->suppressed_count);
+	add_context_ends(findings, of);
 	add_accumulating(findings, of);
 	of.refusal = report_final_out_of_memory(p);
 	if (of.refusal) {
@@ -206,7 +218,9 @@ const char *finding_rule(const struct finding *finding)
 	case FINDING_CACHED:
 		return "cache";
 	default:
-		return finding->site ? "accumulation" : "leak";
+		return finding->site  ? "accumulation"
+		       : finding->end ? "ended-with-context"
+				      : "leak";
 	}
 }
 
@@ -237,6 +251,7 @@ void finding_title(FILE *out, const struct finding *finding)
 	fprintf(out, "GPU memory %s%s: %s",
 		finding->class == FINDING_CACHED ? "held by a cache"
 		: finding->site			 ? "accumulates"
+		: finding->end			 ? "ended with its context"
 						 : "leak",
 		finding->class == FINDING_SUPPRESSED ? ", suppressed" : "",
 		SIZE(finding->bytes));
@@ -269,6 +284,7 @@ static void print_leak(FILE *out, const struct finding *finding)
 		return;
 	}
 	fprintf(out, " %s, allocated at",
+		finding->end ? "never freed, ended with its context" :
 		finding->process->ended == REPORT_RUNNING ? "not freed so far" : "never freed");
 }
 
@@ -297,6 +313,11 @@ void finding_message(FILE *out, const struct finding *finding, bool name_process
 		print_leak(out, finding);
 		fputc(' ', out);
 		describe_place_and_caller(out, finding->stack, false);
+		describe_refused_free(out, "; a", finding->leak->refused, "", false);
+		if (finding->end && finding->end->ended.api) {
+			fputs("; the context ended at ", out);
+			describe_place_and_caller(out, finding->end->ended.stack, false);
+		}
 	} else {
 		describe_error_briefly(out, finding->errors->error, false);
 		if (finding->errors->count > 1)
@@ -331,6 +352,9 @@ void finding_details(FILE *out, const struct finding *finding)
 	describe_stack(out, finding->stack, false);
 	if (finding->leak->mapping)
 		describe_mapping(out, finding->leak, false);
+	describe_refused_free(out, "  A", finding->leak->refused, "\n", false);
+	if (finding->end)
+		describe_context_end(out, finding->end, false);
 	if (finding->leak->history)
 		describe_history(out, finding->leak->history, finding->leak->blocks, false);
 }

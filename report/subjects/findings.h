@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * A report as one list of results (findings) for CI systems: a final out-of-memory, invalid frees,
- * leaks, call sites that accumulate, cached and suppressed memory of all processes. Each finding
- * has a name that stays the same across runs. Defines their order and words. Must not depend on any
- * format.
+ * leaks, memory that ended with its context, call sites that accumulate, cached and suppressed
+ * memory of all processes. Each finding has a name that stays the same across runs. Defines their
+ * order and words. Must not depend on any format.
  */
 #ifndef GPULEAK_REPORT_FINDINGS_H
 #define GPULEAK_REPORT_FINDINGS_H
@@ -22,6 +22,7 @@ enum finding_class {
 	FINDING_OUT_OF_MEMORY, /* the refused request that ended a process */
 	FINDING_ERROR,
 	FINDING_LEAK,
+	FINDING_CONTEXT_END, /* memory that ended with its context */
 	FINDING_ACCUMULATING, /* suballocations that the program keeps more and more of */
 	FINDING_CACHED,     /* in a framework's cache: not a leak */
 	FINDING_SUPPRESSED,
@@ -38,6 +39,7 @@ struct finding {
 	 * suballocations */
 	const struct report_leak *leak;
 	const struct report_suballocations *site; /* a call site that accumulates, or NULL */
+	const struct report_context_end *end; /* if `leak` ended with its context, or NULL */
 	struct error_group *errors; /* errors with the same stacks; NULL for other classes */
 	/* For an error: the number of errors, and 0 bytes. For a call site that accumulates: what
 	 * is kept. For an out-of-memory: 0 and 0. */
@@ -77,7 +79,8 @@ size_t findings_first(const struct findings *findings, enum finding_class class)
 #define FINDING_NAME_MAX (FINGERPRINT_TEXT + 16)
 char *finding_name(const struct finding *finding, char ret[FINDING_NAME_MAX]);
 
-/* Returns "out-of-memory", "leak", "accumulation", "cache", or the error's type, which may have any
+/* Returns "out-of-memory", "leak", "ended-with-context", "accumulation", "cache", or the error's
+ * type, which may have any
  * bytes. */
 const char *finding_rule(const struct finding *finding);
 

@@ -33,6 +33,7 @@ struct judge_input {
 	/* Make the gate fail for OpenCL memory that was released, but not freed until the end, also
 	 * if it is unknown what held it (--gate-held). */
 	bool count_deferred;
+	bool count_context_ends; /* count memory that ended with its context */
 	bool count_objects; /* count objects that are not memory, too */
 	bool growth_wanted; /* check growth from step to step, too */
 	uint64_t max_growth; /* bytes per step that each suspect may grow */

@@ -17,8 +17,33 @@
 #include "report/describe/json_values.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/number.h"
+#include "report/util/path.h"
 
 #define LEAKS_MAX 1000 /* JSON has all leaks */
+
+static bool begins(const char *text, const char *prefix)
+{
+	return text && strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* Returns true if the constructor of a static object allocated at STACK by a CUDA runtime that is
+ * linked statically. The object's destructor may run after the driver has ended. Then the runtime
+ * calls no driver, and gpuleak does not see the free. */
+static bool may_be_freed_late(const struct report_stack *stack)
+{
+	bool is_static = false;
+
+	for (size_t i = 0; i < stack->count; i++) {
+		const struct report_frame *frame = &stack->frames[i];
+
+		is_static |= begins(frame->function, "cuda") && frame->module &&
+			     !begins(path_last(frame->module), "libcudart");
+		if (begins(frame->function, "_GLOBAL__sub_I_") ||
+		    begins(frame->function, "__static_initialization_and_destruction"))
+			return is_static;
+	}
+	return false;
+}
 
 static void print_leak(FILE *out, const struct report_process *process,
 		       const struct report_leak *leak, bool whole)
@@ -36,6 +61,11 @@ static void print_leak(FILE *out, const struct report_process *process,
 						     : ", allocated at:\n", out);
 	}
 	describe_stack(out, leak->site->stack, whole);
+	describe_refused_free(out, "  A", leak->refused, "\n", whole);
+	if (may_be_freed_late(leak->site->stack))
+		fputs("  Perhaps freed by a destructor after the driver had shut down: a CUDA "
+		      "runtime that is\n  linked statically does not pass such a free on to the "
+		      "driver.\n", out);
 	if (leak->history)
 		describe_history(out, leak->history, leak->blocks, whole);
 	if (leak->keepers)
@@ -107,6 +137,8 @@ json_t *json_leak(const void *item, const struct subject_view *view)
 		{ "pattern", JSON_IF(leak->pattern, json_text(leak->pattern)) },
 		{ "cache", JSON_IF(leak->cache, json_text(leak->cache)) },
 		{ "ignored", JSON_IF(leak->ignored, json_true()) },
+		{ "refused", JSON_IF(leak->refused, json_number((uint64_t)(
+			leak->refused - view->process->refused_frees))) },
 		{ "keepers", JSON_IF(leak->keepers, json_keepers(leak->keepers)) },
 		{ "keepers_seconds", JSON_IF(leak->keepers, json_keepers_time(leak->keepers)) },
 		{ "ledger_site", JSON_IF(leak->addresses, json_number(leak->addresses->site)) },

@@ -67,18 +67,32 @@ static bool trouble_is_counted(unsigned int which)
 	return which != LEDGER_TROUBLE_NO_UNWINDER && which != LEDGER_TROUBLE_MEMORY_ONLY;
 }
 
+/* Returns how often trouble WHICH happened, without the refused frees that the report lists. */
+static uint64_t trouble_count(const struct builder *b, unsigned int which)
+{
+	uint64_t count = ledger_header(b->view)->trouble[which];
+
+	for (size_t i = 0; which == LEDGER_TROUBLE_REFUSED_FREES &&
+			   i < b->process->refused_free_count; i++) {
+		const struct report_refused_free *listed = &b->process->refused_frees[i];
+
+		if (!listed->broken && !listed->after_shutdown)
+			count -= listed->count < count ? listed->count : count;
+	}
+	return count;
+}
+
 static void note_troubles(struct builder *b)
 {
-	const struct ledger_header *header = ledger_header(b->view);
-
 	for (unsigned int i = 0; i < LEDGER_TROUBLE_SLOTS; i++) {
+		uint64_t count = trouble_count(b, i);
 		char number[NUMBER_MAX];
 
-		if (header->trouble[i] == 0)
+		if (count == 0)
 			continue;
 		if (trouble_is_incomplete(i))
 			b->process->incomplete = true;
-		format_number(header->trouble[i], number);
+		format_number(count, number);
 		if (i >= LEDGER_TROUBLE_COUNT)
 			print_note(b,
 				   "%s times problem number %u, which only a newer version of "

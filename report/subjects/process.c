@@ -140,6 +140,8 @@ static const struct figure rows[] = {
 	  .help = "Highest number of live bytes." },
 	{ SUM(with_context_blocks) },
 	{ SUM(with_context_bytes), .page = { 9, "Ended with context", .only_if_any = true } },
+	{ SUM(ended_with_context_blocks), SUM_IF(ended_with_context_blocks) },
+	{ SUM(ended_with_context_bytes), SUM_IF(ended_with_context_blocks) },
 	{ SUM(late_blocks) },
 	{ SUM(unseen_blocks), SUM_IF(unseen_blocks) },
 	{ SUM(left_out_bytes), SUM_IF(left_out_blocks) },

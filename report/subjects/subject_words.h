@@ -39,6 +39,11 @@ json_t *json_leak(const void *leak, const struct subject_view *view);
  * program itself are not printed, because they are intended for host memory. */
 void describe_suppressions(FILE *out, const struct report *report);
 
+/* Prints BEFORE, " free at release (/abs/a.cu:4) was refused: CUDA_ERROR_NOT_PERMITTED", and AFTER.
+ * Prints nothing if REFUSED is NULL. */
+void describe_refused_free(FILE *out, const char *before, const struct report_refused_free *refused,
+			   const char *after, bool whole);
+
 /* Prints the history of one of BLOCKS blocks, whose stack the caller has printed. */
 void describe_history(FILE *out, const struct report_history *history, uint64_t blocks, bool whole);
 json_t *json_history(const struct report_history *history);
@@ -47,6 +52,16 @@ json_t *json_history(const struct report_history *history);
 void describe_keepers(FILE *out, const struct report_keepers *keepers);
 json_t *json_keepers(const struct report_keepers *keepers);
 json_t *json_keepers_time(const struct report_keepers *keepers); /* in seconds */
+
+/* ---- memory that ended with its context ---- */
+
+/* Prints "1,000 blocks (1000.0 MiB) never freed, ended with their context at main (/abs/a.cu:3);
+ * most at step (/abs/a.cu:2)" for the COUNT PROCESSES, at least one of which has such memory. */
+void describe_context_ends(FILE *out, struct report_process *const *processes, size_t count,
+			   bool whole);
+
+/* Prints the call that ended the context, and its stack. */
+void describe_context_end(FILE *out, const struct report_context_end *end, bool whole);
 
 /* ---- errors ---- */
 
@@ -73,6 +88,10 @@ void describe_error_briefly(FILE *out, const struct report_error *error, bool wh
 /* Prints "cuMemFree_v2 was given a block that had been freed already (the driver returned
  * CUDA_ERROR_INVALID_VALUE (1))". */
 void describe_error_cause(FILE *out, const struct report_error *error);
+/* Returns the name of RESULT as in cuGetErrorName() or CL/cl.h, for example
+ * "CUDA_ERROR_INVALID_VALUE". API is the call that returned it; its prefix selects CUDA or OpenCL.
+ * Returns NULL if the code has no name. */
+const char *result_name(const char *api, int result);
 /* Prints BEFORE, the call and AFTER in a line, and the stack. Prints nothing if neither the call
  * nor the stack is known. */
 void describe_event(FILE *out, const char *before, const struct report_event *event,

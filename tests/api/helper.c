@@ -5,10 +5,12 @@
  */
 #include "cu.h"
 
+CUresult cuCtxGetCurrent(CUcontext *context);
 CUdeviceptr helper_allocate(size_t bytes);
 CUdeviceptr helper_other(size_t bytes);
 void *helper_pinned(size_t bytes);
 void helper_free(CUdeviceptr address);
+void helper_lose(size_t bytes);
 
 static void start(void)
 {
@@ -34,6 +36,20 @@ CUdeviceptr helper_other(size_t bytes)
 	start();
 	must(cuMemAlloc_v2(&address, bytes), "cuMemAlloc_v2"); /* @other */
 	return address;
+}
+
+/* Allocates in a context of its own, and destroys the context. */
+void helper_lose(size_t bytes)
+{
+	CUcontext context, before;
+	CUdeviceptr address;
+
+	start();
+	must(cuCtxGetCurrent(&before), "cuCtxGetCurrent");
+	must(cuCtxCreate_v2(&context, 0, 0), "cuCtxCreate_v2");
+	must(cuMemAlloc_v2(&address, bytes), "cuMemAlloc_v2"); /* @lose */
+	must(cuCtxDestroy_v2(context), "cuCtxDestroy_v2"); /* @end */
+	must(cuCtxSetCurrent(before), "cuCtxSetCurrent");
 }
 
 void *helper_pinned(size_t bytes)

@@ -445,6 +445,25 @@ class Check(unittest.TestCase):
                 self.leak(10, helper.other)
                 self.leak(20)
 
+    def test_context_ends(self):
+        for _ in range(2):  # the second check does not count what the first one found
+            with self.assertRaises(gpuleak.GpuLeakError) as caught:
+                with gpuleak.check():
+                    helper.lose(300)
+            self.assertEqual([(leak.bytes, leak.blocks, leak.place)
+                              for leak in caught.exception.leaks],
+                             [(300, 1, helper.place("lose"))])
+            self.assertIn("allocated at %s, ended with its context at %s\n" % (
+                helper.place("lose"), helper.place("end", "lose")), str(caught.exception))
+        with gpuleak.check(300) as check:
+            helper.lose(300)
+        self.assertEqual((check.judgement.bytes, check.judgement.blocks), (300, 1))
+        with gpuleak.check(current_thread_only=True):
+            helper.lose(300)
+        with gpuleak.check():
+            with gpuleak.ignoring():
+                helper.lose(300)
+
     def test_garbage(self):
         with gpuleak.check():
             buffer = helper.Buffer(100)

@@ -61,6 +61,29 @@ def test_leak(pytester, preloaded):
     assert result.ret == 1
 
 
+def test_context_ends(pytester, preloaded):
+    """The marker counts what ended with its context inside of the test."""
+    pytester.makepyfile("""
+        import helper, pytest
+
+        @pytest.mark.limit_gpu_leaks
+        def test_loses():
+            helper.lose(2048)
+
+        @pytest.mark.limit_gpu_leaks
+        def test_after():
+            helper.free(helper.allocate(100))
+    """)
+    result = preloaded()
+    outcomes(result, failed=1, passed=1)
+    result.stdout.fnmatch_lines([
+        "test_context_ends.py::test_loses leaked 2,048 bytes (2.0 KiB) in 1 block, allowed is 0 "
+        "bytes",
+        "*allocated at " + helper.place("lose") + ", ended with its context at "
+        + helper.place("end", "lose") + "*",
+    ])
+
+
 def test_two_places(pytester, preloaded):
     """Each leaking line, largest first."""
     pytester.makepyfile("""

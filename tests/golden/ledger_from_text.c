@@ -10,6 +10,8 @@
  *   block SITE ADDRESS BYTES                           a live block of a site
  *   tensor SITE ADDRESS BYTES                          a live block of a site of suballocations
  *   error TYPE API RESULT ADDRESS STACK SITE BYTES     a wrong free of a block of SITE
+ *   ended-with SITE API STACK BLOCKS BYTES             blocks of a site that ended with a context
+ *   ended-before SITE BLOCKS BYTES                     the same, recorded by an older library
  *   fact KIND SUBJECT COUNT                            an observation
  *   trouble NUMBER COUNT                               a counter of what was not recorded
  *   step NUMBER TIME_NS LIVE LABEL                     a step
@@ -137,6 +139,28 @@ static void add_error(struct text_ledger *ledger, char *const *words)
 	builder_header(&ledger->builder)->errors++;
 }
 
+/* Counts BLOCKS and BYTES of a site as ended with their context. */
+static void count_context_end(struct ledger_builder *builder, uint32_t site_ref, uint64_t blocks,
+			      uint64_t bytes)
+{
+	struct ledger_site *site = builder_at(builder, site_ref);
+
+	site->with_context += blocks;
+	site->with_context_bytes += bytes;
+}
+
+static void add_context_end(struct ledger_builder *builder, uint32_t site_ref, const char *api,
+			    uint32_t stack, char *const *amounts)
+{
+	const struct ledger_context_end end = {
+		.site = site_ref, .blocks = number(amounts[0]), .bytes = number(amounts[1]),
+		.api = builder_string(builder, api), .stack = stack,
+	};
+
+	builder_context_end(builder, &end);
+	count_context_end(builder, site_ref, end.blocks, end.bytes);
+}
+
 /* Adds a record without a name. Returns false if the line is no such record. */
 static bool add_nameless(struct text_ledger *ledger, char *const *words, size_t count)
 {
@@ -150,6 +174,12 @@ static bool add_nameless(struct text_ledger *ledger, char *const *words, size_t 
 	else if (strcmp(words[0], "tensor") == 0 && count == 4)
 		builder_suballocation(builder, find_ref(ledger, words[1]), number(words[2]),
 				      number(words[3]));
+	else if (strcmp(words[0], "ended-with") == 0 && count == 6)
+		add_context_end(builder, find_ref(ledger, words[1]), words[2],
+				find_ref(ledger, words[3]), &words[4]);
+	else if (strcmp(words[0], "ended-before") == 0 && count == 4)
+		count_context_end(builder, find_ref(ledger, words[1]), number(words[2]),
+				  number(words[3]));
 	else if (strcmp(words[0], "fact") == 0 && count == 4)
 		builder_fact(builder, words[1], words[2], NULL, NULL, (uint32_t)number(words[3]));
 	else if (strcmp(words[0], "trouble") == 0 && count == 3 &&

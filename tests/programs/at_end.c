@@ -22,7 +22,7 @@ static CUdeviceptr allocate(size_t bytes)
 
 static void free_early_handler(void)
 {
-	cuMemFree_v2(by_early_handler);
+	cuMemFree_v2(by_early_handler); /* @free_early */
 }
 
 static void free_handler(void)
@@ -32,7 +32,7 @@ static void free_handler(void)
 
 __attribute__((destructor)) static void free_destructor(void)
 {
-	cuMemFree_v2(by_destructor);
+	cuMemFree_v2(by_destructor); /* @free_late */
 }
 
 static void open_plugin(const char *path)

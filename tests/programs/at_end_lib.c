@@ -18,5 +18,5 @@ void at_end_start(void)
 
 __attribute__((destructor)) static void at_end_stop(void)
 {
-	cuMemFree_v2(held);
+	cuMemFree_v2(held); /* @free_held */
 }

@@ -37,10 +37,14 @@ import cases_top
 import cases_truth
 import cases_vmm
 import stories
-from harness import Call, Case, Error, Leak
+from harness import Call, Case, End, Error, Leak, Refused
 
 FREE = "cuMemFree_v2"
 ALLOC = "cuMemAlloc_v2"
+
+DESTROYED = [End(Leak(ALLOC, size, ["allocate@allocate", "main@" + marker]),
+                 Call("cuCtxDestroy_v2", ["main@destroy"]))
+             for size, marker in ((1000, "never_freed"), (2000, "gone"))]
 
 CUDA = [
     Case("clean", "clean", stdout="clean\n", allocated=(3, 7096), freed=3, peak=5096),
@@ -177,12 +181,20 @@ CUDA = [
                        Call("cuMemFreeAsync", ["imported@free_imported", "main@imported"]))]),
     Case("captured allocation", "families", ("captured",), allocated=(0, 0), freed=0, peak=0),
     Case("context destroyed", "context", allocated=(3, 3500), freed=0, peak=3500,
-         with_context=(2, 3000),
+         with_context=(2, 3000), ends=DESTROYED,
          leaks=[Leak(ALLOC, 500, ["allocate@allocate", "main@primary"])]),
     Case("context reset", "context", ("reset",), allocated=(2, 3000), freed=0, peak=3000,
-         with_context=(2, 3000)),
+         with_context=(2, 3000),
+         ends=[End(Leak(ALLOC, 3000, ["allocate@allocate", "main@lost"], blocks=2),
+                   Call("cuDevicePrimaryCtxReset_v2", ["main@reset"]))]),
     Case("context released", "context", ("release",), allocated=(1, 1000), freed=0, peak=1000,
-         with_context=(1, 1000)),
+         with_context=(1, 1000),
+         ends=[End(Leak(ALLOC, 1000, ["allocate@allocate", "main@released"]),
+                   Call("cuDevicePrimaryCtxRelease_v2", ["let_go@last", "main@let_go"]))]),
+    Case("context reset, suppressed", "context", ("reset",), allocated=(2, 3000), freed=0,
+         peak=3000, with_context=(2, 3000), suppressions="leak:allocate\n",
+         suppressed_ends=[End(Leak(ALLOC, 3000, ["allocate@allocate", "main@lost"], blocks=2),
+                              Call("cuDevicePrimaryCtxReset_v2", ["main@reset"]))]),
     Case("context released at exit", "context", ("at_exit",), allocated=(1, 1000), freed=0,
          peak=1000, leaks=[Leak(ALLOC, 1000, ["allocate@allocate", "main@held"])]),
     Case("two devices", "context", ("devices",), env={"STANDIN_DEVICES": "2"},
@@ -191,7 +203,7 @@ CUDA = [
                      blocks=2, device=1),
                 Leak(ALLOC, 1000, ["allocate@allocate", "two_devices@turns", "main@devices"])]),
     Case("free after context", "context", ("free",), stdout="late: 1\n",
-         allocated=(3, 3500), freed=0, peak=3500, with_context=(2, 3000),
+         allocated=(3, 3500), freed=0, peak=3500, with_context=(2, 3000), ends=DESTROYED,
          leaks=[Leak(ALLOC, 500, ["allocate@allocate", "main@primary"])],
          errors=[Error("free-after-context", FREE, ["free_late@late", "main@main_late"], 1,
                        Call(ALLOC, ["allocate@allocate", "main@gone"], 2000),
@@ -244,7 +256,13 @@ def failing(name, fail, stdout, **more):
 
 ALLOCATED = "alloc 0: 0\nalloc 1: 0\nalloc 2: 0\n"
 STILL_THERE = [Leak(ALLOC, 2000, ["allocate@allocate", "main@main"])]
-REFUSED = ["1 frees of live blocks failed in the driver"]
+
+
+def refused(code, what):
+    return [Refused(FREE, ["main@free"], code,
+                    Call(ALLOC, ["allocate@allocate", "main@main"], 2000), what=what)]
+
+
 FAILING = [
     failing("a failing allocation", "cuMemAlloc_v2:2=2",
             "alloc 0: 0\nalloc 1: 2\nalloc 2: 0\nfree 0: 0\nfree 2: 0\n",
@@ -254,27 +272,41 @@ FAILING = [
 ] + [
     failing("a free that fails with %d" % code, "cuMemFree_v2:2=%d" % code,
             ALLOCATED + "free 0: 0\nfree 1: %d\nfree 2: 0\n" % code, allocated=(3, 6000), freed=2,
-            peak=6000, leaks=STILL_THERE, notes=REFUSED)
+            peak=6000, leaks=STILL_THERE, refused=refused(code, "never freed"))
     for code in (1, 2, 999)
 ] + [
     failing("a free that fails with %d" % code, "cuMemFree_v2:2=%d" % code,
             ALLOCATED + "free 0: 0\nfree 1: %d\nfree 2: 0\n" % code, allocated=(3, 6000), freed=3,
-            peak=6000, late=1)
-    for code in (4, 700)
+            peak=6000, late=1, refused=refused(code, what))
+    for code, what in ((4, "after the shutdown"), (700, "in a broken context"))
 ] + [
     failing("a driver that is broken from here on", "cuMemFree_v2:1+=700",
             ALLOCATED + "free 0: 700\nfree 1: 700\nfree 2: 700\n", allocated=(3, 6000), freed=3,
-            peak=6000, late=3),
+            peak=6000, late=3,
+            refused=[Refused(FREE, ["main@free"], 700,
+                             Call(ALLOC, ["allocate@allocate", "main@main"], 1000), 3,
+                             "in a broken context")]),
 ]
 
+def too_late(stack, size, made):
+    """A block that was freed after the driver had shut down."""
+    return Refused(FREE, stack, 4, Call(ALLOC, made, size), what="after the shutdown")
+
+
+TOO_LATE = [too_late(["free_early_handler@free_early"], 1000, ["allocate@allocate", "main@first"]),
+            too_late(["free_destructor@free_late"], 3000, ["allocate@allocate", "main@third"]),
+            too_late(["at_end_stop@at_end_lib.c:free_held"], 4000,
+                     ["at_end_start@at_end_lib.c:held", "main@start"])]
 AT_END = [
     # The early handler and the destructor find the driver shut down.
     Case("freed at the end", "at_end", stdout="started\n", allocated=(6, 10150), freed=4,
-         peak=10150, late=3,
+         peak=10150, late=3, refused=TOO_LATE,
          leaks=[Leak(ALLOC, 80, ["at_end_start@at_end_lib.c:library", "main@start"]),
                 Leak(ALLOC, 70, ["allocate@allocate", "main@nobody"])]),
     Case("freed at the end by a plugin too", "at_end", ("{programs}/at_end_plugin.so",),
          stdout="started\n", allocated=(8, 14240), freed=5, peak=14240, late=4,
+         refused=TOO_LATE + [too_late(["at_end_stop@at_end_lib.c:free_held"], 4000, [
+             "at_end_start@at_end_lib.c:held", "open_plugin@plugin", "main@main_plugin"])],
          leaks=[Leak(ALLOC, 90, ["at_end_start@at_end_lib.c:library", "open_plugin@plugin",
                                  "main@main_plugin"]),
                 Leak(ALLOC, 80, ["at_end_start@at_end_lib.c:library", "main@start"]),
@@ -288,6 +320,7 @@ AT_END = [
                 Leak(ALLOC, 70, ["allocate@allocate", "main@nobody"])]),
     Case("global objects", "globals", stdout="~Pool: 0\n~Pool: 0\n~Pool: 0\n~Holder: 4\n",
          allocated=(7, 15700), freed=4, late=1, peak=15700,
+         refused=[too_late(["Holder::~Holder@holder_free"], 8000, ["main@holder"])],
          leaks=[Leak(ALLOC, 400, ["Pool::Pool@pool", "use_thread@in_thread"]),
                 Leak(ALLOC, 200, ["Pool::Pool@pool", "use_static@in_function", "main@main"]),
                 Leak(ALLOC, 100, ["Pool::Pool@pool"])]),

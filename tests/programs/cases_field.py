@@ -7,7 +7,7 @@ import os
 import re
 import sys
 
-from harness import Case, Leak, compare
+from harness import Call, Case, End, Leak, compare
 from stories import needs, reporting, reports_by_pid
 
 ALLOC = "cuMemAlloc_v2"
@@ -68,10 +68,13 @@ def owners_with_pool(place):
 
 # ---- a reset, and on in the same context ----
 
+ENDED = Call("cuDevicePrimaryCtxReset_v2", ["main@reset"])
 RESET = Case("reset, and on in the same context", "reset",
              stdout="dead: 709\nsame handle: 1\n",
              allocated=(7, 30001 + 30002 + 1000 + 2000 + 4000 + 5000), freed=2,
              peak=30001 + 30002 + 4000 + 5000, with_context=(2, 3000),
+             ends=[End(Leak(ALLOC, 1000, ["allocate@allocate", "main@ends"]), ENDED),
+                   End(Leak("cuMemAllocHost_v2", 2000, ["main@host"], kind="pinned"), ENDED)],
              leaks=[Leak("cuMemAllocFromPoolAsync", 30002, ["from_pool@from_pool", "main@lost"],
                          kind="stream-ordered"),
                     Leak(ALLOC, 4000, ["allocate@allocate", "main@after"]),

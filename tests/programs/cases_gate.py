@@ -6,7 +6,7 @@ import json
 import os
 import re
 
-from harness import Failed, compare
+from harness import Failed, compare, line_of
 from stories import gate, one_line
 
 LIBRARY_ENV = {"GPULEAK_REPORT": "none"}
@@ -254,6 +254,55 @@ def budgets(place):
         plain(sentences(run)[0]).split("; ")[1]) is not None or sentences(run)[0])
 
 
+def context_ends(place):
+    """memory that ended with its context: its option, budgets, baseline, suppressions, diff"""
+    lost = "most at allocate (context.c), called from main"
+
+    def judged(*options):
+        return gate(place, "context", "--gate", *options, args=["reset"])
+
+    run = judged()
+    compare("status", 23, run.status)
+    compare("reason", ["2 blocks, 3,000 bytes (2.9 KiB) ended with their context, 0 allowed "
+                       "(--gate-context-ends 0 allows it); " + lost],
+            [plain(reason) for reason in sentences(run)])
+    one_line(run.stderr, "gpuleak: 2 blocks (2.9 KiB) never freed, ended with their context at main "
+             "(", "context.c:%d); most at allocate (" % line_of("context.c", "reset"))
+    run = judged("--gate-context-ends", "0")
+    compare("the gate does not count it", (0, [
+        "nothing leaked", "3,000 bytes (2.9 KiB) in 2 blocks ended with a context, which does not "
+        "count (--gate-context-ends 1 counts it)"]), (run.status, sentences(run)))
+    compare("--max-leaked-bytes", 23,
+            judged("--max-leaked-bytes", "1GiB").status)
+    for rule, limit in (("site:allocate", 3000), ("kind:device", 3000), ("site:allocate", 2999)):
+        run = judged("--budgets",
+                   place.write("budgets", "%s %d\n" % (rule, limit)))
+        compare("%s %d" % (rule, limit), 0 if limit == 3000 else 23, run.status)
+    compare("suppressed", 0, judged("--suppressions",
+                                  place.write("hides", "leak:allocate\n")).status)
+    make_baseline(place, place.program("context"), "reset")
+    compare("lines", ["3000 2 # cuMemAlloc_v2 device allocate (context.c)"],
+            [line.split(" ", 1)[1] for line in entries(place, "known")])
+    compare("known", 0, judged("--baseline", place.file("known")).status)
+    place.write("known", place.read("known").replace(" 3000 ", " 2999 "))
+    run = judged("--baseline", place.file("known"))
+    compare("known, but grew", (23, 2), (run.status, len(sentences(run))))
+    ledger, _ = kept(place, "lost", place.program("context"), "reset")
+    known, _ = kept(place, "none", place.program("context"), "at_exit")
+    for sides, status, word in (((known, ledger), 23, "new"), ((ledger, known), 23, "gone"),
+                                ((ledger, ledger), 0, None)):
+        run = place.command("diff", "--gate", *sides)
+        compare("diff", (status, word is not None), (
+            run.status, "\nended with its context, %s: " % word in run.stdout))
+    for name, wanted in (
+            ("junit", '<testcase classname="gpuleak.ended-with-context" name="allocate (context.c) '),
+            ("sarif", '"ruleId": "ended-with-context"'), ("github", "title=GPU memory ended with "
+                                                          "its context%3A 2.9 KiB"),
+            ("folded", "ended with its context: device on device 0;"),
+            ("openmetrics", "gpuleak_site_ended_with_context_bytes{"), ("html", '"ended_with_context":')):
+        one_line(place.command("report", "--format", name, ledger).stdout, wanted)
+
+
 def policy(place):
     """--only-at: every place that allocated is asked for, also if it freed everything"""
     def run(text):
@@ -422,7 +471,7 @@ def lsan_bad(place):
 
 
 FILES = [baseline_passes, baseline_new, baseline_growth, baseline_ratchet, baseline_by_ledger,
-         baseline_preloaded, bad_files, baseline_unwritable, budgets, policy, generated,
+         baseline_preloaded, bad_files, baseline_unwritable, budgets, context_ends, policy, generated,
          generated_shared, generated_stripped("stripped"),
          generated_stripped("stripped_no_id"), generated_main, generated_verdicts, lsan, lsan_off, lsan_bad]
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Memory of CUDA graphs, and what ends with contexts: graph.c and contexts.c."""
 
-from harness import Call, Case, Error, Leak
+from harness import Call, Case, End, Error, Leak, Refused
 
 ALLOC = "cuMemAlloc_v2"
 FREE = "cuMemFree_v2"
@@ -22,7 +22,6 @@ def destroyed_again(api, what, made):
                  Call(api, ["destroyed@%s_once" % what, "main@main"]))
 
 
-REFUSED = ["1 frees of live blocks failed in the driver"]
 
 GRAPH = [
     graph("captured and never launched", "never", peak=0),
@@ -117,7 +116,11 @@ GRAPH = [
           allocated=(12001, 8 * 500 * (2 * 512 + 1024) + 1001), freed=12000,
           leaks=[leak(ASYNC, 1001, ["capture@captured", "leak@leak", "storm@after_storm"])]),
     graph("after a reset", "reset", stdout="dead: 709\n", allocated=(2, 2601 + 2602), freed=1,
-          peak=2601 + 2602, notes=REFUSED,
+          peak=2601 + 2602,
+          refused=[Refused(FREE, ["reset@dead_free", "main@main"], 709,
+                           Call("cuGraphAddMemAllocNode", ["by_hand@node", "reset@alloc_node",
+                                                           "main@main"], 2602),
+                           what="freed later")],
           leaks=[leak(ASYNC, 2601, ["capture@captured", "reset@kept"])]),
 ]
 
@@ -151,6 +154,31 @@ def late(api, free_marker, result, maker, marker, shared=False):
                  Call("cuCtxDestroy_v2", ["destroyed@destroy", "main@main_late"]))
 
 
+KINDS = {"cuMemAllocManaged": "managed", "cuMemHostAlloc": "pinned",
+         "cuMemHostRegister_v2": "registered", "cuArrayCreate_v2": "array",
+         "cuMipmappedArrayCreate": "array", "cuIpcOpenMemHandle_v2": "ipc",
+         "cuImportExternalMemory": "external", "cuExternalMemoryGetMappedBuffer": "external",
+         "cuExternalMemoryGetMappedMipmappedArray": "external"}
+MARKERS = ["linear", "pitched", "managed", "pinned", "registered", "array", "mipmapped", "opened",
+           "imported", "mapped", "levels"]
+
+
+def destroyed(story):
+    """All that make() made, which ended with the context that destroyed() destroys."""
+    return [End(Leak(api, ENDING[api], (["share@" + marker, "make@share"]
+                                        if marker in MARKERS[7:] else ["make@" + marker]) +
+                     ["destroyed@made", "main@" + story], kind=KINDS.get(api, "device")),
+                Call("cuCtxDestroy_v2", ["destroyed@destroy", "main@" + story]))
+            for api, marker in zip(ENDING, MARKERS)]
+
+
+def end(story, size, marker, api, ended):
+    """A block of allocate() that ended with its context, in the story STORY."""
+    return End(Leak(ALLOC, size, ["allocate@allocate", story + "@" + marker,
+                                  "main@main_" + story]),
+               Call(api, [story + "@" + ended, "main@main_" + story]))
+
+
 def contexts(name, story, **more):
     return Case("contexts: " + name, "contexts", (story,), **more)
 
@@ -158,11 +186,13 @@ def contexts(name, story, **more):
 CONTEXTS = [
     contexts("every family that ends with one", "destroyed",
              allocated=(len(ENDING) + 4, sum(ENDING.values()) + LASTING),
-             with_context=(len(ENDING), sum(ENDING.values())), leaks=lasting("main_destroyed")),
+             with_context=(len(ENDING), sum(ENDING.values())), ends=destroyed("main_destroyed"),
+             leaks=lasting("main_destroyed")),
     contexts("every family, freed too late", "late",
              stdout="1 1 1 1 713 400 400 1 1 400 400\n",
              allocated=(len(ENDING) + 4, sum(ENDING.values()) + LASTING),
-             with_context=(len(ENDING), sum(ENDING.values())), leaks=lasting("main_late"),
+             with_context=(len(ENDING), sum(ENDING.values())), ends=destroyed("main_late"),
+             leaks=lasting("main_late"),
              errors=[
                  late(FREE, "free_linear", 1, ALLOC, "linear"),
                  late("cuMemFreeAsync", "free_pitched", 1, "cuMemAllocPitch_v2", "pitched"),
@@ -184,6 +214,8 @@ CONTEXTS = [
              stdout="used twice: 0\nused no more: 1\nno out-parameter: 1\nno context: 201\n",
              allocated=(3, 6001 + 6002 + 6003), freed=1, peak=6003,
              with_context=(2, 6002 + 6003),
+             ends=[end("attached", 6002, "detached", "cuCtxDetach", "detach"),
+                   end("attached", 6003, "other", "cuCtxDestroy_v2", "destroy_other")],
              errors=[Error("free-after-context", FREE,
                            ["attached@free_detached", "main@main_attached"], 1,
                            Call(ALLOC, ["allocate@allocate", "attached@detached",
@@ -192,16 +224,30 @@ CONTEXTS = [
     contexts("green ones own no memory", "green",
              stdout="reset: 800\ncurrent: 709\nprimary: 0\nno out-parameter: 1 1\n",
              allocated=(3, 7001 + 7002 + 7003), freed=1, peak=7001 + 7002,
-             with_context=(1, 7002), notes=REFUSED,
+             with_context=(1, 7002),
+             refused=[Refused(FREE, ["green@in_dead", "main@main_green"], 709,
+                              Call(ALLOC, ["allocate@allocate", "green@green",
+                                           "main@main_green"], 7001), what="freed later")],
+             ends=[end("green", 7002, "lost", "cuDevicePrimaryCtxReset_v2", "reset")],
              leaks=[Leak(ALLOC, 7003, ["allocate@allocate", "green@after", "main@main_green"])]),
     contexts("a green one was the last to hold the primary", "last-hold",
-             allocated=(2, 7101 + 7102), peak=7101 + 7102, with_context=(2, 7101 + 7102)),
+             allocated=(2, 7101 + 7102), peak=7101 + 7102, with_context=(2, 7101 + 7102),
+             ends=[end("last_hold", size, marker, "cuGreenCtxDestroy", "last")
+                   for size, marker in ((7101, "first_held"), (7102, "second_held"))]),
     contexts("released at exit, and freed after that", "at-exit", stdout="late: 709 709\n",
-             allocated=(2, 9001 + 9002), freed=2, peak=9001 + 9002, late=2),
+             allocated=(2, 9001 + 9002), freed=2, peak=9001 + 9002, late=2,
+             refused=[Refused(api, ["free_at_exit@" + at], 709, Call(made, stack + [
+                 "at_exit@" + maker, "main@main_at_exit"], size), what="after the shutdown")
+                      for api, at, made, stack, maker, size in (
+                          (FREE, "late_linear", ALLOC, ["allocate@allocate"], "until_exit", 9001),
+                          ("cuMemFreeAsync", "late_async", ASYNC, [], "async_until_exit", 9002))]),
     contexts("freed while a dead one is current", "dead",
              stdout="there: 709\ngone: 709\nforeign: 709\nthere: 0\n",
              allocated=(2, 8001 + 8002), freed=1, peak=8001 + 8002, with_context=(1, 8002),
-             notes=REFUSED,
+             ends=[end("dead", 8002, "gone", "cuDevicePrimaryCtxReset_v2", "dead_reset")],
+             refused=[Refused(FREE, ["dead@in_reset", "main@main_dead"], 709,
+                              Call(ALLOC, ["allocate@allocate", "dead@there", "main@main_dead"],
+                                   8001), what="freed later")],
              errors=[Error("free-after-context", FREE, ["dead@free_gone", "main@main_dead"], 709,
                            Call(ALLOC, ["allocate@allocate", "dead@gone", "main@main_dead"],
                                 8002),

@@ -5,11 +5,10 @@ import dataclasses
 import json
 import os
 
-from harness import ANY, HERE, Call, Case, Error, Leak, check_process, compare, line_of
+from harness import ANY, HERE, Call, Case, Error, Leak, Refused, check_process, compare, line_of
 
 GRAIN = 2 << 20
 FREE = "cuMemFree_v2"
-REFUSED = "1 frees of live blocks failed in the driver"
 CREATE = "create_on@vmm.h:create"
 RESERVE = "reserve@vmm.h:reserve"
 MAP = "map@vmm.h:map"
@@ -95,6 +94,19 @@ FREED_TWICE = Error(
     Call("cuMemAddressFree", ["refused@first_free", "main@main"]))
 
 
+def no_end(api, result, marker, made_by, maker, size, what="freed later"):
+    """A call of refused() that ended nothing of what MADE_BY made at MAKER."""
+    return Refused(api, ["refused@" + marker, "main@main"], result,
+                   Call(made_by, ["refused@" + maker, "main@main"], size), what=what)
+
+
+LATE = "after the shutdown"
+ALL_LATE = [no_end("cuMemRelease", 4, "first_release", "cuMemCreate", "try_create", 0, LATE),
+            no_end("cuMemUnmap", 4, "first_unmap", "cuMemMap", "first_map", 0, LATE),
+            no_end("cuMemUnmap", 4, "first_unmap", "cuMemMap", "second_map", 2 * GRAIN, LATE),
+            no_end("cuMemAddressFree", 4, "first_free", "cuMemAddressReserve", "try_reserve", 0, LATE)]
+
+
 def refused(text, fail, answers, **more):
     """A run of refused(): every call answers 0 but those that ANSWERS tells, in their order."""
     return Case("virtual memory: " + text, "vmm", ("refused",),
@@ -123,20 +135,32 @@ FAILING = [
             allocated=(3, 2 * GRAIN), freed=3, errors=[RELEASED_TWICE, FREED_TWICE]),
     # Put back each time: the second call ends what the first did not.
     refused("release fails", "cuMemRelease:1=999", (0, 0, 0, 0, 999, 0, 0, 0, 0, 1),
-            allocated=(4, 2 * GRAIN), freed=4, errors=[FREED_TWICE], notes=[REFUSED]),
+            allocated=(4, 2 * GRAIN), freed=4, errors=[FREED_TWICE],
+            refused=[no_end("cuMemRelease", 999, "first_release", "cuMemCreate", "try_create",
+                            2 * GRAIN)]),
     refused("unmap of two fails", "cuMemUnmap:1=999", (0, 0, 0, 0, 0, 1, 999, 0, 0, 1),
             allocated=(4, 2 * GRAIN), freed=4, errors=[RELEASED_TWICE, FREED_TWICE],
-            notes=[REFUSED]),
+            refused=[no_end("cuMemUnmap", 999, "first_unmap", "cuMemMap", "first_map", 2 * GRAIN)]),
     refused("free fails", "cuMemAddressFree:1=999", (0, 0, 0, 0, 0, 1, 0, 0, 999, 0),
-            allocated=(4, 2 * GRAIN), freed=4, errors=[RELEASED_TWICE], notes=[REFUSED]),
+            allocated=(4, 2 * GRAIN), freed=4, errors=[RELEASED_TWICE],
+            refused=[no_end("cuMemAddressFree", 999, "first_free", "cuMemAddressReserve",
+                            "try_reserve", 0)]),
     # A driver that is broken from here on: the application did its part.
     refused("all ends late", "cuMemRelease:1+=4,cuMemUnmap:1+=4,cuMemAddressFree:1+=4",
             (0, 0, 0, 0, 4, 4, 4, 4, 4, 4), allocated=(4, 2 * GRAIN), freed=4, late=4,
-            errors=[dataclasses.replace(RELEASED_TWICE, result=4)]),
+            refused=ALL_LATE, errors=[dataclasses.replace(RELEASED_TWICE, result=4)]),
     story("nothing", "nothing ended", env={"STANDIN_FAIL":
           "cuMemRelease:1=1,cuMemUnmap:1=1,cuMemAddressFree:1=999"},
           stdout="unmap: 1\nrelease: 1\nfree: 999\n", allocated=(4, 2 * GRAIN), freed=0,
-          peak=2 * GRAIN, notes=[REFUSED.replace("1 ", "3 ", 1)],
+          peak=2 * GRAIN,
+          refused=[Refused(api, ["nothing_ended@" + at, "main@main"], result,
+                           Call(maker, stack + ["main@main"], size))
+                   for api, at, result, maker, stack, size in (
+                       ("cuMemUnmap", "no_unmap", 1, "cuMemMap", [MAP, "nothing_ended@kept_map"], 0),
+                       ("cuMemRelease", "no_release", 1, "cuMemCreate",
+                        [CREATE, "create@on_device", "nothing_ended@kept_handle"], 2 * GRAIN),
+                       ("cuMemAddressFree", "no_free", 999, "cuMemAddressReserve",
+                        [RESERVE, "nothing_ended@kept_range"], 0))],
           leaks=[handle(2 * GRAIN, made(["nothing_ended@kept_handle"])),
                  mapping(0, [MAP, "nothing_ended@kept_map", "main@main"]),
                  mapping(0, [MAP, "nothing_ended@kept_other", "main@main"]),
@@ -172,7 +196,10 @@ MULTICAST = [
                             ["twice@stranger", "main@main_twice"], 1)]),
     multicast("refused", "unbind refused", env={"STANDIN_FAIL": "cuMulticastUnbind:2=999"},
               stdout="half: 1\nunbind: 999\nunbind: 0\n", allocated=(3, 2 * GRAIN), freed=3,
-              notes=[REFUSED],
+              refused=[Refused("cuMulticastUnbind", ["refused@unbind", "main@main_refused"], 999,
+                               Call("cuMulticastBindMem", ["bind@bind", "refused@sized",
+                                                           "main@main_refused"], 0),
+                               what="freed later")],
               errors=[Error("mismatched-free", "cuMulticastUnbind",
                             ["refused@half_unbind", "main@main_refused"], 1,
                             Call("cuMulticastBindMem", ["bind@bind", "refused@sized",

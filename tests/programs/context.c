@@ -24,7 +24,7 @@ static void free_late(CUdeviceptr address)
 static void let_go(void)
 {
 	must(cuDevicePrimaryCtxRelease_v2(0), "release");
-	must(cuDevicePrimaryCtxRelease_v2(0), "release");
+	must(cuDevicePrimaryCtxRelease_v2(0), "release"); /* @last */
 }
 
 /* What the CUDA runtime does at exit is no decision of the program's. */
@@ -54,8 +54,8 @@ int main(int argc, char **argv)
 	begin();
 	must(cuDevicePrimaryCtxRetain(&primary, 0), "retain");
 	if (strcmp(what, "release") == 0) {
-		allocate(1000);
-		let_go();
+		allocate(1000); /* @released */
+		let_go(); /* @let_go */
 		return 0;
 	}
 	if (strcmp(what, "at_exit") == 0) {
@@ -68,14 +68,14 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	if (strcmp(what, "reset") == 0) {
-		allocate(1000);
-		allocate(2000);
-		must(cuDevicePrimaryCtxReset_v2(0), "reset");
+		for (size_t bytes = 1000; bytes <= 2000; bytes += 1000)
+			allocate(bytes); /* @lost */
+		must(cuDevicePrimaryCtxReset_v2(0), "reset"); /* @reset */
 		return 0;
 	}
 	allocate(500); /* @primary */
 	must(cuCtxCreate_v2(&context, 0, 0), "create");
-	allocate(1000);
+	allocate(1000); /* @never_freed */
 	address = allocate(2000); /* @gone */
 	must(cuCtxDestroy_v2(context), "destroy"); /* @destroy */
 	must(cuCtxSetCurrent(primary), "set current");

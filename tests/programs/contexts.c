@@ -170,8 +170,8 @@ static void attached(void)
 	printf("used no more: %d\n", cuMemFree_v2(address)); /* @free_detached */
 	other = create();
 	must(cuCtxAttach(&same, 0), "attach");
-	allocate(6003);
-	must(cuCtxDestroy_v2(other), "destroy");
+	allocate(6003); /* @other */
+	must(cuCtxDestroy_v2(other), "destroy"); /* @destroy_other */
 	printf("no out-parameter: %d\n", cuCtxAttach(NULL, 0));
 	printf("no context: %d\n", cuCtxDetach(NULL));
 }
@@ -197,10 +197,10 @@ static void green(void)
 	CUgreenCtx green = green_context(&context);
 	CUdeviceptr address = allocate(7001); /* @green */
 
-	allocate(7002);
+	allocate(7002); /* @lost */
 	printf("reset: %d\n", cuDevicePrimaryCtxReset_v2(0));
 	must(cuGreenCtxDestroy(green), "destroy");
-	printf("current: %d\n", cuMemFree_v2(address));
+	printf("current: %d\n", cuMemFree_v2(address)); /* @in_dead */
 	must(cuCtxSetCurrent(main_context), "set current");
 	printf("primary: %d\n", cuMemFree_v2(address));
 	must(cuDevicePrimaryCtxReset_v2(0), "reset"); /* @reset */
@@ -216,10 +216,10 @@ static void last_hold(void)
 	CUcontext context;
 	CUgreenCtx green = green_context(&context);
 
-	allocate(7101);
+	allocate(7101); /* @first_held */
 	must(cuDevicePrimaryCtxRelease_v2(0), "release"); /* begin()'s */
-	allocate(7102);
-	must(cuGreenCtxDestroy(green), "destroy");
+	allocate(7102); /* @second_held */
+	must(cuGreenCtxDestroy(green), "destroy"); /* @last */
 }
 
 /* While a dead context is current the driver looks at no block. */
@@ -231,7 +231,7 @@ static void dead(void)
 	must(cuCtxSetCurrent(primary()), "set current");
 	gone = allocate(8002); /* @gone */
 	must(cuDevicePrimaryCtxReset_v2(0), "reset"); /* @dead_reset */
-	printf("there: %d\n", cuMemFree_v2(there));
+	printf("there: %d\n", cuMemFree_v2(there)); /* @in_reset */
 	printf("gone: %d\n", cuMemFree_v2(gone)); /* @free_gone */
 	printf("foreign: %d\n", cuMemFree_v2(there + 64));
 	must(cuCtxSetCurrent(other), "set current");
@@ -242,9 +242,9 @@ static CUdeviceptr until_exit, async_until_exit;
 
 static void free_at_exit(void)
 {
-	CUresult r = cuMemFree_v2(until_exit);
+	CUresult r = cuMemFree_v2(until_exit); /* @late_linear */
 
-	printf("late: %d %d\n", r, cuMemFreeAsync(async_until_exit, NULL));
+	printf("late: %d %d\n", r, cuMemFreeAsync(async_until_exit, NULL)); /* @late_async */
 }
 
 static void release_at_exit(void)
@@ -257,8 +257,8 @@ static void at_exit(void)
 {
 	atexit(free_at_exit);
 	atexit(release_at_exit);
-	until_exit = allocate(9001);
-	must(cuMemAllocAsync(&async_until_exit, 9002, NULL), "async");
+	until_exit = allocate(9001); /* @until_exit */
+	must(cuMemAllocAsync(&async_until_exit, 9002, NULL), "async"); /* @async_until_exit */
 }
 
 int main(int argc, char **argv)
@@ -275,9 +275,9 @@ int main(int argc, char **argv)
 	else if (strcmp(story, "green") == 0)
 		green(); /* @main_green */
 	else if (strcmp(story, "last-hold") == 0)
-		last_hold();
+		last_hold(); /* @main_last_hold */
 	else if (strcmp(story, "at-exit") == 0)
-		at_exit();
+		at_exit(); /* @main_at_exit */
 	else
 		dead(); /* @main_dead */
 	return 0;

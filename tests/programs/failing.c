@@ -19,6 +19,6 @@ int main(void)
 		printf("alloc %d: %d\n", i, allocate(&blocks[i], 1000 * (i + 1))); /* @main */
 	for (int i = 0; i < 3; i++)
 		if (blocks[i])
-			printf("free %d: %d\n", i, cuMemFree_v2(blocks[i]));
+			printf("free %d: %d\n", i, cuMemFree_v2(blocks[i])); /* @free */
 	return 0;
 }

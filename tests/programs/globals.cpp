@@ -34,7 +34,7 @@ class Holder {
 public:
 	~Holder()
 	{
-		std::printf("~Holder: %d\n", cuMemFree_v2(held));
+		std::printf("~Holder: %d\n", cuMemFree_v2(held)); /* @holder_free */
 	}
 
 	CUdeviceptr held = 0;
@@ -57,7 +57,7 @@ static void use_thread()
 
 int main()
 {
-	must(cuMemAlloc_v2(&holder.held, 8000), "holder");
+	must(cuMemAlloc_v2(&holder.held, 8000), "holder"); /* @holder */
 	use_static(); /* @main */
 	std::thread(use_thread).join();
 	return 0;

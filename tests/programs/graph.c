@@ -535,9 +535,9 @@ static void reset(void)
 	CUcontext context;
 
 	launch(instantiate(capture(2601, &kept), 0)); /* @kept */
-	launch(instantiate(by_hand(2602, &address), 0));
+	launch(instantiate(by_hand(2602, &address), 0)); /* @alloc_node */
 	must(cuDevicePrimaryCtxReset_v2(0), "reset");
-	printf("dead: %d\n", cuMemFree_v2(address));
+	printf("dead: %d\n", cuMemFree_v2(address)); /* @dead_free */
 	must(cuDevicePrimaryCtxRetain(&context, 0), "retain");
 	must(cuMemFree_v2(address), "free");
 }

@@ -60,6 +60,24 @@ class Call:
 
 
 @dataclasses.dataclass
+class End:
+    """Blocks that ended with their context, by CALL."""
+    lost: Leak
+    call: Call
+
+
+@dataclasses.dataclass
+class Refused:
+    """Frees at one place that the driver refused, of blocks that ALLOCATED made."""
+    api: str
+    stack: list
+    result: int
+    allocated: Call
+    count: int = 1
+    what: str = "never freed"  # or "freed later", "after the shutdown", "in a broken context"
+
+
+@dataclasses.dataclass
 class Error:
     type: str
     api: str
@@ -84,10 +102,13 @@ class Case:
     freed: int = 0
     peak: object = ANY
     with_context: tuple = (0, 0)
+    ends: list = dataclasses.field(default_factory=list)
+    suppressed_ends: list = dataclasses.field(default_factory=list)
     late: int = 0
     leaks: list = dataclasses.field(default_factory=list)
     suppressed: list = dataclasses.field(default_factory=list)
     cached: list = dataclasses.field(default_factory=list)
+    refused: list = dataclasses.field(default_factory=list)
     errors: list = dataclasses.field(default_factory=list)
     notes: list = dataclasses.field(default_factory=list)
     suppressions: str = None
@@ -98,7 +119,7 @@ class Case:
 
     @property
     def clean(self):
-        return not (self.leaks or self.errors or self.incomplete)
+        return not (self.leaks or self.ends or self.errors or self.incomplete)
 
     def summary(self):
         return {
@@ -115,6 +136,9 @@ class Case:
             "peak_bytes": self.peak,
             "with_context_blocks": self.with_context[0],
             "with_context_bytes": self.with_context[1],
+            **({"ended_with_context_blocks": sum(end.lost.blocks for end in self.ends),
+                "ended_with_context_bytes": sum(end.lost.bytes for end in self.ends)}
+               if self.ends else {}),
             "late_blocks": self.late,
         }
 
@@ -191,6 +215,24 @@ def call_lines(what, api, size, stack, source):
     return ["    %s by %s%s" % (what, api, size)] + stack_lines(stack, source)
 
 
+def end_lines(what, lost, api, stack, source):
+    return leak_lines(what + "ended with its context", lost["api"], lost["kind"], lost["device"],
+                      lost["bytes"], lost["blocks"], lost["stack"], source) + \
+        call_lines("ended", api, None, stack, source)
+
+
+def refused_lines(api, result, count, what, stack, allocated, source):
+    return ["refused free: %s, answered %s, %s times, %s" % (api, result, count, what)] + \
+        stack_lines(stack, source) + \
+        call_lines("allocated", allocated["api"], allocated["bytes"], allocated["stack"], source)
+
+
+def fate_of(refused):
+    return "after the shutdown" if refused["after_shutdown"] else \
+        "in a broken context" if refused.get("broken_context") else \
+        "freed later" if refused["freed_later"] else "never freed"
+
+
 def error_lines(error, source):
     ret = ["error: %s, %s, answered %s" % (error["type"], error["api"], error["result"])]
     ret += stack_lines(error["stack"], source)
@@ -223,6 +265,13 @@ def got_lines(process, source, ignore=()):
                 (leak_lines(what, leak["api"], leak["kind"], leak["device"], leak["bytes"],
                             leak["blocks"], leak["stack"], source) for leak in leaks)):
             ret += lines
+    for lines in sorted(end_lines("suppressed, " if "pattern" in end else "", end,
+                                  end["ended"]["api"], end["ended"]["stack"], source)
+                        for end in process.get("ended_with_context", ())):
+        ret += lines
+    for refused in process.get("refused_frees", ()):
+        ret += refused_lines(refused["api"], refused["result_number"], refused["count"],
+                             fate_of(refused), refused["stack"], refused["allocated"], source)
     for error in process["errors"]:
         ret += error_lines(error, source)
     return ret + ["note: " + note for note in process["notes"]]
@@ -239,6 +288,15 @@ def wanted_lines(case, source):
         for lines in sorted(leak_lines(what, leak.api, leak.kind, leak.device, leak.bytes,
                                        leak.blocks, leak.stack, source) for leak in leaks):
             ret += lines
+    for lines in sorted(end_lines(what, dataclasses.asdict(end.lost), end.call.api,
+                                  end.call.stack, source)
+                        for what, ends in (("", case.ends),
+                                           ("suppressed, ", case.suppressed_ends))
+                        for end in ends):
+        ret += lines
+    for refused in case.refused:
+        ret += refused_lines(refused.api, refused.result, refused.count, refused.what,
+                             refused.stack, call_dict(refused.allocated), source)
     for error in case.errors:
         told = {"type": error.type, "api": error.api, "result": error.result,
                 "stack": error.stack, "allocated": call_dict(error.allocated),
@@ -531,7 +589,8 @@ class Routes:
         if not lines or not run.stderr.startswith(self.bare_run.stderr):
             raise Failed("no report on stderr:\n" + run.stderr)
         compare("first words", "gpuleak: ", lines[0][:9])
-        if self.case.clean and not self.case.notes and self.case.suppressions is None:
+        told = [entry for entry in self.case.refused if entry.what != "after the shutdown"]
+        if self.case.clean and not self.case.notes and not told and self.case.suppressions is None:
             compare("lines of a clean report", 1, len(
                 [line for line in lines if not line.startswith("gpuleak: pool")]))
         if self.case.leaks:

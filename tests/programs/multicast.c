@@ -89,7 +89,7 @@ static void refused(void)
 
 	bind(object, 0, memory); /* @sized */
 	printf("half: %d\n", cuMulticastUnbind(object, 0, 0, GRAIN)); /* @half_unbind */
-	printf("unbind: %d\n", cuMulticastUnbind(object, 0, 0, 2 * GRAIN));
+	printf("unbind: %d\n", cuMulticastUnbind(object, 0, 0, 2 * GRAIN)); /* @unbind */
 	printf("unbind: %d\n", cuMulticastUnbind(object, 0, 0, 2 * GRAIN));
 	must(cuMemRelease(memory), "release");
 	must(cuMemRelease(object), "release");

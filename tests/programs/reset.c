@@ -33,9 +33,9 @@ int main(void)
 	must(cuMemPoolCreate(&pool, properties), "pool"); /* @pool */
 	kept = from_pool(pool, 30001);
 	from_pool(pool, 30002); /* @lost */
-	allocate(1000);
-	must(cuMemAllocHost_v2(&host, 2000), "host");
-	must(cuDevicePrimaryCtxReset_v2(0), "reset");
+	allocate(1000); /* @ends */
+	must(cuMemAllocHost_v2(&host, 2000), "host"); /* @host */
+	must(cuDevicePrimaryCtxReset_v2(0), "reset"); /* @reset */
 	printf("dead: %d\n", cuMemAlloc_v2(&unused, 100));
 	must(cuDevicePrimaryCtxRetain(&after, 0), "retain");
 	must(cuCtxSetCurrent(after), "set current");

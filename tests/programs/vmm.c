@@ -139,11 +139,12 @@ static void refused(void)
 	printf("reserve: %d\n", made);
 	if (!address)
 		address = reserve(4 * GRAIN); /* @reserve_again */
-	printf("map: %d\n", cuMemMap(address, 2 * GRAIN, 0, handle, 0));
-	printf("map: %d\n", cuMemMap(address + 2 * GRAIN, 2 * GRAIN, 0, handle, 0));
+	printf("map: %d\n", cuMemMap(address, 2 * GRAIN, 0, handle, 0)); /* @first_map */
+	made = cuMemMap(address + 2 * GRAIN, 2 * GRAIN, 0, handle, 0); /* @second_map */
+	printf("map: %d\n", made);
 	printf("release: %d\n", cuMemRelease(handle)); /* @first_release */
 	printf("release: %d\n", cuMemRelease(handle)); /* @second_release */
-	printf("unmap: %d\n", cuMemUnmap(address, 4 * GRAIN));
+	printf("unmap: %d\n", cuMemUnmap(address, 4 * GRAIN)); /* @first_unmap */
 	printf("unmap: %d\n", cuMemUnmap(address, 4 * GRAIN));
 	printf("free: %d\n", cuMemAddressFree(address, 4 * GRAIN)); /* @first_free */
 	printf("free: %d\n", cuMemAddressFree(address, 4 * GRAIN)); /* @second_free */
@@ -157,9 +158,9 @@ static void nothing_ended(void)
 
 	map(address, 2 * GRAIN, handle); /* @kept_map */
 	map(address + 2 * GRAIN, 2 * GRAIN, handle); /* @kept_other */
-	printf("unmap: %d\n", cuMemUnmap(address, 4 * GRAIN));
-	printf("release: %d\n", cuMemRelease(handle));
-	printf("free: %d\n", cuMemAddressFree(address, 4 * GRAIN));
+	printf("unmap: %d\n", cuMemUnmap(address, 4 * GRAIN)); /* @no_unmap */
+	printf("release: %d\n", cuMemRelease(handle)); /* @no_release */
+	printf("free: %d\n", cuMemAddressFree(address, 4 * GRAIN)); /* @no_free */
 }
 
 static void at_host(void)

@@ -425,9 +425,14 @@ static void test_clean(void **state)
 	begin(&fixture, &builder, SYMBOLIZER_NO_FILES, NULL);
 	assert_int_equal(fixture.report.incomplete, 1);
 	expect(print_text, &fixture.report,
-	       "gpuleak: no leaks found, but not everything was recorded: 5 blocks (10.0 MiB) "
-	       "allocated by app (pid 4242), 3 freed (2 of them after the driver had begun to "
-	       "shut down), 1 released with their context, 1 freed by unseen calls, peak 4.0 MiB\n"
+	       "gpuleak: 1 block (0 bytes) never freed, ended with its context; most at an unknown "
+	       "place (no stack was recorded); not everything was recorded\n\n"
+	       "Ended with its context: 0 bytes in 1 block (device memory, cuMemAlloc_v2, device "
+	       "0), never freed, allocated at:\n    (no stack was recorded)\n"
+	       "  It is not known which call ended the context.\n\n"
+	       "gpuleak: app (pid 4242): 5 blocks (10.0 MiB) allocated, 3 freed (2 of them after "
+	       "the driver had begun to shut down), 1 released with their context, 1 freed by "
+	       "unseen calls, peak 4.0 MiB; exited with status 0\n"
 	       "note: 1,234 allocations were not recorded: the ledger could not grow\n"
 	       "note: 1 block was freed by unseen calls, and no gap in the coverage explains it: "
 	       "leaks may be missing, too (gpuleak doctor looks for the reason)\n");

@@ -254,7 +254,8 @@ const endedBy = (list) => list.flatMap((process) => process.out_of_memory || [])
 // Returns the gate's result if there is one. If the gate passes in spite of leaks, that is "warn".
 function state() {
 	const found = processes.some(({ summary, suballocations }) => summary.errors ||
-		summary.leaked_blocks || (suballocations || []).some((site) =>
+		summary.leaked_blocks || summary.ended_with_context_blocks ||
+		(suballocations || []).some((site) =>
 		site.trend === "accumulating" && !site.pattern)) || endedBy(processes).length > 0;
 	if (data.gate ? data.gate.status === 23 : found)
 		return "bad";
@@ -875,6 +876,8 @@ const COLUMNS = [
 	{ key: "cache", label: "Cache", only: some("cache") },
 	{ key: "mappedAt", label: "Mapped, never unmapped, at", type: "where", only: some("mapped"),
 	  cell: (leak) => leak.mappedAt },
+	{ key: "endedAt", label: "Context ended at", type: "where", only: some("ended"),
+	  cell: (leak) => leak.endedAt },
 	{ key: "pattern", label: "Suppressed by", type: "mono", only: some("pattern") },
 	{ key: "who", label: "Process", only: () => shown().length > 1 },
 ];
@@ -893,6 +896,7 @@ function whereOf(event) {
 // Adds to each leak the values that the table shows and sorts by.
 const prepare = (leaks) => leaks.map((leak) => ({ ...leak, where: whereOf(leak),
 	mappedAt: leak.mapped ? whereOf(leak.mapped) : "",
+	endedAt: leak.ended ? whereOf(leak.ended) : "",
 	keptBy: leak.keepers ? clean(leak.keepers[0].text, 160) : "",
 	used: leak.suballocated_bytes || 0,
 	unused: leak.bytes - (leak.suballocated_bytes || 0),
@@ -1028,7 +1032,8 @@ function unfold(table, leak, row, button, id) {
 			counted(leak.blocks, clean(leak.unit || "block")) + (leak.mapped
 			? ", released, but never unmapped; allocated by " : ", allocated by ") +
 			clean(leak.api) + " at:"), stackList(leak.stack, leak.site),
-		pastCall("Mapped by ", leak.mapped), pastCall("Released by ", leak.released),
+		pastCall("Context ended by ", leak.ended), pastCall("Mapped by ", leak.mapped),
+		pastCall("Released by ", leak.released),
 		keeperList(leak), leak.history ? historyTable(leak.history) : null)));
 }
 
@@ -1180,6 +1185,14 @@ function listSection(id, title, lead) {
 		ifAny(list, () => leakTable(id + "-table", list, false))) : null;
 }
 
+// Shows the memory that ended with its context, without suppressed blocks and caches.
+function contextEndSection() {
+	const list = gathered("ended_with_context").filter((end) => !end.pattern && !end.cache);
+	return ifAny(list, () => section("context-ends", "Ended with their context",
+		"Never freed: live when the program destroyed or reset their context. By call " +
+		"stack. A row unfolds.", leakTable("context-ends-table", list, true)));
+}
+
 const accumulatingSection = (list) => ifAny(list, () => section("accumulating", "Accumulating",
 	"The program keeps what these lines allocate, more and more of it, until it ends or " +
 	"drops all. By call stack. A row unfolds.",
@@ -1266,7 +1279,8 @@ function navigation(parts) {
 		suppressed: "Suppressed", cached: "Caches", inside: "Inside caches",
 		accumulating: "Accumulating", devices: "Devices", notes: "Notes",
 		processes: "Processes", objects: "Objects", steps: "Named steps",
-		"out-of-memory": "Out of memory", shared: "Shared memory", peak: "Peak" };
+		"out-of-memory": "Out of memory", shared: "Shared memory", peak: "Peak",
+		"context-ends": "Ended with context" };
 	const counts = { leaks: gathered("leaks").length, errors: total("errors") };
 	return el("nav", { "aria-label": "Parts of the report" }, el("ul", {},
 		parts.filter(Boolean).map(({ id }) => el("li", {}, el("a", { href: "#" + id }, names[id],
@@ -1287,7 +1301,8 @@ function render() {
 	const memory = outOfMemorySection(), ended = endedBy(shown()).length > 0;
 	const parts = [many && chosen < 0 ? processTable() : null, ended ? memory : null,
 		timelineSection(),
-		flameSection([...leaks, ...kept]), leakSection(leaks), accumulatingSection(kept),
+		flameSection([...leaks, ...kept]), leakSection(leaks), contextEndSection(),
+		accumulatingSection(kept),
 		errorSection(), sharedSection(), leftSection(), heldSection(), poolSection(),
 			listSection("suppressed", "Suppressed"),
 		listSection("cached", "Framework caches",

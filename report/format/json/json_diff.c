@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writes a comparison as one object with every leak, and every call site that accumulates, of
- * either side.
+ * Writes a comparison as one object with every leak, all memory that ended with its context, and
+ * every call site that accumulates, of either side.
  */
 #include "report/subjects/formats.h"
 
@@ -79,17 +79,21 @@ static json_t *peak_json(const struct diff *diff)
 int diff_print_json(const struct diff *diff, FILE *out)
 {
 	const struct diff_list *leaks = &diff->leaks, *accumulating = &diff->accumulating;
+	const struct diff_list *ends = &diff->context_ends;
 	bool has_peak = diff->peak_before && diff->peak_after;
 
 	return json_write(JSON_OBJECT(
 		{ "schema", json_string("gpuleak-diff/1") },
 		{ "worse", json_boolean(diff->worse) },
 		{ "counts", counts_json(leaks) },
+		{ "ended_with_context_counts", JSON_IF(ends->count, counts_json(ends)) },
 		{ "accumulating_counts", counts_json(accumulating) },
 		{ "objects_counts", counts_json(&diff->objects) },
 		{ "before", side_json(diff->before) },
 		{ "after", side_json(diff->after) },
 		{ "leaks", JSON_LIST(leaks->rows, leaks->count, row_json) },
+		{ "ended_with_context", JSON_IF(ends->count,
+						JSON_LIST(ends->rows, ends->count, row_json)) },
 		{ "accumulating", JSON_LIST(accumulating->rows, accumulating->count,
 					      row_json) },
 		{ "objects", JSON_LIST(diff->objects.rows, diff->objects.count, object_json) },

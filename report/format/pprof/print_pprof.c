@@ -238,7 +238,7 @@ static void add_comments(struct pprof *pprof, const struct report *report,
 			 const struct judgement *judgement)
 {
 	struct findings findings = findings_build(report);
-	size_t count = findings_first(&findings, FINDING_LEAK);
+	size_t comments = 0;
 
 	for (size_t i = 0; judgement && i < judgement->reason_count; i++) {
 		FREE_AT_END char *text =
@@ -249,8 +249,13 @@ static void add_comments(struct pprof *pprof, const struct report *report,
 	}
 	for (size_t i = 0; i < findings.gap_count; i++)
 		add_gap(pprof, &findings.gaps[i]);
-	/* An out-of-memory that ended a process, and invalid frees, are not in the samples. */
-	for (size_t i = 0; i < count && i < COMMENTS_MAX; i++) {
+	/* An out-of-memory that ended a process, invalid frees, and memory that ended with its
+	 * context are not in the samples. */
+	for (size_t i = 0; i < findings.count && comments < COMMENTS_MAX; i++) {
+		if (findings.all[i].class >= FINDING_LEAK &&
+		    findings.all[i].class != FINDING_CONTEXT_END)
+			continue;
+		comments++;
 		FREE_AT_END char *words = PRINTED(to, {
 			fputs("gpuleak: ", to);
 			finding_message(to, &findings.all[i], report->count > 1);

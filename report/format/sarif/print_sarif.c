@@ -46,8 +46,9 @@ static const char *level(const struct sarif *sarif, const struct finding *findin
 		return "note";
 	if (finding->site)
 		return "warning";
-	return finding->class == FINDING_LEAK && !judgement_fails(sarif->judgement) ? "warning"
-										  : "error";
+	if (finding->class != FINDING_LEAK && finding->class != FINDING_CONTEXT_END)
+		return "error";
+	return judgement_fails(sarif->judgement) ? "error" : "warning";
 }
 
 static json_t *suppressions(const struct finding *finding)
@@ -109,6 +110,8 @@ static void set_stacks(const struct sarif *sarif, json_t *result, const struct f
 		append_event(sarif, stacks, related, &error->earlier_freed,
 			     "the earlier block of this address was freed at");
 	}
+	if (finding->end)
+		append_event(sarif, stacks, related, &finding->end->ended, "context ended at");
 	json_set(result, "stacks", stacks);
 	json_set(result, "relatedLocations", related);
 }

@@ -147,6 +147,12 @@ json_t *sarif_rules(void)
 		  "This memory was allocated here and not freed when the process ended. Free it "
 		  "where its last user is done, or suppress it with a line leak:PATTERN.",
 		  "error" },
+		{ "ended-with-context", "GpuMemoryEndedWithContext",
+		  "GPU memory that was live when its context ended",
+		  "This memory was never freed: the driver returned it when the context was "
+		  "destroyed or reset. Free it before that call, or set "
+		  "GPULEAK_GATE_CONTEXT_ENDS=0 if the program leaves this to the driver.",
+		  "error" },
 		{ "out-of-memory", "GpuOutOfMemory", "A request for GPU memory that was refused",
 		  "There was not enough GPU memory for this request, and the program ended. The "
 		  "message names what held the memory at that moment.",

@@ -144,6 +144,7 @@ static void print_leak_total(FILE *out, const struct headline *line)
 		fputs(" at ", out);
 		describe_place_and_caller(out, worst->site->stack, line->whole);
 	}
+	describe_refused_free(out, "; a", worst->refused, "", line->whole);
 	if (!line->only) {
 		fputs(" in ", out);
 		describe_process(out, line->worst_in);
@@ -152,6 +153,8 @@ static void print_leak_total(FILE *out, const struct headline *line)
 
 static void print_headline(FILE *out, const struct headline *line)
 {
+	bool has_ended = line->summary->ended_with_context_blocks != 0;
+
 	fputs("gpuleak: ", out);
 	describe_no_gpu(out, line->all, line->processes);
 	if (line->ranks)
@@ -170,7 +173,11 @@ static void print_headline(FILE *out, const struct headline *line)
 	}
 	if (line->leaks)
 		print_leak_total(out, line);
-	else
+	if (line->leaks && has_ended)
+		fputs("; ", out);
+	if (has_ended)
+		describe_context_ends(out, line->all, line->processes, line->whole);
+	else if (!line->leaks)
 		print_clean(out, line);
 	if (!line->leaks && line->only)
 		describe_objects(out, line->only, "; ", "");
@@ -182,10 +189,10 @@ static void print_headline(FILE *out, const struct headline *line)
 			describe_process(out, line->error_in);
 		}
 	}
-	if (line->leaks)
+	if (line->leaks || has_ended)
 		print_accumulations(out, line);
 	describe_freed_while_open(out, line->all, line->processes, line->whole);
-	if (line->leaks && line->incomplete)
+	if ((line->leaks || has_ended) && line->incomplete)
 		fputs("; not everything was recorded", out);
 	fputc('\n', out);
 }
@@ -223,7 +230,8 @@ static void print_headline_of_one(FILE *out, struct report_process *process, boo
 static bool is_typical_rank(const struct report_process *process, const struct ranks *ranks)
 {
 	if (!ranks || (!process->leak_count && !process_accumulates(process)) ||
-	    process->summary.errors || process->deferred.group_count || process->note_count ||
+	    process->summary.errors || process->context_end_count ||
+	    process->deferred.group_count || process->note_count ||
 	    subject_ipc.is_wrong(process))
 		return false;
 	for (size_t i = 0; i < process->leak_count; i++)

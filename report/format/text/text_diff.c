@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Prints a comparison: new leaks and growth first, with their stacks, then what accumulates, then
- * objects.
+ * Prints a comparison: new leaks and growth first, with their stacks, then what ended with its
+ * context, what accumulates, and objects.
  */
 #include "report/subjects/formats.h"
 
@@ -40,6 +40,10 @@ static void print_totals(FILE *out, const struct diff *diff)
 	if (before->errors || after->errors)
 		fprintf(out, "; invalid frees: %" PRIu64 ", before: %" PRIu64, after->errors,
 			before->errors);
+	if (diff->context_ends.count) {
+		fputs("; ended with their context: ", out);
+		print_counts(out, &diff->context_ends);
+	}
 	if (diff->accumulating.count) {
 		fputs("; accumulating: ", out);
 		print_counts(out, &diff->accumulating);
@@ -83,14 +87,24 @@ static void print_place(FILE *out, const struct diff_row *row, const struct repo
 		describe_stack(out, leak->site->stack, false);
 }
 
-static void print_leak(FILE *out, const struct diff_row *row)
+static void print_lost(FILE *out, const char *how, const struct diff_row *row)
 {
 	const struct report_leak *leak = diff_leak(row);
 
-	fprintf(out, "\n%s: ", diff_word(row->change));
+	fprintf(out, "\n%s%s: ", how, diff_word(row->change));
 	print_amounts(out, row, "block");
 	describe_source(out, leak->site->kind, leak->site->api, -1);
 	print_place(out, row, leak);
+}
+
+static void print_leak(FILE *out, const struct diff_row *row)
+{
+	print_lost(out, "", row);
+}
+
+static void print_context_end(FILE *out, const struct diff_row *row)
+{
+	print_lost(out, "ended with its context, ", row);
 }
 
 static void print_accumulating(FILE *out, const struct diff_row *row)
@@ -169,6 +183,7 @@ int diff_print_text(const struct diff *diff, FILE *out)
 {
 	print_totals(out, diff);
 	print_changes(out, &diff->leaks, print_leak);
+	print_changes(out, &diff->context_ends, print_context_end);
 	print_changes(out, &diff->accumulating, print_accumulating);
 	print_changes(out, &diff->objects, print_object);
 	print_peak(out, diff);
