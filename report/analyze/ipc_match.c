@@ -29,7 +29,7 @@ struct shared_handle {
 struct matching {
 	struct report_arena arena;
 	struct table handles; /* struct shared_handle */
-	struct table groups; /* struct report_shared of the present importer */
+	struct table groups; /* struct shared_group */
 };
 
 static bool same_host(const struct report_process *a, const struct report_process *b)
@@ -66,30 +66,17 @@ static const struct found_export *find_export(struct matching *m,
 
 /* ---- groups ---- */
 
-static bool same_event(const struct report_event *a, const struct report_event *b)
-{
-	return a->api == b->api && a->stack == b->stack; /* both are interned in their process */
-}
+/* Strings and stacks are interned in their process, so pointers can be compared. */
+#define EVENT_KEY(event) (uintptr_t)(event).api, (uintptr_t)(event).stack
+#define GROUP_KEY(group)                                                                          \
+	{ (uintptr_t)(group).importer, (uintptr_t)(group).exporter, (group).state,                \
+	  (group).is_leak, (uintptr_t)(group).device, EVENT_KEY((group).opened),                  \
+	  EVENT_KEY((group).allocated), EVENT_KEY((group).exported), EVENT_KEY((group).ended) }
 
-static bool same_group(const void *value, const void *key)
-{
-	const struct report_shared *a = value, *b = key;
-
-	return a->exporter == b->exporter && a->state == b->state && a->is_leak == b->is_leak &&
-	       a->device == b->device && same_event(&a->opened, &b->opened) &&
-	       same_event(&a->allocated, &b->allocated) &&
-	       same_event(&a->exported, &b->exported) && same_event(&a->ended, &b->ended);
-}
-
-static uint64_t group_hash(const struct report_shared *key)
-{
-	uint64_t hash = hash_number((uintptr_t)key->opened.stack, (uint64_t)key->state);
-
-	hash = hash_number((uintptr_t)key->allocated.stack, hash);
-	hash = hash_number((uintptr_t)key->exported.stack, hash);
-	hash = hash_number((uintptr_t)key->ended.stack, hash);
-	return hash_number((uintptr_t)key->exporter, hash);
-}
+struct shared_group {
+	uintptr_t key[13];
+	struct report_shared *public; /* NULL: it is new */
+};
 
 static enum report_shared_state state_of(const struct report_ipc *importer,
 					 const struct report_export *export)
@@ -111,7 +98,7 @@ static void add_opened(struct matching *m, const struct report_process *importer
 	struct report_shared key = { .importer = importer, .is_leak = opened->is_leak,
 				     .device = opened->device, .opened = opened->opened,
 				     .allocated = none, .exported = none, .ended = none };
-	struct report_shared *group;
+	struct shared_group *group;
 
 	if (found) {
 		key.exporter = found->process;
@@ -121,15 +108,16 @@ static void add_opened(struct matching *m, const struct report_process *importer
 		key.ended = found->export->ended;
 	}
 	key.allocated.bytes = 0;
-	group = table_find(&m->groups, group_hash(&key), same_group, &key);
-	if (!group) {
-		group = &ipc->shared[ipc->shared_count++];
-		*group = key;
-		table_add(&m->arena, &m->groups, group_hash(&key), group);
+	group = table_intern(&m->arena, &m->groups, (uintptr_t[])GROUP_KEY(key),
+			     sizeof(group->key), sizeof(*group));
+	if (!group->public) {
+		group->public = &ipc->shared[ipc->shared_count++];
+		*group->public = key;
 	}
-	group->blocks++;
-	group->references = add_bounded(group->references, opened->references);
-	group->bytes = add_bounded(group->bytes, found ? found->export->bytes : 0);
+	group->public->blocks++;
+	group->public->references = add_bounded(group->public->references, opened->references);
+	group->public->bytes =
+		add_bounded(group->public->bytes, found ? found->export->bytes : 0);
 }
 
 static int compare_groups(const void *left, const void *right)
@@ -146,7 +134,6 @@ static void match_process(struct matching *m, const struct report_process *proce
 	if (!ipc || !ipc->opened_count || ipc->shared)
 		return;
 	ipc->shared = arena_alloc(process->arena, ipc->opened_count * sizeof(*ipc->shared));
-	m->groups = (struct table){ 0 };
 	for (size_t i = 0; i < ipc->opened_count; i++)
 		add_opened(m, process, &ipc->opened[i]);
 	SORT(ipc->shared, ipc->shared_count, compare_groups);

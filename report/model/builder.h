@@ -37,7 +37,6 @@ struct builder {
 	/* struct ledger_mapped and ledger_event_wait, keyed by the ref of their block */
 	struct table mapped_refs, wait_refs;
 	struct table mappings;               /* keyed by content */
-	struct table places_refs; /* struct report_places, keyed by the ref of the call site */
 	struct stack_module *modules;
 	size_t module_count;
 	struct group *first_group;
@@ -81,7 +80,7 @@ void build_reasons(struct builder *b);
  * left out. */
 void build_groups(struct builder *b);
 /* Divides the bytes of the groups among suballocations: fills in report_leak.used_bytes and
- * places_refs. */
+ * build_site.places. */
 void build_division(struct builder *b);
 /* Builds the reference history of each group. */
 void build_group_histories(struct builder *b);
@@ -172,6 +171,7 @@ struct build_site {
 	uint32_t stack_ref;      /* before look_up_site() */
 	struct build_site *same; /* what look_up_site() returned, or NULL */
 	struct site_entry *entries;
+	struct report_places *places; /* of its live suballocations; NULL: not divided */
 	/* its live blocks; [1]: those that the program ignores. NULL: none */
 	struct group *groups[2];
 };

@@ -46,17 +46,7 @@ struct division {
 	size_t part_count;
 };
 
-static uint64_t end_of(uint64_t start, uint64_t bytes)
-{
-	return add_bounded(start, bytes);
-}
-
 /* ---- the blocks ---- */
-
-static void add_extent(struct extents *to, const struct extent *extent)
-{
-	*LIST_ADD(to->list, to->count) = *extent;
-}
 
 static void add_block(struct division *d, const struct ledger_block *block)
 {
@@ -65,16 +55,17 @@ static void add_block(struct division *d, const struct ledger_block *block)
 	const char *name = site ? ledger_string(d->b->view, site->kind, &length) : NULL;
 	const struct kind *kind = name ? kind_find(name, length) : NULL;
 	bool is_handle = kind && strcmp(kind->name, KIND_HANDLE) == 0;
+	struct extents *to = is_handle ? &d->handles : &d->ranges;
 	struct extent extent = { .start = block->address, .left = block->bytes };
 
 	if (!kind || (!is_handle && kind->address != KIND_ADDRESS_LINEAR))
 		return;
 	extent.device = site->device;
 	extent.parent = block->parent;
-	extent.end = is_handle ? 0 : end_of(block->address, block->bytes);
+	extent.end = is_handle ? 0 : add_bounded(block->address, block->bytes);
 	if (build_is_selected(d->b, block))
 		extent.group = build_group_of(d->b, block);
-	add_extent(is_handle ? &d->handles : &d->ranges, &extent);
+	*LIST_ADD(to->list, to->count) = extent;
 }
 
 static void add_all_blocks(struct division *d)
@@ -86,16 +77,12 @@ static void add_all_blocks(struct division *d)
 		add_block(d, block);
 }
 
-static int compare_extents(const void *left, const void *right)
+/* An extent and a part begin with their start and end. */
+static int compare_ranges(const void *left, const void *right)
 {
-	const struct extent *a = left, *b = right;
+	const uint64_t *a = left, *b = right;
 
-	return compare_numbers(a->start, b->start) ?: compare_numbers(a->end, b->end);
-}
-
-static void sort_extents(struct extents *extents)
-{
-	SORT(extents->list, extents->count, compare_extents);
+	return compare_numbers(a[0], b[0]) ?: compare_numbers(a[1], b[1]);
 }
 
 static int compare_start(const void *key, const void *value)
@@ -115,7 +102,7 @@ static void find_handles(struct division *d)
 		range->handle = bsearch(&range->parent, d->handles.list, d->handles.count,
 					sizeof(*d->handles.list), compare_start);
 		if (range->handle)
-			range->end = end_of(range->start, range->handle->left);
+			range->end = add_bounded(range->start, range->handle->left);
 	}
 }
 
@@ -139,17 +126,14 @@ static void separate(struct extents *ranges)
 
 /* ---- the suballocations ---- */
 
-/* Returns the places of the call site REF. */
-static struct report_places *intern_places(struct builder *b, uint32_t ref)
+/* Returns the places of the call site of RECORD. */
+static struct report_places *places_of(struct builder *b, const struct ledger_site *record)
 {
-	const struct ref_node *known = table_find_ref(&b->places_refs, ref);
-	struct report_places *ret;
+	struct build_site *site = intern_site(b, record);
 
-	if (known)
-		return (struct report_places *)known->value;
-	ret = arena_alloc(b->arena, sizeof(*ret));
-	table_add_ref(b->arena, &b->places_refs, ref, ret);
-	return ret;
+	if (!site->places)
+		site->places = arena_alloc(b->arena, sizeof(*site->places));
+	return site->places;
 }
 
 /* Reads the live suballocations. */
@@ -164,18 +148,11 @@ static void add_parts(struct division *d)
 		bool listed = site && build_is_selected(d->b, block);
 
 		*LIST_ADD(d->parts, d->part_count) = (struct part){
-			block->address, end_of(block->address, block->bytes),
+			block->address, add_bounded(block->address, block->bytes),
 			site ? site->device : -1,
-			listed ? intern_places(d->b, block->site) : NULL,
+			listed ? places_of(d->b, site) : NULL,
 		};
 	}
-}
-
-static int compare_parts(const void *left, const void *right)
-{
-	const struct part *a = left, *b = right;
-
-	return compare_numbers(a->start, b->start) ?: compare_numbers(a->end, b->end);
 }
 
 /* ---- the division ---- */
@@ -263,11 +240,11 @@ void build_division(struct builder *b)
 	add_parts(&d);
 	if (d.part_count) {
 		add_all_blocks(&d);
-		sort_extents(&d.handles);
+		SORT(d.handles.list, d.handles.count, compare_ranges);
 		find_handles(&d);
-		sort_extents(&d.ranges);
+		SORT(d.ranges.list, d.ranges.count, compare_ranges);
 		separate(&d.ranges);
-		SORT(d.parts, d.part_count, compare_parts);
+		SORT(d.parts, d.part_count, compare_ranges);
 		divide_all(&d);
 	}
 	free(d.ranges.list);

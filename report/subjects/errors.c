@@ -286,25 +286,17 @@ void describe_error(FILE *out, const struct error_group *group, bool whole)
 			    &error->freed, " at", whole);
 }
 
-static bool same_error(const void *value, const void *key)
-{
-	const struct report_error *a = ((const struct error_group *)value)->error, *b = key;
+/* Strings and stacks are interned, so pointers can be compared. */
+#define ERROR_KEY(error)                                                                          \
+	{ (uintptr_t)(error)->type, (uintptr_t)(error)->api, (uintptr_t)(error)->result,          \
+	  (error)->other_range, (error)->asked_bytes, (uintptr_t)(error)->stack,                  \
+	  (uintptr_t)(error)->allocated.stack, (uintptr_t)(error)->freed.stack,                   \
+	  (uintptr_t)(error)->earlier_allocated.stack, (uintptr_t)(error)->earlier_freed.stack }
 
-	return strcmp(a->type, b->type) == 0 && strcmp(a->api, b->api) == 0 &&
-	       a->result == b->result && a->stack == b->stack &&
-	       a->other_range == b->other_range && a->asked_bytes == b->asked_bytes &&
-	       a->allocated.stack == b->allocated.stack && a->freed.stack == b->freed.stack &&
-	       a->earlier_allocated.stack == b->earlier_allocated.stack &&
-	       a->earlier_freed.stack == b->earlier_freed.stack;
-}
-
-static uint64_t hash_error(const struct report_error *error)
-{
-	uint64_t hash = hash_number((uintptr_t)error->stack, 0);
-
-	hash = hash_number((uintptr_t)error->allocated.stack, hash);
-	return hash_number((uintptr_t)error->freed.stack, hash);
-}
+struct keyed_group {
+	uintptr_t key[10];
+	struct error_group public;
+};
 
 struct error_group *error_groups(const struct report_process *process,
 				 struct report_arena *arena)
@@ -314,17 +306,15 @@ struct error_group *error_groups(const struct report_process *process,
 
 	for (size_t i = 0; i < process->error_count; i++) {
 		const struct report_error *error = &process->errors[i];
-		uint64_t hash = hash_error(error);
-		struct error_group *group = table_find(&table, hash, same_error, error);
+		struct keyed_group *group =
+			table_intern(arena, &table, (uintptr_t[])ERROR_KEY(error),
+				     sizeof(group->key), sizeof(*group));
 
-		if (!group) {
-			group = arena_alloc(arena, sizeof(*group));
-			table_add(arena, &table, hash, group);
-			group->error = error;
-			*end = group;
-			end = &group->next;
+		if (group->public.count++ == 0) {
+			group->public.error = error;
+			*end = &group->public;
+			end = &group->public.next;
 		}
-		group->count++;
 	}
 	return first;
 }

@@ -54,30 +54,20 @@ struct gathering {
 static struct suballocation_site *site_of(struct gathering *g, const struct ledger_site *record)
 {
 	struct suballocation_site *site = site_list_get(&g->sites, intern_site(g->b, record));
+	const struct report_places *places = site->entry.site->places;
 	const struct report_site *known = &site->entry.site->site;
 	struct report_leak *live = &site->public.live;
 
 	if (live->site)
 		return site;
+	if (places)
+		site->public.places = *places;
 	live->site = known;
 	live->cache = report_cache_of(known);
 	site->of_blocks = !report_is_suballocation(live);
 	site->of_physical = strncmp(known->kind, LEDGER_KIND_VIRTUAL,
 				    strlen(LEDGER_KIND_VIRTUAL)) == 0;
 	return site;
-}
-
-static void add_places(struct gathering *g, uint32_t ref, struct report_places *to)
-{
-	const struct ref_node *known = table_find_ref(&g->b->places_refs, ref);
-	const struct report_places *from = known ? known->value : NULL;
-
-	if (!from)
-		return;
-	to->outside_blocks = add_bounded(to->outside_blocks, from->outside_blocks);
-	to->partly_blocks = add_bounded(to->partly_blocks, from->partly_blocks);
-	to->outside_bytes = add_bounded(to->outside_bytes, from->outside_bytes);
-	to->doubled_bytes = add_bounded(to->doubled_bytes, from->doubled_bytes);
 }
 
 /* Adds WINDOW of a record. ALLOCS is the number of allocations of the record until the end. */
@@ -153,14 +143,10 @@ static void set_trend(const struct gathering *g, struct suballocation_site *site
 static void add_record(struct gathering *g, const struct ledger_site *record,
 		       struct suballocation_site *site)
 {
-	uint32_t ref = build_ref(g->b, record);
-
 	site->public.allocated_blocks = add_bounded(site->public.allocated_blocks, record->allocs);
 	site->ended = add_bounded(site->ended, record->unseen);
-	if (!site->of_blocks)
-		add_places(g, ref, &site->public.places);
 	add_windows(g, site, record);
-	table_add_ref(g->b->arena, &g->refs, ref, site);
+	table_add_ref(g->b->arena, &g->refs, build_ref(g->b, record), site);
 }
 
 static void add_sites(struct gathering *g)

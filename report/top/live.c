@@ -45,9 +45,11 @@ static struct live_entry *entry_of(struct live_gathering *g, uint32_t ref)
 	return ret;
 }
 
-/* Makes the entries. Stores in each the bytes that it has allocated since the start. */
+/* Makes the entries. Stores in each the bytes that it has allocated since the start. Fills in the
+ * sums of the process. */
 static void walk_sites(struct live_gathering *g)
 {
+	struct report_summary *sum = &g->b.process->summary;
 	struct ledger_walk walk = { 0 };
 	const struct ledger_site *counters;
 
@@ -55,7 +57,13 @@ static void walk_sites(struct live_gathering *g)
 		struct live_site *site = &entry_of(g, build_ref(&g->b, counters))->site;
 
 		site->allocated = add_bounded(site->allocated, counters->bytes);
+		if (kind_is_object(site->site->kind))
+			continue;
+		sum->allocated_blocks = add_bounded(sum->allocated_blocks, counters->allocs);
+		sum->allocated_bytes = add_bounded(sum->allocated_bytes, counters->bytes);
 	}
+	sum->peak_bytes = ledger_header(g->b.view)->peak_bytes;
+	sum->errors = ledger_header(g->b.view)->errors;
 }
 
 static void add_to_sum(struct live_sum *to, uint64_t bytes, uint64_t blocks)
@@ -195,20 +203,6 @@ static void list_kinds(struct live_gathering *g)
 	live->kind_count = count;
 }
 
-static void sum_up(struct live_gathering *g)
-{
-	struct report_summary *sum = &g->b.process->summary;
-	struct ledger_walk walk = { 0 };
-	const struct ledger_site *counters;
-
-	while ((counters = build_next_site(&g->b, &walk))) {
-		sum->allocated_blocks = add_bounded(sum->allocated_blocks, counters->allocs);
-		sum->allocated_bytes = add_bounded(sum->allocated_bytes, counters->bytes);
-	}
-	sum->peak_bytes = ledger_header(g->b.view)->peak_bytes;
-	sum->errors = ledger_header(g->b.view)->errors;
-}
-
 static void gather(struct live_gathering *g, const struct live_options *look)
 {
 	build_identity(&g->b);
@@ -222,7 +216,6 @@ static void gather(struct live_gathering *g, const struct live_options *look)
 	subject_build(&subject_growth, &g->b);
 	subject_build(&subject_suballocations, &g->b);
 	build_ended(&g->b);
-	sum_up(g);
 }
 
 struct live *live_build(const struct loaded_ledger *ledger, struct symbolizer *symbolizer,

@@ -10,6 +10,7 @@
 #include "report/top/live.h"
 
 struct trend_site {
+	uint32_t ref;
 	unsigned int seen; /* number of the last read that had the site */
 	struct live_sum sum;
 	uint64_t allocated;
@@ -28,13 +29,11 @@ static void push(struct growth_series *series, uint64_t value)
 
 static struct trend_site *intern_trend_site(struct trend *trend, uint32_t ref)
 {
-	const struct ref_node *known = table_find_ref(&trend->sites, ref);
-	struct trend_site *ret;
+	struct trend_site *ret = table_intern(&trend->arena, &trend->sites, &ref, sizeof(ref),
+					      sizeof(*ret));
 
-	if (known)
-		return (struct trend_site *)known->value;
-	ret = arena_alloc(&trend->arena, sizeof(*ret));
-	table_add_ref(&trend->arena, &trend->sites, ref, ret);
+	if (ret->seen)
+		return ret;
 	for (unsigned int i = 0; i < trend->steps && i < GROWTH_STEPS_MAX; i++)
 		push(&ret->series, 0); /* the site had no memory at earlier steps */
 	ret->next = trend->first;
