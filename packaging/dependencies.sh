@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # Builds what the wheel needs besides gpuleak into PREFIX, with the compiler in $CC and the archiver
-# in $AR: libelf, libdw and libunwind as shared libraries, jansson, zlib and liblzma as static ones.
+# in $AR: libelf, libdw, libiberty and libunwind as shared libraries, jansson, zlib and liblzma as static ones.
 #
 #   packaging/dependencies.sh UNPACKED PREFIX MACHINE [NAME]    all of them, or only NAME
 #
@@ -92,6 +92,22 @@ build_libunwind() {
 		"include/libunwind-$1.h" "$prefix/include"
 }
 
+# Builds only the demanglers of Rust, D and Ada. Those of C++, which cplus-dem.c refers to, are under
+# the GPL: no function that is exported needs them, so they are left out.
+build_libiberty() {
+	cd "$unpacked/libiberty/libiberty"
+	printf '{ global: rust_demangle_callback; dlang_demangle; ada_demangle; local: *; };\n' >exports
+	# shellcheck disable=SC2086 # $CC may have options
+	$CC -O2 -fPIC -ffunction-sections -fvisibility=default -DHAVE_STDLIB_H -DHAVE_STRING_H \
+		-DHAVE_LIMITS_H -I../include -shared -o libiberty.so.1 rust-demangle.c d-demangle.c \
+		cplus-dem.c safe-ctype.c xmalloc.c xexit.c xstrdup.c -Wl,--gc-sections,-s \
+		-Wl,--version-script=exports,-soname,libiberty.so.1
+	mkdir -p "$prefix/include/libiberty"
+	cp ../include/demangle.h ../include/libiberty.h ../include/ansidecl.h "$prefix/include/libiberty"
+	cp libiberty.so.1 "$prefix/lib"
+	ln -sf libiberty.so.1 "$prefix/lib/libiberty.so"
+}
+
 build_headers() {
 	cp "$unpacked"/uthash/src/ut*.h "$prefix/include"
 	cp -r "$unpacked/opencl-headers/usr/include/CL" "$prefix/include"
@@ -103,7 +119,7 @@ if [ $# = 4 ]; then
 fi
 # A process of its own for each: step runs it in a condition, where bash would ignore that a command
 # of a function failed.
-for name in zlib xz jansson elfutils libunwind headers; do
+for name in zlib xz jansson elfutils libunwind libiberty headers; do
 	step "package: building $name" "${BASH_SOURCE[0]}" "$unpacked" "$prefix" "$3" "$name"
 done
 
@@ -116,3 +132,4 @@ module zlib 1.3.1 -lz
 module jansson 2.14 -ljansson
 module libelf 0.192 -lelf
 module libdw 0.192 '-ldw -lelf'
+module libiberty 20250315 -liberty

@@ -34,7 +34,7 @@ SHARED = ["share/man/man1", "share/bash-completion/completions", "share/zsh/site
 LICENSES = [
     ("elfutils", "COPYING"), ("elfutils", "COPYING-LGPLV3"), ("elfutils", "COPYING-GPLV2"),
     ("libunwind", "COPYING"), ("jansson", "LICENSE"), ("zlib", "LICENSE"),
-    ("xz", "COPYING"), ("xz", "COPYING.0BSD"), ("uthash", "LICENSE"),
+    ("libiberty", "libiberty/COPYING.LIB"), ("xz", "COPYING"), ("xz", "COPYING.0BSD"), ("uthash", "LICENSE"),
 ]
 
 
@@ -64,7 +64,7 @@ def third_party():
         "This wheel has these libraries besides gpuleak. Their licences are beside this file.",
         "",
         "libelf and libdw (elfutils) are the files lib/gpuleak/libelf.so.1 and libdw.so.1 below",
-        "gpuleak/_native. You may replace them by libraries that you built or changed, with the",
+        "gpuleak/_native, and libiberty's demanglers are libiberty.so.1 beside them. You may replace them by libraries that you built or changed, with the",
         "same names. libunwind.so.8 may be replaced, too. jansson, zlib, liblzma (xz) and uthash",
         "are parts of other files. To build all of them again: tools/package.sh wheel, in",
         "gpuleak's source.",

@@ -107,16 +107,28 @@ static void print_difference(const struct pattern_file *before, const struct lea
 		    before->count - kept);
 }
 
-static int replace(struct session *session, const struct leak_totals *totals, char *error,
-		   size_t error_size)
+/* Returns what --update-baseline writes, by the fingerprints that the baseline KNOWN has. */
+static struct leak_totals totals_by(const struct report *report, const struct pattern_file *known)
 {
+	return leak_totals_make_by(
+		report,
+		TOTALS_OF_LEAKS | TOTALS_OF_ACCUMULATIONS |
+			(opt_values.gate_context_ends ? TOTALS_OF_CONTEXT_ENDS : 0) |
+			(opt_values.gate_objects ? TOTALS_OF_OBJECTS : 0),
+		baseline_key, known);
+}
+
+static int replace(struct session *session, char *error, size_t error_size)
+{
+	struct leak_totals known = totals_by(&session->report, session->baseline);
+	struct leak_totals now = totals_by(&session->report, NULL);
 	const char *path = session->baseline->name;
 	struct pattern_file *made = NULL;
 	struct text_buffer words;
 	int r;
 
 	text_buffer_begin(&words);
-	baseline_write(totals, words.out);
+	baseline_write(&now, words.out);
 	text_buffer_end(&words);
 	r = pattern_file_parse(&baseline_syntax, words.text, words.length, path, &made, error,
 			       error_size);
@@ -124,14 +136,16 @@ static int replace(struct session *session, const struct leak_totals *totals, ch
 		r = output_write_file(path, "baseline", words.text, words.length, error,
 				      error_size);
 	text_buffer_finish(&words);
-	if (r < 0) {
+	if (r == 0) {
+		print_difference(session->baseline, &known);
+		pattern_file_destroy(session->baseline);
+		session->baseline = made;
+	} else {
 		pattern_file_destroy(made);
-		return r;
 	}
-	print_difference(session->baseline, totals);
-	pattern_file_destroy(session->baseline);
-	session->baseline = made;
-	return 0;
+	leak_totals_finish(&known);
+	leak_totals_finish(&now);
+	return r;
 }
 
 /* Writes the leaks of the report to the file of --baseline, replaces the file only when it is
@@ -142,7 +156,6 @@ static void update_baseline(struct session *session)
 	const char *why = report->count == 0  ? "nothing was recorded"
 			  : report->incomplete ? "not everything was recorded"
 					       : NULL;
-	struct leak_totals totals = { 0 };
 	char error[ERROR_SIZE];
 
 	for (size_t i = 0; i < report->count && !why; i++)
@@ -153,15 +166,8 @@ static void update_baseline(struct session *session)
 	if (why)
 		snprintf(error, sizeof(error), "%s: the baseline was not changed: %s",
 			 opt_values.baseline, why);
-	else
-		totals = leak_totals_make(
-			report,
-			TOTALS_OF_LEAKS | TOTALS_OF_ACCUMULATIONS |
-				(opt_values.gate_context_ends ? TOTALS_OF_CONTEXT_ENDS : 0) |
-				(opt_values.gate_objects ? TOTALS_OF_OBJECTS : 0));
-	if (why || replace(session, &totals, error, sizeof(error)) < 0)
+	if (why || replace(session, error, sizeof(error)) < 0)
 		file_failed(session, error);
-	leak_totals_finish(&totals);
 }
 
 enum judge_verdict session_judge(struct session *session)

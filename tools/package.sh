@@ -121,7 +121,7 @@ build_gpuleak() { # MACHINE KIND PREFIX LIBDIR
 	DESTDIR=$machine/image meson install -C "$build" --no-rebuild >"$machine/install.log"
 	mv "$machine/image$3" "$stage"
 	mkdir -p "$stage/$4/gpuleak"
-	cp "$machine"/prefix/lib/lib{dw,elf}.so.1 "$machine/prefix/lib/libunwind.so.8" \
+	cp "$machine"/prefix/lib/lib{dw,elf,iberty}.so.1 "$machine/prefix/lib/libunwind.so.8" \
 		"$stage/$4/gpuleak"
 	python3 packaging/fix_dynamic.py "$stage/bin/gpuleak" "$stage/$4"/{libgpuleak.so,gpuleak/lib*.so*}
 }

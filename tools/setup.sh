@@ -32,6 +32,7 @@ build header:elfutils/libdwfl.h               libdw-dev
 build header:libelf.h                         libelf-dev
 build header:jansson.h                        libjansson-dev
 build header:zlib.h                           zlib1g-dev
+demo  header:libiberty/demangle.h             libiberty-dev
 demo  file:/etc/OpenCL/vendors/pocl.icd       pocl-opencl-icd
 demo  library:OpenCL                          ocl-icd-opencl-dev
 demo  module:pyopencl                         python3-pyopencl

@@ -15,7 +15,6 @@
 
 static void add(struct leak_totals *totals, struct leak_total entry)
 {
-	entry.fingerprint = report_site_fingerprint(entry.largest->site);
 	if (!entry.largest->pattern)
 		*LIST_ADD(totals->entries, totals->count) = entry;
 }
@@ -41,7 +40,14 @@ static void add_accumulations(struct leak_totals *totals, const struct report_pr
 	}
 }
 
-struct leak_totals leak_totals_list(const struct report *report, unsigned int of)
+static uint64_t fingerprint_of(const struct report_site *site, const void *data)
+{
+	(void)data;
+	return report_site_fingerprint(site);
+}
+
+struct leak_totals leak_totals_list_by(const struct report *report, unsigned int of,
+				       leak_key_fn *key, const void *data)
 {
 	struct leak_totals ret = { 0 };
 
@@ -63,7 +69,14 @@ struct leak_totals leak_totals_list(const struct report *report, unsigned int of
 			add_list(&ret, TOTALS_OF_PEAKS, p, p->peaks[j].held.list,
 				 p->peaks[j].held.count);
 	}
+	for (size_t i = 0; i < ret.count; i++)
+		ret.entries[i].fingerprint = key(ret.entries[i].largest->site, data);
 	return ret;
+}
+
+struct leak_totals leak_totals_list(const struct report *report, unsigned int of)
+{
+	return leak_totals_list_by(report, of, fingerprint_of, NULL);
 }
 
 /* Of equal fingerprints, the largest comes first. */
@@ -75,9 +88,10 @@ static int compare_entries(const void *left, const void *right)
 	       ?: compare_numbers(b->bytes, a->bytes);
 }
 
-struct leak_totals leak_totals_make(const struct report *report, unsigned int of)
+struct leak_totals leak_totals_make_by(const struct report *report, unsigned int of,
+				       leak_key_fn *key, const void *data)
 {
-	struct leak_totals ret = leak_totals_list(report, of);
+	struct leak_totals ret = leak_totals_list_by(report, of, key, data);
 	size_t kept = 0;
 
 	SORT(ret.entries, ret.count, compare_entries);
@@ -93,6 +107,11 @@ struct leak_totals leak_totals_make(const struct report *report, unsigned int of
 	}
 	ret.count = kept;
 	return ret;
+}
+
+struct leak_totals leak_totals_make(const struct report *report, unsigned int of)
+{
+	return leak_totals_make_by(report, of, fingerprint_of, NULL);
 }
 
 static int compare_fingerprint(const void *key, const void *value)

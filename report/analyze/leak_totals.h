@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 struct report;
+struct report_site;
 
 struct leak_total {
 	unsigned int of; /* one of TOTALS_OF_*: the list of the process */
@@ -42,6 +43,12 @@ struct leak_totals leak_totals_list(const struct report *report, unsigned int of
 /* Does the same, but adds up the entries with the same fingerprint, and orders them by
  * fingerprint. */
 struct leak_totals leak_totals_make(const struct report *report, unsigned int of);
+/* The same, but KEY(site, DATA) takes the place of the fingerprint of a leak's call site. */
+typedef uint64_t leak_key_fn(const struct report_site *site, const void *data);
+struct leak_totals leak_totals_list_by(const struct report *report, unsigned int of,
+				       leak_key_fn *key, const void *data);
+struct leak_totals leak_totals_make_by(const struct report *report, unsigned int of,
+				       leak_key_fn *key, const void *data);
 
 /* Sorts by size, largest first. Afterwards leak_totals_find() must not be used. */
 void leak_totals_sort_by_size(struct leak_totals *totals);

@@ -66,11 +66,17 @@ size_t ranks_index(const struct ranks *ranks, int number)
 	return (size_t)(at - ranks->numbers);
 }
 
+static uint64_t second_fingerprint(const struct report_site *site, const void *data)
+{
+	(void)data;
+	return report_site_fingerprint2(site);
+}
+
 /* Returns the leaks of ranked processes in the lists OF, see leak_totals.h. Equal leaks are
  * neighbours. */
 static struct leak_totals find_all(const struct report *report, unsigned int of)
 {
-	struct leak_totals ret = leak_totals_list(report, of);
+	struct leak_totals ret = leak_totals_list_by(report, of, second_fingerprint, NULL);
 	size_t ranked = 0;
 
 	for (size_t i = 0; i < ret.count; i++)

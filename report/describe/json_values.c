@@ -70,6 +70,11 @@ json_t *json_fingerprint(const struct report_leak *leak)
 	return json_string(FINGERPRINT(report_site_fingerprint(leak->site)));
 }
 
+json_t *json_fingerprint2(const struct report_leak *leak)
+{
+	return json_string(FINGERPRINT(report_site_fingerprint2(leak->site)));
+}
+
 json_t *json_sample(const void *item)
 {
 	const struct report_sample *sample = item;

@@ -22,6 +22,7 @@ json_t *json_site(const struct report_stack *stack);
 json_t *json_event(const struct report_event *event);
 json_t *json_allocation(const struct report_event *event);
 json_t *json_fingerprint(const struct report_leak *leak);
+json_t *json_fingerprint2(const struct report_leak *leak);
 /* For JSON_LIST(): SAMPLE is a struct report_sample and becomes [ns, bytes]. */
 json_t *json_sample(const void *sample);
 

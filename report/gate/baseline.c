@@ -112,6 +112,13 @@ const struct pattern_rule *baseline_find(const struct pattern_file *baseline, ui
 		       compare_to_key);
 }
 
+uint64_t baseline_key(const struct report_site *site, const void *baseline)
+{
+	uint64_t first = report_site_fingerprint(site), second = report_site_fingerprint2(site);
+
+	return !baseline_find(baseline, second) && baseline_find(baseline, first) ? first : second;
+}
+
 /* Writes the place of a leak without line number and directory, because these may change while the
  * leak stays the same. */
 static void write_place(FILE *out, const struct report_leak *leak)

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "report/gate/baseline.h"
 #include "report/gate/judge_internal.h"
 #include "report/model/model.h"
 #include "report/subjects/subject.h"
@@ -170,10 +171,11 @@ void judge(const struct judge_input *input, struct judgement *ret)
 	struct rest rest;
 
 	*ret = (struct judgement){ .verdict = JUDGE_FAILED };
-	bench.charges = leak_totals_list(
+	bench.charges = leak_totals_list_by(
 		input->report, TOTALS_OF_LEAKS | TOTALS_OF_CACHES | TOTALS_OF_OBJECTS |
 			TOTALS_OF_ACCUMULATIONS |
-			(input->count_context_ends ? TOTALS_OF_CONTEXT_ENDS : 0));
+			(input->count_context_ends ? TOTALS_OF_CONTEXT_ENDS : 0),
+		baseline_key, input->baseline);
 	bench.covered = calloc(bench.charges.count + 1, sizeof(*bench.covered));
 	judge_errors(&bench);
 	if (!input->leaks_unwanted)

@@ -88,8 +88,9 @@ void judge_baseline(struct bench *bench)
 	/* An incomplete report cannot prove that a known leak no longer occurs. */
 	if (report->count == 0 || report->incomplete)
 		return;
-	totals = leak_totals_make(report, TOTALS_OF_LEAKS | TOTALS_OF_CONTEXT_ENDS |
-						  TOTALS_OF_ACCUMULATIONS | TOTALS_OF_OBJECTS);
+	totals = leak_totals_make_by(report, TOTALS_OF_LEAKS | TOTALS_OF_CONTEXT_ENDS |
+						     TOTALS_OF_ACCUMULATIONS | TOTALS_OF_OBJECTS,
+				     baseline_key, bench->input->baseline);
 	note_gone(bench, &totals);
 	leak_totals_finish(&totals);
 }
@@ -124,10 +125,11 @@ void judge_beyond_baseline(struct bench *bench)
 
 	if (!baseline)
 		return;
-	totals = leak_totals_make(bench->input->report,
-				  TOTALS_OF_LEAKS | (bench->input->count_context_ends
-							     ? TOTALS_OF_CONTEXT_ENDS
-							     : 0));
+	totals = leak_totals_make_by(bench->input->report,
+				     TOTALS_OF_LEAKS | (bench->input->count_context_ends
+								? TOTALS_OF_CONTEXT_ENDS
+								: 0),
+				     baseline_key, baseline);
 	leak_totals_sort_by_size(&totals);
 	for (size_t i = 0; i < totals.count; i++) {
 		const struct leak_total *now = &totals.entries[i];

@@ -129,7 +129,8 @@ static struct report_site *read_site(struct input *in, const json_t *object)
 	*ret = (struct report_site){ read_text(in, object, "api"), read_text(in, object, "kind"),
 				     small_integer(object, "device", -1),
 				     read_stack(in, json_object_get(object, "stack")),
-				     hex_of(object, "fingerprint") };
+				     hex_of(object, "fingerprint"),
+				     hex_of(object, "fingerprint2") };
 	if (!ret->api || !ret->kind)
 		bad(in, "an entry without api or kind");
 	return ret;

@@ -94,6 +94,13 @@ uint64_t report_site_fingerprint(const struct report_site *site)
 				 : report_fingerprint(site->api, site->kind, site->stack);
 }
 
+uint64_t report_site_fingerprint2(const struct report_site *site)
+{
+	return site->fingerprint2 ? site->fingerprint2
+	       : site->fingerprint ? site->fingerprint
+				   : report_fingerprint2(site->api, site->kind, site->stack);
+}
+
 const struct report_frame *report_stack_culprit(const struct report_stack *stack)
 {
 	const struct report_frame *frame = innermost(stack, FRAME_APPLICATION);

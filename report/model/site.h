@@ -16,8 +16,9 @@ struct report_site {
 	const char *kind; /* of the memory or the object; never NULL, "unknown" if there is none */
 	int device;       /* -1 unknown */
 	const struct report_stack *stack; /* never NULL; count 0: the stack was not recorded */
-	/* as read from a JSON report; 0: compute it with report_site_fingerprint() */
-	uint64_t fingerprint;
+	/* as read from a JSON report; 0: compute them with report_site_fingerprint() and
+	 * report_site_fingerprint2() */
+	uint64_t fingerprint, fingerprint2;
 };
 
 /* Returns true if KIND is a kind of object that is not memory. */
@@ -26,6 +27,8 @@ bool kind_is_object(const char *kind);
 /* Returns the fingerprint of SITE from the JSON report it was read from. Otherwise computes it from
  * api, kind and stack. */
 uint64_t report_site_fingerprint(const struct report_site *site);
+/* The same for version 2. An older JSON report has only version 1, which is returned then. */
+uint64_t report_site_fingerprint2(const struct report_site *site);
 
 struct report_kind {
 	const char *kind;

@@ -19,9 +19,11 @@
 #include "report/describe/describe_stack.h"
 #include "report/subjects/subject_words.h"
 
-static void add(struct findings *findings, struct finding finding, uint64_t fingerprint)
+/* Adds FINDING, which SITE identifies. */
+static void add(struct findings *findings, struct finding finding, const struct report_site *site)
 {
-	finding.fingerprint = fingerprint;
+	finding.fingerprint = report_site_fingerprint(site);
+	finding.fingerprint2 = report_site_fingerprint2(site);
 	finding.order = findings->count;
 	findings->counts[finding.class]++;
 	*LIST_ADD(findings->all, findings->count) = finding;
@@ -37,7 +39,7 @@ static void add_leaks(struct findings *findings, struct finding of, enum finding
 		of.blocks = leaks[i].blocks;
 		of.bytes = leaks[i].bytes;
 		of.stack = leaks[i].site->stack;
-		add(findings, of, report_site_fingerprint(leaks[i].site));
+		add(findings, of, leaks[i].site);
 	}
 }
 
@@ -51,7 +53,7 @@ static void add_accumulating(struct findings *findings, struct finding of)
 		of.bytes = of.site->kept_bytes;
 		of.stack = of.leak->site->stack;
 		if (of.site->trend == TREND_ACCUMULATING)
-			add(findings, of, report_site_fingerprint(of.leak->site));
+			add(findings, of, of.leak->site);
 	}
 }
 
@@ -75,7 +77,8 @@ static void add_errors(struct findings *findings, struct finding of)
 
 		of.blocks = of.errors->count;
 		of.stack = error->stack;
-		add(findings, of, report_fingerprint(error->api, error->type, error->stack));
+		add(findings, of,
+		    &(struct report_site){ error->api, error->type, .stack = of.stack });
 	}
 }
 
@@ -92,8 +95,8 @@ static void add_process(struct findings *findings, const struct report_process *
 	of.refusal = report_final_out_of_memory(p);
 	if (of.refusal) {
 		of.stack = of.refusal->site->stack;
-		add(findings, of, report_fingerprint(of.refusal->site->api, "out-of-memory",
-						     of.stack));
+		add(findings, of, &(struct report_site){ of.refusal->site->api, "out-of-memory",
+							 .stack = of.stack });
 	}
 }
 

@@ -45,7 +45,7 @@ struct finding {
 	 * is kept. For an out-of-memory: 0 and 0. */
 	uint64_t blocks, bytes;
 	const struct report_stack *stack; /* never NULL */
-	uint64_t fingerprint;
+	uint64_t fingerprint, fingerprint2; /* of versions 1 and 2 */
 	size_t order; /* number of the findings that were found before it */
 	unsigned int ordinal; /* number among the findings with the same fingerprint, from 1 */
 };

@@ -74,6 +74,7 @@ bool frame_pattern_match_any(const struct frame_pattern *pattern,
 		       fingerprint == pattern->fingerprint;
 	for (size_t i = 0; i < count; i++)
 		if (frame_pattern_match(pattern, frames[i].function) ||
+		    frame_pattern_match(pattern, frames[i].old_function) ||
 		    frame_pattern_match(pattern, frames[i].file) ||
 		    frame_pattern_match(pattern, frames[i].module))
 			return true;

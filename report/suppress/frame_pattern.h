@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * Patterns with the syntax of LeakSanitizer. A pattern matches anywhere in the function, file or
- * module of a frame; * matches any text, ^ and $ match start and end. Suppressions, budgets and
- * policies match stacks with them. A pattern can also be the fingerprint of a stack.
- * LeakSanitizer treats a fingerprint as the name of a function that no frame has, so both tools
- * can use the same file.
+ * module of a frame; a function of Rust matches with and without its hash. * matches any text, ^
+ * and $ match start and end. Suppressions, budgets and policies match stacks with them. A pattern
+ * can also be the fingerprint of a stack. LeakSanitizer treats a fingerprint as the name of a
+ * function that no frame has, so both tools can use the same file.
  */
 #ifndef GPULEAK_REPORT_FRAME_PATTERN_H
 #define GPULEAK_REPORT_FRAME_PATTERN_H

@@ -33,6 +33,7 @@ struct unit {
 	/* the unit with the functions; differs from `die` if they are in a .dwo file */
 	Dwarf_Die split;
 	const char *directory;
+	bool is_ada;
 	struct ranges functions;
 };
 
@@ -123,6 +124,15 @@ static const char *text_of(Dwarf_Die *die, unsigned int attribute)
 	return dwarf_formstring(dwarf_attr_integrate(die, attribute, &buffer));
 }
 
+/* dwarf.h of elfutils 0.188 has no names for Ada 2005 (0x2e) and 2012 (0x2f). */
+static bool is_ada(Dwarf_Die *unit)
+{
+	int language = dwarf_srclang(unit);
+
+	return language == DW_LANG_Ada83 || language == DW_LANG_Ada95 || language == 0x2e ||
+	       language == 0x2f;
+}
+
 /* Returns the unit of DIE. Lists its functions on the first call. */
 static struct unit *open_unit(struct debuginfo *index, const Dwarf_Die *die)
 {
@@ -140,6 +150,7 @@ static struct unit *open_unit(struct debuginfo *index, const Dwarf_Die *die)
 	if (dwarf_cu_info(unit->die.cu, NULL, &type, NULL, &unit->split, NULL, NULL, NULL) != 0 ||
 	    type != DW_UT_skeleton || !unit->split.cu)
 		unit->split = *die;
+	unit->is_ada = is_ada(&unit->split);
 	list_functions(&unit->functions, &unit->split, 0, &dies_left);
 	sort_ranges(&unit->functions);
 	return unit;
@@ -258,6 +269,7 @@ size_t debuginfo_frames(struct debuginfo *index, Dwarf_Addr pc,
 
 		ret[i] = at;
 		ret[i].function = function_name(die);
+		ret[i].is_ada = unit->is_ada;
 		at.file = NULL;
 		at.line = 0;
 		if (i + 1 < depth)

@@ -8,6 +8,7 @@
 #define GPULEAK_REPORT_DEBUGINFO_H
 
 #include <elfutils/libdw.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* One function at an address. The strings are valid as long as the Dwarf handle. */
@@ -16,6 +17,7 @@ struct debuginfo_frame {
 	const char *file;      /* as the debug information has it, may be relative; NULL unknown */
 	const char *directory; /* directory that a relative FILE refers to; NULL unknown */
 	int line;
+	bool is_ada; /* the compiler translated Ada */
 };
 
 /* if more calls are inlined into each other, the outer frames are left out */

@@ -47,6 +47,24 @@ static size_t function_length(const char *name)
 	return length;
 }
 
+/* Adds the first LENGTH bytes of NAME and a NUL to HASH, without the numbers of what has no name in
+ * the source: {lambda()#2} and $_2 become {lambda()} and $_. */
+static uint64_t add_unnumbered(uint64_t hash, const char *name, size_t length)
+{
+	for (size_t i = 0; i < length; i++) {
+		size_t digits = strspn(name + i + 1, "0123456789");
+
+		if (name[i] == '#' && digits && name[i + 1 + digits] == '}') {
+			i += digits;
+			continue;
+		}
+		hash = add_byte(hash, (unsigned char)name[i]);
+		if (name[i] == '_' && i && name[i - 1] == '$')
+			i += digits;
+	}
+	return add_byte(hash, 0);
+}
+
 /* Returns the length of NAME without a version: "libfoo.so.1.2" counts as libfoo.so. */
 static size_t module_length(const char *name)
 {
@@ -55,16 +73,32 @@ static size_t module_length(const char *name)
 	return version ? (size_t)(version - name) + 3 : strlen(name);
 }
 
-/* Returns the hash of a frame. OF_BUILD: identify a frame without a function by its module's build
- * id, if it has one. */
-static uint64_t frame_hash(const struct report_frame *frame, int of_build)
+enum version {
+	VERSION_1,
+	VERSION_2,
+	/* as version 1, but a frame without a function counts by its module's build id, if any */
+	VERSION_OF_STACK,
+};
+
+static uint64_t function_hash(const struct report_frame *frame, enum version version)
 {
-	uint64_t hash = FNV_START;
+	const char *name = frame->function;
+
+	if (!name)
+		return FNV_START;
+	if (version == VERSION_2)
+		return add_unnumbered(FNV_START, name, function_length(name));
+	if (frame->old_function)
+		name = frame->old_function;
+	return add_text(FNV_START, name, function_length(name));
+}
+
+static uint64_t frame_hash(const struct report_frame *frame, enum version version)
+{
+	uint64_t hash = function_hash(frame, version);
 	char offset[24];
 	const char *name;
 
-	if (frame->function)
-		hash = add_text(hash, frame->function, function_length(frame->function));
 	if (frame->file) {
 		name = path_last(frame->file);
 		return add_text(hash, name, strlen(name));
@@ -73,7 +107,7 @@ static uint64_t frame_hash(const struct report_frame *frame, int of_build)
 	 * Without a module the offset is an address, which differs in every run. */
 	if (!frame->function && frame->module) {
 		name = path_last(frame->module);
-		if (of_build && frame->build_id)
+		if (version == VERSION_OF_STACK && frame->build_id)
 			hash = add_text(hash, frame->build_id, strlen(frame->build_id));
 		else
 			hash = add_text(hash, name, module_length(name));
@@ -93,7 +127,7 @@ static bool has_application(const struct report_frame *frames, size_t count)
 
 /* Adds the application's frames to HASH, or all FRAMES if none belongs to the application. */
 static uint64_t add_frames(uint64_t hash, const struct report_frame *frames, size_t count,
-			   int of_build)
+			   enum version version)
 {
 	int all = !has_application(frames, count);
 	uint64_t last = 0;
@@ -103,7 +137,7 @@ static uint64_t add_frames(uint64_t hash, const struct report_frame *frames, siz
 
 		if (!all && frames[i].role != FRAME_APPLICATION)
 			continue;
-		one = frame_hash(&frames[i], of_build);
+		one = frame_hash(&frames[i], version);
 		if (one == last)
 			continue;
 		for (int byte = 0; byte < 8; byte++)
@@ -113,12 +147,23 @@ static uint64_t add_frames(uint64_t hash, const struct report_frame *frames, siz
 	return hash;
 }
 
-uint64_t report_fingerprint(const char *api, const char *kind, const struct report_stack *stack)
+static uint64_t call_hash(const char *api, const char *kind, const struct report_stack *stack,
+			  enum version version)
 {
 	uint64_t hash = add_text(FNV_START, api, strlen(api));
 
 	hash = add_text(hash, kind, strlen(kind));
-	return add_frames(hash, stack->frames, stack->count, 0);
+	return add_frames(hash, stack->frames, stack->count, version);
+}
+
+uint64_t report_fingerprint(const char *api, const char *kind, const struct report_stack *stack)
+{
+	return call_hash(api, kind, stack, VERSION_1);
+}
+
+uint64_t report_fingerprint2(const char *api, const char *kind, const struct report_stack *stack)
+{
+	return call_hash(api, kind, stack, VERSION_2);
 }
 
 int report_stack_fingerprint(const struct report_frame *frames, size_t count, uint64_t *ret)
@@ -130,7 +175,7 @@ int report_stack_fingerprint(const struct report_frame *frames, size_t count, ui
 		if (frames[i].role != role ||
 		    (!frames[i].function && !frames[i].file && !frames[i].module))
 			continue;
-		*ret = add_frames(FNV_START, frames, count, 1);
+		*ret = add_frames(FNV_START, frames, count, VERSION_OF_STACK);
 		return 0;
 	}
 	return -ENOENT;

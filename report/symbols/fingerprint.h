@@ -2,7 +2,8 @@
  *
  * Computes a number that identifies a leak across runs, for baselines and CI systems. Files of
  * users contain numbers of version 1 ("gpuleakStack/v1"), so the inputs of this version must not
- * change. A change needs a second version in addition.
+ * change. Version 2 ("gpuleakStack/v2") also leaves out the parts of names that a compiler makes
+ * up.
  */
 #ifndef GPULEAK_REPORT_FINGERPRINT_H
 #define GPULEAK_REPORT_FINGERPRINT_H
@@ -14,6 +15,7 @@ struct report_frame;
 struct report_stack;
 
 #define FINGERPRINT_NAME "gpuleakStack/v1"
+#define FINGERPRINT_NAME2 "gpuleakStack/v2"
 #define FINGERPRINT_TEXT 17
 
 /* Returns a hash of API, KIND (for an error its type) and the application's frames. A frame counts
@@ -24,6 +26,11 @@ struct report_stack;
  * module and offset, which a rebuild may change. If no frame belongs to the application, all frames
  * count. */
 uint64_t report_fingerprint(const char *api, const char *kind, const struct report_stack *stack);
+
+/* Returns the fingerprint of version 2. It has no hash of Rust in a function's name, no number of a
+ * lambda, closure or unnamed type, and the name as Rust, D, Ada and Fortran write it. Without such
+ * names it equals version 1. */
+uint64_t report_fingerprint2(const char *api, const char *kind, const struct report_stack *stack);
 
 /* Computes a hash of the stack alone, for suppressions: like report_fingerprint() without call and
  * kind. A frame without a function name counts by the module's build id (or name) and offset.

@@ -28,7 +28,10 @@ enum frame_role {
  * escape them. An inlined call has its own frame, with module and offset of the code that contains
  * it. */
 struct report_frame {
-	const char *function; /* demangled if possible */
+	const char *function; /* demangled if possible, without Rust's hash */
+	/* the name by which fingerprints of version 1 and older suppressions know the function;
+	 * NULL if it equals `function` */
+	const char *old_function;
 	/* absolute and without "." or ".." if the debug information allows it */
 	const char *file;
 	const char *module;   /* path in the traced process */

@@ -6,7 +6,6 @@
  */
 #include "report/symbols/symbolize.h"
 
-#include <dlfcn.h>
 #include <elfutils/libdwelf.h>
 #include <elfutils/libdwfl.h>
 #include <errno.h>
@@ -19,6 +18,7 @@
 #include <unistd.h>
 
 #include "report/symbols/debuginfo.h"
+#include "report/symbols/demangle.h"
 #include "report/symbols/elfsymbols.h"
 #include "report/symbols/frame_record.h"
 #include "report/util/memory.h"
@@ -55,8 +55,7 @@ struct symbolizer {
 	struct table locations; /* of struct symbol_lookup, by place */
 	struct table lines; /* of struct symbol_location, by functions and lines */
 	struct table texts;
-	char *(*demangle)(const char *name, char *buffer, size_t *length, int *status);
-	bool demangle_sought;
+	struct demangler demangler;
 	struct rules *rules;
 };
 
@@ -301,72 +300,23 @@ static void open_module(struct symbolizer *symbolizer, struct symbol_module *mod
 	use_file(module, path, fd);
 }
 
-static bool is_mangled(const char *name)
+/* Returns the interned TEXT; NULL for NULL. */
+static const char *intern(struct symbolizer *symbolizer, const char *text)
 {
-	return name[0] == '_' && name[1] == 'Z';
+	return text ? arena_intern(&symbolizer->arena, &symbolizer->texts, text, strlen(text))
+		    : NULL;
 }
 
-/* Returns the length of NAME without suffixes of the optimizer: f.cold is a part of f, f.isra.0 is
- * a copy. */
-static size_t length_as_written(const char *name)
+/* Stores in FRAME the names of the function that the linker calls NAME. */
+static void set_function(struct symbolizer *symbolizer, const char *name, bool is_ada,
+			 struct report_frame *frame)
 {
-	static const char *const ends[] = { "constprop", "isra", "part", "cold", "lto_priv",
-					    "llvm" };
-	size_t length = strlen(name), found = 1;
+	struct demangled names = demangle(&symbolizer->demangler, name, is_ada);
 
-	while (found) {
-		size_t end = length, start;
-
-		while (end > 0 && strchr("0123456789", name[end - 1]))
-			end--;
-		end -= end > 0 && end < length && name[end - 1] == '.';
-		for (start = end; start > 0 && name[start - 1] != '.'; start--)
-			;
-		found = 0;
-		for (size_t i = 0; start > 1 && i < sizeof(ends) / sizeof(ends[0]); i++)
-			found |= strlen(ends[i]) == end - start &&
-				 memcmp(name + start, ends[i], end - start) == 0;
-		if (found)
-			length = start - 1;
-	}
-	return length;
-}
-
-static char *call_demangler(struct symbolizer *symbolizer, const char *name, size_t length)
-{
-	char *mangled = strndup(name, length), *ret;
-	int status = -1;
-
-	ret = symbolizer->demangle(mangled, NULL, NULL, &status);
-	free(mangled);
-	if (ret && status == 0)
-		return ret;
-	free(ret);
-	return NULL;
-}
-
-/* Demangles NAME if a C++ runtime is available; gpuleak is not linked with one. */
-static const char *demangle(struct symbolizer *symbolizer, const char *name)
-{
-	const char *ret;
-	char *plain = NULL;
-
-	if (is_mangled(name) && !symbolizer->demangle_sought) {
-		void *library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
-
-		symbolizer->demangle_sought = true;
-		if (library)
-			*(void **)&symbolizer->demangle = dlsym(library, "__cxa_demangle");
-	}
-	/* A dot may be a part of the name: gcc names coroutines "..f.Frame.actor". */
-	if (is_mangled(name) && symbolizer->demangle)
-		plain = call_demangler(symbolizer, name, length_as_written(name));
-	if (is_mangled(name) && symbolizer->demangle && !plain)
-		plain = call_demangler(symbolizer, name, strcspn(name, "."));
-	ret = arena_intern(&symbolizer->arena, &symbolizer->texts, plain ? plain : name,
-			   strlen(plain ? plain : name));
-	free(plain);
-	return ret;
+	frame->function = intern(symbolizer, names.name);
+	frame->old_function = intern(symbolizer, names.old_name);
+	free(names.name);
+	free(names.old_name);
 }
 
 static bool is_part(const char *part, size_t length, const char *name)
@@ -482,7 +432,7 @@ static size_t look_up(struct symbolizer *symbolizer, struct symbol_module *modul
 		frames[i].no_unwind_table = lacks;
 		frames[i].no_frame_record = skips;
 		if (found[i].function && found[i].function[0])
-			frames[i].function = demangle(symbolizer, found[i].function);
+			set_function(symbolizer, found[i].function, found[i].is_ada, &frames[i]);
 		if (found[i].file)
 			frames[i].file = absolute_source(symbolizer, &found[i]);
 		if (frames[i].file && found[i].line > 0)

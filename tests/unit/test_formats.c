@@ -91,6 +91,42 @@ static void test_differs(void **state)
 	assert_int_not_equal(of(&other[0], 1), of(&other[1], 1));
 }
 
+static uint64_t second(const struct report_frame *frame)
+{
+	const struct report_stack stack = { frame, 1, 0 };
+
+	return report_fingerprint2("cuMemAlloc_v2", "device", &stack);
+}
+
+/* Version 1 of the fingerprint keeps the names of older versions, version 2 has none that a
+ * compiler made up. */
+static void test_second(void **state)
+{
+	const struct report_frame plain = { .function = "make", .file = "/a/x.c" };
+	const struct report_frame rust = { .function = "app::step", .file = "/a/x.rs",
+					   .old_function = "app::step::h0123456789abcdef" };
+	struct report_frame other = rust;
+
+	(void)state;
+	assert_int_equal(second(&plain), of(&plain, 1));
+	other.old_function = "app::step::hfedcba9876543210";
+	assert_int_not_equal(of(&other, 1), of(&rust, 1));
+	assert_int_equal(second(&other), second(&rust));
+	other.function = other.old_function;
+	other.old_function = NULL;
+	assert_int_not_equal(second(&other), second(&rust));
+	other.function = "main::{lambda(int)#1}::operator()(int) const";
+	assert_int_not_equal(second(&other), second(&rust));
+	assert_int_equal(second(&other),
+			 second(&(struct report_frame){
+				 .function = "main::{lambda(int)#12}::operator()(int) const",
+				 .file = "/b/x.rs" }));
+	assert_int_equal(second(&(struct report_frame){ .function = "main::$_3::operator()" }),
+			 second(&(struct report_frame){ .function = "main::$_10::operator()" }));
+	assert_int_not_equal(second(&(struct report_frame){ .function = "f_3" }),
+			     second(&(struct report_frame){ .function = "f_10" }));
+}
+
 static void test_source(void **state)
 {
 	struct source_root root;
@@ -148,6 +184,7 @@ int main(void)
 		cmocka_unit_test(test_known),
 		cmocka_unit_test(test_survives),
 		cmocka_unit_test(test_differs),
+		cmocka_unit_test(test_second),
 		cmocka_unit_test(test_source),
 		cmocka_unit_test(test_xml),
 	};

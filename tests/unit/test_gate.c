@@ -167,6 +167,47 @@ static void test_baseline_sums(void **state)
 	pattern_file_destroy(known);
 }
 
+/* A baseline of an older gpuleak has the names with Rust's hash, a newer one has none. Both know
+ * the leaks, the newer one after each rebuild. */
+static void test_baseline_of_rust(void **state)
+{
+	static const char *const old[] = { "train::h0000000000000001", "train::h0000000000000002" };
+	struct leak_totals totals;
+	char *texts[2] = { 0 };
+	struct scene s;
+	size_t length;
+	FILE *out;
+
+	(void)state;
+	scene(&s, 2);
+	for (int i = 0; i < 2; i++) {
+		s.frames[i][0].function = "train";
+		s.frames[i][0].old_function = old[i];
+	}
+	texts[0] = baseline_of(&s.report);
+	out = open_memstream(&texts[1], &length);
+	totals = leak_totals_make_by(&s.report, TOTALS_OF_LEAKS, baseline_key, NULL);
+	baseline_write(&totals, out);
+	fclose(out);
+	leak_totals_finish(&totals);
+	for (int i = 0; i < 2; i++) {
+		struct pattern_file *known = baseline(texts[i]);
+
+		s.frames[0][0].old_function = old[0];
+		assert_int_equal(known->count, i == 0 ? 2 : 1);
+		s.input.baseline = known;
+		judged(&s, JUDGE_CLEAN, "nothing leaked beyond the baseline");
+		s.frames[0][0].old_function = "train::h0000000000000003";
+		if (i == 0)
+			judged(&s, JUDGE_FAILED,
+			       "1 block, 100 bytes leaked beyond the baseline, 0 allowed");
+		else
+			judged(&s, JUDGE_CLEAN, "nothing leaked beyond the baseline");
+		pattern_file_destroy(known);
+		free(texts[i]);
+	}
+}
+
 static void test_baseline_text(void **state)
 {
 	struct pattern_file *known, *bad = NULL;
@@ -613,6 +654,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_baseline_survives),
 		cmocka_unit_test(test_baseline_sums),
+		cmocka_unit_test(test_baseline_of_rust),
 		cmocka_unit_test(test_baseline_text),
 		cmocka_unit_test(test_budgets),
 		cmocka_unit_test(test_objects),

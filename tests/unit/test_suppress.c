@@ -115,6 +115,20 @@ static void test_every_frame_and_field(void **state)
 	pattern_file_destroy(s);
 }
 
+static void test_rust(void **state)
+{
+	const struct report_frame frame = { .function = "app::step",
+					    .old_function = "app::step::h0123456789abcdef" };
+	struct pattern_file *s = parse("leak:^app::step$\nleak:^app::step::h0123456789abcdef$\n");
+
+	(void)state;
+	assert_int_equal(suppressions_match(s, &frame, 1), 0);
+	pattern_file_destroy(s);
+	s = parse("leak:^app::step::h0123456789abcdef$\n");
+	assert_int_equal(suppressions_match(s, &frame, 1), 0);
+	pattern_file_destroy(s);
+}
+
 static void test_lines(void **state)
 {
 	struct pattern_file *s = parse("\xef\xbb\xbf# comment\r\n\r\n  leak:one\t\r\n"
@@ -246,6 +260,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_patterns),
 		cmocka_unit_test(test_every_frame_and_field),
+		cmocka_unit_test(test_rust),
 		cmocka_unit_test(test_lines),
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_limits),

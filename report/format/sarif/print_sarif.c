@@ -142,11 +142,11 @@ static json_t *properties(const struct finding *finding)
 		{ "allocatedBlocks", JSON_IF(site, json_number(site->allocated_blocks)) });
 }
 
-static json_t *fingerprint(const struct finding *finding)
+static json_t *fingerprints(const struct finding *finding)
 {
-	char text[FINGERPRINT_TEXT];
-
-	return json_string(report_fingerprint_text(finding->fingerprint, text));
+	return JSON_OBJECT(
+		{ FINGERPRINT_NAME, json_string(FINGERPRINT(finding->fingerprint)) },
+		{ FINGERPRINT_NAME2, json_string(FINGERPRINT(finding->fingerprint2)) });
 }
 
 /* Returns the list with the place of the finding. */
@@ -168,7 +168,7 @@ static json_t *result(const struct sarif *sarif, const struct finding *finding)
 		{ "message", JSON_OBJECT(
 			{ "text", JSON_PRINTED(to, finding_message(to, finding, is_named)) }) },
 		{ "locations", locations(sarif, finding) },
-		{ "partialFingerprints", JSON_OBJECT({ FINGERPRINT_NAME, fingerprint(finding) }) },
+		{ "partialFingerprints", fingerprints(finding) },
 		{ "occurrenceCount", json_number(finding->blocks ? finding->blocks : 1) });
 
 	set_stacks(sarif, ret, finding);
