@@ -564,6 +564,15 @@ struct ledger_module {
 	uint64_t reserved[2];
 };
 
+/* A function of a module whose file may be gone when a reader needs its names. */
+struct ledger_symbol {
+	uint64_t start;  /* address in the file's symbol table */
+	uint32_t bytes;  /* size of its code; never 0 */
+	uint32_t module; /* ref to the struct ledger_module */
+	uint32_t name;   /* ref to a string, as the linker has it */
+	uint32_t reserved;
+};
+
 /* An invalid free. Refs are 0 if unknown. */
 struct ledger_event { /* one earlier call: refs to its name and stack */
 	uint32_t api;

@@ -31,6 +31,11 @@ static inline ssize_t nocancel_read(int fd, void *bytes, size_t size)
 	return syscall(SYS_read, fd, bytes, size);
 }
 
+static inline ssize_t nocancel_pread(int fd, void *bytes, size_t size, off_t at)
+{
+	return syscall(SYS_pread64, fd, bytes, size, at);
+}
+
 static inline ssize_t nocancel_write(int fd, const void *bytes, size_t size)
 {
 	return syscall(SYS_write, fd, bytes, size);

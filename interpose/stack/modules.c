@@ -16,7 +16,9 @@
 #include "interpose/recorder/write_observations.h"
 #include "interpose/stack/python.h"
 #include "interpose/stack/capture.h"
+#include "interpose/stack/module_symbols.h"
 #include "ledger/shared.h"
+#include "ledger/temporary_path.h"
 
 static void read_build_id(const struct dl_phdr_info *info, const ElfW(Phdr) *phdr,
 			  struct ledger_module *module)
@@ -114,8 +116,17 @@ static bool is_tensor_library(const char *path, size_t length)
 	return false;
 }
 
+/* Returns the address of the module's dynamic section, or 0. */
+static uint64_t dynamic_section(const struct dl_phdr_info *info)
+{
+	for (unsigned int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			return info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+	return 0;
+}
+
 static void module_add(struct recorder *recorder, struct ledger_module *seen, const char *path,
-		       size_t path_length)
+		       size_t path_length, uint64_t dynamic)
 {
 	struct modules *modules = recorder->modules;
 	struct module *module;
@@ -132,6 +143,8 @@ static void module_add(struct recorder *recorder, struct ledger_module *seen, co
 	module->end = seen->end;
 	module->loaded = true;
 	module->allocates_tensors = is_tensor_library(path, path_length);
+	module->temporary = path_is_temporary(path, path_length);
+	module->dynamic = dynamic;
 	modules->count++;
 }
 
@@ -169,7 +182,7 @@ static void module_seen(struct recorder *recorder, const struct dl_phdr_info *in
 		modules->taken_over = true;
 		new_epoch(modules);
 	}
-	module_add(recorder, &seen, path, path_length);
+	module_add(recorder, &seen, path, path_length, dynamic_section(info));
 }
 
 static int module_of_loader(struct dl_phdr_info *info, size_t size, void *data)
@@ -224,13 +237,18 @@ void modules_refresh(struct recorder *recorder)
 	lock_give(&recorder->modules->lock);
 }
 
-static bool covered(struct modules *modules, uint64_t pc)
+static bool covered(struct recorder *recorder, uint64_t pc)
 {
+	struct modules *modules = recorder->modules;
+
 	for (unsigned int i = modules->count; i-- > 0;) {
 		struct module *module = &modules->module[i];
 
 		if (!module->loaded || pc < module->start || pc >= module->end)
 			continue;
+		if (!module->used && module->temporary)
+			module_symbols_copy(recorder, module->ref, module->dynamic,
+					    &modules->copied_symbols);
 		module->used = true;
 		return true;
 	}
@@ -275,14 +293,14 @@ void modules_cover(struct recorder *recorder, const struct capture *capture)
 	for (unsigned int i = 0; i < capture->frames; i++) {
 		uint64_t pc = (uint64_t)(uintptr_t)capture->first[i] - 1;
 
-		if (covered(modules, pc))
+		if (covered(recorder, pc))
 			continue;
 		/* Code outside all modules (from a JIT) must not cause a refresh each time. */
 		fork_guard_iterate(count_loads, &loads);
 		if (loads == modules->loads)
 			continue;
 		refresh_locked(recorder);
-		covered(modules, pc);
+		covered(recorder, pc);
 	}
 	observations_write(recorder);
 	lock_give(&modules->lock);

@@ -26,6 +26,8 @@ struct module {
 	bool loaded;   /* found by the latest modules_refresh() */
 	bool used;     /* a stack in the ledger has a frame in it */
 	bool allocates_tensors;
+	bool temporary; /* its file may be gone when the report is made */
+	uint64_t dynamic; /* address of its dynamic section; 0: it has none */
 };
 
 struct modules {
@@ -35,6 +37,7 @@ struct modules {
 	/* the loader's count of loads and unloads at the latest modules_refresh() */
 	uint64_t loads;
 	unsigned int count;
+	uint32_t copied_symbols; /* bytes, see module_symbols.h */
 	/* two different modules were mapped at the same addresses, one after the other */
 	bool taken_over;
 	struct module module[MODULES_MAX];

@@ -89,18 +89,6 @@ static int compare_modules(const void *left, const void *right)
 	       ?: compare_numbers((uintptr_t)a, (uintptr_t)b);
 }
 
-void build_modules(struct builder *b)
-{
-	struct ledger_walk walk = { 0 };
-	const struct ledger_module *record;
-
-	while ((record = ledger_next_module(b->view, &walk)))
-		*ARENA_ADD(b->arena, b->modules, b->module_count) = (struct stack_module){
-			{ record->start, record->end }, record };
-	SORT(b->modules, b->module_count, compare_modules);
-	code_ranges_set_reach(b->modules, b->module_count, sizeof(*b->modules));
-}
-
 /* Returns the module that contained ADDRESS at EPOCH, or NULL. Ignores LEDGER_MODULE_UNLOADED: a
  * caller's module was loaded when it made the call. */
 static struct stack_module *find_module(struct builder *b, uint64_t address, uint32_t epoch)
@@ -132,6 +120,43 @@ static void open_symbols(struct builder *b, struct stack_module *module)
 	module->is_interpreter = path && build_is_interpreter_file(path);
 	module->symbols = symbolizer_module(b->symbolizer, path ? path : "", record->build_id,
 					    bytes);
+}
+
+/* Reads the names of functions that the ledger has. */
+static void read_symbols(struct builder *b)
+{
+	struct table modules = { 0 }; /* struct stack_module, by the ref of its record */
+	const struct ledger_symbol *symbol;
+	struct ledger_walk walk = { 0 };
+
+	for (size_t i = 0; i < b->module_count; i++)
+		table_add_ref(b->arena, &modules, build_ref(b, b->modules[i].record),
+			      &b->modules[i]);
+	while ((symbol = ledger_next_symbol(b->view, &walk))) {
+		struct ref_node *node = table_find_ref(&modules, symbol->module);
+		struct stack_module *module = node ? (struct stack_module *)node->value : NULL;
+		const char *name = build_text(b, symbol->name);
+
+		if (!module || !name)
+			continue;
+		if (!module->symbols)
+			open_symbols(b, module);
+		symbol_module_add(b->symbolizer, module->symbols, symbol->start, symbol->bytes,
+				  name);
+	}
+}
+
+void build_modules(struct builder *b)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_module *record;
+
+	while ((record = ledger_next_module(b->view, &walk)))
+		*ARENA_ADD(b->arena, b->modules, b->module_count) = (struct stack_module){
+			{ record->start, record->end }, record };
+	SORT(b->modules, b->module_count, compare_modules);
+	code_ranges_set_reach(b->modules, b->module_count, sizeof(*b->modules));
+	read_symbols(b);
 }
 
 /* Returns the place of the call that returns to PC. Stores in *RET_INTERPRETER whether it is in a

@@ -20,7 +20,7 @@ struct symbol {
 
 struct elfsymbols {
 	size_t count;
-	struct symbol items[];
+	struct symbol *items;
 };
 
 /* Prefers global names, because documentation uses them, and names without an underscore at the
@@ -51,40 +51,62 @@ static int compare_symbols(const void *left, const void *right)
 	return code_ranges_compare(a, b) ?: a->rank - b->rank ?: strcmp(b->name, a->name);
 }
 
+struct elfsymbols *elfsymbols_create_empty(void)
+{
+	return calloc(1, sizeof(struct elfsymbols));
+}
+
+void elfsymbols_add(struct elfsymbols *symbols, uint64_t start, uint64_t bytes, const char *name,
+		    int rank)
+{
+	if (start + bytes <= start)
+		return;
+	*LIST_ADD(symbols->items, symbols->count) = (struct symbol){
+		.code = { start, start + bytes }, .name = name, .rank = rank,
+	};
+}
+
+void elfsymbols_sort(struct elfsymbols *symbols)
+{
+	SORT(symbols->items, symbols->count, compare_symbols);
+	code_ranges_set_reach(symbols->items, symbols->count, sizeof(symbols->items[0]));
+}
+
 struct elfsymbols *elfsymbols_create(Dwfl_Module *module)
 {
+	struct elfsymbols *symbols = elfsymbols_create_empty();
 	int total = dwfl_module_getsymtab(module);
-	struct elfsymbols *symbols;
 
-	if (total < 0)
-		total = 0;
-	symbols = calloc(1, sizeof(*symbols) + (size_t)total * sizeof(symbols->items[0]));
 	for (int i = 0; i < total; i++) {
 		GElf_Addr start;
 		GElf_Sym symbol;
 		const char *name = dwfl_module_getsym_info(module, i, &symbol, &start, NULL, NULL,
 							   NULL);
 
-		if (name && name[0] && is_function(&symbol) && start + symbol.st_size > start)
-			symbols->items[symbols->count++] = (struct symbol){
-				.code = { start, start + symbol.st_size }, .name = name,
-				.rank = rank_of(&symbol, name),
-			};
+		if (name && name[0] && is_function(&symbol))
+			elfsymbols_add(symbols, start, symbol.st_size, name,
+				       rank_of(&symbol, name));
 	}
-	SORT(symbols->items, symbols->count, compare_symbols);
-	code_ranges_set_reach(symbols->items, symbols->count, sizeof(symbols->items[0]));
+	elfsymbols_sort(symbols);
 	return symbols;
 }
 
 void elfsymbols_destroy(struct elfsymbols *symbols)
 {
+	if (symbols)
+		free(symbols->items);
 	free(symbols);
+}
+
+static size_t count_until(const struct elfsymbols *symbols, GElf_Addr address)
+{
+	return code_ranges_until(symbols->items, symbols->count, sizeof(symbols->items[0]),
+				 address);
 }
 
 const char *elfsymbols_find(const struct elfsymbols *symbols, GElf_Addr address)
 {
-	size_t at = code_ranges_until(symbols->items, symbols->count, sizeof(symbols->items[0]),
-				      address);
+	size_t at = count_until(symbols, address);
 
 	while (at-- > 0 && symbols->items[at].code.reach > address)
 		if (symbols->items[at].code.high > address)

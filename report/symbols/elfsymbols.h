@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds the function of an address in the ELF symbols of one module, if the module has no debug
- * information. Has a sorted table of the symbols.
+ * Finds the function of an address in a sorted table of symbols: those of one module's file, or
+ * names from another source.
  */
 #ifndef GPULEAK_REPORT_ELFSYMBOLS_H
 #define GPULEAK_REPORT_ELFSYMBOLS_H
@@ -12,6 +12,19 @@
  * file, of a separate debug file or in .gnu_debugdata. If there is none, uses the dynamic symbol
  * table. */
 struct elfsymbols *elfsymbols_create(Dwfl_Module *module);
+
+/* Returns an empty table. */
+struct elfsymbols *elfsymbols_create_empty(void);
+
+/* Adds the function NAME, which must live longer, at START to a table that was created empty. Adds
+ * nothing if BYTES is 0. Of several names for the same range, the one with the highest RANK is
+ * used. */
+void elfsymbols_add(struct elfsymbols *symbols, uint64_t start, uint64_t bytes, const char *name,
+		    int rank);
+
+/* Orders the table after the last elfsymbols_add(). */
+void elfsymbols_sort(struct elfsymbols *symbols);
+
 void elfsymbols_destroy(struct elfsymbols *symbols); /* SYMBOLS may be NULL */
 
 /* Returns the name of the symbol whose range contains ADDRESS (an address as Dwfl uses it), or

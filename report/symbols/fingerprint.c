@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ledger/temporary_path.h"
 #include "report/symbols/frame.h"
 
 #define FNV_START UINT64_C(0xcbf29ce484222325)
@@ -80,6 +81,14 @@ enum version {
 	VERSION_OF_STACK,
 };
 
+/* Returns true if FRAME, which has no function, counts by its module's build id. */
+static bool counts_by_build(const struct report_frame *frame, enum version version)
+{
+	return frame->build_id &&
+	       (version == VERSION_OF_STACK ||
+		(version == VERSION_2 && path_is_temporary(frame->module, strlen(frame->module))));
+}
+
 static uint64_t function_hash(const struct report_frame *frame, enum version version)
 {
 	const char *name = frame->function;
@@ -107,7 +116,7 @@ static uint64_t frame_hash(const struct report_frame *frame, enum version versio
 	 * Without a module the offset is an address, which differs in every run. */
 	if (!frame->function && frame->module) {
 		name = path_last(frame->module);
-		if (version == VERSION_OF_STACK && frame->build_id)
+		if (counts_by_build(frame, version))
 			hash = add_text(hash, frame->build_id, strlen(frame->build_id));
 		else
 			hash = add_text(hash, name, module_length(name));

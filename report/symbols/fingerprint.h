@@ -28,8 +28,9 @@ struct report_stack;
 uint64_t report_fingerprint(const char *api, const char *kind, const struct report_stack *stack);
 
 /* Returns the fingerprint of version 2. It has no hash of Rust in a function's name, no number of a
- * lambda, closure or unnamed type, and the name as Rust, D, Ada and Fortran write it. Without such
- * names it equals version 1. */
+ * lambda, closure or unnamed type, and the name as Rust, D, Ada and Fortran write it. A frame
+ * without a function in a module that is unpacked for each run counts by build id and offset.
+ * Without such frames it equals version 1. */
 uint64_t report_fingerprint2(const char *api, const char *kind, const struct report_stack *stack);
 
 /* Computes a hash of the stack alone, for suppressions: like report_fingerprint() without call and

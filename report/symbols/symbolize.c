@@ -24,6 +24,7 @@
 #include "report/util/memory.h"
 #include "report/util/report_arena.h"
 #include "report/symbols/rules.h"
+#include "ledger/temporary_path.h"
 
 #define BUILD_ID_MAX 64
 #define DEBUG_FOLDER "/usr/lib/debug/.build-id"
@@ -41,6 +42,8 @@ struct symbol_module {
 	Dwarf_Addr debuginfo_bias;
 	bool separate; /* FILE is a separate debug file: no code and no unwind tables */
 	struct elfsymbols *symbols; /* NULL: not loaded yet */
+	struct elfsymbols *copied; /* names that the ledger has; NULL: none */
+	bool is_temporary;
 };
 
 struct symbol_lookup {
@@ -110,6 +113,7 @@ static void close_module(struct symbol_module *module)
 {
 	debuginfo_destroy(module->debuginfo);
 	elfsymbols_destroy(module->symbols);
+	elfsymbols_destroy(module->copied);
 	if (module->dwfl)
 		dwfl_end(module->dwfl);
 }
@@ -143,7 +147,8 @@ static bool same_module(const void *value, const void *key)
 
 	return a->build_id_bytes == b->build_id_bytes &&
 	       memcmp(a->build_id, b->build_id, a->build_id_bytes) == 0 &&
-	       strcmp(a->path, b->path) == 0;
+	       a->is_temporary == b->is_temporary &&
+	       ((a->is_temporary && a->build_id_bytes) || strcmp(a->path, b->path) == 0);
 }
 
 struct symbol_module *symbolizer_module(struct symbolizer *symbolizer, const char *path,
@@ -157,7 +162,10 @@ struct symbol_module *symbolizer_module(struct symbolizer *symbolizer, const cha
 		build_id_bytes = BUILD_ID_MAX;
 	memcpy(key.build_id, build_id, build_id_bytes);
 	key.build_id_bytes = build_id_bytes;
-	hash = hash_bytes(build_id, build_id_bytes, hash_bytes(path, strlen(path), 0));
+	key.is_temporary = path_is_temporary(path, strlen(path));
+	hash = hash_bytes(build_id, build_id_bytes,
+			  key.is_temporary && build_id_bytes ? 0
+							     : hash_bytes(path, strlen(path), 0));
 	module = table_find(&symbolizer->modules, hash, same_module, &key);
 	if (module)
 		return module;
@@ -169,6 +177,18 @@ struct symbol_module *symbolizer_module(struct symbolizer *symbolizer, const cha
 	*module = key;
 	table_add(&symbolizer->arena, &symbolizer->modules, hash, module);
 	return module;
+}
+
+void symbol_module_add(struct symbolizer *symbolizer, struct symbol_module *module,
+		       uint64_t start, uint64_t bytes, const char *name)
+{
+	if (module->opened) /* another process had the module, too */
+		return;
+	if (!module->copied)
+		module->copied = elfsymbols_create_empty();
+	elfsymbols_add(module->copied, start, bytes,
+		       arena_intern(&symbolizer->arena, &symbolizer->texts, name, strlen(name)),
+		       name[0] != '_');
 }
 
 const char *symbol_module_problem(const struct symbol_module *module)
@@ -254,9 +274,10 @@ static int open_module_file(struct symbolizer *symbolizer, struct symbol_module 
 
 	if (fd < 0) {
 		module->problem =
-			arena_printf(&symbolizer->arena, "%s cannot be read (%s): its symbols are "
-							 "missing",
-				     path, strerror(fd == -EINVAL ? ENOEXEC : -fd));
+			arena_printf(&symbolizer->arena,
+				     "%s cannot be read (%s): its %s are missing", path,
+				     strerror(fd == -EINVAL ? ENOEXEC : -fd),
+				     module->copied ? "lines" : "symbols");
 		return -1;
 	}
 	same = has_build_id(module, fd);
@@ -264,11 +285,10 @@ static int open_module_file(struct symbolizer *symbolizer, struct symbol_module 
 		return fd;
 	close(fd);
 	module->problem = arena_printf(&symbolizer->arena,
-				       same < 0 ? "%s is no longer an ELF file: its symbols are "
-						  "missing"
-						: "%s was rebuilt after the run: its symbols are "
-						  "missing",
-				       path);
+				       "%s %s: its %s are missing", path,
+				       same < 0 ? "is no longer an ELF file"
+						: "was rebuilt after the run",
+				       module->copied ? "lines" : "symbols");
 	return -1;
 }
 
@@ -282,6 +302,8 @@ static void open_module(struct symbolizer *symbolizer, struct symbol_module *mod
 	const char *path = module->path;
 
 	module->opened = true;
+	if (module->copied)
+		elfsymbols_sort(module->copied);
 	if ((symbolizer->flags & SYMBOLIZER_NO_FILES) || path[0] != '/')
 		return; /* modules such as [vdso] have no file */
 	if (length > sizeof(deleted) && !strcmp(path + length - sizeof(deleted) + 1, deleted)) {
@@ -400,6 +422,20 @@ static const char *symbol_name(struct symbol_module *module, GElf_Addr address)
 	return elfsymbols_find(module->symbols, address);
 }
 
+/* Writes the frame of the location from the names that the ledger has. Returns the number of
+ * frames, 0 if no name fits. */
+static size_t look_up_copied(struct symbolizer *symbolizer, struct symbol_module *module,
+			     uint64_t offset, struct report_frame *frame)
+{
+	const char *name = module->copied && !(symbolizer->flags & SYMBOLIZER_NO_FILES)
+				   ? elfsymbols_find(module->copied, offset)
+				   : NULL;
+
+	if (name)
+		set_function(symbolizer, name, false, frame);
+	return name != NULL;
+}
+
 /* Writes the frames of the location from debug information and symbols. Returns their number. */
 static size_t look_up(struct symbolizer *symbolizer, struct symbol_module *module, uint64_t offset,
 		      struct report_frame frames[DEBUGINFO_FRAMES_MAX])
@@ -411,7 +447,7 @@ static size_t look_up(struct symbolizer *symbolizer, struct symbol_module *modul
 	bool lacks, skips;
 
 	if (!module->file || !dwfl_module_getelf(module->file, &bias))
-		return 0;
+		return look_up_copied(symbolizer, module, offset, frames);
 	if (module->debuginfo)
 		count = debuginfo_frames(module->debuginfo,
 					 offset + bias - module->debuginfo_bias, found);

@@ -7,6 +7,7 @@
 #ifndef GPULEAK_REPORT_SYMBOLIZE_H
 #define GPULEAK_REPORT_SYMBOLIZE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,9 +32,15 @@ const struct rules *symbolizer_rules(const struct symbolizer *symbolizer);
 void symbolizer_set_rules(struct symbolizer *symbolizer, struct rules *rules);
 
 /* Returns the module that had PATH and BUILD_ID when it was mapped (BUILD_ID_BYTES 0: unknown). The
- * first lookup of a location opens the file. */
+ * first lookup of a location opens the file. Each run unpacks a temporary module to another path,
+ * so those with one build id are one module. */
 struct symbol_module *symbolizer_module(struct symbolizer *symbolizer, const char *path,
 					const uint8_t *build_id, size_t build_id_bytes);
+
+/* Adds a function of MODULE, for the case that its file cannot be read: its code has BYTES bytes
+ * from START in the file's symbol table. Call it before the first lookup of a location. */
+void symbol_module_add(struct symbolizer *symbolizer, struct symbol_module *module,
+		       uint64_t start, uint64_t bytes, const char *name);
 
 /* A place in a program's code. If MODULE is NULL, OFFSET is an address in memory. */
 struct symbol_place {

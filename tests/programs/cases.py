@@ -23,6 +23,7 @@ import cases_ipc
 import cases_leaving
 import cases_limits
 import cases_lost
+import cases_names
 import cases_objects
 import cases_oom
 import cases_peak
@@ -425,6 +426,7 @@ FAMILIES = {
     "ipc": cases_ipc.IPC,
     "limits": cases_limits.LIMITS,
     "lost": cases_lost.LOST,
+    "names": cases_names.NAMES,
     "oom": cases_oom.OOM,
     "peak": cases_peak.PEAK,
     "pool": cases_pool.POOL,

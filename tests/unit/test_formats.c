@@ -125,6 +125,10 @@ static void test_second(void **state)
 			 second(&(struct report_frame){ .function = "main::$_10::operator()" }));
 	assert_int_not_equal(second(&(struct report_frame){ .function = "f_3" }),
 			     second(&(struct report_frame){ .function = "f_10" }));
+	other = (struct report_frame){ .module = "/tmp/jna1/x.so", .build_id = "ab", .offset = 1 };
+	assert_int_equal(second(&other),
+			 second(&(struct report_frame){ .module = "/tmp/jna2/y.so",
+							.build_id = "ab", .offset = 1 }));
 }
 
 static void test_source(void **state)

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: MIT
+"""Names of functions whose code has no file when the report is made."""
+
+from harness import compare
+
+
+def frames(place, *argv):
+    """Returns what the only leak's stack has up to main, (function, line) each, and the report."""
+    path = place.file("report.json")
+    run = place.command("run", "--format", "json", "--report", path, "--", *argv)
+    compare("run", (0, "worked\n"), (run.status, run.stdout))
+    report = place.json("report.json")
+    compare("leaks", 1, len(report["leaks"]))
+    stack = [(frame["function"], frame["line"]) for frame in report["leaks"][0]["stack"]]
+    names = [function for function, _ in stack]
+    return stack[:names.index("main")], report
+
+
+def unpacked(place):
+    """libraries that are unpacked for one run: their names are in the ledger"""
+    plugin = place.module("unpacked_plugin")
+    for mode in ("after", "memfd"):
+        stack, report = frames(place, place.program("unpacked"), plugin, mode)
+        compare(mode, [("keep", 0), ("work", 0)], stack)
+    # Only the loader's own table is left of a library that is removed before.
+    stack, report = frames(place, place.program("unpacked"), plugin, "before")
+    compare("before", [(None, 0), ("work", 0)], stack)
+    compare("notes", [True], [note.endswith("(No such file or directory): its lines are missing")
+                              for note in report["notes"]])
+
+
+def unpacked_twice(place):
+    """a library that is unpacked twice is one library: equal calls are one leak"""
+    stack, report = frames(place, place.program("unpacked"), place.module("unpacked_plugin"), "twice")
+    compare("stack", [("keep", 0), ("work", 0)], stack)
+    compare("blocks", 2, report["leaks"][0]["blocks"])
+
+
+NAMES = [unpacked, unpacked_twice]
