@@ -296,6 +296,7 @@ static int load_file(int fd, struct loading *load)
 	r = check_size(load, (uint64_t)st.st_size);
 	if (r < 0)
 		return r;
+	ledger->owner = st.st_uid;
 	r = read_file(fd, (uint64_t)st.st_size, ledger, &size);
 	if (r < 0)
 		return fail_errno(load, r, "read it");
@@ -326,7 +327,9 @@ static int load_stream(int fd, struct loading *load)
 static struct loading begin_load(const char *name, char *error, size_t error_size)
 {
 	return (struct loading){
-		.ledger.name = strdup(name), .error = error, .error_size = error_size,
+		.ledger = { .name = strdup(name), .owner = geteuid() },
+		.error = error,
+		.error_size = error_size,
 	};
 }
 
@@ -389,7 +392,7 @@ void loaded_ledger_finish(struct loaded_ledger *ledger)
 
 /* ---- the process ---- */
 
-static bool on_this_host(const char *host)
+bool is_this_host(const char *host)
 {
 	char here[HOST_NAME_MAX + 1] = "";
 
@@ -401,7 +404,7 @@ bool process_alive(int pid, uint64_t start_ticks, const char *host)
 {
 	struct process_stat stat;
 
-	if (pid <= 0 || !on_this_host(host) || process_stat_read(pid, &stat) < 0)
+	if (pid <= 0 || !is_this_host(host) || process_stat_read(pid, &stat) < 0)
 		return false;
 	return stat.state != 'Z' && stat.state != 'X' && stat.start_ticks == start_ticks;
 }

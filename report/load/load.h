@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "ledger/reader.h"
 
@@ -28,6 +29,7 @@ struct loaded_ledger {
 	struct load_choice choice; /* the caller sets it after loading */
 	struct ledger_view view; /* refers to `bytes`, which no longer change */
 	uint8_t *bytes;
+	uid_t owner;       /* of the file; of this process if there is none */
 	char *name;        /* name of the ledger in messages */
 	bool all_sites;     /* the caller sets it: the report lists all call sites */
 	bool program_suppressions; /* the caller sets it: use the program's own suppressions */
@@ -56,5 +58,8 @@ void loaded_ledger_finish(struct loaded_ledger *ledger);
  * false for a zombie, for another process that reused the pid, and if HOST is another host (NULL:
  * this host). */
 bool process_alive(int pid, uint64_t start_ticks, const char *host);
+
+/* Returns true if HOST is the name of this host, or NULL. */
+bool is_this_host(const char *host);
 
 #endif

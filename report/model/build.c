@@ -102,7 +102,7 @@ struct report_sample *build_samples(struct builder *b, enum ledger_chunk_type ty
 	STEP(build_identity, 0)                                                                   \
 	STEP(build_ended, N(build_identity))                                                      \
 	STEP(build_program, 0)                                                                    \
-	STEP(build_modules, 0) /* of the stacks */                                                \
+	STEP(build_modules, N(build_identity)) /* of the stacks */                                \
 	STEP(build_age, N(build_identity))                                                        \
 	STEP(build_reasons, 0)                                                                    \
 	STEP(build_groups, N(build_modules) | N(build_age) | N(build_reasons))                    \

@@ -6,11 +6,16 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "report/model/builder.h"
+#include "ledger/clock.h"
+#include "report/load/load.h"
+#include "report/symbols/jit_map.h"
 #include "report/symbols/rules.h"
 #include "report/symbols/symbolize.h"
 #include "report/symbols/code_range.h"
+#include "report/util/path.h"
 
 /* maximum number of modules checked for one address; a valid map needs only a few */
 #define OVERLAPS_MAX 4096
@@ -159,6 +164,40 @@ void build_modules(struct builder *b)
 	read_symbols(b);
 }
 
+/* Returns the time at which the process began. A ledger of another host or boot has no such time
+ * here, and no file of a JIT compiler is as new as the result then. */
+static uint64_t began_ns(const struct builder *b)
+{
+	const struct ledger_header *header = ledger_header(b->view);
+	const uint64_t second = 1000000000u, ticks = (uint64_t)sysconf(_SC_CLK_TCK);
+	uint64_t ret = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_BOOTTIME) +
+		       header->start_ticks * (second / ticks);
+
+	return is_this_host(b->process->host) && ret < header->start_real_ns + second ? ret
+										     : UINT64_MAX;
+}
+
+/* Returns what stands for code outside of all modules, or NULL if the process's runtime wrote no
+ * names of it. */
+static struct symbol_module *find_jit(struct builder *b)
+{
+	const struct ledger_header *header = ledger_header(b->view);
+
+	if (!b->jit)
+		b->jit = symbolizer_jit(b->symbolizer, &(struct jit_process){
+			.pid = header->pid,
+			.start_ticks = header->start_ticks,
+			.owner = b->ledger->owner,
+			.began_ns = began_ns(b),
+			.ended_ns = header->end_mono_ns ? header->start_real_ns +
+								  header->end_mono_ns -
+								  header->start_mono_ns
+							: 0,
+			.cwd = build_text(b, header->cwd),
+		});
+	return symbol_module_is_named(b->jit) ? b->jit : NULL;
+}
+
 /* Returns the place of the call that returns to PC. Stores in *RET_INTERPRETER whether it is in a
  * file of Python's interpreter. */
 static struct symbol_place find_place(struct builder *b, uint64_t pc, uint32_t epoch,
@@ -173,7 +212,7 @@ static struct symbol_place find_place(struct builder *b, uint64_t pc, uint32_t e
 		open_symbols(b, module);
 	*ret_interpreter = module && module->is_interpreter;
 	return module ? (struct symbol_place){ module->symbols, call - module->record->bias }
-		      : (struct symbol_place){ NULL, call };
+		      : (struct symbol_place){ find_jit(b), call };
 }
 
 /* ---- the code of a stack ---- */
@@ -369,4 +408,15 @@ struct report_event build_event(struct builder *b, uint32_t api, uint32_t stack,
 const char *build_module_problem(const struct builder *b, size_t i)
 {
 	return b->modules[i].symbols ? symbol_module_problem(b->modules[i].symbols) : NULL;
+}
+
+bool build_has_module(struct builder *b, const char *name)
+{
+	for (size_t i = 0; i < b->module_count; i++) {
+		const char *path = build_text(b, b->modules[i].record->path);
+
+		if (path && strncmp(path_last(path), name, strlen(name)) == 0)
+			return true;
+	}
+	return false;
 }

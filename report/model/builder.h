@@ -39,6 +39,7 @@ struct builder {
 	struct table mappings;               /* keyed by content */
 	struct stack_module *modules;
 	size_t module_count;
+	struct symbol_module *jit; /* of the code outside of all modules; NULL: not needed yet */
 	struct group *first_group;
 	/* Refs may overlap, so a damaged ledger could refer to a huge number of frames and bytes of
 	 * text. A valid ledger refers to at most as many as it has bytes. These limits decrease
@@ -159,6 +160,9 @@ extern const struct report_stack build_no_stack;
 struct stack_code *build_stack_code(struct builder *b, uint32_t ref);
 /* Returns the call of the refs API and STACK. BYTES is the size of the block that it allocated. */
 struct report_event build_event(struct builder *b, uint32_t api, uint32_t stack, uint64_t bytes);
+
+/* Returns true if the process had a module whose file name begins with NAME. */
+bool build_has_module(struct builder *b, const char *name);
 
 /* Returns why the file of module I was not used, or NULL. */
 const char *build_module_problem(const struct builder *b, size_t i);

@@ -18,6 +18,7 @@
 #include "report/model/builder.h"
 #include "report/model/model.h"
 #include "report/subjects/subject_words.h"
+#include "report/symbols/symbolize.h"
 #include "report/util/escape.h"
 #include "report/util/number.h"
 
@@ -203,6 +204,55 @@ static void note_python(struct builder *b)
 			   seen->detail ? seen->detail : "the reason is not known");
 }
 
+/* Returns true if FRAME is code that was compiled at run time, without a name, or the function of
+ * Node that runs such code. */
+static bool is_nameless_code(const struct report_frame *frame)
+{
+	return frame->function ? !strcmp(frame->function, "Builtins_InterpreterEntryTrampoline")
+			       : !frame->module && frame->language == FRAME_NATIVE;
+}
+
+static bool has_nameless_code(const struct report_process *process)
+{
+	for (size_t i = 0; i < process->leak_count; i++) {
+		const struct report_stack *stack = process->leaks[i].site->stack;
+
+		for (size_t j = 0; j < stack->count; j++)
+			if (is_nameless_code(&stack->frames[j]))
+				return true;
+	}
+	return false;
+}
+
+/* Adds the problem with the names that the program's runtime wrote. If it wrote none, says how to
+ * make it write them. */
+static void note_jit(struct builder *b)
+{
+	static const struct {
+		const char *module, *flag;
+	} runtimes[] = {
+		{ "node", "node --perf-basic-prof --interpreted-frames-native-stack" },
+		{ "libcoreclr.so", "DOTNET_PerfMapEnabled=1" },
+		{ "libmono", "MONO_ENV_OPTIONS=--jitmap" },
+		{ "mono", "MONO_ENV_OPTIONS=--jitmap" },
+		{ "libjvm.so", "java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit" },
+	};
+	const char *problem = b->jit ? symbol_module_problem(b->jit) : NULL;
+
+	if (problem)
+		print_note(b, "code that was compiled at run time: %s", problem);
+	if (problem || (b->jit && symbol_module_is_named(b->jit)) ||
+	    !has_nameless_code(b->process))
+		return;
+	for (size_t i = 0; i < sizeof(runtimes) / sizeof(runtimes[0]); i++) {
+		if (!build_has_module(b, runtimes[i].module))
+			continue;
+		print_note(b, "functions that were compiled at run time have no names: run with %s",
+			   runtimes[i].flag);
+		return;
+	}
+}
+
 /* NVIDIA's runtime fails each call on the stand-in driver. The program then allocates less than it
  * would with a GPU. */
 static void note_real_runtime(struct builder *b)
@@ -227,6 +277,7 @@ static void build(struct builder *b)
 	note_real_runtime(b);
 	note_python(b);
 	note_modules(b);
+	note_jit(b);
 }
 
 /* ---- modules without debug information ---- */

@@ -12,6 +12,8 @@
 #include "report/symbols/code_range.h"
 #include "report/util/memory.h"
 
+#define OVERLAPS_MAX 4096 /* symbols at one address; more are ignored */
+
 struct symbol {
 	struct code_range code;
 	const char *name;
@@ -112,4 +114,27 @@ const char *elfsymbols_find(const struct elfsymbols *symbols, GElf_Addr address)
 		if (symbols->items[at].code.high > address)
 			return symbols->items[at].name;
 	return NULL;
+}
+
+const char *elfsymbols_last(const struct elfsymbols *symbols, GElf_Addr address,
+			    const char **ret_earlier)
+{
+	const struct symbol *best = NULL, *second = NULL;
+	size_t at = count_until(symbols, address), looked = 0;
+
+	for (; at-- > 0 && symbols->items[at].code.reach > address && looked < OVERLAPS_MAX;
+	     looked++) {
+		const struct symbol *symbol = &symbols->items[at];
+
+		if (symbol->code.high <= address)
+			continue;
+		if (!best || symbol->rank > best->rank) {
+			second = best ? best : second;
+			best = symbol;
+		} else if (!second || symbol->rank > second->rank) {
+			second = symbol;
+		}
+	}
+	*ret_earlier = second ? second->name : NULL;
+	return best ? best->name : NULL;
 }

@@ -32,4 +32,9 @@ void elfsymbols_destroy(struct elfsymbols *symbols); /* SYMBOLS may be NULL */
  * static function whose symbol was stripped. */
 const char *elfsymbols_find(const struct elfsymbols *symbols, GElf_Addr address);
 
+/* Returns the name with the highest rank whose range contains ADDRESS, or NULL. Stores the name
+ * with the next lower rank in *RET_EARLIER, or NULL. */
+const char *elfsymbols_last(const struct elfsymbols *symbols, GElf_Addr address,
+			    const char **ret_earlier);
+
 #endif

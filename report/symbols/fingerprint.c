@@ -108,6 +108,9 @@ static uint64_t frame_hash(const struct report_frame *frame, enum version versio
 	char offset[24];
 	const char *name;
 
+	/* Version 1 is older than the names of such code. */
+	if (frame->is_jit && version != VERSION_2)
+		return FNV_START;
 	if (frame->file) {
 		name = path_last(frame->file);
 		return add_text(hash, name, strlen(name));
@@ -126,10 +129,17 @@ static uint64_t frame_hash(const struct report_frame *frame, enum version versio
 	return hash;
 }
 
-static bool has_application(const struct report_frame *frames, size_t count)
+/* Returns true if FRAME belongs to the application. For version 1, so does all code that was
+ * compiled at run time: it had no name by which a rule could match. */
+static bool is_application(const struct report_frame *frame, enum version version)
+{
+	return frame->role == FRAME_APPLICATION || (frame->is_jit && version != VERSION_2);
+}
+
+static bool has_application(const struct report_frame *frames, size_t count, enum version version)
 {
 	for (size_t i = 0; i < count; i++)
-		if (frames[i].role == FRAME_APPLICATION)
+		if (is_application(&frames[i], version))
 			return true;
 	return false;
 }
@@ -138,13 +148,13 @@ static bool has_application(const struct report_frame *frames, size_t count)
 static uint64_t add_frames(uint64_t hash, const struct report_frame *frames, size_t count,
 			   enum version version)
 {
-	int all = !has_application(frames, count);
+	int all = !has_application(frames, count, version);
 	uint64_t last = 0;
 
 	for (size_t i = 0; i < count; i++) {
 		uint64_t one;
 
-		if (!all && frames[i].role != FRAME_APPLICATION)
+		if (!all && !is_application(&frames[i], version))
 			continue;
 		one = frame_hash(&frames[i], version);
 		if (one == last)
@@ -177,11 +187,12 @@ uint64_t report_fingerprint2(const char *api, const char *kind, const struct rep
 
 int report_stack_fingerprint(const struct report_frame *frames, size_t count, uint64_t *ret)
 {
-	enum frame_role role = has_application(frames, count) ? FRAME_APPLICATION
-							      : FRAME_FRAMEWORK;
+	enum frame_role role = has_application(frames, count, VERSION_OF_STACK)
+				       ? FRAME_APPLICATION
+				       : FRAME_FRAMEWORK;
 
 	for (size_t i = 0; i < count; i++) {
-		if (frames[i].role != role ||
+		if (frames[i].role != role || frames[i].is_jit ||
 		    (!frames[i].function && !frames[i].file && !frames[i].module))
 			continue;
 		*ret = add_frames(FNV_START, frames, count, VERSION_OF_STACK);

@@ -37,6 +37,7 @@ struct report_frame {
 	const char *module;   /* path in the traced process */
 	const char *build_id; /* of the module, hexadecimal digits; NULL: the module has none */
 	unsigned int line;    /* line of the call, not of the return address */
+	bool is_jit; /* code that was compiled at run time, with a name from the runtime */
 	bool no_debuginfo;     /* the module's file was read and has no debug information */
 	/* the module's file was read and has no unwind table for this address */
 	bool no_unwind_table;

@@ -10,6 +10,7 @@
 #include <elfutils/libdwfl.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 #include "report/symbols/demangle.h"
 #include "report/symbols/elfsymbols.h"
 #include "report/symbols/frame_record.h"
+#include "report/symbols/jit_map.h"
 #include "report/util/memory.h"
 #include "report/util/report_arena.h"
 #include "report/symbols/rules.h"
@@ -44,6 +46,8 @@ struct symbol_module {
 	struct elfsymbols *symbols; /* NULL: not loaded yet */
 	struct elfsymbols *copied; /* names that the ledger has; NULL: none */
 	bool is_temporary;
+	bool is_jit; /* of symbolizer_jit(): no file; `path` identifies the process */
+	struct jit_map *jit; /* NULL: none */
 };
 
 struct symbol_lookup {
@@ -114,6 +118,7 @@ static void close_module(struct symbol_module *module)
 	debuginfo_destroy(module->debuginfo);
 	elfsymbols_destroy(module->symbols);
 	elfsymbols_destroy(module->copied);
+	jit_map_destroy(module->jit);
 	if (module->dwfl)
 		dwfl_end(module->dwfl);
 }
@@ -147,7 +152,7 @@ static bool same_module(const void *value, const void *key)
 
 	return a->build_id_bytes == b->build_id_bytes &&
 	       memcmp(a->build_id, b->build_id, a->build_id_bytes) == 0 &&
-	       a->is_temporary == b->is_temporary &&
+	       a->is_temporary == b->is_temporary && a->is_jit == b->is_jit &&
 	       ((a->is_temporary && a->build_id_bytes) || strcmp(a->path, b->path) == 0);
 }
 
@@ -179,6 +184,26 @@ struct symbol_module *symbolizer_module(struct symbolizer *symbolizer, const cha
 	return module;
 }
 
+struct symbol_module *symbolizer_jit(struct symbolizer *symbolizer,
+				     const struct jit_process *process)
+{
+	struct symbol_module key = { .is_jit = true, .opened = true }, *module;
+	uint64_t hash;
+
+	key.path = arena_printf(&symbolizer->arena, "%d %" PRIu64, process->pid,
+				process->start_ticks);
+	hash = hash_bytes(key.path, strlen(key.path), 0);
+	module = table_find(&symbolizer->modules, hash, same_module, &key);
+	if (module)
+		return module;
+	module = arena_alloc(&symbolizer->arena, sizeof(*module));
+	*module = key;
+	if (!(symbolizer->flags & SYMBOLIZER_NO_FILES))
+		module->jit = jit_map_read(process, &symbolizer->arena, &module->problem);
+	table_add(&symbolizer->arena, &symbolizer->modules, hash, module);
+	return module;
+}
+
 void symbol_module_add(struct symbolizer *symbolizer, struct symbol_module *module,
 		       uint64_t start, uint64_t bytes, const char *name)
 {
@@ -189,6 +214,11 @@ void symbol_module_add(struct symbolizer *symbolizer, struct symbol_module *modu
 	elfsymbols_add(module->copied, start, bytes,
 		       arena_intern(&symbolizer->arena, &symbolizer->texts, name, strlen(name)),
 		       name[0] != '_');
+}
+
+bool symbol_module_is_named(const struct symbol_module *module)
+{
+	return module->jit != NULL;
 }
 
 const char *symbol_module_problem(const struct symbol_module *module)
@@ -436,6 +466,25 @@ static size_t look_up_copied(struct symbolizer *symbolizer, struct symbol_module
 	return name != NULL;
 }
 
+/* Writes the frame of code that was compiled while the program ran. */
+static size_t look_up_jit(struct symbolizer *symbolizer, struct symbol_module *module,
+			  uint64_t address, struct report_frame *frame)
+{
+	struct jit_name name = jit_map_find(module->jit, address);
+
+	if (!name.function)
+		return 0;
+	*frame = (struct report_frame){ .function = intern(symbolizer, name.function),
+					.file = intern(symbolizer, name.file), .line = name.line,
+					.is_jit = true };
+	if (name.earlier && !module->problem)
+		module->problem = arena_printf(&symbolizer->arena,
+					       "%s may be another function: the code of %s was at "
+					       "the same address earlier",
+					       name.function, name.earlier);
+	return 1;
+}
+
 /* Writes the frames of the location from debug information and symbols. Returns their number. */
 static size_t look_up(struct symbolizer *symbolizer, struct symbol_module *module, uint64_t offset,
 		      struct report_frame frames[DEBUGINFO_FRAMES_MAX])
@@ -446,6 +495,8 @@ static size_t look_up(struct symbolizer *symbolizer, struct symbol_module *modul
 	size_t count = 0;
 	bool lacks, skips;
 
+	if (module->jit)
+		return look_up_jit(symbolizer, module, offset, frames);
 	if (!module->file || !dwfl_module_getelf(module->file, &bias))
 		return look_up_copied(symbolizer, module, offset, frames);
 	if (module->debuginfo)
@@ -531,7 +582,7 @@ static const struct symbol_location *new_location(struct symbolizer *symbolizer,
 	location = arena_alloc(&symbolizer->arena, sizeof(*location));
 	memcpy(kept, frames, count * sizeof(*kept));
 	for (size_t i = 0; i < count; i++) {
-		kept[i].module = module ? module->path : NULL;
+		kept[i].module = module && !module->is_jit ? module->path : NULL;
 		kept[i].build_id = module ? module->build_id_text : NULL;
 		kept[i].no_debuginfo = module && module->file && !module->debuginfo;
 		kept[i].offset = place->offset;

@@ -13,6 +13,8 @@
 
 #include "report/symbols/frame.h"
 
+struct jit_process;
+
 /* The frames of one call instruction, innermost first. There is at least one, and several if calls
  * were inlined. Each (module, offset) has one struct, so callers may compare pointers. */
 struct symbol_location {
@@ -37,6 +39,11 @@ void symbolizer_set_rules(struct symbolizer *symbolizer, struct rules *rules);
 struct symbol_module *symbolizer_module(struct symbolizer *symbolizer, const char *path,
 					const uint8_t *build_id, size_t build_id_bytes);
 
+/* Returns what stands for the code outside of all modules of PROCESS, whose offsets are addresses.
+ * Reads the names that the process's runtime wrote when it is first called for the process. */
+struct symbol_module *symbolizer_jit(struct symbolizer *symbolizer,
+				     const struct jit_process *process);
+
 /* Adds a function of MODULE, for the case that its file cannot be read: its code has BYTES bytes
  * from START in the file's symbol table. Call it before the first lookup of a location. */
 void symbol_module_add(struct symbolizer *symbolizer, struct symbol_module *module,
@@ -53,8 +60,11 @@ struct symbol_place {
 void symbolizer_locations(struct symbolizer *symbolizer, const struct symbol_place *places,
 			  size_t count, const struct symbol_location **ret);
 
-/* Returns why the module's file was not used, or NULL. Valid after the first lookup of a
- * location. */
+/* Returns true if MODULE, of symbolizer_jit(), has names. */
+bool symbol_module_is_named(const struct symbol_module *module);
+
+/* Returns why the module's file was not used, or NULL. Valid after the first lookup of a location.
+ * Of symbolizer_jit(): why the names were not used, or which one is uncertain. */
 const char *symbol_module_problem(const struct symbol_module *module);
 
 #endif

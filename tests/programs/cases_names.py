@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Names of functions whose code has no file when the report is made."""
 
+import glob
+import os
+import shutil
+
 from harness import compare
 
 
@@ -36,4 +40,31 @@ def unpacked_twice(place):
     compare("blocks", 2, report["leaks"][0]["blocks"])
 
 
-NAMES = [unpacked, unpacked_twice]
+def jitted(place):
+    """code that was compiled at run time: its name is in the map that its runtime wrote"""
+    program = place.program("jitted")
+    stack, report = frames(place, program, "none")
+    compare("none", [("leak", True), (None, False)], [(name, bool(line)) for name, line in stack])
+    compare("notes", [], report["notes"])
+    shutil.copy(program, place.file("node"))
+    stack, report = frames(place, place.file("node"), "none")
+    compare("notes of node", ["functions that were compiled at run time have no names: run with node "
+                              "--perf-basic-prof --interpreted-frames-native-stack"],
+            report["notes"])
+    try:
+        for mode, notes in (("map", []), (
+                "reused", ["code that was compiled at run time: step may be another function: the "
+                           "code of before was at the same address earlier"])):
+            stack, report = frames(place, program, mode)
+            compare(mode, [("leak", True), ("step", True)],
+                    [(name, bool(line)) for name, line in stack])
+            compare("line", ("/app/a.js", 30), [
+                (frame["file"], frame["line"]) for frame in report["leaks"][0]["stack"]][1])
+            compare("notes", notes, report["notes"])
+            os.unlink("/tmp/perf-%d.map" % report["process"]["pid"])
+    finally:
+        for path in glob.glob("/tmp/perf-%d.map" % report["process"]["pid"]):
+            os.unlink(path)
+
+
+NAMES = [unpacked, unpacked_twice, jitted]
