@@ -143,7 +143,7 @@ static struct report_error error_of(const char *type, const struct report_stack 
 
 static void make_hostile(struct report *report)
 {
-	static const char *const notes[] = { "note " HOSTILE };
+	static const char *notes[] = { "note " HOSTILE };
 	struct report_process *p = process_of(HOSTILE, 1);
 	struct report_leak leak = leak_of(&hostile, 2, 2000);
 

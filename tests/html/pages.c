@@ -292,7 +292,7 @@ static struct report_process *busy_process(int pid, size_t leaks)
 /* All that a report can have. */
 static struct report_process *full_process(void)
 {
-	static const char *const notes[] = { "2 blocks were made by calls that were not seen" };
+	static const char *notes[] = { "2 blocks were made by calls that were not seen" };
 	static struct report_pool pool;
 	static struct report_pools pools;
 	struct report_process *process = busy_process(4711, 24);
@@ -359,7 +359,7 @@ static void add_site(struct report_process *process, const char *name, enum repo
 static struct report_process *tensors_process(void)
 {
 	static const char *const command[] = { "/usr/bin/python3", "train.py" };
-	static const struct report_keeper list[] = { { 390, "list `history` <b>in</b> main()" },
+	static struct report_keeper list[] = { { 390, "list `history` <b>in</b> main()" },
 						     { 10, "native code" },
 						     { 0, "the search ended early" } };
 	static const struct report_keepers keepers = { 3850000000, list, 3 };

@@ -18,6 +18,7 @@
 #include "ledger_reported.h"
 #include "report/model/model.h"
 #include "report/subjects/formats.h"
+#include "report/subjects/subject_words.h"
 
 struct fixture {
 	struct ledger_builder builder;

@@ -103,7 +103,7 @@ static void test_unknown_accumulation(void **state)
 
 static void test_fails_closed(void **state)
 {
-	static const char *const note[] = { "5 allocations were not recorded" };
+	static const char *note[] = { "5 allocations were not recorded" };
 	static const char *const trouble[] = { "x.supp: cannot read suppressions" };
 	struct scene s;
 
@@ -130,7 +130,7 @@ static void test_fails_closed(void **state)
 
 static void test_notes_alone_pass(void **state)
 {
-	static const char *const note[] = { "libunwind.so.8 could not be loaded: no stacks" };
+	static const char *note[] = { "libunwind.so.8 could not be loaded: no stacks" };
 	struct scene s;
 
 	(void)state;
