@@ -42,13 +42,13 @@ static void add_block(struct recorder *recorder, struct ledger_refused_free *rec
 	for (unsigned int i = 0; i < LEDGER_REFUSED_FREE_BLOCKS; i++) {
 		const struct ledger_block *block =
 			ledger_at(&recorder->writer, (uint32_t)record->block[i]);
+		uint32_t state = shared_load(block->state); /* other threads change it */
 
 		if (record->block[i] == name)
 			return;
 		if (record->block[i] &&
-		    ledger_block_name(block->state, (uint32_t)record->block[i]) ==
-			    record->block[i] &&
-		    LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_UNUSED)
+		    ledger_block_name(state, (uint32_t)record->block[i]) == record->block[i] &&
+		    LEDGER_BLOCK_STATE(state) != LEDGER_BLOCK_UNUSED)
 			continue;
 		shared_store(record->block[i], name);
 		return;
