@@ -88,7 +88,7 @@ def essence(report):
 def story(group, name, told, platforms=vendor, arguments=(), **wanted):
     """One story of cl-memory by each way."""
     mode, count = wanted.pop("mode", None), wanted.pop("platforms_count", 1)
-    note = wanted.pop("note", None)
+    note, refused = wanted.pop("note", None), wanted.pop("refused", [])
 
     def check(place):
         env = platforms(place) if platforms is pocl else vendor(place, count, mode)
@@ -98,6 +98,10 @@ def story(group, name, told, platforms=vendor, arguments=(), **wanted):
             notes = (report or {}).get("notes") or []
             if bool(notes) != bool(note) or (note and not any(note in n for n in notes)):
                 problems.append(f"notes {notes}")
+            seen = [(r["api"], r["count"], r["allocated"]["api"], r["freed_later"])
+                    for r in (report or {}).get("refused_frees") or []]
+            if seen != refused:
+                problems.append(f"refused frees {seen}, not {refused}")
             return problems
         return three_ways(place, [program("cl-memory"), told, *map(str, arguments)], env, judged)
     routes.cases.append((group, name, check))
@@ -287,10 +291,10 @@ for how, arguments in (("by name", (0, "name")), ("by platform", (0,))):
 story("usm", "invalid frees", "usm wrong", allocated=(3, 3 * PAIR), leaks=[], freed=3,
       errors=["interior-free", "invalid-free", "mismatched-free", "mismatched-free"])
 story("usm", "a refused free keeps its block", "usm refused", mode="refuse",
-      allocated=(1, PAIR), leaks=[], note="failed in the driver")
+      allocated=(1, PAIR), leaks=[], refused=[("clMemFreeINTEL", 1, "clHostMemAllocINTEL", True)])
 story("usm", "... which may be lost", "usm refused, lost", mode="refuse",
       allocated=(1, PAIR), leaks=[("clHostMemAllocINTEL", "cl-usm", 1, PAIR, "make_usm")],
-      note="failed in the driver")
+      refused=[("clMemFreeINTEL", 1, "clHostMemAllocINTEL", False)])
 story("usm", "eight threads", "usm threads", allocated=(8003, 8000 * 64 + 3 * LEAK + 3), leaks=USM)
 story("usm", "platform 1 of 4", "usm lost", arguments=(1,), platforms_count=4,
       allocated=(3, 3 * LEAK + 3), leaks=USM)
