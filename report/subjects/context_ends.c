@@ -301,10 +301,9 @@ static json_t *end_json(const void *item, const struct subject_view *view)
 
 static void add_json(json_t *object, const struct subject_view *view)
 {
-	const struct report_process *process = view->process;
-
 	json_set(object, "ended_with_context",
-		 JSON_LIST_FOR(view, process->context_ends, process->context_end_count, end_json));
+		 JSON_LIST_FOR(view, view->process->context_ends,
+			       view->process->context_end_count, end_json));
 }
 
 static void print_metrics(FILE *out, const struct report *report, const struct findings *findings)

@@ -195,10 +195,9 @@ static json_t *refused_json(const void *item)
 
 static void add_json(json_t *object, const struct subject_view *view)
 {
-	const struct report_process *process = view->process;
-
 	json_set(object, "refused_frees",
-		 JSON_LIST(process->refused_frees, process->refused_free_count, refused_json));
+		 JSON_LIST(view->process->refused_frees, view->process->refused_free_count,
+			   refused_json));
 }
 
 const struct subject subject_refused_frees = { .build = build,
