@@ -125,8 +125,14 @@ static uint64_t dynamic_section(const struct dl_phdr_info *info)
 	return 0;
 }
 
+/* The loader gives the program itself no name. Its file is likely to stay. */
+static bool is_program(const struct dl_phdr_info *info)
+{
+	return !info->dlpi_name || !*info->dlpi_name;
+}
+
 static void module_add(struct recorder *recorder, struct ledger_module *seen, const char *path,
-		       size_t path_length, uint64_t dynamic)
+		       size_t path_length, const struct dl_phdr_info *info)
 {
 	struct modules *modules = recorder->modules;
 	struct module *module;
@@ -143,8 +149,8 @@ static void module_add(struct recorder *recorder, struct ledger_module *seen, co
 	module->end = seen->end;
 	module->loaded = true;
 	module->allocates_tensors = is_tensor_library(path, path_length);
-	module->temporary = path_is_temporary(path, path_length);
-	module->dynamic = dynamic;
+	module->temporary = !is_program(info) && path_is_temporary(path, path_length);
+	module->dynamic = dynamic_section(info);
 	modules->count++;
 }
 
@@ -182,7 +188,7 @@ static void module_seen(struct recorder *recorder, const struct dl_phdr_info *in
 		modules->taken_over = true;
 		new_epoch(modules);
 	}
-	module_add(recorder, &seen, path, path_length, dynamic_section(info));
+	module_add(recorder, &seen, path, path_length, info);
 }
 
 static int module_of_loader(struct dl_phdr_info *info, size_t size, void *data)
