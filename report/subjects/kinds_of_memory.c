@@ -116,10 +116,11 @@ static const struct figure rows[] = {
 
 static const void *item(const struct report_process *process, size_t i, FILE *labels)
 {
-	const struct report_kind *kind = process->kinds + i;
+	const struct report_kind *kind;
 
 	if (i >= process->kind_count || i >= METRIC_ITEMS_MAX)
 		return NULL;
+	kind = &process->kinds[i];
 	if (labels) {
 		metric_device(labels, kind->device);
 		metric_label(labels, "kind", kind->kind);

@@ -250,10 +250,11 @@ static const struct figure rows[] = {
 
 static const void *item(const struct report_process *process, size_t i, FILE *labels)
 {
-	const struct report_object_kind *kind = process->object_kinds + i;
+	const struct report_object_kind *kind;
 
 	if (i >= process->object_kind_count || i >= METRIC_ITEMS_MAX)
 		return NULL;
+	kind = &process->object_kinds[i];
 	if (labels)
 		metric_label(labels, "kind", object_name(kind->kind));
 	return kind;

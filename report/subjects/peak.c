@@ -323,10 +323,11 @@ static const struct figure rows[] = {
 
 static const void *item(const struct report_process *process, size_t i, FILE *labels)
 {
-	const struct report_peak *peak = process->peaks + i;
+	const struct report_peak *peak;
 
 	if (i >= process->peak_count)
 		return NULL;
+	peak = &process->peaks[i];
 	if (labels)
 		metric_label(labels, "memory", peak_memory_word(peak));
 	if (labels && peak->memory != LEDGER_MEMORY_HOST)
