@@ -179,6 +179,7 @@ struct findings findings_build(const struct report *report)
 
 	for (size_t i = 0; i < report->count; i++)
 		add_process(&ret, report->processes[i], i);
+	ret.all = list_grow(ret.all, ret.count, sizeof(*ret.all)); /* not NULL without findings */
 	SORT(ret.all, ret.count, compare);
 	number(&ret);
 	add_gaps(&ret, report);

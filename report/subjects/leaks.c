@@ -155,8 +155,7 @@ static void add_json(json_t *object, const struct subject_view *view)
 		 JSON_LIST_FOR(view, process->leaks, process->leak_count, json_leak));
 }
 
-static void print_metrics(FILE *out, const struct report *report,
-			  const struct findings *findings)
+static void print_metrics(FILE *out, const struct report *report, const struct findings *findings)
 {
 	metric_sites(out, report, "gpuleak_site_leaked", "Leaked", "blocks",
 		     &findings->all[findings_first(findings, FINDING_LEAK)],
