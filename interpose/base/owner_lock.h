@@ -85,8 +85,7 @@ static inline void owner_lock_take_from(struct owner_lock *own, bool alone)
 	while (atomic_load_explicit(&own->inside, memory_order_acquire)) {
 		if (++spins < 100) {
 			sched_yield();
-		} else if (spins / OWNER_LOCK_NAPS_PER_MS <
-			   atomic_load_explicit(&SHARED(lock_patience_ms), memory_order_relaxed)) {
+		} else if (spins / OWNER_LOCK_NAPS_PER_MS < shared_load(lock_patience_ms)) {
 			nocancel_nanosleep(&nap);
 		} else { /* the owner never released it, for example because of a longjmp */
 			lock_lost();

@@ -20,7 +20,7 @@ const struct space_traits spaces[SPACE_OBJECT] = {
  * outdated hint: see entry_is(). */
 static void set_key(struct entry *entry, uint64_t key)
 {
-	atomic_store_explicit(&SHARED(entry->key), key, memory_order_relaxed);
+	shared_store(entry->key, key);
 }
 
 static COLD struct entry *take_entry(struct arena *arena, struct shard *shard)

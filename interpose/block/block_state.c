@@ -250,7 +250,7 @@ void block_count_late(struct recorder *recorder, const struct ledger_block *bloc
 {
 	struct ledger_site *site = ledger_at(&recorder->writer, block->site);
 
-	atomic_fetch_add_explicit(&SHARED(site->late), 1, memory_order_relaxed);
+	shared_add(site->late, 1);
 }
 
 void block_drop(struct recorder *recorder, struct ledger_block *block, int64_t bytes)
@@ -267,8 +267,7 @@ void block_drop_mappings(struct recorder *recorder, const struct freeing *freein
 	struct shard *shard;
 
 	/* atomically, because another thread may record an unmap */
-	if (!(atomic_load_explicit(&SHARED(freeing->block->marked), memory_order_relaxed) &
-	      LEDGER_BLOCK_MAPPED))
+	if (!(shared_load(freeing->block->marked) & LEDGER_BLOCK_MAPPED))
 		return;
 	shard = shard_of(recorder, freeing->key);
 	lock_take(&shard->lock);
@@ -417,10 +416,7 @@ static const struct ledger_block *block_in_use(const struct entry *entry)
 
 	if (entry->block)
 		return entry->block;
-	return block && (atomic_load_explicit(&SHARED(block->marked), memory_order_relaxed) &
-			 LEDGER_BLOCK_MAPPED)
-		       ? block
-		       : NULL;
+	return block && (shared_load(block->marked) & LEDGER_BLOCK_MAPPED) ? block : NULL;
 }
 
 /* Locking: the caller holds CHILD's lock. No other function holds the locks of two shards. */

@@ -88,30 +88,26 @@ struct new_block {
 	uint32_t stack;
 };
 
-/* Stores VALUE in FIELD of a slot, atomically: another thread may read the slot at this moment, to
- * count the holders of memory after a request was refused. */
-#define STORE(field, value)                                                                  \
-	atomic_store_explicit(&SHARED(field), (value), memory_order_relaxed)
-
 /* Writes NEW into its slot BLOCK and counts it in SITE. Copies field by field: NEW's fields have
  * just been stored, and a copy in larger words would wait until they have left the processor's
- * store buffer. */
+ * store buffer. Stores atomically what another thread may read at this moment, to count the
+ * holders of memory after a request was refused. */
 static HOT void block_fill(struct recorder *recorder, struct ledger_block *block,
 			   struct ledger_site *site, const struct new_block *new)
 {
 	block->marked = query_initial_marked();
-	STORE(block->site, ledger_ref(&recorder->writer, site));
-	STORE(block->address, new->address);
-	STORE(block->bytes, new->bytes);
+	shared_store(block->site, ledger_ref(&recorder->writer, site));
+	shared_store(block->address, new->address);
+	shared_store(block->bytes, new->bytes);
 	block->context = new->context;
 	block->time_ns = new->time_ns;
 	block->references = 1;
 	block->thread = thread_self.thread;
-	STORE(block->parent, new->parent);
+	shared_store(block->parent, new->parent);
 	block->history = 0;
 	ledger_block_publish(block);
-	atomic_store_explicit(&SHARED(site->bytes), site->bytes + new->bytes, memory_order_relaxed);
-	atomic_store_explicit(&SHARED(site->allocs), site->allocs + 1, memory_order_release);
+	shared_store(site->bytes, site->bytes + new->bytes);
+	shared_publish(site->allocs, site->allocs + 1);
 }
 
 enum inserted {
@@ -146,7 +142,7 @@ static HOT enum inserted block_insert(struct recorder *recorder, struct shard *s
 		entry->hint = hint;
 	}
 	if (entry && hint) {
-		atomic_store_explicit(&SHARED(hint->entry), entry, memory_order_relaxed);
+		shared_store(hint->entry, entry);
 		atomic_store_explicit(&hint->recorded, true, memory_order_relaxed);
 	}
 	lock_give_soon(&shard->lock);
@@ -177,7 +173,7 @@ static HOT bool block_begin_free(struct recorder *recorder, struct shard *shard,
 	if (__builtin_expect(!block || block->references > 1, 0))
 		return block_begin_other(recorder, shard, entry, ending, freeing);
 	freeing->block = block;
-	freeing->bytes = atomic_load_explicit(&SHARED(block->bytes), memory_order_relaxed);
+	freeing->bytes = shared_load(block->bytes);
 	freeing->span = entry->span;
 	freeing->hint = entry->hint;
 	freeing->watched = entry->watched;
@@ -204,8 +200,7 @@ static HOT void block_drop_hot(struct recorder *recorder, struct ledger_block *b
 
 	thread_state_lock(state);
 	live_bytes_remove(state, site, bytes);
-	if (__builtin_expect(atomic_load_explicit(&SHARED(block->marked), memory_order_relaxed) &
-				     LEDGER_BLOCK_IGNORED, 0) &&
+	if (__builtin_expect(shared_load(block->marked) & LEDGER_BLOCK_IGNORED, 0) &&
 	    live_bytes_hidden(block) == LEDGER_HIDDEN_IGNORED)
 		live_bytes_rehide(recorder, block, bytes, LEDGER_HIDDEN_IGNORED,
 				  LEDGER_HIDDEN_NOT);

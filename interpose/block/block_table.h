@@ -71,7 +71,7 @@ _Static_assert(BLOCK_SHARDS == 128, "shard_of() takes seven bits of the hash");
 /* Returns a hint for entry_known(); NULL if HINT is NULL. */
 static HOT struct entry *hint_entry(const struct block_hint *hint)
 {
-	return hint ? atomic_load_explicit(&SHARED(hint->entry), memory_order_relaxed) : NULL;
+	return hint ? shared_load(hint->entry) : NULL;
 }
 
 /* Returns KEY's shard and prefetches it and ENTRY, which may be NULL. Capturing the stack takes as
@@ -96,8 +96,7 @@ static inline void count_in_site(struct recorder *recorder, uint32_t site_ref, s
 {
 	uint8_t *site = ledger_at(&recorder->writer, site_ref);
 
-	atomic_fetch_add_explicit(&SHARED(*(uint64_t *)(void *)(site + field)), by,
-				  memory_order_relaxed);
+	shared_add(*(uint64_t *)(void *)(site + field), by);
 }
 
 /* Copies the live block with KEY to *RET, see entry_tell(). Returns its name in the ledger, or 0 if
@@ -132,7 +131,7 @@ static HOT struct entry *entry_find(struct shard *shard, uint64_t key)
  * an entry that is not in the table is 0. */
 static HOT bool entry_is(const struct entry *entry, uint64_t key)
 {
-	return entry && atomic_load_explicit(&SHARED(entry->key), memory_order_relaxed) == key;
+	return entry && shared_load(entry->key) == key;
 }
 
 /* Like entry_find(), but does not search if HINT is KEY's entry. HINT: see ENTRY of entry_is(). */

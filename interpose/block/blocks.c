@@ -106,7 +106,7 @@ static void settle_stale(struct recorder *recorder, const struct call *call,
 		atomic_fetch_sub_explicit(&SHARED(site->allocs), 1, memory_order_relaxed);
 		atomic_fetch_sub_explicit(&SHARED(site->bytes), stale->bytes, memory_order_relaxed);
 	} else {
-		atomic_fetch_add_explicit(&SHARED(site->unseen), 1, memory_order_relaxed);
+		shared_add(site->unseen, 1);
 		if (call->space < SPACE_OBJECT) /* no memory is missing in the report */
 			ledger_trouble(recorder->header, LEDGER_TROUBLE_STALE_BLOCKS, 1);
 	}

@@ -31,8 +31,7 @@ void deferred_sample(struct recorder *recorder)
 	bytes = (uint64_t)total(recorder);
 	if (bytes > header->released_peak_bytes) {
 		header->released_peak_ns = now;
-		atomic_store_explicit(&SHARED(header->released_peak_bytes), bytes,
-				      memory_order_release);
+		shared_publish(header->released_peak_bytes, bytes);
 	}
 	lock_give(&recorder->deferred->lock);
 	ledger_add_sample(&recorder->writer, &recorder->deferred->timeline, now, bytes);
@@ -76,7 +75,7 @@ static void note_wait(struct recorder *recorder, const struct past *ending, uint
 			.api = ending->freed_api,
 			.stack = ending->freed_stack,
 		};
-		atomic_store_explicit(&SHARED(header->longest_wait), next, memory_order_release);
+		shared_publish(header->longest_wait, next);
 	}
 	lock_give(&recorder->deferred->lock);
 }

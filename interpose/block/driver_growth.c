@@ -154,13 +154,11 @@ static void add_cost(struct recorder *recorder, const struct ledger_driver_cost 
 	lock_take(&recorder->driver_costs->lock);
 	cost = find_cost(recorder, key);
 	if (cost) {
-		atomic_store_explicit(&SHARED(cost->calls), cost->calls + 1, memory_order_relaxed);
+		shared_store(cost->calls, cost->calls + 1);
 		write_call(recorder, cost, growth);
 		if (growth->measured) {
-			atomic_store_explicit(&SHARED(cost->bytes), cost->bytes + growth->bytes,
-					      memory_order_relaxed);
-			atomic_store_explicit(&SHARED(cost->measured), cost->measured + 1,
-					      memory_order_release);
+			shared_store(cost->bytes, cost->bytes + growth->bytes);
+			shared_publish(cost->measured, cost->measured + 1);
 		}
 	}
 	lock_give(&recorder->driver_costs->lock);
@@ -175,8 +173,7 @@ static void write_growth(struct recorder *recorder, const struct ledger_driver_c
 		.free_units = (uint32_t)(growth->free_after / LEDGER_FREE_UNIT),
 	};
 
-	if (atomic_fetch_add_explicit(&SHARED(recorder->header->marks), 1, memory_order_relaxed) <
-	    LEDGER_DRIVER_GROWTHS_MAX)
+	if (shared_add(recorder->header->marks, 1) < LEDGER_DRIVER_GROWTHS_MAX)
 		ledger_add_driver_growth(&recorder->writer, &record);
 }
 

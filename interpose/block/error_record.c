@@ -12,8 +12,7 @@
 static uint32_t write_error(struct recorder *recorder, const char *type,
 			    const struct free_error *wrong, struct ledger_error *error)
 {
-	uint64_t number = atomic_fetch_add_explicit(&SHARED(recorder->header->errors), 1,
-						    memory_order_relaxed);
+	uint64_t number = shared_add(recorder->header->errors, 1);
 	uint32_t ref = 0;
 
 	error->type = ledger_add_string(&recorder->writer, type, strlen(type));
@@ -97,15 +96,14 @@ uint32_t error_invalid_free(struct recorder *recorder, const struct free_error *
 
 bool error_may_retract(struct recorder *recorder)
 {
-	return atomic_load_explicit(&SHARED(recorder->errors_retracted), memory_order_relaxed) <
-	       RETRACTED_MAX;
+	return shared_load(recorder->errors_retracted) < RETRACTED_MAX;
 }
 
 void error_retract(struct recorder *recorder, uint32_t ref)
 {
 	struct ledger_error *error = ledger_at(&recorder->writer, ref);
 
-	atomic_store_explicit(&SHARED(error->type), 0, memory_order_release);
+	shared_publish(error->type, 0);
 	atomic_fetch_sub_explicit(&SHARED(recorder->header->errors), 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&SHARED(recorder->errors_retracted), 1, memory_order_relaxed);
+	shared_add(recorder->errors_retracted, 1);
 }

@@ -137,8 +137,7 @@ void free_error_judge(struct recorder *recorder, const struct call *call,
 		      const struct freeing *freeing, int result)
 {
 	struct free_error wrong = { call->hook, freeing->address, freeing->stack, result };
-	bool itemized = atomic_load_explicit(&SHARED(recorder->header->errors),
-					     memory_order_relaxed) < ERRORS_MAX;
+	bool itemized = shared_load(recorder->header->errors) < ERRORS_MAX;
 	struct ledger_block block;
 	struct past past[2];
 
@@ -305,5 +304,5 @@ void free_error_after_release(const struct hook *hook, struct freeing *freeing,
 		return;
 	}
 	error = ledger_at(&freeing->recorder->writer, freeing->error);
-	atomic_store_explicit(&SHARED(error->result), result, memory_order_relaxed);
+	shared_store(error->result, result);
 }

@@ -89,9 +89,7 @@ static void note_limit(struct recorder *recorder, uint64_t limit)
 			same = same && (!other || other == limit);
 		}
 	if (pools)
-		atomic_store_explicit(&SHARED(pools->limit),
-				      same && limit != UINT64_MAX ? limit : 0,
-				      memory_order_relaxed);
+		shared_store(pools->limit, same && limit != UINT64_MAX ? limit : 0);
 }
 
 static uint64_t find_limit(struct recorder *recorder, enum api api, int device)
@@ -196,8 +194,7 @@ static void count_refused(struct recorder *recorder, const struct call *call, bo
 	if (pools_count(injected ? &pools->injected : &pools->refused, 1))
 		return;
 	first->stack = record_origin(call);
-	atomic_store_explicit(&SHARED(first->api), recorder_name_ref(recorder, call->hook),
-			      memory_order_release);
+	shared_publish(first->api, recorder_name_ref(recorder, call->hook));
 }
 
 /* Returns the recorder, or NULL if the call comes from inside the driver or interrupts gpuleak in a

@@ -47,7 +47,7 @@ static void mapped_remove(struct arena *arena, struct shard *shard, struct mappe
 static void take_out(struct recorder *recorder, struct shard *shard, struct mapped *mapped)
 {
 	TABLE_REMOVE(&recorder->arena, shard->mapped, mapped);
-	atomic_store_explicit(&SHARED(mapped->record->block), 0, memory_order_release);
+	shared_publish(mapped->record->block, 0);
 }
 
 static uint64_t name_of(struct recorder *recorder, const struct ledger_block *block)
@@ -75,13 +75,13 @@ static void write_record(struct mapped *mapped, uint64_t name)
 	struct ledger_mapped *record = mapped->record;
 	const struct mapping *first = mapped->mappings;
 
-	atomic_store_explicit(&SHARED(record->block), 0, memory_order_release);
+	shared_publish(record->block, 0);
 	atomic_thread_fence(memory_order_seq_cst); /* no reader sees new fields with the old name */
 	record->count = mapped->listed + mapped->unlisted;
 	record->time_ns = first ? first->time_ns : 0;
 	record->api = first ? first->api : 0;
 	record->stack = first ? first->stack : 0;
-	atomic_store_explicit(&SHARED(record->block), name, memory_order_release);
+	shared_publish(record->block, name);
 }
 
 static void add_mapping(struct arena *arena, struct mapped *mapped, const struct mapping *new)
@@ -108,7 +108,7 @@ static struct ledger_block *block_being_freed(struct recorder *recorder, uint64_
 
 	if (!block)
 		return NULL;
-	state = atomic_load_explicit(&SHARED(block->state), memory_order_acquire);
+	state = shared_load_acquire(block->state);
 	return LEDGER_BLOCK_STATE(state) == LEDGER_BLOCK_FREEING && state >> 8 == name >> 32
 		       ? block : NULL;
 }
@@ -169,8 +169,7 @@ struct mapped *mappings_take(struct recorder *recorder, struct shard *shard, uin
 {
 	struct mapped *mapped;
 
-	if (!(atomic_load_explicit(&SHARED(block->marked), memory_order_relaxed) &
-	      LEDGER_BLOCK_MAPPED))
+	if (!(shared_load(block->marked) & LEDGER_BLOCK_MAPPED))
 		return NULL;
 	mapped = mapped_lookup(shard, key);
 	if (mapped && mapped->record->block != name_of(recorder, block))

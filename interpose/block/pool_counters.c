@@ -50,7 +50,7 @@ static struct ledger_pool *find_or_take(struct recorder *recorder, const char *a
 	row->device = device;
 	row->mode = (uint32_t)config.pool;
 	row->backend = (uint32_t)config.pool_backend;
-	atomic_store_explicit(&SHARED(row->api), ref, memory_order_release);
+	shared_publish(row->api, ref);
 	return row;
 }
 

@@ -58,7 +58,7 @@ struct ledger_pool *pools_record_row(const char *api, const char *kind, int devi
  * remains. */
 static inline void pools_raise(uint64_t *peak, uint64_t value)
 {
-	uint64_t seen = atomic_load_explicit(&SHARED(*peak), memory_order_relaxed);
+	uint64_t seen = shared_load(*peak);
 
 	PEAK_SEEN(peak);
 	while (value > seen &&
@@ -69,7 +69,7 @@ static inline void pools_raise(uint64_t *peak, uint64_t value)
 
 /* Adds BY to COUNTER and returns its old value. */
 #define pools_count(counter, by)                                                                  \
-	atomic_fetch_add_explicit(&SHARED(*(counter)), (uint64_t)(by), memory_order_relaxed)
+	shared_add(*(counter), (uint64_t)(by))
 
 /* Counts BLOCKS of BYTES in all that a trim returned to the driver. */
 static inline void pools_count_trimmed(struct ledger_pool *record, uint64_t blocks, uint64_t bytes)

@@ -85,8 +85,7 @@ void query_total(struct recorder *recorder, enum ledger_chunk_type type,
 	struct site_matches last = { 0 };
 	/* The writer increases `chunks` after it has mapped them. */
 	const struct ledger_view view = {
-		.base = recorder->writer.base,
-		.chunks = atomic_load_explicit(&SHARED(header->chunks), memory_order_acquire),
+		.base = recorder->writer.base, .chunks = shared_load_acquire(header->chunks),
 	};
 
 	*ret = (struct query_total){ 0 };
@@ -112,15 +111,14 @@ uint64_t query_doublings(struct recorder *recorder)
 {
 	const struct ledger_view view = {
 		.base = recorder->writer.base,
-		.chunks = atomic_load_explicit(&SHARED(recorder->header->chunks),
-					       memory_order_acquire),
+		.chunks = shared_load_acquire(recorder->header->chunks),
 	};
 	struct ledger_walk walk = { 0 };
 	const struct ledger_live_series *series;
 	uint64_t ret = 0;
 
 	while ((series = ledger_next_live_series(&view, &walk))) {
-		uint64_t high = atomic_load_explicit(&SHARED(series->high), memory_order_relaxed);
+		uint64_t high = shared_load(series->high);
 		uint64_t blocks = LEDGER_AMOUNT_BLOCKS(high);
 
 		if (blocks >> DOUBLING_FIRST)

@@ -40,8 +40,8 @@ void history_give(struct recorder *recorder, struct ledger_history *history)
 {
 	struct histories *histories = recorder->histories;
 
-	atomic_store_explicit(&SHARED(history->block), 0, memory_order_relaxed);
-	atomic_store_explicit(&SHARED(history->kept), 0, memory_order_release);
+	shared_store(history->block, 0);
+	shared_publish(history->kept, 0);
 	lock_take(&histories->lock);
 	history->next_spare = histories->spare ? ledger_ref(&recorder->writer, histories->spare)
 					       : 0;
@@ -54,8 +54,7 @@ void history_attach(struct recorder *recorder, struct ledger_block *block,
 {
 	empty->lost = 0;
 	empty->block = ledger_ref(&recorder->writer, block);
-	atomic_store_explicit(&SHARED(block->history), ledger_ref(&recorder->writer, empty),
-			      memory_order_release);
+	shared_publish(block->history, ledger_ref(&recorder->writer, empty));
 }
 
 static bool is_kept(const struct ledger_history *history, unsigned int slot)
@@ -106,8 +105,7 @@ static unsigned int partner_of(struct recorder *recorder, const struct ledger_hi
 
 static void leave_out(struct ledger_history *history, uint64_t gone)
 {
-	atomic_store_explicit(&SHARED(history->kept), (history->kept & ~gone) + ONE_LEFT_OUT,
-			      memory_order_release);
+	shared_publish(history->kept, (history->kept & ~gone) + ONE_LEFT_OUT);
 }
 
 /* Removes the oldest release that has a matching retain, and that retain. Returns false if there is
@@ -145,11 +143,9 @@ static void add_to_full(struct recorder *recorder, struct ledger_history *histor
 	unsigned int partner;
 
 	if (event->op == LEDGER_RETAIN) {
-		atomic_store_explicit(&SHARED(history->lost), history->lost + 1,
-				      memory_order_relaxed);
+		shared_store(history->lost, history->lost + 1);
 	} else if (history->lost) {
-		atomic_store_explicit(&SHARED(history->lost), history->lost - 1,
-				      memory_order_relaxed);
+		shared_store(history->lost, history->lost - 1);
 		leave_out(history, 0);
 	} else {
 		partner = partner_of(recorder, history, event);
@@ -169,7 +165,7 @@ uint32_t history_add(struct recorder *recorder, struct ledger_history *history,
 	}
 	number = (unsigned int)__builtin_ctzll(~history->kept);
 	slot = &history->events[number];
-	atomic_store_explicit(&SHARED(slot->order), 0, memory_order_release);
+	shared_publish(slot->order, 0);
 	/* no reader sees new fields with the old order */
 	atomic_thread_fence(memory_order_seq_cst);
 	slot->op = event->op;
@@ -178,9 +174,8 @@ uint32_t history_add(struct recorder *recorder, struct ledger_history *history,
 	slot->time_ns = event->time_ns;
 	if (++history->order == 0)
 		history->order = 1;
-	atomic_store_explicit(&SHARED(slot->order), history->order, memory_order_release);
-	atomic_store_explicit(&SHARED(history->kept), history->kept | 1ull << number,
-			      memory_order_release);
+	shared_publish(slot->order, history->order);
+	shared_publish(history->kept, history->kept | 1ull << number);
 	return slot->order;
 }
 
@@ -188,6 +183,5 @@ void history_remove(struct ledger_history *history, uint32_t order)
 {
 	for (unsigned int i = 0; i < LEDGER_HISTORY_EVENTS && order; i++)
 		if (is_kept(history, i) && history->events[i].order == order)
-			atomic_store_explicit(&SHARED(history->kept), history->kept & ~(1ull << i),
-					      memory_order_release);
+			shared_publish(history->kept, history->kept & ~(1ull << i));
 }

@@ -128,11 +128,11 @@ static void count_sites(struct recorder *recorder, const struct ledger_view *vie
 
 static void fill_in(struct ledger_growth_at *at, const struct ledger_live *now, uint32_t number)
 {
-	atomic_store_explicit(&SHARED(at->step), 0, memory_order_relaxed);
+	shared_store(at->step, 0);
 	atomic_thread_fence(memory_order_release);
 	at->blocks = now->blocks < UINT32_MAX ? (uint32_t)now->blocks : UINT32_MAX;
 	at->bytes = now->bytes;
-	atomic_store_explicit(&SHARED(at->step), number, memory_order_release);
+	shared_publish(at->step, number);
 }
 
 static void note_sites(struct recorder *recorder)
@@ -179,7 +179,7 @@ static struct ledger_step *step_record(struct recorder *recorder, uint32_t numbe
 static void note_step(struct recorder *recorder, struct ledger_step *record,
 		      const struct ledger_live *total, uint64_t time_ns, const char *label)
 {
-	atomic_store_explicit(&SHARED(record->number), 0, memory_order_relaxed);
+	shared_store(record->number, 0);
 	atomic_thread_fence(memory_order_release);
 	record->time_ns = time_ns;
 	record->live_bytes = total->bytes;
@@ -188,8 +188,7 @@ static void note_step(struct recorder *recorder, struct ledger_step *record,
 	memset(record->label, 0, sizeof(record->label));
 	if (label)
 		memcpy(record->label, label, strnlen(label, sizeof(record->label)));
-	atomic_store_explicit(&SHARED(record->number), recorder->steps->number,
-			      memory_order_release);
+	shared_publish(record->number, recorder->steps->number);
 }
 
 static uint32_t write_step(struct recorder *recorder, const char *label)

@@ -47,12 +47,11 @@ static uint32_t find_column(struct look *look, const struct ledger_site *site)
 			return i;
 	if (count >= LEDGER_COLUMNS - 1) {
 		parts->column[LEDGER_COLUMNS - 1].device = -1;
-		atomic_store_explicit(&SHARED(parts->columns), LEDGER_COLUMNS,
-				      memory_order_release);
+		shared_publish(parts->columns, LEDGER_COLUMNS);
 		return LEDGER_COLUMNS - 1;
 	}
 	parts->column[count] = (struct ledger_column){ site->kind, site->device };
-	atomic_store_explicit(&SHARED(parts->columns), count + 1, memory_order_release);
+	shared_publish(parts->columns, count + 1);
 	return count;
 }
 
@@ -73,8 +72,7 @@ static void write_moment(struct recorder *recorder, uint64_t now_ns)
 {
 	struct ledger_header *header = recorder->header;
 	struct look this = { .moment = { .time_ns = now_ns } };
-	size_t bytes = (size_t)atomic_load_explicit(&SHARED(header->chunks), memory_order_acquire) *
-		       LEDGER_CHUNK;
+	size_t bytes = (size_t)shared_load_acquire(header->chunks) * LEDGER_CHUNK;
 
 	this.parts = ledger_columns(&recorder->writer, recorder->parts);
 	if (!this.parts || ledger_view(header, bytes, &this.view) != LEDGER_OK)

@@ -49,10 +49,8 @@ __attribute__((constructor(102))) static void find_real_functions(void)
 	open_file *found = (open_file *)lookup_real(RTLD_NEXT, "dlopen");
 	open_file_in *found_in = (open_file_in *)lookup_real(RTLD_NEXT, "dlmopen");
 
-	atomic_store_explicit(&SHARED(opens_real_dlmopen), found_in ? found_in : cannot_open_in,
-			      memory_order_release);
-	atomic_store_explicit(&SHARED(opens_real_dlopen), found ? found : cannot_open,
-			      memory_order_release);
+	shared_publish(opens_real_dlmopen, found_in ? found_in : cannot_open_in);
+	shared_publish(opens_real_dlopen, found ? found : cannot_open);
 }
 
 int opens_before(const char *file, int flags, const void *caller)
@@ -61,7 +59,7 @@ int opens_before(const char *file, int flags, const void *caller)
 
 	/* The file may get the place of one that libc's dlclose() unloaded without gpuleak's. */
 	module_forget();
-	if (!atomic_load_explicit(&SHARED(opens_real_dlopen), memory_order_acquire))
+	if (!shared_load_acquire(opens_real_dlopen))
 		find_real_functions();
 	if (resolve_is_ours(caller))
 		return flags;
@@ -75,7 +73,7 @@ int opens_before(const char *file, int flags, const void *caller)
 void opens_before_in(Lmid_t where, const char *file, int flags, const void *caller)
 {
 	module_forget(); /* as above */
-	if (!atomic_load_explicit(&SHARED(opens_real_dlmopen), memory_order_acquire))
+	if (!shared_load_acquire(opens_real_dlmopen))
 		find_real_functions();
 	if (where != LM_ID_BASE)
 		coverage_namespace(file, caller);

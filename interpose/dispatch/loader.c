@@ -32,14 +32,13 @@ void lookup_start(void)
 		return;
 	module_start();
 	next = (lookup_dlsym *)libc_dlsym(RTLD_NEXT, "dlsym");
-	atomic_store_explicit(&SHARED(lookup_real_dlsym), next ? next : libc_dlsym,
-			      memory_order_release);
+	shared_publish(lookup_real_dlsym, next ? next : libc_dlsym);
 	dlerror(); /* clear the message of a version that does not exist */
 }
 
 void *lookup_real(void *handle, const char *name)
 {
-	if (!atomic_load_explicit(&SHARED(lookup_real_dlsym), memory_order_acquire))
+	if (!shared_load_acquire(lookup_real_dlsym))
 		lookup_start();
 	return lookup_real_dlsym ? lookup_real_dlsym(handle, name) : NULL;
 }

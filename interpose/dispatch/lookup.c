@@ -143,7 +143,7 @@ struct answer lookup_before(void *handle, const char *name, const void *caller)
 {
 	struct hook *hook;
 
-	if (!atomic_load_explicit(&SHARED(lookup_real_dlsym), memory_order_acquire))
+	if (!shared_load_acquire(lookup_real_dlsym))
 		lookup_start();
 	/* The caller has opened a library, and now calls the loader on it: Python does so after
 	 * each import of an extension. */

@@ -31,7 +31,7 @@ struct route {
  * may have several loaders: PyOpenCL's wheel contains its own, another library links the
  * system's. ---- */
 
-/* A module is what module_of() returns: NULL if it is unknown. */
+/* module_of() finds the MODULE of these functions. NULL: the module is unknown. */
 
 /* Returns the function that a call of HOOK from MODULE would reach without gpuleak. */
 struct route callers_route(struct hook *hook, const struct link_map *module);

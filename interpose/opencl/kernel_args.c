@@ -21,7 +21,7 @@ struct kernel_args_entry {
 static bool is_block_over(struct recorder *recorder, uint64_t name)
 {
 	const struct ledger_block *block = ledger_at(&recorder->writer, (uint32_t)name);
-	uint32_t state = atomic_load_explicit(&SHARED(block->state), memory_order_relaxed);
+	uint32_t state = shared_load(block->state);
 
 	return state >> 8 != name >> 32 ||
 	       LEDGER_BLOCK_STATE(block->state) == LEDGER_BLOCK_UNUSED;
@@ -29,10 +29,10 @@ static bool is_block_over(struct recorder *recorder, uint64_t name)
 
 static void record_reset(struct ledger_kernel_args *record, uint64_t kernel)
 {
-	atomic_store_explicit(&SHARED(record->kernel), 0, memory_order_release);
+	shared_publish(record->kernel, 0);
 	for (unsigned int i = 0; i < LEDGER_KERNEL_ARGS_MAX; i++)
-		atomic_store_explicit(&SHARED(record->arg[i]), 0, memory_order_relaxed);
-	atomic_store_explicit(&SHARED(record->kernel), kernel, memory_order_release);
+		shared_store(record->arg[i], 0);
+	shared_publish(record->kernel, kernel);
 }
 
 /* Removes the entry of a kernel that has ended and returns its record, or NULL. */
@@ -97,7 +97,7 @@ static void store_arg(struct recorder *recorder, uint64_t handle, uint64_t kerne
 		return;
 	if (entry->record->kernel != kernel)
 		record_reset(entry->record, kernel);
-	atomic_store_explicit(&SHARED(entry->record->arg[index]), arg, memory_order_release);
+	shared_publish(entry->record->arg[index], arg);
 }
 
 void kernel_args_set(uint64_t kernel_handle, uint32_t index, uint64_t handle)

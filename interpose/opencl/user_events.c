@@ -86,7 +86,7 @@ static void end_event(struct recorder *recorder, struct user_event *event)
 	struct event_wait *wait, *next;
 
 	LL_FOREACH_SAFE(event->waits, wait, next) {
-		atomic_store_explicit(&SHARED(wait->record->block), 0, memory_order_release);
+		shared_publish(wait->record->block, 0);
 		LL_PREPEND(events->spare_waits, wait);
 	}
 	while (event->waiters)
@@ -164,7 +164,7 @@ static void add_wait(struct recorder *recorder, struct user_event *event, uint64
 	*wait->record = *command;
 	wait->record->event_api = event->api;
 	wait->record->event_stack = event->stack;
-	atomic_store_explicit(&SHARED(wait->record->block), name, memory_order_release);
+	shared_publish(wait->record->block, name);
 	LL_PREPEND(event->waits, wait);
 }
 

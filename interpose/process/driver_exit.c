@@ -74,10 +74,8 @@ __attribute__((constructor(102))) static void find_registrations(void)
 	void *found_on_exit = lookup_real(RTLD_NEXT, "on_exit");
 	void *found = lookup_real(RTLD_NEXT, "__cxa_atexit");
 
-	atomic_store_explicit(&SHARED(real_on_exit), (register_on_exit *)found_on_exit,
-			      memory_order_release);
-	atomic_store_explicit(&SHARED(real_cxa_atexit), (register_cxa *)found,
-			      memory_order_release);
+	shared_publish(real_on_exit, (register_on_exit *)found_on_exit);
+	shared_publish(real_cxa_atexit, (register_cxa *)found);
 }
 
 /* ADDRESS identifies the library that has registered a handler. gpuleak's handler is no part of
@@ -92,7 +90,7 @@ EXPORT int __cxa_atexit(void (*handler)(void *), void *argument, void *module)
 {
 	int r;
 
-	if (!atomic_load_explicit(&SHARED(real_cxa_atexit), memory_order_acquire))
+	if (!shared_load_acquire(real_cxa_atexit))
 		find_registrations();
 	r = real_cxa_atexit ? real_cxa_atexit(handler, argument, module) : -1;
 	if (r == 0)
@@ -104,7 +102,7 @@ EXPORT int on_exit(void (*handler)(int, void *), void *argument)
 {
 	int r;
 
-	if (!atomic_load_explicit(&SHARED(real_on_exit), memory_order_acquire))
+	if (!shared_load_acquire(real_on_exit))
 		find_registrations();
 	r = real_on_exit ? real_on_exit(handler, argument) : -1;
 	if (r == 0)

@@ -44,7 +44,7 @@ static void note_end(struct recorder *recorder, enum ledger_ended how, int statu
 	}
 	recorder->header->end_mono_ns = clock_ns(CLOCK_MONOTONIC);
 	recorder->header->status = status & 0xff;
-	atomic_store_explicit(&SHARED(recorder->header->ended), how, memory_order_release);
+	shared_publish(recorder->header->ended, how);
 }
 
 struct process_end {
@@ -206,8 +206,7 @@ static void exec_failed(bool noted)
 
 	if (!noted || !recorder)
 		return;
-	atomic_store_explicit(&SHARED(recorder->header->ended), LEDGER_RUNNING,
-			      memory_order_release);
+	shared_publish(recorder->header->ended, LEDGER_RUNNING);
 	/* The report removed the file: what follows is recorded in memory. */
 	if (strcmp(config.report, "none") != 0 && !config.ledger[0])
 		recorder->writer.memory_only = true;

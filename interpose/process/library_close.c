@@ -57,7 +57,7 @@ EXPORT int dlclose(void *handle)
 	apis_after_dlclose();
 	apis_libraries_changed();
 	if (recorder) {
-		atomic_store_explicit(&SHARED(recorder->modules->stale), 1, memory_order_relaxed);
+		shared_store(recorder->modules->stale, 1);
 		walk_forget();
 	}
 	return r;

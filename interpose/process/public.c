@@ -90,7 +90,7 @@ static void add_pool(struct gpuleak_pool_stats *to, const struct ledger_pool *fr
 static void sum_of_pools(const struct ledger_pools *pools, struct gpuleak_pool_stats *ret)
 {
 	for (unsigned int i = 0; i < LEDGER_POOLS_MAX; i++)
-		if (atomic_load_explicit(&SHARED(pools->pool[i].api), memory_order_acquire))
+		if (shared_load_acquire(pools->pool[i].api))
 			add_pool(ret, &pools->pool[i]);
 	ret->mode = pools->mode;
 	ret->refused = pools->refused;
@@ -119,8 +119,7 @@ EXPORT int gpuleak_pool_stats(struct gpuleak_pool_stats *ret)
 
 static bool is_impossible(void)
 {
-	return recorder_page &&
-	       atomic_load_explicit(&SHARED(recorder_page->impossible), memory_order_relaxed);
+	return recorder_page && shared_load(recorder_page->impossible);
 }
 
 EXPORT uint64_t gpuleak_mark(void)

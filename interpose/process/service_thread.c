@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Waits for signal requests and for the time of the next step, and handles them. Owns the thread,
- * and gpuleak's handlers of the signals by which a user requests a report, a step or a trim. A
+ * and gpuleak's handlers of signals: a user requests a report, a step or a trim with them. A
  * handler only records the request and wakes the thread. If the application handles or ignores the
  * signal already, gpuleak installs no handler. If the application installs one later, it replaces
  * gpuleak's. The thread must not take the application's signals or keep its process alive.

@@ -84,7 +84,7 @@ void process_start(void)
 	limits_start();
 	roster = roster_join(config_roster);
 	if (roster)
-		atomic_fetch_add_explicit(&SHARED(roster->loaded), 1, memory_order_relaxed);
+		shared_add(roster->loaded, 1);
 	recorder_make_page();
 	fork_guard_start();
 }
@@ -106,8 +106,7 @@ void process_note_bypass(void)
 void process_count_started(int change)
 {
 	if (roster)
-		atomic_fetch_add_explicit(&SHARED(roster->started), (uint32_t)change,
-					  memory_order_relaxed);
+		shared_add(roster->started, (uint32_t)change);
 }
 
 bool process_is_of_run(void)
@@ -233,14 +232,14 @@ static struct recorder *make(bool no_unwinder, const char *suppressions)
 		       r < 0 ? "" : recorder->report->place);
 	if (r < 0) {
 		recorder_page->failed_pid = getpid();
-		atomic_store_explicit(&SHARED(recorder_page->impossible), -r, memory_order_relaxed);
+		shared_store(recorder_page->impossible, -r);
 		return NULL;
 	}
 	if (no_unwinder && recorder->stack_depth)
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_NO_UNWINDER, 1);
 	recorder->generation = ++generations;
 	steps_name(recorder, recorder_page->step_name);
-	atomic_store_explicit(&SHARED(recorder_page->recorder), recorder, memory_order_release);
+	shared_publish(recorder_page->recorder, recorder);
 	no_gpu_write(recorder);
 	config_warn();
 	return recorder;

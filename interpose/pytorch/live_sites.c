@@ -38,8 +38,7 @@ bool site_counts_live(struct recorder *recorder, const struct hook *hook, uint32
 
 	if (!ret)
 		return false;
-	atomic_store_explicit(&SHARED(recorder->header->reader_min), LEDGER_READER_MIN_SERIES,
-			      memory_order_relaxed);
+	shared_store(recorder->header->reader_min, LEDGER_READER_MIN_SERIES);
 	atomic_fetch_or(&alloc_checks, CHECK_ACCUMULATION);
 	return true;
 }

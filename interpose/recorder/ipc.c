@@ -38,8 +38,7 @@ static struct ipc_block *take_oldest(struct recorder *recorder, struct ipc *ipc)
 	if (!ipc->oldest)
 		ipc->newest = NULL;
 	ipc->freed--;
-	atomic_fetch_add_explicit(&SHARED(recorder->header->exports_dropped), 1,
-				  memory_order_relaxed);
+	shared_add(recorder->header->exports_dropped, 1);
 	return oldest;
 }
 
@@ -71,10 +70,10 @@ static void give_unused(struct ipc *ipc, struct ipc_block *block)
 /* Writes NEW, except its `block`, and then publishes it as the record of the block NAME. */
 static void write_record(struct ledger_ipc *record, const struct ledger_ipc *new, uint64_t name)
 {
-	atomic_store_explicit(&SHARED(record->block), 0, memory_order_release);
+	shared_publish(record->block, 0);
 	atomic_thread_fence(memory_order_seq_cst); /* no reader sees new fields with the old name */
 	*record = *new;
-	atomic_store_explicit(&SHARED(record->block), name, memory_order_release);
+	shared_publish(record->block, name);
 }
 
 static bool add_record(struct recorder *recorder, struct ipc *ipc, const struct ledger_ipc *new,
@@ -121,8 +120,7 @@ static void end_record(struct ipc *ipc, struct ipc_block *block, uint32_t api, u
 	record->freed_api = api;
 	record->freed_stack = stack;
 	record->freed_ns = now_ns;
-	atomic_store_explicit(&SHARED(record->flags), record->flags | LEDGER_IPC_FREED,
-			      memory_order_release);
+	shared_publish(record->flags, record->flags | LEDGER_IPC_FREED);
 	keep_freed(ipc, block);
 }
 

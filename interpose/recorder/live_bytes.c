@@ -30,7 +30,7 @@ static void update_watched_peak(struct thread_states *states, int64_t live)
 		return;
 	states->watched_peak = live;
 	if (at && (uint64_t)live > *at)
-		atomic_store_explicit(&SHARED(*at), (uint64_t)live, memory_order_relaxed);
+		shared_store(*at, (uint64_t)live);
 }
 
 /* Locking: the caller holds peak_lock. LIVE bytes were live at some moment: raises the peak of the
@@ -40,8 +40,7 @@ static void raise_peak(struct recorder *recorder, int64_t live)
 	if (live <= (int64_t)recorder->header->peak_bytes)
 		return;
 	recorder->header->peak_mono_ns = recorder_time(recorder);
-	atomic_store_explicit(&SHARED(recorder->header->peak_bytes), (uint64_t)live,
-			      memory_order_release);
+	shared_publish(recorder->header->peak_bytes, (uint64_t)live);
 }
 
 /* Locking: the caller holds peak_lock. Notes a new peak of memory NUMBER. Other threads go on, so
@@ -157,10 +156,8 @@ static void hide(struct ledger_balance *others, enum ledger_hidden hidden, int64
 {
 	if (hidden == LEDGER_HIDDEN_NOT)
 		return;
-	atomic_fetch_add_explicit(&SHARED(others->hidden_bytes[hidden]), (uint64_t)bytes,
-				  memory_order_relaxed);
-	atomic_fetch_add_explicit(&SHARED(others->hidden_blocks[hidden]), (uint32_t)blocks,
-				  memory_order_relaxed);
+	shared_add(others->hidden_bytes[hidden], (uint64_t)bytes);
+	shared_add(others->hidden_blocks[hidden], (uint32_t)blocks);
 }
 
 void live_bytes_rehide(struct recorder *recorder, const struct ledger_block *block, int64_t bytes,
@@ -196,8 +193,8 @@ void live_bytes_move(struct recorder *recorder, struct ledger_block *from, struc
 	change_bytes(recorder, state, from, -(int64_t)bytes);
 	change_bytes(recorder, state, to, (int64_t)bytes);
 	thread_state_unlock(state);
-	atomic_store_explicit(&SHARED(to->bytes), bytes, memory_order_release);
-	atomic_store_explicit(&SHARED(from->bytes), 0, memory_order_release);
+	shared_publish(to->bytes, bytes);
+	shared_publish(from->bytes, 0);
 }
 
 void live_counts_begin_window(struct recorder *recorder, struct ledger_live_series *series,

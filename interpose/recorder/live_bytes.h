@@ -34,9 +34,7 @@ void live_bytes_move(struct recorder *recorder, struct ledger_block *from, struc
 /* Returns how BLOCK is hidden now. Other threads may change its marks meanwhile. */
 static inline enum ledger_hidden live_bytes_hidden(const struct ledger_block *block)
 {
-	return ledger_block_hidden(
-		atomic_load_explicit(&SHARED(block->state), memory_order_relaxed),
-		atomic_load_explicit(&SHARED(block->marked), memory_order_relaxed));
+	return ledger_block_hidden(shared_load(block->state), shared_load(block->marked));
 }
 
 /* BLOCK, which has BYTES, was hidden as BEFORE states, and is as NOW states: counts that at its

@@ -70,8 +70,7 @@ static HOT struct ledger_live_series *live_counts_of_ending(struct recorder *rec
 							       const struct ledger_site *site)
 {
 	return live_counts_of(recorder, site, site->allocs,
-			      atomic_load_explicit(&SHARED(recorder->header->suballocated),
-						   memory_order_relaxed));
+			      shared_load(recorder->header->suballocated));
 }
 
 /* Counts that a block of BYTES of SITE ends, which is not a suballocation. */

@@ -111,8 +111,7 @@ static void note(struct memory_peak *memory, const struct ledger_peak_at *peak)
 	memory->peak = *peak;
 	memory->number++;
 	memory->record->at[memory->number % 2] = *peak;
-	atomic_store_explicit(&SHARED(memory->record->number), memory->number,
-			      memory_order_release);
+	shared_publish(memory->record->number, memory->number);
 }
 
 /* Notes SUM if it is a new peak. A framework's cache takes memory before a tensor uses it. So of

@@ -74,16 +74,16 @@ void recorder_stop(void)
 {
 	struct recorder *recorder;
 
-	atomic_store_explicit(&SHARED(recorder_page->impossible), 1, memory_order_release);
+	shared_publish(recorder_page->impossible, 1);
 	recorder = atomic_exchange_explicit(&SHARED(recorder_page->recorder), NULL,
 					    memory_order_acq_rel);
 	if (!recorder)
 		return;
-	atomic_store_explicit(&SHARED(recorder_page->stopped), recorder, memory_order_release);
+	shared_publish(recorder_page->stopped, recorder);
 	ledger_trouble(recorder->header, LEDGER_TROUBLE_ABANDONED, 1);
 	/* From now on threads wait at most a tenth of a second for a lock, because the thread that
 	 * left may hold it. */
-	atomic_store_explicit(&SHARED(lock_patience_ms), STOPPED_PATIENCE_MS, memory_order_relaxed);
+	shared_store(lock_patience_ms, STOPPED_PATIENCE_MS);
 }
 
 void lock_lost(void)

@@ -169,9 +169,7 @@ void recorder_make_page(void);
 /* Returns the current recorder, or NULL if there is none yet or recording is impossible. */
 static HOT struct recorder *recorder_now(void)
 {
-	return recorder_page ? atomic_load_explicit(&SHARED(recorder_page->recorder),
-						    memory_order_acquire)
-			     : NULL;
+	return recorder_page ? shared_load_acquire(recorder_page->recorder) : NULL;
 }
 
 /* Returns the current recorder, or the one that stopped. Used for reports at process exit. */
@@ -179,9 +177,7 @@ static inline struct recorder *recorder_last(void)
 {
 	struct recorder *recorder = recorder_now();
 
-	return recorder || !recorder_page ? recorder
-					  : atomic_load_explicit(&SHARED(recorder_page->stopped),
-								 memory_order_acquire);
+	return recorder || !recorder_page ? recorder : shared_load_acquire(recorder_page->stopped);
 }
 
 /* The same if the recorder belongs to this process, else NULL. A vfork child runs in its parent's
@@ -287,8 +283,7 @@ static inline uint64_t recorder_fine_time(const struct recorder *recorder)
  * process exit reads it once. */
 static inline bool recorder_has_ended(const struct recorder *recorder)
 {
-	return atomic_load_explicit(&SHARED(recorder->header->ended), memory_order_acquire) !=
-	       LEDGER_RUNNING;
+	return shared_load_acquire(recorder->header->ended) != LEDGER_RUNNING;
 }
 
 /* Returns the errno that explains why this process made GPU calls but records nothing; otherwise

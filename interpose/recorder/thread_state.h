@@ -169,20 +169,16 @@ static inline struct ledger_balance *balance_of_others(struct ledger_site *site)
 /* Returns true if BALANCE has not stored yet what was live at the peak with number PEAK. */
 static HOT bool balance_is_due(const struct ledger_balance *balance, uint32_t peak)
 {
-	uint32_t kept = atomic_load_explicit(&SHARED(balance->peak), memory_order_relaxed);
+	uint32_t kept = shared_load(balance->peak);
 
 	return __builtin_expect(kept != peak, 0) && (int32_t)(peak - kept) > 0;
 }
 
 static inline void balance_keep(struct ledger_balance *balance, uint32_t peak)
 {
-	atomic_store_explicit(&SHARED(balance->peak_bytes),
-			      atomic_load_explicit(&SHARED(balance->bytes), memory_order_relaxed),
-			      memory_order_relaxed);
-	atomic_store_explicit(&SHARED(balance->peak_blocks),
-			      atomic_load_explicit(&SHARED(balance->blocks), memory_order_relaxed),
-			      memory_order_relaxed);
-	atomic_store_explicit(&SHARED(balance->peak), peak, memory_order_release);
+	shared_store(balance->peak_bytes, shared_load(balance->bytes));
+	shared_store(balance->peak_blocks, shared_load(balance->blocks));
+	shared_publish(balance->peak, peak);
 }
 
 /* Locking: BALANCE's call site belongs to a per-thread state, and the caller holds that state's
@@ -193,10 +189,8 @@ static HOT void balance_add(struct ledger_balance *balance, uint32_t peak, int64
 {
 	if (balance_is_due(balance, peak))
 		balance_keep(balance, peak);
-	atomic_store_explicit(&SHARED(balance->bytes), balance->bytes + (uint64_t)bytes,
-			      memory_order_release);
-	atomic_store_explicit(&SHARED(balance->blocks), balance->blocks + (uint32_t)blocks,
-			      memory_order_relaxed);
+	shared_publish(balance->bytes, balance->bytes + (uint64_t)bytes);
+	shared_store(balance->blocks, balance->blocks + (uint32_t)blocks);
 }
 
 /* The same for the balance that several threads change. If two threads change it just after a peak,
@@ -208,11 +202,10 @@ static inline void balance_add_others(struct ledger_balance *balance, uint32_t p
 	    !atomic_exchange_explicit(&SHARED(balance->busy), 1, memory_order_acquire)) {
 		if (balance_is_due(balance, peak))
 			balance_keep(balance, peak);
-		atomic_store_explicit(&SHARED(balance->busy), 0, memory_order_release);
+		shared_publish(balance->busy, 0);
 	}
 	atomic_fetch_add_explicit(&SHARED(balance->bytes), (uint64_t)bytes, memory_order_release);
-	atomic_fetch_add_explicit(&SHARED(balance->blocks), (uint32_t)blocks,
-				  memory_order_relaxed);
+	shared_add(balance->blocks, (uint32_t)blocks);
 }
 
 /* ---- live bytes ---- */

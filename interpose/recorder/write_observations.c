@@ -82,7 +82,7 @@ void observations_write(struct recorder *recorder)
 	struct observations_written *written = recorder->observations;
 	uint32_t now = observations_recorded();
 
-	if (atomic_load_explicit(&SHARED(written->recorded), memory_order_relaxed) == now)
+	if (shared_load(written->recorded) == now)
 		return;
 	lock_take(&written->lock);
 	for (unsigned int i = 0; i < OBSERVATIONS_MAX; i++) {
@@ -91,14 +91,13 @@ void observations_write(struct recorder *recorder)
 		if (!observation)
 			continue;
 		if (written->ref[i])
-			atomic_store_explicit(&SHARED(record_of(recorder, i)->count),
-					      atomic_load(&observation->count),
-					      memory_order_relaxed);
+			shared_store(record_of(recorder, i)->count,
+				     atomic_load(&observation->count));
 		else
 			written->ref[i] = write_observation(recorder, observation);
 	}
 	write_lost(recorder);
 	write_troubles(recorder);
-	atomic_store_explicit(&SHARED(written->recorded), now, memory_order_relaxed);
+	shared_store(written->recorded, now);
 	lock_give(&written->lock);
 }

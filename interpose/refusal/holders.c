@@ -66,7 +66,7 @@ static uint64_t add_sites(struct recorder *recorder, const struct ledger_view *v
 	while ((site = ledger_next(view, &walk, type, sizeof(*site)))) {
 		struct ledger_live live;
 
-		allocs += atomic_load_explicit(&SHARED(site->allocs), memory_order_relaxed);
+		allocs += shared_load(site->allocs);
 		if (!site_holds(recorder, view, site, class, device))
 			continue;
 		live = ledger_site_live(view, site, LEDGER_COUNT_ALLOCATED);
@@ -86,8 +86,7 @@ void holders_count(struct recorder *recorder, enum ledger_memory class, int devi
 {
 	const struct ledger_view view = {
 		.base = recorder->writer.base,
-		.chunks = atomic_load_explicit(&SHARED(recorder->header->chunks),
-					       memory_order_acquire),
+		.chunks = shared_load_acquire(recorder->header->chunks),
 	};
 
 	if (class == LEDGER_MEMORY_HOST)

@@ -39,8 +39,7 @@ static enum ledger_memory class_for(const struct hook *hook)
 
 static uint64_t number_of(const struct ledger_out_of_memory *record)
 {
-	return LEDGER_REFUSAL_NUMBER(
-		atomic_load_explicit(&SHARED(record->state), memory_order_relaxed));
+	return LEDGER_REFUSAL_NUMBER(shared_load(record->state));
 }
 
 /* Returns a ref that identifies the place in the program: that of the stack's Python frames or, in
@@ -134,7 +133,7 @@ void out_of_memory_granted(struct recorder *recorder, const struct hook *hook, i
 		return;
 	}
 	change_flags(request, LEDGER_REFUSAL_RECOVERED, 0);
-	atomic_fetch_add_explicit(&SHARED(recorder->header->recovered), 1, memory_order_relaxed);
+	shared_add(recorder->header->recovered, 1);
 	if (needs_pieces(request))
 		request->recovered = true;
 	else
@@ -188,21 +187,19 @@ static void fill_in(struct refusal *refusal, struct ledger_out_of_memory *record
 	struct ledger_out_of_memory *now = &refusal->now;
 	uint64_t flags = now->state;
 
-	atomic_store_explicit(&SHARED(record->state), 0, memory_order_relaxed);
+	shared_store(record->state, 0);
 	atomic_thread_fence(memory_order_release);
 	memcpy((char *)record + sizeof(record->state), (const char *)now + sizeof(now->state),
 	       offsetof(struct ledger_out_of_memory, holder) - sizeof(now->state));
 	flags |= count_holders(refusal, record);
-	atomic_store_explicit(&SHARED(record->state), refusal->number << 8 | flags,
-			      memory_order_release);
+	shared_publish(record->state, refusal->number << 8 | flags);
 }
 
 /* Locking: as fill_in(). The record already has the request of this thread. */
 static void fill_in_again(struct refusal *refusal, struct ledger_out_of_memory *record)
 {
 	refusal->now.first_ns = record->first_ns;
-	refusal->now.times =
-		atomic_load_explicit(&SHARED(record->times), memory_order_relaxed) + 1;
+	refusal->now.times = shared_load(record->times) + 1;
 	fill_in(refusal, record);
 }
 
@@ -227,8 +224,7 @@ static struct ledger_out_of_memory *add_record(struct refusal *refusal)
 	struct recorder *recorder = refusal->recorder;
 	struct ledger_out_of_memory *record = NULL;
 
-	refusal->number = atomic_fetch_add_explicit(&SHARED(recorder->header->refused), 1,
-						    memory_order_relaxed) + 1;
+	refusal->number = shared_add(recorder->header->refused, 1) + 1;
 	if (lock_records(refusal)) {
 		record = record_for(recorder, refusal->number);
 		if (record && number_of(record) < refusal->number)
@@ -339,11 +335,10 @@ static void count_again(void *data)
 		return;
 	if (number_of(record) == request->number) {
 		flags = record->state & 0xff;
-		atomic_store_explicit(&SHARED(record->state), 0, memory_order_relaxed);
+		shared_store(record->state, 0);
 		atomic_thread_fence(memory_order_release);
 		flags |= count_holders(refusal, record);
-		atomic_store_explicit(&SHARED(record->state), request->number << 8 | flags,
-				      memory_order_release);
+		shared_publish(record->state, request->number << 8 | flags);
 	}
 	unlock_records(refusal);
 }

@@ -11,7 +11,7 @@
 struct recorder;
 
 /* Copies the names of the module whose ledger record has the ref MODULE, once, when the first stack
- * with a frame in it is stored. DYNAMIC is the address of its dynamic section; 0: it has none.
+ * with a frame in it is stored. DYNAMIC is the address of its dynamic section, or 0 without one.
  * *COPIED counts the bytes that all modules of the process took.
  *
  * Locking: the caller holds the lock of the modules, and calls on a stack of gpuleak's own. */

@@ -156,7 +156,7 @@ static void module_add(struct recorder *recorder, struct ledger_module *seen, co
 
 static void new_epoch(struct modules *modules)
 {
-	atomic_store_explicit(&SHARED(modules->epoch), modules->epoch + 1, memory_order_release);
+	shared_publish(modules->epoch, modules->epoch + 1);
 }
 
 /* Adds a module that the loader listed, or marks its record as loaded. If the module is mapped at
@@ -215,7 +215,7 @@ static void mark_unloaded(struct recorder *recorder)
 		uint32_t flags = module->loaded ? 0 : LEDGER_MODULE_UNLOADED;
 
 		gone = gone || (module->used && flags && !row->flags);
-		atomic_store_explicit(&SHARED(row->flags), flags, memory_order_release);
+		shared_publish(row->flags, flags);
 	}
 	/* A module that is loaded at these addresses later must not match stacks recorded for the
 	 * unloaded one. */
@@ -227,7 +227,7 @@ static void refresh_locked(struct recorder *recorder)
 {
 	struct modules *modules = recorder->modules;
 
-	atomic_store_explicit(&SHARED(modules->stale), 0, memory_order_relaxed);
+	shared_store(modules->stale, 0);
 	for (unsigned int i = 0; i < modules->count; i++)
 		modules->module[i].loaded = false;
 	fork_guard_iterate(module_of_loader, recorder);

@@ -27,7 +27,7 @@ struct module {
 	bool used;     /* a stack in the ledger has a frame in it */
 	bool allocates_tensors;
 	bool temporary; /* its file may be gone when the report is made */
-	uint64_t dynamic; /* address of its dynamic section; 0: it has none */
+	uint64_t dynamic; /* address of its dynamic section, or 0 without one */
 };
 
 struct modules {

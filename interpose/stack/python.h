@@ -198,7 +198,7 @@ uint32_t python_intern(struct recorder *recorder, unsigned int depth, unsigned i
 
 /* ---- python_lines.c ---- */
 
-/* Returns the line of the instruction at byte OFFSET, or 0 if it has none. TABLE has SIZE bytes;
+/* Returns the line of the instruction at byte OFFSET, or 0 without a line. TABLE has SIZE bytes;
  * its function begins at line FIRST. A negative OFFSET is before the first instruction. */
 uint32_t python_line(enum python_table kind, const uint8_t *table, size_t size, int first,
 		     int64_t offset);

@@ -105,8 +105,7 @@ HOT_CALL uint32_t stack_find(struct recorder *recorder, const struct caller *cal
 	struct stack_cache_key key = { 0 };
 	uint32_t ref = 0, waiting = 0;
 
-	if (may_load && __builtin_expect(atomic_load_explicit(&SHARED(recorder->modules->stale),
-							      memory_order_relaxed), 0))
+	if (may_load && __builtin_expect(shared_load(recorder->modules->stale), 0))
 		aside(look_at_modules, recorder);
 	if (may_load && __builtin_expect(python_is_due(), 0))
 		aside(look_for_python, recorder);

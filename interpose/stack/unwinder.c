@@ -74,8 +74,8 @@ static int instead_of_pipe2(int fds[2], int flags)
 	(void)flags;
 	/* Several threads may run this at once, because libunwind has one pair of descriptors for
 	 * all of them. */
-	atomic_store_explicit(&SHARED(fds[0]), READ_END, memory_order_relaxed);
-	atomic_store_explicit(&SHARED(fds[1]), WRITE_END, memory_order_relaxed);
+	shared_store(fds[0], READ_END);
+	shared_store(fds[1], WRITE_END);
 	return 0;
 }
 
@@ -125,7 +125,7 @@ static void set_slot(void **slot, void *function)
 	bool writable = mprotect(page, page_bytes, PROT_READ | PROT_WRITE) == 0;
 
 	if (writable) /* the page stays writable: its previous protection is not known */
-		atomic_store_explicit(&SHARED(*slot), function, memory_order_release);
+		shared_publish(*slot, function);
 }
 
 static void *instead_of(const char *name)
@@ -239,7 +239,7 @@ int unwinder_load(void)
 	lock_take(&write_lock);
 	if (!ready) {
 		unwinder = found;
-		atomic_store_explicit(&SHARED(ready), true, memory_order_release);
+		shared_publish(ready, true);
 	}
 	lock_give(&write_lock);
 	return 0;
@@ -247,5 +247,5 @@ int unwinder_load(void)
 
 const struct unwinder *unwinder_get(void)
 {
-	return atomic_load_explicit(&SHARED(ready), memory_order_acquire) ? &unwinder : NULL;
+	return shared_load_acquire(ready) ? &unwinder : NULL;
 }

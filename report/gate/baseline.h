@@ -28,9 +28,9 @@ extern const struct pattern_syntax baseline_syntax;
 /* Returns the entry of FINGERPRINT, or NULL. BASELINE may be NULL. */
 const struct pattern_rule *baseline_find(const struct pattern_file *baseline, uint64_t fingerprint);
 
-/* Returns the fingerprint by which BASELINE, a struct pattern_file or NULL, knows SITE: of version
- * 2, or of version 1 if an older gpuleak wrote the entry. Returns version 2 if it does not know
- * LEAK. */
+/* Returns the fingerprint of SITE in BASELINE, a struct pattern_file or NULL. It is of version 1 if
+ * an older gpuleak wrote the entry, else of version 2. Without an entry for SITE, returns
+ * version 2. */
 uint64_t baseline_key(const struct report_site *site, const void *baseline);
 
 /* Writes to OUT a baseline with all leaks of TOTALS. */

@@ -52,7 +52,7 @@ void judge_budgets(struct bench *bench);
  * each other kind of which objects are left. */
 void judge_objects(struct bench *bench);
 
-/* Adds a reason if memory ended with its context that neither the baseline nor a budget covers. */
+/* Adds a reason if memory ended with its context, and no baseline and no budget covers it. */
 void judge_context_ends(struct bench *bench);
 /* If the gate does not count such memory, mentions it in the reason for passing. */
 void judge_mention_context_ends(struct bench *bench);

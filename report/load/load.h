@@ -29,7 +29,7 @@ struct loaded_ledger {
 	struct load_choice choice; /* the caller sets it after loading */
 	struct ledger_view view; /* refers to `bytes`, which no longer change */
 	uint8_t *bytes;
-	uid_t owner;       /* of the file; of this process if there is none */
+	uid_t owner;       /* of the file, or of this process without a file */
 	char *name;        /* name of the ledger in messages */
 	bool all_sites;     /* the caller sets it: the report lists all call sites */
 	bool program_suppressions; /* the caller sets it: use the program's own suppressions */

@@ -286,8 +286,8 @@ struct report_refused_free {
 	bool broken; /* an error had broken the context; all frees with this result */
 };
 
-/* One line of what gpuleak saw of the ways by which the application reaches the driver: for example
- * that these modules are linked with libcuda.so.1, or opened a file with RTLD_DEEPBIND. */
+/* How the application reaches the driver, as far as gpuleak saw it. For example, some modules are
+ * linked with libcuda.so.1, or the application opened a file with RTLD_DEEPBIND. */
 struct report_observation {
 	const char *kind;    /* "linked", "deepbind" ... (docs/developers/ledger-format.md) */
 	const char *subject; /* the API, function or file that it is about; "" if none */
@@ -434,7 +434,7 @@ void report_process_set_ended(struct report_process *process, enum report_ended 
 /* Returns the word for the JSON report: "exit", "_exit", "signal", "exec", "running", "unknown". */
 const char *report_ended_word(enum report_ended ended);
 
-/* Returns the name of SIGNAL without "SIG", or NULL if it has none. */
+/* Returns the name of SIGNAL without "SIG", or NULL for a signal without a name. */
 const char *signal_name(int signal);
 
 /* Returns the frame that most likely caused the allocation: the innermost frame of the application,

@@ -28,8 +28,8 @@ enum report_trend {
 	TREND_ACCUMULATING, /* their number grew until the program or its loop ended */
 };
 
-/* The suballocations of one call site, which has live ones or accumulates. Their bytes are part of
- * the bytes of the blocks that they lie in. */
+/* The suballocations of one call site. Some are live, or the call site accumulates. Their bytes are
+ * part of the bytes of the blocks that they lie in. */
 struct report_suballocations {
 	/* What is live at the end: 0 blocks if the program or its interpreter freed all. `cache` is
 	 * the name of the pool, and `pattern` is set if a suppression matches. Apart from these two

@@ -13,7 +13,7 @@
 
 struct report_site {
 	const char *api;  /* never NULL */
-	const char *kind; /* of the memory or the object; never NULL, "unknown" if there is none */
+	const char *kind; /* of the memory or the object; "unknown" instead of NULL */
 	int device;       /* -1 unknown */
 	const struct report_stack *stack; /* never NULL; count 0: the stack was not recorded */
 	/* as read from a JSON report; 0: compute them with report_site_fingerprint() and

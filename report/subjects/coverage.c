@@ -26,7 +26,7 @@
 #define REFERRED "referred-"
 #define JOINED_MAX 8 /* maximum number of names in one sentence */
 
-/* The routes by which calls reach gpuleak, in the order of the reports. */
+/* How calls reach gpuleak. Reports have this order. */
 static const struct {
 	const char *kind, *name;
 } route_words[] = {

@@ -23,17 +23,17 @@ struct figure {
 	uint64_t (*value)(const void *item); /* computes the number; NULL: use `member` */
 	/* 1 + the offset of another member: if that is 0, JSON does not have the key. 0: always */
 	size_t only_if;
-	const char *help;   /* of the metric; NULL: there is none */
+	const char *help;   /* of the metric; NULL: the figure is no metric */
 	const char *metric; /* its name, if it is not the key; a total ends with "_total" */
 	bool is_first;      /* its metric comes before those of the other rows */
 	bool in_junit;
-	/* its number or its column in the HTML page */
+	/* The HTML page shows the figure as a number, or as a column of a table. */
 	struct {
-		unsigned int place; /* smallest first; 0: it is not there */
+		unsigned int place; /* smallest first; 0: the page does not show it */
 		const char *title;
 		const char *note; /* words below the number; NULL: the number of blocks */
-		bool only_if_any; /* leave it out if there are no blocks */
-		bool is_bad;      /* red if there are blocks */
+		bool only_if_any; /* the page leaves it out if its blocks are 0 */
+		bool is_bad;      /* the page shows it red if its blocks are not 0 */
 	} page;
 };
 

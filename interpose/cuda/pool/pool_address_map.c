@@ -191,7 +191,7 @@ void pool_block_recycle(struct pool *pool, struct pool_block *block)
 	atomic_store(&block->state, POOL_SPARE);
 	block->slab = NULL;
 	block->never_reuse = 0;
-	atomic_store_explicit(&SHARED(block->hint.entry), NULL, memory_order_relaxed);
+	shared_store(block->hint.entry, NULL);
 	atomic_store_explicit(&block->hint.recorded, false, memory_order_relaxed);
 	lock_take(&pool->spare_lock);
 	block->next = pool->spare;

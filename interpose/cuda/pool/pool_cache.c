@@ -15,8 +15,7 @@
 
 static void cache_mark_unused(struct pool_cache *cache, unsigned int bin)
 {
-	atomic_store_explicit(&SHARED(cache->used[bin / 64]),
-			      cache->used[bin / 64] & ~(1ull << bin % 64), memory_order_relaxed);
+	shared_store(cache->used[bin / 64], cache->used[bin / 64] & ~(1ull << bin % 64));
 }
 
 /* Returns the first bit that is set at or after BIN, or POOL_BINS. */
@@ -27,9 +26,9 @@ static unsigned int bins_next_set(const uint64_t *words, unsigned int bin)
 
 	if (bin >= POOL_BINS)
 		return POOL_BINS;
-	word = atomic_load_explicit(&SHARED(words[at]), memory_order_relaxed) & ~0ull << bin % 64;
+	word = shared_load(words[at]) & ~0ull << bin % 64;
 	while (!word && ++at < POOL_BIN_WORDS)
-		word = atomic_load_explicit(&SHARED(words[at]), memory_order_relaxed);
+		word = shared_load(words[at]);
 	return word ? at * 64 + (unsigned int)__builtin_ctzll(word) : POOL_BINS;
 }
 
@@ -39,7 +38,7 @@ static unsigned int bins_next_set(const uint64_t *words, unsigned int bin)
 static bool bin_is_filled(struct pool_space *space, unsigned int bin)
 {
 	uint64_t *at = &space->filled[bin / 64];
-	uint64_t word = atomic_load_explicit(&SHARED(*at), memory_order_relaxed);
+	uint64_t word = shared_load(*at);
 
 	return word >> bin % 64 & 1;
 }
@@ -48,8 +47,7 @@ static void bin_mark_filled(struct pool_space *space, unsigned int bin, bool fil
 {
 	uint64_t *word = &space->filled[bin / 64], bit = 1ull << bin % 64;
 
-	atomic_store_explicit(&SHARED(*word), filled ? *word | bit : *word & ~bit,
-			      memory_order_relaxed);
+	shared_store(*word, filled ? *word | bit : *word & ~bit);
 }
 
 static void bin_insert(struct pool_space *space, struct pool_block *block)
@@ -169,8 +167,7 @@ static struct pool_block *rings_remove_clean(struct pool_space *space, struct po
 static struct pool_block *bins_remove_clean(struct pool_space *space, struct pool_cache *cache,
 					    unsigned int bin, unsigned int last)
 {
-	unsigned int room = POOL_RING - atomic_load_explicit(&SHARED(cache->ring[bin].count),
-							     memory_order_relaxed);
+	unsigned int room = POOL_RING - shared_load(cache->ring[bin].count);
 	struct pool_block *more[BATCH], *block = NULL;
 	unsigned int count = 0, taken = 0;
 
@@ -203,8 +200,7 @@ static struct pool_block *bins_remove_clean(struct pool_space *space, struct poo
 struct pool_block *pool_cache_remove_older(struct pool_space *space, struct pool_cache *cache,
 					   unsigned int bin)
 {
-	unsigned int count =
-		atomic_load_explicit(&SHARED(cache->ring[bin].count), memory_order_relaxed);
+	unsigned int count = shared_load(cache->ring[bin].count);
 
 	if ((count && count <= POOL_RING - BATCH) || !bin_is_filled(space, bin))
 		return NULL;
@@ -602,8 +598,7 @@ static uint64_t counter_publish(uint64_t *sum, _Atomic int64_t *published, uint6
 {
 	uint64_t grown = now - (uint64_t)atomic_exchange(published, (int64_t)now);
 
-	return grown ? pools_count(sum, grown) + grown
-		     : atomic_load_explicit(&SHARED(*sum), memory_order_relaxed);
+	return grown ? pools_count(sum, grown) + grown : shared_load(*sum);
 }
 
 /* The record's numbers are sums over contexts, and over the kinds of pinned memory. */

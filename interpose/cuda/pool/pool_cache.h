@@ -52,8 +52,7 @@ static inline unsigned int pool_ring_at(unsigned int at)
 static HOT void pool_ring_push(struct pool_ring *ring, struct pool_block *block)
 {
 	ring->block[pool_ring_at(ring->first + ring->count)] = block;
-	atomic_store_explicit(&SHARED(ring->count), (uint8_t)(ring->count + 1),
-			      memory_order_relaxed);
+	shared_store(ring->count, (uint8_t)(ring->count + 1));
 }
 
 static HOT struct pool_block *pool_ring_pop(struct pool_ring *ring)
@@ -61,8 +60,7 @@ static HOT struct pool_block *pool_ring_pop(struct pool_ring *ring)
 	struct pool_block *block = ring->block[ring->first];
 
 	ring->first = (uint8_t)pool_ring_at(ring->first + 1u);
-	atomic_store_explicit(&SHARED(ring->count), (uint8_t)(ring->count - 1),
-			      memory_order_relaxed);
+	shared_store(ring->count, (uint8_t)(ring->count - 1));
 	return block;
 }
 
@@ -109,8 +107,7 @@ static HOT void pool_cache_mark_used(struct pool_cache *cache, unsigned int bin)
 	uint64_t word = cache->used[bin / 64], bit = 1ull << bin % 64;
 
 	if (__builtin_expect(!(word & bit), 0))
-		atomic_store_explicit(&SHARED(cache->used[bin / 64]), word | bit,
-				      memory_order_relaxed);
+		shared_store(cache->used[bin / 64], word | bit);
 }
 
 /* Moves the oldest blocks of RING to the shared bins. Takes the space's lock. */

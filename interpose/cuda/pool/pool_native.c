@@ -671,7 +671,7 @@ void pool_fail(struct pool *pool, struct pool_context *context)
 	for (int kind = 0; kind < POOL_KINDS; kind++) {
 		struct pool_space *space = &context->space[kind];
 
-		atomic_store_explicit(&SHARED(space->record->off), text, memory_order_relaxed);
+		shared_store(space->record->off, text);
 		pool_cache_collect(pool, space);
 		space_return_pending(pool, space);
 	}

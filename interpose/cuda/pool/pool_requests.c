@@ -62,9 +62,7 @@ static void space_init(struct pool_context *context, enum pool_kind kind)
 	space->context = context;
 	space->kind = kind;
 	space->record = record ? record : &space->local_record;
-	atomic_store_explicit(&SHARED(space->record->mode),
-			      context->strict ? OPTION_POOL_STRICT : OPTION_POOL_FAST,
-			      memory_order_relaxed);
+	shared_store(space->record->mode, context->strict ? OPTION_POOL_STRICT : OPTION_POOL_FAST);
 }
 
 /* Locking: needs the lock `making`. */

@@ -408,8 +408,7 @@ struct cl_pool *cl_pool_current(void)
 {
 	struct recorder *recorder = thread_self.busy ? NULL : recorder_now();
 
-	return recorder ? atomic_load_explicit(&SHARED(recorder->cl_pool), memory_order_acquire)
-			: NULL;
+	return recorder ? shared_load_acquire(recorder->cl_pool) : NULL;
 }
 
 void cl_pool_lock(struct cl_pool_context *context)
@@ -626,7 +625,7 @@ static struct cl_pool_context *context_lock_for_queue(cl_command_queue queue)
 	for (unsigned int i = 0; pool && i < CL_POOL_CONTEXTS; i++) {
 		struct cl_pool_context *context = &pool->contexts[i];
 
-		if (!atomic_load_explicit(&SHARED(context->queue_count), memory_order_relaxed))
+		if (!shared_load(context->queue_count))
 			continue;
 		cl_pool_lock(context);
 		if (queue_lookup(context, queue))

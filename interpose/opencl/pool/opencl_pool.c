@@ -143,10 +143,9 @@ static void device_publish(struct cl_pool_device *device)
 
 	if (pending > cached)
 		pending = cached;
-	atomic_store_explicit(&SHARED(record->reserved), reserved, memory_order_relaxed);
-	atomic_store_explicit(&SHARED(record->pending), (uint64_t)pending, memory_order_relaxed);
-	atomic_store_explicit(&SHARED(record->cached), (uint64_t)(cached - pending),
-			      memory_order_relaxed);
+	shared_store(record->reserved, reserved);
+	shared_store(record->pending, (uint64_t)pending);
+	shared_store(record->cached, (uint64_t)(cached - pending));
 	pools_raise(&record->peak_reserved, reserved);
 	pools_raise(&record->peak_used, (uint64_t)in_use);
 }
@@ -166,8 +165,7 @@ static uint64_t device_limit(const struct cl_pool_device *device)
 {
 	if (config.pool_cache != OPTION_UNSET)
 		return option_amount(config.pool_cache, device->total);
-	return pools_bound(
-		atomic_load_explicit(&SHARED(device->record->peak_used), memory_order_relaxed));
+	return pools_bound(shared_load(device->record->peak_used));
 }
 
 /* ---- the cache; Locking: need the context's lock ---- */
@@ -313,7 +311,7 @@ static void context_trim(struct cl_pool_context *context)
 	uint64_t bound = device_limit(context->device);
 	struct cl_pool_buffer *victims;
 
-	if (!atomic_load_explicit(&SHARED(context->order), memory_order_relaxed))
+	if (!shared_load(context->order))
 		return;
 	cl_pool_lock(context);
 	victims = cache_trim(context, bound);
@@ -370,7 +368,7 @@ uint64_t opencl_pool_return_all(void)
 		struct cl_pool_context *context = &pool->contexts[i];
 		struct cl_pool_buffer *victims;
 
-		if (!atomic_load_explicit(&SHARED(context->order), memory_order_relaxed))
+		if (!shared_load(context->order))
 			continue;
 		cl_pool_lock(context);
 		victims = cl_pool_remove_all(context);
@@ -406,8 +404,7 @@ void opencl_pool_unseen(const char *name)
 	if (strcmp(name, "clCreateCommandQueueWithPropertiesKHR") != 0 &&
 	    strcmp(name, "clCreateCommandBufferKHR") != 0)
 		return;
-	pool = recorder ? atomic_load_explicit(&SHARED(recorder->cl_pool), memory_order_acquire)
-			: NULL;
+	pool = recorder ? shared_load_acquire(recorder->cl_pool) : NULL;
 	if (pool)
 		atomic_store(&pool->unseen_queues, true);
 }
@@ -687,7 +684,7 @@ cl_mem opencl_pool_alloc(struct call *call, cl_context handle, cl_mem_flags flag
 	struct cl_pool_context *context = pool ? cl_pool_lookup_context(pool, handle) : NULL;
 	struct cl_pool_buffer *object;
 
-	if (!context || !atomic_load_explicit(&SHARED(context->order), memory_order_relaxed) ||
+	if (!context || !shared_load(context->order) ||
 	    atomic_load_explicit(&pool->unseen_queues, memory_order_relaxed))
 		return NULL;
 	object = cache_remove_clean(context, flags, size);
