@@ -358,12 +358,12 @@ static void wait_for_orphans(struct run *run)
 	int left = child_reap(&run->child, 0);
 
 	clock_gettime(CLOCK_MONOTONIC, &start);
-	now = start;
-	while (left && !run->child.stopped && now.tv_sec - start.tv_sec < ORPHANS_WAIT_S &&
-	       (gate_wanted() || count_running(run) > 0)) {
+	for (now = start; left && !run->child.stopped && now.tv_sec - start.tv_sec < ORPHANS_WAIT_S &&
+			  (gate_wanted() || count_running(run) > 0);
+	     clock_gettime(CLOCK_MONOTONIC, &now))
 		left = child_reap(&run->child, ORPHANS_POLL_MS);
-		clock_gettime(CLOCK_MONOTONIC, &now);
-	}
+	if (left) /* a process that count_running() saw to have ended may not be reaped yet */
+		left = child_reap(&run->child, 0);
 	descendants_look(&run->descendants, true);
 	/* A process may make its first GPU call later, and then it needs the directory. */
 	run->keep_directory |= left;
