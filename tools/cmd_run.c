@@ -354,12 +354,12 @@ static size_t count_running(const struct run *run)
  * other orphans, because they may still make GPU calls and the result must not depend on timing. */
 static void wait_for_orphans(struct run *run)
 {
-	struct timespec now, start;
+	struct timespec now;
 	int left = child_reap(&run->child, 0);
 
-	clock_gettime(CLOCK_MONOTONIC, &start);
-	for (now = start; left && !run->child.stopped && now.tv_sec - start.tv_sec < ORPHANS_WAIT_S &&
-			  (gate_wanted() || count_running(run) > 0);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	for (time_t end = now.tv_sec + ORPHANS_WAIT_S; left && !run->child.stopped &&
+	     now.tv_sec < end && (gate_wanted() || count_running(run) > 0);
 	     clock_gettime(CLOCK_MONOTONIC, &now))
 		left = child_reap(&run->child, ORPHANS_POLL_MS);
 	if (left) /* a process that count_running() saw to have ended may not be reaped yet */
