@@ -457,14 +457,21 @@ def out_of_memory():
     same("held", True, page.text("#verdict + .worst").startswith("Held: 56.0 MiB want ("))
     same("stories", ["final: 90.0 MiB wanted at want", "recovered: 56.0 MiB wanted at want"],
          [text.split(" (")[0] for text in page.texts("#out-of-memory h3")])
-    same("holders", [["56.0 MiB", "1", "device memory", ""], ["40.0 MiB", "1", "device memory", ""],
-                     ["40.0 MiB", "1", "device memory", ""], ["24.0 MiB", "1", "device memory", ""]],
+    same("holders", [[held, "1 block", "device memory", ""]
+                     for held in ("56.0 MiB", "40.0 MiB", "40.0 MiB", "24.0 MiB")],
          cells("#out-of-memory tbody tr", 4))
     same("where", True, "cache oom.c:" in page.texts("#out-of-memory tbody tr")[3])
     same("figures", True, "96.0 MiB held by this process, 4.0 MiB free, 100.0 MiB on the device" in
          page.text("#out-of-memory"))
     page.js("document.querySelector('#out-of-memory details').open = true")
     same("stack", True, "want" in page.text("#out-of-memory article:first-of-type .stack"))
+    page.open(path("p-oom"), 375, 812)
+    same("on a phone: each place whole inside the page, nothing to scroll sideways", [True] * 5,
+         page.js("""[...document.querySelectorAll('#out-of-memory td.where')].map((cell) => {
+            const { left, right } = cell.getBoundingClientRect();
+            return left >= 0 && right <= 375 && right - left > 200; }).concat(
+            [...document.querySelectorAll('#out-of-memory .scroll')].every((box) =>
+                box.scrollWidth <= box.clientWidth))"""))
 
 
 def named_steps():
@@ -527,7 +534,7 @@ def flame_of_the_peak():
     page.click(".switch button", 0)
     is_shown(0, "all leaks, 100.0 MiB in 1 block, 100.0 %", "Who allocated what leaked", ["weights"])
     page.click("#peak > summary")
-    same("table", [["900.0 MiB", "1"], ["100.0 MiB", "1"], ["7.0 MiB", "1"]], cells(
+    same("table", [["900.0 MiB", "1 block"], ["100.0 MiB", "1 block"], ["7.0 MiB", "1 block"]], cells(
         "#peak tbody tr", 2))
     same("a clean program has only that of its peak", [False, "all of the peak"], [
         page.open(path("p-clean")) or page.js("Boolean(document.querySelector('.switch'))"),
@@ -590,6 +597,35 @@ def ten_thousand():
         exact(sum(leak["bytes"] for leak in found)))))
 
 
+def narrow_boxes():
+    """a flame graph of boxes that are too narrow has a box for some of them, which zooms to them"""
+    page.open(path("many"))
+    leaks = load("many")["leaks"]
+    total = size(sum(leak["bytes"] for leak in leaks))
+    same("root", True, total in page.js("document.querySelector('.flame button').ariaLabel"))
+    below = """(() => { const all = [...document.querySelectorAll('.flame button')];
+        const top = parseFloat(document.querySelector('.flame [tabindex="0"]').style.top);
+        const next = all.map((e) => parseFloat(e.style.top)).filter((at) => at > top);
+        return all.filter((e) => parseFloat(e.style.top) === Math.min(...next))
+            .map((e) => e.ariaLabel); })()"""
+    group = """[...document.querySelectorAll('.flame button')].filter((e) =>
+        e.ariaLabel.includes('narrower boxes')).pop()"""
+    for _ in range(8):
+        same("boxes for many", True, page.js("!!(%s)" % group))
+        page.js("(%s).click()" % group)
+        places = page.js("""[...document.querySelectorAll('.flame button')].map((e) =>
+            e.style.top + ' ' + e.style.left)""")
+        same("no two boxes in one place", len(places), len(set(places)))
+        if any("narrower boxes" not in label for label in page.js(below)):
+            break
+    else:
+        raise Failed("no zoom leads to a function: %r" % page.js(below))
+    page.js("document.querySelector('.flame [tabindex=\"0\"]').focus()")
+    for _ in range(20):
+        page.key("Escape")
+    same("back", True, page.js("document.getElementById('flame-reset').disabled"))
+
+
 def eight_processes():
     """eight processes: the sum first, the one that leaks most on top, each by itself"""
     page.open(path("ranks"))
@@ -616,7 +652,9 @@ def timeline_by_kind():
             "s.dispatchEvent(new Event('input')); })()")
     same("legend", sorted("%s, device %d\t%s" % (KINDS[part["kind"]], part["device"],
         size(part["live"][10][1]))
-                          for part in parts), sorted(page.texts(".legend tbody tr")[:-1]))
+                          for part in parts), sorted(page.texts(".legend tbody tr")[:-2]))
+    same("what is between the samples of kinds", "not sampled by kind\t0 bytes",
+         page.texts(".legend tbody tr")[-2])
 
 
 def legend_at(part):
@@ -692,6 +730,36 @@ def timeline_of_a_program():
                         "total\t12.0 MiB"], page.texts(".legend tbody tr"))
 
 
+def timeline_at_the_peak():
+    """the timeline's kinds add up to its total at the peak: by its holders, or with a rest"""
+    text = source("p-timeline")
+    start = re.search(r'id="data">', text).end()
+    data = json.loads(text[start:text.index("</script>", start)])
+    moments = data["timeline"]["live"]
+    data["timeline"]["peak_ns"] = (moments[-2][0] + moments[-1][0]) // 2
+    before = {part["kind"]: [held for at, held in part["live"]
+                             if at <= data["timeline"]["peak_ns"]][-1]
+              for part in data["timeline"]["parts"]}
+    data["summary"]["peak_bytes"] = 100 << 20
+    data["peak"].update(bytes=96 << 20, seconds=data["timeline"]["peak_ns"] / 1e9)
+    data["peak"]["holders"][0]["bytes"] += (96 << 20) - sum(
+        holder["bytes"] for holder in data["peak"]["holders"])
+    for name, others, rows in (
+            ("holders", {}, ["device memory, device 0\t96.0 MiB",
+                             "pinned host memory, device 0\t4.0 MiB", "total\t100.0 MiB"]),
+            ("rest", {"other_holders": {}}, ["device memory, device 0\t" + size(before["device"]),
+                                             "pinned host memory, device 0\t4.0 MiB",
+                                             "not sampled by kind\t" + size(
+                                                 (100 << 20) - sum(before.values())),
+                                             "total\t100.0 MiB"])):
+        data["peak"].update(others)
+        with open(path(name), "w", encoding="utf-8") as file:
+            file.write(text[:start] + json.dumps(data).replace("<", "\\u003c") +
+                       text[text.index("</script>", start):])
+        page.open(path(name))
+        same(name, rows, page.texts(".legend tbody tr"))
+
+
 def kinds_without_a_leak():
     """the page has the words of kinds of memory that no leak has"""
     page.open(path("p-clean"))
@@ -724,10 +792,11 @@ def without_script():
 CASES = (pages_are_quiet, whole_and_embedded, verdict_is_the_text_reports, figures_are_the_jsons,
          sorts, filters, unfolds, flame_zooms, keyboard_alone, stories, hostile_names, tensors,
          out_of_memory, named_steps, driver_memory, flame_of_the_peak, shared_memory, policy_holds,
-         threads_and_short_names, ten_thousand, eight_processes, timeline_by_kind,
+         threads_and_short_names, ten_thousand, narrow_boxes, eight_processes,
+         timeline_by_kind,
          processes_in_turn,
-         slider_and_cursor, timeline_of_a_program, kinds_without_a_leak, on_paper,
-         without_script)
+         slider_and_cursor, timeline_of_a_program, timeline_at_the_peak, kinds_without_a_leak,
+         on_paper, without_script)
 
 
 def run(case, number):

@@ -385,14 +385,24 @@ function series() {
 			() => true));
 		if (!timeline.parts.length)
 			untold.push(totals[totals.length - 1]);
-		for (const { kind, device, live } of timeline.parts)
+		for (const { kind, device, live } of timeline.parts) {
+			const isPart = (item) => item.kind === kind && item.device === device;
 			entry(byKey, kind + " " + device, () => ({ kind, device, runs: [] })).runs.push(
-				moved(live, (leak) => leak.kind === kind && leak.device === device));
+				moved([...live, ...heldSamples(process, isPart)], isPart));
+		}
 	}
 	return { parts: [...byKey.values()], totals, untold, timed,
 		peak: timed.length === 1 ? [timed[0].timeline.peak_ns / 1e9,
 			timed[0].summary.peak_bytes] : null };
 }
+
+// Returns samples [nanoseconds, bytes] of the holders for which IS_PART returns true, at each peak
+// and refused request of PROCESS whose holders are all known. Suballocations have no kind.
+const heldSamples = (process, isPart) =>
+	[...peaksOf(process), ...process.out_of_memory || []]
+		.filter(({ holders, other_holders: others }) => !others && holders.some(isPart) &&
+			!holders.some((holder) => holder.unit))
+		.map(({ seconds, holders }) => [seconds * 1e9, sum(holders.filter(isPart), "bytes")]);
 
 // Returns the value of KEY in MAP, which MAKE makes if there is none.
 function entry(map, key, make) {
@@ -464,11 +474,18 @@ function timelineSection() {
 		layers = [whole];
 	else if (highest(known.untold))
 		layers.push({ kind: "processes without kinds", device: null, runs: known.untold });
+	known.unsampled = layers[0] === whole ? [] : unsampled(layers, known.totals, at);
 	return section("timeline", "Live memory over time", layers[0].kind === null
 		? "All kinds" + (known.timed.length > 1 ? ", of all processes" : "") +
 			". Sampled at allocations."
 		: "By kind of memory and device. Sampled at allocations; the line is the sum.",
 		chart(layers, known, at));
+}
+
+// Returns what is not in LAYERS at each moment: kinds are sampled less often than the total.
+function unsampled(layers, totals, at) {
+	const runs = layers.flatMap((layer) => layer.runs);
+	return [at.map((t) => [t, Math.max(0, sumAt(totals, t) - sumAt(runs, t))])];
 }
 
 function layerName(layer) {
@@ -526,6 +543,9 @@ function withReadout(picture, cursor, c) {
 	const rows = c.layers.map((layer, i) => legendRow(layer.runs,
 		el("span", { class: "key s" + i % 8 }), layerName(layer)));
 	const each = c.known.timed.length > 1 ? processRows(c.known) : [];
+	if (highest(c.known.unsampled))
+		rows.push(legendRow(c.known.unsampled, el("span", { class: "key rest" }),
+			"not sampled by kind"));
 	if (rows.length > 1)
 		rows.push(legendRow(c.known.totals, "total"));
 	const show = (t) => {
@@ -632,8 +652,10 @@ function peakHolders() {
 }
 
 // Returns the peaks of all memories of the shown processes.
-const peaks = () => shown().flatMap((process) => process.peak
-	? [process.peak, ...process.peak.others].map((peak) => ({ ...peak, process })) : []);
+const peaks = () =>
+	shown().flatMap((process) => peaksOf(process).map((peak) => ({ ...peak, process })));
+
+const peaksOf = ({ peak }) => peak ? [peak, ...peak.others] : [];
 
 // Returns a tree of calls; its root is the outermost. Frames of one function and file are one node.
 function callTree(view, whole) {
@@ -718,7 +740,9 @@ function flameSection(leaks) {
 		disabled: true, on: { click: () => zoomTo(flame, flame.root) } }, "Zoom out");
 	const part = section("flame", "", "\u00a0");
 	const flame = { box, told, search, out, whole, title: part.querySelector("h2"),
-		lead: part.querySelector("p"), byNode: new Map(), view: views[0] };
+		lead: part.querySelector("p"), view: views[0],
+		// the buttons, and how the drawn boxes lie below each other
+		byNode: new Map(), shown: new Map(), over: new Map() };
 	part.append(...[flameSwitch(flame, views),
 		el("div", { class: "controls" }, el("label", { class: "grow", for: "flame-search" },
 			"Search", search), out, views.some((view) => hidesFrames(view.list))
@@ -739,6 +763,18 @@ function startFlame(flame) {
 	}).observe(flame.box);
 }
 
+// Returns boxes that stand for NODES, children of PARENT that are too narrow to draw: as many as
+// WIDTH pixels have room for, at most 20. A zoom into one shows its nodes.
+function together(parent, nodes, width) {
+	const each = Math.max(2, Math.ceil(nodes.length / Math.max(1, Math.min(20, width / 26))));
+	const group = (at) => nodes.slice(at * each, (at + 1) * each);
+	const boxOf = (list) => list.length === 1 ? list[0] : {
+		name: number(list.length) + " narrower boxes", frame: null, below: true, parent,
+		depth: parent.depth + 1, hidden: list.length, value: sum(list, "value"),
+		blocks: sum(list, "blocks"), children: new Map(list.map((node) => [node, node])) };
+	return Array.from({ length: Math.ceil(nodes.length / each) }, (_, at) => boxOf(group(at)));
+}
+
 const matches = (node, query) => (node.name + " " + (node.frame ? placeOf(node.frame, true)
 	: "")).toLowerCase().includes(query);
 
@@ -748,38 +784,46 @@ function drawFlame(flame) {
 	const row = matchMedia("(max-width: 680px)").matches ? 27 : 21;
 	const held = flame.box.contains(document.activeElement);
 	let deepest = 0;
-	flame.byNode.clear();
+	for (const map of [flame.byNode, flame.shown, flame.over])
+		map.clear();
 	flame.hidden = 0;
-	const put = (node, left, share, extra) => {
-		const words = [extra, node.below ? "dim" : "", node.depth % 2 ? "odd" : "",
+	const put = (node, left, share, extra, depth = node.depth) => {
+		const words = [extra, node.below ? "dim" : "", depth % 2 ? "odd" : "",
 			query && matches(node, query) ? "hit" : ""];
-		deepest = Math.max(deepest, node.depth);
+		deepest = Math.max(deepest, depth);
 		flame.byNode.set(node, el("button", { type: "button", tabindex: -1,
 			class: words.join(" ").trim(),
 			"aria-label": node.name + (node.frame ? ", " + placeOf(node.frame) : "") +
 				", " + amount(flame, node) + ", " +
 				percent(node.value, flame.root.value),
 			style: { left: left * 100 + "%", width: share * 100 + "%",
-				top: node.depth * row + "px" },
+				top: depth * row + "px" },
 			on: { click: () => zoomTo(flame, node), focus: () => tell(flame, node),
 				pointerenter: () => tell(flame, node) } },
 			share * width < 26 ? "" : node.name));
 	};
 	for (let node = flame.zoom.parent; node; node = node.parent)
 		put(node, 0, 1, "above");
-	const draw = (node, left, share) => {
+	const draw = (node, left, share, depth) => {
+		const part = (child) => flame.zoom.value ? child.value / flame.zoom.value : 0;
+		const fits = (child) => part(child) * width >= NARROWEST && depth < 400;
+		const all = childrenOf(node), wide = all.filter(fits), rest = all.slice(wide.length);
+		const shown = wide.concat(together(node, rest, sum(rest, "value") /
+			(flame.zoom.value || 1) * width));
 		let at = left;
-		put(node, left, share, "");
-		for (const child of childrenOf(node)) {
-			const part = flame.zoom.value ? child.value / flame.zoom.value : 0;
-			if (part * width < NARROWEST || child.depth > 400)
-				flame.hidden++;
-			else
-				draw(child, at, part);
-			at += part;
+		put(node, left, share, "", depth);
+		flame.shown.set(node, shown.filter(fits));
+		for (const child of shown) {
+			flame.over.set(child, node);
+			if (fits(child) && child.hidden)
+				put(child, at, part(child), "", depth + 1);
+			else if (fits(child))
+				draw(child, at, part(child), depth + 1);
+			flame.hidden += child.hidden || !fits(child);
+			at += part(child);
 		}
 	};
-	draw(flame.zoom, 0, 1);
+	draw(flame.zoom, 0, 1, flame.zoom.depth);
 	flame.box.style.height = (deepest + 1) * row + "px";
 	flame.box.replaceChildren(...flame.byNode.values());
 	flame.out.disabled = flame.zoom === flame.root;
@@ -834,11 +878,10 @@ function flameKey(flame, event) {
 	const from = [...flame.byNode].find(([, button]) => button === document.activeElement)?.[0];
 	if (!from)
 		return;
-	const siblings = from.parent ? childrenOf(from.parent).filter((node) =>
-		flame.byNode.has(node)) : [from];
+	const over = flame.over.get(from) || from.parent, siblings = flame.shown.get(over) || [from];
 	const at = siblings.indexOf(from);
-	const to = { ArrowUp: from.parent, ArrowLeft: siblings[at - 1],
-		ArrowRight: siblings[at + 1], ArrowDown: childrenOf(from)[0],
+	const to = { ArrowUp: over, ArrowLeft: siblings[at - 1],
+		ArrowRight: siblings[at + 1], ArrowDown: flame.shown.get(from)?.[0],
 		Home: siblings[0], End: siblings[siblings.length - 1] }[event.key];
 	if (event.key === "Escape" || event.key === "Backspace") {
 		event.preventDefault();
@@ -1208,11 +1251,13 @@ const insideSection = () => ifAny(gathered("suballocations").filter((site) => si
 	leakTable("inside-table", list, false, PART_COLUMNS)));
 
 const holderTable = ({ holders }) =>
-	ifAny(holders, () => wideTable(holders.slice(0, ROWS), sizes("Held", "bytes"),
-		numbers("Blocks", "blocks"), ["Kind", (holder) => kindWords(holder.kind)],
+	ifAny(holders, () => wideTable(holders.slice(0, ROWS),
+		["Held", ({ bytes }) => size(bytes), "num first"],
+		["", ({ blocks }) => counted(blocks, "block"), "num"],
+		["Kind", (holder) => kindWords(holder.kind)],
 		["Cache", ({ cache, unused }) =>
 			cache ? clean(cache) + (unused ? ", unused" : "") : ""],
-		["Allocated at", placeCell]));
+		["Allocated at", placeCell, "where"]));
 
 // Shows the call sites that held each memory at its peak.
 const peakSection = () => ifAny(peaks(), (list) => fold("peak", "Who held the memory at the peak",
