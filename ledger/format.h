@@ -322,8 +322,7 @@ struct ledger_mapped {
 	uint32_t reserved;
 };
 
-/* A command that uses a block's memory and waits for a user event that the application has not set.
- * */
+/* A command that uses a block's memory and waits for a user event that was not set. */
 struct ledger_event_wait {
 	uint64_t block; /* name of the block; 0: the record is unused; release/acquire */
 	uint64_t time_ns; /* of the command, like the next two */
@@ -344,11 +343,12 @@ struct ledger_event_wait {
 #define LEDGER_IPC_HANDLE 64u
 #define LEDGER_IPC_OPENED 1u /* else: exported */
 #define LEDGER_IPC_FREED 2u  /* an export: the fields freed_* are valid. Stored after them */
+#define LEDGER_IPC_IMPORTED 4u /* opened in another way: `address` is the memory's own handle */
 #define LEDGER_EXPORTS_FREED_MAX 4096u
 struct ledger_ipc {
 	uint64_t block;   /* name of the block; 0: unused; release/acquire */
 	uint64_t address; /* of the block */
-	uint64_t bytes;   /* of an exported block */
+	uint64_t bytes;   /* of an exported block; of opened memory; 0 unknown */
 	uint64_t time_ns; /* when the handle was returned or opened, in ns of CLOCK_MONOTONIC
 			   * since the ledger's start */
 	uint64_t freed_ns; /* when the driver had freed the block */

@@ -21,6 +21,7 @@
 #include "report/model/model.h"
 #include "report/util/output.h"
 #include "report/util/text_buffer.h"
+#include "report/analyze/ipc_match.h"
 #include "report/analyze/leak_totals.h"
 
 static bool one_was_given(uint64_t options)
@@ -174,6 +175,7 @@ enum judge_verdict session_judge(struct session *session)
 {
 	struct judge_input input;
 
+	ipc_match(&session->report);
 	if (opt_update_baseline)
 		update_baseline(session);
 	input = (struct judge_input){

@@ -18,6 +18,7 @@ struct physical {
 	uint64_t handle;
 	uint64_t bytes; /* 0: imported memory, or a multicast object */
 	int device;
+	bool imported; /* not by this process, and no multicast object, as far as is known */
 	bool indexed; /* by_handle has this entry */
 	unsigned int held;
 	struct ledger_block *block;  /* the handle's block; NULL: released, or about to be */
@@ -163,7 +164,8 @@ void physical_forget(uint64_t handle)
 	RECORDER_LEAVE_PART(recorder, vmm);
 }
 
-void physical_made(uint64_t handle, struct ledger_block *block, uint64_t bytes, int device)
+void physical_made(uint64_t handle, struct ledger_block *block, uint64_t bytes, int device,
+		   bool imported)
 {
 	struct recorder *recorder = RECORDER_ENTER_PART(vmm);
 	struct physical *p;
@@ -174,7 +176,7 @@ void physical_made(uint64_t handle, struct ledger_block *block, uint64_t bytes, 
 	if (p) {
 		*p = (struct physical){
 			.handle = handle, .bytes = bytes, .device = device, .block = block,
-			.keeper = block,
+			.keeper = block, .imported = imported,
 		};
 		make_index(recorder, p);
 		if (p->indexed)
@@ -243,6 +245,11 @@ void physical_let_go(struct physical *p)
 uint64_t physical_bytes(const struct physical *p)
 {
 	return p ? p->bytes : 0;
+}
+
+bool physical_is_import(const struct physical *p)
+{
+	return p && p->imported;
 }
 
 int physical_device(const struct physical *p)
@@ -350,6 +357,7 @@ void use_add(const struct use *new)
 	if (use && use->object) {
 		use->bound = use->object->bound;
 		use->object->bound = use;
+		use->object->imported = false;
 	}
 	RECORDER_LEAVE_PART(recorder, vmm);
 }

@@ -39,9 +39,10 @@ struct vmm {
 
 /* The driver returned a new HANDLE, so older memory no longer has this handle. Call
  * physical_forget() before the handle's block is recorded and physical_made() after. BLOCK then
- * counts all BYTES. */
+ * counts all BYTES. IMPORTED: the memory may be another process's. */
 void physical_forget(uint64_t handle);
-void physical_made(uint64_t handle, struct ledger_block *block, uint64_t bytes, int device);
+void physical_made(uint64_t handle, struct ledger_block *block, uint64_t bytes, int device,
+		   bool imported);
 
 /* Return the memory of HANDLE, or the memory mapped around ADDRESS. It stays valid until
  * physical_let_go(). */
@@ -50,6 +51,9 @@ struct physical *physical_hold_mapped(uint64_t address);
 void physical_let_go(struct physical *physical);
 
 uint64_t physical_bytes(const struct physical *physical); /* 0: unknown, or imported memory */
+/* Returns true if the memory was imported. Memory that is bound to it shows that it is a multicast
+ * object instead, which has no memory of its own. */
+bool physical_is_import(const struct physical *physical);
 int physical_device(const struct physical *physical);
 bool physical_is(const struct physical *physical, uint64_t handle);
 bool physical_is_mapped(const struct physical *physical);

@@ -27,6 +27,7 @@ struct shared_handle {
 };
 
 struct matching {
+	struct report *report;
 	struct report_arena arena;
 	struct table handles; /* struct shared_handle */
 	struct table groups; /* struct shared_group */
@@ -88,7 +89,24 @@ static enum report_shared_state state_of(const struct report_ipc *importer,
 		       : REPORT_SHARED_FREED;
 }
 
-static void add_opened(struct matching *m, const struct report_process *importer,
+/* The memory of OPENED counts at its exporter, not at the leak of IMPORTER. */
+static void count_at_exporter(struct matching *m, struct report_process *importer,
+			      const struct report_opened *opened)
+{
+	struct report_leak *leak = importer->leaks, *end = leak + importer->leak_count;
+	const struct report_event *event = &opened->opened;
+
+	while (leak < end && (leak->site->api != event->api || leak->site->stack != event->stack ||
+			      leak->site->device != opened->device))
+		leak++;
+	if (leak == end || leak->keeps_bytes < opened->bytes)
+		return;
+	leak->keeps_bytes -= opened->bytes;
+	importer->summary.keeps_bytes -= opened->bytes;
+	m->report->summary.keeps_bytes -= opened->bytes;
+}
+
+static void add_opened(struct matching *m, struct report_process *importer,
 		       const struct report_opened *opened)
 {
 	const struct found_export *found = find_export(m, importer, opened);
@@ -106,6 +124,8 @@ static void add_opened(struct matching *m, const struct report_process *importer
 		key.allocated = found->export->allocated;
 		key.exported = found->export->exported;
 		key.ended = found->export->ended;
+		if (opened->is_leak && key.state != REPORT_SHARED_FREED)
+			count_at_exporter(m, importer, opened);
 	}
 	key.allocated.bytes = 0;
 	group = table_intern(&m->arena, &m->groups, (uintptr_t[])GROUP_KEY(key),
@@ -127,7 +147,7 @@ static int compare_groups(const void *left, const void *right)
 	return compare_numbers(b->bytes, a->bytes) ?: compare_numbers(b->blocks, a->blocks);
 }
 
-static void match_process(struct matching *m, const struct report_process *process)
+static void match_process(struct matching *m, struct report_process *process)
 {
 	struct report_ipc *ipc = process->ipc;
 
@@ -185,7 +205,7 @@ static void add_export(struct matching *m, const struct report_process *process,
 
 void ipc_match(struct report *report)
 {
-	struct matching m = { 0 };
+	struct matching m = { .report = report };
 
 	for (size_t i = 0; i < report->count; i++) {
 		const struct report_process *process = report->processes[i];

@@ -25,7 +25,10 @@ static void add_list(struct leak_totals *totals, unsigned int of,
 {
 	for (size_t i = 0; i < count; i++)
 		add(totals, (struct leak_total){ of, process, &leaks[i], .bytes = leaks[i].bytes,
-						 .blocks = leaks[i].blocks });
+						 .blocks = leaks[i].blocks,
+						 .keeps = of == TOTALS_OF_LEAKS
+								  ? leaks[i].keeps_bytes
+								  : leaks[i].bytes });
 }
 
 static void add_accumulations(struct leak_totals *totals, const struct report_process *process)
@@ -36,7 +39,8 @@ static void add_accumulations(struct leak_totals *totals, const struct report_pr
 		if (report_accumulates(entry))
 			add(totals, (struct leak_total){ TOTALS_OF_ACCUMULATIONS, process,
 							 &entry->live, .bytes = entry->kept_bytes,
-							 .blocks = entry->kept_blocks });
+							 .blocks = entry->kept_blocks,
+							 .keeps = entry->kept_bytes });
 	}
 }
 

@@ -20,6 +20,8 @@ struct leak_total {
 	uint64_t fingerprint;
 	uint64_t bytes;
 	uint64_t blocks;
+	/* what would come back if these leaks were freed; only in leak_totals_list() */
+	uint64_t keeps;
 };
 
 struct leak_totals {

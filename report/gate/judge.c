@@ -92,7 +92,7 @@ static struct rest find_rest(const struct bench *bench)
 {
 	const struct judge_input *input = bench->input;
 	const struct report_summary *sum = &input->report->summary;
-	struct rest rest = { sum->leaked_bytes, sum->leaked_blocks, "leaked", what_covers(input) };
+	struct rest rest = { sum->keeps_bytes, sum->leaked_blocks, "leaked", what_covers(input) };
 
 	if (input->count_caches && sum->cached_blocks) {
 		rest.bytes = add_bounded(rest.bytes, sum->cached_bytes);
@@ -102,12 +102,13 @@ static struct rest find_rest(const struct bench *bench)
 	for (size_t i = 0; i < bench->charges.count; i++) {
 		const struct leak_total *charge = &bench->charges.entries[i];
 		const struct report_leak *leak = charge->largest;
-		uint64_t bytes = leak->bytes - (bench->covered[i] ? 0 : charge->bytes);
+		uint64_t bytes = charge->of == TOTALS_OF_LEAKS ? leak->keeps_bytes : leak->bytes;
 		uint64_t blocks = leak->blocks - (bench->covered[i] ? 0 : charge->blocks);
 
 		if (charge->of != TOTALS_OF_LEAKS &&
 		    !(charge->of == TOTALS_OF_CACHES && input->count_caches))
 			continue;
+		bytes -= bench->covered[i] ? 0 : charge->keeps;
 		rest.bytes -= bytes < rest.bytes ? bytes : rest.bytes;
 		rest.blocks -= blocks < rest.blocks ? blocks : rest.blocks;
 	}

@@ -30,6 +30,16 @@ static void subtract_allowance(uint64_t *from, uint64_t *allowance)
 	*allowance -= taken;
 }
 
+/* Returns what the part of CHARGE beyond the baseline keeps. */
+static uint64_t keeps_beyond(const struct leak_total *charge)
+{
+	uint64_t keeps = charge->keeps, blocks = charge->largest->blocks;
+
+	if (keeps == charge->largest->bytes)
+		return charge->bytes;
+	return charge->blocks == blocks ? keeps : keeps / blocks * charge->blocks;
+}
+
 /* Subtracts the bytes and blocks of each baseline entry from the charges with its fingerprint, in
  * the order of the charges, until nothing of the entry is left. */
 static void excuse(struct bench *bench)
@@ -48,6 +58,7 @@ static void excuse(struct bench *bench)
 			continue;
 		subtract_allowance(&charge->bytes, &left[known - baseline->rules].bytes);
 		subtract_allowance(&charge->blocks, &left[known - baseline->rules].blocks);
+		charge->keeps = keeps_beyond(charge);
 	}
 	free(left);
 }

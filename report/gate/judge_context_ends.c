@@ -17,7 +17,7 @@ void judge_context_ends(struct bench *bench)
 		const struct leak_total *charge = &bench->charges.entries[i];
 
 		if (charge->of == TOTALS_OF_CONTEXT_ENDS && !bench->covered[i])
-			judge_spend(&spent, charge->bytes, charge->blocks,
+			judge_spend(&spent, charge->keeps, charge->blocks,
 				    charge->largest->site->stack);
 	}
 	if (spent.largest)

@@ -56,7 +56,7 @@ static struct spent spend_all(struct bench *bench, const struct pattern_rule *ru
 		if (!counts(bench, rule, charge))
 			continue;
 		bench->covered[i] = true;
-		judge_spend(&spent, charge->bytes, charge->blocks, charge->largest->site->stack);
+		judge_spend(&spent, charge->keeps, charge->blocks, charge->largest->site->stack);
 	}
 	return spent;
 }

@@ -187,21 +187,12 @@ static void read_leaks(struct input *in, const json_t *object, struct report_pro
 	}
 }
 
-/* Reads an entry of "holders". */
-static void read_holder(struct input *in, const json_t *object, void *holder)
-{
-	struct report_leak *ret = holder;
-
-	read_leak(in, object, ret);
-	ret->cache = read_text(in, object, "cache");
-}
-
 /* Reads an entry of "ended_with_context", without the call that ended the context. */
 static void read_context_end(struct input *in, const json_t *object, void *entry)
 {
 	struct report_context_end *ret = entry;
 
-	read_holder(in, object, &ret->lost);
+	read_leak(in, object, &ret->lost);
 	ret->lost.pattern = read_text(in, object, "pattern");
 	suppress(in, &ret->lost);
 }

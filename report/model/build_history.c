@@ -2,7 +2,7 @@
  *
  * Reads the retains and releases of a handle and matches each release with a retain. The ledger
  * does not record the matches, so they are guesses, except if only one reference is open. Also
- * reads the records that explain why a released block is still allocated.
+ * reads the records that explain why a released block is still allocated, and those of imports.
  */
 #include "report/model/builder.h"
 
@@ -183,14 +183,18 @@ static void add_reason(struct builder *b, struct table *table, uint64_t name, co
 
 void build_reasons(struct builder *b)
 {
-	struct ledger_walk mappings = { 0 }, waits = { 0 };
+	struct ledger_walk mappings = { 0 }, waits = { 0 }, imports = { 0 };
 	const struct ledger_mapped *mapped;
 	const struct ledger_event_wait *wait;
+	const struct ledger_ipc *import;
 
 	while ((mapped = ledger_next_mapped(b->view, &mappings)))
 		add_reason(b, &b->mapped_refs, mapped->block, mapped);
 	while ((wait = ledger_next_event_wait(b->view, &waits)))
 		add_reason(b, &b->wait_refs, wait->block, wait);
+	while ((import = ledger_next_ipc(b->view, &imports)))
+		if (import->flags & LEDGER_IPC_OPENED && import->bytes)
+			add_reason(b, &b->import_refs, import->block, import);
 }
 
 const void *build_reason(const struct builder *b, const struct table *table,

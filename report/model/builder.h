@@ -34,8 +34,9 @@ struct builder {
 	struct table known_frames; /* see rules_apply() */
 	struct table code_refs, python_locations;     /* keyed by ref; keyed by content */
 	struct table stack_code_refs, stack_codes;    /* keyed by ref; keyed by content */
-	/* struct ledger_mapped and ledger_event_wait, keyed by the ref of their block */
-	struct table mapped_refs, wait_refs;
+	/* struct ledger_mapped, ledger_event_wait and ledger_ipc (of opened memory), keyed by the
+	 * ref of their block */
+	struct table mapped_refs, wait_refs, import_refs;
 	struct table mappings;               /* keyed by content */
 	struct stack_module *modules;
 	size_t module_count;
@@ -89,9 +90,14 @@ void build_group_histories(struct builder *b);
 void build_ended(struct builder *b);
 /* Sums up the counters of all call sites. */
 void build_sums(struct builder *b);
-/* Moves each group into one of the process's lists (leaks, suppressed, cached, objects) and sorts
- * the lists. Counts what each pattern of the suppressions matched. */
+/* Finds the pattern or the cache of each group. Counts what each pattern of the suppressions
+ * matched. */
 void classify_groups(struct builder *b);
+/* Fills in report_leak.keeps_bytes of the groups. */
+void build_keeps(struct builder *b);
+/* Moves each group into one of the process's lists (leaks, suppressed, cached, objects) and sorts
+ * the lists. */
+void list_groups(struct builder *b);
 /* If loaded_ledger.all_sites is set, fills in the process's modules and call sites. Sites are
  * ordered by live bytes, then by allocated bytes, largest first. Looks up the symbols of every
  * site. */
@@ -103,7 +109,7 @@ void build_sites(struct builder *b);
 const struct ledger_site *build_next_site(const struct builder *b, struct ledger_walk *walk);
 /* Returns the block with NAME (see ledger_block_name()), or NULL if its slot was reused. */
 const struct ledger_block *build_named_block(const struct builder *b, uint64_t name);
-/* Returns the record of BLOCK in TABLE, one of mapped_refs and wait_refs, or NULL. */
+/* Returns the record of BLOCK in TABLE, one of mapped_refs, wait_refs and import_refs, or NULL. */
 const void *build_reason(const struct builder *b, const struct table *table,
 			 const struct ledger_block *block);
 /* Returns the pattern that suppresses BLOCKS and BYTES that were allocated at STACK, and counts

@@ -270,7 +270,8 @@ int build_compare_leaks(const void *left, const void *right)
 {
 	const struct report_leak *a = left, *b = right;
 
-	return compare_numbers(b->bytes, a->bytes) ?: compare_numbers(b->blocks, a->blocks)
+	return compare_numbers(b->keeps_bytes, a->keeps_bytes)
+	       ?: compare_numbers(b->bytes, a->bytes) ?: compare_numbers(b->blocks, a->blocks)
 	       ?: compare_sites(a->site, b->site) ?: compare_mappings(a->mapping, b->mapping);
 }
 
@@ -304,21 +305,34 @@ const char *build_suppress(struct builder *b, const struct report_stack *stack, 
 	return arena_printf(b->arena, "%s", by->rules[index].pattern.text);
 }
 
-/* Moves LEAK to one of the process's lists. A suppressed object is listed with the others, but
- * never fails the gate. */
 static void classify(struct builder *b, struct report_leak *leak)
 {
-	struct report_process *process = b->process;
-	struct report_summary *sum = &process->summary;
 	bool is_object = kind_is_object(leak->site->kind);
 
+	leak->keeps_bytes = leak->bytes;
 	leak->pattern = leak->ignored ? REPORT_IGNORED
 				      : build_suppress(b, leak->site->stack,
 						       is_object ? 0 : leak->blocks,
 						       is_object ? 0 : leak->bytes);
 	if (!is_object && !leak->pattern)
 		leak->cache = leak->site->stack->cache;
-	if (is_object) {
+}
+
+void classify_groups(struct builder *b)
+{
+	for (struct group *group = b->first_group; group; group = group->next)
+		if (group->most) /* else all blocks of the group are too young */
+			classify(b, &group->leak);
+}
+
+/* Moves LEAK to one of the process's lists. A suppressed object is listed with the others, but
+ * never fails the gate. */
+static void list_group(struct builder *b, struct report_leak *leak)
+{
+	struct report_process *process = b->process;
+	struct report_summary *sum = &process->summary;
+
+	if (kind_is_object(leak->site->kind)) {
 		leak->objects = arena_alloc(b->arena, sizeof(*leak->objects));
 		*ARENA_ADD(b->arena, process->objects, process->object_count) = *leak;
 	} else if (leak->pattern) {
@@ -330,16 +344,17 @@ static void classify(struct builder *b, struct report_leak *leak)
 	} else {
 		*ARENA_ADD(b->arena, process->leaks, process->leak_count) = *leak;
 		add_to_sums(leak, &sum->leaked_blocks, &sum->leaked_bytes);
+		sum->keeps_bytes = add_bounded(sum->keeps_bytes, leak->keeps_bytes);
 	}
 }
 
-void classify_groups(struct builder *b)
+void list_groups(struct builder *b)
 {
 	struct report_process *process = b->process;
 
 	for (struct group *group = b->first_group; group; group = group->next)
-		if (group->most) /* else all blocks of the group are too young */
-			classify(b, &group->leak);
+		if (group->most)
+			list_group(b, &group->leak);
 	SORT(process->leaks, process->leak_count, build_compare_leaks);
 	SORT(process->suppressed, process->suppressed_count, build_compare_leaks);
 	SORT(process->cached, process->cached_count, build_compare_leaks);

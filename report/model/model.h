@@ -99,6 +99,9 @@ struct report_leak {
 	uint32_t references; /* largest reference count of its blocks */
 	uint64_t bytes;
 	uint64_t blocks;
+	/* what would come back if the blocks were freed: see build_keeps.c. Only in the process's
+	 * own lists of memory */
+	uint64_t keeps_bytes;
 	uint64_t used_bytes; /* of `bytes`: in live suballocations, each byte once */
 	/* History of the block with the largest reference count; NULL if that block was never
 	 * retained. */
@@ -234,6 +237,7 @@ enum report_ended {
 struct report_summary {
 	uint64_t leaked_bytes; /* without suppressed blocks */
 	uint64_t leaked_blocks;
+	uint64_t keeps_bytes; /* of the leaks */
 	uint64_t suppressed_bytes; /* including blocks that the program ignores */
 	uint64_t suppressed_blocks;
 	uint64_t cached_bytes; /* in a framework's cache: not a leak */
@@ -308,7 +312,7 @@ struct report_coverage {
 };
 
 /* The report on one process. It owns all its contents except frames. The symbolizer owns the frames
- * and must live longer. Leaks and suppressed leaks are ordered by bytes, largest first. Errors are
+ * and must live longer. Leaks and suppressed leaks are ordered by the bytes that they keep, largest first. Errors are
  * in the order in which they happened. */
 struct report_process {
 	int pid;

@@ -32,6 +32,7 @@ struct report_opened {
 	uint64_t time_ns;
 	int device;
 	uint32_t references; /* how often it must be closed */
+	uint64_t bytes; /* 0 unknown */
 	bool is_leak; /* not suppressed, ignored or cached */
 	struct report_event opened;
 };

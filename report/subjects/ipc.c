@@ -83,6 +83,7 @@ static struct report_opened read_opened(struct builder *b, const struct ledger_i
 		.is_leak = !leak->pattern && !leak->cache,
 	};
 
+	ret.bytes = record->bytes;
 	ret.opened = read_site(b, record->site, 0, &ret.device);
 	memcpy(ret.handle, record->handle, sizeof(ret.handle));
 	return ret;
@@ -108,6 +109,8 @@ static void build(struct builder *b)
 	struct ledger_ipc copy;
 
 	while ((record = ledger_next_ipc(b->view, &walk))) {
+		if (record->flags & LEDGER_IPC_IMPORTED) /* for build_keeps.c */
+			continue;
 		if (copy_record(record, &copy))
 			read_record(b, ipc, &copy);
 		b->process->ipc = ipc;

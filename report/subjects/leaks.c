@@ -51,6 +51,9 @@ static void print_leak(FILE *out, const struct report_process *process,
 	fprintf(out, "%s%s in %s",
 		process->ended == REPORT_RUNNING ? "\nNot freed so far: " : "\nLeak of ",
 		EXACT_SIZE(leak->bytes), COUNT(leak->blocks, "block"));
+	if (leak->keeps_bytes > leak->bytes)
+		fprintf(out, " that keep%s %s", leak->blocks == 1 ? "s" : "",
+			EXACT_SIZE(leak->keeps_bytes));
 	describe_source(out, leak->site->kind, leak->site->api, leak->site->device);
 	if (leak->mapping) {
 		fputs(", released, but never unmapped\n", out);
@@ -129,6 +132,7 @@ json_t *json_leak(const void *item, const struct subject_view *view)
 		{ "device", json_integer(leak->site->device) },
 		{ "bytes", json_number(leak->bytes) },
 		{ "blocks", json_number(leak->blocks) },
+		{ "keeps_bytes", json_number(leak->keeps_bytes) },
 		{ "suballocated_bytes", JSON_IF(leak->used_bytes,
 						json_number(leak->used_bytes)) },
 		{ "stack", json_stack(leak->site->stack) },

@@ -16,6 +16,7 @@
 #include "report/describe/kinds.h"
 #include "report/model/builder.h"
 #include "report/model/model.h"
+#include "report/model/model_driver_memory.h"
 #include "report/subjects/figures.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/escape.h"
@@ -140,13 +141,18 @@ static bool is_of_program(const struct report_leak *object)
 	       !(code && stack->count && stack->frames[0].role == FRAME_RUNTIME);
 }
 
+static bool is_context(const char *kind)
+{
+	return strstr(kind, "context") != NULL;
+}
+
 /* Returns true if the report of PROCESS names its objects: if one is not a context. Each CUDA
  * program has a context, and many leave it to the end of the process. */
 static bool has_line(const struct report_process *process)
 {
 	for (size_t i = 0; i < process->object_count; i++)
 		if (is_of_program(&process->objects[i]) &&
-		    !strstr(process->objects[i].site->kind, "context"))
+		    !is_context(process->objects[i].site->kind))
 			return true;
 	return false;
 }
@@ -272,7 +278,22 @@ static json_t *kind_json(const void *kind)
 	return ret;
 }
 
-static json_t *object_json(const void *item)
+/* Returns what the driver took for the contexts of OBJECT that are left; null if it was not
+ * measured for each context of the call site. */
+static json_t *cost_json(const struct report_process *process, const struct report_leak *object)
+{
+	for (size_t i = 0; i < process->driver_cost_count; i++) {
+		const struct report_driver_cost *cost = &process->driver_costs[i];
+
+		if (cost->site->api == object->site->api &&
+		    cost->site->stack == object->site->stack && cost->calls &&
+		    cost->measured == cost->calls && cost->bytes > 0)
+			return json_number((uint64_t)cost->bytes / cost->calls * object->blocks);
+	}
+	return json_null();
+}
+
+static json_t *object_json(const void *item, const struct subject_view *view)
 {
 	const struct report_leak *object = item;
 
@@ -287,6 +308,8 @@ static json_t *object_json(const void *item)
 		{ "device", json_integer(object->site->device) },
 		{ "pattern", JSON_IF(object->pattern, json_text(object->pattern)) },
 		{ "references", json_number(object->references) },
+		{ "keeps_bytes", JSON_IF(is_context(object->site->kind),
+					 cost_json(view->process, object)) },
 		{ "stack", json_stack(object->site->stack) },
 		{ "history", JSON_IF(object->history, json_history(object->history)) });
 }
@@ -296,7 +319,7 @@ static void add_json(json_t *object, const struct subject_view *view)
 	const struct report_process *process = view->process;
 
 	json_set(object, "objects",
-		 JSON_LIST(process->objects, process->object_count, object_json));
+		 JSON_LIST_FOR(view, process->objects, process->object_count, object_json));
 	json_set(object, "object_kinds", JSON_LIST_IF_ANY(process->object_kinds,
 							  process->object_kind_count, kind_json));
 }

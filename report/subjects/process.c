@@ -123,6 +123,7 @@ static const struct figure rows[] = {
 	  .help = "Leaked bytes, without suppressed ones and caches." },
 	{ SUM(leaked_blocks), .in_junit = true,
 	  .help = "Leaked blocks, without suppressed ones and caches." },
+	{ SUM(keeps_bytes) },
 	{ SUM(suppressed_bytes), .in_junit = true, .page = { 7, "Suppressed", .only_if_any = true },
 	  .help = "Bytes that would be leaked, but are suppressed." },
 	{ SUM(suppressed_blocks) },

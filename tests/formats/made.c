@@ -59,7 +59,8 @@ static const struct report_site *call_site(const char *api, const char *kind, in
 static struct report_leak leak_of(const struct report_stack *stack, uint64_t blocks, uint64_t bytes)
 {
 	return (struct report_leak){ .site = call_site("cuMemAlloc_v2", "device", 0, stack),
-				     .bytes = bytes, .blocks = blocks };
+				     .bytes = bytes, .keeps_bytes = bytes,
+				     .blocks = blocks };
 }
 
 static struct report_process *process_of(const char *program, int pid)
@@ -121,6 +122,7 @@ static void finish(struct report_process *p)
 		}
 	p->sites[p->site_count++] = (struct report_site_sums){
 		call_site("cuMemAllocManaged", "managed", 1, &plain), NULL, 3, 300 };
+	sum->keeps_bytes = sum->leaked_bytes;
 	p->kinds = kind;
 	p->kind_count = 1;
 	sum->errors += p->error_count;

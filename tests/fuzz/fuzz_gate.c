@@ -47,13 +47,15 @@ static struct report_site_sums sites[] = {
 static struct report_process process = {
 	.pid = 1, .program = "app", .ended = REPORT_EXIT, .leaks = leaks, .leak_count = 2,
 	.cached = cached, .cached_count = 1, .sites = sites, .site_count = 2,
-	.summary = { .leaked_bytes = UINT64_MAX, .leaked_blocks = UINT64_MAX, .cached_bytes = 64,
-		     .cached_blocks = 1, .peak_bytes = UINT64_MAX },
+	.summary = { .leaked_bytes = UINT64_MAX, .keeps_bytes = UINT64_MAX,
+		     .leaked_blocks = UINT64_MAX, .cached_bytes = 64, .cached_blocks = 1,
+		     .peak_bytes = UINT64_MAX },
 };
 static struct report_process *list[] = { &process };
 static const struct report report = {
 	.processes = list, .count = 1,
-	.summary = { .leaked_bytes = UINT64_MAX, .leaked_blocks = UINT64_MAX },
+	.summary = { .leaked_bytes = UINT64_MAX, .keeps_bytes = UINT64_MAX,
+		     .leaked_blocks = UINT64_MAX },
 };
 
 static void judge_it(struct judge_input input)

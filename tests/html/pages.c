@@ -122,8 +122,10 @@ static void add_leak(struct report_process *process, const struct report_leak *l
 {
 	struct report_summary *sum = &process->summary;
 
-	process->leaks[process->leak_count++] = *leak;
+	process->leaks[process->leak_count] = *leak;
+	process->leaks[process->leak_count++].keeps_bytes = leak->bytes;
 	sum->leaked_bytes += leak->bytes;
+	sum->keeps_bytes += leak->bytes;
 	sum->leaked_blocks += leak->blocks;
 	sum->allocated_bytes += leak->bytes * 3;
 	sum->allocated_blocks += leak->blocks * 3;
@@ -484,6 +486,7 @@ static int write_page(const char *dir, const char *name, struct report_process *
 	for (size_t i = 0; i < count; i++) {
 		report.incomplete |= processes[i]->incomplete;
 		report.summary.leaked_bytes += processes[i]->summary.leaked_bytes;
+		report.summary.keeps_bytes += processes[i]->summary.keeps_bytes;
 		report.summary.leaked_blocks += processes[i]->summary.leaked_blocks;
 		report.summary.errors += processes[i]->summary.errors;
 		report.summary.allocated_blocks += processes[i]->summary.allocated_blocks;

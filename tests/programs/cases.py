@@ -349,8 +349,8 @@ def opencl(name, story, **more):
     return Case("OpenCL: " + name, "cl_leak", (story,), **more)
 
 
-def cl(size, stack, api="clCreateBuffer", kind="cl-buffer"):
-    return Leak(api, size, stack, kind=kind)
+def cl(size, stack, api="clCreateBuffer", kind="cl-buffer", keeps=None):
+    return Leak(api, size, stack, kind=kind, keeps=keeps)
 
 
 OPENCL = [
@@ -364,7 +364,7 @@ OPENCL = [
            allocated=(4, 8192 + 16384 + 4096 + 2048)),
     opencl("sub-buffer lost", "lost-sub", allocated=(2, 12288), freed=0,  # its parent is held
            leaks=[cl(4096, ["cut@cut", "lost_sub_buffer@main_cut", "main@main"],
-                     "clCreateSubBuffer", "cl-sub-buffer")]),
+                     "clCreateSubBuffer", "cl-sub-buffer", keeps=8192)]),
     opencl("image", "image", allocated=(2, 16384), freed=1, peak=8192,
            leaks=[cl(8192, ["image@image", "main@main"], "clCreateImage", "cl-image")]),
     opencl("shared virtual memory", "svm", stdout="1 shared\n",

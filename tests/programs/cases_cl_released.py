@@ -208,7 +208,7 @@ CL_RELEASED = [
     case("a parent and its part", "parts", stdout="1\n", allocated=(2, 12288), freed=0,
          peak=12288,
          leaks=[Leak("clCreateSubBuffer", 4096, ["parts@part", "main@main"],
-                     kind="cl-sub-buffer")]),
+                     kind="cl-sub-buffer", keeps=8192)]),
     by_a_command, never_freed, killed, twice, retained_again, parent, of_threads,
     limited, in_a_child, at_the_very_end,
 ]

@@ -86,6 +86,10 @@ def right(owner):
     compare("freed while open", [], owner["ipc"]["freed_while_open"])
 
 
+def kept_bytes(*processes):
+    return tuple(process["summary"]["keeps_bytes"] for process in processes)
+
+
 @needs("ipc")
 def freed(place):
     """IPC: freed by its owner while another process has it open, which never closes it"""
@@ -94,9 +98,10 @@ def freed(place):
     wrong(owner, worker)
     compare("exports", (0, 0, 1), tuple(owner["ipc"][key] for key in (
         "exported_blocks", "exported_bytes", "exported_freed_blocks")))
-    compare("leaks", [[], [("ipc", 0, 1)]],
-            [[(leak["kind"], leak["bytes"], leak["blocks"]) for leak in process["leaks"]]
-             for process in (owner, worker)])
+    compare("leaks", [[], [("ipc", 0, 1, 4 * MIB)]],
+            [[(leak["kind"], leak["bytes"], leak["blocks"], leak["keeps_bytes"])
+              for leak in process["leaks"]] for process in (owner, worker)])
+    compare("kept", (0, 4 * MIB), kept_bytes(owner, worker))
 
 
 @needs("ipc")
@@ -111,7 +116,8 @@ def freed_text(place):
     one_line(text, "Freed, but still open in another process: 4,194,304 bytes (4.0 MiB) in 1 block",
              "freed by cuMemFree_v2 at:")
     one_line(text, "  opened in that process by cuIpcOpenMemHandle_v2 at open_block (")
-    one_line(text, "Leak of 0 bytes in 1 block (memory of another process",
+    one_line(text, "Leak of 0 bytes in 1 block that keeps 4,194,304 bytes (4.0 MiB) (memory of "
+             "another process",
              "opened and never closed, at:")
     one_line(text, "  the owner freed the memory while this process had it open, with cuMemFree_v2 at drop (")
     one_line(text, "  Memory of p_ipc (pid ", "): 4,194,304 bytes (4.0 MiB) in 1 block")
@@ -144,6 +150,7 @@ def kept(place):
     """IPC: neither closed nor freed: a leak of each process"""
     _, owner, worker = run_mode(place, "kept", 23)
     compare("open", opened("allocated"), one_open(owner, worker))
+    compare("counts at its owner", (4 * MIB, 0), kept_bytes(owner, worker))
     right(owner)
     compare("exports", (1, 4 * MIB), (owner["ipc"]["exported_blocks"],
                                       owner["ipc"]["exported_bytes"]))
@@ -266,6 +273,7 @@ def one_side_missing(place):
     (group,) = json.loads(run.stdout)["ipc"]["open"]
     compare("exporter", None, group["exporter"])
     compare("open", opened("unknown"), told_open(group))
+    compare("kept", (4 * MIB,), kept_bytes(json.loads(run.stdout)))
     one_line(place.command("report", worker).stdout,
              "  Memory of a process that is not in this report: 1 block")
     run = place.command("report", "--format", "json", owner)

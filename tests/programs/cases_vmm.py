@@ -18,8 +18,8 @@ def story(name, text, **more):
     return Case("virtual memory: " + text, "vmm", (name,), **more)
 
 
-def handle(size, stack, device=0, api="cuMemCreate", blocks=1):
-    return Leak(api, size, stack, kind="vmm-handle", device=device, blocks=blocks)
+def handle(size, stack, device=0, api="cuMemCreate", blocks=1, keeps=None):
+    return Leak(api, size, stack, kind="vmm-handle", device=device, blocks=blocks, keeps=keeps)
 
 
 def mapping(size, stack, device=0, api="cuMemMap", blocks=1):
@@ -71,10 +71,10 @@ STORIES = [
           leaks=[handle(2 * GRAIN, [CREATE, "create@on_device", "without_context@without"]),
                  mapping(0, [MAP, "without_context@without"]),
                  reservation([RESERVE, "without_context@without"])]),
-    # Imported memory is others' and never adds bytes.
+    # Imported memory is others' and never adds bytes, but an import keeps it.
     story("shared", "imported memory", allocated=(5, 2 * GRAIN), freed=2, peak=2 * GRAIN,
           leaks=[handle(0, ["import@import", "shared@others", "main@main"], device=-1,
-                        api="cuMemImportFromShareableHandle"),
+                        api="cuMemImportFromShareableHandle", keeps=2 * GRAIN),
                  mapping(0, [MAP, "shared@others_map", "main@main"], device=-1),
                  reservation([RESERVE, "shared@others_map", "main@main"])]),
     story("nulls", "bad arguments",
@@ -323,7 +323,8 @@ def other_process(place):
                   "vmm.c")
     below = ["child_of@in_child", "main@main_child"]
     check_process(Case("", "", allocated=(3, 0), freed=0, peak=0, leaks=[
-        handle(0, ["import@import"] + below, device=-1, api="cuMemImportFromShareableHandle"),
+        handle(0, ["import@import"] + below, device=-1, api="cuMemImportFromShareableHandle",
+               keeps=2 * GRAIN),
         mapping(0, [MAP] + below, device=-1), reservation([RESERVE] + below)]), child, "vmm.c")
     place.nothing_left()
 

@@ -49,6 +49,11 @@ class Leak:
     blocks: int = 1
     kind: str = "device"
     device: int = 0
+    keeps: int = None  # None: as `bytes`
+
+    @property
+    def keeps_bytes(self):
+        return self.bytes if self.keeps is None else self.keeps
 
 
 @dataclasses.dataclass
@@ -125,6 +130,7 @@ class Case:
         return {
             "leaked_bytes": sum(leak.bytes for leak in self.leaks),
             "leaked_blocks": sum(leak.blocks for leak in self.leaks),
+            "keeps_bytes": sum(leak.keeps_bytes for leak in self.leaks),
             "suppressed_bytes": sum(leak.bytes for leak in self.suppressed),
             "suppressed_blocks": sum(leak.blocks for leak in self.suppressed),
             "cached_bytes": sum(leak.bytes for leak in self.cached),
@@ -205,9 +211,10 @@ def stack_lines(stack, source):
     return ["      " + frame for frame in stack]
 
 
-def leak_lines(what, api, kind, device, size, blocks, stack, source):
-    return ["%s: %s, %s, device %s, %s bytes in %s blocks" % (what, api, kind, device, size,
-                                                              blocks)] + stack_lines(stack, source)
+def leak_lines(what, api, kind, device, size, blocks, stack, source, keeps=None):
+    kept = "" if keeps in (None, size) else " that keep %s bytes" % keeps
+    return ["%s: %s, %s, device %s, %s bytes in %s blocks%s" % (
+        what, api, kind, device, size, blocks, kept)] + stack_lines(stack, source)
 
 
 def call_lines(what, api, size, stack, source):
@@ -256,14 +263,15 @@ def summary_lines(summary, ignore):
 def got_lines(process, source, ignore=()):
     """PROCESS: a report's object on one process."""
     ret = summary_lines(process["summary"], ignore)
-    sizes = [leak["bytes"] for leak in process["leaks"]]
+    sizes = [leak["keeps_bytes"] for leak in process["leaks"]]
     if sizes != sorted(sizes, reverse=True):
         ret.append("leaks are not ordered by size: %s" % sizes)
     for what, leaks in (("leak", process["leaks"]), ("suppressed", process["suppressed"]),
                         ("cached", process["cached"])):
         for lines in sorted(
                 (leak_lines(what, leak["api"], leak["kind"], leak["device"], leak["bytes"],
-                            leak["blocks"], leak["stack"], source) for leak in leaks)):
+                            leak["blocks"], leak["stack"], source, leak["keeps_bytes"])
+                 for leak in leaks)):
             ret += lines
     for lines in sorted(end_lines("suppressed, " if "pattern" in end else "", end,
                                   end["ended"]["api"], end["ended"]["stack"], source)
@@ -286,7 +294,8 @@ def wanted_lines(case, source):
     for what, leaks in (("leak", case.leaks), ("suppressed", case.suppressed),
                         ("cached", case.cached)):
         for lines in sorted(leak_lines(what, leak.api, leak.kind, leak.device, leak.bytes,
-                                       leak.blocks, leak.stack, source) for leak in leaks):
+                                       leak.blocks, leak.stack, source, leak.keeps)
+                            for leak in leaks):
             ret += lines
     for lines in sorted(end_lines(what, dataclasses.asdict(end.lost), end.call.api,
                                   end.call.stack, source)
@@ -598,9 +607,9 @@ class Routes:
         place.nothing_left()
 
     def first_line(self, line):
-        largest = max(leak.bytes for leak in self.case.leaks)
+        largest = max(leak.keeps_bytes for leak in self.case.leaks)
         for leak in self.case.leaks:
-            if leak.bytes != largest:
+            if leak.keeps_bytes != largest:
                 continue
             if not leak.stack:
                 wanted = "no stack was recorded"

@@ -58,7 +58,7 @@ static void test_budget(void **state)
 	scene(&s)->report.summary = (struct report_summary){ .leaked_blocks = 1 };
 	judged(&s, JUDGE_FAILED, "1 block, 0 bytes leaked, 0 allowed");
 	s.report.summary.leaked_blocks = 3;
-	s.report.summary.leaked_bytes = 12582912;
+	s.report.summary.keeps_bytes = 12582912;
 	judged(&s, JUDGE_FAILED, "3 blocks, 12,582,912 bytes (12.0 MiB) leaked, 0 allowed");
 	s.input.max_leaked_bytes = 12582911;
 	judged(&s, JUDGE_FAILED, "3 blocks, 12,582,912 bytes (12.0 MiB) leaked, "
@@ -66,7 +66,7 @@ static void test_budget(void **state)
 	s.input.max_leaked_bytes = 12582912;
 	judged(&s, JUDGE_CLEAN, "3 blocks, 12,582,912 bytes (12.0 MiB) leaked, "
 				"12,582,912 bytes (12.0 MiB) allowed");
-	s.report.summary.leaked_bytes = UINT64_MAX;
+	s.report.summary.keeps_bytes = UINT64_MAX;
 	s.input.max_leaked_bytes = 1;
 	judged(&s, JUDGE_FAILED, "3 blocks, 18,446,744,073,709,551,615 bytes (15.9 EiB) leaked, "
 				 "1 byte allowed");

@@ -84,13 +84,6 @@ void cuda_record_made(struct call *call, uint64_t address, uint64_t bytes)
 	record_made(call, address, bytes, outlives ? 0 : context, device, 0);
 }
 
-void cuda_record_shared(struct call *call, uint64_t address)
-{
-	call->space = SPACE_MEMORY;
-	if (!record_is_live(call, address))
-		cuda_record_made(call, address, 0);
-}
-
 void cuda_record_driver_growth(struct call *call, int device, const struct driver_growth *growth,
 			       uint32_t limit)
 {

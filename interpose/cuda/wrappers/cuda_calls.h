@@ -34,6 +34,11 @@ uint32_t cuda_object_ending(struct call *call, uint64_t handle, uint32_t count,
 			    struct freeing *ret);
 void cuda_object_ended(struct call *call, uint32_t removed, struct freeing *freeing, CUresult r);
 
+/* Records that the block NUMBER keeps BYTES of another process's or API's memory: those of the
+ * handle OF. BYTES 0: unknown; records nothing. */
+void cuda_record_import(enum space space, uint64_t number, uint64_t of, uint64_t bytes);
+/* Records a buffer at ADDRESS, which maps the external memory HANDLE. */
+void cuda_record_mapped(struct call *call, uint64_t address, uint64_t handle);
 /* Records a block of another process's memory pool, if it is not recorded yet: a second import
  * returns the same address. */
 void cuda_record_shared(struct call *call, uint64_t address);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Memory that is shared by handles of cuIpcGetMemHandle: records which block was exported, and what
- * cuIpcOpenMemHandle opened. Must not make a call that is forbidden during stream capture.
+ * cuIpcOpenMemHandle opened. Also records the size of memory that was imported in other ways. Must
+ * not make a call that is forbidden during stream capture.
  */
 #include <errno.h>
 #include <string.h>
@@ -37,13 +38,13 @@ static bool record_export(struct call *call, CUdeviceptr address, const CUipcMem
 	return name != 0;
 }
 
-/* The handle is of the whole block around ADDRESS, so *RET gets its start. */
-static bool start_of_block(CUdeviceptr address, CUdeviceptr *ret)
+/* Returns the size of the block around ADDRESS, and stores its start in *RET; 0: unknown. */
+static uint64_t size_at(CUdeviceptr address, CUdeviceptr *ret)
 {
 	used_cuMemGetAddressRange_v2 *range = CUDA_USED(cuMemGetAddressRange_v2);
 	size_t bytes;
 
-	return range && range(ret, &bytes, address) == CUDA_SUCCESS && *ret != address;
+	return range && range(ret, &bytes, address) == CUDA_SUCCESS ? bytes : 0;
 }
 
 static CUresult get_handle(struct call *call, void *real, CUipcMemHandle *handle,
@@ -55,7 +56,8 @@ static CUresult get_handle(struct call *call, void *real, CUipcMemHandle *handle
 
 	if (r != CUDA_SUCCESS || !handle)
 		return r;
-	if (!record_export(call, address, handle) && start_of_block(address, &start))
+	/* the handle is of the whole block */
+	if (!record_export(call, address, handle) && size_at(address, &start) && start != address)
 		record_export(call, start, handle);
 	errno = saved;
 	return r;
@@ -79,8 +81,10 @@ static bool is_open(const struct call *call, uint64_t address, const CUipcMemHan
 
 static void record_open(const struct ledger_block *block, const CUipcMemHandle *handle)
 {
+	CUdeviceptr start;
+	struct ledger_ipc record = { .flags = LEDGER_IPC_OPENED,
+				     .bytes = size_at(block->address, &start) };
 	struct recorder *recorder = recorder_enter();
-	struct ledger_ipc record = { .flags = LEDGER_IPC_OPENED };
 
 	if (!recorder)
 		return;
@@ -106,6 +110,41 @@ void cuda_ipc_opened(struct call *call, uint64_t address, const CUipcMemHandle *
 	block = record_block(call, &made);
 	if (block)
 		record_open(block, handle);
+}
+
+/* ---- other imports ---- */
+
+void cuda_record_import(enum space space, uint64_t number, uint64_t of, uint64_t bytes)
+{
+	struct recorder *recorder = bytes ? recorder_enter() : NULL;
+	struct ledger_ipc record = { .flags = LEDGER_IPC_OPENED | LEDGER_IPC_IMPORTED,
+				     .address = of, .bytes = bytes };
+	uint64_t name;
+
+	if (!recorder)
+		return;
+	name = record_name_of(recorder, space, number);
+	if (name)
+		ipc_add(recorder, &record, name);
+	recorder_leave();
+}
+
+void cuda_record_mapped(struct call *call, uint64_t address, uint64_t handle)
+{
+	CUdeviceptr start;
+	uint64_t bytes = size_at(address, &start);
+
+	call->space = SPACE_MEMORY;
+	cuda_record_made(call, address, 0);
+	cuda_record_import(SPACE_CUDA_HANDLE, handle, handle, bytes);
+	cuda_record_import(SPACE_MEMORY, address, handle, bytes);
+}
+
+void cuda_record_shared(struct call *call, uint64_t address)
+{
+	call->space = SPACE_MEMORY;
+	if (!record_is_live(call, address))
+		cuda_record_mapped(call, address, address);
 }
 
 #define HAND CUDA_HAND

@@ -26,7 +26,7 @@ static void handle_retained(struct call *call, uint64_t handle, struct physical 
 	if (block && physical)
 		physical_back(physical, block);
 	else if (block)
-		physical_made(handle, block, 0, made.device);
+		physical_made(handle, block, 0, made.device, true);
 }
 
 int vmm_device_of(const CUmemAllocationProp *prop)
@@ -47,7 +47,7 @@ void vmm_created(struct call *call, uint64_t handle, uint64_t bytes,
 	call->space = SPACE_VMM_HANDLE;
 	block = record_block(call, &made);
 	if (block)
-		physical_made(handle, block, bytes, device);
+		physical_made(handle, block, bytes, device, false);
 }
 
 /* Records an imported handle; the memory is another process's. The driver may return a known
@@ -213,6 +213,10 @@ void vmm_mapped(struct call *call, uint64_t address, uint64_t size, uint64_t han
 	use.block = record_block(call, &made);
 	if (use.block)
 		use_add(&use);
+	if (use.block && physical_is_import(use.of)) {
+		cuda_record_import(SPACE_VMM_HANDLE, handle, handle, size);
+		cuda_record_import(SPACE_VMM_MAPPING, address, handle, size);
+	}
 	physical_let_go(use.of);
 }
 

@@ -133,10 +133,10 @@ static void print_leak_total(FILE *out, const struct headline *line)
 
 	fprintf(out, "%s, %s, %s %s by ", COUNT(line->leaks, "leak"),
 		COUNT(line->summary->leaked_blocks, "block"),
-		EXACT_SIZE(line->summary->leaked_bytes),
+		EXACT_SIZE(line->summary->keeps_bytes),
 		line->running ? "not freed so far" : "never freed");
 	print_subject(out, line);
-	fprintf(out, ", worst: %s", SIZE(worst->bytes));
+	fprintf(out, ", worst: %s", SIZE(worst->keeps_bytes));
 	if (worst->mapping) {
 		fputs(", ", out);
 		describe_mapped(out, worst, line->whole);
@@ -207,7 +207,8 @@ static void add_to_headline(struct headline *line, const struct report_process *
 	if (process->suballocation_count)
 		accumulations_add(&line->accumulations, process);
 	if (process->leak_count &&
-	    (!line->worst_in || process->leaks[0].bytes > line->worst_in->leaks[0].bytes))
+	    (!line->worst_in ||
+	     process->leaks[0].keeps_bytes > line->worst_in->leaks[0].keeps_bytes))
 		line->worst_in = process;
 	if (process->error_count && !line->error_in)
 		line->error_in = process;
