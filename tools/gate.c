@@ -35,12 +35,12 @@ static bool one_was_given(uint64_t options)
 bool gate_wanted(void)
 {
 	return opt_gate || opt_values.exitcode != 0 || opt_values.gate_accumulation != 0 ||
-	       one_was_given(OPTIONS_OF_GATE);
+	       opt_values.gate_objects != 0 || one_was_given(OPTIONS_OF_GATE);
 }
 
 bool gate_judges_leaks(void)
 {
-	return opt_gate || opt_values.gate_accumulation != 0 ||
+	return opt_gate || opt_values.gate_accumulation != 0 || opt_values.gate_objects != 0 ||
 	       one_was_given(OPTIONS_OF_GATE & ~OPTION_BIT(OPTION_MAX_GROWTH));
 }
 

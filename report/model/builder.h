@@ -116,6 +116,8 @@ const void *build_reason(const struct builder *b, const struct table *table,
  * them there. Returns NULL if no pattern matches. */
 const char *build_suppress(struct builder *b, const struct report_stack *stack, uint64_t blocks,
 			   uint64_t bytes);
+/* Returns the time at which the process ended, or that of now if it still runs. */
+uint64_t build_now(const struct builder *b);
 /* Returns true if BLOCK is younger than --older allows. */
 bool build_is_young(const struct builder *b, const struct ledger_block *block);
 /* Returns true if the choice of blocks and --older select BLOCK, which may be a suballocation. */

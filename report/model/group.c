@@ -33,7 +33,7 @@ static uint64_t last_time(const struct ledger_view *view)
 	return last;
 }
 
-static uint64_t time_now(const struct builder *b)
+uint64_t build_now(const struct builder *b)
 {
 	const struct ledger_header *header = ledger_header(b->view);
 	uint64_t now = header->end_mono_ns;
@@ -53,7 +53,7 @@ void build_age(struct builder *b)
 	b->born_before_ns = UINT64_MAX;
 	if (!older_ns)
 		return;
-	now = time_now(b);
+	now = build_now(b);
 	b->none_old = now < older_ns;
 	b->born_before_ns = b->none_old ? 0 : now - older_ns;
 }

@@ -78,11 +78,22 @@ struct report_keepers {
 	size_t count;
 };
 
-/* Objects that are not memory, of a call site or of a kind: see model_objects.c. */
+/* How the number of live suballocations, blocks or objects of a call site changed: see
+ * accumulation_rule.h. */
+enum report_trend {
+	TREND_UNKNOWN,      /* too few calls, or a ledger without samples */
+	TREND_CONSTANT,     /* the program frees what it allocates */
+	TREND_FILLED,       /* their number grew and then stayed: weights, a cache that is full */
+	TREND_ACCUMULATING, /* their number grew until the program or its loop ended */
+};
+
+/* Objects that are not memory, of a call site or of a kind. */
 struct report_object_counts {
 	uint64_t created;
 	uint64_t destroyed;
 	uint64_t with_context; /* ended with their context */
+	enum report_trend trend; /* of a call site, as its objects show that are left */
+	double per_second;       /* accumulating: 0: unknown */
 };
 
 struct report_object_kind {
@@ -312,8 +323,8 @@ struct report_coverage {
 };
 
 /* The report on one process. It owns all its contents except frames. The symbolizer owns the frames
- * and must live longer. Leaks and suppressed leaks are ordered by the bytes that they keep, largest first. Errors are
- * in the order in which they happened. */
+ * and must live longer. Leaks and suppressed leaks are ordered by the bytes that they keep, largest
+ * first. Errors are in the order in which they happened. */
 struct report_process {
 	int pid;
 	const char *const *command; /* NULL-terminated; may be empty */

@@ -20,14 +20,6 @@ struct report_places {
 	uint64_t doubled_bytes;
 };
 
-/* How the number of live suballocations of a call site changed: see accumulation_rule.h. */
-enum report_trend {
-	TREND_UNKNOWN,      /* too few calls, or a ledger without samples */
-	TREND_CONSTANT,     /* the program frees what it allocates */
-	TREND_FILLED,       /* their number grew and then stayed: weights, a cache that is full */
-	TREND_ACCUMULATING, /* their number grew until the program or its loop ended */
-};
-
 /* The suballocations of one call site. Some are live, or the call site accumulates. Their bytes are
  * part of the bytes of the blocks that they lie in. */
 struct report_suballocations {

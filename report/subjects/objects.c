@@ -2,8 +2,8 @@
  *
  * Objects that are not memory, by kind and by call site: created, destroyed, ended with their
  * context, live. Counts all objects, also those that the choice of blocks leaves out. Prints those
- * that were left, the largest groups first. They are not leaks, but may keep memory allocated, and
- * the driver uses memory for them.
+ * that were left, the largest groups first, and if they accumulate. They are not leaks, but may
+ * keep memory allocated, and the driver uses memory for them.
  */
 #include "report/subjects/subject.h"
 
@@ -11,9 +11,11 @@
 #include <string.h>
 
 #include "report/describe/describe_stack.h"
+#include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
 #include "report/describe/json_values.h"
 #include "report/describe/kinds.h"
+#include "report/model/accumulation_rule.h"
 #include "report/model/builder.h"
 #include "report/model/model.h"
 #include "report/model/model_driver_memory.h"
@@ -26,6 +28,7 @@
 struct object_site {
 	struct site_entry entry;
 	uint64_t created, with_context, unseen, live;
+	uint64_t made[LEDGER_WINDOWS]; /* of `live`, by the window in which they were made */
 };
 
 struct object_kind {
@@ -50,17 +53,49 @@ static void walk_sites(struct site_list *sites)
 	}
 }
 
-static void walk_blocks(struct site_list *sites)
+static void walk_blocks(struct site_list *sites, uint64_t window_ns)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
 
 	while (sites->count && (block = ledger_next_live(sites->b->view, &walk))) {
 		struct build_site *site = intern_site_of_block(sites->b, block->site);
+		uint64_t window = block->time_ns / window_ns;
+		struct object_site *objects;
 
-		if (kind_is_object(site->site.kind))
-			((struct object_site *)site_list_get(sites, site))->live++;
+		if (!kind_is_object(site->site.kind))
+			continue;
+		objects = site_list_get(sites, site);
+		objects->live++;
+		objects->made[window < LEDGER_WINDOWS ? window : LEDGER_WINDOWS - 1]++;
 	}
+}
+
+#define WINDOW_NS_MIN 10000000u /* a tick of the ledger's clock */
+
+/* Judges by the rule for tensors if the objects of SITE accumulated: of those that are left, how
+ * many existed in the course of the process. Windows have the same length in time, so that all that
+ * a program makes at its start is in the first ones. Then the process need not free anything. */
+static void set_trend(const struct object_site *site, uint64_t window_ns,
+		      struct report_object_counts *ret)
+{
+	struct live_windows windows = { .count = LEDGER_WINDOWS - 1, .allocs = site->live };
+	struct process_windows process = { .window_allocs = UINT32_MAX };
+	struct accumulation found;
+	uint64_t sum = 0;
+
+	if (site->live < ACCUMULATION_ALLOCS_MIN || window_ns < WINDOW_NS_MIN)
+		return;
+	for (size_t i = 0; i < LEDGER_WINDOWS; i++) {
+		process.low_blocks[i] = sum;
+		windows.window[i] = (struct live_window){
+			.low_blocks = sum, .high_blocks = sum + site->made[i], .allocs = sum,
+			.time_ns = site->made[i] ? i * window_ns + 1 : 0 };
+		sum += site->made[i];
+	}
+	found = accumulation_judge(&windows, &process);
+	ret->trend = found.trend;
+	ret->per_second = found.kept_per_second;
 }
 
 static void add_site(const struct object_site *site, struct report_object_counts *to)
@@ -80,7 +115,7 @@ static int compare_kinds(const void *left, const void *right)
 	return strcmp(a->kind, b->kind);
 }
 
-static void sum_up(struct builder *b, const struct site_list *sites)
+static void sum_up(struct builder *b, const struct site_list *sites, uint64_t window_ns)
 {
 	struct site_list kinds = site_list(b, sizeof(struct object_kind));
 	struct report_process *process = b->process;
@@ -93,8 +128,10 @@ static void sum_up(struct builder *b, const struct site_list *sites)
 		kind = site_list_get(&kinds, intern_kind(b, site->entry.site->site.kind, -1));
 		kind->public.live = add_bounded(kind->public.live, site->live);
 		add_site(site, &kind->public.counts);
-		if (group && group->objects)
-			add_site(site, group->objects);
+		if (!group || !group->objects)
+			continue;
+		add_site(site, group->objects);
+		set_trend(site, window_ns, group->objects);
 	}
 	EACH_SITE(&kinds, kind) {
 		kind->public.kind = kind->entry.site->site.kind;
@@ -107,10 +144,11 @@ static void sum_up(struct builder *b, const struct site_list *sites)
 static void build(struct builder *b)
 {
 	struct site_list sites = site_list(b, sizeof(struct object_site));
+	uint64_t window_ns = build_now(b) / LEDGER_WINDOWS + 1;
 
 	walk_sites(&sites);
-	walk_blocks(&sites);
-	sum_up(b, &sites);
+	walk_blocks(&sites, window_ns);
+	sum_up(b, &sites, window_ns);
 }
 
 /* ---- text ---- */
@@ -141,53 +179,115 @@ static bool is_of_program(const struct report_leak *object)
 	       !(code && stack->count && stack->frames[0].role == FRAME_RUNTIME);
 }
 
+#define PRIMARY "object/primary-context"
+
 static bool is_context(const char *kind)
 {
 	return strstr(kind, "context") != NULL;
 }
 
-/* Returns true if the report of PROCESS names its objects: if one is not a context. Each CUDA
- * program has a context, and many leave it to the end of the process. */
-static bool has_line(const struct report_process *process)
+/* Returns how often the application itself retained the primary context OBJECT without a release,
+ * and stores in *RET_STACK where, the last time. */
+static uint64_t retains_of(const struct report_leak *object, const struct report_stack **ret_stack)
 {
-	for (size_t i = 0; i < process->object_count; i++)
-		if (is_of_program(&process->objects[i]) &&
-		    !is_context(process->objects[i].site->kind))
-			return true;
-	return false;
-}
+	const struct report_history *history = object->history;
+	uint64_t left = object->references;
 
-/* Returns the number of objects of KIND that the application should have destroyed. */
-static uint64_t left_of(const struct report_process *process, const char *kind)
-{
-	uint64_t left = 0;
+	*ret_stack = object->site->stack;
+	for (size_t i = 0; history && i < history->count; i++) {
+		const struct report_reference *event = &history->events[i];
 
-	for (size_t i = 0; i < process->object_count; i++)
-		if (is_of_program(&process->objects[i]) && process->objects[i].site->kind == kind)
-			left = add_bounded(left, process->objects[i].blocks);
+		if (event->op == REPORT_RELEASE || event->partner >= 0)
+			continue;
+		if (event->stack->count && event->stack->frames[0].role == FRAME_RUNTIME)
+			left -= left != 0;
+		else
+			*ret_stack = event->stack;
+	}
 	return left;
 }
 
-void describe_objects(FILE *out, const struct report_process *process, const char *before,
-			const char *after)
+/* Returns true if OBJECT of the program is a reason for the line about objects. Each CUDA program
+ * has a context, and many leave it to the end of the process, but not several of one place. */
+static bool has_line(const struct report_leak *object)
 {
-	char objects[FORMAT_OBJECTS_MAX];
+	const struct report_stack *stack;
 
-	if (!has_line(process))
+	return !is_context(object->site->kind) || object->blocks > 1 ||
+	       (strcmp(object->site->kind, PRIMARY) == 0 && retains_of(object, &stack) > 1);
+}
+
+/* The objects of one kind that the application should have destroyed. */
+struct left {
+	uint64_t count, here, growing; /* in all; at the place of the largest group; accumulating */
+	double per_second;
+	const struct report_leak *most; /* the largest group; NULL: none was left */
+	bool has_line;
+};
+
+/* Returns what is left of KIND; nothing if some of it accumulates, unless GROWING requests that. */
+static struct left left_of(const struct report_process *process, const char *kind, bool growing)
+{
+	struct left ret = { 0 };
+	char place[FORMAT_PLACE_MAX];
+
+	for (size_t i = 0; i < process->object_count; i++) {
+		const struct report_leak *object = &process->objects[i];
+		bool grows = object->objects->trend == TREND_ACCUMULATING;
+
+		if (object->site->kind != kind || !is_of_program(object))
+			continue;
+		if (!ret.most)
+			format_place((ret.most = object)->site->stack, place);
+		ret.count = add_bounded(ret.count, object->blocks);
+		ret.here += strcmp(PLACE(object->site->stack), place) ? 0 : object->blocks;
+		ret.growing += grows ? object->blocks : 0;
+		ret.per_second += grows ? object->objects->per_second : 0;
+		ret.has_line |= has_line(object);
+	}
+	return growing == (ret.growing != 0) ? ret : (struct left){ 0 };
+}
+
+/* Prints "20 OpenCL events at main (/abs/a.c:3)", or for several places ", most at". */
+static void print_left(FILE *out, const struct left *left)
+{
+	const struct report_stack *stack = left->most->site->stack;
+	const char *kind = left->most->site->kind;
+	uint64_t retains = strcmp(kind, PRIMARY) == 0 ? retains_of(left->most, &stack) : 0;
+
+	if (retains > 1)
+		fprintf(out, "%s retains of a primary context", NUMBER(retains));
+	else
+		eprintf(out, "%s", OBJECTS(left->count, kind));
+	if (left->growing)
+		fprintf(out, ", %s of them accumulating", NUMBER(left->growing));
+	if (left->per_second > 0)
+		describe_rate(out, left->per_second);
+	fputs(left->here < left->count - left->count / 10 ? ", most at " : " at ", out);
+	describe_place(out, stack, false);
+}
+
+void describe_objects(FILE *out, const struct report_process *process, bool growing,
+		      const char *before, const char *after)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < process->object_kind_count; i++)
+		any |= left_of(process, process->object_kinds[i].kind, growing).has_line;
+	if (!any)
 		return;
 	fputs(before, out);
 	before = process->ended == REPORT_RUNNING ? "not destroyed so far: " : "never destroyed: ";
 	for (size_t i = 0; i < process->object_kind_count; i++) {
-		const char *kind = process->object_kinds[i].kind;
-		uint64_t left = left_of(process, kind);
+		struct left left = left_of(process, process->object_kinds[i].kind, growing);
 
-		if (!left)
+		if (!left.count)
 			continue;
-		format_objects(left, kind, objects);
-		eprintf(out, "%s%s", before, objects);
-		before = ", ";
+		fputs(before, out);
+		print_left(out, &left);
+		before = "; ";
 	}
-	fprintf(out, " (--verbose 1 shows where they were made)%s", after);
+	fputs(after, out);
 }
 
 static void print_totals(FILE *out, const struct report_process *process)
@@ -207,8 +307,10 @@ static void print_totals(FILE *out, const struct report_process *process)
 
 static void print_finding(FILE *out, const struct subject_view *view)
 {
-	if (!view->verbose && view->process->leak_count)
-		describe_objects(out, view->process, "gpuleak: ", "\n");
+	if (view->verbose || !view->process->leak_count)
+		return;
+	describe_objects(out, view->process, true, "gpuleak: ", "\n");
+	describe_objects(out, view->process, false, "gpuleak: ", "\n");
 }
 
 static void print_details(FILE *out, const struct subject_view *view)
@@ -305,6 +407,7 @@ static json_t *object_json(const void *item, const struct subject_view *view)
 		{ "created", json_number(object->objects->created) },
 		{ "destroyed", json_number(object->objects->destroyed) },
 		{ "ended_with_context", json_number(object->objects->with_context) },
+		{ "trend", json_text(suballocation_trend_word(object->objects->trend)) },
 		{ "device", json_integer(object->site->device) },
 		{ "pattern", JSON_IF(object->pattern, json_text(object->pattern)) },
 		{ "references", json_number(object->references) },

@@ -45,9 +45,9 @@ const char *describe_unit(const struct report_leak *leak)
 	return report_is_suballocation(leak) ? suballocation_word(leak->cache) : "block";
 }
 
-const char *suballocation_trend_word(const struct report_suballocations *entry)
+const char *suballocation_trend_word(enum report_trend trend)
 {
-	switch (entry->trend) {
+	switch (trend) {
 	case TREND_CONSTANT:
 		return "constant";
 	case TREND_FILLED:
@@ -97,8 +97,7 @@ void describe_suballocations(FILE *out, const char *cache, uint64_t bytes, uint6
 	fprintf(out, "%s in %s", EXACT_SIZE(bytes), COUNT(blocks, suballocation_word(cache)));
 }
 
-/* Prints "2 per second", "1.5 per minute". */
-static void print_rate(FILE *out, double per_second)
+void describe_rate(FILE *out, double per_second)
 {
 	static const struct {
 		double seconds;
@@ -129,7 +128,7 @@ static void print_kept(FILE *out, const struct report_process *process,
 		fputs(runs ? " so far" : "", out);
 		return;
 	}
-	print_rate(out, entry->kept_per_second);
+	describe_rate(out, entry->kept_per_second);
 	fputs(runs ? " so far" : " until the loop ended", out);
 }
 
@@ -343,7 +342,7 @@ static json_t *entry_json(const void *item, const struct subject_view *view)
 		{ "cache", json_text(live->cache) },
 		{ "allocated_blocks", json_number(entry->allocated_blocks) },
 		{ "freed_blocks", json_number(entry->freed_blocks) },
-		{ "trend", json_text(suballocation_trend_word(entry)) },
+		{ "trend", json_text(suballocation_trend_word(entry->trend)) },
 		{ "kept_bytes", json_number(entry->kept_bytes) },
 		{ "kept_blocks", json_number(entry->kept_blocks) },
 		{ "kept_per_second", rate_json(entry->kept_per_second) },

@@ -105,10 +105,11 @@ void describe_error(FILE *out, const struct error_group *group, bool whole);
  * Prints nothing if no cache has memory. */
 void describe_caches(FILE *out, struct report_process *const *processes, size_t count);
 
-/* Prints BEFORE, how many objects of each kind were not destroyed, and AFTER. Prints nothing if
- * there are none except contexts. */
-void describe_objects(FILE *out, const struct report_process *process, const char *before,
-		      const char *after);
+/* Prints BEFORE, how many objects of each kind were not destroyed and where most of them were made,
+ * and AFTER: GROWING, of the kinds that accumulate; else of the others. Prints nothing if there are
+ * none except single contexts. */
+void describe_objects(FILE *out, const struct report_process *process, bool growing,
+		      const char *before, const char *after);
 /* Returns the word of JSON for a kind of object: "stream" for "object/stream". */
 const char *json_object_word(const char *kind);
 
@@ -127,7 +128,9 @@ const char *suballocation_word(const char *cache);
 /* Returns what users call one block or suballocation of LEAK: "tensor" or "block". */
 const char *describe_unit(const struct report_leak *leak);
 /* Returns "accumulating", "filled" or "constant"; NULL if it is not known. */
-const char *suballocation_trend_word(const struct report_suballocations *entry);
+const char *suballocation_trend_word(enum report_trend trend);
+/* Prints ", 2 per second" or ", 1.5 per minute". */
+void describe_rate(FILE *out, double per_second);
 /* Returns true if a call site accumulates and is not suppressed. */
 bool process_accumulates(const struct report_process *process);
 

@@ -225,10 +225,11 @@ def text(place):
     """objects: one line in the text report, all of them with -v, none if only a context is left"""
     run = place.preloaded([place.program(PROGRAM), "left"])
     compare("one line", 1, len(run.stderr.splitlines()))
-    compare("its end", True, run.stderr.endswith(
-        "; never destroyed: 2 events, 2 graphs, 2 executable graphs, 2 green contexts, 2 "
-        "libraries, 2 modules, 1 primary context, 2 external semaphores, 4 streams, 2 surface "
-        "objects, 2 texture objects, 2 user objects (--verbose 1 shows where they were made)\n"))
+    events = "; never destroyed: 2 events at make_in_context ("
+    compare("its parts", (True, True, True), (
+        events in run.stderr and "objects.c:%d); 2 graphs at " % line_of(SOURCE, "event")
+        in run.stderr, "; 4 streams, most at make_in_context (" in run.stderr,
+        "; 2 user objects at " in run.stderr))
     run = place.preloaded([place.program(PROGRAM), "left"], {"GPULEAK_VERBOSE": "1"})
     compare("group", True, "\nNot released: 2 events of 3, made by cuEventCreate at:\n"
             in run.stderr)
@@ -241,6 +242,34 @@ def text(place):
     compare("and not named at first", False, "destroyed" in place.preloaded(runtime).stderr)
     compare("a context alone", False,
             "destroyed" in place.preloaded([place.program("clean")]).stderr)
+
+
+@needs
+def contexts(place):
+    """objects: several contexts of one place are named, and each retain that was not released"""
+    run = place.preloaded([place.program(PROGRAM), "contexts"])
+    compare("line", True, "never destroyed: 3 contexts at many_contexts (" in run.stderr and
+            "objects.c:%d); 3 retains of a primary context at many_contexts (" %
+            line_of(SOURCE, "contexts") in run.stderr and
+            run.stderr.endswith("objects.c:%d)\n" % line_of(SOURCE, "retains")))
+
+
+@needs
+def accumulating(place):
+    """objects: what accumulates while the program runs stands first; what is made at first does not"""
+    run = place.preloaded([place.program(PROGRAM), "frames"])
+    compare("first", True, run.stderr.startswith(
+        "gpuleak: never destroyed: 200 events, 200 of them accumulating, ") and
+        " per second at frames (" in run.stderr and
+        "objects.c:%d); no leaks" % line_of(SOURCE, "frame") in run.stderr)
+    report, _ = run_story(place, "frames")
+    trends = {item["kind"]: item["trend"] for item in report["objects"]}
+    compare("trends", {"event": "accumulating", "primary-context": None}, trends)
+    report, _ = run_story(place, "at-first")
+    compare("at first", ["filled"], [item["trend"] for item in report["objects"]
+                                     if item["kind"] == "event"])
+    run = place.command("run", "--gate-objects", "1", "--", place.program(PROGRAM), "contexts")
+    compare("--gate-objects alone is a gate", 23, run.status)
 
 
 @needs
@@ -367,5 +396,5 @@ OBJECTS = [
     case("clean", "clean", peak=0),
     case("left, and nothing allocated", "left", peak=0),
     left, nothing_left, with_context, same_numbers, twice, references, attached, every, graphs, looked_up, who, grows,
-    text, gate, known, compared, seen_in_top,
+    text, contexts, accumulating, gate, known, compared, seen_in_top,
 ]

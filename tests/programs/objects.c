@@ -11,6 +11,7 @@
 #include "cu_graph.h"
 #include "gpuleak.h"
 
+CUresult cuCtxPopCurrent_v2(CUcontext *context);
 CUresult cuStreamDestroy_v2(void *stream);
 CUresult cuStreamCreateWithPriority(void **stream, unsigned int flags, int priority);
 CUresult cuGreenCtxStreamCreate(void **stream, CUgreenCtx green, unsigned int flags, int priority);
@@ -329,6 +330,42 @@ static void grows(void)
 	must(cuMemFree_v2(address), "memory");
 }
 
+/* Leaves an event at each of its frames; and as many at its start, for as long as it runs. */
+static void frames(void)
+{
+	void *event;
+
+	begin();
+	for (int i = 0; i < 200; i++) {
+		must(cuEventCreate(&event, 0), "event"); /* @frame */
+		usleep(4000);
+	}
+}
+
+static void at_first(void)
+{
+	void *event;
+
+	begin();
+	for (int i = 0; i < 200; i++)
+		must(cuEventCreate(&event, 0), "event");
+	usleep(800000);
+}
+
+static void many_contexts(void)
+{
+	CUcontext context;
+
+	must(cuInit(0), "init");
+	for (int i = 0; i < 3; i++) {
+		must(cuCtxCreate_v2(&context, 0, 0), "context"); /* @contexts */
+		must(cuCtxPopCurrent_v2(&context), "pop");
+	}
+	for (int i = 0; i < 4; i++)
+		must(cuDevicePrimaryCtxRetain(&context, 0), "retain"); /* @retains */
+	must(cuDevicePrimaryCtxRelease_v2(0), "release");
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -339,7 +376,8 @@ int main(int argc, char **argv)
 		{ "numbers", numbers }, { "twice", twice }, { "references", references },
 		{ "graphs", graphs }, { "looked-up", looked_up }, { "grows", grows },
 		{ "attached", attached }, { "serves", serves },
-		{ "who", who }, { "runtime", runtime },
+		{ "who", who }, { "runtime", runtime }, { "frames", frames },
+		{ "at-first", at_first }, { "contexts", many_contexts },
 	};
 
 	if (argc > 2)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What a leak keeps besides its own bytes: the released buffer of sub-buffers and images, and
- * imported memory. Each memory counts once.
+ * imported memory. Each memory counts once. And which objects accumulate, by the times at which
+ * those were made that are left.
  * Links: test_keeps.c ledger_builder.c ledger_reported.c, report_dep, cmocka.
  */
 #include <setjmp.h>
@@ -168,6 +169,59 @@ static void test_imports(void **state)
 	assert_null(process->ipc);
 }
 
+/* ---- objects ---- */
+
+#define SECOND 1000000000ull
+
+/* COUNT events, from FIRST to LAST in hundredths of a life of 10 seconds. */
+static enum report_trend trend_of(unsigned int count, unsigned int first, unsigned int last)
+{
+	uint32_t events = row("cuEventCreate", "object/event");
+	struct ledger_header *header;
+
+	for (unsigned int i = 0; i < count; i++)
+		block(events, 0x1000 + i, 0, 0)->time_ns =
+			SECOND / 10 * first + (SECOND / 10 * (last - first)) / count * i;
+	header = builder_header(&builder);
+	header->end_mono_ns = header->start_mono_ns + 10 * SECOND;
+	process = reported_begin(&reported, &builder);
+	assert_int_equal(process->object_count, 1);
+	return process->objects[0].objects->trend;
+}
+
+static void test_accumulates(void **state)
+{
+	(void)state;
+	assert_int_equal(trend_of(1000, 0, 100), TREND_ACCUMULATING);
+	assert_true(process->objects[0].objects->per_second > 99 &&
+		    process->objects[0].objects->per_second < 101);
+}
+
+static void test_accumulates_after_a_start(void **state)
+{
+	(void)state;
+	assert_int_equal(trend_of(64, 20, 100), TREND_ACCUMULATING);
+}
+
+static void test_loads(void **state)
+{
+	(void)state;
+	assert_int_equal(trend_of(1000, 0, 30), TREND_FILLED);
+}
+
+/* The last ones of many, which a program destroys after some time. */
+static void test_queue(void **state)
+{
+	(void)state;
+	assert_int_equal(trend_of(1000, 90, 100), TREND_CONSTANT);
+}
+
+static void test_too_few(void **state)
+{
+	(void)state;
+	assert_int_equal(trend_of(63, 0, 100), TREND_UNKNOWN);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, begin, end)
 
 int main(void)
@@ -175,6 +229,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(parent_once), TEST(parent_leaks_too), TEST(parent_is_ignored),
 		TEST(leak_before_suppressed), TEST(part_of_a_part), TEST(circle), TEST(imports),
+		TEST(accumulates), TEST(accumulates_after_a_start), TEST(loads), TEST(queue),
+		TEST(too_few),
 	};
 
 	return cmocka_run_group_tests(tests, reported_group_setup, reported_group_teardown);

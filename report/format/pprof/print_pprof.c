@@ -166,7 +166,7 @@ static void add_suballocations(struct pprof_sample *to, const struct report_suba
 	const struct report_leak live = { .cache = from->live.cache };
 
 	if (from->live.blocks)
-		add_sample(to, from->live.site, &live, NULL, suballocation_trend_word(from),
+		add_sample(to, from->live.site, &live, NULL, suballocation_trend_word(from->trend),
 			   values);
 }
 

@@ -171,6 +171,8 @@ static void print_headline(FILE *out, const struct headline *line)
 		if (!line->leaks)
 			fputs("; ", out);
 	}
+	if (!line->leaks && line->only)
+		describe_objects(out, line->only, true, "", "; ");
 	if (line->leaks)
 		print_leak_total(out, line);
 	if (line->leaks && has_ended)
@@ -180,7 +182,7 @@ static void print_headline(FILE *out, const struct headline *line)
 	else if (!line->leaks)
 		print_clean(out, line);
 	if (!line->leaks && line->only)
-		describe_objects(out, line->only, "; ", "");
+		describe_objects(out, line->only, false, "; ", "");
 	if (line->leaks && line->error_in) {
 		fputs("; first error: ", out);
 		describe_error_briefly(out, &line->error_in->errors[0], line->whole);
