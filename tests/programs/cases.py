@@ -174,7 +174,7 @@ CUDA = [
          leaks=[Leak("cuMemPoolImportFromShareableHandle", 0, ["imported@import", "main@imported"],
                      kind="mempool"),
                 Leak("cuMemPoolImportPointer", 0, ["imported@import_lost", "main@imported"],
-                     kind="ipc")],
+                     kind="ipc", keeps=50001)],
          errors=[Error("double-free", "cuMemFreeAsync",
                        ["imported@free_imported_again", "main@imported"], 1,
                        Call("cuMemPoolImportPointer", ["imported@import_block", "main@imported"],

@@ -137,6 +137,9 @@ def parent(place):
     text = place.preloaded([place.program(PROGRAM), "parts"]).stderr
     compare("words", True, "  The memory is held by OpenCL sub-buffer of 4,096 bytes (4.0 KiB), made by "
             "clCreateSubBuffer at parts (" in text)
+    compare("the gate counts the parent", [23, 0], [
+        place.command("run", "--gate", "--max-leaked-bytes", limit, "--",
+                      place.program(PROGRAM), "parts").status for limit in ("8191", "8192")])
 
 
 @needs

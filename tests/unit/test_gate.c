@@ -169,6 +169,36 @@ static void test_baseline_sums(void **state)
 	pattern_file_destroy(known);
 }
 
+/* The limit and budgets count what a leak keeps; of what a baseline has in part, the other part. */
+static void test_keeps(void **state)
+{
+	struct pattern_file *known;
+	struct scene s;
+	char *text;
+
+	(void)state;
+	scene(&s, 1);
+	text = baseline_of(&s.report); /* 100 bytes in 1 block */
+	known = baseline(text);
+	s.leaks[0] = (struct report_leak){ .site = &s.sites[0], .bytes = 400, .blocks = 4,
+					   .keeps_bytes = 800 };
+	s.report.summary.keeps_bytes = 800;
+	s.report.summary.leaked_blocks = 4;
+	s.input.max_leaked_bytes = 799;
+	judged(&s, JUDGE_FAILED, "4 blocks, 800 bytes leaked, 799 bytes allowed");
+	s.input.max_leaked_bytes = 800;
+	judged(&s, JUDGE_CLEAN, "4 blocks, 800 bytes leaked, 800 bytes allowed");
+	s.input.baseline = known;
+	s.input.max_leaked_bytes = 599;
+	judged(&s, JUDGE_FAILED,
+	       "3 blocks, 600 bytes leaked beyond the baseline, 599 bytes allowed");
+	s.leaks[0].keeps_bytes = s.report.summary.keeps_bytes = 0; /* at its parent's leak */
+	judged(&s, JUDGE_CLEAN,
+	       "3 blocks, 0 bytes leaked beyond the baseline, 599 bytes allowed");
+	free(text);
+	pattern_file_destroy(known);
+}
+
 /* A baseline of an older gpuleak has the names with Rust's hash, a newer one has none. Both know
  * the leaks, the newer one after each rebuild. */
 static void test_baseline_of_rust(void **state)
@@ -657,6 +687,7 @@ int main(void)
 		cmocka_unit_test(test_baseline_survives),
 		cmocka_unit_test(test_baseline_sums),
 		cmocka_unit_test(test_baseline_of_rust),
+		cmocka_unit_test(test_keeps),
 		cmocka_unit_test(test_baseline_text),
 		cmocka_unit_test(test_budgets),
 		cmocka_unit_test(test_objects),
