@@ -109,10 +109,8 @@ struct report_sample *build_samples(struct builder *b, enum ledger_chunk_type ty
 	STEP(build_division, N(build_groups))                                                     \
 	STEP(build_group_histories, N(build_groups))                                              \
 	STEP(build_sums, N(build_groups))                                                         \
-	STEP(classify_groups, N(build_groups) | N(build_program))                                 \
-	STEP(build_keeps, N(classify_groups) | N(build_reasons))                                  \
-	STEP(list_groups, N(build_division) | N(build_group_histories) | N(build_keeps))          \
-	STEP(build_sites, N(list_groups))
+	STEP(classify_groups, N(build_division) | N(build_group_histories) | N(build_program))    \
+	STEP(build_sites, N(classify_groups))
 
 enum {
 #define STEP(function, needs) STEP_##function,

@@ -2,8 +2,7 @@
  *
  * What would come back if a leak were freed, where that is not the size of its blocks: a sub-buffer
  * or an image of OpenCL keeps the released buffer that it is a part of, and an import keeps memory
- * of another process. Each memory counts once. Runs when the pattern and the cache of each group
- * are known, because a leak comes before what is suppressed.
+ * of another process. Each memory counts once, at a leak before what is suppressed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -65,17 +64,15 @@ static void add_block(struct keeping *k, const struct ledger_block *block)
 {
 	const struct ledger_ipc *import = build_reason(k->b, &k->b->import_refs, block);
 	bool is_opencl = is_of_opencl(k->b, block);
-	struct keeper keeper = { block, NULL, block->parent, block->bytes, import != NULL };
 
 	if (is_opencl)
 		memory_of(k, block->address)->block = block;
-	if ((!import && (!is_opencl || !block->parent)) || !build_is_selected(k->b, block) ||
-	    !ledger_block_is_live(block->state, block->marked))
-		return;
-	keeper.group = build_group_of(k->b, block);
-	keeper.of = import ? import->address : keeper.of;
-	keeper.bytes = import ? import->bytes : keeper.bytes;
-	*LIST_ADD(k->keepers, k->count) = keeper;
+	if ((import || (is_opencl && block->parent)) && build_is_selected(k->b, block) &&
+	    ledger_block_is_live(block->state, block->marked))
+		*LIST_ADD(k->keepers, k->count) = (struct keeper){
+			block, build_group_of(k->b, block),
+			import ? import->address : block->parent,
+			import ? import->bytes : block->bytes, import != NULL };
 }
 
 /* Orders leaks first; then the handles of imported memory, before its mappings; then by address. */

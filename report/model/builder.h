@@ -90,14 +90,11 @@ void build_group_histories(struct builder *b);
 void build_ended(struct builder *b);
 /* Sums up the counters of all call sites. */
 void build_sums(struct builder *b);
-/* Finds the pattern or the cache of each group. Counts what each pattern of the suppressions
- * matched. */
-void classify_groups(struct builder *b);
-/* Fills in report_leak.keeps_bytes of the groups. */
-void build_keeps(struct builder *b);
 /* Moves each group into one of the process's lists (leaks, suppressed, cached, objects) and sorts
- * the lists. */
-void list_groups(struct builder *b);
+ * the lists. Counts what each pattern of the suppressions matched. */
+void classify_groups(struct builder *b);
+/* Fills in report_leak.keeps_bytes of the groups, whose patterns and caches are known. */
+void build_keeps(struct builder *b);
 /* If loaded_ledger.all_sites is set, fills in the process's modules and call sites. Sites are
  * ordered by live bytes, then by allocated bytes, largest first. Looks up the symbols of every
  * site. */

@@ -318,13 +318,6 @@ static void classify(struct builder *b, struct report_leak *leak)
 		leak->cache = leak->site->stack->cache;
 }
 
-void classify_groups(struct builder *b)
-{
-	for (struct group *group = b->first_group; group; group = group->next)
-		if (group->most) /* else all blocks of the group are too young */
-			classify(b, &group->leak);
-}
-
 /* Moves LEAK to one of the process's lists. A suppressed object is listed with the others, but
  * never fails the gate. */
 static void list_group(struct builder *b, struct report_leak *leak)
@@ -348,10 +341,14 @@ static void list_group(struct builder *b, struct report_leak *leak)
 	}
 }
 
-void list_groups(struct builder *b)
+void classify_groups(struct builder *b)
 {
 	struct report_process *process = b->process;
 
+	for (struct group *group = b->first_group; group; group = group->next)
+		if (group->most) /* else all blocks of the group are too young */
+			classify(b, &group->leak);
+	build_keeps(b);
 	for (struct group *group = b->first_group; group; group = group->next)
 		if (group->most)
 			list_group(b, &group->leak);

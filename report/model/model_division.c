@@ -2,7 +2,7 @@
  *
  * Divides the bytes of live blocks among the live suballocations that lie in them, so that every
  * byte counts once. Runs after build_groups(), because the result is part of each group, and before
- * list_groups(), which copies the groups. A damaged ledger may have ranges that overlap, and
+ * classify_groups(), which copies the groups. A damaged ledger may have ranges that overlap, and
  * suballocations that overlap or lie in no block.
  */
 #include <stdbool.h>
