@@ -147,17 +147,22 @@ const char *report_holder_library(const struct report_leak *holder)
 /* CALLER: the frame that holder_frames_choose() found for the holder, or NULL */
 static void print_name_of_place(FILE *out, const struct report_holders *holders,
 				const struct report_leak *holder, const struct report_frame *caller,
-				bool whole)
+				enum held_by by, bool whole)
 {
 	const struct report_frame *frame = report_stack_culprit(holder->site->stack);
 	const char *library = report_holder_library(holder);
+	bool is_cached = holder->cache && !report_is_suballocation(holder);
 
 	if (report_holder_is_unused(holders, holder)) {
 		eprintf(out, "unused in the %s", holder->cache);
+	} else if (by == HELD_BY_OWNER && is_cached) {
+		eprintf(out, "the %s", holder->cache);
 	} else if (library && (!frame || frame->role != FRAME_APPLICATION)) {
 		print_escaped(out, library);
 	} else if (caller) {
 		describe_frame(out, caller, whole);
+	} else if (frame && frame->role == FRAME_APPLICATION && !frame->waiting) {
+		describe_frame(out, frame, whole);
 	} else {
 		describe_place(out, holder->site->stack, whole);
 	}
@@ -171,7 +176,8 @@ static void print_name(FILE *out, const struct report_holders *holders,
 
 	switch (by) {
 	case HELD_BY_PLACE:
-		print_name_of_place(out, holders, holder, caller, whole);
+	case HELD_BY_OWNER:
+		print_name_of_place(out, holders, holder, caller, by, whole);
 		break;
 	case HELD_BY_CACHE:
 		if (holder->cache)
@@ -261,7 +267,7 @@ struct held_list held_sum_up(const struct report_holders *holders, enum held_by 
 	struct held_list ret = { calloc(holders->count + 1, sizeof(*ret.list)) };
 	const struct report_frame **callers = calloc(holders->count + 1, sizeof(*callers));
 
-	if (by == HELD_BY_PLACE)
+	if (by == HELD_BY_PLACE || by == HELD_BY_OWNER)
 		holder_frames_choose(holders, callers);
 	for (size_t i = 0; i < holders->count; i++) {
 		const struct report_leak *holder = &holders->list[i];

@@ -58,6 +58,7 @@ struct held_list {
 
 enum held_by {
 	HELD_BY_PLACE,   /* "KV_cache (/abs/serve.py:40)", a library, or a cache's unused part */
+	HELD_BY_OWNER,   /* the same, but a cache by its name: its memory may have many users */
 	HELD_BY_CACHE,   /* "PyTorch caching allocator"; leaves out memory that is in no cache */
 	HELD_BY_LIBRARY, /* "libnccl.so.2" */
 };

@@ -217,7 +217,7 @@ void describe_peak_memory(FILE *out, const struct report_peak *peak)
 		fputs(peak->memory == LEDGER_MEMORY_OPENCL ? "memory" : "an unknown device", out);
 }
 
-/* Prints ", of which 900.0 MiB by workspace (/abs/solver.c:41)". */
+/* Prints ", of which 900.0 MiB by workspace (/abs/solver.c:41)" or "by the CuPy memory pool". */
 static void print_largest(FILE *out, uint64_t bytes, const struct held *held)
 {
 	if (held->bytes >= bytes)
@@ -234,7 +234,7 @@ void describe_peak(FILE *out, const struct report_process *process, bool whole)
 	bool is_only = process->peak_count == 1;
 	/* The peak of the only memory is the peak of the process, which is counted exactly. */
 	uint64_t bytes = is_only ? process->summary.peak_bytes : peak->bytes;
-	struct held_list held = held_sum_up(&peak->held, HELD_BY_PLACE, whole);
+	struct held_list held = held_sum_up(&peak->held, HELD_BY_OWNER, whole);
 
 	fprintf(out, "peak %s", SIZE(bytes));
 	if (!is_only) {
