@@ -9,22 +9,41 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "report/util/escape.h"
 #include "report/describe/kinds.h"
+#include "report/util/escape.h"
 #include "report/model/model.h"
 #include "report/util/short_name.h"
 
 #define FOLDED_NAMES_MAX 4
 #define FOLDED_NAME_MAX 80
 #define UNFOLDED_MAX 3 /* frames of a stack without a frame of the application */
+#define CELL_NAME_MAX 32
 #define PACKAGES "-packages/" /* site-packages or dist-packages */
+
+/* Writes "In [3]" for the file of a cell of IPython to RET and returns it. Returns a short path for
+ * a cell of a notebook, else FILE. */
+static const char *cell_name(const char *file, char ret[CELL_NAME_MAX])
+{
+	static const char input[] = "<ipython-input-";
+	const char *at = strstr(file, "/ipykernel_");
+
+	if (at && strrchr(file, '/') == strchr(at + 1, '/'))
+		return at + 1;
+	if (strncmp(file, input, sizeof(input) - 1) != 0)
+		return file;
+	at = file + sizeof(input) - 1;
+	snprintf(ret, CELL_NAME_MAX, "In [%.*s]", (int)strspn(at, "0123456789"), at);
+	return ret;
+}
 
 /* Prints "/abs/app.c:12". If the line is unknown, prints "/abs/app+0x1234", which addr2line
  * accepts. */
 static void print_source(FILE *out, const struct report_frame *frame)
 {
+	char cell[CELL_NAME_MAX];
+
 	if (frame->file && frame->line)
-		eprintf(out, "%s:%u", frame->file, frame->line);
+		eprintf(out, "%s:%u", cell_name(frame->file, cell), frame->line);
 	else if (frame->file)
 		print_escaped(out, frame->file);
 	else
@@ -261,6 +280,7 @@ void describe_frame(FILE *out, const struct report_frame *frame, bool whole)
 void describe_place(FILE *out, const struct report_stack *stack, bool whole)
 {
 	const struct report_frame *frame = report_stack_culprit(stack);
+	const struct report_frame *wrapper = report_stack_wrapper(stack);
 	const char *thread = report_stack_thread(stack);
 
 	if (!frame) {
@@ -272,6 +292,22 @@ void describe_place(FILE *out, const struct report_stack *stack, bool whole)
 	else if (thread)
 		eprintf(out, "%s, ", thread);
 	describe_frame(out, frame, whole);
+	if (!wrapper)
+		return;
+	fputs(" through ", out);
+	print_function(out, wrapper, whole);
+}
+
+/* Returns the index of the caller of FRAME from FROM on that a line names, or COUNT: a frame of the
+ * application's own code, or for a package any frame of the application. */
+static size_t next_caller(const struct report_stack *stack, const struct report_frame *frame,
+			  size_t from, size_t count)
+{
+	from = next_own(stack, from, count);
+	while (from < count && frame->code != FRAME_PACKAGE &&
+	       stack->frames[from].code == FRAME_PACKAGE)
+		from = next_own(stack, from + 1, count);
+	return from;
 }
 
 void describe_place_and_caller(FILE *out, const struct report_stack *stack, bool whole)
@@ -284,7 +320,7 @@ void describe_place_and_caller(FILE *out, const struct report_stack *stack, bool
 	if (report_stack_thread(stack))
 		return;
 	if (frame && frame->role == FRAME_APPLICATION)
-		next = next_own(stack, next, count);
+		next = next_caller(stack, frame, next, count);
 	if (next >= count)
 		return;
 	fputs(", called from ", out);

@@ -21,10 +21,11 @@ void describe_stack(FILE *out, const struct report_stack *stack, bool whole);
 /* Prints "make_buffer (/abs/app.c:12)". */
 void describe_frame(FILE *out, const struct report_frame *frame, bool whole);
 
-/* Prints the place of an allocation, "make_buffer (/abs/app.c:12)": the innermost frame of the
- * application. If a framework's thread did the work, prints the thread, too: "PyTorch's autograd
- * engine, at::empty (...)". If the frames of the thread that waits for it are known, prints "the
- * backward pass of step (/abs/train.py:7)". */
+/* Prints the place of an allocation, "make_buffer (/abs/app.c:12)": see
+ * report_stack_culprit(). Adds " through pool_alloc" for a function through which most leaks pass.
+ * If a framework's thread did the work, prints the thread, too: "PyTorch's autograd engine,
+ * at::empty (...)". If the frames of the thread that waits for it are known, prints "the backward
+ * pass of step (/abs/train.py:7)". */
 void describe_place(FILE *out, const struct report_stack *stack, bool whole);
 
 /* Like describe_place(), but also prints the function's caller, because many allocations come from

@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "report/describe/describe_stack.h"
 #include "report/model/model.h"
 #include "report/util/short_name.h"
+#include "report/util/text_buffer.h"
 
 const char *format_exact_size(uint64_t bytes, char ret[FORMAT_SIZE_MAX])
 {
@@ -52,36 +54,17 @@ static const struct report_frame *caller_of(const struct report_stack *stack,
 	return caller;
 }
 
-static const char *function_of(const struct report_frame *frame, char ret[SHORT_NAME_MAX])
-{
-	if (!frame->function)
-		return "???";
-	return frame->language == FRAME_NATIVE ? short_name(frame->function, ret)
-					       : frame->function;
-}
-
 const char *format_place(const struct report_stack *stack, char ret[FORMAT_PLACE_MAX])
 {
 	const struct report_frame *frame = stack ? report_stack_culprit(stack) : NULL;
 	const struct report_frame *caller = frame ? caller_of(stack, frame) : NULL;
-	const char *thread = stack ? report_stack_thread(stack) : NULL;
-	char source[FORMAT_PLACE_MAX - 128];
-	char names[2][SHORT_NAME_MAX];
+	char name[SHORT_NAME_MAX];
+	FREE_AT_END char *place = frame ? PRINTED(to, describe_place(to, stack, false)) : NULL;
 
-	if (!frame) {
-		snprintf(ret, FORMAT_PLACE_MAX, "an unknown place");
-		return ret;
-	}
-	if (frame->file && frame->line)
-		snprintf(source, sizeof(source), "%s:%u", frame->file, frame->line);
-	else if (frame->file)
-		snprintf(source, sizeof(source), "%s", frame->file);
-	else
-		snprintf(source, sizeof(source), "%s+0x%" PRIx64,
-			 frame->module ? frame->module : "", frame->offset);
-	snprintf(ret, FORMAT_PLACE_MAX, "%s%s%s (%s)%s%s",
-		 frame->waiting ? "the backward pass of " : thread ? thread : "",
-		 thread ? ", " : "", function_of(frame, names[0]), source,
-		 caller ? ", called from " : "", caller ? function_of(caller, names[1]) : "");
+	snprintf(ret, FORMAT_PLACE_MAX, "%s%s%s", place ? place : "an unknown place",
+		 caller ? ", called from " : "",
+		 !caller				 ? ""
+		 : caller->language == FRAME_NATIVE ? short_name(caller->function, name)
+						    : caller->function);
 	return ret;
 }

@@ -27,6 +27,9 @@ static json_t *frame_json(const void *item)
 		{ "language", JSON_IF(frame->language == FRAME_PYTHON, json_string("python")) },
 		{ "role", JSON_IF(frame->role != FRAME_APPLICATION,
 				  json_string(roles[frame->role])) },
+		{ "code", JSON_IF(frame->code, json_string(frame->code == FRAME_PACKAGE
+								   ? "package"
+								   : "wrapper")) },
 		{ "thread", JSON_IF(frame->thread, json_text(frame->thread)) },
 		{ "waiting", JSON_IF(frame->waiting, json_true()) });
 }

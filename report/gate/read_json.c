@@ -87,6 +87,7 @@ static enum frame_role role_of(const json_t *object)
 
 static void read_frame(struct input *in, const json_t *object, struct report_frame *ret)
 {
+	const char *code = json_string_value(json_object_get(object, "code"));
 	int line = small_integer(object, "line", 0);
 
 	ret->function = read_text(in, object, "function");
@@ -95,6 +96,7 @@ static void read_frame(struct input *in, const json_t *object, struct report_fra
 	ret->line = line > 0 ? (unsigned int)line : 0;
 	ret->offset = hex_of(object, "offset");
 	ret->role = role_of(object);
+	ret->code = !code ? FRAME_OWN : *code == 'w' ? FRAME_WRAPPER : FRAME_PACKAGE;
 }
 
 static const struct report_stack *read_stack(struct input *in, const json_t *array)

@@ -167,8 +167,10 @@ void build_python_roles(struct report_frame *frames, size_t count)
 
 		if (frame->language == FRAME_NATIVE && frame->role == FRAME_APPLICATION &&
 		    ((frame->module && build_is_interpreter_file(frame->module)) ||
-		     (frame->function && is_interpreter_function(frame->function))))
+		     (frame->function && is_interpreter_function(frame->function)))) {
 			frame->role = FRAME_INTERPRETER;
+			frame->code = FRAME_OWN;
+		}
 	}
 }
 

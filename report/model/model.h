@@ -452,9 +452,13 @@ const char *report_ended_word(enum report_ended ended);
 /* Returns the name of SIGNAL without "SIG", or NULL for a signal without a name. */
 const char *signal_name(int signal);
 
-/* Returns the frame that most likely caused the allocation: the innermost frame of the application,
- * else of a framework, else of the stack. Returns NULL for an empty stack. */
+/* Returns the frame that a line names, or NULL for an empty stack: of the application's own code
+ * the innermost line, else function; else the innermost line of a package or framework; else the
+ * innermost frame of the application, of a package or framework, or of the stack. */
 const struct report_frame *report_stack_culprit(const struct report_stack *stack);
+/* Returns the function through which that frame allocates if most leaks pass through it, or NULL:
+ * see report/subjects/holder_frames.c. */
+const struct report_frame *report_stack_wrapper(const struct report_stack *stack);
 
 /* Returns true if LEAK stands for suballocations, and not for blocks of a driver. */
 bool report_is_suballocation(const struct report_leak *leak);

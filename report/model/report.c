@@ -57,14 +57,6 @@ const char *signal_name(int signal)
 									       : NULL;
 }
 
-static const struct report_frame *innermost(const struct report_stack *stack, enum frame_role role)
-{
-	for (size_t i = 0; i < stack->count; i++)
-		if (stack->frames[i].role == role)
-			return &stack->frames[i];
-	return NULL;
-}
-
 bool report_is_suballocation(const struct report_leak *leak)
 {
 	return strcmp(leak->site->kind, LEDGER_KIND_SUBALLOCATION) == 0;
@@ -101,15 +93,48 @@ uint64_t report_site_fingerprint2(const struct report_site *site)
 				   : report_fingerprint2(site->api, site->kind, site->stack);
 }
 
+enum { GRADE_MAX = 9 };
+
+/* Returns how well FRAME names a place for the application's author. */
+static int grade(const struct report_frame *frame)
+{
+	bool has_line = frame->file && frame->line, is_app = frame->role == FRAME_APPLICATION;
+
+	if (frame->role == FRAME_RUNTIME || frame->role == FRAME_INTERPRETER)
+		return 0;
+	if (!is_app || frame->code == FRAME_PACKAGE)
+		return is_app + (has_line ? 5 : frame->function ? 2 : 1);
+	return frame->code == FRAME_WRAPPER ? 7
+	       : has_line		     ? GRADE_MAX
+	       : frame->function	     ? 8
+	       : frame->module		     ? 4 /* "???" of a program without symbols */
+					     : 1;
+}
+
 const struct report_frame *report_stack_culprit(const struct report_stack *stack)
 {
-	const struct report_frame *frame = innermost(stack, FRAME_APPLICATION);
+	const struct report_frame *ret = stack->count ? stack->frames : NULL;
+	int highest = ret ? grade(ret) : 0;
 
-	if (!frame)
-		frame = innermost(stack, FRAME_FRAMEWORK);
-	if (!frame && stack->count)
-		frame = &stack->frames[0];
-	return frame;
+	for (size_t i = 1; i < stack->count && highest < GRADE_MAX; i++) {
+		int one = grade(&stack->frames[i]);
+
+		if (one <= highest)
+			continue;
+		ret = &stack->frames[i];
+		highest = one;
+	}
+	return ret;
+}
+
+const struct report_frame *report_stack_wrapper(const struct report_stack *stack)
+{
+	const struct report_frame *frame = report_stack_culprit(stack);
+
+	while (frame && frame > stack->frames)
+		if ((--frame)->code == FRAME_WRAPPER)
+			return frame;
+	return NULL;
 }
 
 const char *report_stack_thread(const struct report_stack *stack)

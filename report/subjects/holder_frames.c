@@ -2,7 +2,8 @@
  *
  * Holders whose frames are the same form a group. If the callers of these frames differ, each
  * holder of the group gets its caller's frame. That divides the group, and the rule is applied to
- * the new groups.
+ * the new groups. A function in which nearly all leaks are is a wrapper in the same way. Must not
+ * change what fingerprints and suppressions read.
  */
 #include "report/subjects/held.h"
 
@@ -12,6 +13,7 @@
 
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
+#include "report/subjects/subject_words.h"
 #include "report/util/memory.h"
 
 /* maximum number of divisions: so many nested functions may only pass on requests */
@@ -24,11 +26,21 @@ struct holder_choice {
 	bool is_called; /* the frame is a caller that divide() chose */
 };
 
+static int compare_functions(const struct report_frame *a, const struct report_frame *b)
+{
+	return compare_texts(a->function, b->function) ?: compare_texts(a->file, b->file)
+	       ?: compare_texts(a->module, b->module);
+}
+
+static int compare_lines(const struct report_frame *a, const struct report_frame *b)
+{
+	return compare_numbers(a->line, b->line)
+	       ?: (a->line ? 0 : compare_numbers(a->offset, b->offset));
+}
+
 static int compare_frames(const struct report_frame *a, const struct report_frame *b)
 {
-	return compare_numbers(a->line, b->line) ?: compare_texts(a->function, b->function)
-	       ?: compare_texts(a->file, b->file) ?: compare_texts(a->module, b->module)
-	       ?: (a->line ? 0 : compare_numbers(a->offset, b->offset));
+	return compare_lines(a, b) ?: compare_functions(a, b);
 }
 
 static const struct report_frame *frame_of(const struct holder_choice *choice)
@@ -147,4 +159,136 @@ void holder_frames_choose(const struct report_holders *held, const struct report
 		if (choices[i].is_called)
 			ret[choices[i].holder] = frame_of(&choices[i]);
 	free(choices);
+}
+
+/* ---- wrappers: most leaks pass through one function, so lines name its callers ---- */
+
+#define SITES_MIN 5
+#define CALLERS_MIN 3
+
+/* The place of a leak, and how its function was called. */
+struct place {
+	struct report_frame *frame;
+	struct report_frame *last;   /* FRAME, or a function that called it for others, too */
+	struct report_frame *caller; /* of LAST: another function of the application */
+	const struct report_frame *end; /* of the stack */
+};
+
+static int by_function(const void *left, const void *right)
+{
+	const struct place *a = left, *b = right;
+
+	return compare_functions(a->last, b->last);
+}
+
+static int by_line(const void *left, const void *right)
+{
+	const struct place *a = left, *b = right;
+
+	return compare_lines(a->last, b->last);
+}
+
+static int by_caller(const void *left, const void *right)
+{
+	const struct place *a = left, *b = right;
+
+	return compare_functions(a->caller, b->caller);
+}
+
+static bool is_named(const struct report_frame *frame)
+{
+	return frame->role == FRAME_APPLICATION && frame->code == FRAME_OWN && frame->function;
+}
+
+/* Sets the caller of PLACE's last function. Returns false if there is none. */
+static bool find_caller(struct place *place)
+{
+	place->caller = place->last;
+	while (place->caller < place->end &&
+	       (!is_named(place->caller) || !compare_functions(place->caller, place->last)))
+		place->caller++;
+	return place->caller < place->end;
+}
+
+/* Stores the places that have a caller in PLACES, and returns their number. */
+static size_t read_places(const struct report_process *process, struct place *places)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < process->leak_count; i++) {
+		const struct report_stack *stack = process->leaks[i].site->stack;
+		const struct report_frame *culprit = report_stack_culprit(stack);
+		/* Each stack has its own copies of frames: see flatten(). */
+		struct report_frame *frame = (struct report_frame *)culprit;
+
+		places[count] = (struct place){ frame, frame, NULL, stack->frames + stack->count };
+		count += frame && is_named(frame) && find_caller(&places[count]);
+	}
+	return count;
+}
+
+static size_t count_different(struct place *places, size_t count,
+			      int (*compare)(const void *, const void *))
+{
+	size_t ret = count != 0;
+
+	SORT(places, count, compare);
+	for (size_t i = 1; i < count; i++)
+		ret += compare(&places[i - 1], &places[i]) != 0;
+	return ret;
+}
+
+/* Keeps those PLACES that COMPARE finds equal, if they are more than half of them. Returns their
+ * number. */
+static size_t keep_most(struct place *places, size_t count,
+			int (*compare)(const void *, const void *))
+{
+	size_t kept = 0;
+	struct place middle;
+
+	SORT(places, count, compare);
+	middle = places[count / 2];
+	for (size_t i = 0; i < count; i++)
+		if (compare(&places[i], &middle) == 0)
+			places[kept++] = places[i];
+	return kept;
+}
+
+/* Keeps the places that pass through a wrapper, and returns their number. The callers of a wrapper,
+ * or of functions around it, distinguish the leaks better than its own lines. Returns 0 if there is
+ * no wrapper. */
+static size_t find_wrapper(struct place *places, size_t count, size_t leaks)
+{
+	size_t sites = keep_most(places, count, by_function), lines = 0, different, called;
+
+	while (sites >= SITES_MIN && sites >= leaks - leaks / 10) {
+		different = count_different(places, sites, by_line);
+		lines = different > lines ? different : lines;
+		different = count_different(places, sites, by_caller);
+		if (different >= CALLERS_MIN && different > lines)
+			return sites;
+		called = keep_most(places, sites, by_caller);
+		sites = 0;
+		for (size_t i = 0; i < called; i++) {
+			places[sites] = places[i];
+			places[sites].last = places[i].caller;
+			sites += find_caller(&places[sites]);
+		}
+	}
+	return 0;
+}
+
+void mark_wrappers(const struct report_process *process)
+{
+	size_t leaks = process->leak_count, sites = leaks;
+	struct place *places = calloc(leaks + 1, sizeof(*places));
+
+	for (int round = 0; round < ROUNDS_MAX && sites >= SITES_MIN; round++) {
+		sites = find_wrapper(places, read_places(process, places), leaks);
+		for (size_t i = 0; i < sites; i++)
+			for (; places[i].frame < places[i].caller; places[i].frame++)
+				if (is_named(places[i].frame))
+					places[i].frame->code = FRAME_WRAPPER;
+	}
+	free(places);
 }

@@ -11,6 +11,7 @@
 #include "report/describe/describe_stack.h"
 #include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
+#include "report/model/builder.h"
 #include "report/model/model.h"
 #include "report/subjects/figures.h"
 #include "report/subjects/findings.h"
@@ -166,7 +167,12 @@ static void print_metrics(FILE *out, const struct report *report, const struct f
 		     findings->counts[FINDING_LEAK]);
 }
 
+static void build(struct builder *b)
+{
+	mark_wrappers(b->process);
+}
+
 const struct subject subject_leaks = {
-	.only_if = PART(leak_count), .has_keys_always = true, .finding = print_leaks,
-	.is_wrong = is_wrong, .json = add_json, .metrics = print_metrics,
+	.build = build, .only_if = PART(leak_count), .has_keys_always = true,
+	.finding = print_leaks, .is_wrong = is_wrong, .json = add_json, .metrics = print_metrics,
 };

@@ -305,7 +305,8 @@ static void look_for_lines(struct bare_modules *modules, const struct report_sta
 {
 	const struct report_frame *frame = report_stack_culprit(stack);
 
-	if (frame && frame->role == FRAME_APPLICATION && frame->no_debuginfo && !frame->line)
+	if (frame && frame->role == FRAME_APPLICATION && frame->code != FRAME_PACKAGE &&
+	    frame->no_debuginfo && !frame->line)
 		add_module(modules, frame->module);
 }
 

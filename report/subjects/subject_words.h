@@ -131,6 +131,8 @@ const char *describe_unit(const struct report_leak *leak);
 const char *suballocation_trend_word(enum report_trend trend);
 /* Prints ", 2 per second" or ", 1.5 per minute". */
 void describe_rate(FILE *out, double per_second);
+/* Marks functions through which most leaks pass: see report_stack_wrapper(). */
+void mark_wrappers(const struct report_process *process);
 /* Returns true if a call site accumulates and is not suppressed. */
 bool process_accumulates(const struct report_process *process);
 

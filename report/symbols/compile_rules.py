@@ -5,7 +5,7 @@ users at run time. tests/unit/test_rules.c checks that rules.c parses FILE into 
 import re
 import sys
 
-ROLES = "application|runtime|framework|interpreter"
+ROLES = "application|runtime|framework|interpreter|package"
 NAMED = "cache|library|thread"
 PATTERN = re.compile(r'\s+(module|function|file|path):("[^"]*"|[^\s"]\S*)')
 RULE = re.compile(rf'(?:({ROLES})|({NAMED})\s+("[^"]+"|none))((?:{PATTERN.pattern})+)')

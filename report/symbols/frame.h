@@ -24,6 +24,14 @@ enum frame_role {
 	FRAME_INTERPRETER, /* native frames of the Python interpreter */
 };
 
+/* Which of the application's frames its author can change. A line names another one only if there
+ * is none of these. */
+enum frame_code {
+	FRAME_OWN = 0,
+	FRAME_PACKAGE, /* a package, a library of the system, or the glue of a binding */
+	FRAME_WRAPPER, /* a function that allocates for others: see holder_frames.c */
+};
+
 /* One frame. Unknown fields are NULL or 0. Strings may have any bytes except NUL, so printers must
  * escape them. An inlined call has its own frame, with module and offset of the code that contains
  * it. */
@@ -46,6 +54,7 @@ struct report_frame {
 	bool no_frame_record;
 	enum frame_language language;
 	enum frame_role role;
+	enum frame_code code; /* FRAME_OWN unless the role is FRAME_APPLICATION */
 	/* If this frame is the function that runs a thread of a framework, a rule's name for the
 	 * thread: "PyTorch's autograd engine". Else NULL. The symbolizer owns it. */
 	const char *thread;

@@ -14,6 +14,7 @@ enum rule_verb {
 	RULE_RUNTIME,
 	RULE_FRAMEWORK,
 	RULE_INTERPRETER,
+	RULE_PACKAGE,
 	RULE_CACHE, /* a rule with this verb or a later one has a name */
 	RULE_LIBRARY,
 	RULE_THREAD,

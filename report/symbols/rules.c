@@ -24,6 +24,7 @@ static const struct {
 	[RULE_RUNTIME] = { "runtime", FRAME_RUNTIME },
 	[RULE_FRAMEWORK] = { "framework", FRAME_FRAMEWORK },
 	[RULE_INTERPRETER] = { "interpreter", FRAME_INTERPRETER },
+	[RULE_PACKAGE] = { "package", FRAME_APPLICATION },
 	[RULE_CACHE] = { "cache", FRAME_APPLICATION },
 	[RULE_LIBRARY] = { "library", FRAME_APPLICATION },
 	[RULE_THREAD] = { "thread", FRAME_APPLICATION },
@@ -37,6 +38,7 @@ static const char *const fields[RULE_FIELDS] = { "module", "function", "file", "
 /* What the rules decided for a frame. It depends only on function, file and module. */
 struct rules_frame {
 	enum frame_role role;
+	enum frame_code code;
 	/* 1 + index of the first rule for a cache or a library that matches; 0: none matches */
 	unsigned int cache_rule;
 	bool in_library;     /* a rule for a library matches */
@@ -71,7 +73,7 @@ static int parse_verb(struct line *line, enum rule_verb *ret)
 		if (word_is(word, verbs[*ret].word))
 			return 0;
 	return line_fail(line, "cannot read '%s'; a rule begins with application, runtime, "
-			 "framework, interpreter, cache, library or thread", QUOTED(word));
+			 "framework, interpreter, package, cache, library or thread", QUOTED(word));
 }
 
 static int parse_name(struct line *line, struct rules *rules, const char **ret)
@@ -272,6 +274,7 @@ static struct rules_frame decide_frame(const struct rules *rules, const struct r
 			continue;
 		if (rule->verb < RULE_CACHE) {
 			ret.role = verbs[rule->verb].role;
+			ret.code = rule->verb == RULE_PACKAGE ? FRAME_PACKAGE : FRAME_OWN;
 			has_role = true;
 			continue;
 		}
@@ -348,6 +351,7 @@ const char *rules_apply(const struct rules *rules, struct table *known, struct r
 		const struct rules_frame *decision = find_frame(rules, known, arena, &frames[i]);
 
 		frames[i].role = decision->role;
+		frames[i].code = decision->code;
 		frames[i].thread = name_of(rules, decision->thread_rule);
 		add_frame(rules, &stack, decision);
 	}

@@ -35,10 +35,10 @@ const struct rule *rules_at(const struct rules *rules, size_t i);
 
 void rules_destroy(struct rules *rules); /* RULES may be NULL */
 
-/* Sets the role and the thread of each of the COUNT FRAMES of a stack, innermost first. Returns the
- * name of the cache that allocated at this stack, or NULL. Names are valid as long as RULES. Many
- * stacks share few different frames, so KNOWN, at first { 0 }, stores the decision for each
- * function, file and module; it is allocated from ARENA. KNOWN compares these strings by their
+/* Sets the role, the code and the thread of each of the COUNT FRAMES of a stack, innermost first.
+ * Returns the name of the cache that allocated at this stack, or NULL. Names are valid as long as
+ * RULES. Many stacks share few different frames, so KNOWN, at first { 0 }, stores the decision for
+ * each function, file and module; it is allocated from ARENA. KNOWN compares these strings by their
  * addresses, so they must live as long as KNOWN. */
 const char *rules_apply(const struct rules *rules, struct table *known, struct report_arena *arena,
 			struct report_frame *frames, size_t count);

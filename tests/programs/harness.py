@@ -186,7 +186,7 @@ def line_of(source, marker):
 
 def frame_text(frame, source):
     """FUNCTION@MARKER in the program's own source, FUNCTION@FILE:MARKER in another of ours."""
-    if set(frame) - {"language", "role", "thread", "waiting"} != {"function", "file", "line", "module", "offset"}:
+    if set(frame) - {"language", "role", "thread", "waiting", "code"} != {"function", "file", "line", "module", "offset"}:
         raise Failed("frame with keys %s" % sorted(frame))
     function = re.sub(r"\(.*\)$", "", frame["function"] or "?")
     module = os.path.basename(frame["module"] or "?")

@@ -213,11 +213,15 @@ def diff(place):
                      for entry in json.loads(run.stdout)["leaks"]})
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("preload", "command", "standin"):
+def parse(description, *more):
+    parser = argparse.ArgumentParser(description=description)
+    for name in ("preload", "command", "standin") + more:
         parser.add_argument("--" + name, required=True, type=os.path.realpath)
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    options = parse(__doc__)
     tap = Tap()
     for check in (growth_json, growth_beside_constant, growth_text, growth_gate, top, leaks, costs,
                   accumulations, short_form, diff):
@@ -228,4 +232,5 @@ def main():
     return 1 if tap.failed else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

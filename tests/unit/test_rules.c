@@ -69,7 +69,7 @@ static void test_refused(void **state)
 		"my.rules:3: the rule matches nothing; accepted are " FIELDS);
 	refused("frame module:x\n",
 		"my.rules:1: cannot read 'frame'; a rule begins with application, runtime, "
-		"framework, interpreter, cache, library or thread");
+		"framework, interpreter, package, cache, library or thread");
 	refused("runtime modul:x\n", "my.rules:1: cannot read 'modul:x'; accepted are " FIELDS);
 	refused("runtime module\n", "my.rules:1: cannot read 'module'; accepted are " FIELDS);
 	refused("runtime x:\033[2J\n", "my.rules:1: cannot read 'x:.[2J'; accepted are " FIELDS);
@@ -112,7 +112,8 @@ static void test_files(void **state)
 	assert_int_equal(write(fd, "\xef\xbb\xbfruntime module:a\r\nbad\n", 25), 25);
 	assert_true(rules_parse(NULL, 0, path, &rules, error, sizeof(error)) < 0);
 	snprintf(expected, sizeof(expected), "%s:2: cannot read 'bad'; a rule begins with "
-		 "application, runtime, framework, interpreter, cache, library or thread", path);
+		 "application, runtime, framework, interpreter, package, cache, library or thread",
+		 path);
 	assert_string_equal(error, expected);
 	assert_int_equal(ftruncate(fd, 21), 0);
 	close(fd);
