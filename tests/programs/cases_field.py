@@ -111,7 +111,8 @@ def beside(name, order):
             compare("stderr of " + program, bare.stderr, run.stderr)
             numbers = place.json("report.json")["summary"]
             if program == "families":
-                wanted = dict(FAMILIES.summary(), leaked_bytes=sum(LOST), leaked_blocks=len(LOST))
+                wanted = dict(FAMILIES.summary(), leaked_bytes=sum(LOST), keeps_bytes=sum(LOST),
+                          leaked_blocks=len(LOST))
                 compare("summary", wanted, numbers)
                 compare("leaks", sorted(LOST), sorted(
                     leak["bytes"] for leak in place.json("report.json")["leaks"]))
