@@ -280,6 +280,20 @@ struct ledger_refused_free {
 	uint32_t reserved;
 };
 
+/* What a memory pool of the driver had when it was last read at such a moment. `began` and `done`
+ * are used as in struct ledger_named_step. POOL 0 is the default pool of the device (-1: none). */
+enum ledger_parked_when { LEDGER_PARKED_EXIT, LEDGER_PARKED_PEAK, LEDGER_PARKED_REFUSAL,
+			  LEDGER_PARKED_MOMENTS };
+#define LEDGER_PARKED_MAX 765u /* records: three chunks */
+struct ledger_parked {
+	uint32_t done;
+	int32_t device;
+	uint64_t pool, reserved_bytes, used_bytes; /* used_bytes: at most reserved_bytes */
+	uint64_t threshold; /* so many bytes stay reserved without being used */
+	uint64_t time_ns, refusal; /* number of the refused request; else 0 */
+	uint32_t when, began; /* enum ledger_parked_when */
+};
+
 /* The retains and releases of one live handle. Its creation is in the block's call site. Event n is
  * valid if bit n of `kept` is set, so one store can remove a matched pair. `order` gives the
  * sequence of events. It continues when the history is reused for another block. */

@@ -280,8 +280,13 @@ void limits_done_slowly(void)
 
 	if (due->bytes && recorder && !thread_self.call_frame)
 		in_use_add(recorder, due->api, due->device, -(int64_t)due->bytes);
-	if (!thread_self.call_frame)
-		due->bytes = 0;
+	if (thread_self.call_frame)
+		return;
+	due->bytes = 0;
+	if (!(atomic_load(&alloc_checks) & CHECK_PEAK))
+		return;
+	atomic_fetch_and(&alloc_checks, ~(unsigned int)CHECK_PEAK);
+	apis_read_pools(LEDGER_PARKED_PEAK, 0);
 }
 
 void limits_block_made(struct recorder *recorder, const struct hook *hook, int device,

@@ -47,11 +47,13 @@ bool limits_exceed(const struct call *call, int device, uint64_t bytes);
 	 limits_refuse((call), (device), (uint64_t)(bytes)))
 
 /* Ends the reservation of the calling thread's call. Reserved bytes that did not become a block's
- * bytes do not count any more. */
+ * bytes do not count any more. After an awaited peak, reads the driver's memory pools. */
 void limits_done_slowly(void);
 static inline void limits_done(void)
 {
-	if (__builtin_expect(limits_on(), 0))
+	if (__builtin_expect(atomic_load_explicit(&alloc_checks, memory_order_relaxed) &
+				     (CHECK_LIMITS | CHECK_PEAK),
+			     0))
 		limits_done_slowly();
 }
 

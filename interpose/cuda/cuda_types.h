@@ -53,6 +53,7 @@ typedef int CUdevice_attribute;
 #define CU_DEVICE_ATTRIBUTE_INTEGRATED 18
 typedef int CUmemRangeHandleType;
 typedef int CUmem_advise;
+typedef int CUmemPool_attribute;
 
 /* Incomplete types: wrappers pass these pointers on and never read through them. */
 typedef struct CUmemPoolProps_st CUmemPoolProps;

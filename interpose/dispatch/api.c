@@ -43,6 +43,13 @@ void apis_publish_pool(void)
 			apis[i]->publish_pool();
 }
 
+void apis_read_pools(enum ledger_parked_when when, uint64_t refusal)
+{
+	for (int i = 0; i < API_COUNT; i++)
+		if (apis[i]->read_pools)
+			apis[i]->read_pools(when, refusal);
+}
+
 void apis_after_dlclose(void)
 {
 	for (int i = 0; i < API_COUNT; i++)

@@ -83,6 +83,10 @@ struct api_ops {
 	 * driver does not report that, or if it must not be called now: for example if DEVICE is
 	 * not the current one, or while a stream is captured. NULL: the API has no such call. */
 	bool (*memory_left)(int device, uint64_t *ret_free, uint64_t *ret_total);
+	/* Reads what the driver's memory pools have reserved, and records it for the moment WHEN,
+	 * of the refused request REFUSAL. May do nothing, for example while a stream is captured.
+	 * NULL: the API has no such pools. */
+	void (*read_pools)(enum ledger_parked_when when, uint64_t refusal);
 	/* Gives the memory that the API's pool has cached back to the driver. Returns the number of
 	 * these bytes. NULL: the API has no pool. */
 	uint64_t (*give_back)(void);
@@ -116,6 +120,7 @@ enum api api_of(const char *name);
 /* Each calls the function of this name in every struct api_ops that has it. */
 uint64_t apis_give_back(void);
 void apis_publish_pool(void);
+void apis_read_pools(enum ledger_parked_when when, uint64_t refusal);
 void apis_after_dlclose(void);
 void apis_saw_unknown(const char *name);
 /* The same for libraries_changed, if the loader's list of modules changed. Only for places where

@@ -15,6 +15,7 @@
 #include "interpose/base/own_stack.h"
 #include "interpose/block/block_state.h"
 #include "interpose/block/deferred_totals.h"
+#include "interpose/dispatch/api.h"
 #include "interpose/dispatch/coverage.h"
 #include "interpose/dispatch/loader.h"
 #include "interpose/opencl/opencl_driver.h"
@@ -44,6 +45,7 @@ void verdict_take(enum ending ending)
 	if (!recorder || recorder_ending(recorder) != ENDING_NOT)
 		return;
 	if (recorder_now()) { /* not if recording stopped: a thread left its work half done */
+		apis_read_pools(LEDGER_PARKED_EXIT, 0);
 		aside(reporter_settle, recorder);
 		block_keep_parents(recorder);
 	}

@@ -33,6 +33,7 @@
 #include "interpose/block/steps.h"
 #include "interpose/cuda/cuda_current.h"
 #include "interpose/cuda/wrappers/cuda_graph.h"
+#include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/cuda/physical.h"
 #include "interpose/dispatch/api.h"
 #include "interpose/dispatch/coverage.h"

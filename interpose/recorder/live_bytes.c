@@ -37,10 +37,16 @@ static void update_watched_peak(struct thread_states *states, int64_t live)
  * process to LIVE, if it is lower. */
 static void raise_peak(struct recorder *recorder, int64_t live)
 {
+	const struct thread_states *states = recorder->thread_states;
+	uint64_t alarm = atomic_load_explicit(&states->alarm_bytes, memory_order_relaxed);
+
 	if (live <= (int64_t)recorder->header->peak_bytes)
 		return;
 	recorder->header->peak_mono_ns = recorder_time(recorder);
 	shared_publish(recorder->header->peak_bytes, (uint64_t)live);
+	if (alarm && (uint64_t)live >= alarm &&
+	    recorder->header->peak_mono_ns >= atomic_load(&states->alarm_ns))
+		atomic_fetch_or(&alloc_checks, CHECK_PEAK);
 }
 
 /* Locking: the caller holds peak_lock. Notes a new peak of memory NUMBER. Other threads go on, so

@@ -18,6 +18,7 @@
 #include "interpose/recorder/thread_state.h"
 
 __thread struct thread thread_self;
+_Atomic unsigned int alloc_checks READ_BY_ALL;
 
 struct recorder_page *recorder_page READ_BY_ALL;
 #define STOPPED_PATIENCE_MS 100u

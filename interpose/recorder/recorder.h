@@ -44,6 +44,7 @@ enum ending {
 	PART(histories, histories)                                                          \
 	PART(context_ends, context_ends)                                                    \
 	PART(refused_frees, refused_frees)                                                  \
+	PART(parked, parked)                                                                \
 	PART(vmm, vmm)                                                                      \
 	PART(deferred_totals, deferred)                                                     \
 	PART(ledger_timeline, parts)                                                        \
@@ -188,6 +189,14 @@ static HOT enum ending recorder_ending(const struct recorder *recorder)
 {
 	return (enum ending)atomic_load_explicit(&recorder->ending, memory_order_relaxed);
 }
+
+/* What each allocation has to check besides its own work. Nearly always 0, so that it costs one
+ * branch. CHECK_LIMITS: GPULEAK_LIMIT or GPULEAK_FAIL_AT is set (block/limit.h). CHECK_REFUSED: a
+ * thread was refused memory, and its next blocks are compared with the refused request.
+ * CHECK_ACCUMULATION: live blocks are counted by call site (recorder/live_counts.h). CHECK_PEAK:
+ * there is a peak that thread_states->alarm_bytes waits for. */
+enum { CHECK_LIMITS = 1, CHECK_REFUSED = 2, CHECK_ACCUMULATION = 4, CHECK_PEAK = 8 };
+extern _Atomic unsigned int alloc_checks __attribute__((visibility("hidden")));
 
 /* Stops recording in this process permanently. Called if a thread left gpuleak in the middle of its
  * work: by a signal handler's longjmp, an exception or cancellation. Its update may be incomplete,

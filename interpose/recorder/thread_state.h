@@ -59,6 +59,8 @@ struct thread_states {
 	 * start */
 	int64_t watched_peak;
 	uint64_t *watched_peak_at; /* in the ledger; NULL: not watched */
+	/* A peak of alarm_bytes or more, at alarm_ns or later, sets CHECK_PEAK. 0: none does */
+	_Atomic uint64_t alarm_bytes, alarm_ns;
 	uint32_t memory_count; /* guarded by peak_lock, like `memories` */
 	struct memory_peak memories[MEMORY_NUMBERS]; /* see memories.h */
 	struct memory_suballocations suballocations[MEMORY_NUMBERS];

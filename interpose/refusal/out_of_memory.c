@@ -13,8 +13,6 @@
 #include "interpose/dispatch/api.h"
 #include "interpose/recorder/memories.h"
 
-_Atomic unsigned int alloc_checks READ_BY_ALL;
-
 /* One refusal that is being recorded. */
 struct refusal {
 	struct recorder *recorder;
@@ -318,6 +316,8 @@ void out_of_memory_record(const struct refused *what)
 	refusal.place = place_of(refusal.recorder, now->stack);
 	aside(write_refusal, &recording);
 	recorder_leave();
+	if (refusal.class == LEDGER_MEMORY_DEVICE)
+		apis_read_pools(LEDGER_PARKED_REFUSAL, refusal.number);
 }
 
 /* ---- frameworks ---- */

@@ -11,13 +11,6 @@
 #include "interpose/recorder/recorder.h"
 #include "interpose/stack/stacks.h"
 
-/* What each allocation has to check besides its own work. Nearly always 0, so that it costs one
- * branch. CHECK_LIMITS: GPULEAK_LIMIT or GPULEAK_FAIL_AT is set (block/limit.h). CHECK_REFUSED: a
- * thread was refused memory, and its next blocks are compared with the refused request.
- * CHECK_ACCUMULATION: live blocks are counted by call site (recorder/live_counts.h). */
-enum { CHECK_LIMITS = 1, CHECK_REFUSED = 2, CHECK_ACCUMULATION = 4 };
-extern _Atomic unsigned int alloc_checks __attribute__((visibility("hidden")));
-
 /* Part of the recorder. */
 struct refusals {
 	struct lock lock;

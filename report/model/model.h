@@ -263,6 +263,7 @@ struct report_summary {
 	uint64_t deferred_blocks; /* deferred frees: neither freed nor leaked */
 	uint64_t ended_with_context_blocks; /* of these: without suppressed ones and caches */
 	uint64_t ended_with_context_bytes;
+	uint64_t refused_frees; /* of live blocks, including those after a shutdown */
 	uint64_t late_blocks; /* freed after the driver had begun to shut down */
 	uint64_t unseen_blocks; /* ended without a call that gpuleak saw */
 	uint64_t left_out_blocks; /* live, but not selected by struct load_choice */
@@ -380,6 +381,8 @@ struct report_process {
 	/* in the order of the first of them */
 	struct report_refused_free *refused_frees;
 	size_t refused_free_count;
+	struct ledger_parked *parked; /* each pool once for each moment; used_bytes are valid */
+	size_t parked_count;
 	/* blocks that were freed after the driver had begun to shut down */
 	struct report_late *late;
 	size_t late_count;

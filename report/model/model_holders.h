@@ -59,6 +59,7 @@ struct report_out_of_memory {
 	uint64_t framework_bytes;     /* requested from the framework */
 	uint64_t framework_allocated; /* in its suballocations on the device */
 	uint64_t framework_reserved;  /* in its blocks on the device */
+	uint64_t parked_bytes; /* unused in memory pools of the driver on the device */
 	bool has_holders; /* tracked_bytes and held are known */
 	uint64_t tracked_bytes; /* what all holders have */
 	struct report_holders held;

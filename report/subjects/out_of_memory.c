@@ -96,11 +96,19 @@ static void copy_figures(const struct ledger_out_of_memory *record,
 	ret->framework_reserved = record->framework_reserved;
 }
 
+/* Returns what memory pools had parked on the device of ENTRY. */
+static struct parked_sum parked_of(const struct report_process *process,
+				   const struct report_out_of_memory *entry)
+{
+	return parked_sum_up(process, LEDGER_PARKED_REFUSAL, entry->number, entry->site->device);
+}
+
 static void read_record(struct builder *b, const struct ledger_out_of_memory *record,
 			struct report_out_of_memory *ret)
 {
 	copy_figures(record, ret);
 	ret->site = build_call(b, record->api, record->device, record->stack);
+	ret->parked_bytes = parked_of(b->process, ret).unused;
 	if (ret->gave_up) {
 		ret->framework = report_framework_of(build_text(b, record->framework_api));
 		ret->framework = ret->framework ? ret->framework : build_unknown;
@@ -254,11 +262,13 @@ uint64_t out_of_memory_wanted(const struct report_out_of_memory *entry)
 	return entry->gave_up && entry->framework_bytes ? entry->framework_bytes : entry->bytes;
 }
 
-/* Stores the bytes of the device that are neither free nor held by the call sites: they belong to
- * the driver and to other processes. Returns false if that is not known. */
+/* Stores the bytes of the device that are neither free nor held by the call sites nor unused in
+ * memory pools: they belong to the driver and to other processes. Returns false if that is not
+ * known. */
 static bool rest_of(const struct report_out_of_memory *entry, uint64_t *ret)
 {
-	uint64_t known = add_bounded(entry->free_bytes, entry->tracked_bytes);
+	uint64_t known = add_bounded(entry->free_bytes,
+				     add_bounded(entry->tracked_bytes, entry->parked_bytes));
 
 	if (!entry->has_free || !entry->has_holders || known > entry->total_bytes)
 		return false;
@@ -266,18 +276,31 @@ static bool rest_of(const struct report_out_of_memory *entry, uint64_t *ret)
 	return true;
 }
 
-/* Prints the parts of the device that no holder has. Prints nothing if a limit of the process
- * refused the request, because such a limit does not count these parts. */
+/* Returns true if a limit of the process refused the request. It does not count what no holder
+ * has. */
+static bool is_injected(const struct report_out_of_memory *entry)
+{
+	return entry->refuser == LEDGER_REFUSER_LIMIT || entry->refuser == LEDGER_REFUSER_FAIL_AT;
+}
+
+/* Returns the driver's own memory without what memory pools do not use. */
+static uint64_t driver_bytes(const struct driver_memory_sample *sample,
+			     const struct report_out_of_memory *entry)
+{
+	uint64_t bytes = driver_part(sample);
+
+	return bytes > entry->parked_bytes ? bytes - entry->parked_bytes : 0;
+}
+
+/* Prints the parts of the device that no holder has. */
 static void print_rest(FILE *out, size_t *items, const struct report_process *process,
 		       const struct report_out_of_memory *entry)
 {
 	const struct driver_memory_sample *sample = report_sample_near(process, entry);
 	uint64_t rest;
 
-	if (entry->refuser == LEDGER_REFUSER_LIMIT || entry->refuser == LEDGER_REFUSER_FAIL_AT)
-		return;
 	if (sample) {
-		describe_held_item(out, items, driver_part(sample), "driver");
+		describe_held_item(out, items, driver_bytes(sample, entry), "driver");
 		describe_held_item(out, items, others_part(sample), "other processes");
 	} else if (rest_of(entry, &rest)) {
 		describe_held_item(out, items, rest,
@@ -290,12 +313,18 @@ static void print_rest(FILE *out, size_t *items, const struct report_process *pr
 static void print_held(FILE *out, const struct report_process *process,
 		       const struct report_out_of_memory *entry, bool whole)
 {
+	struct parked_sum parked = parked_of(process, entry);
+	bool is_parked = false;
 	size_t items = 0;
 
 	fputs("; held:", out);
 	describe_largest_places(out, &items, &entry->held, whole);
-	print_rest(out, &items, process, entry);
-	if (!items)
+	if (!is_injected(entry)) {
+		print_rest(out, &items, process, entry);
+		is_parked = describe_parked(out, items ? "; " : " ", &parked,
+					    out_of_memory_wanted(entry));
+	}
+	if (!items && !is_parked)
 		fputs(" nothing by this process", out);
 }
 
@@ -365,19 +394,22 @@ static void print_device(FILE *out, const struct report_process *process,
 			 const struct report_out_of_memory *entry)
 {
 	const struct driver_memory_sample *sample = report_sample_near(process, entry);
+	struct parked_sum parked = parked_of(process, entry);
 	char other[NUMBER_MAX];
 	uint64_t rest;
 
+	if (describe_parked(out, "  Parked: ", &parked, 0))
+		fputc('\n', out);
 	if (entry->has_free)
 		fprintf(out, "  The driver reported %s of %s as free after the refusal\n",
 			SIZE(entry->free_bytes),
 			format_size(entry->total_bytes, other));
 	if (sample && sample->device_used)
 		fprintf(out, "  Driver itself: %s; other processes: %s (NVML)\n",
-			SIZE(driver_part(sample)),
+			SIZE(driver_bytes(sample, entry)),
 			format_size(others_part(sample), other));
 	else if (sample)
-		fprintf(out, "  Driver itself: %s (NVML)\n", SIZE(driver_part(sample)));
+		fprintf(out, "  Driver itself: %s (NVML)\n", SIZE(driver_bytes(sample, entry)));
 	else if (rest_of(entry, &rest) &&
 		 report_shares_memory(process, entry->site->device))
 		fprintf(out, "  Driver itself, other processes, and the CPU, which shares this "
@@ -481,8 +513,6 @@ static json_t *entry_json(const void *item, const struct subject_view *view)
 	const struct report_out_of_memory *entry = item;
 	const struct report_process *process = view->process;
 	const struct driver_memory_sample *sample = report_sample_near(process, entry);
-	bool injected = entry->refuser == LEDGER_REFUSER_LIMIT ||
-			entry->refuser == LEDGER_REFUSER_FAIL_AT;
 	bool has_others = sample && sample->device_used;
 	json_t *ret = JSON_OBJECT(
 		{ "api", json_text(entry->site->api) },
@@ -490,14 +520,15 @@ static json_t *entry_json(const void *item, const struct subject_view *view)
 		{ "device", json_integer(entry->site->device) },
 		{ "seconds", json_real((double)entry->time_ns / 1e9) },
 		{ "outcome", json_string(report_outcome_word(report_outcome(process, entry))) },
-		{ "injected", json_boolean(injected) },
+		{ "injected", json_boolean(is_injected(entry)) },
 		{ "refused_by", json_text(refuser_of(entry)) },
 		{ "times", json_number(entry->times) },
 		{ "limit_bytes", JSON_IF(entry->limit_bytes, json_number(entry->limit_bytes)) },
 		{ "tracked_bytes", known(entry->has_holders, entry->tracked_bytes) },
-		{ "driver_bytes", known(sample, sample ? driver_part(sample) : 0) },
+		{ "driver_bytes", known(sample, sample ? driver_bytes(sample, entry) : 0) },
 		{ "other_processes_bytes",
 		  known(has_others, has_others ? others_part(sample) : 0) },
+		{ "parked_bytes", JSON_IF(entry->parked_bytes, json_number(entry->parked_bytes)) },
 		{ "free_bytes", known(entry->has_free, entry->free_bytes) },
 		{ "total_bytes", known(entry->has_free, entry->total_bytes) },
 		{ "framework", JSON_IF(entry->gave_up, framework_json(entry)) },
@@ -538,6 +569,7 @@ static const void *item(const struct report_process *process, size_t i, FILE *la
 static const struct figures figures = { .prefix = "gpuleak_", FIGURES(rows), .item = item };
 
 const struct subject subject_out_of_memory = {
-	.build = build, .chunks = CHUNK_BIT(OUT_OF_MEMORY), .only_if = PART(refused),
-	.has_keys_always = true, .finding = print_finding, .json = add_json, .figures = &figures,
+	.build = build, .needs = &subject_parked, .chunks = CHUNK_BIT(OUT_OF_MEMORY),
+	.only_if = PART(refused), .has_keys_always = true, .finding = print_finding,
+	.json = add_json, .figures = &figures,
 };

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "ledger/format.h"
 #include "report/model/model.h"
 
 struct builder;
@@ -179,6 +180,20 @@ void describe_peak(FILE *out, const struct report_process *process, bool whole);
 /* Prints "1000.0 MiB of device 0: 900.0 MiB workspace (/abs/solver.c:41), 100.0 MiB weights
  * (/abs/solver.c:12)". */
 void describe_peak_holders(FILE *out, const struct report_peak *peak, bool whole);
+
+/* What the memory pools of the driver have reserved and do not use. */
+struct parked_sum {
+	uint64_t unused;
+	size_t pools;
+	const struct ledger_parked *most; /* the pool with most of it; NULL: no pool */
+};
+/* Adds up the pools of DEVICE (-1: of all devices) at the moment WHEN, of the request REFUSAL. */
+struct parked_sum parked_sum_up(const struct report_process *process, enum ledger_parked_when when,
+				uint64_t refusal, int device);
+/* Prints BEFORE, "12.0 GiB unused in CUDA's default memory pool (release threshold 2^64-1):
+ * cudaMemPoolTrimTo gives them back", and returns true. Prints nothing and returns false if SUM is
+ * less than 1 MiB or less than a sixteenth of OF. */
+bool describe_parked(FILE *out, const char *before, const struct parked_sum *sum, uint64_t of);
 
 /* Returns what became of ENTRY. That depends on how PROCESS ended, see
  * docs/guides/out-of-memory.md. */

@@ -299,7 +299,7 @@ static CUresult set_attribute(CUmemoryPool pool, int attribute, const void *valu
 
 STANDIN(cuMemPoolGetAttribute)(CUmemoryPool pool, int attr, void *value)
 {
-	CUresult r = gate("cuMemPoolGetAttribute");
+	CUresult r = gate("cuMemPoolGetAttribute") ?: capture_check();
 
 	if (!r) {
 		pthread_mutex_lock(&pool_lock);
@@ -311,7 +311,7 @@ STANDIN(cuMemPoolGetAttribute)(CUmemoryPool pool, int attr, void *value)
 
 STANDIN(cuMemPoolSetAttribute)(CUmemoryPool pool, int attr, void *value)
 {
-	CUresult r = gate("cuMemPoolSetAttribute");
+	CUresult r = gate("cuMemPoolSetAttribute") ?: capture_check();
 
 	if (!r) {
 		pthread_mutex_lock(&pool_lock);

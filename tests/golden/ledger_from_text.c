@@ -12,6 +12,8 @@
  *   error TYPE API RESULT ADDRESS STACK SITE BYTES     a wrong free of a block of SITE
  *   ended-with SITE API STACK BLOCKS BYTES             blocks of a site that ended with a context
  *   ended-before SITE BLOCKS BYTES                     the same, recorded by an older library
+ *   parked WHEN POOL DEVICE TIME_NS RESERVED USED THRESHOLD
+ *                                                      of the driver; WHEN: exit, peak, number
  *   fact KIND SUBJECT COUNT                            an observation
  *   trouble NUMBER COUNT                               a counter of what was not recorded
  *   step NUMBER TIME_NS LIVE LABEL                     a step
@@ -161,6 +163,20 @@ static void add_context_end(struct ledger_builder *builder, uint32_t site_ref, c
 	count_context_end(builder, site_ref, end.blocks, end.bytes);
 }
 
+static void add_parked(struct ledger_builder *builder, char *const *words)
+{
+	const struct ledger_parked parked = {
+		.when = strcmp(words[1], "exit") == 0   ? LEDGER_PARKED_EXIT
+			: strcmp(words[1], "peak") == 0 ? LEDGER_PARKED_PEAK
+							: (uint32_t)number(words[1]),
+		.pool = number(words[2]), .device = atoi(words[3]), .time_ns = number(words[4]),
+		.reserved_bytes = number(words[5]), .used_bytes = number(words[6]),
+		.threshold = number(words[7]), .began = 1, .done = 1,
+	};
+
+	builder_parked(builder, &parked);
+}
+
 /* Adds a record without a name. Returns false if the line is no such record. */
 static bool add_nameless(struct text_ledger *ledger, char *const *words, size_t count)
 {
@@ -180,6 +196,8 @@ static bool add_nameless(struct text_ledger *ledger, char *const *words, size_t 
 	else if (strcmp(words[0], "ended-before") == 0 && count == 4)
 		count_context_end(builder, find_ref(ledger, words[1]), number(words[2]),
 				  number(words[3]));
+	else if (strcmp(words[0], "parked") == 0 && count == 8)
+		add_parked(builder, words);
 	else if (strcmp(words[0], "fact") == 0 && count == 4)
 		builder_fact(builder, words[1], words[2], NULL, NULL, (uint32_t)number(words[3]));
 	else if (strcmp(words[0], "trouble") == 0 && count == 3 &&

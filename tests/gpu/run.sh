@@ -6,13 +6,13 @@
 # GPU, and whatever of PyTorch, CuPy, JAX is there. Results go to the folder named first.
 #
 #   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends errors families matrix programs contexts pools cost
-#                                               frameworks suballocations kept keepers keepers-load oom opencl held costs objects steps scale two
+#                                               frameworks suballocations kept keepers keepers-load oom parked opencl held costs objects steps scale two
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 results=$(mkdir -p "$1" && cd "$1" && pwd)
 build=$(cd "${2:-$here/../../build}" && pwd)
 shift; shift
-parts=${*:-calls ends errors families matrix programs contexts pools cost frameworks suballocations kept keepers keepers-load oom opencl held costs objects steps scale}
+parts=${*:-calls ends errors families matrix programs contexts pools cost frameworks suballocations kept keepers keepers-load oom parked opencl held costs objects steps scale}
 lib=$build/interpose/libgpuleak.so
 gpuleak=$build/tools/gpuleak
 work=$(mktemp -d)
@@ -204,6 +204,24 @@ if wants oom; then
 	timeout 500 python3 "$here/oom.py" --gpuleak "$gpuleak" --results "$results/oom" "$here"/programs/oom/* >"$results/oom.txt" 2>&1
 	say "oom: $(tail -1 "$results/oom.txt")"
 	say "$(grep -A4 '^not ok' "$results/oom.txt" | cut -c1-300)"
+fi
+
+# What the driver's pools have reserved and used: as the program itself reads it, and as gpuleak does. A
+# refusal during a global capture (GPULEAK_FAIL_AT) must read nothing, or the capture is invalidated.
+if wants parked; then
+	gcc -g -o "$work/parked" "$here/../programs/parked.c" -L"$cuda/lib64/stubs" -lcuda || exit 1
+	for words in "keep take:96m back figures" "keep take:1000m take:8m back figures" "own keep take:96m back figures"; do
+		"$gpuleak" run --format json --report "$results/parked.json" -- "$work/parked" $words >"$work/out" 2>&1
+		say "parked $words: exit $?, $(cat "$work/out"), $(python3 - "$results/parked.json" <<'PY'
+import json, sys
+exits = [pool for pool in json.load(open(sys.argv[1]))["parked"] if pool["when"] == "exit"]
+print(" + ".join("reserved %d used %d" % (pool["reserved_bytes"], pool["used_bytes"]) for pool in exits))
+PY
+)"
+	done
+	say "parked, capture: $(GPULEAK_FAIL_AT=2 "$gpuleak" run --format json --report "$results/parked-capture.json" -- \
+		"$work/parked" keep take:96m back capture want:1m over 2>&1 | tr '\n' ' ') (wants: want 2 over 0), moments: $(grep -o '"when": "[a-z-]*"' \
+		"$results/parked-capture.json" | tr '\n' ' ') (wants: peak, exit)"
 fi
 
 if wants frameworks; then

@@ -26,6 +26,7 @@ import cases_lost
 import cases_names
 import cases_objects
 import cases_oom
+import cases_parked
 import cases_peak
 import cases_pool
 import cases_report
@@ -428,6 +429,7 @@ FAMILIES = {
     "lost": cases_lost.LOST,
     "names": cases_names.NAMES,
     "oom": cases_oom.OOM,
+    "parked": cases_parked.PARKED,
     "peak": cases_peak.PEAK,
     "pool": cases_pool.POOL,
     "report": cases_report.REPORT,

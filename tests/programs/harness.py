@@ -511,7 +511,7 @@ def without_identity(report):
                       if key not in ("pid", "ended", "status", "command")}
     text = json.dumps(ret, indent=1)
     text = re.sub(r'"seconds": [0-9.e-]+', '"seconds": 0', text)
-    return re.sub(r'"(address|block_address)": "0x[0-9a-f]+"', r'"\1": "0x"',
+    return re.sub(r'"(address|block_address|pool)": "0x[0-9a-f]+"', r'"\1": "0x"',
                   re.sub(r'"time_ns": \d+', '"time_ns": 0', text)).split("\n")
 
 

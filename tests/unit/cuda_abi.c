@@ -58,6 +58,7 @@
 #define CUjit_option our_CUjit_option
 #define CUlibraryOption our_CUlibraryOption
 #define CUmem_advise our_CUmem_advise
+#define CUmemPool_attribute our_CUmemPool_attribute
 #define CUmemRangeHandleType our_CUmemRangeHandleType
 #define CUpointer_attribute our_CUpointer_attribute
 #define CUdevice_attribute our_CUdevice_attribute
@@ -216,6 +217,7 @@ typedef void (*CUgraphRecaptureCallback)(void);
 #undef CUjit_option
 #undef CUlibraryOption
 #undef CUmem_advise
+#undef CUmemPool_attribute
 #undef CUmemRangeHandleType
 #undef CUpointer_attribute
 #undef CUdevice_attribute
@@ -336,6 +338,7 @@ SAME_SIZE(CUpointer_attribute);
 SAME_SIZE(CUdevice_attribute);
 SAME_SIZE(CUmemRangeHandleType);
 SAME_SIZE(CUmem_advise);
+SAME_SIZE(CUmemPool_attribute);
 SAME_SIZE(CUuuid);
 SAME_SIZE(CUipcMemHandle);
 SAME_SIZE(CUipcEventHandle);
@@ -379,6 +382,9 @@ SAME_PART(CUgraphNodeParams, graph.ownership, graph.ownership);
 	_Static_assert(offsetof(type, field) == offsetof(our_##type, field), #type)
 SAME_PLACE(CUmemAllocationProp, location);
 SAME_PLACE(CUmemLocation, id);
+/* cuda_mempool_made() reads the properties of a pool as those of physical memory. */
+_Static_assert(offsetof(CUmemPoolProps, location) == offsetof(our_CUmemAllocationProp, location),
+	       "CUmemPoolProps");
 
 #define SAME_VALUE(name) _Static_assert((int)name == (int)our_##name, #name)
 SAME_VALUE(CUDA_SUCCESS);

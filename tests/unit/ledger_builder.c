@@ -320,6 +320,11 @@ uint32_t builder_context_end(struct ledger_builder *builder,
 	return add(builder, LEDGER_CHUNK_CONTEXT_ENDS, end, sizeof(*end), NULL, 0);
 }
 
+uint32_t builder_parked(struct ledger_builder *builder, const struct ledger_parked *parked)
+{
+	return add(builder, LEDGER_CHUNK_PARKED, parked, sizeof(*parked), NULL, 0);
+}
+
 uint32_t builder_ipc(struct ledger_builder *builder, const struct ledger_ipc *record)
 {
 	return add(builder, LEDGER_CHUNK_IPC, record, sizeof(*record), NULL, 0);

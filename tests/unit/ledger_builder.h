@@ -91,6 +91,7 @@ uint32_t builder_driver_cost(struct ledger_builder *builder,
 uint32_t builder_cost_call(struct ledger_builder *builder, const struct ledger_cost_call *call);
 uint32_t builder_context_end(struct ledger_builder *builder,
 			     const struct ledger_context_end *end);
+uint32_t builder_parked(struct ledger_builder *builder, const struct ledger_parked *parked);
 uint32_t builder_ipc(struct ledger_builder *builder, const struct ledger_ipc *record);
 uint32_t builder_growth(struct ledger_builder *builder, const struct ledger_growth *growth);
 uint32_t builder_out_of_memory(struct ledger_builder *builder,

@@ -54,6 +54,7 @@ const struct api_ops api_ops_CUDA = {
 	.current_device = current_device,
 	.device_total = cuda_device_total,
 	.memory_left = memory_left,
+	.read_pools = parked_read,
 	.give_back = pool_return_all,
 	.publish_pool = pool_publish_all,
 };

@@ -49,6 +49,34 @@ CUresult pool_ipc_handle(void *real, CUipcMemHandle *handle, CUdeviceptr address
 /* After the driver's call: it opened HANDLE at ADDRESS. */
 void cuda_ipc_opened(struct call *call, uint64_t address, const CUipcMemHandle *handle);
 
+/* ---- parked.c: the driver's memory pools that the application uses: the default pools of devices,
+ * and those that it created. gpuleak's own pool is no such pool. ---- */
+
+#define PARKED_DEVICES 64
+#define PARKED_POOLS 255 /* default pools included; further pools are not read */
+
+/* Part of the recorder. */
+struct parked {
+	struct lock lock; /* guards insertion of pools, and the records */
+	/* The first ones are the default pools, by device. */
+	struct parked_pool {
+		_Atomic uint64_t handle; /* 0: none; of a default pool: 1 */
+		int device;
+		uint32_t record[LEDGER_PARKED_MOMENTS]; /* refs; 0: none yet */
+	} pool[PARKED_POOLS];
+};
+
+/* As cuda_record_made(), for stream-ordered memory. */
+void cuda_record_async(struct call *call, uint64_t address, uint64_t bytes);
+/* For the rows of cuMemPoolCreate() and cuMemPoolDestroy(). */
+void cuda_mempool_made(struct call *call, CUmemoryPool pool, const CUmemPoolProps *props);
+CUresult cuda_mempool_destroy(struct call *call, void *real, CUmemoryPool pool);
+
+/* See read_pools of struct api_ops. */
+void parked_read(enum ledger_parked_when when, uint64_t refusal);
+
+/* ---- driver growth, arrays, rows ---- */
+
 /* Records a successful call of a MARK row on DEVICE; -1: on the current context's device. */
 void cuda_record_driver_growth(struct call *call, int device, const struct driver_growth *growth,
 			       uint32_t limit);

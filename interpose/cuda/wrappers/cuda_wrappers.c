@@ -87,7 +87,7 @@ static HOT void record_granted(struct call *call, uint64_t address, uint64_t byt
 			cuda_graph_captured(&call, hStream, (uint64_t)(key), (uint64_t)(size)); \
 		return cuda_note_refusal(&call, r, LIMITS_CURRENT, (uint64_t)(size));       \
 	}                                                                                   \
-	GRANT(SUBMITTED(driver_call), made, cuda_record_made, key, size, NO_ADDRESS arguments)
+	GRANT(SUBMITTED(driver_call), made, cuda_record_async, key, size, NO_ADDRESS arguments)
 
 /* RECORD is an expression that records the new block. */
 #define MAKE_ON(device, driver_call, made, record, size)                                    \
