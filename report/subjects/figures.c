@@ -145,20 +145,25 @@ void metric_end(FILE *out, uint64_t value)
 	fprintf(out, "} %" PRIu64 "\n", value);
 }
 
-static void print_site(FILE *out, const struct report *report, const char *name,
-		       const struct finding *finding, uint64_t value)
+void metric_site(FILE *out, const struct report_site *site, const struct finding *finding)
 {
 	const struct report_frame *frame = report_stack_culprit(finding->stack);
 	const char *place = frame ? frame->file ? frame->file : frame->module : NULL;
-	char site[FINDING_NAME_MAX];
+	char name[FINDING_NAME_MAX];
 
-	metric_begin(out, name, report, finding->process_index);
-	metric_device(out, finding->leak->site->device);
-	metric_label(out, "kind", finding->leak->site->kind);
-	metric_label(out, "api", finding->leak->site->api);
+	metric_device(out, site->device);
+	metric_label(out, "kind", site->kind);
+	metric_label(out, "api", site->api);
 	metric_label(out, "function", frame && frame->function ? frame->function : "");
 	metric_label(out, "file", place ? path_last(place) : "");
-	metric_label(out, "site", finding_name(finding, site));
+	metric_label(out, "site", finding_name(finding, name));
+}
+
+static void print_site(FILE *out, const struct report *report, const char *name,
+		       const struct finding *finding, uint64_t value)
+{
+	metric_begin(out, name, report, finding->process_index);
+	metric_site(out, finding->leak->site, finding);
 	if (finding->leak->mapping)
 		metric_label(out, "reason", "released but never unmapped");
 	metric_end(out, value);

@@ -16,6 +16,7 @@
 struct finding;
 struct report;
 struct report_process;
+struct report_site;
 
 struct figure {
 	const char *key; /* of JSON and JUnit; NULL: it is not there */
@@ -72,6 +73,8 @@ void metric_family(FILE *out, const char *name, const char *type, const char *he
 void metric_begin(FILE *out, const char *name, const struct report *report, size_t i);
 void metric_label(FILE *out, const char *name, const char *value);
 void metric_device(FILE *out, int device);
+/* The labels of SITE. FINDING has its stack, fingerprint and ordinal. */
+void metric_site(FILE *out, const struct report_site *site, const struct finding *finding);
 void metric_end(FILE *out, uint64_t value);
 /* Prints the metrics PREFIX_bytes and PREFIX_blocks of the call sites of FINDINGS, of which only
  * the first COUNT, the largest, are written. WHAT is "Leaked", with BLOCKS, the word for blocks. */

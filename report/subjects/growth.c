@@ -18,6 +18,8 @@
 #include "report/model/builder.h"
 #include "report/model/growth_rule.h"
 #include "report/model/model.h"
+#include "report/subjects/figures.h"
+#include "report/subjects/findings.h"
 #include "report/subjects/judgement.h"
 #include "report/subjects/subject_words.h"
 #include "report/suppress/suppress.h"
@@ -357,6 +359,43 @@ static void add_json(json_t *object, const struct subject_view *view)
 		{ "steps", JSON_LIST(growth->steps, growth->stored_count, step_json) }));
 }
 
+/* ---- metrics ---- */
+
+static const struct figure rows[] = {
+	{ FIGURE(report_suspect, bytes), .metric = "bytes",
+	  .help = "Bytes that are allocated now, by call site that grows." },
+	{ FIGURE(report_suspect, blocks), .metric = "blocks",
+	  .help = "Blocks that are allocated now, by call site that grows." },
+	{ FIGURE(report_suspect, bytes_per_step), .metric = "bytes_per_step",
+	  .help = "Bytes by which a call site grows in one step." },
+	{ FIGURE(report_suspect, blocks_per_step), .metric = "blocks_per_step",
+	  .help = "Blocks by which a call site grows in one step." },
+};
+
+static struct finding name_of(const struct report_site *site)
+{
+	return (struct finding){ .stack = site->stack, .fingerprint = report_fingerprint(
+					site->api, site->kind, site->stack) };
+}
+
+static const void *item(const struct report_process *process, size_t i, FILE *labels)
+{
+	const struct report_growth *growth = process->growth;
+	struct finding name;
+
+	if (!growth || i >= growth->suspect_count || i >= METRIC_SITES_MAX)
+		return NULL;
+	name = name_of(growth->suspects[i].site);
+	for (size_t j = 0; labels && j <= i; j++)
+		name.ordinal += name_of(growth->suspects[j].site).fingerprint == name.fingerprint;
+	if (labels)
+		metric_site(labels, growth->suspects[i].site, &name);
+	return &growth->suspects[i];
+}
+
+static const struct figures figures = { .prefix = "gpuleak_suspect_", FIGURES(rows), .item = item,
+					.is_optional = true };
+
 /* ---- gate ---- */
 
 static void growth_reason(struct judgement *judgement, const char *who,
@@ -408,5 +447,5 @@ static void add_reasons(struct judgement *judgement, const struct judge_input *i
 
 const struct subject subject_growth = {
 	.build = build, .chunks = CHUNK_BIT(STEPS), .only_if = PART(growth),
-	.finding = print_finding, .json = add_json, .judge = add_reasons,
+	.finding = print_finding, .json = add_json, .judge = add_reasons, .figures = &figures,
 };

@@ -144,6 +144,8 @@ static const struct figure rows[] = {
 	{ SUM(ended_with_context_blocks), SUM_IF(ended_with_context_blocks) },
 	{ SUM(ended_with_context_bytes), SUM_IF(ended_with_context_blocks) },
 	{ SUM(late_blocks) },
+	{ FIGURE(report_summary, refused_frees), .metric = "refused_frees_total",
+	  .help = "Frees of live blocks that the driver refused." },
 	{ SUM(unseen_blocks), SUM_IF(unseen_blocks) },
 	{ SUM(left_out_bytes), SUM_IF(left_out_blocks) },
 	{ SUM(left_out_blocks), SUM_IF(left_out_blocks) },

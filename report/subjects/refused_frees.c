@@ -82,6 +82,8 @@ static void read_record(struct builder *b, const struct ledger_refused_free *rec
 	struct report_refused_free *entry = intern_entry(b->process, &new);
 
 	entry->count = add_bounded(entry->count, record->count);
+	b->process->summary.refused_frees =
+		add_bounded(b->process->summary.refused_frees, record->count);
 	if (has_block(b, record)) {
 		entry->freed_later = false;
 		name_in_leak(b->process, &intern_site(b, site)->site, entry);

@@ -162,4 +162,23 @@ def objects(place):
     same(values(found, "gpuleak_objects", "kind").get(("stream",)), None)
 
 
-CHECKS = [nothing, objects, tensors, leaks, clean, verdicts, pool, incomplete, hostile, many, ranks]
+def growing(place):
+    """Call sites that grow, and memory pools of the driver; clean: neither."""
+    found = series(place, place.report("openmetrics", place.ledger("g", "p_steps", "call", "5")))
+    by = ("function", "file", "api", "kind", "device")
+    leak = ("leak", "steps.c", "cuMemAlloc_v2", "device", "0")
+    for name, value in (("bytes", 5 << 20), ("blocks", 20), ("bytes_per_step", 1 << 20),
+                        ("blocks_per_step", 4)):
+        same(values(found, "gpuleak_suspect_" + name, *by), {leak: value})
+    found = series(place, place.report("openmetrics", place.ledger("k", "p_parked", "keep", "take:96m",
+                                                                   "back")))
+    by = ("device", "pool", "when")
+    same(values(found, "gpuleak_parked_reserved_bytes", *by),
+         {("0", "default", "peak"): 96 << 20, ("0", "default", "exit"): 96 << 20})
+    same(values(found, "gpuleak_parked_used_bytes", "when"), {("peak",): 96 << 20, ("exit",): 0})
+    same(values(found, "gpuleak_refused_frees_total"), {(): 0})
+    found = series(place, place.report("openmetrics", place.ledger("l", "leaks", 0)))
+    same((values(found, "gpuleak_suspect_bytes"), values(found, "gpuleak_parked_used_bytes")), ({}, {}))
+
+
+CHECKS = [growing, nothing, objects, tensors, leaks, clean, verdicts, pool, incomplete, hostile, many, ranks]

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "report/gate/judge.h"
+#include "report/model/growth_rule.h"
 #include "report/model/model.h"
 #include "report/model/model_suballocations.h"
 #include "report/model/model_pool.h"
@@ -291,6 +292,36 @@ static struct report_process *busy_process(int pid, size_t leaks)
 	return process;
 }
 
+/* A call site that grows, a free that was refused, and memory pools of the driver. */
+static void add_rest(struct report_process *process)
+{
+	static struct report_step step = { 9, 1000, 9 << 20, 9, NULL };
+	static struct report_suspect suspect;
+	static struct report_growth growth = { 9, &step, 1, &suspect, 1 };
+	static struct report_refused_free refused;
+	static struct ledger_parked parked[] = {
+		{ .reserved_bytes = 96 << 20, .used_bytes = 64 << 20,
+		  .when = LEDGER_PARKED_PEAK },
+		{ .pool = 0x55d0c0ffee00, .device = 1, .reserved_bytes = 32 << 20,
+		  .when = LEDGER_PARKED_EXIT, .threshold = UINT64_MAX },
+	};
+
+	suspect = (struct report_suspect){
+		.site = site_of("cuMemAlloc_v2", "device", 0, some_stack(7)),
+		.bytes = 9 << 20, .blocks = 9, .bytes_per_step = 1 << 20, .blocks_per_step = 1,
+		.intervals = 8,
+	};
+	refused = (struct report_refused_free){
+		.api = "cuMemFree_v2", .result = 900, .count = 3, .stack = some_stack(31),
+		.allocated = { "cuMemAlloc_v2", 4096, some_stack(77) },
+	};
+	process->growth = &growth;
+	process->refused_frees = &refused;
+	process->parked = parked;
+	process->refused_free_count = 1;
+	process->parked_count = 2;
+}
+
 /* All that a report can have. */
 static struct report_process *full_process(void)
 {
@@ -332,6 +363,7 @@ static struct report_process *full_process(void)
 	process->pools = &pools;
 	process->notes = notes;
 	process->note_count = 1;
+	add_rest(process);
 	return process;
 }
 

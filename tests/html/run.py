@@ -489,6 +489,19 @@ def named_steps():
     same("a step as text", 0, page.js("document.querySelectorAll('#steps td b').length"))
 
 
+def growth_and_pools():
+    """call sites that grow, refused frees and memory pools of the driver are tables"""
+    page.open(path("full"))
+    page.js("['refused', 'parked'].forEach((id) => document.getElementById(id).open = true)")
+    same("growth", [["1.0 MiB", "1", "9.0 MiB", "9", "device memory", "0"]],
+         cells("#growth tbody tr", 6))
+    same("refused", [["3", "cuMemFree_v2", "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "never freed"]],
+         [[row[i] for i in (0, 1, 2, 5)] for row in cells("#refused tbody tr")])
+    same("pools", [["default", "0", "peak", "96.0 MiB", "64.0 MiB"],
+                   ["0x55d0c0ffee00", "1", "exit", "32.0 MiB", "0 bytes"]],
+         cells("#parked tbody tr"))
+
+
 def driver_memory():
     """what calls made the driver take is a table: the cause, how much, and the call"""
     page.open(path("p-driver_costs"))
@@ -791,9 +804,9 @@ def without_script():
 
 CASES = (pages_are_quiet, whole_and_embedded, verdict_is_the_text_reports, figures_are_the_jsons,
          sorts, filters, unfolds, flame_zooms, keyboard_alone, stories, hostile_names, tensors,
-         out_of_memory, named_steps, driver_memory, flame_of_the_peak, shared_memory, policy_holds,
-         threads_and_short_names, ten_thousand, narrow_boxes, eight_processes,
-         timeline_by_kind,
+         out_of_memory, named_steps, growth_and_pools, driver_memory, flame_of_the_peak,
+         shared_memory, policy_holds, threads_and_short_names, ten_thousand, narrow_boxes,
+         eight_processes, timeline_by_kind,
          processes_in_turn,
          slider_and_cursor, timeline_of_a_program, timeline_at_the_peak, kinds_without_a_leak,
          on_paper, without_script)

@@ -1293,6 +1293,28 @@ function outOfMemorySection() {
 			: counted(list.length, "request"), list.slice(0, ROWS).reverse().map(refusal)));
 }
 
+// Shows the call sites whose memory grows from step to step.
+const growthSection = () => ifAny(ofEach((process) => process.growth?.suspects), (list) =>
+	section("growth", "Growing", "From step to step.", longTable(list,
+		sizes("A step", "bytes_per_step"), numbers("Blocks a step", "blocks_per_step"),
+		sizes("Now", "bytes"), numbers("Blocks", "blocks"),
+		["Kind", ({ kind }) => kindWords(kind)], DEVICE, ["Allocated at", placeCell])));
+
+const refusedSection = () => ifAny(gathered("refused_frees"), (list) => fold("refused",
+	"Refused frees", counted(sum(list, "count"), "free"), longTable(list,
+		numbers("Times", "count"), ["Call", ({ api }) => clean(api), "mono"],
+		["Result", (free) => clean(free.result || free.result_number), "mono"],
+		["Freed at", placeCell], ["Allocated at", ({ allocated }) =>
+			allocated?.stack === undefined ? "unknown" : placeCell(allocated)],
+		["The block", (free) => free.after_shutdown ? "freed too late: no leak"
+			: free.freed_later || free.broken_context ? "counts as freed"
+			: "never freed"])));
+
+const parkedSection = () => ifAny(gathered("parked"), (list) => fold("parked",
+	"Memory pools of the driver", "what they do not use is no leak", longTable(list,
+		["Pool", ({ pool }) => clean(pool)], DEVICE, ["When", ({ when }) => clean(when)],
+		...figureColumns("parked"))));
+
 const objectSection = () =>
 	ifAny(gathered("objects"), (objects) => fold("objects", "Objects that were left",
 		"no memory of their own", longTable(objects, ["Object", ({ kind }) =>
@@ -1325,7 +1347,8 @@ function navigation(parts) {
 		accumulating: "Accumulating", devices: "Devices", notes: "Notes",
 		processes: "Processes", objects: "Objects", steps: "Named steps",
 		"out-of-memory": "Out of memory", shared: "Shared memory", peak: "Peak",
-		"context-ends": "Ended with context" };
+		"context-ends": "Ended with context", growth: "Growing", refused: "Refused frees",
+		parked: "Driver's pools" };
 	const counts = { leaks: gathered("leaks").length, errors: total("errors") };
 	return el("nav", { "aria-label": "Parts of the report" }, el("ul", {},
 		parts.filter(Boolean).map(({ id }) => el("li", {}, el("a", { href: "#" + id }, names[id],
@@ -1347,13 +1370,14 @@ function render() {
 	const parts = [many && chosen < 0 ? processTable() : null, ended ? memory : null,
 		timelineSection(),
 		flameSection([...leaks, ...kept]), leakSection(leaks), contextEndSection(),
-		accumulatingSection(kept),
+		accumulatingSection(kept), growthSection(),
 		errorSection(), sharedSection(), leftSection(), heldSection(), poolSection(),
 			listSection("suppressed", "Suppressed"),
 		listSection("cached", "Framework caches",
 			"Blocks that a framework keeps to hand out again: no leaks."),
 		insideSection(), peakSection(),
-		ended ? null : memory, objectSection(), stepSection(), deviceSection(), noteSection()];
+		ended ? null : memory, refusedSection(), parkedSection(), objectSection(),
+		stepSection(), deviceSection(), noteSection()];
 	document.getElementById("report").replaceChildren(...[gate(), many ? processSelect() : null,
 		navigation(parts), figures(),
 		shown().length === 1 ? who(shown()[0]) : null, ...parts].filter(Boolean));
