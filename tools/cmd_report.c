@@ -73,6 +73,20 @@ static bool shows_driver_memory(const struct session *session)
 	       (report_format(opt_values.format)->complete || wrong);
 }
 
+/* Writes the report, and the verdict if the gate failed. All other formats than text contain it. */
+static void write_with_verdict(struct session *session)
+{
+	bool fails = session->judged && session->judgement.verdict == JUDGE_FAILED &&
+		     gate_wanted() && opt_values.format == OPTION_FORMAT_TEXT &&
+		     strcmp(opt_values.report, "stderr") == 0;
+
+	if (fails && session_verdict_is_first(session))
+		session_print_verdict(session, stderr, "gpuleak: ");
+	session_write(session, opt_values.report);
+	if (fails)
+		session_print_verdict(session, stderr, "gpuleak: ");
+}
+
 /* Writes the report for --at-exit. The library has already expanded the path of the report. Returns
  * the result of the gate, which is the exit status that the library expects. */
 static int report_at_exit(struct session *session, const char *ledger)
@@ -104,11 +118,7 @@ static int report_at_exit(struct session *session, const char *ledger)
 		reader_wait_limit(verdict);
 	if (shows_driver_memory(session))
 		sample(session, &ledger, 1);
-	session_write(session, opt_values.report);
-	/* All other formats contain the result of the gate. */
-	if (verdict == JUDGE_FAILED && gate_wanted() &&
-	    opt_values.format == OPTION_FORMAT_TEXT && strcmp(opt_values.report, "stderr") == 0)
-		session_print_verdict(session, stderr, "gpuleak: ");
+	write_with_verdict(session);
 	if (remove_ledger)
 		unlink(ledger);
 	return verdict;

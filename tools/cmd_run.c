@@ -565,6 +565,8 @@ static int report(struct run *run)
 
 	if (gate_wanted())
 		verdict = session_judge(&run->session);
+	if (gate_wanted() && session_verdict_is_first(&run->session))
+		session_print_verdict(&run->session, stderr, "gpuleak: ");
 	write_report(run);
 	if (verdict == JUDGE_NOTHING)
 		print_error("nothing to judge: no GPU call was seen in %s; `gpuleak doctor %s` "

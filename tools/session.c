@@ -147,11 +147,21 @@ static void add_colors(struct text_buffer *words)
 	*words = colored;
 }
 
-void session_print_verdict(const struct session *session, FILE *to, const char *before)
+bool session_verdict_is_first(const struct session *session)
+{
+	const struct report_summary *sum = &session->report.summary;
+
+	return (session->baseline && sum->leaked_blocks) || sum->suppressed_blocks;
+}
+
+void session_print_verdict(struct session *session, FILE *to, const char *before)
 {
 	const struct judgement *j = &session->judgement;
 	struct text_buffer lines;
 
+	if (session->has_printed)
+		return;
+	session->has_printed = true;
 	text_buffer_begin(&lines);
 	for (size_t i = 0; i < j->reason_count; i++)
 		session_print_sentence(lines.out, before, judge_prefix(j->verdict), j->reasons[i]);

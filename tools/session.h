@@ -25,7 +25,7 @@ struct session {
 	char **troubles; /* sentences about problems that make the gate fail */
 	size_t trouble_count;
 	struct judgement judgement;
-	bool judged;
+	bool judged, has_printed; /* the judgement is made, is printed */
 };
 
 /* The blocks that `gpuleak report` selects by its flags. All sessions use it. */
@@ -67,8 +67,12 @@ void session_trouble(struct session *session, const char *format, ...)
  * writes the baseline; if that fails, the gate fails. */
 enum judge_verdict session_judge(struct session *session);
 
-/* Prints one line "gate failed: REASON" per reason, with BEFORE at the start of each line. */
-void session_print_verdict(const struct session *session, FILE *to, const char *before);
+/* Prints one line "gate failed: REASON" per reason, with BEFORE at the start of each line. Prints
+ * nothing when called again. */
+void session_print_verdict(struct session *session, FILE *to, const char *before);
+/* Returns true if the verdict is printed before the report: known or suppressed leaks make the two
+ * differ. */
+bool session_verdict_is_first(const struct session *session);
 
 /* Returns true and prints an error if WHERE (NULL: stdout) is a terminal and the format of
  * opt_values is not for terminals. */

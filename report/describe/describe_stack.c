@@ -310,21 +310,26 @@ static size_t next_caller(const struct report_stack *stack, const struct report_
 	return from;
 }
 
-void describe_place_and_caller(FILE *out, const struct report_stack *stack, bool whole)
+void describe_caller(FILE *out, const char *before, const struct report_stack *stack, bool whole)
 {
 	const struct report_frame *frame = report_stack_culprit(stack);
 	size_t next = frame ? (size_t)(frame - stack->frames) + 1 : stack->count;
 	size_t count = count_shown(stack);
 
-	describe_place(out, stack, whole);
 	if (report_stack_thread(stack))
 		return;
 	if (frame && frame->role == FRAME_APPLICATION)
 		next = next_caller(stack, frame, next, count);
 	if (next >= count)
 		return;
-	fputs(", called from ", out);
+	fputs(before, out);
 	describe_frame(out, &stack->frames[next], whole);
+}
+
+void describe_place_and_caller(FILE *out, const struct report_stack *stack, bool whole)
+{
+	describe_place(out, stack, whole);
+	describe_caller(out, ", called from ", stack, whole);
 }
 
 void describe_source(FILE *out, const char *kind, const char *api, int device)

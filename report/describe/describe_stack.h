@@ -28,6 +28,9 @@ void describe_frame(FILE *out, const struct report_frame *frame, bool whole);
  * pass of step (/abs/train.py:7)". */
 void describe_place(FILE *out, const struct report_stack *stack, bool whole);
 
+/* Prints BEFORE and the caller of the function that describe_place() prints, or nothing. */
+void describe_caller(FILE *out, const char *before, const struct report_stack *stack, bool whole);
+
 /* Like describe_place(), but also prints the function's caller, because many allocations come from
  * one helper function. */
 void describe_place_and_caller(FILE *out, const struct report_stack *stack, bool whole);

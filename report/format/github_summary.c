@@ -214,7 +214,7 @@ static void print_head(FILE *out, const struct report *report, const struct find
 
 int print_github_summary(const struct report *report, const struct judgement *judgement, FILE *out)
 {
-	struct findings findings = findings_build(report);
+	struct findings findings = findings_build_merged(report);
 
 	print_head(out, report, &findings, judgement);
 	if (!judgement || judgement->verdict != JUDGE_NOTHING)

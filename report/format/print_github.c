@@ -178,7 +178,7 @@ static void clean_command(struct github *github)
 int print_github(const struct report *report, const struct judgement *judgement, FILE *out)
 {
 	struct github github = { .out = out, .report = report, .judgement = judgement,
-				 .findings = findings_build(report) };
+				 .findings = findings_build_merged(report) };
 	const struct findings *findings = &github.findings;
 	size_t errors, warnings;
 

@@ -312,7 +312,7 @@ static void print_whole(FILE *out, const struct report *report, const struct fin
 
 int print_junit(const struct report *report, const struct judgement *judgement, FILE *out)
 {
-	struct findings findings = findings_build(report);
+	struct findings findings = findings_build_merged(report);
 
 	fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n", out);
 	for (size_t i = 0; i < report->count; i++)

@@ -73,6 +73,33 @@ static bool is_unknown(const struct report_process *p)
 	return p->unsampled_suballocations != 0;
 }
 
+/* The lines of the application for which the gate fails. */
+struct places {
+	struct leak_total list[JUDGE_PLACES_MAX]; /* with the sums of their stacks */
+	size_t count, more;
+};
+
+static void add_place(struct places *places, const struct leak_total *charge)
+{
+	uint64_t line = report_site_line(charge->largest->site);
+
+	for (size_t i = 0; i < places->count; i++) {
+		struct leak_total *known = &places->list[i];
+
+		if (known->process != charge->process || known->fingerprint != line)
+			continue;
+		known->bytes = add_bounded(known->bytes, charge->bytes);
+		known->blocks = add_bounded(known->blocks, charge->blocks);
+		return;
+	}
+	if (places->count == JUDGE_PLACES_MAX) {
+		places->more++;
+		return;
+	}
+	places->list[places->count] = *charge;
+	places->list[places->count++].fingerprint = line;
+}
+
 static void judge_place(struct bench *bench, const struct leak_total *charge)
 {
 	char kept[AMOUNT_MAX];
@@ -87,7 +114,8 @@ void judge_accumulation(struct bench *bench)
 {
 	const struct report *report = bench->input->report;
 	const struct leak_total *charges = bench->charges.entries;
-	size_t places = 0, at = 0;
+	struct places places = { .count = 0 };
+	size_t at = 0;
 
 	for (size_t i = 0; i < report->count; i++) {
 		const struct report_process *p = report->processes[i];
@@ -97,12 +125,14 @@ void judge_accumulation(struct bench *bench)
 					 "tensors accumulate: record it with --suballocations on "
 					 "and this version of gpuleak", PROCESS(p));
 		for (; at < bench->charges.count && charges[at].process == p; at++)
-			if (is_counted(bench, &charges[at]) && places++ < JUDGE_PLACES_MAX)
-				judge_place(bench, &charges[at]);
+			if (is_counted(bench, &charges[at]))
+				add_place(&places, &charges[at]);
 	}
-	if (places > JUDGE_PLACES_MAX)
+	for (size_t i = 0; i < places.count; i++)
+		judge_place(bench, &places.list[i]);
+	if (places.more)
 		judgement_reason(bench->judgement, "tensors accumulate at %zu more places",
-				 places - JUDGE_PLACES_MAX);
+				 places.more);
 }
 
 void judge_mention_accumulation(struct bench *bench, bool passed)

@@ -455,6 +455,10 @@ const char *report_ended_word(enum report_ended ended);
 /* Returns the name of SIGNAL without "SIG", or NULL for a signal without a name. */
 const char *signal_name(int signal);
 
+/* Returns a number that call sites share whose stacks end in one line of the application, if their
+ * kinds of memory and their devices are equal. */
+uint64_t report_site_line(const struct report_site *site);
+
 /* Returns the frame that a line names, or NULL for an empty stack: of the application's own code
  * the innermost line, else function; else the innermost line of a package or framework; else the
  * innermost frame of the application, of a package or framework, or of the stack. */

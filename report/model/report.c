@@ -12,6 +12,7 @@
 #include "report/model/model.h"
 #include "report/util/memory.h"
 #include "report/util/number.h"
+#include "report/util/report_arena.h"
 #include "report/symbols/fingerprint.h"
 
 void report_process_set_ended(struct report_process *process, enum report_ended ended, int status)
@@ -135,6 +136,24 @@ const struct report_frame *report_stack_wrapper(const struct report_stack *stack
 		if ((--frame)->code == FRAME_WRAPPER)
 			return frame;
 	return NULL;
+}
+
+static uint64_t hash_text(const char *text, uint64_t seed)
+{
+	return text ? hash_bytes(text, strlen(text), seed) : hash_number(0, seed);
+}
+
+/* The code of a frame without a line is its offset. Without a stack only the call is known. */
+uint64_t report_site_line(const struct report_site *site)
+{
+	const struct report_frame *frame = report_stack_culprit(site->stack);
+	uint64_t hash = hash_text(site->kind, (uint64_t)site->device);
+
+	if (!frame)
+		return hash_text(site->api, hash);
+	hash = hash_number(frame->waiting, hash_text(frame->function, hash));
+	hash = hash_text(frame->line ? frame->file : frame->module, hash);
+	return hash_number(frame->line ? frame->line : frame->offset, hash);
 }
 
 const char *report_stack_thread(const struct report_stack *stack)

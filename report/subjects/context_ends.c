@@ -180,65 +180,6 @@ static void build(struct builder *b)
 
 /* ---- text ---- */
 
-/* The sums of a first line, and the entry with most bytes. */
-struct ends {
-	uint64_t blocks, bytes;
-	const struct report_context_end *most;
-	const struct report_process *most_in;
-	bool elsewhere; /* contexts also ended at another place than that of `most` */
-};
-
-static bool is_same_place(const struct report_event *a, const struct report_event *b)
-{
-	const struct report_frame *one = report_stack_culprit(a->stack);
-	const struct report_frame *other = report_stack_culprit(b->stack);
-
-	return a->stack == b->stack ||
-	       (one && other && one->file && one->function == other->function &&
-		one->file == other->file && one->line == other->line);
-}
-
-static void add_ends(struct ends *to, const struct report_process *process)
-{
-	for (size_t i = 0; i < process->context_end_count; i++) {
-		const struct report_context_end *end = &process->context_ends[i];
-
-		if (!report_is_lost(&end->lost))
-			continue;
-		to->blocks = add_bounded(to->blocks, end->lost.blocks);
-		to->bytes = add_bounded(to->bytes, end->lost.bytes);
-		to->elsewhere |= to->most && !is_same_place(&to->most->ended, &end->ended);
-		if (!to->most || end->lost.bytes > to->most->lost.bytes) {
-			to->most = end;
-			to->most_in = process;
-		}
-	}
-}
-
-void describe_context_ends(FILE *out, struct report_process *const *processes, size_t count,
-			   bool whole)
-{
-	struct ends ends = { 0 };
-
-	for (size_t i = 0; i < count; i++)
-		add_ends(&ends, processes[i]);
-	if (!ends.most)
-		return;
-	fprintf(out, "%s (%s) never freed, ended with %s context", COUNT(ends.blocks, "block"),
-		SIZE(ends.bytes), ends.blocks == 1 ? "its" : "their");
-	if (ends.most->ended.api) {
-		fputs(" at ", out);
-		describe_place(out, ends.most->ended.stack, whole);
-		fputs(ends.elsewhere ? " and elsewhere" : "", out);
-	}
-	fputs("; most at ", out);
-	describe_place(out, ends.most->lost.site->stack, whole);
-	if (count > 1) {
-		fputs(" in ", out);
-		describe_process(out, ends.most_in);
-	}
-}
-
 void describe_context_end(FILE *out, const struct report_context_end *end, bool whole)
 {
 	if (end->ended.api)
@@ -249,28 +190,25 @@ void describe_context_end(FILE *out, const struct report_context_end *end, bool 
 
 static void print_finding(FILE *out, const struct subject_view *view)
 {
-	const struct report_process *process = view->process;
-	size_t shown = 0, more = 0;
+	const struct finding *end = NULL;
+	size_t shown = 0;
 
-	for (size_t i = 0; i < process->context_end_count; i++) {
-		const struct report_leak *lost = &process->context_ends[i].lost;
+	while ((end = findings_next(view->findings, view->process, FINDING_CONTEXT_END, end))) {
+		const struct report_site *site = end->leak->site;
 
-		if (!report_is_lost(lost))
+		if (shown++ >= ENDS_MAX)
 			continue;
-		if (shown++ >= ENDS_MAX) {
-			more++;
-			continue;
-		}
-		fprintf(out, "\nEnded with its context: %s in %s", EXACT_SIZE(lost->bytes),
-			COUNT(lost->blocks, "block"));
-		describe_source(out, lost->site->kind, lost->site->api, lost->site->device);
+		fprintf(out, "\nEnded with its context: %s in %s", EXACT_SIZE(end->bytes),
+			COUNT(end->blocks, "block"));
+		describe_source(out, site->kind, site->api, site->device);
 		fputs(", never freed, allocated at:\n", out);
-		describe_stack(out, lost->site->stack, view->verbose);
-		describe_context_end(out, &process->context_ends[i], view->verbose);
+		describe_stack(out, site->stack, view->verbose);
+		finding_parts(out, end, view->verbose);
+		describe_context_end(out, end->end, view->verbose);
 	}
-	if (more)
+	if (shown > ENDS_MAX)
 		fprintf(out, "\nAnd %s that ended with a context; --format json lists all\n",
-			COUNT(more, "smaller entry"));
+			COUNT(shown - ENDS_MAX, "smaller entry"));
 }
 
 static bool is_wrong(const struct report_process *process)

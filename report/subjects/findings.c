@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/analyze/ranks.h"
 #include "report/describe/format_place.h"
 #include "report/util/escape.h"
 #include "report/model/model.h"
@@ -38,6 +39,7 @@ static void add_leaks(struct findings *findings, struct finding of, enum finding
 		of.leak = &leaks[i];
 		of.blocks = leaks[i].blocks;
 		of.bytes = leaks[i].bytes;
+		of.keeps = class == FINDING_LEAK ? leaks[i].keeps_bytes : of.bytes;
 		of.stack = leaks[i].site->stack;
 		add(findings, of, leaks[i].site);
 	}
@@ -50,7 +52,7 @@ static void add_accumulating(struct findings *findings, struct finding of)
 		of.class = of.site->live.pattern ? FINDING_SUPPRESSED : FINDING_ACCUMULATING;
 		of.leak = &of.site->live;
 		of.blocks = of.site->kept_blocks;
-		of.bytes = of.site->kept_bytes;
+		of.bytes = of.keeps = of.site->kept_bytes;
 		of.stack = of.leak->site->stack;
 		if (of.site->trend == TREND_ACCUMULATING)
 			add(findings, of, of.leak->site);
@@ -106,7 +108,7 @@ static int compare(const void *left, const void *right)
 	bool by_size = a->class >= FINDING_LEAK;
 	int r = compare_numbers(a->class, b->class);
 
-	return r ?: (by_size ? compare_numbers(b->bytes, a->bytes) : 0)
+	return r ?: (by_size ? compare_numbers(b->keeps, a->keeps) : 0)
 	       ?: (by_size ? compare_numbers(b->blocks, a->blocks) : 0)
 	       ?: compare_numbers(a->order, b->order);
 }
@@ -124,6 +126,147 @@ static void number(struct findings *findings)
 
 		finding->ordinal = ++known->count;
 	}
+}
+
+/* ---- parts ---- */
+
+/* A line of the application in one process, or what one variable keeps. */
+struct part_group {
+	/* class, process, line or variable, and what else parts have in common: the call that ended
+	 * their context, their cache, or their mapping. What has a history stands alone. */
+	uint64_t key[4];
+	uint64_t keeper; /* of a line: a number for the variable that keeps most, or 0 */
+	struct finding *finding; /* the largest part */
+	struct finding **end; /* where the next part goes */
+};
+
+static struct part_group *group_of(struct findings *findings, struct table *table,
+				   const struct finding *finding, uint64_t number)
+{
+	const struct report_leak *leak = finding->leak;
+	uintptr_t other = finding->end	  ? (uintptr_t)finding->end->ended.stack
+			  : finding->site ? (uintptr_t)leak->cache
+			  : leak->history ? (uintptr_t)leak
+					  : (uintptr_t)leak->mapping;
+	uint64_t key[4] = { (uint64_t)finding->class, finding->process_index, number, other };
+
+	return table_intern(&findings->arena, table, key, sizeof(key), sizeof(struct part_group));
+}
+
+/* Returns the group of the line of FINDING. Returns NULL if its class is not merged. */
+static struct part_group *line_of(struct findings *findings, struct table *table,
+				  const struct finding *finding)
+{
+	if (finding->class < FINDING_LEAK || finding->class > FINDING_ACCUMULATING)
+		return NULL;
+	return group_of(findings, table, finding, report_site_line(finding->leak->site));
+}
+
+static uint64_t keeper_of(const struct report_keepers *keepers)
+{
+	const char *text = keepers && keepers->list[0].blocks ? keepers->list[0].text : "";
+	const char *items = strstr(text, ", `");
+
+	return *text ? hash_bytes(text, items ? (size_t)(items - text) : strlen(text), 1) : 0;
+}
+
+static void add_part(struct findings *findings, struct part_group *to, const struct finding *part)
+{
+	struct finding *copy = arena_alloc(&findings->arena, sizeof(*copy));
+
+	*copy = *part;
+	*to->end = copy;
+	to->end = &copy->next;
+	to->finding->bytes = add_bounded(to->finding->bytes, part->bytes);
+	to->finding->keeps = add_bounded(to->finding->keeps, part->keeps);
+	to->finding->blocks = add_bounded(to->finding->blocks, part->blocks);
+	findings->counts[part->class]--;
+}
+
+/* Merges findings of one line, and of lines with the same keeper. The largest come first. */
+static void merge(struct findings *findings)
+{
+	struct table lines = { 0 };
+	struct part_group *group;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < findings->count; i++) {
+		group = line_of(findings, &lines, &findings->all[i]);
+		if (group && !group->keeper)
+			group->keeper = keeper_of(findings->all[i].leak->keepers);
+	}
+	for (size_t i = 0; i < findings->count; i++) {
+		group = line_of(findings, &lines, &findings->all[i]);
+		if (group && group->keeper)
+			group = group_of(findings, &lines, &findings->all[i], group->keeper);
+		if (group && group->finding) {
+			add_part(findings, group, &findings->all[i]);
+			continue;
+		}
+		findings->all[kept] = findings->all[i];
+		if (group) {
+			group->finding = &findings->all[kept];
+			group->end = &group->finding->parts;
+		}
+		kept++;
+	}
+	findings->count = kept;
+	SORT(findings->all, findings->count, compare);
+}
+
+bool finding_is_shared(const struct finding *finding, const struct ranks *ranks)
+{
+	if (!ranks || !ranks_shares(ranks, finding->leak))
+		return false;
+	for (const struct finding *part = finding->parts; part; part = part->next)
+		if (!ranks_shares(ranks, part->leak))
+			return false;
+	return true;
+}
+
+static bool is_same_frame(const struct report_frame *a, const struct report_frame *b)
+{
+	return a->line == b->line && is_same_text(a->function, b->function) &&
+	       (a->line || a->offset == b->offset);
+}
+
+/* Returns the first frame of PART, from its line on outwards, that the stack OF does not have. If
+ * it has all of them, returns the frame that the line called. */
+static const struct report_frame *different_frame(const struct report_stack *of,
+						  const struct report_stack *part)
+{
+	const struct report_frame *a = report_stack_culprit(of), *b = report_stack_culprit(part);
+	const struct report_frame *line = b;
+
+	while (a && b && a < of->frames + of->count && b < part->frames + part->count)
+		if (!is_same_frame(a++, b++))
+			return b - 1;
+	return line > part->frames ? line - 1 : line;
+}
+
+#define PARTS_SHOWN 5
+
+void finding_parts(FILE *out, const struct finding *finding, bool whole)
+{
+	size_t shown = 0;
+
+	for (const struct finding *part = finding->parts; part; part = part->next) {
+		if (shown++ >= PARTS_SHOWN && !whole)
+			continue;
+		fprintf(out, "  Of this %s in %s by another stack", SIZE(part->bytes),
+			COUNT(part->blocks, describe_unit(part->leak)));
+		if (part->stack->count) {
+			fputs(", with ", out);
+			describe_frame(out, different_frame(finding->stack, part->stack), whole);
+		}
+		describe_refused_free(out, "; a", part->leak->refused, "", whole);
+		fputs(whole ? ":\n" : "\n", out);
+		if (whole)
+			describe_stack(out, part->stack, whole);
+	}
+	if (shown > PARTS_SHOWN && !whole)
+		fprintf(out, "  and by %s; --verbose 1 prints them\n",
+			COUNT(shown - PARTS_SHOWN, "more stack"));
 }
 
 /* ---- what is missing ---- */
@@ -173,7 +316,7 @@ static void add_gaps(struct findings *findings, const struct report *report)
 		add_gap(findings, NULL, "a part of the recording could not be read");
 }
 
-struct findings findings_build(const struct report *report)
+static struct findings build(const struct report *report, bool merged)
 {
 	struct findings ret = { 0 };
 
@@ -181,9 +324,21 @@ struct findings findings_build(const struct report *report)
 		add_process(&ret, report->processes[i], i);
 	ret.all = list_grow(ret.all, ret.count, sizeof(*ret.all)); /* not NULL without findings */
 	SORT(ret.all, ret.count, compare);
+	if (merged)
+		merge(&ret);
 	number(&ret);
 	add_gaps(&ret, report);
 	return ret;
+}
+
+struct findings findings_build(const struct report *report)
+{
+	return build(report, false);
+}
+
+struct findings findings_build_merged(const struct report *report)
+{
+	return build(report, true);
 }
 
 void findings_finish(struct findings *findings)
@@ -201,6 +356,19 @@ size_t findings_first(const struct findings *findings, enum finding_class class)
 	for (int before = 0; before < (int)class; before++)
 		first += findings->counts[before];
 	return first;
+}
+
+const struct finding *findings_next(const struct findings *findings,
+				    const struct report_process *process,
+				    enum finding_class class, const struct finding *after)
+{
+	const struct finding *at = after ? after + 1
+					 : findings->all + findings_first(findings, class);
+
+	for (; at < findings->all + findings->count && at->class == class; at++)
+		if (at->process == process)
+			return at;
+	return NULL;
 }
 
 char *finding_name(const struct finding *finding, char ret[FINDING_NAME_MAX])
@@ -261,13 +429,26 @@ void finding_title(FILE *out, const struct finding *finding)
 		SIZE(finding->bytes));
 }
 
+void finding_trend(FILE *out, const struct finding *finding)
+{
+	struct report_suballocations all = *finding->site;
+
+	all.kept_blocks = finding->blocks;
+	for (const struct finding *part = finding->parts; part; part = part->next) {
+		all.allocated_blocks = add_bounded(all.allocated_blocks,
+						   part->site->allocated_blocks);
+		all.kept_per_second += part->site->kept_per_second;
+	}
+	describe_trend(out, finding->process, &all);
+}
+
 static void print_accumulating(FILE *out, const struct finding *finding)
 {
 	describe_suballocations(out, finding->leak->cache, finding->bytes, finding->blocks);
 	fputs(" (", out);
 	describe_pool(out, finding->leak, finding->leak->site->device);
 	fputs(") accumulate: ", out);
-	describe_trend(out, finding->process, finding->site);
+	finding_trend(out, finding);
 	fputs(", allocated at", out);
 }
 
@@ -279,8 +460,8 @@ static void print_leak(FILE *out, const struct finding *finding)
 		print_accumulating(out, finding);
 		return;
 	}
-	fprintf(out, "%s, %s", COUNT(leak->blocks, "block"), EXACT_SIZE(leak->bytes));
-	describe_source(out, leak->site->kind, leak->site->api, leak->site->device);
+	fprintf(out, "%s, %s", COUNT(finding->blocks, "block"), EXACT_SIZE(finding->bytes));
+	describe_source(out, leak->site->kind, leak->site->api, finding->leak->site->device);
 	if (leak->mapping) {
 		fputs(" ", out);
 		describe_mapped(out, leak, false);
@@ -361,4 +542,5 @@ void finding_details(FILE *out, const struct finding *finding)
 		describe_context_end(out, finding->end, false);
 	if (finding->leak->history)
 		describe_history(out, finding->leak->history, finding->leak->blocks, false);
+	finding_parts(out, finding, false);
 }

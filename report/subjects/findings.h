@@ -16,6 +16,7 @@
 #include "report/symbols/fingerprint.h"
 #include "report/util/report_arena.h"
 
+struct ranks;
 struct report;
 
 enum finding_class {
@@ -44,8 +45,13 @@ struct finding {
 	/* For an error: the number of errors, and 0 bytes. For a call site that accumulates: what
 	 * is kept. For an out-of-memory: 0 and 0. */
 	uint64_t blocks, bytes;
+	uint64_t keeps; /* of a leak: see report_leak.keeps_bytes; else `bytes` */
 	const struct report_stack *stack; /* never NULL */
 	uint64_t fingerprint, fingerprint2; /* of versions 1 and 2 */
+	/* Stacks of one line, and what one variable keeps, are one finding. Its `leak`, `stack` and
+	 * fingerprints are those of its largest part, and `bytes` and `blocks` are its sums. */
+	struct finding *parts; /* the other parts, largest first; NULL: none */
+	struct finding *next; /* of a part: the next one */
 	size_t order; /* number of the findings that were found before it */
 	unsigned int ordinal; /* number among the findings with the same fingerprint, from 1 */
 };
@@ -66,13 +72,21 @@ struct findings {
 	struct report_arena arena;
 };
 
-/* Returns the findings of REPORT. The caller releases them with findings_finish(). */
+/* Returns the findings of REPORT, one for each stack. The caller releases them with
+ * findings_finish(). */
 struct findings findings_build(const struct report *report);
+/* The same, but findings of one line and class in one process are one. */
+struct findings findings_build_merged(const struct report *report);
 void findings_finish(struct findings *findings);
 
 /* Returns the index of the first finding of CLASS, or the index where a finding of CLASS would
  * be. */
 size_t findings_first(const struct findings *findings, enum finding_class class);
+
+/* Returns the finding of CLASS in PROCESS that follows AFTER (NULL: the first one), or NULL. */
+const struct finding *findings_next(const struct findings *findings,
+				    const struct report_process *process,
+				    enum finding_class class, const struct finding *after);
 
 /* Writes a name that is unique in the report to RET and returns it: the fingerprint, followed by
  * "-2", "-3" ... if earlier findings have the same fingerprint. */
@@ -96,6 +110,12 @@ void finding_title(FILE *out, const struct finding *finding);
 void finding_message(FILE *out, const struct finding *finding, bool name_process);
 /* Prints all stacks and histories, in several lines. */
 void finding_details(FILE *out, const struct finding *finding);
+/* Returns true if other ranks than that of FINDING have all of its parts. RANKS may be NULL. */
+bool finding_is_shared(const struct finding *finding, const struct ranks *ranks);
+/* Prints a line for each part of FINDING but the largest, and its stack if WHOLE is set. */
+void finding_parts(FILE *out, const struct finding *finding, bool whole);
+/* Prints describe_trend() of all parts of FINDING, a call site that accumulates. */
+void finding_trend(FILE *out, const struct finding *finding);
 /* Prints why the gate does not count a cached or suppressed finding. */
 void finding_exemption(FILE *out, const struct finding *finding);
 

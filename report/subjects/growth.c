@@ -293,6 +293,7 @@ static void print_finding(FILE *out, const struct subject_view *view)
 {
 	const struct report_growth *growth = view->process->growth;
 
+	fputs(view->is_wrong ? "\n" : "", out);
 	for (size_t i = 0; i < growth->suspect_count && i < SUSPECTS_MAX; i++)
 		print_suspect(out, &growth->suspects[i], view->verbose);
 	if (growth->suspect_count > SUSPECTS_MAX)
@@ -445,7 +446,13 @@ static void add_reasons(struct judgement *judgement, const struct judge_input *i
 			growth_reason(judgement, who, &growth->suspects[i], input->max_growth);
 }
 
+static bool is_wrong(const struct report_process *process)
+{
+	return process->growth->suspect_count != 0;
+}
+
 const struct subject subject_growth = {
 	.build = build, .chunks = CHUNK_BIT(STEPS), .only_if = PART(growth),
-	.finding = print_finding, .json = add_json, .judge = add_reasons, .figures = &figures,
+	.finding = print_finding, .is_wrong = is_wrong, .json = add_json, .judge = add_reasons,
+	.figures = &figures,
 };

@@ -164,7 +164,7 @@ void describe_freed_while_open(FILE *out, struct report_process *const *processe
 	}
 	if (!most)
 		return;
-	fprintf(out, "; %s freed", SIZE(most->bytes));
+	fprintf(out, "%s freed", SIZE(most->bytes));
 	if (most->ended.api) {
 		fputs(" at ", out);
 		describe_place(out, most->ended.stack, whole);

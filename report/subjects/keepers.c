@@ -6,6 +6,7 @@
  */
 #include "report/subjects/subject.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -111,6 +112,18 @@ void describe_keepers(FILE *out, const struct report_keepers *keepers)
 			eprintf(out, "    %s: %s\n", NUMBER(keeper->blocks), keeper->text);
 		else
 			eprintf(out, "    (%s)\n", keeper->text);
+	}
+}
+
+void describe_first_keeper(FILE *out, const struct report_keepers *keepers)
+{
+	for (size_t i = 0; keepers && i < keepers->count; i++) {
+		const char *text = keepers->list[i].text, *items = strstr(text, ", `");
+
+		if (!keepers->list[i].blocks)
+			continue;
+		eprintf(out, ", kept by %.*s", (int)(items ? items - text : INT_MAX), text);
+		return;
 	}
 }
 

@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#include "report/analyze/ranks.h"
 #include "report/describe/describe_stack.h"
 #include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
@@ -172,15 +171,17 @@ static bool may_be_freed_late(const struct report_stack *stack)
 	return false;
 }
 
-static void print_leak(FILE *out, const struct report_process *process,
-		       const struct report_leak *leak, bool whole)
+static void print_leak(FILE *out, const struct finding *finding, bool whole)
 {
+	const struct report_process *process = finding->process;
+	const struct report_leak *leak = finding->leak;
+
 	fprintf(out, "%s%s in %s",
 		process->ended == REPORT_RUNNING ? "\nNot freed so far: " : "\nLeak of ",
-		EXACT_SIZE(leak->bytes), COUNT(leak->blocks, "block"));
-	if (leak->keeps_bytes > leak->bytes)
-		fprintf(out, " that keep%s %s", leak->blocks == 1 ? "s" : "",
-			EXACT_SIZE(leak->keeps_bytes));
+		EXACT_SIZE(finding->bytes), COUNT(finding->blocks, "block"));
+	if (finding->keeps > finding->bytes)
+		fprintf(out, " that keep%s %s", finding->blocks == 1 ? "s" : "",
+			EXACT_SIZE(finding->keeps));
 	describe_source(out, leak->site->kind, leak->site->api, leak->site->device);
 	if (leak->mapping) {
 		fputs(", released, but never unmapped\n", out);
@@ -191,6 +192,7 @@ static void print_leak(FILE *out, const struct report_process *process,
 						     : ", allocated at:\n", out);
 	}
 	describe_stack(out, leak->site->stack, whole);
+	finding_parts(out, finding, whole);
 	describe_refused_free(out, "  A", leak->refused, "\n", whole);
 	if (may_be_freed_late(leak->site->stack))
 		fputs("  Perhaps freed by a destructor after the driver had shut down: a CUDA "
@@ -207,28 +209,27 @@ static void print_leak(FILE *out, const struct report_process *process,
 /* Prints the leaks, except those that the section about ranks prints. */
 static void print_leaks(FILE *out, const struct subject_view *view)
 {
-	const struct report_process *process = view->process;
+	const struct finding *leak = NULL;
 	uint64_t bytes = 0, blocks = 0;
-	size_t i, shared = 0;
+	size_t shown = 0, shared = 0;
 
-	for (i = 0; i < process->leak_count && i < LEAKS_MAX; i++) {
-		if (view->ranks && ranks_shares(view->ranks, &process->leaks[i]))
+	while ((leak = findings_next(view->findings, view->process, FINDING_LEAK, leak))) {
+		if (shown++ >= LEAKS_MAX) {
+			bytes = add_bounded(bytes, leak->bytes);
+			blocks = add_bounded(blocks, leak->blocks);
+		} else if (finding_is_shared(leak, view->ranks)) {
 			shared++;
-		else
-			print_leak(out, process, &process->leaks[i], view->verbose);
+		} else {
+			print_leak(out, leak, view->verbose);
+		}
 	}
 	if (shared)
 		fprintf(out, "\nAnd %s that other ranks have, too: listed above\n",
 			COUNT(shared, "leak"));
-	if (i == process->leak_count)
-		return;
-	for (; i < process->leak_count; i++) {
-		bytes = add_bounded(bytes, process->leaks[i].bytes);
-		blocks = add_bounded(blocks, process->leaks[i].blocks);
-	}
-	fprintf(out, "\nAnd %s: %s in %s; --format json lists all\n",
-		COUNT(process->leak_count - LEAKS_MAX, "smaller leak"), EXACT_SIZE(bytes),
-		COUNT(blocks, "block"));
+	if (shown > LEAKS_MAX)
+		fprintf(out, "\nAnd %s: %s in %s; --format json lists all\n",
+			COUNT(shown - LEAKS_MAX, "smaller leak"), EXACT_SIZE(bytes),
+			COUNT(blocks, "block"));
 }
 
 static bool is_wrong(const struct report_process *process)

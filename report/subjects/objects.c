@@ -305,14 +305,6 @@ static void print_totals(FILE *out, const struct report_process *process)
 	}
 }
 
-static void print_finding(FILE *out, const struct subject_view *view)
-{
-	if (view->verbose || !view->process->leak_count)
-		return;
-	describe_objects(out, view->process, true, "gpuleak: ", "\n");
-	describe_objects(out, view->process, false, "gpuleak: ", "\n");
-}
-
 static void print_details(FILE *out, const struct subject_view *view)
 {
 	const struct report_process *process = view->process;
@@ -429,5 +421,5 @@ static void add_json(json_t *object, const struct subject_view *view)
 
 const struct subject subject_objects = {
 	.build = build, .only_if = PART(object_count), .has_keys_always = true,
-	.finding = print_finding, .details = print_details, .json = add_json, .figures = &figures,
+	.details = print_details, .json = add_json, .figures = &figures,
 };

@@ -345,28 +345,6 @@ void describe_out_of_memory(FILE *out, const struct report_process *process,
 		fputs("; who held the memory was not counted", out);
 }
 
-void describe_final_out_of_memory(FILE *out, struct report_process *const *processes, size_t count,
-				  bool whole)
-{
-	for (size_t i = 0; i < count; i++) {
-		const struct report_out_of_memory *entry =
-			report_final_out_of_memory(processes[i]);
-
-		if (!entry)
-			continue;
-		fputs("gpuleak: ", out);
-		describe_no_gpu(out, processes, count);
-		fputs("out of memory: ", out);
-		describe_out_of_memory(out, processes[i], entry, whole);
-		if (count > 1) {
-			fputs(", in ", out);
-			describe_process(out, processes[i]);
-		}
-		fputc('\n', out);
-		return;
-	}
-}
-
 void describe_refusals(FILE *out, struct report_process *const *processes, size_t count)
 {
 	uint64_t refused = 0, recovered = 0;
@@ -467,7 +445,8 @@ static void print_all(FILE *out, const struct report_process *process,
 static void print_briefly(FILE *out, const struct report_process *process,
 			  const struct report_out_of_memory *entry, bool whole)
 {
-	fprintf(out, "Out of memory (%s): ", report_outcome_word(report_outcome(process, entry)));
+	fprintf(out, "\nOut of memory (%s): ",
+		report_outcome_word(report_outcome(process, entry)));
 	describe_out_of_memory(out, process, entry, whole);
 	fputc('\n', out);
 }

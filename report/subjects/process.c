@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The process itself: its name, how it ended, and the sums of its report. The text report has the
- * sums in a line of their own if the first line is about something else.
+ * The process itself: its name, how it ended, and the sums of its report. In the text report they
+ * are in the first lines, which no subject prints.
  */
 #include "report/subjects/subject.h"
 
@@ -49,37 +49,11 @@ void describe_fates(FILE *out, const struct report_summary *sum,
 		print_fate(out, sum->allocated_blocks - known, "freed by unseen calls");
 }
 
-void describe_sums(FILE *out, const struct report_process *process)
-{
-	struct report_process *one = (struct report_process *)process;
-	const struct report_summary *sum = &process->summary;
-
-	fputs("\ngpuleak: ", out);
-	describe_process(out, process);
-	fprintf(out, ": %s (%s) allocated, ", COUNT(sum->allocated_blocks, "block"),
-		SIZE(sum->allocated_bytes));
-	describe_fates(out, sum, &one, 1);
-	if (sum->leaked_blocks)
-		fprintf(out, ", %s %s (%s)", NUMBER(sum->leaked_blocks),
-			process->ended == REPORT_RUNNING ? "not freed so far" : "leaked",
-			SIZE(sum->leaked_bytes));
-	fprintf(out, ", peak %s; ", SIZE(sum->peak_bytes));
-	describe_ended(out, process);
-	fputc('\n', out);
-}
-
-static void print_details(FILE *out, const struct subject_view *view)
-{
-	if (view->is_wrong)
-		describe_sums(out, view->process);
-}
-
 void describe_no_gpu(FILE *out, struct report_process *const *processes, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		if (processes[i]->no_gpu & LEDGER_NO_GPU_FAKE_KERNELS) {
-			fputs("the program's results are invalid, because kernels did nothing "
-			      "(--fake-kernels); ", out);
+			fputs("results are invalid (--fake-kernels); ", out);
 			return;
 		}
 }
@@ -191,5 +165,4 @@ static void add_json(json_t *object, const struct subject_view *view)
 		 { "summary", json_summary(&process->summary) });
 }
 
-const struct subject subject_process = { .details = print_details, .json = add_json,
-					 .figures = &figures };
+const struct subject subject_process = { .json = add_json, .figures = &figures };

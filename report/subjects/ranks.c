@@ -14,7 +14,7 @@
 #include "report/util/escape.h"
 #include "report/util/number.h"
 
-#define FIRST_MAX 2
+#define FIRST_MAX 1
 #define SHARED_MAX 1000 /* same limit as for the leaks of a process */
 
 void describe_odd_ranks(FILE *out, const struct ranks *ranks)

@@ -94,6 +94,7 @@ static void print_finding(FILE *out, const struct subject_view *view)
 {
 	const struct report_process *process = view->process;
 
+	fputs(view->is_wrong ? "\n" : "", out);
 	fprintf(out, "gpuleak: named steps:\n  %10s  %12s  %12s  %12s  %12s  %s\n", "times",
 		"allocated", "freed", "left", "largest peak", "step");
 	for (size_t i = 0; i < process->named_step_count && i < STEPS_MAX; i++)

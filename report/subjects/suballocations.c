@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "report/analyze/ranks.h"
 #include "report/describe/describe_stack.h"
 #include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
@@ -220,45 +219,45 @@ bool process_accumulates(const struct report_process *process)
 	return false;
 }
 
-static void print_accumulating(FILE *out, const struct report_process *process,
-			       const struct report_suballocations *entry, bool whole)
+static void print_accumulating(FILE *out, const struct finding *finding, bool first, bool whole)
 {
+	const struct report_frame *frame = report_stack_culprit(finding->stack);
+	const struct report_leak *live = finding->leak;
+
 	fputs("\nAccumulating: ", out);
-	describe_suballocations(out, entry->live.cache, entry->kept_bytes, entry->kept_blocks);
+	describe_suballocations(out, live->cache, finding->bytes, finding->blocks);
 	fputs(" (", out);
-	describe_pool(out, &entry->live, entry->live.site->device);
+	describe_pool(out, live, live->site->device);
 	fputs("), ", out);
-	describe_trend(out, process, entry);
+	finding_trend(out, finding);
 	fputs(", allocated at:\n", out);
-	describe_stack(out, entry->live.site->stack, whole);
-	if (entry->live.keepers)
-		describe_keepers(out, entry->live.keepers);
+	describe_stack(out, finding->stack, whole);
+	finding_parts(out, finding, whole);
+	if (live->keepers)
+		describe_keepers(out, live->keepers);
+	else if (first && frame && frame->language == FRAME_PYTHON)
+		fputs("  Next: `gpuleak run --keepers` names the variables that keep these\n", out);
 }
 
 /* Prints the call sites that accumulate, except those that the section about ranks prints. */
 static void print_finding(FILE *out, const struct subject_view *view)
 {
-	const struct report_process *process = view->process;
-	size_t shown = 0, shared = 0, rest = 0;
+	const struct finding *site = NULL;
+	size_t shown = 0, shared = 0;
 
-	for (size_t i = 0; i < process->suballocation_count; i++) {
-		const struct report_suballocations *entry = &process->suballocations[i];
-
-		if (!report_accumulates(entry))
-			continue;
-		if (view->ranks && ranks_shares(view->ranks, &entry->live))
+	while ((site = findings_next(view->findings, view->process, FINDING_ACCUMULATING, site))) {
+		if (finding_is_shared(site, view->ranks))
 			shared++;
 		else if (shown++ < ACCUMULATING_MAX)
-			print_accumulating(out, process, entry, view->verbose);
-		else
-			rest++;
+			print_accumulating(out, site, shown == 1, view->verbose);
 	}
 	if (shared)
 		fprintf(out, "\nAnd %s that accumulate%s in other ranks, too: listed above\n",
 			COUNT(shared, "call site"), shared == 1 ? "s" : "");
-	if (rest)
+	if (shown > ACCUMULATING_MAX)
 		fprintf(out, "\nAnd %s that accumulate%s; --format json lists all\n",
-			COUNT(rest, "more call site"), rest == 1 ? "s" : "");
+			COUNT(shown - ACCUMULATING_MAX, "more call site"),
+			shown - ACCUMULATING_MAX == 1 ? "s" : "");
 }
 
 static void print_site(FILE *out, const struct report_process *process,

@@ -25,6 +25,8 @@ struct symbolizer;
 /* The process that a format writes, and how. */
 struct subject_view {
 	const struct report_process *process;
+	/* text: those of all processes */
+	const struct findings *findings;
 	/* the parallel job that the process belongs to, or NULL */
 	const struct ranks *ranks;
 	bool verbose;

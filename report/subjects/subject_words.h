@@ -25,8 +25,6 @@ struct subject_view;
 /* Prints how many blocks of COUNT PROCESSES were freed, and why the others are not leaks. */
 void describe_fates(FILE *out, const struct report_summary *sum,
 		    struct report_process *const *processes, size_t count);
-/* Prints the line with the sums of PROCESS. */
-void describe_sums(FILE *out, const struct report_process *process);
 /* If kernels did nothing in one of the PROCESSES, prints this at the beginning of a first line. */
 void describe_no_gpu(FILE *out, struct report_process *const *processes, size_t count);
 json_t *json_summary(const struct report_summary *sum);
@@ -51,15 +49,13 @@ json_t *json_history(const struct report_history *history);
 
 /* Prints "  Kept after 4.00 s by:", and a line for each keeper. */
 void describe_keepers(FILE *out, const struct report_keepers *keepers);
+/* Prints ", kept by list `losses` in main() (/abs/train.py:5)" for the first keeper with blocks.
+ * Prints nothing if there is none. KEEPERS may be NULL. */
+void describe_first_keeper(FILE *out, const struct report_keepers *keepers);
 json_t *json_keepers(const struct report_keepers *keepers);
 json_t *json_keepers_time(const struct report_keepers *keepers); /* in seconds */
 
 /* ---- memory that ended with its context ---- */
-
-/* Prints "1,000 blocks (1000.0 MiB) never freed, ended with their context at main (/abs/a.cu:3);
- * most at step (/abs/a.cu:2)" for the COUNT PROCESSES, at least one of which has such memory. */
-void describe_context_ends(FILE *out, struct report_process *const *processes, size_t count,
-			   bool whole);
 
 /* Prints the call that ended the context, and its stack. */
 void describe_context_end(FILE *out, const struct report_context_end *end, bool whole);
@@ -216,17 +212,13 @@ uint64_t out_of_memory_wanted(const struct report_out_of_memory *entry);
  * 3.1 GiB libnccl.so.2, 2.2 GiB driver". */
 void describe_out_of_memory(FILE *out, const struct report_process *process,
 			    const struct report_out_of_memory *entry, bool whole);
-/* Prints the first line of a report on COUNT PROCESSES if one of them ended because memory ran out.
- * If several did, the line is about the first. */
-void describe_final_out_of_memory(FILE *out, struct report_process *const *processes,
-				  size_t count, bool whole);
 /* Prints "; out of memory 3 times, 1 of them recovered". Prints nothing if no request of the COUNT
  * PROCESSES was refused, or if one of the processes ended because of that. */
 void describe_refusals(FILE *out, struct report_process *const *processes, size_t count);
 
 /* ---- memory that is shared between processes ---- */
 
-/* Prints "; 4.0 MiB freed at drop (/abs/owner.c:20), still open in worker (pid 4711), opened at
+/* Prints "4.0 MiB freed at drop (/abs/owner.c:20), still open in worker (pid 4711), opened at
  * main (/abs/worker.c:30)" for the largest memory that one of PROCESSES freed while another process
  * had it open. Prints nothing if there is none. */
 void describe_freed_while_open(FILE *out, struct report_process *const *processes, size_t count,

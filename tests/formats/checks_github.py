@@ -69,7 +69,7 @@ def nothing(place):
 
 def leaks(place):
     """An error each, at the line, relative to the workspace."""
-    found = parsed(place.report("github", place.ledger("l", "leaks", 2, "double"),
+    found = parsed(place.report("github", place.ledger("l", "leaks_apart", 2, "double"),
                                 env={"GITHUB_WORKSPACE": os.path.dirname(HERE)}))
     same([(name, p["title"], p["file"]) for name, p, _ in found], [
         ("error", "GPU memory: double free", "formats/leaks.c"),
@@ -77,8 +77,16 @@ def leaks(place):
         ("error", "GPU memory leak: 1000 bytes", "formats/leaks.c")])
     with open(os.path.join(HERE, "leaks.c"), encoding="utf-8") as file:
         lines = file.read().split("\n")
-    true("must(cuMemAlloc_v2" in lines[int(found[1][1]["line"]) - 1], "the line")
-    true(re.search(r"\n    #1 leak_2 /.*/leaks\.c:\d+\n    #2 main ", found[1][2]), found[1][2])
+    true("SITES(SITE)" in lines[int(found[1][1]["line"]) - 1], "the line")
+    true(re.search(r"\n    #0 leak_2 /.*/leaks\.c:\d+\n    #1 main ", found[1][2]), found[1][2])
+
+
+def one_line(place):
+    """Leaks of one line by several stacks: one error with their sum, and what differs of each."""
+    found = parsed(place.report("github", place.ledger("l", "leaks", 3)))
+    same([(name, p["title"]) for name, p, _ in found], [("error", "GPU memory leak: 5.8 KiB")])
+    same(re.findall(r"\n  Of this (.*) by another stack, with (\w+) \(", found[0][2]),
+         [("1.9 KiB in 1 block", "leak_2"), ("1000 bytes in 1 block", "leak_1")])
 
 
 def eleven(place):
@@ -91,7 +99,7 @@ def eleven(place):
 
 def twelve(place):
     """Twelve real leaks under a gate that fails: the verdict, eight leaks, the rest."""
-    found = parsed(place.report("github", "--max-leaked-bytes", 0, place.ledger("l", "leaks", 12)))
+    found = parsed(place.report("github", "--max-leaked-bytes", 0, place.ledger("l", "leaks_apart", 12)))
     same([name for name, _, _ in found], ["error"] * 10)
     same(found[0][1], {"title": "gpuleak: gate failed"})
     same(found[9][1]["title"], "GPU memory: 4 more")
@@ -100,7 +108,7 @@ def twelve(place):
 
 def verdicts(place):
     """What the gate lets pass are warnings."""
-    ledger = place.ledger("l", "leaks", 2)
+    ledger = place.ledger("l", "leaks_apart", 2)
     found = parsed(place.report("github", "--max-leaked-bytes", 3000, ledger))
     same([name for name, _, _ in found], ["notice", "warning", "warning"])
     same(found[0][1], {"title": "gpuleak: gate passed"})
@@ -164,7 +172,7 @@ def ranks(place):
 def summary(place):
     """The step's summary is appended to, in Markdown."""
     path = place.write("summary.md", b"before\n")
-    ledger = place.ledger("l", "leaks", 2, "double")
+    ledger = place.ledger("l", "leaks_apart", 2, "double")
     place.report("github", ledger, env={"GITHUB_STEP_SUMMARY": path})
     with open(path, encoding="utf-8") as file:
         text = file.read()
@@ -227,5 +235,5 @@ def out_of_memory(place):
         "github", place.out_of_memory("drop", status=0)))], ["gpuleak: no leaks"])
 
 
-CHECKS = [nothing, out_of_memory, tensors, clean, leaks, eleven, twelve, verdicts, incomplete, hostile, caches, ranks, summary,
+CHECKS = [nothing, out_of_memory, tensors, clean, leaks, one_line, eleven, twelve, verdicts, incomplete, hostile, caches, ranks, summary,
           summary_limits, summary_hostile]

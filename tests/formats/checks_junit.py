@@ -57,16 +57,26 @@ def clean(place):
 
 def leaks(place):
     """Two leaks and a double free: three failures, one line and one hash each."""
-    suites = parsed(place, place.report("junit", place.ledger("l", "leaks", 2, "double")))
+    suites = parsed(place, place.report("junit", place.ledger("l", "leaks_apart", 2, "double")))
     same(outcomes(suites[0]), {
         "everything was recorded": PASSED,
-        "allocate (leaks.c)": FAILED * 2,
+        "leak_2 (leaks.c)": FAILED,
+        "leak_1 (leaks.c)": FAILED,
         "main (leaks.c)": [("gpuleak.double-free", "failure")],
     })
     message = suites[0].findall("testcase")[2].find("failure").get("message")
     true(re.fullmatch(r"1 block, 2,000 bytes \(1\.9 KiB\) \(device memory, cuMemAlloc_v2, device 0\) "
-                      r"never freed, allocated at allocate \(.*/leaks\.c:\d+\), called from leak_2 "
+                      r"never freed, allocated at leak_2 \(.*/leaks\.c:\d+\), called from main "
                       r"\(.*/leaks\.c:\d+\)", message), message)
+
+
+def one_line(place):
+    """Leaks of one line by several stacks: one case with their sum."""
+    (suite, _) = parsed(place, place.report("junit", place.ledger("l", "leaks", 3)))
+    same(outcomes(suite)["allocate (leaks.c)"], FAILED)
+    failure = suite.find(".//failure")
+    true(failure.get("message").startswith("3 blocks, 6,000 bytes (5.8 KiB) ("), failure.get("message"))
+    same(failure.text.count(" by another stack, with leak_"), 2)
 
 
 def stable(place):
@@ -74,20 +84,20 @@ def stable(place):
     def names(program):
         suites = parsed(place, place.report("junit", place.ledger(program, program, 3, "double")))
         return [(c.get("classname"), c.get("name")) for c in suites[0].findall("testcase")]
-    first = names("leaks")
-    os.unlink(place.path("leaks.gpuleak"))
-    same(names("leaks"), first)
+    first = names("leaks_apart")
+    os.unlink(place.path("leaks_apart.gpuleak"))
+    same(names("leaks_apart"), first)
     same(names("leaks_shifted"), first)
 
 
 def verdicts(place):
     """The gate: what it lets pass is skipped, a verdict is a case."""
-    ledger = place.ledger("l", "leaks", 2)
+    ledger = place.ledger("l", "leaks_apart", 2)
     suites = parsed(place, place.report("junit", "--max-leaked-bytes", 3000, ledger))
-    same(outcomes(suites[0])["allocate (leaks.c)"], [("gpuleak.leak", "skipped")] * 2)
+    same(outcomes(suites[0])["leak_2 (leaks.c)"], [("gpuleak.leak", "skipped")])
     same(outcomes(suites[1])["gate"], PASSED)
     suites = parsed(place, place.report("junit", "--max-leaked-bytes", 2999, ledger))
-    same(outcomes(suites[0])["allocate (leaks.c)"], FAILED * 2)
+    same(outcomes(suites[0])["leak_2 (leaks.c)"], FAILED)
     same(outcomes(suites[1])["gate"], [("gpuleak", "failure")])
 
 
@@ -95,9 +105,9 @@ def suppressed(place):
     """What a suppression took out is skipped and says why."""
     rules = place.write("rules", b"leak:leak_1\n")
     suites = parsed(place, place.report("junit", "--suppressions", rules,
-                                        place.ledger("l", "leaks", 2)))
-    same(outcomes(suites[0])["allocate (leaks.c)"],
-         FAILED + [("gpuleak.leak", "skipped")])
+                                        place.ledger("l", "leaks_apart", 2)))
+    same([outcomes(suites[0])["leak_%d (leaks.c)" % n] for n in (2, 1)],
+         [FAILED, [("gpuleak.leak", "skipped")]])
     true("suppressed by leak:leak_1" in suites[0].find(".//skipped").get("message"), "the reason")
 
 
@@ -200,4 +210,4 @@ def out_of_memory(place):
         "not out of memory at the end": PASSED})
 
 
-CHECKS = [nothing, out_of_memory, tensors, clean, leaks, stable, verdicts, suppressed, incomplete, hostile, caches, ranks, many]
+CHECKS = [nothing, out_of_memory, tensors, clean, leaks, one_line, stable, verdicts, suppressed, incomplete, hostile, caches, ranks, many]

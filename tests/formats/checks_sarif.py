@@ -60,7 +60,7 @@ def clean(place):
 def leaks(place):
     """Wrong frees first, then leaks by size, at the application's own lines."""
     source = os.path.join(os.path.dirname(HERE), "formats", "leaks.c")
-    run = parsed(place, place.report("sarif", place.ledger("l", "leaks", 2, "double"),
+    run = parsed(place, place.report("sarif", place.ledger("l", "leaks_apart", 2, "double"),
                                      env={"GITHUB_WORKSPACE": os.path.dirname(HERE)}))
     same(shape(run), [("double-free", "error", 0, 500), ("leak", "error", 0, 2000),
                       ("leak", "error", 0, 1000)])
@@ -68,14 +68,25 @@ def leaks(place):
     base = run["originalUriBaseIds"]["SRCROOT"]["uri"]
     same(urllib.parse.unquote(base), "file://%s/" % os.path.dirname(HERE))
     with open(source, encoding="utf-8") as file:
-        line = [n for n, text in enumerate(file, 1) if "must(cuMemAlloc_v2" in text]
+        line = [n for n, text in enumerate(file, 1) if "SITES(SITE)" in text]
     same(run["results"][1]["locations"][0]["physicalLocation"]["region"], {"startLine": line[0]})
     frames = run["results"][1]["stacks"][0]["frames"]
-    same([f["location"]["logicalLocations"][0]["fullyQualifiedName"] for f in frames[:3]],
-         ["allocate", "leak_2", "main"])
+    same([f["location"]["logicalLocations"][0]["fullyQualifiedName"] for f in frames[:2]],
+         ["leak_2", "main"])
     same([s["message"]["text"] for s in run["results"][0]["stacks"]],
          ["invalid free at", "allocated at", "first freed at"])
     same(len(run["results"][0]["relatedLocations"]), 2)
+
+
+def one_line(place):
+    """Leaks of one line by several stacks: one result, with the fingerprints of the other parts."""
+    run = parsed(place, place.report("sarif", place.ledger("l", "leaks", 3)))
+    (result,) = run["results"]
+    same((result["properties"]["bytes"], result["occurrenceCount"]), (6000, 3))
+    same([(part["bytes"], part["blocks"]) for part in result["properties"]["parts"]],
+         [(2000, 1), (1000, 1)])
+    same(len({result["partialFingerprints"]["gpuleakStack/v1"],
+              *(part["fingerprint"] for part in result["properties"]["parts"])}), 3)
 
 
 def elsewhere(place):
@@ -90,15 +101,15 @@ def stable(place):
     def prints(name, program):
         run = parsed(place, place.report("sarif", place.ledger(name, program, 3, "double")))
         return [r["partialFingerprints"] for r in run["results"]]
-    first = prints("a", "leaks")
+    first = prints("a", "leaks_apart")
     same(len({p["gpuleakStack/v1"] for p in first}), 4)
-    same(prints("b", "leaks"), first)
+    same(prints("b", "leaks_apart"), first)
     same(prints("c", "leaks_shifted"), first)
 
 
 def verdicts(place):
     """What the gate lets pass is a warning; the verdict is in the run's properties."""
-    ledger = place.ledger("l", "leaks", 2)
+    ledger = place.ledger("l", "leaks_apart", 2)
     run = parsed(place, place.report("sarif", "--max-leaked-bytes", 3000, ledger))
     same([r["level"] for r in run["results"]], ["warning"] * 2)
     same(run["properties"]["gate"]["status"], 0)
@@ -111,7 +122,7 @@ def suppressed(place):
     """A suppressed leak is a result that is suppressed, with the pattern."""
     rules = place.write("rules", b"leak:leak_1\n")
     run = parsed(place, place.report("sarif", "--suppressions", rules,
-                                     place.ledger("l", "leaks", 2)))
+                                     place.ledger("l", "leaks_apart", 2)))
     same(shape(run), [("leak", "error", 0, 2000), ("leak", "error", 1, 1000)])
     same(run["results"][1]["suppressions"],
          [{"kind": "external", "justification": "suppressed by leak:leak_1"}])
@@ -216,5 +227,5 @@ def out_of_memory(place):
     same(parsed(place, place.report("sarif", place.out_of_memory("drop", status=0)))["results"], [])
 
 
-CHECKS = [nothing, out_of_memory, tensors, clean, leaks, elsewhere, stable, verdicts, suppressed, incomplete, hostile, caches,
+CHECKS = [nothing, out_of_memory, tensors, clean, leaks, one_line, elsewhere, stable, verdicts, suppressed, incomplete, hostile, caches,
           ranks, many, huge]

@@ -11,6 +11,7 @@ Accumulating: 204,800 bytes (200.0 KiB) in 400 tensors (PyTorch caching allocato
 400 of 400 kept, 2 per second until the loop ended, allocated at:
     #0 train_step /src/app/train.py:8
     #1 <module> /src/app/train.py:20
+  Next: `gpuleak run --keepers` names the variables that keep these
 
 Held by caches: not leaks; the gate counts them only with --gate-caches 1
   PyTorch caching allocator: 2,097,152 bytes (2.0 MiB) in 1 block: 53,248 bytes (52.0 KiB) in \
@@ -36,7 +37,9 @@ def text(place, case, **env):
 def accumulating(place):
     """What accumulates comes first, with its stack; then how the cache's memory is divided."""
     told = text(place, "tensors")
-    same(told.split("\n", 1)[1].split("\ngpuleak: ")[0], ACCUMULATING)
+    same(told.split("\n", 1)[0], "gpuleak: 200.0 KiB in 400 tensors accumulate at train_step (/src/app/train.py:8)")
+    true(told.split("\n")[1].startswith("gpuleak: 4 blocks (2.0 MiB) allocated by python3 (pid 1), 0 freed, "), told)
+    same(told.split("\n", 2)[2].split("\nnote: ")[0], ACCUMULATING.rstrip("\n"))
     same(told.count(OUTSIDE), 1)
     true("Live inside" not in told and "libquiet" not in told, told)
 

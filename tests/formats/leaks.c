@@ -3,6 +3,7 @@
  * Leaks N blocks, each of 1000 bytes more than the last, at N call sites (at most 12), frees one
  * more of 500 bytes, and frees wrongly what the second argument says.
  *   leaks N [double]
+ * APART: each call site allocates in a line of its own function.
  * SHIFTED: the same, edited: other lines, other addresses.
  */
 #ifdef SHIFTED
@@ -20,6 +21,7 @@ int shift(int by)
 
 #define SITES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
 
+#ifndef APART
 static CUdeviceptr allocate(size_t bytes)
 {
 	CUdeviceptr p = 0;
@@ -27,6 +29,14 @@ static CUdeviceptr allocate(size_t bytes)
 	must(cuMemAlloc_v2(&p, bytes), "alloc");
 	return p;
 }
+#else
+#define allocate(bytes)                                            \
+	({                                                         \
+		CUdeviceptr allocated = 0;                         \
+		must(cuMemAlloc_v2(&allocated, bytes), "alloc");   \
+		allocated;                                         \
+	})
+#endif
 
 #define SITE(n)                                             \
 	__attribute__((noinline)) static void leak_##n(void) \

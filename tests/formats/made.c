@@ -120,6 +120,12 @@ static void finish(struct report_process *p)
 			p->sites[p->site_count++] = (struct report_site_sums){
 				leak->site, leak, leak->blocks, leak->bytes };
 		}
+	for (size_t i = 0; i < p->suballocation_count; i++) {
+		const struct report_suballocations *site = &p->suballocations[i];
+
+		sum->accumulating_blocks += report_accumulates(site) ? site->kept_blocks : 0;
+		sum->accumulating_bytes += report_accumulates(site) ? site->kept_bytes : 0;
+	}
 	p->sites[p->site_count++] = (struct report_site_sums){
 		call_site("cuMemAllocManaged", "managed", 1, &plain), NULL, 3, 300 };
 	sum->keeps_bytes = sum->leaked_bytes;

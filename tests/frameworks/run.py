@@ -164,8 +164,8 @@ def headline_place(case):
         largest = max(case.leaks, key=lambda leak: leak.bytes)
         frame = with_lines(largest.stack, case.script)[0]
     function, _, line = frame.partition("@")
-    return re.compile(r"at ([\w.<>]*\.)?%s \(%s:%s\)" % (
-        re.escape(function), re.escape(case.script), line))
+    return re.compile(r"at ([\w.<>]*\.)?%s \(\S*%s:%s\)" % (
+        re.escape(function), re.escape(os.path.basename(case.script)), line))
 
 
 def check_text(case, told):

@@ -102,7 +102,7 @@ def virtual(place):
                             place.program(PROGRAM), "kept", memory)
         compare("%s: status" % memory, 23, run.status)
         compare("%s: first line" % memory, True,
-                "no driver leaks; 400.0 MiB in 200 blocks accumulate at result (" in
+                "gpuleak: 400.0 MiB in 200 blocks accumulate at result (" in
                 run.stderr.splitlines()[0])
 
 

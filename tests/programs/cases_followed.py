@@ -254,7 +254,7 @@ def nested(place):
                                      for each in processes(place.json(name + ".json"))))
     run = place.command("run", "--", place.options.command, "run", "--gate", "--", place.program("lost"))
     compare("the inner gate", (23, "lost\n"), (run.status, run.stdout))
-    compare("both reports", 2, run.stderr.count("gpuleak: 1 leak, 1 block, 100 bytes never freed"))
+    compare("both reports", 2, run.stderr.count("gpuleak: 1 leak, 100 bytes in 1 block never freed"))
     place.nothing_left()
 
 

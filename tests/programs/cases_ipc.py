@@ -109,7 +109,7 @@ def freed_text(place):
     """IPC: the text report names the line of the free and the line of the open, in both processes"""
     text = text_of(place, "freed")
     first = text.split("\n", maxsplit=1)[0]
-    for part in ("; 4.0 MiB freed at drop (", "ipc.c:", ", still open in p_ipc (pid ",
+    for part in ("gpuleak: 4.0 MiB freed at drop (", "ipc.c:", ", still open in p_ipc (pid ",
                  ") when it ended (opened at open_block ("):
         if part not in first:
             raise Failed("%r is not in %s" % (part, first))

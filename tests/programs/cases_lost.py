@@ -88,7 +88,7 @@ def interrupted(place):
     argv = [place.program("lost"), "interrupt"]
     for way, run in (("plain", place.preloaded(argv)), ("run", place.command("run", "--", *argv))):
         compare(way, (0, "lost\n"), (run.status, run.stdout))
-        one_line(run.stderr, "gpuleak: ", "1 leak, 1 block, 100 bytes")
+        one_line(run.stderr, "gpuleak: ", "1 leak, 100 bytes in 1 block")
         compare("complaints, " + way, [], [line for line in run.stderr.splitlines()
                                            if "Interrupted" in line or "not recorded" in line])
 
@@ -251,7 +251,7 @@ def address_space(place):
                          ("run", place.command("run", "--", *argv))):
             compare("%d KiB, %s" % (space, way), (0, "lost\n"), (run.status, run.stdout))
             if way == "run" or way == "plain" and reported:
-                one_line(run.stderr, "gpuleak: ", "1 leak, 1 block, 100 bytes" if space > 16384
+                one_line(run.stderr, "gpuleak: ", "1 leak, 100 bytes in 1 block" if space > 16384
                          else "not recorded completely: p_lost")
 
 
@@ -291,7 +291,7 @@ def no_address_space_at_end(place):
                         "memory left" % run.pid, "(ulimit -v)", "or run: gpuleak report /")
         ledger = line.split("gpuleak report ")[1]
         report = place.command("report", ledger)
-        one_line(report.stdout + report.stderr, "gpuleak: 1 leak, 1 block, 100 bytes")
+        one_line(report.stdout + report.stderr, "gpuleak: 1 leak, 100 bytes in 1 block")
         os.unlink(ledger)
         place.nothing_left()
 

@@ -261,7 +261,7 @@ def accumulating(place):
     compare("first", True, run.stderr.startswith(
         "gpuleak: never destroyed: 200 events, 200 of them accumulating, ") and
         " per second at frames (" in run.stderr and
-        "objects.c:%d); no leaks" % line_of(SOURCE, "frame") in run.stderr)
+        "objects.c:%d)\ngpuleak: " % line_of(SOURCE, "frame") in run.stderr)
     report, _ = run_story(place, "frames")
     trends = {item["kind"]: item["trend"] for item in report["objects"]}
     compare("trends", {"event": "accumulating", "primary-context": None}, trends)

@@ -81,7 +81,7 @@ def one_line(place):
         raise Failed(lines[0])
     _, lines = text_of(place, *words[:2])
     compare("first line", "gpuleak: 1 leak, ", lines[0][:17])
-    compare("second line", "Out of memory (tolerated): 64.0 MiB wanted at want (", lines[1][:52])
+    compare("below", "Out of memory (tolerated): 64.0 MiB wanted at want (", lines[3][:52])
 
 
 FIRST = (r"gpuleak: out of memory: 64\.0 MiB wanted at want \(\S+/oom\.c:\d+\); held: "
@@ -93,8 +93,8 @@ def is_final(place, words, status):
     compare("status", status, got)
     if not re.fullmatch(FIRST, lines[0]):
         raise Failed("first line:\n" + lines[0])
-    compare("second line", "gpuleak: 2 leaks, ", lines[1][:18])
-    section = lines[3:lines.index("  The driver reported 36.0 MiB of 100.0 MiB as free after the refusal")]
+    compare("second line", "gpuleak: also: 2 leaks (64.0 MiB in 2 blocks)", lines[1])
+    section = lines[4:lines.index("  The driver reported 36.0 MiB of 100.0 MiB as free after the refusal")]
     compare("request", "Out of memory (final): 67,108,864 bytes (64.0 MiB) wanted by "
             "cuMemAlloc_v2 on device 0 after ", section[0][:93])
     compare("stack", ["    #0 want ", "    #1 run ", "    #2 main "],
@@ -242,12 +242,12 @@ def divided_by_nvml(place):
     entry = only_entry(place.json("report.json"))
     compare("driver's and others'", (6 * MIB, 20 * MIB),
             (entry["driver_bytes"], entry["other_processes_bytes"]))
-    run = place.command("run", "--", place.program("oom"), *words, "exit:1",
+    run = place.command("run", "--verbose", "1", "--", place.program("oom"), *words, "exit:1",
                         env=figures(place, **MEMORY))
     compare("line", True, run.stderr.split("\n")[0].endswith(
         "), 6.0 MiB driver, 20.0 MiB other processes"))
     nobodys = ("nvml:%d:%d" % (70 * MIB, 79 * MIB), *words[1:])
-    run = place.command("run", "--", place.program("oom"), *nobodys, "exit:1",
+    run = place.command("run", "--verbose", "1", "--", place.program("oom"), *nobodys, "exit:1",
                         env=figures(place, **MEMORY))
     compare("line", True, run.stderr.split("\n")[0].endswith("), 6.0 MiB driver"))
 
@@ -267,7 +267,7 @@ def nvml_without_device(place):
             compare("driver's and others'", (driver, None),
                     (entry["driver_bytes"], entry["other_processes_bytes"]))
             compare("devices with figures", 1 if own else 0, len(report.get("devices", [])))
-            run = inner.command("run", "--", inner.program("oom"), *words,
+            run = inner.command("run", "--verbose", "1", "--", inner.program("oom"), *words,
                                 env=figures(inner, **MEMORY))
             first = run.stderr.split("\n")[0]
             compare("end of %s" % first, True, first.endswith(line))

@@ -58,7 +58,7 @@ def text(place):
     compare("it is with -v", True, "\nNot released: 1 stream, made by cuStreamCreate at:\n"
             in told(place, "cached", "stream", GPULEAK_VERBOSE="1")[1])
     err = told(place, "uncached", "matmul")[1]
-    one_line(err, "gpuleak: 1 leak, 1 block, ", "worst: 4.8 KiB at train(char const*) (",
+    one_line(err, "gpuleak: 1 leak, 4.8 KiB in 1 block never freed, allocated at train(char const*) (",
              "/rules.cpp:", ", called from main (")
     stack = [entry for entry in err.split("\n") if entry.startswith("    #")]
     compare("folded", 4, len(stack))
@@ -101,13 +101,13 @@ def own_rules(place):
                                 "cache \"handles of ours\" function:cublasCreate_v2\n"
                                 "application module:libc10_cuda.so\n")
     err = told(place, "cached", "handle", GPULEAK_RULES=path)[1]
-    one_line(err, "gpuleak: 1 leak, 1 block, 4,194,304 bytes", "worst: 4.0 MiB at "
+    one_line(err, "gpuleak: 1 leak, 4.0 MiB in 1 block never freed, allocated at "
              "c10::cuda::...::Native::DeviceCachingAllocator::malloc (")
     err = told(place, "cached", GPULEAK_RULES=path, GPULEAK_VERBOSE="1")[1]
-    one_line(err, "gpuleak: 1 leak, 1 block, 4,194,304 bytes", "worst: 4.0 MiB at " + NATIVE +
+    one_line(err, "gpuleak: 1 leak, 4.0 MiB in 1 block never freed, allocated at " + NATIVE +
              "DeviceCachingAllocator::malloc(unsigned long) (")
     err = told(place, "cached", "handle", GPULEAK_RULES=path)[1]
-    one_line(err, "gpuleak: p_rules", "1 held by the handles of ours (16.0 KiB)")
+    one_line(err, "allocated by p_rules", "1 held by the handles of ours (16.0 KiB)")
     compare("run", (23, 0), tuple(gate(place, "rules", "--gate", "--rules", path,
                                        args=[word]).status for word in ("cached", "handle")))
     place.preloaded([place.program("rules"), "cached"],

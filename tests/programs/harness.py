@@ -602,7 +602,7 @@ class Routes:
         if self.case.clean and not self.case.notes and not told and self.case.suppressions is None:
             compare("lines of a clean report", 1, len(
                 [line for line in lines if not line.startswith("gpuleak: pool")]))
-        if self.case.leaks:
+        if self.case.leaks and not self.case.errors:
             self.first_line(lines[0])
         place.nothing_left()
 

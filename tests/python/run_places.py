@@ -52,15 +52,15 @@ def report(place, *flags, program=PROGRAM, story):
 
 
 def worst(text):
-    """Returns the place of the first line, without the caller and the temporary folder."""
-    found = re.match("gpuleak: [^\n]*?(?: at |largest )(\\S+ \\([^)]*\\)(?: through \\w+)?)", text)
-    return found and found.group(1)
+    """Returns the place of the first line, without the caller and the folder."""
+    found = re.match("gpuleak: [^\n]*? at (\\S+ \\([^)]*\\)(?: through \\w+)?)", text)
+    return found and re.sub(r"\((/|\.\.\.)\S*/", "(", found.group(1))
 
 
 def package(place):
     """a package and its library: the line of the program that calls them"""
     text = report(place, story="package")
-    compare("place", "package (%s:%d)" % (PROGRAM, line_of("package")), worst(text))
+    compare("place", "package (%s:%d)" % (PROGRAM.name, line_of("package")), worst(text))
     path = place.root / "report.json"
     report(place, "--format", "json", "--report", str(path), story="package")
     frames = json.loads(path.read_text())["leaks"][0]["stack"]
@@ -93,7 +93,7 @@ def command(place):
 def wrapper(place):
     """a function that allocates for three others: their lines, "through" it"""
     text = report(place, story="wrapper")
-    compare("place", "decode (%s:%d) through device_alloc" % (PROGRAM, line_of("decode")),
+    compare("place", "decode (%s:%d) through device_alloc" % (PROGRAM.name, line_of("decode")),
             worst(text))
     path = place.root / "report.xml"
     report(place, "--format", "junit", "--report", str(path), story="wrapper")

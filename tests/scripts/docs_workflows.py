@@ -152,7 +152,7 @@ def gitlab_job(project, document, job, leaks):
 
 def check(schema, document, folder, build, standin):
     """Raises Failed unless each job of a workflow ends as its tests do."""
-    leaks = os.path.join(build, "tests", "formats", "leaks")
+    leaks = os.path.join(build, "tests", "formats", "leaks_apart")
     jobs = document["jobs"] if schema == "github-workflow" else {
         name: job for name, job in document.items() if isinstance(job, dict) and "script" in job}
     run = github_job if schema == "github-workflow" else gitlab_job

@@ -18,6 +18,7 @@
 #include "ledger_builder.h"
 #include "ledger_reported.h"
 #include "ledger/live_series.h"
+#include "report/subjects/formats.h"
 #include "report/subjects/subject_words.h"
 #include "report/model/model.h"
 #include "report/model/model_suballocations.h"
@@ -434,6 +435,39 @@ static void keepers_in_words(void **state)
 	free(text);
 }
 
+/* Two call sites that one variable keeps are one leak, whose first line names the variable. */
+static void one_keeper(void **state)
+{
+	struct made made;
+	uint32_t row;
+	size_t length;
+	char *text;
+	FILE *out;
+
+	(void)state;
+	begin(&made);
+	row = builder_row(&made.builder, "cuMemAlloc_v2", "device", 0, 0, 1, 100);
+	builder_block(&made.builder, row, SEGMENT, 100);
+	keep(&made, row, "1 list `a` in main() (/x.py:5), `a[0]`\n0 a remark");
+	row = builder_row(&made.builder, "cuMemAllocPitch_v2", "device", 0, 0, 1, 60);
+	builder_block(&made.builder, row, SEGMENT + MiB, 60);
+	keep(&made, row, "1 list `a` in main() (/x.py:5), `a[1]`\n");
+	row = builder_row(&made.builder, "cuMemAllocAsync", "device", 0, 0, 1, 30);
+	builder_block(&made.builder, row, SEGMENT + 2 * MiB, 30);
+	report(&made);
+	assert_int_equal(made.process->leak_count, 3);
+	out = open_memstream(&text, &length);
+	assert_int_equal(print_text(&made.reported.report, NULL, out), 0);
+	fclose(out);
+	assert_non_null(strstr(text, "gpuleak: 2 leaks, 190 bytes in 3 blocks never freed, most "
+				     "(160 bytes) at an unknown place (no stack was recorded), "
+				     "kept by list `a` in main() (/x.py:5)\n"));
+	assert_non_null(strstr(text, "\nLeak of 160 bytes in 2 blocks ("));
+	assert_non_null(strstr(text, "\n  Of this 60 bytes in 1 block by another stack\n"));
+	free(text);
+	finish(&made);
+}
+
 static void damaged_keepers(void **state)
 {
 	struct ledger_keepers *record;
@@ -477,6 +511,7 @@ int main(void)
 		cmocka_unit_test(keepers_of_both),
 		cmocka_unit_test(keepers_of_one_site),
 		cmocka_unit_test(keepers_in_words),
+		cmocka_unit_test(one_keeper),
 		cmocka_unit_test(damaged_keepers),
 	};
 

@@ -104,7 +104,7 @@ static void freed(void **state)
 
 	(void)state;
 	begin(&s);
-	expect(&s, true, "; 4.0 KiB freed at drop (/x.c:4), still open in worker (pid 2) when it "
+	expect(&s, true, "4.0 KiB freed at drop (/x.c:4), still open in worker (pid 2) when it "
 			 "ended (opened at open_it (/x.c:1))\n", true);
 	expect(&s, true, ": 4,096 bytes (4.0 KiB) in 1 block, freed by cuMemFree_v2 at:\n", true);
 	expect(&s, true,
@@ -126,7 +126,7 @@ static void by_unknown_call(void **state)
 	(void)state;
 	begin(&s);
 	s.groups[0].ended = (struct report_event){ .stack = &no_stack };
-	expect(&s, true, "; 4.0 KiB freed, still open in worker", true);
+	expect(&s, true, "4.0 KiB freed, still open in worker", true);
 	expect(&s, true, "in 1 block; the call that freed it was not seen\n", true);
 	expect(&s, false, "  the owner freed the memory by a call that was not seen\n", true);
 }
@@ -141,7 +141,7 @@ static void many(void **state)
 	expect(&s, true, "more places", false);
 	s.owner_ipc.freed_count = GROUPS;
 	s.groups[GROUPS - 1].bytes = 8192;
-	expect(&s, true, "; 8.0 KiB freed at drop", true);
+	expect(&s, true, "8.0 KiB freed at drop", true);
 	expect(&s, true, "And memory that was freed at 2 more places and is still open in another "
 			 "process; --format json lists all\n", true);
 	expect(&s, true, "8,192 bytes", false); /* is one of the two */

@@ -255,16 +255,15 @@ static void test_choice(void **state)
 }
 
 static const char *const expected_text =
-	"gpuleak: 1 leak, 2 blocks, 3,145,728 bytes (3.0 MiB) never freed by app (pid 4242), "
-	"worst: 3.0 MiB at ??? (/bin/app+0x10), called from ??? (/bin/app+0x1021)\n"
+	"gpuleak: 1 leak, 3.0 MiB in 2 blocks never freed, allocated at ??? (/bin/app+0x10), "
+	"called from ??? (/bin/app+0x1021)\n"
+	"gpuleak: 11 blocks (5.0 MiB) allocated by app (pid 4242), 8 freed, 1 suppressed, 2 "
+	"leaked: 3,145,728 bytes (3.0 MiB), peak 4.0 MiB; exited with status 0\n"
 	"\n"
 	"Leak of 3,145,728 bytes (3.0 MiB) in 2 blocks (device memory, cuMemAlloc_v2, device 0), "
 	"allocated at:\n"
 	"    #0 ??? (/bin/app+0x10)\n"
 	"    #1 ??? (/bin/app+0x1021)\n"
-	"\n"
-	"gpuleak: app (pid 4242): 11 blocks (5.0 MiB) allocated, 8 freed, 1 suppressed, "
-	"2 leaked (3.0 MiB), peak 4.0 MiB; exited with status 0\n"
 	"Suppressions used:\n"
 	"    blocks                bytes  pattern\n"
 	"         1                  300  liba\n"
@@ -432,13 +431,14 @@ static void test_clean(void **state)
 	assert_int_equal(fixture.report.incomplete, 1);
 	expect(print_text, &fixture.report,
 	       "gpuleak: 1 block (0 bytes) never freed, ended with its context; most at an unknown "
-	       "place (no stack was recorded); not everything was recorded\n\n"
+	       "place (no stack was recorded)\n"
+	       "gpuleak: also: not everything was recorded\n"
+	       "gpuleak: 5 blocks (10.0 MiB) allocated by app (pid 4242), 3 freed (2 of them after "
+	       "the driver had begun to shut down), 1 released with their context, 1 freed by "
+	       "unseen calls, peak 4.0 MiB; exited with status 0\n\n"
 	       "Ended with its context: 0 bytes in 1 block (device memory, cuMemAlloc_v2, device "
 	       "0), never freed, allocated at:\n    (no stack was recorded)\n"
 	       "  It is not known which call ended the context.\n\n"
-	       "gpuleak: app (pid 4242): 5 blocks (10.0 MiB) allocated, 3 freed (2 of them after "
-	       "the driver had begun to shut down), 1 released with their context, 1 freed by "
-	       "unseen calls, peak 4.0 MiB; exited with status 0\n"
 	       "note: 1,234 allocations were not recorded: the ledger could not grow\n"
 	       "note: 1 block was freed by unseen calls, and no gap in the coverage explains it: "
 	       "leaks may be missing, too (gpuleak doctor looks for the reason)\n");
@@ -741,8 +741,8 @@ static void fill_errors(struct ledger_builder *builder)
 }
 
 static const char *const expected_errors =
-	"gpuleak: 5 errors by app (pid 4242), first: double free of 0x10000 at ??? "
-	"(/bin/app+0x10); no leaks: nothing allocated by app (pid 4242)\n\nDouble free of 0x10000 "
+	"gpuleak: 5 errors, first: double free of 0x10000 at ??? (/bin/app+0x10)\ngpuleak: "
+	"nothing allocated by app (pid 4242); exited with status 0\n\nDouble free of 0x10000 "
 	"(2 times with the same stacks): cuMemFree_v2 was given a block that had been freed "
 	"already (the driver returned CUDA_ERROR_INVALID_VALUE (1)), at:\n    #0 ??? "
 	"(/bin/app+0x10)\n  The block had 1,024 bytes (1.0 KiB) of device memory.\n  The block "
@@ -762,8 +762,7 @@ static const char *const expected_errors =
 	"of 0x10000: cuMemFree_v2 was given an address 4,096 bytes into a block of 8,192 bytes "
 	"(8.0 KiB) of device memory at 0xf000 (the driver returned CUDA_ERROR_INVALID_VALUE (1)), "
 	"at:\n    #0 ??? (/bin/app+0x60)\n  The block was allocated by cuMemAlloc_v2 at:\n    #0 "
-	"??? (/bin/app+0x20)\n\ngpuleak: app (pid 4242): 0 blocks (0 bytes) allocated, all freed, "
-	"peak 0 bytes; exited with status 0\n";
+	"??? (/bin/app+0x20)\n";
 
 static size_t count_of(const char *text, const char *part)
 {
@@ -853,7 +852,7 @@ static void test_incomplete(void **state)
 	begin(&fixture, &builder, SYMBOLIZER_NO_FILES, NULL);
 	builder_finish(&builder);
 	text = printed(print_text, &fixture.report);
-	contains(text, "(/bin/app+0x1021); not everything was recorded\n\nLeak of ");
+	contains(text, "(/bin/app+0x1021)\ngpuleak: also: not everything was recorded\ngpuleak: ");
 	free(text);
 	builder_init(&builder);
 	builder_row(&builder, "cuMemAlloc_v2", "device", 0, 0, 1, 8);
@@ -861,7 +860,7 @@ static void test_incomplete(void **state)
 	report_add_process(&fixture.report, clean.report.processes[0]);
 	clean.report.count = 0;
 	text = printed(print_text, &fixture.report);
-	contains(text, " in app (pid 4242); not everything was recorded\n\ngpuleak: 2 leaks, ");
+	contains(text, " in app (pid 4242)\ngpuleak: also: not everything was recorded\ngpuleak: ");
 	free(text);
 	end(&fixture);
 	end(&clean);
@@ -888,12 +887,14 @@ static void test_processes(void **state)
 	report_sort(&fixture.report);
 	assert_int_equal(fixture.report.processes[0]->pid, 17);
 	text = printed(print_text, &fixture.report);
-	contains(text, "gpuleak: 2 leaks, 3 blocks, 3,146,028 bytes (3.0 MiB) never freed by 1 of "
-		       "2 processes, worst: 3.0 MiB at ??? (/bin/app+0x10), called from "
-		       "??? (/bin/app+0x1021) in app (pid 4242)\n\n"
+	contains(text, "gpuleak: 2 leaks, 3.0 MiB in 3 blocks never freed by 1 of 2 processes, "
+		       "most (3.0 MiB) at ??? (.../app+0x10), called from ??? (/bin/app+0x1021) "
+		       "in app (pid 4242)\n"
+		       "gpuleak: 12 blocks (5.0 MiB) allocated by 2 processes, 9 freed, 3 leaked: "
+		       "3,146,028 bytes (3.0 MiB), sum of peaks 4.0 MiB\n\n"
 		       "gpuleak: no leaks: 1 block (8 bytes) allocated by app (pid 17), all freed, "
 		       "peak 0 bytes\n\n"
-		       "gpuleak: 2 leaks, 3 blocks, ");
+		       "gpuleak: 2 leaks, 3.0 MiB in 3 blocks ");
 	contains(text, "; killed by signal 9 SIGKILL\n");
 	free(text);
 	text = printed(print_json, &fixture.report);

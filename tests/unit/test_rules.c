@@ -579,17 +579,18 @@ static void test_report(void **state)
 	assert_string_equal(process->cached[0].cache, "ONNX Runtime arena");
 	assert_string_equal(process->cached[1].cache, "cuBLAS workspaces");
 	expect_text(&f,
-		"gpuleak: 1 leak, 2 blocks, 2,000 bytes (1.9 KiB) never freed by app (pid 4242), "
-		"worst: 1.9 KiB at ??? (/bin/app+0x10), called from ??? (/bin/app+0x20)\n\nLeak "
+		"gpuleak: 1 leak, 1.9 KiB in 2 blocks never freed, allocated at ??? "
+		"(/bin/app+0x10), called from ??? (/bin/app+0x20)\ngpuleak: 6 blocks (2.0 MiB) "
+		"allocated by app (pid 4242), 1 freed, 2 held by the ONNX Runtime arena (2.0 "
+		"MiB), 1 by the cuBLAS workspaces (4.0 KiB), 2 leaked: 2,000 bytes (1.9 KiB), "
+		"peak 0 bytes; exited with status 0\n\nLeak "
 		"of 2,000 bytes (1.9 KiB) in 2 blocks (device memory, cuMemAlloc_v2, device 0), "
 		"allocated at:\n    #0 ??? (/n/libcuda.so.1+0x0)\n    #1 ??? (/bin/app+0x10)\n    "
 		"#2 ??? (/bin/app+0x20)\n\nHeld by caches: not leaks; the gate counts them only "
 		"with --gate-caches 1\n  ONNX Runtime arena: 2,097,152 bytes (2.0 MiB) in 2 "
 		"blocks, at ??? (/bin/app+0x30)\n  cuBLAS workspaces: 4,096 bytes (4.0 KiB) in 1 "
 		"block, at ??? (/c/libcublas.so.12+0x10), called from ??? "
-		"(/t/libtorch_cuda.so+0x10)\n\ngpuleak: app (pid 4242): 6 blocks (2.0 MiB) "
-		"allocated, 1 freed, 2 held by the ONNX Runtime arena (2.0 MiB), 1 by the cuBLAS "
-		"workspaces (4.0 KiB), 2 leaked (1.9 KiB), peak 0 bytes; exited with status 0\n");
+		"(/t/libtorch_cuda.so+0x10)\n");
 	json = printed(&f, print_json);
 	assert_non_null(strstr(json, "\"cached_bytes\": 2101248,\n    \"cached_blocks\": 3,\n"));
 	assert_non_null(strstr(json, "\"cache\": \"ONNX Runtime arena\""));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Short forms of C++ names. The mangled names are from the symbol tables of torch 2.7.1, where no
- * comment says otherwise.
+ * Short forms of C++ names, and of lines. The mangled names are from the symbol tables of torch
+ * 2.7.1, where no comment says otherwise.
  * Links: test_short_name.c, report_dep, cmocka.
  */
 #include <setjmp.h>
@@ -15,6 +15,7 @@
 #include <cmocka.h>
 #include <dlfcn.h>
 
+#include "report/util/short_line.h"
 #include "report/util/short_name.h"
 
 struct pair {
@@ -159,12 +160,46 @@ static void test_hostile(void **state)
 	free(name);
 }
 
+static void expect_line(size_t columns, const char *line, const char *expected)
+{
+	char *text = strdup(line);
+
+	assert_non_null(text);
+	short_line(text, columns);
+	assert_string_equal(text, expected);
+	assert_true(strlen(text) <= columns || strlen(line) <= columns);
+	free(text);
+}
+
+static void test_line(void **state)
+{
+	static const char line[] = "1 leak at f (/home/me/src/app/a.c:10), called from g "
+				   "(/home/me/src/app/b.c:3)";
+
+	(void)state;
+	expect_line(sizeof(line) - 1, line, line);
+	/* as few folders as needed, the first path first */
+	expect_line(72, line, "1 leak at f (.../src/app/a.c:10), called from g "
+			      "(/home/me/src/app/b.c:3)");
+	expect_line(57, line, "1 leak at f (.../a.c:10), called from g (.../app/b.c:3)");
+	/* then the last parts of the sentence */
+	expect_line(40, line, "1 leak at f (.../a.c:10), ...");
+	expect_line(20, line, "1 leak at f (.../...");
+	/* not a path: no slash, or a space in what is not absolute */
+	expect_line(30, "f(int, a/b) (pid 12) of n (x y/z/w), and more",
+		    "f(int, a/b) (pid 12) of n (...");
+	expect_line(30, "of g (docs/examples/kept.py:16) now", "of g (.../kept.py:16) now");
+	/* never in the middle of a character */
+	expect_line(8, "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4", "\xc3\xa4\xc3\xa4...");
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_pytorch),
 		cmocka_unit_test(test_scopes),
 		cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_line),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

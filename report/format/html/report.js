@@ -265,17 +265,14 @@ function state() {
 // Divides the first line of the text report: what happened, and below it the place.
 function dressVerdict() {
 	const heading = document.getElementById("verdict"), whole = heading.textContent;
-	const parted = /^(.*?)(?:,| by [^,]*,|;) (worst|first|held): (.*)$/s.exec(whole);
-	const at = parted ? whole.indexOf(parted[2] + ": ", parted[1].length) : -1;
+	const [, first, rest] = /^(.*?)[,;] ((?:most|first:|held:|allocated|kept) .*)$/s.exec(whole) ||
+		["", whole];
+	const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 	document.body.className = state();
-	document.title = "gpuleak: " + clean(parted ? whole.slice(0, at - 2) : whole, 120);
-	heading.textContent = clean(parted ? whole.slice(0, at - 2) : whole, 600);
-	heading.textContent = heading.textContent.charAt(0).toUpperCase() +
-		heading.textContent.slice(1);
-	if (parted)
-		heading.after(el("p", { class: "worst" },
-			el("b", {}, parted[2].charAt(0).toUpperCase() + parted[2].slice(1) + ": "),
-			clean(whole.slice(at + parted[2].length + 2), 800)));
+	document.title = "gpuleak: " + clean(first, 120);
+	heading.textContent = clean(capital(first), 600);
+	if (rest)
+		heading.after(el("p", { class: "worst" }, clean(capital(rest), 800)));
 }
 
 function gate() {
@@ -945,6 +942,22 @@ const prepare = (leaks) => leaks.map((leak) => ({ ...leak, where: whereOf(leak),
 	unused: leak.bytes - (leak.suballocated_bytes || 0),
 	who: clean(leak.process.name, 60) }));
 
+// Makes one row of the stacks that end in one line.
+function merged(leaks) {
+	const rows = new Map();
+	for (const leak of leaks) {
+		const key = [leak.where, leak.kind, leak.device, leak.who, leak.cache, leak.pattern,
+			leak.endedAt, leak.mappedAt, leak.history || !framesOf(leak.stack).length
+				? leak.fingerprint : ""];
+		const row = entry(rows, JSON.stringify(key), () => ({ ...leak, parts: [],
+			bytes: 0, blocks: 0, used: 0, unused: 0 }));
+		for (const sums of ["bytes", "blocks", "used", "unused"])
+			row[sums] += leak[sums];
+		row.parts.push(leak);
+	}
+	return [...rows.values()];
+}
+
 // Returns for each stack and each of WORDS whether a frame of the stack has the word.
 function stacksWith(words) {
 	const hits = words.map((word) => data.frames.map((frame) =>
@@ -959,7 +972,7 @@ function filtered(table) {
 	const inStack = words.length ? stacksWith(words) : null;
 	return table.leaks.filter((leak) => (!table.kind || leak.kind === table.kind) &&
 		(table.device === "" || leak.device === Number(table.device)) &&
-		words.every((word, i) => inStack[leak.stack][i] ||
+		words.every((word, i) => leak.parts.some(({ stack }) => inStack[stack][i]) ||
 			[leak.api, leak.kind, leak.cache, leak.pattern,
 				leak.who].join(" ").toLowerCase().includes(word)));
 }
@@ -975,7 +988,7 @@ function sorted(table, leaks) {
 }
 
 function leakTable(id, list, withFilter, columns = COLUMNS) {
-	const leaks = prepare(list);
+	const leaks = merged(prepare(list));
 	const table = { id, leaks, query: "", kind: "", device: "",
 		sort: { key: "bytes", down: true }, rows: ROWS,
 		unit: unitOf(leaks), columns: columns.filter(({ only }) => !only || only(leaks)),
@@ -1071,14 +1084,17 @@ function unfold(table, leak, row, button, id) {
 		return;
 	}
 	row.after(el("tr", { class: "more", id }, el("td", { colspan: table.columns.length },
-		el("p", { class: "soft" }, exactSize(leak.bytes) + " in " +
-			counted(leak.blocks, clean(leak.unit || "block")) + (leak.mapped
-			? ", released, but never unmapped; allocated by " : ", allocated by ") +
-			clean(leak.api) + " at:"), stackList(leak.stack, leak.site),
-		pastCall("Context ended by ", leak.ended), pastCall("Mapped by ", leak.mapped),
-		pastCall("Released by ", leak.released),
-		keeperList(leak), leak.history ? historyTable(leak.history) : null)));
+		...leak.parts.flatMap(partStory))));
 }
+
+const partStory = (leak) => [
+	el("p", { class: "soft" }, exactSize(leak.bytes) + " in " +
+		counted(leak.blocks, clean(leak.unit || "block")) + (leak.mapped
+		? ", released, but never unmapped; allocated by " : ", allocated by ") +
+		clean(leak.api) + " at:"), stackList(leak.stack, leak.site),
+	pastCall("Context ended by ", leak.ended), pastCall("Mapped by ", leak.mapped),
+	pastCall("Released by ", leak.released),
+	keeperList(leak), leak.history ? historyTable(leak.history) : null];
 
 function keeperText(keeper) {
 	const text = clean(keeper.text, 600);

@@ -125,6 +125,23 @@ static json_t *refusal_properties(const struct report_out_of_memory *refusal)
 		{ "times", json_number(refusal->times) });
 }
 
+static json_t *part_json(const struct finding *part)
+{
+	return JSON_OBJECT(
+		{ "fingerprint", json_string(FINGERPRINT(part->fingerprint)) },
+		{ "bytes", json_number(part->bytes) },
+		{ "blocks", json_number(part->blocks) });
+}
+
+static json_t *parts_json(const struct finding *finding)
+{
+	json_t *ret = json_array();
+
+	for (const struct finding *part = finding->parts; part; part = part->next)
+		json_array_append_new(ret, part_json(part));
+	return ret;
+}
+
 static json_t *properties(const struct finding *finding)
 {
 	const struct report_error *error = finding->errors ? finding->errors->error : NULL;
@@ -139,6 +156,7 @@ static json_t *properties(const struct finding *finding)
 		{ "bytes", json_number(error ? error->block_bytes : finding->bytes) },
 		{ error ? "times" : "blocks", json_number(finding->blocks) },
 		{ "cache", JSON_IF(cache, json_text(cache)) },
+		{ "parts", JSON_IF(finding->parts, parts_json(finding)) },
 		{ "allocatedBlocks", JSON_IF(site, json_number(site->allocated_blocks)) });
 }
 
@@ -351,7 +369,8 @@ static bool fits(const char *text)
 int print_sarif(const struct report *report, const struct judgement *judgement, FILE *out)
 {
 	struct sarif sarif = { .report = report, .judgement = judgement,
-			       .findings = findings_build(report), .results_max = RESULTS_MAX };
+			       .findings = findings_build_merged(report),
+			       .results_max = RESULTS_MAX };
 	char *words;
 
 	source_root_find(&sarif.root);

@@ -1,53 +1,147 @@
 /* SPDX-License-Identifier: MIT
  *
- * Prints the summary line, then problems to fix, then notes. The first line names the largest
- * leak and the application's line.
+ * Prints the first lines of a report: the most important finding, how many others there are, and
+ * the totals. The subjects print what follows. The first line of a clean report is the only one.
  */
 #include "report/subjects/formats.h"
 
 #include <errno.h>
 #include <stdbool.h>
+#include <string.h>
 
-#include "report/analyze/accumulations.h"
 #include "report/analyze/ranks.h"
 #include "report/describe/describe_stack.h"
 #include "report/describe/format_place.h"
+#include "report/model/growth_rule.h"
 #include "report/model/model.h"
 #include "report/model/model_suballocations.h"
 #include "report/subjects/findings.h"
 #include "report/subjects/subject.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/number.h"
+#include "report/util/short_line.h"
+#include "report/util/text_buffer.h"
 
-/* The data for a first line, about one process or about all processes. */
+#define COLUMNS_MAX 160 /* of the first line, without --verbose */
+
+/* The data for the first lines, about one process or about all processes. */
 struct headline {
 	const struct report_summary *summary;
-	const struct report_process *worst_in, *error_in; /* NULL: no leak, no error */
+	/* the first finding of each class, or NULL, and the number of findings */
+	const struct finding *first[FINDING_CLASSES];
+	size_t count[FINDING_CLASSES];
 	/* first process with released blocks that a user event holds (see describe_stuck()), or
 	 * NULL */
 	const struct report_process *stuck_in;
-	size_t leaks;
-	size_t processes, leaking;
+	/* the process with the largest growth per step, or NULL */
+	const struct report_process *growing_in;
+	size_t suspects, processes, leaking;
+	bool ended_elsewhere; /* contexts also ended at another place than the first one's */
 	const struct report_process *only; /* the process, if there is only one; or NULL */
-	struct accumulations accumulations;
 	const struct ranks *ranks; /* the parallel job of the processes, or NULL */
 	struct report_process *const *all;
 	bool running, incomplete;
 	bool whole; /* see describe_stack.h */
 };
 
-static void print_subject(FILE *out, const struct headline *line)
+/* Prints the name of the process, or the number of processes. LEAKING: of those that leak. */
+static void print_subject(FILE *out, const struct headline *line, bool leaking)
+{
+	bool ranks = line->ranks && line->ranks->all;
+	size_t all = ranks ? line->ranks->count : line->processes;
+
+	if (line->only) {
+		describe_process(out, line->only);
+		return;
+	}
+	if (leaking && (ranks || line->leaking != all))
+		fprintf(out, "%zu of ", ranks ? line->ranks->leaking : line->leaking);
+	fprintf(out, "%zu %s", all, ranks ? "ranks" : "processes");
+}
+
+/* Prints " in app (pid 12)" if the line is about several processes. */
+static void print_where(FILE *out, const struct headline *line, const struct report_process *in)
 {
 	if (line->only)
-		describe_process(out, line->only);
-	else if (line->ranks && line->ranks->all && line->leaks)
-		fprintf(out, "%zu of %zu ranks", line->ranks->leaking, line->ranks->count);
-	else if (line->ranks && line->ranks->all)
-		fprintf(out, "%zu ranks", line->ranks->count);
-	else if (line->leaks && line->leaking != line->processes)
-		fprintf(out, "%zu of %zu processes", line->leaking, line->processes);
+		return;
+	fputs(" in ", out);
+	describe_process(out, in);
+}
+
+/* ---- findings, by class ---- */
+
+/* These functions print nothing if there is no finding of the class. BRIEF: for the second line. */
+
+static void say_errors(FILE *out, const struct headline *line, bool brief)
+{
+	const struct finding *first = line->first[FINDING_ERROR];
+	uint64_t errors = line->summary->errors;
+
+	if (errors && (brief || errors > 1 || !first))
+		fputs(COUNT(errors, "error"), out);
+	if (!first || brief)
+		return;
+	fputs(errors > 1 ? ", first: " : "", out);
+	describe_error_briefly(out, first->errors->error, line->whole);
+	print_where(out, line, first->process);
+}
+
+static void say_out_of_memory(FILE *out, const struct headline *line, bool brief)
+{
+	const struct finding *first = line->first[FINDING_OUT_OF_MEMORY];
+
+	if (!first)
+		return;
+	fputs(brief ? "out of memory" : "out of memory: ", out);
+	if (brief)
+		return;
+	describe_out_of_memory(out, first->process, first->refusal, line->whole);
+	print_where(out, line, first->process);
+}
+
+/* Prints ", most (1.0 MiB) at load (/abs/a.c:10), called from main (/abs/a.c:3)", or what is more
+ * important than the caller. */
+static void print_worst(FILE *out, const struct headline *line, const struct finding *worst)
+{
+	const struct report_leak *leak = worst->leak;
+	bool several = line->count[FINDING_LEAK] > 1;
+	const char *callers = !worst->parts			      ? ", called from "
+			      : leak->keeps_bytes >= worst->keeps / 2 ? ", mostly called from "
+								      : ", partly called from ";
+
+	fputs(several ? ", most (" : ", ", out);
+	if (several)
+		fprintf(out, "%s)%s", SIZE(worst->keeps), leak->mapping ? " " : " at ");
+	else if (!leak->mapping)
+		fputs(strcmp(leak->site->kind, "ipc") == 0 ? "opened at " : "allocated at ", out);
+	if (leak->mapping)
+		describe_mapped(out, leak, line->whole);
 	else
-		fprintf(out, "%zu processes", line->processes);
+		describe_place(out, worst->stack, line->whole);
+	if (!leak->mapping && !leak->refused && !leak->keepers)
+		describe_caller(out, callers, worst->stack, line->whole);
+	describe_refused_free(out, "; a", leak->refused, "", line->whole);
+	describe_first_keeper(out, leak->keepers);
+	print_where(out, line, worst->process);
+}
+
+static void say_leaks(FILE *out, const struct headline *line, bool brief)
+{
+	const struct report_summary *sum = line->summary;
+
+	if (!line->count[FINDING_LEAK])
+		return;
+	fprintf(out, "%s%s%s in %s", COUNT(line->count[FINDING_LEAK], "leak"), brief ? " (" : ", ",
+		SIZE(sum->keeps_bytes), COUNT(sum->leaked_blocks, "block"));
+	if (brief) {
+		fputc(')', out);
+		return;
+	}
+	fprintf(out, " %s%s", line->running ? "not freed so far" : "never freed",
+		line->only ? "" : " by ");
+	if (!line->only)
+		print_subject(out, line, true);
+	print_worst(out, line, line->first[FINDING_LEAK]);
 }
 
 /* Prints " at step (/abs/train.py:8) in 2 of 8 ranks" for the place at which ranks kept most
@@ -61,234 +155,331 @@ static void print_place_in_ranks(FILE *out, const struct ranks *ranks, bool whol
 	fprintf(out, " in %zu of %zu ranks", most->count, ranks->count);
 }
 
-static void print_place(FILE *out, const struct headline *line)
+/* Prints "1.5 GiB in 400 tensors accumulate at step (/abs/train.py:8), kept by list `losses`". */
+static void say_accumulations(FILE *out, const struct headline *line, bool brief)
 {
-	const struct accumulations *found = &line->accumulations;
+	const struct finding *most = line->first[FINDING_ACCUMULATING];
+	const struct report_summary *sum = line->summary;
 
-	fputs(" at ", out);
-	if (found->places > 1) {
-		fprintf(out, "%s, most at ", COUNT(found->places, "place"));
-	}
-	describe_place(out, found->most, line->whole);
-	if (!line->only) {
-		fputs(" in ", out);
-		describe_process(out, found->most_in);
-	}
-}
-
-/* Prints "; 1.5 GiB in 400 tensors accumulate at step (/abs/train.py:8)", or nothing. */
-static void print_accumulations(FILE *out, const struct headline *line)
-{
-	const struct accumulations *found = &line->accumulations;
-
-	if (!found->places)
+	if (!most)
 		return;
-	fprintf(out, "; %s in %s%s", SIZE(found->bytes),
-		COUNT(found->blocks, suballocation_word(found->cache)),
-		found->blocks == 1 ? " accumulates" : " accumulate");
-	if (line->ranks && line->ranks->all && line->ranks->accumulating_count)
+	fprintf(out, "%s in %s%s", SIZE(sum->accumulating_bytes),
+		COUNT(sum->accumulating_blocks, suballocation_word(most->leak->cache)),
+		sum->accumulating_blocks == 1 ? " accumulates" : " accumulate");
+	if (brief)
+		return;
+	if (line->ranks && line->ranks->all && line->ranks->accumulating_count) {
 		print_place_in_ranks(out, line->ranks, line->whole);
-	else
-		print_place(out, line);
+		return;
+	}
+	fputs(" at ", out);
+	if (line->count[FINDING_ACCUMULATING] > 1)
+		fprintf(out, "%s, most at ", COUNT(line->count[FINDING_ACCUMULATING], "place"));
+	describe_place(out, most->stack, line->whole);
+	describe_first_keeper(out, most->leak->keepers);
+	print_where(out, line, most->process);
 }
 
-static void print_clean(FILE *out, const struct headline *line)
+static void say_objects(FILE *out, const struct headline *line, bool brief)
+{
+	(void)brief;
+	if (line->only)
+		describe_objects(out, line->only, true, "", "");
+}
+
+/* Prints "1,000 blocks (1000.0 MiB) never freed, ended with their context at main (/abs/a.cu:3);
+ * most at step (/abs/a.cu:2)". */
+static void say_context_ends(FILE *out, const struct headline *line, bool brief)
+{
+	const struct finding *most = line->first[FINDING_CONTEXT_END];
+	uint64_t blocks = line->summary->ended_with_context_blocks;
+
+	if (!most)
+		return;
+	fprintf(out, "%s (%s) %sended with %s context", COUNT(blocks, "block"),
+		SIZE(line->summary->ended_with_context_bytes), brief ? "" : "never freed, ",
+		blocks == 1 ? "its" : "their");
+	if (brief)
+		return;
+	if (most->end->ended.api) {
+		fputs(" at ", out);
+		describe_place(out, most->end->ended.stack, line->whole);
+		fputs(line->ended_elsewhere ? " and elsewhere" : "", out);
+	}
+	fputs("; most at ", out);
+	describe_place(out, most->stack, line->whole);
+	print_where(out, line, most->process);
+}
+
+/* Prints what keeps freed memory from being freed, or who still uses it. */
+static void say_wrong_times(FILE *out, const struct headline *line, bool brief)
+{
+	(void)brief;
+	if (line->stuck_in)
+		describe_stuck(out, line->stuck_in, line->whole);
+	else
+		describe_freed_while_open(out, line->all, line->processes, line->whole);
+}
+
+/* Prints "growth of 1.0 MiB per step at keep (/abs/app.c:24), called from handle (...)". */
+static void say_growth(FILE *out, const struct headline *line, bool brief)
+{
+	const struct report_suspect *most;
+
+	if (!line->suspects)
+		return;
+	if (brief) {
+		fprintf(out, "growth from step to step at %s", COUNT(line->suspects, "place"));
+		return;
+	}
+	most = &line->growing_in->growth->suspects[0];
+	fputs("growth of ", out);
+	describe_growth_rate(out, most);
+	fputs(line->suspects > 1 ? ", most at " : " at ", out);
+	describe_place_and_caller(out, most->site->stack, line->whole);
+	print_where(out, line, line->growing_in);
+}
+
+static void (*const classes[])(FILE *out, const struct headline *line, bool brief) = {
+	say_errors, say_out_of_memory, say_wrong_times, say_leaks, say_accumulations,
+	say_objects, say_context_ends, say_growth,
+};
+
+#define CLASS_COUNT (sizeof(classes) / sizeof(classes[0]))
+
+/* ---- lines ---- */
+
+/* Prints "15 blocks (12.0 MiB) allocated by app (pid 12), 1 freed, 14 leaked: ...". */
+static void print_totals(FILE *out, const struct headline *line, bool has_peak)
 {
 	const struct report_summary *sum = line->summary;
-	const char *found = line->incomplete ? " found, but not everything was recorded" : "";
-	/* errors and what accumulates come first */
-	bool has_peak = line->only && line->only->peak_count && !line->accumulations.places &&
-			!sum->errors;
 
-	fprintf(out, "no %sleaks%s", line->accumulations.places ? "driver " : "", found);
-	print_accumulations(out, line);
-	if (has_peak) {
-		fputs("; ", out);
-		describe_peak(out, line->only, line->whole);
-	}
-	fputs(has_peak || line->accumulations.places ? "; " : ": ", out);
 	if (sum->allocated_blocks == 0) {
 		fputs("nothing allocated by ", out);
-		print_subject(out, line);
+		print_subject(out, line, false);
 		return;
 	}
 	fprintf(out, "%s (%s) allocated by ", COUNT(sum->allocated_blocks, "block"),
 		SIZE(sum->allocated_bytes));
-	print_subject(out, line);
+	print_subject(out, line, false);
 	fputs(", ", out);
 	describe_fates(out, sum, line->all, line->processes);
-	if (!has_peak)
+	if (sum->leaked_blocks)
+		fprintf(out, ", %s %s: %s", NUMBER(sum->leaked_blocks),
+			line->running ? "not freed so far" : "leaked",
+			EXACT_SIZE(sum->leaked_bytes));
+	if (has_peak)
 		fprintf(out, ", %s %s", line->only ? "peak" : "sum of peaks",
 			SIZE(sum->peak_bytes));
 	describe_refusals(out, line->all, line->processes);
-	if (line->stuck_in) {
-		fputs("; ", out);
-		describe_stuck(out, line->stuck_in, line->whole);
-	}
 }
 
-static void print_leak_total(FILE *out, const struct headline *line)
+static void print_clean(FILE *out, const struct headline *line)
 {
-	const struct report_leak *worst = &line->worst_in->leaks[0];
+	bool has_peak = line->only && line->only->peak_count;
 
-	fprintf(out, "%s, %s, %s %s by ", COUNT(line->leaks, "leak"),
-		COUNT(line->summary->leaked_blocks, "block"),
-		EXACT_SIZE(line->summary->keeps_bytes),
-		line->running ? "not freed so far" : "never freed");
-	print_subject(out, line);
-	fprintf(out, ", worst: %s", SIZE(worst->keeps_bytes));
-	if (worst->mapping) {
-		fputs(", ", out);
-		describe_mapped(out, worst, line->whole);
-	} else {
-		fputs(" at ", out);
-		describe_place_and_caller(out, worst->site->stack, line->whole);
+	fprintf(out, "no leaks%s", line->incomplete ? " found, but not everything was recorded"
+						    : "");
+	if (has_peak) {
+		fputs("; ", out);
+		describe_peak(out, line->only, line->whole);
 	}
-	describe_refused_free(out, "; a", worst->refused, "", line->whole);
-	if (!line->only) {
-		fputs(" in ", out);
-		describe_process(out, line->worst_in);
+	fputs(has_peak ? "; " : ": ", out);
+	print_totals(out, line, !has_peak);
+	if (line->only)
+		describe_objects(out, line->only, false, "; ", "");
+}
+
+/* Prints the line that follows the first one, or stands for it. */
+static void print_more_totals(FILE *out, const struct headline *line)
+{
+	fputs("gpuleak: ", out);
+	print_totals(out, line, true);
+	fputs(line->only ? "; " : "", out);
+	if (line->only)
+		describe_ended(out, line->only);
+	fputc('\n', out);
+}
+
+/* Prints the first line. Returns the number of the class that it is about, or CLASS_COUNT if the
+ * report is clean. */
+static size_t print_first(FILE *out, const struct headline *line)
+{
+	size_t class = 0;
+	FREE_AT_END char *text = PRINTED(to, {
+		fputs("gpuleak: ", to);
+		describe_no_gpu(to, line->all, line->processes);
+		if (line->ranks)
+			describe_odd_ranks(to, line->ranks);
+		for (long start = ftell(to); class < CLASS_COUNT; class++) {
+			classes[class](to, line, false);
+			if (ftell(to) > start)
+				break;
+		}
+		if (class == CLASS_COUNT)
+			print_clean(to, line);
+	});
+
+	if (!line->whole && class < CLASS_COUNT) /* else no other line has the rest */
+		short_line(text, COLUMNS_MAX);
+	fprintf(out, "%s\n", text);
+	return class;
+}
+
+/* Prints ITEM, if it is not empty, with BEFORE or, after another item, with "; ". */
+static const char *print_item(FILE *out, const char *before, const char *item)
+{
+	if (!*item)
+		return before;
+	fprintf(out, "%s%s", before, item);
+	return "; ";
+}
+
+/* Prints the other classes of findings, and the totals. The first line was about CLASS. */
+static void print_second(FILE *out, const struct headline *line, size_t class)
+{
+	static const char also[] = "gpuleak: also: ";
+	const char *before = also;
+
+	while (++class < CLASS_COUNT) {
+		FREE_AT_END char *item = PRINTED(to, classes[class](to, line, true));
+
+		before = print_item(out, before, item);
 	}
+	if (line->only) {
+		FREE_AT_END char *item = PRINTED(to, describe_objects(to, line->only,
+							       false, "", ""));
+
+		before = print_item(out, before, item);
+	}
+	before = print_item(out, before, line->incomplete ? "not everything was recorded" : "");
+	fputs(before == also ? "" : "\n", out);
+	print_more_totals(out, line);
 }
 
 static void print_headline(FILE *out, const struct headline *line)
 {
-	bool has_ended = line->summary->ended_with_context_blocks != 0;
+	size_t class = print_first(out, line);
 
-	fputs("gpuleak: ", out);
-	describe_no_gpu(out, line->all, line->processes);
-	if (line->ranks)
-		describe_odd_ranks(out, line->ranks);
-	if (line->summary->errors) {
-		fprintf(out, "%s%s", COUNT(line->summary->errors, "error"),
-			line->leaks ? ", " : " by ");
-		if (!line->leaks)
-			print_subject(out, line);
-		if (!line->leaks && line->error_in) {
-			fputs(", first: ", out);
-			describe_error_briefly(out, &line->error_in->errors[0], line->whole);
-		}
-		if (!line->leaks)
-			fputs("; ", out);
-	}
-	if (!line->leaks && line->only)
-		describe_objects(out, line->only, true, "", "; ");
-	if (line->leaks)
-		print_leak_total(out, line);
-	if (line->leaks && has_ended)
-		fputs("; ", out);
-	if (has_ended)
-		describe_context_ends(out, line->all, line->processes, line->whole);
-	else if (!line->leaks)
-		print_clean(out, line);
-	if (!line->leaks && line->only)
-		describe_objects(out, line->only, false, "; ", "");
-	if (line->leaks && line->error_in) {
-		fputs("; first error: ", out);
-		describe_error_briefly(out, &line->error_in->errors[0], line->whole);
-		if (!line->only) {
-			fputs(" in ", out);
-			describe_process(out, line->error_in);
-		}
-	}
-	if (line->leaks || has_ended)
-		print_accumulations(out, line);
-	describe_freed_while_open(out, line->all, line->processes, line->whole);
-	if ((line->leaks || has_ended) && line->incomplete)
-		fputs("; not everything was recorded", out);
-	fputc('\n', out);
+	if (class < CLASS_COUNT)
+		print_second(out, line, class);
 }
 
-static void add_to_headline(struct headline *line, const struct report_process *process)
+static void add_process(struct headline *line, const struct report_process *process)
 {
-	line->processes++;
-	line->leaks += process->leak_count;
+	const struct report_growth *growth = process->growth;
+
 	line->leaking += process->leak_count != 0;
 	line->running |= process->ended == REPORT_RUNNING;
 	line->incomplete |= process->incomplete;
-	if (process->suballocation_count)
-		accumulations_add(&line->accumulations, process);
-	if (process->leak_count &&
-	    (!line->worst_in ||
-	     process->leaks[0].keeps_bytes > line->worst_in->leaks[0].keeps_bytes))
-		line->worst_in = process;
-	if (process->error_count && !line->error_in)
-		line->error_in = process;
+	if (growth && growth->suspect_count &&
+	    (!line->growing_in || growth->suspects[0].bytes_per_step >
+				  line->growing_in->growth->suspects[0].bytes_per_step))
+		line->growing_in = process;
+	line->suspects += growth ? growth->suspect_count : 0;
 	for (size_t i = 0; i < process->deferred.group_count && !line->stuck_in; i++)
 		if (report_deferred_fails(&process->deferred.groups[i]))
 			line->stuck_in = process;
 }
 
-static void print_headline_of_one(FILE *out, struct report_process *process, bool whole)
+static bool is_same_end(const struct finding *a, const struct finding *b)
 {
-	struct headline line = { .summary = &process->summary, .only = process,
-				 .all = &process, .whole = whole };
+	const struct report_frame *one = report_stack_culprit(a->end->ended.stack);
+	const struct report_frame *other = report_stack_culprit(b->end->ended.stack);
 
-	add_to_headline(&line, process);
-	print_headline(out, &line);
+	return one == other || (one && other && one->function == other->function &&
+				one->line && one->line == other->line);
 }
+
+/* Returns the headline of ALL, the only process of COUNT 1 or those of REPORT. JOB is NULL if they
+ * are not ranks of one job. */
+static struct headline headline_of(const struct report *report, const struct findings *findings,
+				   struct report_process *const *all, size_t count,
+				   const struct ranks *job, bool whole)
+{
+	struct headline line = { .summary = &report->summary, .incomplete = report->incomplete,
+				 .all = all, .processes = count, .ranks = job, .whole = whole };
+
+	if (count == 1) {
+		line.only = *all;
+		line.summary = &line.only->summary;
+		line.incomplete = false;
+	}
+	for (size_t i = 0; i < count; i++)
+		add_process(&line, all[i]);
+	for (size_t i = 0; i < findings->count; i++) {
+		const struct finding *finding = &findings->all[i];
+
+		if (line.only && finding->process != line.only)
+			continue;
+		if (!line.count[finding->class]++)
+			line.first[finding->class] = finding;
+		line.ended_elsewhere |= finding->class == FINDING_CONTEXT_END &&
+					!is_same_end(finding, line.first[finding->class]);
+	}
+	return line;
+}
+
+/* ---- processes ---- */
 
 /* Returns true if PROCESS is a rank without findings of its own: other ranks also have all of its
  * leaks and call sites that accumulate. Then one line about it is enough. */
-static bool is_typical_rank(const struct report_process *process, const struct ranks *ranks)
+static bool is_typical_rank(const struct report_process *process, const struct findings *findings,
+			    const struct ranks *ranks)
 {
-	if (!ranks || (!process->leak_count && !process_accumulates(process)) ||
-	    process->summary.errors || process->context_end_count ||
-	    process->deferred.group_count || process->note_count ||
+	bool is_shared = false;
+
+	if (!ranks || process->deferred.group_count || process->note_count ||
 	    subject_ipc.is_wrong(process))
 		return false;
-	for (size_t i = 0; i < process->leak_count; i++)
-		if (!ranks_shares(ranks, &process->leaks[i]))
+	for (size_t i = 0; i < findings->count; i++) {
+		const struct finding *finding = &findings->all[i];
+
+		if (finding->process != process || finding->class >= FINDING_CACHED)
+			continue;
+		is_shared = finding->leak && !finding->end && finding_is_shared(finding, ranks);
+		if (!is_shared)
 			return false;
-	for (size_t i = 0; i < process->suballocation_count; i++)
-		if (report_accumulates(&process->suballocations[i]) &&
-		    !ranks_shares(ranks, &process->suballocations[i].live))
-			return false;
-	return true;
+	}
+	return is_shared && !process->summary.errors;
 }
 
-static void print_process(FILE *out, struct report_process *process, bool verbose,
-			  const struct ranks *ranks)
+static void print_process(FILE *out, const struct report *report, const struct findings *findings,
+			  struct report_process *process, const struct ranks *ranks)
 {
-	const struct subject_view view = { .process = process, .ranks = ranks, .verbose = verbose,
+	const struct subject_view view = { .process = process, .ranks = ranks,
+					   .findings = findings, .verbose = report->verbose,
 					   .is_wrong = subjects_are_wrong(process) };
+	struct headline line = headline_of(report, findings, &process, 1, NULL, report->verbose);
+	FREE_AT_END char *details = NULL;
 
-	if (is_typical_rank(process, ranks) && !verbose) {
-		describe_sums(out, process);
+	if (is_typical_rank(process, findings, ranks) && !report->verbose) {
+		fputc('\n', out);
+		print_more_totals(out, &line);
 		return;
 	}
-	print_headline_of_one(out, process, verbose);
-	subjects_print_findings(out, &view);
-	subjects_print_details(out, &view);
-}
-
-/* Prints the first line for several processes. JOB is NULL if they are not ranks of one job. */
-static void print_headline_of_several(FILE *out, const struct report *report,
-				      const struct ranks *job, bool whole)
-{
-	struct headline line = { .summary = &report->summary, .incomplete = report->incomplete,
-				 .all = report->processes, .ranks = job,
-				 .whole = whole };
-
-	for (size_t i = 0; i < report->count; i++)
-		add_to_headline(&line, report->processes[i]);
 	print_headline(out, &line);
+	subjects_print_findings(out, &view);
+	details = PRINTED(to, subjects_print_details(to, &view));
+	fprintf(out, "%s%s", view.is_wrong && *details && *details != '\n' ? "\n" : "", details);
 }
 
-static void print_several(FILE *out, const struct report *report)
+static void print_several(FILE *out, const struct report *report, const struct findings *findings)
 {
 	struct ranks ranks = ranks_find(report);
 	const struct ranks *job = ranks.count > 1 ? &ranks : NULL;
+	struct headline line = headline_of(report, findings, report->processes, report->count, job,
+					   report->verbose);
 
-	print_headline_of_several(out, report, job, report->verbose);
+	print_headline(out, &line);
 	if (job) {
 		describe_more_odd_ranks(out, job);
 		describe_shared_leaks(out, job, report->verbose);
 	}
 	for (size_t i = 0; i < report->count; i++) {
-		if (report->verbose || !is_typical_rank(report->processes[i], job))
+		if (report->verbose || !is_typical_rank(report->processes[i], findings, job))
 			fputc('\n', out);
-		print_process(out, report->processes[i], report->verbose, job);
+		print_process(out, report, findings, report->processes[i], job);
 	}
 	ranks_finish(&ranks);
 }
@@ -298,31 +489,26 @@ static void print_nothing(FILE *out, const struct report *report)
 	fprintf(out, "gpuleak: %s\n", findings_nothing(report));
 }
 
-static bool any_accumulates(const struct report *report)
-{
-	for (size_t i = 0; i < report->count; i++)
-		if (process_accumulates(report->processes[i]))
-			return true;
-	return false;
-}
-
 int print_text(const struct report *report, const struct judgement *judgement, FILE *out)
 {
+	struct findings findings = findings_build_merged(report);
+
 	(void)judgement;
-	describe_final_out_of_memory(out, report->processes, report->count, report->verbose);
 	if (report->count == 0)
 		print_nothing(out, report);
 	else if (report->count == 1)
-		print_process(out, report->processes[0], report->verbose, NULL);
+		print_process(out, report, &findings, report->processes[0], NULL);
 	else
-		print_several(out, report);
+		print_several(out, report, &findings);
+	findings_finish(&findings);
 	for (size_t i = 0; i < report->count && report->verbose; i++)
 		describe_all_coverage(out, report->processes[i]);
 	describe_notes(out, (const char *const *)report->notes, report->note_count);
 	describe_notes(out, (const char *const *)report->remarks, report->remark_count);
 	describe_missing_debuginfo(out, report);
 	describe_suppressions(out, report);
-	if (report->verbose && (report->summary.leaked_blocks || any_accumulates(report))) {
+	if (report->verbose &&
+	    (report->summary.leaked_blocks || report->summary.accumulating_blocks)) {
 		fputs("To suppress these leaks, write these lines to a file for --suppressions:\n",
 		      out);
 		gen_suppressions(report, out, report->verbose);
@@ -333,13 +519,14 @@ int print_text(const struct report *report, const struct judgement *judgement, F
 void print_text_headline(const struct report *report, FILE *out, bool whole)
 {
 	struct ranks ranks = ranks_find(report);
+	struct findings findings = findings_build_merged(report);
+	struct headline line = headline_of(report, &findings, report->processes, report->count,
+					   ranks.count > 1 ? &ranks : NULL, whole);
 
-	describe_final_out_of_memory(out, report->processes, report->count, whole);
 	if (report->count == 0)
 		print_nothing(out, report);
-	else if (report->count == 1)
-		print_headline_of_one(out, report->processes[0], whole);
 	else
-		print_headline_of_several(out, report, ranks.count > 1 ? &ranks : NULL, whole);
+		print_first(out, &line);
+	findings_finish(&findings);
 	ranks_finish(&ranks);
 }

@@ -81,18 +81,20 @@ static const char *verdict_color(const char *line)
 {
 	if (strstr(line, "gate failed") || strstr(line, "not everything was recorded"))
 		return RED;
-	if (begins(line, "gpuleak: no leaks; peak ") || strstr(line, "gate passed") ||
-	    (strstr(line, "no leaks: ") && !strstr(line, " error")))
+	if (strstr(line, "no leaks; ") || strstr(line, "no leaks: ") || strstr(line, "gate passed"))
 		return GREEN;
-	return strstr(line, "no driver leaks") ? YELLOW : RED;
+	return strstr(line, " per step ") ||
+			       (strstr(line, " accumulate") && !strstr(line, " never freed"))
+		       ? YELLOW
+		       : RED;
 }
 
 /* Writes a verdict: its beginning in the colour of the verdict, then the rest with coloured
  * places. */
 static void write_verdict(const char *line, FILE *out)
 {
-	static const char *const ends[] = { " never freed by ", " not freed so far by ", " by ",
-					    "; ", ": " };
+	static const char *const ends[] = { " never freed", " not freed so far", " at ", "; ",
+					    ": " };
 	size_t from = begins(line, "gpuleak: ") ? strlen("gpuleak: ") : 0, count = strlen(line);
 
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A path is what has a slash and begins after "(". It has no space unless it is absolute.
+ */
+#include "report/util/short_line.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#define DOTS "..."
+
+/* Removes folders from the LENGTH bytes at PATH: at least EXCESS bytes if there are as many. */
+static void shorten_path(char *path, size_t length, size_t excess)
+{
+	size_t from = excess + strlen(DOTS);
+	char *rest = from < length ? memchr(path + from, '/', length - from) : NULL;
+
+	rest = rest ? rest : memrchr(path, '/', length);
+	if (!rest || rest <= path + strlen(DOTS) || (*path != '/' && memchr(path, ' ', length)))
+		return;
+	memcpy(path, DOTS, strlen(DOTS));
+	memmove(path + strlen(DOTS), rest, strlen(rest) + 1);
+}
+
+/* Returns true if LINE can be cut before END: after a part of the sentence. */
+static bool ends_part(const char *line, size_t end)
+{
+	return line[end - 1] == ' ' && strchr(",;:", line[end - 2]);
+}
+
+void short_line(char *line, size_t columns)
+{
+	size_t end = columns - strlen(DOTS), part = end;
+
+	for (char *at = line; strlen(line) > columns && (at = strchr(at, '(')) != NULL;) {
+		at++;
+		shorten_path(at, strcspn(at, "(),"), strlen(line) - columns);
+	}
+	if (strlen(line) <= columns)
+		return;
+	while (part > columns / 2 && !ends_part(line, part))
+		part--;
+	while (end && ((unsigned char)line[end] & 0xc0) == 0x80) /* inside a character */
+		end--;
+	strcpy(line + (part > columns / 2 ? part : end), DOTS);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Shortens a line of text for a terminal. Must not be used for keys or machine-readable formats.
+ */
+#ifndef GPULEAK_REPORT_SHORT_LINE_H
+#define GPULEAK_REPORT_SHORT_LINE_H
+
+#include <stddef.h>
+
+/* Shortens LINE to at most COLUMNS bytes (at least 8), if it is longer. First the paths in
+ * parentheses lose folders from the left: "(/home/a/src/train.py:14)" becomes
+ * "(.../src/train.py:14)". Then the last parts of the sentence become "...". */
+void short_line(char *line, size_t columns);
+
+#endif
