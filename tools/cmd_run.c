@@ -202,7 +202,7 @@ static void start_bypass(struct run *run)
 {
 	if (!opt_values.bypass_pools)
 		return;
-	bypass_start(&run->bypass);
+	bypass_start(&run->bypass, run->session.symbolizer);
 	set_for_bypass(run, OPTION_POOL, "fast");
 	set_for_bypass(run, OPTION_ACCUMULATION, "on");
 }

@@ -9,8 +9,9 @@ CuPy itself, and must work in every Python from 2.7 on."""
 import os
 import sys
 
-FRAMEWORKS = ("cupy", "cudf", "jax", "tensorflow", "torch")  # as in tools/launch/bypass.def
-WITH_OBJECTS = FRAMEWORKS + ("numba", "pycuda", "rmm")  # --keepers searches their objects
+# as in tools/launch/bypass.def
+FRAMEWORKS = ("cupy", "cudf", "jax", "numba", "tensorflow", "tinygrad", "torch")
+WITH_OBJECTS = FRAMEWORKS + ("pycuda", "rmm")  # --keepers searches their objects
 BYPASS = "GPULEAK_BYPASS" in os.environ
 KEEPERS = os.environ.get("GPULEAK_KEEPERS") == "1" and sys.version_info >= (3, 8)
 FOLDER = os.path.dirname(os.path.realpath(__file__))

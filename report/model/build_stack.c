@@ -12,6 +12,7 @@
 #include "ledger/clock.h"
 #include "report/load/load.h"
 #include "report/symbols/jit_map.h"
+#include "report/symbols/rule.h"
 #include "report/symbols/rules.h"
 #include "report/symbols/symbolize.h"
 #include "report/symbols/code_range.h"
@@ -311,6 +312,7 @@ static bool same_stack(const void *value, const void *key)
 static void flatten(struct builder *b, struct stack_node *node)
 {
 	struct report_frame *frames;
+	const struct rule *rule;
 	size_t count = 0;
 
 	for (size_t i = 0; i < node->location_count; i++)
@@ -323,8 +325,10 @@ static void flatten(struct builder *b, struct stack_node *node)
 		       node->locations[i]->count * sizeof(*frames));
 		frames += node->locations[i]->count;
 	}
-	node->public.cache = rules_apply(symbolizer_rules(b->symbolizer), &b->known_frames,
-					 b->arena, frames - count, count);
+	rule = rules_apply(symbolizer_rules(b->symbolizer), &b->known_frames, b->arena,
+			   frames - count, count);
+	node->public.cache = rule && !rule->limit ? rule->name : NULL;
+	node->public.pending = rule && rule->limit ? rule : NULL;
 	if (node->ran_python)
 		build_python_roles(frames - count, count);
 }

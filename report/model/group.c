@@ -11,6 +11,7 @@
 
 #include "ledger/clock.h"
 #include "report/load/load.h"
+#include "report/symbols/rule.h"
 #include "report/suppress/suppress.h"
 #include "report/util/number.h"
 
@@ -305,6 +306,28 @@ const char *build_suppress(struct builder *b, const struct report_stack *stack, 
 	return arena_printf(b->arena, "%s", by->rules[index].pattern.text);
 }
 
+/* Returns the name of the list of pending frees that LEAK's blocks are in, or NULL. Stacks do not
+ * show whether they are in the list or in use. But at exit such a framework puts all blocks into
+ * its list. So after exit() all blocks that are left are in it, if it has room for them. */
+static const char *pending_list(const struct builder *b, const struct report_leak *leak)
+{
+	const struct report_summary *sum = &b->process->summary;
+	const struct rule *list = leak->site->stack->pending, *other;
+	uint64_t blocks = 0;
+
+	if (!list || b->process->ended != REPORT_EXIT || sum->left_out_blocks ||
+	    sum->younger_blocks)
+		return NULL;
+	for (const struct group *group = b->first_group; group && blocks <= list->limit;
+	     group = group->next) {
+		other = group->leak.site->stack->pending;
+		if (other && group->leak.site->device == leak->site->device &&
+		    strcmp(other->name, list->name) == 0)
+			blocks = add_bounded(blocks, group->leak.blocks);
+	}
+	return blocks <= list->limit ? list->name : NULL;
+}
+
 static void classify(struct builder *b, struct report_leak *leak)
 {
 	bool is_object = kind_is_object(leak->site->kind);
@@ -315,7 +338,7 @@ static void classify(struct builder *b, struct report_leak *leak)
 						       is_object ? 0 : leak->blocks,
 						       is_object ? 0 : leak->bytes);
 	if (!is_object && !leak->pattern)
-		leak->cache = leak->site->stack->cache;
+		leak->cache = leak->site->stack->cache ?: pending_list(b, leak);
 }
 
 /* Moves LEAK to one of the process's lists. A suppressed object is listed with the others, but

@@ -16,6 +16,7 @@
 #include "report/subjects/findings.h"
 #include "report/describe/json_values.h"
 #include "report/subjects/subject_words.h"
+#include "report/symbols/rule.h"
 #include "report/util/escape.h"
 #include "report/util/number.h"
 #include "report/util/path.h"
@@ -198,6 +199,9 @@ static void print_leak(FILE *out, const struct finding *finding, bool whole)
 		fputs("  Perhaps freed by a destructor after the driver had shut down: a CUDA "
 		      "runtime that is\n  linked statically does not pass such a free on to the "
 		      "driver.\n", out);
+	if (leak->site->stack->pending)
+		eprintf(out, "  Perhaps held by the %s: gpuleak run --bypass-pools lets nothing "
+			"pend\n", leak->site->stack->pending->name);
 	if (leak->history)
 		describe_history(out, leak->history, leak->blocks, whole);
 	if (leak->keepers)

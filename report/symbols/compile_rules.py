@@ -8,7 +8,8 @@ import sys
 ROLES = "application|runtime|framework|interpreter|package"
 NAMED = "cache|library|thread"
 PATTERN = re.compile(r'\s+(module|function|file|path):("[^"]*"|[^\s"]\S*)')
-RULE = re.compile(rf'(?:({ROLES})|({NAMED})\s+("[^"]+"|none))((?:{PATTERN.pattern})+)')
+RULE = re.compile(rf'(?:({ROLES})|({NAMED})\s+("[^"]+"|none)(?:\s+(\d+))?)'
+                  rf'((?:{PATTERN.pattern})+)')
 
 
 def c_string(text):
@@ -16,7 +17,7 @@ def c_string(text):
                             for b in text.encode())
 
 
-def c_rule(role, verb, name, patterns):
+def c_rule(role, verb, name, limit, patterns):
     """Returns the C source of one rule, an element of shipped_rules."""
     targets = []
     for field, pattern in PATTERN.findall(patterns):
@@ -26,7 +27,8 @@ def c_rule(role, verb, name, patterns):
     if len(set(target.split("]")[0] for target in targets)) < len(targets):
         sys.exit(f"a field is given twice: {patterns}")
     name = c_string(name.strip('"')) if verb and name != "none" else "NULL"
-    return f"{{ RULE_{(role or verb).upper()}, {name}, {{ {', '.join(targets)} }} }},"
+    return (f"{{ RULE_{(role or verb).upper()}, {name}, {{ {', '.join(targets)} }}, "
+            f"{limit or 0} }},")
 
 
 def main():
@@ -38,7 +40,7 @@ def main():
             rule = RULE.fullmatch(line)
             if not rule:
                 sys.exit(f"{sys.argv[1]}:{number}: not a rule")
-            print("\t" + c_rule(*rule.groups()[:4]))
+            print("\t" + c_rule(*rule.groups()[:5]))
     print("};\nconst size_t shipped_rule_count = sizeof(shipped_rules) / sizeof(*shipped_rules);\n"
           "_Static_assert(sizeof(shipped_rules) / sizeof(*shipped_rules) <= RULES_SHIPPED_MAX, "
           '"raise RULES_SHIPPED_MAX");')

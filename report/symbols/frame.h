@@ -75,6 +75,8 @@ struct report_stack {
 	/* The cache that allocates at this stack, "PyTorch caching allocator", or NULL. The
 	 * symbolizer owns it, like the frames. */
 	const char *cache;
+	/* The rule for a list of pending frees that may contain blocks of this stack, or NULL. */
+	const struct rule *pending;
 };
 
 #endif

@@ -8,6 +8,7 @@
 #define GPULEAK_REPORT_RULE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum rule_verb {
 	RULE_APPLICATION,
@@ -39,6 +40,8 @@ struct rule {
 	const char *name;
 	/* NULL: the rule has no such pattern; "" is a pattern */
 	const char *patterns[RULE_TARGETS];
+	/* of a list of pending frees: at most so many blocks of a device; 0: it is no such list */
+	uint32_t limit;
 };
 
 #define RULES_SHIPPED_MAX 512

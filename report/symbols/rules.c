@@ -97,6 +97,21 @@ static int parse_name(struct line *line, struct rules *rules, const char **ret)
 	return 0;
 }
 
+/* Reads how many blocks a list of pending frees may have, if that follows the name of a cache. */
+static int parse_limit(struct line *line, struct rule *rule)
+{
+	struct line_part word;
+	uint64_t limit = 0;
+
+	if (rule->verb != RULE_CACHE || !rule->name || !memchr("0123456789", *line->at, 10))
+		return 0;
+	word = line_word(line, " \t");
+	if (word_number(word, 10, &limit) < 0 || limit < 1 || limit > UINT32_MAX)
+		return line_fail(line, "'%s' is not a number of blocks", QUOTED(word));
+	rule->limit = (uint32_t)limit;
+	return 0;
+}
+
 /* Reads the pattern of FIELD into RULE. */
 static int parse_pattern(struct line *line, int field, struct rules *rules, struct rule *rule)
 {
@@ -123,6 +138,8 @@ static int parse_parts(struct line *line, struct rules *rules, struct rule *rule
 
 	if (r == 0 && rule->verb >= RULE_CACHE)
 		r = parse_name(line, rules, &rule->name);
+	if (r == 0 && line->length > 0)
+		r = parse_limit(line, rule);
 	if (r == 0 && line->length == 0)
 		return line_fail(line, "the rule matches nothing; accepted are " FIELDS_IN_WORDS);
 	while (r == 0 && line->length > 0) {
@@ -203,6 +220,13 @@ size_t rules_size(const struct rules *rules)
 const struct rule *rules_at(const struct rules *rules, size_t i)
 {
 	return &rules->list[i];
+}
+
+void rules_drop(struct rules *rules, const char *name)
+{
+	for (size_t i = 0; i < rules->count; i++)
+		if (rules->list[i].name && strcmp(rules->list[i].name, name) == 0)
+			rules->list[i].name = NULL;
 }
 
 void rules_destroy(struct rules *rules)
@@ -342,8 +366,9 @@ static const struct rules_frame *find_frame(const struct rules *rules, struct ta
 	return &known->decision;
 }
 
-const char *rules_apply(const struct rules *rules, struct table *known, struct report_arena *arena,
-			struct report_frame *frames, size_t count)
+const struct rule *rules_apply(const struct rules *rules, struct table *known,
+			       struct report_arena *arena, struct report_frame *frames,
+			       size_t count)
 {
 	struct rules_stack stack = { 0 };
 
@@ -356,5 +381,5 @@ const char *rules_apply(const struct rules *rules, struct table *known, struct r
 		add_frame(rules, &stack, decision);
 	}
 	set_if_earlier(&stack.cache_rule, stack.rule_of_library);
-	return name_of(rules, stack.cache_rule);
+	return name_of(rules, stack.cache_rule) ? &rules->list[stack.cache_rule - 1] : NULL;
 }

@@ -33,14 +33,18 @@ size_t rules_size(const struct rules *rules);
 /* Returns rule I, which is valid as long as RULES. The user's rules come first. */
 const struct rule *rules_at(const struct rules *rules, size_t i);
 
+/* Makes each rule with NAME say "none". */
+void rules_drop(struct rules *rules, const char *name);
+
 void rules_destroy(struct rules *rules); /* RULES may be NULL */
 
 /* Sets the role, the code and the thread of each of the COUNT FRAMES of a stack, innermost first.
- * Returns the name of the cache that allocated at this stack, or NULL. Names are valid as long as
+ * Returns the rule for the cache that allocated at this stack, or NULL. Names are valid as long as
  * RULES. Many stacks share few different frames, so KNOWN, at first { 0 }, stores the decision for
  * each function, file and module; it is allocated from ARENA. KNOWN compares these strings by their
  * addresses, so they must live as long as KNOWN. */
-const char *rules_apply(const struct rules *rules, struct table *known, struct report_arena *arena,
-			struct report_frame *frames, size_t count);
+const struct rule *rules_apply(const struct rules *rules, struct table *known,
+			       struct report_arena *arena, struct report_frame *frames,
+			       size_t count);
 
 #endif

@@ -102,7 +102,7 @@ struct symbolizer *symbolizer_create(unsigned int flags)
 	return symbolizer;
 }
 
-const struct rules *symbolizer_rules(const struct symbolizer *symbolizer)
+struct rules *symbolizer_rules(const struct symbolizer *symbolizer)
 {
 	return symbolizer->rules;
 }

@@ -30,7 +30,7 @@ void symbolizer_destroy(struct symbolizer *symbolizer); /* SYMBOLIZER may be NUL
 
 /* symbolizer_rules() returns the rules for frames (see rules.h), at first those of the command.
  * symbolizer_set_rules() replaces them with RULES, which the symbolizer then owns. */
-const struct rules *symbolizer_rules(const struct symbolizer *symbolizer);
+struct rules *symbolizer_rules(const struct symbolizer *symbolizer);
 void symbolizer_set_rules(struct symbolizer *symbolizer, struct rules *rules);
 
 /* Returns the module that had PATH and BUILD_ID when it was mapped (BUILD_ID_BYTES 0: unknown). The

@@ -9,6 +9,7 @@
 
 #include "report/symbols/frame.h"
 #include "replay.h"
+#include "report/symbols/rule.h"
 #include "report/symbols/rules.h"
 
 static const struct report_frame frames[] = {
@@ -30,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct table known = { 0 };
 	struct rules *rules = NULL;
 	char error[128] = "";
-	const char *cache;
+	const struct rule *cache;
 
 	if (rules_parse((const char *)data, size, "fuzz", &rules, error, sizeof(error)) < 0) {
 		if (rules || !*error || strlen(error) >= sizeof(error))
@@ -42,7 +43,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		memcpy(copies, frames, sizeof(frames));
 		cache = rules_apply(rules, &known, &arena, copies, count);
 		if (copies[count - 1].role > FRAME_INTERPRETER ||
-		    (cache && (!*cache || strlen(cache) > RULES_NAME_MAX)))
+		    (cache && (!cache->name || !*cache->name ||
+			       strlen(cache->name) > RULES_NAME_MAX)))
 			abort();
 	}
 	arena_finish(&arena);

@@ -86,6 +86,12 @@ static void test_refused(void **state)
 	refused("library Mine module:x\n",
 		"my.rules:1: a name in quotes, or the word none, must follow cache, library or "
 		"thread");
+	refused("cache \"x\" 0 module:x\n", "my.rules:1: '0' is not a number of blocks");
+	refused("cache \"x\" 4294967296 module:x\n",
+		"my.rules:1: '4294967296' is not a number of blocks");
+	refused("cache \"x\" 7\n", "my.rules:1: the rule matches nothing; accepted are " FIELDS);
+	refused("cache none 7 module:x\n", "my.rules:1: cannot read '7'; accepted are " FIELDS);
+	refused("library \"x\" 7 module:x\n", "my.rules:1: cannot read '7'; accepted are " FIELDS);
 	refused("cache \"\" module:x\n", "my.rules:1: the name in quotes must have 1 to 64 bytes");
 	refused_bytes("runtime module:a\0b\n", 18,
 		      "my.rules:1: a NUL byte: this is not a rule file");
@@ -160,6 +166,7 @@ static void test_shipped(void **state)
 
 		assert_int_equal(parsed->verb, built->verb);
 		same_text(parsed->name, built->name);
+		assert_int_equal(parsed->limit, built->limit);
 		for (int target = 0; target < RULE_TARGETS; target++)
 			same_text(parsed->patterns[target], built->patterns[target]);
 	}
@@ -168,16 +175,17 @@ static void test_shipped(void **state)
 
 /* ---- Whose code a frame is ---- */
 
-/* Applies RULES to the COUNT FRAMES of a stack. Returns the cache, or NULL. */
-static const char *apply(const struct rules *rules, struct report_frame *frames, size_t count)
+/* Applies RULES to the COUNT FRAMES of a stack. Returns the rule for the cache, or NULL. */
+static const struct rule *apply(const struct rules *rules, struct report_frame *frames,
+				size_t count)
 {
 	struct report_arena arena = { 0 };
 	struct table known = { 0 };
-	const char *cache;
+	const struct rule *rule;
 
-	cache = rules_apply(rules, &known, &arena, frames, count);
+	rule = rules_apply(rules, &known, &arena, frames, count);
 	arena_finish(&arena);
-	return cache;
+	return rule;
 }
 
 static enum frame_role role_of(const struct rules *rules, struct report_frame frame)
@@ -311,7 +319,8 @@ struct stack_case {
 	struct report_frame frames[STACK_MAX];
 };
 
-static const char *cache_of(const struct rules *rules, const struct report_frame *frames)
+static const struct rule *cache_rule_of(const struct rules *rules,
+					const struct report_frame *frames)
 {
 	struct report_frame copies[STACK_MAX];
 	size_t count = 0;
@@ -326,7 +335,8 @@ static void expect_caches(const char *text, const struct stack_case *rows, size_
 	struct rules *rules = parse(text);
 
 	for (size_t i = 0; i < count; i++) {
-		const char *cache = cache_of(rules, rows[i].frames);
+		const struct rule *rule = cache_rule_of(rules, rows[i].frames);
+		const char *cache = rule && !rule->limit ? rule->name : NULL;
 
 		if (strcmp(cache ? cache : "none", rows[i].cache ? rows[i].cache : "none") != 0)
 			fail_msg("case %zu: %s, and not %s", i, cache, rows[i].cache);
@@ -347,6 +357,7 @@ static void expect_caches(const char *text, const struct stack_case *rows, size_
 #define CUBLASLT F("/usr/lib/libcublasLt.so.12", "cublasLtCreate")
 #define PYTHON F("/usr/bin/python3.11", "_PyObject_MakeTpCall")
 #define OWN F("/opt/app", "train()")
+#define PY(function_, file_) { .function = function_, .file = file_ }
 #define SCRIPT { .function = "train", .file = "/home/me/train.py" }
 
 static const struct stack_case cache_cases[] = {
@@ -407,6 +418,13 @@ static const struct stack_case cache_cases[] = {
 	{ NULL, { CUDART, XLA_("stream_executor::DeviceMemAllocator::Alloc()"), SCRIPT } },
 	{ "TensorFlow BFC allocator",
 	  { CUDART, F("/t/libtensorflow_framework.so.2", "tsl::BFCAllocator::Extend()"), OWN } },
+	/* tinygrad */
+	{ "tinygrad cache", { F("/usr/lib/libOpenCL.so.1", "clCreateBuffer"),
+			      PY("_alloc", SITE "tinygrad/runtime/ops_cl.py"),
+			      PY("LRUAllocator.alloc", "/home/me/tinygrad/tinygrad/device.py"),
+			      SCRIPT } },
+	{ NULL, { F("/usr/lib/libOpenCL.so.1", "clCreateImage"),
+		  PY("__call__", SITE "tinygrad/runtime/ops_cl.py"), SCRIPT } },
 	/* RMM: its own library, and older templates in somebody else's */
 	{ "RMM pool", { CUDART, RMM_("rmm::_RMM_26_10::mr::cuda_memory_resource::allocate()"),
 			RMM_("rmm::_RMM_26_10::mr::detail::pool_memory_resource_impl::"
@@ -469,6 +487,47 @@ static void test_user_caches(void **state)
 		      rows, sizeof(rows) / sizeof(rows[0]));
 }
 
+/* ---- Which list of pending frees ---- */
+
+#define NUMBA SITE "numba_cuda/numba/cuda/cudadrv/driver.py"
+
+static void test_pending(void **state)
+{
+	static const struct report_frame stacks[][STACK_MAX] = {
+		{ PY("NumbaCUDAMemoryManager.memalloc.<locals>.allocator", NUMBA),
+		  PY("memalloc", NUMBA), SCRIPT },
+		{ PY("allocator", NUMBA), PY("memhostalloc", NUMBA), SCRIPT },
+		{ PY("allocator", SITE "numba/cuda/cudadrv/driver.py"), SCRIPT },
+		/* registered memory, a plugin for memory, a function of the program */
+		{ PY("HostOnlyCUDAMemoryManager.mempin.<locals>.allocator", NUMBA), SCRIPT },
+		{ PY("allocator", NUMBA), PY("mempin", NUMBA), SCRIPT },
+		{ PY("memalloc", SITE "rmm/allocators/numba.py"), PY("memalloc", NUMBA), SCRIPT },
+		{ PY("allocator", "/home/me/driver.py"), SCRIPT },
+	};
+	struct rules *rules = parse("");
+
+	(void)state;
+	for (int i = 0; i < 7; i++) {
+		const struct rule *rule = cache_rule_of(rules, stacks[i]);
+
+		assert_true((rule != NULL) == (i < 3));
+		if (rule)
+			assert_string_equal(rule->name, "Numba pending frees");
+		if (rule)
+			assert_int_equal(rule->limit, 10);
+	}
+	rules_drop(rules, "Numba pending frees");
+	assert_null(cache_rule_of(rules, stacks[0]));
+	rules_destroy(rules);
+	rules = parse("cache none function:memhostalloc\ncache \"mine\" 7 function:*memalloc\n"
+		      "cache \"a cache\" function:allocator\n");
+	assert_string_equal(cache_rule_of(rules, stacks[0])->name, "mine");
+	assert_int_equal(cache_rule_of(rules, stacks[0])->limit, 7);
+	assert_null(cache_rule_of(rules, stacks[1]));
+	assert_int_equal(cache_rule_of(rules, stacks[2])->limit, 0);
+	rules_destroy(rules);
+}
+
 /* ---- The report ---- */
 
 struct fixture {
@@ -479,7 +538,7 @@ struct fixture {
 };
 
 /* 6 blocks: 2 leaked by the application, 3 in caches, 1 freed. */
-static void begin(struct fixture *f, const char *rules)
+static void begin_ended(struct fixture *f, const char *rules, uint32_t ended)
 {
 	static const struct {
 		uint64_t pcs[3];
@@ -496,6 +555,7 @@ static void begin(struct fixture *f, const char *rules)
 
 	memset(f, 0, sizeof(*f));
 	builder_init(b);
+	builder_header(b)->ended = ended;
 	builder_module(b, "/bin/app", 0x1000, 0x2000, 0x1000, 0);
 	builder_module(b, "/o/libonnxruntime_providers_cuda.so", 0x2000, 0x3000, 0x2000, 0);
 	builder_module(b, "/c/libcublas.so.12", 0x3000, 0x4000, 0x3000, 0);
@@ -517,6 +577,11 @@ static void begin(struct fixture *f, const char *rules)
 		symbolizer_set_rules(f->symbolizer, parse(rules));
 	process = report_process_build(&f->ledger, f->symbolizer, NULL);
 	report_add_process(&f->report, process);
+}
+
+static void begin(struct fixture *f, const char *rules)
+{
+	begin_ended(f, rules, LEDGER_EXIT);
 }
 
 static void end(struct fixture *f)
@@ -625,6 +690,41 @@ static void test_clean_report(void **state)
 	assert_int_equal(f.report.summary.cached_blocks, 0);
 	assert_int_equal(f.report.summary.leaked_blocks, 5);
 	end(&f);
+}
+
+/* In a list of pending frees are all blocks that are left, or none: four have a frame of the
+ * application. */
+static void test_pending_report(void **state)
+{
+	static const struct {
+		const char *rules;
+		uint32_t ended;
+		unsigned int cached, leaked;
+	} rows[] = {
+		{ "cache \"late frees\" 4 module:app\n", LEDGER_EXIT, 5, 0 },
+		{ "cache \"late frees\" 3 module:app\n", LEDGER_EXIT, 1, 4 },
+		{ "cache \"late frees\" 4 module:app\n", LEDGER__EXIT, 1, 4 },
+		{ "cache \"late frees\" 4 module:app\n", LEDGER_RUNNING, 1, 4 },
+		{ "cache none module:app\ncache \"late frees\" 4 module:*\n", LEDGER_EXIT, 1, 4 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct fixture f;
+		char *text;
+
+		begin_ended(&f, rows[i].rules, rows[i].ended);
+		assert_int_equal(f.report.summary.cached_blocks, rows[i].cached);
+		assert_int_equal(f.report.summary.leaked_blocks, rows[i].leaked);
+		text = printed(&f, print_text);
+		assert_true((strstr(text, "4 held by the late frees (2.0 MiB)") != NULL) ==
+			    (i == 0));
+		assert_true((strstr(text, "  Perhaps held by the late frees: gpuleak run "
+				    "--bypass-pools lets nothing pend\n") != NULL) ==
+			    (i > 0 && i < 4));
+		free(text);
+		end(&f);
+	}
 }
 
 /* ---- Folding ---- */
@@ -821,6 +921,7 @@ int main(void)
 		cmocka_unit_test(test_roles),	    cmocka_unit_test(test_user_roles),
 		cmocka_unit_test(test_caches),	    cmocka_unit_test(test_user_caches),
 		cmocka_unit_test(test_report),	    cmocka_unit_test(test_clean_report),
+		cmocka_unit_test(test_pending),	    cmocka_unit_test(test_pending_report),
 		cmocka_unit_test(test_folding),	    cmocka_unit_test(test_headline),
 		cmocka_unit_test(test_threads),	    cmocka_unit_test(test_cost),
 	};

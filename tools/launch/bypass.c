@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "report/symbols/rules.h"
+#include "report/symbols/symbolize.h"
 #include "report/util/escape.h"
 #include "report/util/memory.h"
 #include "report/util/path.h"
@@ -22,7 +24,7 @@
 #define SENTENCE_MAX 600
 #define PROBLEMS_MAX 16 /* different sentences */
 
-enum memory { DEVICE, PINNED };
+enum memory { DEVICE, PINNED, NO_SIGN };
 
 static const struct bypass_row {
 	struct report_bypass shown;
@@ -62,7 +64,7 @@ static void start_variable(struct report_bypass *row)
 		    found);
 }
 
-void bypass_start(struct bypass *bypass)
+void bypass_start(struct bypass *bypass, struct symbolizer *symbolizer)
 {
 	char error[PATH_MAX * 2];
 	char variable[64];
@@ -78,6 +80,8 @@ void bypass_start(struct bypass *bypass)
 			start_variable(&bypass->rows[i]);
 		else
 			bypass->rows[i].switched_off = bypass->module[0];
+		if (table[i].memory == NO_SIGN && bypass->rows[i].switched_off)
+			rules_drop(symbolizer_rules(symbolizer), table[i].cache);
 	}
 }
 

@@ -10,7 +10,8 @@
 #include <stdbool.h>
 
 #include "report/model/model.h"
-#include "report/model/model.h"
+
+struct symbolizer;
 
 enum {
 	BYPASS_COUNT = 0
@@ -25,8 +26,9 @@ struct bypass {
 	char module[PATH_MAX];
 };
 
-/* Decides for each row whether its cache is switched off. Prints a line for each that is not. */
-void bypass_start(struct bypass *bypass);
+/* Decides for each row whether its cache is switched off. Prints a line for each that is not. Drops
+ * the rules of SYMBOLIZER that would take memory in use for that of such a cache. */
+void bypass_start(struct bypass *bypass, struct symbolizer *symbolizer);
 
 /* Sets the environment of the program. The child calls it before exec. The Python module writes
  * notes for bypass_report() to DIRECTORY ("": nowhere). */

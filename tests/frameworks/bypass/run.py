@@ -29,12 +29,13 @@ from harness import SLOWER, Failed, Tap, compare
 
 PYTHON = "/usr/bin/python3"
 PACKAGES = [os.path.join(FRAMEWORKS, name, "site-packages") for name in ("cupy", "torch")]
-JAX = os.path.join(FRAMEWORKS, "jax", "site-packages")
+JAX, NUMBA, TINYGRAD = (os.path.join(FRAMEWORKS, name, "site-packages")
+                        for name in ("jax", "numba", "tinygrad"))
 VARIABLES = {
     "PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "XLA_PYTHON_CLIENT_ALLOCATOR": "platform",
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_GPU_ALLOCATOR": "cuda_malloc_async",
-    "CUDF_PANDAS_RMM_MODE": "cuda"}
-CACHES = "PyTorch, CuPy, JAX, TensorFlow and cudf.pandas"
+    "CUDF_PANDAS_RMM_MODE": "cuda", "NUMBA_CUDA_MAX_PENDING_DEALLOCS_COUNT": "0", "LRU": "0"}
+CACHES = "PyTorch, CuPy, JAX, TensorFlow, cudf.pandas, Numba and tinygrad"
 ALL_OFF = ("--bypass-pools switched off the caches of " + CACHES +
            ": times, addresses and peaks differ from a run without it")
 CUPY_OFF = ["CuPy (cupy.cuda.set_allocator(None)): 8 % more time was measured; "
@@ -75,7 +76,7 @@ class Place:
 
     def environment(self, path=(), **extra):
         env = {name: value for name, value in os.environ.items() if not name.startswith(
-            ("GPULEAK_", "STANDIN_", "PYTHON", "PYTORCH_", "XLA_", "TF_", "CUDF_", "LD_"))}
+            ("GPULEAK_", "STANDIN_", "PYTHON", "PYTORCH_", "XLA_", "TF_", "CUDF_", "LD_", "NUMBA_", "LRU"))}
         env.update(STANDIN_CUPY=self.options.cupy, STANDIN_TORCH=self.options.torch,
                    LD_LIBRARY_PATH=self.options.standin, PYTHONDONTWRITEBYTECODE="1",
                    XDG_RUNTIME_DIR=self.file("runtime"),
@@ -330,11 +331,11 @@ KEPT = " did not change "
 def variables(place):
     """a variable that the user set is kept, and named in one line; an empty one counts as unset"""
     for name, value in VARIABLES.items():
-        found, said = look(place, ("--bypass-pools",), **{name: "0"})
-        compare(name, "0", found["env"][name])
-        compare("the others of " + name, {**VARIABLES, name: "0"},
+        found, said = look(place, ("--bypass-pools",), **{name: "7"})
+        compare(name, "7", found["env"][name])
+        compare("the others of " + name, {**VARIABLES, name: "7"},
                 {other: found["env"][other] for other in VARIABLES})
-        line = "gpuleak: --bypass-pools%s%s, which is 0 in the environment" % (KEPT, name)
+        line = "gpuleak: --bypass-pools%s%s, which is 7 in the environment" % (KEPT, name)
         compare("lines about " + name, [line],
                 [one for one in said.splitlines() if KEPT in one])
         for same in ("", value):
@@ -471,6 +472,67 @@ def no_effect(place):
         "--bypass-pools", "--gate"), PYTORCH_NO_CUDA_MEMORY_CACHING="0")
     compare("the user's own value: no such note", [], [
         note for note in found["notes"] if "could not" in note])
+
+
+def numba_pending(place):
+    """Numba: what is in its list at a normal end is a cache; what was kept at another end leaks"""
+    start = "import os\nfrom numba import cuda\n"
+    dropped = "cuda.device_array(1000); cuda.pinned_array(500)\n"
+    keep = "kept = [cuda.device_array(1000) for _ in range(%d)]\n"
+    for name, text, options, leaks, cached in (
+            ("dropped", dropped, (), 0, 2),
+            ("kept to the end", keep % 5, (), 0, 5),  # weakref.finalize puts them into the list
+            ("many kept to the end", keep % 30, (), 0, 8),
+            ("dropped, _exit", dropped + "os._exit(0)\n", (), 2, 0),
+            ("kept, _exit", keep % 5 + "os._exit(0)\n", (), 5, 0),
+            ("another limit", "for _ in range(20):\n    cuda.device_array(1000)\n",
+             ("NUMBA_CUDA_MAX_PENDING_DEALLOCS_COUNT=50",), 20, 0)):
+        env = dict(pair.split("=") for pair in options)
+        script = place.script(start + text)
+        found, _ = place.report(PYTHON, script, flags=(), path=[NUMBA], **env)
+        compare(name, (leaks, cached), (found["summary"]["leaked_blocks"],
+                                        found["summary"]["cached_blocks"]))
+        compare(name + ": cache", {"Numba pending frees"} if cached else set(),
+                {one["cache"] for one in found["cached"]})
+        ran = place.run(PYTHON, script, flags=("--gate",), status=23 if leaks else 0, path=[NUMBA],
+                        **env)
+        compare(name + ": advice", bool(leaks), "Perhaps held by the Numba pending frees: gpuleak run "
+                "--bypass-pools lets nothing pend" in ran.stderr)
+
+
+def numba_bypassed(place):
+    """Numba with --bypass-pools: all is freed at once, so what is left was kept"""
+    for text, leaks in (("cuda.device_array(1000)\nos._exit(0)\n", 0),
+                        ("kept = [cuda.device_array(1000) for _ in range(5)]\nos._exit(0)\n", 5),
+                        ("lost = [cuda.device_array(1000) for _ in range(5)]\n", 0)):
+        found, _ = place.report(PYTHON, place.script("import os\nfrom numba import cuda\n" + text),
+                                path=[NUMBA])
+        compare(text, (leaks, []), (found["summary"]["leaked_blocks"], found["cached"]))
+        compare("notes", [ALL_OFF, "Numba (NUMBA_CUDA_MAX_PENDING_DEALLOCS_COUNT=0): each free is made "
+                          "at once, and waits for the device"], found["notes"])
+    script = place.script("from numba import cuda\ndef step():\n    return cuda.device_array(1 << 20)  "
+                          "# @kept\nkept = []\nfor _ in range(300):\n    step()\n    kept.append(step())\n")
+    compare_first_line(script, "# @kept", "300.0 MiB in 300 blocks accumulate at step (LINE)",
+                       place.run(PYTHON, script, path=[NUMBA]).stderr)
+
+
+def tinygrad(place):
+    """tinygrad: its cache, and without it what was kept"""
+    text = "import os\nfrom tinygrad import Buffer\nfor _ in range(9):\n    Buffer(1000)\n%sos._exit(0)\n"
+    keep = "kept = [Buffer(2000) for _ in range(3)]\n"
+    for flags, more, leaks, cached in (((), "", 0, 1), ((), keep, 0, 4),
+                                       (("--bypass-pools",), "", 0, 0),
+                                       (("--bypass-pools",), keep, 3, 0)):
+        found, _ = place.report(PYTHON, place.script(text % more), flags=flags, path=[TINYGRAD])
+        compare("%s %s" % (flags, more), (leaks, cached), (
+            found["summary"]["leaked_blocks"], found["summary"]["cached_blocks"]))
+        compare("cache", {"tinygrad cache"} if cached else set(),
+                {one["cache"] for one in found["cached"]})
+    found, ran = place.report(PYTHON, place.script(text % keep), path=[TINYGRAD], LRU="1")
+    compare("the user's own value", (0, 4), (found["summary"]["leaked_blocks"],
+                                             found["summary"]["cached_blocks"]))
+    if "--bypass-pools did not change LRU, which is 1 in the environment" not in ran.stderr:
+        raise Failed(ran.stderr)
 
 
 # ---- every Python ----
@@ -664,7 +726,7 @@ def real_jax(place):
 CASES = [view_kept, in_json, refused_by_flag, refused_by_path, own_allocator, failing_switch,
          not_cupy, imports, children, in_venv, nothing_else, variables, pools, sitecustomize, nested,
          path_with_spaces, module_missing, every_python, example_cupy, example_jax, real_jax,
-         accumulates, at_module_level]
+         accumulates, at_module_level, numba_pending, numba_bypassed, tinygrad]
 TORCH_CASES = [torch_kept, cache_on, no_effect, example_torch]
 
 
