@@ -92,7 +92,7 @@ def hooks(root):
                        sorted((root / "interpose" / name).glob("*.def")))
         out += ["## " + title, "", "| call | effect | kind |", "|---|---|---|"]
         for row in rows(text, "HOOK"):
-            if row[4] == "SUBMIT":
+            if row[4] in ("SUBMIT", "LATE"):
                 continue
             kind = row[6].strip('"')
             out.append("| `%s` | %s | %s |" % (row[0], VERBS[row[4]], "`%s`" % kind if kind else ""))
@@ -113,6 +113,9 @@ def hooks(root):
         other = list(rows((root / "interpose" / name / (name + "_other.def")).read_text(), "NO_MEMORY"))
         out += ["", "The other %d functions of the API allocate and free no memory; interpose/%s/%s_other.def "
                 "lists them." % (len(other), name, name), ""]
+    text = (root / "interpose/cuda/cuda_runtime.def").read_text()
+    out += ["## CUDA runtime (shared)", "", "Passed on; recorded only if they come after the runtime has ended: "
+            + ", ".join("`%s`" % row[0] for row in rows(text, "HOOK")) + ".", ""]
     out += ["## PyTorch", "", "| call | effect | kind |", "|---|---|---|"]
     for row in rows((root / "interpose/pytorch/pytorch_rows.def").read_text(), "HOOK"):
         out.append("| `%s` | %s | %s |" % (row[0], VERBS[row[4]],

@@ -9,6 +9,7 @@
 #include "interpose/dispatch/resolve.h"
 
 #include <link.h>
+#include <string.h>
 
 #include "interpose/base/own_stack.h"
 #include "interpose/dispatch/api.h"
@@ -112,12 +113,25 @@ static bool is_vendor(const struct link_map *module)
 	return false;
 }
 
+static bool in_same_library(const void *a, const void *b)
+{
+	const char *one = lookup_module_name(a), *other = lookup_module_name(b);
+
+	return one && other && strncmp(basename(one), basename(other), 9) == 0; /* "libcudart" */
+}
+
 /* Finds the function that follows gpuleak's export. It may be the driver's, another interposer's,
- * or an unrelated function of the same name: see find_direct() in resolve.c. */
+ * or an unrelated function of the same name: see find_direct() in resolve.c. A process may have
+ * several CUDA runtimes, an API without a driver. Then it is that of MODULE's own runtime, which
+ * the dynamic linker would choose by the version of the symbol. */
 static struct route find_route(struct hook *hook, const struct link_map *module)
 {
-	void *next = resolve_next(hook->name);
+	void *next = resolve_next(hook->name), *own = NULL;
 
+	if (next && !apis[hook->api]->libraries[0])
+		own = in_scope_of(module, hook->name);
+	if (own && in_same_library(own, next))
+		next = own;
 	if (next)
 		return (struct route){ next, lookup_in_driver(hook->api, next) ||
 						     resolve_driver_is_loaded(hook->api) };

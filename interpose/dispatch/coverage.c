@@ -260,6 +260,8 @@ static void look_at_slot(struct module_image *image, const char *name, const voi
 			image->finds_past_us = true;
 		return;
 	}
+	if (!apis[api]->libraries[0])
+		return;
 	if (!hook_find(name)) {
 		if (lookup_in_driver(api, value))
 			saw(name, module, image->lazy);

@@ -44,7 +44,7 @@ static struct answer in_global_scope(void *ours, const char *name)
  * look up the real functions through it. */
 static void note_lookup(const struct hook *hook, const void *caller)
 {
-	if (!hook_has(hook, TRAIT_LOOKS_UP))
+	if (!hook_has(hook, TRAIT_LOOKS_UP) && apis[hook->api]->libraries[0])
 		coverage_route(OBSERVED_DLSYM, hook->api, caller);
 }
 
@@ -56,7 +56,8 @@ static struct answer in_default_scope(const char *name, const void *caller, stru
 	/* If the caller is a library that was opened with its own scope, that scope may contain the
 	 * driver. */
 	if (!resolve_is_ours(found) ||
-	    (map && map->l_name && map->l_name[0] && resolve_driver_is_loaded(hook->api)))
+	    (map && map->l_name && map->l_name[0] &&
+	     (!apis[hook->api]->libraries[0] || resolve_driver_is_loaded(hook->api))))
 		return (struct answer){ NULL, 0 };
 	if (hook_is_off(hook))
 		return (struct answer){ lookup_real(RTLD_NEXT, name), 1 };

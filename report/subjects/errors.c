@@ -85,6 +85,7 @@ const char *error_words(const char *type)
 	return type;
 }
 
+#define PREFIX_CUDART "cuda"
 #define PREFIX_CUDA "cu"
 #define PREFIX_OPENCL "cl"
 
@@ -100,7 +101,8 @@ const char *result_name(const char *api, int result)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (rows[i].number == result && strncmp(api, rows[i].prefix, 2) == 0)
+		if (rows[i].number == result &&
+		    strncmp(api, rows[i].prefix, strlen(rows[i].prefix)) == 0)
 			return rows[i].name;
 	return NULL;
 }

@@ -144,11 +144,53 @@ def test_late():
         Ran([program], {"LD_LIBRARY_PATH": options.driver + ":" + options.runtime,
                         "STANDIN_FAKE_GPU": "refuse",
                         "STANDIN_FAIL": "cuCtxGetCurrent:3+=700"}).ended(0, late)
-        ran = run("--fake-gpu", "--", program).ended(0, late)
-        ran.says("2 leaks, 4.9 KiB in 2 blocks")
+        run("--fake-gpu", "--gate", "--", program).ended(0, late).lacks("never freed")
+        got = report("--fake-gpu", "--", program)
+        compare("late frees", [(api, "cudaErrorCudartUnloading", bytes, True, "late")
+                               for api, bytes in (("cudaFree", 5000), ("cudaFreeHost", 100))],
+                sorted((entry["api"], entry["result"], entry["allocated"]["bytes"],
+                        entry["after_shutdown"], entry["stack"][0]["function"])
+                       for entry in got["refused_frees"]))
         ran = run("--fake-gpu", "--", program, "early")
         ran.ended(0, "free: 0, host: 0, malloc: 0, set: 0, count: 0, last: 0\n")
         ran.says("1 leak, 10 bytes in 1 block")
+
+
+def test_runtimes():
+    """each caller reaches its own version of the runtime's cudaFree; without a runtime none is found"""
+    for version in "1", "2":
+        for name, text in (("runtime", "int cudaFree(void *p) { return %s + !p; }" % version),
+                           ("map", "libcudart.so.9%s { global: cudaFree; };" % version),
+                           ("caller", "int cudaFree(void *); int call%s(void *p)"
+                                      "{ return cudaFree(p); }" % version)):
+            with open(os.path.join(folder, "%s%s.c" % (name, version)), "w") as file:
+                file.write(text)
+        library = os.path.join(folder, "libcudart.so.9" + version)
+        for words in (["-Wl,--version-script," + os.path.join(folder, "map%s.c" % version),
+                       "-Wl,-soname," + os.path.basename(library), "-o", library,
+                       os.path.join(folder, "runtime%s.c" % version)],
+                      ["-o", os.path.join(folder, "libcaller%s.so" % version),
+                       os.path.join(folder, "caller%s.c" % version), library]):
+            subprocess.run([*shlex.split(options.cc), "-shared", "-fPIC", *words], check=True)
+    with open(os.path.join(folder, "two.c"), "w") as file:
+        file.write("#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\nint call1(void *p);\n"
+                   "int main(int n, char **names) { void *two = dlopen(names[1], RTLD_NOW);"
+                   "int (*call2)(void *) = (int (*)(void *))dlsym(two, \"call2\");"
+                   "printf(\"%d\", CALL1);"
+                   "printf(\" %d %d\\n\", two ? call2(names) : 0, !dlsym(RTLD_DEFAULT, \"cudaFree\"));"
+                   "return 0; }\n")
+    for name, one, two, wanted in (("both", True, "libcaller2.so", "10 2 0\n"),
+                                   ("second", False, "libcaller2.so", "0 2 1\n"),
+                                   ("neither", False, "none", "0 0 1\n")):
+        program = os.path.join(folder, "two-" + name)
+        subprocess.run([*shlex.split(options.cc), "-o", program, os.path.join(folder, "two.c"),
+                        "-DCALL1=" + ("call1(names) * 10" if one else "0"), "-ldl",
+                        "-Wl,--allow-shlib-undefined",
+                        *([os.path.join(folder, "libcaller1.so")] if one else [])], check=True)
+        for preload in ({}, {"LD_PRELOAD": options.preload}):
+            ran = Ran([program, os.path.join(folder, two)],
+                      {"LD_LIBRARY_PATH": folder, **preload})
+            compare(name + " " + str(preload), wanted, ran.out)
 
 
 def test_real_driver():

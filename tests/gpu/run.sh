@@ -5,14 +5,14 @@
 # against CUPTI), unharmed programs, ends, costs beside compute-sanitizer. Needs nvcc, a
 # GPU, and whatever of PyTorch, CuPy, JAX is there. Results go to the folder named first.
 #
-#   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends errors families matrix programs contexts pools cost
+#   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends late errors families matrix programs contexts pools cost
 #                                               frameworks suballocations kept keepers keepers-load oom parked opencl held costs objects steps scale two
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 results=$(mkdir -p "$1" && cd "$1" && pwd)
 build=$(cd "${2:-$here/../../build}" && pwd)
 shift; shift
-parts=${*:-calls ends errors families matrix programs contexts pools cost frameworks suballocations kept keepers keepers-load oom parked opencl held costs objects steps scale}
+parts=${*:-calls ends late errors families matrix programs contexts pools cost frameworks suballocations kept keepers keepers-load oom parked opencl held costs objects steps scale}
 lib=$build/interpose/libgpuleak.so
 gpuleak=$build/tools/gpuleak
 work=$(mktemp -d)
@@ -92,6 +92,23 @@ if wants objects; then
 		name=objects${fate:+-$fate}
 		LD_PRELOAD=$lib GPULEAK_FORMAT=json GPULEAK_REPORT=$results/$name.json "$work/objects" 1000 $fate >"$results/$name.out" 2>&1
 		say "$name: exit $?, $("$here/objects.py" "$results/$name.json" "$results/$name.out" | tr '\n' ';')"
+	done
+fi
+
+# Frees after the runtime has ended: with the shared runtime they are recorded and the gate passes, with
+# the static one they cannot be seen.
+if wants late; then
+	for kind in shared static; do
+		nvcc -O0 -g -arch=sm_90 -cudart $kind -o "$work/late-$kind" "$here/programs/freed_too_late.cu" || exit 1
+		"$gpuleak" run --gate --format json --report "$results/late-$kind.json" -- "$work/late-$kind" >"$results/late-$kind.out" 2>&1
+		say "late $kind: status $? ($([ $kind = shared ] && echo "0 is right" || echo "23 is right")), $(head -1 "$results/late-$kind.out"), $(python3 - "$results/late-$kind.json" <<'PY'
+import json, sys
+report = json.load(open(sys.argv[1]))
+report = report.get("processes", [report])[0]
+late = [(one["api"], one["result"], one["allocated"]["bytes"]) for one in report.get("refused_frees", ()) if one["after_shutdown"]]
+print("late frees %s, leaked %d blocks" % (late, report["summary"]["leaked_blocks"]))
+PY
+)"
 	done
 fi
 
