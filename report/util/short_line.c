@@ -22,25 +22,36 @@ static void shorten_path(char *path, size_t length, size_t excess)
 	memmove(path + strlen(DOTS), rest, strlen(rest) + 1);
 }
 
-/* Returns true if LINE can be cut before END: after a part of the sentence. */
-static bool ends_part(const char *line, size_t end)
+/* Returns the end of the last part of the sentence that ends in the first COLUMNS bytes of LINE, or
+ * of the last word, or 0. */
+static size_t last_part(const char *line, size_t columns)
 {
-	return line[end - 1] == ' ' && strchr(",;:", line[end - 2]);
+	size_t end = columns, word = columns;
+
+	while (end > 1 && !(line[end - 1] == ' ' && strchr(",;", line[end - 2])))
+		end--;
+	while (word > 1 && line[word - 1] != ' ')
+		word--;
+	return end > columns / 3 ? end : word > columns / 3 ? word : 0;
 }
 
-void short_line(char *line, size_t columns)
+char *short_line(char *line, size_t columns)
 {
-	size_t end = columns - strlen(DOTS), part = end;
+	size_t end = columns - strlen(DOTS), part;
 
 	for (char *at = line; strlen(line) > columns && (at = strchr(at, '(')) != NULL;) {
 		at++;
 		shorten_path(at, strcspn(at, "(),"), strlen(line) - columns);
 	}
 	if (strlen(line) <= columns)
-		return;
-	while (part > columns / 2 && !ends_part(line, part))
-		part--;
+		return NULL;
+	part = last_part(line, end);
+	if (part && part < columns / 4 * 3) {
+		line[part - 1] = '\0';
+		return line + part;
+	}
 	while (end && ((unsigned char)line[end] & 0xc0) == 0x80) /* inside a character */
 		end--;
-	strcpy(line + (part > columns / 2 ? part : end), DOTS);
+	strcpy(line + (part ? part : end), DOTS);
+	return NULL;
 }

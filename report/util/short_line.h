@@ -9,7 +9,9 @@
 
 /* Shortens LINE to at most COLUMNS bytes (at least 8), if it is longer. First the paths in
  * parentheses lose folders from the left: "(/home/a/src/train.py:14)" becomes
- * "(.../src/train.py:14)". Then the last parts of the sentence become "...". */
-void short_line(char *line, size_t columns);
+ * "(.../src/train.py:14)". Then the last part of the sentence becomes "...", for example "called
+ * from ...". If that part is longer than a quarter of the line, it may be what matters: then LINE
+ * ends before it, and the function returns it. Else returns NULL. */
+char *short_line(char *line, size_t columns);
 
 #endif

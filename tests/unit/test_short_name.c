@@ -160,15 +160,22 @@ static void test_hostile(void **state)
 	free(name);
 }
 
-static void expect_line(size_t columns, const char *line, const char *expected)
+static void expect_lines(size_t columns, const char *line, const char *expected,
+			 const char *expected_rest)
 {
-	char *text = strdup(line);
+	char *text = strdup(line), *rest;
 
 	assert_non_null(text);
-	short_line(text, columns);
+	rest = short_line(text, columns);
 	assert_string_equal(text, expected);
+	assert_string_equal(rest ? rest : "", expected_rest);
 	assert_true(strlen(text) <= columns || strlen(line) <= columns);
 	free(text);
+}
+
+static void expect_line(size_t columns, const char *line, const char *expected)
+{
+	expect_lines(columns, line, expected, "");
 }
 
 static void test_line(void **state)
@@ -183,11 +190,13 @@ static void test_line(void **state)
 			      "(/home/me/src/app/b.c:3)");
 	expect_line(57, line, "1 leak at f (.../a.c:10), called from g (.../app/b.c:3)");
 	/* then the last parts of the sentence */
-	expect_line(40, line, "1 leak at f (.../a.c:10), ...");
-	expect_line(20, line, "1 leak at f (.../...");
+	expect_line(30, line, "1 leak at f (.../a.c:10), ...");
+	/* a long part is not lost */
+	expect_lines(40, line, "1 leak at f (.../a.c:10),", "called from g (.../b.c:3)");
+	expect_lines(20, line, "1 leak at f", "(.../a.c:10), called from g (.../b.c:3)");
 	/* not a path: no slash, or a space in what is not absolute */
 	expect_line(30, "f(int, a/b) (pid 12) of n (x y/z/w), and more",
-		    "f(int, a/b) (pid 12) of n (...");
+		    "f(int, a/b) (pid 12) of n ...");
 	expect_line(30, "of g (docs/examples/kept.py:16) now", "of g (.../kept.py:16) now");
 	/* never in the middle of a character */
 	expect_line(8, "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4", "\xc3\xa4\xc3\xa4...");

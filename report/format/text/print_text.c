@@ -306,6 +306,7 @@ static void print_more_totals(FILE *out, const struct headline *line)
 static size_t print_first(FILE *out, const struct headline *line)
 {
 	size_t class = 0;
+	char *rest = NULL;
 	FREE_AT_END char *text = PRINTED(to, {
 		fputs("gpuleak: ", to);
 		describe_no_gpu(to, line->all, line->processes);
@@ -321,8 +322,10 @@ static size_t print_first(FILE *out, const struct headline *line)
 	});
 
 	if (!line->whole && class < CLASS_COUNT) /* else no other line has the rest */
-		short_line(text, COLUMNS_MAX);
+		rest = short_line(text, COLUMNS_MAX);
 	fprintf(out, "%s\n", text);
+	if (rest)
+		fprintf(out, "gpuleak: %s\n", rest);
 	return class;
 }
 
