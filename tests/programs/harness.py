@@ -3,6 +3,7 @@
 compares what was reported with what must be, to the last block. Both sides are written as
 the same sort of text first, so that a failure is a diff that people can read."""
 
+import collections
 import contextlib
 import dataclasses
 import difflib
@@ -606,16 +607,21 @@ class Routes:
             self.first_line(lines[0])
         place.nothing_left()
 
+    def culprit(self, leak):
+        return next((frame for frame in leak.stack if not self.case.culprits
+                     or frame.partition("@")[0] in self.case.culprits), None)
+
     def first_line(self, line):
-        largest = max(leak.keeps_bytes for leak in self.case.leaks)
+        """Leaks of one line are one finding."""
+        kept = collections.Counter()
         for leak in self.case.leaks:
-            if leak.keeps_bytes != largest:
+            kept[leak.kind, leak.device, self.culprit(leak)] += leak.keeps_bytes
+        for (_, _, culprit), total in kept.items():
+            if total != max(kept.values()):
                 continue
-            if not leak.stack:
+            if not culprit:
                 wanted = "no stack was recorded"
             else:
-                culprit = next(frame for frame in leak.stack if not self.case.culprits
-                               or frame.partition("@")[0] in self.case.culprits)
                 function, _, place = culprit.partition("@")
                 source, _, marker = place.rpartition(":")
                 source = source or self.source
