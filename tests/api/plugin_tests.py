@@ -427,7 +427,7 @@ def test_started_anew(pytester, monkeypatch, how):
     report = pytester.path / "report"
     monkeypatch.setenv("GPULEAK_REPORT", str(report))
     pytester.run(sys.executable, "-m", "pytest", *PLUGIN, *flags)
-    assert " 3 blocks, 7,168 bytes " in report.read_text().split("\n")[0]
+    assert ", 7.0 KiB in 3 blocks " in report.read_text().split("\n")[0]
 
 
 def test_no_command(pytester, monkeypatch):

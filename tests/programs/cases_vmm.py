@@ -352,7 +352,7 @@ def partly_mapped(place):
                               {"GPULEAK_LEDGER": place.file("ledger")})
         compare("answer", "1\n", run.stdout)
         compare("headline", True, re.match(r"gpuleak: reservation freed while %s of it is mapped at "
-                r"while_partly_mapped \(\S*/vmm_wrong\.c:%d\), " % (re.escape(size), line_of("vmm_wrong.c", "part")),
+                r"while_partly_mapped \(\S*/vmm_wrong\.c:%d\),\s" % (re.escape(size), line_of("vmm_wrong.c", "part")),
                 run.stderr) is not None)
         compare("story", True, "\nR%s: cuMemAddressFree needs cuMemUnmap of all mappings in the "
                 "reservation first (the driver returned CUDA_ERROR_INVALID_VALUE (1)), at:\n"

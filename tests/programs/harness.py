@@ -508,6 +508,8 @@ def without_identity(report):
     ret = {key: value for key, value in report.items()
            if key not in ("gate", "released", "timeline", "devices", "pool",
                        "driver_costs")}
+    # what a context keeps is measured, and only by some routes
+    ret["objects"] = [dict(entry, keeps_bytes=None) for entry in report["objects"]]
     ret["process"] = {key: value for key, value in report["process"].items()
                       if key not in ("pid", "ended", "status", "command")}
     text = json.dumps(ret, indent=1)

@@ -1365,7 +1365,7 @@ function navigation(parts) {
 		"out-of-memory": "Out of memory", shared: "Shared memory", peak: "Peak",
 		"context-ends": "Ended with context", growth: "Growing", refused: "Refused frees",
 		parked: "Driver's pools" };
-	const counts = { leaks: gathered("leaks").length, errors: total("errors") };
+	const counts = { leaks: merged(prepare(gathered("leaks"))).length, errors: total("errors") };
 	return el("nav", { "aria-label": "Parts of the report" }, el("ul", {},
 		parts.filter(Boolean).map(({ id }) => el("li", {}, el("a", { href: "#" + id }, names[id],
 			counts[id] ? el("b", {}, " " + number(counts[id])) : null))),
