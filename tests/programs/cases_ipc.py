@@ -116,6 +116,7 @@ def freed_text(place):
     one_line(text, "Freed, but still open in another process: 4,194,304 bytes (4.0 MiB) in 1 block",
              "freed by cuMemFree_v2 at:")
     one_line(text, "  opened in that process by cuIpcOpenMemHandle_v2 at open_block (")
+    compare("totals, of both and of the one", 2, text.count("1 leaked: 0 bytes, which keeps 4.0 MiB, "))
     one_line(text, "Leak of 0 bytes in 1 block that keeps 4,194,304 bytes (4.0 MiB) (memory of "
              "another process",
              "opened and never closed, at:")

@@ -268,6 +268,9 @@ static void print_totals(FILE *out, const struct headline *line, bool has_peak)
 		fprintf(out, ", %s %s: %s", NUMBER(sum->leaked_blocks),
 			line->running ? "not freed so far" : "leaked",
 			EXACT_SIZE(sum->leaked_bytes));
+	if (sum->keeps_bytes > sum->leaked_bytes)
+		fprintf(out, ", which keep%s %s", sum->leaked_blocks == 1 ? "s" : "",
+			SIZE(sum->keeps_bytes));
 	if (has_peak)
 		fprintf(out, ", %s %s", line->only ? "peak" : "sum of peaks",
 			SIZE(sum->peak_bytes));
