@@ -25,7 +25,7 @@ struct session {
 	char **troubles; /* sentences about problems that make the gate fail */
 	size_t trouble_count;
 	struct judgement judgement;
-	bool judged, has_printed; /* the judgement is made, is printed */
+	bool judged, has_printed; /* `judgement` is set; it was printed */
 };
 
 /* The blocks that `gpuleak report` selects by its flags. All sessions use it. */

@@ -18,7 +18,7 @@ struct physical {
 	uint64_t handle;
 	uint64_t bytes; /* 0: imported memory, or a multicast object */
 	int device;
-	bool imported; /* not by this process, and no multicast object, as far as is known */
+	bool imported; /* this process did not make it; no call showed a multicast object */
 	bool indexed; /* by_handle has this entry */
 	unsigned int held;
 	struct ledger_block *block;  /* the handle's block; NULL: released, or about to be */

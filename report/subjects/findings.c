@@ -165,9 +165,8 @@ static struct part_group *line_of(struct findings *findings, struct table *table
 static uint64_t keeper_of(const struct report_keepers *keepers)
 {
 	const char *text = keepers && keepers->list[0].blocks ? keepers->list[0].text : "";
-	const char *items = strstr(text, ", `");
 
-	return *text ? hash_bytes(text, items ? (size_t)(items - text) : strlen(text), 1) : 0;
+	return *text ? hash_bytes(text, keeper_variable_length(text), 1) : 0;
 }
 
 static void add_part(struct findings *findings, struct part_group *to, const struct finding *part)

@@ -50,7 +50,7 @@ struct finding {
 	uint64_t fingerprint, fingerprint2; /* of versions 1 and 2 */
 	/* Stacks of one line, and what one variable keeps, are one finding. Its `leak`, `stack` and
 	 * fingerprints are those of its largest part, and `bytes` and `blocks` are its sums. */
-	struct finding *parts; /* the other parts, largest first; NULL: none */
+	struct finding *parts; /* the other parts, largest first; NULL: there is one part */
 	struct finding *next; /* of a part: the next one */
 	size_t order; /* number of the findings that were found before it */
 	unsigned int ordinal; /* number among the findings with the same fingerprint, from 1 */

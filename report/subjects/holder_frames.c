@@ -200,7 +200,7 @@ static bool is_named(const struct report_frame *frame)
 	return frame->role == FRAME_APPLICATION && frame->code == FRAME_OWN && frame->function;
 }
 
-/* Sets the caller of PLACE's last function. Returns false if there is none. */
+/* Sets the caller of PLACE's last function. Returns false if no function called it. */
 static bool find_caller(struct place *place)
 {
 	place->caller = place->last;

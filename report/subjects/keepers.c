@@ -6,7 +6,6 @@
  */
 #include "report/subjects/subject.h"
 
-#include <limits.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -115,14 +114,21 @@ void describe_keepers(FILE *out, const struct report_keepers *keepers)
 	}
 }
 
+size_t keeper_variable_length(const char *text)
+{
+	const char *items = strstr(text, ", `");
+
+	return items ? (size_t)(items - text) : strlen(text);
+}
+
 void describe_first_keeper(FILE *out, const struct report_keepers *keepers)
 {
 	for (size_t i = 0; keepers && i < keepers->count; i++) {
-		const char *text = keepers->list[i].text, *items = strstr(text, ", `");
+		const char *text = keepers->list[i].text;
 
 		if (!keepers->list[i].blocks)
 			continue;
-		eprintf(out, ", kept by %.*s", (int)(items ? items - text : INT_MAX), text);
+		eprintf(out, ", kept by %.*s", (int)keeper_variable_length(text), text);
 		return;
 	}
 }

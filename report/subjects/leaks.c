@@ -24,7 +24,7 @@
 #define LEAKS_MAX 1000 /* JSON has all leaks */
 #define EVENTS_MAX 12 /* JSON has all events */
 
-/* ---- history: an event without a match has its whole stack, a guessed match is marked ---- */
+/* ---- the calls that retained and released a handle ---- */
 
 static const char *op_words(enum report_op op)
 {

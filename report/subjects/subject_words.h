@@ -49,8 +49,10 @@ json_t *json_history(const struct report_history *history);
 
 /* Prints "  Kept after 4.00 s by:", and a line for each keeper. */
 void describe_keepers(FILE *out, const struct report_keepers *keepers);
+/* Returns how much of TEXT, of a keeper, names the variable and not the items that it keeps. */
+size_t keeper_variable_length(const char *text);
 /* Prints ", kept by list `losses` in main() (/abs/train.py:5)" for the first keeper with blocks.
- * Prints nothing if there is none. KEEPERS may be NULL. */
+ * Prints nothing if no keeper has blocks. KEEPERS may be NULL. */
 void describe_first_keeper(FILE *out, const struct report_keepers *keepers);
 json_t *json_keepers(const struct report_keepers *keepers);
 json_t *json_keepers_time(const struct report_keepers *keepers); /* in seconds */

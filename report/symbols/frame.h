@@ -24,8 +24,8 @@ enum frame_role {
 	FRAME_INTERPRETER, /* native frames of the Python interpreter */
 };
 
-/* Which of the application's frames its author can change. A line names another one only if there
- * is none of these. */
+/* Which of the application's frames its author can change. A line names another frame
+ * only if the stack has none of the author's own code. */
 enum frame_code {
 	FRAME_OWN = 0,
 	FRAME_PACKAGE, /* a package, a library of the system, or the glue of a binding */

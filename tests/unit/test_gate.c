@@ -169,7 +169,8 @@ static void test_baseline_sums(void **state)
 	pattern_file_destroy(known);
 }
 
-/* The limit and budgets count what a leak keeps; of what a baseline has in part, the other part. */
+/* The limit and budgets count what a leak keeps. If a baseline has a part of its blocks, they count
+ * the other part. */
 static void test_keeps(void **state)
 {
 	struct pattern_file *known;
