@@ -18,6 +18,7 @@ _NOT_ITS = ("LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "GPULEAK_REPORT", "GPUL
 _WORKSPACES = re.compile(r"at::cuda::.*(getNewWorkspace|CUDABlasLtWorkspace|"
                          r"setWorkspaceForHandle|getCurrentCUDABlas(Lt)?Handle)\b")
 _LIST_KEYS = ("leaks", "suppressed", "cached")
+FOLDED_NAMES_MAX = 4  # as in report/describe/describe_stack.c
 # Libraries between the program and the driver, for a command whose JSON report has no roles.
 _RUNTIME = ("libcuda.so", "libcudart", "libOpenCL", "libgpuleak", "libc.so", "libffi", "_ctypes",
             "libpython", "ld-linux")
@@ -67,6 +68,13 @@ class Frame:
         """True if it can name the place of a tensor: a frame of the application or in Python."""
         return self.is_application or (self.language == "python" and self.is_told)
 
+    @property
+    def owner(self):
+        """What a line of folded frames calls it: its module, or for Python its package or file."""
+        path = self.module or self.filename or "???"
+        package = None if self.module else path.partition("-packages/")[2]
+        return package.partition("/")[0] if package else os.path.basename(path)
+
     def __str__(self):
         place = "%s:%d" % (self.filename, self.lineno) if self.filename else self.module or "?"
         return "%s %s" % (self.function, place)
@@ -104,23 +112,40 @@ class Stack:
     def lines(self, most=None, within=None, native=True):
         """Returns numbered lines: at most MOST frames of the application and of frameworks, among
         them the headline. If a frame is of the source file WITHIN, leaves out the frames outside
-        of the outermost such frame. Without NATIVE leaves out native frames of frameworks. "..."
-        stands for frames that are left out; `frames` has all."""
+        of the outermost such frame. Without NATIVE leaves out native frames of frameworks. Frames
+        that are left out are folded into one line, as in the text report; `frames` has all."""
         last = max((number for number, frame in enumerate(self.frames) if frame.is_in(within)),
                    default=len(self.frames))
-        told = [pair for pair in enumerate(self.frames) if pair[1].is_told and pair[0] <= last] or \
-            list(enumerate(self.frames))
+        told = [number for number, frame in enumerate(self.frames)
+                if frame.is_told and number <= last] or list(range(len(self.frames)))
         if not native:
-            told = [pair for pair in told if pair[1].is_source] or told
+            told = [number for number in told if self.frames[number].is_source] or told
         if most is not None and len(told) > most:
-            at = [frame for _, frame in told].index(self.headline)
+            at = told.index(self.frames.index(self.headline))
             first = 0 if at < most else at - most + 1
             told = told[first:first + most]
+        spare = len(self.frames) if most is None else most - len(told)
         ret, next_ = [], 0
-        for number, frame in told:
-            ret += (["..."] if number > next_ else []) + ["#%d %s" % (number, frame)]
+        for number in told + [len(self.frames)]:
+            if number == next_ + 1 and spare > 0:  # a line of its own says more than a fold
+                spare -= 1
+                ret.append("#%d %s" % (next_, self.frames[next_]))
+            elif number > next_:
+                ret.append(self._fold(next_, number))
+            if number < len(self.frames):
+                ret.append("#%d %s" % (number, self.frames[number]))
             next_ = number + 1
-        return ret + (["..."] if next_ < len(self.frames) else [])
+        return ret
+
+    def _fold(self, first, end):
+        """Returns the line for the frames from FIRST to END."""
+        frames = self.frames[first:end]
+        names = list(dict.fromkeys(frame.owner for frame in frames))
+        thread = next((frame.thread for frame in frames if frame.thread), None)
+        return "#%d-#%d %s of %s%s%s" % (
+            first, end - 1, plural(len(frames), "frame"), ", ".join(names[:FOLDED_NAMES_MAX]),
+            " and others" if len(names) > FOLDED_NAMES_MAX else "",
+            ", in " + thread if thread else "")
 
     def __repr__(self):
         return "<gpuleak.Stack %s>" % (self.headline,)

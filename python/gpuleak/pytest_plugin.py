@@ -6,6 +6,8 @@
 
 Has the markers, the options and the texts of failures. gpuleak.judge() finds what leaked."""
 
+import difflib
+import inspect
 import os
 import sys
 import threading
@@ -127,6 +129,16 @@ def _memory_of(limit):
     return {"memory": gpuleak.parse_size(limit)}
 
 
+def _check_names(read, given):
+    """Raises TypeError for the first name in GIVEN that READ does not have as an argument."""
+    known = list(inspect.signature(read).parameters)
+    for name in given:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            raise TypeError("no argument %r%s" % (name, "; did you mean %r?" % close[0] if close else
+                                                  ": it has " + ", ".join(known)))
+
+
 def _limits(item, default):
     """Returns the _Limits of ITEM. Fails the test if a marker is invalid, and names the marker."""
     values = {} if default is None else {"leaks": default}
@@ -135,7 +147,9 @@ def _limits(item, default):
         if marker is None:
             continue
         try:
-            values.update(read(*marker.args, **marker.kwargs))
+            _check_names(read, marker.kwargs)
+            bound = inspect.signature(read).bind(*marker.args, **marker.kwargs)
+            values.update(read(*bound.args, **bound.kwargs))
         except (TypeError, ValueError) as error:
             pytest.fail("%s: marker %s: %s" % (item.nodeid, name, error), pytrace=False)
     return _Limits(**values)

@@ -357,13 +357,30 @@ class Stacks(unittest.TestCase):
             frame("cudaMalloc", role="runtime"), frame("torch", role="framework"),
             frame("mine"), frame("eval", role="interpreter"), frame("_PyEval", "/x/python3.12"),
             frame("main"), frame("start", "/lib/libc.so.6")])
-        self.assertEqual(stack.lines(), ["...", "#1 torch /app", "#2 mine /app", "...",
-                                         "#5 main /app", "..."])
-        self.assertEqual(stack.lines(1), ["...", "#2 mine /app", "..."])
+        self.assertEqual(stack.lines(), [
+            "#0 cudaMalloc /app", "#1 torch /app", "#2 mine /app",
+            "#3-#4 2 frames of app, python3.12", "#5 main /app", "#6 start /lib/libc.so.6"])
+        self.assertEqual(stack.lines(1), [
+            "#0-#1 2 frames of app", "#2 mine /app",
+            "#3-#6 4 frames of app, python3.12, libc.so.6"])
+        self.assertEqual(gpuleak.Stack(stack.frames[2:4]).lines(1),
+                         ["#0 mine /app", "#1-#1 1 frame of app"])
         self.assertEqual(stack.headline.function, "mine")
         self.assertEqual(gpuleak.Stack(stack.frames[3:5]).lines(),
                          ["#0 eval /app", "#1 _PyEval /x/python3.12"])
         self.assertEqual((gpuleak.Stack(()).lines(), gpuleak.Stack(()).headline), ([], None))
+
+    def test_folded_names(self):
+        """Modules, packages of Python or its files; four of them, and the framework's thread."""
+        def frame(filename, module=None, thread=None):
+            return gpuleak.Frame("f", filename, 1, module, role="framework", thread=thread)
+
+        stack = gpuleak.Stack([gpuleak.Frame("mine", None, 0, "/app")] + [
+            frame("/v/site-packages/torch/nn/x.py"), frame("/v/dist-packages/tool.py"),
+            frame("/src/a.c", "/lib/libc10.so"), frame("/usr/lib/python3.11/queue.py"),
+            frame("/v/site-packages/torch/y.py"), frame(None), frame("/x/last.py", None, "a thread")])
+        self.assertEqual(stack.lines(1)[1], "#1-#7 7 frames of torch, tool.py, libc10.so, queue.py "
+                         "and others, in a thread")
 
     def test_within(self):
         """The line of the test, whatever it calls, and nothing of who runs tests."""
@@ -377,11 +394,12 @@ class Stacks(unittest.TestCase):
         head = "64 bytes in 1 block (device memory, cuMemAlloc_v2, device 0) allocated at " \
             "make /src/net.py:31"
         self.assertEqual(leak.describe(within="/src/test_net.py"), [
-            head + ", called from helper /src/test_net.py:7", "    ...",
+            head + ", called from helper /src/test_net.py:7", "    #0 PyCFunc /x/_ctypes.so",
             "    #1 make /src/net.py:31", "    #2 helper /src/test_net.py:7",
-            "    #3 test_it /src/test_net.py:12", "    ..."])
+            "    #3 test_it /src/test_net.py:12", "    #4 pytest_pyfunc_call /x/pytest.py:195"])
         self.assertEqual(leak.describe(1, within="/src/other.py"),
-                         [head, "    ...", "    #1 make /src/net.py:31", "    ..."])
+                         [head, "    #0-#0 1 frame of _ctypes.so", "    #1 make /src/net.py:31",
+                          "    #2-#4 3 frames of test_net.py, pytest.py"])
 
 
 @unittest.skipUnless(ACTIVE, "of preloaded processes")

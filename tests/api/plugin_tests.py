@@ -129,7 +129,7 @@ def test_line_of_the_test(pytester, preloaded):
         % (helper.place("allocate"), path),
         "      #* make %s:4" % path,
         "      #* test_it %s:8" % path,
-        "      ...",
+        "      #*-#* * frames of *pytest*",
         "gpuleak: 1 test checked for GPU memory",
     ], consecutive=False)
     result.stdout.no_fnmatch_line("*pytest_pyfunc_call*")
@@ -347,7 +347,8 @@ def test_frames(pytester, preloaded):
     for number in (1, 2):
         result = preloaded("--gpuleak-frames", str(number), "-k", "test_leaks and not less")
         assert 1 <= len(re.findall(r"^ +#\d+ ", result.stdout.str(), re.M)) <= number
-        result.stdout.fnmatch_lines(["      #0 " + helper.place("allocate"), "      ..."])
+        result.stdout.fnmatch_lines(["      #0 " + helper.place("allocate"),
+                                     "      #*-#* * frames of *"])
     result.stdout.no_fnmatch_line("*_PyEval*")
     assert preloaded("--gpuleak-frames", "0").ret == pytest.ExitCode.USAGE_ERROR
 
@@ -356,7 +357,12 @@ def test_frames(pytester, preloaded):
     ("limit_gpu_leaks('1 parsec')", "marker limit_gpu_leaks: bad size '1 parsec': expected is*"),
     ("limit_gpu_leaks(0, warmups=-1)", "marker limit_gpu_leaks: warmups=-1: expected is*"),
     ("limit_gpu_leaks(0, filter_fn=3)", "marker limit_gpu_leaks: filter_fn=3 can't be called"),
-    ("limit_gpu_leaks(0, warm=1)", "marker limit_gpu_leaks: *unexpected keyword*"),
+    ("limit_gpu_leaks(0, warm=1)",
+     "marker limit_gpu_leaks: no argument 'warm'; did you mean 'warmups'?"),
+    ("limit_gpu_leaks(0, thread_only=1)",
+     "marker limit_gpu_leaks: no argument 'thread_only'; did you mean 'current_thread_only'?"),
+    ("limit_gpu_memory(0, xyz=1)", "marker limit_gpu_memory: no argument 'xyz': it has limit"),
+    ("limit_gpu_leaks(0, 1)", "marker limit_gpu_leaks: too many positional arguments"),
     ("limit_gpu_memory()", "marker limit_gpu_memory: *missing*limit*"),
 ])
 def test_bad_markers(pytester, preloaded, marker, said):
