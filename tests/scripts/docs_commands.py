@@ -18,7 +18,7 @@ Of a page, each fenced block says by its info string what it is:
                             first two are run (docs_workflows.py)
     python                  compiles
     text                    nothing to check
-    sh                      README.md only: readme_commands.sh runs it
+    sh                      README.md and install.md only: readme_commands.sh runs it
 
 A PAGE that ends with .yaml is a block of the kind `yaml kubernetes`.
 The blocks of a page run one after the other in one folder, with the build's gpuleak in PATH, its

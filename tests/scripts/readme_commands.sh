@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Runs the commands of README.md as a reader would, in a copy of this tree: each block whose
-# info string is exactly "sh", from the top of the copy, in the order of the page. Blocks
-# marked "sh no-test" are not run, those marked "sh as-root" only with --as-root: they change
+# Runs the commands of README.md and docs/guides/install.md as a reader would, in a copy of this
+# tree: each block whose info string is exactly "sh", from the top of the copy, in the order of the
+# pages. Blocks marked "sh no-test" are not run, those marked "sh as-root" only with --as-root: they change
 # this system. tools/test.sh is left out, since it is what runs this.
 # Each block stops at the first command that fails. The command is in PATH once it is built.
 # --build takes DIR, a build directory that is set up, for the copy's folder build: what the page
 # builds is built there, and is there afterwards.
 #
-#   tests/scripts/readme_commands.sh [--as-root] [--build DIR] [FILE]
+#   tests/scripts/readme_commands.sh [--as-root] [--build DIR] [FILE...]
 set -eu
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 as_root='' build=''
@@ -21,11 +21,13 @@ while [ $# -gt 0 ]; do
 	esac
 	shift
 done
-page=$(realpath "${1:-$root/README.md}")
+[ $# -gt 0 ] || set -- "$root/README.md" "$root/docs/guides/install.md"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-[ -e "$page" ] || { echo "$page: not there" >&2; exit 1; }
+for page; do
+	[ -e "$page" ] || { echo "$page: not there" >&2; exit 1; }
+done
 
 # The tree with what is not committed yet, without what git ignores.
 mkdir "$work/tree" "$work/blocks"
@@ -43,28 +45,36 @@ if [ "$build" ]; then
 	touch "$build/.quickstart" # else quickstart.sh takes it for somebody else's
 fi
 
-# A file for each block, its name the number of its first line.
-awk -v dir="$work/blocks" -v as_root="$as_root" '
-	/^```/ && !inside { inside = 1; run = ($0 == "```sh" || $0 == "```sh" as_root); file = sprintf("%s/%05d", dir, NR + 1); next }
-	/^```/ { inside = 0; if (run) close(file); next }
-	inside && run && !/^#/ && !/^(\.\/)?tools\/test\.sh/ { print > file }
-' "$page"
+# A file for each block: the number of its page, that of its first line, and the name of the page.
+pages=0
+for page; do
+	pages=$((pages + 1))
+	awk -v start="$work/blocks/$pages" -v page="$(basename "$page")" -v as_root="$as_root" '
+		/^```/ && !inside {
+			inside = 1
+			run = ($0 == "```sh" || $0 == "```sh" as_root)
+			file = sprintf("%s.%05d.%s", start, NR + 1, page)
+			next
+		}
+		/^```/ { inside = 0; if (run) close(file); next }
+		inside && run && !/^#/ && !/^(\.\/)?tools\/test\.sh/ { print > file }
+	' "$page"
+	if ! ls "$work/blocks/$pages".* >/dev/null 2>&1; then
+		echo "readme: $page has no block that is marked sh" >&2
+		exit 1
+	fi
+done
 
 count=0
 for block in "$work"/blocks/*; do
-	[ -e "$block" ] || break
-	number=$((10#$(basename "$block")))
-	printf -- '-- %s:%d\n' "$(basename "$page")" "$number"
+	IFS=. read -r _ number page <<<"$(basename "$block")"
+	printf -- '-- %s:%d\n' "$page" "$((10#$number))"
 	sed 's/^/$ /' "$block"
 	if ! (cd "$work/tree" && PATH="$work/tree/build/tools:$PATH" \
 		bash -e "$block" </dev/null); then
-		echo "readme: the block at line $number failed" >&2
+		echo "readme: the block at line $((10#$number)) of $page failed" >&2
 		exit 1
 	fi
 	count=$((count + 1))
 done
-if [ "$count" = 0 ]; then
-	echo "readme: $page has no block that is marked sh" >&2
-	exit 1
-fi
 echo "readme: $count blocks ran"

@@ -19,7 +19,7 @@
 #define MIB (1ull << 20)
 #define SMALL_ROOM (16 * MIB) /* less room for ledgers than this is a warning */
 #define LARGE_ROOM (1024 * MIB)
-/* README.md, Limits */
+/* docs/reference/limits.md */
 #define ADDRESS_SPACE_MIN (16 * MIB)
 #define FILE_SIZE_MIN (128ull << 10)
 
