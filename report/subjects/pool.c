@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The pools: what they did and how much memory they cached. The text always mentions that a pool
- * was on, and never calls cached memory a leak. docs/guides/pool.md documents the keys of JSON.
+ * was on, and never calls cached memory a leak. docs/reference/formats.md has the keys of JSON.
  * Unused pools are left out. The numbers of a ledger are not trusted, so every sum is bounded.
  */
 #include "report/subjects/subject.h"

@@ -128,7 +128,7 @@ def by_signal(place):
 
 
 def in_python(place):
-    """pool: the example of docs/guides/pool.md"""
+    """pool: the functions of gpuleak.h, called from Python without the package"""
     argv = [sys.executable, os.path.join(HERE, "pool_api.py")]
     run = place.run(argv)
     compare("without gpuleak", (0, "trim: 0\nstats: {}\n", ""),

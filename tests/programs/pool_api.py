@@ -1,20 +1,39 @@
 # SPDX-License-Identifier: MIT
-"""What a Python program does: the example of docs/guides/pool.md, between a block that is freed and
-one that is allocated."""
+"""What a Python program without the package gpuleak does: it calls the functions of gpuleak.h between
+a block that is freed and one that is allocated."""
 
 import ctypes
-import os
-import re
 import sys
 
 MIB = 1 << 20
 
 
-def example():
-    """The code of docs/guides/pool.md, as it stands there."""
-    page = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../docs/guides/pool.md")
-    with open(page, encoding="utf-8") as file:
-        return re.search(r"```python\n(.*?)```", file.read(), re.S).group(1)
+preloaded = ctypes.CDLL(None)
+NAMES = """size mode turned_off used_bytes cached_bytes pending_bytes reserved_bytes waste_bytes
+    peak_used_bytes peak_reserved_bytes hits native_allocations native_frees frees
+    native_calls_saved tickets shared_tickets waits wait_ns trims trimmed_blocks trimmed_bytes
+    rescued refused injected_failures""".split()
+
+
+class PoolStats(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in NAMES]
+
+
+def trim():
+    """Returns unused blocks to the driver. Returns their bytes: 0 without gpuleak or a pool."""
+    if not hasattr(preloaded, "gpuleak_pool_trim"):
+        return 0
+    preloaded.gpuleak_pool_trim.restype = ctypes.c_size_t
+    return preloaded.gpuleak_pool_trim()
+
+
+def stats():
+    """Returns {name: value} of the pool's statistics: {} without gpuleak or a pool."""
+    ret = PoolStats(size=ctypes.sizeof(PoolStats))
+    if not hasattr(preloaded, "gpuleak_pool_stats") or \
+            preloaded.gpuleak_pool_stats(ctypes.byref(ret)):
+        return {}
+    return {name: getattr(ret, name) for name in NAMES}
 
 
 def allocate(driver, size):
@@ -29,12 +48,10 @@ def main():
     driver.cuInit(0)
     driver.cuCtxCreate_v2(ctypes.byref(context), 0, 0)
     driver.cuMemFree_v2(allocate(driver, 4 * MIB))
-    names = {}
-    exec(example(), names)  # prints
-    print("trim:", names["trim"]() // MIB)
+    print("trim:", trim() // MIB)
     held = allocate(driver, 2 * MIB)
     print("stats:", {name: value // MIB if name.endswith("bytes") else value
-                     for name, value in names["stats"]().items()
+                     for name, value in stats().items()
                      if name in ("cached_bytes", "used_bytes", "hits", "native_allocations")})
     driver.cuMemFree_v2(held)
 
