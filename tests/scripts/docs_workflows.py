@@ -5,7 +5,8 @@ runners do, each in three projects: tests that leak, clean tests, tests without 
 One thing is replaced, the same for each workflow: `pip install` of the wheel whose address is in
 the variable GPULEAK_WHEEL puts the built command in PATH, and that of pytest a file which runs the
 tests. Before it there is neither, so a workflow without this step fails. Steps with `uses:` are not
-run. What they upload must be there."""
+run. What they upload must be there. `uses: OWNER/gpuleak@...` is this checkout's action.yml, and
+GitLab's `include: component:` its templates/gpuleak.yml."""
 
 import json
 import os
@@ -13,6 +14,9 @@ import re
 import subprocess
 import xml.etree.ElementTree as ElementTree
 
+import composite
+
+ACTION = "OWNER/gpuleak@"
 TIMEOUT = 120
 WHEEL = "https://wheels.example/gpuleak-1.0.0-py3-none-manylinux_2_28_x86_64.whl"
 # What the reader tests, and how the step that tests it must end.
@@ -24,9 +28,16 @@ case "${0##*/} $*" in
 python3\\ *) exec /usr/bin/python3 "$@";;
 *) echo "not expected: $0 $*" >&2; exit 1;;
 esac
+target=
 for word; do
+	[ "$target" != next ] || target=$word
 	case $word in
-	"%(wheel)s") ln -sfn "%(command)s" "%(bin)s/gpuleak";;
+	--target) target=next;;
+	"%(wheel)s") [ -z "$target" ] || {
+			mkdir -p "$target/gpuleak/_native/bin"
+			ln -s "%(command)s" "$target/gpuleak/_native/bin"
+		}
+		ln -sfn "%(command)s" "%(bin)s/gpuleak";;
 	pytest) echo "import os; os.execv('./tests', ['./tests'])" >pytest.py;;
 	esac
 done
@@ -83,7 +94,7 @@ class Project:
 
 def variables(*maps):
     """The variables of a workflow, a job and a step, with those of the repository filled in."""
-    return {name: str(value).replace("${{ vars.GPULEAK_WHEEL }}", WHEEL)
+    return {name: composite.plain(value).replace("${{ vars.GPULEAK_WHEEL }}", WHEEL)
             for each in maps for name, value in (each or {}).items()}
 
 
@@ -98,7 +109,7 @@ def uploads(project, step, leaks):
         if len(run["results"]) != leaks or not run["invocations"][0]["executionSuccessful"]:
             raise Failed("%s: %s" % (wanted["sarif_file"], run))
     elif step["uses"].startswith("actions/upload-artifact@"):
-        if "</html>" not in project.content(wanted["path"]):
+        if "</html>" not in project.content(wanted["path"].strip()):
             raise Failed("%s is no page" % wanted["path"])
     elif not step["uses"].startswith(("actions/checkout@", "actions/setup-python@")):
         raise Failed("uses: %s: what it does is not known" % step["uses"])
@@ -117,11 +128,26 @@ def is_wanted(step, outcomes, failed):
     return outcomes[match[1]]
 
 
+def use_action(project, step, leaks):
+    """The status of a step that uses this project's action, and what it prints."""
+    used = composite.Composite(variables(step["with"]), {"action_repository": "OWNER/gpuleak"},
+                               lambda script, more, _: project.run(script, more, "-o", "pipefail"))
+    used.run(project.env["HOME"])
+    for inner in used.uses:
+        uploads(project, inner, leaks)
+    return used.status, used.printed
+
+
 def github_job(project, document, job, leaks):
     """The status of the first step that failed, or 0; and what was printed."""
     outcomes, status, printed = {}, 0, ""
     for step in job["steps"]:
         if not is_wanted(step, outcomes, status):
+            continue
+        if step.get("uses", "").startswith(ACTION):
+            own, text = use_action(project, step, leaks)
+            outcomes[step.get("id")] = own == 0
+            status, printed = status or own, printed + text
             continue
         if "uses" in step:
             uploads(project, step, leaks)
@@ -138,8 +164,9 @@ def gitlab_job(project, document, job, leaks):
     if "image" not in job or "script" not in job:
         raise Failed("a job without an image or a script")
     status, printed = project.run("\n".join(job.get("before_script", []) + job["script"]),
-                                  variables({"GPULEAK_WHEEL": WHEEL}, document.get("variables"),
-                                            job.get("variables")), "-o", "pipefail")
+                                  {name: text.replace("$GPULEAK_WHEEL", WHEEL) for name, text in
+                                   variables({"GPULEAK_WHEEL": WHEEL}, document.get("variables"),
+                                             job.get("variables")).items()}, "-o", "pipefail")
     reports = job.get("artifacts", {}).get("reports", {})
     if "junit" in reports:
         root = ElementTree.fromstring(project.content(reports["junit"]))
@@ -155,6 +182,10 @@ def check(schema, document, folder, build, standin):
     leaks = os.path.join(build, "tests", "formats", "leaks_apart")
     jobs = document["jobs"] if schema == "github-workflow" else {
         name: job for name, job in document.items() if isinstance(job, dict) and "script" in job}
+    for one in document.get("include", []):
+        if not re.match(r"\$CI_SERVER_FQDN/OWNER/gpuleak/gpuleak@", one["component"]):
+            raise Failed("component %s: not known" % one["component"])
+        jobs.update(composite.component(one["inputs"]))
     run = github_job if schema == "github-workflow" else gitlab_job
     for name, job in jobs.items():
         for kind, (words, wanted) in PROJECTS.items():
