@@ -113,6 +113,20 @@ void describe_history(FILE *out, const struct report_history *history, uint64_t 
 		fputs("    (this list is incomplete: some calls were not recorded)\n", out);
 }
 
+bool describe_lone_retain(FILE *out, const struct report_history *history, bool whole)
+{
+	for (size_t i = 0; history && history->complete && i < history->count; i++) {
+		const struct report_reference *event = &history->events[i];
+
+		if (event->op != REPORT_RETAIN || event->partner >= 0)
+			continue;
+		fputs("; no release matches the retain at ", out);
+		describe_place_and_caller(out, event->stack, whole);
+		return true;
+	}
+	return false;
+}
+
 static json_t *reference_json(const void *item)
 {
 	static const char *const words[] = {

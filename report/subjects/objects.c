@@ -267,27 +267,25 @@ static void print_left(FILE *out, const struct left *left)
 	describe_place(out, stack, false);
 }
 
-void describe_objects(FILE *out, const struct report_process *process, bool growing,
-		      const char *before, const char *after)
+bool describe_objects(FILE *out, const struct report_process *process, bool growing,
+		      const char *before)
 {
 	bool any = false;
+	const char *what = process->ended == REPORT_RUNNING ? "not destroyed so far: "
+							    : "never destroyed: ";
 
-	for (size_t i = 0; i < process->object_kind_count; i++)
-		any |= left_of(process, process->object_kinds[i].kind, growing).has_line;
-	if (!any)
-		return;
-	fputs(before, out);
-	before = process->ended == REPORT_RUNNING ? "not destroyed so far: " : "never destroyed: ";
 	for (size_t i = 0; i < process->object_kind_count; i++) {
 		struct left left = left_of(process, process->object_kinds[i].kind, growing);
 
-		if (!left.count)
+		if (!left.has_line)
 			continue;
-		fputs(before, out);
+		fprintf(out, "%s%s", before, what);
 		print_left(out, &left);
 		before = "; ";
+		what = "";
+		any = true;
 	}
-	fputs(after, out);
+	return any;
 }
 
 static void print_totals(FILE *out, const struct report_process *process)

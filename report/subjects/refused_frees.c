@@ -129,6 +129,30 @@ void describe_refused_free(FILE *out, const char *before, const struct report_re
 	fputs(after, out);
 }
 
+bool describe_late_frees(FILE *out, const char *before, const struct report_process *process,
+			 bool whole)
+{
+	const struct report_refused_free *first = NULL;
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < process->refused_free_count; i++) {
+		const struct report_refused_free *refused = &process->refused_frees[i];
+
+		if (!refused->after_shutdown)
+			continue;
+		count = add_bounded(count, refused->count);
+		first = first ? first : refused;
+	}
+	if (!first)
+		return false;
+	fprintf(out, "%s%s failed%s", before, COUNT(count, "free"),
+		count == first->count ? " at " : ", the first at ");
+	describe_place_and_caller(out, first->stack, whole);
+	fputs(" because the driver had shut down: ", out);
+	print_result(out, first);
+	return true;
+}
+
 static void print_broken(FILE *out, const struct report_refused_free *refused)
 {
 	fprintf(out, "%s failed with ", COUNT(refused->count, "free"));

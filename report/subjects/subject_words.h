@@ -43,6 +43,14 @@ void describe_suppressions(FILE *out, const struct report *report);
 void describe_refused_free(FILE *out, const char *before, const struct report_refused_free *refused,
 			   const char *after, bool whole);
 
+/* Prints BEFORE and "2 frees failed at ~Pool (/abs/a.cu:4) because the driver had shut down: " and
+ * the result, and returns true, if there are such frees. */
+bool describe_late_frees(FILE *out, const char *before, const struct report_process *process,
+			 bool whole);
+
+/* Prints "; no release matches the retain at use (/abs/a.c:9)" and returns true if that is known.
+ * HISTORY may be NULL. */
+bool describe_lone_retain(FILE *out, const struct report_history *history, bool whole);
 /* Prints the history of one of BLOCKS blocks, whose stack the caller has printed. */
 void describe_history(FILE *out, const struct report_history *history, uint64_t blocks, bool whole);
 json_t *json_history(const struct report_history *history);
@@ -104,11 +112,11 @@ void describe_error(FILE *out, const struct error_group *group, bool whole);
  * Prints nothing if no cache has memory. */
 void describe_caches(FILE *out, struct report_process *const *processes, size_t count);
 
-/* Prints BEFORE, how many objects of each kind were not destroyed and where most of them were made,
- * and AFTER: GROWING, of the kinds that accumulate; else of the others. Prints nothing if there are
+/* Prints BEFORE, and how many objects of each kind were not destroyed and where most of them were
+ * made: GROWING, of the kinds that accumulate; else of the others. Returns false if there are
  * none except single contexts. */
-void describe_objects(FILE *out, const struct report_process *process, bool growing,
-		      const char *before, const char *after);
+bool describe_objects(FILE *out, const struct report_process *process, bool growing,
+		      const char *before);
 /* Returns the word of JSON for a kind of object: "stream" for "object/stream". */
 const char *json_object_word(const char *kind);
 

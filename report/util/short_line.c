@@ -45,13 +45,13 @@ char *short_line(char *line, size_t columns)
 	}
 	if (strlen(line) <= columns)
 		return NULL;
-	part = last_part(line, end);
-	if (part && part < columns / 4 * 3) {
+	part = last_part(line, columns + 1);
+	if (part) {
 		line[part - 1] = '\0';
 		return line + part;
 	}
 	while (end && ((unsigned char)line[end] & 0xc0) == 0x80) /* inside a character */
 		end--;
-	strcpy(line + (part ? part : end), DOTS);
+	strcpy(line + end, DOTS);
 	return NULL;
 }

@@ -156,6 +156,8 @@ def after_a_kill(place):
 def in_words(place):
     """OpenCL history: the text tells who has no partner, with the stack, and what is a guess"""
     text = place.preloaded([place.program("cl_history"), "two"]).stderr.split("\n")
+    compare("first lines", True, "no release matches the retain at retain (" in text[0] + text[1]
+            and "called from take_over (" in text[0] + text[1])
     start = text.index("  References: 1 left")
     lines = text[start:text.index("", start)]
     first = [line.split(" at ")[0].split(", called")[0] for line in lines if line[4] != "#"]

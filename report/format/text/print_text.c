@@ -118,7 +118,8 @@ static void print_worst(FILE *out, const struct headline *line, const struct fin
 		describe_mapped(out, leak, line->whole);
 	else
 		describe_place(out, worst->stack, line->whole);
-	if (!leak->mapping && !leak->refused && !leak->keepers)
+	if (!leak->mapping && !leak->refused && !leak->keepers &&
+	    !describe_lone_retain(out, leak->history, line->whole))
 		describe_caller(out, callers, worst->stack, line->whole);
 	describe_refused_free(out, "; a", leak->refused, "", line->whole);
 	describe_first_keeper(out, leak->keepers);
@@ -184,7 +185,7 @@ static void say_objects(FILE *out, const struct headline *line, bool brief)
 {
 	(void)brief;
 	if (line->only)
-		describe_objects(out, line->only, true, "", "");
+		describe_objects(out, line->only, true, "");
 }
 
 /* Prints "1,000 blocks (1000.0 MiB) never freed, ended with their context at main (/abs/a.cu:3);
@@ -207,7 +208,7 @@ static void say_context_ends(FILE *out, const struct headline *line, bool brief)
 		fputs(line->ended_elsewhere ? " and elsewhere" : "", out);
 	}
 	fputs("; most at ", out);
-	describe_place(out, most->stack, line->whole);
+	describe_place_and_caller(out, most->stack, line->whole);
 	print_where(out, line, most->process);
 }
 
@@ -277,20 +278,27 @@ static void print_totals(FILE *out, const struct headline *line, bool has_peak)
 	describe_refusals(out, line->all, line->processes);
 }
 
+/* Prints what no gate fails for, first frees that failed and objects that were left, and the
+ * totals. */
 static void print_clean(FILE *out, const struct headline *line)
 {
 	bool has_peak = line->only && line->only->peak_count;
+	const char *but = line->incomplete ? "; " : ", but ";
+	bool more = false;
 
 	fprintf(out, "no leaks%s", line->incomplete ? " found, but not everything was recorded"
 						    : "");
+	if (line->only) {
+		more |= describe_late_frees(out, but, line->only, line->whole);
+		but = more ? "; " : but;
+		more |= describe_objects(out, line->only, false, but);
+	}
 	if (has_peak) {
 		fputs("; ", out);
 		describe_peak(out, line->only, line->whole);
 	}
-	fputs(has_peak ? "; " : ": ", out);
+	fputs(has_peak || more ? "; " : ": ", out);
 	print_totals(out, line, !has_peak);
-	if (line->only)
-		describe_objects(out, line->only, false, "; ", "");
 }
 
 /* Prints the line that follows the first one, or stands for it. */
@@ -353,8 +361,7 @@ static void print_second(FILE *out, const struct headline *line, size_t class)
 		before = print_item(out, before, item);
 	}
 	if (line->only) {
-		FREE_AT_END char *item = PRINTED(to, describe_objects(to, line->only,
-							       false, "", ""));
+		FREE_AT_END char *item = PRINTED(to, describe_objects(to, line->only, false, ""));
 
 		before = print_item(out, before, item);
 	}
