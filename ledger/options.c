@@ -6,8 +6,9 @@
 #include "ledger/options.h"
 
 #include <errno.h>
-#include <limits.h>
+#include <signal.h>
 #include <string.h>
+#include <strings.h>
 
 const struct option_row option_rows[OPTION_COUNT] = {
 #define OPTION(name, flag, member, type, default_, minimum, maximum, group, rank, what) \
@@ -45,9 +46,12 @@ static int parse_whole(const char *text, const char **ret_end, long long *ret)
 
 static int parse_size(const char *text, long long *ret)
 {
-	static const struct { const char *suffix; int shift; } units[] = {
-		{ "", 0 },     { "B", 0 },    { "K", 10 },   { "KiB", 10 }, { "M", 20 },
-		{ "MiB", 20 }, { "G", 30 },   { "GiB", 30 }, { "T", 40 },   { "TiB", 40 },
+	static const struct { const char *suffix; long long bytes; } units[] = {
+		{ "", 1 },           { "B", 1 },
+		{ "K", 1LL << 10 },  { "KiB", 1LL << 10 }, { "kB", 1000 }, { "KB", 1000 },
+		{ "M", 1LL << 20 },  { "MiB", 1LL << 20 }, { "MB", 1000000 },
+		{ "G", 1LL << 30 },  { "GiB", 1LL << 30 }, { "GB", 1000000000 },
+		{ "T", 1LL << 40 },  { "TiB", 1LL << 40 }, { "TB", 1000000000000 },
 	};
 	const char *suffix;
 	long long value;
@@ -56,14 +60,9 @@ static int parse_size(const char *text, long long *ret)
 		return -EINVAL;
 	while (*suffix == ' ')
 		suffix++;
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		if (strcmp(suffix, units[i].suffix) != 0)
-			continue;
-		if (value > LLONG_MAX >> units[i].shift)
-			return -EINVAL;
-		*ret = value << units[i].shift;
-		return 0;
-	}
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (strcmp(suffix, units[i].suffix) == 0)
+			return __builtin_mul_overflow(value, units[i].bytes, ret) ? -EINVAL : 0;
 	return -EINVAL;
 }
 
@@ -129,21 +128,16 @@ static int set_duration(const struct option_row *row, const char *text, long lon
 /* Stores a percentage as a negative number. */
 static int set_amount(const struct option_row *row, const char *text, long long *ret)
 {
+	long long value = OPTION_UNSET;
 	const char *end;
-	long long value;
 
-	if (!text[0]) {
-		*ret = OPTION_UNSET;
-		return 0;
-	}
 	if (parse_whole(text, &end, &value) == 0 && strcmp(end, "%") == 0) {
 		if (value < 1 || value > 100)
 			return -EINVAL;
-		*ret = -value;
-		return 0;
-	}
-	if (parse_size(text, &value) < 0 || value < row->minimum)
+		value = -value;
+	} else if (text[0] && (parse_size(text, &value) < 0 || value < row->minimum)) {
 		return -EINVAL;
+	}
 	*ret = value;
 	return 0;
 }
@@ -159,14 +153,11 @@ unsigned long long option_amount(long long value, unsigned long long total)
 
 static int set_nth(const char *text, long long *ret)
 {
-	const char *end;
-	long long value;
+	const char *end = "";
+	long long value = 0;
 
-	if (!text[0]) {
-		*ret = 0;
-		return 0;
-	}
-	if (parse_whole(text, &end, &value) < 0 || value < 1 || (*end && strcmp(end, "+") != 0))
+	if (text[0] && (parse_whole(text, &end, &value) < 0 || value < 1 ||
+			(*end && strcmp(end, "+") != 0)))
 		return -EINVAL;
 	*ret = *end ? -value : value;
 	return 0;
@@ -228,6 +219,35 @@ static int set_number(const struct option_row *row, const char *text, long long 
 	return 0;
 }
 
+/* Accepts USR1, SIGUSR1, RTMIN+3, RTMAX-3 and numbers, as kill(1) does. */
+static int set_signal(const struct option_row *row, const char *text, long long *ret)
+{
+	/* in the order of their numbers, from 1 */
+	static const char names[] =
+		"HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD "
+		"CONT STOP TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS ";
+	const char *name = strncasecmp(text, "SIG", 3) == 0 ? text + 3 : text, *end = names;
+	const bool from_last = strncasecmp(name, "RTMAX", 5) == 0;
+	long long number = 0;
+
+	for (int i = 1; *end; i++, end += strcspn(end, " ") + 1) {
+		if (strlen(name) == strcspn(end, " ") &&
+		    strncasecmp(name, end, strlen(name)) == 0) {
+			*ret = i;
+			return 0;
+		}
+	}
+	if (!from_last && strncasecmp(name, "RTMIN", 5) != 0)
+		return set_number(row, text, ret);
+	if (name[5] && (name[5] != (from_last ? '-' : '+') ||
+			parse_whole(name + 6, &end, &number) < 0 || *end))
+		return -EINVAL;
+	if (number > SIGRTMAX - SIGRTMIN)
+		return -EINVAL;
+	*ret = from_last ? SIGRTMAX - number : SIGRTMIN + number;
+	return 0;
+}
+
 int option_set(struct options *options, enum option_id id, const char *text)
 {
 	const struct option_row *row = &option_rows[id];
@@ -240,6 +260,8 @@ int option_set(struct options *options, enum option_id id, const char *text)
 		return 0;
 	case OPTION_TYPE_NUMBER:
 		return set_number(row, text, member);
+	case OPTION_TYPE_SIGNAL:
+		return set_signal(row, text, member);
 	case OPTION_TYPE_SIZE:
 		return set_size(row, text, member);
 	case OPTION_TYPE_AMOUNT:
@@ -277,7 +299,6 @@ static const struct {
 	const char *text;
 } limited[] = {
 	{ OPTION_TYPE_NUMBER, 0, 1, "0 or 1" },
-	{ OPTION_TYPE_NUMBER, 0, 64, "a whole number from 0 to 64" },
 	{ OPTION_TYPE_NUMBER, 0, 255, "a whole number from 0 to 255" },
 	{ OPTION_TYPE_NUMBER, 0, 256, "a whole number from 0 to 256" },
 	{ OPTION_TYPE_SIZE, 512, 0, "0, 1 or a size from 512 on such as 64KiB or 1GiB" },

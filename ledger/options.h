@@ -67,6 +67,7 @@ enum option_deepbind { OPTION_DEEPBIND_OFF, OPTION_DEEPBIND_COVER };
 	X(SIZE, long long, "SIZE", "a size such as 4096, 64KiB or 1GiB", 0)                 \
 	X(AMOUNT, long long, "SIZE",                                                        \
 	  "a size such as 64KiB or 1GiB, or a percentage of the device such as 50%", 0)     \
+	X(SIGNAL, long long, "SIGNAL", "a signal such as USR1, RTMIN+3 or 12; or 0", 0)     \
 	X(NTH, long long, "N", "N or N+, counted from 1", 0)                                \
 	X(DURATION, long long, "TIME", "a duration such as 10s, 5m or 1h", 0)
 enum option_type {

@@ -55,11 +55,11 @@ static struct {
 	int number;          /* the signal that is caught; 0: none */
 } signal_options[] = {
 	{ OPTION_POOL_SIGNAL, &config.pool_signal, REQUEST_TRIM,
-	  ": the pool returns no memory at this signal\n" },
+	  ": the pool returns no memory at this signal" },
 	{ OPTION_REPORT_SIGNAL, &config.report_signal, REQUEST_REPORT,
-	  ": no report is written at this signal\n" },
+	  ": no report is written at this signal" },
 	{ OPTION_STEP_SIGNAL, &config.step_signal, REQUEST_STEP,
-	  ": no step is marked at this signal\n" },
+	  ": no step is marked at this signal" },
 };
 #define SIGNAL_OPTIONS (sizeof(signal_options) / sizeof(signal_options[0]))
 
@@ -98,7 +98,31 @@ static void say_not(size_t i, int number, const char *why)
 	char digits[TEXT_NUMBER];
 
 	say("gpuleak: GPULEAK_", option_rows[signal_options[i].option].name, ": signal ",
-	    text_number((uint64_t)number, digits), " ", why, signal_options[i].without, NULL);
+	    text_number((uint64_t)number, digits), " ", why, signal_options[i].without, "\n", NULL);
+}
+
+static bool is_free(int number)
+{
+	struct sigaction action;
+
+	return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_DFL;
+}
+
+/* Reports that the application handles or ignores signal NUMBER, and names one that is free. */
+static void say_taken(size_t i, int number)
+{
+	const char *option = option_rows[signal_options[i].option].name;
+	const char *other = is_free(SIGUSR1) ? "USR1" : is_free(SIGUSR2) ? "USR2" : "RTMIN+";
+	char digits[TEXT_NUMBER], offset[TEXT_NUMBER];
+	int real_time = SIGRTMIN;
+
+	while (real_time < SIGRTMAX && !is_free(real_time))
+		real_time++;
+	say("gpuleak: GPULEAK_", option, ": signal ", text_number((uint64_t)number, digits),
+	    " is not caught, because the application handles or ignores it",
+	    signal_options[i].without, "; ", other,
+	    *other == 'R' ? text_number((uint64_t)(real_time - SIGRTMIN), offset) : "",
+	    " is free\n", NULL);
 }
 
 static void catch(size_t i, int number)
@@ -118,7 +142,7 @@ static void catch(size_t i, int number)
 	/* The handler may be gpuleak's already: another option names the same signal, or the parent
 	 * set it before a fork. */
 	if (before.sa_handler != note_request && before.sa_handler != SIG_DFL) {
-		say_not(i, number, "is not caught, because the application handles or ignores it");
+		say_taken(i, number);
 		return;
 	}
 	signal_options[i].number = number;

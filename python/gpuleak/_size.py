@@ -5,13 +5,13 @@ import re
 
 _UNITS = {"": 1, "B": 1}
 for _power, _letter in enumerate("KMGT", 1):
-    for _suffix in (_letter, _letter + "B", _letter + "IB"):
-        _UNITS[_suffix] = 1 << 10 * _power
+    _UNITS[_letter] = _UNITS[_letter + "IB"] = 1 << 10 * _power
+    _UNITS[_letter + "B"] = 1000 ** _power
 
 
 def parse_size(size):
-    """Returns the number of bytes of SIZE: 4096, "4096", "64 KiB", "1.5 GiB". "MB" means "MiB", as
-    in pytest-memray."""
+    """Returns the number of bytes of SIZE: 4096, "4096", "64 KiB", "1.5 GiB". "50 MB" is decimal, as
+    in the options of the command: 50,000,000. "50 M" is 50 MiB."""
     if isinstance(size, int) and not isinstance(size, bool) and size >= 0:
         return size
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", size) \

@@ -56,8 +56,8 @@ class Absent(unittest.TestCase):
 class Sizes(unittest.TestCase):
     def test_good(self):
         for text, size in (("0", 0), ("4096", 4096), (17, 17), ("64KiB", 64 * KIB),
-                           ("1 MiB", KIB ** 2), ("24 MB", 24 * KIB ** 2), ("2g", 2 * KIB ** 3),
-                           ("1.5 KiB", 1536), (" 1 B ", 1)):
+                           ("1 MiB", KIB ** 2), ("24 MB", 24000000), ("24 M", 24 * KIB ** 2),
+                           ("1.5kB", 1500), ("2g", 2 * KIB ** 3), ("1.5 KiB", 1536), (" 1 B ", 1)):
             self.assertEqual(gpuleak.parse_size(text), size, text)
 
     def test_bad(self):

@@ -5,6 +5,7 @@ memory is tested elsewhere."""
 import os
 import re
 import shutil
+import signal
 import sys
 import time
 
@@ -58,8 +59,17 @@ def signal_taken(place):
     out, err = story(place, "handled", GPULEAK_POOL="fast", GPULEAK_POOL_SIGNAL="10")
     compare("stdout", ["caught 10"], out)
     compare("stderr", "gpuleak: GPULEAK_POOL_SIGNAL: signal 10 is not caught, because the "
-            "application handles or ignores it: the pool returns no memory at this signal\n", err)
-    out, err = story(place, "handled-later", GPULEAK_POOL="fast", GPULEAK_POOL_SIGNAL="10")
+            "application handles or ignores it: the pool returns no memory at this signal; USR2 is free\n", err)
+    for before, free in (([], "USR2"), ([12], "RTMIN+0"), ([12, 34, 35], "RTMIN+2")):
+        for number in before:  # ignored from the start, and in the program
+            signal.signal(number, signal.SIG_IGN)
+        try:
+            _, err = story(place, "handled", GPULEAK_POOL="fast", GPULEAK_POOL_SIGNAL="SIGUSR1")
+        finally:
+            for number in before:
+                signal.signal(number, signal.SIG_DFL)
+        compare("free", True, err.endswith("; %s is free\n" % free))
+    out, err = story(place, "handled-later", GPULEAK_POOL="fast", GPULEAK_POOL_SIGNAL="usr1")
     compare("installed later", (["ours 1 restarts 1", "caught 10"], ""), (out, err))
 
 
