@@ -159,7 +159,10 @@ stderr names it. [Find the tensor that is kept](../guides/kept-tensors.md) expla
 
 def options(root):
     out = ["# Options", "", "Rendered from ledger/options.def by docs/render.py; do not edit.", "",
-           "`gpuleak run --help` explains the options in **bold**, `gpuleak run --help-all` all options."]
+           "`gpuleak run --help` explains the options in **bold**, `gpuleak run --help-all` all options.",
+           "",
+           "Sizes are written as `4096`, `64K` or `64KiB` (65,536 bytes), `50MB` (decimal: 50,000,000 bytes) or",
+           "`1GiB`, times as `500ms`, `0.5s`, `10s` (or `10`), `5m`, `1h` or `1d`."]
     for title, members in option_groups(root):
         out += ["", "## " + title, "",
                 "| variable | flag of `gpuleak run` | default | meaning |", "|---|---|---|---|"]

@@ -269,6 +269,14 @@ static void preload(const struct run *run)
 		unsetenv(RUN_ENVIRONMENT);
 }
 
+/* Returns true if the program gets option ID as a variable. Reports on demand have the format that
+ * the path of --report implies only if they go there. */
+static bool passes_on(int id)
+{
+	return opt_text[id] && !(OWN_OPTIONS & OPTION_BIT(id)) &&
+	       !(id == OPTION_FORMAT && opt_format_implied && opt_text[OPTION_REPORT_NOW]);
+}
+
 /* Prepares the environment in the child before exec. */
 static void prepare(void *data)
 {
@@ -283,7 +291,7 @@ static void prepare(void *data)
 		snprintf(name, sizeof(name), "GPULEAK_%s", option_rows[id].name);
 		if (run->bad_variables & OPTION_BIT(id))
 			unsetenv(name);
-		else if (opt_text[id] && !(OWN_OPTIONS & OPTION_BIT(id)))
+		else if (passes_on(id))
 			setenv(name, opt_text[id], 1);
 	}
 	unsetenv("GPULEAK_BYPASS");

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "report/util/escape.h"
 #include "report/util/output.h"
@@ -18,6 +19,7 @@
 
 struct options opt_values;
 const char *opt_text[OPTION_COUNT];
+bool opt_format_implied;
 bool opt_gate;
 bool opt_update_baseline;
 
@@ -171,6 +173,34 @@ static int parse_flag(const struct flags_command *command, int argc, char **argv
 	return extra ? set_extra(command, extra, value) : set_option(command, id, value);
 }
 
+/* Sets the format that the end of the path of --report implies, unless the user gave a format. */
+static void imply_format(void)
+{
+	static const struct { const char *end; enum option_format format; } ends[] = {
+		{ ".txt", OPTION_FORMAT_TEXT },       { ".sarif.json", OPTION_FORMAT_SARIF },
+		{ ".json", OPTION_FORMAT_JSON },      { ".html", OPTION_FORMAT_HTML },
+		{ ".htm", OPTION_FORMAT_HTML },       { ".xml", OPTION_FORMAT_JUNIT },
+		{ ".sarif", OPTION_FORMAT_SARIF },    { ".folded", OPTION_FORMAT_FOLDED },
+		{ ".pb.gz", OPTION_FORMAT_PPROF },    { ".pprof", OPTION_FORMAT_PPROF },
+		{ ".prom", OPTION_FORMAT_OPENMETRICS },
+	};
+	const char *report = opt_text[OPTION_REPORT], *variable = getenv("GPULEAK_FORMAT");
+	const size_t length = report ? strlen(report) : 0;
+
+	if (opt_text[OPTION_FORMAT] || (variable && *variable))
+		return;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		const size_t end = strlen(ends[i].end);
+
+		if (length < end || strcasecmp(report + length - end, ends[i].end) != 0)
+			continue;
+		opt_values.format = ends[i].format;
+		opt_text[OPTION_FORMAT] = option_word(OPTION_FORMAT, ends[i].format);
+		opt_format_implied = true;
+		return;
+	}
+}
+
 int flags_parse(const struct flags_command *command, int argc, char **argv)
 {
 	int operands = 0, only_operands = 0, r;
@@ -193,6 +223,7 @@ int flags_parse(const struct flags_command *command, int argc, char **argv)
 		if (r < 0)
 			return r;
 	}
+	imply_format();
 	argv[1 + operands] = NULL; /* ARGV has room, because it ends with its own NULL */
 	return operands;
 }

@@ -53,6 +53,7 @@ struct flags_command {
 
 extern struct options opt_values;
 extern const char *opt_text[OPTION_COUNT]; /* value from a flag or variable; NULL: not set */
+extern bool opt_format_implied; /* the format is that of the end of the path of --report */
 extern bool opt_gate;
 extern bool opt_update_baseline;
 

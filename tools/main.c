@@ -2,6 +2,7 @@
  *
  * The gpuleak command: calls a subcommand. Has the list of subcommands.
  */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include "report/util/abrupt_end.h"
 #include "tools/commands.h"
 #include "report/util/escape.h"
+#include "tools/launch/program.h"
 #include "tools/ledgers/lost.h"
 #include "tools/suggest.h"
 
@@ -25,7 +27,8 @@ static void print_help(FILE *to)
 	      to);
 	for (size_t i = 0; i < COMMANDS; i++)
 		fprintf(to, "  gpuleak %-8s %s\n", commands[i]->name, commands[i]->summary);
-	fputs("  gpuleak --version\n\n"
+	fputs("  gpuleak ./app    the same as `gpuleak run -- ./app`, if no command has this name\n"
+	      "  gpuleak --version\n\n"
 	      "`gpuleak COMMAND --help` explains the options of a command that matter most,\n"
 	      "`gpuleak COMMAND --help-all` explains all of them. Begin with:\n\n"
 	      "    gpuleak run -- ./app\n"
@@ -60,13 +63,16 @@ static const struct flags_command *find_command(const char *name)
 	return NULL;
 }
 
-static int unknown(const char *name)
+/* Prints that NAME is no command. REASON is why it is no program either; "" if it has no slash. */
+static int unknown(const char *name, const char *reason)
 {
 	struct suggestion suggestion = { .word = name, .length = strlen(name) };
 
 	for (size_t i = 0; i < COMMANDS; i++)
 		suggest_consider(&suggestion, commands[i]->name);
 	eprintf(stderr, "gpuleak: unknown command '%s'", name);
+	if (*reason)
+		eprintf(stderr, ", and it cannot be run: %s", reason);
 	suggest_print(&suggestion, "");
 	fputs("; `gpuleak --help` lists them\n", stderr);
 	return STATUS_USAGE;
@@ -77,7 +83,7 @@ static int help(const char *about)
 	const struct flags_command *command = about ? find_command(about) : NULL;
 
 	if (about && !command)
-		return unknown(about);
+		return unknown(about, "");
 	if (command)
 		flags_help(command, false);
 	else
@@ -103,6 +109,17 @@ static int run_command(const struct flags_command *command, int argc, char **arg
 	return command->usage_status;
 }
 
+/* ARGV[1] is no command. If it is a program, does the same as `gpuleak run -- PROGRAM ...`. */
+static int run_program(int argc, char **argv)
+{
+	static struct program program; /* large */
+	const int r = argv[1][0] == '-' ? -ENOENT : program_find(argv[1], &program);
+
+	if (r == 0)
+		return run_command(&command_run, argc, argv);
+	return unknown(argv[1], strchr(argv[1], '/') ? strerror(-r) : "");
+}
+
 int main(int argc, char **argv)
 {
 	const struct flags_command *command;
@@ -126,5 +143,5 @@ int main(int argc, char **argv)
 	if (strcmp(argv[1], "help") == 0)
 		return help(argv[2]);
 	command = find_command(argv[1]);
-	return command ? run_command(command, argc - 1, argv + 1) : unknown(argv[1]);
+	return command ? run_command(command, argc - 1, argv + 1) : run_program(argc, argv);
 }

@@ -52,6 +52,79 @@ def durations(place):
         compare("%s in the library" % text, (0, True), (run.status, wanted in run.stderr))
 
 
+def sizes(place):
+    """sizes: kB, MB, GB and TB are decimal, other units binary; in options, variables and budgets"""
+    # p_ends leaks 2,097,929 bytes
+    for text, status in (("2097929B", 0), ("2097928", 23), ("2098kB", 0), ("2097KB", 23), ("2048KiB", 23),
+                         ("2049K", 0), ("2049kB", 23), ("2MB", 23), ("3MB", 0), ("3M", 0), ("1GB", 0)):
+        for flags in (["--max-leaked-bytes", text],
+                      ["--budgets", place.write("budgets", "kind:device %s\n" % text)]):
+            compare("status for %s" % [*flags[:1], text], status, gate(place, "ends", *flags).status)
+    for text in ("2mb", "9999999999TB", "MB"):
+        run = gate(place, "ends", "--max-leaked-bytes", text)
+        compare("status for " + text, 125, run.status)
+        one_line(run.stderr, "bad value '%s' of --max-leaked-bytes" % text)
+    for text, wanted in (("1MB", True), ("3MB", False)):  # the limit of the library: 2 MiB in 3 blocks
+        run = place.preloaded([place.program("ends")], {"GPULEAK_LIMIT": text})
+        compare("GPULEAK_LIMIT=%s is exceeded" % text, wanted, "worked" not in run.stdout)
+
+
+# The format that each name of a file implies, and what its report contains.
+IMPLIED = [("r.txt", "gpuleak: 1 leak"), ("r", "gpuleak: 1 leak"), ("r.json", '"schema": "gpuleak-report/1"'),
+           ("r.html", "<html"), ("r.htm", "<html"), ("R.HTML", "<html"), ("r.xml", "<testsuite"),
+           ("r.sarif", "sarif-schema-2.1"), ("r.sarif.json", "sarif-schema-2.1"), ("r.folded", ";leak ("),
+           ("r.prom", "# TYPE gpuleak_"), ("r-%p.json", '"schema": "gpuleak-report/1"')]
+
+
+def implied_format(place):
+    """the flag --report implies the format by the end of the path, unless a format is given"""
+    place.command("run", "--ledger", "ledger", "--", place.program("ends"))
+    for name, part in IMPLIED:
+        for words in (["run", "--report", name, "--", place.program("ends")],
+                      ["report", "--report", name, "ledger"], ["check", "--report", name, "ledger"]):
+            compare("status of %s" % words, 23 if words[0] == "check" else 0, place.command(*words).status)
+            path, = glob.glob(place.file(name.replace("%p", "*")))
+            compare("%s has %r" % (words, part), True, part in place.read(os.path.basename(path)))
+            os.unlink(path)
+    for name in ("r.pb.gz", "r.pprof"):
+        place.command("report", "--report", name, "ledger")
+        with open(place.file(name), "rb") as file:
+            compare(name, b"\x1f\x8b", file.read(2))
+    for env, flags in (({"GPULEAK_FORMAT": "text"}, []), ({}, ["--format", "text"]),
+                       ({"GPULEAK_FORMAT": "json"}, ["--format", "text"]), ({"GPULEAK_FORMAT": "jsn"}, [])):
+        for words in (["run", "--report", "r.html", *flags, "--", place.program("ends")],
+                      ["report", *flags, "--report", "r.html", "ledger"]):
+            place.command(*words, env=env)
+            compare("%s %s" % (env, words), True, place.read("r.html").startswith("gpuleak: 1 leak"))
+    place.command("run", "--", place.program("ends"), env={"GPULEAK_REPORT": place.file("v.html")})
+    compare("a variable implies nothing", True, place.read("v.html").startswith("gpuleak: 1 leak"))
+
+
+def program_without_run(place):
+    """gpuleak PROGRAM is gpuleak run PROGRAM; a command's name has precedence; other words are unknown"""
+    program = place.program("ends")
+    run = place.command(program, "exit3", "--gate")
+    compare("status and stdout", (3, "worked\n"), (run.status, run.stdout))
+    one_line(run.stderr, "gpuleak: 1 leak, 2.0 MiB in 3 blocks")
+    run = place.command("p_ends", env={"PATH": os.path.dirname(program)})
+    compare("in PATH", (0, "worked\n", True), (run.status, run.stdout, "gpuleak: 1 leak" in run.stderr))
+    for name in ("doctor", "help"):
+        place.write(name, "#!/bin/sh\necho run\n")
+        os.chmod(place.file(name), 0o755)
+        run = place.command(name, env={"PATH": place.path})
+        compare("%s is the command" % name, False, run.stdout.startswith("run\n"))
+    compare("./doctor is the program", "run\n", place.command("./doctor").stdout)
+    for word, reason in (("./nowhere", "No such file or directory"), ("./runtime", "Is a directory"),
+                         (place.write("text", "x"), "Permission denied")):
+        run = place.command(word)
+        compare(word, (2, "", "gpuleak: unknown command '%s', and it cannot be run: %s; `gpuleak --help` lists "
+                       "them\n" % (word, reason)), (run.status, run.stdout, run.stderr))
+    for word in ("", "--nothing", "-x"):
+        run = place.command(word)
+        compare(word, (2, "", "gpuleak: unknown command '%s'; `gpuleak --help` lists them\n" % word),
+                (run.status, run.stdout, run.stderr))
+
+
 def suggestions(place):
     """a mistyped command or option: the one that is probably meant; none for a far-off word"""
     for words, status, said in (
@@ -183,7 +256,7 @@ def budgets_in_docs(place):
     compare("missing", [], missing)
 
 
-WORDS = [switches, durations, suggestions, quoted, formats_of_diff, help_of_run, help_of_all, version, kinds, kinds_of_rows, budgets_in_docs]
+WORDS = [switches, durations, sizes, implied_format, program_without_run, suggestions, quoted, formats_of_diff, help_of_run, help_of_all, version, kinds, kinds_of_rows, budgets_in_docs]
 
 
 # ---- where a report goes ----

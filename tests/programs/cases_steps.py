@@ -276,17 +276,19 @@ def demand_by_call(place):
 
 
 def demand_in_run(place):
-    """on demand: under `gpuleak run`, to the place of its report"""
-    run = place.start([place.options.command, "run", "--report", place.file("whole.json"),
-                       "--format", "json", "--report-signal", str(int(signal.SIGUSR1)), "--",
-                       place.program(PROGRAM), "idle", "0"], {}, stdin=-1)
-    compare("ready", b"ready\n", run.stdout.readline())
-    run.send_signal(signal.SIGUSR1)  # which hands it on
-    path = place.file("whole.json.1")
-    until("report", lambda: os.path.exists(path))
+    """on demand: under `gpuleak run`, to the place of its report, in the format that this implies"""
+    def demand(path, *options):
+        run = place.start([place.options.command, "run", "--report", "whole.json", "--report-signal", "USR1",
+                           *options, "--", place.program(PROGRAM), "idle", "0"], {}, stdin=-1)
+        compare("ready", b"ready\n", run.stdout.readline())
+        run.send_signal(signal.SIGUSR1)  # which hands it on
+        until("report", lambda: os.path.exists(place.file(path)))
+        run.communicate(b"end\n", timeout=TIMEOUT)
+        compare("at the end", "exit", place.json("whole.json")["process"]["ended"])
+    demand("whole.json.1")
     compare("what", 4 * MIB, place.json("whole.json.1")["summary"]["leaked_bytes"])
-    run.communicate(b"end\n", timeout=TIMEOUT)
-    compare("at the end", "exit", place.json("whole.json")["process"]["ended"])
+    demand("now.1", "--report-now", "now")
+    compare("another place is text", True, place.read("now.1").startswith("gpuleak: 1 leak, 4.0 MiB "))
 
 
 def signals_taken(place):
@@ -299,7 +301,7 @@ def signals_taken(place):
         env = {"GPULEAK_REPORT": "none", "GPULEAK_REPORT_NOW": "stderr"}
         before = place.preloaded([program, "handled", "0"], {**env, name: str(number)})
         compare("before", (0, "caught %d\n" % number, "gpuleak: %s: signal %d is not caught, because "
-                           "the application handles or ignores it: %s\n" % (name, number, what)),
+                           "the application handles or ignores it: %s; USR1 is free\n" % (name, number, what)),
                 (before.status, before.stdout, before.stderr))
         later = place.preloaded([program, "handled", "1"], {**env, name: str(number)})
         compare("later", (0, "caught %d\n" % number, ""),
