@@ -111,7 +111,7 @@ static size_t add_reasons(struct doctor *doctor, const char *directory)
 			*advice = '\0';
 		doctor_problem(doctor, "%s", line);
 		doctor_advise(doctor, "%s",
-			      advice ? advice + 2 : "docs/guides/gate.md explains it");
+			      advice ? advice + 2 : "docs/reference/coverage.md explains it");
 		count++;
 	}
 	free(line);
