@@ -27,15 +27,17 @@ from ._report import command
 from ._report import context_ends as _context_ends
 from ._report import leak_at as _leak_at
 from ._report import leaks as _leaks
+from ._report import live as _live
 from ._report import run as _run
 from ._size import format_size, parse_size, plural
+from ._table import Table
 
 __all__ = [
     "active", "mark", "leaked_since", "leaks_since", "check", "peak", "who", "ignore", "ignoring",
     "step", "report", "report_now", "pool_stats", "pool_trim", "command", "empty_caches", "address_of", "parse_size",
-    "keepers", "print_keepers", "print_keepers_at_exit", "print_keepers_on",
+    "memory", "keepers", "print_keepers", "print_keepers_at_exit", "print_keepers_on",
     "GpuLeakError", "GpuLeakWarning", "ReportError", "Block", "Sum", "Leak", "Stack", "Frame",
-    "Kept", "Keeper",
+    "Kept", "Keeper", "Table",
 ]
 
 
@@ -128,6 +130,20 @@ def leaks_since(since=0, *, thread=0):
     libraries allocate at their first use. Tensors inside such caches are in the list. Runs the
     gpuleak command."""
     return _leaks(since, thread) if active() else []
+
+
+def memory(since=0, *, thread=0):
+    """Returns a Table of what was allocated since the mark SINCE and is live, by line, kind of
+    memory and device. It has all memory, also what suppressions match and what frameworks cache:
+    the tensors in a cache, and its unused part. Runs the gpuleak command."""
+    return Table(_live(since, thread) if active() else [], "{} in {} of GPU memory"
+                 if active() else "gpuleak is not preloaded: " + HOW)
+
+
+def load_ipython_extension(shell):
+    """Adds the magic %%gpuleak: `%load_ext gpuleak` calls this."""
+    from . import _notebook
+    _notebook.load(shell)
 
 
 def who(obj):

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 
 from . import _library
 from ._kinds import words_of
@@ -24,26 +25,36 @@ _RUNTIME = ("libcuda.so", "libcudart", "libOpenCL", "libgpuleak", "libc.so", "li
             "libpython", "ld-linux")
 
 
+def shown_file(path):
+    """Returns "In [3]" for the file of a cell of IPython or of a notebook, else PATH."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    found = re.match("<ipython-input-([0-9]+)-", path or "")
+    number = found[1] if found else \
+        getattr(getattr(shell, "compile", None), "_filename_map", {}).get(path)
+    return path if number is None else "In [%s]" % number
+
+
 class Frame:
     """One line of a call stack."""
 
-    __slots__ = ("function", "filename", "lineno", "module", "language", "role", "thread")
+    __slots__ = ("function", "filename", "lineno", "module", "language", "role", "thread", "code")
 
     def __init__(self, function, filename, lineno, module=None, language=None, role=None,
-                 thread=None):
+                 thread=None, code=None):
         self.function = function or "?"
         self.filename = filename
         self.lineno = lineno or 0
         self.module = module
         self.language = language
         self.role = role
+        self.code = code  # "package" for code of an installed package
         self.thread = thread  # name of the framework's thread if this frame is its function
 
     @classmethod
     def _of(cls, frame):
         return cls(frame.get("function"), frame.get("file"), frame.get("line"),
                    frame.get("module"), frame.get("language"), frame.get("role"),
-                   frame.get("thread"))
+                   frame.get("thread"), frame.get("code"))
 
     @property
     def is_application(self):
@@ -76,7 +87,7 @@ class Frame:
         return package.partition("/")[0] if package else os.path.basename(path)
 
     def __str__(self):
-        place = "%s:%d" % (self.filename, self.lineno) if self.filename else self.module or "?"
+        place = "%s:%d" % (shown_file(self.filename), self.lineno) if self.filename else self.module or "?"
         return "%s %s" % (self.function, place)
 
     def __repr__(self):
@@ -94,10 +105,12 @@ class Stack:
     @property
     def headline(self):
         """The frame that names the stack: the innermost frame of the application that has a file,
-        else its innermost frame, else the innermost of all. None for an empty stack."""
+        not of an installed package if there is another, else its innermost frame, else the
+        innermost of all. None for an empty stack."""
         own = [frame for frame in self.frames if frame.is_application]
         told = [frame for frame in own if frame.filename]
-        return (told or own or list(self.frames) or [None])[0]
+        written = [frame for frame in told if frame.code is None]
+        return (written or told or own or list(self.frames) or [None])[0]
 
     @property
     def thread(self):
@@ -208,6 +221,13 @@ class Leak:
         return "tensor" if (self.cache or "").startswith("PyTorch") else "suballocation"
 
     @property
+    def what(self):
+        """The kind of memory in words. "unused in the ..." for a block of a framework's cache."""
+        if self.is_suballocation and self.cache:
+            return self.cache
+        return "unused in the " + self.cache if self.cache else words_of(self.kind)
+
+    @property
     def at(self):
         """The place as a part of a sentence: "at ..." or "in ..."."""
         if not self.stack.thread:
@@ -226,6 +246,12 @@ class Leak:
         if self.stack.thread and not self._has_source:
             return self.stack.thread
         return str(self.stack.headline) if self.stack.frames else "?"
+
+    def place_from(self, file):
+        """Returns the place, and after it the line of FILE, by its shown name, that led there."""
+        at = next((frame for frame in self.stack.frames if shown_file(frame.filename) == file), None)
+        return self.place if at in (None, self.stack.headline) else \
+            "%s, called from %s:%d" % (self.place, file, at.lineno)
 
     def describe(self, frames=None, within=None):
         """Returns lines of text: size, place, and at most FRAMES frames of the stack. If the stack
@@ -309,17 +335,33 @@ def _merged(found):
     return sorted(ret.values(), key=lambda leak: -leak.bytes)
 
 
+def _flags(since, thread):
+    return (["--since", str(since)] if since else []) + \
+        (["--thread", str(thread)] if thread else [])
+
+
 def leaks(since=0, thread=0):
     """Returns what was allocated since the mark SINCE and is live, largest first: blocks that are
     not suppressed, ignored or in a framework's cache, and suballocations inside such a cache,
     except workspaces."""
-    flags = (["--since", str(since)] if since else []) + \
-        (["--thread", str(thread)] if thread else [])
-    report = _json(*flags)
-    inside = [Leak._of(one) for one in report.get("suballocations") or ()]
-    return _merged([Leak._of(leak) for leak in report.get("leaks", ())] +
-                   [one for one in inside if one.blocks and not one.suppressed_by and
-                    not one.is_workspace])
+    return _merged([leak for _, leak in counted(_json(*_flags(since, thread)))])
+
+
+def counted(report):
+    """Returns the entries of REPORT that count as left, each with its Leak."""
+    leaks_, inside = ([(one, Leak._of(one)) for one in report.get(key) or ()]
+                      for key in ("leaks", "suballocations"))
+    return leaks_ + [(one, leak) for one, leak in inside
+                     if leak.blocks and not leak.suppressed_by and not leak.is_workspace]
+
+
+def live(since=0, thread=0):
+    """Returns all that was allocated since the mark SINCE and is live, also what is suppressed or
+    cached. Of a cache's block only the unused part counts, beside the suballocations in it."""
+    report = _json(*_flags(since, thread))
+    return [leak for leak in (Leak._of({**one, "ignored_bytes": 0, "ignored_blocks": 0})
+                              for key in _LIST_KEYS + ("suballocations",)
+                              for one in report.get(key) or ()) if leak.bytes]
 
 
 def context_ends():

@@ -71,14 +71,21 @@ def run(tap, name, argv, env, home):
              "exit status %d\n%s" % (done.returncode, done.stdout.decode(errors="replace")))
 
 
-def test_module(tap, options, home, version, python):
-    script = [python, os.path.join(HERE, "module_tests.py")]
-    run(tap, "module: Python %s, preloaded" % version, script,
+def test_module(tap, options, home, version, python, what="module"):
+    script = [python, os.path.join(HERE, what + "_tests.py")]
+    run(tap, "%s: Python %s, preloaded" % (what, version), script,
         environment(options, home, ACTIVE="1", LD_PRELOAD=options.preload, GPULEAK_REPORT="none"),
         home)
-    run(tap, "module: Python %s, without gpuleak" % version, script,
+    run(tap, "%s: Python %s, without gpuleak" % (what, version), script,
         environment(options, home, ACTIVE="0"), home)
     return 1
+
+
+def test_notebook(tap, options, home, version, python):
+    if answer(python, "import IPython; print('yes')") != "yes":
+        tap.line("notebook: Python %s" % version, skip="no IPython")
+        return 0
+    return test_module(tap, options, home, version, python, "notebook")
 
 
 def test_pytest(tap, options, home, version, python):
@@ -118,7 +125,7 @@ def test_opencl(tap, options, home, version, python):
 
 GROUPS = {  # what it tests by, and what one Python must have
     "module": (test_module, "nothing"), "pytest": (test_pytest, "python3-pytest"),
-    "opencl": (test_opencl, "python3-pyopencl"), "torch": (test_torch, "python3-pytest"),
+    "opencl": (test_opencl, "python3-pyopencl"), "notebook": (test_notebook, "python3-ipython"), "torch": (test_torch, "python3-pytest"),
 }
 
 

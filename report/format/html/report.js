@@ -620,7 +620,8 @@ function leftSection() {
 // ---- flame graph ----
 
 // Returns the views of the flame graph: what leaks or accumulates, and the holders of each memory
-// at its peak.
+// at its peak. A page with "flame" in its data, the words for what a cell of a notebook left, has
+// only the flame graph (python/gpuleak/_notebook.py).
 function flameViews(leaks) {
 	const grows = leaks.some((leak) => leak.unit);
 	const views = leaks.length ? [{ label: "At exit", list: leaks,
@@ -628,7 +629,7 @@ function flameViews(leaks) {
 			: "Who allocated what leaked",
 		lead: "what " + (grows ? "is kept " : "leaks ") + "through it",
 		name: grows ? "all that leaks or accumulates" : "all leaks", of: "of all leaks",
-		part: (leak) => leak.unit + "s that accumulate" }] : [];
+		part: (leak) => leak.unit + "s that accumulate", ...data.flame }] : [];
 	const many = shown().length > 1;
 	for (const [name, list] of peakHolders())
 		views.push({ label: "Peak of " + name, list,
@@ -1383,9 +1384,9 @@ function renderNothing() {
 function render() {
 	const many = processes.length > 1, leaks = gathered("leaks"), kept = accumulating();
 	const memory = outOfMemorySection(), ended = endedBy(shown()).length > 0;
-	const parts = [many && chosen < 0 ? processTable() : null, ended ? memory : null,
-		timelineSection(),
-		flameSection([...leaks, ...kept]), leakSection(leaks), contextEndSection(),
+	const flame = flameSection([...leaks, ...kept]);
+	const parts = data.flame ? [flame] : [many && chosen < 0 ? processTable() : null,
+		ended ? memory : null, timelineSection(), flame, leakSection(leaks), contextEndSection(),
 		accumulatingSection(kept), growthSection(),
 		errorSection(), sharedSection(), leftSection(), heldSection(), poolSection(),
 			listSection("suppressed", "Suppressed"),
@@ -1394,9 +1395,9 @@ function render() {
 		insideSection(), peakSection(),
 		ended ? null : memory, refusedSection(), parkedSection(), objectSection(),
 		stepSection(), deviceSection(), noteSection()];
-	document.getElementById("report").replaceChildren(...[gate(), many ? processSelect() : null,
-		navigation(parts), figures(),
-		shown().length === 1 ? who(shown()[0]) : null, ...parts].filter(Boolean));
+	const head = data.flame ? [] : [gate(), many ? processSelect() : null,
+		navigation(parts), figures(), shown().length === 1 ? who(shown()[0]) : null];
+	document.getElementById("report").replaceChildren(...[...head, ...parts].filter(Boolean));
 	for (const part of parts)
 		part?.start?.();
 }
