@@ -12,6 +12,7 @@
 #include "report/describe/kinds.h"
 #include "report/util/escape.h"
 #include "report/model/model.h"
+#include "report/util/path.h"
 #include "report/util/short_name.h"
 
 #define FOLDED_NAMES_MAX 4
@@ -277,14 +278,42 @@ void describe_frame(FILE *out, const struct report_frame *frame, bool whole)
 	fputc(')', out);
 }
 
+static bool is_nameless_code(const struct report_frame *frame)
+{
+	return !frame->function && !frame->module && frame->language == FRAME_NATIVE;
+}
+
+/* Returns the program or library that runs a script, if FRAME is the culprit of STACK only because
+ * the script's own frames are missing, or NULL. */
+static const char *interpreter_of(const struct report_stack *stack,
+				  const struct report_frame *frame)
+{
+	if (!frame || (frame->role != FRAME_RUNTIME && frame->role != FRAME_INTERPRETER &&
+		       !is_nameless_code(frame)))
+		return NULL;
+	for (size_t i = stack->count; i-- > 0;)
+		if (stack->frames[i].role == FRAME_INTERPRETER && stack->frames[i].module)
+			return path_last(stack->frames[i].module);
+	return NULL;
+}
+
 void describe_place(FILE *out, const struct report_stack *stack, bool whole)
 {
 	const struct report_frame *frame = report_stack_culprit(stack);
 	const struct report_frame *wrapper = report_stack_wrapper(stack);
+	const char *interpreter = interpreter_of(stack, frame);
 	const char *thread = report_stack_thread(stack);
 
 	if (!frame) {
 		fputs("an unknown place (no stack was recorded)", out);
+		return;
+	}
+	if (interpreter) {
+		eprintf(out, "a script that %s runs", interpreter);
+		return;
+	}
+	if (is_nameless_code(frame)) {
+		fputs("code that was compiled at run time", out);
 		return;
 	}
 	if (frame->waiting)
@@ -316,7 +345,7 @@ void describe_caller(FILE *out, const char *before, const struct report_stack *s
 	size_t next = frame ? (size_t)(frame - stack->frames) + 1 : stack->count;
 	size_t count = count_shown(stack);
 
-	if (report_stack_thread(stack))
+	if (report_stack_thread(stack) || interpreter_of(stack, frame))
 		return;
 	if (frame && frame->role == FRAME_APPLICATION)
 		next = next_caller(stack, frame, next, count);

@@ -207,13 +207,13 @@ static uint64_t retains_of(const struct report_leak *object, const struct report
 	return left;
 }
 
-/* Returns true if OBJECT of the program is a reason for the line about objects. Each CUDA program
- * has a context, and many leave it to the end of the process, but not several of one place. */
+/* Returns true if OBJECT of the program alone is a reason for the line about objects. Each CUDA
+ * program has a context, and many leave it to the end of the process. */
 static bool has_line(const struct report_leak *object)
 {
 	const struct report_stack *stack;
 
-	return !is_context(object->site->kind) || object->blocks > 1 ||
+	return !is_context(object->site->kind) ||
 	       (strcmp(object->site->kind, PRIMARY) == 0 && retains_of(object, &stack) > 1);
 }
 
@@ -243,7 +243,7 @@ static struct left left_of(const struct report_process *process, const char *kin
 		ret.here += strcmp(PLACE(object->site->stack), place) ? 0 : object->blocks;
 		ret.growing += grows ? object->blocks : 0;
 		ret.per_second += grows ? object->objects->per_second : 0;
-		ret.has_line |= has_line(object);
+		ret.has_line |= has_line(object) || ret.here > 1;
 	}
 	return growing == (ret.growing != 0) ? ret : (struct left){ 0 };
 }

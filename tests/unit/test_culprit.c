@@ -74,6 +74,15 @@ static const struct row rows[] = {
 	    P("/a/train.py", "step") } },
 	{ "Cython with its own lines", 1,
 	  { CUDA, L("/a/m.so", "__pyx_pf_1m_f", "/a/m.pyx"), P("/a/train.py", "step") } },
+	{ "a crate of a program without debug information", 2,
+	  { CUDA, N("/a/app", "cudarc::driver::result::malloc_async"), N("/a/app", "app::embed"),
+	    N("/a/app", "app::main") } },
+	{ "a function of Mono that only calls the driver", 2,
+	  { CUDA, J("DriverAPI:cuMemAlloc"), J("Program:Upload ()"),
+	    N("/usr/bin/mono-sgen", "mono_jit_exec") } },
+	{ "an interpreter of which no function is known", 2,
+	  { CUDA, U("/usr/lib/ruby/3.1.0/fiddle.so"), U("/a/gpu/matrix.so"),
+	    N("/lib/libruby-3.1.so.3.1", "rb_nogvl") } },
 	{ "only packages: an installed command", 2,
 	  { CUDA, N(SITE "tool/_c.so", "alloc"), P(SITE "tool/load.py", "load"),
 	    P(SITE "tool/cli.py", "main"), P("/venv/bin/tool", "<module>") } },
@@ -154,6 +163,35 @@ static void test_rows(void **state)
 		if (named != rows[i].expected)
 			fail_msg("%s: frame %zu, and not %zu", rows[i].what, named,
 				 rows[i].expected);
+	}
+	rules_destroy(rules);
+}
+
+/* Without the script's own frames, the place is the program that runs it. */
+static void test_script(void **state)
+{
+	static const struct row scripts[] = {
+		{ "a script that luajit runs", 0,
+		  { CUDA, N("/lib/libffi.so.8", "ffi_call"), U("/usr/bin/luajit"),
+		    N("/usr/bin/luajit", "lua_pcall") } },
+		{ "a script that mono-sgen runs", 0,
+		  { CUDA, U(NULL), N("/usr/bin/mono-sgen", "mono_main") } },
+		{ "code that was compiled at run time", 0, { CUDA, U(NULL) } },
+	};
+	struct rules *rules = rules_shipped();
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++) {
+		struct report_frame frames[FRAMES_MAX];
+		struct report_stack stack = read_row(rules, &scripts[i], frames);
+		char *text = NULL;
+		size_t size;
+		FILE *out = open_memstream(&text, &size);
+
+		describe_place_and_caller(out, &stack, false);
+		fclose(out);
+		assert_string_equal(text, scripts[i].what);
+		free(text);
 	}
 	rules_destroy(rules);
 }
@@ -290,6 +328,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rows),	    cmocka_unit_test(test_user_rule),
+		cmocka_unit_test(test_script),
 		cmocka_unit_test(test_wrappers),    cmocka_unit_test(test_no_wrappers),
 		cmocka_unit_test(test_cells),
 	};
