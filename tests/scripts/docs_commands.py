@@ -12,6 +12,8 @@ Of a page, each fenced block says by its info string what it is:
                             on a line of its own. `[exit status 23]` is the status; else it is 0
     console pycuda          the same, with PyCUDA on the stand-in driver (DIR, see pycuda.sh)
     console torch           the same, with PyTorch's stand-ins on the stand-in driver
+    console with WHAT...    the same for another language: programs that must be in PATH, headers
+                            (a.h), and `opencl` if it needs a driver
     console not-run: WHY    not run here: what it needs
     yaml SCHEMA             valid by that schema in DIR (see schemas.sh): github-workflow,
                             gitlab-ci, kubernetes; `yaml` alone: parses. The shell steps of the
@@ -26,6 +28,7 @@ library where the plain name preloads, and docs/examples below. What is not inst
 with GPULEAK_MUST_RUN it fails."""
 
 import argparse
+import glob
 import json
 import os
 import re
@@ -174,6 +177,16 @@ class Runner:
         return {**self.env, "STANDIN_TORCH": libraries, "PYTHONPATH": here,
                 "LD_LIBRARY_PATH": self.env["LD_LIBRARY_PATH"] + os.pathsep + self.standin}
 
+    def language(self, needed):
+        """The environment, if all that is NEEDED is here."""
+        for what in needed:
+            here = glob.glob("/etc/OpenCL/vendors/*.icd") if what == "opencl" else \
+                glob.glob("/usr/include/" + what) if what.endswith(".h") else \
+                shutil.which(what, path=self.env["PATH"])
+            if not here:
+                raise Skip("no " + what)
+        return self.env
+
     def schemas(self):
         if not self.options.schemas:
             raise Skip("no --schemas")
@@ -188,9 +201,9 @@ class Runner:
         if rest.startswith("not-run: ") and len(rest) > len("not-run: "):
             steps(lines)
             return
-        if rest not in ("", "pycuda", "torch"):
+        if rest not in ("", "pycuda", "torch") and not rest.startswith("with "):
             raise Wrong("console %s: not known" % rest)
-        env = self.pycuda() if rest == "pycuda" else self.torch() if rest == "torch" else self.env
+        env = self.language(rest.split()[1:]) if rest.startswith("with ") else self.pycuda() if rest == "pycuda" else self.torch() if rest == "torch" else self.env
         if not rest and subprocess.run(["/usr/bin/python3", "-c", "import pyopencl"], check=False,
                                        stderr=subprocess.DEVNULL).returncode:
             raise Skip("no PyOpenCL")
