@@ -26,15 +26,18 @@ PYTHON = "/usr/bin/python3"  # has the distribution's PyOpenCL
 FOLDER = pathlib.Path("/tmp/viewer")
 
 
-def missing():
-    """What is not installed here, or None."""
-    if not browser.find():
-        return "no Chromium"
+def missing_opencl():
+    """What the example needs and is not installed here, or None."""
     if not os.path.exists(PYTHON) or subprocess.run(
             [PYTHON, "-c", "import pyopencl as cl; cl.create_some_context(interactive=False)"],
             check=False, capture_output=True).returncode:
         return "no PyOpenCL, or no OpenCL device"
     return None
+
+
+def missing():
+    """What is not installed here, or None."""
+    return missing_opencl() if browser.find() else "no Chromium"
 
 
 def run_example(gpuleak, folder):
@@ -119,4 +122,5 @@ def main():
     make(os.path.realpath(gpuleak), os.path.realpath(where))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -38,6 +38,7 @@ fetch() { # PIP-OPTIONS...
 
 fetch -r "$here/schemas.requirements" -r "$frameworks/cuda-headers.requirements" \
 	-r "$fake_gpu/nvcc.requirements"
+fetch --only-binary :all: -r "$here/site.requirements"
 fetch --no-binary :all: -r "$frameworks/pycuda.requirements"
 # Another run may have put the same packages there meanwhile.
 mv -T "$work/packages" "$folder" 2>/dev/null || [ -d "$folder" ]
