@@ -6,7 +6,7 @@
 #   tools/package.sh wheel [x86_64 | aarch64]   a wheel for pip; this machine's kind unless named
 #   tools/package.sh deb [x86_64 | aarch64]     a package for Debian and Ubuntu
 #   tools/package.sh image [x86_64 | aarch64]   the wheel, and the folder that container images are made of
-#   tools/package.sh source                     the source archive of the last commit
+#   tools/package.sh source                     the source archive of the last commit, which pip can build
 #
 # `tools/setup.sh --package` installs what they need. The first three need a network. They compile
 # with the Zig compiler from PyPI, which links for glibc 2.28 on any Linux.
@@ -194,8 +194,14 @@ make_source() {
 	name=gpuleak-$(cat python/gpuleak/VERSION)
 	mkdir -p "$dist"
 	git rev-parse --short=12 HEAD >"$work/COMMIT" # for gpuleak --version
-	git archive --format=tar --prefix="$name/" --add-file="$work/COMMIT" HEAD | xz -9 -T1 >"$dist/$name.tar.xz"
-	show "$dist/$name.tar.xz"
+	{
+		sed "s/@VERSION@/${name#gpuleak-}/" python/METADATA.in
+		printf 'Description-Content-Type: text/markdown\n\n'
+		cat python/README.md
+	} >"$work/PKG-INFO" # for PyPI
+	git archive --format=tar --prefix="$name/" --add-file="$work/COMMIT" --add-file="$work/PKG-INFO" HEAD |
+		gzip -9n >"$dist/$name.tar.gz"
+	show "$dist/$name.tar.gz"
 }
 
 "make_$kind" "$machine"

@@ -76,7 +76,7 @@ package program:python3                       python3
 package module:ensurepip                      python3-venv
 deb   program:dpkg-deb                        dpkg
 source program:git                            git
-source program:xz                             xz-utils
+source program:gzip                           gzip
 '
 
 groups=build
