@@ -14,6 +14,7 @@
 #include "interpose/base/own_stack.h"
 #include "interpose/dispatch/loader.h"
 #include "interpose/dispatch/resolve.h"
+#include "interpose/stack/goroutine.h"
 #include "interpose/stack/walk.h"
 
 /* walks of one thread that signal handlers may nest */
@@ -39,21 +40,49 @@ static int walk(void **pcs, int size)
 	return count;
 }
 
+/* If the last of COUNT pcs is where a goroutine called C, adds the goroutine's frames. Returns the
+ * number of pcs, at most SIZE. A second walk finds the registers there. */
+static int add_goroutine(void **pcs, int count, int size)
+{
+	struct walk_value frame_pointer = { NULL, 0 };
+	struct go_call call = { NULL, 0, 0 };
+	struct stack_walk walk;
+	uint64_t pc;
+
+	if (count <= 0 || count >= size || !goroutine_calls_c(pcs[count - 1]) ||
+	    !walk_begin(&walk))
+		return count;
+	do {
+		if (!walk_pc(&walk, &pc))
+			return count;
+		call.pc = (const void *)(uintptr_t)pc;
+	} while (call.pc != pcs[count - 1] && walk_step(&walk));
+	if (call.pc != pcs[count - 1] || !walk_stack_pointer(&walk, &call.stack_pointer) ||
+	    !walk_value(&walk, WALK_FRAME_POINTER, &frame_pointer))
+		return count;
+	call.frame_pointer = frame_pointer.value;
+	return count + (int)goroutine_frames(&call, false, pcs + count,
+					     (unsigned int)(size - count));
+}
+
 void capture_frames(unsigned int wanted, bool by_walking, struct capture *ret)
 {
+	const int size = (int)(wanted + STACK_OWN_FRAMES + 1);
 	unsigned int got, own = 0;
-	int r = 0;
+	int r = 0, native;
 
-	ret->frames = 0;
+	ret->frames = ret->native = 0;
 	ret->cut = false;
 	ret->first = ret->pcs;
 	if (wanted == 0 || fork_guard_is_locked())
 		return;
 	fork_guard_enter();
 	if (by_walking)
-		r = walk(ret->pcs, (int)(wanted + STACK_OWN_FRAMES + 1));
+		r = walk(ret->pcs, size);
 	if (r == 0)
-		r = walk_fast(ret->pcs, (int)(wanted + STACK_OWN_FRAMES + 1));
+		r = walk_fast(ret->pcs, size);
+	native = r;
+	r = add_goroutine(ret->pcs, r, size);
 	fork_guard_leave();
 	got = r > 0 ? (unsigned int)r : 0;
 	while (own < got && resolve_is_ours(ret->pcs[own]))
@@ -63,6 +92,7 @@ void capture_frames(unsigned int wanted, bool by_walking, struct capture *ret)
 		got--;
 	ret->first = ret->pcs + own;
 	ret->frames = got - own;
+	ret->native = r > native ? (unsigned int)native - own : ret->frames;
 	if (ret->frames > wanted) {
 		ret->frames = wanted;
 		ret->cut = true;

@@ -19,6 +19,7 @@ struct capture {
 	void *pcs[STACK_FRAMES_MAX];
 	void **first; /* the innermost frame outside gpuleak */
 	unsigned int frames;
+	unsigned int native; /* less than `frames`: the rest are frames of a goroutine */
 	bool cut;
 };
 

@@ -6,11 +6,14 @@
  */
 #include "interpose/stack/stack_cache.h"
 
+#include <string.h>
+
 #include "interpose/base/fork_guard.h"
 #include "interpose/dispatch/loader.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/thread_state.h"
 #include "interpose/stack/capture.h"
+#include "interpose/stack/goroutine.h"
 #include "interpose/stack/intern.h"
 #include "interpose/stack/modules.h"
 #include "interpose/stack/walk.h"
@@ -65,6 +68,37 @@ static bool note_frame(struct stack_cache_line *line, struct stack_walk *walk,
 	return true;
 }
 
+/* Adds the words that asmcgocall()'s frame depends on. The goroutine's frames are compared with
+ * those in the ledger. */
+static bool note_goroutine(struct stack_cache_line *line, const struct capture *capture,
+			   struct stack_walk *walk, const uint64_t **last)
+{
+	uint64_t stack_pointer, above;
+	bool own;
+
+	if (!note_register(line, walk, WALK_PC, last, &own) ||
+	    !walk_stack_pointer(walk, &stack_pointer))
+		return false;
+	above = (stack_pointer - (uint64_t)(uintptr_t)line->key.top) / sizeof(uint64_t);
+	line->native = (uint16_t)capture->native;
+	line->go_above = (uint16_t)above;
+	return above <= UINT16_MAX;
+}
+
+bool stack_cache_goroutine_matches(struct recorder *recorder, const struct stack_cache_line *line)
+{
+	const struct ledger_stack *stack = ledger_at(&recorder->writer, line->ref);
+	unsigned int wanted = stack->frames - line->native, got;
+	struct go_call call = { .pc = (const void *)(uintptr_t)stack->pc[line->native - 1],
+				.stack_pointer = (uint64_t)(uintptr_t)(line->key.top +
+								       line->go_above) };
+	void *pcs[LEDGER_FRAMES_MAX + 1];
+
+	got = goroutine_frames(&call, true, pcs, wanted + 1);
+	return (got == wanted || (got > wanted && (stack->flags & LEDGER_STACK_CUT))) &&
+	       memcmp(pcs, stack->pc + line->native, wanted * sizeof(*pcs)) == 0;
+}
+
 /* Finds the words that the unwinding of CAPTURE depends on, by a slow walk. Returns false if a
  * frame is not plain. */
 static bool learn_words(struct stack_cache_line *line, const struct capture *capture)
@@ -81,8 +115,11 @@ static bool learn_words(struct stack_cache_line *line, const struct capture *cap
 			return false;
 		if (frame == 0 && resolve_is_ours((void *)(uintptr_t)pc))
 			continue;
-		if (pc != (uint64_t)(uintptr_t)capture->first[frame] ||
-		    !note_frame(line, &walk, last))
+		if (pc != (uint64_t)(uintptr_t)capture->first[frame])
+			return false;
+		if (frame + 1 == capture->native && capture->native < capture->frames)
+			return note_goroutine(line, capture, &walk, &last[0]);
+		if (!note_frame(line, &walk, last))
 			return false;
 		if (++frame == capture->frames)
 			return true;
@@ -102,7 +139,7 @@ static void fill_up_words(struct stack_cache_line *line)
  * for a stack that occurs only once. */
 static bool worth_learning(struct stack_cache_line *line)
 {
-	uint32_t misses = ++line->misses;
+	uint16_t misses = ++line->misses;
 
 	return misses == 2 || misses == 16 || misses == 256 || (misses & 0xfff) == 0;
 }
@@ -172,6 +209,7 @@ void stack_cache_add(struct recorder *recorder, struct thread_state *state,
 	make_room(recorder, line, 2 * capture->frames);
 	line->words = 0;
 	line->by_pointer = false;
+	line->native = 0;
 	line->frame_pointer = frame_pointer;
 	line->epoch = recorder->modules->epoch;
 	fork_guard_enter();

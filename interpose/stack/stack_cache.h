@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "interpose/base/hash.h"
+#include "interpose/stack/modules.h"
 #include "interpose/stack/stacks.h"
 
 struct capture;
@@ -55,7 +56,10 @@ struct stack_cache_line {
 	uint16_t room;
 	bool by_pointer;
 	bool recent; /* added or found since the clock hand passed */
-	uint32_t misses; /* how often the stack was unwound although it has a line */
+	uint16_t misses; /* how often the stack was unwound although it has a line */
+	/* not 0: the first `native` frames called C from a goroutine, see goroutine.h. The last of
+	 * them has its stack pointer `go_above` words above caller_top(). */
+	uint16_t native, go_above;
 	struct stack_word *word;
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct stack_cache_line) == 64, "a stack_cache_line fills one cache line");
@@ -124,12 +128,15 @@ static inline bool stack_cache_line_matches(const struct stack_cache_line *line,
 	return true;
 }
 
+/* Returns true if the frames of the calling goroutine are those of LINE's stack. LINE matches. */
+bool stack_cache_goroutine_matches(struct recorder *recorder, const struct stack_cache_line *line);
+
 /* Returns the ref of the calling thread's stack above the caller with KEY and FRAME_POINTER, or 0
- * if the cache does not have it. EPOCH is the current epoch of the module table. */
-static inline uint32_t stack_cache_find(struct stack_cache *cache,
-					const struct stack_cache_key *key, uint64_t frame_pointer,
-					uint32_t epoch)
+ * if the cache does not have it. */
+static inline uint32_t stack_cache_find(struct recorder *recorder, struct stack_cache *cache,
+					const struct stack_cache_key *key, uint64_t frame_pointer)
 {
+	uint32_t epoch = recorder->modules->epoch;
 	uint64_t hash = stack_cache_hash(key);
 	struct stack_cache_set *set = stack_cache_set_of(cache, hash);
 
@@ -137,7 +144,9 @@ static inline uint32_t stack_cache_find(struct stack_cache *cache,
 		struct stack_cache_line *line = stack_cache_line_at(set, hash, i);
 
 		if (stack_cache_line_is_of(line, key) &&
-		    stack_cache_line_matches(line, frame_pointer, epoch)) {
+		    stack_cache_line_matches(line, frame_pointer, epoch) &&
+		    (__builtin_expect(line->native == 0, 1) ||
+		     stack_cache_goroutine_matches(recorder, line))) {
 			line->recent = true;
 			return line->ref;
 		}

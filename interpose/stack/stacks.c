@@ -119,7 +119,6 @@ HOT_CALL uint32_t stack_find(struct recorder *recorder, const struct caller *cal
 		key.top = caller_top(caller);
 	}
 	if (caller && !state->shared)
-		ref = stack_cache_find(state->stack_cache, &key, caller->frame_pointer,
-				       recorder->modules->epoch);
+		ref = stack_cache_find(recorder, state->stack_cache, &key, caller->frame_pointer);
 	return __builtin_expect(ref != 0, 1) ? ref : unwind(recorder, state, caller, key, waiting);
 }

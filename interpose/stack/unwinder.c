@@ -38,9 +38,11 @@ static struct lock write_lock;
 
 /* Passes ADDRESS as a signal set. The kernel copies the set before it checks the first argument,
  * which is invalid. So the call fails with EFAULT or EINVAL and changes nothing, under any seccomp
- * filter. */
+ * filter. It does not copy from NULL. */
 bool unwinder_can_read(const void *address)
 {
+	if (!address)
+		return false;
 	return syscall(SYS_rt_sigprocmask, -1, address, NULL, 8) == 0 || errno != EFAULT;
 }
 

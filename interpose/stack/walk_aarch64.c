@@ -12,6 +12,7 @@
 
 #include "interpose/stack/capture.h"
 #include "interpose/stack/frames_aarch64.h"
+#include "interpose/stack/goroutine.h"
 #include "interpose/stack/unwinder.h"
 
 /* What the kernel stores below a signal handler's frame. */
@@ -119,8 +120,9 @@ bool walk_step(struct stack_walk *walk)
 		if (step_by_table(walk, rule))
 			return true;
 		return !walk->has_ended && step_by_record(walk);
-	default:
-		return step_by_record(walk);
+	default: /* the frame pointer of asmcgocall() is not the goroutine's */
+		walk->has_ended = goroutine_calls_c((const void *)(uintptr_t)walk->pc);
+		return !walk->has_ended && step_by_record(walk);
 	}
 }
 

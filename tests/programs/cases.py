@@ -17,6 +17,7 @@ import cases_costs
 import cases_field
 import cases_followed
 import cases_gate
+import cases_go
 import cases_graph
 import cases_held
 import cases_ipc
@@ -406,6 +407,7 @@ FAMILIES = {
     "doctor": cases_doctor.DOCTOR,
     "field": cases_field.CASES,
     "cuda": CUDA,
+    "go": cases_go.GO,
     "grouping": GROUPING,
     "graph": cases_graph.GRAPH,
     "contexts": cases_graph.CONTEXTS,

@@ -43,6 +43,7 @@ MAY_SKIP=(
 	# The machine has no network: PyCUDA and nvcc come from PyPI.
 	'PyCUDA was not built: .*'
 	'no nvcc: .*'
+	'no go: .*'
 	# It has one Python, and no JAX.
 	'only /usr/bin/python3 is there'
 	'no JAX with a GPU: .*'

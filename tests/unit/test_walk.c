@@ -339,8 +339,8 @@ static NOT_INLINED uint32_t wrapper(void)
 	if (caller) {
 		key.pc = caller->pc;
 		key.top = caller_top(caller);
-		cached = stack_cache_find(thread_self.state->stack_cache, &key,
-					  caller->frame_pointer, recorder->modules->epoch);
+		cached = stack_cache_find(recorder, thread_self.state->stack_cache, &key,
+					  caller->frame_pointer);
 	}
 	recorder_leave();
 	return ref;

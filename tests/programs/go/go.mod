@@ -1,0 +1,3 @@
+module leaks
+
+go 1.17
