@@ -15,6 +15,13 @@ from render import rows
 
 # The commands whose operands are another program.
 RUNS = ("run", "doctor")
+HELP = "print a page of the documentation"
+
+
+def topics(root):
+    """Returns what `gpuleak help` prints: the pages' names."""
+    return sorted({path.stem for pages in ("*.md", "guides/**/*.md", "reference/**/*.md")
+                   for path in (root / "docs").glob(pages)} - {"README"})
 
 
 class Flag:
@@ -83,12 +90,16 @@ _gpuleak()
 	local flags='' words='' i
 	COMPREPLY=()
 	if [ "$COMP_CWORD" = 1 ]; then
-		COMPREPLY=($(compgen -W '@COMMANDS@ --help --version' -- "$word"))
+		COMPREPLY=($(compgen -W '@COMMANDS@ help --help --version' -- "$word"))
 		return
 	fi
 	# "--format=json" is three words to bash.
 	[ "$before" != = ] || before=${COMP_WORDS[COMP_CWORD-2]}
 	if [ "$word" = = ]; then before=${COMP_WORDS[COMP_CWORD-1]} word=; fi
+	if [ "$command" = help ]; then
+		COMPREPLY=($(compgen -W '@TOPICS@' -- "$word"))
+		return
+	fi
 	case $command in
 @RUNS@)
 		# Behind the flags is a command line of its own.
@@ -133,7 +144,7 @@ complete -o filenames -o bashdefault -F _gpuleak gpuleak
 """
 
 
-def bash(table):
+def bash(table, pages):
     values, flags, valued = [], [], set()
     for command, entries in table.items():
         flags.append("\t%s) flags='%s' ;;" % (
@@ -150,7 +161,8 @@ def bash(table):
                     pattern, " ".join(flag.words)))
             else:
                 values.append("\t%s) return ;;" % pattern)
-    return (BASH.replace("@COMMANDS@", " ".join(table)).replace("@RUNS@", "\t" + " | ".join(RUNS))
+    return (BASH.replace("@COMMANDS@", " ".join(table))
+            .replace("@TOPICS@", " ".join([*table, *pages])).replace("@RUNS@", "\t" + " | ".join(RUNS))
             .replace("@RUNSWORDS@", " ".join(RUNS)).replace("@VALUES@", "\n".join(values))
             .replace("@FLAGS@", "\n".join(flags)).replace("@VALUED@", " ".join(sorted(valued))))
 
@@ -173,18 +185,20 @@ def zsh_flag(flag):
         yield "'%s%s%s%s'" % (name, equals if name.startswith("--") else "", what, value)
 
 
-def zsh(table, about):
+def zsh(table, about, pages):
     out = ["#compdef gpuleak", "# Made by docs/completion.py; do not edit.", "_gpuleak() {",
            "\tlocal context state state_descr line", "\ttypeset -A opt_args",
            "\t_arguments -C '1: :->command' '*:: :->words'", "\tcase $state in", "\tcommand)",
            "\t\tlocal -a commands=("]
     out += ["\t\t\t'%s:%s'" % (name, zsh_text(about[name])) for name in table]
+    out += ["\t\t\t'help:%s'" % HELP]
     out += ["\t\t)", "\t\t_describe command commands ;;", "\twords)", "\t\tcase $words[1] in"]
     for command, entries in table.items():
         rest = ["'(-)1:program:_command_names -e'", "'*::arguments:_normal'"] \
             if command in RUNS else ["'*:file:_files'"]
         specs = [spec for flag in entries for spec in zsh_flag(flag)] + rest
         out.append("\t\t%s) _arguments -S %s ;;" % (command, " \\\n\t\t\t".join(specs)))
+    out.append("\t\thelp) _arguments '1:topic:(%s)' ;;" % " ".join([*table, *pages]))
     return "\n".join(out + ["\t\tesac ;;", "\tesac", "}", "_gpuleak \"$@\"", ""])
 
 
@@ -194,11 +208,14 @@ def fish_text(text):
     return "'%s'" % text.replace("\\", "\\\\").replace("'", "\\'")
 
 
-def fish(table, about):
+def fish(table, about, pages):
     out = ["# fish completion for gpuleak. Made by docs/completion.py; do not edit.",
            "complete -c gpuleak -n __fish_use_subcommand -f"]
     out += ["complete -c gpuleak -n __fish_use_subcommand -a %s -d %s" % (name, fish_text(about[name]))
             for name in table]
+    out += ["complete -c gpuleak -n __fish_use_subcommand -a help -d '%s'" % HELP,
+            "complete -c gpuleak -n '__fish_seen_subcommand_from help' -f -a '%s'" % " ".join(
+                [*table, *pages])]
     for command, entries in table.items():
         start = "complete -c gpuleak -n '__fish_seen_subcommand_from %s'" % command
         if command in RUNS:
@@ -224,8 +241,9 @@ def main():
     table = {command: flags_of(gpuleak, command, options) for command in about}
     if not table:
         sys.exit("completion: no commands in --help")
-    sys.stdout.write({"bash": lambda: bash(table), "zsh": lambda: zsh(table, about),
-                      "fish": lambda: fish(table, about)}[shell]())
+    pages = topics(root)
+    sys.stdout.write({"bash": lambda: bash(table, pages), "zsh": lambda: zsh(table, about, pages),
+                      "fish": lambda: fish(table, about, pages)}[shell]())
 
 
 if __name__ == "__main__":

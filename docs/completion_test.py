@@ -54,6 +54,7 @@ done
 
 # Name, command line, words that a shell must offer for it, and words that it must not offer.
 LINES = [
+    ("a topic", "gpuleak help gat", {"gate"}, {"run", "options"}),
     ("the commands", "gpuleak r", {"run", "report"}, {"check"}),
     ("a flag's beginning", "gpuleak run --pool-d", {"--pool-decay"}, {"--pool-cache"}),
     ("a flag of another command", "gpuleak check --suppr", {"--suppressions"}, {"--pool"}),
@@ -95,15 +96,16 @@ def check_bash(tap, gpuleak, script):
         found = complete(script, *words)
         tap.check(found == expected, name, found, expected)
 
-    commands = {"run", "report", "top", "check", "diff"}
+    commands = {"run", "report", "top", "check", "diff", "help"}
     found = complete(script, "")
     tap.check(commands < found and "--version" in found, "the commands", found)
-    for command in sorted(found - {"--help", "--version"}):
+    for command in sorted(found - {"--help", "--version", "help"}):
         flags = set()
         for line in full_help(gpuleak, command):
             match = re.match(r"  (-[^ ,]+)(?:, (-[^ ]+))?", line)
             flags |= set(match.groups()) - {None} if match else set()
         same("the flags of %s" % command, flags | {"--help", "--help-all"}, command, "-")
+    same("a topic", {"gate", "gitlab", "glossary", "getting-started", "github-actions"}, "help", "g")
     same("a flag's beginning", {"--pool-decay"}, "run", "--pool-d")
     same("the words of an option", {"off", "strict", "fast"}, "run", "--pool", "")
     same("behind an equals sign", {"json", "junit"}, "run", "--format", "=", "j")

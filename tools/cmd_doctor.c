@@ -85,14 +85,16 @@ static void check_all(struct doctor *doctor, char **argv)
 
 	doctor_check_library(doctor, &target);
 	find_stand_ins(doctor, &target);
+	target.argv = argv;
 	if (argv)
-		doctor_check_program(doctor, &target, argv);
+		doctor_check_program(doctor, &target);
 	if (target.fake)
 		doctor_check_stand_in(doctor, &target);
 	else
-		doctor_check_cuda(doctor);
-	doctor_check_opencl(doctor);
+		doctor_check_cuda(doctor, &target);
+	doctor_check_opencl(doctor, &target);
 	doctor_check_python(doctor, &target);
+	doctor_check_recordable(doctor, &target);
 	doctor_check_stacks(doctor, &target);
 	doctor_check_limits(doctor);
 	check_variables(doctor);

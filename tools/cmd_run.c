@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tools/doctor/doctor_checks.h"
 #include "tools/launch/bypass.h"
 #include "tools/launch/child.h"
 #include "tools/launch/descendants.h"
@@ -567,6 +568,15 @@ static void write_report(struct run *run)
 		session_print_written(&run->session, run->report);
 }
 
+/* Prints a hint if the program failed without a GPU call, and there is no driver. */
+static void print_no_driver(const struct run *run)
+{
+	if (run->no_gpu || child_exit_status(&run->child) == 0 || doctor_finds_driver())
+		return;
+	print_error("no CUDA driver works on this machine; `gpuleak doctor --fake-gpu %s` checks "
+		    "if --fake-gpu helps", run->argv[0]);
+}
+
 static int report(struct run *run)
 {
 	enum judge_verdict verdict = JUDGE_CLEAN;
@@ -584,6 +594,8 @@ static int report(struct run *run)
 	else if (saw_nothing(run))
 		print_error("no GPU call was seen in %s; `gpuleak doctor %s` checks what may be "
 			    "the reason", run->argv[0], run->argv[0]);
+	if (verdict == JUDGE_NOTHING || (!gate_wanted() && saw_nothing(run)))
+		print_no_driver(run);
 	if (gate_wanted() || strcmp(opt_values.report, "none") != 0)
 		unrecorded_print_count(&run->descendants, run->roster);
 	return final_status(run, verdict);

@@ -25,6 +25,18 @@ extern struct sigaction file_limit_before, pipe_before;
  * were changed; "unknown" if the build had neither a git checkout nor the tarball's file COMMIT. */
 extern const char version_commit[];
 
+/* Returns the command NAME, or NULL. */
+const struct flags_command *find_command(const char *name);
+
+struct suggestion;
+
+/* Lists the pages of the documentation. */
+void help_list_pages(void);
+
+/* Prints the pages NAME ("gate" or "gate.md"), and returns true. Returns false if there is no such
+ * page, and then has considered the names of all pages for SUGGESTION. */
+bool help_print_page(const char *name, struct suggestion *suggestion);
+
 extern const struct flags_command command_run, command_report, command_check, command_diff,
 	command_top, command_doctor;
 

@@ -30,7 +30,8 @@ static void print_help(FILE *to)
 	fputs("  gpuleak ./app    the same as `gpuleak run -- ./app`, if no command has this name\n"
 	      "  gpuleak --version\n\n"
 	      "`gpuleak COMMAND --help` explains the options of a command that matter most,\n"
-	      "`gpuleak COMMAND --help-all` explains all of them. Begin with:\n\n"
+	      "`gpuleak COMMAND --help-all` explains all of them. `gpuleak help` lists pages of\n"
+	      "the documentation, `gpuleak help TOPIC` prints one. Begin with:\n\n"
 	      "    gpuleak run -- ./app\n"
 	      "    gpuleak doctor ./app        if nothing is reported\n", to);
 }
@@ -55,7 +56,7 @@ static void print_version(void)
 		printf("gpuleak " GPULEAK_VERSION " (commit %s)\n", version_commit);
 }
 
-static const struct flags_command *find_command(const char *name)
+const struct flags_command *find_command(const char *name)
 {
 	for (size_t i = 0; i < COMMANDS; i++)
 		if (strcmp(commands[i]->name, name) == 0)
@@ -78,16 +79,25 @@ static int unknown(const char *name, const char *reason)
 	return STATUS_USAGE;
 }
 
+/* Prints the help of the command ABOUT or the page ABOUT; NULL: the general help and all topics. */
 static int help(const char *about)
 {
 	const struct flags_command *command = about ? find_command(about) : NULL;
+	struct suggestion suggestion = { .word = about, .length = about ? strlen(about) : 0 };
 
-	if (about && !command)
-		return unknown(about, "");
-	if (command)
+	if (command) {
 		flags_help(command, false);
-	else
+	} else if (!about) {
 		print_help(stdout);
+		help_list_pages();
+	} else if (!help_print_page(about, &suggestion)) {
+		for (size_t i = 0; i < COMMANDS; i++)
+			suggest_consider(&suggestion, commands[i]->name);
+		eprintf(stderr, "gpuleak: help: unknown topic '%s'", about);
+		suggest_print(&suggestion, "");
+		fputs("; `gpuleak help` lists them\n", stderr);
+		return STATUS_USAGE;
+	}
 	return 0;
 }
 
@@ -136,12 +146,14 @@ int main(int argc, char **argv)
 		print_version();
 		return 0;
 	}
-	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-		return help(NULL);
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+		print_help(stdout);
+		return 0;
+	}
 	if (strcmp(argv[1], "--help-all") == 0)
 		return help_all();
 	if (strcmp(argv[1], "help") == 0)
-		return help(argv[2]);
+		return help(argv[2] && argv[2][0] != '-' ? argv[2] : NULL);
 	command = find_command(argv[1]);
 	return command ? run_command(command, argc - 1, argv + 1) : run_program(argc, argv);
 }

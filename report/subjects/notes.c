@@ -262,7 +262,7 @@ static void note_real_runtime(struct builder *b)
 	b->process->incomplete = true;
 	add_note(b, "NVIDIA's CUDA runtime was used, and it fails without a GPU: link "
 		    "everything with nvcc -cudart shared, and load no other "
-		    "libcudart.so (docs/guides/without-a-gpu.md)");
+		    "libcudart.so (`gpuleak help without-a-gpu`)");
 }
 
 static void build(struct builder *b)

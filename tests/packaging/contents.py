@@ -105,7 +105,8 @@ def check_names(tap, archive):
     needed = modules | {"_gpuleak_command.py", "gpuleak/VERSION", "gpuleak/py.typed"} | {
         maker.NATIVE + "/" + name for name in (
             "bin/gpuleak", "lib/libgpuleak.so", "include/gpuleak.h", "share/gpuleak/gpuleak.rules",
-            "share/gpuleak/bypass/sitecustomize.py")}
+            "share/gpuleak/bypass/sitecustomize.py", "share/gpuleak/docs/guides/gate.md",
+            "share/gpuleak/docs/reference/options.md", "share/gpuleak/docs/glossary.md")}
     tap.check(needed <= set(names), "everything is in it", needed - set(names))
     executable = {name for name in names if archive.getinfo(name).external_attr >> 16 & 0o100}
     tap.check(maker.NATIVE + "/bin/gpuleak" in executable and not modules & executable,

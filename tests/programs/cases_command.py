@@ -129,8 +129,11 @@ def suggestions(place):
     """a mistyped command or option: the one that is probably meant; none for a far-off word"""
     for words, status, said in (
             (["reprot"], 2, "unknown command 'reprot' (did you mean report?); `gpuleak --help` lists them"),
-            (["help", "chekc"], 2, "unknown command 'chekc' (did you mean check?); `gpuleak --help` lists "
+            (["help", "chekc"], 2, "help: unknown topic 'chekc' (did you mean check?); `gpuleak help` lists "
              "them"),
+            (["help", "without-gpu"], 2, "help: unknown topic 'without-gpu' (did you mean without-a-gpu?); "
+             "`gpuleak help` lists them"),
+            (["help", "../../README"], 2, "help: unknown topic '../../README'; `gpuleak help` lists them"),
             (["server"], 2, "unknown command 'server'; `gpuleak --help` lists them"),
             (["run", "--supressions", "x"], 125, "run: unknown flag '--supressions' (did you mean "
              "--suppressions?); `gpuleak run --help` lists them"),
@@ -209,6 +212,55 @@ def help_of_all(place):
         compare(name + " in the whole", True, run.stdout in text)
 
 
+def pages():
+    """{topic: text} of the pages that `gpuleak help` prints."""
+    found = {}
+    for folder in ("*.md", "guides/**/*.md", "reference/**/*.md"):
+        for path in sorted(glob.glob(os.path.join(SOURCES, "docs", folder), recursive=True)):
+            with open(path, encoding="utf-8") as file:
+                found.setdefault(os.path.basename(path)[:-3], []).append(file.read())
+    del found["README"]
+    return {name: "\n".join(texts) for name, texts in found.items()}
+
+
+def help_topics(place):
+    """help lists the pages of the documentation, and prints each as it is; a pager on a terminal"""
+    found = pages()
+    text = place.command("help").stdout
+    compare("begins as --help", True, text.startswith(place.command("--help").stdout))
+    listed = dict(re.findall(r"^  ([a-z][a-z.-]*) +(\S.*)$", text.split("Topics")[1], flags=re.M))
+    compare("titles", {name: text.split("\n")[0][2:] for name, text in found.items()},
+            {name.replace(".md", ""): title for name, title in listed.items()})
+    compare("a page with the name of a command", True, "doctor.md" in listed)
+    for name, title in listed.items():
+        run = place.command("help", name)
+        compare(name, (0, "", found[name.replace(".md", "")]), (run.status, run.stderr, run.stdout))
+        del title
+    for pager, wanted in (("sed s/^/p:/", "p:# The gate\n"), ("", "# The gate\n"), ("head -n 1", "# The gate\n")):
+        status, shown = on_terminal(place, [place.options.command, "help", "gate"], {"PAGER": pager})
+        compare("by the pager %r" % pager, (0, wanted), (status, shown[:len(wanted)]))
+    compare("not in a pipe", found["gate"], place.command("help", "gate", env={"PAGER": "false"}).stdout)
+
+
+def messages_name_topics(place):
+    """messages and options point at topics that exist, and at no file of the source"""
+    known = set(pages()) | set(re.findall(r"^  gpuleak (\w+) ", place.command("--help").stdout, flags=re.M))
+    number = 0
+    for folder in ("ledger", "interpose", "report", "tools", "python"):
+        for path in glob.glob(os.path.join(SOURCES, folder, "**", "*.*"), recursive=True):
+            if not path.endswith((".c", ".h", ".def", ".inc", ".py")):
+                continue
+            with open(path, encoding="utf-8") as file:
+                code = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
+            strings = "".join(re.findall(r'"((?:[^"\\\n]|\\.)*)"', code))
+            named = re.findall(r"gpuleak help ([a-z][a-z-]*)", strings)
+            number += len(named)
+            compare("topics in %s that are not there" % path, set(), set(named) - known)
+            if not path.endswith(".py"):
+                compare("pages in %s" % path, [], re.findall(r"docs/(?:guides|reference)/[\w.-]*", strings))
+    compare("messages with topics", True, number >= 10)
+
+
 def version(place):
     """--version: the version, and the commit unless the build did not know it"""
     run = place.command("--version")
@@ -256,7 +308,7 @@ def budgets_in_docs(place):
     compare("missing", [], missing)
 
 
-WORDS = [switches, durations, sizes, implied_format, program_without_run, suggestions, quoted, formats_of_diff, help_of_run, help_of_all, version, kinds, kinds_of_rows, budgets_in_docs]
+WORDS = [switches, durations, sizes, implied_format, program_without_run, suggestions, quoted, formats_of_diff, help_of_run, help_of_all, help_topics, messages_name_topics, version, kinds, kinds_of_rows, budgets_in_docs]
 
 
 # ---- where a report goes ----

@@ -344,8 +344,78 @@ def broken_driver(place):
     os.unlink(os.path.join(folder, "libcuda.so.1"))
     status, rows = findings(place, env={"LD_LIBRARY_PATH": folder})
     if not any("libcuda.so.1 is /" in row[2] for row in rows):  # the machine's own driver
-        compare("status", 0, status)
+        if any(row[:2] == ("ok", "OpenCL") and "platform" in row[2] for row in rows):
+            compare("status", 0, status)
         expect(rows, "note", "driver", "libcuda.so.1 is not on this machine")
+
+
+def no_gpu(place):
+    """without a GPU: what CUDA programs, PyTorch and the whole machine can do; a problem where nothing can be recorded"""
+    empty = place.file("vendors")
+    os.mkdir(empty)
+    folder = driver_folder(place)
+    hidden = {"LD_LIBRARY_PATH": folder, "CUDA_VISIBLE_DEVICES": "", "OCL_ICD_VENDORS": empty}
+    here = {**hidden, "CUDA_VISIBLE_DEVICES": None}
+    _, rows = findings(place, env=here)
+    expect_none(rows, "problem", "driver")
+    for env in (hidden, {**here, "DOCTOR_DRIVER": "no-gpu"}):
+        _, rows = findings(place, env=env)
+        expect(rows, "problem", "driver", "nothing can be recorded", "PoCL")
+        _, rows = findings(place, place.program("clean"), env=env)
+        expect(rows, "problem", "driver", "p_clean uses CUDA, and no GPU works here", "gpuleak run --fake-gpu")
+        _, rows = findings(place, "/bin/true", env=env)
+        expect(rows, "problem", "driver", "nothing can be recorded")
+    _, rows = findings(place, env={**here, "DOCTOR_DRIVER": "no-gpu"})
+    expect(rows, "warning", "driver", "NVML works, and finds no GPU")
+    _, rows = findings(place, "--fake-gpu", place.program("clean"), env=hidden)
+    expect_none(rows, "problem", "driver")
+
+
+def no_gpu_for_python(place):
+    """without a GPU: PyTorch needs one, and --fake-gpu can't help; a problem for a program that imports it"""
+    folder = driver_folder(place)
+    hidden = {"LD_LIBRARY_PATH": folder, "CUDA_VISIBLE_DEVICES": "-1"}
+    python3 = fake_python(place, "echo 'version cpython 3 11 2 /usr/bin/python3'\n"
+                          "echo 'package torch 2.7.1 %s'\n" % place.path)
+    place.write("uses.py", "import sys\nimport torch\n")
+    place.write("other.py", "import sys\n")
+    said = "PyTorch needs a GPU: --fake-gpu can't help"
+    for words, env, level in ((["uses.py"], hidden, "problem"), (["other.py"], hidden, "warning"),
+                              (["-c", "import torch"], hidden, "problem")):
+        for fake in ([], ["--fake-gpu"]):
+            _, rows = findings(place, *fake, "python3", *words, env={**env, **python3})
+            expect(rows, level, "Python", said)
+    _, rows = findings(place, "python3", "uses.py", env={"LD_LIBRARY_PATH": folder, **python3})
+    compare("with a GPU", False, any(said in row[2] for row in rows))
+
+
+def missing_library(place):
+    """a program whose libcuda or libcudart the loader does not find: what to do"""
+    for name, parts in ((b"libcuda.so.9", ["install NVIDIA's driver; without a GPU, use --fake-gpu"]),
+                        (b"libcudart.so", ["LD_LIBRARY_PATH", "nvidia-cuda-runtime", "--fake-gpu has its own"])):
+        def needs_other(data, name=name):
+            if b"\0libcuda.so.1\0" not in data:
+                raise Failed("p_clean does not need libcuda.so.1")
+            data[:] = data.replace(b"\0libcuda.so.1\0", b"\0" + name + b"\0")
+        program = copied(place, "other", needs_other)
+        _, rows = findings(place, program)
+        missing = "needs %s, which the loader does not find" % name.decode()
+        if name == b"libcuda.so.9" or any(missing in row[2] for row in rows):  # some systems have the runtime
+            expect(rows, "problem", "program", missing, *parts)
+
+
+def run_without_driver(place):
+    """run of a program that fails without a driver: a hint at --fake-gpu, and none where it is of no use"""
+    folder = driver_folder(place)
+    hint = "gpuleak: no CUDA driver works on this machine; `gpuleak doctor --fake-gpu /bin/false` checks if " \
+        "--fake-gpu helps\n"
+    broken = {"LD_LIBRARY_PATH": folder, "DOCTOR_DRIVER": "crash"}
+    for words, env, wanted in (([], broken, True), (["--gate"], broken, True), (["--report", "none"], broken, False),
+                               ([], {"LD_LIBRARY_PATH": folder}, False), (["--fake-gpu"], broken, False)):
+        run = place.command("run", *words, "--", "/bin/false", env=env)
+        compare("%s: status, hint" % words, (1, wanted), (run.status, run.stderr.endswith(hint)))
+    run = place.command("run", "--", "/bin/true", env=broken)
+    compare("a program that succeeds", False, hint.split("`")[0] in run.stderr)
 
 
 def opencl(place):
@@ -520,7 +590,8 @@ def machine(place):
 machine.probe = lambda options: None if may_mount() else "this process may not mount"
 
 
-MACHINES = [library, driver, broken_driver, machine, opencl, python, torch]
+MACHINES = [library, driver, broken_driver, machine, no_gpu, no_gpu_for_python, missing_library,
+            run_without_driver, opencl, python, torch]
 
 
 # ---- this shell, and --start ----

@@ -31,11 +31,12 @@ DESTDIR=$work/image meson install -C "$build" --no-rebuild >"$work/log" || {
 	fail 'meson install failed'
 }
 
-# Manual pages may be more or fewer; all else is as listed.
+# Manual pages may be more or fewer, and the pages of `gpuleak help` are those of docs; all else is as
+# listed.
 (cd "$work/image$(option prefix)" && find . ! -type d) |
 	sed -E "s,^\./,,; s,^[^ ]*/python3[^/]*/(site|dist)-packages/,PYTHON/,; s,^$libdir/,LIBDIR/,
 		s,gpuleak-[0-9.]+\.dist-info,DIST-INFO," |
-	grep -vx 'share/man/man1/gpuleak[-a-z]*\.1' | sort >"$work/found"
+	grep -vx -e 'share/man/man1/gpuleak[-a-z]*\.1' -e 'share/gpuleak/docs/.*\.md' | sort >"$work/found"
 sort "$here/installed-files" | diff -u --label expected --label installed - "$work/found" ||
 	fail 'other files than expected'
 
@@ -46,6 +47,10 @@ library=$work/moved/$libdir/libgpuleak.so
 program=$build/tests/programs/p_cuda_wrong_frees
 cd "$work"
 export LD_LIBRARY_PATH=$build/standin/driver
+
+diff -r --exclude=README.md "$root/docs/guides" "$work/moved/share/gpuleak/docs/guides" ||
+	fail 'the pages of gpuleak help are not those of docs'
+"$work/moved/bin/gpuleak" help gate | cmp - "$root/docs/guides/gate.md" || fail 'gpuleak help fails'
 
 # shellcheck disable=SC2016 # for the inner shell
 seen=$("$work/moved/bin/gpuleak" run -- sh -c 'echo "$LD_PRELOAD"')

@@ -93,11 +93,11 @@ static void add_missing(struct doctor *doctor, const char *name, const char *err
 	if (strstr(error, "No such file")) {
 		doctor_note(doctor, "%s is not on this machine: CUDA programs do not run here",
 			    name);
-		doctor_advise(doctor, is_container() ? "start the container with --gpus all; in a "
-						       "pod, request nvidia.com/gpu"
-						     : "install NVIDIA's driver; without a GPU, "
-						       "use --fake-gpu (docs/guides/"
-						       "without-a-gpu.md)");
+		doctor_advise(doctor, "%s; without a GPU, use --fake-gpu (`gpuleak help "
+			      "without-a-gpu`)",
+			      is_container() ? "start the container with --gpus all; in a pod, "
+					       "request nvidia.com/gpu"
+					     : "install NVIDIA's driver");
 	} else {
 		doctor_warn(doctor, "%s cannot be loaded: %s", name, error);
 		doctor_advise(doctor, "%s", probe_load_advice("reinstall NVIDIA's driver"));
@@ -113,8 +113,8 @@ static const char *end_of(int r, const struct probe *probe)
 					  : "the process that loads it ended early";
 }
 
-/* Returns true if there is a CUDA driver. */
-static bool check_libcuda(struct doctor *doctor)
+/* Returns true if there is a CUDA driver. Sets `has_cuda` of TARGET if it works. */
+static bool check_libcuda(struct doctor *doctor, struct doctor_target *target)
 {
 	char real[PATH_MAX], *path, *number;
 	struct probe probe;
@@ -133,6 +133,7 @@ static bool check_libcuda(struct doctor *doctor)
 		doctor_problem(doctor, "libcuda.so.1 does not work: %s", end_of(r, &probe));
 		doctor_advise(doctor, "reinstall NVIDIA's driver");
 	} else {
+		target->has_cuda = true;
 		path = probe.text;
 		version = atoi(number);
 		doctor_ok(doctor, "libcuda.so.1 is %s, for CUDA %d.%d%s%s", path, version / 1000,
@@ -145,7 +146,11 @@ static bool check_libcuda(struct doctor *doctor)
 
 static void add_nvml(struct doctor *doctor, int result, unsigned int devices, const char *version)
 {
-	if (result == 0) {
+	if (result == 0 && devices == 0) {
+		doctor_warn(doctor, "NVML works, and finds no GPU");
+		doctor_advise(doctor, is_container() ? "start the container with --gpus all"
+						     : "run nvidia-smi, which lists the GPUs");
+	} else if (result == 0) {
 		doctor_ok(doctor, "NVML works: driver %s, %u device%s",
 			  *version ? version : "of unknown version", devices,
 			  devices == 1 ? "" : "s");
@@ -163,11 +168,11 @@ static void add_nvml(struct doctor *doctor, int result, unsigned int devices, co
 	}
 }
 
-/* Returns true if NVML answered. */
-static bool check_nvml(struct doctor *doctor)
+/* Returns true if NVML answered. Clears `has_cuda` of TARGET if NVML finds no GPU that works. */
+static bool check_nvml(struct doctor *doctor, struct doctor_target *target)
 {
 	struct probe probe;
-	unsigned int devices;
+	unsigned int devices = 1;
 	int r = probe_call(probe_nvml, NULL, NVML_SECONDS, &probe), result = -1, at = 0;
 	const char *line = strchr(probe.text, '\n');
 
@@ -186,6 +191,8 @@ static bool check_nvml(struct doctor *doctor)
 		doctor_advise(doctor, "run nvidia-smi, which should print the reason");
 	}
 	probe_finish(&probe);
+	if (result == NVML_MISMATCH || result == NVML_NOT_LOADED || devices == 0)
+		target->has_cuda = false;
 	return result == 0;
 }
 
@@ -213,28 +220,40 @@ static void check_machine(struct doctor *doctor, bool has_nvml)
 			    "here; the driver's own memory is then the growth of the whole device");
 }
 
-static void check_devices(struct doctor *doctor)
+static void check_devices(struct doctor *doctor, struct doctor_target *target)
 {
 	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
 
 	if (access("/dev/nvidiactl", F_OK) == 0 && access("/dev/nvidiactl", R_OK | W_OK) < 0) {
 		doctor_problem(doctor, "/dev/nvidiactl: %s", strerror(errno));
 		doctor_advise(doctor, "add your user to the group of that file");
+		target->has_cuda = false;
 	}
 	if (visible && (!*visible || visible[0] == '-')) {
 		doctor_warn(doctor, "CUDA_VISIBLE_DEVICES is \"%s\": programs see no device",
 			    visible);
 		doctor_advise(doctor, "unset CUDA_VISIBLE_DEVICES");
+		target->has_cuda = false;
 	}
 }
 
-void doctor_check_cuda(struct doctor *doctor)
+void doctor_check_cuda(struct doctor *doctor, struct doctor_target *target)
 {
 	doctor->area = "driver";
-	if (check_libcuda(doctor)) {
-		check_machine(doctor, check_nvml(doctor));
-		check_devices(doctor);
+	if (check_libcuda(doctor, target)) {
+		check_machine(doctor, check_nvml(doctor, target));
+		check_devices(doctor, target);
 	}
+}
+
+bool doctor_finds_driver(void)
+{
+	struct probe probe;
+	bool ret = probe_call(probe_libcuda, (char *)DRIVER, DRIVER_SECONDS, &probe) == 0 &&
+		   probe.text[0] != '!' && probe.text[0];
+
+	probe_finish(&probe);
+	return ret;
 }
 
 static void add_kernels(struct doctor *doctor, const struct doctor_target *target)

@@ -84,7 +84,7 @@ static size_t check_platforms(struct doctor *doctor)
 	return count;
 }
 
-void doctor_check_opencl(struct doctor *doctor)
+void doctor_check_opencl(struct doctor *doctor, struct doctor_target *target)
 {
 	const char *layers = getenv("OPENCL_LAYERS");
 	struct probe probe;
@@ -92,7 +92,7 @@ void doctor_check_opencl(struct doctor *doctor)
 	int r;
 
 	doctor->area = "OpenCL";
-	platforms = check_platforms(doctor);
+	target->platforms = platforms = check_platforms(doctor);
 	r = probe_library("libOpenCL.so.1", OPENCL_SECONDS, &probe);
 	if (r == 0 && probe_succeeded(&probe) && !probe.length) {
 		doctor_ok(doctor, "libOpenCL.so.1 is there, with %zu platform%s", platforms,

@@ -19,6 +19,9 @@
 #define LOADER_SECONDS 10
 #define SCRIPTS_MAX 4
 #define SCRIPT_BYTES (64u << 10)
+/* what the loader prints */
+#define NOT_PRELOADED "from LD_PRELOAD cannot be preloaded"
+#define MISSING "error while loading shared libraries: "
 
 static const struct starter {
 	const char *name;
@@ -175,37 +178,54 @@ static void check_listed(struct doctor *doctor, const struct doctor_target *targ
 		return;
 	doctor_warn(doctor, "--fake-gpu: %s contains NVIDIA's runtime: its calls fail without a "
 		    "GPU", path);
-	doctor_advise(doctor, "test this program with a GPU (docs/guides/without-a-gpu.md)");
+	doctor_advise(doctor, "test this program with a GPU (`gpuleak help without-a-gpu`)");
+}
+
+/* Adds a finding about the library NAME, of LENGTH bytes, which the loader does not find. */
+static void add_missing(struct doctor *doctor, const struct doctor_target *target,
+			const char *name, int length)
+{
+	doctor_problem(doctor, "%s needs %.*s, which the loader does not find", target->file,
+		       length, name);
+	if (strncmp(name, "libcudart.so", strlen("libcudart.so")) == 0)
+		doctor_advise(doctor, "set LD_LIBRARY_PATH to its folder, for example "
+			      "/usr/local/cuda/lib64; if it is not there, install the CUDA runtime "
+			      "of this version (pip: nvidia-cuda-runtime, NVIDIA's packages: "
+			      "cuda-cudart); without a GPU, --fake-gpu has its own");
+	else if (strncmp(name, "libcuda.so", strlen("libcuda.so")) == 0)
+		doctor_advise(doctor, "install NVIDIA's driver; without a GPU, use --fake-gpu "
+			      "(`gpuleak help without-a-gpu`)");
+	else
+		doctor_advise(doctor, "install it, or set LD_LIBRARY_PATH to its folder");
 }
 
 /* Adds findings for the loader's list of libraries, for example
  * "libcuda.so.1 => /usr/lib/libcuda.so.1 (0x...)" and "libfoo.so => not found". */
-static void read_list(struct doctor *doctor, const struct doctor_target *target,
+static void read_list(struct doctor *doctor, struct doctor_target *target,
 		      const struct elf_facts *facts, const char *text)
 {
-	bool runtime = false, driver = false;
+	bool runtime = false, driver = false, opencl = false;
 
 	for (const char *line = text; line && *line; line = strchr(line, '\n')) {
 		line += strspn(line, " \t\n");
 		if (strncmp(line, "libcudart.so", strlen("libcudart.so")) == 0)
 			runtime = true;
-		if (strncmp(line, "libcuda.so", strlen("libcuda.so")) == 0 ||
-		    strncmp(line, "libOpenCL", strlen("libOpenCL")) == 0)
+		if (strncmp(line, "libcuda.so", strlen("libcuda.so")) == 0)
 			driver = true;
+		if (strncmp(line, "libOpenCL", strlen("libOpenCL")) == 0)
+			opencl = true;
 		check_listed(doctor, target, line);
-		if (strncmp(line + word_length(line), " => not found", 13) == 0) {
-			doctor_problem(doctor, "%s needs %.*s, which the loader does not find",
-				       target->file, word_length(line), line);
-			doctor_advise(doctor, "install it, or set LD_LIBRARY_PATH to its folder");
-		}
+		if (strncmp(line + word_length(line), " => not found", 13) == 0)
+			add_missing(doctor, target, line, word_length(line));
 	}
+	target->uses_cuda = facts->has_cuda_code || runtime || driver;
 	if (facts->has_cuda_code && !runtime && !target->fake)
 		doctor_ok(doctor, "%s was built by nvcc with the static CUDA runtime: its calls "
 			  "are seen", target->file);
 	else if (runtime)
 		doctor_ok(doctor, "%s uses the CUDA runtime as a library: its calls are seen",
 			  target->file);
-	else if (driver)
+	else if (driver || opencl)
 		doctor_ok(doctor, "%s is linked to the driver's library: its calls are seen",
 			  target->file);
 	else if (!target->is_script && !target->python[0])
@@ -214,8 +234,26 @@ static void read_list(struct doctor *doctor, const struct doctor_target *target,
 			    "RTLD_DEEPBIND or dlmopen(); --start finds that out", target->file);
 }
 
+/* Adds a finding about the reason in TEXT why the loader lists no libgpuleak.so. */
+static void add_not_loaded(struct doctor *doctor, struct doctor_target *target, const char *text)
+{
+	const char *missing = strstr(text, MISSING), *reason = strstr(text, NOT_PRELOADED);
+
+	if (missing && strstr(missing, ": cannot open shared object file")) {
+		missing += strlen(MISSING);
+		target->uses_cuda = strncmp(missing, "libcuda", strlen("libcuda")) == 0;
+		add_missing(doctor, target, missing, (int)strcspn(missing, ":"));
+		return;
+	}
+	reason = reason ? strchr(reason, '(') : NULL;
+	reason = reason ? reason : text;
+	doctor_problem(doctor, "the dynamic loader does not load libgpuleak.so into %s: %.*s",
+		       target->file, (int)strcspn(reason, "\n"), reason);
+	doctor_advise(doctor, "build gpuleak on the system where the program runs");
+}
+
 /* Lets the loader list what it would load for the program with the library preloaded. */
-static void list_libraries(struct doctor *doctor, const struct doctor_target *target,
+static void list_libraries(struct doctor *doctor, struct doctor_target *target,
 		       const struct elf_facts *facts)
 {
 	char *argv[] = { (char *)facts->interpreter, (char *)"--list", (char *)target->file,
@@ -223,7 +261,6 @@ static void list_libraries(struct doctor *doctor, const struct doctor_target *ta
 	char preload[PATH_MAX * 3 + 1];
 	const bool more = target->fake && target->fake->preload[0];
 	struct probe probe;
-	const char *error;
 	int r;
 
 	snprintf(preload, sizeof(preload), "%s%s%s", target->library, more ? ":" : "",
@@ -232,21 +269,11 @@ static void list_libraries(struct doctor *doctor, const struct doctor_target *ta
 	if (r < 0) {
 		doctor_warn(doctor, "%s --list %s did not work: %s", facts->interpreter,
 			    target->file, strerror(-r));
-		probe_finish(&probe);
-		return;
-	}
-	error = strstr(probe.text, "from LD_PRELOAD cannot be preloaded");
-	if (strstr(probe.text, target->library) && !error) {
+	} else if (strstr(probe.text, target->library) && !strstr(probe.text, NOT_PRELOADED)) {
 		doctor_ok(doctor, "the dynamic loader loads libgpuleak.so into %s", target->file);
 		read_list(doctor, target, facts, probe.text);
 	} else {
-		const char *reason = error ? strchr(error, '(') : NULL;
-
-		doctor_problem(doctor, "the dynamic loader does not load libgpuleak.so into %s: "
-			       "%.*s", target->file,
-			       reason ? (int)strcspn(reason, "\n") : (int)strcspn(probe.text, "\n"),
-			       reason ? reason : probe.text);
-		doctor_advise(doctor, "build gpuleak on the system where the program runs");
+		add_not_loaded(doctor, target, probe.text);
 	}
 	probe_finish(&probe);
 }
@@ -296,8 +323,9 @@ static void add_starter(struct doctor *doctor, const struct starter *starter)
 	doctor_advise(doctor, "%s", starter->advice);
 }
 
-void doctor_check_program(struct doctor *doctor, struct doctor_target *target, char **argv)
+void doctor_check_program(struct doctor *doctor, struct doctor_target *target)
 {
+	char **argv = target->argv;
 	const struct starter *starter;
 	struct program program;
 	int r = program_find(argv[0], &program);

@@ -9,9 +9,11 @@
 #include "tools/doctor/doctor_checks.h"
 #include "tools/doctor/elf_facts.h"
 #include "tools/doctor/probe.h"
+#include "tools/launch/process.h"
 #include "tools/launch/program.h"
 
 #define PYTHON_SECONDS 30
+#define SCRIPT_BYTES (64u << 10)
 
 static const char script[] =
 	"import sys\n"
@@ -100,16 +102,66 @@ static void check_torch(struct doctor *doctor, const char *version, const char *
 		      "its own");
 }
 
+/* Returns true if TEXT has the word WORD followed by NAME, as in "import torch". */
+static bool has_words(const char *text, const char *word, const char *name)
+{
+	char both[64];
+
+	snprintf(both, sizeof(both), "%s %s", word, name);
+	return strstr(text, both) != NULL;
+}
+
+/* Returns true if the program of TARGET, or the text of an argument (-c), imports MODULE. */
+static bool imports(const struct doctor_target *target, const char *module)
+{
+	char *text = malloc(SCRIPT_BYTES);
+	bool ret = false;
+
+	for (char **word = target->argv; word && *word && !ret; word++) {
+		file_head(*word, text, SCRIPT_BYTES);
+		ret = has_words(*word, "import", module) || has_words(text, "import", module) ||
+		      has_words(text, "from", module);
+	}
+	free(text);
+	return ret;
+}
+
+/* Adds a finding if PACKAGE does nothing on a GPU here. Returns true if it added one. */
+static bool check_needs_gpu(struct doctor *doctor, const struct doctor_target *target,
+			    const char *package, const char *version)
+{
+	static const struct { const char *package, *module, *name; } rows[] = {
+		{ "torch", "torch", "PyTorch" }, { "jaxlib", "jax", "JAX" },
+		{ "tensorflow", "tensorflow", "TensorFlow" }, { "cupy", "cupy", "CuPy" },
+		{ "cudf", "cudf", "cuDF" },
+	};
+
+	for (size_t i = 0; !target->has_cuda && i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (strncmp(package, rows[i].package, strlen(rows[i].package)) != 0)
+			continue;
+		doctor_add(doctor, imports(target, rows[i].module) ? DOCTOR_PROBLEM
+								   : DOCTOR_WARNING,
+			   "%s %s: %s needs a GPU: --fake-gpu can't help", package, version,
+			   rows[i].name);
+		doctor_advise(doctor, "run it on a machine with a GPU; what it does on the CPU is "
+			      "not GPU memory");
+		return true;
+	}
+	return false;
+}
+
 /* Adds a finding for a line "package NAME VERSION FOLDER" of the script. */
-static void check_package(struct doctor *doctor, char *line)
+static void check_package(struct doctor *doctor, struct doctor_target *target, char *line)
 {
 	char *rest, *name, *version;
 
 	strtok_r(line, " ", &rest);
 	name = strtok_r(NULL, " ", &rest);
 	version = strtok_r(NULL, " ", &rest);
-	if (!name || !version)
+	if (!name || !version || check_needs_gpu(doctor, target, name, version))
 		return;
+	if (strcmp(name, "pyopencl") == 0)
+		target->has_pyopencl = true;
 	if (strcmp(name, "torch") == 0) {
 		check_torch(doctor, version, rest);
 	} else if (strcmp(name, "pyopencl") == 0 || strcmp(name, "pycuda") == 0) {
@@ -118,25 +170,26 @@ static void check_package(struct doctor *doctor, char *line)
 		doctor_note(doctor, "%s %s in %s: the blocks of its cache are seen, not the arrays "
 			    "inside", name, version, rest);
 		doctor_advise(doctor, "--bypass-pools makes each array a block of its own "
-			      "(docs/guides/kept-tensors.md)");
+			      "(`gpuleak help kept-tensors`)");
 	}
 }
 
-static void read_lines(struct doctor *doctor, const char *file, char *text)
+static void read_lines(struct doctor *doctor, struct doctor_target *target, const char *file,
+		       char *text)
 {
 	char *rest, *line = strtok_r(text, "\n", &rest);
 
 	check_version(doctor, file, line ? line : "");
 	while (line && (line = strtok_r(NULL, "\n", &rest)) != NULL) {
 		if (strncmp(line, "package ", 8) == 0)
-			check_package(doctor, line);
+			check_package(doctor, target, line);
 		if (strcmp(line, "module no") == 0)
 			doctor_note(doctor, "%s does not find the module gpuleak: scripts cannot "
 				    "import it, reports are the same without it", file);
 	}
 }
 
-void doctor_check_python(struct doctor *doctor, const struct doctor_target *target)
+void doctor_check_python(struct doctor *doctor, struct doctor_target *target)
 {
 	char *argv[] = { NULL, (char *)"-c", (char *)script, NULL };
 	struct program program;
@@ -153,6 +206,6 @@ void doctor_check_python(struct doctor *doctor, const struct doctor_target *targ
 	if (r < 0)
 		doctor_warn(doctor, "%s did not run: %s", program.path, strerror(-r));
 	else
-		read_lines(doctor, program.path, probe.text);
+		read_lines(doctor, target, program.path, probe.text);
 	probe_finish(&probe);
 }

@@ -78,7 +78,7 @@ static void add_gaps(struct doctor *doctor, const json_t *process)
 
 		doctor_warn(doctor, "calls of %s are not seen: %s", text_of(gap, "module"),
 			    text_of(gap, "reason"));
-		doctor_advise(doctor, "docs/reference/coverage.md has the reasons");
+		doctor_advise(doctor, "`gpuleak help coverage` has the reasons");
 	}
 }
 
@@ -111,7 +111,7 @@ static size_t add_reasons(struct doctor *doctor, const char *directory)
 			*advice = '\0';
 		doctor_problem(doctor, "%s", line);
 		doctor_advise(doctor, "%s",
-			      advice ? advice + 2 : "docs/reference/coverage.md explains it");
+			      advice ? advice + 2 : "`gpuleak help coverage` explains it");
 		count++;
 	}
 	free(line);

@@ -114,10 +114,14 @@ int library_find_fake_gpu(char *ret, size_t size, char *error, size_t error_size
 	return 0;
 }
 
+int library_find_data(const char *built, const char *name, char *ret, size_t size)
+{
+	return find_file(built, GPULEAK_DATADIR_FROM_BINDIR, GPULEAK_DATADIR, name, ret, size);
+}
+
 int library_find_module(char *ret, size_t size, char *error, size_t error_size)
 {
-	int r = find_file("../python", GPULEAK_DATADIR_FROM_BINDIR, GPULEAK_DATADIR, MODULE, ret,
-			  size);
+	int r = library_find_data("../python", MODULE, ret, size);
 
 	if (r < 0) {
 		snprintf(error, error_size, MODULE " is neither beside this command nor in "

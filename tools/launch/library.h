@@ -11,6 +11,10 @@
  * with one line in ERROR. */
 int library_find(char *ret, size_t size, char *error, size_t error_size);
 
+/* Writes the absolute path of NAME, a file or folder of the installed data, to RET. In a build tree
+ * it is in the folder BUILT, relative to this command. Returns 0 or -errno. */
+int library_find_data(const char *built, const char *name, char *ret, size_t size);
+
 /* Writes the absolute path of the directory of sitecustomize.py, suitable for PYTHONPATH, to RET.
  * Returns 0, or -errno with one line in ERROR. */
 int library_find_module(char *ret, size_t size, char *error, size_t error_size);
