@@ -24,7 +24,7 @@ def parse_size(size):
 
 
 def format_size(size):
-    """Returns "1,536 bytes (1.5 KiB)" for 1536."""
+    """Returns "1,536 bytes (1.5 KiB)" for 1536. Rounds down, as the text report does."""
     exact = "%s byte%s" % (format(size, ","), "" if size == 1 else "s")
     if size < 1024:
         return exact
@@ -33,7 +33,7 @@ def format_size(size):
         scaled /= 1024
         if scaled < 1024 or unit == "TiB":
             break
-    return "%s (%.1f %s)" % (exact, scaled, unit)
+    return "%s (%.1f %s)" % (exact, int(scaled * 10) / 10, unit)
 
 
 def plural(count, what):

@@ -66,8 +66,9 @@ class Sizes(unittest.TestCase):
                 gpuleak.parse_size(text)
 
     def test_words(self):
-        self.assertEqual([gpuleak.format_size(size) for size in (1, 1023, 1536, 5 << 40)],
+        self.assertEqual([gpuleak.format_size(size) for size in (1, 1023, 1536, 2047, 5 << 40)],
                          ["1 byte", "1,023 bytes", "1,536 bytes (1.5 KiB)",
+                          "2,047 bytes (1.9 KiB)",
                           "5,497,558,138,880 bytes (5.0 TiB)"])
 
 
@@ -201,7 +202,7 @@ class Keepers(unittest.TestCase):
                           for kept in found], [(70001, [1], [])] if ACTIVE else [])
         text = io.StringIO()
         gpuleak.print_keepers(address, file=text)
-        self.assertEqual(text.getvalue(), "gpuleak: 70,001 bytes (68.4 KiB) in 1 block allocated at "
+        self.assertEqual(text.getvalue(), "gpuleak: 70,001 bytes (68.3 KiB) in 1 block allocated at "
                          "%s, kept by:\n    1: native code, or a running loop or call: nothing in "
                          "Python refers to it\n" % helper.place("allocate") if ACTIVE else
                          "gpuleak is not preloaded: start the program with `gpuleak run -- python "

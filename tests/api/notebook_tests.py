@@ -21,6 +21,7 @@ from gpuleak._table import Table
 
 ACTIVE = os.environ["ACTIVE"] == "1"
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+PAGE = os.path.join(ROOT, "docs", "guides", "notebooks.md")
 MAKE = "import helper\ndef make(size):\n    return helper.allocate(size)"
 HOW = "gpuleak is not in this %s: the cell ran, and nothing was recorded. Start it by\n" \
     "    gpuleak run -- %s\n"
@@ -81,7 +82,7 @@ class Shell(unittest.TestCase):
                                        (cell + ":6", 7, 1)])
         (table,) = self.tables
         self.assertEqual(table.title, "Cell %s left 3,507 bytes (3.4 KiB) in 5 blocks; it allocated "
-                         "3,571 bytes (3.5 KiB) in 6 blocks" % cell)
+                         "3,571 bytes (3.4 KiB) in 6 blocks" % cell)
         self.assertEqual({(row["kind"], row["device"]) for row in table}, {("device memory", 0)})
         page, data = page_of(table)
         self.assertEqual(sum(leak["bytes"] for leak in data["leaks"]), 3507)
@@ -180,8 +181,7 @@ class Page(unittest.TestCase):
             self.skipTest(str(error))
         if not pyopencl.get_platforms():
             self.skipTest("no OpenCL platform")
-        page = os.path.join(ROOT, "docs", "guides", "notebooks.md")
-        with open(page, encoding="utf-8") as file:
+        with open(PAGE, encoding="utf-8") as file:
             blocks = re.findall(r"^```text\n(.*?)^```$", file.read(), re.S | re.M)
         at = next(at for at, block in enumerate(blocks) if block.startswith("%%gpuleak"))
         tables, display, shell = [], _notebook._display, InteractiveShell.instance()
@@ -246,7 +246,7 @@ class Memory(unittest.TestCase):
 class Kernel(unittest.TestCase):
     """A notebook in a kernel, as Jupyter runs it."""
 
-    def execute(self, *cells):
+    def execute(self, *cells, argv=None):
         try:
             import nbclient
             import nbformat
@@ -255,25 +255,39 @@ class Kernel(unittest.TestCase):
             self.skipTest(str(error))
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
         nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3", allow_errors=True,
-                                kernel_manager_class=self.manager()).execute()
+                                kernel_manager_class=self.manager(argv or self.ARGV)).execute()
         return [cell.outputs for cell in notebook.cells]
 
+    ARGV = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+
     @staticmethod
-    def manager():
-        """A manager whose kernel is this Python, whatever kernels are installed."""
+    def manager(argv):
+        """A manager whose kernel is started by ARGV, whatever kernels are installed."""
         from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
         from jupyter_client.manager import AsyncKernelManager
 
         class Manager(KernelSpecManager):
             def get_kernel_spec(self, name):
-                return KernelSpec(language="python", display_name=name, argv=[
-                    sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"])
+                return KernelSpec(language="python", display_name=name, argv=argv)
 
         class Kernels(AsyncKernelManager):
             def __init__(self, **options):
                 super().__init__(**{**options, "kernel_spec_manager": Manager()})
 
         return Kernels
+
+    @unittest.skipIf(ACTIVE, "of processes without gpuleak")
+    def test_kernel_spec(self):
+        """The kernel of docs/guides/notebooks.md starts under gpuleak, whoever starts it."""
+        with open(PAGE, encoding="utf-8") as file:
+            argv = json.loads(re.search(r'^"argv": (\[[^]]*\])', file.read(), re.M)[1])
+        self.assertEqual(argv[-4:], self.ARGV[1:])
+        outputs = self.execute("import gpuleak\ngpuleak.active()",
+                               "import os, signal\nos.kill(os.getpid(), signal.SIGINT)",
+                               "'goes on'", argv=argv[:-5] + self.ARGV)
+        self.assertEqual([output.get("data", {}).get("text/plain") or output.get("ename")
+                          for cell in outputs for output in cell],
+                         ["True", "KeyboardInterrupt", "'goes on'"])
 
     def test_notebook(self):
         """Cells by number though they are files of the kernel; the cell's value and error."""

@@ -98,7 +98,7 @@ def test_two_places(pytester, preloaded):
     result = preloaded()
     outcomes(result, failed=1)
     result.stdout.fnmatch_lines([
-        "* leaked 5,300 bytes (5.2 KiB) in 4 blocks, allowed is 0 bytes",
+        "* leaked 5,300 bytes (5.1 KiB) in 4 blocks, allowed is 0 bytes",
         "  5,000 bytes * in 1 block * allocated at " + helper.place("other") + "*",
         "  300 bytes in 3 blocks * allocated at " + helper.place("allocate") + "*",
     ])

@@ -727,6 +727,6 @@ view = site_package.Array(make(), 512)  # @view
 base = site_package.driver(5000)  # @driver
 inner = site_package.Array(None, 100, base)
 show("driver")
-""", "gpuleak: 5,000 bytes (4.9 KiB) in 1 block allocated at driver {package}, kept by:\n"
+""", "gpuleak: 5,000 bytes (4.8 KiB) in 1 block allocated at <module> {driver}, kept by:\n"
      "    1: variable `inner` in __main__ ({inner=})\n"),
 ]

@@ -344,7 +344,7 @@ def test_both():
                                                      ctypes.c_size_t(100000)) == 0
 """)
     outcomes(result, failed=1)
-    assert failures(result) == {"test_both": "leaked 104,096 bytes (101.7 KiB) in 2 blocks, "
+    assert failures(result) == {"test_both": "leaked 104,096 bytes (101.6 KiB) in 2 blocks, "
                                 "allowed is 0 bytes"}
 
 
