@@ -52,7 +52,8 @@
  * of a report are passed on, for reports on demand. */
 #define OWN_OPTIONS                                                              \
 	(OPTION_BIT(OPTION_REPORT) | OPTION_BIT(OPTION_LEDGER) | OPTION_BIT(OPTION_EXITCODE) | \
-	 OPTION_BIT(OPTION_EVERY) | OPTION_BIT(OPTION_GEN_SUPPRESSIONS) |           \
+	 OPTION_BIT(OPTION_EVERY) | OPTION_BIT(OPTION_EVERY_QUIET) |                \
+	 OPTION_BIT(OPTION_GEN_SUPPRESSIONS) |                                     \
 	 OPTION_BIT(OPTION_BYPASS_POOLS) | OPTION_BIT(OPTION_FAKE_GPU) |           \
 	 OPTION_BIT(OPTION_FAKE_KERNELS) | OPTIONS_OF_GATE)
 #define ALL_OPTIONS (OPTION_BIT(OPTION_COUNT) - 1)

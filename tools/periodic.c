@@ -253,6 +253,16 @@ static void print_line(const struct watch *watch, const struct sums *sums, const
 	text_buffer_finish(&line);
 }
 
+/* Returns true if a line is printed about BYTES of live memory. GROWING: see print_line(). */
+static bool has_news(const struct watch *watch, uint64_t bytes, const char *growing)
+{
+	const uint64_t before = watch->bytes_before;
+	const uint64_t most = bytes > before ? bytes : before;
+	const uint64_t change = bytes > before ? bytes - before : before - bytes;
+
+	return !opt_values.every_quiet || *growing || change > most / 4;
+}
+
 /* Writes a report on the data recorded until now. The file is replaced only by a complete one. */
 static void write_report(struct watch *watch, const struct ledger_list *list)
 {
@@ -286,9 +296,11 @@ void watch_read(struct watch *watch)
 		if (process_runs(list.files[i].pid, list.files[i].start_ticks))
 			add_ledger(watch, &list.files[i], &sums);
 	text_buffer_end(&growing);
-	print_line(watch, &sums, growing.text);
+	if (has_news(watch, sums.bytes, growing.text)) {
+		print_line(watch, &sums, growing.text);
+		watch->bytes_before = sums.bytes;
+	}
 	text_buffer_finish(&growing);
-	watch->bytes_before = sums.bytes;
 	if (watch->report && !watch->failed && list.count)
 		write_report(watch, &list);
 	ledgers_finish(&list);

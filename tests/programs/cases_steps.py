@@ -452,6 +452,40 @@ def every(place):
                     (bad.status, bad.stderr))
 
 
+def every_quiet(place):
+    """run --every-quiet: only lines with news: the first memory, a suspect, its end; the file at each interval"""
+    run = place.start([place.options.command, "run", "--every", "200ms", "--every-quiet", "1", "--report",
+                       "whole.json", "--", place.program(PROGRAM), "idle", "0"], {}, stdin=-1)
+    compare("ready", b"ready\n", run.stdout.readline())
+    until("the file", lambda: os.path.exists(place.file("whole.json")))
+    first = os.stat(place.file("whole.json")).st_ino
+    until("the file again", lambda: os.stat(place.file("whole.json")).st_ino != first)
+    time.sleep(1)
+    _, said = run.communicate(b"end\n", timeout=TIMEOUT)
+    lines = [line for line in said.decode().split("\n") if line.startswith("gpuleak: after ")]
+    compare("lines without news: %s" % lines, 1, len(lines))
+    compare("the first memory", True, ": live 4.0 MiB (+4.0 MiB) in 1 block" in lines[0])
+    run = place.start([place.options.command, "run", "--every", "100ms", "--every-quiet", "--",
+                       place.program(PROGRAM), "serve", "20"], {}, stdin=-1)
+    lines = []
+    while not any("; suspect" in line for line in lines):
+        if not select.select([run.stderr], [], [], TIMEOUT)[0]:
+            raise Failed("nothing is printed")
+        lines.append(run.stderr.readline().decode())
+    run.stdin.write(b"rest\n")
+    run.stdin.flush()
+    time.sleep(3)
+    _, said = run.communicate(b"end\n", timeout=TIMEOUT)
+    lines += [line for line in said.decode().split("\n") if line.startswith("gpuleak: after ")]
+    compare("the end of it", 1, sum("no longer growing" in line for line in lines))
+    before = 0
+    for line in lines:
+        live = float(re.search(r"live (\S+) MiB", line)[1])
+        if ";" not in line:
+            compare("a quarter more or less: %s" % lines, True, abs(live - before) > max(live, before) / 4 - 0.1)
+        before = live
+
+
 def older(place):
     """ages: only blocks that are old enough, and how many are not"""
     with Service(place, "idle", 0) as service:
@@ -502,4 +536,4 @@ def top_suspects(place):
 
 STEPS = [by_call, one_line, many_steps, named, many_names, killed_in_step, by_signal, without, text,
          suppressed, churn, forked, demand_by_signal, demand_by_call, demand_in_run, signals_taken, last_thread, by_clock, read_while_marked, gate,
-         every, older, no_such, top_suspects]
+         every, every_quiet, older, no_such, top_suspects]
