@@ -22,8 +22,8 @@ struct watch { /* starts as { 0 } except for the fields that the caller sets */
 	bool failed; /* the report could not be written; the error is printed once */
 };
 
-/* Prints one status line; with --every-quiet only if there is news. Skips ledgers that cannot be read, because their processes may just have
- * ended. */
+/* Prints one status line; with --every-quiet only if there is news. Skips ledgers that cannot be
+ * read, because their processes may just have ended. */
 void watch_read(struct watch *watch);
 void watch_finish(struct watch *watch);
 
