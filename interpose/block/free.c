@@ -93,6 +93,7 @@ static COLD void record_refusal(struct recorder *recorder, const struct call *ca
 	uint64_t name = ledger_block_name(block->state,
 					  ledger_ref(&recorder->writer, freeing->block));
 
+	thread_self.refusals++;
 	refused_free_record(recorder, &refused, refused.flags ? 0 : name);
 }
 

@@ -144,6 +144,7 @@ struct thread {
 	uint32_t waiting_depth, waiting_frames, waiting_generation;
 	uint64_t waiting_key; /* key of the frames that have the ref waiting_frames */
 	struct refused_request refused;
+	unsigned int refusals; /* frees of live blocks that the driver refused */
 	/* `busy` while a signal handler's GPU call is recorded although the thread is inside
 	 * gpuleak; else 0. See recorder_pause(). */
 	uintptr_t paused;

@@ -158,6 +158,24 @@ def test_late():
         ran.says("1 leak, 10 bytes in 1 block")
 
 
+def test_callback():
+    """frees in a function that the driver calls are refused by the runtime, and recorded"""
+    program = build("callback", "callback.c")
+    printed = "callback: 0, 800\nhost function: 800, 800, 800\nmain: 0\n"
+    run("--fake-gpu", "--gate", "--", program).ended(23, printed).says(
+        "gpuleak: 1 leak, 4.0 KiB in 1 block never freed, allocated at main (",
+        "a free at callback (", " was refused: cudaErrorNotPermitted")
+    got = report("--fake-gpu", "--", program)
+    compare("refused frees", [("callback", 4096, 1, False), ("host_function", 100, 1, True),
+                              ("host_function", 4096, 1, False)],
+            sorted((entry["stack"][0]["function"], entry["allocated"]["bytes"], entry["count"],
+                    entry["freed_later"]) for entry in got["refused_frees"]))
+    compare("results", [("cudaFreeHost", "cudaErrorNotPermitted")] * 3,
+            [(entry["api"], entry["result"]) for entry in got["refused_frees"]])
+    compare("stacks", [], [frame["module"] for entry in got["leaks"] + got["refused_frees"]
+                           for frame in entry["stack"] if "libgpuleak" in (frame["module"] or "")])
+
+
 def test_runtimes():
     """each caller reaches its own version of the runtime's cudaFree; without a runtime none is found"""
     for version in "1", "2":
