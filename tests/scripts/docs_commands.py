@@ -19,10 +19,13 @@ Of a page, each fenced block says by its info string what it is:
                             gitlab-ci, kubernetes; `yaml` alone: parses. The shell steps of the
                             first two are run (docs_workflows.py)
     python                  compiles
-    text                    nothing to check
-    sh                      README.md and install.md only: readme_commands.sh runs it
+    text, c, cmake          nothing to check
+    sh                      readme_commands.sh runs it in README.md and install.md, programs-limits
+                            that of faults.md; `sh as-root` only in a new system
+    sh no-test: WHY         not run here: what it needs
 
-A PAGE that ends with .yaml is a block of the kind `yaml kubernetes`.
+A command that is not in such a block, but indented, is an error. A PAGE that ends with .yaml is a
+block of the kind `yaml kubernetes`, a folder stands for its pages.
 The blocks of a page run one after the other in one folder, with the build's gpuleak in PATH, its
 library where the plain name preloads, and docs/examples below. What is not installed is skipped,
 with GPULEAK_MUST_RUN it fails."""
@@ -46,12 +49,23 @@ TIMEOUT = 120
 STATUS = re.compile(r"^\[exit status (\d+)\]$")
 
 
+INDENTED = re.compile(r"^    (?:\$ |gpuleak (?:run|report|check|diff|top|doctor)\b|GPULEAK_\w+=|"
+                      r"LD_PRELOAD=|pip |pytest )")
+
+
 class Wrong(Exception):
     pass
 
 
 class Skip(Exception):
     pass
+
+
+def pages_of(name):
+    """The page NAME, or the pages of a folder."""
+    if not os.path.isdir(name):
+        return [name]
+    return sorted(glob.glob(os.path.join(name, "**", "*.md"), recursive=True))
 
 
 def blocks(page):
@@ -68,6 +82,8 @@ def blocks(page):
         elif line.startswith("```"):
             yield start, info, lines[start:number - 1]
             start = None
+        elif start is None and INDENTED.match(line):
+            yield number, "", [line]
     if start is not None:
         raise Wrong("%s:%d: a block without an end" % (page, start))
 
@@ -221,7 +237,8 @@ class Runner:
             for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()}})
         loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(true|false)$"), "tf")
         documents = list(yaml.load_all("\n".join(lines), Loader=loader))
-        if not documents or not all(isinstance(one, dict) for one in documents):
+        kinds = dict if schema else (dict, list)
+        if not documents or not all(isinstance(one, kinds) for one in documents):
             raise Wrong("no mapping")
         if not schema:
             return
@@ -263,12 +280,12 @@ class Runner:
     def text(rest, lines, folder):
         del rest, lines, folder
 
-    sh = text
+    c = cmake = sh = text
 
     def check(self, info, lines, folder):
         kind, _, rest = info.partition(" ")
-        if kind not in ("console", "yaml", "python", "text", "sh") or kind == "sh" and rest not in (
-                "", "no-test", "as-root"):
+        if kind not in ("console", "yaml", "python", "text", "c", "cmake", "sh") or kind == "sh" and (
+                rest not in ("", "as-root") and not re.match("no-test: .", rest)):
             raise Wrong("a block of kind '%s' says not how to check it" % kind)
         getattr(self, kind)(rest.strip(), lines, folder)
 
@@ -283,7 +300,7 @@ def main():
     options = parser.parse_args()
     runner, number, failed = Runner(options), 0, 0
     try:
-        for page in options.pages:
+        for page in [page for name in options.pages for page in pages_of(name)]:
             folder = runner.folder()
             for line, info, lines in blocks(page):
                 number, problem, skip = number + 1, "", ""
