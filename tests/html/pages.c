@@ -507,6 +507,24 @@ static struct report_process *engine_process(void)
 	return process;
 }
 
+/* A rank of a job. All ranks leak at SHARED, on two devices; rank 5 leaks at OTHER, too. */
+static struct report_process *rank_process(int rank, const struct report_site *shared,
+					   const struct report_site *other)
+{
+	struct report_process *process = busy_process(600 + rank, 0);
+
+	process->leaks = room(2, sizeof(*process->leaks));
+	if (rank == 5)
+		add_leak(process, &(struct report_leak){ .site = other, .blocks = 1,
+							 .bytes = 100 * MIB });
+	add_leak(process, &(struct report_leak){
+		.site = site_of(shared->api, shared->kind, rank % 2, shared->stack),
+		.blocks = 1, .bytes = (uint64_t)MIB << rank });
+	process->ranked = true;
+	process->rank = rank;
+	return process;
+}
+
 static int write_page(const char *dir, const char *name, struct report_process **processes,
 		      size_t count)
 {
@@ -536,6 +554,7 @@ static int write_page(const char *dir, const char *name, struct report_process *
 
 int main(int argc, char **argv)
 {
+	struct report_leak shared, other;
 	struct report_process *list[8];
 	int bad = 0;
 
@@ -567,5 +586,10 @@ int main(int argc, char **argv)
 	bad |= write_page(argv[1], "nothing", list, 0) < 0;
 	list[0]->incomplete = 1;
 	bad |= write_page(argv[1], "unproven", list, 1) < 0;
+	shared = some_leak(3);
+	other = some_leak(8);
+	for (int i = 0; i < 4; i++) /* ranks 0, 1, 2 and 5 */
+		list[i] = rank_process(i < 3 ? i : 5, shared.site, other.site);
+	bad |= write_page(argv[1], "job", list, 4) < 0;
 	return bad;
 }

@@ -32,7 +32,7 @@ ARGUMENTS = {"oom": ["weights:40m", "cache:24m", "want:56m", "drop", "want:56m",
 MEMORY = {"oom": {"STANDIN_MEMORY": str(100 << 20)},
           "driver_costs": {"STANDIN_COSTS": "%d,%d,%d,1024" % (500 << 20, 2 << 20, 120 << 10)},
           "steps": {"GPULEAK_STEP_SIGNAL": str(int(signal.SIGUSR2))}}
-PAGES = ("hostile", "many", "full", "tensors", "ranks", "clean", "nothing", "unproven")
+PAGES = ("hostile", "many", "full", "tensors", "ranks", "job", "clean", "nothing", "unproven")
 SHIFT = """new Promise((done) => { let all = 0; new PerformanceObserver((list) => {
     for (const e of list.getEntries()) all += e.value; }).observe({ type: "layout-shift",
         buffered: true });
@@ -653,6 +653,11 @@ def narrow_boxes():
     same("back", True, page.js("document.getElementById('flame-reset').disabled"))
 
 
+def choose(at):
+    page.js("(() => { const s = document.getElementById('process'); s.value = '%d'; "
+            "s.dispatchEvent(new Event('change')); })()" % at)
+
+
 def eight_processes():
     """eight processes: the sum first, the one that leaks most on top, each by itself"""
     page.open(path("ranks"))
@@ -665,9 +670,39 @@ def eight_processes():
     page.click("#processes tbody button")
     same("one", wanted_rows(lines(report["processes"][5]["leaks"])), rows())
     same("focus", "process", focused())
-    page.js("(() => { const s = document.getElementById('process'); s.value = '-1'; "
-            "s.dispatchEvent(new Event('change')); })()")
+    choose(-1)
     same("all again", sum(len(lines(process["leaks"])) for process in report["processes"]), len(rows()))
+
+
+def ranks_of_a_job():
+    """ranks with one leak are one row; filters and the view of a rank have their part of it"""
+    page.open(path("job"))
+    report = load("job")
+    shared = [leak for process in report["processes"] for leak in process["leaks"]
+              if leak["bytes"] != 100 << 20]
+    other = next(leak for leak in report["processes"][3]["leaks"] if leak["bytes"] == 100 << 20)
+    row = [exact(39 << 20), "4", KINDS[shared[0]["kind"]], "0, 1", shared[0]["api"]]
+    same("leaks", [1 << 20, 2 << 20, 4 << 20, 32 << 20], [leak["bytes"] for leak in shared])
+    same("rows", wanted_rows([other]) + [row], rows())
+    same("processes", ["server rank 5 (pid 605, node-17)", "ranks 0-2, 5"],
+         [cell[-1] for cell in cells("#leaks-table tr.leak")])
+    same("sum", size(139 << 20), figure("Leaked").split(",")[0])
+    page.click("#leaks-table tr.leak:nth-child(2) button")
+    same("one stack", [1, True], page.js("""(() => { const said = [...document.querySelectorAll(
+        '#leaks-table tr.more p.soft')].map((p) => p.textContent); return [said.filter((text) =>
+            text.includes('allocated by')).length, said[0].includes(' in ranks 0-2, 5 at:')]; })()"""))
+    for device, ranks, total in ("1", "ranks 1, 5", 34), ("0", "ranks 0, 2", 5):
+        page.js("(() => { const s = document.getElementById('leaks-table-device'); s.value = '%s'; "
+                "s.dispatchEvent(new Event('change')); })()" % device)
+        found = [cell for cell in cells("#leaks-table tr.leak") if cell[-1].startswith("ranks")]
+        same("device " + device, [[size(total << 20), ranks]], [[cell[0], cell[-1]] for cell in found])
+    choose(3)
+    same("rank 5", wanted_rows([other, shared[3]]), rows())
+    choose(-1)
+    page.js("(() => { const s = document.getElementById('leaks-table-search'); "
+            "s.value = '601,'; s.dispatchEvent(new Event('input')); })()")
+    same("search for a rank", [["2.0 MiB", "server rank 1 (pid 601, node-17)"]],
+         [[cell[0], cell[-1]] for cell in cells("#leaks-table tr.leak")][-1:])
 
 
 def timeline_by_kind():
@@ -820,8 +855,7 @@ CASES = (pages_are_quiet, whole_and_embedded, verdict_is_the_text_reports, figur
          sorts, filters, unfolds, flame_zooms, keyboard_alone, stories, hostile_names, tensors,
          out_of_memory, named_steps, growth_and_pools, driver_memory, flame_of_the_peak,
          shared_memory, policy_holds, threads_and_short_names, ten_thousand, narrow_boxes,
-         eight_processes, timeline_by_kind,
-         processes_in_turn,
+         eight_processes, ranks_of_a_job, timeline_by_kind, processes_in_turn,
          slider_and_cursor, timeline_of_a_program, timeline_at_the_peak, kinds_without_a_leak,
          on_paper, without_script)
 

@@ -78,7 +78,8 @@ function time(ns) {
 
 const percent = (part, all) => all ? (100 * part / all).toFixed(1) + " %" : "0 %";
 const kindWords = (kind) => clean((data.kinds || {})[kind] || kind);
-const deviceWords = (device) => device < 0 ? "unknown" : String(device);
+// DEVICE may be several.
+const deviceWords = (device) => [device].flat().map((one) => one < 0 ? "unknown" : one).join(", ");
 const sum = (list, key) => list.reduce((total, item) => total + item[key], 0);
 
 function placeOf(frame, whole) {
@@ -943,20 +944,54 @@ const prepare = (leaks) => leaks.map((leak) => ({ ...leak, where: whereOf(leak),
 	unused: leak.bytes - (leak.suballocated_bytes || 0),
 	who: clean(leak.process.name, 60) }));
 
-// Makes one row of the stacks that end in one line.
+const ascending = (list) => [...new Set(list)].sort((a, b) => a - b);
+
+// Returns "ranks 0-2, 5" for the numbers of LEAK's parts, or the process if there is only one.
+function ranksOf({ who, names, ranks }) {
+	const runs = [];
+	if (names.size === 1)
+		return who;
+	for (const rank of ascending(ranks))
+		if (runs.length && runs[0][1] === rank - 1)
+			runs[0][1] = rank;
+		else
+			runs.unshift([rank, rank]);
+	return "rank" + (new Set(ranks).size > 1 ? "s " : " ") + clean(runs.reverse().map(
+		([first, last]) => first === last ? first : first + "-" + last).join(", "), 60);
+}
+
+const SUMS = ["bytes", "blocks", "used", "unused"];
+
+// Adds LEAK to WHOLE, a row or a part of it.
+function add(whole, leak) {
+	for (const key of SUMS)
+		whole[key] += leak[key];
+	whole.names.add(leak.who);
+	whole.ranks.push(leak.process.process.rank);
+	return whole;
+}
+
+const empty = (leak) => ({ ...leak, bytes: 0, blocks: 0, used: 0, unused: 0, names: new Set(),
+	ranks: [] });
+
+// Makes one row of the stacks that end in one line, in all ranks of a job. A row has a part for
+// each stack.
 function merged(leaks) {
-	const rows = new Map();
+	const rows = new Map(), isJob = data.ranks && shown().length > 1;
 	for (const leak of leaks) {
-		const key = [leak.where, leak.kind, leak.device, leak.who, leak.cache, leak.pattern,
-			leak.endedAt, leak.mappedAt, leak.history || !framesOf(leak.stack).length
-				? leak.fingerprint : ""];
-		const row = entry(rows, JSON.stringify(key), () => ({ ...leak, parts: [],
-			bytes: 0, blocks: 0, used: 0, unused: 0 }));
-		for (const sums of ["bytes", "blocks", "used", "unused"])
-			row[sums] += leak[sums];
-		row.parts.push(leak);
+		const one = isJob && Number.isInteger(leak.process.process.rank);
+		const key = [leak.where, leak.kind, one || leak.device, one || leak.who, leak.cache,
+			leak.pattern, leak.endedAt, leak.mappedAt, leak.history ||
+				!framesOf(leak.stack).length ? leak.fingerprint : ""];
+		const row = entry(rows, JSON.stringify(key), () => ({ ...empty(leak), devices: [],
+			byStack: new Map() }));
+		const isAlone = !one || leak.history || leak.keepers || leak.released;
+		add(row, leak).devices.push(leak.device);
+		add(entry(row.byStack, isAlone ? leak : leak.stack, () => empty(leak)), leak);
 	}
-	return [...rows.values()];
+	return [...rows.values()].map((row) => ({ ...row, who: ranksOf(row),
+		device: row.devices.every((device) => device === row.device) ? row.device
+			: ascending(row.devices), parts: [...row.byStack.values()] }));
 }
 
 // Returns for each stack and each of WORDS whether a frame of the stack has the word.
@@ -971,11 +1006,11 @@ function stacksWith(words) {
 function filtered(table) {
 	const words = table.query.toLowerCase().split(/\s+/).filter(Boolean);
 	const inStack = words.length ? stacksWith(words) : null;
-	return table.leaks.filter((leak) => (!table.kind || leak.kind === table.kind) &&
+	return merged(table.list.filter((leak) => (!table.kind || leak.kind === table.kind) &&
 		(table.device === "" || leak.device === Number(table.device)) &&
-		words.every((word, i) => leak.parts.some(({ stack }) => inStack[stack][i]) ||
+		words.every((word, i) => inStack[leak.stack][i] ||
 			[leak.api, leak.kind, leak.cache, leak.pattern,
-				leak.who].join(" ").toLowerCase().includes(word)));
+				leak.who].join(" ").toLowerCase().includes(word))));
 }
 
 function sorted(table, leaks) {
@@ -989,8 +1024,8 @@ function sorted(table, leaks) {
 }
 
 function leakTable(id, list, withFilter, columns = COLUMNS) {
-	const leaks = merged(prepare(list));
-	const table = { id, leaks, query: "", kind: "", device: "",
+	const prepared = prepare(list), leaks = merged(prepared);
+	const table = { id, leaks, list: prepared, query: "", kind: "", device: "",
 		sort: { key: "bytes", down: true }, rows: ROWS,
 		unit: unitOf(leaks), columns: columns.filter(({ only }) => !only || only(leaks)),
 		most: most([1, ...leaks.map((leak) => leak.bytes)]),
@@ -1012,7 +1047,7 @@ function leakTable(id, list, withFilter, columns = COLUMNS) {
 }
 
 function options(table, key, words) {
-	const values = [...new Set(table.leaks.map((leak) => leak[key]))].sort();
+	const values = [...new Set(table.list.map((leak) => leak[key]))].sort();
 	const select = el("select", { id: table.id + "-" + key, on: { change: () => {
 		table[key] = select.value;
 		fill(table);
@@ -1037,6 +1072,7 @@ function filters(table) {
 
 function fill(table) {
 	const found = sorted(table, filtered(table)), rest = found.slice(table.rows);
+	const bytes = sum(found, "bytes"), whole = sum(table.leaks, "bytes");
 	table.columns.forEach(({ key }, at) => {
 		table.heads[at].ariaSort = key !== table.sort.key ? null
 			: table.sort.down ? "descending" : "ascending";
@@ -1045,8 +1081,8 @@ function fill(table) {
 		leakRow(table, leak)));
 	table.left.replaceChildren(counted(found.length, "site") + ", " +
 		counted(sum(found, "blocks"), table.unit) + ", " +
-		exactSize(sum(found, "bytes")) + (found.length < table.leaks.length
-			? " of " + size(sum(table.leaks, "bytes")) : ""));
+		exactSize(bytes) + (found.length < table.leaks.length || bytes < whole
+			? " of " + size(whole) : ""));
 	if (!rest.length)
 		return;
 	table.left.append(el("span", {}, "\u2013 " + number(rest.length) + " of them not shown: " +
@@ -1092,7 +1128,8 @@ const partStory = (leak) => [
 	el("p", { class: "soft" }, exactSize(leak.bytes) + " in " +
 		counted(leak.blocks, clean(leak.unit || "block")) + (leak.mapped
 		? ", released, but never unmapped; allocated by " : ", allocated by ") +
-		clean(leak.api) + " at:"), stackList(leak.stack, leak.site),
+		clean(leak.api) + (leak.names.size > 1 ? " in " + ranksOf(leak) : "") + " at:"),
+	stackList(leak.stack, leak.site),
 	pastCall("Context ended by ", leak.ended), pastCall("Mapped by ", leak.mapped),
 	pastCall("Released by ", leak.released),
 	keeperList(leak), leak.history ? historyTable(leak.history) : null];
