@@ -312,6 +312,9 @@ class Kernel(unittest.TestCase):
             page = html.unescape(data["text/html"])
             self.assertIn('"In [%d]"' % number, page)
             self.assertEqual(re.findall(r"ipykernel_\d.*", page), [])
+            frames = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])["frames"]
+            self.assertEqual({frame["file"] for frame in frames if "role" not in frame and
+                              frame.get("language")}, {"In [1]", "In [2]", "In [%d]" % number})
 
 
 if __name__ == "__main__":

@@ -60,17 +60,13 @@ def pythons():
     return ret
 
 
-def with_places(text, program, path, packages):
+def with_places(text, program, path):
     """TEXT with file and line for each {mark}: of the line with `# @mark`, or of the first line
     that begins with "mark " for {mark=}, or of a class."""
     lines = program.split("\n")
 
     def place(found):
         mark = found.group(1)
-        if mark == "package":
-            return "%s/site_package.py:%d" % (packages, 1 + PACKAGE.split("\n").index(
-                '    ctypes.CDLL("libcuda.so.1").cuMemAlloc_v2(ctypes.byref(address), '
-                'ctypes.c_size_t(size))'))
         for number, line in enumerate(lines, 1):
             if re.search(r"# @%s$" % mark, line) or (mark.endswith("=") and
                                                      line.startswith(mark[:-1] + " =")) or \
@@ -94,7 +90,7 @@ def check(options, place, version, python, program, expected):
         file.write(PACKAGE)
     program = HEAD + program
     program = re.sub(r'"train.py:(\{\w+\})"', lambda found: '"train.py:%s"' % with_places(
-        found.group(1), program, path, packages).rpartition(":")[2], program)
+        found.group(1), program, path).rpartition(":")[2], program)
     with open(path, "w", encoding="utf-8") as file:
         file.write(program)
     # A fork of a process with threads warns.
@@ -106,7 +102,7 @@ def check(options, place, version, python, program, expected):
     output = ran.stdout + ran.stderr
     if options.real:  # the example is the tensor with the lowest address, and PyTorch decides which one
         output = output.replace('["exp_avg_sq"]', '["exp_avg"]')
-    wanted = with_places(expected, program, path, packages)
+    wanted = with_places(expected, program, path)
     if version < (3, 11):
         output, wanted = without_owners(output), without_owners(wanted)
     compare("output", wanted.split("\n"), output.split("\n"))
