@@ -37,6 +37,7 @@ import cases_sanitized
 import cases_short_memory
 import cases_steps
 import cases_top
+import cases_trust
 import cases_truth
 import cases_vmm
 import stories
@@ -442,5 +443,6 @@ FAMILIES = {
     "accumulation": cases_accumulation.ACCUMULATION,
     "top": cases_top.TOP,
     "vmm": cases_vmm.VMM,
+    "trust": cases_trust.TRUST,
     "truth": cases_truth.TRUTH,
 }
