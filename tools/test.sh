@@ -106,10 +106,10 @@ tests() { # STAGE BUILD MESON-TEST-OPTIONS...
 # The README's commands build the whole of the gcc stage, the quickstart's part of it first.
 readme_builds_gcc() {
 	if [ "$long" ]; then
-		check 'commands in README.md, in a build of their own' "$scripts/readme_commands.sh"
+		check 'commands in README.md and install.md, in a build of their own' "$scripts/readme_commands.sh"
 	fi
 	if CC=gcc CXX=g++ setup gcc -Dwerror=true; then
-		check 'commands in README.md' "$scripts/readme_commands.sh" --build "$base/gcc"
+		check 'commands in README.md and install.md' "$scripts/readme_commands.sh" --build "$base/gcc"
 	fi
 }
 
