@@ -126,8 +126,13 @@ def on_files(files, config):
     return files
 
 
+# Whose pages the search lists first.
+BOOST = {"guides": 3, "developers": 0.3}
+
+
 def on_page_markdown(markdown, page, config, files):
     del config, files
+    page.meta["search"] = {"boost": BOOST.get(page.file.src_uri.partition("/")[0], 1)}
     if page.file.src_uri == "README.md":
         markdown = first_page()
     path = ROOT / "docs" / page.file.src_uri
