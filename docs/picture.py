@@ -31,7 +31,7 @@ PYTHON = "/usr/bin/python3"  # has the distribution's PyOpenCL
 FOLDER = pathlib.Path("/tmp/viewer")
 COLUMNS = 118  # of the terminal
 COLOURS = {"31": "#ff7b72", "32": "#7ee787", "33": "#e3b341", "34": "#79c0ff", "35": "#d2a8ff",
-           "36": "#56d4dd", "1": "font-weight: bold", "2": "opacity: .6", "7": "filter: invert(1)"}
+           "36": "#56d4dd", "1": "font-weight: bold", "2": "opacity: .6", "7": "background: #e6edf3; color: #0d1117"}
 TERMINAL = """<!DOCTYPE html><meta charset="utf-8"><style>
 body { margin: 0; background: #0d1117; color: #e6edf3 }
 pre { margin: 16px; font: 14px/20px "DejaVu Sans Mono", monospace; white-space: pre-wrap;
@@ -91,7 +91,13 @@ def screens(gpuleak, folder, rows):
                     break
     os.close(ours)
     text = text.decode(errors="replace").partition("\x1b[?1049l")[0]
-    return [re.sub(r"\r+\n", "\n", screen) for screen in text.split("\x1b[H")[1:]]
+    return [with_last_row(re.sub(r"\r+\n", "\n", screen)) for screen in text.split("\x1b[H")[1:]]
+
+
+def with_last_row(screen):
+    """SCREEN with line feeds in place of the sequence that leads to its last row, the keys."""
+    body, row, keys = (re.split(r"\x1b\[J\x1b\[(\d+);1H", screen) + ["1", ""])[:3]
+    return body + "\n" * (int(row) - len(body.split("\n"))) + keys
 
 
 def marked_up(text):

@@ -29,6 +29,7 @@
 #include "tools/launch/process.h"
 #include "report/symbols/symbolize.h"
 #include "tools/terminal.h"
+#include "tools/top_screen.h"
 #include "report/subjects/formats.h"
 #include "report/describe/describe_stack.h"
 #include "report/top/trend.h"
@@ -67,22 +68,11 @@ struct top_view {
 	size_t sites; /* number of sites with stacks */
 	int failures;
 	char error[ERROR_SIZE];
-	bool on_screen, was_on_screen, has_keys, read_again;
+	bool on_screen, was_on_screen, has_keys, shows_help, read_again;
 	double exec_since_s; /* since when the ledger has ended = LEDGER_EXEC */
 };
 
 static volatile sig_atomic_t stop_signal, redraw;
-
-static const struct {
-	char key;
-	const char *word;
-	enum live_order order;
-} orders[] = {
-	{ 'b', "bytes", LIVE_BY_BYTES },
-	{ 'n', "blocks", LIVE_BY_BLOCKS },
-	{ 'g', "growth", LIVE_BY_GROWTH },
-	{ 'r', "rate", LIVE_BY_RATE },
-};
 
 /* ---- arguments ---- */
 
@@ -110,9 +100,9 @@ static int set_sites(const char *text)
 
 static int set_order(const char *text)
 {
-	for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
-		if (strcmp(text, orders[i].word) == 0) {
-			arguments.order = orders[i].order;
+	for (size_t i = 0; i < TOP_ORDERS; i++) {
+		if (strcmp(text, top_orders[i].word) == 0) {
+			arguments.order = top_orders[i].order;
 			return 0;
 		}
 	}
@@ -330,18 +320,28 @@ static size_t sites_wanted(const struct top_view *watch)
 
 static void print_frame(const struct top_view *watch, FILE *out)
 {
-	text_live(out, watch->now, watch->earlier, watch->now_s - watch->earlier_s, watch->sites);
+	const struct live_view view = {
+		.sites = watch->sites,
+		.columns = watch->on_screen ? terminal_size().columns : 0,
+		.order = watch->order,
+	};
+
+	text_live(out, watch->now, watch->earlier, watch->now_s - watch->earlier_s, &view);
 }
 
+/* Draws the frame or the page of help, with the keys on the last row. */
 static void draw(const struct top_view *watch)
 {
-	struct text_buffer frame;
+	FREE_AT_END char *text = PRINTED(to,
+		if (watch->shows_help)
+			top_print_help(to);
+		else
+			print_frame(watch, to));
+	FREE_AT_END char *keys = PRINTED(to,
+		if (watch->has_keys)
+			top_print_keys(to, watch->order, terminal_size().columns));
 
-	text_buffer_begin(&frame);
-	print_frame(watch, frame.out);
-	text_buffer_end(&frame);
-	terminal_draw(frame.text);
-	text_buffer_finish(&frame);
+	terminal_draw(text, keys, flags_wants_colors(NULL) ? top_write_line : NULL);
 }
 
 /* Reads the ledger and shows a frame. Returns 0, or -1 if several reads in a row failed. */
@@ -429,10 +429,14 @@ static void catch_signals(int on_screen)
 /* Handles a key. A sort key draws the next frame at once in that order. */
 static void take_key(struct top_view *watch, char key)
 {
-	for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
-		if (orders[i].key != key || watch->order == orders[i].order)
+	const bool was_help = watch->shows_help;
+
+	watch->shows_help = key == '?' && !was_help;
+	redraw |= was_help || watch->shows_help;
+	for (size_t i = 0; !was_help && i < TOP_ORDERS; i++) {
+		if (top_orders[i].key != key || watch->order == top_orders[i].order)
 			continue;
-		watch->order = orders[i].order;
+		watch->order = top_orders[i].order;
 		watch->read_again = true;
 	}
 }
@@ -567,6 +571,7 @@ static int top(char **operands, int count)
 	}
 	if (arguments.once)
 		arguments.frames = 1;
+	flags_environment(OPTION_BIT(OPTION_COLOR));
 	be_cheap();
 	r = open_ledger(&watch, operands[0]);
 	if (r == 0)
@@ -595,7 +600,10 @@ const struct flags_command command_top = {
 		"first GPU call. On a terminal q or ^C ends top; otherwise the frames are printed\n"
 		"one after the other. Keys on a terminal sort the call sites: b by live bytes, n "
 		"by\n"
-		"blocks, g by growth since the last frame, r by bytes allocated since then.\n",
+		"blocks, g by growth since the last frame, r by bytes allocated since then. ? "
+		"explains\n"
+		"keys and columns. A narrow terminal has fewer columns.\n",
+	.options = OPTION_BIT(OPTION_COLOR),
 	.extras = extras,
 	.tail = "exit status: 0 the process ended, the frames are printed, or q; 1 there is\n"
 		"nothing to show, 2 wrong usage.\n",

@@ -78,25 +78,44 @@ void terminal_give_back(void)
 		tcsetattr(STDIN_FILENO, TCSANOW, &before);
 }
 
-void terminal_draw(const char *text)
+/* Writes the first COLUMNS characters of the LENGTH bytes at TEXT. Clears the rest of the row. */
+static void draw_line(FILE *out, const char *text, size_t length, size_t columns,
+		      void (*write_line)(const char *line, FILE *out))
 {
-	struct terminal_size size = terminal_size();
+	const size_t shown = utf8_prefix(text, columns);
+	FREE_AT_END char *line = strndup(text, shown < length ? shown : length);
+
+	if (write_line)
+		write_line(line, out);
+	else
+		fputs(line, out);
+	fputs("\x1b[K", out);
+}
+
+void terminal_draw(const char *text, const char *last,
+		   void (*write_line)(const char *line, FILE *out))
+{
+	const struct terminal_size size = terminal_size();
+	const size_t rows = *last && size.rows > 1 ? size.rows - 1 : size.rows;
 	struct text_buffer frame;
 	FILE *out;
 
 	text_buffer_begin(&frame);
 	out = frame.out;
 	fputs("\x1b[H", out);
-	for (size_t row = 0; row < size.rows && *text; row++) {
-		size_t line = strcspn(text, "\n"), shown = utf8_prefix(text, size.columns);
+	for (size_t row = 0; row < rows && *text; row++) {
+		const size_t length = strcspn(text, "\n");
 
-		fwrite(text, 1, shown < line ? shown : line, out);
-		fputs("\x1b[K", out);
-		if (row + 1 < size.rows && text[line] && text[line + 1])
+		draw_line(out, text, length, size.columns, write_line);
+		if (row + 1 < rows && text[length] && text[length + 1])
 			fputs("\r\n", out);
-		text += line + (text[line] == '\n');
+		text += length + (text[length] == '\n');
 	}
 	fputs("\x1b[J", out);
+	if (rows < size.rows) {
+		fprintf(out, "\x1b[%zu;1H", size.rows);
+		draw_line(out, last, strlen(last), size.columns, write_line);
+	}
 	text_buffer_end(&frame);
 	terminal_write_all(frame.text, frame.length);
 	text_buffer_finish(&frame);

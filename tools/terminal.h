@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 struct terminal_size {
 	size_t rows, columns;
@@ -24,8 +25,9 @@ void terminal_take(void);
 /* Restores the terminal. Signal handlers may call it. Does nothing without terminal_take(). */
 void terminal_give_back(void);
 
-/* Replaces the screen by TEXT, which has complete lines. Cuts lines and characters that do not fit.
- * */
-void terminal_draw(const char *text);
+/* Replaces the screen by TEXT, which has complete lines, and its last row by LAST ("": none). Cuts
+ * lines and characters that do not fit. WRITE_LINE writes a line with colours; NULL: no colours. */
+void terminal_draw(const char *text, const char *last,
+		   void (*write_line)(const char *line, FILE *out));
 
 #endif

@@ -16,6 +16,7 @@
 struct diff;
 struct judgement;
 struct live;
+struct live_view;
 struct report;
 
 /* Writes all of REPORT to OUT. JUDGEMENT is NULL if no gate was requested. Names in a report come
@@ -83,10 +84,10 @@ int gen_suppressions(const struct report *report, FILE *out, bool whole);
 int diff_print_text(const struct diff *diff, FILE *out);
 int diff_print_json(const struct diff *diff, FILE *out);
 
-/* Prints NOW with the SITES largest call sites, which must have stacks. Also prints the changes
- * since EARLIER, which was read SECONDS ago. For the first screen EARLIER is NULL, and no changes
- * are printed. */
+/* Prints NOW, as VIEW says. Also prints the changes since EARLIER, which was read SECONDS ago. For
+ * the first screen EARLIER is NULL, and no changes are printed. Leaves out columns and shortens
+ * paths that do not fit; lines may still be longer than the screen. */
 void text_live(FILE *out, const struct live *now, const struct live *earlier, double seconds,
-	       size_t sites);
+	       const struct live_view *view);
 
 #endif

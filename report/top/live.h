@@ -57,6 +57,13 @@ struct live_options {
 	bool step; /* this read is a step for the growth rule */
 };
 
+/* How a frame is shown. */
+struct live_view {
+	size_t sites;   /* number of call sites, which must have stacks */
+	size_t columns; /* of the screen; 0: no limit */
+	enum live_order order; /* its column is shown on the narrowest screen, too */
+};
+
 struct live {
 	/* only identity, end, sums, pools, growth and suballocations are filled in */
 	struct report_process *process;

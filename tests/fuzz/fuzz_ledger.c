@@ -110,8 +110,10 @@ static void watch(const struct loaded_ledger *ledger)
 	look.sites = 1000;
 	look.order = LIVE_BY_RATE;
 	second = live_build(ledger, symbolizer, &look);
-	text_live(sink(), first, NULL, 0, 1);
-	text_live(sink(), second, first, 0.5, 1000);
+	text_live(sink(), first, NULL, 0, &(struct live_view){ .sites = 1 });
+	text_live(sink(), second, first, 0.5, &(struct live_view){ .sites = 1000 });
+	text_live(sink(), second, first, 0.5,
+		  &(struct live_view){ .sites = 1000, .columns = 40, .order = LIVE_BY_RATE });
 	live_destroy(first);
 	live_destroy(second);
 	trend_finish(&trend);

@@ -144,7 +144,8 @@ def suggestions(place):
             (["diff", "--pool", "fast"], 2, "diff: unknown flag '--pool'; `gpuleak diff --help` lists them"),
             (["top", "--intervall", "1"], 2, "top: unknown flag '--intervall' (did you mean --interval?); "
              "`gpuleak top --help` lists them"),
-            (["top", "--colour"], 2, "top: unknown flag '--colour'; `gpuleak top --help` lists them"),
+            (["top", "--colour"], 2, "top: unknown flag '--colour' (did you mean --color?); `gpuleak top --help` lists "
+             "them"),
             (["run", "--" + "x" * 4000], 125, "run: unknown flag '--%s'; `gpuleak run --help` lists them" % (
                 "x" * 4000))):
         run = place.command(*words)

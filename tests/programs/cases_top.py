@@ -268,14 +268,14 @@ def header_offset(member):
 class Screen:
     """`gpuleak top` on a terminal of ROWS x COLUMNS; keeps what is shown, as far as top draws."""
 
-    def __init__(self, place, holder, rows, columns):
+    def __init__(self, place, holder, rows, columns, *flags, env=None):
         self.master, slave = pty.openpty()
         self.size(rows, columns)
         self.before = termios.tcgetattr(slave)
         self.slave = slave
         self.got = b""
-        self.top = place.start([place.options.command, "top", "--interval", "0.2", holder.pid],
-                               {"TERM": "xterm"}, stdin=slave, stdout=slave,
+        self.top = place.start([place.options.command, "top", "--interval", "0.2", *flags, holder.pid],
+                               {"TERM": "xterm", **(env or {})}, stdin=slave, stdout=slave,
                                start_new_session=True,
                                preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
 
@@ -294,9 +294,19 @@ class Screen:
         os.write(self.master, key)
 
     def frame(self):
-        """The lines of the last whole frame."""
+        """The lines of the last whole frame, without colours."""
         frames = re.findall(rb"\x1b\[H(.*?)\x1b\[J", self.got, re.S)
-        return [line.replace("\x1b[K", "") for line in re.split("\r+\n", frames[-1].decode())]
+        return [re.sub("\x1b\\[[\\d;]*[mK]", "", line) for line in re.split("\r+\n", frames[-1].decode())]
+
+    def last_line(self):
+        """The row and the text of what is drawn below the last whole frame, with colours."""
+        row, text = re.findall(rb"\x1b\[J\x1b\[(\d+);1H(.*?)\x1b\[K", self.got, re.S)[-1]
+        return int(row), text.decode()
+
+    def reset(self):
+        """Forgets what was drawn, and waits until a frame is drawn."""
+        self.got = b""
+        self.until(frames_drawn(2))
 
     def ended(self):
         compare("status and stderr", (0, b""),
@@ -321,12 +331,12 @@ def terminal(place):
         screen.until(frames_drawn(2))
         lines = screen.frame()
         compare("first line", "gpuleak top: p_top (pid %d)" % holder.pid, lines[0])
-        compare("columns", True, max(map(len, lines)) == 60)
-        compare("rows", 10, len(lines))
+        compare("columns", True, 50 < max(map(len, lines)) <= 60)
+        compare("rows", 11, len(lines))
         compare("alternate screen", True, screen.got.startswith(b"\x1b[?1049h"))
         screen.size(5, 20)
         screen.top.send_signal(signal.SIGWINCH)
-        screen.until(lambda got: frames_drawn(2)(got) and len(screen.frame()) == 5)
+        screen.until(lambda got: frames_drawn(2)(got) and len(screen.frame()) == 4)
         compare("columns of a small one", 20, max(map(len, screen.frame())))
         screen.key(b"x")
         screen.key(b"q")
@@ -356,6 +366,91 @@ def sorted_by_keys(place):
         screen.until(lambda _: first_site().startswith("12.0 MiB"))
         screen.key(b"q")
         screen.ended()
+
+
+def fits_columns(place):
+    """top: columns that fit: on 40 to 300 columns no cell is cut, and each line has its place"""
+    with Holder(place) as holder:
+        holder.more()
+        screen = Screen(place, holder, 50, 300)
+        for columns, cells in ((40, "live where"), (56, "live growth where"), (66, "live blocks growth where"),
+                               (80, "live blocks growth allocated/s where"),
+                               (300, "live blocks growth allocated/s where")):
+            screen.size(50, columns)
+            screen.top.send_signal(signal.SIGWINCH)
+            screen.reset()
+            lines = screen.frame()
+            compare("longest of %d" % columns, True, max(map(len, lines)) <= columns)
+            at = [line.endswith(" where") for line in lines].index(True)
+            compare("cells of %d" % columns, cells, words(lines[at:at + 1])[0])
+            start = lines[at].index("where")
+            for site, line in zip(("mesh", "main", "main"), lines[at + 1:]):
+                compare("place on %d columns: %s" % (columns, line), True, line[start:].startswith(site + " ("))
+                compare("file and line: " + line, True, bool(re.search(r"top\.c:\d+\)", line)))
+            compare("all of the live memory", True, "peak 14.0 MiB" in "".join(lines))
+            kinds = words(lines[[line.startswith("device") for line in lines].index(True):at])
+            compare("kinds: %s" % kinds, True, kinds[1].startswith("0 device memory 14.0 MiB"))
+        for key, cell in ((b"n", "live blocks where"), (b"r", "live allocated/s where"), (b"g", "live growth where")):
+            screen.size(50, 40)
+            screen.key(key)
+            screen.reset()
+            lines = words(screen.frame())
+            compare("the sorted column stays", [cell], [line for line in lines if line.endswith(" where")])
+        screen.key(b"q")
+        screen.ended()
+
+
+def keys_and_help(place):
+    """top: keys on the last row, the current order marked; ? shows help until the next key"""
+    with Holder(place) as holder:
+        screen = Screen(place, holder, 30, 100)
+        screen.until(frames_drawn(2))
+        compare("keys", (30, "sort by:  *b bytes  n blocks  g growth  r rate    ? help  q quit"),
+                (screen.last_line()[0], plain(screen.last_line()[1])))
+        screen.key(b"g")
+        screen.reset()
+        compare("the order", True, " *g growth" in screen.last_line()[1] and "*b" not in screen.last_line()[1])
+        screen.size(10, 40)
+        screen.reset()
+        compare("narrow", (10, "sort: b n *g r  ? help  q quit"),
+                (screen.last_line()[0], plain(screen.last_line()[1])))
+        screen.size(30, 40)
+        screen.key(b"?")
+        screen.until(lambda _: "keys and columns" in screen.frame()[0])
+        screen.reset()
+        shown = "\n".join(screen.frame())
+        for part in ("  b  live bytes", "  q  quit", "growth ", "allocated/s ", "suspect ", "gpuleak help services"):
+            compare(part, True, part in shown)
+        compare("columns of the help", True, max(map(len, screen.frame())) <= 40)
+        screen.key(b"b")
+        screen.until(lambda _: screen.frame()[0].startswith("gpuleak top: p_top"))
+        screen.reset()
+        compare("that key only ends the help", True, "*g" in screen.last_line()[1])
+        screen.key(b"q")
+        screen.ended()
+
+
+def plain(text):
+    return re.sub("\x1b\\[[\\d;]*m", "", text)
+
+
+def colors_of_top(place):
+    """top: colours on a terminal, unless NO_COLOR, TERM or --color forbid it"""
+    with Holder(place) as holder:
+        for env, flags, wanted in (({}, [], True), ({"NO_COLOR": "1"}, [], False), ({"TERM": "dumb"}, [], False),
+                                   ({}, ["--color", "never"], False), ({"GPULEAK_COLOR": "never"}, [], False),
+                                   ({"NO_COLOR": "1"}, ["--color", "always"], True)):
+            screen = Screen(place, holder, 30, 120, *flags, env=env)
+            screen.until(frames_drawn(2))
+            compare("%s %s" % (env, flags), wanted, bool(re.search(rb"\x1b\[[\d;]+m", screen.got)))
+            if env == {} and wanted:
+                holder.more()
+                screen.until(lambda got: b"\x1b[33m+2.0 MiB\x1b[0m" in got)
+                compare("headings", True, b"\x1b[1mgpuleak top: p_top" in screen.got)
+                compare("keys", True, b"\x1b[7msort by: " in screen.got)
+            screen.key(b"q")
+            screen.ended()
+        compare("in a pipe", False, any("\x1b" in line for line in once(place, holder.pid)))
 
 
 def sorted_by_flag(place):
@@ -468,4 +563,4 @@ def cut_short(place):
 
 
 TOP = [figures, by_ledger, growth, killed, frames, closed, changed_program, terminal, tiny,
-       end_on_terminal, sorted_by_keys, sorted_by_flag, no_such, number_again, other_user, cut_short]
+       end_on_terminal, sorted_by_keys, fits_columns, keys_and_help, colors_of_top, sorted_by_flag, no_such, number_again, other_user, cut_short]

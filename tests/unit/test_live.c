@@ -149,7 +149,7 @@ static char *text_of(const struct live *now, const struct live *earlier, double 
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
-	text_live(out, now, earlier, seconds, sites);
+	text_live(out, now, earlier, seconds, &(struct live_view){ .sites = sites });
 	fclose(out);
 	return text;
 }
