@@ -91,8 +91,13 @@ _gpuleak()
 	COMPREPLY=()
 	if [ "$COMP_CWORD" = 1 ]; then
 		COMPREPLY=($(compgen -W '@COMMANDS@ help --help --version' -- "$word"))
+		[ "${#COMPREPLY[@]}" != 0 ] || COMPREPLY=($(compgen -c -- "$word"))
 		return
 	fi
+	case ' @COMMANDS@ help ' in
+	*" $command "*) ;;
+	*) _gpuleak_program 1 "$word"; return ;; # gpuleak PROGRAM
+	esac
 	# "--format=json" is three words to bash.
 	[ "$before" != = ] || before=${COMP_WORDS[COMP_CWORD-2]}
 	if [ "$word" = = ]; then before=${COMP_WORDS[COMP_CWORD-1]} word=; fi
@@ -199,6 +204,7 @@ def zsh(table, about, pages):
         specs = [spec for flag in entries for spec in zsh_flag(flag)] + rest
         out.append("\t\t%s) _arguments -S %s ;;" % (command, " \\\n\t\t\t".join(specs)))
     out.append("\t\thelp) _arguments '1:topic:(%s)' ;;" % " ".join([*table, *pages]))
+    out.append("\t\t*) _normal ;;")  # gpuleak PROGRAM
     return "\n".join(out + ["\t\tesac ;;", "\tesac", "}", "_gpuleak \"$@\"", ""])
 
 
@@ -213,7 +219,8 @@ def fish(table, about, pages):
            "complete -c gpuleak -n __fish_use_subcommand -f"]
     out += ["complete -c gpuleak -n __fish_use_subcommand -a %s -d %s" % (name, fish_text(about[name]))
             for name in table]
-    out += ["complete -c gpuleak -n __fish_use_subcommand -a help -d '%s'" % HELP,
+    out += ["complete -c gpuleak -n __fish_use_subcommand -a '(__fish_complete_command)'",
+            "complete -c gpuleak -n __fish_use_subcommand -a help -d '%s'" % HELP,
             "complete -c gpuleak -n '__fish_seen_subcommand_from help' -f -a '%s'" % " ".join(
                 [*table, *pages])]
     for command, entries in table.items():

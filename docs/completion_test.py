@@ -54,6 +54,7 @@ done
 
 # Name, command line, words that a shell must offer for it, and words that it must not offer.
 LINES = [
+    ("the arguments of a program without run", "gpuleak cat rep", {"report.json"}, {"report"}),
     ("a topic", "gpuleak help gat", {"gate"}, {"run", "options"}),
     ("the commands", "gpuleak r", {"run", "report"}, {"check"}),
     ("a flag's beginning", "gpuleak run --pool-d", {"--pool-decay"}, {"--pool-cache"}),
@@ -105,7 +106,9 @@ def check_bash(tap, gpuleak, script):
             match = re.match(r"  (-[^ ,]+)(?:, (-[^ ]+))?", line)
             flags |= set(match.groups()) - {None} if match else set()
         same("the flags of %s" % command, flags | {"--help", "--help-all"}, command, "-")
-    same("a topic", {"gate", "gitlab", "glossary", "getting-started", "github-actions"}, "help", "g")
+    tap.check("python3" in complete(script, "python"), "a program without run", complete(script, "python"))
+    same("the program's files", {"report.json"}, "python3", "rep")
+    same("a topic", {"gate"}, "help", "gat")
     same("a flag's beginning", {"--pool-decay"}, "run", "--pool-d")
     same("the words of an option", {"off", "strict", "fast"}, "run", "--pool", "")
     same("behind an equals sign", {"json", "junit"}, "run", "--format", "=", "j")
