@@ -161,8 +161,11 @@ def options(root):
     out = ["# Options", "", "Rendered from ledger/options.def by docs/render.py; do not edit.", "",
            "`gpuleak run --help` explains the options in **bold**, `gpuleak run --help-all` all options.",
            "",
+           "`gpuleak PROGRAM ...` is `gpuleak run -- PROGRAM ...`. A command of gpuleak has precedence over a",
+           "program with its name: write `gpuleak run -- top` or `gpuleak ./top` to run such a program.", "",
            "Sizes are written as `4096`, `64K` or `64KiB` (65,536 bytes), `50MB` (decimal: 50,000,000 bytes) or",
-           "`1GiB`, times as `500ms`, `0.5s`, `10s` (or `10`), `5m`, `1h` or `1d`."]
+           "`1GiB`, times as `500ms`, `0.5s`, `10s` (or `10`), `5m`, `1h` or `1d`, signals as `USR1`, `SIGUSR1`,",
+           "`RTMIN+3` or a number."]
     for title, members in option_groups(root):
         out += ["", "## " + title, "",
                 "| variable | flag of `gpuleak run` | default | meaning |", "|---|---|---|---|"]
