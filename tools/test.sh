@@ -250,6 +250,7 @@ all_stages() {
 	[ "$quick" ] || sanitizer_tests
 	[ "$quick" ] || fuzzing
 	[ "$long" ] || return 0
+	check "OSS-Fuzz's build" tests/fuzz/oss-fuzz/local.sh "$base/oss-fuzz"
 	check 'clang-tidy' "$scripts/tidy.sh" "$base/clang"
 	opencl_strict_tests
 	check "the end of Intel's CPU runtime for OpenCL" tests/opencl/intel.sh "$base/gcc"
