@@ -74,10 +74,79 @@ void elfsymbols_sort(struct elfsymbols *symbols)
 	code_ranges_set_reach(symbols->items, symbols->count, sizeof(symbols->items[0]));
 }
 
+/* Words of the header of Go's table (pclntab, since Go 1.18): a number, offsets in the table. */
+enum { GO_COUNT = 1, GO_NAMES = 4, GO_FUNCTIONS = 8, GO_HEADER };
+#define NAME_IN(bytes) ((bytes) < 4096 ? (bytes) : 4096) /* where a name must end */
+
+static uint32_t number_at(const Elf_Data *table, uint64_t at)
+{
+	uint32_t ret = 0;
+
+	if (at < table->d_size && table->d_size - at >= sizeof(ret))
+		memcpy(&ret, (const char *)table->d_buf + at, sizeof(ret));
+	return ret;
+}
+
+/* Adds the functions in TABLE, which may be Go's. Addresses count from the first function; KNOWN is
+ * that of crosscall2(), which is one of them. */
+static void add_go_table(struct elfsymbols *symbols, const Elf_Data *table, uint64_t known)
+{
+	uint64_t header[GO_HEADER], text = 0, first = symbols->count;
+
+	if ((number_at(table, 0) | 1) != 0xfffffff1 || table->d_size < sizeof(header))
+		return;
+	memcpy(header, table->d_buf, sizeof(header));
+	for (uint64_t i = 0; i < header[GO_COUNT] && i < table->d_size / 8; i++) {
+		uint64_t entry = header[GO_FUNCTIONS] + 8 * i, start = number_at(table, entry);
+		uint64_t about = header[GO_FUNCTIONS] + number_at(table, entry + 4);
+		uint64_t at = header[GO_NAMES] + number_at(table, about + 4);
+		const char *name = table->d_buf;
+
+		if (at >= table->d_size || !memchr(name + at, 0, NAME_IN(table->d_size - at)))
+			continue;
+		if (strcmp(name + at, "crosscall2") == 0)
+			text = known - start;
+		elfsymbols_add(symbols, start, number_at(table, entry + 8) - start, name + at, 0);
+	}
+	for (size_t i = first; i < symbols->count; i++) {
+		symbols->items[i].code.low += text;
+		symbols->items[i].code.high += text;
+	}
+	symbols->count = text ? symbols->count : first;
+}
+
+Elf_Scn *elf_section(Elf *file, const char *name)
+{
+	Elf_Scn *ret = NULL;
+	GElf_Shdr header;
+	size_t names;
+
+	if (elf_getshdrstrndx(file, &names) < 0)
+		return NULL;
+	while ((ret = elf_nextscn(file, ret)) && gelf_getshdr(ret, &header))
+		if (strcmp(elf_strptr(file, names, header.sh_name) ?: "", name) == 0)
+			return ret;
+	return NULL;
+}
+
+/* Adds Go's functions, for which a program that was built with -ldflags=-s has no symbols. */
+static void add_go_functions(struct elfsymbols *symbols, Elf *file)
+{
+	Elf_Scn *section = elf_section(file, ".symtab") ? NULL : elf_section(file, ".gopclntab");
+	const Elf_Data *table = section ? elf_rawdata(section, NULL) : NULL;
+	size_t i = 0;
+
+	while (i < symbols->count && strcmp(symbols->items[i].name, "crosscall2") != 0)
+		i++;
+	if (table && table->d_buf && i < symbols->count)
+		add_go_table(symbols, table, symbols->items[i].code.low);
+}
+
 struct elfsymbols *elfsymbols_create(Dwfl_Module *module)
 {
 	struct elfsymbols *symbols = elfsymbols_create_empty();
 	int total = dwfl_module_getsymtab(module);
+	GElf_Addr bias;
 
 	for (int i = 0; i < total; i++) {
 		GElf_Addr start;
@@ -89,6 +158,7 @@ struct elfsymbols *elfsymbols_create(Dwfl_Module *module)
 			elfsymbols_add(symbols, start, symbol.st_size, name,
 				       rank_of(&symbol, name));
 	}
+	add_go_functions(symbols, dwfl_module_getelf(module, &bias));
 	elfsymbols_sort(symbols);
 	return symbols;
 }

@@ -9,8 +9,7 @@
 #include <elfutils/libdwfl.h>
 
 /* Loads the function symbols of MODULE, which must live longer. Uses the full symbol table of the
- * file, of a separate debug file or in .gnu_debugdata. If there is none, uses the dynamic symbol
- * table. */
+ * file, of a separate debug file or in .gnu_debugdata, else its dynamic symbols and Go's table. */
 struct elfsymbols *elfsymbols_create(Dwfl_Module *module);
 
 /* Returns an empty table. */
@@ -36,5 +35,7 @@ const char *elfsymbols_find(const struct elfsymbols *symbols, GElf_Addr address)
  * with the next lower rank in *RET_EARLIER, or NULL. */
 const char *elfsymbols_last(const struct elfsymbols *symbols, GElf_Addr address,
 			    const char **ret_earlier);
+
+Elf_Scn *elf_section(Elf *file, const char *name); /* NULL: FILE has no such section */
 
 #endif

@@ -422,26 +422,8 @@ static const char *absolute_source(struct symbolizer *symbolizer,
 	return ret;
 }
 
-/* Go's functions have no unwind tables. A walk leaves them by their frame records. */
-static bool is_go(Elf *file)
-{
-	Elf_Scn *section = NULL;
-	GElf_Shdr header;
-	size_t names;
-
-	if (elf_getshdrstrndx(file, &names) < 0)
-		return false;
-	while ((section = elf_nextscn(file, section)) && gelf_getshdr(section, &header)) {
-		const char *name = elf_strptr(file, names, header.sh_name);
-
-		if (name && strcmp(name, ".go.buildinfo") == 0)
-			return true;
-	}
-	return false;
-}
-
 /* Returns true if no unwind table that is loaded with the module covers ADDRESS. .debug_frame does
- * not count, because libunwind does not read it. */
+ * not count: libunwind does not read it. Go has frame records instead, so it lacks nothing. */
 static bool lacks_unwind_table(struct symbol_module *module, GElf_Addr address)
 {
 	Dwarf_Addr bias;
@@ -450,7 +432,8 @@ static bool lacks_unwind_table(struct symbol_module *module, GElf_Addr address)
 	bool found = tables && dwarf_cfi_addrframe(tables, address - bias, &frame) == 0;
 
 	free(frame);
-	return !module->separate && !found && !is_go(dwfl_module_getelf(module->file, &bias));
+	return !module->separate && !found &&
+	       !elf_section(dwfl_module_getelf(module->file, &bias), ".go.buildinfo");
 }
 
 /* Returns true if the walk left out the caller of the function at ADDRESS. The function has no
