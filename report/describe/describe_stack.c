@@ -47,6 +47,8 @@ static void print_source(FILE *out, const struct report_frame *frame)
 		eprintf(out, "%s:%u", cell_name(frame->file, cell), frame->line);
 	else if (frame->file)
 		print_escaped(out, frame->file);
+	else if (frame->language != FRAME_NATIVE)
+		fputs("no source", out);
 	else
 		eprintf(out, "%s%s0x%" PRIx64, frame->module ? frame->module : "",
 			frame->module ? "+" : "", frame->offset);
@@ -266,6 +268,9 @@ void describe_stack(FILE *out, const struct report_stack *stack, bool whole)
 	if (waiting < count)
 		fputs("    the thread that started this work and waits for it:\n", out);
 	print_part(out, stack, waiting, count, whole);
+	if (stack->partial)
+		fputs("    (stack ends in the interpreter: other functions may have the same "
+		      "one)\n", out);
 	if (stack->cut)
 		fputs("    (outer frames were cut off: see GPULEAK_STACK_DEPTH)\n", out);
 }

@@ -24,7 +24,9 @@ static json_t *frame_json(const void *item)
 		{ "line", json_number(frame->line) },
 		{ "module", json_text(frame->module) },
 		{ "offset", json_address(frame->offset) },
-		{ "language", JSON_IF(frame->language == FRAME_PYTHON, json_string("python")) },
+		{ "language", JSON_IF(frame->language != FRAME_NATIVE,
+				      json_string(frame->language == FRAME_JAVA ? "java"
+										: "python")) },
 		{ "role", JSON_IF(frame->role != FRAME_APPLICATION,
 				  json_string(roles[frame->role])) },
 		{ "code", JSON_IF(frame->code, json_string(frame->code == FRAME_PACKAGE
@@ -70,12 +72,14 @@ json_t *json_allocation(const struct report_event *event)
 
 json_t *json_fingerprint(const struct report_leak *leak)
 {
-	return json_string(FINGERPRINT(report_site_fingerprint(leak->site)));
+	return json_string(FINGERPRINT(report_site_fingerprint(leak->site),
+				       leak->site->stack->partial));
 }
 
 json_t *json_fingerprint2(const struct report_leak *leak)
 {
-	return json_string(FINGERPRINT(report_site_fingerprint2(leak->site)));
+	return json_string(FINGERPRINT(report_site_fingerprint2(leak->site),
+				       leak->site->stack->partial));
 }
 
 json_t *json_sample(const void *item)

@@ -79,7 +79,7 @@ static void print_name(FILE *out, const struct finding *finding)
 	if (place)
 		eprintf(out, " (%s)", path_last(place));
 	finding_name(finding, name);
-	fprintf(out, " %.8s%s", name, name + FINGERPRINT_TEXT - 1);
+	fprintf(out, " %.8s%s", name, name + FINGERPRINT_DIGITS);
 }
 
 static void print_finding(struct suite *suite, const struct finding *finding)

@@ -35,15 +35,30 @@ static int parse_head(struct line *line)
 	return 1;
 }
 
-/* Reads a number, which is WHAT, in digits of BASE. */
-static int parse_number(struct line *line, unsigned int base, const char *what, uint64_t *ret)
+static int bad_word(struct line *line, struct line_part word, const char *what)
+{
+	return line_fail(line, "'%s' is not a %s; a line is " ENTRY, QUOTED(word), what);
+}
+
+static int parse_number(struct line *line, const char *what, uint64_t *ret)
 {
 	struct line_part word = line_word(line, WORD_ENDS);
 
-	if (word_number(word, base, ret) == 0 &&
-	    (base == 10 || word.length == FINGERPRINT_TEXT - 1))
+	return word_number(word, 10, ret) == 0 ? 0 : bad_word(line, word, what);
+}
+
+static int parse_fingerprint(struct line *line, struct pattern_rule *ret)
+{
+	struct line_part word = line_word(line, WORD_ENDS), digits = word;
+
+	ret->partial = word.length == FINGERPRINT_TEXT - 1 &&
+		       memcmp(word.text + FINGERPRINT_DIGITS, FINGERPRINT_PARTIAL,
+			      sizeof(FINGERPRINT_PARTIAL) - 1) == 0;
+	if (ret->partial)
+		digits.length = FINGERPRINT_DIGITS;
+	if (digits.length == FINGERPRINT_DIGITS && word_number(digits, 16, &ret->fingerprint) == 0)
 		return 0;
-	return line_fail(line, "'%s' is not a %s; a line is " ENTRY, QUOTED(word), what);
+	return bad_word(line, word, "fingerprint");
 }
 
 static int parse_entry(struct pattern_file *file, struct line *line, struct pattern_rule *ret)
@@ -54,11 +69,11 @@ static int parse_entry(struct pattern_file *file, struct line *line, struct patt
 		file->headed = true;
 		return parse_head(line);
 	}
-	r = parse_number(line, 16, "fingerprint", &ret->fingerprint);
+	r = parse_fingerprint(line, ret);
 	if (r == 0)
-		r = parse_number(line, 10, "number of bytes", &ret->bytes);
+		r = parse_number(line, "number of bytes", &ret->bytes);
 	if (r == 0)
-		r = parse_number(line, 10, "number of blocks", &ret->blocks);
+		r = parse_number(line, "number of blocks", &ret->blocks);
 	if (r < 0)
 		return r;
 	if (line->length > 0 && line->at[0] != '#')
@@ -140,7 +155,8 @@ void baseline_write(const struct leak_totals *totals, FILE *out)
 		const struct leak_total *entry = &totals->entries[i];
 
 		fprintf(out, "%s %" PRIu64 " %" PRIu64 " # ",
-			FINGERPRINT(entry->fingerprint), entry->bytes, entry->blocks);
+			FINGERPRINT(entry->fingerprint, entry->largest->site->stack->partial),
+			entry->bytes, entry->blocks);
 		write_place(out, entry->largest);
 		fputc('\n', out);
 	}

@@ -77,7 +77,8 @@ static void note_gone(struct bench *bench, const struct leak_totals *totals)
 			continue;
 		judgement_note(bench->judgement,
 			       "%s:%u: known leak is gone: %s %s, %" PRIu64 " block%s, %s",
-			       baseline->name, entry->line, FINGERPRINT(entry->fingerprint),
+			       baseline->name, entry->line,
+			       FINGERPRINT(entry->fingerprint, entry->partial),
 			       EXACT_SIZE(entry->bytes), entry->blocks, plural(entry->blocks),
 			       *entry->text ? entry->text : "of an unknown place");
 	}
@@ -115,7 +116,8 @@ static void add_growth_reason(struct bench *bench, const struct leak_total *now,
 		judgement_reason(bench->judgement, "new leak: %s in %" PRIu64 " block%s (%s, %s) "
 				 "at %s; fingerprint %s", EXACT_SIZE(now->bytes), now->blocks,
 				 plural(now->blocks), kind_words(site->kind), site->api,
-				 PLACE(site->stack), FINGERPRINT(now->fingerprint));
+				 PLACE(site->stack),
+				 FINGERPRINT(now->fingerprint, site->stack->partial));
 	else
 		judgement_reason(bench->judgement, "known leak grew by %s and %" PRIu64 " block%s: "
 				 "%s in %" PRIu64 " block%s now, %s in %" PRIu64 " known "
@@ -125,7 +127,8 @@ static void add_growth_reason(struct bench *bench, const struct leak_total *now,
 				 plural(beyond(now->blocks, known->blocks)),
 				 EXACT_SIZE(now->bytes), now->blocks, plural(now->blocks),
 				 EXACT_SIZE(known->bytes), known->blocks, kind_words(site->kind),
-				 site->api, PLACE(site->stack), FINGERPRINT(now->fingerprint));
+				 site->api, PLACE(site->stack),
+				 FINGERPRINT(now->fingerprint, site->stack->partial));
 }
 
 void judge_beyond_baseline(struct bench *bench)

@@ -99,8 +99,9 @@ static void read_frame(struct input *in, const json_t *object, struct report_fra
 	ret->code = !code ? FRAME_OWN : *code == 'w' ? FRAME_WRAPPER : FRAME_PACKAGE;
 }
 
-static const struct report_stack *read_stack(struct input *in, const json_t *array)
+static const struct report_stack *read_stack(struct input *in, const json_t *object)
 {
+	const json_t *array = json_object_get(object, "stack");
 	size_t count = json_array_size(array);
 	struct report_stack *stack = arena_alloc(in->arena, sizeof(*stack));
 	struct report_frame *frames = arena_alloc(in->arena, count * sizeof(*frames));
@@ -109,6 +110,7 @@ static const struct report_stack *read_stack(struct input *in, const json_t *arr
 		read_frame(in, json_array_get(array, i), &frames[i]);
 	stack->frames = frames;
 	stack->count = count;
+	stack->partial = json_is_true(json_object_get(object, "partial")) ? "" : NULL;
 	return stack;
 }
 
@@ -130,7 +132,7 @@ static struct report_site *read_site(struct input *in, const json_t *object)
 
 	*ret = (struct report_site){ read_text(in, object, "api"), read_text(in, object, "kind"),
 				     small_integer(object, "device", -1),
-				     read_stack(in, json_object_get(object, "stack")),
+				     read_stack(in, object),
 				     hex_of(object, "fingerprint"),
 				     hex_of(object, "fingerprint2") };
 	if (!ret->api || !ret->kind)

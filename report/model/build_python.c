@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads the Python frames of a ledger and combines them with native frames: replaces each call
- * of the evaluation loop by the Python frames that it ran. Recognizes the loop and the
+ * Reads the Python or Java frames of a ledger and combines them with native frames: replaces each
+ * call of Python's evaluation loop by the Python frames that it ran. Recognizes the loop and the
  * interpreter by names of functions and files. Must not open files.
  */
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 #include "report/symbols/symbolize.h"
 
 struct python_location {
-	uintptr_t key[4];
+	uintptr_t key[5];
 	struct symbol_location public;
 	struct report_frame frame;
 };
@@ -25,7 +25,7 @@ static const struct symbol_location *intern_location(struct builder *b,
 {
 	/* Strings are interned, so pointers can be compared. */
 	const uintptr_t key[] = { (uintptr_t)frame->function, (uintptr_t)frame->file, frame->line,
-				  frame->waiting };
+				  frame->waiting, frame->language };
 	struct python_location *location = table_intern(b->arena, &b->python_locations, key,
 							sizeof(key), sizeof(*location));
 
@@ -65,9 +65,9 @@ static bool is_around_init(const struct report_frame *code)
 	       strcmp(code->file, "__init__") == 0;
 }
 
-/* Returns NULL if RECORD is not a frame of the program. */
+/* Returns NULL if RECORD, of a chain with FLAGS, is not a frame of the program. */
 static const struct symbol_location *
-read_frame(struct builder *b, const struct ledger_python_frame *record, bool waiting)
+read_frame(struct builder *b, const struct ledger_python_frame *record, unsigned int flags)
 {
 	const struct report_frame *code = read_code(b, record->code);
 	struct report_frame frame;
@@ -76,7 +76,8 @@ read_frame(struct builder *b, const struct ledger_python_frame *record, bool wai
 		return NULL;
 	frame = *code;
 	frame.line = frame.file ? LEDGER_PYTHON_LINE(record->line) : 0;
-	frame.waiting = waiting;
+	frame.waiting = (flags & LEDGER_PYTHON_WAITING) != 0;
+	frame.language = flags & LEDGER_PYTHON_JAVA ? FRAME_JAVA : FRAME_PYTHON;
 	return intern_location(b, &frame);
 }
 
@@ -96,9 +97,10 @@ struct python_frames build_python(struct builder *b, uint32_t ref)
 	ret.frames = arena_alloc(b->arena, count * sizeof(ret.frames[0]));
 	ret.entry = arena_alloc(b->arena, count);
 	ret.waiting = (python->flags & LEDGER_PYTHON_WAITING) != 0;
+	ret.java = (python->flags & LEDGER_PYTHON_JAVA) != 0;
 	for (size_t i = 0; i < count; i++) {
 		ret.entry[ret.count] = (python->frame[i].line & LEDGER_PYTHON_ENTRY) != 0;
-		ret.frames[ret.count] = read_frame(b, &python->frame[i], ret.waiting);
+		ret.frames[ret.count] = read_frame(b, &python->frame[i], python->flags);
 		ret.count += ret.frames[ret.count] != NULL;
 	}
 	ret.cut = (python->flags & LEDGER_PYTHON_CUT) != 0;
@@ -267,6 +269,16 @@ static void weave_roughly(struct weave *w)
 	put_rest(w);
 }
 
+/* Writes the native frames up to the first one of Java, which has no module, and then all frames of
+ * Java. The native frames of Java itself depend on what was compiled when, and code that was
+ * compiled with optimization keeps no frame pointers, so the frames beyond are not reliable. */
+static void weave_java(struct weave *w)
+{
+	for (size_t i = 0; i < w->count && whole(w->native[i])->module; i++)
+		weave_put(w, w->native[i]);
+	put_rest(w);
+}
+
 /* Works from the innermost frame outwards, because missing frames of both kinds are outer frames. A
  * call of the loop without Python frames belongs to another interpreter and is copied. */
 size_t build_weave(const struct native_frames *native, const struct python_frames *python,
@@ -276,6 +288,10 @@ size_t build_weave(const struct native_frames *native, const struct python_frame
 			   .count = native->count, .python = python, .ret = ret };
 	size_t length;
 
+	if (python->java) {
+		weave_java(&w);
+		return w.written;
+	}
 	if (python->waiting) {
 		for (size_t i = 0; i < w.count; i++)
 			weave_put(&w, w.native[i]);

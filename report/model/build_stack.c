@@ -283,7 +283,7 @@ static struct stack_code *read_code(struct builder *b, uint32_t ref)
 	code->python = build_python(b, stack->python);
 	read_places(b, stack, code);
 	code->loops = ledger_stack_loops(b->view, ref);
-	code->cut = (stack->flags & LEDGER_STACK_CUT) || code->python.cut;
+	code->cut = (!code->python.java && stack->flags & LEDGER_STACK_CUT) || code->python.cut;
 	return intern_code(b, code);
 }
 
@@ -309,6 +309,35 @@ static bool same_stack(const void *value, const void *key)
 	       memcmp(a->distinct, b->distinct, a->distinct_count * sizeof(a->distinct[0])) == 0;
 }
 
+/* Returns what a rule says about the modules of the process that run managed languages, or NULL. */
+static const char *managed_modules(struct builder *b)
+{
+	for (size_t i = 0; !b->managed_known && i < b->module_count; i++) {
+		const char *path = build_text(b, b->modules[i].record->path);
+
+		if (path && !b->managed)
+			b->managed = rules_managed(symbolizer_rules(b->symbolizer), path);
+	}
+	b->managed_known = true;
+	return b->managed;
+}
+
+/* Returns the text for `partial` of NODE, or NULL. Where the frames of a managed language were
+ * read, they take the place of its interpreter's. */
+static const char *find_partial(struct builder *b, const struct stack_node *node)
+{
+	for (size_t i = 0; i < node->public.count; i++) {
+		const struct report_frame *frame = &node->public.frames[i];
+
+		if (frame->interprets && !node->ran_python)
+			return frame->interprets;
+		if (!frame->function && !frame->module && frame->language == FRAME_NATIVE &&
+		    managed_modules(b))
+			return b->managed;
+	}
+	return NULL;
+}
+
 static void flatten(struct builder *b, struct stack_node *node)
 {
 	struct report_frame *frames;
@@ -329,6 +358,7 @@ static void flatten(struct builder *b, struct stack_node *node)
 			   frames - count, count);
 	node->public.cache = rule && !rule->limit ? rule->name : NULL;
 	node->public.pending = rule && rule->limit ? rule : NULL;
+	node->public.partial = find_partial(b, node);
 	if (node->ran_python)
 		build_python_roles(frames - count, count);
 }
@@ -412,15 +442,4 @@ struct report_event build_event(struct builder *b, uint32_t api, uint32_t stack,
 const char *build_module_problem(const struct builder *b, size_t i)
 {
 	return b->modules[i].symbols ? symbol_module_problem(b->modules[i].symbols) : NULL;
-}
-
-bool build_has_module(struct builder *b, const char *name)
-{
-	for (size_t i = 0; i < b->module_count; i++) {
-		const char *path = build_text(b, b->modules[i].record->path);
-
-		if (path && strncmp(path_last(path), name, strlen(name)) == 0)
-			return true;
-	}
-	return false;
 }

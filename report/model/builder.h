@@ -32,6 +32,8 @@ struct builder {
 	struct table groups; /* keyed by call site and mapping */
 	struct table text_refs, site_refs; /* keyed by ref; the values are ref_nodes */
 	struct table known_frames; /* see rules_apply() */
+	const char *managed; /* see managed_modules() */
+	bool managed_known;
 	struct table code_refs, python_locations;     /* keyed by ref; keyed by content */
 	struct table stack_code_refs, stack_codes;    /* keyed by ref; keyed by content */
 	/* struct ledger_mapped, ledger_event_wait and ledger_ipc (of opened memory), keyed by the
@@ -166,9 +168,6 @@ struct stack_code *build_stack_code(struct builder *b, uint32_t ref);
 /* Returns the call of the refs API and STACK. BYTES is the size of the block that it allocated. */
 struct report_event build_event(struct builder *b, uint32_t api, uint32_t stack, uint64_t bytes);
 
-/* Returns true if the process had a module whose file name begins with NAME. */
-bool build_has_module(struct builder *b, const char *name);
-
 /* Returns why the file of module I was not used, or NULL. */
 const char *build_module_problem(const struct builder *b, size_t i);
 
@@ -230,13 +229,14 @@ void *site_list_add(struct site_list *list, struct build_site *site);
 
 /* ---- Python frames ---- */
 
-/* A chain of Python frames, see build_python.c. */
+/* A chain of Python or Java frames, see build_python.c. */
 struct python_frames {
 	const struct symbol_location **frames; /* innermost first; each location has one frame */
 	unsigned char *entry; /* per frame: 1 if a new call of the evaluation loop began with it */
 	size_t count;
 	bool cut;
 	bool waiting; /* they belong to another thread: see LEDGER_PYTHON_WAITING */
+	bool java;    /* they are frames of Java: see LEDGER_PYTHON_JAVA */
 };
 
 /* Returns the Python frames that REF refers to, or an empty chain if there are none. */
@@ -252,8 +252,9 @@ struct native_frames {
 };
 
 /* Writes a combined stack to RET: the frames of NATIVE, with each call of the evaluation loop
- * replaced by the frames of PYTHON that it ran. Frames of a waiting thread follow all others. RET
- * has room for all frames of both. Returns the number of frames written. */
+ * replaced by the frames of PYTHON that it ran. Frames of a waiting thread follow all others, and
+ * frames of Java all that are not Java's. RET has room for all frames of both. Returns the number
+ * of frames written. */
 size_t build_weave(const struct native_frames *native, const struct python_frames *python,
 		   const struct symbol_location **ret);
 

@@ -227,6 +227,7 @@ static json_t *end_json(const void *item, const struct subject_view *view)
 		{ "api", json_text(lost->site->api) },
 		{ "kind", json_text(lost->site->kind) },
 		{ "fingerprint", json_fingerprint(lost) },
+		{ "partial", JSON_IF(lost->site->stack->partial, json_true()) },
 		{ "device", json_integer(lost->site->device) },
 		{ "bytes", json_number(lost->bytes) },
 		{ "blocks", json_number(lost->blocks) },

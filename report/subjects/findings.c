@@ -372,7 +372,7 @@ const struct finding *findings_next(const struct findings *findings,
 
 char *finding_name(const struct finding *finding, char ret[FINDING_NAME_MAX])
 {
-	report_fingerprint_text(finding->fingerprint, ret);
+	report_fingerprint_text(finding->fingerprint, finding->stack->partial, ret);
 	if (finding->ordinal > 1)
 		snprintf(ret + strlen(ret), FINDING_NAME_MAX - strlen(ret), "-%u",
 			 finding->ordinal);

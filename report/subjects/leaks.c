@@ -275,6 +275,7 @@ json_t *json_leak(const void *item, const struct subject_view *view)
 		{ "kind", json_text(leak->site->kind) },
 		{ "fingerprint", json_fingerprint(leak) },
 		{ "fingerprint2", JSON_IF(!view->has_words, json_fingerprint2(leak)) },
+		{ "partial", JSON_IF(leak->site->stack->partial, json_true()) },
 		{ "device", json_integer(leak->site->device) },
 		{ "bytes", json_number(leak->bytes) },
 		{ "blocks", json_number(leak->blocks) },

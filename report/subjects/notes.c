@@ -17,6 +17,7 @@
 #include "report/load/load.h"
 #include "report/model/builder.h"
 #include "report/model/model.h"
+#include "report/model/model_holders.h"
 #include "report/subjects/subject_words.h"
 #include "report/symbols/symbolize.h"
 #include "report/util/escape.h"
@@ -190,67 +191,46 @@ static void note_exports(struct builder *b)
 			   format_number(dropped, number));
 }
 
-/* Adds a note for each interpreter whose frames are missing from the stacks, with the reason. */
-static void note_python(struct builder *b)
+/* Adds a note for each interpreter of LANGUAGE whose frames are missing from stacks, with the
+ * reason. KIND is that of the observation. */
+static void note_left(struct builder *b, const char *kind, const char *language)
 {
 	const struct report_observation *seen;
 
-	for (size_t i = 0; (seen = coverage_observation(&b->process->coverage, "python-left", i));
-	     i++)
-		print_note(b, "no Python lines, or not in all stacks: Python %s%s%s%s: %s",
-			   seen->subject, seen->module_count ? " (" : "",
+	for (size_t i = 0; (seen = coverage_observation(&b->process->coverage, kind, i)); i++)
+		print_note(b, "no %s lines, or not in all stacks: %s %s%s%s%s: %s", language,
+			   language, seen->subject, seen->module_count ? " (" : "",
 			   seen->module_count ? seen->modules[0] : "",
 			   seen->module_count ? ")" : "",
 			   seen->detail ? seen->detail : "the reason is not known");
 }
 
-/* Returns true if FRAME is code that was compiled at run time, without a name, or the function of
- * Node that runs such code. */
-static bool is_nameless_code(const struct report_frame *frame)
+/* Returns what a rule says about the names that stacks of leaks and of refused requests lack, or
+ * NULL. */
+static const char *missing_names(const struct report_process *process)
 {
-	return frame->function ? !strcmp(frame->function, "Builtins_InterpreterEntryTrampoline")
-			       : !frame->module && frame->language == FRAME_NATIVE;
+	const char *ret = NULL;
+
+	for (size_t i = 0; !ret && i < process->leak_count; i++)
+		ret = process->leaks[i].site->stack->partial;
+	for (size_t i = 0; !ret && i < process->out_of_memory_count; i++)
+		ret = process->out_of_memory[i].site->stack->partial;
+	return ret;
 }
 
-static bool has_nameless_code(const struct report_process *process)
-{
-	for (size_t i = 0; i < process->leak_count; i++) {
-		const struct report_stack *stack = process->leaks[i].site->stack;
-
-		for (size_t j = 0; j < stack->count; j++)
-			if (is_nameless_code(&stack->frames[j]))
-				return true;
-	}
-	return false;
-}
-
-/* Adds the problem with the names that the program's runtime wrote. If it wrote none, says how to
- * make it write them. */
+/* Adds the problem with the names that the program's runtime wrote. If names are missing, adds what
+ * a rule says about that: how to make the runtime write them. */
 static void note_jit(struct builder *b)
 {
-	static const struct {
-		const char *module, *flag;
-	} runtimes[] = {
-		{ "node", "node --perf-basic-prof --interpreted-frames-native-stack" },
-		{ "libcoreclr.so", "DOTNET_PerfMapEnabled=1" },
-		{ "libmono", "MONO_ENV_OPTIONS=--jitmap" },
-		{ "mono", "MONO_ENV_OPTIONS=--jitmap" },
-		{ "libjvm.so", "java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit" },
-	};
+	const char *missing = missing_names(b->process);
 	const char *problem = b->jit ? symbol_module_problem(b->jit) : NULL;
 
 	if (problem)
 		print_note(b, "code that was compiled at run time: %s", problem);
-	if (problem || (b->jit && symbol_module_is_named(b->jit)) ||
-	    !has_nameless_code(b->process))
-		return;
-	for (size_t i = 0; i < sizeof(runtimes) / sizeof(runtimes[0]); i++) {
-		if (!build_has_module(b, runtimes[i].module))
-			continue;
-		print_note(b, "functions that were compiled at run time have no names: run with %s",
-			   runtimes[i].flag);
-		return;
-	}
+	if (missing && !problem && !coverage_observation(&b->process->coverage, "java-left", 0) &&
+	    !coverage_observation(&b->process->coverage, "python-left", 0))
+		print_note(b, "functions that were interpreted or compiled at run time are "
+			   "missing or have no names: %s", missing);
 }
 
 /* NVIDIA's runtime fails each call on the stand-in driver. The program then allocates less than it
@@ -275,7 +255,8 @@ static void build(struct builder *b)
 	if (b->program_note)
 		add_note(b, b->program_note);
 	note_real_runtime(b);
-	note_python(b);
+	note_left(b, "python-left", "Python");
+	note_left(b, "java-left", "Java");
 	note_modules(b);
 	note_jit(b);
 }

@@ -20,7 +20,7 @@ static bool parse_fingerprint(const char *text, uint64_t *ret)
 	if (strncmp(text, start, sizeof(start) - 1) != 0)
 		return false;
 	text += sizeof(start) - 1;
-	if (strlen(text) != FINGERPRINT_TEXT - 1 || strspn(text, digits) != FINGERPRINT_TEXT - 1)
+	if (strlen(text) != FINGERPRINT_DIGITS || strspn(text, digits) != FINGERPRINT_DIGITS)
 		return false;
 	*ret = strtoull(text, NULL, 16);
 	return true;

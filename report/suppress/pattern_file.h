@@ -21,6 +21,7 @@ struct pattern_rule {
 	char *text;        /* of a budget: "kind:pinned"; of a known leak: its place, any bytes */
 	struct frame_pattern pattern;
 	uint64_t fingerprint;   /* of a known leak */
+	bool partial;           /* it is that of a partial stack */
 	uint64_t bytes, blocks; /* of a known leak; or what a suppression suppressed */
 	bool matched;           /* suppressions_count() was called for the rule */
 	int device;             /* of a budget, as the next members */

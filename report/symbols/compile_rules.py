@@ -6,7 +6,7 @@ import re
 import sys
 
 ROLES = "application|runtime|framework|interpreter|package"
-NAMED = "cache|library|thread"
+NAMED = "cache|library|thread|managed"
 PATTERN = re.compile(r'\s+(module|function|file|path):("[^"]*"|[^\s"]\S*)')
 RULE = re.compile(rf'(?:({ROLES})|({NAMED})\s+("[^"]+"|none)(?:\s+(\d+))?)'
                   rf'((?:{PATTERN.pattern})+)')

@@ -172,6 +172,8 @@ static uint64_t call_hash(const char *api, const char *kind, const struct report
 	uint64_t hash = add_text(FNV_START, api, strlen(api));
 
 	hash = add_text(hash, kind, strlen(kind));
+	if (stack->partial)
+		hash = add_text(hash, FINGERPRINT_PARTIAL, strlen(FINGERPRINT_PARTIAL));
 	return add_frames(hash, stack->frames, stack->count, version);
 }
 
@@ -201,8 +203,9 @@ int report_stack_fingerprint(const struct report_frame *frames, size_t count, ui
 	return -ENOENT;
 }
 
-char *report_fingerprint_text(uint64_t value, char ret[FINGERPRINT_TEXT])
+char *report_fingerprint_text(uint64_t value, bool partial, char ret[FINGERPRINT_TEXT])
 {
-	snprintf(ret, FINGERPRINT_TEXT, "%016" PRIx64, value);
+	snprintf(ret, FINGERPRINT_TEXT, "%016" PRIx64 "%s", value,
+		 partial ? FINGERPRINT_PARTIAL : "");
 	return ret;
 }

@@ -13,6 +13,7 @@
 enum frame_language {
 	FRAME_NATIVE = 0,
 	FRAME_PYTHON, /* a Python frame with function, file and line; module is NULL, offset 0 */
+	FRAME_JAVA,   /* the same of Java; a native method has no line */
 };
 
 /* The origin of a frame's code. A frame that no rule matches belongs to the application. */
@@ -58,6 +59,10 @@ struct report_frame {
 	/* If this frame is the function that runs a thread of a framework, a rule's name for the
 	 * thread: "PyTorch's autograd engine". Else NULL. The symbolizer owns it. */
 	const char *thread;
+	/* The frame is the interpreter of a managed language, which has the same frame for all
+	 * functions that it runs. What a rule says about their names; else NULL. The symbolizer
+	 * owns it. */
+	const char *interprets;
 	/* The frame belongs to another thread, which started the stack's work and waits for it. */
 	bool waiting;
 	/* Address of the call instruction's last byte in the module's symbol table (return address
@@ -75,6 +80,10 @@ struct report_stack {
 	/* The cache that allocates at this stack, "PyTorch caching allocator", or NULL. The
 	 * symbolizer owns it, like the frames. */
 	const char *cache;
+	/* Functions of a managed language are missing or have no names, so the stacks of several
+	 * can be equal, or differ by addresses only. What a rule says about their names; else
+	 * NULL. */
+	const char *partial;
 	/* The rule for a list of pending frees that may contain blocks of this stack, or NULL. */
 	const struct rule *pending;
 };

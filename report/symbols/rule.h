@@ -19,6 +19,7 @@ enum rule_verb {
 	RULE_CACHE, /* a rule with this verb or a later one has a name */
 	RULE_LIBRARY,
 	RULE_THREAD,
+	RULE_MANAGED,
 	RULE_VERBS
 };
 
@@ -36,7 +37,8 @@ enum rule_field {
 /* A rule matches if all its patterns match. */
 struct rule {
 	enum rule_verb verb;
-	/* name of a cache, a library or a thread; NULL: the rule says "none", or it gives a role */
+	/* name of a cache, a library or a thread, or the text of a note; NULL: the rule says
+	 * "none", or it gives a role */
 	const char *name;
 	/* NULL: the rule has no such pattern; "" is a pattern */
 	const char *patterns[RULE_TARGETS];

@@ -28,6 +28,7 @@ static const struct {
 	[RULE_CACHE] = { "cache", FRAME_APPLICATION },
 	[RULE_LIBRARY] = { "library", FRAME_APPLICATION },
 	[RULE_THREAD] = { "thread", FRAME_APPLICATION },
+	[RULE_MANAGED] = { "managed", FRAME_APPLICATION },
 };
 
 static const char *const fields[RULE_FIELDS] = { "module", "function", "file", "path" };
@@ -44,6 +45,8 @@ struct rules_frame {
 	bool in_library;     /* a rule for a library matches */
 	/* 1 + index of the first rule for a thread that matches; 0: none matches */
 	unsigned int thread_rule;
+	/* the same for an interpreter */
+	unsigned int managed_rule;
 };
 
 /* The state while the rules are applied to a stack, from the innermost frame outwards. */
@@ -73,7 +76,8 @@ static int parse_verb(struct line *line, enum rule_verb *ret)
 		if (word_is(word, verbs[*ret].word))
 			return 0;
 	return line_fail(line, "cannot read '%s'; a rule begins with application, runtime, "
-			 "framework, interpreter, package, cache, library or thread", QUOTED(word));
+			 "framework, interpreter, package, cache, library, thread or managed",
+			 QUOTED(word));
 }
 
 static int parse_name(struct line *line, struct rules *rules, const char **ret)
@@ -88,7 +92,7 @@ static int parse_name(struct line *line, struct rules *rules, const char **ret)
 		if (word_is(word, "none"))
 			return 0;
 		return line_fail(line, "a name in quotes, or the word none, must follow cache, "
-				 "library or thread");
+				 "library, thread or managed");
 	}
 	if (word.length == 0 || word.length > RULES_NAME_MAX)
 		return line_fail(line, "the name in quotes must have 1 to %d bytes",
@@ -279,6 +283,8 @@ static bool is_decided(const struct rule *rule, const struct rules_frame *frame,
 		return frame->cache_rule && frame->in_library;
 	case RULE_THREAD:
 		return frame->thread_rule != 0;
+	case RULE_MANAGED:
+		return frame->managed_rule || !rule->patterns[RULE_FUNCTION];
 	default:
 		return has_role;
 	}
@@ -302,8 +308,9 @@ static struct rules_frame decide_frame(const struct rules *rules, const struct r
 			has_role = true;
 			continue;
 		}
-		if (rule->verb == RULE_THREAD) {
-			ret.thread_rule = (unsigned int)i + 1;
+		if (rule->verb >= RULE_THREAD) {
+			*(rule->verb == RULE_THREAD ? &ret.thread_rule : &ret.managed_rule) =
+				(unsigned int)i + 1;
 			continue;
 		}
 		ret.in_library |= rule->verb == RULE_LIBRARY;
@@ -378,8 +385,21 @@ const struct rule *rules_apply(const struct rules *rules, struct table *known,
 		frames[i].role = decision->role;
 		frames[i].code = decision->code;
 		frames[i].thread = name_of(rules, decision->thread_rule);
+		frames[i].interprets = name_of(rules, decision->managed_rule);
 		add_frame(rules, &stack, decision);
 	}
 	set_if_earlier(&stack.cache_rule, stack.rule_of_library);
 	return name_of(rules, stack.cache_rule) ? &rules->list[stack.cache_rule - 1] : NULL;
+}
+
+const char *rules_managed(const struct rules *rules, const char *module)
+{
+	const struct report_frame frame = { .module = module };
+	unsigned char matched[RULES_ALL_MAX];
+
+	match_frame(rules, &frame, matched);
+	for (size_t i = 0; i < rules->count; i++)
+		if (rules->list[i].verb == RULE_MANAGED && matched[i] == rules->given[i])
+			return rules->list[i].name;
+	return NULL;
 }

@@ -38,7 +38,7 @@ void rules_drop(struct rules *rules, const char *name);
 
 void rules_destroy(struct rules *rules); /* RULES may be NULL */
 
-/* Sets the role, the code and the thread of each of the COUNT FRAMES of a stack, innermost first.
+/* Sets role, code, thread and interpreter of each of the COUNT FRAMES of a stack, innermost first.
  * Returns the rule for the cache that allocated at this stack, or NULL. Names are valid as long as
  * RULES. Many stacks share few different frames, so KNOWN, at first { 0 }, stores the decision for
  * each function, file and module; it is allocated from ARENA. KNOWN compares these strings by their
@@ -46,5 +46,9 @@ void rules_destroy(struct rules *rules); /* RULES may be NULL */
 const struct rule *rules_apply(const struct rules *rules, struct table *known,
 			       struct report_arena *arena, struct report_frame *frames,
 			       size_t count);
+
+/* Returns what a rule says about the functions without names of a process that has the module with
+ * the path MODULE, or NULL. */
+const char *rules_managed(const struct rules *rules, const char *module);
 
 #endif

@@ -46,11 +46,14 @@ def jitted(place):
     stack, report = frames(place, program, "none")
     compare("none", [("leak", True), (None, False)], [(name, bool(line)) for name, line in stack])
     compare("notes", [], report["notes"])
+    compare("no language is known", False, "partial" in report["leaks"][0])
     shutil.copy(program, place.file("node"))
     stack, report = frames(place, place.file("node"), "none")
-    compare("notes of node", ["functions that were compiled at run time have no names: run with node "
-                              "--perf-basic-prof --interpreted-frames-native-stack"],
+    compare("notes of node", ["functions that were interpreted or compiled at run time are missing "
+                              "or have no names: use node --perf-basic-prof --interpreted-frames-native-stack"],
             report["notes"])
+    leak = report["leaks"][0]
+    compare("partial", (True, True), (leak["partial"], leak["fingerprint"].endswith("-partial")))
     try:
         for mode, notes in (("map", []), (
                 "reused", ["code that was compiled at run time: step may be another function: the "

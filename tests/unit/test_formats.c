@@ -36,8 +36,10 @@ static void test_known(void **state)
 	(void)state;
 	/* Computed by other means: FNV-1a of "cuMemAlloc_v2\0" "device\0" and, as eight bytes from
 	 * the lowest on, of the frame's own hash, FNV-1a of "main\0" "b.c\0". */
-	assert_string_equal(report_fingerprint_text(of(frames, 1), text), "7f4b0e82444dd07c");
-	assert_string_equal(report_fingerprint_text(1, text), "0000000000000001");
+	assert_string_equal(report_fingerprint_text(of(frames, 1), false, text),
+			    "7f4b0e82444dd07c");
+	assert_string_equal(report_fingerprint_text(1, false, text), "0000000000000001");
+	assert_string_equal(report_fingerprint_text(1, true, text), "0000000000000001-partial");
 }
 
 static void test_survives(void **state)
@@ -68,6 +70,7 @@ static void test_differs(void **state)
 	const struct report_frame frame = { .function = "make", .file = "/a/x.c", .line = 3 };
 	struct report_frame other[2] = { frame, frame };
 	const struct report_stack stack = { &frame, 1, 0 };
+	const struct report_stack partial = { &frame, 1, .partial = "" };
 	uint64_t hash = of(&frame, 1);
 
 	(void)state;
@@ -80,6 +83,7 @@ static void test_differs(void **state)
 	other[1].function = "main";
 	assert_int_not_equal(of(other, 2), hash);
 	assert_int_not_equal(report_fingerprint("cuMemAlloc_v2", "managed", &stack), hash);
+	assert_int_not_equal(report_fingerprint("cuMemAlloc_v2", "device", &partial), hash);
 	assert_int_not_equal(report_fingerprint("cuMemAllocManaged", "device", &stack), hash);
 	/* Where all frames are others', they are all that there is. */
 	other[0] = other[1];

@@ -76,7 +76,8 @@ static void test_any_table(void **state)
 
 /* Letters for frames: native E evaluation loop, C its cold part, T an instruction of its own,
  * i the interpreter's other functions, n others, * after one that is marked as a loop; Python
- * 0-9, | ends a call of the loop. */
+ * 0-9, | ends a call of the loop. A chain that begins with J is one of Java, whose native frames
+ * (x) have no module. */
 static struct report_frame frame_for(char letter)
 {
 	static const char *const names[] = { "0", "1", "2", "3", "4", "5", "6", "7", "8", "9" };
@@ -85,8 +86,8 @@ static struct report_frame frame_for(char letter)
 	if (letter >= '0' && letter <= '9') {
 		frame.language = FRAME_PYTHON;
 		frame.function = names[letter - '0'];
-	} else if (letter == 'n') {
-		frame.module = "/lib/other.so";
+	} else if (letter == 'n' || letter == 'x') {
+		frame.module = letter == 'n' ? "/lib/other.so" : NULL;
 	} else {
 		frame.function = letter == 'E' ? "_PyEval_EvalFrameDefault"
 			       : letter == 'C' ? "_PyEval_EvalFrameDefault.cold"
@@ -122,6 +123,10 @@ static void woven(const char *native, const char *python, const char *expected)
 		natives[count++] = &locations[used++];
 	}
 	for (; *python; python++) {
+		if (*python == 'J') {
+			chain.java = true;
+			continue;
+		}
 		if (*python == '|') {
 			entry[chain.count - 1] = 1;
 			continue;
@@ -147,6 +152,9 @@ static void woven(const char *native, const char *python, const char *expected)
 static void test_weave(void **state)
 {
 	(void)state;
+	woven("nnxxnxn", "J012", "nn012");
+	woven("nn+", "J012", "nn012");
+	woven("x", "J0", "0");
 	woven("nEn", "1|", "n1n");
 	woven("nEiEn", "1|2|", "n1i2n");
 	woven("nEnCn", "12|345|", "n12n345n");

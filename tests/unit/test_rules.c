@@ -69,7 +69,7 @@ static void test_refused(void **state)
 		"my.rules:3: the rule matches nothing; accepted are " FIELDS);
 	refused("frame module:x\n",
 		"my.rules:1: cannot read 'frame'; a rule begins with application, runtime, "
-		"framework, interpreter, package, cache, library or thread");
+		"framework, interpreter, package, cache, library, thread or managed");
 	refused("runtime modul:x\n", "my.rules:1: cannot read 'modul:x'; accepted are " FIELDS);
 	refused("runtime module\n", "my.rules:1: cannot read 'module'; accepted are " FIELDS);
 	refused("runtime x:\033[2J\n", "my.rules:1: cannot read 'x:.[2J'; accepted are " FIELDS);
@@ -81,11 +81,11 @@ static void test_refused(void **state)
 	refused("runtime function:\"a\"b\n",
 		"my.rules:1: there is no blank behind the closing quote");
 	refused("cache module:x\n",
-		"my.rules:1: a name in quotes, or the word none, must follow cache, library or "
-		"thread");
+		"my.rules:1: a name in quotes, or the word none, must follow cache, library, "
+		"thread or managed");
 	refused("library Mine module:x\n",
-		"my.rules:1: a name in quotes, or the word none, must follow cache, library or "
-		"thread");
+		"my.rules:1: a name in quotes, or the word none, must follow cache, library, "
+		"thread or managed");
 	refused("cache \"x\" 0 module:x\n", "my.rules:1: '0' is not a number of blocks");
 	refused("cache \"x\" 4294967296 module:x\n",
 		"my.rules:1: '4294967296' is not a number of blocks");
@@ -118,7 +118,8 @@ static void test_files(void **state)
 	assert_int_equal(write(fd, "\xef\xbb\xbfruntime module:a\r\nbad\n", 25), 25);
 	assert_true(rules_parse(NULL, 0, path, &rules, error, sizeof(error)) < 0);
 	snprintf(expected, sizeof(expected), "%s:2: cannot read 'bad'; a rule begins with "
-		 "application, runtime, framework, interpreter, package, cache, library or thread",
+		 "application, runtime, framework, interpreter, package, cache, library, thread or "
+		 "managed",
 		 path);
 	assert_string_equal(error, expected);
 	assert_int_equal(ftruncate(fd, 21), 0);
@@ -865,6 +866,32 @@ static void test_threads(void **state)
 	rules_destroy(rules);
 }
 
+/* Frames that run functions of a managed language, and modules whose functions have no names. */
+static void test_managed(void **state)
+{
+	struct rules *rules = parse("managed none module:mine\n"
+				    "managed \"use it\" function:run_*\n");
+	struct report_frame frames[] = {
+		F("/bin/x", "run_loop"), F("/usr/bin/node", "Builtins_InterpreterEntryTrampoline"),
+		F("/usr/bin/mono-sgen", NULL), F("/opt/app", "Interpreter"),
+		F("/usr/lib/libjvm.so", "JavaMain"), F(NULL, NULL),
+	};
+
+	(void)state;
+	apply(rules, frames, sizeof(frames) / sizeof(frames[0]));
+	assert_string_equal(frames[0].interprets, "use it");
+	assert_non_null(strstr(frames[1].interprets, "--interpreted-frames-native-stack"));
+	assert_non_null(frames[2].interprets);
+	for (int i = 3; i < 6; i++)
+		assert_null(frames[i].interprets);
+	assert_string_equal(rules_managed(rules, "/opt/dotnet/libcoreclr.so"),
+			    "use DOTNET_PerfMapEnabled=1");
+	assert_non_null(rules_managed(rules, "/usr/lib/jvm/libjvm.so"));
+	assert_null(rules_managed(rules, "/usr/bin/mine"));
+	assert_null(rules_managed(rules, "/usr/lib/libc.so.6"));
+	rules_destroy(rules);
+}
+
 static void test_headline(void **state)
 {
 	static const struct report_frame frames[] = {
@@ -922,7 +949,8 @@ int main(void)
 		cmocka_unit_test(test_caches),	    cmocka_unit_test(test_user_caches),
 		cmocka_unit_test(test_report),	    cmocka_unit_test(test_clean_report),
 		cmocka_unit_test(test_pending),	    cmocka_unit_test(test_pending_report),
-		cmocka_unit_test(test_folding),	    cmocka_unit_test(test_headline),
+		cmocka_unit_test(test_folding),	    cmocka_unit_test(test_managed),
+		cmocka_unit_test(test_headline),
 		cmocka_unit_test(test_threads),	    cmocka_unit_test(test_cost),
 	};
 

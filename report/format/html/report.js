@@ -1130,6 +1130,8 @@ const partStory = (leak) => [
 		? ", released, but never unmapped; allocated by " : ", allocated by ") +
 		clean(leak.api) + (leak.names.size > 1 ? " in " + ranksOf(leak) : "") + " at:"),
 	stackList(leak.stack, leak.site),
+	leak.partial ? el("p", { class: "soft" },
+		"The stack ends in the interpreter: other functions may have the same one.") : null,
 	pastCall("Context ended by ", leak.ended), pastCall("Mapped by ", leak.mapped),
 	pastCall("Released by ", leak.released),
 	keeperList(leak), leak.history ? historyTable(leak.history) : null];

@@ -128,7 +128,8 @@ static json_t *refusal_properties(const struct report_out_of_memory *refusal)
 static json_t *part_json(const struct finding *part)
 {
 	return JSON_OBJECT(
-		{ "fingerprint", json_string(FINGERPRINT(part->fingerprint)) },
+		{ "fingerprint", json_string(FINGERPRINT(part->fingerprint,
+							 part->stack->partial)) },
 		{ "bytes", json_number(part->bytes) },
 		{ "blocks", json_number(part->blocks) });
 }
@@ -163,8 +164,10 @@ static json_t *properties(const struct finding *finding)
 static json_t *fingerprints(const struct finding *finding)
 {
 	return JSON_OBJECT(
-		{ FINGERPRINT_NAME, json_string(FINGERPRINT(finding->fingerprint)) },
-		{ FINGERPRINT_NAME2, json_string(FINGERPRINT(finding->fingerprint2)) });
+		{ FINGERPRINT_NAME, json_string(FINGERPRINT(finding->fingerprint,
+							finding->stack->partial)) },
+		{ FINGERPRINT_NAME2, json_string(FINGERPRINT(finding->fingerprint2,
+							 finding->stack->partial)) });
 }
 
 /* Returns the list with the place of the finding. */

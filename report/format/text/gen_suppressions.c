@@ -105,7 +105,9 @@ static void add_print(struct common *common, size_t index)
 	struct print *print;
 	uint64_t fingerprint;
 
-	if (report_stack_fingerprint(stack->frames, stack->count, &fingerprint) < 0)
+	/* A suppression of a partial stack would hide leaks of other functions. */
+	if (stack->partial ||
+	    report_stack_fingerprint(stack->frames, stack->count, &fingerprint) < 0)
 		return;
 	print = table_intern(&common->arena, &common->prints, &fingerprint, sizeof(fingerprint),
 			     sizeof(*print));
@@ -230,7 +232,7 @@ static void try_stack(const struct common *common, size_t index, struct choice *
 	if (best->pattern[0] || !print)
 		return;
 	snprintf(best->pattern, sizeof(best->pattern), FRAME_PATTERN_STACK "%s",
-		 report_fingerprint_text(print->fingerprint, text));
+		 report_fingerprint_text(print->fingerprint, false, text));
 	best->others = print->leaks - 1;
 }
 

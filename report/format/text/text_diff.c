@@ -80,7 +80,8 @@ static void print_place(FILE *out, const struct diff_row *row, const struct repo
 	char hash[FINGERPRINT_TEXT];
 
 	fprintf(out, ", fingerprint %s, at ",
-		report_fingerprint_text(report_site_fingerprint(leak->site), hash));
+		report_fingerprint_text(report_site_fingerprint(leak->site),
+					leak->site->stack->partial, hash));
 	describe_place_and_caller(out, leak->site->stack, false);
 	fputc('\n', out);
 	if (row->change == DIFF_NEW || row->change == DIFF_GREW)
