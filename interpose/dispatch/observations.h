@@ -37,6 +37,7 @@
 	X(NAMESPACE_OPEN, "namespace-open")                                                      \
 	X(PYTHON, "python")               /* subject: version of MODULE, a Python interpreter */ \
 	X(PYTHON_LEFT, "python-left")     /* some or all frames are not read; has a reason */    \
+	X(JAVA_LEFT, "java-left")         /* the same for frames of Java */                      \
 	X(LOST, "lost")                   /* observations that were lost: the table is full */
 
 enum observation_kind {

@@ -43,6 +43,7 @@
 #include "interpose/recorder/write_observations.h"
 #include "interpose/recorder/thread_state.h"
 #include "interpose/stack/modules.h"
+#include "interpose/stack/java.h"
 #include "interpose/stack/python.h"
 #include "interpose/stack/capture.h"
 #include "interpose/stack/intern.h"
@@ -267,8 +268,10 @@ static void get_or_make(void *data)
 		made = recorder != NULL;
 	}
 	lock_give(&recorder_page->making);
-	if (made)
+	if (made) {
 		python_look(recorder);
+		java_look();
+	}
 	if (made && process_has_recorder)
 		process_has_recorder(recorder);
 	*ret = recorder;

@@ -14,6 +14,7 @@
 #include "interpose/dispatch/coverage.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/write_observations.h"
+#include "interpose/stack/java.h"
 #include "interpose/stack/python.h"
 #include "interpose/stack/capture.h"
 #include "interpose/stack/module_symbols.h"
@@ -197,8 +198,10 @@ static int module_of_loader(struct dl_phdr_info *info, size_t size, void *data)
 	uint64_t loads = info->dlpi_adds + info->dlpi_subs;
 
 	(void)size;
-	if (recorder->modules->loads != loads)
+	if (recorder->modules->loads != loads) {
 		python_want();
+		atomic_store(&java_is_due, true);
+	}
 	recorder->modules->loads = loads;
 	module_seen(recorder, info);
 	return 0;

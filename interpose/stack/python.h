@@ -185,6 +185,7 @@ struct python_names {
 	struct lock lock;
 	/* hash of the content to ref; each is once in the ledger */
 	struct ref_table texts, codes, chains;
+	struct ref_table keys; /* chains of other languages, by their key */
 	unsigned int code_count;
 	/* code objects that were looked up recently */
 	struct { uint64_t key; uint32_t ref; } recent[PYTHON_RECENT];
@@ -195,6 +196,14 @@ struct python_names {
  * ledger, with FLAGS, if they are new. Returns 0 if the thread runs no Python or the ledger is
  * full. */
 uint32_t python_intern(struct recorder *recorder, unsigned int depth, unsigned int flags);
+
+/* Frames of another language that are recorded like Python's. Locking: each takes the lock of
+ * python_names. The first returns the ref of a function, the others that of a chain: the one that
+ * was added with KEY, or 0; and CHAIN with its FRAMES, which is added. */
+uint32_t python_add_code(struct recorder *recorder, const char *function, const char *file);
+uint32_t python_find_chain(struct recorder *recorder, uint64_t key);
+uint32_t python_add_chain(struct recorder *recorder, const struct ledger_python *chain,
+			  const struct ledger_python_frame *frames, uint64_t key);
 
 /* ---- python_lines.c ---- */
 

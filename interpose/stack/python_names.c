@@ -107,50 +107,62 @@ static bool same_text(struct recorder *recorder, uint32_t ref, const char *text,
 	return string->length == length && memcmp(string->bytes, text, length) == 0;
 }
 
-static uint32_t intern_text(struct recorder *recorder, const struct python *python,
-			    uintptr_t object, bool is_path)
+/* Locking for the functions below: the caller holds the lock of python_names. */
+
+static uint32_t intern_bytes(struct recorder *recorder, const char *text, size_t length)
 {
 	struct python_names *names = recorder->python;
-	size_t length = decode(python, object, is_path, names->text);
 	uint64_t hash;
 	uint32_t ref;
 
 	if (length == 0)
 		return 0;
-	hash = hash_of_bytes(names->text, length, 0);
+	hash = hash_of_bytes(text, length, 0);
 	ref = ref_table_find(&names->texts, hash);
-	if (ref && same_text(recorder, ref, names->text, length))
+	if (ref && same_text(recorder, ref, text, length))
 		return ref;
-	ref = ledger_add_string(&recorder->writer, names->text, length);
+	ref = ledger_add_string(&recorder->writer, text, length);
 	name_insert(&recorder->arena, &names->texts, hash, ref);
 	return ref;
 }
 
+static uint32_t intern_text(struct recorder *recorder, const struct python *python,
+			    uintptr_t object, bool is_path)
+{
+	char *text = recorder->python->text;
+
+	return intern_bytes(recorder, text, decode(python, object, is_path, text));
+}
+
 /* ---- functions ---- */
+
+static uint32_t intern_record(struct recorder *recorder, const struct ledger_code *record)
+{
+	struct python_names *names = recorder->python;
+	uint64_t hash = hash_of_bytes(record, sizeof(*record), 1);
+	uint32_t ref = ref_table_find(&names->codes, hash);
+
+	if (ref && memcmp(ledger_at(&recorder->writer, ref), record, sizeof(*record)) == 0)
+		return ref;
+	if (names->code_count == PYTHON_CODES_MAX)
+		return 0;
+	ref = ledger_add_code(&recorder->writer, record);
+	names->code_count += ref != 0;
+	name_insert(&recorder->arena, &names->codes, hash, ref);
+	return ref;
+}
 
 static uint32_t intern_code(struct recorder *recorder, const struct python *python, uintptr_t code)
 {
 	const struct python_offsets *at = &python->at;
-	struct python_names *names = recorder->python;
 	struct ledger_code record = { 0 };
-	uint64_t hash;
-	uint32_t ref;
 
 	record.first_line = *(const uint32_t *)(code + (unsigned int)at->first_line);
 	record.function = intern_text(recorder, python,
 				      python_word(code + (unsigned int)at->name), false);
 	record.file = intern_text(recorder, python,
 				  python_word(code + (unsigned int)at->filename), true);
-	hash = hash_of_bytes(&record, sizeof(record), 1);
-	ref = ref_table_find(&names->codes, hash);
-	if (ref && memcmp(ledger_at(&recorder->writer, ref), &record, sizeof(record)) == 0)
-		return ref;
-	if (names->code_count == PYTHON_CODES_MAX)
-		return 0;
-	ref = ledger_add_code(&recorder->writer, &record);
-	names->code_count += ref != 0;
-	name_insert(&recorder->arena, &names->codes, hash, ref);
-	return ref;
+	return intern_record(recorder, &record);
 }
 
 /* Like intern_code(), but first looks in the table of recent code objects, which costs only a few
@@ -243,4 +255,48 @@ __attribute__((noinline)) uint32_t python_intern(struct recorder *recorder, unsi
 	ref = intern_chain(recorder, &record, frames);
 	lock_give(&recorder->python->lock);
 	return ref;
+}
+
+/* ---- frames of other languages ---- */
+
+static size_t text_length(const char *text)
+{
+	size_t length = strlen(text);
+
+	return length < LEDGER_STRING_MAX ? length : LEDGER_STRING_MAX;
+}
+
+uint32_t python_add_code(struct recorder *recorder, const char *function, const char *file)
+{
+	struct ledger_code record = { 0 };
+	uint32_t ret;
+
+	lock_take(&recorder->python->lock);
+	record.function = intern_bytes(recorder, function, text_length(function));
+	record.file = intern_bytes(recorder, file, text_length(file));
+	ret = intern_record(recorder, &record);
+	lock_give(&recorder->python->lock);
+	return ret;
+}
+
+uint32_t python_find_chain(struct recorder *recorder, uint64_t key)
+{
+	uint32_t ret;
+
+	lock_take(&recorder->python->lock);
+	ret = ref_table_find(&recorder->python->keys, key);
+	lock_give(&recorder->python->lock);
+	return ret;
+}
+
+uint32_t python_add_chain(struct recorder *recorder, const struct ledger_python *chain,
+			  const struct ledger_python_frame *frames, uint64_t key)
+{
+	uint32_t ret;
+
+	lock_take(&recorder->python->lock);
+	ret = intern_chain(recorder, chain, frames);
+	name_insert(&recorder->arena, &recorder->python->keys, key, ret);
+	lock_give(&recorder->python->lock);
+	return ret;
 }

@@ -14,23 +14,26 @@
 #include "interpose/recorder/thread_state.h"
 #include "interpose/stack/capture.h"
 #include "interpose/stack/intern.h"
+#include "interpose/stack/java.h"
 #include "interpose/stack/modules.h"
 #include "interpose/stack/python.h"
 #include "interpose/stack/stack_cache.h"
 #include "interpose/stack/waiting.h"
 #include "ledger/shared.h"
 
-/* the ref of a waiting thread's frames is multiplied by this, to make a key */
-#define WAITING_KEY 0x9e3779b97f4a7c15u
+/* the ref of Java frames, or of a waiting thread's frames, is multiplied by this to make a key */
+#define FRAMES_KEY 0x9e3779b97f4a7c15u
 
 struct stack_request {
 	struct recorder *recorder;
 	struct thread_state *state;
 	const struct caller *caller;
-	/* the key for CALLER; its `python` is made of `waiting`, if that is not 0 */
+	/* the key for CALLER; its `python` is made of `frames`, if that is not 0 */
 	struct stack_cache_key cache_key;
-	/* ref of the frames of the only thread that waits for workers */
-	uint32_t waiting;
+	/* ref of the thread's Java frames, or else of the frames of the only thread that waits for
+	 * workers, or 0 */
+	uint32_t frames;
+	bool is_java;
 	uint32_t ref;
 };
 
@@ -49,17 +52,17 @@ static void unwind_here(void *data)
 	struct stack_request *request = data;
 	struct recorder *recorder = request->recorder;
 	uint64_t key = request->cache_key.python;
-	uint32_t waiting = request->waiting;
+	uint32_t frames = request->frames;
 	struct capture capture;
 
 	if (fork_guard_is_locked())
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNWINDER_LOCKED, 1);
 	capture_frames(recorder->stack_depth, recorder->modules->taken_over, &capture);
-	if (waiting && !waiting_is_worker(&capture))
-		key = waiting = 0;
+	if (frames && !request->is_java && !waiting_is_worker(&capture))
+		key = frames = 0;
 	if (capture.frames == 0 && !key)
 		return;
-	request->ref = stack_intern(recorder, request->state, &capture, key, waiting);
+	request->ref = stack_intern(recorder, request->state, &capture, key, frames);
 	if (request->ref && request->caller && capture.frames && !request->state->shared)
 		stack_cache_add(recorder, request->state, &request->cache_key,
 				request->caller->frame_pointer, &capture, request->ref);
@@ -80,22 +83,45 @@ static void let_signals_arrive(const struct aside *aside)
 	recorder_resume(&paused);
 }
 
+static uint32_t unwind_once(struct stack_request *request)
+{
+	struct aside aside;
+
+	if (!request->cache_key.python && atomic_load(&java_is_there)) {
+		request->frames = java_frames(request->recorder);
+		request->is_java = request->frames != 0;
+		request->cache_key.python = request->frames * FRAMES_KEY;
+	}
+	thread_state_lock(request->state);
+	aside_begin(&aside, unwind_here, request);
+	thread_state_unlock(request->state);
+	let_signals_arrive(&aside);
+	return request->ref;
+}
+
+static void look_for_java(void *data)
+{
+	(void)data;
+	java_look();
+}
+
 static COLD uint32_t unwind(struct recorder *recorder, struct thread_state *state,
 			    const struct caller *caller, struct stack_cache_key key,
-			    uint32_t waiting)
+			    uint32_t waiting, bool may_load)
 {
-	struct stack_request request = { recorder, state, caller, key, waiting, 0 };
-	struct aside aside;
+	struct stack_request request = { recorder, state, caller, key, waiting, false, 0 };
 
 	if (!stack_may_be_walked()) {
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_NESTED_STACKS, 1);
 		return 0;
 	}
-	thread_state_lock(state);
-	aside_begin(&aside, unwind_here, &request);
-	thread_state_unlock(state);
-	let_signals_arrive(&aside);
-	return request.ref;
+	unwind_once(&request);
+	/* One of the modules that were just recorded may be a JVM. */
+	if (!may_load || !atomic_load(&java_is_due) || fork_guard_is_locked())
+		return request.ref;
+	aside(look_for_java, NULL);
+	return atomic_load(&java_is_there) && !request.is_java ? unwind_once(&request)
+								: request.ref;
 }
 
 HOT_CALL uint32_t stack_find(struct recorder *recorder, const struct caller *caller,
@@ -112,7 +138,7 @@ HOT_CALL uint32_t stack_find(struct recorder *recorder, const struct caller *cal
 	key.python = python_key(recorder->stack_depth);
 	if (!key.python) {
 		waiting = waiting_frames(recorder);
-		key.python = waiting * WAITING_KEY;
+		key.python = waiting * FRAMES_KEY;
 	}
 	if (caller) {
 		key.pc = caller->pc;
@@ -120,5 +146,7 @@ HOT_CALL uint32_t stack_find(struct recorder *recorder, const struct caller *cal
 	}
 	if (caller && !state->shared)
 		ref = stack_cache_find(recorder, state->stack_cache, &key, caller->frame_pointer);
-	return __builtin_expect(ref != 0, 1) ? ref : unwind(recorder, state, caller, key, waiting);
+	return __builtin_expect(ref != 0, 1)
+		       ? ref
+		       : unwind(recorder, state, caller, key, waiting, may_load);
 }

@@ -21,6 +21,7 @@ import cases_go
 import cases_graph
 import cases_held
 import cases_ipc
+import cases_java
 import cases_leaving
 import cases_limits
 import cases_lost
@@ -428,6 +429,7 @@ FAMILIES = {
     "objects": cases_objects.OBJECTS,
     "costs": cases_costs.COSTS_CASES,
     "ipc": cases_ipc.IPC,
+    "java": cases_java.JAVA,
     "limits": cases_limits.LIMITS,
     "lost": cases_lost.LOST,
     "names": cases_names.NAMES,
