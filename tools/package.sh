@@ -59,6 +59,9 @@ make_tools() {
 
 # Writes scripts that run the compilers for MACHINE, because configure scripts and Meson expect
 # commands of one word. Paths of this machine do not get into the binaries. packaging/fix_dynamic.py explains -Bsymbolic.
+#
+# clang must not find a gcc of this machine: if there is one for aarch64, clang calls functions of its
+# library for atomic operations. Zig's library has them too, and then each binary exports all of it.
 make_compilers() { # MACHINE
 	local bin=$work/$1/compilers
 
@@ -71,7 +74,7 @@ make_compilers() { # MACHINE
 			[ "\$word" != -Wl,-Bsymbolic-functions ] || word=-Wl,-Bsymbolic
 			set -- "\$@" "\$word"
 		done
-		exec '$zig' cc -target $1-linux-gnu.$GLIBC -fno-sanitize=undefined \\
+		exec '$zig' cc -target $1-linux-gnu.$GLIBC -fno-sanitize=undefined --gcc-toolchain=/nonexistent \\
 			-ffile-prefix-map='$work/$1'=. -ffile-prefix-map='$root'=. -g0 "\$@"
 	END
 	printf '#!/bin/sh\nexec %s ar "$@"\n' "'$zig'" >"$bin/ar"
@@ -124,6 +127,10 @@ build_gpuleak() { # MACHINE KIND PREFIX LIBDIR
 	cp "$machine"/prefix/lib/lib{dw,elf,iberty}.so.1 "$machine/prefix/lib/libunwind.so.8" \
 		"$stage/$4/gpuleak"
 	python3 packaging/fix_dynamic.py "$stage/bin/gpuleak" "$stage/$4"/{libgpuleak.so,gpuleak/lib*.so*}
+	# A preloaded library that exports memcpy would replace the program's.
+	if readelf -W --dyn-syms "$stage/$4"/{libgpuleak.so,gpuleak/lib*.so*} | grep -E ' [0-9]+ memcpy$'; then
+		fail "a library exports functions of the compiler"
+	fi
 }
 
 # auditwheel reads every binary: the versions of the symbols that it needs, and its libraries.
