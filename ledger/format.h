@@ -648,6 +648,9 @@ struct ledger_observation {
  * its last part has a `detail`. */
 #define LEDGER_OBSERVED_RANK "rank"
 #define LEDGER_OBSERVED_LSAN "lsan-suppressions"
+/* STATIC_OBJECT: `subject` is the ref of a call site in decimal digits. At exit, an object with a
+ * destructor, or what it points to, had the address of a block of that site. */
+#define LEDGER_OBSERVED_STATIC_OBJECT "static-object"
 #define LEDGER_LSAN_PARTS_MAX 16u
 
 /* A sample of live bytes (TIMELINE) or of bytes of deferred frees (RELEASED). There is at most one

@@ -38,6 +38,7 @@
 	X(PYTHON, "python")               /* subject: version of MODULE, a Python interpreter */ \
 	X(PYTHON_LEFT, "python-left")     /* some or all frames are not read; has a reason */    \
 	X(JAVA_LEFT, "java-left")         /* the same for frames of Java */                      \
+	X(STATIC_OBJECT, LEDGER_OBSERVED_STATIC_OBJECT)                                          \
 	X(LOST, "lost")                   /* observations that were lost: the table is full */
 
 enum observation_kind {

@@ -48,6 +48,7 @@ void verdict_take(enum ending ending)
 		apis_read_pools(LEDGER_PARKED_EXIT, 0);
 		aside(reporter_settle, recorder);
 		block_keep_parents(recorder);
+		static_objects_search(recorder);
 	}
 	if (atomic_compare_exchange_strong(&recorder->ending, &not_yet, (uint32_t)ending))
 		service_thread_wake();
@@ -95,6 +96,8 @@ EXPORT int __cxa_atexit(void (*handler)(void *), void *argument, void *module)
 	if (!shared_load_acquire(real_cxa_atexit))
 		find_registrations();
 	r = real_cxa_atexit ? real_cxa_atexit(handler, argument, module) : -1;
+	if (r == 0 && argument)
+		static_object_made(argument);
 	if (r == 0)
 		registered(module ? module : (const void *)(uintptr_t)handler);
 	return r;

@@ -45,6 +45,13 @@ void reporter_settle(void *recorder);
  * count still. */
 void verdict_take(enum ending ending);
 
+/* ---- static_objects.c ---- */
+
+/* OBJECT has a destructor that exit() will call. */
+void static_object_made(void *object);
+/* Records which call sites allocated what these objects have. */
+void static_objects_search(struct recorder *recorder);
+
 /* Returns true if a driver may have destroyed objects that its threads still use. OpenCL
  * implementations may end in destructors, which gpuleak does not see. */
 bool driver_may_have_ended(const struct recorder *recorder);

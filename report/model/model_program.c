@@ -91,7 +91,8 @@ void build_program(struct builder *b)
 		variable = build_text(b, record->module);
 		if (strcmp(kind, LEDGER_OBSERVED_RANK) == 0)
 			read_rank(b, subject, variable, record->count);
-		else if (record->count >= 1 && record->count <= LEDGER_LSAN_PARTS_MAX)
+		else if (strcmp(kind, LEDGER_OBSERVED_LSAN) == 0 && record->count >= 1 &&
+			 record->count <= LEDGER_LSAN_PARTS_MAX)
 			parts.part[record->count - 1] = subject;
 		parts.cut |= strcmp(kind, LEDGER_OBSERVED_LSAN) == 0 && record->detail != 0;
 	}
@@ -101,5 +102,6 @@ void build_program(struct builder *b)
 
 bool build_is_of_program(const char *kind)
 {
-	return strcmp(kind, LEDGER_OBSERVED_RANK) == 0 || strcmp(kind, LEDGER_OBSERVED_LSAN) == 0;
+	return strcmp(kind, LEDGER_OBSERVED_RANK) == 0 || strcmp(kind, LEDGER_OBSERVED_LSAN) == 0 ||
+	       strcmp(kind, LEDGER_OBSERVED_STATIC_OBJECT) == 0;
 }

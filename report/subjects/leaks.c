@@ -5,6 +5,7 @@
  */
 #include "report/subjects/subject.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "report/describe/describe_stack.h"
@@ -167,23 +168,19 @@ static bool begins(const char *text, const char *prefix)
 	return text && strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Returns true if the constructor of a static object allocated at STACK by a CUDA runtime that is
- * linked statically. The object's destructor may run after the driver has ended. Then the runtime
- * calls no driver, and gpuleak does not see the free. */
-static bool may_be_freed_late(const struct report_stack *stack)
+bool may_be_freed_late(const struct report_site *site)
 {
-	bool is_static = false;
+	bool is_static = false, is_object = site->in_static_object;
 
-	for (size_t i = 0; i < stack->count; i++) {
-		const struct report_frame *frame = &stack->frames[i];
+	for (size_t i = 0; i < site->stack->count; i++) {
+		const struct report_frame *frame = &site->stack->frames[i];
 
 		is_static |= begins(frame->function, "cuda") && frame->module &&
 			     !begins(path_last(frame->module), "libcudart");
-		if (begins(frame->function, "_GLOBAL__sub_I_") ||
-		    begins(frame->function, "__static_initialization_and_destruction"))
-			return is_static;
+		is_object |= begins(frame->function, "_GLOBAL__sub_I_") ||
+			     begins(frame->function, "__static_initialization_and_destruction");
 	}
-	return false;
+	return is_static && is_object;
 }
 
 static void print_leak(FILE *out, const struct finding *finding, bool whole)
@@ -209,7 +206,7 @@ static void print_leak(FILE *out, const struct finding *finding, bool whole)
 	describe_stack(out, leak->site->stack, whole);
 	finding_parts(out, finding, whole);
 	describe_refused_free(out, "  A", leak->refused, "\n", whole);
-	if (may_be_freed_late(leak->site->stack))
+	if (may_be_freed_late(leak->site))
 		fputs("  Perhaps freed by a destructor after the driver had shut down: a CUDA "
 		      "runtime that is\n  linked statically does not pass such a free on to the "
 		      "driver.\n", out);
@@ -313,9 +310,27 @@ static void print_metrics(FILE *out, const struct report *report, const struct f
 		     findings->counts[FINDING_LEAK]);
 }
 
+static void mark_static_objects(struct builder *b)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_observation *record;
+	const struct ref_node *site;
+
+	for (size_t i = 0; i < LEDGER_OBSERVATIONS_MAX &&
+			   (record = ledger_next_observation(b->view, &walk)); i++) {
+		const char *kind = build_text(b, record->kind);
+		const char *ref = build_text(b, record->subject);
+
+		if (kind && ref && strcmp(kind, LEDGER_OBSERVED_STATIC_OBJECT) == 0 &&
+		    (site = table_find_ref(&b->site_refs, (uint32_t)strtoul(ref, NULL, 10))))
+			((struct build_site *)site->value)->site.in_static_object = true;
+	}
+}
+
 static void build(struct builder *b)
 {
 	mark_wrappers(b->process);
+	mark_static_objects(b);
 }
 
 const struct subject subject_leaks = {

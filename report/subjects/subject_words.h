@@ -38,6 +38,10 @@ json_t *json_leak(const void *leak, const struct subject_view *view);
  * program itself are not printed, because they are intended for host memory. */
 void describe_suppressions(FILE *out, const struct report *report);
 
+/* Returns true if an object that is destroyed at exit has memory of SITE, and the CUDA runtime is
+ * linked statically. The destructor may run after the driver has ended. Then the runtime calls no
+ * driver, and gpuleak does not see the free. */
+bool may_be_freed_late(const struct report_site *site);
 /* Prints BEFORE, " free at release (/abs/a.cu:4) was refused: CUDA_ERROR_NOT_PERMITTED", and AFTER.
  * Prints nothing if REFUSED is NULL. */
 void describe_refused_free(FILE *out, const char *before, const struct report_refused_free *refused,

@@ -151,5 +151,18 @@ def without_unwind_tables(place):
         compare(program, 0, text.count("unwind"))
 
 
-REPORT = [coroutines, hostile_short_form, hostile_text, hostile_messages, cuda_results,
+@needs("static_object")
+def static_objects(place):
+    """places: a static object's memory is perhaps freed after the driver's end, a local's is not"""
+    run = place.preloaded([place.program("static_object")])
+    compare("frees", "~Buffer: 4\n~Buffer: 4\n", run.stdout)
+    leaks = run.stderr.split("\nLeak of ")
+    compare("headline", True, "; perhaps freed by a destructor after the driver had shut down" in
+            leaks[0].replace(";\ngpuleak: ", "; "))
+    compare("leaks", [("5,000", True), ("4,000", False)],
+            [(leak.split(" bytes")[0], "Perhaps freed by a destructor after" in leak)
+             for leak in leaks[1:]])
+
+
+REPORT = [static_objects, coroutines, hostile_short_form, hostile_text, hostile_messages, cuda_results,
           opencl_results, first_line, without_debuginfo, without_unwind_tables]

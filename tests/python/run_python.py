@@ -219,7 +219,7 @@ def check_text(options, python, _version, _name):
         text = (place.root / "report").read_text()
         where = "%s:%d" % (HERE / "traced.py", line_of("note(size); result"))
         if run.returncode or not re.match(r"gpuleak: .* at \S*__init__ "
-                                          r"\(\S*/programs\.py:\d+\) through alloc, ", text):
+                                          r"\(\S*/programs\.py:\d+\) through alloc,\s", text):
             raise Failed("status %d, %s" % (run.returncode, text.split("\n")[0]))
         if not re.search(r"^    #\d+ alloc %s$" % re.escape(where), text, re.MULTILINE):
             raise Failed("no frame of Python: " + text)

@@ -118,8 +118,10 @@ static void print_worst(FILE *out, const struct headline *line, const struct fin
 		describe_mapped(out, leak, line->whole);
 	else
 		describe_place(out, worst->stack, line->whole);
-	if (!leak->mapping && !leak->refused && !leak->keepers &&
-	    !describe_lone_retain(out, leak->history, line->whole))
+	if (may_be_freed_late(leak->site))
+		fputs("; perhaps freed by a destructor after the driver had shut down", out);
+	else if (!leak->mapping && !leak->refused && !leak->keepers &&
+		 !describe_lone_retain(out, leak->history, line->whole))
 		describe_caller(out, callers, worst->stack, line->whole);
 	describe_refused_free(out, "; a", leak->refused, "", line->whole);
 	describe_first_keeper(out, leak->keepers);
