@@ -80,7 +80,7 @@ machines() {
 }
 
 step_again() {
-	local work place
+	local place
 
 	[ -e "$dist/SHA256SUMS" ] || fail 'nothing to compare with: build comes first'
 	work=$(mktemp -d)
@@ -133,8 +133,6 @@ step_aarch64() { # DIR
 }
 
 step_sdist() {
-	local work
-
 	work=$(mktemp -d)
 	trap 'rm -rf "$work"' EXIT
 	python3 -m venv "$work/venv"

@@ -99,6 +99,33 @@ echo 9.9.9 >python/gpuleak/VERSION
 step 'a version without a part has no notes' 1 'NEWS has nothing on 9\.9\.9' notes
 echo 1.2.3 >python/gpuleak/VERSION
 
+# The same steps with a stand-in of what makes the files.
+mkdir tools
+cat >tools/package.sh <<'END_OF_STAND_IN'
+#!/usr/bin/env bash
+cd "$(dirname "$0")/.." || exit 1
+version=$(cat python/gpuleak/VERSION)
+dist=build-package/dist
+mkdir -p $dist
+case $1 in
+wheel)
+	python3 -c 'import sys, zipfile
+with zipfile.ZipFile(sys.argv[1], "w") as wheel:
+    wheel.writestr(zipfile.ZipInfo("a.dist-info/sboms/gpuleak.cdx.json"), "bill")' \
+		"$dist/gpuleak-$version-py3-none-manylinux_2_28_$2.whl"
+	;;
+deb) echo "${DIFFER:+$PWD}" >"$dist/gpuleak_${version}_amd64.deb" ;;
+source) cp NEWS "$dist/gpuleak-$version.tar.gz" ;;
+esac
+END_OF_STAND_IN
+chmod +x tools/package.sh
+sed -i '1s/(.*/(not released)/' NEWS
+git add . && commit fifth
+step 'a rehearsal does all steps that need no service' 0 'release: rehearsed v1\.2\.3' rehearse
+step 'and leaves this checkout as it is' 1 'not released' check v1.2.3
+DIFFER=1 step 'two builds that differ fail it' 1 'two builds differ' rehearse
+rm -rf build-package
+
 dist=build-package/dist
 sums() { (cd $dist && rm -f SHA256SUMS && sha256sum -- * >../sums && mv ../sums SHA256SUMS); }
 fill() {
