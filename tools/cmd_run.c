@@ -685,10 +685,10 @@ const struct flags_command command_run = {
 	.stop_at_operand = true,
 	.report_to = "stderr",
 	.tail = "exit status: PROGRAM's own if it is not 0 (128+N if signal N killed it);\n"
-		"otherwise, with --gate, --exitcode, a budget, a baseline, --max-growth or\n"
-		"--gate-accumulation: 0 clean, 23 (or --exitcode) the gate failed, 24 no GPU\n"
-		"call was seen. 125 gpuleak failed or the report could not be written, 126\n"
-		"PROGRAM cannot be run, 127 PROGRAM was not found.\n",
+		"otherwise, with --gate or an option that implies it (`gpuleak help gate`):\n"
+		"0 clean, 23 (or --exitcode) the gate failed, 24 no GPU call was seen.\n"
+		"125 gpuleak failed or the report could not be written, 126 PROGRAM cannot be\n"
+		"run, 127 PROGRAM was not found.\n",
 	.tail_of_all = "--bypass-pools sets or calls:\n"
 #define BYPASS(framework, setting, cache, memory, import, changes) \
 	"  " framework ": " setting "\n"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Checks that every relative link of the documentation leads to a file of this tree, and to a
-heading of that file if the link has one. A path in backticks (`ledger/format.h`) must exist too.
-docs_links.py ROOT prints TAP, one line per page."""
+heading of that file if the link has one. docs/README.md must link to every guide. A path in
+backticks (`ledger/format.h`) must exist too. docs_links.py ROOT prints TAP, one line per page."""
 import pathlib
 import re
 import sys
@@ -29,6 +29,10 @@ def broken(root, page):
             yield "%s: not there" % target
         elif anchor and path.suffix == ".md" and anchor not in anchors(path):
             yield "%s: no such heading" % target
+    guides = root / "docs" / "guides"
+    for guide in sorted(guides.rglob("*.md")) if page == root / "docs" / "README.md" else ():
+        if "(%s)" % guide.relative_to(page.parent) not in text:
+            yield "%s: no link to it" % guide.relative_to(page.parent)
     for name in NAMED.findall(text):
         if not any(root.glob(name.rstrip("/"))):
             yield "%s: not in this tree" % name
