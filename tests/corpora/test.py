@@ -28,6 +28,7 @@ int main(void)
 	int (*create)(void **, unsigned, int) = dlsym(driver, "cuCtxCreate_v2");
 	int (*alloc)(unsigned long long *, size_t) = dlsym(driver, "cuMemAlloc_v2");
 	int (*release)(unsigned long long) = dlsym(driver, "cuMemFree_v2");
+	int (*destroy)(void *) = dlsym(driver, "cuCtxDestroy_v2");
 	unsigned long long block = 0;
 	void *context;
 	struct timespec now;
@@ -35,7 +36,9 @@ int main(void)
 	init(0);
 	create(&context, 0, 0);
 	alloc(&block, 4096); /* LINE */
-#ifndef LEAKS
+#ifdef ENDS
+	destroy(context);
+#elif !defined LEAKS
 	release(block);
 #endif
 	clock_gettime(CLOCK_MONOTONIC, &now);
@@ -52,7 +55,7 @@ import subprocess, sys
 log, command = sys.argv[sys.argv.index("--log-file") + 1], sys.argv[sys.argv.index("--log-file") + 2:]
 status = subprocess.call(command)
 if "differs" not in command[0]:
-    leaks = (4096, 1) if "leaks" in command[0] else (0, 0)
+    leaks = (4096, 1) if "leaks" in command[0] or "ends" in command[0] else (0, 0)
     with open(log, "w") as f:
         f.write("========= LEAK SUMMARY: %d bytes leaked in %d allocations\\n" % leaks)
 sys.exit(status)
@@ -81,7 +84,7 @@ def write_corpus(folder):
     with open(os.path.join(folder, "source", "small", "program.c"), "w") as f:
         f.write(PROGRAM)
     rows = [corpora.COLUMNS]
-    for name, flags in ("leaks", "-DLEAKS"), ("clean", ""), ("differs", "-DDIFFERS"):
+    for name, flags in ("leaks", "-DLEAKS"), ("clean", ""), ("differs", "-DDIFFERS"), ("ends", "-DENDS"):
         rows.append(("small", name, "cuda", ".", "$CC -g %s -o %s program.c -ldl" % (flags, name), "./" + name))
     rows.append(("small", "broken", "cuda", ".", "$CC -o broken absent.c", "./broken"))
     with open(os.path.join(folder, "programs.tsv"), "w") as f:
@@ -108,7 +111,8 @@ def runs(gpuleak, standin, folder):
 def verdicts(gpuleak, standin, folder):
     results, records = runs(gpuleak, standin, folder)
     check({name: corpora.judge_one(record) for name, record in records.items()} ==
-          {"leaks": "both: leak", "clean": "both: clean", "differs": "unknown, clean", "broken": "dropped"}, "each program has its verdict", records)
+          {"leaks": "both: leak", "clean": "both: clean", "differs": "unknown, clean",
+           "ends": "both: leak", "broken": "dropped"}, "each program has its verdict", records)
     check(records["leaks"]["gpuleak"]["report"]["leaks"] ==
           [{"place": "program.c:%d" % LINE, "kind": "device", "bytes": 4096, "blocks": 1}], "a leak has its line", records["leaks"])
     check({name for name, record in records.items() if record.get("difference")} == {"differs"},
@@ -128,7 +132,7 @@ def verdicts(gpuleak, standin, folder):
         f.write(text.replace("program.c:%d" % LINE, "program.c:1"))
     again = stage("judge", "--results", results, "--expected", expected)
     check("2 differ" in again.stdout, "judge finds a leak at another line", again.stdout)
-    check("| all | 4 | 3 | 3 | 1 | 0 | 0 | 1 | 2 |" in stage("table", "--results", results).stdout, "the table counts them",
+    check("| all | 5 | 4 | 4 | 1 | 1 | 0 | 0 | 0 | 1 | 3 |" in stage("table", "--results", results).stdout, "the table counts them",
           stage("table", "--results", results).stdout)
 
 
