@@ -130,11 +130,12 @@ static struct report_site *read_site(struct input *in, const json_t *object)
 {
 	struct report_site *ret = arena_alloc(in->arena, sizeof(*ret));
 
-	*ret = (struct report_site){ read_text(in, object, "api"), read_text(in, object, "kind"),
-				     small_integer(object, "device", -1),
-				     read_stack(in, object),
-				     hex_of(object, "fingerprint"),
-				     hex_of(object, "fingerprint2") };
+	*ret = (struct report_site){ .api = read_text(in, object, "api"),
+				     .kind = read_text(in, object, "kind"),
+				     .device = small_integer(object, "device", -1),
+				     .stack = read_stack(in, object),
+				     .fingerprint = hex_of(object, "fingerprint"),
+				     .fingerprint2 = hex_of(object, "fingerprint2") };
 	if (!ret->api || !ret->kind)
 		bad(in, "an entry without api or kind");
 	return ret;

@@ -16,10 +16,10 @@ struct report_site {
 	const char *kind; /* of the memory or the object; "unknown" instead of NULL */
 	int device;       /* -1 unknown */
 	const struct report_stack *stack; /* never NULL; count 0: the stack was not recorded */
-	bool in_static_object; /* at exit an object with a destructor had a block's address */
 	/* as read from a JSON report; 0: compute them with report_site_fingerprint() and
 	 * report_site_fingerprint2() */
 	uint64_t fingerprint, fingerprint2;
+	bool in_static_object; /* at exit an object with a destructor had a block's address */
 };
 
 /* Returns true if KIND is a kind of object that is not memory. */
