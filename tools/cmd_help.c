@@ -56,7 +56,7 @@ static int by_name(const void *a, const void *b)
 	return r ? r : strcmp(left->path, right->path);
 }
 
-/* Adds the pages of FOLDER, and if DEEP is set those of the folders below it. */
+/* Adds the pages in FOLDER to the topics. If DEEP is set, also adds those in its subfolders. */
 static void read_folder(const char *folder, bool deep)
 {
 	char path[PATH_MAX];

@@ -14,7 +14,7 @@
 struct top_order {
 	char key;
 	const char *word;   /* value of --sort, and text in the line of keys */
-	const char *column; /* the bytes or number by which call sites are sorted */
+	const char *column; /* text in the help: what the call sites are sorted by */
 	enum live_order order;
 };
 #define TOP_ORDERS 4

@@ -143,7 +143,7 @@ struct thread {
 	 * the recorder that counts it, or 0 */
 	uint32_t waiting_depth, waiting_frames, waiting_generation;
 	uint64_t waiting_key; /* key of the frames that have the ref waiting_frames */
-	uint32_t java_critical; /* number of critical regions of JNI that the thread is in */
+	uint32_t java_critical; /* how many of JNI's critical regions the thread has entered */
 	struct refused_request refused;
 	unsigned int refusals; /* frees of live blocks that the driver refused */
 	/* `busy` while a signal handler's GPU call is recorded although the thread is inside

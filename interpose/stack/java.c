@@ -72,7 +72,7 @@ enum {
 #define CALL(object, index, type, ...) \
 	(((type)(object)->functions[index])((object), __VA_ARGS__))
 
-/* What the table gHotSpotVMStructs of HotSpot has. The offsets are of fields; 0: there is none. */
+/* Read from HotSpot's table gHotSpotVMStructs. An offset is 0 if the table lacks the field. */
 struct java_fields {
 	uint64_t state; /* in the object of a thread, as the next two */
 	uint64_t java_object;
@@ -363,7 +363,7 @@ static void find_fields(const char *path, struct java_fields *ret)
 }
 
 /* Returns the JVM of this process, or NULL. Stores in *RET_ENV the environment of the calling
- * thread, or NULL if it is not attached. A JVM that has not started or has ended is none. */
+ * thread, or NULL if it is not attached. Ignores a JVM that has not started or has ended. */
 static object find_vm(created_vms_fn *created, object *ret_env)
 {
 	object vm = NULL;
@@ -593,8 +593,8 @@ static uint32_t write_chain(struct recorder *recorder, const struct chain *chain
 	return python_add_chain(recorder, &record, frames, key);
 }
 
-/* Stores the thread's frames in RET, at most one more than the recorder wants. Returns false if it
- * has none, or the JVM must not be called. While a JVM ends, JVMTI refuses each call at once. */
+/* Stores the thread's frames in RET, at most one more than the recorder wants. Returns false if
+ * no Java runs on the thread, or if the JVM must not be called. A JVM that ends refuses calls. */
 static bool read_chain(const struct recorder *recorder, struct chain *ret)
 {
 	object vm = find_vm(atomic_load(&created_vms), &ret->env);

@@ -116,7 +116,7 @@ static COLD uint32_t unwind(struct recorder *recorder, struct thread_state *stat
 		return 0;
 	}
 	unwind_once(&request);
-	/* One of the modules that were just recorded may be a JVM. */
+	/* The unwinding may have recorded new modules, and one of them may be a JVM. */
 	if (!may_load || !atomic_load(&java_is_due) || fork_guard_is_locked())
 		return request.ref;
 	aside(look_for_java, NULL);

@@ -251,10 +251,10 @@ struct native_frames {
 	bool cut;
 };
 
-/* Writes a combined stack to RET: the frames of NATIVE, with each call of the evaluation loop
- * replaced by the frames of PYTHON that it ran. Frames of a waiting thread follow all others, and
- * frames of Java all that are not Java's. RET has room for all frames of both. Returns the number
- * of frames written. */
+/* Writes a combined stack to RET: the frames of NATIVE, with each call of Python's evaluation loop
+ * replaced by those frames of PYTHON which that call ran. The frames of a waiting thread come after
+ * all others. Frames of Java come after all native frames. RET has room for all frames of both.
+ * Returns the number of frames written. */
 size_t build_weave(const struct native_frames *native, const struct python_frames *python,
 		   const struct symbol_location **ret);
 

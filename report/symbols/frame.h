@@ -25,8 +25,8 @@ enum frame_role {
 	FRAME_INTERPRETER, /* native frames of the Python interpreter */
 };
 
-/* Which of the application's frames its author can change. A line names another frame
- * only if the stack has none of the author's own code. */
+/* Which of the application's frames its author can change. The headline names a frame of
+ * FRAME_OWN if the stack has one. */
 enum frame_code {
 	FRAME_OWN = 0,
 	FRAME_PACKAGE, /* a package, a library of the system, or the glue of a binding */

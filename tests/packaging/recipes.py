@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Checks packaging/recipes: recipes.py ROOT. TAP. Fills them for an archive of the last commit.
 
-Spack and vcpkg are not here, so stand-ins of what their recipes call run them. A tool that is
+Spack and vcpkg are not installed, so small stand-ins run their recipes. A tool that is
 missing skips its line; packaging/recipes/README.md says which recipe was tried how."""
 
 import json
