@@ -67,6 +67,7 @@ tests program:cmake                           cmake
 tests program:zsh                             zsh
 tests program:fish                            fish
 tests program:bwrap                           bubblewrap
+tests program:valgrind                        valgrind
 package program:gcc                           gcc
 package header:stdio.h                        libc6-dev
 package program:make                          make
