@@ -44,6 +44,7 @@ TOWERS = [
         ["tools/launch"],
         ["tools/ledgers"],
         ["tools/nvml"],
+        ["tools/attach"],
         ["tools/doctor"],
         ["tools"],
     ],

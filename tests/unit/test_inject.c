@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Calls a function again and again in a process that waits in each of the calls of the kernel in
+ * which threads wait, or computes, or allocates: it must not notice.
+ * Links: test_inject.c, tools/attach/{inject,remote,tracee}.c, tools/launch/process.c, cmocka.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tools/attach/inject.h"
+#include "tools/attach/remote.h"
+
+#define ROUNDS 10
+#define MS 30 /* each wait */
+#define ERRNO_OF_TEST 77
+
+struct shared {
+	volatile int stop, wrong, ready, handled;
+	char what[80];
+};
+static struct shared *shared;
+
+static void wrong(const char *what, long number)
+{
+	if (!shared->stop && !shared->wrong++)
+		snprintf(shared->what, sizeof(shared->what), "%s: %ld", what, number);
+}
+
+static long ms_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* ---- what the process does ---- */
+
+static void do_poll(void)
+{
+	if (poll(NULL, 0, MS) != 0)
+		wrong("poll", errno);
+}
+
+static void do_epoll(void)
+{
+	static int fd = -1;
+	struct epoll_event event;
+
+	if (fd < 0)
+		fd = epoll_create1(0);
+	if (epoll_wait(fd, &event, 1, MS) != 0)
+		wrong("epoll_wait", errno);
+}
+
+static void do_sleep(void)
+{
+	const struct timespec time = { .tv_nsec = MS * 1000000 };
+	const long before = ms_now();
+
+	if (nanosleep(&time, NULL) != 0 || ms_now() - before < MS)
+		wrong("nanosleep", ms_now() - before);
+}
+
+static void do_futex(void)
+{
+	const struct timespec time = { .tv_nsec = MS * 1000000 };
+	static int word;
+
+	if (syscall(SYS_futex, &word, FUTEX_WAIT, 0, &time, NULL, 0) != -1 || errno != ETIMEDOUT)
+		wrong("futex", errno);
+	errno = ERRNO_OF_TEST;
+}
+
+static void do_sigtimedwait(void)
+{
+	const struct timespec time = { .tv_nsec = MS * 1000000 };
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	if (sigtimedwait(&set, NULL, &time) != -1 || errno != EAGAIN)
+		wrong("sigtimedwait", errno);
+	errno = ERRNO_OF_TEST;
+}
+
+/* Keeps its numbers in vector registers. */
+static void do_compute(void)
+{
+	static _Atomic double expected;
+	double x[8] = { 1, 2, 3, 4, 5, 6, 7, 8 }, sum = 0;
+
+	for (int k = 0; k < 10000; k++)
+		for (int i = 0; i < 8; i++)
+			x[i] = x[i] * 1.0000001 + 1e-9;
+	for (int i = 0; i < 8; i++)
+		sum += x[i];
+	if (!expected)
+		expected = sum;
+	if (sum != expected)
+		wrong("sum", (long)sum);
+}
+
+static void do_allocate(void)
+{
+	void *block[50];
+
+	do_compute();
+	for (int i = 0; i < 50; i++)
+		block[i] = malloc((size_t)(i * 701 % 20000 + 1));
+	for (int i = 0; i < 50; i++)
+		free(block[i]);
+	errno = ERRNO_OF_TEST;
+}
+
+static void (*what_to_do[2])(void);
+
+static void *work(void *argument)
+{
+	void (*const action)(void) = *(void (**)(void))argument;
+
+	while (!shared->stop) {
+		errno = ERRNO_OF_TEST;
+		action();
+		if (errno != ERRNO_OF_TEST)
+			wrong("errno", errno);
+	}
+	return NULL;
+}
+
+static void on_signal(int number)
+{
+	(void)number;
+	shared->handled++;
+}
+
+static void child_main(void)
+{
+	pthread_t other;
+
+	sigaction(SIGUSR1, &(struct sigaction){ .sa_handler = on_signal, .sa_flags = SA_RESTART },
+		  NULL);
+	if (what_to_do[1])
+		pthread_create(&other, NULL, work, &what_to_do[1]);
+	shared->ready = 1;
+	work(&what_to_do[0]);
+	if (what_to_do[1])
+		pthread_join(other, NULL);
+	_exit(0);
+}
+
+/* ---- the tests ---- */
+
+static pid_t start(void (*one)(void), void (*other)(void))
+{
+	pid_t child;
+
+	memset(shared, 0, sizeof(*shared));
+	what_to_do[0] = one;
+	what_to_do[1] = other;
+	child = fork();
+	if (child == 0)
+		child_main();
+	while (!shared->ready)
+		poll(NULL, 0, 1);
+	return child;
+}
+
+static void finish(pid_t child)
+{
+	int status;
+
+	shared->stop = 1;
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	if (shared->wrong)
+		fail_msg("%d times, first %s", shared->wrong, shared->what);
+}
+
+static bool is_permitted(pid_t child)
+{
+	char byte;
+
+	return remote_read(child, (uint64_t)(uintptr_t)&shared, &byte, 1);
+}
+
+/* Attaches some times; NEED of them must succeed. */
+static void attach_often(void (*one)(void), void (*other)(void), int need)
+{
+	pid_t child = start(one, other);
+	struct injection injection = { child, getenv("INJECTED"), "gpuleak_attach", NULL };
+	struct injected got;
+	char text[16];
+	int done = 0;
+
+	for (int i = 0; i < ROUNDS && is_permitted(child) && done < need; i++) {
+		snprintf(text, sizeof(text), "%d", i);
+		injection.text = text;
+		if (inject(&injection, &got)) {
+			assert_int_equal(got.result, i + 1);
+			done++;
+		} else {
+			assert_non_null(strstr(got.error, "try again"));
+		}
+	}
+	if (!is_permitted(child)) {
+		finish(child);
+		skip();
+	}
+	finish(child);
+	assert_true(done >= need);
+}
+
+#define WAITS(action)                                           \
+	static void test_##action(void **state)                 \
+	{                                                       \
+		(void)state;                                    \
+		attach_often(do_##action, NULL, ROUNDS);        \
+	}
+WAITS(poll)
+WAITS(epoll)
+WAITS(sleep)
+WAITS(futex)
+WAITS(sigtimedwait)
+WAITS(compute)
+
+/* A thread that always allocates must not be borrowed while it holds a lock. */
+static void test_allocate(void **state)
+{
+	(void)state;
+	attach_often(do_allocate, do_allocate, 5);
+}
+
+/* Each signal that is sent meanwhile is handled. */
+static void test_signals(void **state)
+{
+	pid_t child = start(do_sleep, do_compute);
+	const struct injection injection = { child, getenv("INJECTED"), "gpuleak_attach", "1" };
+	struct injected got;
+	int sent = 0;
+
+	(void)state;
+	for (int i = 0; i < ROUNDS && is_permitted(child); i++) {
+		assert_int_equal(kill(child, SIGUSR1), 0);
+		sent++;
+		assert_true(inject(&injection, &got));
+		for (int ms = 0; ms < 5000 && shared->handled < sent; ms++)
+			poll(NULL, 0, 1);
+		assert_int_equal(shared->handled, sent);
+	}
+	shared->wrong = 0; /* a signal ends a sleep */
+	finish(child);
+}
+
+static void test_errors(void **state)
+{
+	pid_t child = start(do_poll, NULL);
+	struct injection injection = { child, "/nothing/libgpuleak.so", "gpuleak_attach", "1" };
+	struct injected got;
+
+	(void)state;
+	if (!is_permitted(child)) {
+		finish(child);
+		skip();
+	}
+	assert_false(inject(&injection, &got));
+	assert_non_null(strstr(got.error, "cannot load the library: /nothing/libgpuleak.so"));
+	injection.library = getenv("INJECTED");
+	injection.function = "gpuleak_nothing";
+	assert_false(inject(&injection, &got));
+	assert_non_null(strstr(got.error, "has no function gpuleak_nothing"));
+	injection.function = "gpuleak_detach"; /* takes 7 seconds */
+	injection.text = NULL;
+	assert_false(inject(&injection, &got));
+	assert_true(got.is_late);
+	finish(child);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_poll),	cmocka_unit_test(test_epoll),
+		cmocka_unit_test(test_sleep),	cmocka_unit_test(test_futex),
+		cmocka_unit_test(test_sigtimedwait), cmocka_unit_test(test_compute),
+		cmocka_unit_test(test_allocate), cmocka_unit_test(test_signals),
+		cmocka_unit_test(test_errors),
+	};
+
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Calls a function of libgpuleak.so in a running process, and loads the library first if it is not
+ * there. One thread of the process is borrowed for less than a millisecond: it creates a new
+ * thread, and that one makes the calls. So a lock that another thread holds can make the new thread
+ * wait, but not one of the program's own.
+ */
+#ifndef GPULEAK_TOOLS_INJECT_H
+#define GPULEAK_TOOLS_INJECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct injection {
+	int pid;
+	const char *library;  /* its path in the process; NULL: it must be loaded */
+	const char *function; /* takes a text or nothing, and returns an int */
+	const char *text;     /* NULL: none */
+};
+struct injected {
+	int result;     /* what the function returned */
+	bool is_late;   /* it has not returned yet; a child process waits for it */
+	int borrowed_us; /* how long the program's thread was borrowed */
+	char error[512]; /* "" if the function was called */
+};
+
+/* Makes the call. Returns true if the function returned; otherwise *RET has the reason, and the
+ * process goes on as before. */
+bool inject(const struct injection *injection, struct injected *ret);
+
+#endif
