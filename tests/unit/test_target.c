@@ -162,7 +162,8 @@ static void test_forbidden(void **state)
 		uid_t uid;
 		const char *words;
 	} rows[] = {
-		{ { .uid = 5, .other_uid = 5 }, USER, "another user's process; run gpuleak as root" },
+		{ { .uid = 5, .other_uid = 5 }, USER,
+		  "another user's process; run gpuleak as root" },
 		{ { .uid = USER, .other_uid = 0 }, USER, "another user's process" },
 		{ { .uid = USER, .other_uid = USER, .yama = 1 }, USER,
 		  "sysctl kernel.yama.ptrace_scope=0" },

@@ -43,7 +43,8 @@
 /* ---- functions of the process ---- */
 
 struct functions {
-	uint64_t trap, errno_location, attr_init, attr_detached, attr_stack, create, dlopen, dlerror;
+	uint64_t trap, errno_location, attr_init, attr_detached, attr_stack, create;
+	uint64_t dlopen, dlerror;
 };
 
 /* Returns the address of the instruction by which libc's syscall() calls the kernel; 0: not found.
@@ -308,8 +309,8 @@ static void late(void)
 {
 	outcome.is_late = true;
 	snprintf(outcome.error, sizeof(outcome.error),
-		 "a call in the process has not returned for 5 seconds: another thread may hold the "
-		 "loader's lock; the call ends when that thread lets go");
+		 "a call in the process has not returned for 5 seconds, perhaps because another "
+		 "thread holds the loader's lock; the call ends when that thread lets go");
 	send_outcome();
 }
 
