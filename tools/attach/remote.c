@@ -59,10 +59,10 @@ static bool read_text(int pid, uint64_t address, char *ret, size_t size)
 static uint64_t dynamic_value(int pid, uint64_t dynamic, int64_t tag)
 {
 	for (int i = 0; i < DYNAMIC_MAX; i++) {
+		const uint64_t at = dynamic + (uint64_t)i * sizeof(Elf64_Dyn);
 		Elf64_Dyn entry;
 
-		if (!remote_read(pid, dynamic + (uint64_t)i * sizeof(entry), &entry, sizeof(entry)) ||
-		    entry.d_tag == DT_NULL)
+		if (!remote_read(pid, at, &entry, sizeof(entry)) || entry.d_tag == DT_NULL)
 			return 0;
 		if (entry.d_tag == tag)
 			return entry.d_un.d_val;
@@ -149,14 +149,14 @@ static uint64_t symbol_at(int pid, const struct remote_module *module, uint32_t 
 	const uint64_t symbols = dynamic_address(pid, module, DT_SYMTAB);
 	const uint64_t strings = dynamic_address(pid, module, DT_STRTAB);
 	char text[NAME_MAX_HERE];
+	const uint64_t at = symbols + (uint64_t)index * sizeof(Elf64_Sym);
 	Elf64_Sym symbol;
 
-	if (!symbols || !strings ||
-	    !remote_read(pid, symbols + (uint64_t)index * sizeof(symbol), &symbol, sizeof(symbol)) ||
+	if (!symbols || !strings || !remote_read(pid, at, &symbol, sizeof(symbol)) ||
 	    symbol.st_shndx == SHN_UNDEF || ELF64_ST_TYPE(symbol.st_info) != STT_FUNC ||
-	    !read_text(pid, strings + symbol.st_name, text, sizeof(text)) || strcmp(text, name) != 0)
+	    !read_text(pid, strings + symbol.st_name, text, sizeof(text)))
 		return 0;
-	return module->bias + symbol.st_value;
+	return strcmp(text, name) == 0 ? module->bias + symbol.st_value : 0;
 }
 
 uint64_t remote_symbol(int pid, const struct remote_module *module, const char *name)
