@@ -55,6 +55,7 @@ tests module:jsonschema                       python3-jsonschema
 tests module:prometheus_client                python3-prometheus-client
 tests program:promtool                        prometheus
 tests program:go                              golang-go
+tests program:javac                           default-jdk-headless
 tests file:/usr/share/perl5/Devel/NYTProf/flamegraph.pl libdevel-nytprof-perl
 tests program:chromium                        chromium
 tests module:ensurepip                        python3-venv

@@ -8,12 +8,15 @@
 
 #include <dwarf.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "report/symbols/code_range.h"
 #include "report/util/memory.h"
 #include "report/util/report_arena.h"
 
+#define CGO_LINES 3             /* that cgo writes in front of a file of Go */
 #define DEPTH_MAX 64            /* of nested scopes; protects against damaged files */
 #define DIES_MAX (1u << 24)     /* in one unit; more means that a damaged file has a loop */
 
@@ -34,6 +37,7 @@ struct unit {
 	Dwarf_Die split;
 	const char *directory;
 	bool is_ada;
+	bool is_old_cgo; /* see is_old_cgo() */
 	struct ranges functions;
 };
 
@@ -133,6 +137,26 @@ static bool is_ada(Dwarf_Die *unit)
 	       language == 0x2f;
 }
 
+/* Returns true for a package of Go that calls C, if the compiler is older than Go 1.21. For inlined
+ * calls in a file that cgo rewrote, it stores the line of the rewritten file. */
+static bool is_old_cgo(Dwarf_Die *unit)
+{
+	const char *producer = text_of(unit, DW_AT_producer), *name;
+	Dwarf_Files *files;
+	unsigned int minor;
+	size_t count;
+
+	if (!producer || sscanf(producer, "Go cmd/compile go1.%u", &minor) != 1 || minor >= 21 ||
+	    dwarf_getsrcfiles(unit, &files, &count) != 0)
+		return false;
+	while (count-- > 0) {
+		name = dwarf_filesrc(files, count, NULL, NULL);
+		if (name && strstr(name, "_cgo_gotypes.go"))
+			return true;
+	}
+	return false;
+}
+
 /* Returns the unit of DIE. Lists its functions on the first call. */
 static struct unit *open_unit(struct debuginfo *index, const Dwarf_Die *die)
 {
@@ -151,6 +175,7 @@ static struct unit *open_unit(struct debuginfo *index, const Dwarf_Die *die)
 	    type != DW_UT_skeleton || !unit->split.cu)
 		unit->split = *die;
 	unit->is_ada = is_ada(&unit->split);
+	unit->is_old_cgo = is_old_cgo(&unit->split);
 	list_functions(&unit->functions, &unit->split, 0, &dies_left);
 	sort_ranges(&unit->functions);
 	return unit;
@@ -217,6 +242,28 @@ static const char *function_name(Dwarf_Die *die)
 	return name ? name : dwarf_diename(die);
 }
 
+static void line_of(struct unit *unit, Dwarf_Addr pc, struct debuginfo_frame *ret)
+{
+	Dwarf_Line *line = dwarf_getsrc_die(&unit->die, pc);
+
+	if (!line)
+		return;
+	ret->file = dwarf_linesrc(line, NULL, NULL);
+	dwarf_lineno(line, &ret->line);
+}
+
+/* Returns the line of the inlined call DIE, for which is_old_cgo() has LINE: that of the code before
+ * the inlined code, if it is LINE in one of the two files, else 0. */
+static int cgo_call_line(struct unit *unit, Dwarf_Die *die, int line)
+{
+	struct debuginfo_frame before = { 0 };
+	Dwarf_Addr base, low, high;
+
+	if (dwarf_ranges(die, 0, &base, &low, &high) > 0)
+		line_of(unit, low - 1, &before);
+	return before.line == line || before.line == line - CGO_LINES ? before.line : 0;
+}
+
 /* Finds the file and line of the inlined call DIE in its caller. */
 static void call_site(struct unit *unit, Dwarf_Die *die, struct debuginfo_frame *ret)
 {
@@ -226,20 +273,10 @@ static void call_site(struct unit *unit, Dwarf_Die *die, struct debuginfo_frame 
 	size_t count;
 
 	if (dwarf_formudata(dwarf_attr(die, DW_AT_call_line, &buffer), &line) == 0)
-		ret->line = (int)line;
+		ret->line = unit->is_old_cgo ? cgo_call_line(unit, die, (int)line) : (int)line;
 	if (dwarf_formudata(dwarf_attr(die, DW_AT_call_file, &buffer), &file) == 0 &&
 	    dwarf_getsrcfiles(&unit->split, &files, &count) == 0 && file < count)
 		ret->file = dwarf_filesrc(files, file, NULL, NULL);
-}
-
-static void line_of(struct unit *unit, Dwarf_Addr pc, struct debuginfo_frame *ret)
-{
-	Dwarf_Line *line = dwarf_getsrc_die(&unit->die, pc);
-
-	if (!line)
-		return;
-	ret->file = dwarf_linesrc(line, NULL, NULL);
-	dwarf_lineno(line, &ret->line);
 }
 
 size_t debuginfo_frames(struct debuginfo *index, Dwarf_Addr pc,

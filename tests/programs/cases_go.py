@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 
-from harness import HERE, Failed, Skipped, compare
+from harness import HERE, Failed, Missing, compare
 
 SOURCE = os.path.join(HERE, "go", "main.go")
 
@@ -21,7 +21,7 @@ def built(programs, standin, name, *flags):
     Go's own packages for half a minute."""
     go = shutil.which("go")
     if not go:
-        raise Skipped("no go: Go's compiler is not installed")
+        raise Missing("Go's compiler is not installed")
     path = os.path.join(programs, name)
     environment = dict(os.environ, CGO_ENABLED="1", CGO_CFLAGS="-g -O2 -I" + HERE, GOFLAGS="-mod=mod -p=2",
                        CGO_LDFLAGS="-L%s -l:libcuda.so.1" % standin)
@@ -106,6 +106,12 @@ def repeated(place):
             stacks(place, build(place), "repeat"))
 
 
+def inlined(place):
+    """an inlined function has its caller's line in the source, also where cgo wrote another file"""
+    compare("stacks", {("inlinedLeak@inlined", "inlines@inlines_%d" % size, "main@main_inlined"): size
+                       for size in (50, 60, 70)}, stacks(place, build(place), "inlined"))
+
+
 def depths(place):
     """a stack is cut at any depth"""
     program = build(place)
@@ -168,4 +174,4 @@ def stripped(place):
             compare("leaks", 2, len(found()))
 
 
-GO = [two, callbacks, threads, repeated, depths, builds, stripped]
+GO = [two, callbacks, threads, repeated, inlined, depths, builds, stripped]

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 
-from harness import Failed, HERE, Skipped, compare
+from harness import Failed, HERE, Missing, compare
 
 SOURCE = os.path.join(HERE, "java", "Calls.java")
 
@@ -23,7 +23,7 @@ def line(text):
 def classes():
     """Returns a folder with the compiled program, which is removed at exit."""
     if not shutil.which("javac") or not shutil.which("java"):
-        raise Skipped("no java and javac are installed")
+        raise Missing("no java and javac are installed")
     folder = tempfile.TemporaryDirectory(prefix="gpuleak-java-")
     subprocess.run(["javac", "-nowarn", "-Xlint:-options", "--release", "11", "-d", folder.name, SOURCE],
                    check=True)

@@ -107,6 +107,21 @@ func repeat() {
 	}
 }
 
+// The compiler writes the body of this function into its caller.
+func inlinedLeak(bytes int) {
+	C.lose(C.uint(bytes)) // @inlined
+}
+
+//go:noinline
+func inlines() {
+	inlinedLeak(50) // @inlines_50
+
+	inlinedLeak(60) // @inlines_60
+	if C.uint(C.sizeof_int) == 4 {
+		inlinedLeak(70) // @inlines_70
+	}
+}
+
 func main() {
 	C.up()
 	switch os.Args[1] {
@@ -119,6 +134,8 @@ func main() {
 		outer(100) // @grow
 	case "repeat":
 		repeat() // @main_repeat
+	case "inlined":
+		inlines() // @main_inlined
 	case "deep":
 		deep(1000, oldLeak, 7)
 	case "threads":
