@@ -248,9 +248,12 @@ static void add_to(struct held_list *held, const char *name, const struct report
 	while (to < end && (to->hash != hash || !same_place(to->name, name)))
 		to++;
 	if (to == end) {
-		*to = (struct held){ .name = name, .hash = hash, .is_unused = is_unused };
+		*to = (struct held){ .name = name, .hash = hash, .is_unused = is_unused,
+				     .largest = holder };
 		held->count++;
 	}
+	if (holder->bytes > to->largest->bytes)
+		to->largest = holder;
 	to->bytes = add_bounded(to->bytes, holder->bytes);
 	to->blocks = add_bounded(to->blocks, holder->blocks);
 }

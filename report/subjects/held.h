@@ -47,6 +47,7 @@ const char *report_holder_library(const struct report_leak *holder);
 struct held {
 	const char *name;
 	uint64_t bytes, blocks;
+	const struct report_leak *largest;
 	uint64_t hash; /* of the name */
 	bool is_unused; /* the part of a cache that no suballocation uses */
 };

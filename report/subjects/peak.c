@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/describe/describe_stack.h"
 #include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
 #include "report/describe/json_values.h"
@@ -217,15 +218,22 @@ void describe_peak_memory(FILE *out, const struct report_peak *peak)
 		fputs(peak->memory == LEDGER_MEMORY_OPENCL ? "memory" : "an unknown device", out);
 }
 
-/* Prints ", of which 900.0 MiB by workspace (/abs/solver.c:41)" or "by the CuPy memory pool". */
-static void print_largest(FILE *out, uint64_t bytes, const struct held *held)
+/* Prints ", of which 900.0 MiB by workspace (/abs/solver.c:41)" or "by the CuPy memory pool, most
+ * at load (/abs/a.py:4)". */
+static void print_largest(FILE *out, uint64_t bytes, const struct held *held, bool whole)
 {
+	const struct report_leak *most = held->largest;
+
 	if (held->bytes >= bytes)
 		fputs(", all of it", out);
 	else
 		fprintf(out, ", of which %s", SIZE(held->bytes));
 	/* "unused in the PyTorch caching allocator" needs no "by" */
 	fprintf(out, " %s%s", held->is_unused ? "" : "by ", held->name);
+	if (!most->cache || held->is_unused || report_is_suballocation(most))
+		return;
+	fprintf(out, ", %sat ", most->bytes == held->bytes ? "" : "most ");
+	describe_place(out, most->site->stack, whole);
 }
 
 void describe_peak(FILE *out, const struct report_process *process, bool whole)
@@ -242,7 +250,7 @@ void describe_peak(FILE *out, const struct report_process *process, bool whole)
 		describe_peak_memory(out, peak);
 	}
 	if (held.count)
-		print_largest(out, bytes, &held.list[0]);
+		print_largest(out, bytes, &held.list[0], whole);
 	held_finish(&held);
 }
 

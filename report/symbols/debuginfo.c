@@ -252,8 +252,8 @@ static void line_of(struct unit *unit, Dwarf_Addr pc, struct debuginfo_frame *re
 	dwarf_lineno(line, &ret->line);
 }
 
-/* Returns the line of the inlined call DIE, for which is_old_cgo() has LINE: that of the code before
- * the inlined code, if it is LINE in one of the two files, else 0. */
+/* Returns the line of the inlined call DIE, which has LINE in a unit of is_old_cgo(): that of the
+ * code before the inlined code, if it is LINE in one of the two files, else 0. */
 static int cgo_call_line(struct unit *unit, Dwarf_Die *die, int line)
 {
 	struct debuginfo_frame before = { 0 };
@@ -273,7 +273,8 @@ static void call_site(struct unit *unit, Dwarf_Die *die, struct debuginfo_frame 
 	size_t count;
 
 	if (dwarf_formudata(dwarf_attr(die, DW_AT_call_line, &buffer), &line) == 0)
-		ret->line = unit->is_old_cgo ? cgo_call_line(unit, die, (int)line) : (int)line;
+		ret->line = unit->is_old_cgo ? cgo_call_line(unit, die, (int)line)
+					     : (int)line;
 	if (dwarf_formudata(dwarf_attr(die, DW_AT_call_file, &buffer), &file) == 0 &&
 	    dwarf_getsrcfiles(&unit->split, &files, &count) == 0 && file < count)
 		ret->file = dwarf_filesrc(files, file, NULL, NULL);

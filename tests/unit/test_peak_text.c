@@ -152,7 +152,7 @@ static void unused_part(void **state)
 	s.sites[1].kind = LEDGER_KIND_SUBALLOCATION;
 	expect_first(&s, "peak 91.0 MiB, of which 12.0 MiB unused in the " CACHE);
 	s.list[1].cache = "another cache"; /* then nothing divides the block */
-	expect_first(&s, "peak 91.0 MiB, of which 12.0 MiB by the " CACHE);
+	expect_first(&s, "peak 91.0 MiB, of which 12.0 MiB by the " CACHE ", at a (/x.c:1)");
 }
 
 /* ---- one line for each peak ---- */
