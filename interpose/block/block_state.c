@@ -122,7 +122,7 @@ bool block_retain(struct recorder *recorder, uint64_t key, const struct ledger_r
 		if (limits_on())
 			limits_block_changed(recorder, entry->deferred->site, revived);
 		hidden = live_bytes_hidden(entry->deferred);
-		entry_revive(shard, entry, entry->deferred);
+		entry_revive(shard, entry, entry->deferred, entry->span, entry->hint);
 		live_bytes_rehide(recorder, entry->block, revived, hidden,
 				  live_bytes_hidden(entry->block));
 		note_reference(recorder, entry->block, &spare, event);
@@ -193,11 +193,12 @@ void block_undo_free(struct recorder *recorder, const struct freeing *freeing)
 		entry->block->references++;
 		ended = true;
 	} else if (entry) {
-		entry_revive(shard, entry, freeing->block);
+		entry_revive(shard, entry, freeing->block, freeing->span, freeing->hint);
 	} else if ((entry = entry_for(&recorder->arena, shard, freeing->key, NULL, &stale))) {
 		/* The table forgot the entry, because so many other blocks ended meanwhile. */
 		entry->block = freeing->block;
 		entry->span = freeing->span;
+		entry->hint = freeing->hint;
 		entry->watched = freeing->watched;
 		ledger_block_set(freeing->block, LEDGER_BLOCK_LIVE);
 	}
@@ -219,11 +220,12 @@ void block_undo_left_free(struct recorder *recorder, const struct call_free *lef
 	entry = entry_find(shard, left->key);
 	gone |= entry && (entry->block || entry->deferred);
 	if (!gone && entry) {
-		entry_revive(shard, entry, block);
+		entry_revive(shard, entry, block, left->span, left->hint);
 	} else if (!gone &&
 		   (entry = entry_for(&recorder->arena, shard, left->key, NULL, &stale))) {
 		entry->block = block;
-		entry->span = block->bytes;
+		entry->span = left->span;
+		entry->hint = left->hint;
 		entry->watched = left->watched;
 		ledger_block_set(block, LEDGER_BLOCK_LIVE);
 	}
@@ -326,7 +328,7 @@ void block_end_with_context(struct recorder *recorder, uint64_t context,
 		lock_take(&shard->lock);
 		/* entry_die() may remove the oldest dead entry from the table, but never the entry
 		 * that dies. So the loop reads the next entry only afterwards. */
-		for (struct entry *entry = shard->entries; entry; entry = entry->hh.next)
+		FOR_ENTRIES(shard, entry)
 			if (entry->block && entry->block->context == context)
 				end_with_context(recorder, shard, entry, ending);
 		lock_give(&shard->lock);
@@ -359,6 +361,8 @@ static bool defer(struct recorder *recorder, const struct freeing *freeing,
 	if (deferred) {
 		entry_unlink_dead(shard, entry);
 		entry->deferred = block;
+		entry->span = freeing->span;
+		entry->hint = freeing->hint;
 		note_reference(recorder, block, &spare, event);
 		if (limits_on())
 			limits_block_changed(recorder, block->site, -(int64_t)freeing->bytes);
@@ -442,7 +446,7 @@ void block_keep_parents(struct recorder *recorder)
 		struct shard *shard = &recorder->blocks->shard[i];
 
 		lock_take(&shard->lock);
-		for (struct entry *entry = shard->entries; entry; entry = entry->hh.next) {
+		FOR_ENTRIES(shard, entry) {
 			block = entry->watched ? block_in_use(entry) : NULL;
 			if (block && block->parent)
 				keep_parent(recorder, shard,

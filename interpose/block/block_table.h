@@ -13,22 +13,31 @@
 #include "interpose/block/call.h"
 #include "interpose/block/error_record.h"
 
-/* One address or handle that a driver handed out. */
+/* One address or handle that a driver handed out. A live block has one, so it fills a single cache
+ * line: what only a block needs shares its place with what only a dead or unused entry needs. */
 struct entry {
 	uint64_t key; /* an address or handle, and its space (enum space): see key_in() */
+	struct entry *next; /* in the chain of its bucket */
 	struct ledger_block *block; /* live, or NULL */
 	struct ledger_block *deferred; /* released, but the driver still has its memory; or NULL */
 	/* the driver will report the block's end with this number; or 0 */
 	uint64_t watched;
-	struct block_hint *hint;  /* if the block is or was the pool's; or NULL */
 	/* the last two ended blocks, newest first; NULL until the first free */
 	struct past *past;
-	/* size of the address range in bytes; the memory may be counted by another block */
-	uint64_t span;
-	/* among the shard's dead entries, or unused structs: see below */
-	struct entry *older, *newer;
-	UT_hash_handle hh;
+	union {
+		struct { /* with a live block or a deferred free */
+			/* size of the address range in bytes; the memory may be counted by another
+			 * block */
+			uint64_t span;
+			struct block_hint *hint; /* if the block is the pool's; or NULL */
+		};
+		/* among the shard's dead entries, or unused structs: see below */
+		struct {
+			struct entry *older, *newer;
+		};
+	};
 };
+_Static_assert(sizeof(struct entry) == 64, "an entry fills one cache line");
 
 /* ---- keys and shards ---- */
 
@@ -82,10 +91,8 @@ static HOT struct shard *shard_soon(struct recorder *recorder, uint64_t key, str
 	struct shard *shard = shard_of(recorder, key);
 
 	SOON_WRITTEN(shard);
-	if (entry) {
+	if (entry)
 		SOON_WRITTEN(entry);
-		SOON_WRITTEN(&entry->newer); /* its second line */
-	}
 	return shard;
 }
 
@@ -117,14 +124,29 @@ bool block_live(struct recorder *recorder, uint64_t key, struct ledger_block *re
 #define ENTRY_LOOKED_UP()
 #endif
 
+static HOT struct entry **entry_bucket(const struct shard *shard, uint64_t key)
+{
+	return &shard->bucket[table_hash(key) & (shard->buckets - 1)];
+}
+
 static HOT struct entry *entry_find(struct shard *shard, uint64_t key)
 {
 	struct entry *entry;
 
 	ENTRY_LOOKED_UP();
-	TABLE_FIND(shard->entries, &key, entry);
+	if (!shard->buckets)
+		return NULL;
+	entry = *entry_bucket(shard, key);
+	while (entry && entry->key != key)
+		entry = entry->next;
 	return entry;
 }
+
+/* Returns the entry of SHARD after ENTRY, or the first one if ENTRY is NULL; NULL at the end. */
+struct entry *entry_after(const struct shard *shard, const struct entry *entry);
+/* A loop over all entries of SHARD. It may remove entries other than AT, the present one. */
+#define FOR_ENTRIES(shard, at)                                                              \
+	for (struct entry *at = entry_after(shard, NULL); at; at = entry_after(shard, at))
 
 /* Locking: the caller holds the lock of KEY's shard. Returns true if ENTRY is KEY's entry. ENTRY
  * may be NULL, or an entry that was KEY's earlier: its memory stays with the shard, and the key of
@@ -236,7 +258,8 @@ static HOT struct ledger_block *entry_die(struct arena *arena, struct shard *sha
 	return block;
 }
 
-/* Makes BLOCK live again in ENTRY, as if its free had not been tried. */
-void entry_revive(struct shard *shard, struct entry *entry, struct ledger_block *block);
+/* Makes BLOCK, with SPAN and HINT, live again in ENTRY, as if its free had not been tried. */
+void entry_revive(struct shard *shard, struct entry *entry, struct ledger_block *block,
+		  uint64_t span, struct block_hint *hint);
 
 #endif

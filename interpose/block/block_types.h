@@ -28,8 +28,10 @@ struct mapped;
 
 struct shard {
 	struct lock lock;
-	unsigned int dead;      /* number of dead entries: see block_table.h */
-	struct entry *entries;
+	uint32_t buckets;       /* a power of two, or 0 */
+	struct entry **bucket;  /* the first entry of each chain */
+	uint32_t entries;
+	uint32_t dead;          /* number of dead entries: see block_table.h */
 	struct entry *oldest;   /* of the dead entries, in the order in which their blocks ended */
 	struct entry *newest;
 	struct entry *spare;

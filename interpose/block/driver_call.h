@@ -27,7 +27,8 @@ static HOT void record_call_from(const uintptr_t *frame, const struct freeing *f
 	thread_self.call_free.block = NULL;
 	if (freeing)
 		thread_self.call_free = (struct call_free){
-			freeing->block, freeing->key, freeing->watched, false,
+			freeing->block, freeing->key, freeing->watched, freeing->span,
+			freeing->hint, false,
 		};
 }
 

@@ -53,7 +53,7 @@ static bool block_around(struct recorder *recorder, enum space own, uint64_t add
 		struct shard *shard = &recorder->blocks->shard[i];
 
 		lock_take(&shard->lock);
-		for (struct entry *e = shard->entries; e && !found; e = e->hh.next) {
+		FOR_ENTRIES(shard, e) {
 			uint64_t start = e->block ? e->block->address : 0;
 
 			if (!e->block || address <= start || address - start >= e->span ||
@@ -61,6 +61,7 @@ static bool block_around(struct recorder *recorder, enum space own, uint64_t add
 				continue;
 			entry_tell(e, ret);
 			found = true;
+			break;
 		}
 		lock_give(&shard->lock);
 	}

@@ -179,7 +179,7 @@ static uint64_t key_around(struct recorder *recorder, uint64_t address)
 		struct shard *shard = &recorder->blocks->shard[i];
 
 		lock_take(&shard->lock);
-		for (struct entry *e = shard->entries; e && best > 0; e = e->hh.next) {
+		FOR_ENTRIES(shard, e) {
 			unsigned int space = space_around(e, address);
 
 			if (space < best) {

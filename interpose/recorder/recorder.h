@@ -107,6 +107,8 @@ struct call_free {
 	struct ledger_block *block; /* NULL: none */
 	uint64_t key;
 	uint64_t watched; /* see struct call */
+	uint64_t span;    /* see struct entry */
+	struct block_hint *hint;
 	bool gone; /* the driver reported the block's end inside the call, on this thread */
 };
 

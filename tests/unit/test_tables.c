@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tables stay fast with keys as they come: uthash keeps expanding, and no search passes many
- * entries. With a weak hash uthash stops to expand a table, and its chains grow without limit.
+ * Tables stay fast with keys as they come: uthash and the table of blocks keep expanding, and no
+ * search passes many entries. With a weak hash uthash stops to expand a table, and its chains grow
+ * without limit.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +14,7 @@
 
 #include "interpose/base/ref_table.h"
 #include "interpose/base/hash.h"
+#include "interpose/block/block_table.h"
 
 #define KEYS 100000u
 
@@ -68,6 +70,51 @@ static void uthash_expands(void **state)
 	}
 }
 
+static unsigned int longest_entry_chain(const struct shard *shard)
+{
+	unsigned int longest = 0, length;
+
+	for (uint32_t i = 0; i < shard->buckets; i++) {
+		length = 0;
+		for (const struct entry *entry = shard->bucket[i]; entry; entry = entry->next)
+			length++;
+		longest = length > longest ? length : longest;
+	}
+	return longest;
+}
+
+/* The chains of a shard's entries stay short while the shard grows, a loop reads each entry, and
+ * entries that were removed are not found. */
+static void entries_are_found(void **state)
+{
+	struct arena *arena = &arena_of_test;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		struct shard shard = { 0 };
+		uint64_t key = all[i].first;
+		uint32_t count = 0;
+
+		for (uint32_t k = 0; k < KEYS; k++, key += all[i].step) {
+			assert_null(entry_find(&shard, key));
+			assert_non_null(entry_new(arena, &shard, key));
+		}
+		print_message("# entries, %s: %u buckets, longest %u\n", all[i].sort, shard.buckets,
+			      longest_entry_chain(&shard));
+		assert_uint_in_range(longest_entry_chain(&shard), 1, 16);
+		FOR_ENTRIES(&shard, entry)
+			count++;
+		assert_int_equal(count, KEYS);
+		key = all[i].first;
+		for (uint32_t k = 0; k < KEYS; k++, key += all[i].step) {
+			assert_true(entry_find(&shard, key)->key == key);
+			entry_forget(arena, &shard, entry_find(&shard, key));
+			assert_null(entry_find(&shard, key));
+		}
+		assert_null(entry_after(&shard, NULL));
+	}
+}
+
 /* Returns how many slots in a row are taken at most: no search passes more. */
 static unsigned int longest_run(const struct ref_table *table)
 {
@@ -110,6 +157,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(uthash_expands),
 		cmocka_unit_test(refs_are_found),
+		cmocka_unit_test(entries_are_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
