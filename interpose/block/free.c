@@ -209,13 +209,15 @@ HOT_CALL void record_freed(struct call *call, struct freeing *freeing, enum outc
 
 void record_kept(struct freeing *freeing)
 {
-	struct recorder *recorder = freeing->block || freeing->race ? enter_again(freeing) : NULL;
+	struct recorder *recorder = enter_again(freeing);
 
 	if (!recorder)
 		return;
 	if (freeing->block)
 		block_undo_free(recorder, freeing);
-	else
+	else if (freeing->counted_down)
+		block_undo_count_down(recorder, freeing);
+	else if (freeing->race)
 		free_race_end(recorder, freeing, false, false);
 	recorder_leave();
 }

@@ -86,8 +86,8 @@ uint64_t cuda_device_total(int device);
 /* Records the UUID, name and PCI bus id of DEVICE, once per process. */
 void cuda_meet_device(int device);
 
-/* Returns true if STREAM, an argument of the call HOOK, is being captured: then the call adds a
- * graph node. */
+/* Returns true if STREAM of the call HOOK is captured, so that the call adds a graph node. The
+ * driver crashes on an invalid stream here: call this after the driver's call has succeeded. */
 bool cuda_is_captured(const struct hook *hook, CUstream stream);
 
 /* Returns true if the calling thread is inside libc's exit(). */

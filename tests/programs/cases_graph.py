@@ -108,7 +108,7 @@ GRAPH = [
     graph("updated with other graphs", "updated", stdout="instantiated: 801\n",
           allocated=(5, 2451 + 3 * 2452 + 2454), freed=4, peak=2454,
           leaks=[leak(NODE, 2454, ["by_hand@node", "updated@fourth_graph"])]),
-    graph("bad arguments", "wrong", stdout="1 1 1 1 1 1 1\n1 1 1 1 1 1 1 1\n400 900 1 0 0 0\n",
+    graph("bad arguments", "wrong", stdout="1 1 1 1 1 1 1\n1 1 1 1 1 1 1 1\n400 400 400 900 1 0 0 0\n",
           peak=0),
     graph("made and destroyed in a loop", "loop", stdout="grown: no\n",
           allocated=(44000, 44000 * 3000), freed=44000, peak=3000),

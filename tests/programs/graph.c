@@ -428,6 +428,8 @@ static void wrong(void)
 	printf("%d\n", cuGraphDestroy(NULL));
 	exec = instantiate(graph, 0);
 	printf("%d ", cuGraphLaunch(exec, &node));
+	printf("%d ", cuMemAllocAsync(&address, 100, &node));
+	printf("%d ", cuMemFreeAsync(address, &node));
 	printf("%d ", cuStreamBeginCapture_v2(NULL, 0));
 	must(cuStreamBeginCapture_v2(stream, 0), "begin");
 	printf("%d ", cuMemAllocAsync(NULL, 100, stream));

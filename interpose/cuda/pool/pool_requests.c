@@ -621,7 +621,7 @@ CUresult pool_cuMemFreeAsync(struct call *call, const struct freeing *freeing, C
 	};
 	CUresult r;
 
-	if (!address || driver_must_answer(call) ||
+	if (!address || driver_must_answer(call) || cuda_is_captured(call->hook, stream) ||
 	    !block_free_noinline(call, freeing->hint, &native, false, address, &r))
 		return DRIVER(cuMemFreeAsync, call->driver)(address, stream);
 	return r;

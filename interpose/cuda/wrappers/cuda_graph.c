@@ -15,13 +15,6 @@
 #include "interpose/base/submit_epoch.h"
 #include "interpose/base/hash.h"
 
-/* Records CALL, which needed BYTES for a graph (0: unknown), if R means that memory ran out.
- * Returns R. */
-static CUresult note_refusal(const struct call *call, CUresult r, uint64_t bytes)
-{
-	return cuda_note_refusal(call, r, LIMITS_CURRENT, bytes);
-}
-
 enum { NODE_GRAPH = 4, NODE_MEM_ALLOC = 10, NODE_MEM_FREE = 11 }; /* CUgraphNodeType */
 enum { AUTO_FREE_ON_LAUNCH = 1, UPLOAD = 2, DEVICE_LAUNCH = 4 };   /* CUgraphInstantiate_flags */
 enum { OWNERSHIP_MOVE = 1 };
@@ -302,15 +295,22 @@ static CUgraph captured_graph(const struct hook *hook, CUstream stream)
 	return r == CUDA_SUCCESS && status == 1 ? graph : NULL; /* 1: active */
 }
 
-void cuda_graph_captured(struct call *call, CUstream stream, uint64_t address,
-			 uint64_t bytes)
+bool cuda_graph_captured(struct call *call, CUstream stream, uint64_t address, uint64_t bytes)
 {
-	add_alloc(call, captured_graph(call->hook, stream), address, bytes, -1);
+	bool captured = cuda_is_captured(call->hook, stream);
+
+	if (captured)
+		add_alloc(call, captured_graph(call->hook, stream), address, bytes, -1);
+	return captured;
 }
 
-void cuda_graph_captured_free(struct call *call, CUstream stream, uint64_t address)
+bool cuda_graph_captured_free(struct call *call, CUstream stream, uint64_t address)
 {
-	add_free(captured_graph(call->hook, stream), address);
+	bool captured = cuda_is_captured(call->hook, stream);
+
+	if (captured)
+		add_free(captured_graph(call->hook, stream), address);
+	return captured;
 }
 
 void cuda_graph_begun(struct call *call, CUstream stream)
@@ -353,7 +353,7 @@ static CUresult add_alloc_node(struct call *call, void *real, CUgraphNode *node,
 	r = DRIVER(cuGraphAddMemAllocNode, real)(node, graph, dependencies, count, params);
 	if (r == CUDA_SUCCESS && params)
 		add_alloc(call, graph, params->dptr, params->bytesize, device_of(params));
-	return note_refusal(call, r, params ? params->bytesize : 0);
+	return cuda_note_refusal(call, r, LIMITS_CURRENT, params ? params->bytesize : 0);
 }
 
 static CUresult add_free_node(NO_CALL, void *real, CUgraphNode *node, CUgraph graph,
@@ -372,7 +372,8 @@ static CUresult added(struct call *call, CUgraph graph, const CUgraphNodeParams 
 	bool allocates = params && params->type == NODE_MEM_ALLOC;
 
 	if (r != CUDA_SUCCESS || !params)
-		return note_refusal(call, r, allocates ? params->alloc.bytesize : 0);
+		return cuda_note_refusal(call, r, LIMITS_CURRENT,
+					 allocates ? params->alloc.bytesize : 0);
 	if (allocates)
 		add_alloc(call, graph, params->alloc.dptr, params->alloc.bytesize,
 			  device_of(&params->alloc));
@@ -477,7 +478,8 @@ static CUresult updated_if(CUgraphExec exec, CUgraph graph, CUresult r)
 		struct driver_growth growth;                                                \
 		driver_growth_begin(&growth, API_CUDA, -1);                                 \
 		instantiated_if(call, exec, graph, flags, &growth,                          \
-				note_refusal(call, POOL_TRY(driver_call, LIMITS_CURRENT), 0)); \
+				cuda_note_refusal(call, POOL_TRY(driver_call, LIMITS_CURRENT), \
+						  LIMITS_CURRENT, 0));                      \
 	})
 #define instantiate(call, real, exec, graph, error, log, size)                              \
 	INSTANTIATE(call, exec, graph, 0,                                                   \
@@ -580,8 +582,8 @@ static bool is_in_its_own_way(struct call *call, const struct launch *launch)
 	return false;
 }
 
-/* The launch failed, so nothing was allocated or freed. If a free node's address is not allocated,
- * it is recorded as an invalid free. */
+/* The launch failed or was captured, so nothing was allocated or freed. If it failed because a free
+ * node's address is not allocated, that is recorded as an invalid free. */
 static void not_launched(struct call *call, struct launch *launch, CUresult r)
 {
 	bool judged = cuda_outcome(r) == OUTCOME_INVALID && !is_in_its_own_way(call, launch);
@@ -624,12 +626,12 @@ static struct launch_memory memory_of(const struct launch *launch)
 
 /* Returns true if a limit refuses the launch. The memory that a launch leaves counts as the
  * application's. */
-static bool launch_limited(struct call *call, const struct launch *launch)
+static bool launch_limited(struct call *call, const struct launch *launch, CUstream stream)
 {
 	struct call from = { NULL, call->caller, SPACE_MEMORY };
 	struct launch_memory memory;
 
-	if (!limits_on())
+	if (!limits_on() || cuda_is_captured(call->hook, stream))
 		return false;
 	memory = memory_of(launch);
 	from.hook = (struct hook *)memory.hook;
@@ -642,10 +644,12 @@ static CUresult launch_within_limit(struct call *call, void *real, const struct 
 {
 	CUresult r;
 
-	if (launch_limited(call, launch))
+	if (launch_limited(call, launch, stream))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	CUDA_CALL_TWICE(r, DRIVER(cuGraphLaunch, real)(exec, stream), LIMITS_CURRENT);
-	return r == CUDA_ERROR_OUT_OF_MEMORY ? note_refusal(call, r, memory_of(launch).bytes) : r;
+	if (r == CUDA_ERROR_OUT_OF_MEMORY)
+		limits_record_refusal(call, LIMITS_CURRENT, memory_of(launch).bytes);
+	return r;
 }
 
 static CUresult launch_listed(struct call *call, void *real, CUgraphExec exec, CUstream stream)
@@ -655,14 +659,10 @@ static CUresult launch_listed(struct call *call, void *real, CUgraphExec exec, C
 
 	if (!any_listed() || !find_launch(exec, &launch))
 		return DRIVER(cuGraphLaunch, real)(exec, stream);
-	/* A captured launch becomes a node of another graph: it allocates nothing now. */
-	if (cuda_is_captured(call->hook, stream)) {
-		end_launch(&launch);
-		return DRIVER(cuGraphLaunch, real)(exec, stream);
-	}
 	launching(call, &launch);
 	r = launch_within_limit(call, real, &launch, exec, stream);
-	if (r == CUDA_SUCCESS)
+	/* A captured launch becomes a node of another graph: it allocates nothing now. */
+	if (r == CUDA_SUCCESS && !cuda_is_captured(call->hook, stream))
 		launched(call, &launch);
 	else
 		not_launched(call, &launch, r);

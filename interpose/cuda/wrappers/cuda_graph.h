@@ -6,6 +6,7 @@
 #ifndef GPULEAK_CUDA_GRAPH_H
 #define GPULEAK_CUDA_GRAPH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "interpose/cuda/cuda_types.h"
@@ -21,11 +22,10 @@ struct graphs {
 	struct graph *listed[EXECS + 1]; /* by handle: graphs, executable graphs */
 };
 
-/* CALL allocated BYTES at ADDRESS, or freed ADDRESS, on STREAM, which is being captured. That adds
- * a node to the captured graph; a launch allocates the memory later. */
-void cuda_graph_captured(struct call *call, CUstream stream, uint64_t address,
-			 uint64_t bytes);
-void cuda_graph_captured_free(struct call *call, CUstream stream, uint64_t address);
+/* CALL allocated BYTES at ADDRESS, or freed ADDRESS, on STREAM. If STREAM is being captured, adds a
+ * node to the graph, whose launch allocates or frees the memory later, and returns true. */
+bool cuda_graph_captured(struct call *call, CUstream stream, uint64_t address, uint64_t bytes);
+bool cuda_graph_captured_free(struct call *call, CUstream stream, uint64_t address);
 /* CALL began a capture on STREAM into a new graph. */
 void cuda_graph_begun(struct call *call, CUstream stream);
 

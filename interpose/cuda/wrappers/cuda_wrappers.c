@@ -50,16 +50,22 @@ static HOT void record_granted(struct call *call, uint64_t address, uint64_t byt
 		return CUDA_ERROR_OUT_OF_MEMORY;                                            \
 	}
 
-#define GRANT(driver_call, made, record, key, size, on_refusal)                             \
+/* RECORD is an expression that records the new block. */
+#define GRANT_ON(device, driver_call, made, record, size, on_refusal)                       \
 	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;                                              \
-	REFUSE(LIMITS_CURRENT, size, on_refusal)                                            \
-	CUDA_CALL_TWICE(r, driver_call, LIMITS_CURRENT);                                    \
+	REFUSE(device, size, on_refusal)                                                    \
+	CUDA_CALL_TWICE(r, driver_call, device);                                            \
 	if (made)                                                                           \
-		record(&call, (uint64_t)(key), (uint64_t)(size));                           \
+		record;                                                                     \
 	else                                                                                \
-		cuda_note_refusal(&call, r, LIMITS_CURRENT, (uint64_t)(size));              \
+		cuda_note_refusal(&call, r,                                                 \
+				  (device) == LIMITS_NO_DEVICE ? LIMITS_CURRENT : (device), \
+				  (uint64_t)(size));                                        \
 	limits_done();                                                                      \
 	return r;
+#define GRANT(driver_call, made, record, key, size, on_refusal)                             \
+	GRANT_ON(LIMITS_CURRENT, driver_call, made,                                         \
+		 record(&call, (uint64_t)(key), (uint64_t)(size)), size, on_refusal)
 
 #define VERB_ALLOC(symbol, driver_call, arguments, made, key, size)                         \
 	GRANT(driver_call, made, cuda_record_made, key, size, NO_ADDRESS arguments)
@@ -77,32 +83,19 @@ static HOT void record_granted(struct call *call, uint64_t address, uint64_t byt
 	call.space = SPACE_REGISTERED;                                                      \
 	GRANT(driver_call, made, cuda_record_made, key, size, (void)0)
 
-/* Checks for a capture before the call: the capture may be over afterwards. */
+/* A captured call takes no memory yet, so no limit on bytes refuses it. Only a limit needs to know
+ * before the call: see cuda_is_captured(). */
 #define VERB_ALLOC_ASYNC(symbol, driver_call, arguments, made, key, size)                   \
-	if (cuda_is_captured(hook, hStream)) {                                              \
-		CUresult r;                                                                 \
-		REFUSE(LIMITS_NO_DEVICE, 0, NO_ADDRESS arguments)                           \
-		r = (driver_call);                                                          \
-		if (made)                                                                   \
-			cuda_graph_captured(&call, hStream, (uint64_t)(key), (uint64_t)(size)); \
-		return cuda_note_refusal(&call, r, LIMITS_CURRENT, (uint64_t)(size));       \
-	}                                                                                   \
-	GRANT(SUBMITTED(driver_call), made, cuda_record_async, key, size, NO_ADDRESS arguments)
+	bool captured = limits_on() && cuda_is_captured(hook, hStream);                     \
+	GRANT_ON(captured ? LIMITS_NO_DEVICE : LIMITS_CURRENT, SUBMITTED(driver_call), made, \
+		 cuda_graph_captured(&call, hStream, (uint64_t)(key), (uint64_t)(size))     \
+			 ? (void)0                                                          \
+			 : cuda_record_async(&call, (uint64_t)(key), (uint64_t)(size)),     \
+		 size, NO_ADDRESS arguments)
 
-/* RECORD is an expression that records the new block. */
 #define MAKE_ON(device, driver_call, made, record, size)                                    \
-	CUresult r;                                                                         \
 	call.space = SPACE_CUDA_HANDLE; /* RECORD uses its own space */                     \
-	REFUSE(device, size, (void)0)                                                       \
-	CUDA_CALL_TWICE(r, driver_call, device);                                            \
-	if (made)                                                                           \
-		record;                                                                     \
-	else                                                                                \
-		cuda_note_refusal(&call, r,                                                 \
-				  (device) == LIMITS_NO_DEVICE ? LIMITS_CURRENT : (device), \
-				  (uint64_t)(size));                                        \
-	limits_done();                                                                      \
-	return r;
+	GRANT_ON(device, driver_call, made, record, size, (void)0)
 
 #define VERB_MAKE_BY(symbol, driver_call, arguments, made, record, size)                    \
 	MAKE_ON(LIMITS_NO_DEVICE, driver_call, made, record, size)
@@ -153,15 +146,20 @@ static HOT void freeing_begins(struct call *call, uint64_t address, struct freei
 
 /* The call does not stay inside the recorder: the pool asks the driver about the stream first. */
 #define VERB_FREE_ASYNC(symbol, driver_call, arguments, made, key, size)                    \
-	if (cuda_is_captured(hook, hStream)) {                                              \
-		CUresult r = (driver_call);                                                 \
-		if (made)                                                                   \
-			cuda_graph_captured_free(&call, hStream, (uint64_t)(key));          \
-		return r;                                                                   \
-	}                                                                                   \
 	pool_may_serve(&call, route.real, false);                                           \
 	END(record_freeing(&call, (uint64_t)(key), &freeing),                               \
-	    SUBMITTED(POOL_OR(symbol, WITH_FREEING, arguments, driver_call)), record_freed)
+	    SUBMITTED(POOL_OR(symbol, WITH_FREEING, arguments, driver_call)), FREED)
+#define FREED(call, freeing, outcome, r) freed_on_stream(call, hStream, freeing, outcome, r)
+
+/* If CALL is still inside the recorder, the pool served it, and nothing was captured. */
+static void freed_on_stream(struct call *call, CUstream stream, struct freeing *freeing,
+			    enum outcome outcome, int r)
+{
+	if (!r && !call->inside && cuda_graph_captured_free(call, stream, freeing->address))
+		record_kept(freeing); /* a launch of the graph will free the block */
+	else
+		record_freed(call, freeing, outcome, r);
+}
 
 #define VERB_DROP_BY(symbol, driver_call, arguments, made, end, size)                       \
 	call.space = SPACE_CUDA_HANDLE;                                                     \
