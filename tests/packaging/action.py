@@ -220,12 +220,13 @@ def check_hooks(tap, runner):
 
 def main():
     build, tap = pathlib.Path(sys.argv[1]).resolve(), contents.Tap()
-    try:
-        import yaml  # noqa: F401
-    except ImportError:
+    # The scripts run the system's pip.
+    lacking = subprocess.run(["/usr/bin/python3", "-c", "import yaml, pip"], check=False,
+                             stderr=subprocess.PIPE, text=True).stderr.split("\n")[-2:-1]
+    if lacking:
         if os.environ.get("GPULEAK_MUST_RUN"):
-            sys.exit("Bail out! no python3-yaml")
-        print("1..0 # SKIP no python3-yaml")
+            sys.exit("Bail out! %s" % lacking[0])
+        print("1..0 # SKIP %s" % lacking[0])
         return
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder) / "a runner"

@@ -43,6 +43,8 @@ def machines():
     found = {os.path.realpath(path): path
              for path in [shutil.which("java") or ""] + sorted(glob.glob("/usr/lib/jvm/*/bin/java"))
              if os.path.exists(path)}
+    if not found:
+        raise Missing("no java is installed")
     return [[real, "--enable-native-access=ALL-UNNAMED"] if "25" in real else [real] for real in found]
 
 

@@ -37,6 +37,12 @@ is 'no name of its own elsewhere' 'libclang-rt-dev libtcmalloc-minimal4 chromium
 is 'no os-release at all' 'libclang-rt-dev libtcmalloc-minimal4 chromium ' "$(differing "$work/none")"
 is 'the build alone needs no test package' '' \
 	"$("$setup" --list --os-release "$work/debian" | grep -E 'cmocka|clang|pocl|git' || true)"
+docs=$(dirname "$setup")/../docs
+is 'the tests get each program and header that the languages of the guides need' '' "$(
+	sed -n 's/^```console with \(.*\)/\1/p' "$docs"/guides/*.md "$docs"/guides/*/*.md | tr ' ' '\n' | sort -u |
+		while read -r what; do
+			[ "$what" = opencl ] || grep -qE "^[a-z]+ +(program|header):$what " "$setup" || echo "$what"
+		done)"
 is 'a wrong option ends with failure' 1 \
 	"$("$setup" --nonsense >/dev/null 2>&1 && echo 0 || echo 1)"
 echo "1..$number"
