@@ -48,9 +48,8 @@ static const char *suppressed(const struct report_summary *sum, char ret[JUDGE_S
 static void nothing_leaked(struct bench *bench, const struct rest *rest)
 {
 	const struct report_summary *sum = &bench->input->report->summary;
-	char hidden[JUDGE_SUPPRESSED_MAX];
+	const char *hidden = suppressed(sum, (char[JUDGE_SUPPRESSED_MAX]){ 0 });
 
-	suppressed(sum, hidden);
 	if (sum->cached_blocks && !bench->input->count_caches)
 		judgement_reason(bench->judgement,
 				 "nothing leaked%s%s; caches hold %s in %" PRIu64
@@ -139,11 +138,12 @@ static void judge_process(struct bench *bench, const struct report_process *p)
 	if (p->ended == REPORT_RUNNING && !bench->input->leaks_unwanted)
 		judgement_reason(bench->judgement, "%s still runs: its blocks may yet be freed",
 				 PROCESS(p));
-	if (!p->incomplete)
-		return;
-	if (p->note_count == 0)
+	if (p->ended == REPORT_SIGNAL)
+		judgement_note(bench->judgement, "%s was killed by signal %d, which the gate does "
+			       "not judge", PROCESS(p), p->status);
+	if (p->incomplete && p->note_count == 0)
 		judgement_reason(bench->judgement, "%s was not recorded completely", PROCESS(p));
-	for (size_t i = 0; i < p->note_count; i++)
+	for (size_t i = 0; p->incomplete && i < p->note_count; i++)
 		judgement_reason(bench->judgement, "%s was not recorded completely: %s", PROCESS(p),
 				 p->notes[i]);
 }

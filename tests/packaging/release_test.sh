@@ -7,23 +7,13 @@ set -u
 root=$(cd "$1" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-number=0 failed=0
+# shellcheck source=tests/tap.sh
+. "$root/tests/tap.sh"
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null LC_ALL=C
 command -v git >/dev/null || {
 	[ -z "${GPULEAK_MUST_RUN-}" ] || { echo 'Bail out! no git'; exit 1; }
 	echo '1..0 # SKIP no git'
 	exit 0
-}
-
-result() { # NAME STATUS
-	number=$((number + 1))
-	if [ "$2" = 0 ]; then
-		echo "ok $number - $1"
-	else
-		echo "not ok $number - $1"
-		sed 's/^/# /' "$work/out"
-		failed=1
-	fi
 }
 
 # Runs a step. It must end with STATUS and print a line that matches PATTERN.
@@ -33,7 +23,7 @@ step() { # NAME STATUS PATTERN WORD...
 	shift 3
 	packaging/release.sh "$@" >"$work/out" 2>&1 || status=$?
 	[ "$status" = "$wanted" ] && grep -qE -- "$pattern" "$work/out"
-	result "$name" $?
+	result "$name" $? "$work/out"
 }
 
 commit() { git -c user.name=a -c user.email=a@localhost commit -qam "$1"; }
@@ -94,7 +84,7 @@ It finds \*more\*:
 - gpuleak 1.2.2 (or older) is no heading.
 END_OF_NOTES
 diff "$work/wanted" "$work/out" >"$work/diff"
-result 'the notes are the part of this version, without markup' $?
+result 'the notes are the part of this version, without markup' $? "$work/diff"
 echo 9.9.9 >python/gpuleak/VERSION
 step 'a version without a part has no notes' 1 'NEWS has nothing on 9\.9\.9' notes
 echo 1.2.3 >python/gpuleak/VERSION
@@ -163,5 +153,4 @@ for name in publish 'github v1.2.3'; do
 	# shellcheck disable=SC2086 # words
 	step "$name does nothing without files" 1 'release: ' $name
 done
-echo "1..$number"
-exit "$failed"
+finish

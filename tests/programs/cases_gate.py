@@ -471,7 +471,16 @@ def lsan_bad(place):
     one_line(run.stderr, "note: ", "longer than 64 KiB")
 
 
-FILES = [baseline_passes, baseline_new, baseline_growth, baseline_ratchet, baseline_by_ledger,
+def killed(place):
+    """a program that a signal killed may pass the gate, which says so"""
+    for how, status, more in (("SEGV", 139, ["process N (p_ends) was killed by signal 11, which the gate "
+                                             "does not judge"]), ("exit3", 3, [])):
+        run = place.command("run", "--gate", "--max-leaked-bytes", "1GiB", "--", place.program("ends"), how)
+        compare("status of " + how, status, run.status)
+        compare("sentences of " + how, more, [plain(text) for text in sentences(run)][1:])
+
+
+FILES = [killed, baseline_passes, baseline_new, baseline_growth, baseline_ratchet, baseline_by_ledger,
          baseline_preloaded, bad_files, baseline_unwritable, budgets, context_ends, policy, generated,
          generated_shared, generated_stripped("stripped"),
          generated_stripped("stripped_no_id"), generated_main, generated_verdicts, lsan, lsan_off, lsan_bad]

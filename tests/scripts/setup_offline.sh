@@ -5,20 +5,10 @@ set -eu
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-number=0 failed=0
+# shellcheck source=tests/tap.sh
+. "$here/../tap.sh"
 export PIP_NO_INDEX=1 # as without a network
 unset PIP_FIND_LINKS PIP_CONFIG_FILE
-
-result() { # NAME STATUS FILE-WITH-OUTPUT
-	number=$((number + 1))
-	if [ "$2" = 0 ]; then
-		echo "ok $number - $1"
-	else
-		echo "not ok $number - $1"
-		sed 's/^/# /' "$3"
-		failed=1
-	fi
-}
 
 status=0
 XDG_CACHE_HOME=$work/empty "$here/../../tools/setup.sh" --tests --os-release /dev/null \
@@ -33,8 +23,7 @@ grep -q 'run tools/setup.sh --tests' "$work/out" || status=1
 result 'a test without the packages names the set-up' "$status" "$work/out"
 
 if ! "$here/pypi.sh" --folder >/dev/null 2>&1 && [ -z "${GPULEAK_MUST_RUN-}" ]; then
-	number=$((number + 1))
-	echo "ok $number - the schemas, unpacked twice at once # SKIP tools/setup.sh --tests was not run"
+	result 'the schemas, unpacked twice at once # SKIP tools/setup.sh --tests was not run' 0
 else
 	status=0
 	"$here/schemas.sh" "$work/schemas" >"$work/out" 2>&1 &
@@ -46,5 +35,4 @@ else
 	[ -e "$work/schemas/gitlab-ci.json" ] || status=1
 	result 'the schemas, unpacked twice at once' "$status" "$work/out"
 fi
-echo "1..$number"
-exit "$failed"
+finish

@@ -8,18 +8,8 @@ set -u
 tools=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-number=0 failed=0
-
-result() { # NAME STATUS FILE-WITH-OUTPUT
-	number=$((number + 1))
-	if [ "$2" = 0 ]; then
-		echo "ok $number - $1"
-	else
-		echo "not ok $number - $1"
-		sed 's/^/# /' "$3" | head -n 30
-		failed=1
-	fi
-}
+# shellcheck source=tests/tap.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../tap.sh"
 
 # Returns 0 if each PATTERN is in FILE; "!PATTERN" must not be.
 has() { # FILE PATTERN...
@@ -159,5 +149,4 @@ bare tools/setup.sh --package=source
 [ "$status" = 1 ] && grep -qx 'setup: Alpine Linux v3.20: nothing is installed; it lacks what Debian calls: git gzip' \
 	"$work/err" && status=0 || status=1
 result 'setup.sh elsewhere: one line' "$status" "$work/err"
-echo "1..$number"
-exit "$failed"
+finish
