@@ -392,28 +392,16 @@ void describe_process(FILE *out, const struct report_process *process)
 
 void describe_ended(FILE *out, const struct report_process *process)
 {
-	const char *name;
+	static const char *const words[] = {
+		[REPORT_UNKNOWN] = "killed (cause unknown)", [REPORT_RUNNING] = "still running",
+		[REPORT_EXIT] = "exited with status ", [REPORT_SIGNAL] = "killed by signal ",
+		[REPORT__EXIT] = "exited by _exit with status ",
+		[REPORT_EXEC] = "replaced itself by exec",
+	};
+	const char *name = process->ended == REPORT_SIGNAL ? signal_name(process->status) : NULL;
 
-	switch (process->ended) {
-	case REPORT_EXIT:
-		fprintf(out, "exited with status %d", process->status);
-		return;
-	case REPORT__EXIT:
-		fprintf(out, "exited by _exit with status %d", process->status);
-		return;
-	case REPORT_SIGNAL:
-		name = signal_name(process->status);
-		fprintf(out, "killed by signal %d%s%s", process->status, name ? " SIG" : "",
-			name ? name : "");
-		return;
-	case REPORT_EXEC:
-		fputs("replaced itself by exec", out);
-		return;
-	case REPORT_RUNNING:
-		fputs("still running", out);
-		return;
-	case REPORT_UNKNOWN:
-		break;
-	}
-	fputs("killed (cause unknown)", out);
+	fputs(words[process->ended], out);
+	if (process->ended == REPORT_EXIT || process->ended == REPORT__EXIT ||
+	    process->ended == REPORT_SIGNAL)
+		fprintf(out, "%d%s%s", process->status, name ? " SIG" : "", name ? name : "");
 }

@@ -56,28 +56,15 @@ void build_identity(struct builder *b)
 void build_ended(struct builder *b)
 {
 	const struct ledger_header *header = ledger_header(b->view);
-	struct report_process *process = b->process;
+	enum report_ended ended = header->ended == LEDGER_EXIT	 ? REPORT_EXIT
+				  : header->ended == LEDGER__EXIT ? REPORT__EXIT
+				  : header->ended == LEDGER_EXEC  ? REPORT_EXEC
+								  : REPORT_UNKNOWN;
 
-	switch (header->ended) {
-	case LEDGER_EXIT:
-		report_process_set_ended(process, REPORT_EXIT, header->status);
-		break;
-	case LEDGER__EXIT:
-		report_process_set_ended(process, REPORT__EXIT, header->status);
-		break;
-	case LEDGER_EXEC:
-		report_process_set_ended(process, REPORT_EXEC, 0);
-		break;
-	case LEDGER_RUNNING:
-		report_process_set_ended(process,
-					 process_alive(header->pid, header->start_ticks,
-						       process->host)
-						 ? REPORT_RUNNING
-						 : REPORT_UNKNOWN, 0);
-		break;
-	default:
-		report_process_set_ended(process, REPORT_UNKNOWN, 0);
-	}
+	if (header->ended == LEDGER_RUNNING &&
+	    process_alive(header->pid, header->start_ticks, b->process->host))
+		ended = REPORT_RUNNING;
+	report_process_set_ended(b->process, ended, header->status);
 }
 
 struct report_sample *build_samples(struct builder *b, enum ledger_chunk_type type,

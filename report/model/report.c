@@ -25,21 +25,12 @@ void report_process_set_ended(struct report_process *process, enum report_ended 
 
 const char *report_ended_word(enum report_ended ended)
 {
-	switch (ended) {
-	case REPORT_UNKNOWN:
-		break;
-	case REPORT_RUNNING:
-		return "running";
-	case REPORT_EXIT:
-		return "exit";
-	case REPORT__EXIT:
-		return "_exit";
-	case REPORT_SIGNAL:
-		return "signal";
-	case REPORT_EXEC:
-		return "exec";
-	}
-	return "unknown";
+	static const char *const words[] = {
+		[REPORT_UNKNOWN] = "unknown", [REPORT_RUNNING] = "running", [REPORT_EXIT] = "exit",
+		[REPORT__EXIT] = "_exit", [REPORT_SIGNAL] = "signal", [REPORT_EXEC] = "exec",
+	};
+
+	return words[ended];
 }
 
 /* A table, because sigabbrev_np() needs glibc 2.32. */

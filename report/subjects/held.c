@@ -172,22 +172,12 @@ static void print_name(FILE *out, const struct report_holders *holders,
 		       const struct report_leak *holder, const struct report_frame *caller,
 		       enum held_by by, bool whole)
 {
-	const char *library;
-
-	switch (by) {
-	case HELD_BY_PLACE:
-	case HELD_BY_OWNER:
+	if (by == HELD_BY_CACHE)
+		print_escaped(out, holder->cache ?: "");
+	else if (by == HELD_BY_LIBRARY)
+		print_escaped(out, report_holder_library(holder) ?: "unknown");
+	else
 		print_name_of_place(out, holders, holder, caller, by, whole);
-		break;
-	case HELD_BY_CACHE:
-		if (holder->cache)
-			print_escaped(out, holder->cache);
-		break;
-	case HELD_BY_LIBRARY:
-		library = report_holder_library(holder);
-		print_escaped(out, library ? library : "unknown");
-		break;
-	}
 }
 
 /* Returns the name of HOLDER in ARENA. */

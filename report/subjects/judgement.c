@@ -42,15 +42,9 @@ bool judgement_fails(const struct judgement *judgement)
 
 const char *judge_prefix(enum judge_verdict verdict)
 {
-	switch (verdict) {
-	case JUDGE_CLEAN:
-		return "gate passed: ";
-	case JUDGE_FAILED:
-		return "gate failed: ";
-	case JUDGE_NOTHING:
-		return "gate has nothing to judge: ";
-	}
-	return "";
+	return verdict == JUDGE_CLEAN	 ? "gate passed: "
+	       : verdict == JUDGE_FAILED ? "gate failed: "
+					 : "gate has nothing to judge: ";
 }
 
 void judgement_finish(struct judgement *judgement)

@@ -145,16 +145,8 @@ static void build(struct builder *b)
 
 static bool ended_well(const struct report_process *process)
 {
-	switch (process->ended) {
-	case REPORT_EXIT:
-	case REPORT__EXIT:
-		return process->status == 0;
-	case REPORT_EXEC:
-	case REPORT_RUNNING:
-		return true;
-	default:
-		return false;
-	}
+	return process->ended != REPORT_UNKNOWN && process->ended != REPORT_SIGNAL &&
+	       process->status == 0;
 }
 
 /* A program that fails so long after a refusal has probably failed for another reason, if it
@@ -245,16 +237,10 @@ const struct driver_memory_sample *report_sample_near(const struct report_proces
  * framework. */
 static const char *refuser_of(const struct report_out_of_memory *entry)
 {
-	switch (entry->refuser) {
-	case LEDGER_REFUSER_LIMIT:
-		return "GPULEAK_LIMIT";
-	case LEDGER_REFUSER_FAIL_AT:
-		return "GPULEAK_FAIL_AT";
-	case LEDGER_REFUSER_FRAMEWORK:
-		return entry->framework ? entry->framework : "framework";
-	default:
-		return "driver";
-	}
+	return entry->refuser == LEDGER_REFUSER_LIMIT	      ? "GPULEAK_LIMIT"
+	       : entry->refuser == LEDGER_REFUSER_FAIL_AT     ? "GPULEAK_FAIL_AT"
+	       : entry->refuser != LEDGER_REFUSER_FRAMEWORK ? "driver"
+							      : entry->framework ?: "framework";
 }
 
 uint64_t out_of_memory_wanted(const struct report_out_of_memory *entry)

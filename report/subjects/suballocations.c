@@ -46,16 +46,12 @@ const char *describe_unit(const struct report_leak *leak)
 
 const char *suballocation_trend_word(enum report_trend trend)
 {
-	switch (trend) {
-	case TREND_CONSTANT:
-		return "constant";
-	case TREND_FILLED:
-		return "filled";
-	case TREND_ACCUMULATING:
-		return "accumulating";
-	default:
-		return NULL;
-	}
+	static const char *const words[] = {
+		[TREND_UNKNOWN] = NULL, [TREND_CONSTANT] = "constant", [TREND_FILLED] = "filled",
+		[TREND_ACCUMULATING] = "accumulating",
+	};
+
+	return words[trend];
 }
 
 /* Returns the index in POOLS of the pool that ENTRY belongs to. */
@@ -134,19 +130,10 @@ static void print_kept(FILE *out, const struct report_process *process,
 void describe_trend(FILE *out, const struct report_process *process,
 		    const struct report_suballocations *entry)
 {
-	switch (entry->trend) {
-	case TREND_CONSTANT:
-		fputs("constant", out);
-		break;
-	case TREND_FILLED:
-		fputs("filled up and stays", out);
-		break;
-	case TREND_ACCUMULATING:
+	if (entry->trend == TREND_ACCUMULATING)
 		print_kept(out, process, entry);
-		break;
-	default:
-		break;
-	}
+	else if (entry->trend != TREND_UNKNOWN)
+		fputs(entry->trend == TREND_FILLED ? "filled up and stays" : "constant", out);
 }
 
 void describe_division(FILE *out, const struct report_leak *blocks, const char *before)

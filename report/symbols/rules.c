@@ -276,18 +276,11 @@ static void match_frame(const struct rules *rules, const struct report_frame *fr
  * decide. */
 static bool is_decided(const struct rule *rule, const struct rules_frame *frame, bool has_role)
 {
-	switch (rule->verb) {
-	case RULE_CACHE:
-		return frame->cache_rule != 0;
-	case RULE_LIBRARY:
-		return frame->cache_rule && frame->in_library;
-	case RULE_THREAD:
-		return frame->thread_rule != 0;
-	case RULE_MANAGED:
-		return frame->managed_rule || !rule->patterns[RULE_FUNCTION];
-	default:
-		return has_role;
-	}
+	return rule->verb == RULE_CACHE	    ? frame->cache_rule != 0
+	       : rule->verb == RULE_LIBRARY ? frame->cache_rule && frame->in_library
+	       : rule->verb == RULE_THREAD  ? frame->thread_rule != 0
+	       : rule->verb == RULE_MANAGED ? frame->managed_rule || !rule->patterns[RULE_FUNCTION]
+					    : has_role;
 }
 
 static struct rules_frame decide_frame(const struct rules *rules, const struct report_frame *frame)
