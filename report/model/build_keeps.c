@@ -10,7 +10,6 @@
 #include "report/model/builder.h"
 #include "report/util/number.h"
 
-#define OPENCL "cl-"
 
 /* A live block that keeps the memory OF: an import, or a parent, of which the block has BYTES. */
 struct keeper {
@@ -25,6 +24,7 @@ struct kept_memory {
 	uint64_t number;
 	const struct ledger_block *block;
 	bool counted;
+	bool mapped; /* by CUDA's virtual memory management */
 };
 
 struct keeping {
@@ -32,15 +32,20 @@ struct keeping {
 	struct table memories;
 	struct keeper *keepers;
 	size_t count;
+	const struct ledger_block **handles; /* live ones, of physical memory */
+	size_t handle_count;
+	bool partly; /* a mapping of an unknown handle, or of a part of its memory, is live */
 };
 
-static bool is_of_opencl(const struct builder *b, const struct ledger_block *block)
+static bool has_kind(const struct builder *b, const struct ledger_block *block,
+		     const char *beginning)
 {
 	const struct ledger_site *site = ledger_site(b->view, block->site);
 	uint32_t length = 0;
 	const char *kind = site ? ledger_string(b->view, site->kind, &length) : NULL;
 
-	return kind && length > strlen(OPENCL) && memcmp(kind, OPENCL, strlen(OPENCL)) == 0;
+	return kind && length >= strlen(beginning) &&
+	       memcmp(kind, beginning, strlen(beginning)) == 0;
 }
 
 static bool is_leak(const struct report_leak *group)
@@ -60,15 +65,27 @@ static struct kept_memory *memory_of(struct keeping *k, uint64_t number)
 			    sizeof(struct kept_memory));
 }
 
+static void add_mapping(struct keeping *k, const struct ledger_block *block)
+{
+	if (has_kind(k->b, block, "vmm-handle") && build_is_selected(k->b, block))
+		*LIST_ADD(k->handles, k->handle_count) = block;
+	if (!has_kind(k->b, block, "vmm-mapping"))
+		return;
+	k->partly |= !block->parent;
+	memory_of(k, block->parent)->mapped = true;
+}
+
 static void add_block(struct keeping *k, const struct ledger_block *block)
 {
 	const struct ledger_ipc *import = build_reason(k->b, &k->b->import_refs, block);
-	bool is_opencl = is_of_opencl(k->b, block);
+	bool is_opencl = has_kind(k->b, block, "cl-");
+	bool is_live = ledger_block_is_live(block->state, block->marked);
 
+	if (is_live && !is_opencl)
+		add_mapping(k, block);
 	if (is_opencl)
 		memory_of(k, block->address)->block = block;
-	if ((import || (is_opencl && block->parent)) && build_is_selected(k->b, block) &&
-	    ledger_block_is_live(block->state, block->marked))
+	if ((import || (is_opencl && block->parent)) && build_is_selected(k->b, block) && is_live)
 		*LIST_ADD(k->keepers, k->count) = (struct keeper){
 			block, build_group_of(k->b, block),
 			import ? import->address : block->parent,
@@ -83,6 +100,22 @@ static int compare_keepers(const void *left, const void *right)
 	return is_leak(b->group) - is_leak(a->group)
 	       ?: (a->of != a->block->address) - (b->of != b->block->address)
 	       ?: compare_numbers(a->block->address, b->block->address);
+}
+
+/* Marks the leaks of handles whose memory is not mapped, if the process mapped any. */
+static void mark_unmapped(struct keeping *k)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_site *site;
+	bool maps = false;
+
+	while (k->handle_count && !k->partly && (site = build_next_site(k->b, &walk)))
+		maps |= strcmp(build_name(k->b, site->kind), "vmm-mapping") == 0;
+	for (size_t i = 0; i < k->handle_count && maps; i++)
+		build_group_of(k->b, k->handles[i])->unmapped = true;
+	for (size_t i = 0; i < k->handle_count; i++)
+		if (memory_of(k, k->handles[i]->address)->mapped)
+			build_group_of(k->b, k->handles[i])->unmapped = false;
 }
 
 /* Returns the bytes of the import, or of the largest released buffer that the block is a part of;
@@ -103,6 +136,8 @@ static uint64_t bytes_kept(struct keeping *k, const struct keeper *keeper)
 		if (memory->counted)
 			return 0;
 		memory->counted = true;
+		if (block && !keeper->group->parent)
+			keeper->group->parent = &intern_site_of_block(k->b, block->site)->site;
 		bytes = block ? block->bytes : bytes;
 		of = block ? block->parent : 0;
 	}
@@ -126,5 +161,7 @@ void build_keeps(struct builder *b)
 		*keeps = add_bounded(*keeps > own ? *keeps - own : 0,
 				     bytes_kept(&k, &k.keepers[i]));
 	}
+	mark_unmapped(&k);
+	free(k.handles);
 	free(k.keepers);
 }

@@ -180,6 +180,7 @@ struct build_site {
 	struct build_site *same; /* what look_up_site() returned, or NULL */
 	struct site_entry *entries;
 	struct report_places *places; /* of its live suballocations; NULL: not divided */
+	uint64_t ended; /* blocks; see report_leak.freed_blocks */
 	/* its live blocks; [1]: those that the program ignores. NULL: none */
 	struct group *groups[2];
 };

@@ -213,8 +213,14 @@ void build_sums(struct builder *b)
 	uint64_t ended = 0, live = 0;
 	struct ledger_walk walk = { 0 }, deferred = { 0 };
 	const struct ledger_site *site;
+	const struct ledger_block *block;
+	bool counts = b->first_group && !sum->left_out_blocks && !sum->younger_blocks;
+	struct build_site *of;
 
 	while ((site = build_next_site(b, &walk))) {
+		if (counts && (of = intern_code_site(b, site)->same))
+			of->ended = add_bounded(of->ended, less(less(site->allocs, site->unseen),
+								site->with_context));
 		if (site->series) /* which may be in no chunk: then it is unreadable */
 			b->chunks |= (uint64_t)1 << LEDGER_CHUNK_LIVE_SERIES;
 		sum->allocated_blocks = add_bounded(sum->allocated_blocks, site->allocs);
@@ -227,14 +233,20 @@ void build_sums(struct builder *b)
 		sum->unseen_blocks = add_bounded(sum->unseen_blocks, site->unseen);
 		ended = add_bounded(ended, add_bounded(site->with_context, site->unseen));
 	}
-	for (const struct group *group = b->first_group; group; group = group->next)
-		live = add_bounded(live, kind_is_object(group->leak.site->kind) ? 0
-									    : group->leak.blocks);
-	while (ledger_next_deferred(b->view, &deferred))
+	for (const struct group *group = b->first_group; group; group = group->next) {
+		of = (struct build_site *)group->leak.site;
+		of->ended = less(of->ended, group->leak.blocks);
+		live = add_bounded(live, kind_is_object(of->site.kind) ? 0 : group->leak.blocks);
+	}
+	while ((block = ledger_next_deferred(b->view, &deferred))) {
+		if ((site = ledger_site(b->view, block->site)) &&
+		    (of = intern_code_site(b, site)->same))
+			of->ended = less(of->ended, 1);
 		sum->deferred_blocks++;
+	}
 	live = add_bounded(live, add_bounded(sum->left_out_blocks, sum->younger_blocks));
 	ended = add_bounded(ended, add_bounded(live, sum->deferred_blocks));
-	sum->freed_blocks = sum->allocated_blocks > ended ? sum->allocated_blocks - ended : 0;
+	sum->freed_blocks = less(sum->allocated_blocks, ended);
 	sum->peak_bytes = header->peak_bytes;
 	sum->errors = header->errors;
 	b->process->refused = header->refused;
@@ -332,6 +344,7 @@ static void classify(struct builder *b, struct report_leak *leak)
 {
 	bool is_object = kind_is_object(leak->site->kind);
 
+	leak->freed_blocks = ((const struct build_site *)leak->site)->ended;
 	leak->keeps_bytes = leak->bytes;
 	leak->pattern = leak->ignored ? REPORT_IGNORED
 				      : build_suppress(b, leak->site->stack,

@@ -130,6 +130,10 @@ struct report_leak {
 	const struct report_keepers *keepers;
 	/* a refused free of one of its blocks; NULL: the driver refused none */
 	const struct report_refused_free *refused;
+	/* blocks of its call site that were freed; 0 also if the report leaves blocks out */
+	uint64_t freed_blocks;
+	const struct report_site *parent; /* of a released buffer that one of its blocks keeps */
+	bool unmapped; /* handles of physical memory: none of them is mapped any more */
 };
 
 /* value of report_error.result: the process ended inside the call, or the call returns no result */

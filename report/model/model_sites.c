@@ -71,11 +71,14 @@ const struct report_site *build_call(struct builder *b, uint32_t api, int device
 struct build_site *intern_site_of_block(struct builder *b, uint32_t ref)
 {
 	const struct ref_node *known = table_find_ref(&b->site_refs, ref);
+	const struct ledger_site *record = ledger_site(b->view, ref);
 	struct build_site *site;
 
 	if (known)
 		return (struct build_site *)known->value;
-	site = intern_site(b, ledger_site(b->view, ref));
+	site = intern_site(b, record);
+	if (record)
+		intern_code_site(b, record)->same = site;
 	table_add_ref(b->arena, &b->site_refs, ref, site);
 	return site;
 }

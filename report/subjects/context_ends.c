@@ -211,11 +211,6 @@ static void print_finding(FILE *out, const struct subject_view *view)
 			COUNT(shown - ENDS_MAX, "smaller entry"));
 }
 
-static bool is_wrong(const struct report_process *process)
-{
-	return process->summary.ended_with_context_blocks != 0;
-}
-
 /* ---- JSON ---- */
 
 static json_t *end_json(const void *item, const struct subject_view *view)
@@ -255,7 +250,8 @@ static void print_metrics(FILE *out, const struct report *report, const struct f
 			     &findings->all[findings_first(findings, FINDING_CONTEXT_END)], count);
 }
 
-const struct subject subject_context_ends = { .build = build,
-					      .only_if = PART(context_end_count),
-					      .finding = print_finding, .is_wrong = is_wrong,
-					      .json = add_json, .metrics = print_metrics };
+const struct subject subject_context_ends = {
+	.build = build, .only_if = PART(context_end_count), .finding = print_finding,
+	.wrong_if = PART(summary.ended_with_context_blocks), .json = add_json,
+	.metrics = print_metrics,
+};

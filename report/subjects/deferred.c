@@ -298,12 +298,6 @@ bool report_deferred_fails(const struct report_deferred *deferred)
 /* shorter waits are not printed: the call that releases a block takes that long */
 #define WAIT_NS 1000000u
 
-void describe_mapped(FILE *out, const struct report_leak *leak, bool whole)
-{
-	fputs("released, but never unmapped: mapped at ", out);
-	describe_place_and_caller(out, leak->mapping->mapped.stack, whole);
-}
-
 void describe_mapping(FILE *out, const struct report_leak *leak, bool whole)
 {
 	describe_event(out, "Mapped by", &leak->mapping->mapped, " at", whole);
@@ -350,20 +344,15 @@ static void print_holder(FILE *out, const struct report_holder *holder, bool who
  * objects that keep it allocated. */
 static void print_reason(FILE *out, const struct report_deferred *deferred, bool whole)
 {
-	switch (deferred->reason) {
-	case REPORT_DEFERRED_USER_EVENT:
-		fputs("  The memory is held by a command that waits for a user event that was "
-		      "never set\n", out);
-		describe_event(out, "Command by", &deferred->command, " at", whole);
-		describe_event(out, "User event made by", &deferred->event, " at", whole);
-		break;
-	case REPORT_DEFERRED_UNKNOWN:
+	if (deferred->reason == REPORT_DEFERRED_UNKNOWN)
 		fputs("  Why the driver still holds the memory is unknown: no recorded call "
 		      "explains it\n", out);
-		break;
-	case REPORT_DEFERRED_PART:
-		break;
-	}
+	if (deferred->reason != REPORT_DEFERRED_USER_EVENT)
+		return;
+	fputs("  The memory is held by a command that waits for a user event that was never set\n",
+	      out);
+	describe_event(out, "Command by", &deferred->command, " at", whole);
+	describe_event(out, "User event made by", &deferred->event, " at", whole);
 }
 
 static void print_deferred(FILE *out, const struct report_deferred *deferred, bool whole)
@@ -451,11 +440,6 @@ static json_t *group_json(const void *group)
 	return ret;
 }
 
-static bool is_wrong(const struct report_process *process)
-{
-	return process->deferred.group_count != 0;
-}
-
 static void add_json(json_t *object, const struct subject_view *view)
 {
 	const struct report_deferred_frees *frees = &view->process->deferred;
@@ -516,6 +500,6 @@ static void add_reasons(struct judgement *judgement, const struct judge_input *i
 }
 
 const struct subject subject_deferred = {
-	.build = build, .finding = print_finding, .is_wrong = is_wrong, .json = add_json,
-	.judge = add_reasons,
+	.build = build, .finding = print_finding, .wrong_if = PART(deferred.group_count),
+	.json = add_json, .judge = add_reasons,
 };

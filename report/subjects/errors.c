@@ -336,11 +336,6 @@ static void print_finding(FILE *out, const struct subject_view *view)
 	arena_finish(&arena);
 }
 
-static bool is_wrong(const struct report_process *process)
-{
-	return process->summary.errors != 0;
-}
-
 /* ---- JSON ---- */
 
 static json_t *earlier_json(const struct report_error *error)
@@ -452,6 +447,6 @@ static void print_metrics(FILE *out, const struct report *report,
 
 const struct subject subject_errors = {
 	.build = build, .chunks = CHUNK_BIT(ERRORS), .only_if = PART(summary.errors),
-	.has_keys_always = true, .finding = print_finding, .is_wrong = is_wrong, .json = add_json,
-	.metrics = print_metrics,
+	.has_keys_always = true, .finding = print_finding, .wrong_if = PART(summary.errors),
+	.json = add_json, .metrics = print_metrics,
 };

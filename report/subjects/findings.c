@@ -40,6 +40,7 @@ static void add_leaks(struct findings *findings, struct finding of, enum finding
 		of.blocks = leaks[i].blocks;
 		of.bytes = leaks[i].bytes;
 		of.keeps = class == FINDING_LEAK ? leaks[i].keeps_bytes : of.bytes;
+		of.freed = class == FINDING_LEAK ? leaks[i].freed_blocks : 0;
 		of.stack = leaks[i].site->stack;
 		add(findings, of, leaks[i].site);
 	}
@@ -179,6 +180,7 @@ static void add_part(struct findings *findings, struct part_group *to, const str
 	to->finding->bytes = add_bounded(to->finding->bytes, part->bytes);
 	to->finding->keeps = add_bounded(to->finding->keeps, part->keeps);
 	to->finding->blocks = add_bounded(to->finding->blocks, part->blocks);
+	to->finding->freed = add_bounded(to->finding->freed, part->freed);
 	findings->counts[part->class]--;
 }
 
@@ -241,6 +243,15 @@ static const struct report_frame *different_frame(const struct report_stack *of,
 		if (!is_same_frame(a++, b++))
 			return b - 1;
 	return line > part->frames ? line - 1 : line;
+}
+
+void finding_blocks(FILE *out, const struct finding *finding)
+{
+	uint64_t all = add_bounded(finding->blocks, finding->freed);
+
+	if (finding->freed)
+		fprintf(out, "%s of ", NUMBER(finding->blocks));
+	fputs(COUNT(all, "block"), out);
 }
 
 #define PARTS_SHOWN 5
@@ -381,18 +392,12 @@ char *finding_name(const struct finding *finding, char ret[FINDING_NAME_MAX])
 
 const char *finding_rule(const struct finding *finding)
 {
-	switch (finding->class) {
-	case FINDING_OUT_OF_MEMORY:
-		return "out-of-memory";
-	case FINDING_ERROR:
-		return finding->errors->error->type;
-	case FINDING_CACHED:
-		return "cache";
-	default:
-		return finding->site  ? "accumulation"
-		       : finding->end ? "ended-with-context"
-				      : "leak";
-	}
+	return finding->refusal			     ? "out-of-memory"
+	       : finding->errors		     ? finding->errors->error->type
+	       : finding->class == FINDING_CACHED ? "cache"
+	       : finding->site			     ? "accumulation"
+	       : finding->end			     ? "ended-with-context"
+						     : "leak";
 }
 
 const struct report_frame *finding_frame(const struct finding *finding)
@@ -459,17 +464,19 @@ static void print_leak(FILE *out, const struct finding *finding)
 		print_accumulating(out, finding);
 		return;
 	}
-	fprintf(out, "%s, %s", COUNT(finding->blocks, "block"), EXACT_SIZE(finding->bytes));
+	finding_blocks(out, finding);
+	fprintf(out, ", %s", EXACT_SIZE(finding->bytes));
 	describe_source(out, leak->site->kind, leak->site->api, finding->leak->site->device);
+	fputc(' ', out);
+	if (finding->end)
+		fputs("never freed, ended with its context", out);
+	else
+		describe_missing_call(out, leak, finding->process->ended == REPORT_RUNNING);
 	if (leak->mapping) {
-		fputs(" ", out);
-		describe_mapped(out, leak, false);
-		fputs("; allocated at", out);
-		return;
+		fputs(", mapped at ", out);
+		describe_place_and_caller(out, describe_made_at(leak), false);
 	}
-	fprintf(out, " %s, allocated at",
-		finding->end ? "never freed, ended with its context" :
-		finding->process->ended == REPORT_RUNNING ? "not freed so far" : "never freed");
+	fprintf(out, ", %s at", leak->mapping ? "allocated" : describe_made(leak));
 }
 
 void finding_exemption(FILE *out, const struct finding *finding)
@@ -498,6 +505,7 @@ void finding_message(FILE *out, const struct finding *finding, bool name_process
 		fputc(' ', out);
 		describe_place_and_caller(out, finding->stack, false);
 		describe_refused_free(out, "; a", finding->leak->refused, "", false);
+		describe_parent(out, "; ", finding->leak, finding->keeps, false);
 		if (finding->end && finding->end->ended.api) {
 			fputs("; the context ended at ", out);
 			describe_place_and_caller(out, finding->end->ended.stack, false);

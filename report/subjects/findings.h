@@ -46,6 +46,7 @@ struct finding {
 	 * is kept. For an out-of-memory: 0 and 0. */
 	uint64_t blocks, bytes;
 	uint64_t keeps; /* of a leak: see report_leak.keeps_bytes; else `bytes` */
+	uint64_t freed; /* of a leak: see report_leak.freed_blocks */
 	const struct report_stack *stack; /* never NULL */
 	uint64_t fingerprint, fingerprint2; /* of versions 1 and 2 */
 	/* Stacks of one line, and what one variable keeps, are one finding. Its `leak`, `stack` and
@@ -112,6 +113,11 @@ void finding_message(FILE *out, const struct finding *finding, bool name_process
 void finding_details(FILE *out, const struct finding *finding);
 /* Returns true if other ranks than that of FINDING have all of its parts. RANKS may be NULL. */
 bool finding_is_shared(const struct finding *finding, const struct ranks *ranks);
+/* Prints the place of the largest part of FINDING, a leak, and its caller or what is more important
+ * than the caller: a refused free, what keeps it, the parent that it keeps. */
+void describe_leak_place(FILE *out, const struct finding *finding, bool whole);
+/* Prints "5 of 10 blocks" if other blocks of the leak's call sites were freed, else "5 blocks". */
+void finding_blocks(FILE *out, const struct finding *finding);
 /* Prints a line for each part of FINDING but the largest, and its stack if WHOLE is set. */
 void finding_parts(FILE *out, const struct finding *finding, bool whole);
 /* Prints describe_trend() of all parts of FINDING, a call site that accumulates. */

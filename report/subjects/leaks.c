@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Leaks, largest first, each with its stack, and the retains and releases of a leaked handle. JSON
- * has the same members for leaked, suppressed and cached memory.
+ * Leaks, largest first, each with its stack, the call that is missing, and the retains and
+ * releases of a leaked handle. JSON has the same members for leaked, suppressed and cached memory.
  */
 #include "report/subjects/subject.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,18 +28,9 @@
 
 /* ---- the calls that retained and released a handle ---- */
 
-static const char *op_words(enum report_op op)
-{
-	switch (op) {
-	case REPORT_CREATE:
-		return "created";
-	case REPORT_RETAIN:
-		return "retained";
-	case REPORT_RELEASE:
-		break;
-	}
-	return "released";
-}
+static const char *const op_words[] = {
+	[REPORT_CREATE] = "created", [REPORT_RETAIN] = "retained", [REPORT_RELEASE] = "released",
+};
 
 static void print_partner(FILE *out, const struct report_history *history,
 			  const struct report_reference *event)
@@ -61,7 +53,7 @@ static void print_event(FILE *out, const struct report_history *history, size_t 
 	const struct report_reference *event = &history->events[number];
 	const char *alone = !history->complete ? "no match known" : "UNMATCHED";
 
-	fprintf(out, "    %zu %s", number, op_words(event->op));
+	fprintf(out, "    %zu %s", number, op_words[event->op]);
 	if (event->op == REPORT_CREATE) { /* the caller printed its stack just before */
 		fprintf(out, " as above%s%s\n", event->partner < 0 ? ": " : "",
 			event->partner < 0 ? alone : "");
@@ -161,6 +153,118 @@ json_t *json_history(const struct report_history *history)
 		{ "complete", json_boolean(history->complete) });
 }
 
+/* ---- the missing call ---- */
+
+/* A kind and the beginning of the call that made the block, which may be empty; what that call and
+ * its opposite do; the missing call, and that of programs that use the CUDA runtime. No call: a
+ * plain free. The first row that matches is used. */
+static const struct missing_call {
+	const char *kind, *api, *made, *verb, *call, *runtime;
+} missing_calls[] = {
+#define ROW(kind, api, made, verb, call, runtime) { #kind, #api, #made, #verb, #call, #runtime },
+	ROW(pinned, , allocated, freed, cuMemFreeHost, cudaFreeHost)
+	ROW(registered, , registered, unregistered, cuMemHostUnregister, cudaHostUnregister)
+	ROW(stream-ordered, , allocated, freed, cuMemFreeAsync, cudaFreeAsync)
+	ROW(mempool, cuMemPoolImport, imported, destroyed, cuMemPoolDestroy, cudaMemPoolDestroy)
+	ROW(mempool, , created, destroyed, cuMemPoolDestroy, cudaMemPoolDestroy)
+	ROW(array, cuMipmapped, allocated, freed, cuMipmappedArrayDestroy, cudaFreeMipmappedArray)
+	ROW(array, , allocated, freed, cuArrayDestroy, cudaFreeArray)
+	ROW(vmm-handle, cuMemImport, imported, released, cuMemRelease, )
+	ROW(vmm-handle, , allocated, released, cuMemRelease, )
+	ROW(vmm-reservation, , reserved, freed, cuMemAddressFree, )
+	ROW(vmm-mapping, cuMulticast, bound, unbound, cuMulticastUnbind, )
+	ROW(vmm-mapping, , mapped, unmapped, cuMemUnmap, )
+	ROW(ipc, cuMemPoolImport, imported, freed, cuMemFreeAsync, cudaFreeAsync)
+	ROW(ipc, , opened, closed, cuIpcCloseMemHandle, cudaIpcCloseMemHandle)
+	ROW(external, cuExternalMemoryGetMappedB, mapped, freed, cuMemFree, cudaFree)
+	ROW(external, cuExternalMemoryGetMappedM, mapped, freed, cuMipmappedArrayDestroy,
+	    cudaFreeMipmappedArray)
+	ROW(external, , imported, destroyed, cuDestroyExternalMemory, cudaDestroyExternalMemory)
+	ROW(cl-sub-buffer, , created, released, clReleaseMemObject, )
+	ROW(cl-image, , created, released, clReleaseMemObject, )
+	ROW(cl-pipe, , created, released, clReleaseMemObject, )
+	ROW(cl-svm, clSVMAllocARM, allocated, freed, clSVMFreeARM, )
+	ROW(cl-svm, , allocated, freed, clSVMFree, )
+	ROW(cl-usm, , allocated, freed, clMemFreeINTEL, )
+	ROW(, , allocated, freed, , )
+#undef ROW
+};
+
+/* of what was released while it was mapped */
+static const struct missing_call mapped = {
+	"", "", "mapped", "unmapped", "clEnqueueUnmapMemObject", "",
+};
+
+static const struct missing_call *missing_of(const struct report_leak *leak)
+{
+	const struct missing_call *row = missing_calls;
+
+	while (*row->kind && (strcmp(row->kind, leak->site->kind) != 0 ||
+			      strncmp(row->api, leak->site->api, strlen(row->api)) != 0))
+		row++;
+	return leak->mapping ? &mapped : row;
+}
+
+/* Returns the name of the missing call. It is the runtime's if one of its functions, "cudaMalloc",
+ * made the block. Returns "" if a plain free is missing, and if the program tried to free it. */
+static const char *call_of(const struct report_leak *leak)
+{
+	const struct report_stack *stack = leak->site->stack;
+	const struct missing_call *missing = missing_of(leak);
+
+	if (leak->refused || may_be_freed_late(leak->site))
+		return "";
+	for (size_t i = 0; i < stack->count && *missing->runtime; i++) {
+		const char *function = stack->frames[i].function;
+
+		if (function && strncmp(function, "cuda", 4) == 0 &&
+		    isupper((unsigned char)function[4]))
+			return missing->runtime;
+	}
+	return missing->call;
+}
+
+const char *describe_made(const struct report_leak *leak)
+{
+	return missing_of(leak)->made;
+}
+
+const struct report_stack *describe_made_at(const struct report_leak *leak)
+{
+	return leak->mapping ? leak->mapping->mapped.stack : leak->site->stack;
+}
+
+void describe_missing_call(FILE *out, const struct report_leak *leak, bool running)
+{
+	const struct missing_call *missing = missing_of(leak);
+	bool is_import = strcmp(missing->made, "imported") == 0;
+
+	fprintf(out, "%s%s%s%s%s", leak->mapping ? "released, but " : "",
+		leak->unmapped ? "unmapped, but " : "", is_import ? "import " : "",
+		running ? "not " : "never ", missing->verb);
+	if (running)
+		fputs(" so far", out);
+	else if (*call_of(leak))
+		fprintf(out, " (%s missing)", call_of(leak));
+}
+
+bool is_same_missing_call(const struct report_leak *a, const struct report_leak *b)
+{
+	return missing_of(a) == missing_of(b) && call_of(a) == call_of(b) &&
+	       a->unmapped == b->unmapped;
+}
+
+void describe_parent(FILE *out, const char *before, const struct report_leak *leak,
+		     uint64_t keeps, bool whole)
+{
+	if (!leak->parent)
+		return;
+	fprintf(out, leak->blocks == 1 ? "%sit keeps its released parent of %s, allocated at "
+				       : "%sthey keep %s of released parents, allocated at ",
+		before, SIZE(keeps));
+	describe_place(out, leak->parent->stack, whole);
+}
+
 /* ---- leaks ---- */
 
 static bool begins(const char *text, const char *prefix)
@@ -183,6 +287,25 @@ bool may_be_freed_late(const struct report_site *site)
 	return is_static && is_object;
 }
 
+void describe_leak_place(FILE *out, const struct finding *finding, bool whole)
+{
+	const struct report_leak *leak = finding->leak;
+	const struct report_stack *stack = describe_made_at(leak);
+	const char *callers = !finding->parts ? ", called from "
+			      : leak->keeps_bytes >= finding->keeps / 2 ? ", mostly called from "
+									: ", partly called from ";
+
+	describe_place(out, stack, whole);
+	if (may_be_freed_late(leak->site))
+		fputs("; perhaps freed by a destructor after the driver had shut down", out);
+	else if (!leak->refused && !leak->keepers &&
+		 !describe_lone_retain(out, leak->history, whole))
+		describe_caller(out, callers, stack, whole);
+	describe_refused_free(out, "; a", leak->refused, "", whole);
+	describe_parent(out, "; ", leak, finding->keeps, whole);
+	describe_first_keeper(out, leak->keepers);
+}
+
 static void print_leak(FILE *out, const struct finding *finding, bool whole)
 {
 	const struct report_process *process = finding->process;
@@ -195,15 +318,22 @@ static void print_leak(FILE *out, const struct finding *finding, bool whole)
 		fprintf(out, " that keep%s %s", finding->blocks == 1 ? "s" : "",
 			EXACT_SIZE(finding->keeps));
 	describe_source(out, leak->site->kind, leak->site->api, leak->site->device);
+	if (*call_of(leak)) {
+		fputs(", ", out);
+		describe_missing_call(out, leak, process->ended == REPORT_RUNNING);
+	}
 	if (leak->mapping) {
-		fputs(", released, but never unmapped\n", out);
+		fputc('\n', out);
 		describe_mapping(out, leak, whole);
 		fputs("  Allocated at:\n", out);
 	} else {
-		fputs(strcmp(leak->site->kind, "ipc") == 0 ? ", opened and never closed, at:\n"
-						     : ", allocated at:\n", out);
+		fprintf(out, ", %s at:\n", describe_made(leak));
 	}
 	describe_stack(out, leak->site->stack, whole);
+	if (leak->parent) {
+		fputs("  Keeps a released parent that was allocated at:\n", out);
+		describe_stack(out, leak->parent->stack, whole);
+	}
 	finding_parts(out, finding, whole);
 	describe_refused_free(out, "  A", leak->refused, "\n", whole);
 	if (may_be_freed_late(leak->site))
@@ -245,11 +375,6 @@ static void print_leaks(FILE *out, const struct subject_view *view)
 		fprintf(out, "\nAnd %s: %s in %s; --format json lists all\n",
 			COUNT(shown - LEAKS_MAX, "smaller leak"), EXACT_SIZE(bytes),
 			COUNT(blocks, "block"));
-}
-
-static bool is_wrong(const struct report_process *process)
-{
-	return process->leak_count != 0;
 }
 
 /* Returns EVENT as json_event() does, with the frame to show if VIEW has words. */
@@ -335,5 +460,6 @@ static void build(struct builder *b)
 
 const struct subject subject_leaks = {
 	.build = build, .only_if = PART(leak_count), .has_keys_always = true,
-	.finding = print_leaks, .is_wrong = is_wrong, .json = add_json, .metrics = print_metrics,
+	.finding = print_leaks, .wrong_if = PART(leak_count), .json = add_json,
+	.metrics = print_metrics,
 };

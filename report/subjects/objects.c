@@ -222,8 +222,12 @@ struct left {
 	uint64_t count, here, growing; /* in all; at the place of the largest group; accumulating */
 	double per_second;
 	const struct report_leak *most; /* the largest group; NULL: none was left */
-	bool has_line;
+	bool has_line, many;
 };
+
+/* Objects of one place. Libraries keep fewer, for example a stream, and all code that they need. */
+#define MANY (strstr(CODES, kind) ? 16 : 3)
+#define CODES "object/module object/library object/cl-program object/cl-kernel"
 
 /* Returns what is left of KIND; nothing if some of it accumulates, unless GROWING requests that. */
 static struct left left_of(const struct report_process *process, const char *kind, bool growing)
@@ -244,6 +248,7 @@ static struct left left_of(const struct report_process *process, const char *kin
 		ret.growing += grows ? object->blocks : 0;
 		ret.per_second += grows ? object->objects->per_second : 0;
 		ret.has_line |= has_line(object) || ret.here > 1;
+		ret.many |= ret.here >= MANY || (is_context(kind) && ret.has_line);
 	}
 	return growing == (ret.growing != 0) ? ret : (struct left){ 0 };
 }
@@ -267,10 +272,9 @@ static void print_left(FILE *out, const struct left *left)
 	describe_place(out, stack, false);
 }
 
-bool describe_objects(FILE *out, const struct report_process *process, bool growing,
+void describe_objects(FILE *out, const struct report_process *process, bool growing,
 		      const char *before)
 {
-	bool any = false;
 	const char *what = process->ended == REPORT_RUNNING ? "not destroyed so far: "
 							    : "never destroyed: ";
 
@@ -283,9 +287,25 @@ bool describe_objects(FILE *out, const struct report_process *process, bool grow
 		print_left(out, &left);
 		before = "; ";
 		what = "";
-		any = true;
 	}
-	return any;
+}
+
+bool is_much_left(const struct report_process *process)
+{
+	for (size_t i = 0; i < process->refused_free_count; i++)
+		if (process->refused_frees[i].after_shutdown)
+			return true;
+	for (size_t i = 0; i < process->object_kind_count; i++)
+		if (left_of(process, process->object_kinds[i].kind, false).many)
+			return true;
+	return false;
+}
+
+void describe_left(FILE *out, const struct report_process *process, const char *before, bool whole)
+{
+	if (describe_late_frees(out, before, process, whole))
+		before = "; ";
+	describe_objects(out, process, false, before);
 }
 
 static void print_totals(FILE *out, const struct report_process *process)

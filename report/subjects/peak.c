@@ -110,11 +110,6 @@ static const struct amount **sort_amounts(const struct site_list *sites)
 
 /* ---- peaks ---- */
 
-static uint64_t difference(uint64_t a, uint64_t b)
-{
-	return a > b ? a - b : b - a;
-}
-
 /* Lists the largest of SITES, and adds up the others. Stores in SUMS[0] the bytes of blocks, and in
  * SUMS[1] the bytes of suballocations. */
 static void list_holders(const struct site_list *sites, struct report_holders *held,
@@ -154,9 +149,11 @@ static struct report_peak read_peak(const struct peaks *peaks, uint32_t memory)
 	};
 
 	list_holders(&peaks->sites[memory], &ret.held, sums);
-	ret.error_bytes = add_bounded(ret.error_bytes, difference(at->bytes, sums[0]));
+	ret.error_bytes = add_bounded(ret.error_bytes,
+				      less(at->bytes, sums[0]) + less(sums[0], at->bytes));
 	ret.error_bytes =
-		add_bounded(ret.error_bytes, difference(at->suballocated_bytes, sums[1]));
+		add_bounded(ret.error_bytes, less(at->suballocated_bytes, sums[1]) +
+					     less(sums[1], at->suballocated_bytes));
 	report_divide_holders(peaks->b, &ret.held, sums[1]);
 	return ret;
 }
@@ -194,14 +191,9 @@ static void build(struct builder *b)
 
 const char *peak_memory_word(const struct report_peak *peak)
 {
-	switch (peak->memory) {
-	case LEDGER_MEMORY_HOST:
-		return "host";
-	case LEDGER_MEMORY_OPENCL:
-		return "opencl";
-	default:
-		return "device";
-	}
+	return peak->memory == LEDGER_MEMORY_HOST     ? "host"
+	       : peak->memory == LEDGER_MEMORY_OPENCL ? "opencl"
+						      : "device";
 }
 
 void describe_peak_memory(FILE *out, const struct report_peak *peak)
@@ -226,6 +218,8 @@ static void print_largest(FILE *out, uint64_t bytes, const struct held *held, bo
 
 	if (held->bytes >= bytes)
 		fputs(", all of it", out);
+	else if (strcmp(SIZE(held->bytes), SIZE(bytes)) == 0)
+		fputs(", almost all of it", out);
 	else
 		fprintf(out, ", of which %s", SIZE(held->bytes));
 	/* "unused in the PyTorch caching allocator" needs no "by" */

@@ -29,11 +29,6 @@ static const struct {
 #undef X
 };
 
-static uint64_t less(uint64_t from, uint64_t what)
-{
-	return from > what ? from - what : 0;
-}
-
 uint64_t report_pool_used(const struct ledger_pool *pool)
 {
 	return less(pool->reserved,

@@ -145,11 +145,11 @@ bool describe_late_frees(FILE *out, const char *before, const struct report_proc
 	}
 	if (!first)
 		return false;
-	fprintf(out, "%s%s failed%s", before, COUNT(count, "free"),
-		count == first->count ? " at " : ", the first at ");
-	describe_place_and_caller(out, first->stack, whole);
-	fputs(" because the driver had shut down: ", out);
+	fprintf(out, "%s%s came too late, when the driver had shut down (", before,
+		COUNT(count, "free"));
 	print_result(out, first);
+	fprintf(out, "), %sat ", count == first->count ? "" : "the first ");
+	describe_place_and_caller(out, first->stack, whole);
 	return true;
 }
 

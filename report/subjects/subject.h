@@ -51,7 +51,9 @@ struct subject {
 	void (*finding)(FILE *out, const struct subject_view *view);
 	/* Prints the rest, below the findings of all subjects. */
 	void (*details)(FILE *out, const struct subject_view *view);
-	/* Returns true if a report on PROCESS needs more than one line. */
+	/* PART() of the member that is not 0 if a report needs more than one line. 0: is_wrong(),
+	 * if it is not NULL, returns that */
+	size_t wrong_if;
 	bool (*is_wrong)(const struct report_process *process);
 	/* Sets the subject's keys in OBJECT, which is the JSON of the process. */
 	void (*json)(json_t *object, const struct subject_view *view);

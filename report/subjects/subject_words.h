@@ -38,6 +38,18 @@ json_t *json_leak(const void *leak, const struct subject_view *view);
  * program itself are not printed, because they are intended for host memory. */
 void describe_suppressions(FILE *out, const struct report *report);
 
+/* Prints what did not happen to LEAK: "never freed", "never unregistered (cudaHostUnregister
+ * missing)", "unmapped, but never released (cuMemRelease missing)"; RUNNING: "not freed so far". */
+void describe_missing_call(FILE *out, const struct report_leak *leak, bool running);
+bool is_same_missing_call(const struct report_leak *a, const struct report_leak *b);
+/* Return what made the blocks of LEAK, "allocated" or "imported", and where. If LEAK has a mapping:
+ * "mapped". */
+const char *describe_made(const struct report_leak *leak);
+const struct report_stack *describe_made_at(const struct report_leak *leak);
+/* Prints BEFORE and "it keeps its released parent of 1.0 MiB, allocated at split (/abs/a.c:7)" for
+ * a sub-buffer that keeps KEEPS bytes. Prints nothing for any other leak. */
+void describe_parent(FILE *out, const char *before, const struct report_leak *leak,
+		     uint64_t keeps, bool whole);
 /* Returns true if an object that is destroyed at exit has memory of SITE, and the CUDA runtime is
  * linked statically. The destructor may run after the driver has ended. Then the runtime calls no
  * driver, and gpuleak does not see the free. */
@@ -47,8 +59,8 @@ bool may_be_freed_late(const struct report_site *site);
 void describe_refused_free(FILE *out, const char *before, const struct report_refused_free *refused,
 			   const char *after, bool whole);
 
-/* Prints BEFORE and "2 frees failed at ~Pool (/abs/a.cu:4) because the driver had shut down: " and
- * the result, and returns true, if there are such frees. */
+/* Prints BEFORE and "2 frees came too late, when the driver had shut down (result), at ~Pool
+ * (/abs/a.cu:4)", and returns true, if there are such frees. */
 bool describe_late_frees(FILE *out, const char *before, const struct report_process *process,
 			 bool whole);
 
@@ -117,10 +129,16 @@ void describe_error(FILE *out, const struct error_group *group, bool whole);
 void describe_caches(FILE *out, struct report_process *const *processes, size_t count);
 
 /* Prints BEFORE, and how many objects of each kind were not destroyed and where most of them were
- * made: GROWING, of the kinds that accumulate; else of the others. Returns false if there are
- * none except single contexts. */
-bool describe_objects(FILE *out, const struct report_process *process, bool growing,
+ * made: GROWING, of the kinds that accumulate; else of the others. Prints nothing about single
+ * contexts. */
+void describe_objects(FILE *out, const struct report_process *process, bool growing,
 		      const char *before);
+/* Does the same for what no gate fails for: frees that came too late, and objects that do not
+ * accumulate. */
+void describe_left(FILE *out, const struct report_process *process, const char *before, bool whole);
+/* Returns true if that is more than the few objects that libraries keep until exit: frees, or
+ * several objects of one place. */
+bool is_much_left(const struct report_process *process);
 /* Returns the word of JSON for a kind of object: "stream" for "object/stream". */
 const char *json_object_word(const char *kind);
 
@@ -248,9 +266,6 @@ void describe_owner_of_leak(FILE *out, const struct report_process *process,
  * suppression matches. The blocks are not reported as leaks. */
 bool report_deferred_fails(const struct report_deferred *deferred);
 
-/* Prints "released, but never unmapped: mapped at make_buffer (/abs/app.c:12)" for a LEAK with a
- * mapping. */
-void describe_mapped(FILE *out, const struct report_leak *leak, bool whole);
 /* Prints the stacks of the mapping and of the release. */
 void describe_mapping(FILE *out, const struct report_leak *leak, bool whole);
 /* Prints "12 released blocks, 1,024 bytes (1.0 KiB), held by a user event that was never set,

@@ -59,13 +59,17 @@ struct report_process *report_process_build(const struct loaded_ledger *ledger,
 
 /* ---- formats ---- */
 
+static bool has_part(size_t part, const struct report_process *process)
+{
+	uintptr_t value;
+
+	memcpy(&value, (const char *)process + part - 1, sizeof(value));
+	return value != 0;
+}
+
 bool subject_is_there(const struct subject *subject, const struct report_process *process)
 {
-	uintptr_t part = 1;
-
-	if (subject->only_if)
-		memcpy(&part, (const char *)process + subject->only_if - 1, sizeof(part));
-	return part != 0;
+	return !subject->only_if || has_part(subject->only_if, process);
 }
 
 void subjects_print_findings(FILE *out, const struct subject_view *view)
@@ -87,8 +91,9 @@ void subjects_print_details(FILE *out, const struct subject_view *view)
 bool subjects_are_wrong(const struct report_process *process)
 {
 	for (const struct subject_row *row = rows; row < ROWS_END; row++)
-		if (row->subject->is_wrong && subject_is_there(row->subject, process) &&
-		    row->subject->is_wrong(process))
+		if (row->subject->wrong_if ? has_part(row->subject->wrong_if, process)
+		    : row->subject->is_wrong && subject_is_there(row->subject, process) &&
+			      row->subject->is_wrong(process))
 			return true;
 	return false;
 }

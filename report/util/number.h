@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Formats numbers for people, and adds numbers without overflow: a sum never exceeds UINT64_MAX.
+ * Formats numbers for people, and adds and subtracts them without overflow.
  * The format_*() functions write to RET and return it.
  */
 #ifndef GPULEAK_REPORT_NUMBER_H
@@ -14,6 +14,12 @@
 static inline uint64_t add_bounded(uint64_t a, uint64_t b)
 {
 	return a + b < a ? UINT64_MAX : a + b;
+}
+
+/* Returns FROM - WHAT, and 0 if WHAT is larger. */
+static inline uint64_t less(uint64_t from, uint64_t what)
+{
+	return from > what ? from - what : 0;
 }
 
 /* Returns the suffix of a plural such as "blocks": "" if COUNT is 1. */

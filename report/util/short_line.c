@@ -7,31 +7,57 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "report/util/text_buffer.h"
+
 #define DOTS "..."
 
-/* Removes folders from the LENGTH bytes at PATH: at least EXCESS bytes if there are as many. */
-static void shorten_path(char *path, size_t length, size_t excess)
+/* Removes folders from the LENGTH bytes at PATH: at least EXCESS bytes if there are as many.
+ * Returns the number of bytes that DOTS replace, or 0. */
+static size_t shorten_path(char *path, size_t length, size_t excess)
 {
 	size_t from = excess + strlen(DOTS);
 	char *rest = from < length ? memchr(path + from, '/', length - from) : NULL;
 
 	rest = rest ? rest : memrchr(path, '/', length);
 	if (!rest || rest <= path + strlen(DOTS) || (*path != '/' && memchr(path, ' ', length)))
-		return;
+		return 0;
 	memcpy(path, DOTS, strlen(DOTS));
 	memmove(path + strlen(DOTS), rest, strlen(rest) + 1);
+	return (size_t)(rest - path);
+}
+
+void short_paths(char *line, size_t columns)
+{
+	FREE_AT_END char *whole = strdup(line);
+	const char *last = NULL; /* in WHOLE: the path that was shortened last, by `cut` bytes */
+	size_t cut = 0, removed;
+
+	for (char *at = line; whole && (at = strchr(at, '(')) != NULL;) {
+		size_t length = strcspn(++at, "(),");
+		const char *same = whole + strlen(whole) - strlen(at);
+
+		if (last && strncmp(same, last, cut) == 0 && same[cut] == '/')
+			shorten_path(at, length, cut - strlen(DOTS));
+		else if (strlen(line) > columns &&
+			 (removed = shorten_path(at, length, strlen(line) - columns))) {
+			last = same;
+			cut = removed;
+		}
+	}
 }
 
 /* Returns the end of the last part of the sentence that ends in the first COLUMNS bytes of LINE, or
- * of the last word, or 0. */
+ * of the last word, or 0. A comma in parentheses ends no part. */
 static size_t last_part(const char *line, size_t columns)
 {
-	size_t end = columns, word = columns;
+	size_t end = 0, word = 0, depth = 0;
 
-	while (end > 1 && !(line[end - 1] == ' ' && strchr(",;", line[end - 2])))
-		end--;
-	while (word > 1 && line[word - 1] != ' ')
-		word--;
+	for (size_t i = 1; i < columns; i++) {
+		depth += line[i] == '(';
+		depth -= line[i] == ')' && depth;
+		word = line[i] == ' ' ? i + 1 : word;
+		end = line[i] == ' ' && !depth && strchr(",;", line[i - 1]) ? i + 1 : end;
+	}
 	return end > columns / 3 ? end : word > columns / 3 ? word : 0;
 }
 
@@ -39,10 +65,7 @@ char *short_line(char *line, size_t columns)
 {
 	size_t end = columns - strlen(DOTS), part;
 
-	for (char *at = line; strlen(line) > columns && (at = strchr(at, '(')) != NULL;) {
-		at++;
-		shorten_path(at, strcspn(at, "(),"), strlen(line) - columns);
-	}
+	short_paths(line, columns);
 	if (strlen(line) <= columns)
 		return NULL;
 	part = last_part(line, columns + 1);

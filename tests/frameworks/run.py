@@ -171,10 +171,9 @@ def headline_place(case):
 def check_text(case, told):
     first = told.split("\n")[0]
     if not case.leaks and not case.errors:
-        wanted = "gpuleak: no leaks; peak"
-        if not first.startswith(wanted) or "; %d block" % case.allocated[0] not in first or \
-                "all freed" not in first:
-            raise Failed("the first line is not '%s ... all freed':\n%s" % (wanted, first))
+        wanted = "gpuleak: no leaks: %d block" % case.allocated[0]
+        if not first.startswith(wanted) or "all freed; peak " not in first:
+            raise Failed("the first line is not '%s ... all freed; peak':\n%s" % (wanted, first))
     elif not headline_place(case).search(first):
         raise Failed("the first line does not say %s:\n%s" % (headline_place(case).pattern, first))
 

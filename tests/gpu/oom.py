@@ -42,11 +42,11 @@ def read_truth(path):
             nvcc = line.split()[2:]
     truth = re.sub(r"^(#|//) truth: ", "", lines[0])
     if truth == "recovered":
-        return r"gpuleak: no leaks[,;] .*; out of memory 1 time, 1 of them recovered", 0, \
+        return r"gpuleak: no leaks: .*; out of memory 1 time, 1 of them recovered", 0, \
             ["recovered"], env, nvcc
     if truth == "peak at @held":
-        return r"gpuleak: no leaks(?:, but never destroyed: .*)?; peak [\d.]+ GiB[^,]*, [^,]+ %s" % place("@held"), 1, [], env, \
-            nvcc
+        return r"gpuleak: no leaks: .*; peak [\d.]+ GiB[^,]*, [^,]+ %s" % place("@held"), 1, [], \
+            env, nvcc
     by = re.search(r"most held by (.*)$", truth)
     holder = re.escape(by.group(1)) if by else place("@held")
     return (r"gpuleak: out of memory: [\d.]+ [KMGT]iB wanted at %s; held: [\d.]+ [KMGT]iB %s"

@@ -25,6 +25,7 @@ import cases_java
 import cases_leaving
 import cases_limits
 import cases_lost
+import cases_missing_calls
 import cases_names
 import cases_objects
 import cases_oom
@@ -432,6 +433,7 @@ FAMILIES = {
     "java": cases_java.JAVA,
     "limits": cases_limits.LIMITS,
     "lost": cases_lost.LOST,
+    "missing-calls": cases_missing_calls.MISSING_CALLS,
     "names": cases_names.NAMES,
     "oom": cases_oom.OOM,
     "parked": cases_parked.PARKED,

@@ -105,7 +105,7 @@ def own_lines(place):
     """a full pipe: the library's own line about a bad variable does not hang the program"""
     run, pipe = blocked(place, [place.program("clean")], {"GPULEAK_STACK_DEPTH": "many"})
     compare("status", 0, run.status)
-    compare("report", "gpuleak: no leaks; ", pipe.read()[:19])
+    compare("report", "gpuleak: no leaks: ", pipe.read()[:19])
     nothing_stays(place)
 
 

@@ -421,7 +421,7 @@ def report_lost(place):
                 run = gate(place, program, *to, *options, args=args)
                 compare("%s %s %s" % (to, program, options), status, run.status)
                 one_line(run.stderr, "gpuleak: cannot write the report to ")
-                one_line(run.stderr, "gpuleak: no leaks; " if program == "clean" else "gpuleak: 1 leak, ")
+                one_line(run.stderr, "gpuleak: no leaks: " if program == "clean" else "gpuleak: 1 leak, ")
                 compare("markup on stderr", None, re.search(r"<html|{", run.stderr))
     place.command("run", "--ledger", place.file("ledger"), "--", place.program("clean"))
     for command, status in (("check", 1), ("report", 1)):
@@ -453,7 +453,7 @@ def report_is_named(place):
             compare(command, 1, run.stderr.count("\n"))
             one_line(run.stderr, *leaked[:-1], leaked[-1] + path)
     run = gate(place, "clean", "--report", "x")
-    compare("clean", True, run.stderr.startswith("gpuleak: no leaks; peak "))
+    compare("clean", True, run.stderr.startswith("gpuleak: no leaks: "))
     one_line(run.stderr, "; report: " + os.path.realpath(place.file("x")))
     for where in ("/dev/null", "none", "/dev/stdout"):
         compare(where, "", gate(place, "clean", "--report", where).stderr)

@@ -119,7 +119,7 @@ def freed_text(place):
     compare("totals, of both and of the one", 2, text.count("1 leaked: 0 bytes, which keeps 4.0 MiB, "))
     one_line(text, "Leak of 0 bytes in 1 block that keeps 4,194,304 bytes (4.0 MiB) (memory of "
              "another process",
-             "opened and never closed, at:")
+             "never closed (cuIpcCloseMemHandle missing), opened at:")
     one_line(text, "  the owner freed the memory while this process had it open, with cuMemFree_v2 at drop (")
     one_line(text, "  Memory of p_ipc (pid ", "): 4,194,304 bytes (4.0 MiB) in 1 block")
 

@@ -221,11 +221,11 @@ def fifo_for_report(place):
     run = place.preloaded(argv, {"GPULEAK_REPORT": path})
     compare("status and stdout", (0, "clean\n"), (run.status, run.stdout))
     one_line(run.stderr, "cannot write the report to %s: it has no reader" % path)
-    one_line(run.stderr, "gpuleak: no leaks; ")
+    one_line(run.stderr, "gpuleak: no leaks: ", "; peak ")
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     run = place.preloaded(argv, {"GPULEAK_REPORT": path})
     compare("status and stderr", (0, ""), (run.status, run.stderr))
-    one_line(os.read(reader, 65536).decode(), "gpuleak: no leaks; ")
+    one_line(os.read(reader, 65536).decode(), "gpuleak: no leaks: ", "; peak ")
     library = place.file("libgpuleak.so")  # without its command: the library reports
     shutil.copy(place.options.preload, library)
     os.close(reader)

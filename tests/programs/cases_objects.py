@@ -224,12 +224,14 @@ def grows(place):
 def text(place):
     """objects: in the first line of the text report, all of them with -v, not a single context"""
     run = place.preloaded([place.program(PROGRAM), "left"])
-    compare("one line", 1, len(run.stderr.splitlines()))
-    events = "gpuleak: no leaks, but never destroyed: 2 events at make_in_context ("
+    compare("columns", True, max(len(line) for line in run.stderr.splitlines()) <= 160)
+    compare("the totals", True, run.stderr.splitlines()[-1].startswith(
+        "gpuleak: nothing allocated by p_objects ("))
+    lines = run.stderr.replace("\ngpuleak: ", " ")
+    events = "gpuleak: no memory leaked; never destroyed: 2 events at make_in_context ("
     compare("its parts", (True, True, True), (
-        events in run.stderr and "objects.c:%d); 2 graphs at " % line_of(SOURCE, "event")
-        in run.stderr, "; 4 streams, most at make_in_context (" in run.stderr,
-        "; 2 user objects at " in run.stderr))
+        events in lines and "objects.c:%d); 2 graphs at " % line_of(SOURCE, "event") in lines,
+        "; 4 streams, most at make_in_context (" in lines, "; 2 user objects at " in lines))
     run = place.preloaded([place.program(PROGRAM), "left"], {"GPULEAK_VERBOSE": "1"})
     compare("group", True, "\nNot released: 2 events of 3, made by cuEventCreate at:\n"
             in run.stderr)
@@ -251,7 +253,8 @@ def contexts(place):
     compare("line", True, "never destroyed: 3 contexts at many_contexts (" in run.stderr and
             "objects.c:%d); 3 retains of a primary context at many_contexts (" %
             line_of(SOURCE, "contexts") in run.stderr and
-            "objects.c:%d); nothing allocated by " % line_of(SOURCE, "retains") in run.stderr)
+            "objects.c:%d)\ngpuleak: nothing allocated by " % line_of(SOURCE, "retains")
+            in run.stderr)
 
 
 @needs

@@ -75,8 +75,8 @@ def one_line(place):
     words = ("weights:40m", "want:64m", "drop")
     status, lines = text_of(place, *words)
     compare("status and lines", (0, 2), (status, len(lines)))
-    if not re.fullmatch(r"gpuleak: no leaks; peak 40\.0 MiB, all of it by weights \(\S+/oom\.c:\d+\); "
-                        r"1 block \(40\.0 MiB\) allocated by p_oom \(pid \d+\), all freed; "
+    if not re.fullmatch(r"gpuleak: no leaks: 1 block \(40\.0 MiB\) allocated by p_oom \(pid \d+\), "
+                        r"all freed; peak 40\.0 MiB, all of it by weights \(\S+/oom\.c:\d+\); "
                         r"out of memory 1 time", lines[0]):
         raise Failed(lines[0])
     _, lines = text_of(place, *words[:2])

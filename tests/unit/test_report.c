@@ -255,7 +255,7 @@ static void test_choice(void **state)
 }
 
 static const char *const expected_text =
-	"gpuleak: 1 leak, 3.0 MiB in 2 blocks never freed, allocated at ??? (/bin/app+0x10), "
+	"gpuleak: 1 leak, 3.0 MiB in 2 of 4 blocks never freed, allocated at ??? (/bin/app+0x10), "
 	"called from ??? (/bin/app+0x1021)\n"
 	"gpuleak: 11 blocks (5.0 MiB) allocated by app (pid 4242), 8 freed, 1 suppressed, 2 "
 	"leaked: 3,145,728 bytes (3.0 MiB), peak 4.0 MiB; exited with status 0\n"
@@ -430,8 +430,8 @@ static void test_clean(void **state)
 	begin(&fixture, &builder, SYMBOLIZER_NO_FILES, NULL);
 	assert_int_equal(fixture.report.incomplete, 1);
 	expect(print_text, &fixture.report,
-	       "gpuleak: 1 block (0 bytes) never freed, ended with its context; most at an unknown "
-	       "place (no stack was recorded)\n"
+	       "gpuleak: 1 block (0 bytes) never freed, ended with its context; allocated at an "
+	       "unknown place (no stack was recorded)\n"
 	       "gpuleak: also: not everything was recorded\n"
 	       "gpuleak: 5 blocks (10.0 MiB) allocated by app (pid 4242), 3 freed (2 of them after "
 	       "the driver had begun to shut down), 1 released with their context, 1 freed by "
@@ -888,8 +888,8 @@ static void test_processes(void **state)
 	assert_int_equal(fixture.report.processes[0]->pid, 17);
 	text = printed(print_text, &fixture.report);
 	contains(text, "gpuleak: 2 leaks, 3.0 MiB in 3 blocks never freed by 1 of 2 processes, "
-		       "most (3.0 MiB) at ??? (.../app+0x10), called from ??? (/bin/app+0x1021) "
-		       "in app (pid 4242)\n"
+		       "most (3.0 MiB in 2 of 4 blocks) at ??? (.../app+0x10),\n"
+		       "gpuleak: called from ??? (.../app+0x1021) in app (pid 4242)\n"
 		       "gpuleak: 12 blocks (5.0 MiB) allocated by 2 processes, 9 freed, 3 leaked: "
 		       "3,146,028 bytes (3.0 MiB), sum of peaks 4.0 MiB\n\n"
 		       "gpuleak: no leaks: 1 block (8 bytes) allocated by app (pid 17), all freed, "

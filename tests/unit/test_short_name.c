@@ -185,14 +185,19 @@ static void test_line(void **state)
 
 	(void)state;
 	expect_line(sizeof(line) - 1, line, line);
-	/* as few folders as needed, the first path first */
-	expect_line(72, line, "1 leak at f (.../src/app/a.c:10), called from g "
-			      "(/home/me/src/app/b.c:3)");
-	expect_line(57, line, "1 leak at f (.../a.c:10), called from g (.../app/b.c:3)");
+	/* as few folders as needed, the first path first; what follows loses the same folder */
+	expect_line(72, line,
+		    "1 leak at f (.../src/app/a.c:10), called from g (.../src/app/b.c:3)");
+	expect_line(60, "f (/home/me/src/a.c:1), g (/home/you/b.c:2), h (/home/me/src/c.c:3)",
+		    "f (.../a.c:1), g (/home/you/b.c:2), h (.../c.c:3)");
+	expect_line(57, line, "1 leak at f (.../a.c:10), called from g (.../b.c:3)");
 	/* then the last parts of the sentence follow in another line */
 	expect_lines(30, line, "1 leak at f (.../a.c:10),", "called from g (.../b.c:3)");
 	expect_lines(40, line, "1 leak at f (.../a.c:10),", "called from g (.../b.c:3)");
 	expect_lines(20, line, "1 leak at f", "(.../a.c:10), called from g (.../b.c:3)");
+	/* a comma in parentheses ends no part of the sentence */
+	expect_lines(34, "1 leak at f<T>, called from g(int, long) in h",
+		     "1 leak at f<T>,", "called from g(int, long) in h");
 	/* not a path: no slash, or a space in what is not absolute */
 	expect_lines(30, "f(int, a/b) (pid 12) of n (x y/z/w), and more",
 		     "f(int, a/b) (pid 12) of n (x", "y/z/w), and more");

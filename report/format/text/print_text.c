@@ -22,7 +22,8 @@
 #include "report/util/short_line.h"
 #include "report/util/text_buffer.h"
 
-#define COLUMNS_MAX 160 /* of the first line, without --verbose */
+#define COLUMNS_MAX 160 /* of the first lines, without --verbose */
+#define PREFIX "gpuleak: "
 
 /* The data for the first lines, about one process or about all processes. */
 struct headline {
@@ -36,6 +37,7 @@ struct headline {
 	/* the process with the largest growth per step, or NULL */
 	const struct report_process *growing_in;
 	size_t suspects, processes, leaking;
+	bool mixed; /* leaks need different calls */
 	bool ended_elsewhere; /* contexts also ended at another place than the first one's */
 	const struct report_process *only; /* the process, if there is only one; or NULL */
 	const struct ranks *ranks; /* the parallel job of the processes, or NULL */
@@ -99,52 +101,54 @@ static void say_out_of_memory(FILE *out, const struct headline *line, bool brief
 	print_where(out, line, first->process);
 }
 
-/* Prints ", most (1.0 MiB) at load (/abs/a.c:10), called from main (/abs/a.c:3)", or what is more
- * important than the caller. */
+/* Prints ", most (1.0 MiB in 4 of 8 blocks) at load (/abs/a.c:10), called from main (...)". */
 static void print_worst(FILE *out, const struct headline *line, const struct finding *worst)
 {
 	const struct report_leak *leak = worst->leak;
 	bool several = line->count[FINDING_LEAK] > 1;
-	const char *callers = !worst->parts			      ? ", called from "
-			      : leak->keeps_bytes >= worst->keeps / 2 ? ", mostly called from "
-								      : ", partly called from ";
+	bool is_most = worst->keeps > line->summary->keeps_bytes / 2;
 
-	fputs(several ? ", most (" : ", ", out);
-	if (several)
-		fprintf(out, "%s)%s", SIZE(worst->keeps), leak->mapping ? " " : " at ");
-	else if (!leak->mapping)
-		fputs(strcmp(leak->site->kind, "ipc") == 0 ? "opened at " : "allocated at ", out);
-	if (leak->mapping)
-		describe_mapped(out, leak, line->whole);
-	else
-		describe_place(out, worst->stack, line->whole);
-	if (may_be_freed_late(leak->site))
-		fputs("; perhaps freed by a destructor after the driver had shut down", out);
-	else if (!leak->mapping && !leak->refused && !leak->keepers &&
-		 !describe_lone_retain(out, leak->history, line->whole))
-		describe_caller(out, callers, worst->stack, line->whole);
-	describe_refused_free(out, "; a", leak->refused, "", line->whole);
-	describe_first_keeper(out, leak->keepers);
+	if (several) {
+		fprintf(out, ", %s (%s", is_most ? "most" : "the largest", SIZE(worst->keeps));
+		if (worst->freed) {
+			fputs(" in ", out);
+			finding_blocks(out, worst);
+		}
+		fputs(line->mixed ? ") " : ")", out);
+	}
+	if (line->mixed)
+		describe_missing_call(out, leak, line->running);
+	if (!several || line->mixed)
+		fprintf(out, ", %s", describe_made(leak));
+	fputs(" at ", out);
+	describe_leak_place(out, worst, line->whole);
 	print_where(out, line, worst->process);
 }
 
 static void say_leaks(FILE *out, const struct headline *line, bool brief)
 {
 	const struct report_summary *sum = line->summary;
+	const struct finding *worst = line->first[FINDING_LEAK];
 
-	if (!line->count[FINDING_LEAK])
+	if (!worst)
 		return;
-	fprintf(out, "%s%s%s in %s", COUNT(line->count[FINDING_LEAK], "leak"), brief ? " (" : ", ",
-		SIZE(sum->keeps_bytes), COUNT(sum->leaked_blocks, "block"));
-	if (brief) {
-		fputc(')', out);
+	fprintf(out, "%s%s%s in ", COUNT(line->count[FINDING_LEAK], "leak"), brief ? " (" : ", ",
+		SIZE(sum->keeps_bytes));
+	if (line->count[FINDING_LEAK] == 1 && !brief)
+		finding_blocks(out, worst);
+	else
+		fprintf(out, "%s%s", COUNT(sum->leaked_blocks, "block"), brief ? ")" : "");
+	if (brief)
 		return;
+	if (!line->mixed) {
+		fputc(' ', out);
+		describe_missing_call(out, worst->leak, line->running);
 	}
-	fprintf(out, " %s%s", line->running ? "not freed so far" : "never freed",
-		line->only ? "" : " by ");
-	if (!line->only)
+	if (!line->only) {
+		fputs(" by ", out);
 		print_subject(out, line, true);
-	print_worst(out, line, line->first[FINDING_LEAK]);
+	}
+	print_worst(out, line, worst);
 }
 
 /* Prints " at step (/abs/train.py:8) in 2 of 8 ranks" for the place at which ranks kept most
@@ -209,7 +213,7 @@ static void say_context_ends(FILE *out, const struct headline *line, bool brief)
 		describe_place(out, most->end->ended.stack, line->whole);
 		fputs(line->ended_elsewhere ? " and elsewhere" : "", out);
 	}
-	fputs("; most at ", out);
+	fputs(line->count[FINDING_CONTEXT_END] > 1 ? "; most at " : "; allocated at ", out);
 	describe_place_and_caller(out, most->stack, line->whole);
 	print_where(out, line, most->process);
 }
@@ -243,17 +247,35 @@ static void say_growth(FILE *out, const struct headline *line, bool brief)
 	print_where(out, line, line->growing_in);
 }
 
+/* Prints what no gate fails for, but may be a fault. */
+static void say_what_is_left(FILE *out, const struct headline *line, bool brief)
+{
+	if (line->only && (brief || (!line->incomplete && is_much_left(line->only))))
+		describe_left(out, line->only, brief ? "" : "no memory leaked; ", line->whole);
+}
+
 static void (*const classes[])(FILE *out, const struct headline *line, bool brief) = {
 	say_errors, say_out_of_memory, say_wrong_times, say_leaks, say_accumulations,
-	say_objects, say_context_ends, say_growth,
+	say_objects, say_context_ends, say_growth, say_what_is_left,
 };
 
 #define CLASS_COUNT (sizeof(classes) / sizeof(classes[0]))
 
 /* ---- lines ---- */
 
+/* Prints TEXT, which begins with PREFIX, in several lines if it is too long. Changes TEXT. */
+static void print_lines(FILE *out, char *text, bool whole)
+{
+	char *rest = text + strlen(PREFIX);
+
+	while ((text = rest)) {
+		rest = whole ? NULL : short_line(text, COLUMNS_MAX - strlen(PREFIX));
+		fprintf(out, PREFIX "%s\n", text);
+	}
+}
+
 /* Prints "15 blocks (12.0 MiB) allocated by app (pid 12), 1 freed, 14 leaked: ...". */
-static void print_totals(FILE *out, const struct headline *line, bool has_peak)
+static void print_totals(FILE *out, const struct headline *line, bool has_holder)
 {
 	const struct report_summary *sum = line->summary;
 
@@ -274,44 +296,36 @@ static void print_totals(FILE *out, const struct headline *line, bool has_peak)
 	if (sum->keeps_bytes > sum->leaked_bytes)
 		fprintf(out, ", which keep%s %s", sum->leaked_blocks == 1 ? "s" : "",
 			SIZE(sum->keeps_bytes));
-	if (has_peak)
+	if (has_holder && line->only && line->only->peak_count) {
+		fputs("; ", out);
+		describe_peak(out, line->only, line->whole);
+	} else {
 		fprintf(out, ", %s %s", line->only ? "peak" : "sum of peaks",
 			SIZE(sum->peak_bytes));
+	}
 	describe_refusals(out, line->all, line->processes);
 }
 
-/* Prints what no gate fails for, first frees that failed and objects that were left, and the
- * totals. */
+/* Prints the totals. */
 static void print_clean(FILE *out, const struct headline *line)
 {
-	bool has_peak = line->only && line->only->peak_count;
-	const char *but = line->incomplete ? "; " : ", but ";
-	bool more = false;
-
-	fprintf(out, "no leaks%s", line->incomplete ? " found, but not everything was recorded"
-						    : "");
-	if (line->only) {
-		more |= describe_late_frees(out, but, line->only, line->whole);
-		but = more ? "; " : but;
-		more |= describe_objects(out, line->only, false, but);
-	}
-	if (has_peak) {
-		fputs("; ", out);
-		describe_peak(out, line->only, line->whole);
-	}
-	fputs(has_peak || more ? "; " : ": ", out);
-	print_totals(out, line, !has_peak);
+	fprintf(out, "no leaks%s: ", line->incomplete ? " found, but not everything was recorded"
+						      : "");
+	print_totals(out, line, true);
 }
 
 /* Prints the line that follows the first one, or stands for it. */
-static void print_more_totals(FILE *out, const struct headline *line)
+static void print_more_totals(FILE *out, const struct headline *line, bool has_holder)
 {
-	fputs("gpuleak: ", out);
-	print_totals(out, line, true);
-	fputs(line->only ? "; " : "", out);
-	if (line->only)
-		describe_ended(out, line->only);
-	fputc('\n', out);
+	FREE_AT_END char *text = PRINTED(to, {
+		fputs(PREFIX, to);
+		print_totals(to, line, has_holder);
+		fputs(line->only ? "; " : "", to);
+		if (line->only)
+			describe_ended(to, line->only);
+	});
+
+	print_lines(out, text, line->whole || !has_holder);
 }
 
 /* Prints the first line. Returns the number of the class that it is about, or CLASS_COUNT if the
@@ -319,9 +333,8 @@ static void print_more_totals(FILE *out, const struct headline *line)
 static size_t print_first(FILE *out, const struct headline *line)
 {
 	size_t class = 0;
-	char *rest = NULL;
 	FREE_AT_END char *text = PRINTED(to, {
-		fputs("gpuleak: ", to);
+		fputs(PREFIX, to);
 		describe_no_gpu(to, line->all, line->processes);
 		if (line->ranks)
 			describe_odd_ranks(to, line->ranks);
@@ -334,50 +347,41 @@ static size_t print_first(FILE *out, const struct headline *line)
 			print_clean(to, line);
 	});
 
-	if (!line->whole && class < CLASS_COUNT) /* else no other line has the rest */
-		rest = short_line(text, COLUMNS_MAX);
-	fprintf(out, "%s\n", text);
-	if (rest)
-		fprintf(out, "gpuleak: %s\n", rest);
+	if (class == CLASS_COUNT && !line->whole)
+		short_paths(text, COLUMNS_MAX);
+	print_lines(out, text, line->whole || class == CLASS_COUNT);
 	return class;
 }
 
-/* Prints ITEM, if it is not empty, with BEFORE or, after another item, with "; ". */
-static const char *print_item(FILE *out, const char *before, const char *item)
+/* Prints the classes of findings after FIRST; of a clean report, what libraries keep until exit. */
+static void print_others(FILE *out, const struct headline *line, size_t first)
 {
-	if (!*item)
-		return before;
-	fprintf(out, "%s%s", before, item);
-	return "; ";
-}
+	const char *before = PREFIX "also: ";
+	bool is_clean = first == CLASS_COUNT;
 
-/* Prints the other classes of findings, and the totals. The first line was about CLASS. */
-static void print_second(FILE *out, const struct headline *line, size_t class)
-{
-	static const char also[] = "gpuleak: also: ";
-	const char *before = also;
+	for (size_t class = is_clean ? CLASS_COUNT - 1 : first + 1; class <= CLASS_COUNT; class++) {
+		FREE_AT_END char *item = PRINTED(to, {
+			if (class < CLASS_COUNT)
+				classes[class](to, line, true);
+			else if (line->incomplete && !is_clean)
+				fputs("not everything was recorded", to);
+		});
 
-	while (++class < CLASS_COUNT) {
-		FREE_AT_END char *item = PRINTED(to, classes[class](to, line, true));
-
-		before = print_item(out, before, item);
+		if (*item)
+			fprintf(out, "%s%s", before, item);
+		before = *item ? "; " : before;
 	}
-	if (line->only) {
-		FREE_AT_END char *item = PRINTED(to, describe_objects(to, line->only, false, ""));
-
-		before = print_item(out, before, item);
-	}
-	before = print_item(out, before, line->incomplete ? "not everything was recorded" : "");
-	fputs(before == also ? "" : "\n", out);
-	print_more_totals(out, line);
 }
 
 static void print_headline(FILE *out, const struct headline *line)
 {
 	size_t class = print_first(out, line);
+	FREE_AT_END char *others = PRINTED(to, print_others(to, line, class));
 
+	if (*others)
+		print_lines(out, others, line->whole);
 	if (class < CLASS_COUNT)
-		print_second(out, line, class);
+		print_more_totals(out, line, classes[class] == say_what_is_left);
 }
 
 static void add_process(struct headline *line, const struct report_process *process)
@@ -395,15 +399,6 @@ static void add_process(struct headline *line, const struct report_process *proc
 	for (size_t i = 0; i < process->deferred.group_count && !line->stuck_in; i++)
 		if (report_deferred_fails(&process->deferred.groups[i]))
 			line->stuck_in = process;
-}
-
-static bool is_same_end(const struct finding *a, const struct finding *b)
-{
-	const struct report_frame *one = report_stack_culprit(a->end->ended.stack);
-	const struct report_frame *other = report_stack_culprit(b->end->ended.stack);
-
-	return one == other || (one && other && one->function == other->function &&
-				one->line && one->line == other->line);
 }
 
 /* Returns the headline of ALL, the only process of COUNT 1 or those of REPORT. JOB is NULL if they
@@ -429,8 +424,11 @@ static struct headline headline_of(const struct report *report, const struct fin
 			continue;
 		if (!line.count[finding->class]++)
 			line.first[finding->class] = finding;
+		line.mixed |= finding->class == FINDING_LEAK &&
+			      !is_same_missing_call(finding->leak, line.first[FINDING_LEAK]->leak);
 		line.ended_elsewhere |= finding->class == FINDING_CONTEXT_END &&
-					!is_same_end(finding, line.first[finding->class]);
+					strcmp(PLACE(finding->end->ended.stack),
+					       PLACE(line.first[finding->class]->end->ended.stack));
 	}
 	return line;
 }
@@ -470,7 +468,7 @@ static void print_process(FILE *out, const struct report *report, const struct f
 
 	if (is_typical_rank(process, findings, ranks) && !report->verbose) {
 		fputc('\n', out);
-		print_more_totals(out, &line);
+		print_more_totals(out, &line, false);
 		return;
 	}
 	print_headline(out, &line);

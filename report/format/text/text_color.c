@@ -81,10 +81,10 @@ static const char *verdict_color(const char *line)
 {
 	if (strstr(line, "gate failed") || strstr(line, "not everything was recorded"))
 		return RED;
-	if (strstr(line, "no leaks; ") || strstr(line, "no leaks: ") || strstr(line, "gate passed"))
+	if (strstr(line, "no leaks: ") || strstr(line, "gate passed"))
 		return GREEN;
-	return strstr(line, " per step ") ||
-			       (strstr(line, " accumulate") && !strstr(line, " never freed"))
+	return strstr(line, " per step ") || strstr(line, "no memory leaked; ") ||
+			       (strstr(line, " accumulate") && !strstr(line, " never "))
 		       ? YELLOW
 		       : RED;
 }
@@ -93,8 +93,7 @@ static const char *verdict_color(const char *line)
  * places. */
 static void write_verdict(const char *line, FILE *out)
 {
-	static const char *const ends[] = { " never freed", " not freed so far", " at ", "; ",
-					    ": " };
+	static const char *const ends[] = { " never ", " not freed so far", " at ", "; ", ": " };
 	size_t from = begins(line, "gpuleak: ") ? strlen("gpuleak: ") : 0, count = strlen(line);
 
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {

@@ -640,14 +640,14 @@ def accumulates(place):
             "device 0), 50 of 50 kept" not in ran.stderr:
         raise Failed("no such paragraph in\n" + ran.stderr)
     ran = place.run(PYTHON, path, "host")
-    compare("clean", "gpuleak: no leaks; peak 7.6 MiB, all of it by read (%s); 100 blocks (381.4 MiB) "
-            "allocated by %s (pid N), all freed" % (at_read(path), name), first_line(ran.stderr))
+    compare("clean", "gpuleak: no leaks: 100 blocks (381.4 MiB) allocated by %s (pid N), all freed; "
+            "peak 7.6 MiB, all of it by read (%s)" % (name, at_read(path)), first_line(ran.stderr))
     ran = place.run(PYTHON, path, "copy")
     if not first_line(ran.stderr).startswith(
             "gpuleak: 200.0 KiB in 50 blocks accumulate at first_row (" + path):
         raise Failed("the copies are not named in\n" + ran.stderr)
     ran = place.run(PYTHON, path, flags=("--bypass-pools", "--accumulation", "off"))
-    compare("switched off", True, "no leaks; " in first_line(ran.stderr))
+    compare("switched off", True, "no leaks: " in first_line(ran.stderr))
     for status, args, flags in ((0, (), ()), (23, (), ("--gate-accumulation", "1")),
                                 (0, ("host",), ("--gate-accumulation", "1"))):
         place.run(PYTHON, path, *args, flags=("--bypass-pools", "--gate", *flags), status=status)
@@ -679,7 +679,7 @@ def example_torch(place):
     compare_first_line(path, "# @allocated", " in 50 blocks accumulate at train_step (LINE)",
                        ran.stderr)
     ran = place.run(PYTHON, path, "item")
-    compare("item", True, ran.stderr.startswith("gpuleak: no leaks; peak "))
+    compare("item", True, ran.stderr.startswith("gpuleak: no leaks: "))
     for args, wanted in (((), {line_with(path, "# @allocated")}), (("item",), set())):
         found, _ = place.report(PYTHON, path, *args, flags=())
         accumulate = [one["stack"] for one in found["suballocations"]
@@ -705,7 +705,7 @@ def example_jax(place):
         re.match(r"(.*) \(.*kept_jax.py:([0-9]+)\), `", one["text"]).groups()
         for one in site["keepers"]])
     ran = place.run(PYTHON, path, "numbers", flags=gate, path=(JAX,))
-    compare("numbers", True, first_line(ran.stderr).startswith("gpuleak: no leaks; peak "))
+    compare("numbers", True, first_line(ran.stderr).startswith("gpuleak: no leaks: "))
     return None
 
 

@@ -106,8 +106,8 @@ def run(options, name, *more, status=0, variables=()):
 LOSSES = "150.0 KiB in 300 tensors accumulate at train_step (losses_bad.py:13)"
 DRIVER = ("1 block (2.0 MiB) allocated by python3 (pid N), 0 freed, 1 held by the PyTorch caching "
           "allocator (2.0 MiB), peak 2.0 MiB")
-CLEAN = ("peak 2.0 MiB, of which %s MiB unused in the PyTorch caching allocator; " +
-         DRIVER[:DRIVER.rindex(",")])
+CLEAN = (DRIVER[:DRIVER.rindex(",")] +
+         "; peak 2.0 MiB, of which %s MiB unused in the PyTorch caching allocator")
 CACHES = ("gpuleak: gate passed: nothing leaked; caches hold 2,097,152 bytes (2.0 MiB) in 1 block, "
           "which do not count (--gate-caches 1 counts them)")
 KEPT = "153,600 bytes (150.0 KiB) in 300 tensors accumulate"
@@ -124,7 +124,7 @@ def first_lines(options, _):
                                      "micro_batch (micro_batches_bad.py:11)")):
         compare("first line", "gpuleak: " + wanted, run(options, name)[0])
     compare("report", ["gpuleak: " + LOSSES], run(options, "losses_bad.py"))
-    compare("clean", ["gpuleak: no leaks; " + CLEAN % "1.2"], run(options, "losses_good.py"))
+    compare("clean", ["gpuleak: no leaks: " + CLEAN % "1.2"], run(options, "losses_good.py"))
 
 
 def amounts(options, place):
@@ -214,7 +214,7 @@ def suppressed(options, place):
     rules = os.path.join(place, "suppressions")
     with open(rules, "w", encoding="utf-8") as file:
         file.write("leak:train_step")
-    compare("report", ["gpuleak: no leaks; " + CLEAN % "1.1",
+    compare("report", ["gpuleak: no leaks: " + CLEAN % "1.1",
                        "         0                    0  train_step", CACHES],
             run(options, "losses_bad.py", "--gate-accumulation", "--suppressions", rules))
 

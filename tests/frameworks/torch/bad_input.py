@@ -234,7 +234,7 @@ def no_verdict(options, found, ledger, *notes):
     text = output(options, "report", ledger)
     for note in notes:
         compare("in the text", 1, text.count(note))
-    compare("first line", True, text.startswith("gpuleak: no leaks; peak ") or text.split("\n")[0])
+    compare("first line", True, text.startswith("gpuleak: no leaks: ") or text.split("\n")[0])
     output(options, "check", ledger)
 
 

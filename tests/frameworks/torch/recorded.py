@@ -338,7 +338,7 @@ def same_text(text):
 
 def without_peak(text):
     """TEXT without those who held the memory at the peak: tensors or blocks. See peak.py."""
-    text = re.sub(r"(no leaks; peak [\d.]+ \w+), (?:of which|all of it) [^;]*;", r"\1;", text)
+    text = re.sub(r"(; peak [\d.]+ \w+), (?:of which|(?:almost )?all of it) [^;\n]*", r"\1", text)
     text = re.sub(r"\nPeak of [^\n]*\n(?:  [^\n]*\n)*", "", text)
     return "".join(line for line in text.splitlines(True) if not line.startswith("peak: "))
 

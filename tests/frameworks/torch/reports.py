@@ -79,8 +79,8 @@ def text(options, bad, good):
             [line.split(" ", 5)[5] for line in frames.splitlines() if "losses_bad" in line])
     compare("the cache", ["  PyTorch caching allocator: 2,097,152 bytes (2.0 MiB) in 1 block, at "
                           "<module> (%s:19)" % BAD], lines_with(told, "  PyTorch caching"))
-    compare("the clean training", "gpuleak: no leaks; peak 2.0 MiB, of which 1.2 MiB unused in the "
-            "PyTorch caching allocator; 1 block (2.0 MiB) allocated by %s (pid P), 0 freed, %s\n" % (
+    compare("the clean training", "gpuleak: no leaks: 1 block (2.0 MiB) allocated by %s (pid P), 0 "
+            "freed, %s; peak 2.0 MiB, of which 1.2 MiB unused in the PyTorch caching allocator\n" % (
                 program, CACHE), output(options, "report", good))
 
 
