@@ -48,6 +48,9 @@ enum ledger_ended {
 	LEDGER_EXIT = 1,  /* exit(), return from main, quick_exit() */
 	LEDGER__EXIT = 2, /* _exit(), _Exit() */
 	LEDGER_EXEC = 3,  /* exec replaced the program */
+	/* `gpuleak attach` ended the recording; the process goes on, and end_mono_ns is that
+	 * moment */
+	LEDGER_DETACHED = 4,
 };
 
 /* Events that could not be recorded. They are counted in the header, because it needs no new room.
@@ -138,7 +141,10 @@ struct ledger_header {
 	uint64_t errors;        /* error records plus UNRECORDED_ERRORS */
 	uint64_t trouble[LEDGER_TROUBLE_SLOTS];
 	uint32_t no_gpu; /* enum ledger_no_gpu; 0 also if an older writer made the ledger */
-	uint32_t reserved[15];
+	/* 1: recording began by an attachment to the running process, at start_real_ns. Blocks of
+	 * the process that are older have no record. */
+	uint32_t attached;
+	uint32_t reserved[14];
 
 	/* Deferred frees: blocks in LEDGER_BLOCK_RELEASED. */
 	uint64_t released_peak_bytes; /* peak of the bytes of deferred frees */
@@ -159,6 +165,12 @@ struct ledger_header {
 	uint64_t recovered;
 	/* exports of freed blocks whose record (struct ledger_ipc) was reused */
 	uint64_t exports_dropped;
+	/* The next four only if `attached`. Device memory that the process had before, in bytes; 0:
+	 * not known. */
+	uint64_t before_attach_bytes;
+	uint64_t frees_before;    /* successful frees of memory that has no record */
+	uint64_t attach_words;    /* words of memory that were replaced by addresses of wrappers */
+	uint64_t attach_stop_ns;  /* how long the other threads stood while that was done */
 };
 /* Size of the header in the first version. If a header is shorter than the struct, the missing
  * fields are zero. */

@@ -25,12 +25,30 @@ static unsigned int size_class_of(size_t size)
 	return class;
 }
 
+static void *map_noted(struct arena *arena, size_t bytes)
+{
+	void *memory = pages_map(bytes);
+
+	if (memory && arena->mappings < ARENA_MAPPINGS) {
+		arena->mapping[arena->mappings].at = memory;
+		arena->mapping[arena->mappings++].bytes = bytes;
+	}
+	return memory;
+}
+
+void arena_release(struct arena *arena)
+{
+	for (unsigned int i = 0; i < arena->mappings; i++)
+		munmap(arena->mapping[i].at, arena->mapping[i].bytes);
+	arena->mappings = 0;
+}
+
 static bool add_slab(struct arena *arena)
 {
 	const bool large = ledger_address_space_left() / SLAB_SHARE >= ARENA_SLAB;
 	const size_t bytes = large ? ARENA_SLAB : ARENA_SLAB_SMALL;
 
-	arena->at = pages_map(bytes);
+	arena->at = map_noted(arena, bytes);
 	arena->end = arena->at ? arena->at + bytes : NULL;
 	return arena->at;
 }
@@ -40,7 +58,7 @@ static void *bump(struct arena *arena, size_t size)
 	void *memory;
 
 	if (size > ARENA_SLAB_SMALL)
-		return pages_map(size);
+		return map_noted(arena, size);
 	if ((size_t)(arena->end - arena->at) < size && !add_slab(arena))
 		return NULL;
 	memory = arena->at;

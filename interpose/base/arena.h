@@ -13,16 +13,23 @@
 #include "ledger/huge_page.h"
 
 #define ARENA_CLASSES 40
+#define ARENA_MAPPINGS 64u
 
 struct arena {
 	struct lock lock;
 	char *at, *end;
 	void *spare[ARENA_CLASSES];
+	/* what arena_release() unmaps; more mappings than these stay */
+	struct { void *at; size_t bytes; } mapping[ARENA_MAPPINGS];
+	unsigned int mappings;
 };
 
 /* Returns zeroed memory of at least SIZE bytes, 64-byte aligned, or NULL. */
 void *arena_take(struct arena *arena, size_t size);
 void arena_give(struct arena *arena, void *memory, size_t size);
+
+/* Unmaps the memory of ARENA. No thread may use it any more. */
+void arena_release(struct arena *arena);
 
 /* ---- pages.c ---- */
 

@@ -17,6 +17,8 @@
 struct options config;
 const char *config_texts[OPTION_COUNT];
 bool config_is_read;
+_Atomic bool recording_is_off;
+bool recording_was_requested;
 const char *config_roster;
 const char *config_run;
 
@@ -34,7 +36,7 @@ static struct {
 static unsigned int warning_count;
 
 /* Variables of the command or of tests. They are not options. */
-static const char *const internal[] = { "LIBRARY", "ROSTER", "BYPASS", "RUN" };
+static const char *const internal[] = { "LIBRARY", "ROSTER", "BYPASS", "RUN", "TREE", "BEFORE" };
 
 static void warn_later(const char *name, size_t length, int id, const char *value)
 {
@@ -135,6 +137,35 @@ void config_read(void)
 	options_defaults(&config);
 	read_all();
 	config_is_read = true;
+}
+
+bool config_read_settings(const char *settings, config_setting *internal_setting)
+{
+	const char *at = settings, *end;
+
+	options_defaults(&config);
+	memset(config_texts, 0, sizeof(config_texts));
+	config_roster = config_run = NULL;
+	warning_count = 0;
+	stored = 0;
+	for (; *at; at = end + 1) {
+		size_t length;
+		char *line = store + stored;
+
+		end = strchr(at, '\n');
+		length = end ? (size_t)(end - at) : 0;
+		if (!end || length + 1 > sizeof(store) - stored ||
+		    length < sizeof(PREFIX) || strncmp(at, PREFIX, sizeof(PREFIX) - 1) != 0 ||
+		    !memchr(at, '=', length))
+			return false;
+		memcpy(line, at, length);
+		line[length] = '\0';
+		stored += length + 1;
+		if (!internal_setting(line + sizeof(PREFIX) - 1))
+			read_variable(line);
+	}
+	config_is_read = recording_was_requested = true;
+	return true;
 }
 
 static const char *default_of(int id)

@@ -25,7 +25,20 @@ extern const char *config_run __attribute__((visibility("hidden")));
  * constructor of another library. */
 extern bool config_is_read __attribute__((visibility("hidden")));
 
+/* True while this process does not record: before an attachment, and after its end. Then lookups
+ * return the driver's own functions. */
+extern _Atomic bool recording_is_off __attribute__((visibility("hidden")));
+
+/* True after config_read_settings(): recording began by an attachment. */
+extern bool recording_was_requested __attribute__((visibility("hidden")));
+
 void config_read(void);
+
+/* Replaces all values by those of SETTINGS, lines of GPULEAK_NAME=value (ledger/attach.h). Calls
+ * INTERNAL_SETTING for each "NAME=value", which returns true if it is no option. Returns false if a
+ * line has another form, or if there is no room. */
+typedef bool config_setting(const char *setting);
+bool config_read_settings(const char *settings, config_setting *internal_setting);
 
 /* Prints what was wrong with the options, one line each. Prints once in a process, and only if
  * there is something to report: a process without a GPU call prints nothing. */

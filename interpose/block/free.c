@@ -175,6 +175,8 @@ static void end_unknown(struct recorder *recorder, const struct call *call,
 		free_error_judge(recorder, call, freeing, result);
 	else if (outcome == OUTCOME_NO_CONTEXT)
 		free_error_judge_late(recorder, call, freeing, result);
+	else if (counts && recorder->header->attached)
+		shared_add(recorder->header->frees_before, 1);
 	else if (counts)
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_FREES, 1);
 }

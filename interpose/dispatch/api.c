@@ -64,6 +64,8 @@ void apis_saw_unknown(const char *name)
 			apis[i]->saw_unknown(name);
 }
 
+_Atomic(void (*)(void)) apis_attached_hook;
+
 static int count_changes(struct dl_phdr_info *info, size_t size, void *data)
 {
 	(void)size;
@@ -74,8 +76,11 @@ static int count_changes(struct dl_phdr_info *info, size_t size, void *data)
 void apis_libraries_changed(void)
 {
 	static _Atomic uint64_t seen;
+	void (*hook)(void) = atomic_load_explicit(&apis_attached_hook, memory_order_acquire);
 	uint64_t changes = 0;
 
+	if (hook)
+		hook();
 	fork_guard_iterate(count_changes, &changes);
 	if (atomic_load_explicit(&seen, memory_order_acquire) == changes)
 		return;

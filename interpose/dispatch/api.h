@@ -123,6 +123,9 @@ void apis_publish_pool(void);
 void apis_read_pools(enum ledger_parked_when when, uint64_t refusal);
 void apis_after_dlclose(void);
 void apis_saw_unknown(const char *name);
+/* Called at the places where the application itself calls the loader, before the function below
+ * looks for changes. NULL: not attached. */
+extern _Atomic(void (*)(void)) apis_attached_hook;
 /* The same for libraries_changed, if the loader's list of modules changed. Only for places where
  * the application itself calls the loader. */
 void apis_libraries_changed(void);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "interpose/base/fork_guard.h"
+#include "interpose/base/config.h"
 #include "interpose/dispatch/api.h"
 #include "interpose/dispatch/loader.h"
 #include "ledger/nocancel.h"
@@ -260,7 +261,9 @@ static void look_at_slot(struct module_image *image, const char *name, const voi
 			image->finds_past_us = true;
 		return;
 	}
-	if (!apis[api]->libraries[0])
+	/* No slot is bound to an export of a library that was opened later: an attachment changes
+	 * slots by their values. */
+	if (!apis[api]->libraries[0] || recording_was_requested)
 		return;
 	if (!hook_find(name)) {
 		if (lookup_in_driver(api, value))

@@ -122,6 +122,8 @@ struct hook *hook_find(const char *name)
 
 bool hook_is_off(const struct hook *hook)
 {
+	if (atomic_load_explicit(&recording_is_off, memory_order_relaxed))
+		return true;
 	return config_is_read && config.pool == OPTION_POOL_OFF &&
 	       (hook_is_in(hook, GROUP_POOL) ||
 		(hook_is_in(hook, GROUP_SUBMITS) && !hook_is_in(hook, GROUP_LAUNCHES)));

@@ -13,7 +13,7 @@
 
 #include "ledger/format.h"
 
-/* X(NAME, its name in the ledger). The first five are routes to a driver; their subject is the API.
+/* X(NAME, its name in the ledger). The first six are routes to a driver; their subject is the API.
  * A high count of a route shows a runtime that looks up every function. */
 #define OBSERVATIONS(X)                                                                          \
 	X(LINKED, "linked")               /* a call whose caller is linked to the name */        \
@@ -21,6 +21,7 @@
 	X(PROC_ADDRESS, "cuGetProcAddress")                                                      \
 	X(EXTENSION, "extension")         /* OpenCL's two extension lookups */                   \
 	X(LAYER, "layer")                 /* OpenCL's loader called gpuleak as a layer */        \
+	X(ATTACHED, "attached")           /* an attachment replaced the driver's addresses */    \
 	X(UNTRACKED, "untracked")         /* subject: a function that was looked up */           \
 	X(UNCLASSED, "unclassed")                                                                \
 	X(REFERRED_UNTRACKED, "referred-untracked") /* MODULE is linked to it */                 \

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "interpose/base/config.h"
 #include "interpose/dispatch/coverage.h"
 #include "interpose/dispatch/find_module.h"
 #include "interpose/dispatch/loader.h"
@@ -141,6 +142,8 @@ EXPORT cl_int clInitLayer(cl_uint num_entries, const cl_icd_dispatch *target_dis
 		return CL_INVALID_VALUE;
 	if (other_copy_is_preloaded())
 		return CL_INVALID_OPERATION;
+	if (config.record == OPTION_SWITCH_ON)
+		atomic_store(&recording_is_off, false); /* OpenCL's loader has opened gpuleak */
 	layer = atomic_fetch_add(&layer_count, 1);
 	if (layer >= LAYERS_MAX)
 		return CL_OUT_OF_RESOURCES;

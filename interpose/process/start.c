@@ -6,7 +6,9 @@
  */
 #include "interpose/process/start.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -37,6 +39,8 @@
 #include "interpose/cuda/physical.h"
 #include "interpose/dispatch/api.h"
 #include "interpose/dispatch/coverage.h"
+#include "interpose/dispatch/find_module.h"
+#include "interpose/dispatch/loader.h"
 #include "interpose/opencl/kernel_args.h"
 #include "interpose/opencl/user_events.h"
 #include "interpose/process/reporter.h"
@@ -74,6 +78,24 @@ static pid_t started_pid; /* the process that the dynamic linker started */
 static _Atomic bool bypass_noted;
 static struct roster *roster; /* NULL: not started by `gpuleak run` */
 void (*process_has_recorder)(struct recorder *recorder);
+void (*process_stays_off)(void);
+int process_only;
+
+/* Returns true if this library was opened while the program runs, and not preloaded or linked. Then
+ * it waits for an attachment, or for the OpenCL loader whose layer it is. */
+static bool was_opened_later(void)
+{
+	const struct link_map *us = module_of((const void *)process_start);
+	struct dlerror_state state;
+	bool found;
+
+	if (!us || !us->l_name || !us->l_name[0])
+		return false;
+	dlerror_take(&state);
+	found = resolve_is_ours(lookup_real(RTLD_DEFAULT, "gpuleak_attach"));
+	dlerror_give_back(&state);
+	return !found;
+}
 
 void process_start(void)
 {
@@ -81,6 +103,10 @@ void process_start(void)
 		return;
 	started_pid = getpid();
 	config_read();
+	if (config.record == OPTION_SWITCH_OFF || was_opened_later()) {
+		config.pool = OPTION_POOL_OFF;
+		atomic_store(&recording_is_off, true);
+	}
 	rank_read();
 	atomic_store(&pool_on, config.pool != OPTION_POOL_OFF);
 	limits_start();
@@ -247,6 +273,30 @@ static struct recorder *make(bool no_unwinder, const char *suppressions)
 	return recorder;
 }
 
+void process_release(struct recorder *recorder)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	const size_t size = offsetof(struct recorder_state, thread_states.state) +
+			    recorder->thread_states->count * THREAD_BYTES;
+
+	munmap(recorder->writer.base, recorder->writer.reserved_bytes);
+	arena_release(&recorder->arena);
+	munmap((char *)recorder + page, size - page);
+	madvise(recorder, page, MADV_DONTNEED);
+}
+
+/* Returns true if this process records nothing now. Then its calls cost as little as possible. */
+static bool stays_off(void)
+{
+	bool off = atomic_load(&recording_is_off);
+
+	if (off && process_stays_off)
+		process_stays_off();
+	if (off || (process_only && process_only != getpid()))
+		shared_publish(recorder_page->impossible, 1);
+	return recorder_page->impossible;
+}
+
 static void get_or_make(void *data)
 {
 	struct recorder **ret = data, *recorder;
@@ -256,6 +306,9 @@ static void get_or_make(void *data)
 
 	if (!recorder_page)
 		process_start(); /* a GPU call from a constructor that ran before ours */
+	*ret = NULL;
+	if (stays_off())
+		return;
 	/* Before the lock, since these calls take the dynamic loader's lock. Another thread may
 	 * hold that while its constructor makes a first GPU call, which waits for `making`. */
 	no_unwinder = ledger_address_space_left() < ADDRESS_SPACE_MIN || walk_load() < 0;

@@ -14,6 +14,16 @@
  * library's constructor that runs earlier. Further calls do nothing. */
 void process_start(void);
 
+/* While recording is off, get_or_make() makes no recorder, and calls this instead; may be NULL. */
+extern void (*process_stays_off)(void);
+
+/* If not 0: only this process records, and no forked child of it. */
+extern int process_only;
+
+/* Unmaps RECORDER, which stopped recording, except for its first page: threads may compare its
+ * address. No thread may use it any more. */
+void process_release(struct recorder *recorder);
+
 /* Called after a recorder was made, on the thread that made it; may be NULL. */
 extern void (*process_has_recorder)(struct recorder *recorder);
 

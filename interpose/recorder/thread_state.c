@@ -9,6 +9,9 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include "interpose/base/config.h"
 #include "interpose/base/upcalls.h"
@@ -40,6 +43,7 @@ static void thread_ended(void *value)
 	    state >= recorder->thread_states->state + recorder->thread_states->count)
 		return; /* STATE belongs to the parent's recorder */
 	number = state - recorder->thread_states->state;
+	atomic_store(&state->owner, NULL);
 	if (number > 0)
 		atomic_fetch_and(&recorder->thread_states->taken[number / 64],
 				 ~(1ull << (number % 64)));
@@ -83,10 +87,30 @@ struct thread_state *thread_state_join(struct recorder *recorder)
 		return state;
 	}
 	state->number = (uint32_t)(state - recorder->thread_states->state);
+	atomic_store(&state->owner, &thread_self);
 	memories_join(recorder->thread_states, state);
 	upcalls.thread_joins(recorder, state);
 	pthread_setspecific(end_key, state);
 	return state;
+}
+
+bool thread_states_busy(const struct recorder *recorder)
+{
+	const struct thread_states *states = recorder->thread_states;
+	unsigned int highest = atomic_load(&states->highest);
+	uintptr_t busy;
+
+	for (unsigned int i = 1; i < highest; i++) {
+		const struct thread *owner = atomic_load(&states->state[i].owner);
+		const struct iovec here = { &busy, sizeof(busy) };
+		const struct iovec there = { (void *)(uintptr_t)&owner->busy, sizeof(busy) };
+
+		/* copied by the kernel, since the thread may end meanwhile */
+		if (owner && syscall(SYS_process_vm_readv, getpid(), &here, 1ul, &there, 1ul,
+				     0ul) == sizeof(busy) && busy)
+			return true;
+	}
+	return false;
 }
 
 static uint32_t insert_site(struct recorder *recorder, const struct thread_state *state,

@@ -40,6 +40,7 @@ struct thread_state {
 	/* if `live` exceeds it, the peak must be checked, see live_bytes_add() */
 	_Atomic int64_t ceiling;
 	uint32_t number; /* index of this state */
+	_Atomic(struct thread *) owner; /* NULL: none, or several threads */
 	struct { uint64_t hash; uint32_t ref; } stacks[THREAD_STATE_STACKS];
 	struct { uint64_t key; struct ledger_site *site; } site_cache[THREAD_STATE_SITES];
 	struct ref_table sites; /* all call sites of this state, by the key of site_cache */
@@ -74,6 +75,9 @@ struct thread_states {
 /* Returns a per-thread state for the calling thread. It becomes available again when the thread
  * ends. */
 struct thread_state *thread_state_join(struct recorder *recorder);
+
+/* Returns true if a thread with a state of its own is inside gpuleak. It may leave at any time. */
+bool thread_states_busy(const struct recorder *recorder);
 
 /* ---- what each recorded allocation and free runs on its thread's state: its lock, its call sites,
  * its spare slots and its live bytes. thread_state.c and live_bytes.c have the rare cases. Callers

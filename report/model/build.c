@@ -61,8 +61,9 @@ void build_ended(struct builder *b)
 				  : header->ended == LEDGER_EXEC  ? REPORT_EXEC
 								  : REPORT_UNKNOWN;
 
-	if (header->ended == LEDGER_RUNNING &&
-	    process_alive(header->pid, header->start_ticks, b->process->host))
+	if (header->ended == LEDGER_DETACHED ||
+	    (header->ended == LEDGER_RUNNING &&
+	     process_alive(header->pid, header->start_ticks, b->process->host)))
 		ended = REPORT_RUNNING;
 	report_process_set_ended(b->process, ended, header->status);
 }

@@ -34,6 +34,7 @@ static const struct {
 	{ "dlsym", "dlsym" },
 	{ "extension", "extension lookups" },
 	{ "layer", "a layer of the loader" },
+	{ "attached", "the attachment" },
 	{ "linked", "linked calls" },
 };
 #define ROUTE_COUNT (sizeof(route_words) / sizeof(route_words[0]))

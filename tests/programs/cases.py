@@ -4,6 +4,7 @@ line of the program's source by the marker that stands on it."""
 
 import cases_accumulation
 import cases_api
+import cases_attached
 import cases_blocked
 import cases_bypassed
 import cases_cl_history
@@ -419,6 +420,7 @@ FAMILIES = {
     "threads": THREADS,
     "opencl": OPENCL,
     "ends": stories.ENDS,
+    "attached": cases_attached.ATTACHED,
     "followed": cases_followed.FOLLOWED,
     "processes": stories.PROCESSES,
     "gate": stories.GATE,

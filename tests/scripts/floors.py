@@ -28,6 +28,7 @@ TOWERS = [
         ["interpose/cuda/pool", "interpose/opencl/pool"],
         ["interpose/cuda/wrappers", "interpose/opencl/wrappers"],
         ["interpose/process"],
+        ["interpose/attach"],
     ],
     [
         ["report/util"],

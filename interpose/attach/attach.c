@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Begins and ends recording in a process that already runs. Owns the order: a recorder, then the
+ * words that lead calls to the wrappers; at the end the words back, then the recorder's end. A word
+ * that is missed leads through a wrapper that records nothing. The library stays mapped.
+ */
+#include "interpose/attach/words.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "interpose/base/config.h"
+#include "interpose/base/export.h"
+#include "interpose/base/own_stack.h"
+#include "interpose/block/deferred_totals.h"
+#include "interpose/block/limit.h"
+#include "interpose/dispatch/api.h"
+#include "interpose/dispatch/coverage.h"
+#include "interpose/dispatch/loader.h"
+#include "interpose/process/reporter.h"
+#include "interpose/process/service_thread.h"
+#include "interpose/process/start.h"
+#include "interpose/recorder/live_bytes.h"
+#include "interpose/recorder/thread_state.h"
+#include "interpose/recorder/write_observations.h"
+#include "ledger/attach.h"
+#include "ledger/clock.h"
+#include "ledger/nocancel.h"
+
+EXPORT int gpuleak_attach(const char *settings);
+EXPORT int gpuleak_detach(void);
+
+#define NAPS 1000u /* of a millisecond each, until threads have left gpuleak's code */
+#define NAPS_QUIET 2u
+
+static struct lock changing;
+static bool is_attached; /* guarded by `changing`, like the following */
+/* Recordings that ended. A thread may still hold the last one's address for a moment. */
+static struct recorder *ended, *released_next;
+static uint64_t before_bytes;
+static bool takes_children;
+
+/* ---- settings ---- */
+
+static bool read_internal(const char *setting)
+{
+	if (strncmp(setting, "TREE=", 5) == 0)
+		takes_children = setting[5] == '1';
+	else if (strncmp(setting, "BEFORE=", 7) == 0)
+		before_bytes = strtoull(setting + 7, NULL, 10);
+	else
+		return false;
+	return true;
+}
+
+static bool read_settings(const char *settings)
+{
+	before_bytes = 0;
+	takes_children = false;
+	if (strnlen(settings, ATTACH_SETTINGS_MAX) == ATTACH_SETTINGS_MAX ||
+	    !config_read_settings(settings, read_internal))
+		return false;
+	config.pool = OPTION_POOL_OFF; /* blocks from before are not the pool's */
+	return true;
+}
+
+/* ---- the recorder ---- */
+
+/* Waits until no thread is inside RECORDER. Returns false if one does not leave. */
+static bool wait_until_left(const struct recorder *recorder)
+{
+	const struct timespec nap = { .tv_nsec = 1000000 };
+	unsigned int quiet = 0;
+
+	for (unsigned int naps = 0; naps < NAPS && quiet < NAPS_QUIET; naps++) {
+		quiet = thread_states_busy(recorder) ? 0 : quiet + 1;
+		nocancel_nanosleep(&nap);
+	}
+	return quiet == NAPS_QUIET;
+}
+
+static void turn_off(void)
+{
+	atomic_store(&recording_is_off, true);
+	shared_publish(recorder_page->impossible, 1);
+}
+
+/* Returns the new recorder, which this thread has entered, or NULL with *RET_RESULT. */
+static struct recorder *start_recorder(enum attach_result *ret_result)
+{
+	struct recorder *recorder;
+
+	process_only = takes_children ? 0 : getpid();
+	recorder_page->failed_pid = 0;
+	shared_publish(recorder_page->impossible, 0);
+	atomic_store(&recording_is_off, false);
+	recorder = recorder_enter();
+	if (recorder && !recorder->report->create_errno)
+		return recorder;
+	*ret_result = !recorder && recorder_page->impossible == ENOMEM ? ATTACH_NO_MEMORY
+								      : ATTACH_NO_LEDGER;
+	turn_off();
+	recorder_page->failed_pid = 0;
+	if (recorder) {
+		shared_publish(recorder_page->recorder, NULL);
+		recorder_leave();
+		released_next = recorder;
+	}
+	return NULL;
+}
+
+/* ---- the words ---- */
+
+/* Changes what was loaded since. The caller of the loader must not wait. */
+static void change_new_modules(void *unused)
+{
+	(void)unused;
+	if (!lock_try(&changing))
+		return;
+	if (is_attached)
+		modules_change(true);
+	lock_give(&changing);
+}
+
+static void libraries_may_have_changed(void)
+{
+	aside(change_new_modules, NULL);
+}
+
+static void change_words(enum words_direction direction, struct memory_change *ret)
+{
+	unsigned int in_modules;
+
+	words_set_direction(direction);
+	in_modules = modules_change(false);
+	memory_change(ret);
+	ret->words += in_modules;
+}
+
+/* ---- attach ---- */
+
+static enum attach_result refusal(void)
+{
+	void *other = lookup_real(RTLD_DEFAULT, "gpuleak_attach");
+
+	if (!recorder_page)
+		process_start();
+	if (is_attached || recorder_now())
+		return ATTACH_ALREADY;
+	if (recorder_last())
+		return ATTACH_STOPPED;
+	if (other && !resolve_is_ours(other))
+		return ATTACH_NOT_ALONE;
+	return ended && !wait_until_left(ended) ? ATTACH_BUSY : ATTACH_DONE;
+}
+
+struct request {
+	const char *settings;
+	enum attach_result result;
+};
+
+static void attach(struct request *request)
+{
+	struct memory_change change;
+	struct recorder *recorder;
+
+	request->result = refusal();
+	if (request->result != ATTACH_DONE)
+		return;
+	if (!read_settings(request->settings)) {
+		request->result = ATTACH_BAD_SETTINGS;
+		return;
+	}
+	limits_start();
+	recorder = start_recorder(&request->result);
+	if (!recorder)
+		return;
+	recorder->header->before_attach_bytes = before_bytes;
+	recorder->header->attached = 1;
+	recorder_leave();
+	is_attached = true;
+	apis_libraries_changed();
+	if (words_prepare()) {
+		change_words(WORDS_ATTACH, &change);
+		shared_publish(recorder->header->attach_words, change.words);
+		shared_publish(recorder->header->attach_stop_ns, change.stopped_ns);
+	}
+	atomic_store(&apis_attached_hook, libraries_may_have_changed);
+}
+
+static void attach_aside(void *data)
+{
+	attach(data);
+}
+
+/* Waits while another thread changes the words of a library that was loaded. */
+static bool begin_change(void)
+{
+	const struct timespec nap = { .tv_nsec = 1000000 };
+
+	for (unsigned int naps = 0; naps < NAPS; naps++) {
+		if (lock_try(&changing))
+			return true;
+		nocancel_nanosleep(&nap);
+	}
+	return false;
+}
+
+int gpuleak_attach(const char *settings)
+{
+	struct request request = { settings, ATTACH_BUSY };
+	int saved = errno;
+
+	if (thread_self.busy || !begin_change())
+		return ATTACH_BUSY;
+	aside(attach_aside, &request);
+	lock_give(&changing);
+	errno = saved;
+	return (int)request.result;
+}
+
+/* ---- detach ---- */
+
+static void complete_ledger(struct recorder *recorder)
+{
+	if (!recorder_enter())
+		return;
+	coverage_look_everywhere(recorder->looked_at, false);
+	observations_write(recorder);
+	live_bytes_settle_peak(recorder);
+	deferred_settle(recorder);
+	recorder_leave();
+}
+
+static void release(struct recorder *recorder)
+{
+	if (released_next)
+		process_release(released_next);
+	released_next = ended;
+	ended = recorder;
+}
+
+static enum attach_result end_recorder(struct recorder *recorder)
+{
+	bool left;
+
+	turn_off();
+	shared_publish(recorder_page->recorder, NULL);
+	left = wait_until_left(recorder);
+	recorder->header->end_mono_ns = clock_ns(CLOCK_MONOTONIC);
+	shared_publish(recorder->header->ended, LEDGER_DETACHED);
+	atomic_store(&recorder->ending, ENDING_DESTRUCTORS);
+	service_thread_wake();
+	if (left)
+		release(recorder);
+	return ATTACH_DONE;
+}
+
+static void detach(void *data)
+{
+	struct request *request = data;
+	struct recorder *recorder = recorder_now();
+	struct memory_change change;
+
+	request->result = is_attached ? ATTACH_DONE : ATTACH_NOT_ATTACHED;
+	if (!is_attached)
+		return;
+	atomic_store(&apis_attached_hook, NULL);
+	if (recorder)
+		complete_ledger(recorder);
+	if (words_prepare())
+		change_words(WORDS_DETACH, &change);
+	is_attached = false;
+	if (recorder_now())
+		request->result = end_recorder(recorder_now());
+	else
+		turn_off(); /* recording stopped before: the ledger says so */
+}
+
+int gpuleak_detach(void)
+{
+	struct request request = { NULL, ATTACH_BUSY };
+	int saved = errno;
+
+	if (thread_self.busy || !begin_change())
+		return ATTACH_BUSY;
+	aside(detach, &request);
+	lock_give(&changing);
+	errno = saved;
+	return (int)request.result;
+}

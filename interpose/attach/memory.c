@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Changes words in anonymous private memory: the heap, and tables that a runtime has mapped. The
+ * search runs beside the other threads. Then those that run are stopped, the mappings are read
+ * again, and the words that still hold the same address are changed. While threads are stopped,
+ * nothing here may take a lock or allocate.
+ */
+#include "interpose/attach/words.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "interpose/base/arena.h"
+#include "interpose/base/own_stack.h"
+#include "interpose/dispatch/find_module.h"
+#include "interpose/process/reporter.h"
+#include "ledger/clock.h"
+#include "ledger/nocancel.h"
+
+#define RANGES_MAX 65536u
+#define WORDS_MAX 65536u
+/* Tables of functions are made early: they lie in small mappings, or near the start of a heap. */
+#define SEARCHED_OF_MAPPING ((uint64_t)2 << 30)
+#define LINE_BYTES 4096u
+
+struct anonymous_range {
+	uint64_t start, end;
+};
+
+struct memory_search {
+	struct word word[WORDS_MAX];
+	struct anonymous_range range[RANGES_MAX];
+	unsigned int words, ranges;
+	unsigned int next; /* word[next] is the first that change_in() has not passed */
+	struct memory_change *result;
+};
+
+/* ---- the mappings ---- */
+
+static uint64_t hexadecimal(const char **at)
+{
+	uint64_t value = 0;
+
+	for (;; ++*at) {
+		char c = **at;
+
+		if (c >= '0' && c <= '9')
+			value = value << 4 | (uint64_t)(c - '0');
+		else if (c >= 'a' && c <= 'f')
+			value = value << 4 | (uint64_t)(c - 'a' + 10);
+		else
+			return value;
+	}
+}
+
+/* A line is "START-END rwxp OFFSET MAJOR:MINOR INODE   PATH". */
+static bool read_line(const char *line,
+		      bool (*each)(uint64_t, uint64_t, const char *, const char *, void *),
+		      void *data)
+{
+	uint64_t start = hexadecimal(&line), end;
+	const char *rights;
+
+	if (*line++ != '-')
+		return true;
+	end = hexadecimal(&line);
+	if (*line++ != ' ' || strnlen(line, 5) < 5)
+		return true;
+	rights = line;
+	for (int field = 0; field < 4 && *line; field++) {
+		line += strcspn(line, " ");
+		line += strspn(line, " ");
+	}
+	return each(start, end, rights, line, data);
+}
+
+void memory_each_mapping(bool (*each)(uint64_t start, uint64_t end, const char *rights,
+				      const char *path, void *data), void *data)
+{
+	int fd = nocancel_open("/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+	char text[LINE_BYTES + 1], *line, *end;
+	size_t kept = 0;
+	bool more = fd >= 0;
+	ssize_t n;
+
+	while (more && (n = nocancel_read(fd, text + kept, LINE_BYTES - kept)) > 0) {
+		text[kept + (size_t)n] = '\0';
+		for (line = text; more && (end = strchr(line, '\n')); line = end + 1) {
+			*end = '\0';
+			more = read_line(line, each, data);
+		}
+		kept = strlen(line);
+		if (kept == LINE_BYTES)
+			kept = 0; /* longer than any line can be */
+		memmove(text, line, kept);
+	}
+	if (fd >= 0)
+		nocancel_close(fd);
+}
+
+/* Returns true for anonymous private memory that a program may write. "[anon:...]" is a name that
+ * an allocator gave. The first thread's stack and the kernel's own areas are left alone. */
+static bool is_anonymous(const char *rights, const char *path)
+{
+	return strncmp(rights, "rw", 2) == 0 && rights[3] == 'p' &&
+	       (!*path || strcmp(path, "[heap]") == 0 || strncmp(path, "[anon", 5) == 0);
+}
+
+static bool collect_range(uint64_t start, uint64_t end, const char *rights, const char *path,
+			  void *data)
+{
+	struct memory_search *search = data;
+
+	if (is_anonymous(rights, path) && search->ranges < RANGES_MAX)
+		search->range[search->ranges++] = (struct anonymous_range){ start, end };
+	return true;
+}
+
+/* ---- the search ---- */
+
+/* Static variables without a value in the file lie in anonymous memory, too: modules.c changes
+ * those of the modules that are not left alone. */
+static void collect_word(const struct word *word, void *data)
+{
+	struct memory_search *search = data;
+	uint64_t at = (uint64_t)(uintptr_t)word->at;
+
+	if (search->words == WORDS_MAX || words_are_ours(at, sizeof(uint64_t)) ||
+	    at - (uint64_t)(uintptr_t)search < sizeof(*search) ||
+	    aside_is_on((uintptr_t)at) || module_of(word->at))
+		return;
+	search->word[search->words++] = *word;
+}
+
+static void search_range(struct memory_search *search, const struct anonymous_range *range)
+{
+	uint64_t bytes = range->end - range->start;
+
+	if (bytes > SEARCHED_OF_MAPPING) {
+		search->result->unsearched += bytes - SEARCHED_OF_MAPPING;
+		bytes = SEARCHED_OF_MAPPING;
+	}
+	search->result->searched += words_search(range->start, bytes, collect_word, search);
+}
+
+/* ---- the change ---- */
+
+/* Changes the words that lie in the mapping from START to END. Mappings come in the order of their
+ * addresses, and so do the words. */
+static bool change_in(uint64_t start, uint64_t end, const char *rights, const char *path,
+		      void *data)
+{
+	struct memory_search *search = data;
+	bool writable = is_anonymous(rights, path);
+
+	for (; search->next < search->words; search->next++) {
+		const struct word *word = &search->word[search->next];
+		uint64_t at = (uint64_t)(uintptr_t)word->at;
+
+		if (at + sizeof(uint64_t) > end)
+			break;
+		if (writable && at >= start)
+			search->result->words += word_change(word);
+	}
+	return search->next < search->words;
+}
+
+void memory_change(struct memory_change *ret)
+{
+	struct memory_search *search = pages_map(sizeof(*search));
+	uint64_t began;
+	bool stopped;
+
+	memset(ret, 0, sizeof(*ret));
+	if (!search)
+		return;
+	search->result = ret;
+	memory_each_mapping(collect_range, search);
+	for (unsigned int i = 0; i < search->ranges; i++)
+		search_range(search, &search->range[i]);
+	if (search->words) {
+		began = clock_ns(CLOCK_MONOTONIC);
+		stopped = threads_pause(PAUSE_RUNNING);
+		memory_each_mapping(change_in, search);
+		if (stopped)
+			threads_resume();
+		ret->stopped_ns = clock_ns(CLOCK_MONOTONIC) - began;
+	}
+	munmap(search, sizeof(*search));
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The words of the process that hold addresses of driver functions. Callers reach the driver
+ * through such words: slots of the loader, tables of runtimes and frameworks, results of
+ * cuGetProcAddress. An attachment replaces them by the addresses of gpuleak's wrappers, and a
+ * detachment puts them back. Only one thread at a time may call these functions.
+ */
+#ifndef GPULEAK_ATTACH_WORDS_H
+#define GPULEAK_ATTACH_WORDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "interpose/dispatch/hooks.h"
+
+/* ---- words.c: which address replaces which ---- */
+
+enum words_direction { WORDS_ATTACH, WORDS_DETACH };
+
+/* Finds the drivers' functions and their wrappers. Calls the loader. Returns false if there is no
+ * memory. A second call adds what was loaded since. */
+bool words_prepare(void);
+
+/* The direction of the functions below. */
+void words_set_direction(enum words_direction direction);
+
+/* Returns the address that replaces WORD, or 0 if WORD stays. */
+uint64_t words_other(uint64_t word);
+
+/* Returns the address for a slot of the loader for NAME, which is not bound yet, or 0. MODULE is an
+ * address in the slot's module. */
+uint64_t words_for_unbound(const char *name, const void *module);
+/* The same for a function that has no driver, for example PyTorch's: the callers' library decides
+ * what it reaches, so slots are chosen by NAME. VALUE is what the slot holds. */
+uint64_t words_by_name(const char *name, uint64_t value, const void *module);
+
+/* A word to change. */
+struct word {
+	uint64_t *at;
+	uint64_t from, to;
+};
+
+/* Calls FOUND for each word at AT, of BYTES bytes, that words_other() would change. Reads only
+ * pages that are in memory, and a page that is unmapped meanwhile is skipped. Returns the number
+ * of bytes that were read. */
+size_t words_search(uint64_t at, size_t bytes, void (*found)(const struct word *word, void *data),
+		    void *data);
+
+/* Changes WORD with one compare-and-exchange. Returns false if it holds another value now. */
+bool word_change(const struct word *word);
+
+/* Returns true if the memory at AT, of BYTES bytes, overlaps gpuleak's own tables. */
+bool words_are_ours(uint64_t at, size_t bytes);
+
+/* ---- modules.c: memory of loaded libraries ---- */
+
+/* Changes the words in the writable memory of the modules and in their read-only relocated part.
+ * With ONLY_NEW: only of modules that were loaded since the last call. Returns their number. */
+unsigned int modules_change(bool only_new);
+
+/* ---- memory.c: anonymous memory ---- */
+
+struct memory_change {
+	unsigned int words;  /* that were changed */
+	uint64_t searched;   /* bytes */
+	uint64_t unsearched; /* bytes of mappings beyond the limit */
+	uint64_t stopped_ns; /* how long the other threads stood */
+};
+
+/* Runs inside aside(). Changes the words in anonymous memory. Searches while the threads run, and
+ * then stops those that run to change what was found. */
+void memory_change(struct memory_change *ret);
+
+/* Reads /proc/self/maps, and calls EACH for each mapping. EACH returns false to end. RIGHTS is
+ * "rwxp", PATH the rest of the line. */
+void memory_each_mapping(bool (*each)(uint64_t start, uint64_t end, const char *rights,
+				      const char *path, void *data), void *data);
+
+#endif

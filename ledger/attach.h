@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What `gpuleak attach` and the library inside the process agree on: two exported functions, their
+ * results, and the page by which the command requests an attachment without ptrace. No code.
+ *
+ * The command loads the library with dlopen(path, RTLD_NOW | RTLD_LOCAL), or finds it loaded. It
+ * then calls on a stack of at least 256 KiB, while the other threads run:
+ *   int gpuleak_attach(const char *settings)  starts recording. SETTINGS has lines
+ *     "GPULEAK_NAME=value\n". They replace the environment as options of this recording. Besides
+ *     options, a line may set GPULEAK_TREE=1 (forked children record, too), and
+ *     GPULEAK_BEFORE=BYTES (device memory of the process before the attachment; for the report)
+ *   int gpuleak_detach(void)  ends recording. The ledger stays, with `ended` LEDGER_DETACHED
+ * Both return an enum attach_result.
+ */
+#ifndef GPULEAK_LEDGER_ATTACH_H
+#define GPULEAK_LEDGER_ATTACH_H
+
+#include <stdint.h>
+
+/* X(NAME, text) */
+#define ATTACH_RESULTS(X)                                                                     \
+	X(DONE, "done")                                                                      \
+	X(ALREADY, "the process is recorded already")                                        \
+	X(NOT_ATTACHED, "the process is not attached to")                                    \
+	X(BUSY, "a thread of the process did not leave gpuleak's code in time; try again")   \
+	X(NO_LEDGER, "the process could not create a ledger")                                \
+	X(NO_MEMORY, "the process has too little memory left")                               \
+	X(BAD_SETTINGS, "the settings are too long, or not lines of GPULEAK_NAME=value")     \
+	X(NOT_ALONE, "another copy of libgpuleak.so is in the process")                      \
+	X(STOPPED, "recording has stopped in this process, because a thread left gpuleak's " \
+		   "code by a jump")
+enum attach_result {
+#define X(name, text) ATTACH_##name,
+	ATTACH_RESULTS(X)
+#undef X
+	ATTACH_RESULT_COUNT
+};
+
+/* ---- the page of a process that was started with GPULEAK_RECORD=off: the file
+ * gpuleak.PID.START.attach (START is field 22 of /proc/PID/stat) in the first directory of
+ * place_candidate() (ledger/directory.h) where the process could create it. The process maps it at
+ * its first GPU call. ---- */
+
+#define ATTACH_PAGE_NAME "gpuleak.%d.%llu.attach"
+#define ATTACH_PAGE_MAGIC "gpuleakA"
+#define ATTACH_SETTINGS_MAX 32768u
+
+/* The command writes `settings`, and then `request`: a number that differs from the last one in
+ * the upper bits, with the kind of the request in ATTACH_REQUEST_KIND. The next GPU call of any
+ * thread executes it and stores the number in `answered` after `result`. The process makes no
+ * thread for it, so the command waits for a limited time. */
+#define ATTACH_REQUEST_KIND 3u
+enum attach_request { ATTACH_REQUEST_ATTACH = 1, ATTACH_REQUEST_DETACH = 2 };
+struct attach_page {
+	char magic[8];
+	int32_t pid;
+	uint32_t result;        /* enum attach_result of the request `answered` */
+	uint64_t start_ticks;
+	_Atomic uint32_t request;  /* the process's wrappers compare it with `answered` */
+	_Atomic uint32_t answered;
+	char settings[ATTACH_SETTINGS_MAX]; /* with a final NUL */
+};
+
+#endif

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Attaches gpuleak to itself while it runs: attached LIBRARY LEDGER [routes|rounds N]. The library
+ * is opened with dlopen(), as `gpuleak attach` does it from outside.
+ *   routes    one allocation by each way to the driver before, during and after the attachment
+ *   rounds    attaches and detaches N times while threads allocate, launch, fork and open libraries
+ */
+#include "cu.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define THREADS 8
+#define ARRAY(a) (sizeof(a) / sizeof((a)[0]))
+
+typedef CUresult allocate(CUdeviceptr *, size_t);
+typedef CUresult release(CUdeviceptr);
+typedef CUresult get_proc(const char *, void **, int, uint64_t, int *);
+static int (*attach)(const char *);
+static int (*detach)(void);
+static char settings[4096];
+static CUcontext context;
+
+static void check(int good, const char *what)
+{
+	if (good)
+		return;
+	fprintf(stderr, "failed: %s\n", what);
+	exit(1);
+}
+
+/* ---- the ways to the driver ---- */
+
+struct table {
+	allocate *allocate;
+	release *release;
+};
+static struct table *looked_up; /* in anonymous memory, as a static runtime has it */
+static struct table *by_driver; /* from cuGetProcAddress, on the heap */
+static struct table in_data;    /* static storage */
+static allocate *const read_only = cuMemAlloc_v2; /* relocated, then read-only */
+static void *(*volatile look)(void *, const char *) = dlsym;
+
+static void fill_tables(void)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+	get_proc *get;
+
+	check(driver != NULL, "dlopen of the driver");
+	looked_up = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	by_driver = malloc(sizeof(*by_driver));
+	looked_up->allocate = (allocate *)look(driver, "cuMemAlloc_v2");
+	looked_up->release = (release *)look(driver, "cuMemFree_v2");
+	get = (get_proc *)look(driver, "cuGetProcAddress_v2");
+	check(get("cuMemAlloc", (void **)&by_driver->allocate, 12000, 0, NULL) == 0, "proc");
+	check(get("cuMemFree", (void **)&by_driver->release, 12000, 0, NULL) == 0, "proc");
+	in_data = *looked_up;
+}
+
+/* Allocates BYTES and the following numbers of bytes, by each way, and frees what FREES says. */
+static void by_each_way(size_t bytes, CUdeviceptr ret[4])
+{
+	check(cuMemAlloc_v2(&ret[0], bytes) == 0, "linked");              /* @linked */
+	check(looked_up->allocate(&ret[1], bytes + 1) == 0, "looked up"); /* @looked_up */
+	check(by_driver->allocate(&ret[2], bytes + 2) == 0, "by driver"); /* @by_driver */
+	check(read_only(&ret[3], bytes + 3) == 0, "read-only");           /* @read_only */
+}
+
+static void free_each(CUdeviceptr given[4])
+{
+	check(cuMemFree_v2(given[0]) == 0 && looked_up->release(given[1]) == 0 &&
+	      by_driver->release(given[2]) == 0 && in_data.release(given[3]) == 0, "free");
+}
+
+static void routes(void)
+{
+	CUdeviceptr before[4], during[4], after[4];
+	struct table fresh = *looked_up, now;
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+
+	by_each_way(1000, before);
+	check(attach(settings) == 0, "attach");
+	check(attach(settings) != 0, "a second attach is refused");
+	by_each_way(2000, during);
+	free_each(before);
+	now.allocate = (allocate *)look(driver, "cuMemAlloc_v2"); /* as in a preload */
+	check(now.allocate != fresh.allocate, "a lookup gives the wrapper");
+	check(now.allocate == looked_up->allocate, "the table has the wrapper");
+	check(detach() == 0, "detach");
+	check(detach() != 0, "a second detach is refused");
+	check(memcmp(looked_up, &fresh, sizeof(fresh)) == 0 && in_data.allocate == fresh.allocate,
+	      "the words are back");
+	check((allocate *)look(driver, "cuMemAlloc_v2") == fresh.allocate, "so are lookups");
+	by_each_way(3000, after);
+	free_each(during);
+	free_each(after);
+	puts("done");
+}
+
+/* ---- rounds ---- */
+
+static atomic_bool stop;
+static _Atomic uint64_t allocated, freed, forked, opened, slept_short;
+
+static void alloc_and_free(int times)
+{
+	for (int i = 0; i < times; i++) {
+		CUdeviceptr given[4];
+
+		by_each_way(4096, given);
+		allocated += 4;
+		cuMemsetD8Async(given[0], 1, 16, NULL);
+		free_each(given);
+		freed += 4;
+	}
+}
+
+static void fork_once(void)
+{
+	pid_t child = fork();
+	int status = 0;
+
+	if (child == 0) {
+		CUdeviceptr given;
+
+		cuMemAlloc_v2(&given, 512); /* no driver works in a forked child */
+		looked_up->allocate(&given, 512);
+		_exit(7);
+	}
+	check(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+	      WEXITSTATUS(status) == 7, "a forked child");
+	forked++;
+}
+
+static void open_once(void)
+{
+	void *handle = dlopen("libm.so.6", RTLD_NOW), *other = dlopen(getenv("PLUGIN"), RTLD_NOW);
+
+	check(handle && dlsym(handle, "cos"), "dlopen");
+	check(!getenv("PLUGIN") || other, "dlopen of the plugin");
+	if (other)
+		dlclose(other);
+	dlclose(handle);
+	opened++;
+}
+
+static void *work(void *data)
+{
+	uintptr_t number = (uintptr_t)data;
+	const struct timespec nap = { .tv_nsec = 300000 };
+
+	check(cuCtxSetCurrent(context) == 0, "context of a thread");
+	while (!stop) {
+		alloc_and_free(10);
+		if (number == 0)
+			fork_once();
+		if (number == 1)
+			open_once();
+		if (nanosleep(&nap, NULL) != 0)
+			slept_short++;
+	}
+	return NULL;
+}
+
+static void rounds(unsigned int count)
+{
+	pthread_t threads[THREADS];
+	CUdeviceptr given[4];
+
+	for (uintptr_t i = 0; i < THREADS; i++)
+		check(pthread_create(&threads[i], NULL, work, (void *)i) == 0, "thread");
+	for (unsigned int i = 0; i < count; i++) {
+		int r = attach(settings);
+
+		if (r)
+			fprintf(stderr, "attach: %d\n", r);
+		check(r == 0, "attach");
+		by_each_way(4096, given);
+		free_each(given);
+		r = detach();
+		if (r)
+			fprintf(stderr, "detach: %d\n", r);
+		check(r == 0, "detach");
+	}
+	stop = 1;
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	check(allocated == freed, "counts");
+	printf("done %u rounds, %s\n", count,
+	       forked && opened ? "forked and opened" : "too short");
+	fprintf(stderr, "%lu pairs, %lu forks, %lu opened, %lu short sleeps\n",
+		(unsigned long)freed, (unsigned long)forked, (unsigned long)opened,
+		(unsigned long)slept_short);
+}
+
+int main(int argc, char **argv)
+{
+	void *library;
+
+	check(argc > 3, "arguments");
+	check(cuInit(0) == 0 && cuCtxCreate_v2(&context, 0, 0) == 0, "context");
+	snprintf(settings, sizeof(settings), "GPULEAK_LEDGER=%s\nGPULEAK_REPORT=none\n", argv[2]);
+	fill_tables();
+	library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+	check(library != NULL, dlerror());
+	attach = (int (*)(const char *))dlsym(library, "gpuleak_attach");
+	detach = (int (*)(void))dlsym(library, "gpuleak_detach");
+	check(attach && detach, "functions");
+	if (strcmp(argv[3], "routes") == 0)
+		routes();
+	else
+		rounds(argc > 4 ? (unsigned int)atoi(argv[4]) : 100);
+	return 0;
+}
