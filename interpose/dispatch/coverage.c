@@ -533,10 +533,16 @@ static bool any_in_front(void)
 	return false;
 }
 
+static struct modules_looked_at unrecorded; /* of a process without a recorder */
+
+void coverage_look_unrecorded(void)
+{
+	if (atomic_load(&deepbind_opened))
+		look_at_modules(&unrecorded, true);
+}
+
 const struct observation *coverage_bypass(void)
 {
-	static struct modules_looked_at unrecorded;
-
 	if (!atomic_load(&deepbind_opened) && !atomic_load(&namespace_opened) && !any_in_front())
 		return NULL;
 	coverage_look_everywhere(&unrecorded, true);

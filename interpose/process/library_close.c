@@ -34,6 +34,8 @@ static void look_before_it_goes(const struct recorder *recorder)
 {
 	struct recorder *entered = recorder && !thread_self.busy ? recorder_enter() : NULL;
 
+	if (!recorder)
+		coverage_look_unrecorded();
 	if (!entered)
 		return;
 	aside(look_everywhere, entered);

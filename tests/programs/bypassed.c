@@ -19,6 +19,8 @@ int main(int argc, char **argv)
 	work(); /* @work */
 	puts("worked");
 	fflush(stdout);
+	if (argc > 3 && strcmp(argv[3], "close") == 0)
+		return dlclose(plugin) != 0;
 	if (argc > 3) /* "_exit" */
 		_exit(0);
 	return 0;

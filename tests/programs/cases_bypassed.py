@@ -35,10 +35,10 @@ def run_and_gate(place, argv, told, stdout, env=None):
 
 
 def deepbind(place):
-    """RTLD_DEEPBIND: if the only GPU user is such a plugin, run, the gate and doctor name it"""
+    """RTLD_DEEPBIND: if the only GPU user is such a plugin, closed or not, run, the gate and doctor name it"""
     plugin = place.module("bypassed_plugin")
     told = sentence("bypassed", plugin, DEEPBIND)
-    for end in ([], ["_exit"]):
+    for end in ([], ["_exit"], ["close"]):
         run_and_gate(place, [place.program("bypassed"), plugin, "deepbind", *end], told, "worked\n")
     status, rows = findings(place, "--start", "--", place.program("bypassed"), plugin, "deepbind")
     compare("doctor", 1, status)
