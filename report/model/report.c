@@ -134,7 +134,8 @@ static uint64_t hash_text(const char *text, uint64_t seed)
 	return text ? hash_bytes(text, strlen(text), seed) : hash_number(0, seed);
 }
 
-/* The code of a frame without a line is its offset. Without a stack only the call is known. */
+/* Without a line, all code of a function counts as one: a compiler may repeat the code of a loop.
+ * Without a function, its offset counts. Without a stack only the call is known. */
 uint64_t report_site_line(const struct report_site *site)
 {
 	const struct report_frame *frame = report_stack_culprit(site->stack);
@@ -144,7 +145,7 @@ uint64_t report_site_line(const struct report_site *site)
 		return hash_text(site->api, hash);
 	hash = hash_number(frame->waiting, hash_text(frame->function, hash));
 	hash = hash_text(frame->line ? frame->file : frame->module, hash);
-	return hash_number(frame->line ? frame->line : frame->offset, hash);
+	return hash_number(frame->line || frame->function ? frame->line : frame->offset, hash);
 }
 
 const char *report_stack_thread(const struct report_stack *stack)
