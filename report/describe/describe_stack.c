@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "report/describe/kinds.h"
+#include "report/util/compare.h"
 #include "report/util/escape.h"
 #include "report/model/model.h"
 #include "report/util/path.h"
@@ -283,6 +284,17 @@ void describe_frame(FILE *out, const struct report_frame *frame, bool whole)
 	fputc(')', out);
 }
 
+/* Returns true for frames between the application and the driver. */
+static bool is_between(const struct report_frame *frame)
+{
+	return frame->role == FRAME_RUNTIME || frame->role == FRAME_INTERPRETER;
+}
+
+static bool is_own(const struct report_frame *frame)
+{
+	return frame->role == FRAME_APPLICATION && frame->code == FRAME_OWN;
+}
+
 static bool is_nameless_code(const struct report_frame *frame)
 {
 	return !frame->function && !frame->module && frame->language == FRAME_NATIVE;
@@ -293,8 +305,7 @@ static bool is_nameless_code(const struct report_frame *frame)
 static const char *interpreter_of(const struct report_stack *stack,
 				  const struct report_frame *frame)
 {
-	if (!frame || (frame->role != FRAME_RUNTIME && frame->role != FRAME_INTERPRETER &&
-		       !is_nameless_code(frame)))
+	if (!frame || (!is_between(frame) && !is_nameless_code(frame)))
 		return NULL;
 	for (size_t i = stack->count; i-- > 0;)
 		if (stack->frames[i].role == FRAME_INTERPRETER && stack->frames[i].module)
@@ -302,10 +313,91 @@ static const char *interpreter_of(const struct report_stack *stack,
 	return NULL;
 }
 
+/* Returns the name of FRAME's library, or of the Python package that has it, or NULL. Sets
+ * *RET_LENGTH. */
+static const char *library_of(const struct report_frame *frame, int *ret_length)
+{
+	const char *path = frame->module ?: frame->file ?: "", *name = strstr(path, PACKAGES);
+
+	name = name ? name + strlen(PACKAGES)
+		    : strstr(path_last(path), ".so") ? path_last(path) : NULL;
+	*ret_length = name ? (int)strcspn(name, name == path_last(path) ? "" : "/.") : 0;
+	return name;
+}
+
+/* Returns the frame of the application that called the library with FRAME, its innermost one. If
+ * FRAME is not in a library, or all of the application is in it, returns FRAME. */
+static const struct report_frame *outside(const struct report_stack *stack,
+					  const struct report_frame *frame)
+{
+	int length;
+
+	if (!is_own(frame) || !frame->module || !library_of(frame, &length))
+		return frame;
+	for (const struct report_frame *at = frame; at < stack->frames + stack->count; at++)
+		if (is_own(at) && at->line && !is_same_text(at->module, frame->module))
+			return at;
+	return frame;
+}
+
+/* Prints " through libnppif.so.13" if a library allocates that the application's author did not
+ * build. A script that calls a framework needs no name: its lines are calls that allocate. */
+static void print_library(FILE *out, const struct report_stack *stack,
+			  const struct report_frame *culprit)
+{
+	const struct report_frame *frame = stack->frames;
+	const char *name;
+	int length;
+
+	while (frame < culprit && is_between(frame))
+		frame++;
+	if (frame == culprit || (frame->line && frame->language == FRAME_NATIVE))
+		return;
+	name = library_of(frame, &length);
+	if (name && (frame->code == FRAME_PACKAGE ||
+		     (frame->role == FRAME_FRAMEWORK && culprit->language == FRAME_NATIVE)))
+		eprintf(out, " through %.*s", length, name);
+}
+
+/* Prints the function through which CULPRIT allocates, or the library, and for which frame of the
+ * application. */
+static void print_ways(FILE *out, const struct report_stack *stack,
+		       const struct report_frame *culprit, bool whole)
+{
+	const struct report_frame *wrapper = report_stack_wrapper(stack);
+	const struct report_frame *caller = outside(stack, culprit);
+
+	if (wrapper) {
+		fputs(" through ", out);
+		print_function(out, wrapper, whole);
+	} else {
+		print_library(out, stack, culprit);
+	}
+	if (caller == culprit)
+		return;
+	eprintf(out, " in %s, for ", path_last(culprit->module));
+	describe_frame(out, caller, whole);
+}
+
+/* Prints a place whose function is not known: "t.rb (line not known: Ruby has no map of
+ * functions)". INTERPRETER: see interpreter_of(). */
+static void print_unknown(FILE *out, const struct report_stack *stack, const char *interpreter)
+{
+	const char *reason = stack->partial, *script = interpreter || reason ? stack->script : NULL;
+
+	if (script)
+		print_escaped(out, script);
+	else if (interpreter)
+		eprintf(out, "code that %s runs", interpreter);
+	else
+		fputs("code that was compiled at run time", out);
+	if (script || reason)
+		eprintf(out, " (line not known%s%s)", reason ? ": " : "", reason ?: "");
+}
+
 void describe_place(FILE *out, const struct report_stack *stack, bool whole)
 {
 	const struct report_frame *frame = report_stack_culprit(stack);
-	const struct report_frame *wrapper = report_stack_wrapper(stack);
 	const char *interpreter = interpreter_of(stack, frame);
 	const char *thread = report_stack_thread(stack);
 
@@ -313,12 +405,8 @@ void describe_place(FILE *out, const struct report_stack *stack, bool whole)
 		fputs("an unknown place (no stack was recorded)", out);
 		return;
 	}
-	if (interpreter) {
-		eprintf(out, "a script that %s runs", interpreter);
-		return;
-	}
-	if (is_nameless_code(frame)) {
-		fputs("code that was compiled at run time", out);
+	if (interpreter || is_nameless_code(frame)) {
+		print_unknown(out, stack, interpreter);
 		return;
 	}
 	if (frame->waiting)
@@ -326,10 +414,7 @@ void describe_place(FILE *out, const struct report_stack *stack, bool whole)
 	else if (thread)
 		eprintf(out, "%s, ", thread);
 	describe_frame(out, frame, whole);
-	if (!wrapper)
-		return;
-	fputs(" through ", out);
-	print_function(out, wrapper, whole);
+	print_ways(out, stack, frame, whole);
 }
 
 /* Returns the index of the caller of FRAME from FROM on that a line names, or COUNT: a frame of the
@@ -347,17 +432,21 @@ static size_t next_caller(const struct report_stack *stack, const struct report_
 void describe_caller(FILE *out, const char *before, const struct report_stack *stack, bool whole)
 {
 	const struct report_frame *frame = report_stack_culprit(stack);
-	size_t next = frame ? (size_t)(frame - stack->frames) + 1 : stack->count;
-	size_t count = count_shown(stack);
+	size_t next, count = count_shown(stack);
 
-	if (report_stack_thread(stack) || interpreter_of(stack, frame))
+	if (!frame || report_stack_thread(stack) || interpreter_of(stack, frame))
 		return;
-	if (frame && frame->role == FRAME_APPLICATION)
+	frame = outside(stack, frame);
+	next = (size_t)(frame - stack->frames) + 1;
+	if (frame->role == FRAME_APPLICATION)
 		next = next_caller(stack, frame, next, count);
 	if (next >= count)
 		return;
 	fputs(before, out);
-	describe_frame(out, &stack->frames[next], whole);
+	if (is_nameless_code(&stack->frames[next]))
+		print_unknown(out, stack, NULL);
+	else
+		describe_frame(out, &stack->frames[next], whole);
 }
 
 void describe_place_and_caller(FILE *out, const struct report_stack *stack, bool whole)

@@ -152,6 +152,28 @@ static void read_symbols(struct builder *b)
 	}
 }
 
+/* Returns true for an option that the next word may belong to: "-r". */
+static bool may_want_value(const char *word)
+{
+	return word[0] == '-' && strlen(word) == 2;
+}
+
+/* Returns the script that the process's command names, or NULL. */
+static const char *find_script(const struct report_process *process)
+{
+	static const char ends[] = ".rb .php .lua .pl .exe .dll .js .mjs .R .jl ";
+
+	for (size_t i = 1; i < process->command_count; i++) {
+		const char *word = process->command[i], *before = process->command[i - 1];
+		const char *end = strrchr(path_last(word), '.');
+		const char *at = end ? strstr(ends, end) : NULL;
+
+		if (at && at[strlen(end)] == ' ' && word[0] != '-' && !may_want_value(before))
+			return path_last(word);
+	}
+	return NULL;
+}
+
 void build_modules(struct builder *b)
 {
 	struct ledger_walk walk = { 0 };
@@ -163,6 +185,7 @@ void build_modules(struct builder *b)
 	SORT(b->modules, b->module_count, compare_modules);
 	code_ranges_set_reach(b->modules, b->module_count, sizeof(*b->modules));
 	read_symbols(b);
+	b->script = find_script(b->process);
 }
 
 /* Returns the time at which the process began. A ledger of another host or boot has no such time
@@ -359,6 +382,7 @@ static void flatten(struct builder *b, struct stack_node *node)
 	node->public.cache = rule && !rule->limit ? rule->name : NULL;
 	node->public.pending = rule && rule->limit ? rule : NULL;
 	node->public.partial = find_partial(b, node);
+	node->public.script = b->script;
 	if (node->ran_python)
 		build_python_roles(frames - count, count);
 }

@@ -33,6 +33,7 @@ struct builder {
 	struct table text_refs, site_refs; /* keyed by ref; the values are ref_nodes */
 	struct table known_frames; /* see rules_apply() */
 	const char *managed; /* see managed_modules() */
+	const char *script; /* see struct report_stack */
 	bool managed_known;
 	struct table code_refs, python_locations;     /* keyed by ref; keyed by content */
 	struct table stack_code_refs, stack_codes;    /* keyed by ref; keyed by content */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/model/builder.h"
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
 #include "report/subjects/subject_words.h"
@@ -291,4 +292,92 @@ void mark_wrappers(const struct report_process *process)
 					places[i].frame->code = FRAME_WRAPPER;
 	}
 	free(places);
+}
+
+/* ---- functions whose other blocks were freed: a line names the caller that did not free ---- */
+
+#define LEAKS_MAX 100
+#define FREED_MAX 1000
+#define SHARED_MIN 2 /* functions; a line names the caller of one by itself */
+
+/* Stores the stacks of call sites whose blocks were all freed in FREED. Returns their number. */
+static size_t list_freed(struct builder *b, const struct report_stack *freed[FREED_MAX])
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_site *record;
+	size_t count = 0;
+
+	while (count < FREED_MAX && (record = build_next_site(b, &walk))) {
+		const struct build_site *site = intern_site(b, record);
+
+		if (!site->groups[0] && !site->groups[1] && !record->with_context &&
+		    !record->unseen && record->allocs > record->late)
+			freed[count++] = site->site.stack;
+	}
+	return count;
+}
+
+/* Returns how many frames the two stacks share, from the innermost on. Returns 0 if one of them has
+ * no other frame. */
+static size_t count_shared(const struct report_stack *a, const struct report_stack *b)
+{
+	size_t i = 0;
+
+	while (i < a->count && i < b->count && compare_frames(&a->frames[i], &b->frames[i]) == 0)
+		i++;
+	return i < a->count && i < b->count ? i : 0;
+}
+
+/* Returns the number of functions in COUNT FRAMES that are in the module of the first one. */
+static size_t count_functions(const struct report_frame *frames, size_t count)
+{
+	const struct report_frame *last = NULL;
+	size_t ret = 0;
+
+	for (; count--; frames++) {
+		if (!is_named(frames) || (last && compare_texts(last->module, frames->module)))
+			continue;
+		ret += !last || compare_functions(last, frames) != 0;
+		last = frames;
+	}
+	return ret;
+}
+
+static bool has_line(const struct report_frame *frame)
+{
+	return is_named(frame) && frame->line;
+}
+
+/* Marks the functions in the first SHARED frames of STACK, if at least two are in one module. */
+static void mark_shared(const struct report_stack *stack, size_t shared)
+{
+	/* Each stack has its own copies of frames: see flatten(). */
+	struct report_frame *frames = (struct report_frame *)stack->frames;
+	size_t next = shared;
+
+	while (next < stack->count && !has_line(&frames[next]))
+		next++;
+	if (next == stack->count || count_functions(frames, shared) < SHARED_MIN)
+		return;
+	for (; shared--; frames++)
+		if (is_named(frames))
+			frames->code = FRAME_WRAPPER;
+}
+
+void mark_shared_functions(struct builder *b)
+{
+	const struct report_process *process = b->process;
+	const struct report_stack **freed = calloc(FREED_MAX, sizeof(*freed));
+	size_t count = process->leak_count ? list_freed(b, freed) : 0;
+
+	for (size_t i = 0; i < process->leak_count && i < LEAKS_MAX; i++) {
+		const struct report_stack *stack = process->leaks[i].site->stack;
+		size_t most = 0, shared;
+
+		for (size_t k = 0; k < count; k++)
+			if ((shared = count_shared(stack, freed[k])) > most)
+				most = shared;
+		mark_shared(stack, most);
+	}
+	free(freed);
 }

@@ -455,6 +455,7 @@ static void mark_static_objects(struct builder *b)
 static void build(struct builder *b)
 {
 	mark_wrappers(b->process);
+	mark_shared_functions(b);
 	mark_static_objects(b);
 }
 

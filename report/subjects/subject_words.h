@@ -162,6 +162,8 @@ const char *suballocation_trend_word(enum report_trend trend);
 void describe_rate(FILE *out, double per_second);
 /* Marks functions through which most leaks pass: see report_stack_wrapper(). */
 void mark_wrappers(const struct report_process *process);
+/* Marks functions that also allocated for callers that freed everything. */
+void mark_shared_functions(struct builder *b);
 /* Returns true if a call site accumulates and is not suppressed. */
 bool process_accumulates(const struct report_process *process);
 

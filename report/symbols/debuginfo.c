@@ -137,24 +137,26 @@ static bool is_ada(Dwarf_Die *unit)
 	       language == 0x2f;
 }
 
+static bool is_old_go(Dwarf_Die *unit)
+{
+	const char *producer = text_of(unit, DW_AT_producer);
+	unsigned int minor;
+
+	return producer && sscanf(producer, "Go cmd/compile go1.%u", &minor) == 1 && minor < 21;
+}
+
 /* Returns true for a package of Go that calls C, if the compiler is older than Go 1.21. For inlined
  * calls in a file that cgo rewrote, it stores the line of the rewritten file. */
 static bool is_old_cgo(Dwarf_Die *unit)
 {
-	const char *producer = text_of(unit, DW_AT_producer), *name;
 	Dwarf_Files *files;
-	unsigned int minor;
-	size_t count;
+	size_t i = 0;
 
-	if (!producer || sscanf(producer, "Go cmd/compile go1.%u", &minor) != 1 || minor >= 21 ||
-	    dwarf_getsrcfiles(unit, &files, &count) != 0)
+	if (!is_old_go(unit) || dwarf_getsrcfiles(unit, &files, &i) != 0)
 		return false;
-	while (count-- > 0) {
-		name = dwarf_filesrc(files, count, NULL, NULL);
-		if (name && strstr(name, "_cgo_gotypes.go"))
-			return true;
-	}
-	return false;
+	while (i > 0 && !strstr(dwarf_filesrc(files, i - 1, NULL, NULL) ?: "", "_cgo_gotypes.go"))
+		i--;
+	return i > 0;
 }
 
 /* Returns the unit of DIE. Lists its functions on the first call. */

@@ -84,6 +84,8 @@ struct report_stack {
 	 * can be equal, or differ by addresses only. What a rule says about their names; else
 	 * NULL. */
 	const char *partial;
+	/* file name of the script that the process's interpreter ran; NULL unknown */
+	const char *script;
 	/* The rule for a list of pending frees that may contain blocks of this stack, or NULL. */
 	const struct rule *pending;
 };

@@ -3,9 +3,10 @@
 
 import glob
 import os
+import re
 import shutil
 
-from harness import compare
+from harness import HERE, compare
 
 
 def frames(place, *argv):
@@ -70,4 +71,33 @@ def jitted(place):
             os.unlink(path)
 
 
-NAMES = [unpacked, unpacked_twice, jitted]
+def headline(place, *argv):
+    """Returns the place of the only leak as the first lines name it, with markers for lines."""
+    run = place.command("run", "--verbose", "1", "--", *argv)
+    compare("run", (0, "worked\n"), (run.status, run.stdout))
+    place_of = re.search(" allocated at (.*)", run.stderr.split("\n", 1)[0]).group(1)
+    return re.sub(r"\(\S*/(\w+\.c):(\d+)\)", lambda found: "@" + next(
+        marker for number, marker in markers(found.group(1)) if number == int(found.group(2))), place_of)
+
+
+def markers(source):
+    with open(os.path.join(HERE, source), encoding="utf-8") as file:
+        return [(number, found.group(1)) for number, line in enumerate(file, 1)
+                if (found := re.search(r"@(\w+)", line))]
+
+
+def shared(place):
+    """functions that allocated for somebody who freed: the first line names the caller that did not"""
+    program = place.program("shared")
+    compare("alone", "allocate @allocate, called from from_pool @from_pool", headline(place, program))
+    compare("shared", "lose @lose through from_pool, called from main @lose_main",
+            headline(place, program, "balance"))
+
+
+def library(place):
+    """a function in a library: the first line names the library and who called it"""
+    compare("place", "work @leak in bypassed_plugin.so, for main @work",
+            headline(place, place.program("bypassed"), place.module("bypassed_plugin"), "plain"))
+
+
+NAMES = [unpacked, unpacked_twice, jitted, shared, library]

@@ -178,30 +178,63 @@ static void test_rows(void **state)
 	rules_destroy(rules);
 }
 
-/* Without the script's own frames, the place is the program that runs it. */
-static void test_script(void **state)
+/* How the place and its caller are written. PARTIAL, SCRIPT: of the stack. */
+static const struct {
+	const char *partial, *script;
+	struct row row;
+} places[] = {
+	{ NULL, NULL, { "code that luajit runs", 0,
+	  { CUDA, N("/lib/libffi.so.8", "ffi_call"), U("/usr/bin/luajit"),
+	    N("/usr/bin/luajit", "lua_pcall") } } },
+	{ NULL, "t.lua", { "t.lua (line not known)", 0, { CUDA, U("/usr/bin/luajit") } } },
+	{ "use --map", "t.exe", { "t.exe (line not known: use --map)", 0,
+	  { CUDA, U(NULL), N("/usr/bin/mono-sgen", "mono_main") } } },
+	{ "use --map", NULL, { "code that was compiled at run time (line not known: use --map)", 0,
+	  { CUDA, U(NULL) } } },
+	{ NULL, "t.lua", { "code that was compiled at run time", 0, { CUDA, U(NULL) } } },
+	{ "use --map", "t.js", {
+	  "Alloc (/a/a.cc:7), called from t.js (line not known: use --map)", 0,
+	  { CUDA, L("/a/addon.node", "Alloc", "/a/a.cc"), U(NULL) } } },
+	{ NULL, NULL, { "alloc() (/x/g.cpp:7) in libxgboost.so, for fit (/a/t.py:7), called from "
+			"main (/a/t.py:7)", 0,
+	  { CUDA, L("/a/libxgboost.so", "alloc()", "/x/g.cpp"),
+	    L("/a/libxgboost.so", "predict()", "/x/g.cpp"), P(SITE "xgboost/core.py", "predict"),
+	    P("/a/t.py", "fit"), P("/a/t.py", "main") } } },
+	/* all of the application is in the library */
+	{ NULL, NULL, { "alloc() (/x/g.cpp:7), called from predict() (/x/g.cpp:7)", 0,
+	  { CUDA, L("/a/libxgboost.so", "alloc()", "/x/g.cpp"),
+	    L("/a/libxgboost.so", "predict()", "/x/g.cpp"), N("/a/app", "main") } } },
+	{ NULL, NULL, { "load (/a/t.py:7) through cv2", 0,
+	  { CUDA, U(SITE "cv2/cv2.abi3.so"), P(SITE "cv2/__init__.py", "f"),
+	    P("/a/t.py", "load") } } },
+	{ NULL, NULL, { "load (/a/t.py:7)", 0,
+	  { CUDA, U(SITE "pyopencl/_cl.so"), P("/a/t.py", "load") } } },
+	{ NULL, NULL, { "convert (/a/a.c:7) through libnppif.so.13", 0,
+	  { CUDA, U("/opt/libnppif.so.13"), L("/a/app", "convert", "/a/a.c") } } },
+	/* the application's own glue */
+	{ NULL, NULL, { "Main.run (Main.java:7)", 0,
+	  { CUDA, L("/a/libjni.so", "Java_Main_alloc", "/a/jni.c"),
+	    { .function = "Main.run", .file = "Main.java", .line = 7,
+	      .language = FRAME_JAVA } } } },
+};
+
+static void test_places(void **state)
 {
-	static const struct row scripts[] = {
-		{ "a script that luajit runs", 0,
-		  { CUDA, N("/lib/libffi.so.8", "ffi_call"), U("/usr/bin/luajit"),
-		    N("/usr/bin/luajit", "lua_pcall") } },
-		{ "a script that mono-sgen runs", 0,
-		  { CUDA, U(NULL), N("/usr/bin/mono-sgen", "mono_main") } },
-		{ "code that was compiled at run time", 0, { CUDA, U(NULL) } },
-	};
 	struct rules *rules = rules_shipped();
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++) {
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		struct report_frame frames[FRAMES_MAX];
-		struct report_stack stack = read_row(rules, &scripts[i], frames);
+		struct report_stack stack = read_row(rules, &places[i].row, frames);
 		char *text = NULL;
 		size_t size;
 		FILE *out = open_memstream(&text, &size);
 
+		stack.partial = places[i].partial;
+		stack.script = places[i].script;
 		describe_place_and_caller(out, &stack, false);
 		fclose(out);
-		assert_string_equal(text, scripts[i].what);
+		assert_string_equal(text, places[i].row.what);
 		free(text);
 	}
 	rules_destroy(rules);
@@ -339,7 +372,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rows),	    cmocka_unit_test(test_user_rule),
-		cmocka_unit_test(test_script),
+		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_wrappers),    cmocka_unit_test(test_no_wrappers),
 		cmocka_unit_test(test_cells),
 	};

@@ -654,7 +654,8 @@ static void test_report(void **state)
 		"allocated at:\n    #0 ??? (/n/libcuda.so.1+0x0)\n    #1 ??? (/bin/app+0x10)\n    "
 		"#2 ??? (/bin/app+0x20)\n\nHeld by caches: not leaks; the gate counts them only "
 		"with --gate-caches 1\n  ONNX Runtime arena: 2,097,152 bytes (2.0 MiB) in 2 "
-		"blocks, at ??? (/bin/app+0x30)\n  cuBLAS workspaces: 4,096 bytes (4.0 KiB) in 1 "
+		"blocks, at ??? (/bin/app+0x30) through libonnxruntime_providers_cuda.so\n  cuBLAS "
+		"workspaces: 4,096 bytes (4.0 KiB) in 1 "
 		"block, at ??? (/c/libcublas.so.12+0x10), called from ??? "
 		"(/t/libtorch_cuda.so+0x10)\n");
 	json = printed(&f, print_json);
