@@ -227,19 +227,19 @@ void jit_map_destroy(struct jit_map *map)
 
 /* ---- names ---- */
 
-/* Splits "FILE:LINE:COLUMN" at AT, which may contain more colons. */
+/* Splits "FILE:LINE:COLUMN", or "FILE:LINE" of Node 18, at AT. FILE may contain colons. */
 static bool split_file(struct jit_map *map, const char *at, struct jit_name *ret)
 {
-	const char *column = strrchr(at, ':'), *line;
+	const char *last = strrchr(at, ':'), *line = last ? last : at;
 	unsigned int number;
 	int length = 0;
 
-	if (!column || column == at)
-		return false;
-	for (line = column - 1; line > at && *line != ':'; line--)
+	while (line > at && *--line != ':')
 		;
-	if (line == at || sscanf(line, ":%9u%n", &number, &length) != 1 ||
-	    line + length != column)
+	if (line == at || sscanf(line, ":%9u%n", &number, &length) != 1 || line + length != last)
+		line = last;
+	if (!line || line == at || sscanf(line, ":%9u%n", &number, &length) != 1 ||
+	    (line == last && line[length]))
 		return false;
 	ret->file = arena_text(&map->arena, at, (size_t)(line - at));
 	ret->line = number;

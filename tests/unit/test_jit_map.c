@@ -86,7 +86,10 @@ static void test_names(void **state)
 				       "1050 10 int32[] [App] Pool::List()\n"
 				       "0x0000000000001060 0x10 int A.step(int)\n"
 				       "1070 10 Builtin:Call\n"
-				       "1080 10 JS:*odd\n");
+				       "1080 10 JS:*odd\n"
+				       "10a0 10 LazyCompile:~upload /app/a:b.js:8\n"
+				       "10b0 10 LazyCompile:~load node:internal/modules:1190\n"
+				       "10c0 10 Script:~ /app/a.js:8x\n");
 
 	(void)state;
 	assert_non_null(map);
@@ -100,6 +103,9 @@ static void test_names(void **state)
 	check(map, 0x1060, "int A.step(int)", NULL, 0);
 	check(map, 0x1070, "Builtin:Call", NULL, 0);
 	check(map, 0x1080, "JS:*odd", NULL, 0);
+	check(map, 0x10a0, "upload", "/app/a:b.js", 8); /* Node 18 */
+	check(map, 0x10b0, "load", "node:internal/modules", 1190);
+	check(map, 0x10c0, "Script:~ /app/a.js:8x", NULL, 0);
 	assert_null(jit_map_find(map, 0x1090).function);
 	assert_null(jit_map_find(map, 0xfff).function);
 	jit_map_destroy(map);
