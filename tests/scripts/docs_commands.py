@@ -21,10 +21,11 @@ Of a page, each fenced block says by its info string what it is:
     python                  compiles
     text, c, cmake          nothing to check
     sh                      readme_commands.sh runs it in README.md and install.md, programs-limits
-                            that of faults.md; `sh as-root` only in a new system
+                            that of faults.md; `sh as-root` only in a new system. On other pages
+                            an error: nothing would run it
     sh no-test: WHY         not run here: what it needs
 
-A command that is not in such a block, but indented, is an error. A PAGE that ends with .yaml is a
+A command that is not in such a block, but indented or in a block of text, is an error. A PAGE that ends with .yaml is a
 block of the kind `yaml kubernetes`, a folder stands for its pages.
 The blocks of a page run one after the other in one folder, with the build's gpuleak in PATH, its
 library where the plain name preloads, and docs/examples below. What is not installed is skipped,
@@ -49,8 +50,14 @@ TIMEOUT = 120
 STATUS = re.compile(r"^\[exit status (\d+)\]$")
 
 
-INDENTED = re.compile(r"^    (?:\$ |gpuleak (?:run|report|check|diff|top|doctor)\b|GPULEAK_\w+=|"
-                      r"LD_PRELOAD=|pip |pytest )")
+COMMAND = (r"(?:\$ |gpuleak (?:run|report|check|diff|top|attach|doctor|help)\b|GPULEAK_\w+=\S* \S|"
+           r"LD_PRELOAD=|(?:pip|pytest|python3|git|meson|ninja|docker|kubectl|sudo|curl|nvcc|cmake) |"
+           r"(?:apt|apt-get) |tools/\w+\.sh\b)")
+INDENTED = re.compile("^    " + COMMAND)
+IN_TEXT = re.compile("^" + COMMAND)
+# Tests run the blocks of the kind `sh` of these pages.
+SHELL_PAGES = ("README.md", "docs/guides/install.md", "docs/guides/faults.md")
+FENCE = re.compile(r"^( *)(```|~~~)")
 
 
 class Wrong(Exception):
@@ -77,10 +84,12 @@ def blocks(page):
         return
     start = None
     for number, line in enumerate(lines, 1):
-        if line.startswith("```") and start is None:
-            start, info = number, line[3:].strip()
-        elif line.startswith("```"):
-            yield start, info, lines[start:number - 1]
+        fence = FENCE.match(line)
+        if fence and start is None:
+            start, info, blanks = number, line[fence.end():].strip(), len(fence[1])
+        elif fence:
+            yield start, info, [text[min(blanks, len(text) - len(text.lstrip())):]
+                                for text in lines[start:number - 1]]
             start = None
         elif start is None and INDENTED.match(line):
             yield number, "", [line]
@@ -278,15 +287,23 @@ class Runner:
 
     @staticmethod
     def text(rest, lines, folder):
+        del rest, folder
+        for line in filter(IN_TEXT.match, lines):
+            raise Wrong("a command in a block that is not run: " + line)
+
+    @staticmethod
+    def sh(rest, lines, folder):
         del rest, lines, folder
 
-    c = cmake = sh = text
+    c = cmake = text
 
-    def check(self, info, lines, folder):
+    def check(self, page, info, lines, folder):
         kind, _, rest = info.partition(" ")
         if kind not in ("console", "yaml", "python", "text", "c", "cmake", "sh") or kind == "sh" and (
                 rest not in ("", "as-root") and not re.match("no-test: .", rest)):
             raise Wrong("a block of kind '%s' says not how to check it" % kind)
+        if info == "sh" and os.path.relpath(page, ROOT) not in SHELL_PAGES:
+            raise Wrong("nothing runs it: say why not, `sh no-test: WHY`")
         getattr(self, kind)(rest.strip(), lines, folder)
 
 
@@ -305,7 +322,7 @@ def main():
             for line, info, lines in blocks(page):
                 number, problem, skip = number + 1, "", ""
                 try:
-                    runner.check(info, lines, folder)
+                    runner.check(page, info, lines, folder)
                 except Wrong as wrong:
                     problem = str(wrong)
                 except Skip as why:
