@@ -428,14 +428,22 @@ static void wrong(void)
 	printf("%d\n", cuGraphDestroy(NULL));
 	exec = instantiate(graph, 0);
 	printf("%d ", cuGraphLaunch(exec, &node));
-	printf("%d ", cuMemAllocAsync(&address, 100, &node));
-	printf("%d ", cuMemFreeAsync(address, &node));
 	printf("%d ", cuStreamBeginCapture_v2(NULL, 0));
 	must(cuStreamBeginCapture_v2(stream, 0), "begin");
 	printf("%d ", cuMemAllocAsync(NULL, 100, stream));
 	printf("%d ", cuMemAllocAsync(&address, 0, stream));
 	printf("%d ", cuMemFreeAsync(0, stream));
 	printf("%d\n", cuStreamEndCapture(stream, (void **)&graph));
+}
+
+static void wild(void)
+{
+	CUdeviceptr address = 0;
+
+	printf("%d ", cuMemAllocAsync(&address, 100, &address));
+	printf("%d ", cuMemFreeAsync(address, &address));
+	must(cuStreamBeginCapture_v2(stream, 0), "begin");
+	printf("%d\n", cuMemFreeAsync(12345, stream)); /* @foreign */
 }
 
 static void round_of(size_t bytes)
@@ -553,7 +561,7 @@ static const struct {
 	{ "failing", failing }, { "destroyed", destroyed }, { "stuck", stuck },
 	{ "invalidated", invalidated }, { "threads", threads }, { "modes", modes },
 	{ "to-graph", to_graph }, { "child", child },
-	{ "wrong", wrong }, { "loop", loop }, { "reset", reset },
+	{ "wrong", wrong }, { "wild", wild }, { "loop", loop }, { "reset", reset },
 	{ "both-ways", both_ways }, { "storm", storm }, { "device", device },
 	{ "updated", updated },
 };

@@ -15,6 +15,7 @@ STANDIN_ONLY = {
     "contexts: every family that ends with one": "uses a forged IPC handle",
     "contexts: every family, freed too late": "uses a forged IPC handle",
     "graph: beside captures of each mode": "a real driver refuses to instantiate beside a capture",
+    "graph: invalid streams": CRASHES,
     "multicast: a binding is left": TEAM,
     "multicast: all freed": TEAM,
     "multicast: bindings end with their object": TEAM,
