@@ -45,10 +45,11 @@ enum attach_result {
 #define ATTACH_PAGE_MAGIC "gpuleakA"
 #define ATTACH_SETTINGS_MAX 32768u
 
-/* The command writes `settings`, and then `request`: a number that differs from the last one in
- * the upper bits, with the kind of the request in ATTACH_REQUEST_KIND. The next GPU call of any
- * thread executes it and stores the number in `answered` after `result`. The process makes no
- * thread for it, so the command waits for a limited time. */
+/* The command writes `settings`, and then `request`: a number other than 0 that differs from the
+ * last one in the upper bits, with the kind of the request in ATTACH_REQUEST_KIND. The next GPU
+ * call of any thread that allocates executes it, and stores `result`, then the number in
+ * `answered`, then 0 in `request`. Without recording the process has no thread for it, so the command waits for
+ * a limited time. */
 #define ATTACH_REQUEST_KIND 3u
 enum attach_request { ATTACH_REQUEST_ATTACH = 1, ATTACH_REQUEST_DETACH = 2 };
 struct attach_page {
@@ -56,7 +57,7 @@ struct attach_page {
 	int32_t pid;
 	uint32_t result;        /* enum attach_result of the request `answered` */
 	uint64_t start_ticks;
-	_Atomic uint32_t request;  /* the process's wrappers compare it with `answered` */
+	_Atomic uint32_t request;  /* 0: none */
 	_Atomic uint32_t answered;
 	char settings[ATTACH_SETTINGS_MAX]; /* with a final NUL */
 };

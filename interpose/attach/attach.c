@@ -4,6 +4,7 @@
  * words that lead calls to the wrappers; at the end the words back, then the recorder's end. A word
  * that is missed leads through a wrapper that records nothing. The library stays mapped.
  */
+#include "interpose/attach/prepared.h"
 #include "interpose/attach/words.h"
 
 #include <dlfcn.h>
@@ -139,6 +140,17 @@ static void change_words(enum words_direction direction, struct memory_change *r
 	ret->words += in_modules;
 }
 
+void attach_turn_off_words(void)
+{
+	if (!lock_try(&changing))
+		return;
+	if (!is_attached && words_prepare()) {
+		words_set_direction(WORDS_DETACH);
+		modules_change(false);
+	}
+	lock_give(&changing);
+}
+
 /* ---- attach ---- */
 
 static enum attach_result refusal(void)
@@ -188,6 +200,7 @@ static void attach(struct request *request)
 		shared_publish(recorder->header->attach_stop_ns, change.stopped_ns);
 	}
 	atomic_store(&apis_attached_hook, libraries_may_have_changed);
+	prepared_attached();
 }
 
 static void attach_aside(void *data)
@@ -213,7 +226,7 @@ int gpuleak_attach(const char *settings)
 	struct request request = { settings, ATTACH_BUSY };
 	int saved = errno;
 
-	if (thread_self.busy || !begin_change())
+	if (thread_self.busy != thread_self.paused || !begin_change())
 		return ATTACH_BUSY;
 	aside(attach_aside, &request);
 	lock_give(&changing);
@@ -284,7 +297,7 @@ int gpuleak_detach(void)
 	struct request request = { NULL, ATTACH_BUSY };
 	int saved = errno;
 
-	if (thread_self.busy || !begin_change())
+	if (thread_self.busy != thread_self.paused || !begin_change())
 		return ATTACH_BUSY;
 	aside(detach, &request);
 	lock_give(&changing);

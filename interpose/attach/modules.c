@@ -145,7 +145,7 @@ static void change_slot(struct change *state, const char *name, uint64_t *at, bo
 		return;
 	word.to = words_by_name(name, word.from, state->info->dlpi_phdr);
 	if (!word.to && is_own(state, word.from))
-		word.to = words_for_unbound(name, state->info->dlpi_phdr);
+		word.to = words_for_unbound(name);
 	if (word.to)
 		state->words += read_only ? change_read_only(&word) : word_change(&word);
 }

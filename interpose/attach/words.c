@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "interpose/base/arena.h"
+#include "interpose/base/config.h"
 #include "interpose/base/fork_guard.h"
 #include "interpose/dispatch/api.h"
 #include "interpose/dispatch/coverage.h"
@@ -26,8 +27,8 @@
 #include "interpose/dispatch/variants.h"
 #include "ledger/nocancel.h"
 
-#define PAIRS_MAX 4096u
-#define SLOTS_OF_HASH (4 * PAIRS_MAX)
+#define FUNCTIONS_MAX 2048u
+#define SLOTS_OF_HASH (8 * FUNCTIONS_MAX)
 #define DRIVERS_MAX 8u
 #define BUFFER_BYTES ((size_t)256 << 10)
 #define PAGE_BYTES ((size_t)4096)
@@ -64,15 +65,23 @@ static bool is_left_alone(const char *name)
 
 /* ---- the table ---- */
 
-struct pair {
-	uint64_t side[2]; /* of enum words_direction: what the word holds before */
+/* A function of a driver or of libc, and what a word may hold instead. */
+struct function {
 	const char *name;
+	uint64_t real, wrapper;
+	uint64_t when_off; /* in a process that was started with GPULEAK_RECORD=off; else `real` */
+	uint64_t exported; /* gpuleak's export of this name; 0: words may hold it */
+};
+
+struct pair {
+	uint64_t from, to;
 };
 
 /* One mapping, so that the search can skip it. */
 struct word_table {
-	struct pair pair[PAIRS_MAX];
-	unsigned int count;
+	struct function function[FUNCTIONS_MAX];
+	struct pair pair[3 * FUNCTIONS_MAX];
+	unsigned int functions, pairs;
 	enum words_direction direction;
 	unsigned short by_address[SLOTS_OF_HASH]; /* 1 + index of a pair; 0: empty */
 	uint64_t pages[PAGE_BITS / 64];
@@ -91,60 +100,72 @@ static unsigned int page_bit(uint64_t address)
 	return (unsigned int)((address >> 12) * 0x9e3779b97f4a7c15u >> 50) % PAGE_BITS;
 }
 
-static const struct pair *pair_of(uint64_t address, enum words_direction side)
+static const struct pair *pair_of(uint64_t address)
 {
 	for (unsigned int at = slot_of(address); table->by_address[at];
 	     at = (at + 1) % SLOTS_OF_HASH) {
 		const struct pair *pair = &table->pair[table->by_address[at] - 1];
 
-		if (pair->side[side] == address)
+		if (pair->from == address)
 			return pair;
 	}
 	return NULL;
 }
 
 /* If several names have one address, the first one has the wrapper, and all wrappers lead back. */
-static void index_pair(unsigned int number)
+static void pair_add(uint64_t from, uint64_t to)
 {
-	uint64_t address = table->pair[number].side[table->direction];
-	unsigned int at = slot_of(address), page = page_bit(address);
+	unsigned int at = slot_of(from), page = page_bit(from);
 
-	if (pair_of(address, table->direction))
+	if (!from || from == to || pair_of(from))
 		return;
+	table->pair[table->pairs++] = (struct pair){ from, to };
 	while (table->by_address[at])
 		at = (at + 1) % SLOTS_OF_HASH;
-	table->by_address[at] = (unsigned short)(number + 1);
+	table->by_address[at] = (unsigned short)table->pairs;
 	table->pages[page / 64] |= UINT64_C(1) << page % 64;
+}
+
+static uint64_t target_of(const struct function *function)
+{
+	return table->direction == WORDS_ATTACH ? function->wrapper : function->when_off;
 }
 
 void words_set_direction(enum words_direction direction)
 {
 	table->direction = direction;
+	table->pairs = 0;
 	memset(table->by_address, 0, sizeof(table->by_address));
 	memset(table->pages, 0, sizeof(table->pages));
-	for (unsigned int i = 0; i < table->count; i++)
-		index_pair(i);
+	for (unsigned int i = 0; i < table->functions; i++) {
+		const struct function *function = &table->function[i];
+
+		if (direction == WORDS_ATTACH) {
+			pair_add(function->real, function->wrapper);
+			pair_add(function->when_off, function->wrapper);
+		} else {
+			pair_add(function->wrapper, function->when_off);
+			pair_add(function->exported, function->when_off);
+		}
+	}
 }
 
-static void pair_add(const char *name, const void *real, const void *wrapper)
+static void function_add(const struct function *new)
 {
-	const struct pair new = { { (uint64_t)(uintptr_t)real, (uint64_t)(uintptr_t)wrapper },
-				  name };
-
-	if (!real || !wrapper || real == wrapper)
-		return;
-	for (unsigned int i = 0; i < table->count; i++)
-		if (memcmp(table->pair[i].side, new.side, sizeof(new.side)) == 0)
+	for (unsigned int i = 0; i < table->functions; i++)
+		if (table->function[i].real == new->real &&
+		    table->function[i].wrapper == new->wrapper)
 			return;
-	if (table->count < PAIRS_MAX)
-		table->pair[table->count++] = new;
+	if (new->real && new->wrapper && new->real != new->wrapper &&
+	    table->functions < FUNCTIONS_MAX)
+		table->function[table->functions++] = *new;
 }
 
 uint64_t words_other(uint64_t word)
 {
-	const struct pair *pair = pair_of(word, table->direction);
+	const struct pair *pair = pair_of(word);
 
-	return pair ? pair->side[!table->direction] : 0;
+	return pair ? pair->to : 0;
 }
 
 bool words_are_ours(uint64_t at, size_t bytes)
@@ -195,6 +216,19 @@ static void *wrapper_of(struct hook *hook, void *real)
 	return hook->wrapper;
 }
 
+static void add_function(struct hook *hook, void *real)
+{
+	void *exported = recording_is_prepared ? lookup_real(RTLD_DEFAULT, hook->name) : NULL;
+
+	function_add(&(struct function){
+		.name = hook->name,
+		.real = (uint64_t)(uintptr_t)real,
+		.wrapper = (uint64_t)(uintptr_t)wrapper_of(hook, real),
+		.when_off = (uint64_t)(uintptr_t)hook_when_off(hook, real),
+		.exported = resolve_is_ours(exported) ? (uint64_t)(uintptr_t)exported : 0,
+	});
+}
+
 static void add_functions(enum api api, const char *path)
 {
 	void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
@@ -205,12 +239,30 @@ static void add_functions(enum api api, const char *path)
 		struct hook *hook = &hooks[id];
 		void *real = NULL;
 
-		if (hook->api == api && !hook_is_off(hook))
+		if (hook->api == api && !hook_is_unneeded(hook))
 			real = lookup_real(handle, hook->name);
 		if (real && !resolve_is_ours(real) && lookup_in_driver(api, real))
-			pair_add(hook->name, real, wrapper_of(hook, real));
+			add_function(hook, real);
 	}
 	lookup_close(handle);
+}
+
+/* In a process that was started with GPULEAK_RECORD=off, calls of libc's functions reach gpuleak
+ * already. */
+static void add_libc(void)
+{
+	for (size_t i = 0; i < LIBC_FUNCTIONS && !recording_is_prepared; i++) {
+		const char *name = libc_functions[i].name;
+		uint64_t real;
+
+		if (is_left_alone(name))
+			continue;
+		real = (uint64_t)(uintptr_t)resolve_next(name);
+		function_add(&(struct function){
+			.name = name, .real = real, .when_off = real,
+			.wrapper = (uint64_t)(uintptr_t)libc_functions[i].ours,
+		});
+	}
 }
 
 bool words_prepare(void)
@@ -228,20 +280,17 @@ bool words_prepare(void)
 		coverage_route(OBSERVED_ATTACHED, drivers.api[i], NULL);
 		add_functions(drivers.api[i], drivers.path[i]);
 	}
-	for (size_t i = 0; i < LIBC_FUNCTIONS; i++)
-		if (!is_left_alone(libc_functions[i].name))
-			pair_add(libc_functions[i].name, resolve_next(libc_functions[i].name),
-				 libc_functions[i].ours);
+	add_libc();
 	dlerror_give_back(&state);
 	return true;
 }
 
-uint64_t words_for_unbound(const char *name, const void *module)
+uint64_t words_for_unbound(const char *name)
 {
-	(void)module;
-	for (unsigned int i = 0; table->direction == WORDS_ATTACH && i < table->count; i++)
-		if (strcmp(table->pair[i].name, name) == 0)
-			return table->pair[i].side[WORDS_DETACH];
+	for (unsigned int i = 0; i < table->functions; i++)
+		if ((table->direction == WORDS_ATTACH || table->function[i].exported) &&
+		    strcmp(table->function[i].name, name) == 0)
+			return target_of(&table->function[i]);
 	return 0;
 }
 

@@ -22,17 +22,17 @@ enum words_direction { WORDS_ATTACH, WORDS_DETACH };
  * memory. A second call adds what was loaded since. */
 bool words_prepare(void);
 
-/* The direction of the functions below. */
+/* Chooses the addresses that the functions below replace. WORDS_DETACH also replaces those of
+ * gpuleak's exports in a process that was started with GPULEAK_RECORD=off. */
 void words_set_direction(enum words_direction direction);
 
 /* Returns the address that replaces WORD, or 0 if WORD stays. */
 uint64_t words_other(uint64_t word);
 
-/* Returns the address for a slot of the loader for NAME, which is not bound yet, or 0. MODULE is an
- * address in the slot's module. */
-uint64_t words_for_unbound(const char *name, const void *module);
-/* The same for a function that has no driver, for example PyTorch's: the callers' library decides
- * what it reaches, so slots are chosen by NAME. VALUE is what the slot holds. */
+/* Returns the address for a slot of the loader for NAME, which is not bound yet, or 0. */
+uint64_t words_for_unbound(const char *name);
+/* The same, of MODULE, for a function that has no driver, for example PyTorch's: the callers'
+ * library decides what it reaches, so slots are chosen by NAME. VALUE is what the slot holds. */
 uint64_t words_by_name(const char *name, uint64_t value, const void *module);
 
 /* A word to change. */

@@ -18,7 +18,9 @@ struct options config;
 const char *config_texts[OPTION_COUNT];
 bool config_is_read;
 _Atomic bool recording_is_off;
-bool recording_was_requested;
+bool recording_was_requested, recording_is_prepared;
+static const _Atomic uint32_t no_request;
+const _Atomic uint32_t *recording_request = &no_request;
 const char *config_roster;
 const char *config_run;
 

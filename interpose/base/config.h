@@ -29,6 +29,11 @@ extern bool config_is_read __attribute__((visibility("hidden")));
  * return the driver's own functions. */
 extern _Atomic bool recording_is_off __attribute__((visibility("hidden")));
 
+/* True in a process that was started with GPULEAK_RECORD=off. Its next GPU call that passes through
+ * gpuleak looks for a request if *recording_request is not 0. */
+extern bool recording_is_prepared __attribute__((visibility("hidden")));
+extern const _Atomic uint32_t *recording_request __attribute__((visibility("hidden")));
+
 /* True after config_read_settings(): recording began by an attachment. */
 extern bool recording_was_requested __attribute__((visibility("hidden")));
 

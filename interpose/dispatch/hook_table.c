@@ -122,11 +122,23 @@ struct hook *hook_find(const char *name)
 
 bool hook_is_off(const struct hook *hook)
 {
-	if (atomic_load_explicit(&recording_is_off, memory_order_relaxed))
-		return true;
+	return atomic_load_explicit(&recording_is_off, memory_order_relaxed) ||
+	       hook_is_unneeded(hook);
+}
+
+bool hook_is_unneeded(const struct hook *hook)
+{
 	return config_is_read && config.pool == OPTION_POOL_OFF &&
 	       (hook_is_in(hook, GROUP_POOL) ||
 		(hook_is_in(hook, GROUP_SUBMITS) && !hook_is_in(hook, GROUP_LAUNCHES)));
+}
+
+void *(*hook_prepared)(struct hook *hook, void *real);
+
+void *hook_when_off(struct hook *hook, void *real)
+{
+	return recording_is_prepared && hook_prepared && real && !hook_is_unneeded(hook)
+		       ? hook_prepared(hook, real) : real;
 }
 
 struct hook *hook_of_driver(enum api api, const void *address)

@@ -101,6 +101,13 @@ static inline bool hook_kind_has(uint32_t kind_ref, enum hook_trait trait)
 		;
 }
 
+/* Returns true if no option needs HOOK. */
+bool hook_is_unneeded(const struct hook *hook);
+/* Returns what a lookup of HOOK returns while recording is off. REAL is the driver's function. */
+void *hook_when_off(struct hook *hook, void *real);
+/* Replaces the result of hook_when_off() in a process that was started with GPULEAK_RECORD=off. */
+extern void *(*hook_prepared)(struct hook *hook, void *real);
+
 /* Returns true if no enabled feature needs HOOK. Then lookups return the driver's own function. */
 bool hook_is_off(const struct hook *hook);
 

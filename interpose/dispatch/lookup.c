@@ -60,7 +60,7 @@ static struct answer in_default_scope(const char *name, const void *caller, stru
 	     (!apis[hook->api]->libraries[0] || resolve_driver_is_loaded(hook->api))))
 		return (struct answer){ NULL, 0 };
 	if (hook_is_off(hook))
-		return (struct answer){ lookup_real(RTLD_NEXT, name), 1 };
+		return (struct answer){ hook_when_off(hook, lookup_real(RTLD_NEXT, name)), 1 };
 	note_lookup(hook, caller);
 	return in_global_scope(found, name);
 }
@@ -101,7 +101,9 @@ static struct answer in_handle(void *handle, const char *name, const void *calle
 	if (hook_is_off(hook) && resolve_is_ours(found))
 		found = lookup_real(RTLD_NEXT, name);
 	if (hook_is_off(hook))
-		return (struct answer){ found, 1 };
+		return (struct answer){ lookup_in_driver(hook->api, found) &&
+						!asked_by_driver(caller)
+						? hook_when_off(hook, found) : found, 1 };
 	if (resolve_is_ours(found)) { /* HANDLE is the program's, so this is its global scope */
 		note_lookup(hook, caller);
 		return in_global_scope(found, name);

@@ -229,7 +229,7 @@ void *resolve_used_slowly(enum used_id id)
 void resolve_all(enum api api)
 {
 	for (int id = 0; id < HOOK_COUNT; id++)
-		if (hooks[id].api == api && !hook_is_off(&hooks[id]) &&
+		if (hooks[id].api == api && !hook_is_unneeded(&hooks[id]) &&
 		    !atomic_load(&hooks[id].driver))
 			resolve_driver_slowly(&hooks[id]);
 }

@@ -103,7 +103,8 @@ void process_start(void)
 		return;
 	started_pid = getpid();
 	config_read();
-	if (config.record == OPTION_SWITCH_OFF || was_opened_later()) {
+	recording_is_prepared = config.record == OPTION_SWITCH_OFF && !was_opened_later();
+	if (recording_is_prepared || was_opened_later()) {
 		config.pool = OPTION_POOL_OFF;
 		atomic_store(&recording_is_off, true);
 	}

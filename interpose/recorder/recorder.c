@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "interpose/base/child_memory.h"
+#include "interpose/base/config.h"
 #include "interpose/base/fork_guard.h"
 #include "interpose/base/own_stack.h"
 #include "interpose/base/upcalls.h"
@@ -135,7 +136,8 @@ struct recorder *recorder_enter_slowly(void)
 	self->errno_at = &errno;
 	self->saved_errno = errno;
 	recorder = recorder_now();
-	if (!recorder && !(recorder_page && recorder_page->impossible))
+	if (!recorder && (!(recorder_page && recorder_page->impossible) ||
+			  atomic_load_explicit(recording_request, memory_order_relaxed)))
 		aside(upcalls.make_recorder, &recorder);
 	if (!recorder) {
 		recorder_leave();

@@ -3,6 +3,7 @@
  * Attaches gpuleak to itself while it runs: attached LIBRARY LEDGER [routes|rounds N]. The library
  * is opened with dlopen(), as `gpuleak attach` does it from outside.
  *   routes    one allocation by each way to the driver before, during and after the attachment
+ *   prepared  allocates when its input requests it, and opens nothing
  *   rounds    attaches and detaches N times while threads allocate, launch, fork and open libraries
  */
 #include "cu.h"
@@ -102,6 +103,23 @@ static void routes(void)
 	free_each(during);
 	free_each(after);
 	puts("done");
+}
+
+/* ---- prepared ---- */
+
+/* Allocates by each way for each byte of the input, the first time before any input. */
+static void allocate_when_asked(void)
+{
+	CUdeviceptr given[4];
+	size_t bytes = 1000;
+	char byte;
+
+	do {
+		by_each_way(bytes, given);
+		printf("%zu\n", bytes);
+		fflush(stdout);
+		bytes += 1000;
+	} while (read(0, &byte, 1) == 1);
 }
 
 /* ---- rounds ---- */
@@ -208,6 +226,10 @@ int main(int argc, char **argv)
 	check(cuInit(0) == 0 && cuCtxCreate_v2(&context, 0, 0) == 0, "context");
 	snprintf(settings, sizeof(settings), "GPULEAK_LEDGER=%s\nGPULEAK_REPORT=none\n", argv[2]);
 	fill_tables();
+	if (strcmp(argv[3], "prepared") == 0) {
+		allocate_when_asked();
+		return 0;
+	}
 	library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
 	check(library != NULL, dlerror());
 	attach = (int (*)(const char *))dlsym(library, "gpuleak_attach");

@@ -2,8 +2,13 @@
 """Recording that begins in a running process: attached.c opens the library and attaches itself.
 TEST_ROUNDS in the environment is the number of rounds beside threads."""
 
+import glob
 import json
+import mmap
 import os
+import struct
+import subprocess
+import time
 
 from harness import compare
 from stories import needs, one_line
@@ -61,4 +66,69 @@ def recorded_already(place):
     compare("its line", "failed: attach", one_line(run.stderr, "failed: "))
 
 
-ATTACHED = [each_way, beside_threads, recorded_already]
+class Page:
+    """The page of a process that was started with GPULEAK_RECORD=off, see ledger/attach.h."""
+
+    def __init__(self, place, pid):
+        self.path = one(glob.glob(os.path.join(place.runtime, "**/gpuleak.%d.*.attach" % pid),
+                                  recursive=True))
+        with open(self.path, "r+b") as file:
+            self.bytes = mmap.mmap(file.fileno(), 0)
+        compare("magic", b"gpuleakA", self.bytes[:8])
+        self.number = 0
+
+    def request(self, kind, settings=""):
+        self.number += 4
+        self.bytes[32:32 + len(settings) + 1] = settings.encode() + b"\0"
+        self.bytes[24:28] = struct.pack("I", self.number + kind)
+
+    def answer(self):
+        until = time.monotonic() + 20
+        while struct.unpack("I", self.bytes[28:32])[0] & ~3 != self.number:
+            compare("an answer in time", True, time.monotonic() < until)
+            time.sleep(0.01)
+        return struct.unpack("i", self.bytes[12:16])[0]
+
+
+def one(found):
+    compare("one page", 1, len(found))
+    return found[0]
+
+
+@needs("attached")
+def prepared(place):
+    """GPULEAK_RECORD=off records nothing; a request in its page begins recording and ends it, twice"""
+    process = place.start(attached(place, "prepared"), {
+        "LD_PRELOAD": place.options.preload, "GPULEAK_RECORD": "off"}, stdin=subprocess.PIPE)
+
+    def allocates(expected):
+        compare("allocated", expected, int(process.stdout.readline()))
+
+    def ask(expected):
+        process.stdin.write(b"a")
+        process.stdin.flush()
+        allocates(expected)
+
+    allocates(1000)
+    with open("/proc/%d/task/%d/children" % (process.pid, process.pid)) as file:
+        compare("no child", "", file.read())
+    compare("one thread", 1, len(os.listdir("/proc/%d/task" % process.pid)))
+    page, bytes_ = Page(place, process.pid), 2000
+    for ledger in ("one", "two"):
+        page.request(1, "GPULEAK_LEDGER=%s\nGPULEAK_REPORT=none\n" % place.file(ledger))
+        ask(bytes_)
+        compare("attach", 0, page.answer())
+        ask(bytes_ + 1000)
+        page.request(2)
+        compare("detach", 0, page.answer())
+        ask(bytes_ + 2000)
+        # The first call of the first line executes the request, and is not recorded itself.
+        compare(ledger, {bytes_ + 1000} | {2 * (bytes_ + i) + 1000 for i in (1, 2, 3)},
+                {leak["bytes"] for leak in report_of(place, place.file(ledger))["leaks"]})
+        bytes_ += 3000
+    process.stdin.close()
+    compare("ends as bare", (0, b""), (process.wait(20), process.stderr.read()))
+    compare("the page is removed", False, os.path.exists(page.path))
+
+
+ATTACHED = [each_way, beside_threads, recorded_already, prepared]

@@ -207,7 +207,7 @@ static void reroute(const char *name, void **pfn, const void *caller)
 	hook = hook_of_driver(API_CUDA, *pfn);
 	coverage_route(OBSERVED_PROC_ADDRESS, API_CUDA, caller);
 	if (hook)
-		*pfn = hook_is_off(hook) ? *pfn : hook->wrapper;
+		*pfn = hook_is_off(hook) ? hook_when_off(hook, *pfn) : hook->wrapper;
 	else if (!resolve_is_ours(*pfn))
 		note_unhooked(name, *pfn, caller);
 }
