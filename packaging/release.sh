@@ -22,7 +22,7 @@ set -eu
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 dist=$PWD/build-package/dist
 version=$(cat python/gpuleak/VERSION)
-ROOTS='bookworm focal jammy noble'
+ROOTS='bookworm trixie focal jammy noble'
 
 fail() {
 	printf 'release: %s\n' "$*" >&2

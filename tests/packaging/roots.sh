@@ -6,7 +6,7 @@
 #
 #   tests/packaging/roots.sh DIR WHEEL DEB SUITE...
 #
-# SUITE: bookworm, focal (Ubuntu 20.04), jammy (22.04), noble (24.04). DIR keeps the systems, one for
+# SUITE: bookworm, trixie, focal (Ubuntu 20.04), jammy (22.04), noble (24.04). DIR keeps the systems, one for
 # each suite, made by debootstrap if they do not exist. "-" instead of WHEEL or DEB skips its checks.
 # Two more, for the wheel only:
 #   slim   Debian 12 as in python's slim images: no documentation, and Pythons compiled from source,
@@ -37,7 +37,7 @@ make_root() { # SUITE
 	local packages=ca-certificates,python3,python3-venv
 
 	case $1 in
-	bookworm) mirror=$debian keyring=/usr/share/keyrings/debian-archive-keyring.gpg script=sid ;;
+	bookworm | trixie) mirror=$debian keyring=/usr/share/keyrings/debian-archive-keyring.gpg script=sid ;;
 	esac
 	if [ -e "$keyring" ]; then check=(--keyring="$keyring"); else check=(--no-check-gpg); fi
 	rm -rf "$dir/$1.making"
@@ -135,6 +135,7 @@ check() { # SUITE NAME COMMAND...
 	if [ "$status" = 0 ]; then
 		results="$results
 ok     $1 $2"
+		sed "s/^/$1 $2: /" "$dir/$1-$2.log"
 	else
 		results="$results
 FAILED $1 $2"
