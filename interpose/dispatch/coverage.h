@@ -45,8 +45,7 @@ void coverage_look(struct modules_looked_at *known);
  * Called before modules are unloaded, and with AT_END at the end of the process: then it also
  * records linked calls without a known module. */
 void coverage_look_everywhere(struct modules_looked_at *known, bool at_end);
-/* Like coverage_look_everywhere(), for a process that has no recorder: coverage_bypass() would not
- * find modules that were unloaded. */
+/* The same for a process without a recorder, before modules are unloaded. */
 void coverage_look_unrecorded(void);
 /* For the end of a process that has no recorder: returns how a module bypasses gpuleak, or NULL. */
 const struct observation *coverage_bypass(void);

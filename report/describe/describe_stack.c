@@ -284,17 +284,6 @@ void describe_frame(FILE *out, const struct report_frame *frame, bool whole)
 	fputc(')', out);
 }
 
-/* Returns true for frames between the application and the driver. */
-static bool is_between(const struct report_frame *frame)
-{
-	return frame->role == FRAME_RUNTIME || frame->role == FRAME_INTERPRETER;
-}
-
-static bool is_own(const struct report_frame *frame)
-{
-	return frame->role == FRAME_APPLICATION && frame->code == FRAME_OWN;
-}
-
 static bool is_nameless_code(const struct report_frame *frame)
 {
 	return !frame->function && !frame->module && frame->language == FRAME_NATIVE;
@@ -305,7 +294,8 @@ static bool is_nameless_code(const struct report_frame *frame)
 static const char *interpreter_of(const struct report_stack *stack,
 				  const struct report_frame *frame)
 {
-	if (!frame || (!is_between(frame) && !is_nameless_code(frame)))
+	if (!frame || (frame->role != FRAME_RUNTIME && frame->role != FRAME_INTERPRETER &&
+		       !is_nameless_code(frame)))
 		return NULL;
 	for (size_t i = stack->count; i-- > 0;)
 		if (stack->frames[i].role == FRAME_INTERPRETER && stack->frames[i].module)
@@ -332,10 +322,11 @@ static const struct report_frame *outside(const struct report_stack *stack,
 {
 	int length;
 
-	if (!is_own(frame) || !frame->module || !library_of(frame, &length))
+	if (frame->role != FRAME_APPLICATION || !frame->module || !library_of(frame, &length))
 		return frame;
 	for (const struct report_frame *at = frame; at < stack->frames + stack->count; at++)
-		if (is_own(at) && at->line && !is_same_text(at->module, frame->module))
+		if (at->role == FRAME_APPLICATION && at->code == FRAME_OWN && at->line &&
+		    !is_same_text(at->module, frame->module))
 			return at;
 	return frame;
 }
@@ -349,7 +340,8 @@ static void print_library(FILE *out, const struct report_stack *stack,
 	const char *name;
 	int length;
 
-	while (frame < culprit && is_between(frame))
+	while (frame < culprit &&
+	       (frame->role == FRAME_RUNTIME || frame->role == FRAME_INTERPRETER))
 		frame++;
 	if (frame == culprit || (frame->line && frame->language == FRAME_NATIVE))
 		return;

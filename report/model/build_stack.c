@@ -152,23 +152,18 @@ static void read_symbols(struct builder *b)
 	}
 }
 
-/* Returns true for an option that the next word may belong to: "-r". */
-static bool may_want_value(const char *word)
-{
-	return word[0] == '-' && strlen(word) == 2;
-}
-
-/* Returns the script that the process's command names, or NULL. */
+/* Returns the script that the process's command names, or NULL. The word after an option of one
+ * letter may be its value. */
 static const char *find_script(const struct report_process *process)
 {
 	static const char ends[] = ".rb .php .lua .pl .exe .dll .js .mjs .R .jl ";
 
 	for (size_t i = 1; i < process->command_count; i++) {
 		const char *word = process->command[i], *before = process->command[i - 1];
-		const char *end = strrchr(path_last(word), '.');
-		const char *at = end ? strstr(ends, end) : NULL;
+		const char *end = strrchr(path_last(word), '.'), *at;
 
-		if (at && at[strlen(end)] == ' ' && word[0] != '-' && !may_want_value(before))
+		if (end && (at = strstr(ends, end)) && at[strlen(end)] == ' ' && word[0] != '-' &&
+		    !(before[0] == '-' && strlen(before) == 2))
 			return path_last(word);
 	}
 	return NULL;

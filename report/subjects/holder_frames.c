@@ -328,40 +328,24 @@ static size_t count_shared(const struct report_stack *a, const struct report_sta
 	return i < a->count && i < b->count ? i : 0;
 }
 
-/* Returns the number of functions in COUNT FRAMES that are in the module of the first one. */
-static size_t count_functions(const struct report_frame *frames, size_t count)
-{
-	const struct report_frame *last = NULL;
-	size_t ret = 0;
-
-	for (; count--; frames++) {
-		if (!is_named(frames) || (last && compare_texts(last->module, frames->module)))
-			continue;
-		ret += !last || compare_functions(last, frames) != 0;
-		last = frames;
-	}
-	return ret;
-}
-
-static bool has_line(const struct report_frame *frame)
-{
-	return is_named(frame) && frame->line;
-}
-
 /* Marks the functions in the first SHARED frames of STACK, if at least two are in one module. */
 static void mark_shared(const struct report_stack *stack, size_t shared)
 {
 	/* Each stack has its own copies of frames: see flatten(). */
-	struct report_frame *frames = (struct report_frame *)stack->frames;
-	size_t next = shared;
+	struct report_frame *frame = (struct report_frame *)stack->frames, *last = NULL;
+	struct report_frame *next = frame + shared, *end = frame + stack->count;
+	size_t functions = 0;
 
-	while (next < stack->count && !has_line(&frames[next]))
+	for (struct report_frame *at = frame; at < next; at++)
+		if (is_named(at) && (!last || compare_texts(last->module, at->module) == 0)) {
+			functions += !last || compare_functions(last, at) != 0;
+			last = at;
+		}
+	while (next < end && !(is_named(next) && next->line))
 		next++;
-	if (next == stack->count || count_functions(frames, shared) < SHARED_MIN)
-		return;
-	for (; shared--; frames++)
-		if (is_named(frames))
-			frames->code = FRAME_WRAPPER;
+	for (; functions >= SHARED_MIN && next < end && shared--; frame++)
+		if (is_named(frame))
+			frame->code = FRAME_WRAPPER;
 }
 
 void mark_shared_functions(struct builder *b)

@@ -269,7 +269,6 @@ struct bare_modules {
 	const char *names[MODULES_MAX];
 	size_t count;
 	bool more;
-	bool rust; /* one of them has functions of Rust */
 };
 
 static void add_module(struct bare_modules *modules, const char *name)
@@ -283,23 +282,13 @@ static void add_module(struct bare_modules *modules, const char *name)
 		modules->names[modules->count++] = name;
 }
 
-/* Returns true for a name with the hash that Rust appends: "app::main::h0123456789abcdef". */
-static bool is_rust(const char *name)
-{
-	const char *hash = name ? strrchr(name, ':') : NULL;
-
-	return hash && hash[1] == 'h' && strspn(hash + 2, "0123456789abcdef") == 16 && !hash[18];
-}
-
 static void look_for_lines(struct bare_modules *modules, const struct report_stack *stack)
 {
 	const struct report_frame *frame = report_stack_culprit(stack);
 
 	if (frame && frame->role == FRAME_APPLICATION && frame->code != FRAME_PACKAGE &&
-	    frame->no_debuginfo && !frame->line) {
+	    frame->no_debuginfo && !frame->line)
 		add_module(modules, frame->module);
-		modules->rust |= is_rust(frame->old_function);
-	}
 }
 
 /* Adds the modules of frames whose callers are missing: of the outermost frame if it has no unwind
@@ -353,8 +342,7 @@ void describe_missing_debuginfo(FILE *out, const struct report *report)
 	print_modules(out, &lines,
 		   "lines or functions are missing above, because these modules have no debug "
 		   "information",
-		   lines.rust ? "build them with debug = 1 in Cargo.toml's profile, or -g"
-			      : "compile them with -g and do not strip them");
+		   "compile them with -g (Rust: debug = 1 in Cargo.toml) and do not strip them");
 	print_modules(out, &ends,
 		   "callers are missing above, because these modules have no unwind tables",
 		   "compile them with -fasynchronous-unwind-tables or -fno-omit-frame-pointer");

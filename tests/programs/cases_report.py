@@ -122,7 +122,7 @@ def first_line(place):
 def without_debuginfo(place):
     """places: of a program without debug information the report says once what helps"""
     said = ("note: lines or functions are missing above, because these modules have no debug information: "
-            "%s; compile them with -g and do not strip them" % place.program("stripped"))
+            "%s; compile them with -g (Rust: debug = 1 in Cargo.toml) and do not strip them" % place.program("stripped"))
     text = place.command("run", "--", "sh", "-c", "%s; %s more thread" %
                          (2 * (place.program("stripped"),))).stderr
     compare("processes", 2, text.count("exited with status"))
