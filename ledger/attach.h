@@ -48,8 +48,8 @@ enum attach_result {
 /* The command writes `settings`, and then `request`: a number other than 0 that differs from the
  * last one in the upper bits, with the kind of the request in ATTACH_REQUEST_KIND. The next GPU
  * call of any thread that allocates executes it, and stores `result`, then the number in
- * `answered`, then 0 in `request`. Without recording the process has no thread for it, so the command waits for
- * a limited time. */
+ * `answered`, then 0 in `request`. Without recording the process has no thread for it, so the
+ * command waits for a limited time. */
 #define ATTACH_REQUEST_KIND 3u
 enum attach_request { ATTACH_REQUEST_ATTACH = 1, ATTACH_REQUEST_DETACH = 2 };
 struct attach_page {

@@ -3,6 +3,7 @@
  * Attaches gpuleak to itself while it runs: attached LIBRARY LEDGER [routes|rounds N]. The library
  * is opened with dlopen(), as `gpuleak attach` does it from outside.
  *   routes    one allocation by each way to the driver before, during and after the attachment
+ *   ends HOW  ends while it is attached
  *   prepared  allocates when its input requests it, and opens nothing
  *   rounds    attaches and detaches N times while threads allocate, launch, fork and open libraries
  */
@@ -78,6 +79,18 @@ static void free_each(CUdeviceptr given[4])
 {
 	check(cuMemFree_v2(given[0]) == 0 && looked_up->release(given[1]) == 0 &&
 	      by_driver->release(given[2]) == 0 && in_data.release(given[3]) == 0, "free");
+}
+
+/* Ends while it is attached: HOW is "_exit" or "return". */
+static void ends(const char *how)
+{
+	CUdeviceptr during[4];
+
+	check(attach(settings) == 0, "attach");
+	by_each_way(2000, during);
+	check(cuMemFree_v2(during[0]) == 0, "free");
+	if (strcmp(how, "_exit") == 0)
+		_exit(3);
 }
 
 static void routes(void)
@@ -237,6 +250,8 @@ int main(int argc, char **argv)
 	check(attach && detach, "functions");
 	if (strcmp(argv[3], "routes") == 0)
 		routes();
+	else if (strcmp(argv[3], "ends") == 0)
+		ends(argv[4]);
 	else
 		rounds(argc > 4 ? (unsigned int)atoi(argv[4]) : 100);
 	return 0;

@@ -66,6 +66,18 @@ def recorded_already(place):
     compare("its line", "failed: attach", one_line(run.stderr, "failed: "))
 
 
+@needs("attached")
+def ends_attached(place):
+    """a process that ends while it is attached: its ledger has the end, the status and what was left"""
+    for how, ended, status in (("return", "exit", 0), ("_exit", "_exit", 3)):
+        run = place.run(attached(place, "ends", how, ledger=how))
+        compare(how, (status, "", ""), (run.status, run.stdout, run.stderr))
+        process = report_of(place, place.file(how))
+        compare("the end of " + how, (ended, status, 3),
+                (process["process"]["ended"], process["process"]["status"],
+                 process["summary"]["leaked_blocks"]))
+
+
 class Page:
     """The page of a process that was started with GPULEAK_RECORD=off, see ledger/attach.h."""
 
@@ -131,4 +143,4 @@ def prepared(place):
     compare("the page is removed", False, os.path.exists(page.path))
 
 
-ATTACHED = [each_way, beside_threads, recorded_already, prepared]
+ATTACHED = [each_way, beside_threads, recorded_already, ends_attached, prepared]
