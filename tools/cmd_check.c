@@ -6,7 +6,6 @@
 #include <stdio.h>
 
 #include "tools/commands.h"
-#include "report/util/escape.h"
 #include "tools/flags.h"
 #include "tools/ledgers/operands.h"
 #include "tools/session.h"

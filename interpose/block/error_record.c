@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#include "interpose/recorder/thread_state.h"
 
 static uint32_t write_error(struct recorder *recorder, const char *type,
 			    const struct free_error *wrong, struct ledger_error *error)

@@ -13,7 +13,6 @@
 #include "interpose/block/free_errors.h"
 #include "interpose/block/free_race.h"
 #include "interpose/recorder/ipc.h"
-#include "interpose/block/mappings.h"
 #include "interpose/refusal/refused_frees.h"
 
 /* ---- before the driver's call ---- */

@@ -19,7 +19,6 @@
 #include "interpose/block/pool_counters.h"
 #include "interpose/dispatch/api.h"
 #include "ledger/kind_table.h"
-#include "interpose/dispatch/resolve.h"
 #include "interpose/base/message.h"
 
 void limits_start(void)

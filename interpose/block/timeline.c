@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#include "interpose/block/deferred_totals.h"
 #include "interpose/recorder/recorder.h"
 #include "ledger/shared.h"
 #include "ledger/totals.h"

@@ -17,7 +17,6 @@
 #include "interpose/base/own_stack.h"
 #include "interpose/base/export.h"
 #include "interpose/block/blocks.h"
-#include "interpose/block/wrap.h"
 #include "interpose/dispatch/api.h"
 #include "interpose/dispatch/loader.h"
 #include "interpose/dispatch/resolve.h"

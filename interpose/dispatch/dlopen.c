@@ -14,7 +14,6 @@
 #include "interpose/dispatch/coverage.h"
 #include "interpose/dispatch/find_module.h"
 #include "interpose/dispatch/loader.h"
-#include "interpose/dispatch/resolve.h"
 #include "ledger/shared.h"
 
 typedef void *open_file(const char *file, int flags);

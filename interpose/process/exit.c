@@ -6,7 +6,6 @@
  */
 #include <alloca.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "interpose/base/config.h"
-#include "interpose/refusal/out_of_memory.h"
 #include "interpose/stack/modules.h"
 
 /* Returns true if HOOK takes memory. Of virtual memory only PHYSICAL rows do: mappings, addresses

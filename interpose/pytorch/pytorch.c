@@ -16,7 +16,6 @@
 #include "interpose/dispatch/resolve.h"
 #include "interpose/pytorch/reporters.h"
 #include "interpose/refusal/out_of_memory.h"
-#include "interpose/stack/stacks.h"
 
 /* c10::Device in a register: the type in the low byte, then the index. PyTorch for ROCm passes the
  * type of CUDA. */

@@ -13,7 +13,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "interpose/base/config.h"
 #include "interpose/base/upcalls.h"
 
 #define SLOTS_AT_ONCE 16u

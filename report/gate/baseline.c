@@ -15,7 +15,6 @@
 #include "report/util/path.h"
 #include "report/analyze/leak_totals.h"
 #include "report/util/memory.h"
-#include "report/util/number.h"
 
 #define HEAD "gpuleak-baseline"
 #define VERSION "1"

@@ -14,7 +14,6 @@
 #include "report/gate/judge_internal.h"
 #include "report/model/growth_rule.h"
 #include "report/model/model.h"
-#include "report/model/model_suballocations.h"
 
 #define AMOUNT_MAX (FORMAT_SIZE_MAX + 64)
 

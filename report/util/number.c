@@ -5,7 +5,6 @@
 #include "report/util/number.h"
 
 #include <stdio.h>
-#include <string.h>
 
 char *format_number(uint64_t number, char ret[NUMBER_MAX])
 {

@@ -4,7 +4,6 @@
  */
 #include "report/util/short_line.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "report/util/text_buffer.h"

@@ -13,7 +13,6 @@
 #include "interpose/cuda/captures.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/submit_epoch.h"
-#include "ledger/shared.h"
 
 #include <string.h>
 #include <time.h>

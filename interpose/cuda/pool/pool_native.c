@@ -13,7 +13,6 @@
 
 #include "interpose/base/config.h"
 #include "interpose/stack/capture.h"
-#include "interpose/base/submit_epoch.h"
 
 #define FLOOR_BYTES ((int64_t)POOLS_FLOOR) /* as many bytes may always wait for fences */
 #define FREE_BYTES_EVERY 32 /* native allocations between two checks of the device's free memory */

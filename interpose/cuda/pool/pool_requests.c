@@ -9,11 +9,9 @@
 #include "interpose/cuda/pool/pool_cache.h"
 #include "interpose/cuda/pool/pool_fence.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "interpose/base/config.h"
-#include "interpose/base/submit_epoch.h"
 
 #define FLUSHES_BEHIND 32 /* times context->flush: bytes that may wait between two counts */
 #define NS_PER_S 1000000000u

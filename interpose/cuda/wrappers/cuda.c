@@ -7,7 +7,6 @@
 #include "interpose/cuda/wrappers/cuda_calls.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,7 +8,6 @@
 #include "interpose/cuda/captures.h"
 #include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/cuda/cuda_current.h"
-#include "interpose/block/limit.h"
 #include "interpose/block/driver_growth.h"
 #include "interpose/cuda/pool/pool.h"
 #include "interpose/recorder/recorder.h"

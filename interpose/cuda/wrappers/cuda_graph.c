@@ -7,7 +7,6 @@
 #include "interpose/cuda/wrappers/cuda_graph.h"
 
 #include "interpose/block/blocks.h"
-#include "interpose/block/driver_call.h"
 #include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/block/limit.h"
 #include "interpose/recorder/recorder.h"
