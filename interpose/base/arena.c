@@ -5,6 +5,8 @@
  */
 #include "interpose/base/arena.h"
 
+#include "interpose/base/at_end.h"
+
 #include <stdbool.h>
 #include <string.h>
 
@@ -88,9 +90,8 @@ void arena_give(struct arena *arena, void *memory, size_t size)
 	unsigned int class = size_class_of(size);
 
 	memset(memory, 0, size); /* arena_take() returns zeroed memory */
-	lock_take(&arena->lock);
+	HOLD(&arena->lock);
 	*(void **)memory = arena->spare[class];
 	arena->spare[class] = memory;
-	lock_give(&arena->lock);
 }
 

@@ -5,6 +5,8 @@
  */
 #include "interpose/base/library_directory.h"
 
+#include "interpose/base/at_end.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <link.h>
@@ -32,7 +34,7 @@ static int find_own_path(struct dl_phdr_info *info, size_t size, void *ret)
 
 const char *library_directory(void)
 {
-	int saved_errno = errno;
+	KEEP_ERRNO;
 	const char *path = NULL;
 	char *slash;
 
@@ -44,6 +46,5 @@ const char *library_directory(void)
 	slash = strrchr(directory, '/');
 	if (slash)
 		slash[1] = '\0';
-	errno = saved_errno;
 	return directory;
 }

@@ -69,7 +69,7 @@ void block_undo_count_down(struct recorder *recorder, const struct freeing *free
 	struct shard *shard = shard_of(recorder, freeing->key);
 	struct entry *entry;
 
-	lock_take(&shard->lock);
+	HOLD(&shard->lock);
 	entry = entry_find(shard, freeing->key);
 	if (entry && entry->block) {
 		entry->block->references++;
@@ -77,7 +77,6 @@ void block_undo_count_down(struct recorder *recorder, const struct freeing *free
 			history_remove(ledger_at(&recorder->writer, entry->block->history),
 				       freeing->order);
 	}
-	lock_give(&shard->lock);
 }
 
 /* Locking: the caller holds the lock of SHARD. ENTRY is KEY's entry, or NULL. If its live block has
@@ -141,7 +140,7 @@ int64_t block_add_references(struct recorder *recorder, uint64_t key, int64_t by
 	struct shard *shard = shard_of(recorder, key);
 	struct entry *entry;
 
-	lock_take(&shard->lock);
+	HOLD(&shard->lock);
 	entry = entry_find(shard, key);
 	if (!entry || !entry->block)
 		by = 0;
@@ -149,7 +148,6 @@ int64_t block_add_references(struct recorder *recorder, uint64_t key, int64_t by
 		by = 1 - (int64_t)entry->block->references;
 	if (by)
 		entry->block->references = (uint32_t)(entry->block->references + by);
-	lock_give(&shard->lock);
 	return by;
 }
 
@@ -321,20 +319,18 @@ static void end_with_context(struct recorder *recorder, struct shard *shard, str
 void block_end_with_context(struct recorder *recorder, uint64_t context,
 			    const struct past *ending)
 {
-	lock_take(&recorder->context_ends->lock);
+	HOLD(&recorder->context_ends->lock);
 	for (unsigned int i = 0; i < BLOCK_SHARDS; i++) {
 		struct shard *shard = &recorder->blocks->shard[i];
 
-		lock_take(&shard->lock);
+		HOLD(&shard->lock);
 		/* entry_die() may remove the oldest dead entry from the table, but never the entry
 		 * that dies. So the loop reads the next entry only afterwards. */
 		FOR_ENTRIES(shard, entry)
 			if (entry->block && entry->block->context == context)
 				end_with_context(recorder, shard, entry, ending);
-		lock_give(&shard->lock);
 	}
 	context_ends_write(recorder, ending->freed_api, ending->freed_stack);
-	lock_give(&recorder->context_ends->lock);
 }
 
 /* ---- being freed -> released, or -> unused ---- */
@@ -445,14 +441,13 @@ void block_keep_parents(struct recorder *recorder)
 	for (unsigned int i = 0; i < BLOCK_SHARDS; i++) {
 		struct shard *shard = &recorder->blocks->shard[i];
 
-		lock_take(&shard->lock);
+		HOLD(&shard->lock);
 		FOR_ENTRIES(shard, entry) {
 			block = entry->watched ? block_in_use(entry) : NULL;
 			if (block && block->parent)
 				keep_parent(recorder, shard,
 					    key_beside(entry->key, block->address, block->parent));
 		}
-		lock_give(&shard->lock);
 	}
 }
 

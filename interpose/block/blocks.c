@@ -20,16 +20,13 @@ uint64_t block_live_name(struct recorder *recorder, uint64_t key, struct ledger_
 {
 	struct shard *shard = shard_of(recorder, key);
 	struct entry *entry;
-	uint64_t name = 0;
 
-	lock_take(&shard->lock);
+	HOLD(&shard->lock);
 	entry = entry_find(shard, key);
-	if (entry && entry->block) {
-		entry_tell(entry, ret);
-		name = ledger_block_name(ret->state, ledger_ref(&recorder->writer, entry->block));
-	}
-	lock_give(&shard->lock);
-	return name;
+	if (!entry || !entry->block)
+		return 0;
+	entry_tell(entry, ret);
+	return ledger_block_name(ret->state, ledger_ref(&recorder->writer, entry->block));
 }
 
 bool block_live(struct recorder *recorder, uint64_t key, struct ledger_block *ret)
@@ -39,30 +36,22 @@ bool block_live(struct recorder *recorder, uint64_t key, struct ledger_block *re
 
 bool record_is_live(const struct call *call, uint64_t address)
 {
-	struct recorder *recorder = recorder_enter();
+	LEAVE_AT_END struct recorder *recorder = recorder_enter();
 	struct ledger_block block;
-	bool live;
 
-	if (!recorder)
-		return false;
-	live = block_live(recorder, key_of(call, address), &block);
-	recorder_leave();
-	return live;
+	return recorder && block_live(recorder, key_of(call, address), &block);
 }
 
 int record_device_of(uint64_t address)
 {
-	struct recorder *recorder = recorder_enter();
+	LEAVE_AT_END struct recorder *recorder = recorder_enter();
+	const struct ledger_site *site;
 	struct ledger_block block;
-	int device = -1;
 
-	if (!recorder)
+	if (!recorder || !block_live(recorder, key_in(SPACE_MEMORY, address), &block))
 		return -1;
-	if (block_live(recorder, key_in(SPACE_MEMORY, address), &block))
-		device = ((const struct ledger_site *)ledger_at(&recorder->writer, block.site))
-				 ->device;
-	recorder_leave();
-	return device;
+	site = ledger_at(&recorder->writer, block.site);
+	return site->device;
 }
 
 uint64_t record_name_of(struct recorder *recorder, enum space space, uint64_t handle)
@@ -71,17 +60,13 @@ uint64_t record_name_of(struct recorder *recorder, enum space space, uint64_t ha
 	struct shard *shard = shard_of(recorder, key);
 	const struct ledger_block *block;
 	struct entry *entry;
-	uint64_t name = 0;
 
 	if (!handle)
 		return 0;
-	lock_take(&shard->lock);
+	HOLD(&shard->lock);
 	entry = entry_find(shard, key);
 	block = !entry ? NULL : entry->block ? entry->block : entry->deferred;
-	if (block)
-		name = ledger_block_name(block->state, ledger_ref(&recorder->writer, block));
-	lock_give(&shard->lock);
-	return name;
+	return block ? ledger_block_name(block->state, ledger_ref(&recorder->writer, block)) : 0;
 }
 
 /* ---- allocation ---- */
@@ -255,14 +240,9 @@ HOT_CALL void record_made_pooled(struct call *call, uint64_t address, uint64_t b
 
 uint32_t record_origin(const struct call *call)
 {
-	struct recorder *recorder = recorder_enter();
-	uint32_t stack;
+	LEAVE_AT_END struct recorder *recorder = recorder_enter();
 
-	if (!recorder)
-		return 0;
-	stack = stack_here(recorder, call->caller);
-	recorder_leave();
-	return stack;
+	return recorder ? stack_here(recorder, call->caller) : 0;
 }
 
 void record_made_from(struct call *call, uint32_t stack, uint64_t address, uint64_t bytes,
@@ -299,10 +279,9 @@ void record_calls_end(void)
 void record_call_left(const uintptr_t *frame)
 {
 	const uintptr_t *at = (const uintptr_t *)thread_self.call_frame + CALL_RETURN_WORD;
-	int saved = errno;
+	KEEP_ERRNO;
 
 	if (recorder_was_left(thread_self.call_frame, (uintptr_t)frame) ||
 	    !unwinder_can_read(at) || *at != thread_self.call_return)
 		record_calls_end();
-	errno = saved;
 }

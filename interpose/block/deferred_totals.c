@@ -64,7 +64,7 @@ static void note_wait(struct recorder *recorder, const struct past *ending, uint
 	struct ledger_header *header = recorder->header;
 	uint32_t next;
 
-	lock_take(&recorder->deferred->lock);
+	HOLD(&recorder->deferred->lock);
 	/* not the record that longest_wait names: readers use it now */
 	next = header->longest_wait == 1 ? 2 : 1;
 	if (!header->longest_wait || wait_ns > header->waits[header->longest_wait - 1].ns) {
@@ -77,7 +77,6 @@ static void note_wait(struct recorder *recorder, const struct past *ending, uint
 		};
 		shared_publish(header->longest_wait, next);
 	}
-	lock_give(&recorder->deferred->lock);
 }
 
 void deferred_end(struct recorder *recorder, const struct past *ending, uint64_t now_ns,

@@ -39,7 +39,7 @@ void device_record(const struct device_identity *identity)
 		.ordinal = identity->ordinal,
 		.flags = identity->shares_memory ? LEDGER_DEVICE_SHARES_MEMORY : 0,
 	};
-	struct recorder *recorder = recorder_enter();
+	LEAVE_AT_END struct recorder *recorder = recorder_enter();
 
 	if (!recorder)
 		return;
@@ -49,7 +49,6 @@ void device_record(const struct device_identity *identity)
 	device.name = ledger_add_string(&recorder->writer, identity->name,
 					strnlen(identity->name, sizeof(identity->name)));
 	ledger_add_device(&recorder->writer, &device);
-	recorder_leave();
 }
 
 #define BEGUN ((uint64_t)1 << 32)
@@ -151,17 +150,16 @@ static void add_cost(struct recorder *recorder, const struct ledger_driver_cost 
 {
 	struct ledger_driver_cost *cost;
 
-	lock_take(&recorder->driver_costs->lock);
+	HOLD(&recorder->driver_costs->lock);
 	cost = find_cost(recorder, key);
-	if (cost) {
-		shared_store(cost->calls, cost->calls + 1);
-		write_call(recorder, cost, growth);
-		if (growth->measured) {
-			shared_store(cost->bytes, cost->bytes + growth->bytes);
-			shared_publish(cost->measured, cost->measured + 1);
-		}
-	}
-	lock_give(&recorder->driver_costs->lock);
+	if (!cost)
+		return;
+	shared_store(cost->calls, cost->calls + 1);
+	write_call(recorder, cost, growth);
+	if (!growth->measured)
+		return;
+	shared_store(cost->bytes, cost->bytes + growth->bytes);
+	shared_publish(cost->measured, cost->measured + 1);
 }
 
 static void write_growth(struct recorder *recorder, const struct ledger_driver_cost *key,
@@ -181,7 +179,7 @@ static void record_call_of(const struct call *call, int device, const struct dri
 			   uint32_t limit, bool as_growth)
 {
 	struct ledger_driver_cost key = { .device = device, .limit = limit };
-	struct recorder *recorder = recorder_enter();
+	LEAVE_AT_END struct recorder *recorder = recorder_enter();
 
 	if (!recorder)
 		return;
@@ -190,7 +188,6 @@ static void record_call_of(const struct call *call, int device, const struct dri
 	if (as_growth)
 		write_growth(recorder, &key, growth);
 	add_cost(recorder, &key, growth);
-	recorder_leave();
 }
 
 void driver_growth_record(const struct call *call, int device, const struct driver_growth *growth,

@@ -210,17 +210,14 @@ HOT_CALL void record_freed(struct call *call, struct freeing *freeing, enum outc
 
 void record_kept(struct freeing *freeing)
 {
-	struct recorder *recorder = enter_again(freeing);
+	LEAVE_AT_END struct recorder *recorder = enter_again(freeing);
 
-	if (!recorder)
-		return;
-	if (freeing->block)
+	if (recorder && freeing->block)
 		block_undo_free(recorder, freeing);
-	else if (freeing->counted_down)
+	else if (recorder && freeing->counted_down)
 		block_undo_count_down(recorder, freeing);
-	else if (freeing->race)
+	else if (recorder && freeing->race)
 		free_race_end(recorder, freeing, false, false);
-	recorder_leave();
 }
 
 void record_misused(struct hook *hook, struct freeing *freeing, const struct misuse *misuse,
@@ -286,29 +283,21 @@ void record_released(struct call *call, struct freeing *freeing, enum outcome ou
 bool record_retained(struct call *call, uint64_t handle)
 {
 	struct ledger_reference event = { .op = LEDGER_RETAIN };
-	struct recorder *recorder;
-	bool known;
+	LEAVE_AT_END struct recorder *recorder = handle ? call_begin_fine(call) : NULL;
 
-	if (!handle || !(recorder = call_begin_fine(call)))
+	if (!recorder)
 		return false;
 	event.api = call->name;
 	event.time_ns = call->now_ns;
 	event.stack = stack_here(recorder, call->caller);
-	known = block_retain(recorder, key_of(call, handle), &event);
-	recorder_leave();
-	return known;
+	return block_retain(recorder, key_of(call, handle), &event);
 }
 
 int64_t record_references(const struct call *call, uint64_t handle, int64_t by)
 {
-	struct recorder *recorder = handle && by ? recorder_enter() : NULL;
-	int64_t added;
+	LEAVE_AT_END struct recorder *recorder = handle && by ? recorder_enter() : NULL;
 
-	if (!recorder)
-		return 0;
-	added = block_add_references(recorder, key_of(call, handle), by);
-	recorder_leave();
-	return added;
+	return recorder ? block_add_references(recorder, key_of(call, handle), by) : 0;
 }
 
 /* ---- blocks that end without a free by the application ---- */
@@ -316,26 +305,23 @@ int64_t record_references(const struct call *call, uint64_t handle, int64_t by)
 void record_destroyed_later(enum space space, uint64_t handle, uint64_t watched)
 {
 	/* This does not create the recorder of a forked child. */
-	struct recorder *recorder = recorder_now() ? recorder_enter() : NULL;
+	LEAVE_AT_END struct recorder *recorder = recorder_now() ? recorder_enter() : NULL;
 
-	if (!recorder)
-		return;
-	block_destroyed(recorder, key_in(space, handle), watched);
-	recorder_leave();
+	if (recorder)
+		block_destroyed(recorder, key_in(space, handle), watched);
 }
 
 void record_context_gone(struct hook *hook, uint64_t context)
 {
 	struct call call = { hook, NULL, SPACE_MEMORY };
-	struct recorder *recorder;
+	LEAVE_AT_END struct recorder *recorder = context ? call_begin(&call) : NULL;
 	struct past ending;
 
-	if (!context || !(recorder = call_begin(&call)))
+	if (!recorder)
 		return;
 	ending = (struct past){
 		.freed_api = call.name, .freed_stack = stack_here(recorder, NULL),
 		.freed_ns = call.now_ns, .by_context = 1,
 	};
 	block_end_with_context(recorder, context, &ending);
-	recorder_leave();
 }

@@ -19,15 +19,13 @@ static bool past_of(struct recorder *recorder, uint64_t key, struct past ret[2])
 {
 	struct shard *shard = shard_of(recorder, key);
 	struct entry *entry;
-	bool known;
 
-	lock_take(&shard->lock);
+	HOLD(&shard->lock);
 	entry = entry_find(shard, key);
-	known = entry && !entry->block && entry->past && entry->past[0].freed_api;
-	if (known)
-		memcpy(ret, entry->past, 2 * sizeof(*ret));
-	lock_give(&shard->lock);
-	return known;
+	if (!entry || entry->block || !entry->past || !entry->past[0].freed_api)
+		return false;
+	memcpy(ret, entry->past, 2 * sizeof(*ret));
+	return true;
 }
 
 /* Returns true if E's block is linear memory, or has an address of the space OWN. */
@@ -45,14 +43,12 @@ static bool is_around(const struct entry *e, enum space own)
 static bool block_around(struct recorder *recorder, enum space own, uint64_t address,
 			 struct ledger_block *ret)
 {
-	bool found = false;
-
 	if (!spaces[own].addresses)
 		return false;
-	for (unsigned int i = 0; i < BLOCK_SHARDS && !found; i++) {
+	for (unsigned int i = 0; i < BLOCK_SHARDS; i++) {
 		struct shard *shard = &recorder->blocks->shard[i];
 
-		lock_take(&shard->lock);
+		HOLD(&shard->lock);
 		FOR_ENTRIES(shard, e) {
 			uint64_t start = e->block ? e->block->address : 0;
 
@@ -60,12 +56,10 @@ static bool block_around(struct recorder *recorder, enum space own, uint64_t add
 			    !is_around(e, own))
 				continue;
 			entry_tell(e, ret);
-			found = true;
-			break;
+			return true;
 		}
-		lock_give(&shard->lock);
 	}
-	return found;
+	return false;
 }
 
 /* Returns true if the address or handle that was freed is a live block of another space. A mapping

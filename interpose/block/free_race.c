@@ -48,7 +48,7 @@ void free_race_begin(struct recorder *recorder, struct freeing *freeing, const s
 	struct free_races *free_races = recorder->free_races;
 	struct free_race *race;
 
-	lock_take(&free_races->lock);
+	HOLD(&free_races->lock);
 	race = unused_race(free_races);
 	if (race) {
 		*race = (struct free_race){
@@ -57,7 +57,6 @@ void free_race_begin(struct recorder *recorder, struct freeing *freeing, const s
 		};
 		freeing->race = (unsigned char)(race - free_races->race + 1);
 	}
-	lock_give(&free_races->lock);
 }
 
 /* If RACE's success was counted in UNKNOWN_FREES, takes that back: its block is known now. */
@@ -81,14 +80,13 @@ static void correct_past(struct recorder *recorder, const struct freeing *freein
 	ended.made_ns = freeing->block->time_ns;
 	ret[0] = ended;
 	memset(&ret[1], 0, sizeof(ret[1]));
-	lock_take(&shard->lock);
+	HOLD(&shard->lock);
 	entry = entry_find(shard, freeing->key);
 	if (entry && entry->past && entry->past[0].freed_stack == freeing->stack &&
 	    entry->past[0].made_ns == ended.made_ns) {
 		entry->past[0] = ended;
 		ret[1] = entry->past[1];
 	}
-	lock_give(&shard->lock);
 }
 
 bool free_race_was_lost(struct recorder *recorder, struct hook *hook,

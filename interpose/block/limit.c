@@ -96,7 +96,7 @@ static uint64_t find_limit(struct recorder *recorder, enum api api, int device)
 	uint64_t total = apis[api]->device_total(device);
 	uint64_t limit = option_amount(config.limit, total), unknown = 0;
 	const char *instead = NULL;
-	int saved = errno;
+	KEEP_ERRNO;
 
 	if (config.limit < 0 && !total) {
 		instead = " does not report its size, so no percentage of it can be computed; "
@@ -116,7 +116,6 @@ static uint64_t find_limit(struct recorder *recorder, enum api api, int device)
 	} else {
 		limit = unknown;
 	}
-	errno = saved;
 	return limit;
 }
 

@@ -192,9 +192,8 @@ static void allocate_spares(struct recorder *recorder, struct shard *shard)
 	if (!mapped)
 		return; /* out of memory: a new record of a few bytes may stay unused */
 	*mapped = (struct mapped){ .record = ledger_at(&recorder->writer, ref) };
-	lock_take(&shard->lock);
+	HOLD(&shard->lock);
 	LL_PREPEND(shard->spare_mapped, mapped);
-	lock_give(&shard->lock);
 }
 
 /* Adds a mapping to the block with KEY, if there is one. NAME: see block_of_key(). */
@@ -222,7 +221,7 @@ static void attach(struct recorder *recorder, uint64_t key, uint64_t name,
 void record_mapped(const struct call *call, uint64_t handle, uint64_t address)
 {
 	struct mapping new = { .address = address };
-	struct recorder *recorder = recorder_enter();
+	LEAVE_AT_END struct recorder *recorder = recorder_enter();
 
 	if (!recorder)
 		return;
@@ -230,7 +229,6 @@ void record_mapped(const struct call *call, uint64_t handle, uint64_t address)
 	new.stack = stack_here(recorder, call->caller);
 	new.time_ns = recorder_time(recorder);
 	attach(recorder, key_of(call, handle), 0, &new);
-	recorder_leave();
 }
 
 /* Removes the mapping at ADDRESS and stores it in *RET. Of several at one address it takes the
@@ -260,60 +258,51 @@ void record_unmapping(const struct call *call, uint64_t handle, uint64_t address
 		      struct unmapping *ret)
 {
 	uint64_t key = key_of(call, handle);
+	LEAVE_AT_END struct recorder *recorder = handle ? recorder_enter() : NULL;
 	struct ledger_block *block;
-	struct recorder *recorder;
 	struct mapped *mapped;
 	struct shard *shard;
 
 	ret->recorder = NULL;
-	if (!handle || !(recorder = recorder_enter()))
+	if (!recorder)
 		return;
 	ret->key = key;
 	shard = shard_of(recorder, key);
-	lock_take(&shard->lock);
+	HOLD(&shard->lock);
 	block = block_of_key(recorder, shard, key, 0);
 	mapped = block ? mapped_of_block(recorder, shard, key, block) : NULL;
-	if (mapped && take_mapping_at(&recorder->arena, mapped, address, &ret->mapping)) {
-		ret->recorder = recorder;
-		ret->block = name_of(recorder, block);
-		if (mapped->listed + mapped->unlisted)
-			write_record(mapped, name_of(recorder, block));
-		else
-			mapped_remove(&recorder->arena, shard,
-				      mappings_take(recorder, shard, key, block));
-	}
-	lock_give(&shard->lock);
-	recorder_leave();
+	if (!mapped || !take_mapping_at(&recorder->arena, mapped, address, &ret->mapping))
+		return;
+	ret->recorder = recorder;
+	ret->block = name_of(recorder, block);
+	if (mapped->listed + mapped->unlisted)
+		write_record(mapped, name_of(recorder, block));
+	else
+		mapped_remove(&recorder->arena, shard, mappings_take(recorder, shard, key, block));
 }
 
 void record_unmapping_failed(const struct unmapping *unmapping)
 {
-	struct recorder *recorder = unmapping->recorder ? recorder_enter() : NULL;
+	LEAVE_AT_END struct recorder *recorder = unmapping->recorder ? recorder_enter() : NULL;
 
 	if (recorder && recorder == unmapping->recorder)
 		attach(recorder, unmapping->key, unmapping->block, &unmapping->mapping);
-	if (recorder)
-		recorder_leave();
 }
 
 bool record_is_mapped(enum space space, uint64_t handle)
 {
 	uint64_t key = key_in(space, handle);
-	struct recorder *recorder = recorder_enter();
+	LEAVE_AT_END struct recorder *recorder = recorder_enter();
 	struct ledger_block *block;
 	struct shard *shard;
-	bool ret;
 
 	if (!recorder)
 		return false;
 	shard = shard_of(recorder, key);
-	lock_take(&shard->lock);
+	HOLD(&shard->lock);
 	/* `mapped` has all mapped blocks of the shard. */
 	block = shard->mapped ? block_of_key(recorder, shard, key, 0) : NULL;
-	ret = block && (shared_load(block->marked) & LEDGER_BLOCK_MAPPED);
-	lock_give(&shard->lock);
-	recorder_leave();
-	return ret;
+	return block && (shared_load(block->marked) & LEDGER_BLOCK_MAPPED);
 }
 
 void mappings_pass_on(struct recorder *recorder, struct mapped *mapped, uint64_t parent)
@@ -325,7 +314,6 @@ void mappings_pass_on(struct recorder *recorder, struct mapped *mapped, uint64_t
 		attach(recorder, parent, 0, mapping);
 	for (unsigned int i = 0; i < mapped->unlisted; i++)
 		attach(recorder, parent, 0, &(struct mapping){ 0 });
-	lock_take(&shard->lock);
+	HOLD(&shard->lock);
 	mapped_remove(&recorder->arena, shard, mapped);
-	lock_give(&shard->lock);
 }

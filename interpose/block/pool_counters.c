@@ -57,12 +57,9 @@ static struct ledger_pool *find_or_take(struct recorder *recorder, const char *a
 struct ledger_pool *pools_record_row(const char *api, const char *kind, int device)
 {
 	struct recorder *recorder = recorder_now();
-	struct ledger_pool *row;
 
 	if (!recorder || !recorder->pools_record->pools)
 		return NULL;
-	lock_take(&recorder->pools_record->lock);
-	row = find_or_take(recorder, api, kind, device);
-	lock_give(&recorder->pools_record->lock);
-	return row;
+	HOLD(&recorder->pools_record->lock);
+	return find_or_take(recorder, api, kind, device);
 }

@@ -135,24 +135,21 @@ static bool copy_block_of_key(struct recorder *recorder, uint64_t key, bool igno
 	struct shard *shard = shard_of(recorder, key);
 	enum ledger_hidden hidden;
 	struct entry *entry;
-	bool found;
 
-	lock_take(&shard->lock);
+	HOLD(&shard->lock);
 	entry = entry_find(shard, key);
-	found = entry && entry->block;
-	if (found && ignore) {
+	if (!entry || !entry->block)
+		return false;
+	if (ignore) {
 		hidden = live_bytes_hidden(entry->block);
 		atomic_fetch_or_explicit(&SHARED(entry->block->marked), LEDGER_BLOCK_IGNORED,
 					 memory_order_relaxed);
 		live_bytes_rehide(recorder, entry->block, (int64_t)entry->block->bytes, hidden,
 				  live_bytes_hidden(entry->block));
 	}
-	if (found) {
-		*ret = *entry->block;
-		*ret_span = entry->span;
-	}
-	lock_give(&shard->lock);
-	return found;
+	*ret = *entry->block;
+	*ret_span = entry->span;
+	return true;
 }
 
 /* Returns the space of ENTRY if ENTRY's block contains ADDRESS. Otherwise returns SPACE_OBJECT. */
@@ -178,7 +175,7 @@ static uint64_t key_around(struct recorder *recorder, uint64_t address)
 	for (unsigned int i = 0; i < BLOCK_SHARDS; i++) {
 		struct shard *shard = &recorder->blocks->shard[i];
 
-		lock_take(&shard->lock);
+		HOLD(&shard->lock);
 		FOR_ENTRIES(shard, e) {
 			unsigned int space = space_around(e, address);
 
@@ -187,7 +184,6 @@ static uint64_t key_around(struct recorder *recorder, uint64_t address)
 				key = e->key;
 			}
 		}
-		lock_give(&shard->lock);
 	}
 	return key;
 }

@@ -42,11 +42,10 @@ void history_give(struct recorder *recorder, struct ledger_history *history)
 
 	shared_store(history->block, 0);
 	shared_publish(history->kept, 0);
-	lock_take(&histories->lock);
+	HOLD(&histories->lock);
 	history->next_spare = histories->spare ? ledger_ref(&recorder->writer, histories->spare)
 					       : 0;
 	histories->spare = history;
-	lock_give(&histories->lock);
 }
 
 void history_attach(struct recorder *recorder, struct ledger_block *block,

@@ -287,24 +287,16 @@ static bool named_steps_change(struct recorder *recorder, struct named_steps *st
 
 uint32_t steps_mark(struct recorder *recorder, const char *label)
 {
-	uint32_t number;
-
 	if (recorder_has_ended(recorder))
 		return 0;
-	lock_take(&recorder->steps->lock);
-	number = write_step(recorder, label);
-	lock_give(&recorder->steps->lock);
-	return number;
+	HOLD(&recorder->steps->lock);
+	return write_step(recorder, label);
 }
 
 bool steps_name(struct recorder *recorder, const char *name)
 {
-	bool ret;
-
 	if (recorder_has_ended(recorder))
 		return false;
-	lock_take(&recorder->steps->lock);
-	ret = named_steps_change(recorder, &recorder->steps->named, name);
-	lock_give(&recorder->steps->lock);
-	return ret;
+	HOLD(&recorder->steps->lock);
+	return named_steps_change(recorder, &recorder->steps->named, name);
 }

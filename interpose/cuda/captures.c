@@ -64,7 +64,7 @@ static struct captures fallback; /* used if child_memory_map() fails */
 static struct captures *captures_allocate(void)
 {
 	struct captures *none = NULL, *made;
-	int saved = errno;
+	KEEP_ERRNO;
 
 	made = child_memory_map(sizeof(*made));
 	if (!made)
@@ -76,7 +76,6 @@ static struct captures *captures_allocate(void)
 	} else if (made == &fallback) {
 		child_memory_fall_back(made, sizeof(*made));
 	}
-	errno = saved;
 	return made;
 }
 
@@ -132,7 +131,7 @@ static bool anybody_inside(struct captures *set)
 static void wait_until_left(struct captures *set)
 {
 	const struct timespec nap = { .tv_nsec = 20000 };
-	int saved = errno;
+	KEEP_ERRNO;
 	int64_t began = (int64_t)clock_ns(CLOCK_MONOTONIC);
 
 	for (unsigned int tries = 0;
@@ -142,7 +141,6 @@ static void wait_until_left(struct captures *set)
 			sched_yield();
 		else
 			nocancel_nanosleep(&nap);
-	errno = saved;
 }
 
 void captures_beginning(void)
@@ -186,7 +184,7 @@ void captures_begun(CUstream stream, bool per_thread, uint64_t context, bool suc
 	bool counted = success;
 
 	if (success) {
-		lock_take(&set->lock);
+		HOLD(&set->lock);
 		at = captured_lookup(set, &key);
 		counted = !at;
 		if (!at && set->count < STREAMS_MAX)
@@ -196,7 +194,6 @@ void captures_begun(CUstream stream, bool per_thread, uint64_t context, bool suc
 			key.capture = atomic_fetch_add(&set->last, 1) + 1;
 			*at = key;
 		}
-		lock_give(&set->lock);
 	}
 	if (!counted)
 		atomic_fetch_sub(&set->active, 1);
@@ -206,16 +203,13 @@ uint64_t captures_of(CUstream stream, bool per_thread)
 {
 	struct captures *set = captures();
 	struct captured key, *at;
-	uint64_t capture;
 
 	if (!atomic_load_explicit(&set->active, memory_order_relaxed))
 		return 0;
 	key = captured_key(stream, per_thread);
-	lock_take(&set->lock);
+	HOLD(&set->lock);
 	at = captured_lookup(set, &key);
-	capture = at ? at->capture : 0;
-	lock_give(&set->lock);
-	return capture;
+	return at ? at->capture : 0;
 }
 
 void captures_set_into_graph(CUstream stream, bool per_thread)
@@ -223,26 +217,23 @@ void captures_set_into_graph(CUstream stream, bool per_thread)
 	struct captures *set = captures();
 	struct captured key = captured_key(stream, per_thread), *at;
 
-	lock_take(&set->lock);
+	HOLD(&set->lock);
 	at = captured_lookup(set, &key);
 	if (at)
 		at->into_graph = true;
-	lock_give(&set->lock);
 }
 
 bool captures_makes_graph(uint64_t capture)
 {
 	struct captures *set = captures();
-	bool makes = false;
 
 	if (!capture)
 		return false;
-	lock_take(&set->lock);
-	for (uint32_t i = 0; i < set->count; i++)
+	HOLD(&set->lock);
+	for (uint32_t i = set->count; i-- > 0;)
 		if (set->list[i].capture == capture)
-			makes = !set->list[i].into_graph;
-	lock_give(&set->lock);
-	return makes;
+			return !set->list[i].into_graph;
+	return false;
 }
 
 /* Locking: needs set->lock. Moves the last entry to index I. */
@@ -258,11 +249,10 @@ void captures_ended(uint64_t capture)
 
 	if (!capture)
 		return;
-	lock_take(&set->lock);
+	HOLD(&set->lock);
 	for (uint32_t i = set->count; i-- > 0;)
 		if (set->list[i].capture == capture)
 			remove_at(set, i);
-	lock_give(&set->lock);
 }
 
 uint64_t captures_last(void)
@@ -276,9 +266,8 @@ void captures_context_gone(uint64_t context, uint64_t until)
 
 	if (!context || !atomic_load_explicit(&set->active, memory_order_relaxed))
 		return;
-	lock_take(&set->lock);
+	HOLD(&set->lock);
 	for (uint32_t i = set->count; i-- > 0;)
 		if (set->list[i].context == context && set->list[i].capture <= until)
 			remove_at(set, i);
-	lock_give(&set->lock);
 }

@@ -72,16 +72,12 @@ static _Atomic unsigned int greens; /* number of green contexts; 0: no lookup is
 
 bool cuda_is_green(CUcontext context)
 {
-	struct recorder *recorder;
-	struct green *green;
+	ENTER_PART(contexts,
+		   atomic_load_explicit(&greens, memory_order_relaxed) && recorder_now());
+	struct green *green = recorder ? recorder->contexts->green : NULL;
 
-	if (!atomic_load_explicit(&greens, memory_order_relaxed) || !recorder_now() ||
-	    !(recorder = RECORDER_ENTER_PART(contexts)))
-		return false;
-	green = recorder->contexts->green;
 	while (green && green->context != context)
 		green = green->hh.next;
-	RECORDER_LEAVE_PART(recorder, contexts);
 	return green != NULL;
 }
 
@@ -94,25 +90,24 @@ static CUcontext owner_of(CUcontext context, CUdevice device)
 
 void cuda_green_add(CUgreenCtx handle, CUdevice device)
 {
-	struct recorder *recorder = RECORDER_ENTER_PART(contexts);
+	ENTER_PART(contexts, true);
 	struct green *green;
 
 	if (!recorder)
 		return;
 	green = arena_take(&recorder->arena, sizeof(*green));
-	if (green) {
-		green->handle = (uint64_t)(uintptr_t)handle;
-		green->device = device;
-		TABLE_ADD(&recorder->arena, recorder->contexts->green, handle, green);
-		atomic_fetch_add(&greens, 1);
-	}
-	RECORDER_LEAVE_PART(recorder, contexts);
+	if (!green)
+		return;
+	green->handle = (uint64_t)(uintptr_t)handle;
+	green->device = device;
+	TABLE_ADD(&recorder->arena, recorder->contexts->green, handle, green);
+	atomic_fetch_add(&greens, 1);
 }
 
 void cuda_green_name(CUgreenCtx handle, CUcontext context)
 {
 	uint64_t key = (uint64_t)(uintptr_t)handle;
-	struct recorder *recorder = RECORDER_ENTER_PART(contexts);
+	ENTER_PART(contexts, true);
 	struct green *green;
 
 	if (!recorder)
@@ -120,29 +115,27 @@ void cuda_green_name(CUgreenCtx handle, CUcontext context)
 	TABLE_FIND(recorder->contexts->green, &key, green);
 	if (green)
 		green->context = context;
-	RECORDER_LEAVE_PART(recorder, contexts);
 	atomic_fetch_add(&cuda_context_epoch, 1); /* an ended context may have had this handle */
 }
 
 CUdevice cuda_green_take(CUgreenCtx handle, CUcontext *ret_context)
 {
 	uint64_t key = (uint64_t)(uintptr_t)handle;
-	struct recorder *recorder = recorder_now() ? RECORDER_ENTER_PART(contexts) : NULL;
+	ENTER_PART(contexts, recorder_now());
 	struct green *green;
-	CUdevice device = -1;
+	CUdevice device;
 
 	*ret_context = NULL;
 	if (!recorder)
 		return -1;
 	TABLE_FIND(recorder->contexts->green, &key, green);
-	if (green) {
-		TABLE_REMOVE(&recorder->arena, recorder->contexts->green, green);
-		device = green->device;
-		*ret_context = green->context;
-		arena_give(&recorder->arena, green, sizeof(*green));
-		atomic_fetch_sub(&greens, 1);
-	}
-	RECORDER_LEAVE_PART(recorder, contexts);
+	if (!green)
+		return -1;
+	TABLE_REMOVE(&recorder->arena, recorder->contexts->green, green);
+	device = green->device;
+	*ret_context = green->context;
+	arena_give(&recorder->arena, green, sizeof(*green));
+	atomic_fetch_sub(&greens, 1);
 	return device;
 }
 
@@ -201,7 +194,7 @@ void cuda_meet_device(int device)
 {
 	used_cuDeviceGetUuid *get_uuid, *get_instance;
 	struct device_identity identity = { .ordinal = device };
-	int saved = errno;
+	KEEP_ERRNO;
 
 	if (!device_is_new(device))
 		return;
@@ -215,7 +208,6 @@ void cuda_meet_device(int device)
 	get_text(CUDA_USED(cuDeviceGetPCIBusId), identity.bus_id, sizeof(identity.bus_id), device);
 	identity.shares_memory = shares_memory(device);
 	device_record(&identity);
-	errno = saved;
 }
 
 /* ---- streams ---- */
@@ -244,13 +236,8 @@ bool cuda_is_captured(const struct hook *hook, CUstream stream)
  * the same effect. A destroy or a reset is the application's decision and always counts. */
 bool cuda_inside_exit(void)
 {
-	struct recorder *recorder = recorder_enter();
-	bool inside;
+	LEAVE_AT_END struct recorder *recorder = recorder_enter();
 
-	if (!recorder)
-		return false;
-	inside = stack_inside_exit();
-	recorder_leave();
-	return inside;
+	return recorder && stack_inside_exit();
 }
 

@@ -147,57 +147,45 @@ static void give_use(struct recorder *recorder, struct use *use)
 
 void physical_forget(uint64_t handle)
 {
-	struct recorder *recorder = RECORDER_ENTER_PART(vmm);
-	struct physical *p;
+	ENTER_PART(vmm, true);
+	struct physical *p = recorder ? physical_lookup(recorder, handle) : NULL;
+	struct ledger_block *block;
 
-	if (!recorder)
+	if (!p)
 		return;
-	p = physical_lookup(recorder, handle);
-	if (p) {
-		struct ledger_block *block = p->block;
-
-		unindex(recorder, p);
-		p->block = NULL;
-		physical_end_block(recorder, p, block);
-		collect(recorder, p);
-	}
-	RECORDER_LEAVE_PART(recorder, vmm);
+	block = p->block;
+	unindex(recorder, p);
+	p->block = NULL;
+	physical_end_block(recorder, p, block);
+	collect(recorder, p);
 }
 
 void physical_made(uint64_t handle, struct ledger_block *block, uint64_t bytes, int device,
 		   bool imported)
 {
-	struct recorder *recorder = RECORDER_ENTER_PART(vmm);
-	struct physical *p;
+	ENTER_PART(vmm, true);
+	struct physical *p = recorder ? arena_take(&recorder->arena, sizeof(*p)) : NULL;
 
-	if (!recorder)
+	if (!p)
 		return;
-	p = arena_take(&recorder->arena, sizeof(*p));
-	if (p) {
-		*p = (struct physical){
-			.handle = handle, .bytes = bytes, .device = device, .block = block,
-			.keeper = block, .imported = imported,
-		};
-		make_index(recorder, p);
-		if (p->indexed)
-			count_live(recorder, p, block);
-		else
-			arena_give(&recorder->arena, p, sizeof(*p));
-	}
-	RECORDER_LEAVE_PART(recorder, vmm);
+	*p = (struct physical){
+		.handle = handle, .bytes = bytes, .device = device, .block = block,
+		.keeper = block, .imported = imported,
+	};
+	make_index(recorder, p);
+	if (p->indexed)
+		count_live(recorder, p, block);
+	else
+		arena_give(&recorder->arena, p, sizeof(*p));
 }
 
 struct physical *physical_hold(uint64_t handle)
 {
-	struct recorder *recorder = RECORDER_ENTER_PART(vmm);
-	struct physical *p;
+	ENTER_PART(vmm, true);
+	struct physical *p = recorder ? physical_lookup(recorder, handle) : NULL;
 
-	if (!recorder)
-		return NULL;
-	p = physical_lookup(recorder, handle);
 	if (p)
 		p->held++;
-	RECORDER_LEAVE_PART(recorder, vmm);
 	return p;
 }
 
@@ -216,30 +204,23 @@ static struct use *mapping_around(struct recorder *recorder, uint64_t address)
 
 struct physical *physical_hold_mapped(uint64_t address)
 {
-	struct recorder *recorder = RECORDER_ENTER_PART(vmm);
-	struct physical *p = NULL;
-	struct use *use;
+	ENTER_PART(vmm, true);
+	struct use *use = recorder ? mapping_around(recorder, address) : NULL;
 
-	if (!recorder)
+	if (!use || !use->of)
 		return NULL;
-	use = mapping_around(recorder, address);
-	if (use && use->of) {
-		p = use->of;
-		p->held++;
-	}
-	RECORDER_LEAVE_PART(recorder, vmm);
-	return p;
+	use->of->held++;
+	return use->of;
 }
 
 void physical_let_go(struct physical *p)
 {
-	struct recorder *recorder = p ? RECORDER_ENTER_PART(vmm) : NULL;
+	ENTER_PART(vmm, p);
 
 	if (!recorder)
 		return;
 	p->held--;
 	collect(recorder, p);
-	RECORDER_LEAVE_PART(recorder, vmm);
 }
 
 uint64_t physical_bytes(const struct physical *p)
@@ -264,50 +245,40 @@ bool physical_is(const struct physical *p, uint64_t handle)
 
 bool physical_is_mapped(const struct physical *p)
 {
-	struct recorder *recorder = p ? RECORDER_ENTER_PART(vmm) : NULL;
-	bool mapped = false;
+	ENTER_PART(vmm, p);
+	const struct use *use = recorder ? p->uses : NULL;
 
-	if (!recorder)
-		return false;
-	for (const struct use *use = p->uses; use && !mapped; use = use->next)
-		mapped = !use->object;
-	RECORDER_LEAVE_PART(recorder, vmm);
-	return mapped;
+	while (use && use->object)
+		use = use->next;
+	return use != NULL;
 }
 
 void physical_back(struct physical *p, struct ledger_block *block)
 {
-	struct recorder *recorder = RECORDER_ENTER_PART(vmm);
+	ENTER_PART(vmm, true);
 
 	if (!recorder)
 		return;
 	p->block = block;
 	pass_bytes(recorder, p, block);
 	make_index(recorder, p);
-	RECORDER_LEAVE_PART(recorder, vmm);
 }
 
 struct physical *physical_releasing(uint64_t handle, const struct freeing *freeing)
 {
-	struct recorder *recorder = freeing->block ? RECORDER_ENTER_PART(vmm) : NULL;
-	struct physical *p;
+	ENTER_PART(vmm, freeing->block);
+	struct physical *p = recorder ? physical_lookup(recorder, handle) : NULL;
 
-	if (!recorder)
-		return NULL;
-	p = physical_lookup(recorder, handle);
-	if (p && p->block == freeing->block) {
-		p->block = NULL;
-		p->held++;
-	} else {
-		p = NULL; /* another thread has referenced the handle again */
-	}
-	RECORDER_LEAVE_PART(recorder, vmm);
+	if (!p || p->block != freeing->block)
+		return NULL; /* another thread has referenced the handle again */
+	p->block = NULL;
+	p->held++;
 	return p;
 }
 
 struct use *physical_released(struct physical *p, struct freeing *freeing, bool done)
 {
-	struct recorder *recorder = freeing->block ? RECORDER_ENTER_PART(vmm) : NULL;
+	ENTER_PART(vmm, freeing->block);
 	struct use *orphans = NULL;
 
 	if (!recorder)
@@ -321,7 +292,6 @@ struct use *physical_released(struct physical *p, struct freeing *freeing, bool 
 		orphans = collect(recorder, p);
 	}
 	freeing->bytes = freeing->block->bytes;
-	RECORDER_LEAVE_PART(recorder, vmm);
 	return orphans;
 }
 
@@ -340,7 +310,7 @@ static void unindex_mapping(struct recorder *recorder, struct use *use)
 
 void use_add(const struct use *new)
 {
-	struct recorder *recorder = RECORDER_ENTER_PART(vmm);
+	ENTER_PART(vmm, true);
 	struct use *use;
 
 	if (!recorder)
@@ -359,27 +329,25 @@ void use_add(const struct use *new)
 		use->object->bound = use;
 		use->object->imported = false;
 	}
-	RECORDER_LEAVE_PART(recorder, vmm);
 }
 
 void use_forget_mapping(uint64_t address)
 {
-	struct recorder *recorder = RECORDER_ENTER_PART(vmm);
+	ENTER_PART(vmm, true);
 	struct use *use;
 
 	if (!recorder)
 		return;
 	TABLE_FIND(recorder->vmm->mappings, &address, use);
-	if (use) {
-		unindex_mapping(recorder, use);
-		give_use(recorder, use);
-	}
-	RECORDER_LEAVE_PART(recorder, vmm);
+	if (!use)
+		return;
+	unindex_mapping(recorder, use);
+	give_use(recorder, use);
 }
 
 void use_forget_binding(const struct use *new)
 {
-	struct recorder *recorder = new->object ? RECORDER_ENTER_PART(vmm) : NULL;
+	ENTER_PART(vmm, new->object);
 	struct use *use;
 
 	if (!recorder)
@@ -388,7 +356,6 @@ void use_forget_binding(const struct use *new)
 		use = use->bound;
 	if (use)
 		give_use(recorder, use);
-	RECORDER_LEAVE_PART(recorder, vmm);
 }
 
 /* Removes USE from the table and appends it to the list that *END terminates. */
@@ -402,7 +369,7 @@ static struct use **remove_mapping(struct recorder *recorder, struct use *use, s
 
 struct use *uses_take_mappings(uint64_t address, uint64_t bytes, bool *ret_exact)
 {
-	struct recorder *recorder = RECORDER_ENTER_PART(vmm);
+	ENTER_PART(vmm, true);
 	struct use *taken = NULL, **end = &taken, *use, *after;
 	uint64_t at = address;
 
@@ -426,13 +393,12 @@ struct use *uses_take_mappings(uint64_t address, uint64_t bytes, bool *ret_exact
 		    use->bytes <= bytes - (use->number - address))
 			end = remove_mapping(recorder, use, end);
 	}
-	RECORDER_LEAVE_PART(recorder, vmm);
 	return taken;
 }
 
 struct use *uses_take_bindings(uint64_t object, int device, uint64_t offset, uint64_t bytes)
 {
-	struct recorder *recorder = RECORDER_ENTER_PART(vmm);
+	ENTER_PART(vmm, true);
 	struct use *taken = NULL, **link;
 	struct physical *p;
 
@@ -453,7 +419,6 @@ struct use *uses_take_bindings(uint64_t object, int device, uint64_t offset, uin
 		taken = use;
 		p->held++;
 	}
-	RECORDER_LEAVE_PART(recorder, vmm);
 	return taken;
 }
 
@@ -461,12 +426,10 @@ struct use *uses_take_bindings(uint64_t object, int device, uint64_t offset, uin
  * meanwhile, the old mapping is dropped. */
 void uses_put_back(struct use *taken)
 {
-	struct recorder *recorder = taken ? RECORDER_ENTER_PART(vmm) : NULL;
+	ENTER_PART(vmm, taken);
 	struct use *there, *after;
 
-	if (!recorder)
-		return;
-	for (struct use *use = taken; use; use = after) {
+	for (struct use *use = recorder ? taken : NULL; use; use = after) {
 		after = use->taken;
 		if (use->object) {
 			use->bound = use->object->bound;
@@ -478,12 +441,11 @@ void uses_put_back(struct use *taken)
 		if (there || !index_mapping(recorder, use))
 			give_use(recorder, use);
 	}
-	RECORDER_LEAVE_PART(recorder, vmm);
 }
 
 struct use *use_end(struct use *use, struct freeing *freeing)
 {
-	struct recorder *recorder = RECORDER_ENTER_PART(vmm);
+	ENTER_PART(vmm, true);
 	struct physical *of = use->of, *object = use->object;
 	struct use *orphans;
 
@@ -495,13 +457,12 @@ struct use *use_end(struct use *use, struct freeing *freeing)
 	orphans = collect(recorder, of);
 	if (object && --object->held == 0)
 		collect(recorder, object);
-	RECORDER_LEAVE_PART(recorder, vmm);
 	return orphans;
 }
 
 uint64_t uses_in(uint64_t address, uint64_t bytes, uint64_t *ret_bytes)
 {
-	struct recorder *recorder = RECORDER_ENTER_PART(vmm);
+	ENTER_PART(vmm, true);
 	uint64_t end = address + bytes, first = 0;
 
 	*ret_bytes = 0;
@@ -516,6 +477,5 @@ uint64_t uses_in(uint64_t address, uint64_t bytes, uint64_t *ret_bytes)
 		*ret_bytes += to - from;
 		first = !first || use->number < first ? use->number : first;
 	}
-	RECORDER_LEAVE_PART(recorder, vmm);
 	return first;
 }

@@ -224,16 +224,12 @@ void user_event_made(const struct call *call, cl_event handle)
 
 void user_event_set(cl_event handle)
 {
-	struct recorder *recorder = user_events_are_open() ? RECORDER_ENTER_PART(user_events)
-						     : NULL;
-	struct waiter *waiter;
+	ENTER_PART(user_events, user_events_are_open());
+	struct waiter *waiter =
+		recorder ? waiter_find(recorder, (uint64_t)(uintptr_t)handle) : NULL;
 
-	if (!recorder)
-		return;
-	waiter = waiter_find(recorder, (uint64_t)(uintptr_t)handle);
 	if (waiter && waiter->event->handle == waiter->handle)
 		end_event(recorder, waiter->event);
-	RECORDER_LEAVE_PART(recorder, user_events);
 }
 
 /* Returns true if QUEUE runs its commands in order. Calls the driver. */

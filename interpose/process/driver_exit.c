@@ -63,12 +63,11 @@ bool driver_may_have_ended(const struct recorder *recorder)
 /* ADDRESS lies in the driver's library, or in no library if that was unloaded meanwhile. */
 static void before_driver_ends(int status, void *address)
 {
-	int saved = errno;
+	KEEP_ERRNO;
 
 	(void)status;
 	if (lookup_is_of_driver(address))
 		verdict_take(ENDING_DRIVER);
-	errno = saved;
 }
 
 /* Finds the real functions. A constructor that runs before gpuleak's may be the first caller. */

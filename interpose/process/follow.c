@@ -262,11 +262,9 @@ static bool build(struct building *b, char *const envp[])
 /* Returns false after chroot() or a change of the user: the loader would print an error. */
 static bool library_is_readable(void)
 {
-	int saved = errno;
-	bool ret = access(library, R_OK) == 0;
+	KEEP_ERRNO;
 
-	errno = saved;
-	return ret;
+	return access(library, R_OK) == 0;
 }
 
 struct follow_size follow_measure(char *const envp[])

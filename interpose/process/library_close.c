@@ -32,14 +32,13 @@ static void look_everywhere(void *recorder)
  * found once a library is unloaded. */
 static void look_before_it_goes(const struct recorder *recorder)
 {
-	struct recorder *entered = recorder && !thread_self.busy ? recorder_enter() : NULL;
+	LEAVE_AT_END struct recorder *entered =
+		recorder && !thread_self.busy ? recorder_enter() : NULL;
 
 	if (!recorder)
 		coverage_look_unrecorded();
-	if (!entered)
-		return;
-	aside(look_everywhere, entered);
-	recorder_leave();
+	if (entered)
+		aside(look_everywhere, entered);
 }
 
 EXPORT int dlclose(void *handle)

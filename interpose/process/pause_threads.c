@@ -67,7 +67,7 @@ __asm__(".pushsection .text\n"
 
 static void wait_until_resumed(int number, siginfo_t *info, void *context)
 {
-	int saved = errno;
+	KEEP_ERRNO;
 
 	if (info->si_code != SI_QUEUE || info->si_value.sival_ptr != &paused) {
 		if ((uintptr_t)before.handler > 1) /* neither SIG_DFL nor SIG_IGN */
@@ -77,7 +77,6 @@ static void wait_until_resumed(int number, siginfo_t *info, void *context)
 	atomic_fetch_add(&arrived, 1);
 	while (paused)
 		syscall(SYS_futex, &paused, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
-	errno = saved;
 }
 
 /* Returns the thread number that NAME is, or 0. */
@@ -171,8 +170,9 @@ static bool install_handler(void)
 bool threads_pause(enum pause_which which)
 {
 	struct pausing pausing = { .which = which };
-	int fd, saved = errno;
+	KEEP_ERRNO;
 	bool pauses = false;
+	int fd;
 
 	if (which == PAUSE_RUNNING && !(pausing.seen = pages_map(THREAD_NUMBERS / 8)))
 		return false;
@@ -188,15 +188,13 @@ bool threads_pause(enum pause_which which)
 		nocancel_close(fd);
 	if (pausing.seen)
 		munmap(pausing.seen, THREAD_NUMBERS / 8);
-	errno = saved;
 	return pauses;
 }
 
 void threads_resume(void)
 {
-	int saved = errno;
+	KEEP_ERRNO;
 
 	paused = 0;
 	syscall(SYS_futex, &paused, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-	errno = saved;
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "interpose/base/at_end.h"
 #include "ledger/nocancel.h"
 
 #define HEAD_BYTES 4096
@@ -61,12 +62,10 @@ static bool find(const char *file, enum program_search search, char ret[PATH_MAX
 
 bool program_file_runs(const char *file, enum program_search search)
 {
+	KEEP_ERRNO;
 	char path[PATH_MAX];
-	int saved = errno;
-	bool ret = search == PROGRAM_UNKNOWN || find(file, search, path);
 
-	errno = saved;
-	return ret;
+	return search == PROGRAM_UNKNOWN || find(file, search, path);
 }
 
 /* Returns the number of bytes read, with a NUL behind them. */
@@ -126,7 +125,7 @@ bool program_file_refuses(const char *file, enum program_search search)
 {
 	char path[PATH_MAX], head[HEAD_BYTES + 1];
 	size_t length = 0;
-	int saved = errno;
+	KEEP_ERRNO;
 	bool found = search != PROGRAM_UNKNOWN && find(file, search, path);
 
 	for (int i = 0; found && i < SCRIPTS_MAX; i++) {
@@ -134,6 +133,5 @@ bool program_file_refuses(const char *file, enum program_search search)
 		if (strncmp(head, "#!", 2) != 0 || !find_interpreter(head, path))
 			break;
 	}
-	errno = saved;
 	return found && elf_refuses(head, length);
 }

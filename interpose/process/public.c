@@ -47,11 +47,9 @@ static void copy_out(void *ret, uint64_t size, const void *ours, size_t our_size
 
 EXPORT size_t gpuleak_pool_trim(void)
 {
-	int saved = errno;
-	uint64_t bytes = apis_give_back();
+	KEEP_ERRNO;
 
-	errno = saved;
-	return bytes;
+	return apis_give_back();
 }
 
 static uint64_t less(uint64_t from, uint64_t what)
@@ -189,18 +187,12 @@ EXPORT int gpuleak_peak(int restart, uint64_t *ret_bytes)
 /* Returns 0 or the errno. */
 static int find_block(uint64_t address, bool ignore, struct ledger_block *ret, uint64_t *ret_span)
 {
-	struct recorder *recorder = recorder_now();
-	bool found;
+	LEAVE_AT_END struct recorder *recorder =
+		recorder_now() && !thread_self.busy ? recorder_enter() : NULL;
 
 	if (!recorder)
-		return ENOENT;
-	if (thread_self.busy)
-		return EBUSY;
-	recorder = recorder_enter();
-	found = recorder && query_block(recorder, address, ignore, ret, ret_span);
-	if (recorder)
-		recorder_leave();
-	return found ? 0 : ENOENT;
+		return recorder_now() && thread_self.busy ? EBUSY : ENOENT;
+	return query_block(recorder, address, ignore, ret, ret_span) ? 0 : ENOENT;
 }
 
 static void copy_text(char *ret, size_t size, const struct ledger_string *text)
@@ -315,20 +307,16 @@ EXPORT int gpuleak_command(char *ret, size_t size)
  * recorder, or there will be none. */
 static bool keep_step_name(const char *name)
 {
-	bool kept;
-
 	if (!recorder_page || recorder_now())
 		return false;
-	lock_take(&recorder_page->making);
-	kept = !recorder_now();
-	if (kept) {
-		memset(recorder_page->step_name, 0, sizeof(recorder_page->step_name));
-		if (name)
-			memcpy(recorder_page->step_name, name,
-			       strnlen(name, sizeof(recorder_page->step_name)));
-	}
-	lock_give(&recorder_page->making);
-	return kept;
+	HOLD(&recorder_page->making);
+	if (recorder_now())
+		return false;
+	memset(recorder_page->step_name, 0, sizeof(recorder_page->step_name));
+	if (name)
+		memcpy(recorder_page->step_name, name,
+		       strnlen(name, sizeof(recorder_page->step_name)));
+	return true;
 }
 
 static unsigned int mark_step(const char *label, const char *name)

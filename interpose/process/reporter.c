@@ -374,7 +374,7 @@ bool reporter_at_exit(struct recorder *recorder)
 						    .at_end = true };
 	const char *destination = config.report;
 	bool failed = false;
-	int saved = errno;
+	KEEP_ERRNO;
 
 	if (recorder_now()) {
 		live_bytes_settle_peak(recorder);
@@ -396,17 +396,16 @@ bool reporter_at_exit(struct recorder *recorder)
 			failed = run_command(recorder, &verdict_only) != 0;
 		remove_ledger(recorder);
 	}
-	errno = saved;
 	return failed;
 }
 
 int reporter_live(struct recorder *recorder, int fd)
 {
 	const struct wanted_report live = { .destination = "/dev/stdout", .output_fd = fd };
-	int saved = errno, status;
+	KEEP_ERRNO;
+	int status;
 
 	status = run_command(recorder, &live);
-	errno = saved;
 	return status ? -EIO : 0;
 }
 
@@ -415,7 +414,8 @@ int reporter_now(struct recorder *recorder)
 	const char *pattern = config.report_now[0] ? config.report_now : config.report;
 	const struct timespec nap = { .tv_nsec = 10000000 };
 	char place[PATH_MAX];
-	int r, saved = errno;
+	int r;
+	KEEP_ERRNO;
 
 	if (strcmp(pattern, "none") == 0)
 		return -ENOTSUP;
@@ -432,6 +432,5 @@ int reporter_now(struct recorder *recorder)
 	deferred_settle(recorder);
 	report_somehow(recorder, place, false);
 	lock_give(&recorder->report->asking);
-	errno = saved;
 	return 0;
 }

@@ -70,7 +70,7 @@ void service_thread_wake(void)
 
 static void note_request(int number)
 {
-	int saved = errno;
+	KEEP_ERRNO;
 	uint32_t requests = 0;
 
 	for (size_t i = 0; i < SIGNAL_OPTIONS; i++)
@@ -82,7 +82,6 @@ static void note_request(int number)
 		atomic_fetch_add(&steps_requested, 1);
 	atomic_fetch_or(&requested, requests);
 	service_thread_wake();
-	errno = saved;
 }
 
 /* The process's own mistakes raise these: after a return from the handler the mistake is

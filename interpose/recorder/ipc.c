@@ -143,14 +143,11 @@ bool ipc_is_open(struct recorder *recorder, uint64_t name, const void *handle)
 {
 	struct ipc *ipc = recorder->ipc;
 	const struct ipc_block *known;
-	bool open;
 
-	lock_take(&ipc->lock);
+	HOLD(&ipc->lock);
 	known = find_live(ipc, name);
-	open = known && known->record->flags & LEDGER_IPC_OPENED &&
+	return known && known->record->flags & LEDGER_IPC_OPENED &&
 	       memcmp(known->record->handle, handle, LEDGER_IPC_HANDLE) == 0;
-	lock_give(&ipc->lock);
-	return open;
 }
 
 void ipc_block_ended(struct recorder *recorder, const struct ledger_block *block, uint32_t api,
@@ -161,11 +158,10 @@ void ipc_block_ended(struct recorder *recorder, const struct ledger_block *block
 	struct ipc *ipc = recorder->ipc;
 	struct ipc_block *known;
 
-	lock_take(&ipc->lock);
+	HOLD(&ipc->lock);
 	known = find_live(ipc, name);
 	if (known) {
 		TABLE_REMOVE(&recorder->arena, ipc->live, known);
 		end_record(ipc, known, api, stack, now_ns);
 	}
-	lock_give(&ipc->lock);
 }

@@ -137,12 +137,11 @@ void live_bytes_watch_peak(struct recorder *recorder, uint64_t *at)
 {
 	struct thread_states *states = recorder->thread_states;
 
-	lock_take(&states->peak_lock);
+	HOLD(&states->peak_lock);
 	update_peak(recorder);
 	states->watched_peak_at = at;
 	states->watched_peak = at ? 0 : INT64_MAX;
 	update_peak(recorder);
-	lock_give(&states->peak_lock);
 }
 
 void live_bytes_settle_peak(struct recorder *recorder)

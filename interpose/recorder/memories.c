@@ -63,7 +63,7 @@ uint32_t memories_number(struct recorder *recorder, const struct hook *hook, int
 		return 0;
 	if (class == LEDGER_MEMORY_HOST)
 		device = -1; /* host memory belongs to no device */
-	lock_take(&states->peak_lock);
+	HOLD(&states->peak_lock);
 	for (number = states->memory_count; number; number--) {
 		memory = &states->memories[number];
 		if (memory->class == class && memory->device == device &&
@@ -72,7 +72,6 @@ uint32_t memories_number(struct recorder *recorder, const struct hook *hook, int
 	}
 	if (!number)
 		number = add_memory(recorder, class, api, device);
-	lock_give(&states->peak_lock);
 	return number;
 }
 
@@ -81,11 +80,10 @@ uint32_t memories_number(struct recorder *recorder, const struct hook *hook, int
 void memories_join(struct thread_states *states, struct thread_state *state)
 {
 	atomic_store_explicit(&state->memories[0].ceiling, INT64_MAX, memory_order_relaxed);
-	lock_take(&states->peak_lock);
+	HOLD(&states->peak_lock);
 	for (uint32_t i = 1; i <= states->memory_count; i++)
 		atomic_store_explicit(&state->memories[i].peak, states->memories[i].number,
 				      memory_order_relaxed);
-	lock_give(&states->peak_lock);
 }
 
 /* The live bytes of one memory; how far they may grow before a new peak is possible, and the amount

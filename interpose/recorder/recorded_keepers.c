@@ -82,10 +82,9 @@ int recorded_keepers_store(struct recorder *recorder, uint64_t site, const char 
 		return -ENOENT;
 	if (recorder_has_ended(recorder))
 		return -ENODATA;
-	lock_take(&keepers->lock);
+	HOLD(&keepers->lock);
 	record = find_record(recorder, keepers, (uint32_t)site);
 	if (record)
 		write_record(record, (uint32_t)site, recorder_fine_time(recorder), text);
-	lock_give(&keepers->lock);
 	return record ? 0 : -ENODATA;
 }

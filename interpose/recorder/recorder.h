@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "interpose/base/arena.h"
+#include "interpose/base/at_end.h"
 #include "interpose/base/hot.h"
 #include "interpose/dispatch/hooks.h"
 #include "ledger/clock.h"
@@ -252,17 +253,24 @@ static HOT void recorder_leave(void)
 	thread_self.busy = 0;
 }
 
-/* Enters the recorder and takes the lock of its part PART; RECORDER_LEAVE_PART() undoes both.
- * Returns the recorder, or NULL, with neither done, if nothing is recorded. */
-#define RECORDER_ENTER_PART(part)                                                          \
-	({                                                                                 \
-		struct recorder *entered = recorder_enter();                               \
-		if (entered)                                                               \
-			lock_take(&entered->part->lock);                                   \
-		entered;                                                                   \
-	})
-#define RECORDER_LEAVE_PART(recorder, part)                                                \
-	(lock_give(&(recorder)->part->lock), recorder_leave())
+/* Before the declaration of a pointer that is not NULL if the function has entered the recorder:
+ * leaves it where the pointer's block ends. A lock of HOLD() behind it is released before that. */
+#define LEAVE_AT_END __attribute__((cleanup(recorder_leave_if)))
+static HOT void recorder_leave_if(const void *pointer)
+{
+	const void *entered;
+
+	memcpy(&entered, pointer, sizeof(entered));
+	if (entered)
+		recorder_leave();
+}
+
+/* Declares `recorder`: enters it if WANTED, and takes the lock of its part PART, until the block
+ * ends. It is NULL if nothing is recorded. */
+#define ENTER_PART(part, wanted)                                                     \
+	LEAVE_AT_END struct recorder *recorder = (wanted) ? recorder_enter() : NULL; \
+	struct lock *const part_lock __attribute__((cleanup(hold_end))) =          \
+		recorder ? hold_begin(&recorder->part->lock) : NULL
 
 struct recorder_paused {
 	uintptr_t busy, paused;

@@ -201,8 +201,7 @@ void slots_shed(struct recorder *recorder, struct thread_state *state)
 {
 	struct thread_states *states = recorder->thread_states;
 
-	lock_take(&states->spare_lock);
+	HOLD(&states->spare_lock);
 	for (; state->spares > THREAD_STATE_SLOTS_MAX / 2; state->spares--)
 		move_first_slot(recorder, &state->spare, &states->spare);
-	lock_give(&states->spare_lock);
 }

@@ -84,7 +84,7 @@ void observations_write(struct recorder *recorder)
 
 	if (shared_load(written->recorded) == now)
 		return;
-	lock_take(&written->lock);
+	HOLD(&written->lock);
 	for (unsigned int i = 0; i < OBSERVATIONS_MAX; i++) {
 		const struct observation *observation = observation_at(i);
 
@@ -99,5 +99,4 @@ void observations_write(struct recorder *recorder)
 	write_lost(recorder);
 	write_troubles(recorder);
 	shared_store(written->recorded, now);
-	lock_give(&written->lock);
 }

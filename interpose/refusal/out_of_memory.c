@@ -391,7 +391,7 @@ static void give_up_request(struct refusal *refusal, const struct gave_up *what,
 
 void out_of_memory_gave_up(const struct gave_up *what)
 {
-	struct recorder *recorder = recorder_now() ? recorder_enter() : NULL;
+	LEAVE_AT_END struct recorder *recorder = recorder_now() ? recorder_enter() : NULL;
 	const struct refused_request *request = recorder ? own_request(recorder) : NULL;
 	struct refusal refusal = { .recorder = recorder, .class = LEDGER_MEMORY_DEVICE,
 				   .now = { .device = what->device } };
@@ -406,5 +406,4 @@ void out_of_memory_gave_up(const struct gave_up *what)
 		give_up_request(&refusal, what, api);
 	else
 		record_given_up(what, recorder, api);
-	recorder_leave();
 }

@@ -60,11 +60,10 @@ void refused_free_record(struct recorder *recorder, const struct ledger_refused_
 {
 	struct ledger_refused_free *record;
 
-	lock_take(&recorder->refused_frees->lock);
+	HOLD(&recorder->refused_frees->lock);
 	record = find_record(recorder, new);
 	if (record)
 		shared_store(record->count, record->count + 1);
 	if (record && block)
 		add_block(recorder, record, block);
-	lock_give(&recorder->refused_frees->lock);
 }

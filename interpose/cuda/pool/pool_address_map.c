@@ -112,13 +112,12 @@ bool pool_map_insert(struct pool *pool, struct pool_block *block)
 {
 	struct pool_map_table *table;
 
-	lock_take(&pool->map.lock);
+	HOLD(&pool->map.lock);
 	table = atomic_load_explicit(&pool->map.table, memory_order_relaxed);
 	if (!table || table->used * 2 > table->mask)
 		table = map_grow(pool, table);
 	if (table)
 		map_store(table, block->address, block);
-	lock_give(&pool->map.lock);
 	return table != NULL;
 }
 
@@ -126,11 +125,10 @@ void pool_map_remove(struct pool *pool, struct pool_block *block)
 {
 	struct pool_map_table *table;
 
-	lock_take(&pool->map.lock);
+	HOLD(&pool->map.lock);
 	table = atomic_load_explicit(&pool->map.table, memory_order_relaxed);
 	if (table && pool_map_lookup(pool, block->address) == block)
 		map_store(table, block->address, NULL);
-	lock_give(&pool->map.lock);
 }
 
 /* A thread whose free runs concurrently with the end of the context may still use one of these
@@ -193,8 +191,7 @@ void pool_block_recycle(struct pool *pool, struct pool_block *block)
 	block->never_reuse = 0;
 	shared_store(block->hint.entry, NULL);
 	atomic_store_explicit(&block->hint.recorded, false, memory_order_relaxed);
-	lock_take(&pool->spare_lock);
+	HOLD(&pool->spare_lock);
 	block->next = pool->spare;
 	pool->spare = block;
-	lock_give(&pool->spare_lock);
 }

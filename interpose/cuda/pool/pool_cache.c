@@ -140,9 +140,8 @@ static struct pool_block *part_cut_to_bin(struct pool_space *space, struct pool_
 {
 	if (!block || pool_slab_fits(block, bin))
 		return block;
-	lock_take(&space->lock);
+	HOLD(&space->lock);
 	pool_slab_cut(block, bin);
-	lock_give(&space->lock);
 	return block;
 }
 
@@ -304,9 +303,8 @@ struct pool_block *pool_cache_remove_returned(struct pool_space *space, struct p
 	block = pool_cache_remove_own(space->context, cache, bin, ret_pending);
 	pool_cache_leave(cache);
 	if (rest) {
-		lock_take(&space->lock);
+		HOLD(&space->lock);
 		bins_insert_list(space, rest);
-		lock_give(&space->lock);
 	}
 	return block;
 }
@@ -332,9 +330,8 @@ static struct pool_block *caches_remove_from_others(struct pool *pool, struct po
 		pool_cache_seize(cache);
 		block = rings_remove_clean(space, cache, bin, last);
 		if (block) {
-			lock_take(&space->lock);
+			HOLD(&space->lock);
 			ring_to_bin(space, &cache->ring[block->bin]);
-			lock_give(&space->lock);
 		}
 		pool_cache_release(cache);
 	}
@@ -373,10 +370,9 @@ struct pool_block *pool_cache_remove_any(struct pool *pool, struct pool_space *s
 
 void pool_cache_overflow(struct pool_space *space, struct pool_ring *ring)
 {
-	lock_take(&space->lock);
+	HOLD(&space->lock);
 	for (unsigned int i = 0; i < BATCH; i++)
 		bin_insert(space, pool_ring_pop(ring));
-	lock_give(&space->lock);
 }
 
 /* Locking: needs the cache's lock and the space's lock. */
@@ -417,7 +413,7 @@ struct pool_block *pool_cache_remove_oldest(struct pool_space *space, bool clean
 {
 	struct pool_block *found = NULL, *block;
 
-	lock_take(&space->lock);
+	HOLD(&space->lock);
 	for (unsigned int bin = bins_next_set(space->filled, 0); bin < POOL_BINS;
 	     bin = bins_next_set(space->filled, bin + 1)) {
 		block = space->bin[bin].oldest;
@@ -429,7 +425,6 @@ struct pool_block *pool_cache_remove_oldest(struct pool_space *space, bool clean
 	}
 	if (found)
 		bin_remove(space, found);
-	lock_give(&space->lock);
 	return found;
 }
 
@@ -438,7 +433,7 @@ uint64_t pool_cache_unclean_bytes(struct pool_space *space)
 	int looks = UNCLEAN_LOOKS;
 	uint64_t bytes = 0;
 
-	lock_take(&space->lock);
+	HOLD(&space->lock);
 	for (unsigned int bin = bins_next_set(space->filled, 0); bin < POOL_BINS;
 	     bin = bins_next_set(space->filled, bin + 1)) {
 		const struct pool_block *block = space->bin[bin].newest;
@@ -446,7 +441,6 @@ uint64_t pool_cache_unclean_bytes(struct pool_space *space)
 		for (; block && looks > 0; block = block->previous, looks--)
 			bytes += pool_is_clean(block) ? 0 : block->capacity;
 	}
-	lock_give(&space->lock);
 	return bytes;
 }
 
@@ -536,11 +530,10 @@ uint64_t pool_cache_coalesce(struct pool *pool, struct pool_space *space, struct
 		pool_cache_leave(cache);
 	}
 	for (unsigned int bin = from; bin < POOL_BINS; bin++) {
-		lock_take(&space->lock);
+		HOLD(&space->lock);
 		bin = bins_next_set(space->filled, bin);
 		if (bin < POOL_BINS)
 			coalesced += bin_coalesce(pool, space, bin);
-		lock_give(&space->lock);
 	}
 	return coalesced;
 }

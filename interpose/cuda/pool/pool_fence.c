@@ -92,13 +92,12 @@ void pool_fences_reset(struct pool_context *context)
 {
 	struct pool_fences *fences = &context->fences;
 
-	lock_take(&fences->lock);
+	HOLD(&fences->lock);
 	fences->first = fences->count = fences->spares = 0;
 	atomic_store(&fences->completed, atomic_load(&fences->last_issued));
 	atomic_store(&fences->epoch, 0);
 	atomic_store(&fences->idle_epoch, 0);
 	fences_clear_pending(fences);
-	lock_give(&fences->lock);
 }
 
 /* ---- records; Locking: need the fences' lock ---- */
@@ -280,7 +279,7 @@ HOT_CALL uint64_t pool_fence_for_free_slow(const struct pool_block *block, bool 
 	uint64_t epoch, number;
 	CUresult r = NOT_READY;
 
-	lock_take(&fences->lock);
+	HOLD(&fences->lock);
 	*ret_origin = POOL_FENCE_COVERED;
 	if (pool_fence_covers(fences, &epoch)) {
 		number = atomic_load(&fences->last_issued);
@@ -299,7 +298,6 @@ HOT_CALL uint64_t pool_fence_for_free_slow(const struct pool_block *block, bool 
 		if (r == NOT_READY && !later && !context->by_sync)
 			pools_count_reason(block->space->record, LEDGER_POOL_CAPTURE);
 	}
-	lock_give(&fences->lock);
 	return number;
 }
 
@@ -380,20 +378,18 @@ static bool fence_wait_by_event(struct pool_context *context, uint64_t number)
 
 	lock_take(&fences->lock);
 	fence = fence_by_number(fences, number);
-	if (!fence) {
-		lock_give(&fences->lock);
-		return atomic_load(&fences->completed) >= number;
-	}
-	fence->waiters++;
+	if (fence)
+		fence->waiters++;
 	lock_give(&fences->lock);
+	if (!fence)
+		return atomic_load(&fences->completed) >= number;
 	r = fence_wait_for_event(fence->event);
-	lock_take(&fences->lock);
+	HOLD(&fences->lock);
 	fence->waiters--;
 	if (r == CUDA_SUCCESS)
 		fences_complete_up_to(fences, number);
 	else
 		atomic_store(&context->failed, true);
-	lock_give(&fences->lock);
 	return r == CUDA_SUCCESS;
 }
 
@@ -455,13 +451,10 @@ bool pool_fence_wait(struct pool_context *context, uint64_t number)
 static bool fence_covers_later_work(struct pool_fences *fences, uint64_t number)
 {
 	struct pool_fence *fence;
-	bool late;
 
-	lock_take(&fences->lock);
+	HOLD(&fences->lock);
 	fence = fence_by_number(fences, number);
-	late = fence && fence->covers_later_work;
-	lock_give(&fences->lock);
-	return late;
+	return fence && fence->covers_later_work;
 }
 
 /* A fence may cover work submitted after the block was freed. A kernel of that work may wait for
@@ -507,13 +500,10 @@ uint64_t pool_fences_oldest(struct pool_context *context)
 {
 	struct pool_fences *fences = &context->fences;
 	const struct pool_fence *oldest;
-	uint64_t number;
 
-	lock_take(&fences->lock);
+	HOLD(&fences->lock);
 	oldest = fence_oldest_pending(fences);
-	number = oldest ? oldest->number : 0;
-	lock_give(&fences->lock);
-	return number;
+	return oldest ? oldest->number : 0;
 }
 
 uint64_t pool_pending_bytes(struct pool_space *space)
@@ -543,7 +533,7 @@ void pool_fences_note_sync(struct pool_context *context, uint64_t epoch)
 
 	if (!submits_certain()) /* epochs are not reliable */
 		return;
-	lock_take(&fences->lock);
+	HOLD(&fences->lock);
 	if (atomic_load(&fences->epoch) <= epoch + 1)
 		fences_complete_up_to(fences, atomic_load(&fences->last_issued));
 	/* The blocks of the pending fence were freed before the wait, too: it needs no event. */
@@ -553,5 +543,4 @@ void pool_fences_note_sync(struct pool_context *context, uint64_t epoch)
 		atomic_store(&fences->epoch, epoch + 1);
 		fences_complete_up_to(fences, atomic_fetch_add(&fences->last_issued, 1) + 1);
 	}
-	lock_give(&fences->lock);
 }

@@ -106,11 +106,10 @@ static COLD struct pool_context *context_for_slow(struct pool *pool, uint64_t ha
 	struct pool_context *context = context_lookup(pool, handle);
 
 	if (!context) {
-		lock_take(&pool->making);
+		HOLD(&pool->making);
 		context = context_lookup(pool, handle);
 		if (!context)
 			context = context_create(pool, handle, device);
-		lock_give(&pool->making);
 	}
 	thread_self.pool = pool;
 	thread_self.pool_context = context;
@@ -635,13 +634,11 @@ void pool_trim_now(bool may_wait)
 
 void pool_context_ending(uint64_t handle)
 {
-	struct pool *pool = handle ? pool_enter() : NULL;
+	LEAVE_AT_END struct pool *pool = handle ? pool_enter() : NULL;
 	struct pool_context *context = pool ? context_lookup(pool, handle) : NULL;
 
 	if (context)
 		atomic_store(&context->open, false);
-	if (pool)
-		recorder_leave();
 }
 
 static void context_drop(struct pool *pool, struct pool_context *context)
@@ -673,26 +670,22 @@ static void context_drop(struct pool *pool, struct pool_context *context)
 
 void pool_context_ended(uint64_t handle, bool gone)
 {
-	struct pool *pool = handle ? pool_enter() : NULL;
+	LEAVE_AT_END struct pool *pool = handle ? pool_enter() : NULL;
 	struct pool_context *context = pool ? context_lookup(pool, handle) : NULL;
 
 	if (context && gone)
 		context_drop(pool, context);
 	else if (context && !atomic_load(&context->failed))
 		atomic_store(&context->open, true);
-	if (pool)
-		recorder_leave();
 }
 
 void pool_context_idle(uint64_t handle, uint64_t epoch)
 {
-	struct pool *pool = handle ? pool_enter() : NULL;
+	LEAVE_AT_END struct pool *pool = handle ? pool_enter() : NULL;
 	struct pool_context *context = pool ? context_lookup(pool, handle) : NULL;
 
 	if (context)
 		pool_fences_note_sync(context, epoch);
-	if (pool)
-		recorder_leave();
 }
 
 /* ---- queries and trims ---- */
@@ -714,10 +707,9 @@ static uint64_t native_base(uint64_t address)
 
 bool pool_lookup(uint64_t address, struct pool_place *ret)
 {
-	struct pool *pool = pool_enter();
+	LEAVE_AT_END struct pool *pool = pool_enter();
 	struct pool_block *block;
 	uint32_t state;
-	bool found = false;
 
 	if (!pool)
 		return false;
@@ -725,42 +717,34 @@ bool pool_lookup(uint64_t address, struct pool_place *ret)
 	if (!block)
 		block = pool_map_lookup(pool, native_base(address));
 	state = block ? atomic_load(&block->state) : POOL_SPARE;
-	if (state == POOL_CARVED) {
-		found = pool_slab_lookup(pool, block, address, ret);
-	} else if (state == POOL_LIVE || state == POOL_CACHED) {
-		*ret = (struct pool_place){
-			.address = block->address, .bytes = block->bytes,
-			.context = atomic_load(&block->space->context->handle),
-			.device = block->space->context->device,
-			.live = state == POOL_LIVE, .whole = !block->slab,
-		};
-		found = true;
-	}
-	recorder_leave();
-	return found;
+	if (state == POOL_CARVED)
+		return pool_slab_lookup(pool, block, address, ret);
+	if (state != POOL_LIVE && state != POOL_CACHED)
+		return false;
+	*ret = (struct pool_place){
+		.address = block->address, .bytes = block->bytes,
+		.context = atomic_load(&block->space->context->handle),
+		.device = block->space->context->device,
+		.live = state == POOL_LIVE, .whole = !block->slab,
+	};
+	return true;
 }
 
 void pool_never_reuse(uint64_t address, enum ledger_pool_reason why)
 {
-	struct pool *pool = pool_enter();
-	struct pool_block *block;
+	LEAVE_AT_END struct pool *pool = pool_enter();
+	struct pool_block *block = pool ? pool_map_lookup(pool, address) : NULL;
 
-	if (!pool)
-		return;
-	block = pool_map_lookup(pool, address);
 	if (block && atomic_load(&block->state) == POOL_LIVE)
 		block->never_reuse = (uint8_t)(why + 1);
-	recorder_leave();
 }
 
 uint64_t pool_unused_bytes(int device)
 {
-	struct pool *pool = pool_enter();
+	LEAVE_AT_END struct pool *pool = pool_enter();
 	int64_t sum = 0;
 
-	if (!pool)
-		return 0;
-	for (unsigned int i = 0; i < POOL_CONTEXTS; i++) {
+	for (unsigned int i = 0; pool && i < POOL_CONTEXTS; i++) {
 		struct pool_context *context = &pool->context[i];
 		struct pool_space *space = &context->space[POOL_DEVICE];
 
@@ -769,8 +753,7 @@ uint64_t pool_unused_bytes(int device)
 		pool_cache_count_all(pool, space);
 		sum += atomic_load(&space->cached);
 	}
-	recorder_leave();
-	return sum > 0 ? (uint64_t)sum : 0;
+	return pool_or_zero(sum);
 }
 
 static uint64_t context_trim(struct pool *pool, struct pool_context *context, bool idle_only)
@@ -786,12 +769,10 @@ static uint64_t context_trim(struct pool *pool, struct pool_context *context, bo
  * waited. */
 bool pool_relieve(int device)
 {
-	struct pool *pool = pool_enter();
+	LEAVE_AT_END struct pool *pool = pool_enter();
 	uint64_t returned = 0, number;
 
-	if (!pool)
-		return false;
-	for (unsigned int i = 0; i < POOL_CONTEXTS; i++) {
+	for (unsigned int i = 0; pool && i < POOL_CONTEXTS; i++) {
 		struct pool_context *context = &pool->context[i];
 
 		if (!atomic_load(&context->open) || (device >= 0 && context->device != device))
@@ -801,7 +782,6 @@ bool pool_relieve(int device)
 		       pool_fence_wait_for_memory(context, number))
 			returned += context_trim(pool, context, false);
 	}
-	recorder_leave();
 	return returned > 0;
 }
 
@@ -821,12 +801,10 @@ static uint64_t context_trim_from_any_thread(struct pool *pool, struct pool_cont
 
 static uint64_t contexts_trim_all(bool may_wait)
 {
-	struct pool *pool = pool_enter();
+	LEAVE_AT_END struct pool *pool = pool_enter();
 	uint64_t returned = 0, number;
 
-	if (!pool)
-		return 0;
-	for (unsigned int i = 0; i < POOL_CONTEXTS; i++) {
+	for (unsigned int i = 0; pool && i < POOL_CONTEXTS; i++) {
 		struct pool_context *context = &pool->context[i];
 
 		if (!atomic_load(&context->open))
@@ -837,7 +815,6 @@ static uint64_t contexts_trim_all(bool may_wait)
 			;
 		returned += context_trim_from_any_thread(pool, context);
 	}
-	recorder_leave();
 	return returned;
 }
 
@@ -857,21 +834,16 @@ uint64_t pool_return_all(void)
 	return contexts_trim_all(true);
 }
 
-static void space_publish(struct pool *pool, struct pool_space *space)
-{
-	pool_cache_count_all(pool, space);
-	pool_publish(space);
-}
-
 void pool_publish_all(void)
 {
-	struct pool *pool = pool_enter();
+	LEAVE_AT_END struct pool *pool = pool_enter();
 
-	if (!pool)
-		return;
-	for (unsigned int i = 0; i < POOL_CONTEXTS; i++)
-		for (int kind = 0; kind < POOL_KINDS; kind++)
-			if (atomic_load(&pool->context[i].handle))
-				space_publish(pool, &pool->context[i].space[kind]);
-	recorder_leave();
+	for (unsigned int i = 0; pool && i < POOL_CONTEXTS * POOL_KINDS; i++) {
+		struct pool_context *context = &pool->context[i / POOL_KINDS];
+
+		if (!atomic_load(&context->handle))
+			continue;
+		pool_cache_count_all(pool, &context->space[i % POOL_KINDS]);
+		pool_publish(&context->space[i % POOL_KINDS]);
+	}
 }

@@ -151,16 +151,12 @@ struct pool_block *pool_slab_carve(struct pool *pool, struct pool_space *space, 
 {
 	uint64_t units = pool_units_of_bin(bin);
 	const struct pool_slab_row *best;
-	struct pool_block *block = NULL;
 
 	if (!slabs_are_usable(space) || units >= RANGE_NONE)
 		return NULL;
-	lock_take(&space->lock);
+	HOLD(&space->lock);
 	best = slabs_find_room(space, (uint32_t)units, bytes <= slab_part_max());
-	if (best)
-		block = slab_carve(pool, best->slab, bin, bytes);
-	lock_give(&space->lock);
-	return block;
+	return best ? slab_carve(pool, best->slab, bin, bytes) : NULL;
 }
 
 /* Returns true if less than three quarters of the preallocated memory is in use. */
@@ -362,12 +358,11 @@ static struct pool_block *slab_carve_new(struct pool *pool, struct pool_space *s
 	unsigned int slabs = atomic_load(&space->slabs);
 	struct pool_block *block = NULL;
 
-	lock_take(&space->growing);
+	HOLD(&space->growing);
 	if (atomic_load(&space->slabs) != slabs)
 		block = pool_slab_carve(pool, space, bin, bytes);
 	if (!block && slabs_grow(pool, space, bin))
 		block = pool_slab_carve(pool, space, bin, bytes);
-	lock_give(&space->growing);
 	return block;
 }
 
@@ -451,9 +446,8 @@ void pool_slab_return(struct pool *pool, struct pool_block *block)
 {
 	struct pool_space *space = block->space;
 
-	lock_take(&space->lock);
+	HOLD(&space->lock);
 	pool_slab_return_locked(pool, block);
-	lock_give(&space->lock);
 }
 
 bool pool_slab_lookup(struct pool *pool, const struct pool_block *base, uint64_t address,
@@ -467,7 +461,7 @@ bool pool_slab_lookup(struct pool *pool, const struct pool_block *base, uint64_t
 	(void)pool;
 	*ret = (struct pool_place){ .address = address, .device = space->context->device,
 				    .context = atomic_load(&space->context->handle) };
-	lock_take(&space->lock);
+	HOLD(&space->lock);
 	for (unsigned int i = 0; i < atomic_load(&space->slabs) && !slab; i++)
 		if (space->slab[i].slab->whole == base)
 			slab = space->slab[i].slab;
@@ -479,26 +473,23 @@ bool pool_slab_lookup(struct pool *pool, const struct pool_block *base, uint64_t
 		ret->bytes = block->bytes;
 		ret->live = atomic_load(&block->state) == POOL_LIVE;
 	}
-	lock_give(&space->lock);
 	return true;
 }
 
 /* Removes an empty slab from the table and returns it, or NULL. */
 static struct pool_slab *slabs_remove_empty(struct pool_space *space, uint32_t before_s, bool all)
 {
-	struct pool_slab *slab = NULL;
+	HOLD(&space->lock);
+	for (unsigned int i = atomic_load(&space->slabs); i-- > 0;) {
+		struct pool_slab *slab = space->slab[i].slab;
 
-	lock_take(&space->lock);
-	for (unsigned int i = atomic_load(&space->slabs); i-- > 0 && !slab;) {
-		slab = space->slab[i].slab;
 		if ((slab->preallocated && !all) || slab->last_freed_s >= before_s ||
 		    space->slab[i].largest + 1 != slab->range.units)
-			slab = NULL;
-	}
-	if (slab)
+			continue;
 		slab_remove_row(space, slab);
-	lock_give(&space->lock);
-	return slab;
+		return slab;
+	}
+	return NULL;
 }
 
 uint64_t pool_slabs_trim(struct pool *pool, struct pool_space *space, uint64_t bytes,
@@ -531,7 +522,7 @@ void pool_slabs_drop(struct pool *pool, struct pool_space *space)
 
 	if (space->kind != POOL_DEVICE)
 		return;
-	lock_take(&pool->making);
+	HOLD(&pool->making);
 	for (slab = pool->dead_slabs; slab; slab = next) {
 		next = slab->next_dead;
 		slab_destroy(pool, slab);
@@ -545,5 +536,4 @@ void pool_slabs_drop(struct pool *pool, struct pool_space *space)
 	atomic_store(&space->slabs, 0);
 	space->slab_bytes = 0;
 	lock_give(&space->lock);
-	lock_give(&pool->making);
 }

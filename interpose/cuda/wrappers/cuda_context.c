@@ -114,7 +114,7 @@ static struct attached *find_attached(struct recorder *recorder, CUcontext conte
 
 static void count_attached(CUcontext context)
 {
-	struct recorder *recorder = RECORDER_ENTER_PART(contexts);
+	ENTER_PART(contexts, true);
 	struct attached *attached;
 
 	if (!recorder)
@@ -126,14 +126,13 @@ static void count_attached(CUcontext context)
 	}
 	if (attached)
 		attached->times++;
-	RECORDER_LEAVE_PART(recorder, contexts);
 }
 
 /* Removes one attachment of CONTEXT, or all of them if ALL. Returns true if the context ends: ALL
  * is set, or no attachment was left. */
 static bool count_detached(CUcontext context, bool all)
 {
-	struct recorder *recorder = RECORDER_ENTER_PART(contexts);
+	ENTER_PART(contexts, true);
 	struct attached *attached;
 
 	if (!recorder)
@@ -145,7 +144,6 @@ static bool count_detached(CUcontext context, bool all)
 	} else if (attached) {
 		attached->times--;
 	}
-	RECORDER_LEAVE_PART(recorder, contexts);
 	return all || !attached;
 }
 

@@ -148,22 +148,20 @@ static void drop(struct recorder *recorder, enum graph_list list, struct graph *
 
 static void node_insert(CUgraph handle, const struct act *act)
 {
-	struct recorder *recorder;
+	ENTER_PART(graphs, handle && act->address);
 	struct graph *graph;
 	bool added;
 
-	if (!handle || !act->address || !(recorder = RECORDER_ENTER_PART(graphs)))
+	if (!recorder)
 		return;
 	graph = find_or_make_graph(recorder, handle);
 	added = graph && add_node(recorder, graph, act);
 	if (graph && !graph->nodes)
 		drop(recorder, GRAPHS, graph);
-	lock_give(&recorder->graphs->lock);
 	if (!added && act->maker) {
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_BLOCKS, 1);
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_BYTES, act->bytes);
 	}
-	recorder_leave();
 }
 
 /* DEVICE -1: the current device. */
@@ -197,28 +195,21 @@ static void add_free(CUgraph graph, uint64_t address)
  * at once. settle() adds the graph again if the driver's call fails. */
 static struct graph *take(enum graph_list list, const void *handle)
 {
-	struct recorder *recorder;
-	struct graph *graph;
+	ENTER_PART(graphs, any_listed());
+	struct graph *graph = recorder ? find(recorder, list, handle) : NULL;
 
-	if (!any_listed() || !(recorder = RECORDER_ENTER_PART(graphs)))
-		return NULL;
-	graph = find(recorder, list, handle);
 	if (graph)
 		list_remove(recorder, list, graph);
-	RECORDER_LEAVE_PART(recorder, graphs);
 	return graph;
 }
 
 static void settle(enum graph_list list, struct graph *graph, bool gone)
 {
-	struct recorder *recorder;
+	ENTER_PART(graphs, graph != NULL);
 
-	if (!graph || !(recorder = RECORDER_ENTER_PART(graphs)))
-		return;
-	if (gone || find(recorder, list, (void *)(uintptr_t)graph->handle) ||
-	    !list_add(recorder, list, graph))
+	if (recorder && (gone || find(recorder, list, (void *)(uintptr_t)graph->handle) ||
+			 !list_add(recorder, list, graph)))
 		free_graph(recorder, graph);
-	RECORDER_LEAVE_PART(recorder, graphs);
 }
 
 /* Destroys the graph HANDLE of LIST. REAL is the driver's function: both handles are pointers.
@@ -420,11 +411,11 @@ static struct graph *make_exec(struct recorder *recorder, const struct graph *gr
  * the flags of the instantiation. */
 static void instantiated(CUgraphExec handle, CUgraph of, const unsigned long long *flags)
 {
-	struct recorder *recorder;
+	ENTER_PART(graphs, any_listed() && handle);
 	struct graph *exec, *graph;
 	bool frees_at_launch;
 
-	if (!any_listed() || !handle || !(recorder = RECORDER_ENTER_PART(graphs)))
+	if (!recorder)
 		return;
 	exec = find(recorder, EXECS, handle);
 	frees_at_launch = flags ? *flags & AUTO_FREE_ON_LAUNCH : exec && exec->frees_at_launch;
@@ -432,13 +423,12 @@ static void instantiated(CUgraphExec handle, CUgraph of, const unsigned long lon
 		drop(recorder, EXECS, exec);
 	graph = find(recorder, GRAPHS, of);
 	exec = graph ? make_exec(recorder, graph) : NULL;
-	if (exec) {
-		exec->handle = (uint64_t)(uintptr_t)handle;
-		exec->frees_at_launch = frees_at_launch;
-		if (!list_add(recorder, EXECS, exec))
-			free_graph(recorder, exec);
-	}
-	RECORDER_LEAVE_PART(recorder, graphs);
+	if (!exec)
+		return;
+	exec->handle = (uint64_t)(uintptr_t)handle;
+	exec->frees_at_launch = frees_at_launch;
+	if (!list_add(recorder, EXECS, exec))
+		free_graph(recorder, exec);
 }
 
 /* A graph with DEVICE_LAUNCH may be launched by a kernel, which calls no wrapper. */
@@ -520,25 +510,17 @@ static bool copy_exec(struct recorder *recorder, const struct graph *exec, struc
 
 static bool find_launch(CUgraphExec handle, struct launch *ret)
 {
-	struct recorder *recorder = RECORDER_ENTER_PART(graphs);
-	bool found;
+	ENTER_PART(graphs, true);
 
-	if (!recorder)
-		return false;
-	found = copy_exec(recorder, find(recorder, EXECS, handle), ret);
-	RECORDER_LEAVE_PART(recorder, graphs);
-	return found;
+	return recorder && copy_exec(recorder, find(recorder, EXECS, handle), ret);
 }
 
 static void end_launch(struct launch *launch)
 {
-	struct recorder *recorder = recorder_enter();
+	LEAVE_AT_END struct recorder *recorder = recorder_enter();
 
-	if (!recorder)
-		return;
-	if (recorder == launch->recorder)
+	if (recorder && recorder == launch->recorder)
 		arena_give(&recorder->arena, launch->steps, launch->count * sizeof(*launch->steps));
-	recorder_leave();
 }
 
 /* Blocks that the launch frees leave the table before the driver's call, as for any free. */

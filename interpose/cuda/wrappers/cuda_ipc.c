@@ -18,7 +18,7 @@ _Static_assert(sizeof(CUipcMemHandle) == LEDGER_IPC_HANDLE,
  * block begins there. */
 static bool record_export(struct call *call, CUdeviceptr address, const CUipcMemHandle *handle)
 {
-	struct recorder *recorder = call_begin(call);
+	LEAVE_AT_END struct recorder *recorder = call_begin(call);
 	struct ledger_ipc record = { .api = call->name };
 	struct ledger_block block;
 	uint64_t name;
@@ -26,16 +26,15 @@ static bool record_export(struct call *call, CUdeviceptr address, const CUipcMem
 	if (!recorder)
 		return true; /* nothing is recorded, whatever block it is */
 	name = block_live_name(recorder, key_of(call, address), &block);
-	if (name) {
-		record.address = block.address;
-		record.bytes = block.bytes;
-		record.site = block.site;
-		record.stack = stack_here(recorder, call->caller);
-		memcpy(record.handle, handle, sizeof(record.handle));
-		ipc_add(recorder, &record, name);
-	}
-	recorder_leave();
-	return name != 0;
+	if (!name)
+		return false;
+	record.address = block.address;
+	record.bytes = block.bytes;
+	record.site = block.site;
+	record.stack = stack_here(recorder, call->caller);
+	memcpy(record.handle, handle, sizeof(record.handle));
+	ipc_add(recorder, &record, name);
+	return true;
 }
 
 /* Returns the size of the block around ADDRESS, and stores its start in *RET; 0: unknown. */
@@ -51,7 +50,7 @@ static CUresult get_handle(struct call *call, void *real, CUipcMemHandle *handle
 			   CUdeviceptr address)
 {
 	CUresult r = pool_ipc_handle(real, handle, address);
-	int saved = errno;
+	KEEP_ERRNO;
 	CUdeviceptr start;
 
 	if (r != CUDA_SUCCESS || !handle)
@@ -59,24 +58,20 @@ static CUresult get_handle(struct call *call, void *real, CUipcMemHandle *handle
 	/* the handle is of the whole block */
 	if (!record_export(call, address, handle) && size_at(address, &start) && start != address)
 		record_export(call, start, handle);
-	errno = saved;
 	return r;
 }
 
 /* Returns true if the block at ADDRESS is opened memory of HANDLE. */
 static bool is_open(const struct call *call, uint64_t address, const CUipcMemHandle *handle)
 {
-	struct recorder *recorder = recorder_enter();
+	LEAVE_AT_END struct recorder *recorder = recorder_enter();
 	struct ledger_block block;
 	uint64_t name;
-	bool open;
 
 	if (!recorder)
 		return false;
 	name = block_live_name(recorder, key_of(call, address), &block);
-	open = name && ipc_is_open(recorder, name, handle);
-	recorder_leave();
-	return open;
+	return name && ipc_is_open(recorder, name, handle);
 }
 
 static void record_open(const struct ledger_block *block, const CUipcMemHandle *handle)
@@ -84,7 +79,7 @@ static void record_open(const struct ledger_block *block, const CUipcMemHandle *
 	CUdeviceptr start;
 	struct ledger_ipc record = { .flags = LEDGER_IPC_OPENED,
 				     .bytes = size_at(block->address, &start) };
-	struct recorder *recorder = recorder_enter();
+	LEAVE_AT_END struct recorder *recorder = recorder_enter();
 
 	if (!recorder)
 		return;
@@ -93,7 +88,6 @@ static void record_open(const struct ledger_block *block, const CUipcMemHandle *
 	memcpy(record.handle, handle, sizeof(record.handle));
 	ipc_add(recorder, &record,
 		ledger_block_name(block->state, ledger_ref(&recorder->writer, block)));
-	recorder_leave();
 }
 
 /* cuda.h: if the context has the handle open already, the address is the same, and the memory must
@@ -116,17 +110,13 @@ void cuda_ipc_opened(struct call *call, uint64_t address, const CUipcMemHandle *
 
 void cuda_record_import(enum space space, uint64_t number, uint64_t of, uint64_t bytes)
 {
-	struct recorder *recorder = bytes ? recorder_enter() : NULL;
+	LEAVE_AT_END struct recorder *recorder = bytes ? recorder_enter() : NULL;
 	struct ledger_ipc record = { .flags = LEDGER_IPC_OPENED | LEDGER_IPC_IMPORTED,
 				     .address = of, .bytes = bytes };
-	uint64_t name;
+	uint64_t name = recorder ? record_name_of(recorder, space, number) : 0;
 
-	if (!recorder)
-		return;
-	name = record_name_of(recorder, space, number);
 	if (name)
 		ipc_add(recorder, &record, name);
-	recorder_leave();
 }
 
 void cuda_record_mapped(struct call *call, uint64_t address, uint64_t handle)

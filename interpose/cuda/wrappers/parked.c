@@ -54,18 +54,13 @@ static unsigned int slot_of(const struct recorder *recorder, uint64_t handle)
 
 void cuda_mempool_made(struct call *call, CUmemoryPool pool, const CUmemPoolProps *props)
 {
-	struct recorder *recorder;
-	unsigned int slot;
-
 	cuda_record_made(call, (uintptr_t)pool, 0);
-	recorder = RECORDER_ENTER_PART(parked);
-	if (!recorder)
-		return;
-	slot = slot_of(recorder, 0);
+	ENTER_PART(parked, true);
+	const unsigned int slot = recorder ? slot_of(recorder, 0) : PARKED_POOLS;
+
 	if (slot < PARKED_POOLS) /* the properties begin as those of physical memory */
 		insert(recorder, slot, (uintptr_t)pool,
 		       vmm_device_of((const CUmemAllocationProp *)props));
-	RECORDER_LEAVE_PART(recorder, parked);
 }
 
 /* No thread reads a pool meanwhile: readers take the call for the beginning of a capture. */
@@ -91,7 +86,7 @@ CUresult cuda_mempool_destroy(struct call *call, void *real, CUmemoryPool pool)
 /* Stores *NEW in the record of POOL for that moment. Adds the record if the pool has memory. */
 static void write_record(struct parked_pool *pool, struct ledger_parked *new)
 {
-	struct recorder *recorder = RECORDER_ENTER_PART(parked);
+	ENTER_PART(parked, true);
 	uint32_t *ref = &pool->record[new->when];
 	struct ledger_parked *record;
 
@@ -99,15 +94,14 @@ static void write_record(struct parked_pool *pool, struct ledger_parked *new)
 		return;
 	if (!*ref && new->reserved_bytes)
 		*ref = ledger_add_parked(&recorder->writer, NULL);
-	if (*ref) {
-		record = ledger_at(&recorder->writer, *ref);
-		ledger_begin_change(&record->began);
-		new->began = record->began;
-		new->done = record->done;
-		*record = *new;
-		ledger_end_change(&record->began, &record->done);
-	}
-	RECORDER_LEAVE_PART(recorder, parked);
+	if (!*ref)
+		return;
+	record = ledger_at(&recorder->writer, *ref);
+	ledger_begin_change(&record->began);
+	new->began = record->began;
+	new->done = record->done;
+	*record = *new;
+	ledger_end_change(&record->began, &record->done);
 }
 
 /* Reads the pool in SLOT, which *RET names. Returns false if the driver returns an error or does
@@ -145,7 +139,7 @@ void parked_read(enum ledger_parked_when when, uint64_t refusal)
 {
 	struct recorder *recorder = recorder_now();
 	uint64_t now_ns = recorder ? recorder_time(recorder) : 0;
-	int saved = errno;
+	KEEP_ERRNO;
 
 	/* A signal handler has interrupted gpuleak or the driver; or the driver may be unloaded. */
 	if (!recorder || !atomic_load(&recorder->thread_states->alarm_bytes) || thread_self.busy ||
@@ -166,5 +160,4 @@ void parked_read(enum ledger_parked_when when, uint64_t refusal)
 		if (handle && read_pool(pool, &new))
 			write_record(pool, &new);
 	}
-	errno = saved;
 }

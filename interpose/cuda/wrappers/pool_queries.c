@@ -38,34 +38,27 @@ static bool pooling(void)
  * if the application owns the memory there. Returns GONE otherwise. */
 static enum whose whose(uint64_t address, struct pool_place *ret)
 {
-	int saved = errno;
-	bool found;
+	KEEP_ERRNO;
 
-	if (!pooling())
-		return NOT_OURS;
-	found = pool_lookup(address, ret);
-	errno = saved;
-	if (!found)
+	if (!pooling() || !pool_lookup(address, ret))
 		return NOT_OURS;
 	return ret->live && address - ret->address < ret->bytes ? LIVE : GONE;
 }
 
 static void never_reuse(const struct pool_place *place, enum ledger_pool_reason why)
 {
-	int saved = errno;
+	KEEP_ERRNO;
 
 	pool_never_reuse(place->address, why);
-	errno = saved;
 }
 
 /* Turns slabs off and returns NOT_SUPPORTED. A part of a slab cannot be shared: the driver could
  * share only the whole slab. */
 static CUresult no_share_of_slab(void)
 {
-	int saved = errno;
+	KEEP_ERRNO;
 
 	pool_no_slabs();
-	errno = saved;
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
@@ -73,13 +66,13 @@ static CUresult no_share_of_slab(void)
 
 static uint64_t with_unused(uint64_t free, uint64_t total)
 {
-	int saved = errno, device;
+	KEEP_ERRNO;
+	int device;
 	uint64_t context;
 
 	cuda_current_context(&context, &device);
 	if (device >= 0)
 		free += pool_unused_bytes(device);
-	errno = saved;
 	return free < total ? free : total;
 }
 
