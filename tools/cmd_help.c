@@ -61,7 +61,7 @@ static void read_folder(const char *folder, bool deep)
 {
 	char path[PATH_MAX];
 	struct dirent *entry;
-	DIR *dir = opendir(folder);
+	AT_END(close_folder) DIR *dir = opendir(folder);
 
 	while (dir && (entry = readdir(dir)) != NULL) {
 		add_page(folder, entry->d_name);
@@ -69,8 +69,6 @@ static void read_folder(const char *folder, bool deep)
 		    snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name) < PATH_MAX)
 			read_folder(path, deep);
 	}
-	if (dir)
-		closedir(dir);
 }
 
 static void find_pages(void)
@@ -89,12 +87,10 @@ static void copy_file(const char *path, FILE *out)
 {
 	char bytes[8192];
 	size_t n;
-	FILE *from = fopen(path, "re");
+	AT_END(close_file) FILE *from = fopen(path, "re");
 
 	while (from && (n = fread(bytes, 1, sizeof(bytes), from)) > 0)
 		fwrite(bytes, 1, n, out);
-	if (from)
-		fclose(from);
 }
 
 /* Returns where a page is written: on a terminal the input of $PAGER, or of less if it is there. */

@@ -5,6 +5,7 @@
 #include "report/util/text_buffer.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void text_buffer_begin(struct text_buffer *words)
 {
@@ -24,7 +25,10 @@ void text_buffer_finish(struct text_buffer *words)
 	*words = (struct text_buffer){ 0 };
 }
 
-void text_free(char **text)
+void text_free(void *pointer)
 {
-	free(*text);
+	void *text;
+
+	memcpy(&text, pointer, sizeof(text));
+	free(text);
 }

@@ -32,8 +32,12 @@ void text_buffer_finish(struct text_buffer *words);
 	text_buffer_end(&printed_); \
 	printed_.text; })
 
-/* Before the declaration of a text: it is freed where its block ends. */
-#define FREE_AT_END __attribute__((cleanup(text_free)))
-void text_free(char **text);
+/* Before the declaration of a variable with a value: FUNCTION gets its address where its block
+ * ends. */
+#define AT_END(function) __attribute__((cleanup(function)))
+
+/* Before the declaration of a pointer: what it points to is freed where its block ends. */
+#define FREE_AT_END AT_END(text_free)
+void text_free(void *pointer);
 
 #endif

@@ -117,13 +117,12 @@ static const char *end_of(int r, const struct probe *probe)
 static bool check_libcuda(struct doctor *doctor, struct doctor_target *target)
 {
 	char real[PATH_MAX], *path, *number;
-	struct probe probe;
+	AT_END(probe_finish) struct probe probe = { 0 };
 	int r = probe_call(probe_libcuda, (char *)DRIVER, DRIVER_SECONDS, &probe), version;
 
 	if (probe.text[0] == '!') {
 		probe.text[strcspn(probe.text, "\n")] = '\0';
 		add_missing(doctor, DRIVER, probe.text + 1);
-		probe_finish(&probe);
 		return false;
 	}
 	number = strchr(probe.text, '\n');
@@ -140,7 +139,6 @@ static bool check_libcuda(struct doctor *doctor, struct doctor_target *target)
 			  version % 1000 / 10, *version_of_file(path, real) ? ", driver " : "",
 			  version_of_file(path, real));
 	}
-	probe_finish(&probe);
 	return true;
 }
 
@@ -171,7 +169,7 @@ static void add_nvml(struct doctor *doctor, int result, unsigned int devices, co
 /* Returns true if NVML answered. Clears `has_cuda` of TARGET if NVML finds no GPU that works. */
 static bool check_nvml(struct doctor *doctor, struct doctor_target *target)
 {
-	struct probe probe;
+	AT_END(probe_finish) struct probe probe = { 0 };
 	unsigned int devices = 1;
 	int r = probe_call(probe_nvml, NULL, NVML_SECONDS, &probe), result = -1, at = 0;
 	const char *line = strchr(probe.text, '\n');
@@ -190,7 +188,6 @@ static bool check_nvml(struct doctor *doctor, struct doctor_target *target)
 			    "driver's own memory", end_of(r, &probe));
 		doctor_advise(doctor, "run nvidia-smi, which should print the reason");
 	}
-	probe_finish(&probe);
 	if (result == NVML_MISMATCH || result == NVML_NOT_LOADED || devices == 0)
 		target->has_cuda = false;
 	return result == 0;
@@ -248,12 +245,10 @@ void doctor_check_cuda(struct doctor *doctor, struct doctor_target *target)
 
 bool doctor_finds_driver(void)
 {
-	struct probe probe;
-	bool ret = probe_call(probe_libcuda, (char *)DRIVER, DRIVER_SECONDS, &probe) == 0 &&
-		   probe.text[0] != '!' && probe.text[0];
+	AT_END(probe_finish) struct probe probe = { 0 };
 
-	probe_finish(&probe);
-	return ret;
+	return probe_call(probe_libcuda, (char *)DRIVER, DRIVER_SECONDS, &probe) == 0 &&
+	       probe.text[0] != '!' && probe.text[0];
 }
 
 static void add_kernels(struct doctor *doctor, const struct doctor_target *target)
@@ -273,7 +268,7 @@ static void add_kernels(struct doctor *doctor, const struct doctor_target *targe
 void doctor_check_stand_in(struct doctor *doctor, const struct doctor_target *target)
 {
 	char path[PATH_MAX];
-	struct probe probe = { 0 };
+	AT_END(probe_finish) struct probe probe = { 0 };
 	const char *number = NULL;
 	int r = -ENOENT, version;
 
@@ -294,5 +289,4 @@ void doctor_check_stand_in(struct doctor *doctor, const struct doctor_target *ta
 			       end_of(r, &probe));
 		doctor_advise(doctor, "install gpuleak again");
 	}
-	probe_finish(&probe);
 }

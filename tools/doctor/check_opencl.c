@@ -19,7 +19,7 @@
  * loads. */
 static bool check_loads(struct doctor *doctor, const char *name, const char *file)
 {
-	struct probe probe;
+	AT_END(probe_finish) struct probe probe = { 0 };
 	int r = probe_library(name, OPENCL_SECONDS, &probe);
 	const char *why = r < 0 ? strerror(-r)
 			  : !probe_succeeded(&probe) ? "it crashes when it is loaded"
@@ -32,7 +32,6 @@ static bool check_loads(struct doctor *doctor, const char *name, const char *fil
 			      probe_load_advice("reinstall the OpenCL platform of that library, or "
 						"remove the file"));
 	}
-	probe_finish(&probe);
 	return !why;
 }
 
@@ -65,7 +64,7 @@ static size_t check_platforms(struct doctor *doctor)
 	char path[PATH_MAX], library[PATH_MAX];
 	struct dirent *entry;
 	size_t count = 0;
-	DIR *dir = opendir(folder);
+	AT_END(close_folder) DIR *dir = opendir(folder);
 
 	while (dir && count < PLATFORMS_MAX && (entry = readdir(dir)) != NULL) {
 		size_t length = strlen(entry->d_name);
@@ -79,15 +78,13 @@ static size_t check_platforms(struct doctor *doctor)
 		if (check_loads(doctor, library, path))
 			doctor_ok(doctor, "%s: platform %s", path, library);
 	}
-	if (dir)
-		closedir(dir);
 	return count;
 }
 
 void doctor_check_opencl(struct doctor *doctor, struct doctor_target *target)
 {
 	const char *layers = getenv("OPENCL_LAYERS");
-	struct probe probe;
+	AT_END(probe_finish) struct probe probe = { 0 };
 	size_t platforms;
 	int r;
 
@@ -104,7 +101,6 @@ void doctor_check_opencl(struct doctor *doctor, struct doctor_target *target)
 		doctor_note(doctor, "libOpenCL.so.1 is not on this machine: only programs with an "
 			    "OpenCL loader of their own use OpenCL here");
 	}
-	probe_finish(&probe);
 	if (layers && strstr(layers, "libgpuleak"))
 		doctor_note(doctor, "OPENCL_LAYERS has libgpuleak.so: OpenCL is recorded without a "
 			    "preload");

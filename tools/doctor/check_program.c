@@ -102,13 +102,12 @@ static void find_file(struct doctor *doctor, const char *path, struct doctor_tar
 static void check_shell_script(struct doctor *doctor, const char *path)
 {
 	static const char *const words[] = { "unset LD_PRELOAD", "LD_PRELOAD=", "env -i " };
-	char *text = malloc(SCRIPT_BYTES), *line, *rest;
+	FREE_AT_END char *text = malloc(SCRIPT_BYTES);
+	char *line, *rest;
 	int number = 1;
 
-	if (file_head(path, text, SCRIPT_BYTES) < 3 || strncmp(text, "#!", 2) != 0) {
-		free(text);
+	if (file_head(path, text, SCRIPT_BYTES) < 3 || strncmp(text, "#!", 2) != 0)
 		return;
-	}
 	for (line = text; line; line = rest, number++) {
 		rest = strchr(line, '\n');
 		if (rest)
@@ -124,7 +123,6 @@ static void check_shell_script(struct doctor *doctor, const char *path)
 			break;
 		}
 	}
-	free(text);
 }
 
 static const char *machine_name(unsigned int machine)
@@ -260,7 +258,7 @@ static void list_libraries(struct doctor *doctor, struct doctor_target *target,
 			 NULL };
 	char preload[PATH_MAX * 3 + 1];
 	const bool more = target->fake && target->fake->preload[0];
-	struct probe probe;
+	AT_END(probe_finish) struct probe probe = { 0 };
 	int r;
 
 	snprintf(preload, sizeof(preload), "%s%s%s", target->library, more ? ":" : "",
@@ -275,7 +273,6 @@ static void list_libraries(struct doctor *doctor, struct doctor_target *target,
 	} else {
 		add_not_loaded(doctor, target, probe.text);
 	}
-	probe_finish(&probe);
 }
 
 static bool is_glibc_loader(const char *path)

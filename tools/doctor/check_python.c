@@ -114,16 +114,15 @@ static bool has_words(const char *text, const char *word, const char *name)
 /* Returns true if the program of TARGET, or the text of an argument (-c), imports MODULE. */
 static bool imports(const struct doctor_target *target, const char *module)
 {
-	char *text = malloc(SCRIPT_BYTES);
-	bool ret = false;
+	FREE_AT_END char *text = malloc(SCRIPT_BYTES);
 
-	for (char **word = target->argv; word && *word && !ret; word++) {
+	for (char **word = target->argv; word && *word; word++) {
 		file_head(*word, text, SCRIPT_BYTES);
-		ret = has_words(*word, "import", module) || has_words(text, "import", module) ||
-		      has_words(text, "from", module);
+		if (has_words(*word, "import", module) || has_words(text, "import", module) ||
+		    has_words(text, "from", module))
+			return true;
 	}
-	free(text);
-	return ret;
+	return false;
 }
 
 /* Adds a finding if PACKAGE does nothing on a GPU here. Returns true if it added one. */
@@ -193,7 +192,7 @@ void doctor_check_python(struct doctor *doctor, struct doctor_target *target)
 {
 	char *argv[] = { NULL, (char *)"-c", (char *)script, NULL };
 	struct program program;
-	struct probe probe;
+	AT_END(probe_finish) struct probe probe = { 0 };
 	int r;
 
 	doctor->area = "Python";
@@ -207,5 +206,4 @@ void doctor_check_python(struct doctor *doctor, struct doctor_target *target)
 		doctor_warn(doctor, "%s did not run: %s", program.path, strerror(-r));
 	else
 		read_lines(doctor, target, program.path, probe.text);
-	probe_finish(&probe);
 }

@@ -15,7 +15,7 @@
 
 static void check_unwinder(struct doctor *doctor)
 {
-	struct probe probe;
+	AT_END(probe_finish) struct probe probe = { 0 };
 	int r = probe_library("libunwind.so.8", UNWIND_SECONDS, &probe);
 
 	if (r == 0 && probe_succeeded(&probe) && !probe.length) {
@@ -24,7 +24,6 @@ static void check_unwinder(struct doctor *doctor)
 		doctor_problem(doctor, "libunwind.so.8 is not there: reports have no stacks");
 		doctor_advise(doctor, "install the package libunwind8 (libunwind on RHEL)");
 	}
-	probe_finish(&probe);
 }
 
 /* Returns true if the file FOLDER/LINK is there, in one of the places where debuggers look. FOLDER

@@ -13,8 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "report/util/memory.h"
 #include "tools/doctor/doctor_checks.h"
 #include "tools/doctor/probe.h"
+#include "tools/launch/process.h"
 #include "tools/ledgers/rundir.h"
 
 #define SELF "/proc/self/exe"
@@ -28,25 +30,25 @@ static int run_program(const char *directory, const char *flag, char **argv)
 {
 	static const char *const first[] = { "gpuleak", "run", "--report", "none", "--ledger" };
 	enum { FIRST = sizeof(first) / sizeof(first[0]) };
-	char pattern[RUNDIR_PATTERN_MAX], reasons[PATH_MAX + sizeof(REASONS)];
-	const char **words;
-	size_t count = 0, used = FIRST;
+	char pattern[RUNDIR_PATTERN_MAX];
+	FREE_AT_END char *reasons = text_format("%s" REASONS, directory);
+	FREE_AT_END const char **words = NULL;
+	size_t count = 0;
 	int status = 0;
 	pid_t pid;
 
-	while (argv[count])
-		count++;
-	words = calloc(FIRST + 5 + count + 1, sizeof(*words));
 	rundir_pattern(directory, pattern);
-	memcpy(words, first, sizeof(first));
-	words[used++] = pattern;
-	snprintf(reasons, sizeof(reasons), "%s" REASONS, directory);
-	words[used++] = "--reasons";
-	words[used++] = reasons;
+	for (size_t i = 0; i < FIRST; i++)
+		*LIST_ADD(words, count) = first[i];
+	*LIST_ADD(words, count) = pattern;
+	*LIST_ADD(words, count) = "--reasons";
+	*LIST_ADD(words, count) = reasons;
 	if (flag)
-		words[used++] = flag;
-	words[used++] = "--";
-	memcpy(words + used, argv, count * sizeof(*words));
+		*LIST_ADD(words, count) = flag;
+	*LIST_ADD(words, count) = "--";
+	for (; *argv; argv++)
+		*LIST_ADD(words, count) = *argv;
+	*LIST_ADD(words, count) = NULL;
 	fflush(NULL);
 	pid = fork();
 	if (pid == 0) {
@@ -57,7 +59,6 @@ static int run_program(const char *directory, const char *flag, char **argv)
 	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	signal(SIGINT, SIG_DFL);
-	free(words);
 	return pid < 0 ? -errno : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -96,13 +97,11 @@ static void add_recorded(struct doctor *doctor, const json_t *report)
 /* Adds why `gpuleak run` could not record a process. Returns the number of reasons. */
 static size_t add_reasons(struct doctor *doctor, const char *directory)
 {
-	char path[PATH_MAX + sizeof(REASONS)], *line = NULL;
+	FREE_AT_END char *path = text_format("%s" REASONS, directory), *line = NULL;
+	AT_END(close_file) FILE *from = fopen(path, "re");
 	size_t room = 0, count = 0;
 	ssize_t length;
-	FILE *from;
 
-	snprintf(path, sizeof(path), "%s" REASONS, directory);
-	from = fopen(path, "re");
 	while (from && (length = getline(&line, &room, from)) > 0) {
 		char *advice = strstr(line, "; ");
 
@@ -114,9 +113,6 @@ static size_t add_reasons(struct doctor *doctor, const char *directory)
 			      advice ? advice + 2 : "`gpuleak help coverage` explains it");
 		count++;
 	}
-	free(line);
-	if (from)
-		fclose(from);
 	unlink(path);
 	return count;
 }
@@ -126,7 +122,7 @@ static void read_ledgers(struct doctor *doctor, const char *directory)
 {
 	char *argv[] = { (char *)SELF, (char *)"report", (char *)"--format", (char *)"json",
 			 (char *)"--report", (char *)"/dev/stdout", (char *)directory, NULL };
-	struct probe probe;
+	AT_END(probe_finish) struct probe probe = { 0 };
 	json_t *report;
 	size_t reasons;
 
@@ -141,7 +137,6 @@ static void read_ledgers(struct doctor *doctor, const char *directory)
 			      "it starts no other program in a way that is listed above");
 	}
 	json_decref(report);
-	probe_finish(&probe);
 }
 
 void doctor_check_start(struct doctor *doctor, const char *flag, char **argv)

@@ -155,14 +155,13 @@ static void read_facts(FILE *out, void *data)
 int elf_facts_read(const char *path, struct elf_facts *ret)
 {
 	struct reading reading = { .path = path };
-	struct probe probe;
+	AT_END(probe_finish) struct probe probe = { 0 };
 	int r = probe_call(read_facts, &reading, READ_SECONDS, &probe);
 
 	if (r == 0 && probe_succeeded(&probe) && probe.length == sizeof(*ret))
 		memcpy(ret, probe.text, sizeof(*ret));
 	else if (r == 0)
 		r = -EIO;
-	probe_finish(&probe);
 	return r;
 }
 
@@ -195,11 +194,10 @@ static void read_exports(FILE *out, void *data)
 int elf_count_exports(const char *path, const char *const names[])
 {
 	struct reading reading = { .path = path, .names = names };
-	struct probe probe;
+	AT_END(probe_finish) struct probe probe = { 0 };
 	int r = probe_call(read_exports, &reading, READ_SECONDS, &probe);
 
-	if (r == 0)
-		r = probe_succeeded(&probe) && probe.length ? atoi(probe.text) : -EIO;
-	probe_finish(&probe);
-	return r;
+	if (r < 0)
+		return r;
+	return probe_succeeded(&probe) && probe.length ? atoi(probe.text) : -EIO;
 }

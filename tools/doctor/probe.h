@@ -9,6 +9,9 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "report/util/text_buffer.h"
+
+/* The caller declares it so: AT_END(probe_finish) struct probe probe = { 0 }; */
 struct probe {
 	char *text;    /* what the child wrote, terminated by 0; "" after an error */
 	size_t length;
@@ -16,8 +19,7 @@ struct probe {
 };
 
 /* Calls FUNCTION(OUT, DATA) in a child. Returns 0 if the child ended, also by a signal; -ETIMEDOUT
- * if it did not end within SECONDS and was killed; or another -errno. The
- * caller calls probe_finish() in any case. */
+ * if it did not end within SECONDS and was killed; or another -errno. */
 int probe_call(void (*function)(FILE *out, void *data), void *data, int seconds,
 	       struct probe *ret);
 

@@ -18,6 +18,7 @@
 #include "report/util/memory.h"
 #include "report/util/path.h"
 #include "tools/launch/library.h"
+#include "tools/launch/process.h"
 #include "tools/launch/run_variables.h"
 
 #define NOTE_MAX 200
@@ -120,16 +121,14 @@ struct summary {
 /* Reads the note DIRECTORY/PID.IMPORT. Returns false if there is none. */
 static bool read_note(const char *directory, int pid, const char *import, char ret[NOTE_MAX])
 {
-	char path[PATH_MAX + 32];
+	FREE_AT_END char *path = text_format("%s/%d.%s", directory, pid, import);
+	AT_END(close_descriptor) int fd =
+		*directory ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
 	ssize_t length;
-	int fd;
 
-	snprintf(path, sizeof(path), "%s/%d.%s", directory, pid, import);
-	fd = *directory ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
 	if (fd < 0)
 		return false;
 	length = read(fd, ret, NOTE_MAX - 1);
-	close(fd);
 	ret[length > 0 ? length : 0] = '\0';
 	return true;
 }

@@ -69,13 +69,11 @@ static bool starts(const char *text, const char *prefix)
  * about to end. */
 static int read_maps(int pid, struct loaded *ret)
 {
-	char path[64], *line = NULL;
+	FREE_AT_END char *path = text_format("/proc/%d/maps", pid), *line = NULL;
+	AT_END(close_file) FILE *maps = fopen(path, "re");
 	size_t size = 0, lines = 0;
-	FILE *maps;
 
 	*ret = (struct loaded){ 0 };
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	maps = fopen(path, "re");
 	if (!maps)
 		return -errno;
 	for (; getline(&line, &size, maps) > 0; lines++) {
@@ -88,8 +86,6 @@ static int read_maps(int pid, struct loaded *ret)
 		if (starts(name, "libcuda.so") || starts(name, "libOpenCL.so"))
 			snprintf(ret->driver, sizeof(ret->driver), "%s", name);
 	}
-	free(line);
-	fclose(maps);
 	return lines ? 0 : -ESRCH;
 }
 
@@ -213,7 +209,7 @@ static size_t read_all(struct descendants *d, struct process_seen **ret)
 	struct process_seen *all = NULL;
 	size_t count = 0;
 	struct dirent *entry;
-	DIR *proc = opendir("/proc");
+	AT_END(close_folder) DIR *proc = opendir("/proc");
 
 	while (proc && (entry = readdir(proc)) != NULL) {
 		const int pid = isdigit((unsigned char)entry->d_name[0]) ? atoi(entry->d_name) : 0;
@@ -223,8 +219,6 @@ static size_t read_all(struct descendants *d, struct process_seen **ret)
 		all = list_grow(all, count, sizeof(*all));
 		count += read_process(pid, find(d->seen, d->seen_count, pid), &all[count]);
 	}
-	if (proc)
-		closedir(proc);
 	SORT(all, count, by_pid);
 	*ret = all;
 	return count;

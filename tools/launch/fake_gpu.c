@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "report/util/escape.h"
+#include "report/util/text_buffer.h"
 #include "tools/launch/elf_needs.h"
 #include "tools/launch/library.h"
 #include "tools/launch/run_variables.h"
@@ -72,14 +73,11 @@ int fake_gpu_find(struct fake_gpu *fake, char *error, size_t size)
 int fake_gpu_inspect(struct fake_gpu *fake, const char *path, char *why, size_t size,
 		     const char **ret_advice)
 {
-	struct elf_needs needs;
-	int r;
+	AT_END(elf_needs_close) struct elf_needs needs = { 0 };
 
 	if (elf_needs_open(path, &needs) < 0)
 		return 0; /* a script, or the kernel reports the problem */
-	r = inspect(fake, &needs, why, size, ret_advice);
-	elf_needs_close(&needs);
-	return r;
+	return inspect(fake, &needs, why, size, ret_advice);
 }
 
 /* Returns true if PATH is in one of the stand-ins' directories. */
@@ -100,14 +98,10 @@ static bool is_standin(const struct fake_gpu *fake, const char *path)
 
 bool fake_gpu_defeats(const struct fake_gpu *fake, const char *path)
 {
-	struct elf_needs needs;
-	bool ret;
+	AT_END(elf_needs_close) struct elf_needs needs = { 0 };
 
-	if (is_standin(fake, path) || elf_needs_open(path, &needs) < 0)
-		return false;
-	ret = elf_needs_contains(&needs, RUNTIME_TEXT);
-	elf_needs_close(&needs);
-	return ret;
+	return !is_standin(fake, path) && elf_needs_open(path, &needs) == 0 &&
+	       elf_needs_contains(&needs, RUNTIME_TEXT);
 }
 
 int fake_gpu_start(struct fake_gpu *fake, const char *path, bool skip_kernels)

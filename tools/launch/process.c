@@ -69,13 +69,29 @@ bool process_is_our_command(int pid, const char *word)
 	return first < text + n && strcmp(first, word) == 0;
 }
 
+void close_file(FILE **file)
+{
+	if (*file)
+		fclose(*file);
+}
+
+void close_folder(DIR **folder)
+{
+	if (*folder)
+		closedir(*folder);
+}
+
+void close_descriptor(const int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+}
+
 size_t file_head(const char *path, char *ret, size_t size)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	AT_END(close_descriptor) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	ssize_t n = fd < 0 ? -1 : read(fd, ret, size - 1);
 
-	if (fd >= 0)
-		close(fd);
 	ret[n > 0 ? n : 0] = '\0';
 	return n > 0 ? (size_t)n : 0;
 }

@@ -5,8 +5,12 @@
 #ifndef GPULEAK_TOOLS_PROCESS_H
 #define GPULEAK_TOOLS_PROCESS_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
+
+#include "report/util/text_buffer.h"
 
 /* Returns the time in milliseconds that does not jump. */
 long long clock_ms(void);
@@ -32,6 +36,11 @@ bool process_is_our_command(int pid, const char *word);
 /* Reads the beginning of the file at PATH into RET, which has SIZE bytes, and terminates it by 0.
  * Returns the number of bytes; 0 if the file cannot be read. */
 size_t file_head(const char *path, char *ret, size_t size);
+
+/* For AT_END(): close what is open, NULL or a negative number if nothing is. */
+void close_file(FILE **file);
+void close_folder(DIR **folder);
+void close_descriptor(const int *fd);
 
 /* Closes all descriptors of this process except FD and the three standard ones. */
 void close_others(int fd);

@@ -25,10 +25,10 @@ static char **before; /* the variables as NAME=VALUE, with a final NULL */
 void run_variables_put(const char *name, const char *first)
 {
 	const char *rest = getenv(name);
-	char *both = text_format("%s%s%s", first, rest && *rest ? ":" : "", rest ? rest : "");
+	FREE_AT_END char *both =
+		text_format("%s%s%s", first, rest && *rest ? ":" : "", rest ? rest : "");
 
 	setenv(name, both, 1);
-	free(both);
 }
 
 void run_variables_put_once(const char *name, const char *first, const char *separators)
@@ -120,15 +120,12 @@ static void put_names(FILE *out)
 void run_variables_set(const char *library)
 {
 	const char *outer = getenv(RUN_ENVIRONMENT);
-	struct text_buffer words;
+	FREE_AT_END char *words = PRINTED(to,
+		for (size_t i = 0; i < LISTS; i++)
+			put_list(to, lists[i], library);
+		put_names(to);
+		if (outer)
+			fprintf(to, " %s", outer));
 
-	text_buffer_begin(&words);
-	for (size_t i = 0; i < LISTS; i++)
-		put_list(words.out, lists[i], library);
-	put_names(words.out);
-	if (outer)
-		fprintf(words.out, " %s", outer);
-	text_buffer_end(&words);
-	setenv(RUN_ENVIRONMENT, words.text + 1, 1);
-	text_buffer_finish(&words);
+	setenv(RUN_ENVIRONMENT, words + 1, 1);
 }

@@ -86,13 +86,13 @@ int ledgers_pid(const char *word)
  * -errno. */
 static ssize_t read_header(int directory, const char *name, struct ledger_header *ret)
 {
-	int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	AT_END(close_descriptor) int fd =
+		openat(directory, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	ssize_t n;
 
 	if (fd < 0)
 		return -errno;
 	n = pread(fd, ret, sizeof(*ret), 0);
-	close(fd);
 	return n < 0 ? -EIO : n;
 }
 
@@ -200,12 +200,9 @@ int ledgers_search_directory(struct ledger_list *list, const char *directory, si
 /* Adds the ledgers of process PID (0: of all) in PLACE and in its subdirectories "run-*". */
 static void add_from_place(struct ledger_list *list, const char *place, int pid)
 {
+	AT_END(close_folder) DIR *dir = add_from(list, place, pid, NULL) < 0 ? NULL : opendir(place);
 	struct dirent *entry;
-	DIR *dir;
 
-	if (add_from(list, place, pid, NULL) < 0)
-		return;
-	dir = opendir(place);
 	while (dir && (entry = readdir(dir)) != NULL) {
 		char path[PATH_MAX];
 		int n = snprintf(path, sizeof(path), "%s/%s", place, entry->d_name);
@@ -215,8 +212,6 @@ static void add_from_place(struct ledger_list *list, const char *place, int pid)
 		if (place_check(path) == 0)
 			add_from(list, path, pid, NULL); /* may be removed meanwhile */
 	}
-	if (dir)
-		closedir(dir);
 }
 
 struct ledger_file *ledgers_latest(const struct ledger_list *list, size_t from)

@@ -6,6 +6,7 @@
 #include "tools/ledgers/lost.h"
 #include "ledger/error_text.h"
 #include "ledger/shared.h"
+#include "report/util/text_buffer.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/memory.h"
 
@@ -62,16 +63,14 @@ struct lost_search {
 __attribute__((format(printf, 2, 3))) static void add_sentence(const struct lost_search *search,
 							       const char *format, ...)
 {
+	FREE_AT_END char *text = NULL, *sentence = NULL;
 	va_list arguments;
-	char *text, *sentence;
 
 	va_start(arguments, format);
 	text = text_vformat(format, arguments);
 	va_end(arguments);
 	sentence = text_format("not recorded completely: %s", text);
 	search->found(search->data, sentence);
-	free(sentence);
-	free(text);
 }
 
 /* Returns false if the library cannot have written SLOT. */

@@ -47,19 +47,16 @@ static int probe(const char *path)
 static int find_below(const char *place, const char *prefix, char *ret, size_t size)
 {
 	struct dirent *entry;
-	DIR *dir = opendir(place);
-	int r = -ENOENT;
+	AT_END(close_folder) DIR *dir = opendir(place);
 
-	while (dir && r < 0 && (entry = readdir(dir)) != NULL) {
+	while (dir && (entry = readdir(dir)) != NULL) {
 		int n = snprintf(ret, size, "%s/%s", place, entry->d_name);
 
 		if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 && n > 0 &&
 		    (size_t)n < size && place_check(ret) == 0)
-			r = 0;
+			return 0;
 	}
-	if (dir)
-		closedir(dir);
-	return r;
+	return -ENOENT;
 }
 
 int rundir_of(int pid, char *ret, size_t size)
@@ -137,7 +134,8 @@ static DIR *open_directory(int at, const char *name)
 
 void rundir_remove(const char *path)
 {
-	DIR *dir = place_check(path) == 0 ? open_directory(AT_FDCWD, path) : NULL;
+	AT_END(close_folder) DIR *dir =
+		place_check(path) == 0 ? open_directory(AT_FDCWD, path) : NULL;
 	struct dirent *entry;
 
 	if (!dir)
@@ -145,7 +143,6 @@ void rundir_remove(const char *path)
 	while ((entry = readdir(dir)) != NULL)
 		if (ledger_is_name(entry->d_name) || bypass_is_note(entry->d_name))
 			unlinkat(dirfd(dir), entry->d_name, 0);
-	closedir(dir);
 	rmdir(path);
 }
 
@@ -200,19 +197,16 @@ void rundir_clear_stale(void)
 	struct dirent *entry;
 
 	for (int i = 0; i < PLACE_CANDIDATES; i++) {
-		DIR *dir;
+		AT_END(close_folder) DIR *dir = NULL;
 
-		if (place_candidate(i, ledger_variable, place, sizeof(place)) < 0 ||
-		    place_check(place) < 0)
-			continue;
-		dir = open_directory(AT_FDCWD, place);
+		if (place_candidate(i, ledger_variable, place, sizeof(place)) == 0 &&
+		    place_check(place) == 0)
+			dir = open_directory(AT_FDCWD, place);
 		while (dir && (entry = readdir(dir)) != NULL) {
 			if (is_stale(dirfd(dir), entry->d_name))
 				unlinkat(dirfd(dir), entry->d_name, 0);
 			else if (strncmp(entry->d_name, "run-", 4) == 0)
 				clear_run(dirfd(dir), entry->d_name);
 		}
-		if (dir)
-			closedir(dir);
 	}
 }

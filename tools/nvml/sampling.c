@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "report/util/memory.h"
 #include "tools/ledgers/ledgers.h"
 #include "tools/nvml/nvml.h"
 #include "tools/launch/process.h"
@@ -97,30 +98,24 @@ static uint64_t now_ns(void)
 
 static int open_beside_driver(int pid, struct nvml **ret)
 {
-	char path[64], line[PATH_MAX + 128], *slash, *start;
+	FREE_AT_END char *path = text_format("/proc/%d/maps", pid);
+	AT_END(close_file) FILE *maps = fopen(path, "re");
+	char line[PATH_MAX + 128], *slash, *start;
 	struct stat st;
-	int r = -ENOENT;
-	FILE *maps;
 
-	snprintf(path, sizeof(path), "/proc/%d", pid);
 	/* The library runs with the sampler's rights, so only a process of the same user is
 	 * trusted. */
-	if (stat(path, &st) < 0 || st.st_uid != geteuid())
+	if (!maps || fstat(fileno(maps), &st) < 0 || st.st_uid != geteuid())
 		return -ENOENT;
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	maps = fopen(path, "re");
-	while (maps && r == -ENOENT && fgets(line, sizeof(line), maps)) {
+	while (fgets(line, sizeof(line), maps)) {
 		slash = strstr(line, "/libcuda.so");
 		start = strchr(line, '/');
 		if (!slash || !start || strchr(slash + 1, '/'))
 			continue;
 		*slash = '\0';
-		r = nvml_open(start, ret);
-		break;
+		return nvml_open(start, ret);
 	}
-	if (maps)
-		fclose(maps);
-	return r;
+	return -ENOENT;
 }
 
 static void note_nvml(const struct work *work, int r)
@@ -142,11 +137,9 @@ static bool have_nvml(struct work *work, int pid)
 /* Returns true if no process made a GPU call yet: then there is no ledger. */
 static bool nobody_began(const struct work *work)
 {
-	struct ledger_list list = { 0 };
-	bool none = ledgers_add_directory(&list, work->sampling->directory) == 0 && list.count == 0;
+	AT_END(ledgers_finish) struct ledger_list list = { 0 };
 
-	ledgers_finish(&list);
-	return none;
+	return ledgers_add_directory(&list, work->sampling->directory) == 0 && list.count == 0;
 }
 
 /* Stores what the last query found on device NUMBER. */
@@ -191,7 +184,7 @@ static void read_devices(struct work *work)
 
 static int map_ledger(const char *path, struct sampled_ledger *ret)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	AT_END(close_descriptor) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
 
 	if (fd < 0)
@@ -201,7 +194,6 @@ static int map_ledger(const char *path, struct sampled_ledger *ret)
 		ret->size = (size_t)st.st_size;
 		ret->bytes = mmap(NULL, ret->size, PROT_READ, MAP_SHARED, fd, 0);
 	}
-	close(fd);
 	if (ret->bytes == MAP_FAILED)
 		return -EINVAL;
 	if (ledger_view(ret->bytes, ret->size, &ret->view) == LEDGER_OK)
@@ -589,7 +581,7 @@ static uint64_t round_of(struct work *work, const char *const *paths, size_t cou
 static uint64_t round_in_directory(struct work *work)
 {
 	const char *paths[LEDGERS_MAX];
-	struct ledger_list list = { 0 };
+	AT_END(ledgers_finish) struct ledger_list list = { 0 };
 	uint64_t youngest;
 	size_t count = 0;
 
@@ -599,7 +591,6 @@ static uint64_t round_in_directory(struct work *work)
 			paths[count++] = list.files[i].path;
 	youngest = round_of(work, paths, count);
 	settle_ended(work, &list, false);
-	ledgers_finish(&list);
 	return youngest;
 }
 
@@ -628,7 +619,7 @@ static uint64_t pause_after(uint64_t usual, uint64_t lasted, uint64_t cpu)
 static void sample_until_told(struct work *work)
 {
 	struct pollfd link = { .fd = work->sampling->link, .events = POLLIN };
-	struct ledger_list list = { 0 };
+	AT_END(ledgers_finish) struct ledger_list list = { 0 };
 	uint64_t start = now_ns(), youngest, began, cpu, pause;
 
 	do {
@@ -640,7 +631,6 @@ static void sample_until_told(struct work *work)
 	} while (poll(&link, 1, (int)(pause / MS)) == 0);
 	ledgers_add_directory(&list, work->sampling->directory);
 	settle_ended(work, &list, true);
-	ledgers_finish(&list);
 }
 
 static int leave_everything(int link, pid_t parent)
