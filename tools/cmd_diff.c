@@ -37,7 +37,7 @@ static bool is_json(const char *path)
 
 static int read_side(struct session *session, char *word)
 {
-	struct operands operands = { 0 };
+	AT_END(operands_finish) struct operands operands = { 0 };
 	char error[ERROR_SIZE];
 	int r = 0;
 
@@ -48,31 +48,24 @@ static int read_side(struct session *session, char *word)
 		return r;
 	}
 	operands_find(&operands, &word, 1);
-	if (operands.missing)
-		r = -ENOENT;
 	for (size_t i = 0; i < operands.list.count && r == 0; i++)
 		r = session_add(session, operands.list.files[i].path, NULL);
-	ledgers_finish(&operands.list);
-	return r;
+	return operands.missing ? -ENOENT : r;
 }
 
 static int print(const struct diff *diff)
 {
-	struct text_buffer words;
+	FREE_AT_END char *words = PRINTED(to,
+		if (opt_values.format == OPTION_FORMAT_JSON)
+			diff_print_json(diff, to);
+		else
+			diff_print_text(diff, to));
 	char error[ERROR_SIZE];
-	int r;
+	int r = output_write_fd(STDOUT_FILENO, "stdout", words, strlen(words), error,
+				sizeof(error));
 
-	text_buffer_begin(&words);
-	if (opt_values.format == OPTION_FORMAT_JSON)
-		diff_print_json(diff, words.out);
-	else
-		diff_print_text(diff, words.out);
-	text_buffer_end(&words);
-	r = output_write_fd(STDOUT_FILENO, "stdout", words.text, words.length, error,
-			    sizeof(error));
 	if (r < 0)
 		print_error("%s", error);
-	text_buffer_finish(&words);
 	return r;
 }
 

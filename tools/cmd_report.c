@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * gpuleak report: reports on existing ledgers, also of running processes. The library runs it at
- * process exit (--at-exit) and relies on its exit status.
+ * process exit (--at-exit) and relies on its exit status. gpuleak check: runs only the gate on
+ * ledgers. Its exit status is the result of the gate, which fails if a ledger cannot be read.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include "report/util/escape.h"
 #include "tools/flags.h"
 #include "report/subjects/formats.h"
+#include "report/subjects/subject_words.h"
 #include "tools/ledgers/ledgers.h"
 #include "tools/ledgers/operands.h"
 #include "tools/launch/process.h"
@@ -182,27 +184,29 @@ static int report(struct session *session, struct operands *operands)
 	return failed ? STATUS_NOTHING_READ : 0;
 }
 
+/* Does WORK on the ledgers of the operands. */
+static int with_ledgers(char **operands, int count,
+			int (*work)(struct session *session, struct operands *operands))
+{
+	AT_END(operands_finish) struct operands found = { 0 };
+	AT_END(session_finish) struct session session = { 0 };
+
+	flags_environment(OPTIONS_OF_REPORT & ~OPTION_BIT(OPTION_REPORT));
+	if (session_refuses(opt_text[OPTION_REPORT] ? opt_values.report : NULL))
+		return STATUS_USAGE;
+	session_start(&session);
+	operands_find(&found, operands, count);
+	return work(&session, &found);
+}
+
 static int report_operands(char **operands, int count)
 {
-	struct operands found = { 0 };
-	struct session session;
-	int status;
+	AT_END(session_finish) struct session session = { 0 };
 
-	if (!at_exit) {
-		flags_environment(OPTIONS_OF_REPORT & ~OPTION_BIT(OPTION_REPORT));
-		if (session_refuses(opt_text[OPTION_REPORT] ? opt_values.report : NULL))
-			return STATUS_USAGE;
-	}
+	if (!at_exit)
+		return with_ledgers(operands, count, report);
 	session_start(&session);
-	if (at_exit) {
-		status = report_at_exit(&session, operands[0]);
-	} else {
-		operands_find(&found, operands, count);
-		status = report(&session, &found);
-	}
-	ledgers_finish(&found.list);
-	session_finish(&session);
-	return status;
+	return report_at_exit(&session, operands[0]);
 }
 
 #define ROW(flag, what, ...) { flag, OPTION_GROUP_CHOICE, OPTION_RANK_MORE, what, __VA_ARGS__ }
@@ -237,4 +241,55 @@ const struct flags_command command_report = {
 	.wanted = "name a ledger, a directory of ledgers, or the pid of a process",
 	.usage_status = STATUS_USAGE,
 	.main = report_operands,
+};
+
+/* ---- gpuleak check ---- */
+
+static int check(struct session *session, struct operands *operands)
+{
+	int on_stdout, r;
+	enum judge_verdict verdict;
+
+	if (session_files(session) < 0)
+		return STATUS_USAGE;
+	for (size_t i = 0; i < operands->list.count; i++)
+		session_add(session, operands->list.files[i].path, NULL);
+	if (operands->missing > 0 && operands->list.count > 0)
+		session_trouble(session, "%d of the ledgers to check are missing",
+				operands->missing);
+	report_sort(&session->report);
+	verdict = session_judge(session);
+	on_stdout = opt_values.format != OPTION_FORMAT_TEXT && !opt_text[OPTION_REPORT];
+	if (on_stdout)
+		r = session_write(session, NULL);
+	else if (opt_text[OPTION_REPORT])
+		r = session_write_pattern(session, opt_values.report);
+	else
+		r = session_write(session, "none"); /* other files that options request */
+	session_print_verdict(session, on_stdout ? stderr : stdout, "");
+	for (size_t i = 0; i < session->report.count && opt_values.verbose && !on_stdout; i++)
+		describe_all_coverage(stdout, session->report.processes[i]);
+	return verdict == JUDGE_CLEAN && r < 0 ? STATUS_NOTHING_READ : verdict;
+}
+
+static int check_operands(char **operands, int count)
+{
+	return with_ledgers(operands, count, check);
+}
+
+const struct flags_command command_check = {
+	.name = "check",
+	.summary = "print the verdict on ledgers, and exit with it",
+	.synopsis = "[options] LEDGER|DIRECTORY|PID...",
+	.prose = "Prints the gate's verdict on the ledgers and exits with it. With a --format\n"
+		 "other than text, or with --report, it also writes the report.\n",
+	.options = OPTIONS_OF_REPORT,
+	.extras = (const struct flags_extra[]){ FLAG_UPDATE_BASELINE, { NULL } },
+	.report_to = "nowhere",
+	.tail = "exit status: 0 clean, 23 the gate failed, 24 there was no ledger, 1 the\n"
+		"report could not be written, 2 wrong usage, 125 memory was short.\n",
+	.operands_min = 1,
+	.wanted = "name a ledger or a directory of ledgers",
+	.usage_status = STATUS_USAGE,
+	.main = check_operands,
 };

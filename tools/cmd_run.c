@@ -350,13 +350,12 @@ static void wait_and_watch(struct run *run)
 /* Returns the number of running processes that have a ledger in the run's directory. */
 static size_t count_running(const struct run *run)
 {
-	struct ledger_list list = { 0 };
+	AT_END(ledgers_finish) struct ledger_list list = { 0 };
 	size_t running = 0;
 
 	ledgers_add_directory(&list, run->directory);
 	for (size_t i = 0; i < list.count; i++)
-		running += process_runs(list.files[i].pid, list.files[i].start_ticks) != 0;
-	ledgers_finish(&list);
+		running += process_runs(list.files[i].pid, list.files[i].start_ticks);
 	return running;
 }
 
@@ -448,12 +447,10 @@ static void gather_one(struct run *run, const struct ledger_file *file)
 
 static void append_reason(const char *sentence)
 {
-	FILE *to = fopen(reasons, "ae");
+	AT_END(close_file) FILE *to = fopen(reasons, "ae");
 
-	if (!to)
-		return;
-	fprintf(to, "%s\n", sentence);
-	fclose(to);
+	if (to)
+		fprintf(to, "%s\n", sentence);
 }
 
 /* Adds SENTENCE, which says what this run could not record, to the report and to the gate's

@@ -216,22 +216,16 @@ static int choose_of_run(const char *word, struct ledger_list *list, struct ledg
  * Returns 1, 0 if the ledger may be created later, or -1 after it printed an error. */
 static int find_now(const char *word, int pid, struct ledger_file *ret)
 {
-	struct ledger_list list = { 0 };
-	int r;
+	AT_END(ledgers_finish) struct ledger_list list = { 0 };
 
-	if (ledgers_add_pid(&list, pid) == 0) {
-		r = 1;
-		if (list.is_run)
-			r = choose_of_run(word, &list, ret);
-		else
-			take_file(ledgers_latest(&list, 0), ret);
-	} else if (list.is_run || process_is_our_command(pid, "run") || is_starting(pid)) {
-		r = 0;
-	} else {
-		r = nothing(word, ledgers_why_none(&list, pid));
-	}
-	ledgers_finish(&list);
-	return r;
+	if (ledgers_add_pid(&list, pid) < 0)
+		return list.is_run || process_is_our_command(pid, "run") || is_starting(pid)
+			       ? 0
+			       : nothing(word, ledgers_why_none(&list, pid));
+	if (list.is_run)
+		return choose_of_run(word, &list, ret);
+	take_file(ledgers_latest(&list, 0), ret);
+	return 1;
 }
 
 /* Finds the ledger of process PID. If PID is a `gpuleak run`, waits for its first GPU call. PID may

@@ -125,18 +125,12 @@ static int replace(struct session *session, char *error, size_t error_size)
 	struct leak_totals now = totals_by(&session->report, NULL);
 	const char *path = session->baseline->name;
 	struct pattern_file *made = NULL;
-	struct text_buffer words;
-	int r;
+	FREE_AT_END char *words = PRINTED(to, baseline_write(&now, to));
+	int r = pattern_file_parse(&baseline_syntax, words, strlen(words), path, &made, error,
+				   error_size);
 
-	text_buffer_begin(&words);
-	baseline_write(&now, words.out);
-	text_buffer_end(&words);
-	r = pattern_file_parse(&baseline_syntax, words.text, words.length, path, &made, error,
-			       error_size);
 	if (r == 0)
-		r = output_write_file(path, "baseline", words.text, words.length, error,
-				      error_size);
-	text_buffer_finish(&words);
+		r = output_write_file(path, "baseline", words, strlen(words), error, error_size);
 	if (r == 0) {
 		print_difference(session->baseline, &known);
 		pattern_file_destroy(session->baseline);

@@ -61,22 +61,12 @@ static void destroy_told(struct told_suspect *known)
 	free(known);
 }
 
-/* Returns the text of the suspect's place. */
-static char *place_of(const struct report_suspect *suspect)
-{
-	struct text_buffer place;
-
-	text_buffer_begin(&place);
-	describe_place_and_caller(place.out, suspect->site->stack, false);
-	text_buffer_end(&place);
-	return place.text;
-}
 
 static void add_told(struct told_suspects *told, const struct report_suspect *suspect)
 {
 	struct told_suspect *known = calloc(1, sizeof(*known));
 
-	known->place = place_of(suspect);
+	known->place = PRINTED(to, describe_place_and_caller(to, suspect->site->stack, false));
 	known->ref = suspect->ref;
 	known->rate = rate_of(suspect);
 	known->grows = true;
@@ -266,23 +256,22 @@ static bool has_news(const struct watch *watch, uint64_t bytes, const char *grow
 /* Writes a report on the data recorded until now. The file is replaced only by a complete one. */
 static void write_report(struct watch *watch, const struct ledger_list *list)
 {
-	struct session session;
+	AT_END(session_finish) struct session session;
 
 	session_start(&session);
-	if (session_suppress(&session, watch->suppressions) == 0) {
-		for (size_t i = 0; i < list->count; i++)
-			session_add(&session, list->files[i].path, NULL);
-		report_sort(&session.report);
-		if (session.report.count && session_write(&session, watch->report) < 0)
-			watch->failed = true;
-	}
-	session_finish(&session);
+	if (session_suppress(&session, watch->suppressions) < 0)
+		return;
+	for (size_t i = 0; i < list->count; i++)
+		session_add(&session, list->files[i].path, NULL);
+	report_sort(&session.report);
+	if (session.report.count && session_write(&session, watch->report) < 0)
+		watch->failed = true;
 }
 
 void watch_read(struct watch *watch)
 {
-	struct ledger_list list = { 0 };
-	struct text_buffer growing;
+	AT_END(ledgers_finish) struct ledger_list list = { 0 };
+	FREE_AT_END char *growing = NULL;
 	struct sums sums = { 0 };
 
 	watch->reads++;
@@ -290,20 +279,17 @@ void watch_read(struct watch *watch)
 		watch->symbolizer = symbolizer_create(0);
 	if (ledgers_add_directory(&list, watch->directory) < 0)
 		return;
-	text_buffer_begin(&growing);
-	sums.growing = growing.out;
-	for (size_t i = 0; i < list.count; i++)
-		if (process_runs(list.files[i].pid, list.files[i].start_ticks))
-			add_ledger(watch, &list.files[i], &sums);
-	text_buffer_end(&growing);
-	if (has_news(watch, sums.bytes, growing.text)) {
-		print_line(watch, &sums, growing.text);
+	growing = PRINTED(to,
+		sums.growing = to;
+		for (size_t i = 0; i < list.count; i++)
+			if (process_runs(list.files[i].pid, list.files[i].start_ticks))
+				add_ledger(watch, &list.files[i], &sums));
+	if (has_news(watch, sums.bytes, growing)) {
+		print_line(watch, &sums, growing);
 		watch->bytes_before = sums.bytes;
 	}
-	text_buffer_finish(&growing);
 	if (watch->report && !watch->failed && list.count)
 		write_report(watch, &list);
-	ledgers_finish(&list);
 }
 
 void watch_finish(struct watch *watch)

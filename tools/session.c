@@ -135,17 +135,6 @@ void session_print_sentence(FILE *to, const char *before, const char *prefix,
 	fputc('\n', to);
 }
 
-/* Replaces the text in WORDS by a copy with colours. */
-static void add_colors(struct text_buffer *words)
-{
-	struct text_buffer colored;
-
-	text_buffer_begin(&colored);
-	text_color(words->text, colored.out);
-	text_buffer_end(&colored);
-	text_buffer_finish(words);
-	*words = colored;
-}
 
 bool session_verdict_is_first(const struct session *session)
 {
@@ -157,21 +146,20 @@ bool session_verdict_is_first(const struct session *session)
 void session_print_verdict(struct session *session, FILE *to, const char *before)
 {
 	const struct judgement *j = &session->judgement;
-	struct text_buffer lines;
+	const char *prefix = judge_prefix(j->verdict);
+	FREE_AT_END char *lines = PRINTED(out,
+		for (size_t i = 0; i < j->reason_count; i++)
+			session_print_sentence(out, before, prefix, j->reasons[i]);
+		for (size_t i = 0; i < j->note_count; i++)
+			session_print_sentence(out, before, "gate: ", j->notes[i]));
 
 	if (session->has_printed)
 		return;
 	session->has_printed = true;
-	text_buffer_begin(&lines);
-	for (size_t i = 0; i < j->reason_count; i++)
-		session_print_sentence(lines.out, before, judge_prefix(j->verdict), j->reasons[i]);
-	for (size_t i = 0; i < j->note_count; i++)
-		session_print_sentence(lines.out, before, "gate: ", j->notes[i]);
-	text_buffer_end(&lines);
 	if (flags_wants_colors(to == stdout ? NULL : "stderr"))
-		add_colors(&lines);
-	fwrite(lines.text, 1, lines.length, to);
-	text_buffer_finish(&lines);
+		text_color(lines, to);
+	else
+		fputs(lines, to);
 }
 
 /* Stores the output of PRINT in *RET. The caller calls text_buffer_finish(). */
@@ -217,8 +205,8 @@ static void write_summary(struct session *session)
 {
 	const struct report_format *format = report_format(opt_values.format);
 	const char *path = format->summary ? getenv(format->summary_variable) : NULL;
+	AT_END(text_buffer_finish) struct text_buffer words = { 0 };
 	char error[ERROR_SIZE];
-	struct text_buffer words;
 
 	if (!path || !*path)
 		return;
@@ -226,7 +214,6 @@ static void write_summary(struct session *session)
 	if (output_append(path, format->summary_bytes_max, words.text, words.length, error,
 			  sizeof(error)) < 0)
 		print_error("%s: %s", format->summary_variable, error);
-	text_buffer_finish(&words);
 }
 
 /* Expands PATTERN, the value of option ID, for the first process, and writes the path to RET.
@@ -262,7 +249,7 @@ static bool has_whole_names(const struct report *report)
 static int write_suppressions(struct session *session)
 {
 	char path[PATH_MAX], error[ERROR_SIZE];
-	struct text_buffer words;
+	FREE_AT_END char *words = NULL;
 	int r;
 
 	if (!*opt_values.gen_suppressions)
@@ -270,33 +257,33 @@ static int write_suppressions(struct session *session)
 	r = expand(session, OPTION_GEN_SUPPRESSIONS, opt_values.gen_suppressions, path);
 	if (r < 0)
 		return r;
-	text_buffer_begin(&words);
-	gen_suppressions(&session->report, words.out, has_whole_names(&session->report));
-	text_buffer_end(&words);
-	r = output_write_file(path, "suppressions", words.text, words.length, error,
-			      sizeof(error));
+	words = PRINTED(to, gen_suppressions(&session->report, to,
+					     has_whole_names(&session->report)));
+	r = output_write_file(path, "suppressions", words, strlen(words), error, sizeof(error));
 	if (r < 0)
 		print_error("%s", error);
-	text_buffer_finish(&words);
 	return r;
 }
 
 /* Writes the output of PRINT to WHERE (NULL: stdout). Returns 0 or -errno. */
 static int write_as(struct session *session, print_format *print, const char *where)
 {
+	AT_END(text_buffer_finish) struct text_buffer plain = { 0 }, words = { 0 };
 	char error[ERROR_SIZE];
-	struct text_buffer words;
 	int r;
 
 	render(session, print, &words);
-	if (print == print_text && flags_wants_colors(where))
-		add_colors(&words);
+	if (print == print_text && flags_wants_colors(where)) {
+		plain = words;
+		text_buffer_begin(&words);
+		text_color(plain.text, words.out);
+		text_buffer_end(&words);
+	}
 	if (where)
 		r = output_write(where, words.text, words.length, error, sizeof(error));
 	else
 		r = output_write_fd(STDOUT_FILENO, "stdout", words.text, words.length, error,
 				    sizeof(error));
-	text_buffer_finish(&words);
 	if (r < 0)
 		print_error("%s", error);
 	return r;
@@ -332,7 +319,7 @@ static int print_headline(const struct report *report, const struct judgement *j
 
 void session_print_written(struct session *session, const char *where)
 {
-	struct text_buffer words;
+	AT_END(text_buffer_finish) struct text_buffer words = { 0 };
 	char path[PATH_MAX];
 	struct stat st;
 
@@ -342,7 +329,6 @@ void session_print_written(struct session *session, const char *where)
 	render(session, print_headline, &words);
 	eprintf(stderr, "%.*s; report: ", (int)strcspn(words.text, "\n"), words.text);
 	session_print_sentence(stderr, "", "", path);
-	text_buffer_finish(&words);
 }
 
 int session_write(struct session *session, const char *where)

@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "report/util/memory.h"
+#include "report/util/text_buffer.h"
 #include "tools/launch/preload_link.h"
 
 #define NAME "libgpuleak.so"
@@ -25,9 +27,7 @@ static int try_path(const char *path, char *ret, size_t size)
 {
 	char real[PATH_MAX];
 
-	if (!realpath(path, real))
-		return -errno;
-	if (access(real, R_OK) < 0)
+	if (!realpath(path, real) || access(real, R_OK) < 0)
 		return -errno;
 	if (strlen(real) >= size)
 		return -ENAMETOOLONG;
@@ -38,11 +38,8 @@ static int try_path(const char *path, char *ret, size_t size)
 static int try_beside(const char *directory, const char *way, const char *name, char *ret,
 		      size_t size)
 {
-	char path[PATH_MAX];
-	int n = snprintf(path, sizeof(path), "%s/%s/%s", directory, way, name);
+	FREE_AT_END char *path = text_format("%s/%s/%s", directory, way, name);
 
-	if (n < 0 || (size_t)n >= sizeof(path))
-		return -ENAMETOOLONG;
 	return try_path(path, ret, size);
 }
 
@@ -75,6 +72,15 @@ static int find_file(const char *built, const char *from_bindir, const char *fix
 	return try_beside(fixed, ".", name, ret, size);
 }
 
+/* Writes to ERROR that NAME is missing, and returns R. */
+static int not_found(int r, const char *name, const char *beside, const char *folder, char *error,
+		     size_t size)
+{
+	snprintf(error, size, "%s is neither beside %s nor in %s: %s; install it there", name,
+		 beside, folder, strerror(-r));
+	return r;
+}
+
 /* Finds the directories of the stand-in driver and runtime in a build tree. Returns false if this
  * command is not in a build tree. */
 static bool find_built(char *ret, size_t size)
@@ -99,12 +105,8 @@ int library_find_fake_gpu(char *ret, size_t size, char *error, size_t error_size
 		return 0;
 	r = find_file(NULL, GPULEAK_LIBDIR_FROM_BINDIR, GPULEAK_LIBDIR, FAKE_GPU "/" DRIVER, ret,
 		      size);
-	if (r < 0) {
-		snprintf(error, error_size, FAKE_GPU "/" DRIVER " is neither beside "
-			 "libgpuleak.so nor in " GPULEAK_LIBDIR ": %s; install it there",
-			 strerror(-r));
-		return r;
-	}
+	if (r < 0)
+		return not_found(r, FAKE_GPU "/" DRIVER, NAME, GPULEAK_LIBDIR, error, error_size);
 	*strrchr(ret, '/') = '\0';
 	if (strpbrk(ret, ":;")) {
 		snprintf(error, error_size, "%s: LD_LIBRARY_PATH cannot contain a path with a "
@@ -123,11 +125,8 @@ int library_find_module(char *ret, size_t size, char *error, size_t error_size)
 {
 	int r = library_find_data("../python", MODULE, ret, size);
 
-	if (r < 0) {
-		snprintf(error, error_size, MODULE " is neither beside this command nor in "
-			 GPULEAK_DATADIR ": %s; install it there", strerror(-r));
-		return r;
-	}
+	if (r < 0)
+		return not_found(r, MODULE, "this command", GPULEAK_DATADIR, error, error_size);
 	*strrchr(ret, '/') = '\0';
 	if (strchr(ret, ':')) {
 		snprintf(error, error_size, "%s: PYTHONPATH cannot contain a path with a colon; "
@@ -145,17 +144,12 @@ int library_find(char *ret, size_t size, char *error, size_t error_size)
 				: find_file("../interpose", GPULEAK_LIBDIR_FROM_BINDIR,
 					    GPULEAK_LIBDIR, NAME, ret, size);
 
-	if (r < 0) {
-		if (named && *named)
-			snprintf(error, error_size, "%s (from GPULEAK_LIBRARY): %s", named,
-				 strerror(-r));
-		else
-			snprintf(error, error_size, NAME " is neither beside this command nor in "
-				 GPULEAK_LIBDIR ": %s; install it there", strerror(-r));
+	if (r < 0 && named && *named)
+		snprintf(error, error_size, "%s (from GPULEAK_LIBRARY): %s", named, strerror(-r));
+	else if (r < 0)
+		not_found(r, NAME, "this command", GPULEAK_LIBDIR, error, error_size);
+	if (r < 0 || !strpbrk(ret, " \t\n:"))
 		return r;
-	}
-	if (!strpbrk(ret, " \t\n:"))
-		return 0;
 	if (strlen(ret) >= sizeof(real))
 		return -ENAMETOOLONG;
 	strcpy(real, ret);

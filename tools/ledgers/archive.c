@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "report/util/output.h"
+#include "tools/launch/process.h"
 
 #define TRIES_MAX 1000
 
@@ -27,20 +28,14 @@ static int copy_bytes(int from, int to)
 
 static int copy_file(const char *from, const char *to)
 {
-	int in = open(from, O_RDONLY | O_CLOEXEC), out, r;
+	AT_END(close_descriptor) int in = open(from, O_RDONLY | O_CLOEXEC);
+	int out = in < 0 ? -1 : open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), r;
 
-	if (in < 0)
+	if (out < 0)
 		return -errno;
-	out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (out < 0) {
-		r = -errno;
-		close(in);
-		return r;
-	}
 	r = copy_bytes(in, out);
 	if (close(out) < 0 && r == 0)
 		r = -errno;
-	close(in);
 	if (r < 0)
 		unlink(to);
 	return r;
@@ -68,9 +63,7 @@ int keep_ledger(const char *from, const char *wanted, enum keep_how how, char *r
 {
 	int r = output_make_folders(wanted);
 
-	if (r < 0)
-		return r;
-	r = -EEXIST;
+	r = r < 0 ? r : -EEXIST;
 	for (int i = 0; i < TRIES_MAX && r == -EEXIST; i++) {
 		int n = i == 0 ? snprintf(ret, size, "%s", wanted)
 			       : snprintf(ret, size, "%s.%d", wanted, i);

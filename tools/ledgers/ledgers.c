@@ -200,7 +200,8 @@ int ledgers_search_directory(struct ledger_list *list, const char *directory, si
 /* Adds the ledgers of process PID (0: of all) in PLACE and in its subdirectories "run-*". */
 static void add_from_place(struct ledger_list *list, const char *place, int pid)
 {
-	AT_END(close_folder) DIR *dir = add_from(list, place, pid, NULL) < 0 ? NULL : opendir(place);
+	AT_END(close_folder) DIR *dir =
+		add_from(list, place, pid, NULL) < 0 ? NULL : opendir(place);
 	struct dirent *entry;
 
 	while (dir && (entry = readdir(dir)) != NULL) {

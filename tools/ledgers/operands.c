@@ -66,3 +66,8 @@ void operands_find(struct operands *operands, char **words, int count)
 	for (int i = 0; i < count; i++)
 		find_one(operands, words[i]);
 }
+
+void operands_finish(struct operands *operands)
+{
+	ledgers_finish(&operands->list);
+}

@@ -16,5 +16,6 @@ struct operands { /* starts as { 0 } */
 /* Finds the ledgers for the COUNT operands WORDS. Prints a line on stderr for each operand that has
  * no ledger. */
 void operands_find(struct operands *operands, char **words, int count);
+void operands_finish(struct operands *operands);
 
 #endif

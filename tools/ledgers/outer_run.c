@@ -5,7 +5,6 @@
  */
 #include "tools/ledgers/outer_run.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,8 @@
 
 #include "ledger/directory.h"
 #include "ledger/shared.h"
+#include "report/util/memory.h"
+#include "report/util/path.h"
 #include "tools/launch/process.h"
 #include "tools/ledgers/archive.h"
 #include "tools/ledgers/lost.h"
@@ -66,18 +67,13 @@ void outer_run_find(struct outer_run *outer)
 				   process_start_ticks(getpid()), "gpuleak run");
 }
 
-int outer_run_add(const struct outer_run *outer, const char *path)
+void outer_run_add(const struct outer_run *outer, const char *path)
 {
-	char wanted[PATH_MAX], got[PATH_MAX + 16];
-	const char *slash = strrchr(path, '/');
-	int n;
+	FREE_AT_END char *wanted = text_format("%s/%s", outer->directory, path_last(path));
+	char got[PATH_MAX + 16];
 
-	if (!outer->directory[0])
-		return 0;
-	n = snprintf(wanted, sizeof(wanted), "%s/%s", outer->directory, slash ? slash + 1 : path);
-	if (n < 0 || (size_t)n >= sizeof(wanted))
-		return -ENAMETOOLONG;
-	return keep_ledger(path, wanted, KEEP_BY_LINK, got, sizeof(got));
+	if (outer->directory[0])
+		keep_ledger(path, wanted, KEEP_BY_LINK, got, sizeof(got));
 }
 
 void outer_run_finish(struct outer_run *outer, const struct roster *ours)

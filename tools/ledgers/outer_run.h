@@ -22,8 +22,8 @@ struct outer_run {
 void outer_run_find(struct outer_run *outer);
 
 /* Links the ledger at PATH, or copies it if that is not possible. Does nothing without an outer
- * run. Returns 0 or -errno. */
-int outer_run_add(const struct outer_run *outer, const char *path);
+ * run. */
+void outer_run_add(const struct outer_run *outer, const char *path);
 
 /* Copies what OURS (NULL: there is none) has on processes, after all ledgers were added. */
 void outer_run_finish(struct outer_run *outer, const struct roster *ours);
