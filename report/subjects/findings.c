@@ -247,11 +247,9 @@ static const struct report_frame *different_frame(const struct report_stack *of,
 
 void finding_blocks(FILE *out, const struct finding *finding)
 {
-	uint64_t all = add_bounded(finding->blocks, finding->freed);
-
 	if (finding->freed)
 		fprintf(out, "%s of ", NUMBER(finding->blocks));
-	fputs(COUNT(all, "block"), out);
+	fputs(COUNT(add_bounded(finding->blocks, finding->freed), "block"), out);
 }
 
 #define PARTS_SHOWN 5

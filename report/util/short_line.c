@@ -46,7 +46,7 @@ void short_paths(char *line, size_t columns)
 }
 
 /* Returns the end of the last part of the sentence that ends in the first COLUMNS bytes of LINE, or
- * of the last word, or 0. A comma in parentheses ends no part. */
+ * of the last word, preferably after a place, or 0. Nothing in parentheses is an end. */
 static size_t last_part(const char *line, size_t columns)
 {
 	size_t end = 0, word = 0, depth = 0;
@@ -54,8 +54,11 @@ static size_t last_part(const char *line, size_t columns)
 	for (size_t i = 1; i < columns; i++) {
 		depth += line[i] == '(';
 		depth -= line[i] == ')' && depth;
-		word = line[i] == ' ' ? i + 1 : word;
-		end = line[i] == ' ' && !depth && strchr(",;", line[i - 1]) ? i + 1 : end;
+		if (line[i] != ' ' || depth)
+			continue;
+		if (line[i - 1] == ')' || !word || line[word - 2] != ')')
+			word = i + 1;
+		end = strchr(",;", line[i - 1]) ? i + 1 : end;
 	}
 	return end > columns / 3 ? end : word > columns / 3 ? word : 0;
 }

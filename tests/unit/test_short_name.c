@@ -200,7 +200,7 @@ static void test_line(void **state)
 		     "1 leak at f<T>,", "called from g(int, long) in h");
 	/* not a path: no slash, or a space in what is not absolute */
 	expect_lines(30, "f(int, a/b) (pid 12) of n (x y/z/w), and more",
-		     "f(int, a/b) (pid 12) of n (x", "y/z/w), and more");
+		     "f(int, a/b) (pid 12)", "of n (x y/z/w), and more");
 	expect_line(30, "of g (docs/examples/kept.py:16) now", "of g (.../kept.py:16) now");
 	/* never in the middle of a character */
 	expect_line(8, "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4", "\xc3\xa4\xc3\xa4...");
