@@ -103,6 +103,10 @@ static int add_ledger(struct session *session, const char *path,
 		return r;
 	ledger.all_sites =
 		report_format(opt_values.format)->all_sites || session->only_at;
+	/* Nothing else than the text report reads the frames. */
+	ledger.names_starts = opt_values.format == OPTION_FORMAT_TEXT && !session->suppressions &&
+			      !session->baseline && !session->budgets && !session->only_at &&
+			      !*opt_values.rules && !*opt_values.gen_suppressions;
 	ledger.program_suppressions = (int)opt_values.lsan_suppressions;
 	ledger.choice = session_choice;
 	ledger.older_ns = (uint64_t)opt_values.older * 1000000u;

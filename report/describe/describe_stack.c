@@ -13,6 +13,7 @@
 #include "report/util/compare.h"
 #include "report/util/escape.h"
 #include "report/model/model.h"
+#include "report/symbols/symbolize.h"
 #include "report/util/path.h"
 #include "report/util/short_name.h"
 
@@ -71,19 +72,7 @@ static void print_function(FILE *out, const struct report_frame *frame, bool who
  * printed. */
 static bool begins(const struct report_frame *frame)
 {
-	static const char *const names[] = {
-		"_start", "__libc_start_main", "__libc_start_main_impl", "__libc_start_call_main",
-		"start_thread", "clone", "clone3", "__clone3",
-	};
-
-	if (frame->language != FRAME_NATIVE)
-		return false;
-	if (!frame->function) /* libc without symbols: only if the frames on both sides are known */
-		return frame->module && strstr(frame->module, "/libc.so.6") != NULL;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strcmp(frame->function, names[i]) == 0)
-			return true;
-	return false;
+	return frame->language == FRAME_NATIVE && symbol_is_start(frame->function, frame->module);
 }
 
 /* Returns the number of frames without the outermost frames that only start a program or a

@@ -32,6 +32,8 @@ struct loaded_ledger {
 	uid_t owner;       /* of the file, or of this process without a file */
 	char *name;        /* name of the ledger in messages */
 	bool all_sites;     /* the caller sets it: the report lists all call sites */
+	/* the caller sets it: frames that start the program or a thread need no line */
+	bool names_starts;
 	bool program_suppressions; /* the caller sets it: use the program's own suppressions */
 	uint64_t unsettled; /* blocks left out because they changed during the read */
 	uint64_t older_ns;  /* the caller sets it: only blocks at least this old; 0: all */

@@ -423,20 +423,37 @@ static const struct report_stack *intern_stack(struct builder *b, struct stack_n
 	return &node->public;
 }
 
-static const struct report_stack *read_stack(struct builder *b, const struct stack_code *code)
+static const struct report_stack *read_stack_with(struct builder *b, const struct stack_code *code,
+						  bool names_starts)
 {
 	const struct symbol_location *native[LEDGER_FRAMES_MAX];
 	size_t room = code->place_count + code->python.count;
 	struct stack_node *node;
 
 	node = arena_alloc(b->arena, sizeof(*node) + room * sizeof(node->locations[0]));
-	symbolizer_locations(b->symbolizer, code->places, code->place_count, native);
+	symbolizer_locations(b->symbolizer, code->places, code->place_count, names_starts, native);
 	node->public.cut = code->cut;
 	node->ran_python = code->python.count != 0;
 	node->location_count = build_weave(
 		&(struct native_frames){ native, code->loops, code->place_count, code->cut },
 		&code->python, node->locations);
 	return intern_stack(b, node);
+}
+
+/* A line, a fingerprint and a pattern use the frames that start a thread only if the stack has no
+ * frame of the application, or if other frames follow them. */
+static const struct report_stack *read_stack(struct builder *b, const struct stack_code *code)
+{
+	const struct report_stack *ret;
+
+	if (b->ledger->names_starts && !b->process->program_suppressions &&
+	    !code->python.waiting && !code->python.java) {
+		ret = read_stack_with(b, code, true);
+		for (size_t i = 0; i < ret->count; i++)
+			if (ret->frames[i].role == FRAME_APPLICATION)
+				return ret;
+	}
+	return read_stack_with(b, code, false);
 }
 
 const struct report_stack *build_stack(struct builder *b, uint32_t ref)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads the symbols once and sorts them. libdwfl has a lookup, too, but it walks over the whole
- * table for every address, and large libraries have hundreds of thousands of symbols.
+ * Reads the symbols once, and sorts them if many addresses are looked up. libdwfl has a lookup,
+ * too, but it walks over the whole table for every address, and large libraries have hundreds of
+ * thousands of symbols.
  */
 #include "report/symbols/elfsymbols.h"
 
@@ -13,6 +14,7 @@
 #include "report/util/memory.h"
 
 #define OVERLAPS_MAX 4096 /* symbols at one address; more are ignored */
+#define SEARCHES_MAX 64   /* of an unsorted table: sorting takes longer than these */
 
 struct symbol {
 	struct code_range code;
@@ -23,6 +25,8 @@ struct symbol {
 struct elfsymbols {
 	size_t count;
 	struct symbol *items;
+	bool is_sorted;
+	unsigned int searches; /* before the items were sorted */
 };
 
 /* Prefers global names, because documentation uses them, and names without an underscore at the
@@ -70,6 +74,7 @@ void elfsymbols_add(struct elfsymbols *symbols, uint64_t start, uint64_t bytes, 
 
 void elfsymbols_sort(struct elfsymbols *symbols)
 {
+	symbols->is_sorted = true;
 	SORT(symbols->items, symbols->count, compare_symbols);
 	code_ranges_set_reach(symbols->items, symbols->count, sizeof(symbols->items[0]));
 }
@@ -159,7 +164,6 @@ struct elfsymbols *elfsymbols_create(Dwfl_Module *module)
 				       rank_of(&symbol, name));
 	}
 	add_go_functions(symbols, dwfl_module_getelf(module, &bias));
-	elfsymbols_sort(symbols);
 	return symbols;
 }
 
@@ -176,14 +180,23 @@ static size_t count_until(const struct elfsymbols *symbols, GElf_Addr address)
 				 address);
 }
 
-const char *elfsymbols_find(const struct elfsymbols *symbols, GElf_Addr address)
+const char *elfsymbols_find(struct elfsymbols *symbols, GElf_Addr address)
 {
-	size_t at = count_until(symbols, address);
+	const struct symbol *found = NULL;
+	size_t at;
 
-	while (at-- > 0 && symbols->items[at].code.reach > address)
-		if (symbols->items[at].code.high > address)
-			return symbols->items[at].name;
-	return NULL;
+	if (!symbols->is_sorted && symbols->searches++ == SEARCHES_MAX)
+		elfsymbols_sort(symbols);
+	at = symbols->is_sorted ? count_until(symbols, address) : symbols->count;
+	while (at-- > 0 && !(symbols->is_sorted &&
+			     (found || symbols->items[at].code.reach <= address))) {
+		const struct symbol *symbol = &symbols->items[at];
+
+		if (symbol->code.low <= address && address < symbol->code.high &&
+		    (!found || compare_symbols(symbol, found) > 0))
+			found = symbol;
+	}
+	return found ? found->name : NULL;
 }
 
 const char *elfsymbols_last(const struct elfsymbols *symbols, GElf_Addr address,

@@ -21,7 +21,7 @@ struct elfsymbols *elfsymbols_create_empty(void);
 void elfsymbols_add(struct elfsymbols *symbols, uint64_t start, uint64_t bytes, const char *name,
 		    int rank);
 
-/* Orders the table after the last elfsymbols_add(). */
+/* Orders the table after the last elfsymbols_add(), for elfsymbols_last(). */
 void elfsymbols_sort(struct elfsymbols *symbols);
 
 void elfsymbols_destroy(struct elfsymbols *symbols); /* SYMBOLS may be NULL */
@@ -29,7 +29,7 @@ void elfsymbols_destroy(struct elfsymbols *symbols); /* SYMBOLS may be NULL */
 /* Returns the name of the symbol whose range contains ADDRESS (an address as Dwfl uses it), or
  * NULL. A symbol without a size contains no address, because the code after it may belong to a
  * static function whose symbol was stripped. */
-const char *elfsymbols_find(const struct elfsymbols *symbols, GElf_Addr address);
+const char *elfsymbols_find(struct elfsymbols *symbols, GElf_Addr address);
 
 /* Returns the name with the highest rank whose range contains ADDRESS, or NULL. Stores the name
  * with the next lower rank in *RET_EARLIER, or NULL. */

@@ -40,8 +40,9 @@ struct symbol_module {
 	bool opened; /* an attempt to open the file was made */
 	Dwfl *dwfl; /* NULL: there is no file with the right build id */
 	Dwfl_Module *file;
-	struct debuginfo *debuginfo; /* NULL: no debug information */
+	struct debuginfo *debuginfo; /* NULL: no debug information, or not read yet */
 	Dwarf_Addr debuginfo_bias;
+	bool debuginfo_read; /* an attempt was made */
 	bool separate; /* FILE is a separate debug file: no code and no unwind tables */
 	struct elfsymbols *symbols; /* NULL: not loaded yet */
 	struct elfsymbols *copied; /* names that the ledger has; NULL: none */
@@ -53,6 +54,7 @@ struct symbol_module {
 struct symbol_lookup {
 	struct symbol_place place;
 	const struct symbol_location *location; /* NULL: not looked up yet */
+	const struct symbol_location *start;    /* the same, but with a name only */
 };
 
 struct symbolizer {
@@ -260,21 +262,27 @@ static int has_build_id(const struct symbol_module *module, int fd)
 
 static void use_file(struct symbol_module *module, const char *path, int fd)
 {
-	Dwarf *dwarf;
-
 	module->dwfl = dwfl_begin(&callbacks);
 	if (module->dwfl) {
 		dwfl_report_begin(module->dwfl);
 		module->file = dwfl_report_elf(module->dwfl, path, path, fd, 0, true);
 		dwfl_report_end(module->dwfl, NULL, NULL);
 	}
-	if (!module->file) {
+	if (!module->file)
 		close(fd);
-		return;
-	}
-	dwarf = dwfl_module_getdwarf(module->file, &module->debuginfo_bias);
+}
+
+/* Returns the debug information of MODULE, which has a file, or NULL. Reads it at the first call:
+ * if it is compressed, reading takes longer than all the rest of a small report. */
+static struct debuginfo *read_debuginfo(struct symbol_module *module)
+{
+	Dwarf *dwarf = module->debuginfo_read ? NULL
+		       : dwfl_module_getdwarf(module->file, &module->debuginfo_bias);
+
+	module->debuginfo_read = true;
 	if (dwarf)
 		module->debuginfo = debuginfo_create(dwarf);
+	return module->debuginfo;
 }
 
 /* Opens the module's separate debug file, which is found by build id. It has all symbols, too. */
@@ -331,9 +339,9 @@ static void open_module(struct symbolizer *symbolizer, struct symbol_module *mod
 	int fd;
 	const char *path = module->path;
 
+	if (module->opened)
+		return;
 	module->opened = true;
-	if (module->copied)
-		elfsymbols_sort(module->copied);
 	if ((symbolizer->flags & SYMBOLIZER_NO_FILES) || path[0] != '/')
 		return; /* modules such as [vdso] have no file */
 	if (length > sizeof(deleted) && !strcmp(path + length - sizeof(deleted) + 1, deleted)) {
@@ -500,7 +508,7 @@ static size_t look_up(struct symbolizer *symbolizer, struct symbol_module *modul
 		return look_up_jit(symbolizer, module, offset, frames);
 	if (!module->file || !dwfl_module_getelf(module->file, &bias))
 		return look_up_copied(symbolizer, module, offset, frames);
-	if (module->debuginfo)
+	if (read_debuginfo(module))
 		count = debuginfo_frames(module->debuginfo,
 					 offset + bias - module->debuginfo_bias, found);
 	if (count == 0) {
@@ -564,19 +572,74 @@ static const struct symbol_location *intern_lines(struct symbolizer *symbolizer,
 	return known ? known : location;
 }
 
-/* Looks up PLACE, which has no location yet. */
-static const struct symbol_location *new_location(struct symbolizer *symbolizer,
-						  const struct symbol_place *place)
+/* ---- the outermost frames, which start a program or a thread ---- */
+
+static bool is_libc(const char *module)
 {
-	struct report_frame frames[DEBUGINFO_FRAMES_MAX] = { { 0 } }, *kept;
+	return strstr(module, "/libc.so.6") != NULL;
+}
+
+bool symbol_is_start(const char *function, const char *module)
+{
+	static const char *const names[] = {
+		"_start", "__libc_start_main", "__libc_start_main_impl", "__libc_start_call_main",
+		"start_thread", "clone", "clone3", "__clone3",
+	};
+
+	for (size_t i = 0; function && i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(function, names[i]) == 0)
+			return true;
+	return !function && module && is_libc(module);
+}
+
+/* Returns the name of PLACE without a version if it is one of symbol_is_start(), in the C library
+ * or the program's _start(). Else returns NULL. */
+static const char *start_at(struct symbolizer *symbolizer, const struct symbol_place *place)
+{
+	struct symbol_module *module = place->module;
+	const char *name = NULL;
+	GElf_Addr bias;
+
+	if (module)
+		open_module(symbolizer, module);
+	if (module && module->file && dwfl_module_getelf(module->file, &bias))
+		name = symbol_name(module, place->offset + bias);
+	if (!name || (strcmp(name, "_start") != 0 && !is_libc(module->path)))
+		return NULL;
+	name = arena_intern(&symbolizer->arena, &symbolizer->texts, name, strcspn(name, "@"));
+	return symbol_is_start(name, NULL) ? name : NULL;
+}
+
+/* Returns the number of PLACES before those at the end that only start the program or the thread.
+ * Leaves out __libc_start_main() if it calls the program itself: it can have inlined calls then. */
+static size_t places_before_starts(struct symbolizer *symbolizer, const struct symbol_place *places,
+				   size_t count)
+{
+	const char *name, *innermost = NULL;
+
+	while (count && (name = start_at(symbolizer, &places[count - 1]))) {
+		innermost = name;
+		count--;
+	}
+	return count + (innermost && strncmp(innermost, "__libc_start_main",
+					     strlen("__libc_start_main")) == 0);
+}
+
+/* Looks up PLACE, which has no location yet. NAME is its function's name if nothing else about it
+ * is needed, else NULL. */
+static const struct symbol_location *new_location(struct symbolizer *symbolizer,
+						  const struct symbol_place *place,
+						  const char *name)
+{
+	struct report_frame frames[DEBUGINFO_FRAMES_MAX] = { { .function = name } }, *kept;
 	struct symbol_module *module = place->module;
 	struct symbol_location *location;
 	size_t count = 0;
 
-	if (module && !module->opened)
+	if (module && !name) {
 		open_module(symbolizer, module);
-	if (module)
 		count = look_up(symbolizer, module, place->offset, frames);
+	}
 	if (count == 0)
 		count = 1;
 	kept = arena_alloc(&symbolizer->arena, count * sizeof(*kept));
@@ -593,15 +656,22 @@ static const struct symbol_location *new_location(struct symbolizer *symbolizer,
 }
 
 void symbolizer_locations(struct symbolizer *symbolizer, const struct symbol_place *places,
-			  size_t count, const struct symbol_location **ret)
+			  size_t count, bool names_starts, const struct symbol_location **ret)
 {
+	size_t before = names_starts ? places_before_starts(symbolizer, places, count) : count;
+
 	for (size_t i = 0; i < count; i++) {
 		struct symbol_lookup *lookup =
 			table_intern(&symbolizer->arena, &symbolizer->locations, &places[i],
 				     sizeof(places[i]), sizeof(*lookup));
+		/* The file of the program's own _start() can decide its role. */
+		bool named = i >= before && is_libc(places[i].module->path);
+		const char *name = named ? start_at(symbolizer, &places[i]) : NULL;
+		const struct symbol_location **location =
+			name ? &lookup->start : &lookup->location;
 
-		if (!lookup->location)
-			lookup->location = new_location(symbolizer, &places[i]);
-		ret[i] = lookup->location;
+		if (!*location)
+			*location = new_location(symbolizer, &places[i], name);
+		ret[i] = *location;
 	}
 }

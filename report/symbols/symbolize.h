@@ -55,10 +55,15 @@ struct symbol_place {
 	uint64_t offset;
 };
 
-/* Stores in RET the frames at each of COUNT PLACES (see struct report_frame). The symbolizer owns
- * the locations. */
+/* Stores in RET the frames at each of COUNT PLACES of a stack (see struct report_frame). The
+ * symbolizer owns the locations. NAMES_STARTS: the outermost frames that only start the program or
+ * a thread get a name and no line, which saves reading the C library's debug information. */
 void symbolizer_locations(struct symbolizer *symbolizer, const struct symbol_place *places,
-			  size_t count, const struct symbol_location **ret);
+			  size_t count, bool names_starts, const struct symbol_location **ret);
+
+/* Returns true for a function that starts a program or a thread. In a C library without symbols
+ * (FUNCTION NULL) returns true: it is one if the frames on both sides are known. */
+bool symbol_is_start(const char *function, const char *module);
 
 /* Returns true if MODULE, of symbolizer_jit(), has names. */
 bool symbol_module_is_named(const struct symbol_module *module);

@@ -164,5 +164,18 @@ def static_objects(place):
              for leak in leaks[1:]])
 
 
-REPORT = [static_objects, coroutines, hostile_short_form, hostile_text, hostile_messages, cuda_results,
+def frames_that_start(place):
+    """places: frames of the C library that start a program need no lines, and no report shows it"""
+    ledger, rules = place.file("ledger"), place.file("rules")
+    place.preloaded([place.program("begins")], {"GPULEAK_LEDGER": ledger, "GPULEAK_REPORT": "none"})
+    with open(rules, "w", encoding="utf-8"):
+        pass
+    for verbose in "0", "1":
+        names, lines = (place.command("report", "--verbose", verbose, *more, ledger).stdout
+                        for more in ((), ("--rules", rules)))
+        compare("text", lines, names)
+        compare("ways", (6, 6), (names.count("\nLeak of "), names.count("#0 leak ")))
+
+
+REPORT = [frames_that_start, static_objects, coroutines, hostile_short_form, hostile_text, hostile_messages, cuda_results,
           opencl_results, first_line, without_debuginfo, without_unwind_tables]
