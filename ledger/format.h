@@ -247,6 +247,13 @@ static inline bool ledger_block_is_live(uint32_t state, uint32_t marked)
 	       (state == LEDGER_BLOCK_RELEASED && (marked & LEDGER_BLOCK_MAPPED));
 }
 
+/* Returns true for a deferred free that does not count as live. */
+static inline bool ledger_block_is_deferred(uint32_t state, uint32_t marked)
+{
+	return LEDGER_BLOCK_STATE(state) == LEDGER_BLOCK_RELEASED &&
+	       !(marked & LEDGER_BLOCK_MAPPED);
+}
+
 /* The blocks that are not counted as live everywhere. DEFERRED: a deferred free, except while the
  * application has the block mapped. IGNORED: any other block with LEDGER_BLOCK_IGNORED. */
 enum ledger_hidden {

@@ -141,18 +141,6 @@ const struct ledger_block *ledger_next_live(const struct ledger_view *view,
 	return block;
 }
 
-const struct ledger_block *ledger_next_deferred(const struct ledger_view *view,
-						struct ledger_walk *walk)
-{
-	const struct ledger_block *block;
-
-	do
-		block = ledger_next_block_slot(view, walk);
-	while (block && (LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_RELEASED ||
-			 (block->marked & LEDGER_BLOCK_MAPPED)));
-	return block;
-}
-
 const struct ledger_block *ledger_next_suballocation(const struct ledger_view *view,
 						     struct ledger_walk *walk)
 {

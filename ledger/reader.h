@@ -72,12 +72,10 @@ const void *ledger_record(const struct ledger_view *view, uint32_t ref,
 /* The caller must check the content of a ledger_live_series() with live_series_read(), and that the
  * `block` of a ledger_history() is the block that referred to the history. */
 
-/* Return the next block that is live, or whose free is deferred: it is released and not mapped. The
- * ledger must not be written meanwhile: load.c makes a copy of the ledger of a running process. */
+/* Returns the next block that is live. The ledger must not be written meanwhile: load.c makes a
+ * copy of the ledger of a running process. */
 const struct ledger_block *ledger_next_live(const struct ledger_view *view,
 					    struct ledger_walk *walk);
-const struct ledger_block *ledger_next_deferred(const struct ledger_view *view,
-						struct ledger_walk *walk);
 /* Returns the next live suballocation. */
 const struct ledger_block *ledger_next_suballocation(const struct ledger_view *view,
 						     struct ledger_walk *walk);

@@ -37,10 +37,9 @@ struct keeping {
 	bool partly; /* a mapping of an unknown handle, or of a part of its memory, is live */
 };
 
-static bool has_kind(const struct builder *b, const struct ledger_block *block,
+static bool has_kind(const struct builder *b, const struct ledger_site *site,
 		     const char *beginning)
 {
-	const struct ledger_site *site = ledger_site(b->view, block->site);
 	uint32_t length = 0;
 	const char *kind = site ? ledger_string(b->view, site->kind, &length) : NULL;
 
@@ -67,9 +66,11 @@ static struct kept_memory *memory_of(struct keeping *k, uint64_t number)
 
 static void add_mapping(struct keeping *k, const struct ledger_block *block)
 {
-	if (has_kind(k->b, block, "vmm-handle") && build_is_selected(k->b, block))
+	const struct ledger_site *site = ledger_site(k->b->view, block->site);
+
+	if (has_kind(k->b, site, "vmm-handle") && build_is_selected(k->b, block))
 		*LIST_ADD(k->handles, k->handle_count) = block;
-	if (!has_kind(k->b, block, "vmm-mapping"))
+	if (!has_kind(k->b, site, "vmm-mapping"))
 		return;
 	k->partly |= !block->parent;
 	memory_of(k, block->parent)->mapped = true;
@@ -78,7 +79,8 @@ static void add_mapping(struct keeping *k, const struct ledger_block *block)
 static void add_block(struct keeping *k, const struct ledger_block *block)
 {
 	const struct ledger_ipc *import = build_reason(k->b, &k->b->import_refs, block);
-	bool is_opencl = has_kind(k->b, block, "cl-");
+	const struct ledger_site *site = ledger_site(k->b->view, block->site);
+	bool is_opencl = has_kind(k->b, site, "cl-");
 	bool is_live = ledger_block_is_live(block->state, block->marked);
 
 	if (is_live && !is_opencl)
@@ -147,10 +149,14 @@ static uint64_t bytes_kept(struct keeping *k, const struct keeper *keeper)
 void build_keeps(struct builder *b)
 {
 	struct keeping k = { .b = b };
-	struct ledger_walk walk = { 0 };
+	struct ledger_walk walk = { 0 }, sites = { 0 };
+	bool has_parts = b->import_refs.count != 0;
 	const struct ledger_block *block;
+	const struct ledger_site *site;
 
-	while ((block = ledger_next_block_slot(b->view, &walk)))
+	while (!has_parts && (site = ledger_next_site(b->view, &sites)))
+		has_parts = has_kind(b, site, "cl-") || has_kind(b, site, "vmm-");
+	while (has_parts && (block = ledger_next_block_slot(b->view, &walk)))
 		if (LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_UNUSED)
 			add_block(&k, block);
 	SORT(k.keepers, k.count, compare_keepers);

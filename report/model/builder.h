@@ -45,6 +45,10 @@ struct builder {
 	size_t module_count;
 	struct symbol_module *jit; /* of the code outside of all modules; NULL: not needed yet */
 	struct group *first_group;
+	/* What build_groups() finds in its walk over all blocks, so that no other step repeats it:
+	 * the live objects, and the deferred frees. */
+	const struct ledger_block **objects, **deferred;
+	size_t object_count, deferred_count;
 	/* Refs may overlap, so a damaged ledger could refer to a huge number of frames and bytes of
 	 * text. A valid ledger refers to at most as many as it has bytes. These limits decrease
 	 * with each use. */
@@ -82,7 +86,7 @@ void build_age(struct builder *b);
 /* Reads the records that explain why released memory is still allocated. */
 void build_reasons(struct builder *b);
 /* Groups the selected blocks by call site. Adds the other blocks to the sums of blocks
- * left out. */
+ * left out. Lists objects and deferred frees. */
 void build_groups(struct builder *b);
 /* Divides the bytes of the groups among suballocations: fills in report_leak.used_bytes and
  * build_site.places. */
@@ -176,6 +180,7 @@ const char *build_module_problem(const struct builder *b, size_t i);
 struct build_site {
 	/* Must be first: a leak's site is one of these. The stack is NULL before look_up_site(). */
 	struct report_site site;
+	bool is_object;
 	const void *stack_id;    /* the stack or, before look_up_site(), its struct stack_code */
 	uint32_t stack_ref;      /* before look_up_site() */
 	struct build_site *same; /* what look_up_site() returned, or NULL */

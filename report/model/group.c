@@ -134,8 +134,10 @@ static void leave_out(struct builder *b, const struct ledger_block *block)
 	const struct ledger_site *site = ledger_site(b->view, block->site);
 	struct report_summary *sum = &b->process->summary;
 
-	if (site && ledger_site_is_object(b->view, site))
+	if (site && ledger_site_is_object(b->view, site)) {
+		*ARENA_ADD(b->arena, b->objects, b->object_count) = block;
 		return;
+	}
 	sum->left_out_blocks = add_bounded(sum->left_out_blocks, 1);
 	sum->left_out_bytes = add_bounded(sum->left_out_bytes, block->bytes);
 }
@@ -176,34 +178,43 @@ void build_add_address(struct builder *b, struct report_leak *leak,
 	*ARENA_ADD(b->arena, leak->addresses->list, leak->addresses->count) = block->address;
 }
 
+static void add_live(struct builder *b, const struct ledger_block *block)
+{
+	struct group *group;
+
+	if (!is_chosen(b->choice, block)) {
+		leave_out(b, block);
+		return;
+	}
+	group = group_of(b, block);
+	if (((const struct build_site *)group->leak.site)->is_object)
+		*ARENA_ADD(b->arena, b->objects, b->object_count) = block;
+	if (build_is_young(b, block)) {
+		leave_out_young(b, group, block);
+		return;
+	}
+	if (!ledger_site(b->view, block->site))
+		b->lost_blocks++;
+	group->leak.blocks++;
+	group->leak.bytes = add_bounded(group->leak.bytes, block->bytes);
+	if (!group->most || has_more_references(block, group->most))
+		group->most = block;
+	group->leak.references = group->most->references;
+	if (b->choice->addresses)
+		build_add_address(b, &group->leak, block);
+}
+
 void build_groups(struct builder *b)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
 
 	/* If the process ended during a free, the free did not happen, and the block is live. */
-	while ((block = ledger_next_live(b->view, &walk))) {
-		struct group *group;
-
-		if (!is_chosen(b->choice, block)) {
-			leave_out(b, block);
-			continue;
-		}
-		group = group_of(b, block);
-		if (build_is_young(b, block)) {
-			leave_out_young(b, group, block);
-			continue;
-		}
-		if (!ledger_site(b->view, block->site))
-			b->lost_blocks++;
-		group->leak.blocks++;
-		group->leak.bytes = add_bounded(group->leak.bytes, block->bytes);
-		if (!group->most || has_more_references(block, group->most))
-			group->most = block;
-		group->leak.references = group->most->references;
-		if (b->choice->addresses)
-			build_add_address(b, &group->leak, block);
-	}
+	while ((block = ledger_next_block_slot(b->view, &walk)))
+		if (ledger_block_is_live(block->state, block->marked))
+			add_live(b, block);
+		else if (ledger_block_is_deferred(block->state, block->marked))
+			*ARENA_ADD(b->arena, b->deferred, b->deferred_count) = block;
 }
 
 void build_sums(struct builder *b)
@@ -211,9 +222,8 @@ void build_sums(struct builder *b)
 	struct report_summary *sum = &b->process->summary;
 	const struct ledger_header *header = ledger_header(b->view);
 	uint64_t ended = 0, live = 0;
-	struct ledger_walk walk = { 0 }, deferred = { 0 };
+	struct ledger_walk walk = { 0 };
 	const struct ledger_site *site;
-	const struct ledger_block *block;
 	bool counts = b->first_group && !sum->left_out_blocks && !sum->younger_blocks;
 	struct build_site *of;
 
@@ -236,14 +246,13 @@ void build_sums(struct builder *b)
 	for (const struct group *group = b->first_group; group; group = group->next) {
 		of = (struct build_site *)group->leak.site;
 		of->ended = less(of->ended, group->leak.blocks);
-		live = add_bounded(live, kind_is_object(of->site.kind) ? 0 : group->leak.blocks);
+		live = add_bounded(live, of->is_object ? 0 : group->leak.blocks);
 	}
-	while ((block = ledger_next_deferred(b->view, &deferred))) {
-		if ((site = ledger_site(b->view, block->site)) &&
+	for (size_t i = 0; i < b->deferred_count; i++)
+		if ((site = ledger_site(b->view, b->deferred[i]->site)) &&
 		    (of = intern_code_site(b, site)->same))
 			of->ended = less(of->ended, 1);
-		sum->deferred_blocks++;
-	}
+	sum->deferred_blocks = b->deferred_count;
 	live = add_bounded(live, add_bounded(sum->left_out_blocks, sum->younger_blocks));
 	ended = add_bounded(ended, add_bounded(live, sum->deferred_blocks));
 	sum->freed_blocks = less(sum->allocated_blocks, ended);

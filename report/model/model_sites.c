@@ -36,6 +36,7 @@ static struct build_site *intern(struct builder *b, const struct build_site *key
 		return site;
 	site = arena_alloc(b->arena, sizeof(*site));
 	*site = *key;
+	site->is_object = kind_is_object(of->kind);
 	table_add(b->arena, &b->sites, hash, site);
 	return site;
 }

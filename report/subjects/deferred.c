@@ -191,12 +191,9 @@ static void wait_to_the_end(struct builder *b, struct report_deferred_frees *fre
 
 static void read_all_deferred(struct builder *b, struct report_deferred_frees *frees)
 {
-	struct ledger_walk walk = { 0 };
-	const struct ledger_block *block;
-
-	/* A released block that is mapped is a leak. */
-	while ((block = ledger_next_deferred(b->view, &walk)))
-		*ARENA_ADD(b->arena, frees->groups, frees->group_count) = read_deferred(b, block);
+	for (size_t i = 0; i < b->deferred_count; i++)
+		*ARENA_ADD(b->arena, frees->groups, frees->group_count) =
+			read_deferred(b, b->deferred[i]);
 }
 
 static void sort_deferred(struct report_deferred_frees *frees,

@@ -334,7 +334,6 @@ static struct cost_site *site_of(struct site_list *sites, const struct report_si
 static void count_objects(struct builder *b, struct site_list *sites)
 {
 	struct ledger_walk walk = { 0 };
-	const struct ledger_block *block;
 	const struct ledger_site *record;
 
 	while ((record = ledger_next_site(b->view, &walk))) {
@@ -345,13 +344,8 @@ static void count_objects(struct builder *b, struct site_list *sites)
 		site = site_of(sites, &intern_site(b, record)->site);
 		site->created = add_bounded(site->created, record->allocs);
 	}
-	walk = (struct ledger_walk){ 0 };
-	while ((block = ledger_next_live(b->view, &walk))) {
-		const struct report_site *site = &intern_site_of_block(b, block->site)->site;
-
-		if (kind_is_object(site->kind))
-			site_of(sites, site)->live++;
-	}
+	for (size_t i = 0; i < b->object_count; i++)
+		site_of(sites, &intern_site_of_block(b, b->objects[i]->site)->site)->live++;
 }
 
 static struct report_driver_cost read_cost(struct builder *b,

@@ -55,11 +55,8 @@ static void add_leaks(struct site_list *kinds, const struct report_leak *leaks, 
 
 static void add_deferred(struct builder *b, struct site_list *kinds)
 {
-	struct ledger_walk walk = { 0 };
-	const struct ledger_block *block;
-
-	while ((block = ledger_next_deferred(b->view, &walk))) {
-		const struct ledger_site *site = ledger_site(b->view, block->site);
+	for (size_t i = 0; i < b->deferred_count; i++) {
+		const struct ledger_site *site = ledger_site(b->view, b->deferred[i]->site);
 		struct report_kind *kind;
 
 		if (!site || ledger_site_is_object(b->view, site))

@@ -53,19 +53,14 @@ static void walk_sites(struct site_list *sites)
 	}
 }
 
-static void walk_blocks(struct site_list *sites, uint64_t window_ns)
+static void count_live(struct site_list *sites, uint64_t window_ns)
 {
-	struct ledger_walk walk = { 0 };
-	const struct ledger_block *block;
-
-	while (sites->count && (block = ledger_next_live(sites->b->view, &walk))) {
-		struct build_site *site = intern_site_of_block(sites->b, block->site);
+	for (size_t i = 0; i < sites->b->object_count; i++) {
+		const struct ledger_block *block = sites->b->objects[i];
 		uint64_t window = block->time_ns / window_ns;
-		struct object_site *objects;
+		struct object_site *objects =
+			site_list_get(sites, intern_site_of_block(sites->b, block->site));
 
-		if (!kind_is_object(site->site.kind))
-			continue;
-		objects = site_list_get(sites, site);
 		objects->live++;
 		objects->made[window < LEDGER_WINDOWS ? window : LEDGER_WINDOWS - 1]++;
 	}
@@ -147,7 +142,7 @@ static void build(struct builder *b)
 	uint64_t window_ns = build_now(b) / LEDGER_WINDOWS + 1;
 
 	walk_sites(&sites);
-	walk_blocks(&sites, window_ns);
+	count_live(&sites, window_ns);
 	sum_up(b, &sites, window_ns);
 }
 
