@@ -46,7 +46,7 @@ function clean(text, most = 240) {
 		(c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
 }
 
-const number = (value) => value.toLocaleString("en-US");
+const number = new Intl.NumberFormat("en-US").format;
 
 const counted = (count, what, many = what + "s") =>
 	number(count) + " " + (count === 1 ? what : many);
@@ -1005,6 +1005,8 @@ function stacksWith(words) {
 
 function filtered(table) {
 	const words = table.query.toLowerCase().split(/\s+/).filter(Boolean);
+	if (!words.length && !table.kind && table.device === "")
+		return table.leaks;
 	const inStack = words.length ? stacksWith(words) : null;
 	return merged(table.list.filter((leak) => (!table.kind || leak.kind === table.kind) &&
 		(table.device === "" || leak.device === Number(table.device)) &&
@@ -1025,6 +1027,7 @@ function sorted(table, leaks) {
 
 function leakTable(id, list, withFilter, columns = COLUMNS) {
 	const prepared = prepare(list), leaks = merged(prepared);
+	list.rows = leaks.length;
 	const table = { id, leaks, list: prepared, query: "", kind: "", device: "",
 		sort: { key: "bytes", down: true }, rows: ROWS,
 		unit: unitOf(leaks), columns: columns.filter(({ only }) => !only || only(leaks)),
@@ -1396,7 +1399,7 @@ function sharedSection() {
 			["Open in", (group) => "pid " + group.importer.pid], at("Opened at", "opened"))));
 }
 
-function navigation(parts) {
+function navigation(parts, leaks) {
 	const names = { timeline: "Timeline", flame: "Flame graph", left: "Not freed",
 		pools: "Pool", held: "Still held", leaks: "Leaks", errors: "Errors",
 		suppressed: "Suppressed", cached: "Caches", inside: "Inside caches",
@@ -1405,7 +1408,7 @@ function navigation(parts) {
 		"out-of-memory": "Out of memory", shared: "Shared memory", peak: "Peak",
 		"context-ends": "Ended with context", growth: "Growing", refused: "Refused frees",
 		parked: "Driver's pools" };
-	const counts = { leaks: merged(prepare(gathered("leaks"))).length, errors: total("errors") };
+	const counts = { leaks: leaks.rows, errors: total("errors") };
 	return el("nav", { "aria-label": "Parts of the report" }, el("ul", {},
 		parts.filter(Boolean).map(({ id }) => el("li", {}, el("a", { href: "#" + id }, names[id],
 			counts[id] ? el("b", {}, " " + number(counts[id])) : null))),
@@ -1435,7 +1438,7 @@ function render() {
 		ended ? null : memory, refusedSection(), parkedSection(), objectSection(),
 		stepSection(), deviceSection(), noteSection()];
 	const head = data.flame ? [] : [gate(), many ? processSelect() : null,
-		navigation(parts), figures(), shown().length === 1 ? who(shown()[0]) : null];
+		navigation(parts, leaks), figures(), shown().length === 1 ? who(shown()[0]) : null];
 	document.getElementById("report").replaceChildren(...[...head, ...parts].filter(Boolean));
 	for (const part of parts)
 		part?.start?.();
