@@ -22,7 +22,7 @@ for variable in set(os.environ) - {"HOME", "PATH"}:
     del os.environ[variable]
 build, compiler = os.path.abspath(sys.argv[1]), sys.argv[2]
 library = os.path.join(build, "interpose", "libgpuleak.so")
-ten_pairs = [os.path.join(build, "tests", "bench", "bench-pair"), "1", "20", "10"]
+few = [os.path.join(build, "tests", "bench", "bench-few")]
 
 
 def callgrind(command, env):
@@ -53,11 +53,11 @@ def process(command):
 
 
 def report(*arguments):
-    """The text report on a process of 10 pairs that runs bench-pair with ARGUMENTS, too."""
+    """The text report on a process of 10 blocks, bench-few with ARGUMENTS."""
     def count():
         with tempfile.TemporaryDirectory(prefix="gpuleak-bench-") as folder:
             ledger = os.path.join(folder, "ledger")
-            subprocess.run(ten_pairs + list(arguments), check=True, capture_output=True, env=plain_env(
+            subprocess.run(few + list(arguments), check=True, capture_output=True, env=plain_env(
                 LD_PRELOAD=library, GPULEAK_REPORT="none", GPULEAK_LEDGER=ledger))
             return callgrind([os.path.join(build, "tools", "gpuleak"), "report", "--at-exit", ledger],
                              plain_env(HOME=folder, TMPDIR=folder, XDG_RUNTIME_DIR=folder))
@@ -72,9 +72,9 @@ ROWS = [
     ("tensor, both stacks known", pair("tensor"), {GCC_12: 1003}),
     ("OpenCL pair on PoCL, in the calling thread", pair("OpenCL pair"), {GCC_12: 4000}),
     ("process without a GPU call", process(["/bin/true"]), {GCC_12: 277000}),
-    ("process of 10 pairs, no report", process(ten_pairs), {GCC_12: 2720000}),
-    ("clean report on 10 pairs", report(), {GCC_12: 228700000}),
-    ("report on 10 pairs and one leak", report("1"), {GCC_12: 228700000}),
+    ("process of 10 blocks, no report", process(few), {GCC_12: 1170000}),
+    ("clean report on 10 blocks", report(), {GCC_12: 6250000}),
+    ("report on 10 blocks, one of them leaked", report("1"), {GCC_12: 6250000}),
 ]
 
 
