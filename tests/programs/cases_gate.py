@@ -268,7 +268,7 @@ def context_ends(place):
                        "(--gate-context-ends 0 allows it); " + lost],
             [plain(reason) for reason in sentences(run)])
     one_line(run.stderr, "gpuleak: 2 blocks (2.9 KiB) never freed, ended with their context at main "
-             "(", "context.c:%d); most at allocate (" % line_of("context.c", "reset"))
+             "(", "context.c:%d); allocated at allocate (" % line_of("context.c", "reset"))
     run = judged("--gate-context-ends", "0")
     compare("the gate does not count it", (0, [
         "nothing leaked", "3,000 bytes (2.9 KiB) in 2 blocks ended with a context, which does not "
