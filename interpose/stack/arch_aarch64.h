@@ -13,6 +13,12 @@
 #define ARCH_RELOC_JUMP_SLOT R_AARCH64_JUMP_SLOT
 #define ARCH_RELOC_GLOB_DAT R_AARCH64_GLOB_DAT
 
+/* The numbers of registers in unwind tables. */
+#define ARCH_DWARF_FRAME_POINTER 29u
+#define ARCH_DWARF_STACK_POINTER 31u
+#define ARCH_DWARF_RETURN 30u
+#define ARCH_IS_AARCH64 true
+
 /* The caller of a wrapper. CALLER, used in a wrapper, is the address of such a struct. The frame
  * pointer and the return address that a wrapper has stored lie anywhere in its frame, so they do
  * not show where the frame ends. */

@@ -12,6 +12,12 @@
 #define ARCH_RELOC_JUMP_SLOT R_X86_64_JUMP_SLOT
 #define ARCH_RELOC_GLOB_DAT R_X86_64_GLOB_DAT
 
+/* The numbers of registers in unwind tables. */
+#define ARCH_DWARF_FRAME_POINTER 6u
+#define ARCH_DWARF_STACK_POINTER 7u
+#define ARCH_DWARF_RETURN 16u
+#define ARCH_IS_AARCH64 false
+
 /* The frame pointer and return address that a wrapper has stored on entry, in the order that the
  * ABI prescribes. CALLER, used in a wrapper, is the address of this pair. */
 struct caller {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Reads .eh_frame, the unwind tables of a module. Finds the entry of an address, and reads the
- * numbers of its instructions. frames_x86_64.c and frames_aarch64.c interpret the instructions.
+ * numbers of its instructions. frames.c interprets the instructions.
  */
 #ifndef GPULEAK_EH_FRAME_H
 #define GPULEAK_EH_FRAME_H

@@ -18,12 +18,10 @@
 
 /* Hashes in four independent lanes, because a chain of 20 dependent multiplications would cost more
  * than the rest of interning. */
-static uint64_t hash_of_capture(const struct capture *capture, uint32_t epoch)
+static uint64_t hash_of_frames(const uint64_t *pc, unsigned int n, uint32_t epoch)
 {
 	const uint64_t k = 0x9e3779b97f4a7c15u;
-	uint64_t lane[4] = { epoch * k + capture->frames, k, k << 1 | 1, ~k };
-	const uint64_t *pc = (const uint64_t *)capture->first;
-	unsigned int n = capture->frames;
+	uint64_t lane[4] = { epoch * k + n, k, k << 1 | 1, ~k };
 	uint64_t hash;
 
 	for (; n >= 4; n -= 4, pc += 4)
@@ -41,13 +39,12 @@ static uint64_t hash_of_capture(const struct capture *capture, uint32_t epoch)
 	return hash ? hash : 1;
 }
 
-/* Returns true if the stack at REF has the native frames of CAPTURE. */
-static bool same(struct recorder *recorder, uint32_t ref, const struct capture *capture)
+/* Returns true if the stack at REF has the FRAMES native frames at PC. */
+static bool same(struct recorder *recorder, uint32_t ref, const uint64_t *pc, unsigned int frames)
 {
 	const struct ledger_stack *stack = ledger_at(&recorder->writer, ref);
 
-	return stack->frames == capture->frames &&
-	       memcmp(stack->pc, capture->first, capture->frames * sizeof(uint64_t)) == 0;
+	return stack->frames == frames && memcmp(stack->pc, pc, frames * sizeof(*pc)) == 0;
 }
 
 static bool same_python(struct recorder *recorder, uint32_t ref, uint32_t python)
@@ -123,7 +120,8 @@ static uint32_t intern_shared(struct recorder *recorder, uint64_t native,
 	lock_take(lock);
 	known = ref_table_find(refs, hash);
 	lock_give(lock);
-	if (known && same(recorder, known, capture) && same_python(recorder, known, python))
+	if (known && same(recorder, known, (const uint64_t *)capture->first, capture->frames) &&
+	    same_python(recorder, known, python))
 		return known;
 	/* Outside the lock, because the module table may have to call the loader. Two threads that
 	 * arrive here at the same time both write the stack; readers merge the copies. */
@@ -144,16 +142,35 @@ static uint32_t intern_shared(struct recorder *recorder, uint64_t native,
 	return ref;
 }
 
+static uint32_t recent_of(struct recorder *recorder, const struct thread_state *state,
+			  uint64_t hash, const uint64_t *pc, unsigned int frames)
+{
+	unsigned int slot = (unsigned int)hash % THREAD_STATE_STACKS;
+	uint32_t ref = state->stacks[slot].ref;
+
+	return ref && state->stacks[slot].hash == hash && same(recorder, ref, pc, frames) ? ref : 0;
+}
+
+uint32_t stack_recent(struct recorder *recorder, const struct thread_state *state,
+		      const uint64_t *pc, unsigned int frames, uint64_t key)
+{
+	uint64_t native = hash_of_frames(pc, frames, recorder->modules->epoch);
+
+	return recent_of(recorder, state, native ^ key, pc, frames);
+}
+
 /* The per-thread table finds a stack by KEY, so the names of Python frames are read only for a
  * stack that is not in it. */
 uint32_t stack_intern(struct recorder *recorder, struct thread_state *state,
 		      const struct capture *capture, uint64_t key, uint32_t waiting)
 {
-	uint64_t native = hash_of_capture(capture, recorder->modules->epoch), hash = native ^ key;
+	uint64_t native = hash_of_frames((const uint64_t *)capture->first, capture->frames,
+					 recorder->modules->epoch), hash = native ^ key;
 	unsigned int slot = (unsigned int)hash % THREAD_STATE_STACKS;
-	uint32_t ref = state->stacks[slot].ref;
+	uint32_t ref = recent_of(recorder, state, hash, (const uint64_t *)capture->first,
+				 capture->frames);
 
-	if (ref && state->stacks[slot].hash == hash && same(recorder, ref, capture))
+	if (ref)
 		return ref;
 	ref = waiting || !key
 		      ? intern_shared(recorder, native, capture, waiting, waiting != 0)

@@ -134,13 +134,11 @@ static void fill_up_words(struct stack_cache_line *line)
 		line->word[line->words] = line->word[line->words - 1];
 }
 
-/* Counts a miss of the stack of LINE. Returns true at its 2nd, 16th, 256th and every 4096th miss:
- * the caller should then run learn_words(). That takes about ten microseconds, so it should not run
- * for a stack that occurs only once. */
-static bool worth_learning(struct stack_cache_line *line)
+/* Returns true at the 2nd, 16th, 256th and every 4096th miss of a stack: the caller should then run
+ * learn_words(). That takes about ten microseconds, so it should not run for a stack that occurs
+ * only once. */
+static bool is_worth_learning(uint16_t misses)
 {
-	uint16_t misses = ++line->misses;
-
 	return misses == 2 || misses == 16 || misses == 256 || (misses & 0xfff) == 0;
 }
 
@@ -153,7 +151,7 @@ static struct stack_cache_line *replaceable_line(struct stack_cache_set *set, ui
 	struct stack_cache_line *line;
 	bool recent;
 
-	for (unsigned int i = 0; i < STACK_CACHE_LINES; i++) {
+	for (unsigned int i = 0; !set->clock_hand && i < STACK_CACHE_LINES; i++) {
 		line = stack_cache_line_at(set, hash, i);
 		if (!line->key.top)
 			return line;
@@ -194,6 +192,20 @@ static void make_room(struct recorder *recorder, struct stack_cache_line *line, 
 	line->room = line->word ? (uint16_t)words : 0;
 }
 
+bool stack_cache_note(struct thread_state *state, const struct stack_cache_key *key, uint32_t ref)
+{
+	uint64_t hash = stack_cache_hash(key);
+	struct stack_cache_set *set = stack_cache_set_of(state->stack_cache, hash);
+	struct stack_cache_line *line = line_for(set, hash, key, ref);
+
+	state->stack_cache->used |= 1ull << (set - state->stack_cache->set);
+	if (line && is_worth_learning((uint16_t)(line->misses + 1)))
+		return false;
+	if (line)
+		line->misses++;
+	return true;
+}
+
 void stack_cache_add(struct recorder *recorder, struct thread_state *state,
 		     const struct stack_cache_key *key, uint64_t frame_pointer,
 		     const struct capture *capture, uint32_t ref)
@@ -204,7 +216,7 @@ void stack_cache_add(struct recorder *recorder, struct thread_state *state,
 	struct stack_cache_line *line = line_for(set, hash, key, ref);
 
 	cache->used |= 1ull << (set - cache->set);
-	if (!line || !worth_learning(line))
+	if (!line || !is_worth_learning(++line->misses))
 		return;
 	make_room(recorder, line, 2 * capture->frames);
 	line->words = 0;
@@ -229,6 +241,7 @@ void stack_cache_join(struct recorder *recorder, struct thread_state *state)
 	for (; cache->used; cache->used &= cache->used - 1) {
 		struct stack_cache_set *set = &cache->set[__builtin_ctzll(cache->used)];
 
+		set->clock_hand = 0;
 		for (unsigned int i = 0; i < STACK_CACHE_LINES; i++)
 			set->line[i].key.top = NULL, set->line[i].recent = false;
 	}

@@ -73,7 +73,8 @@ _Static_assert(sizeof(struct stack_cache_line) == 64, "a stack_cache_line fills 
 #define STACK_CACHE_LINES 16
 struct stack_cache_set {
 	struct stack_cache_line line[STACK_CACHE_LINES];
-	unsigned int clock_hand; /* the line that is checked next for replacement */
+	/* the line that is checked next for replacement; 0: the set may have empty lines */
+	uint64_t clock_hand;
 };
 
 /* The cached stacks of one thread. */
@@ -160,6 +161,11 @@ static inline uint32_t stack_cache_find(struct recorder *recorder, struct stack_
 void stack_cache_add(struct recorder *recorder, struct thread_state *state,
 		     const struct stack_cache_key *key, uint64_t frame_pointer,
 		     const struct capture *capture, uint32_t ref);
+
+/* Locking: the caller holds STATE's lock. Does the same for a stack that was not captured. Returns
+ * false, and does nothing, if the words to compare have to be found now: then the stack must be
+ * captured. */
+bool stack_cache_note(struct thread_state *state, const struct stack_cache_key *key, uint32_t ref);
 
 /* Assigns STATE its cache of stacks and empties the cache. Called when a thread begins to use
  * STATE. */

@@ -13,6 +13,7 @@
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/thread_state.h"
 #include "interpose/stack/capture.h"
+#include "interpose/stack/frames.h"
 #include "interpose/stack/intern.h"
 #include "interpose/stack/java.h"
 #include "interpose/stack/modules.h"
@@ -47,6 +48,42 @@ static void look_for_python(void *recorder)
 	python_look(recorder);
 }
 
+/* The most frames of a stack that find_moved() finds. */
+#define MOVED_FRAMES_MAX 64u
+
+/* Returns the ref of the stack above CALLER if the thread had the same frames recently at other
+ * addresses, or 0. Uses neither libunwind nor another stack, so signals need not wait. */
+static __attribute__((noinline)) uint32_t find_moved(struct recorder *recorder,
+						     struct thread_state *state,
+						     const struct caller *caller,
+						     const struct stack_cache_key *key)
+{
+	unsigned int wanted = recorder->stack_depth, frames;
+	uint64_t pcs[MOVED_FRAMES_MAX + 1];
+	uint32_t ref;
+
+	if (wanted > MOVED_FRAMES_MAX || atomic_load(&java_is_there))
+		return 0;
+	frames = frames_walk_known(caller, pcs, wanted + 1);
+	if (frames == 0)
+		return 0;
+	thread_state_lock(state);
+	ref = stack_recent(recorder, state, pcs, frames < wanted ? frames : wanted, key->python);
+	if (ref && !stack_cache_note(state, key, ref))
+		ref = 0;
+	thread_state_unlock(state);
+	return ref;
+}
+
+/* Makes the rules known by which find_moved() walks. */
+static void find_rules(const struct capture *capture)
+{
+	fork_guard_enter();
+	for (unsigned int i = 0; i < capture->native; i++)
+		frame_rule_at((uint64_t)(uintptr_t)capture->first[i], false);
+	fork_guard_leave();
+}
+
 static void unwind_here(void *data)
 {
 	struct stack_request *request = data;
@@ -63,9 +100,11 @@ static void unwind_here(void *data)
 	if (capture.frames == 0 && !key)
 		return;
 	request->ref = stack_intern(recorder, request->state, &capture, key, frames);
-	if (request->ref && request->caller && capture.frames && !request->state->shared)
-		stack_cache_add(recorder, request->state, &request->cache_key,
-				request->caller->frame_pointer, &capture, request->ref);
+	if (!request->ref || !request->caller || !capture.frames || request->state->shared)
+		return;
+	stack_cache_add(recorder, request->state, &request->cache_key,
+			request->caller->frame_pointer, &capture, request->ref);
+	find_rules(&capture);
 }
 
 /* The handlers of signals that waited for the end of the walk run now. Their GPU calls are
@@ -146,7 +185,9 @@ HOT_CALL uint32_t stack_find(struct recorder *recorder, const struct caller *cal
 	}
 	if (caller && !state->shared)
 		ref = stack_cache_find(recorder, state->stack_cache, &key, caller->frame_pointer);
-	return __builtin_expect(ref != 0, 1)
-		       ? ref
-		       : unwind(recorder, state, caller, key, waiting, may_load);
+	if (__builtin_expect(ref != 0, 1))
+		return ref;
+	if (caller && !state->shared && !waiting)
+		ref = find_moved(recorder, state, caller, &key);
+	return ref ? ref : unwind(recorder, state, caller, key, waiting, may_load);
 }

@@ -11,7 +11,7 @@
 #include <ucontext.h>
 
 #include "interpose/stack/capture.h"
-#include "interpose/stack/frames_aarch64.h"
+#include "interpose/stack/frames.h"
 #include "interpose/stack/goroutine.h"
 #include "interpose/stack/unwinder.h"
 

@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 
+#include "interpose/stack/frames.h"
 #include "interpose/stack/unwinder.h"
 
 bool walk_step(struct stack_walk *walk)
@@ -47,11 +48,17 @@ bool walk_value(struct stack_walk *walk, enum walk_register reg, struct walk_val
 
 enum frame_sort walk_frame_sort(struct stack_walk *walk)
 {
+	struct frame_rule rule;
 	uint64_t pc;
 
 	if (unwinder_get()->is_signal_frame(&walk->cursor) > 0 || !walk_pc(walk, &pc))
 		return FRAME_OTHER;
-	return frame_sort_of((const char *)(uintptr_t)pc - 1);
+	rule = frame_rule_at(pc, false);
+	if (rule.how == FRAME_OUTERMOST)
+		return FRAME_BY_STACK;
+	if (rule.how != FRAME_BY_TABLE || !rule.link)
+		return FRAME_OTHER;
+	return rule.by_pointer ? FRAME_BY_POINTER : FRAME_BY_STACK;
 }
 
 int walk_fast(void **pcs, int size)
@@ -65,6 +72,7 @@ void walk_forget(void)
 {
 	const struct unwinder *unwind = unwinder_get();
 
+	frame_rules_forget();
 	if (unwind && unwind->flush_cache && unwind->local_addr_space)
 		unwind->flush_cache(*unwind->local_addr_space, 0, 0);
 }

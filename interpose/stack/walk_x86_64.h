@@ -23,9 +23,4 @@ static inline bool walk_possible(void)
 	return unwind && unwind->can_walk;
 }
 
-/* Returns how the function that contains PC computes its frame address, from its unwind
- * information: FRAME_BY_POINTER if it uses the frame pointer at any instruction. PC is a return
- * address minus 1. Takes the locks that eh_frame_find() takes. */
-enum frame_sort frame_sort_of(const void *pc);
-
 #endif

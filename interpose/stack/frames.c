@@ -2,20 +2,18 @@
  *
  * Runs the call frame instructions of a function as far as an address, and reduces the result to a
  * struct frame_rule. Owns a table of recent rules for all threads, which is used without a lock.
+ * Walks a stack by these rules. Must not call libunwind.
  */
-#include "interpose/stack/frames_aarch64.h"
+#include "interpose/stack/frames.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
+#include "interpose/base/hot.h"
 #include "interpose/stack/arch.h"
 #include "interpose/stack/eh_frame.h"
 #include "interpose/stack/unwinder.h"
-
-#define REG_FRAME_POINTER 29u
-#define REG_LINK 30u
-#define REG_STACK_POINTER 31u
 
 /* ---- one function's instructions ---- */
 
@@ -51,19 +49,19 @@ struct table_run {
 
 static void save(struct table_run *run, uint64_t reg, enum where where, int64_t offset)
 {
-	if (reg == REG_FRAME_POINTER)
+	if (reg == ARCH_DWARF_FRAME_POINTER)
 		run->row.frame_pointer = (struct saved){ where, offset };
-	else if (reg == REG_LINK)
+	else if (reg == ARCH_DWARF_RETURN)
 		run->row.link = (struct saved){ where, offset };
-	else if (reg == REG_STACK_POINTER && where != IN_REGISTER)
+	else if (reg == ARCH_DWARF_STACK_POINTER && where != IN_REGISTER)
 		run->row.base = NO_BASE; /* the caller's stack pointer is not the frame's end */
 }
 
 static void restore(struct table_run *run, uint64_t reg)
 {
-	if (reg == REG_FRAME_POINTER)
+	if (reg == ARCH_DWARF_FRAME_POINTER)
 		run->row.frame_pointer = run->initial.frame_pointer;
-	else if (reg == REG_LINK)
+	else if (reg == ARCH_DWARF_RETURN)
 		run->row.link = run->initial.link;
 }
 
@@ -255,12 +253,12 @@ static struct frame_rule rule_of(const struct row *row)
 
 	if (row->link.where == UNDEFINED)
 		return (struct frame_rule){ .how = FRAME_OUTERMOST };
-	if ((row->base != REG_STACK_POINTER && row->base != REG_FRAME_POINTER) ||
+	if ((row->base != ARCH_DWARF_STACK_POINTER && row->base != ARCH_DWARF_FRAME_POINTER) ||
 	    !words_of(row->end, &end) || !words_of_saved(&row->frame_pointer, &frame_pointer) ||
 	    !words_of_saved(&row->link, &link))
 		return rule;
 	rule.how = FRAME_BY_TABLE;
-	rule.by_pointer = row->base == REG_FRAME_POINTER;
+	rule.by_pointer = row->base == ARCH_DWARF_FRAME_POINTER;
 	rule.end = end & 0xfffff;
 	rule.frame_pointer = frame_pointer & 0xfffff;
 	rule.link = link & 0xfffff;
@@ -285,13 +283,14 @@ static struct frame_rule rule_from_table(uint64_t pc, bool is_exact)
 }
 
 /* Returns true if the code at PC calls rt_sigreturn. A signal handler returns to such code. In some
- * kernels it has unwind information, which is not exact. */
+ * kernels for aarch64 it has unwind information, which is not exact and does not mark it as a
+ * signal frame. */
 static bool returns_from_signal(uint64_t pc)
 {
 	static const uint32_t code[2] = { 0xd2801168, 0xd4000001 }; /* mov x8, #139; svc #0 */
 	const void *at = (const void *)(uintptr_t)pc;
 
-	return unwinder_can_read(at) && memcmp(at, code, sizeof(code)) == 0;
+	return ARCH_IS_AARCH64 && unwinder_can_read(at) && memcmp(at, code, sizeof(code)) == 0;
 }
 
 static struct frame_rule find_rule(uint64_t pc, bool is_exact)
@@ -309,29 +308,85 @@ struct recent {
 	_Atomic uint64_t rule;
 };
 #define RECENT 4096u /* a power of two */
-static struct recent recent[RECENT];
+static _Alignas(64) struct recent recent[RECENT];
 static _Atomic uint64_t epoch = 1; /* changes when rules are forgotten */
 
 #define MIX 0x9e3779b97f4a7c15u
 
+static uint64_t epoch_bits(void)
+{
+	return atomic_load_explicit(&epoch, memory_order_acquire) * MIX;
+}
+
+/* A rule is in one of two places, which lie in one cache line. */
+static HOT struct recent *place_of(uint64_t key, unsigned int which)
+{
+	return &recent[(key * MIX >> 52) ^ which];
+}
+_Static_assert(RECENT == 1 << 12, "place_of() takes twelve bits of the hash");
+
+static HOT bool is_at(const struct recent *entry, uint64_t key, struct frame_rule *ret)
+{
+	uint64_t word = atomic_load_explicit(&entry->rule, memory_order_relaxed);
+
+	memcpy(ret, &word, sizeof(word));
+	return atomic_load_explicit(&entry->check, memory_order_relaxed) == (key ^ word);
+}
+
+static HOT bool find_recent(uint64_t key, struct frame_rule *ret)
+{
+	return is_at(place_of(key, 0), key, ret) || is_at(place_of(key, 1), key, ret);
+}
+
+static void store_word(struct recent *entry, uint64_t check, uint64_t word)
+{
+	atomic_store_explicit(&entry->rule, word, memory_order_relaxed);
+	atomic_store_explicit(&entry->check, check, memory_order_relaxed);
+}
+
 struct frame_rule frame_rule_at(uint64_t pc, bool is_exact)
 {
-	uint64_t now = atomic_load_explicit(&epoch, memory_order_acquire);
-	/* An instruction's address is a multiple of 4. */
-	uint64_t key = (pc | is_exact) ^ now * MIX;
-	struct recent *entry = &recent[key * MIX >> 52 & (RECENT - 1)];
-	uint64_t word = atomic_load_explicit(&entry->rule, memory_order_relaxed);
+	uint64_t key = (pc << 1 | is_exact) ^ epoch_bits(), word;
+	struct recent *first = place_of(key, 0);
 	struct frame_rule rule;
 
-	if (atomic_load_explicit(&entry->check, memory_order_relaxed) == (key ^ word)) {
-		memcpy(&rule, &word, sizeof(rule));
+	if (find_recent(key, &rule))
 		return rule;
-	}
 	rule = find_rule(pc, is_exact);
 	memcpy(&word, &rule, sizeof(word));
-	atomic_store_explicit(&entry->rule, word, memory_order_relaxed);
-	atomic_store_explicit(&entry->check, key ^ word, memory_order_relaxed);
+	store_word(place_of(key, 1), atomic_load_explicit(&first->check, memory_order_relaxed),
+		   atomic_load_explicit(&first->rule, memory_order_relaxed));
+	store_word(first, key ^ word, word);
 	return rule;
+}
+
+/* No frame is larger. A wrong rule must not lead far away from the stack. */
+#define FRAME_BYTES_MAX ((uintptr_t)1 << 20)
+
+unsigned int frames_walk_known(const struct caller *caller, uint64_t *pcs, unsigned int size)
+{
+	uintptr_t top = (uintptr_t)caller_top(caller), pointer = caller->frame_pointer;
+	uint64_t pc = caller->pc, bits = epoch_bits();
+	unsigned int count = 0;
+	struct frame_rule rule;
+
+	while (pc && count < size) {
+		const uint64_t *end;
+
+		pcs[count++] = pc;
+		if (!find_recent(pc << 1 ^ bits, &rule))
+			return 0;
+		if (rule.how != FRAME_BY_TABLE || !rule.link)
+			return rule.how == FRAME_OUTERMOST ? count : 0;
+		end = (const uint64_t *)(rule.by_pointer ? pointer : top) + rule.end;
+		if ((uintptr_t)end % sizeof(*end) || (uintptr_t)end - top - 1 >= FRAME_BYTES_MAX)
+			return 0;
+		if (rule.frame_pointer)
+			pointer = end[-(intptr_t)rule.frame_pointer];
+		pc = arch_code_address(end[-(intptr_t)rule.link]);
+		top = (uintptr_t)end;
+	}
+	return count;
 }
 
 void frame_rules_forget(void)

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * How to unwind a frame on aarch64, from the tables of its module.
+ * How to unwind a frame, from the tables of its module. On x86-64 libunwind captures stacks. There
+ * the rules show which words of the stack a frame depends on, and find a known stack again.
  */
-#ifndef GPULEAK_FRAMES_AARCH64_H
-#define GPULEAK_FRAMES_AARCH64_H
+#ifndef GPULEAK_FRAMES_H
+#define GPULEAK_FRAMES_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "interpose/stack/arch.h"
 
 enum frame_how {
 	FRAME_NO_TABLE, /* no unwind information, or it is unreadable or needs other registers */
@@ -29,6 +32,12 @@ struct frame_rule {
 /* Returns how to unwind from PC, the address of an instruction or, if IS_EXACT is false, a return
  * address. Takes the locks that eh_frame_find() takes. */
 struct frame_rule frame_rule_at(uint64_t pc, bool is_exact);
+
+/* Walks the stack above CALLER by rules that frame_rule_at() has found before. Stores up to SIZE
+ * pcs, innermost first, and returns their number. Returns 0 if a frame has no such rule. Takes no
+ * lock and needs little stack. The caller accepts the result only if it is a stack that was
+ * captured before. */
+unsigned int frames_walk_known(const struct caller *caller, uint64_t *pcs, unsigned int size);
 
 /* Forgets what frame_rule_at() found so far. */
 void frame_rules_forget(void);
