@@ -151,6 +151,21 @@ int64_t block_add_references(struct recorder *recorder, uint64_t key, int64_t by
 	return by;
 }
 
+bool block_set_watched(struct recorder *recorder, uint64_t key, uint64_t before, uint64_t after)
+{
+	struct shard *shard = shard_of(recorder, key);
+	struct entry *entry;
+	bool found;
+
+	lock_take(&shard->lock);
+	entry = entry_find(shard, key);
+	found = entry && entry->watched == before;
+	if (found)
+		entry->watched = after;
+	lock_give(&shard->lock);
+	return found;
+}
+
 /* ---- live -> being freed ---- */
 
 bool block_begin_other(struct recorder *recorder, struct shard *shard, struct entry *entry,

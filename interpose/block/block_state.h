@@ -63,6 +63,9 @@ bool block_retain(struct recorder *recorder, uint64_t key, const struct ledger_r
  * how many were added. */
 int64_t block_add_references(struct recorder *recorder, uint64_t key, int64_t by);
 
+/* Changes `watched` of KEY's entry from BEFORE to AFTER. Returns false if it is not BEFORE. */
+bool block_set_watched(struct recorder *recorder, uint64_t key, uint64_t before, uint64_t after);
+
 /* Ends BLOCK as ENDING describes. RET_PAST gets the last two ended blocks of KEY, BLOCK first.
  * Returns false if BLOCK is not live under KEY any more. */
 bool block_end_live(struct recorder *recorder, uint64_t key, struct ledger_block *block,

@@ -80,7 +80,14 @@ struct freeing {
 	uint32_t order;    /* of the release in the handle's history; 0 = not in it */
 	/* number with which the driver will report the block's end: see struct call; or 0 */
 	uint64_t watched;
+	/* If not 0, the block is unused and not watched: the driver may still be requested to
+	 * report its end with this number, see record_watch_release(). */
+	uint64_t unused;
 };
+
+/* In call.watched and in the table: the driver is requested to report the block's end, with the
+ * number in the other bits, only when the block is used for the first time. */
+#define WATCHED_LATER (UINT64_C(1) << 63)
 
 /* A space is a set of addresses or handles in which a number means only one thing. Equal numbers of
  * two spaces are two things: a handle may have the value of an address. So the key of a block is

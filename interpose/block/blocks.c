@@ -54,7 +54,8 @@ int record_device_of(uint64_t address)
 	return site->device;
 }
 
-uint64_t record_name_of(struct recorder *recorder, enum space space, uint64_t handle)
+uint64_t record_use(struct recorder *recorder, enum space space, uint64_t handle,
+		    uint64_t *ret_watch)
 {
 	uint64_t key = key_in(space, handle);
 	struct shard *shard = shard_of(recorder, key);
@@ -66,7 +67,19 @@ uint64_t record_name_of(struct recorder *recorder, enum space space, uint64_t ha
 	HOLD(&shard->lock);
 	entry = entry_find(shard, key);
 	block = !entry ? NULL : entry->block ? entry->block : entry->deferred;
+	if (ret_watch && entry && entry->block && entry->watched & WATCHED_LATER)
+		*ret_watch = entry->watched &= ~WATCHED_LATER;
 	return block ? ledger_block_name(block->state, ledger_ref(&recorder->writer, block)) : 0;
+}
+
+void record_unwatched(enum space space, uint64_t handle, uint64_t watched)
+{
+	struct recorder *recorder = recorder_enter();
+
+	if (!recorder)
+		return;
+	block_set_watched(recorder, key_in(space, handle), watched, 0);
+	recorder_leave();
 }
 
 /* ---- allocation ---- */

@@ -76,6 +76,9 @@ int64_t record_references(const struct call *call, uint64_t handle, int64_t by);
  * reference; without references the block ends. */
 void record_releasing(struct call *call, uint64_t handle, struct freeing *ret);
 void record_released(struct call *call, struct freeing *freeing, enum outcome outcome, int result);
+/* Between record_releasing() and the driver's call, if FREEING->unused is not 0: the driver has
+ * been requested to report the block's end with that number. */
+void record_watch_release(struct freeing *freeing);
 
 /* ---- queries ---- */
 
@@ -83,9 +86,19 @@ void record_released(struct call *call, struct freeing *freeing, enum outcome ou
 bool record_is_live(const struct call *call, uint64_t address);
 /* Returns the device of the live linear block at ADDRESS; -1 if unknown. */
 int record_device_of(uint64_t address);
-/* Returns the ledger's name of the block that HANDLE of SPACE has, live or deferred. Returns 0 if
- * HANDLE has no block. */
-uint64_t record_name_of(struct recorder *recorder, enum space space, uint64_t handle);
+/* For a call that uses HANDLE of SPACE. Returns the ledger's name of the block that HANDLE has,
+ * live or deferred. Returns 0 if HANDLE has no block. If the block was made with WATCHED_LATER and
+ * this is its first use, stores the number in *RET_WATCH: the caller requests the driver to report
+ * the block's end with it. */
+uint64_t record_use(struct recorder *recorder, enum space space, uint64_t handle,
+		    uint64_t *ret_watch);
+/* The same for a call that does not use HANDLE. */
+static inline uint64_t record_name_of(struct recorder *recorder, enum space space, uint64_t handle)
+{
+	return record_use(recorder, space, handle, NULL);
+}
+/* The driver refused the request: the block ends with its last reference. */
+void record_unwatched(enum space space, uint64_t handle, uint64_t watched);
 
 /* ---- driver calls that were left: see driver_call.h ---- */
 

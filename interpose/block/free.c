@@ -15,7 +15,30 @@
 #include "interpose/recorder/ipc.h"
 #include "interpose/refusal/refused_frees.h"
 
+/* Enters the recorder again and returns it. Returns NULL if FREEING began in another recorder (a
+ * forked child has its own) or was not recorded. */
+static HOT struct recorder *enter_again(const struct freeing *freeing)
+{
+	struct recorder *recorder = freeing->recorder ? recorder_enter() : NULL;
+
+	if (recorder && recorder != freeing->recorder) {
+		recorder_leave();
+		recorder = NULL;
+	}
+	return recorder;
+}
+
 /* ---- before the driver's call ---- */
+
+static COLD void begin_watched(struct freeing *freeing)
+{
+	if (freeing->watched & WATCHED_LATER) {
+		freeing->unused = freeing->watched & ~WATCHED_LATER;
+		freeing->watched = 0;
+	} else {
+		deferred_add((int64_t)freeing->bytes);
+	}
+}
 
 /* Removes one reference of the block at ADDRESS; with the last reference the block leaves the
  * table. BEGIN enters the recorder, unless a step of CALL has stayed inside. KNOWN: see
@@ -30,7 +53,7 @@ static HOT bool begin_free(struct call *call, struct recorder *(*begin)(struct c
 
 	/* Cleared in two parts, because gcc 12 clears each of them without a loop. */
 	memset(ret, 0, offsetof(struct freeing, watched));
-	ret->watched = 0;
+	ret->watched = ret->unused = 0;
 	if (!recorder) {
 		if (address)
 			recorder_missed();
@@ -48,7 +71,7 @@ static HOT bool begin_free(struct call *call, struct recorder *(*begin)(struct c
 	if (!block_begin_free(recorder, shard, hint, &ending, ret) && call->space == SPACE_MEMORY)
 		free_race_begin(recorder, ret, &ending);
 	if (__builtin_expect(ret->watched != 0, 0))
-		deferred_add((int64_t)ret->bytes);
+		begin_watched(ret);
 	return true;
 }
 
@@ -71,6 +94,20 @@ void record_releasing(struct call *call, uint64_t handle, struct freeing *ret)
 	if (!begin_free(call, call_begin_fine, handle, NULL, ret))
 		return;
 	free_error_before_release(ret->recorder, call, ret);
+	recorder_leave();
+}
+
+void record_watch_release(struct freeing *freeing)
+{
+	struct recorder *recorder = enter_again(freeing);
+
+	if (!recorder)
+		return;
+	if (block_set_watched(recorder, freeing->key, freeing->unused | WATCHED_LATER,
+			      freeing->unused)) {
+		freeing->watched = freeing->unused;
+		deferred_add((int64_t)freeing->bytes);
+	}
 	recorder_leave();
 }
 
@@ -178,19 +215,6 @@ static void end_unknown(struct recorder *recorder, const struct call *call,
 		shared_add(recorder->header->frees_before, 1);
 	else if (counts)
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_FREES, 1);
-}
-
-/* Enters the recorder again and returns it. Returns NULL if FREEING began in another recorder (a
- * forked child has its own) or was not recorded. */
-static HOT struct recorder *enter_again(const struct freeing *freeing)
-{
-	struct recorder *recorder = freeing->recorder ? recorder_enter() : NULL;
-
-	if (recorder && recorder != freeing->recorder) {
-		recorder_leave();
-		recorder = NULL;
-	}
-	return recorder;
 }
 
 HOT_CALL void record_freed(struct call *call, struct freeing *freeing, enum outcome outcome,

@@ -10,6 +10,7 @@
 #include "interpose/block/blocks.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/base/hash.h"
+#include "interpose/base/submit_epoch.h"
 #include "ledger/shared.h"
 
 struct kernel_args_entry {
@@ -100,21 +101,24 @@ static void store_arg(struct recorder *recorder, uint64_t handle, uint64_t kerne
 	shared_publish(entry->record->arg[index], arg);
 }
 
-void kernel_args_set(uint64_t kernel_handle, uint32_t index, uint64_t handle)
+uint64_t kernel_args_set(uint64_t kernel_handle, uint32_t index, uint64_t handle)
 {
 	struct recorder *recorder = recorder_now();
-	uint64_t kernel, arg;
+	uint64_t kernel, arg, watch = 0;
 
-	if (index >= LEDGER_KERNEL_ARGS_MAX || !recorder || !(recorder = recorder_enter()))
-		return;
-	arg = record_name_of(recorder, SPACE_CL_HANDLE, handle);
+	if (!recorder || !(recorder = recorder_enter())) {
+		submits_unknown();
+		return 0;
+	}
+	arg = record_use(recorder, SPACE_CL_HANDLE, handle, &watch);
 	kernel = record_name_of(recorder, SPACE_CL_HANDLE, kernel_handle);
-	if (kernel) {
+	if (kernel && index < LEDGER_KERNEL_ARGS_MAX) {
 		lock_take(&recorder->kernel_args->lock);
 		store_arg(recorder, kernel_handle, kernel, index, arg);
 		lock_give(&recorder->kernel_args->lock);
 	}
 	recorder_leave();
+	return watch;
 }
 
 bool kernel_args_lookup(struct recorder *recorder, uint64_t handle,

@@ -26,8 +26,8 @@ struct kernel_args {
 };
 
 /* Records HANDLE as argument INDEX of KERNEL. If HANDLE is 0 or has no block, the
- * argument is cleared. */
-void kernel_args_set(uint64_t kernel, uint32_t index, uint64_t handle);
+ * argument is cleared. Returns the number that record_use() stores for HANDLE, or 0. */
+uint64_t kernel_args_set(uint64_t kernel, uint32_t index, uint64_t handle);
 
 /* Copies the block names of the arguments of the kernel HANDLE; 0: the argument has no block.
  * Returns false if no arguments of the kernel are recorded. */

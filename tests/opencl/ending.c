@@ -138,10 +138,12 @@ static void copy(void)
 }
 
 /* Releases a buffer by the implementation's own function, which gpuleak does not see. */
-static void release_unseen(void)
+static void release_unseen(bool used)
 {
 	cl_mem buffer = create();
 
+	if (used)
+		clEnqueueUnmapMemObject(queue, buffer, map(buffer), 0, NULL, NULL);
 	(*(const cl_icd_dispatch *const *)buffer)->clReleaseMemObject(buffer);
 }
 
@@ -173,7 +175,9 @@ static void do_story(const char *story, const char *path)
 	else if (strcmp(story, "copy") == 0)
 		copy();
 	else if (strcmp(story, "unseen") == 0)
-		release_unseen();
+		release_unseen(true);
+	else if (strcmp(story, "unused") == 0)
+		release_unseen(false);
 	else if (strcmp(story, "plugin") == 0)
 		hand_over(path);
 	else

@@ -500,5 +500,16 @@ def unexplained(place):
     return problems
 
 
+LEAK_UNSEEN = ("clCreateBuffer", "cl-buffer", 1, WHOLE, "release_unseen")
+
+
+@case("ending", "a buffer that nothing used and that is released unseen counts as a leak")
+def unexplained_unused(place):
+    command, env = [program("cl-ending"), "unused"], ending_vendor(place)
+    traced = run(place, command, preload=[ours()], env=env)
+    return (differences(bare(place, command, env), traced) +
+            judge(traced.report, (1, WHOLE), [LEAK_UNSEEN], freed=0))
+
+
 if __name__ == "__main__":
     sys.exit(routes.main())

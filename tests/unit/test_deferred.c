@@ -195,6 +195,81 @@ static void forgotten(void **state)
 	assert_ended();
 }
 
+static void make_unused(void)
+{
+	struct call call = create;
+
+	call.watched |= WATCHED_LATER;
+	record_made(&call, HANDLE, BYTES, 0, 0, 0);
+}
+
+/* Returns the number that the first use of HANDLE yields. */
+static uint64_t use(void)
+{
+	struct recorder *recorder = recorder_enter();
+	uint64_t watch = 0;
+
+	assert_true(record_use(recorder, SPACE_CL_HANDLE, HANDLE, &watch) != 0);
+	recorder_leave();
+	return watch;
+}
+
+/* A buffer that nothing used ends with its release, and without a report of the driver. After its
+ * first use, or if its release requests the report, it ends when the driver reports that. */
+static void unused(void **state)
+{
+	struct freeing freeing;
+	uint32_t block_state;
+
+	(void)state;
+	make_unused();
+	assert_true(record_name_of(recorder_now(), SPACE_CL_HANDLE, HANDLE) != 0);
+	release_buffer();
+	assert_ended();
+
+	make_unused();
+	assert_int_equal(use(), WATCHED);
+	assert_int_equal(use(), 0);
+	release_buffer();
+	assert_int_equal(deferred_bytes(), BYTES);
+	destroy_by_thread();
+	assert_ended();
+
+	make_unused();
+	assert_int_equal(use(), WATCHED);
+	record_unwatched(SPACE_CL_HANDLE, HANDLE, WATCHED);
+	release_buffer();
+	assert_ended();
+
+	make_unused();
+	assert_true(record_retained(&retain, HANDLE));
+	release_buffer();
+	assert_true(is_live(&block_state));
+	record_releasing(&release, HANDLE, &freeing);
+	assert_int_equal(freeing.unused, WATCHED);
+	record_watch_release(&freeing);
+	record_call_freeing(&freeing);
+	record_call_freed(&freeing);
+	record_released(&release, &freeing, OUTCOME_DONE, 0);
+	assert_int_equal(deferred_bytes(), BYTES);
+	destroy_by_thread();
+	assert_ended();
+
+	make_unused();
+	record_releasing(&release, HANDLE, &freeing);
+	record_watch_release(&freeing);
+	record_released(&release, &freeing, OUTCOME_REFUSED, -5);
+	assert_int_equal(deferred_bytes(), 0);
+	assert_true(is_live(&block_state));
+	assert_int_equal(use(), 0);
+	record_releasing(&release, HANDLE, &freeing);
+	record_call_freeing(&freeing);
+	destroy(NULL);
+	record_call_freed(&freeing);
+	record_released(&release, &freeing, OUTCOME_DONE, 0);
+	assert_ended();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -202,6 +277,7 @@ int main(void)
 		cmocka_unit_test(left),
 		cmocka_unit_test(refused),
 		cmocka_unit_test(forgotten),
+		cmocka_unit_test(unused),
 	};
 
 	process_start();

@@ -9,6 +9,7 @@
 #include "interpose/opencl/opencl_driver.h"
 #include "interpose/opencl/wrappers/opencl_calls.h"
 
+#include "interpose/base/submit_epoch.h"
 #include "interpose/dispatch/coverage.h"
 #include "interpose/opencl/wrappers/opencl_rows.h"
 #include "interpose/opencl/pool/opencl_pool.h"
@@ -31,12 +32,57 @@ static void CL_CALLBACK on_destroyed(cl_mem object, void *number)
 }
 
 /* Registers on_destroyed() and returns its number, or 0 on failure. Callbacks run in reverse order
- * of registration. Ours was registered before the application had the handle, so it runs last. */
+ * of registration. Ours is registered before the application registers one, so it runs last. */
 static uint64_t watch(cl_mem object)
 {
 	uintptr_t number = (uintptr_t)opencl_number();
 
 	return opencl_watch(object, on_destroyed, (void *)number) ? number : 0;
+}
+
+void opencl_watch_used(cl_mem object, uint64_t watch)
+{
+	if (watch && !opencl_watch(object, on_destroyed, (void *)(uintptr_t)watch))
+		record_unwatched(SPACE_CL_HANDLE, (uint64_t)(uintptr_t)object, watch);
+}
+
+void opencl_use(cl_uint count, const cl_mem *objects)
+{
+	for (cl_uint i = 0; objects && i < count; i++) {
+		struct recorder *recorder = objects[i] ? recorder_enter() : NULL;
+		uint64_t watch = 0;
+
+		if (recorder) {
+			record_use(recorder, SPACE_CL_HANDLE, (uint64_t)(uintptr_t)objects[i],
+				   &watch);
+			recorder_leave();
+			opencl_watch_used(objects[i], watch);
+		} else if (objects[i]) {
+			submits_unknown();
+		}
+	}
+}
+
+/* The driver counts references that callers took past gpuleak, too. */
+void opencl_release_unused(struct freeing *freeing)
+{
+	cl_mem object = (cl_mem)(uintptr_t)freeing->address;
+	cl_uint references = 0;
+
+	if (submits_certain() && opencl_ask_object(object, CL_MEM_REFERENCE_COUNT, &references,
+						   sizeof(references)) && references == 1)
+		return;
+	if (opencl_watch(object, on_destroyed, (void *)(uintptr_t)freeing->unused))
+		record_watch_release(freeing);
+}
+
+void opencl_record_buffer(struct call *called, cl_mem made, cl_context context, uint64_t bytes)
+{
+	struct call call = *called;
+
+	call.watched = opencl_number() | WATCHED_LATER;
+	record_made(&call, (uint64_t)(uintptr_t)made, bytes, (uint64_t)(uintptr_t)context,
+		    opencl_device_of(context), 0);
 }
 
 /* Returns true if an object that HOOK makes may be part of another object's memory. */
@@ -56,6 +102,7 @@ void opencl_record_made(struct call *called, cl_mem made, cl_context context, ui
 		call->watched = watch(made);
 	if (may_have_parent(call->hook) || pool)
 		opencl_ask_object(made, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof(parent));
+	opencl_use(1, &parent);
 	if (pool && call->hook != &hooks[HOOK_clCreateBuffer])
 		opencl_pool_created_other(call, made, context, parent);
 	record_made(call, (uint64_t)(uintptr_t)made, bytes, (uint64_t)(uintptr_t)context,
@@ -78,6 +125,7 @@ static cl_int set_callback(NO_CALL, void *real, cl_mem object, destroyed *callba
 
 	if (opencl_pool_is_on() && opencl_pool_is_cached(object))
 		return CL_INVALID_MEM_OBJECT;
+	opencl_use(1, &object); /* callbacks run in reverse order: ours runs last */
 	r = DRIVER(clSetMemObjectDestructorCallback, real)(object, callback, data);
 	if (r == CL_SUCCESS && opencl_pool_is_on())
 		opencl_pool_has_callback(object);

@@ -10,6 +10,14 @@
 #define API_OTHER_ROWS "interpose/opencl/opencl_other.def"
 #include "interpose/dispatch/api_tables.h"
 
+/* These use memory objects in ways that outlast the call. An application that looks one up may use
+ * a buffer that no wrapper has marked as used. */
+static const char unseen[][API_NAME_BYTES] = {
+	"clCreateCommandBufferKHR",       "clEnqueueMigrateMemObjectEXT",
+	"clSetContentSizeBufferPoCL",     "clSetKernelArgDevicePointerEXT",
+	"clSetMemObjectDestructorAPPLE",
+};
+
 const struct api_ops api_ops_OPENCL = {
 	.title = "OpenCL",
 	.prefix = "cl",
@@ -20,6 +28,9 @@ const struct api_ops api_ops_OPENCL = {
 	.memory = LEDGER_MEMORY_OPENCL,
 	.reuses_handles = true,
 	API_TABLES,
+	.unseen = unseen,
+	.unseen_count = API_COUNT_OF(unseen),
+	.unknown_submits = true,
 	.wrappers = opencl_wrappers,
 	.device_total = opencl_total_of,
 	.give_back = opencl_pool_return_all,

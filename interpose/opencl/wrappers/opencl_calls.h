@@ -12,6 +12,17 @@
  * parent. */
 void opencl_record_made(struct call *call, cl_mem made, cl_context context, uint64_t bytes);
 
+/* The same for a buffer that clCreateBuffer() made in memory of its own. The driver is requested to
+ * report its end only before its first use, because that costs more than the whole call. */
+void opencl_record_buffer(struct call *call, cl_mem made, cl_context context, uint64_t bytes);
+/* Call before a call that uses OBJECTS, which may be NULL, in a way that may outlast the call. */
+void opencl_use(cl_uint count, const cl_mem *objects);
+/* Requests the driver to report the end of OBJECT with WATCH, if that is not 0. */
+void opencl_watch_used(cl_mem object, uint64_t watch);
+/* Call before the driver releases the last reference of FREEING's buffer, which no intercepted call
+ * has used. If it may be in use nevertheless, requests the driver to report its end. */
+void opencl_release_unused(struct freeing *freeing);
+
 /* Records the handle of a successful OBJECT or EVENT row: any object that is not memory. */
 void opencl_record_object(struct call *call, const void *made, cl_context context);
 

@@ -50,6 +50,6 @@ void opencl_record_argument(cl_kernel kernel, cl_uint index, size_t size, const 
 		return;
 	if (value)
 		memcpy(&object, value, sizeof(object));
-	kernel_args_set((uint64_t)(uintptr_t)kernel, index,
-			(uint64_t)(uintptr_t)object);
+	opencl_watch_used(object, kernel_args_set((uint64_t)(uintptr_t)kernel, index,
+						  (uint64_t)(uintptr_t)object));
 }

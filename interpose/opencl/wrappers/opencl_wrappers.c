@@ -7,6 +7,7 @@
  * use errcode_ret; BUFFER also flags and host_ptr; SHARE and LEND context; COMMAND, MAP and UNMAP
  * command_queue, num_events_in_wait_list and event_wait_list; UNMAP also mapped_ptr.
  */
+#include "interpose/base/submit_epoch.h"
 #include "interpose/block/limit.h"
 #include "interpose/block/blocks.h"
 #include "interpose/block/mappings.h"
@@ -98,7 +99,9 @@ static COLD void note_refusal(const struct call *call, const cl_int *errcode_ret
 static void record_buffer(struct call *call, cl_mem made, cl_context context,
 			  cl_mem_flags flags, size_t size, void *host_ptr)
 {
-	if (!opencl_pool_created(call, made, context, flags, size, host_ptr))
+	if (!opencl_pool_is_on() && !host_ptr && submits_certain())
+		opencl_record_buffer(call, made, context, size);
+	else if (!opencl_pool_created(call, made, context, flags, size, host_ptr))
 		opencl_record_made(call, made, context, size);
 }
 
@@ -200,7 +203,15 @@ struct uses {
 	COMMAND(driver_call, made, event, r)                                                \
 	return r;
 
+/* Before the driver's call: see opencl_use(). */
+#define USE(used)                                                                           \
+	do {                                                                                \
+		const struct uses uses = (used);                                            \
+		opencl_use(uses.count, uses.objects);                                       \
+	} while (0)
+
 #define VERB_COMMAND(driver_call, made, event, used)                                        \
+	USE(used);                                                                          \
 	if (__builtin_expect(!(event), 1) && !opencl_pool_is_on() && !user_events_are_open()) \
 		return driver_call;                                                         \
 	COMMAND(driver_call, made, event, r)                                                \
@@ -208,6 +219,7 @@ struct uses {
 	return r;
 
 #define VERB_MAP(driver_call, made, event, used)                                            \
+	USE(used);                                                                          \
 	COMMAND(driver_call, made, event, r || !errcode_ret ? CL_SUCCESS : *errcode_ret)    \
 	RECORD_BEHIND(made, event, used)                                                    \
 	if (made)                                                                           \
@@ -216,6 +228,7 @@ struct uses {
 
 #define VERB_UNMAP(driver_call, made, event, used)                                          \
 	struct unmapping unmapping;                                                         \
+	USE(used);                                                                          \
 	record_unmapping(&call, cl_number((used).objects[0]), cl_number(mapped_ptr),        \
 			 &unmapping);                                                       \
 	COMMAND(driver_call, made, event, r)                                                \
@@ -271,6 +284,8 @@ struct uses {
 	struct freeing freeing;                                                             \
 	cl_int r = CL_SUCCESS;                                                              \
 	record_releasing(&call, cl_number(key), &freeing);                                  \
+	if (freeing.unused)                                                                 \
+		opencl_release_unused(&freeing);                                            \
 	record_call_freeing(&freeing);                                                      \
 	if (!(dealt))                                                                       \
 		r = (driver_call);                                                          \
