@@ -15,6 +15,7 @@
 #include "interpose/base/config.h"
 #include "interpose/base/export.h"
 #include "interpose/base/own_stack.h"
+#include "interpose/base/submit_epoch.h"
 #include "interpose/block/deferred_totals.h"
 #include "interpose/block/limit.h"
 #include "interpose/dispatch/api.h"
@@ -193,6 +194,7 @@ static void attach(struct request *request)
 	recorder->header->attached = 1;
 	recorder_leave();
 	is_attached = true;
+	submits_unknown(); /* callers may keep pointers to the driver that were not found */
 	apis_libraries_changed();
 	if (words_prepare()) {
 		change_words(WORDS_ATTACH, &change);

@@ -99,8 +99,6 @@ static void widen(struct arena *arena, struct shard *shard)
 	shard->buckets = wide.buckets;
 }
 
-/* ---- entries ---- */
-
 COLD void entry_forget(struct arena *arena, struct shard *shard, struct entry *entry)
 {
 	unchain(shard, entry);

@@ -26,8 +26,7 @@ struct entry {
 	struct past *past;
 	union {
 		struct { /* with a live block or a deferred free */
-			/* size of the address range in bytes; the memory may be counted by another
-			 * block */
+			/* bytes of the address range; another block may count its memory */
 			uint64_t span;
 			struct block_hint *hint; /* if the block is the pool's; or NULL */
 		};

@@ -17,10 +17,11 @@ import subprocess
 import sys
 import tempfile
 
-# Name, program, its arguments before the number of pairs, environment.
+# Name, program, its arguments (PAIRS: the number of pairs, which else comes last), environment.
 BENCHES = [
     ("tracked", "bench-pair", ["1", "20"], {}),
     ("tracked, no stacks", "bench-pair", ["1", "20"], {"GPULEAK_STACK_DEPTH": "0"}),
+    ("tracked, both stacks at other addresses", "bench-pair", ["1", "20", "PAIRS", "0", "1"], {}),
     ("tracked, 2 threads", "bench-pair", ["2", "20"], {}),
     ("tracked, 16 threads", "bench-pair", ["16", "20"], {}),
     ("tracked, 40 frames at 8 places", "bench-sites", ["8", "40"], {}),
@@ -45,7 +46,9 @@ def run(programs, library, bench, pairs, tool=()):
     env.update(extra, GPULEAK_REPORT="none",
                LD_PRELOAD=os.path.join(library, "interpose", "libgpuleak.so"),
                LD_LIBRARY_PATH=os.path.join(programs, "standin", "driver"))
-    command = [os.path.join(programs, "tests", "bench", program)] + before + [str(pairs)]
+    command = [os.path.join(programs, "tests", "bench", program)]
+    command += [str(pairs) if word == "PAIRS" else word for word in before]
+    command += [] if "PAIRS" in before else [str(pairs)]
     return subprocess.run(list(tool) + command, env=env, capture_output=True, text=True, check=True)
 
 
@@ -68,7 +71,7 @@ def instructions(programs, library, bench):
 
 
 def print_row(name, old, new, control=None):
-    row = "%-34s %9.1f %9.1f  %5.3f" % (name, old, new, new / old)
+    row = "%-40s %9.1f %9.1f  %5.3f" % (name, old, new, new / old)
     if control is not None:
         row += "  %5.3f" % (control / old)
     print(row, flush=True)
@@ -96,9 +99,9 @@ def main():
     parser.add_argument("--only", default="")
     args = parser.parse_args()
     if args.instructions:
-        print("%-34s %9s %9s  %5s" % ("instructions per pair", "old", "new", "ratio"))
+        print("%-40s %9s %9s  %5s" % ("instructions per pair", "old", "new", "ratio"))
     else:
-        print("%-34s %9s %9s  %5s  control" % ("ns per pair, median of %d" % args.turns, "old", "new",
+        print("%-40s %9s %9s  %5s  control" % ("ns per pair, median of %d" % args.turns, "old", "new",
                                                 "ratio"))
     for bench in BENCHES:
         if args.only in bench[0]:

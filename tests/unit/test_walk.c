@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Walks of the stack against libgcc's backtrace(): through frames of every sort, out of a signal
- * handler, and on gpuleak's own stack. And the cache of stacks: a stack that is seen often is found
+ * handler, on gpuleak's own stack, and by the rules that are known. And the cache of stacks: a stack that is seen often is found
  * there, and another one at the same place is not.
  */
 #include <setjmp.h>
@@ -21,6 +21,7 @@
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/thread_state.h"
 #include "interpose/stack/capture.h"
+#include "interpose/stack/frames.h"
 #include "interpose/stack/modules.h"
 #include "interpose/stack/stack_cache.h"
 #include "interpose/stack/stacks.h"
@@ -321,6 +322,55 @@ static void test_places(void **state)
 	assert_int_equal(places[captured.frames], UINT64_MAX);
 }
 
+/* ---- walks by known rules ---- */
+
+static NOT_INLINED void walk_known(void)
+{
+	const struct caller *caller = CALLER;
+	uint64_t pcs[FRAMES];
+	void *wanted[FRAMES];
+	int count = without_zeros(wanted, backtrace(wanted, FRAMES));
+
+	if (!caller)
+		return;
+	frame_rules_forget();
+	assert_int_equal(frames_walk_known(caller, pcs, FRAMES), 0);
+	for (int i = 1; i < count; i++)
+		frame_rule_at((uint64_t)(uintptr_t)wanted[i], false);
+	assert_int_equal(frames_walk_known(caller, pcs, FRAMES), count - 1);
+	for (int i = 1; i < count; i++)
+		assert_true(pcs[i - 1] == (uint64_t)(uintptr_t)wanted[i]);
+	assert_int_equal(frames_walk_known(caller, pcs, 3), 3);
+}
+
+static int known_below_libc(const void *a, const void *b)
+{
+	(void)a, (void)b;
+	walk_known();
+	return 0;
+}
+
+/* A frame of another size at each depth. */
+static NOT_INLINED void known_below(int depth, size_t bytes)
+{
+	volatile char *room = __builtin_alloca(bytes);
+	int values[2] = { 0, 0 };
+
+	room[0] = 1;
+	if (depth)
+		known_below(depth - 1, bytes * 2);
+	else
+		qsort(values, 2, sizeof(values[0]), known_below_libc);
+	__asm__ volatile("");
+}
+
+static void test_known(void **state)
+{
+	(void)state;
+	known_below(8, 24);
+	known_below(4, 1000);
+}
+
 /* ---- the cache of stacks ---- */
 
 static uint32_t cached; /* ref that the cache has for the last stack; 0: none */
@@ -407,6 +457,7 @@ int main(void)
 		cmocka_unit_test(test_sorts),
 #endif
 		cmocka_unit_test(test_places),
+		cmocka_unit_test(test_known),
 		cmocka_unit_test(test_cache),
 	};
 
