@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Walks of the stack against libgcc's backtrace(): through frames of every sort, out of a signal
- * handler, on gpuleak's own stack, and by the rules that are known. And the cache of stacks: a stack that is seen often is found
- * there, and another one at the same place is not.
+ * handler, on gpuleak's own stack, and by the rules that are known. And the cache of stacks: a
+ * stack that is seen often is found there, and another one at the same place is not.
  */
 #include <setjmp.h>
 #include <stdarg.h>
