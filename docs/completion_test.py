@@ -97,7 +97,7 @@ def check_bash(tap, gpuleak, script):
         found = complete(script, *words)
         tap.check(found == expected, name, found, expected)
 
-    commands = {"run", "report", "top", "check", "diff", "help"}
+    commands = {"run", "attach", "report", "top", "check", "diff", "help"}
     found = complete(script, "")
     tap.check(commands < found and "--version" in found, "the commands", found)
     for command in sorted(found - {"--help", "--version", "help"}):

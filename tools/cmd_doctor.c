@@ -12,6 +12,7 @@
 #include "tools/commands.h"
 #include "tools/doctor/doctor_checks.h"
 #include "tools/flags.h"
+#include "tools/ledgers/ledgers.h"
 #include "tools/suggest.h"
 
 #define PREFIX "GPULEAK_"
@@ -104,6 +105,17 @@ static void check_all(struct doctor *doctor, char **argv)
 								   : NULL, argv);
 }
 
+/* Prints the findings. Returns the exit status. */
+static int print(struct doctor *doctor)
+{
+	if (opt_values.format != OPTION_FORMAT_JSON)
+		doctor_print_text(doctor, flags_wants_colors(NULL), stdout);
+	else
+		doctor_print_json(doctor, stdout);
+	doctor_finish(doctor);
+	return doctor->of_level[DOCTOR_PROBLEM] ? STATUS_PROBLEM : 0;
+}
+
 static int examine(char **operands, int count)
 {
 	struct doctor doctor = { 0 };
@@ -112,15 +124,14 @@ static int examine(char **operands, int count)
 		print_error("doctor: --start needs a program: gpuleak doctor --start ./app");
 		return STATUS_USAGE;
 	}
+	if (count == 1 && ledgers_pid(operands[0]) > 0 && access(operands[0], F_OK) < 0) {
+		doctor_check_process(&doctor, ledgers_pid(operands[0]));
+		return print(&doctor);
+	}
 	flags_environment(OPTIONS_WITHOUT_GPU);
 	signal(SIGCHLD, SIG_DFL); /* if it is ignored, no child can be waited for */
 	check_all(&doctor, count ? operands : NULL);
-	if (opt_values.format != OPTION_FORMAT_JSON)
-		doctor_print_text(&doctor, flags_wants_colors(NULL), stdout);
-	else
-		doctor_print_json(&doctor, stdout);
-	doctor_finish(&doctor);
-	return doctor.of_level[DOCTOR_PROBLEM] ? STATUS_PROBLEM : 0;
+	return print(&doctor);
 }
 
 static const struct flags_extra extras[] = {
@@ -132,11 +143,12 @@ static const struct flags_extra extras[] = {
 const struct flags_command command_doctor = {
 	.name = "doctor",
 	.summary = "check what keeps gpuleak from recording a program",
-	.synopsis = "[options] [--] [PROGRAM [ARGUMENT...]]",
+	.synopsis = "[options] [--] [PROGRAM [ARGUMENT...] | PID]",
 	.prose = "Checks this machine, and PROGRAM if it is named: does the preload reach it,\n"
 		 "which driver and which Python are there, what will a report lack, is there\n"
 		 "room for ledgers? Prints one line per finding: what was found, where, and\n"
-		 "what to do. PROGRAM is not started, and no GPU context is created.\n",
+		 "what to do. PROGRAM is not started, and no GPU context is created. With a\n"
+		 "PID, checks if `gpuleak attach` can record that process.\n",
 	.options = OPTION_BIT(OPTION_FORMAT) | OPTION_BIT(OPTION_COLOR) | OPTIONS_WITHOUT_GPU,
 	.extras = extras,
 	.formats = (const char *const[]){ "text", "json", NULL },

@@ -38,6 +38,6 @@ void help_list_pages(void);
 bool help_print_page(const char *name, struct suggestion *suggestion);
 
 extern const struct flags_command command_run, command_report, command_check, command_diff,
-	command_top, command_doctor;
+	command_top, command_doctor, command_attach;
 
 #endif

@@ -16,7 +16,8 @@
 #include "tools/suggest.h"
 
 static const struct flags_command *const commands[] = {
-	&command_run, &command_report, &command_top, &command_check, &command_diff, &command_doctor,
+	&command_run, &command_attach, &command_report, &command_top, &command_check,
+	&command_diff, &command_doctor,
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 

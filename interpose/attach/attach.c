@@ -89,6 +89,21 @@ static void turn_off(void)
 	shared_publish(recorder_page->impossible, 1);
 }
 
+/* All calls are recorded from one moment on, and until one moment, whatever words were changed by
+ * then: otherwise a free could reach the driver unseen while allocations are recorded. */
+static void show(struct recorder *recorder)
+{
+	shared_publish(recorder_page->recorder, recorder);
+	shared_publish(recorder_page->impossible, 0);
+	atomic_store(&recording_is_off, false);
+}
+
+static void hide(void)
+{
+	turn_off();
+	shared_publish(recorder_page->recorder, NULL);
+}
+
 /* Returns the new recorder, which this thread has entered, or NULL with *RET_RESULT. */
 static struct recorder *start_recorder(enum attach_result *ret_result)
 {
@@ -197,7 +212,9 @@ static void attach(struct request *request)
 	submits_unknown(); /* callers may keep pointers to the driver that were not found */
 	apis_libraries_changed();
 	if (words_prepare()) {
+		hide();
 		change_words(WORDS_ATTACH, &change);
+		show(recorder);
 		shared_publish(recorder->header->attach_words, change.words);
 		shared_publish(recorder->header->attach_stop_ns, change.stopped_ns);
 	}
@@ -259,15 +276,9 @@ static void release(struct recorder *recorder)
 
 static enum attach_result end_recorder(struct recorder *recorder)
 {
-	bool left;
+	bool left = wait_until_left(recorder);
 
-	turn_off();
-	shared_publish(recorder_page->recorder, NULL);
-	left = wait_until_left(recorder);
-	recorder->header->end_mono_ns = clock_ns(CLOCK_MONOTONIC);
 	shared_publish(recorder->header->ended, LEDGER_DETACHED);
-	atomic_store(&recorder->ending, ENDING_DESTRUCTORS);
-	service_thread_wake();
 	if (left)
 		release(recorder);
 	return ATTACH_DONE;
@@ -285,13 +296,18 @@ static void detach(void *data)
 	atomic_store(&apis_attached_hook, NULL);
 	if (recorder)
 		complete_ledger(recorder);
+	recorder = recorder_now(); /* NULL: recording has stopped, and the ledger states that */
+	hide();
+	if (recorder) {
+		recorder->header->end_mono_ns = clock_ns(CLOCK_MONOTONIC);
+		atomic_store(&recorder->ending, ENDING_DESTRUCTORS); /* no further step */
+		service_thread_wake();
+	}
 	if (words_prepare())
 		change_words(WORDS_DETACH, &change);
 	is_attached = false;
-	if (recorder_now())
-		request->result = end_recorder(recorder_now());
-	else
-		turn_off(); /* recording stopped before: the ledger says so */
+	if (recorder)
+		request->result = end_recorder(recorder);
 }
 
 int gpuleak_detach(void)

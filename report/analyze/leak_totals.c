@@ -150,3 +150,11 @@ void leak_totals_finish(struct leak_totals *totals)
 	free(totals->entries);
 	*totals = (struct leak_totals){ 0 };
 }
+
+bool report_was_attached(const struct report *report)
+{
+	for (size_t i = 0; i < report->count; i++)
+		if (report->processes[i]->attached)
+			return true;
+	return false;
+}

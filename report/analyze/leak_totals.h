@@ -60,4 +60,7 @@ const struct leak_total *leak_totals_find(const struct leak_totals *totals, uint
 
 void leak_totals_finish(struct leak_totals *totals);
 
+/* Returns true if gpuleak attached to one of the processes. */
+bool report_was_attached(const struct report *report);
+
 #endif

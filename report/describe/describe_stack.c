@@ -8,12 +8,14 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
+#include <time.h>
 
 #include "report/describe/kinds.h"
 #include "report/util/compare.h"
 #include "report/util/escape.h"
 #include "report/model/model.h"
 #include "report/symbols/symbolize.h"
+#include "report/util/number.h"
 #include "report/util/path.h"
 #include "report/util/short_name.h"
 
@@ -458,6 +460,28 @@ void describe_process(FILE *out, const struct report_process *process)
 	if (process->ranked && process->host) /* in a parallel job a pid is not unique */
 		eprintf(out, ", %s", process->host);
 	fputs(process->ended == REPORT_RUNNING ? ", still running)" : ")", out);
+}
+
+void describe_attached(FILE *out, const struct report_process *process)
+{
+	const time_t began = process ? (time_t)(process->start_real_ns / 1000000000u) : 0;
+	char clock[16] = "?";
+	struct tm tm;
+
+	if (!process || !process->attached)
+		return;
+	if (localtime_r(&began, &tm))
+		strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
+	fprintf(out, "gpuleak: attached %s for %s, ", clock, SECONDS(process->attached_ns));
+	if (process->before_attach_bytes)
+		fprintf(out, "%s allocated before (NVML), without stacks",
+			SIZE(process->before_attach_bytes));
+	else
+		fputs("what was allocated before has no record", out);
+	if (process->frees_before)
+		fprintf(out, "; %s block%s of it freed", NUMBER(process->frees_before),
+			plural(process->frees_before));
+	fputs("; leaks are not judged\n", out);
 }
 
 void describe_ended(FILE *out, const struct report_process *process)

@@ -44,6 +44,9 @@ void describe_kind(FILE *out, const char *kind);
 /* Prints "app (pid 12, still running)" or "app rank 3 (pid 12, node7)". */
 void describe_process(FILE *out, const struct report_process *process);
 
+/* Prints the line about an attachment to PROCESS, which may be NULL, if there was one. */
+void describe_attached(FILE *out, const struct report_process *process);
+
 /* Prints "exited with status 0". */
 void describe_ended(FILE *out, const struct report_process *process);
 

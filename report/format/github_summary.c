@@ -3,6 +3,7 @@
  * The summary of a step in Markdown: the result of the gate, a table of leaks, and folded
  * stacks. Names must not be interpreted as markup.
  */
+#include "report/analyze/leak_totals.h"
 #include "report/subjects/formats.h"
 
 #include <errno.h>
@@ -82,6 +83,7 @@ static void print_what(FILE *out, const struct finding *finding)
 		[FINDING_CONTEXT_END] = "ended with its context",
 		[FINDING_ACCUMULATING] = "accumulates",
 		[FINDING_CACHED] = "cache",
+		[FINDING_KEPT] = "kept",
 		[FINDING_SUPPRESSED] = "suppressed",
 	};
 
@@ -202,6 +204,7 @@ static void print_head(FILE *out, const struct report *report, const struct find
 		: sum->leaked_blocks || sum->errors		  ? "leaks or invalid frees"
 		: sum->ended_with_context_blocks		  ? "memory ended with its context"
 		: accumulating					  ? "memory accumulates"
+		: report_was_attached(report)			  ? "leaks not judged"
 								  : "no leaks found");
 	if (report->count)
 		print_figures(out, report, accumulating);

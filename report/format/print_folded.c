@@ -149,7 +149,7 @@ int print_folded(const struct report *report, const struct judgement *judgement,
 		const struct finding *finding = &findings.all[i];
 
 		if (finding->class == FINDING_LEAK || finding->class == FINDING_CONTEXT_END ||
-		    finding->class == FINDING_CACHED)
+		    finding->class == FINDING_CACHED || finding->class == FINDING_KEPT)
 			print_block(out, finding, is_named ? finding->process : NULL);
 	}
 	for (size_t i = 0; i < report->count; i++)

@@ -4,6 +4,7 @@
  * each type per step and omits the others without a message. So the tenth command sums up the
  * rest. Encodes characters in names that could end a line or a value.
  */
+#include "report/analyze/leak_totals.h"
 #include "report/subjects/formats.h"
 
 #include <errno.h>
@@ -172,7 +173,9 @@ static void clean_command(struct github *github)
 			    COUNT(sum->allocated_blocks, "block"), EXACT_SIZE(sum->allocated_bytes),
 			    github->report->count, github->report->count == 1 ? "" : "es");
 
-	command(github, "notice", NULL, "gpuleak: no leaks", words);
+	command(github, "notice", NULL,
+		report_was_attached(github->report) ? "gpuleak: leaks not judged"
+						    : "gpuleak: no leaks", words);
 }
 
 int print_github(const struct report *report, const struct judgement *judgement, FILE *out)

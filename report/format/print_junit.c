@@ -247,7 +247,7 @@ static void print_passed_cases(struct suite *suite, const struct report_process 
 {
 	if (process->refused && !report_final_out_of_memory(process))
 		print_passed(suite, "not out of memory at the end");
-	if (process->leak_count == 0)
+	if (process->leak_count == 0 && !process->attached)
 		print_passed(suite, "no leaks");
 	if (process->summary.errors == 0)
 		print_passed(suite, "no invalid frees");

@@ -135,7 +135,10 @@ static struct rest judge_leaks(struct bench *bench)
 static void judge_process(struct bench *bench, const struct report_process *p)
 {
 	subjects_judge(bench->judgement, bench->input, p);
-	if (p->ended == REPORT_RUNNING && !bench->input->leaks_unwanted)
+	if (p->attached && p->refused > p->recovered)
+		judgement_reason(bench->judgement, "%s ran out of memory: %" PRIu64 " requests",
+				 PROCESS(p), p->refused - p->recovered);
+	if (p->ended == REPORT_RUNNING && !p->attached && !bench->input->leaks_unwanted)
 		judgement_reason(bench->judgement, "%s still runs: its blocks may yet be freed",
 				 PROCESS(p));
 	if (p->ended == REPORT_SIGNAL)
@@ -166,10 +169,30 @@ static void judge_whole(struct bench *bench)
 				 "notes of the report name the part");
 }
 
+/* Adds the reasons for which a gate PASSED that found nothing wrong. */
+static void passed(struct bench *bench, const struct rest *rest)
+{
+	const struct judge_input *input = bench->input;
+	size_t attached = 0;
+
+	for (size_t i = 0; i < input->report->count; i++)
+		attached += input->report->processes[i]->attached;
+	if (!input->leaks_unwanted && attached < input->report->count)
+		leaked(bench, rest);
+	if (attached)
+		judgement_reason(bench->judgement, "nothing grows, accumulates or failed; leaks "
+				 "not judged, because gpuleak attached while the process ran");
+	judge_mention_context_ends(bench);
+	if (input->growth_wanted)
+		judgement_reason(bench->judgement,
+				 "nothing keeps growing beyond what is allowed");
+	judge_mention_accumulation(bench, true);
+}
+
 void judge(const struct judge_input *input, struct judgement *ret)
 {
 	struct bench bench = { .input = input, .judgement = ret };
-	struct rest rest;
+	struct rest rest = { 0 };
 
 	*ret = (struct judgement){ .verdict = JUDGE_FAILED };
 	bench.charges = leak_totals_list_by(
@@ -189,14 +212,13 @@ void judge(const struct judge_input *input, struct judgement *ret)
 	} else if (input->report->count == 0) {
 		ret->verdict = JUDGE_NOTHING;
 		judgement_reason(ret, "no ledger was found: no GPU call was seen");
+	} else if (report_was_attached(input->report) &&
+		   !input->report->summary.allocated_blocks) {
+		ret->verdict = JUDGE_NOTHING;
+		judgement_reason(ret, "nothing was allocated while gpuleak was attached");
 	} else {
 		ret->verdict = JUDGE_CLEAN;
-		if (!input->leaks_unwanted)
-			leaked(&bench, &rest);
-		judge_mention_context_ends(&bench);
-		if (input->growth_wanted)
-			judgement_reason(ret, "nothing keeps growing beyond what is allowed");
-		judge_mention_accumulation(&bench, true);
+		passed(&bench, &rest);
 	}
 	leak_totals_finish(&bench.charges);
 	free(bench.covered);

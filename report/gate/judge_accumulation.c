@@ -54,7 +54,7 @@ static bool is_counted(struct bench *bench, const struct leak_total *charge)
 	    baseline_find(bench->input->baseline, charge->fingerprint) ||
 	    judge_per_step(bench, charge))
 		return false;
-	if (bench->input->count_accumulation)
+	if (bench->input->count_accumulation || charge->process->attached)
 		return true;
 	judge_spend(&bench->accumulating, charge->bytes, charge->blocks,
 		    charge->largest->site->stack);

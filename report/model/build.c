@@ -48,6 +48,10 @@ void build_identity(struct builder *b)
 	process->pid = header->pid;
 	process->start_real_ns = header->start_real_ns;
 	process->no_gpu = header->no_gpu;
+	process->attached = header->attached != 0;
+	process->attached_ns = process->attached ? build_now(b) : 0;
+	process->before_attach_bytes = header->before_attach_bytes;
+	process->frees_before = header->frees_before;
 	path = process->exe ? process->exe : process->command_count ? process->command[0] : "?";
 	process->program = path_last(path);
 	process->ledger = arena_printf(b->arena, "%s", b->ledger->name);
@@ -57,6 +61,7 @@ void build_ended(struct builder *b)
 {
 	const struct ledger_header *header = ledger_header(b->view);
 	enum report_ended ended = header->ended == LEDGER_EXIT	 ? REPORT_EXIT
+				  : header->ended == LEDGER_DETACHED ? REPORT_RUNNING
 				  : header->ended == LEDGER__EXIT ? REPORT__EXIT
 				  : header->ended == LEDGER_EXEC  ? REPORT_EXEC
 								  : REPORT_UNKNOWN;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Groups live blocks by call site and other keys and sums them up. Moves the groups to the lists
- * of leaks, suppressed blocks, cached memory and objects. Also computes the age of a block.
+ * of leaks, suppressed, cached and kept memory, and objects. Also computes the age of a block.
  */
 #include "report/model/builder.h"
 
@@ -379,6 +379,9 @@ static void list_group(struct builder *b, struct report_leak *leak)
 	} else if (leak->cache) {
 		*ARENA_ADD(b->arena, process->cached, process->cached_count) = *leak;
 		add_to_sums(leak, &sum->cached_blocks, &sum->cached_bytes);
+	} else if (process->attached) {
+		*ARENA_ADD(b->arena, process->kept, process->kept_count) = *leak;
+		add_to_sums(leak, &sum->kept_blocks, &sum->kept_bytes);
 	} else {
 		*ARENA_ADD(b->arena, process->leaks, process->leak_count) = *leak;
 		add_to_sums(leak, &sum->leaked_blocks, &sum->leaked_bytes);
@@ -398,6 +401,7 @@ void classify_groups(struct builder *b)
 		if (group->most)
 			list_group(b, &group->leak);
 	SORT(process->leaks, process->leak_count, build_compare_leaks);
+	SORT(process->kept, process->kept_count, build_compare_leaks);
 	SORT(process->suppressed, process->suppressed_count, build_compare_leaks);
 	SORT(process->cached, process->cached_count, build_compare_leaks);
 	SORT(process->objects, process->object_count, build_compare_leaks);

@@ -278,6 +278,8 @@ struct report_summary {
 	 * sum */
 	uint64_t accumulating_blocks;
 	uint64_t accumulating_bytes;
+	uint64_t kept_blocks; /* not freed, of processes to which gpuleak attached */
+	uint64_t kept_bytes;
 };
 
 /* The blocks of a call site that were freed after the driver had begun to shut down. */
@@ -356,6 +358,11 @@ struct report_process {
 	/* memory in a framework's cache: neither in `leaks` nor in `suppressed` */
 	struct report_leak *cached;
 	size_t cached_count;
+	struct report_leak *kept; /* not `leaks`: gpuleak attached to the process */
+	size_t kept_count;
+	bool attached; /* while it ran: for attached_ns. Before it had this device memory (0:
+			* not known), of which frees_before blocks were freed */
+	uint64_t attached_ns, before_attach_bytes, frees_before;
 	/* memory that ended with its context, largest first; in none of the lists above */
 	struct report_context_end *context_ends;
 	size_t context_end_count;

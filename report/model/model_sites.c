@@ -218,6 +218,7 @@ void build_sites(struct builder *b)
 	add_leaks(&sites, process->leaks, process->leak_count);
 	add_leaks(&sites, process->suppressed, process->suppressed_count);
 	add_leaks(&sites, process->cached, process->cached_count);
+	add_leaks(&sites, process->kept, process->kept_count);
 	while ((counters = build_next_site(b, &walk)))
 		add_counters(&sites, counters);
 	list_modules(b);

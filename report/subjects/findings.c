@@ -92,6 +92,7 @@ static void add_process(struct findings *findings, const struct report_process *
 	add_errors(findings, of);
 	add_leaks(findings, of, FINDING_LEAK, p->leaks, p->leak_count);
 	add_leaks(findings, of, FINDING_CACHED, p->cached, p->cached_count);
+	add_leaks(findings, of, FINDING_KEPT, p->kept, p->kept_count);
 	add_leaks(findings, of, FINDING_SUPPRESSED, p->suppressed, p->suppressed_count);
 	add_context_ends(findings, of);
 	add_accumulating(findings, of);
@@ -295,7 +296,7 @@ static void add_process_gaps(struct findings *findings, const struct report_proc
 {
 	uint64_t lost = process->summary.errors - process->error_count;
 
-	if (process->ended == REPORT_RUNNING)
+	if (process->ended == REPORT_RUNNING && !process->attached)
 		add_gap(findings, process, "the process still runs: its blocks may yet be freed");
 	if (process->summary.errors > process->error_count)
 		add_gap(findings, process,
@@ -393,6 +394,7 @@ const char *finding_rule(const struct finding *finding)
 	return finding->refusal			     ? "out-of-memory"
 	       : finding->errors		     ? finding->errors->error->type
 	       : finding->class == FINDING_CACHED ? "cache"
+	       : finding->class == FINDING_KEPT     ? "kept"
 	       : finding->site			     ? "accumulation"
 	       : finding->end			     ? "ended-with-context"
 						     : "leak";
@@ -424,6 +426,7 @@ void finding_title(FILE *out, const struct finding *finding)
 	}
 	fprintf(out, "GPU memory %s%s: %s",
 		finding->class == FINDING_CACHED ? "held by a cache"
+		: finding->class == FINDING_KEPT ? "kept"
 		: finding->site			 ? "accumulates"
 		: finding->end			 ? "ended with its context"
 						 : "leak",
@@ -485,6 +488,8 @@ void finding_exemption(FILE *out, const struct finding *finding)
 	} else if (finding->class == FINDING_SUPPRESSED) {
 		eprintf(out, "suppressed by leak:%s",
 			finding->leak->pattern ? finding->leak->pattern : "?");
+	} else if (finding->class == FINDING_KEPT) {
+		fputs("gpuleak attached while the process ran, so leaks are not judged", out);
 	}
 }
 
@@ -519,7 +524,7 @@ void finding_message(FILE *out, const struct finding *finding, bool name_process
 		fputs(", in ", out);
 		describe_process(out, finding->process);
 	}
-	if (finding->class == FINDING_CACHED || finding->class == FINDING_SUPPRESSED) {
+	if (finding->class >= FINDING_CACHED) {
 		fputs("; ", out);
 		finding_exemption(out, finding);
 	}

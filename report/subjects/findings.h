@@ -26,6 +26,7 @@ enum finding_class {
 	FINDING_CONTEXT_END, /* memory that ended with its context */
 	FINDING_ACCUMULATING, /* suballocations that the program keeps more and more of */
 	FINDING_CACHED,     /* in a framework's cache: not a leak */
+	FINDING_KEPT,       /* of a process to which gpuleak attached: not known to be a leak */
 	FINDING_SUPPRESSED,
 	FINDING_CLASSES,
 };
@@ -94,9 +95,8 @@ const struct finding *findings_next(const struct findings *findings,
 #define FINDING_NAME_MAX (FINGERPRINT_TEXT + 16)
 char *finding_name(const struct finding *finding, char ret[FINDING_NAME_MAX]);
 
-/* Returns "out-of-memory", "leak", "ended-with-context", "accumulation", "cache", or the error's
- * type, which may have any
- * bytes. */
+/* Returns "out-of-memory", "leak", "ended-with-context", "accumulation", "cache", "kept", or the
+ * error's type, which may have any bytes. */
 const char *finding_rule(const struct finding *finding);
 
 /* Returns the frame to show: that of report_stack_culprit() or, if its file is not known, the

@@ -432,7 +432,8 @@ static void add_reasons(struct judgement *judgement, const struct judge_input *i
 	uint64_t steps = growth ? growth->step_count : 0;
 	char who[FORMAT_PLACE_MAX];
 
-	if (!input->growth_wanted || (!growth && p->summary.allocated_blocks == 0))
+	if (!(input->growth_wanted || p->attached) ||
+	    (!growth && p->summary.allocated_blocks == 0))
 		return;
 	format_process(p, who);
 	if (steps < GROWTH_STEPS_MIN)

@@ -83,6 +83,7 @@ static void build(struct builder *b)
 	add_leaks(&kinds, process->leaks, process->leak_count);
 	add_leaks(&kinds, process->suppressed, process->suppressed_count);
 	add_leaks(&kinds, process->cached, process->cached_count);
+	add_leaks(&kinds, process->kept, process->kept_count);
 	add_deferred(b, &kinds);
 	EACH_SITE(&kinds, node) {
 		struct report_kind *kind =

@@ -312,7 +312,9 @@ static void print_leak(FILE *out, const struct finding *finding, bool whole)
 	const struct report_leak *leak = finding->leak;
 
 	fprintf(out, "%s%s in %s",
-		process->ended == REPORT_RUNNING ? "\nNot freed so far: " : "\nLeak of ",
+		process->attached		  ? "\nKept: "
+		: process->ended == REPORT_RUNNING ? "\nNot freed so far: "
+						   : "\nLeak of ",
 		EXACT_SIZE(finding->bytes), COUNT(finding->blocks, "block"));
 	if (finding->keeps > finding->bytes)
 		fprintf(out, " that keep%s %s", finding->blocks == 1 ? "s" : "",
@@ -351,14 +353,15 @@ static void print_leak(FILE *out, const struct finding *finding, bool whole)
 		describe_owner_of_leak(out, process, leak, whole);
 }
 
-/* Prints the leaks, except those that the section about ranks prints. */
-static void print_leaks(FILE *out, const struct subject_view *view)
+/* Prints the findings of CLASS, except those that the section about ranks prints. */
+static void print_list(FILE *out, const struct subject_view *view, enum finding_class class)
 {
+	const char *word = class == FINDING_KEPT ? "place" : "leak";
 	const struct finding *leak = NULL;
 	uint64_t bytes = 0, blocks = 0;
 	size_t shown = 0, shared = 0;
 
-	while ((leak = findings_next(view->findings, view->process, FINDING_LEAK, leak))) {
+	while ((leak = findings_next(view->findings, view->process, class, leak))) {
 		if (shown++ >= LEAKS_MAX) {
 			bytes = add_bounded(bytes, leak->bytes);
 			blocks = add_bounded(blocks, leak->blocks);
@@ -370,11 +373,21 @@ static void print_leaks(FILE *out, const struct subject_view *view)
 	}
 	if (shared)
 		fprintf(out, "\nAnd %s that other ranks have, too: listed above\n",
-			COUNT(shared, "leak"));
+			COUNT(shared, word));
 	if (shown > LEAKS_MAX)
-		fprintf(out, "\nAnd %s: %s in %s; --format json lists all\n",
-			COUNT(shown - LEAKS_MAX, "smaller leak"), EXACT_SIZE(bytes),
-			COUNT(blocks, "block"));
+		fprintf(out, "\nAnd %s smaller %s%s: %s in %s; --format json lists all\n",
+			NUMBER(shown - LEAKS_MAX), word, plural(shown - LEAKS_MAX),
+			EXACT_SIZE(bytes), COUNT(blocks, "block"));
+}
+
+static void print_leaks(FILE *out, const struct subject_view *view)
+{
+	print_list(out, view, FINDING_LEAK);
+}
+
+static void print_kept(FILE *out, const struct subject_view *view)
+{
+	print_list(out, view, FINDING_KEPT);
 }
 
 /* Returns EVENT as json_event() does, with the frame to show if VIEW has words. */
@@ -428,6 +441,14 @@ static void add_json(json_t *object, const struct subject_view *view)
 		 JSON_LIST_FOR(view, process->leaks, process->leak_count, json_leak));
 }
 
+static void add_kept_json(json_t *object, const struct subject_view *view)
+{
+	const struct report_process *process = view->process;
+
+	json_set(object, "kept",
+		 JSON_LIST_FOR(view, process->kept, process->kept_count, json_leak));
+}
+
 static void print_metrics(FILE *out, const struct report *report, const struct findings *findings)
 {
 	metric_sites(out, report, "gpuleak_site_leaked", "Leaked", "blocks",
@@ -463,4 +484,10 @@ const struct subject subject_leaks = {
 	.build = build, .only_if = PART(leak_count), .has_keys_always = true,
 	.finding = print_leaks, .wrong_if = PART(leak_count), .json = add_json,
 	.metrics = print_metrics,
+};
+
+/* What a process kept to which gpuleak attached: it may free that later. */
+const struct subject subject_kept = {
+	.only_if = PART(kept_count), .finding = print_kept, .wrong_if = PART(kept_count),
+	.json = add_kept_json,
 };

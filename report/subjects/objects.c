@@ -290,7 +290,7 @@ bool is_much_left(const struct report_process *process)
 	for (size_t i = 0; i < process->refused_free_count; i++)
 		if (process->refused_frees[i].after_shutdown)
 			return true;
-	for (size_t i = 0; i < process->object_kind_count; i++)
+	for (size_t i = 0; i < process->object_kind_count && !process->attached; i++)
 		if (left_of(process, process->object_kinds[i].kind, false).many)
 			return true;
 	return false;

@@ -11,6 +11,7 @@
 #include "report/describe/json_helpers.h"
 #include "report/model/model.h"
 #include "report/subjects/figures.h"
+#include "report/subjects/findings.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/number.h"
 
@@ -25,7 +26,7 @@ static void print_fate(FILE *out, uint64_t blocks, const char *what)
 void describe_fates(FILE *out, const struct report_summary *sum,
 		    struct report_process *const *processes, size_t count)
 {
-	uint64_t live = add_bounded(sum->leaked_blocks,
+	uint64_t live = add_bounded(add_bounded(sum->leaked_blocks, sum->kept_blocks),
 				    add_bounded(sum->suppressed_blocks, sum->cached_blocks));
 	uint64_t known = add_bounded(add_bounded(sum->freed_blocks, live),
 				     add_bounded(sum->with_context_blocks, sum->deferred_blocks));
@@ -41,6 +42,7 @@ void describe_fates(FILE *out, const struct report_summary *sum,
 	print_fate(out, sum->with_context_blocks, "released with their context");
 	print_fate(out, sum->deferred_blocks, "released but not freed");
 	print_fate(out, sum->younger_blocks, "younger than --older");
+	print_fate(out, sum->kept_blocks, "kept");
 	print_fate(out, sum->suppressed_blocks, "suppressed");
 	if (sum->cached_blocks)
 		describe_caches(out, processes, count);
@@ -56,6 +58,20 @@ void describe_no_gpu(FILE *out, struct report_process *const *processes, size_t 
 			fputs("results are invalid (--fake-kernels); ", out);
 			return;
 		}
+}
+
+/* Prints "kept 2.1 GiB of 40.3 GiB allocated in 60 s, most at decode (/abs/serve.py:88)". */
+void describe_kept(FILE *out, const struct report_summary *sum, const struct finding *most,
+		   bool brief, bool whole)
+{
+	if (!most)
+		return;
+	fprintf(out, "kept %s of %s allocated in %s", SIZE(sum->kept_bytes),
+		SIZE(sum->allocated_bytes), SECONDS(most->process->attached_ns));
+	if (brief)
+		return;
+	fputs(most->bytes < sum->kept_bytes ? ", most at " : " at ", out);
+	describe_place_and_caller(out, most->stack, whole);
 }
 
 /* ---- JSON ---- */
@@ -74,7 +90,13 @@ static json_t *identity_json(const struct report_process *process)
 		{ "rank", JSON_IF(ranked, json_integer(process->rank)) },
 		{ "ranks", JSON_IF(ranked, process->ranks ? json_integer(process->ranks)
 							  : json_null()) },
-		{ "rank_variable", JSON_IF(ranked, json_text(process->rank_variable)) });
+		{ "rank_variable", JSON_IF(ranked, json_text(process->rank_variable)) },
+		{ "attached_seconds", process->attached
+					      ? json_real((double)process->attached_ns / 1e9)
+					      : json_null() },
+		{ "before_attach_bytes", process->before_attach_bytes
+						 ? json_number(process->before_attach_bytes)
+						 : json_null() });
 }
 
 /* Scripts compare these words, so they must not change. */
@@ -128,6 +150,8 @@ static const struct figure rows[] = {
 	{ SUM(accumulating_bytes), SUM_IF(accumulating_blocks),
 	  .page = { 2, "Accumulating", .only_if_any = true, .is_bad = true } },
 	{ SUM(accumulating_blocks), SUM_IF(accumulating_blocks) },
+	{ SUM(kept_bytes), SUM_IF(kept_blocks), .page = { 10, "Kept", .only_if_any = true } },
+	{ SUM(kept_blocks), SUM_IF(kept_blocks) },
 };
 
 static const void *summary(const struct report_process *process, size_t i, FILE *labels)

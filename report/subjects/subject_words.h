@@ -15,12 +15,18 @@
 #include "ledger/format.h"
 #include "report/model/model.h"
 
+struct finding;
 struct builder;
 struct ranks;
 struct report_suspect;
 struct subject_view;
 
 /* ---- process ---- */
+
+/* Prints what processes with the sums SUM kept to which gpuleak attached. MOST is the largest such
+ * finding; NULL: prints nothing. BRIEF: without the place. */
+void describe_kept(FILE *out, const struct report_summary *sum, const struct finding *most,
+		   bool brief, bool whole);
 
 /* Prints how many blocks of COUNT PROCESSES were freed, and why the others are not leaks. */
 void describe_fates(FILE *out, const struct report_summary *sum,

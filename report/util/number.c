@@ -51,3 +51,14 @@ char *format_size(uint64_t bytes, char ret[NUMBER_MAX])
 		 (unsigned long long)rest, units[unit]);
 	return ret;
 }
+
+char *format_seconds(uint64_t ns, char ret[NUMBER_MAX])
+{
+	const double seconds = (double)ns / 1e9;
+
+	if (seconds < 600)
+		snprintf(ret, NUMBER_MAX, seconds < 10 ? "%.1f s" : "%.0f s", seconds);
+	else
+		snprintf(ret, NUMBER_MAX, "%.0f min", seconds / 60);
+	return ret;
+}

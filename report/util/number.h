@@ -39,9 +39,13 @@ char *format_percent(uint64_t part, uint64_t all, char ret[NUMBER_MAX]);
 /* Writes "12.0 MiB"; below 1 KiB "512 bytes" or "1 byte". */
 char *format_size(uint64_t bytes, char ret[NUMBER_MAX]);
 
+/* Writes nanoseconds as "3.2 s", "60 s" or "20 min". */
+char *format_seconds(uint64_t ns, char ret[NUMBER_MAX]);
+
 /* The same as text that is valid until the end of the block. */
 #define NUMBER(number) format_number(number, (char[NUMBER_MAX]){ 0 })
 #define PERCENT(part, all) format_percent(part, all, (char[NUMBER_MAX]){ 0 })
+#define SECONDS(ns) format_seconds(ns, (char[NUMBER_MAX]){ 0 })
 #define SIZE(bytes) format_size(bytes, (char[NUMBER_MAX]){ 0 })
 
 #endif

@@ -4,6 +4,7 @@ line of the program's source by the marker that stands on it."""
 
 import cases_accumulation
 import cases_api
+import cases_attach
 import cases_attached
 import cases_blocked
 import cases_bypassed
@@ -404,6 +405,7 @@ FAMILIES = {
     **cases_cl_pool.FAMILIES,
     **cases_cl_released.FAMILIES,
     "api": cases_api.CASES,
+    "attach": cases_attach.ATTACH,
     "blocked": cases_blocked.BLOCKED,
     "bypassed": cases_bypassed.BYPASSED,
     "command": cases_command.WORDS + cases_command.REPORTS + cases_command.RUNS

@@ -36,7 +36,7 @@ def each_way(place):
     lines = {line.split("@")[1].split()[0]: number for number, line in enumerate(
         open(os.path.join(os.path.dirname(__file__), "attached.c")), 1) if "/* @" in line}
     compare("leaks", {(lines[way], 2000 + i) for i, way in enumerate(ROUTES)},
-            {(leak["stack"][0]["line"], leak["bytes"]) for leak in report["leaks"]})
+            {(leak["stack"][0]["line"], leak["bytes"]) for leak in report["kept"]})
     compare("frees of blocks from before are no errors", ([], 4),
             (report["errors"], report["summary"]["allocated_blocks"]))
     compare("the process goes on", "running", report["process"]["ended"])
@@ -75,7 +75,7 @@ def ends_attached(place):
         process = report_of(place, place.file(how))
         compare("the end of " + how, (ended, status, 3),
                 (process["process"]["ended"], process["process"]["status"],
-                 process["summary"]["leaked_blocks"]))
+                 process["summary"]["kept_blocks"]))
 
 
 class Page:
@@ -136,7 +136,7 @@ def prepared(place):
         ask(bytes_ + 2000)
         # The first call of the first line executes the request, and is not recorded itself.
         compare(ledger, {bytes_ + 1000} | {2 * (bytes_ + i) + 1000 for i in (1, 2, 3)},
-                {leak["bytes"] for leak in report_of(place, place.file(ledger))["leaks"]})
+                {leak["bytes"] for leak in report_of(place, place.file(ledger))["kept"]})
         bytes_ += 3000
     process.stdin.close()
     compare("ends as bare", (0, b""), (process.wait(20), process.stderr.read()))

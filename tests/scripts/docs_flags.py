@@ -13,7 +13,7 @@ import sys
 
 # Variables that are not options: of the command, of tests and scripts, of the headers.
 OTHERS = {"LIBRARY", "ROSTER", "BYPASS", "MUST_RUN", "WHEEL"}
-COMMANDS = ("run", "report", "check", "diff", "top", "doctor")
+COMMANDS = ("run", "attach", "report", "check", "diff", "top", "doctor")
 
 
 def flags_of(gpuleak, command):

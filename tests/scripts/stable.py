@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-COMMANDS = ["run", "report", "check", "diff", "top", "doctor"]
+COMMANDS = ["run", "attach", "report", "check", "diff", "top", "doctor"]
 PLUGIN_OPTION = re.compile(r'addoption\("(--[a-z-]+)"|addini\("([a-z_]+)"|^[A-Z]+ = "(limit_[a-z_]+)"', re.M)
 
 

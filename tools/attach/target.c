@@ -52,18 +52,13 @@ static const char *value_of(const char *status, const char *key)
 	return "";
 }
 
-static bool is_other_namespace(const char *proc, int pid, int other, const char *name)
+static bool have_same_pids(const char *proc, int one, int other)
 {
-	char path[PATH_HERE], its[64] = "", own[64] = "";
-	ssize_t n = readlink(path_of(proc, pid, name, path), its, sizeof(its) - 1);
-	ssize_t m;
+	char path[PATH_HERE], ones[64] = "", others[64] = "";
+	ssize_t n = readlink(path_of(proc, one, "ns/pid", path), ones, sizeof(ones) - 1);
+	ssize_t m = readlink(path_of(proc, other, "ns/pid", path), others, sizeof(others) - 1);
 
-	if (other)
-		path_of(proc, other, name, path);
-	else
-		snprintf(path, sizeof(path), "%s/self/%s", proc, name);
-	m = readlink(path, own, sizeof(own) - 1);
-	return n > 0 && m > 0 && strcmp(its, own) != 0;
+	return n <= 0 || m <= 0 || strcmp(ones, others) == 0;
 }
 
 /* Returns the number of filters that the oldest ancestor of PID has, without the first process of
@@ -75,7 +70,7 @@ static int filters_before(const char *proc, int pid)
 
 	for (int i = 0, at = pid; i < ANCESTORS_MAX && at > 1; i++) {
 		if (!read_file(proc, at, "status", status, sizeof(status)) ||
-		    is_other_namespace(proc, at, pid, "ns/pid"))
+		    !have_same_pids(proc, at, pid))
 			break;
 		filters = atoi(value_of(status, "Seccomp_filters"));
 		at = atoi(value_of(status, "PPid"));
@@ -143,6 +138,7 @@ static void read_maps(const char *proc, int pid, struct target *ret)
 		ret->has_glibc |= begins(name, "libc.so.6") || begins(name, "libc-2.");
 		ret->has_musl |= begins(name, "ld-musl") || begins(name, "libc.musl");
 		ret->has_gpuleak |= begins(name, "libgpuleak.so");
+		ret->has_driver |= begins(name, "libcuda.so") || begins(name, "libOpenCL.so");
 		if (begins(name, "gpuleak.") && strstr(name, ".attach"))
 			snprintf(ret->page, sizeof(ret->page), "%s/%d/root%.*s", proc, pid,
 				 PATH_MAX - 64, file);
@@ -174,8 +170,6 @@ void target_read(const char *proc, int pid, struct target *ret)
 	read_program(proc, pid, ret);
 	read_maps(proc, pid, ret);
 	ret->memory_error = memory_error(proc, pid);
-	ret->other_files = is_other_namespace(proc, pid, 0, "ns/mnt");
-	ret->other_pids = is_other_namespace(proc, pid, 0, "ns/pid");
 	snprintf(path, sizeof(path), "%s/sys/kernel/yama/ptrace_scope", proc);
 	file_head(path, scope, sizeof(scope));
 	ret->yama = atoi(scope);
@@ -213,6 +207,8 @@ static const char *why_not(const struct target *t, uid_t uid)
 		return "has ended; its parent has not waited for it";
 	if (t->in_kernel)
 		return "is a thread of the kernel";
+	if (t->state == 'T' || t->state == 't')
+		return "is stopped; continue it with kill -CONT";
 	if (t->page[0]) /* needs no ptrace, only the same user */
 		return uid && t->uid != uid ? "is another user's process; run gpuleak as root"
 					    : NULL;
@@ -235,8 +231,6 @@ static const char *why_not(const struct target *t, uid_t uid)
 	if (t->shadow_stack)
 		return "has a shadow stack, which forbids borrowed calls; start it with "
 		       "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off, or under `gpuleak run`";
-	if (t->state == 'T' || t->state == 't')
-		return "is stopped; continue it with kill -CONT";
 	return NULL;
 }
 

@@ -25,10 +25,10 @@ struct target {
 	int elf_class, machine; /* of its program; 0 unknown */
 	bool has_glibc, has_musl;
 	bool has_gpuleak; /* the library is loaded */
+	bool has_driver;  /* of CUDA or OpenCL */
 	int memory_error; /* why its memory cannot be opened: errno, or 0 */
 	int yama;        /* kernel.yama.ptrace_scope; 0 also if there is none */
-	bool other_files, other_pids; /* its namespaces of mounts and of pids are not this command's */
-	/* the page by which a process that was started with GPULEAK_RECORD=off takes requests,
+	/* the page of a process that was started with GPULEAK_RECORD=off, for requests,
 	 * as this command reaches it; "": there is none */
 	char page[PATH_MAX];
 };

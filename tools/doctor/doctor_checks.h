@@ -58,6 +58,9 @@ void doctor_check_stacks(struct doctor *doctor, const struct doctor_target *targ
 /* Where ledgers go, and limits of this shell. */
 void doctor_check_limits(struct doctor *doctor);
 
+/* Whether `gpuleak attach` can record process PID. */
+void doctor_check_process(struct doctor *doctor, int pid);
+
 /* Runs the program ARGV by `gpuleak run`, and checks what was recorded. FLAG: a flag of `gpuleak
  * run`, or NULL. */
 void doctor_check_start(struct doctor *doctor, const char *flag, char **argv);

@@ -112,6 +112,7 @@ void ledger_peek(int directory, const char *name, struct ledger_file *file)
 		file->pid = header.pid;
 		file->start_ticks = header.start_ticks;
 		file->start_real_ns = header.start_real_ns;
+		file->ended = header.ended;
 	}
 }
 
@@ -282,6 +283,7 @@ int ledgers_add_pid(struct ledger_list *list, int pid)
 
 static const char *why_none(int pid)
 {
+	static char text[300];
 	char path[64];
 	struct stat st;
 
@@ -290,9 +292,10 @@ static const char *why_none(int pid)
 		return "there is no such process, and there is no ledger of it";
 	if (st.st_uid != geteuid())
 		return "is another user's process: only that user finds its ledger";
-	return "no ledger of this process is where gpuleak creates ledgers; it made no GPU call "
-	       "yet, does not run under gpuleak, or has a GPULEAK_LEDGER of its own (then name "
-	       "that file)";
+	snprintf(text, sizeof(text), "no ledger of this process is where gpuleak creates ledgers; "
+		 "it made no GPU call yet, does not run under gpuleak (`gpuleak attach %d` records "
+		 "it from now on), or has a GPULEAK_LEDGER of its own (then name that file)", pid);
+	return text;
 }
 
 const char *ledgers_why_none(const struct ledger_list *list, int pid)

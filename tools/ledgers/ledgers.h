@@ -16,6 +16,7 @@ struct ledger_file {
 	int pid;
 	unsigned long long start_ticks;
 	uint64_t start_real_ns;
+	uint32_t ended; /* enum ledger_ended, from the header */
 };
 
 struct ledger_list { /* starts as { 0 } */

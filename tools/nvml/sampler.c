@@ -23,6 +23,7 @@
 #include "ledger/shared.h"
 
 #define REAP_MS 50
+#define PROCESS_MS 1000
 
 /* Creates a child without an exit signal: it causes no SIGCHLD and wait() does not return it. So
  * code that waits for the program is not affected. */
@@ -73,6 +74,17 @@ int sampler_start_once(struct sampler *sampler, const char *const *paths, size_t
 	struct sampling sampling = { .paths = paths, .path_count = count };
 
 	return start(sampler, &sampling);
+}
+
+uint64_t sampler_of_process(int pid)
+{
+	struct sampling sampling = { .process = pid };
+	struct sampler sampler = { 0 };
+
+	if (start(&sampler, &sampling) < 0)
+		return 0;
+	sampler_finish(&sampler, PROCESS_MS);
+	return shared_load_acquire(sampler.shared->process_bytes);
 }
 
 /* Returns true if the sampler process ended within WAIT_MS. If its memory was short, this process

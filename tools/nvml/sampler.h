@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct report_process;
@@ -28,6 +29,10 @@ int sampler_start(struct sampler *sampler, const char *directory);
 /* Starts to sample the running processes of the COUNT ledgers at PATHS once. Returns 0 or -errno.
  * */
 int sampler_start_once(struct sampler *sampler, const char *const *paths, size_t count);
+
+/* Returns the device memory of process PID by NVML, in bytes; 0 if NVML has no figure for it. Takes
+ * a second at most. */
+uint64_t sampler_of_process(int pid);
 
 /* Ends repeated sampling, or waits at most WAIT_MS milliseconds for a single sample. May be called
  * again. */

@@ -655,6 +655,18 @@ static int leave_everything(int link, pid_t parent)
 	return link;
 }
 
+/* Adds up the device memory of a process without a ledger. */
+static void sample_process(struct work *work, int pid)
+{
+	uint64_t bytes = 0, own, others;
+	int number;
+
+	while (have_nvml(work, pid) && (number = nvml_next(work->nvml)) >= 0)
+		if (nvml_process_used(work->nvml, number, (unsigned int)pid, &own, &others) == 0)
+			bytes += own;
+	shared_publish(work->sampling->shared->process_bytes, bytes);
+}
+
 void sampling_main(const struct sampling *sampling)
 {
 	struct sampling own = *sampling;
@@ -666,7 +678,9 @@ void sampling_main(const struct sampling *sampling)
 		_exit(0);
 	note_nvml(&work, nvml_open(NULL, &work.nvml));
 	read_devices(&work);
-	if (own.directory)
+	if (own.process)
+		sample_process(&work, own.process);
+	else if (own.directory)
 		sample_until_told(&work);
 	else
 		round_of(&work, own.paths, own.path_count);

@@ -35,6 +35,7 @@ enum sampler_nvml { /* state of NVML in the sampler process */
 struct sampler_shared {
 	uint32_t nvml;    /* enum sampler_nvml */
 	uint32_t count;   /* entries in use; release/acquire */
+	uint64_t process_bytes; /* of struct sampling's `process`; release/acquire */
 	uint32_t changes; /* odd while the sampler changes an entry */
 	struct sampler_entry entries[SAMPLER_ENTRIES];
 };
@@ -43,6 +44,7 @@ struct sampling {
 	const char *directory; /* sample the ledgers in this directory repeatedly; or NULL */
 	const char *const *paths; /* sample these ledgers once */
 	size_t path_count;
+	int process; /* pid: only add up the memory of this process; 0: none */
 	struct sampler_shared *shared;
 	int link; /* pipe or socket: sampling ends when the other end is closed */
 	pid_t parent;

@@ -42,7 +42,7 @@ struct sarif {
 
 static const char *level(const struct sarif *sarif, const struct finding *finding)
 {
-	if (finding->class == FINDING_CACHED)
+	if (finding->class == FINDING_CACHED || finding->class == FINDING_KEPT)
 		return "note";
 	if (finding->site)
 		return "warning";

@@ -165,8 +165,7 @@ json_t *sarif_rules(void)
 		  "warning" },
 		{ "double-free", "GpuDoubleFree", "GPU memory that was freed twice",
 		  "The block had been freed already. If another block got its address meanwhile, "
-		  "the other block is gone now.",
-		  "error" },
+		  "the other block is gone now.", "error" },
 		{ "invalid-free", "GpuInvalidFree", "A free of what was never allocated",
 		  "No allocation returned this address or handle.", "error" },
 		{ "interior-free", "GpuInteriorFree", "A free of an address inside a block",
@@ -176,13 +175,14 @@ json_t *sarif_rules(void)
 		{ "freed-while-mapped", "GpuFreedWhileMapped",
 		  "A reservation that was freed while a part of it was mapped",
 		  "The driver refuses this free. Call cuMemUnmap for each mapping of the "
-		  "reservation first.",
-		  "error" },
+		  "reservation first.", "error" },
 		{ "free-after-context", "GpuFreeAfterContext", "A free after the block's context",
 		  "The destruction of the context had already freed the block.", "error" },
 		{ "cache", "GpuMemoryHeldByCache", "GPU memory that a framework's cache holds",
 		  "A cache that keeps memory for reuse had it when the process ended: no leak.",
 		  "note" },
+		{ "kept", "GpuMemoryKept", "GPU memory that was kept while gpuleak was attached",
+		  "The process may free it later: leaks are not judged.", "note" },
 	};
 
 	return JSON_LIST(rules, sizeof(rules) / sizeof(rules[0]), rule_json);

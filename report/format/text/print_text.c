@@ -42,8 +42,7 @@ struct headline {
 	const struct report_process *only; /* the process, if there is only one; or NULL */
 	const struct ranks *ranks; /* the parallel job of the processes, or NULL */
 	struct report_process *const *all;
-	bool running, incomplete;
-	bool whole; /* see describe_stack.h */
+	bool running, incomplete, whole; /* whole: see describe_stack.h */
 };
 
 /* Prints the name of the process, or the number of processes. LEAKING: of those that leak. */
@@ -247,16 +246,20 @@ static void say_growth(FILE *out, const struct headline *line, bool brief)
 	print_where(out, line, line->growing_in);
 }
 
-/* Prints what no gate fails for, but may be a fault. */
 static void say_what_is_left(FILE *out, const struct headline *line, bool brief)
 {
 	if (line->only && (brief || (!line->incomplete && is_much_left(line->only))))
 		describe_left(out, line->only, brief ? "" : "no memory leaked; ", line->whole);
 }
 
+static void say_kept(FILE *out, const struct headline *line, bool brief)
+{
+	describe_kept(out, line->summary, line->first[FINDING_KEPT], brief, line->whole);
+}
+
 static void (*const classes[])(FILE *out, const struct headline *line, bool brief) = {
 	say_errors, say_out_of_memory, say_wrong_times, say_leaks, say_accumulations,
-	say_objects, say_context_ends, say_growth, say_what_is_left,
+	say_objects, say_context_ends, say_growth, say_kept, say_what_is_left,
 };
 
 #define CLASS_COUNT (sizeof(classes) / sizeof(classes[0]))
@@ -306,11 +309,10 @@ static void print_totals(FILE *out, const struct headline *line, bool has_holder
 	describe_refusals(out, line->all, line->processes);
 }
 
-/* Prints the totals. */
 static void print_clean(FILE *out, const struct headline *line)
 {
-	fprintf(out, "no leaks%s: ", line->incomplete ? " found, but not everything was recorded"
-						      : "");
+	fprintf(out, "%s%s: ", line->all[0]->attached ? "nothing that is kept" : "no leaks",
+		line->incomplete ? " found, but not everything was recorded" : "");
 	print_totals(out, line, true);
 }
 
@@ -382,6 +384,7 @@ static void print_headline(FILE *out, const struct headline *line)
 		print_lines(out, others, line->whole);
 	if (class < CLASS_COUNT)
 		print_more_totals(out, line, classes[class] == say_what_is_left);
+	describe_attached(out, line->only);
 }
 
 static void add_process(struct headline *line, const struct report_process *process)
