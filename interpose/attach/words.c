@@ -51,11 +51,13 @@ static const struct {
 #define LIBC_FUNCTIONS (sizeof(libc_functions) / sizeof(libc_functions[0]))
 
 /* Handlers that were registered before are not seen, so an order of exit handlers can't be kept.
- * Programs that an attached process starts are not recorded. */
+ * Programs that an attached process starts are not recorded. libc's _Exit() is its _exit(): if a
+ * library such as AddressSanitizer's wraps _exit() only, its pointer to libc's function would lead
+ * to gpuleak, which calls that library. */
 static bool is_left_alone(const char *name)
 {
 	static const char *const names[] = { "__cxa_atexit", "on_exit", "posix_spawn",
-					     "posix_spawnp" };
+					     "posix_spawnp", "_Exit" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (strcmp(name, names[i]) == 0)
