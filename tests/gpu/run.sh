@@ -6,7 +6,7 @@
 # GPU, and whatever of PyTorch, CuPy, JAX is there. Results go to the folder named first.
 #
 #   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends late errors families matrix programs contexts pools cost
-#                                               frameworks suballocations kept keepers keepers-load oom parked opencl held costs objects steps scale two
+#                                               frameworks suballocations kept keepers keepers-load oom parked opencl held costs objects steps scale attach two
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 results=$(mkdir -p "$1" && cd "$1" && pwd)
@@ -295,6 +295,11 @@ if wants costs; then
 	gcc -g -I"$cuda/include" -o "$work/driver_costs" "$here/programs/driver_costs.c" -L"$cuda/lib64/stubs" -lcuda || exit 1
 	"$gpuleak" run --format json --report "$results/costs.json" -- "$work/driver_costs" >"$results/costs.out" 2>"$results/costs.err"
 	say "costs: exit $?; $("$here/costs.py" "$results/costs.json" "$results/costs.out" 2>&1 | tr '\n' ';')"
+fi
+
+if wants attach; then
+	nvcc -O2 -g -arch=sm_90 -cudart static -o "$work/attach_service" "$here/programs/attach_service.cu" || exit 1
+	"$here/attach.sh" "$results" "$build" "$work"
 fi
 
 if wants two; then # two GPUs

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // A service with a static CUDA runtime that grows, on each device that there is: attach_service
-// STEPS. Prints `ready` and the number of allocations after 5 seconds of work, and at the end all
-// numbers: the allocations after an attachment are a part of them.
+// STEPS [FILE]. Prints `ready` and the number of allocations after 5 seconds of work, and at the end
+// all numbers. With FILE it then waits until FILE exists: so the allocations after an attachment are
+// those at the end without those at `ready`.
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -59,6 +60,8 @@ int main(int argc, char **argv)
 			ready = true;
 			printf("ready %lu\n", allocations);
 			fflush(stdout);
+			while (argc > 2 && access(argv[2], F_OK) != 0)
+				usleep(1000);
 		}
 	}
 	printf("allocations %lu frees %lu kept %zu sum %.17g\n", allocations, frees, sessions.size(), sum);
