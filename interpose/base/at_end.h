@@ -11,7 +11,7 @@
 #include "ledger/lock.h"
 
 /* In a function after which the application must find its errno. */
-#define KEEP_ERRNO int kept_errno __attribute__((cleanup(errno_restore))) = errno
+#define KEEP_ERRNO int kept_errno __attribute__((unused, cleanup(errno_restore))) = errno
 static inline void errno_restore(const int *kept)
 {
 	errno = *kept;
@@ -20,8 +20,9 @@ static inline void errno_restore(const int *kept)
 /* Acquires the lock WHICH, and releases it. */
 #define HOLD(which) HOLD_AT(which, __LINE__)
 #define HOLD_AT(which, line) HOLD_AS(which, line)
-#define HOLD_AS(which, line) \
-	struct lock *const held_##line __attribute__((cleanup(hold_end))) = hold_begin(which)
+#define HOLD_AS(which, line)                                                     \
+	struct lock *const held_##line __attribute__((unused, cleanup(hold_end))) = \
+		hold_begin(which)
 
 static inline struct lock *hold_begin(struct lock *lock)
 {

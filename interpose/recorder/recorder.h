@@ -255,7 +255,7 @@ static HOT void recorder_leave(void)
 
 /* Before the declaration of a pointer that is not NULL if the function has entered the recorder:
  * leaves it where the pointer's block ends. A lock of HOLD() behind it is released before that. */
-#define LEAVE_AT_END __attribute__((cleanup(recorder_leave_if)))
+#define LEAVE_AT_END __attribute__((unused, cleanup(recorder_leave_if)))
 static HOT void recorder_leave_if(const void *pointer)
 {
 	const void *entered;
@@ -269,7 +269,7 @@ static HOT void recorder_leave_if(const void *pointer)
  * ends. It is NULL if nothing is recorded. */
 #define ENTER_PART(part, wanted)                                                     \
 	LEAVE_AT_END struct recorder *recorder = (wanted) ? recorder_enter() : NULL; \
-	struct lock *const part_lock __attribute__((cleanup(hold_end))) =          \
+	struct lock *const part_lock __attribute__((unused, cleanup(hold_end))) =  \
 		recorder ? hold_begin(&recorder->part->lock) : NULL
 
 struct recorder_paused {

@@ -361,7 +361,8 @@ void mark_shared_functions(struct builder *b)
 		for (size_t k = 0; k < count; k++)
 			if ((shared = count_shared(stack, freed[k])) > most)
 				most = shared;
-		mark_shared(stack, most);
+		if (most)
+			mark_shared(stack, most);
 	}
 	free(freed);
 }

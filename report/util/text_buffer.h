@@ -34,7 +34,7 @@ void text_buffer_finish(struct text_buffer *words);
 
 /* Before the declaration of a variable with a value: FUNCTION gets its address where its block
  * ends. */
-#define AT_END(function) __attribute__((cleanup(function)))
+#define AT_END(function) __attribute__((unused, cleanup(function)))
 
 /* Before the declaration of a pointer: what it points to is freed where its block ends. */
 #define FREE_AT_END AT_END(text_free)
