@@ -514,8 +514,9 @@ def no_such(place):
     """report PID: a process that is gone, and one without a ledger: one line, and the status"""
     for pid, said in ((999999999, "there is no such process, and there is no ledger of it"),
                       (os.getpid(), "no ledger of this process is where gpuleak creates ledgers; it made no "
-                                    "GPU call yet, does not run under gpuleak, or has a "
-                                    "GPULEAK_LEDGER of its own (then name that file)")):
+                                    "GPU call yet, does not run under gpuleak (`gpuleak attach %d` "
+                                    "records it from now on), or has a GPULEAK_LEDGER of its own "
+                                    "(then name that file)" % os.getpid())):
         run = place.command("report", str(pid))
         compare("told", (1, "", "gpuleak: %d: %s\n" % (pid, said)),
                 (run.status, run.stdout, without_earlier(run.stderr)))

@@ -404,6 +404,8 @@ static void updated(void)
 
 static void wrong(void)
 {
+	/* The driver reads what an invalid stream points to, and may crash on it. */
+	static CUgraphNode no_stream[512];
 	struct alloc_node params = { .type = 1, .location_type = 1, .bytes = 0 };
 	CUdeviceptr address;
 	CUgraphNode node;
@@ -427,7 +429,7 @@ static void wrong(void)
 	printf("%d ", cuGraphExecDestroy((CUgraphExec)&node));
 	printf("%d\n", cuGraphDestroy(NULL));
 	exec = instantiate(graph, 0);
-	printf("%d ", cuGraphLaunch(exec, &node));
+	printf("%d ", cuGraphLaunch(exec, no_stream));
 	printf("%d ", cuStreamBeginCapture_v2(NULL, 0));
 	must(cuStreamBeginCapture_v2(stream, 0), "begin");
 	printf("%d ", cuMemAllocAsync(NULL, 100, stream));

@@ -20,6 +20,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -156,6 +157,7 @@ static void child_main(void)
 {
 	pthread_t other;
 
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* if the test fails */
 	sigaction(SIGUSR1, &(struct sigaction){ .sa_handler = on_signal, .sa_flags = SA_RESTART },
 		  NULL);
 	if (what_to_do[1])
