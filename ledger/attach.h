@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What `gpuleak attach` and the library inside the process agree on: two exported functions, their
- * results, and the page by which the command requests an attachment without ptrace. No code.
+ * results, and the page in which the command requests an attachment without ptrace. No code.
  *
  * The command loads the library with dlopen(path, RTLD_NOW | RTLD_LOCAL), or finds it loaded. It
  * then calls on a stack of at least 256 KiB, while the other threads run:

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "interpose/base/at_end.h"
 #include "interpose/base/config.h"
 #include "interpose/base/export.h"
 #include "interpose/base/own_stack.h"
@@ -189,8 +190,9 @@ struct request {
 	enum attach_result result;
 };
 
-static void attach(struct request *request)
+static void attach(void *data)
 {
+	struct request *request = data;
 	struct memory_change change;
 	struct recorder *recorder;
 
@@ -222,11 +224,6 @@ static void attach(struct request *request)
 	prepared_attached();
 }
 
-static void attach_aside(void *data)
-{
-	attach(data);
-}
-
 /* Waits while another thread changes the words of a library that was loaded. */
 static bool begin_change(void)
 {
@@ -240,17 +237,22 @@ static bool begin_change(void)
 	return false;
 }
 
-int gpuleak_attach(const char *settings)
+/* Calls WORK on gpuleak's own stack, while no other thread changes words. Returns its result. */
+static int change_aside(void (*work)(void *request), const char *settings)
 {
 	struct request request = { settings, ATTACH_BUSY };
-	int saved = errno;
+	KEEP_ERRNO;
 
 	if (thread_self.busy != thread_self.paused || !begin_change())
 		return ATTACH_BUSY;
-	aside(attach_aside, &request);
+	aside(work, &request);
 	lock_give(&changing);
-	errno = saved;
 	return (int)request.result;
+}
+
+int gpuleak_attach(const char *settings)
+{
+	return change_aside(attach, settings);
 }
 
 /* ---- detach ---- */
@@ -312,13 +314,5 @@ static void detach(void *data)
 
 int gpuleak_detach(void)
 {
-	struct request request = { NULL, ATTACH_BUSY };
-	int saved = errno;
-
-	if (thread_self.busy != thread_self.paused || !begin_change())
-		return ATTACH_BUSY;
-	aside(detach, &request);
-	lock_give(&changing);
-	errno = saved;
-	return (int)request.result;
+	return change_aside(detach, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Makes the page by which `gpuleak attach` requests an attachment without ptrace, and executes
+ * Makes the page in which `gpuleak attach` requests an attachment without ptrace, and executes
  * requests. The page is mapped over a part of the library's own data, so that a stub reads the
  * request with one instruction. Must not start a thread while nothing is recorded.
  */

@@ -75,7 +75,7 @@ static __attribute__((noinline)) uint32_t find_moved(struct recorder *recorder,
 	return ref;
 }
 
-/* Makes the rules known by which find_moved() walks. */
+/* Makes the rules known that find_moved() walks with. */
 static void find_rules(const struct capture *capture)
 {
 	fork_guard_enter();

@@ -190,7 +190,7 @@ static const struct missing_call {
 #undef ROW
 };
 
-/* of what was released while it was mapped */
+/* of an object that the program released while it was mapped */
 static const struct missing_call mapped = {
 	"", "", "mapped", "unmapped", "clEnqueueUnmapMemObject", "",
 };

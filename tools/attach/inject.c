@@ -47,7 +47,7 @@ struct functions {
 	uint64_t dlopen, dlerror;
 };
 
-/* Returns the address of the instruction by which libc's syscall() calls the kernel; 0: not found.
+/* Returns the address of the instruction in libc's syscall() that calls the kernel; 0: not found.
  * Only this address is used, so no code of the process is changed. */
 static uint64_t find_trap(int pid)
 {

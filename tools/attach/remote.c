@@ -20,7 +20,7 @@
 #define DYNAMIC_MAX 256
 #define HEADERS_MAX 64
 #define CHAIN_MAX 100000
-#define NAME_MAX_HERE 64 /* of a function that is looked up */
+#define NAME_MAX_HERE 64 /* bytes; the names that are looked up are shorter */
 
 bool remote_read(int pid, uint64_t address, void *ret, size_t size)
 {

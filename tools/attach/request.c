@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The two ways by which a request reaches the library in another process. A request that the
- * process does not answer in time is withdrawn.
+ * Sends a request to the library in another process: by a call that it injects, or in the page of a
+ * prepared process. Withdraws a request that the process does not answer in time.
  */
 #include "tools/attach/request.h"
 

@@ -282,8 +282,8 @@ enum tracee_result tracee_save(struct tracee *t)
 	return TRACEE_OK;
 }
 
-/* Makes a harmless system call in place of the one before which the thread stands. A filter of
- * seccomp may forbid to make none. */
+/* The thread stands before a system call. Makes it call getpid() instead, because a filter of
+ * seccomp may not allow to leave the call out. */
 static enum tracee_result skip_syscall(struct tracee *t)
 {
 	registers r;

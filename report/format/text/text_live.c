@@ -36,7 +36,7 @@ struct shown { /* the columns of a table, besides those that it always has */
 };
 
 /* Chooses from the columns of WANTED those that fit VIEW beside others of USED columns. Always
- * keeps the column by which the call sites are sorted. */
+ * keeps the column that sorts the call sites. */
 static struct shown choose(const struct live_view *view, struct shown wanted, size_t used)
 {
 	const struct { bool *shown; size_t width; enum live_order order; } columns[] = {
