@@ -2,7 +2,8 @@
  *
  * Reads the files into memory, because another process may change them meanwhile, and at most
  * BYTES_MAX of them. Uses only regular files of the traced process's user that were last written
- * while the process ran.
+ * while the process ran. An older file is left from another process that had the same pid, and is
+ * ignored.
  */
 #include "report/symbols/jit_map.h"
 
@@ -38,14 +39,28 @@ struct map_bytes {
 
 /* ---- the file ---- */
 
+static uint64_t written_ns(const struct stat *st)
+{
+	return (uint64_t)st->st_mtim.tv_sec * 1000000000u + (uint64_t)st->st_mtim.tv_nsec;
+}
+
 static bool is_of_process(const struct jit_process *process, const struct stat *st)
 {
-	uint64_t written = (uint64_t)st->st_mtim.tv_sec * 1000000000u +
-			   (uint64_t)st->st_mtim.tv_nsec;
-
 	return S_ISREG(st->st_mode) && st->st_uid == process->owner &&
-	       written >= process->began_ns &&
-	       (!process->ended_ns || written <= process->ended_ns + LATE_NS);
+	       (!process->ended_ns || written_ns(st) <= process->ended_ns + LATE_NS);
+}
+
+/* Opens the file at PATH and stores its attributes in *RET. A file that is older than the process
+ * is handled as if it did not exist. Returns -1 with errno on failure. */
+static int open_file(const struct jit_process *process, const char *path, struct stat *ret)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+
+	if (fd < 0 || (fstat(fd, ret) == 0 && written_ns(ret) >= process->began_ns))
+		return fd;
+	close(fd);
+	errno = ENOENT;
+	return -1;
 }
 
 /* Returns the bytes of the file at PATH. `at` is NULL if there is no such file. If the file is not
@@ -53,16 +68,16 @@ static bool is_of_process(const struct jit_process *process, const struct stat *
 static struct map_bytes read_file(const struct jit_process *process, struct report_arena *arena,
 			      const char *path, const char **problem)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
 	struct map_bytes ret = { 0 };
 	void *bytes = NULL;
 	struct stat st;
+	int fd = open_file(process, path, &st);
 
 	if (fd < 0 && errno != ENOENT)
 		*problem = arena_printf(arena, "%s cannot be read (%s)", path, strerror(errno));
 	if (fd < 0)
 		return ret;
-	if (fstat(fd, &st) < 0 || !is_of_process(process, &st))
+	if (!is_of_process(process, &st))
 		*problem = arena_printf(arena, "%s is of another process or user", path);
 	else if (read_to_end(fd, BYTES_MAX, &bytes, &ret.size) < 0)
 		*problem = arena_printf(arena, "%s cannot be read", path);

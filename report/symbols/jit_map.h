@@ -17,7 +17,7 @@ struct jit_process {
 	uint64_t start_ticks; /* identifies the process if the pid is reused */
 	uid_t owner; /* the user whose files are accepted */
 	/* CLOCK_REALTIME: when the process began, and when it ended. A file that was last written
-	 * before or after is that of another process. 0: unknown. */
+	 * before is ignored, and one that was written after is reported. 0: unknown. */
 	uint64_t began_ns, ended_ns;
 	const char *cwd; /* NULL unknown */
 };

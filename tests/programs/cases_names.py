@@ -56,13 +56,16 @@ def jitted(place):
     leak = report["leaks"][0]
     compare("partial", (True, True), (leak["partial"], leak["fingerprint"].endswith("-partial")))
     try:
-        for mode, notes in (("map", []), (
-                "reused", ["code that was compiled at run time: step may be another function: the "
-                           "code of before was at the same address earlier"])):
+        for mode, step, place_of, notes in (
+                ("map", "step", ("/app/a.js", 30), []),
+                ("reused", "step", ("/app/a.js", 30), [
+                    "code that was compiled at run time: step may be another function: the "
+                    "code of before was at the same address earlier"]),
+                ("old", None, (None, 0), [])):
             stack, report = frames(place, program, mode)
-            compare(mode, [("leak", True), ("step", True)],
+            compare(mode, [("leak", True), (step, bool(step))],
                     [(name, bool(line)) for name, line in stack])
-            compare("line", ("/app/a.js", 30), [
+            compare("line", place_of, [
                 (frame["file"], frame["line"]) for frame in report["leaks"][0]["stack"]][1])
             compare("notes", notes, report["notes"])
             os.unlink("/tmp/perf-%d.map" % report["process"]["pid"])

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * Compiles a function at run time that calls leak(), as a JIT compiler does: its code has no unwind
- * table, but a frame pointer. The argument says which map of its names it writes: "none", "map", or
- * "reused": another function had the address before.
+ * table, but a frame pointer. The argument says which map of its names it writes: "none", "map",
+ * "reused": another function had the address before, or "old": one that is older than the process.
  */
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cu.h"
@@ -34,10 +36,14 @@ static void leak(void)
 
 static void write_map(const char *mode, const void *at)
 {
+	const struct timespec old[2] = { { 0, UTIME_OMIT }, { 1, 0 } };
 	char path[64];
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
+	unlink(path); /* an earlier process had the same pid */
+	if (strcmp(mode, "none") == 0)
+		return;
 	file = fopen(path, "w");
 	if (!file)
 		exit(1);
@@ -45,6 +51,8 @@ static void write_map(const char *mode, const void *at)
 		fprintf(file, "%lx 100 JS:~before /app/a.js:1:1\n", (unsigned long)at);
 	fprintf(file, "%lx %zx JS:*step /app/a.js:30:7\n", (unsigned long)at, sizeof(code));
 	fclose(file);
+	if (strcmp(mode, "old") == 0 && utimensat(AT_FDCWD, path, old, 0) < 0)
+		exit(1);
 }
 
 int main(int argc, char **argv)
@@ -58,8 +66,7 @@ int main(int argc, char **argv)
 	if (mprotect(at, 4096, PROT_READ | PROT_EXEC) < 0)
 		return 1;
 	begin();
-	if (strcmp(argv[1], "none") != 0)
-		write_map(argv[1], at);
+	write_map(argv[1], at);
 	((void (*)(void (*)(void)))at)(leak);
 	puts("worked");
 	return 0;
