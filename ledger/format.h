@@ -165,12 +165,10 @@ struct ledger_header {
 	uint64_t recovered;
 	/* exports of freed blocks whose record (struct ledger_ipc) was reused */
 	uint64_t exports_dropped;
-	/* The next four only if `attached`. Device memory that the process had before, in bytes; 0:
+	/* The next two only if `attached`. Device memory that the process had before, in bytes; 0:
 	 * not known. */
 	uint64_t before_attach_bytes;
 	uint64_t frees_before;    /* successful frees of memory that has no record */
-	uint64_t attach_words;    /* words of memory that were replaced by addresses of wrappers */
-	uint64_t attach_stop_ns;  /* how long the other threads stood while that was done */
 };
 /* Size of the header in the first version. If a header is shorter than the struct, the missing
  * fields are zero. */

@@ -147,14 +147,11 @@ static void libraries_may_have_changed(void)
 	aside(change_new_modules, NULL);
 }
 
-static void change_words(enum words_direction direction, struct memory_change *ret)
+static void change_words(enum words_direction direction)
 {
-	unsigned int in_modules;
-
 	words_set_direction(direction);
-	in_modules = modules_change(false);
-	memory_change(ret);
-	ret->words += in_modules;
+	modules_change(false);
+	memory_change();
 }
 
 void attach_turn_off_words(void)
@@ -193,7 +190,6 @@ struct request {
 static void attach(void *data)
 {
 	struct request *request = data;
-	struct memory_change change;
 	struct recorder *recorder;
 
 	request->result = refusal();
@@ -215,10 +211,8 @@ static void attach(void *data)
 	apis_libraries_changed();
 	if (words_prepare()) {
 		hide();
-		change_words(WORDS_ATTACH, &change);
+		change_words(WORDS_ATTACH);
 		show(recorder);
-		shared_publish(recorder->header->attach_words, change.words);
-		shared_publish(recorder->header->attach_stop_ns, change.stopped_ns);
 	}
 	atomic_store(&apis_attached_hook, libraries_may_have_changed);
 	prepared_attached();
@@ -290,7 +284,6 @@ static void detach(void *data)
 {
 	struct request *request = data;
 	struct recorder *recorder = recorder_now();
-	struct memory_change change;
 
 	request->result = is_attached ? ATTACH_DONE : ATTACH_NOT_ATTACHED;
 	if (!is_attached)
@@ -306,7 +299,7 @@ static void detach(void *data)
 		service_thread_wake();
 	}
 	if (words_prepare())
-		change_words(WORDS_DETACH, &change);
+		change_words(WORDS_DETACH);
 	is_attached = false;
 	if (recorder)
 		request->result = end_recorder(recorder);

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
  * Changes words in anonymous private memory: the heap, and tables that a runtime has mapped. The
- * search runs beside the other threads. Then those that run are stopped, the mappings are read
- * again, and the words that still hold the same address are changed. While threads are stopped,
- * nothing here may take a lock or allocate.
+ * other threads run meanwhile, and may unmap the memory: a child process that shares the memory
+ * makes the changes, so that a fault ends that child only. The child must call no code but its own.
  */
 #include "interpose/attach/words.h"
 
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "interpose/base/arena.h"
+#include "interpose/base/at_end.h"
 #include "interpose/base/own_stack.h"
 #include "interpose/dispatch/find_module.h"
-#include "interpose/process/reporter.h"
-#include "ledger/clock.h"
 #include "ledger/nocancel.h"
 
 #define RANGES_MAX 65536u
@@ -23,6 +26,8 @@
 /* Tables of functions are made early: they lie in small mappings, or near the start of a heap. */
 #define SEARCHED_OF_MAPPING ((uint64_t)2 << 30)
 #define LINE_BYTES 4096u
+#define CHILD_STACK_BYTES 65536u
+#define FLAG_RESTORER 0x04000000ul
 
 struct anonymous_range {
 	uint64_t start, end;
@@ -32,8 +37,8 @@ struct memory_search {
 	struct word word[WORDS_MAX];
 	struct anonymous_range range[RANGES_MAX];
 	unsigned int words, ranges;
-	unsigned int next; /* word[next] is the first that change_in() has not passed */
-	struct memory_change *result;
+	unsigned int next; /* word[next] is the first that change_words() has not begun */
+	_Alignas(16) char stack[CHILD_STACK_BYTES];
 };
 
 /* ---- the mappings ---- */
@@ -137,55 +142,57 @@ static void search_range(struct memory_search *search, const struct anonymous_ra
 {
 	uint64_t bytes = range->end - range->start;
 
-	if (bytes > SEARCHED_OF_MAPPING) {
-		search->result->unsearched += bytes - SEARCHED_OF_MAPPING;
-		bytes = SEARCHED_OF_MAPPING;
-	}
-	search->result->searched += words_search(range->start, bytes, collect_word, search);
+	words_search(range->start, bytes < SEARCHED_OF_MAPPING ? bytes : SEARCHED_OF_MAPPING,
+		     collect_word, search);
 }
 
 /* ---- the change ---- */
 
-/* Changes the words that lie in the mapping from START to END. Mappings come in the order of their
- * addresses, and so do the words. */
-static bool change_in(uint64_t start, uint64_t end, const char *rights, const char *path,
-		      void *data)
+/* A word lay in memory that was unmapped since the search. search->next is behind it already. */
+static void end_child(int signal)
 {
-	struct memory_search *search = data;
-	bool writable = is_anonymous(rights, path);
-
-	for (; search->next < search->words; search->next++) {
-		const struct word *word = &search->word[search->next];
-		uint64_t at = (uint64_t)(uintptr_t)word->at;
-
-		if (at + sizeof(uint64_t) > end)
-			break;
-		if (writable && at >= start)
-			search->result->words += word_change(word);
-	}
-	return search->next < search->words;
+	(void)signal;
+	syscall(SYS_exit, 0l);
 }
 
-void memory_change(struct memory_change *ret)
+/* Changes the words from search->next on. Runs in a child that shares the memory of this process,
+ * but has signal handlers of its own. */
+static int change_words(void *data)
+{
+	/* as the kernel defines it: libc's sigaction() may be a sanitizer's */
+	const struct {
+		void (*handler)(int);
+		unsigned long flags;
+		void (*restorer)(int);
+		uint64_t mask;
+	} fault = { end_child, FLAG_RESTORER, end_child, 0 };
+	struct memory_search *search = data;
+
+	syscall(SYS_rt_sigaction, SIGSEGV, &fault, NULL, 8l);
+	syscall(SYS_rt_sigaction, SIGBUS, &fault, NULL, 8l);
+	while (search->next < search->words)
+		word_change(&search->word[search->next++]);
+	return 0;
+}
+
+void memory_change(void)
 {
 	struct memory_search *search = pages_map(sizeof(*search));
-	uint64_t began;
-	bool stopped;
+	unsigned int before = 0;
+	KEEP_ERRNO;
+	pid_t child;
 
-	memset(ret, 0, sizeof(*ret));
 	if (!search)
 		return;
-	search->result = ret;
 	memory_each_mapping(collect_range, search);
 	for (unsigned int i = 0; i < search->ranges; i++)
 		search_range(search, &search->range[i]);
-	if (search->words) {
-		began = clock_ns(CLOCK_MONOTONIC);
-		stopped = threads_pause(PAUSE_RUNNING);
-		memory_each_mapping(change_in, search);
-		if (stopped)
-			threads_resume();
-		ret->stopped_ns = clock_ns(CLOCK_MONOTONIC) - began;
-	}
+	do {
+		before = search->next;
+		child = clone(change_words, search->stack + sizeof(search->stack),
+			      CLONE_VM | CLONE_VFORK, search);
+		while (child > 0 && nocancel_waitpid(child, NULL, __WCLONE) < 0 && errno == EINTR)
+			;
+	} while (search->next > before && search->next < search->words);
 	munmap(search, sizeof(*search));
 }

@@ -34,7 +34,6 @@ static unsigned long long unloads;
 struct change {
 	bool only_new;
 	bool begun;
-	unsigned int words;
 	/* of the module that is visited */
 	const struct dl_phdr_info *info;
 	uint64_t start, end; /* of the part that is searched */
@@ -85,17 +84,15 @@ static bool is_writable(uint64_t address)
 /* ---- words ---- */
 
 /* The loader's own code reads the page meanwhile, and no other code writes to it. */
-static bool change_read_only(const struct word *word)
+static void change_read_only(const struct word *word)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	void *at = (void *)(uintptr_t)((uint64_t)(uintptr_t)word->at & ~(page - 1));
-	bool changed;
 
 	if (mprotect(at, page, PROT_READ | PROT_WRITE) < 0)
-		return false;
-	changed = word_change(word);
+		return;
+	word_change(word);
 	mprotect(at, page, PROT_READ);
-	return changed;
 }
 
 static void change(const struct word *word, void *data)
@@ -104,7 +101,7 @@ static void change(const struct word *word, void *data)
 	uint64_t at = (uint64_t)(uintptr_t)word->at;
 
 	if (at >= change->start && at + sizeof(uint64_t) <= change->end)
-		change->words += change->read_only ? change_read_only(word) : word_change(word);
+		(change->read_only ? change_read_only : word_change)(word);
 }
 
 static void search_part(struct change *state, uint64_t start, uint64_t end, bool read_only)
@@ -147,7 +144,7 @@ static void change_slot(struct change *state, const char *name, uint64_t *at, bo
 	if (!word.to && is_own(state, word.from))
 		word.to = words_for_unbound(name);
 	if (word.to)
-		state->words += read_only ? change_read_only(&word) : word_change(&word);
+		(read_only ? change_read_only : word_change)(&word);
 }
 
 static uint64_t pointer_of(const struct change *change, const ElfW(Dyn) *entry)
@@ -290,10 +287,9 @@ static int change_module(struct dl_phdr_info *info, size_t size, void *data)
 	return 0;
 }
 
-unsigned int modules_change(bool only_new)
+void modules_change(bool only_new)
 {
 	struct change state = { .only_new = only_new };
 
 	fork_guard_iterate(change_module, &state);
-	return state.words;
 }

@@ -365,13 +365,12 @@ static bool is_present(size_t page)
 	return table->present[page] >> 63;
 }
 
-size_t words_search(uint64_t at, size_t bytes, void (*found)(const struct word *word, void *data),
+void words_search(uint64_t at, size_t bytes, void (*found)(const struct word *word, void *data),
 		    void *data)
 {
 	const uint64_t first = at & ~(uint64_t)(PAGE_BYTES - 1), end = at + bytes;
 	int pagemap = sysconf(_SC_PAGESIZE) == (long)PAGE_BYTES
 			      ? nocancel_open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0) : -1;
-	size_t searched = 0;
 
 	for (uint64_t part = first; part < end; part += BUFFER_BYTES) {
 		size_t pages = (size_t)(end - part + PAGE_BYTES - 1) / PAGE_BYTES, next;
@@ -388,18 +387,16 @@ size_t words_search(uint64_t at, size_t bytes, void (*found)(const struct word *
 				continue;
 			n = copy_memory(table->buffer, from, (next - page) * PAGE_BYTES);
 			search_buffer(from, n, found, data);
-			searched += n;
 		}
 	}
 	if (pagemap >= 0)
 		nocancel_close(pagemap);
-	return searched;
 }
 
 /* The word may lie in a redzone of the application's AddressSanitizer, or in freed memory. */
-__attribute__((no_sanitize("address"))) bool word_change(const struct word *word)
+__attribute__((no_sanitize("address"))) void word_change(const struct word *word)
 {
 	uint64_t from = word->from;
 
-	return atomic_compare_exchange_strong((_Atomic uint64_t *)word->at, &from, word->to);
+	atomic_compare_exchange_strong((_Atomic uint64_t *)word->at, &from, word->to);
 }

@@ -42,13 +42,12 @@ struct word {
 };
 
 /* Calls FOUND for each word at AT, of BYTES bytes, that words_other() would change. Reads only
- * pages that are in memory, and a page that is unmapped meanwhile is skipped. Returns the number
- * of bytes that were read. */
-size_t words_search(uint64_t at, size_t bytes, void (*found)(const struct word *word, void *data),
+ * pages that are in memory, and a page that is unmapped meanwhile is skipped. */
+void words_search(uint64_t at, size_t bytes, void (*found)(const struct word *word, void *data),
 		    void *data);
 
-/* Changes WORD with one compare-and-exchange. Returns false if it holds another value now. */
-bool word_change(const struct word *word);
+/* Changes WORD with one compare-and-exchange. Does nothing if it holds another value now. */
+void word_change(const struct word *word);
 
 /* Returns true if the memory at AT, of BYTES bytes, overlaps gpuleak's own tables. */
 bool words_are_ours(uint64_t at, size_t bytes);
@@ -56,21 +55,13 @@ bool words_are_ours(uint64_t at, size_t bytes);
 /* ---- modules.c: memory of loaded libraries ---- */
 
 /* Changes the words in the writable memory of the modules and in their read-only relocated part.
- * With ONLY_NEW: only of modules that were loaded since the last call. Returns their number. */
-unsigned int modules_change(bool only_new);
+ * With ONLY_NEW: only of modules that were loaded since the last call. */
+void modules_change(bool only_new);
 
 /* ---- memory.c: anonymous memory ---- */
 
-struct memory_change {
-	unsigned int words;  /* that were changed */
-	uint64_t searched;   /* bytes */
-	uint64_t unsearched; /* bytes of mappings beyond the limit */
-	uint64_t stopped_ns; /* how long the other threads stood */
-};
-
-/* Runs inside aside(). Changes the words in anonymous memory. Searches while the threads run, and
- * then stops those that run to change what was found. */
-void memory_change(struct memory_change *ret);
+/* Runs inside aside(). Changes the words in anonymous memory, while the other threads run. */
+void memory_change(void);
 
 /* Reads /proc/self/maps, and calls EACH for each mapping. EACH returns false to end. RIGHTS is
  * "rwxp", PATH the rest of the line. */

@@ -20,6 +20,8 @@
 #include "ledger/nocancel.h"
 #include "ledger/pattern.h"
 
+#define NAMES_MAX 1000000u
+
 static size_t read_file(const char *path, char *ret, size_t size)
 {
 	int fd = nocancel_open(path, O_RDONLY | O_CLOEXEC, 0);
@@ -99,25 +101,26 @@ static int check_type(const char *path)
 	return S_ISDIR(st.st_mode) ? -EISDIR : -ENXIO;
 }
 
-/* Creates the ledger at PATH or, if that exists, at PATH.1, PATH.2 ... */
+/* Creates the ledger at PATH or, if that exists, at PATH.1, PATH.2 ... A process may be attached to
+ * a thousand times, so names that are taken cost one system call each. */
 static int create_at(struct recorder *recorder, char *path, const struct ledger_header *header)
 {
 	size_t length = strlen(path);
+	char digits[TEXT_NUMBER];
 	int r = check_type(path);
 
 	if (r < 0)
 		return r;
-	r = ledger_writer_create(&recorder->writer, path, header);
-	if (r == -EEXIST && may_replace(path) && unlink(path) == 0)
-		r = ledger_writer_create(&recorder->writer, path, header);
-	for (unsigned int n = 1; r == -EEXIST && n < 1000 && length + 5 < PATH_MAX; n++) {
-		char digits[TEXT_NUMBER];
-
+	if (may_replace(path))
+		unlink(path);
+	for (unsigned int n = 1;; n++) {
+		r = access(path, F_OK) == 0 ? -EEXIST
+					    : ledger_writer_create(&recorder->writer, path, header);
+		if (r != -EEXIST || n == NAMES_MAX || length + TEXT_NUMBER >= PATH_MAX)
+			return r;
 		path[length] = '.';
 		strcpy(path + length + 1, text_number(n, digits));
-		r = ledger_writer_create(&recorder->writer, path, header);
 	}
-	return r;
 }
 
 static int create_in_place(struct recorder *recorder, const struct ledger_header *header)

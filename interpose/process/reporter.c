@@ -263,7 +263,7 @@ static int run_command_with(struct recorder *recorder, const struct wanted_repor
 	arguments[n] = NULL;
 	make_environment(buffers->environment, ENVIRONMENT_MAX);
 	job.input = as_input ? recorder : NULL;
-	paused = report->at_end && driver_may_have_ended(recorder) && threads_pause(PAUSE_ALL);
+	paused = report->at_end && driver_may_have_ended(recorder) && threads_pause();
 	status = run_job(&job);
 	if (paused)
 		threads_resume();

@@ -85,15 +85,11 @@ bool plain_report(struct recorder *recorder, int fd, const char *why, bool *ret_
 
 /* ---- pause_threads.c ---- */
 
-enum pause_which {
-	PAUSE_ALL,     /* for the thread that ends the process */
-	PAUSE_RUNNING, /* those that run; a sleeping thread may wake up */
-};
-/* Stops other threads, until threads_resume(): a driver that has destroyed its objects may have
+/* Stops all other threads, until threads_resume(): a driver that has destroyed its objects may have
  * threads that still use them, and without gpuleak the process ends before they run. A thread may
  * hold any lock meanwhile, also one of gpuleak's, so the caller must take none. Returns false, and
  * stops no thread, if the system does not allow it. Needs 8 KiB of stack. */
-bool threads_pause(enum pause_which which);
+bool threads_pause(void);
 void threads_resume(void);
 
 #endif

@@ -138,7 +138,7 @@ static void allocate_when_asked(void)
 /* ---- rounds ---- */
 
 static atomic_bool stop;
-static _Atomic uint64_t allocated, freed, forked, opened, slept_short;
+static _Atomic uint64_t allocated, freed, forked, opened, unmapped, slept_short;
 
 static void alloc_and_free(int times)
 {
@@ -182,6 +182,21 @@ static void open_once(void)
 	opened++;
 }
 
+/* Unmaps memory that has words of the search. */
+static void unmap_once(void)
+{
+	const size_t bytes = 1 << 20, words = bytes / sizeof(uintptr_t);
+	uintptr_t *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				 -1, 0);
+
+	check(memory != MAP_FAILED, "mmap");
+	for (size_t i = 0; i < words; i += 64)
+		memory[i] = (uintptr_t)looked_up->allocate;
+	nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
+	munmap(memory, bytes);
+	unmapped++;
+}
+
 static void *work(void *data)
 {
 	uintptr_t number = (uintptr_t)data;
@@ -194,6 +209,8 @@ static void *work(void *data)
 			fork_once();
 		if (number == 1)
 			open_once();
+		if (number == 2)
+			unmap_once();
 		if (nanosleep(&nap, NULL) != 0)
 			slept_short++;
 	}
@@ -224,11 +241,11 @@ static void rounds(unsigned int count)
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	check(allocated == freed, "counts");
+	check(slept_short == 0, "a sleep ended early");
 	printf("done %u rounds, %s\n", count,
-	       forked && opened ? "forked and opened" : "too short");
-	fprintf(stderr, "%lu pairs, %lu forks, %lu opened, %lu short sleeps\n",
-		(unsigned long)freed, (unsigned long)forked, (unsigned long)opened,
-		(unsigned long)slept_short);
+	       forked && opened && unmapped ? "forked, opened and unmapped" : "too short");
+	fprintf(stderr, "%lu pairs, %lu forks, %lu opened, %lu unmapped\n", (unsigned long)freed,
+		(unsigned long)forked, (unsigned long)opened, (unsigned long)unmapped);
 }
 
 int main(int argc, char **argv)

@@ -47,7 +47,7 @@ def beside_threads(place):
     """attached and detached beside threads that allocate, launch, fork and open libraries: as bare"""
     rounds = os.environ.get("TEST_ROUNDS", "100")
     run = place.run(attached(place, "rounds", rounds, ledger="ledger-%p"))
-    compare("rounds", (0, "done %s rounds, forked and opened\n" % rounds),
+    compare("rounds", (0, "done %s rounds, forked, opened and unmapped\n" % rounds),
             (run.status, run.stdout))
     ledgers = [name for name in os.listdir(place.file("")) if name.startswith("ledger-")]
     compare("ledgers, and none of a forked child", int(rounds), len(ledgers))
@@ -56,6 +56,16 @@ def beside_threads(place):
         compare("no errors", [], report["errors"])
         compare("at least the four of the thread that attached", True,
                 report["summary"]["allocated_blocks"] >= 4)
+
+
+@needs("attached")
+def many_names(place):
+    """attached where 1,005 ledgers have the first names: the next name is taken"""
+    for number in range(1005):
+        open(place.file("ledger.%d" % number if number else "ledger"), "w").close()
+    run = place.run(attached(place, "routes"))
+    compare("routes", (0, "done\n"), (run.status, run.stdout))
+    compare("blocks", 4, report_of(place, place.file("ledger.1005"))["summary"]["allocated_blocks"])
 
 
 @needs("attached")
@@ -143,4 +153,4 @@ def prepared(place):
     compare("the page is removed", False, os.path.exists(page.path))
 
 
-ATTACHED = [each_way, beside_threads, recorded_already, ends_attached, prepared]
+ATTACHED = [each_way, beside_threads, many_names, recorded_already, ends_attached, prepared]

@@ -14,7 +14,7 @@
 #include "report/util/output.h"
 #include "tools/launch/process.h"
 
-#define TRIES_MAX 1000
+#define TRIES_MAX 1000000
 
 static int copy_bytes(int from, int to)
 {
