@@ -15,8 +15,7 @@ if ! "${unshare[@]}" mount -t tmpfs none /sys 2>/dev/null; then
 	exit
 fi
 
-# quickstart.sh leaves a folder build of somebody else's alone, and takes build-quickstart.
-mkdir "$work/tree" "$work/tree/build" "$work/tree/tools"
+mkdir "$work/tree" "$work/tree/tools"
 cp "$root/tools/quickstart.sh" "$root/tools/setup.sh" "$root/tools/steps.sh" "$work/tree/tools"
 ln -s "$root/docs" "$work/tree/docs"
 ln -s "$build" "$work/tree/build-quickstart"

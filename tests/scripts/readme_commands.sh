@@ -6,8 +6,8 @@
 # pages. Blocks marked "sh no-test" are not run, those marked "sh as-root" only with --as-root: they change
 # this system. tools/test.sh is left out, since it is what runs this.
 # Each block stops at the first command that fails. The command is in PATH once it is built.
-# --build takes DIR, a build directory that is set up, for the copy's folder build: what the page
-# builds is built there, and is there afterwards.
+# --build takes DIR, a build directory that is set up, for the copy's folders build and
+# build-quickstart: what the page builds is built there, and is there afterwards.
 #
 #   tests/scripts/readme_commands.sh [--as-root] [--build DIR] [FILE...]
 set -eu
@@ -42,7 +42,7 @@ fi
 
 if [ "$build" ]; then
 	ln -s "$build" "$work/tree/build"
-	touch "$build/.quickstart" # else quickstart.sh takes it for somebody else's
+	ln -s "$build" "$work/tree/build-quickstart"
 fi
 
 # A file for each block: the number of its page, that of its first line, and the name of the page.
