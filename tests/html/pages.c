@@ -4,7 +4,7 @@
  * thousand leaks, eight processes, everything at once. Built as models, past ledger and
  * symbolizer, so that each name can be anything.
  *
- *   html-pages DIR      writes DIR/NAME.html and DIR/NAME.json
+ *   html-pages DIR [LEAKS]   writes DIR/NAME.html and DIR/NAME.json; "many" has LEAKS leaks
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 #include "report/model/model_pool.h"
 #include "report/subjects/formats.h"
 
-#define MANY 10000
+#define MANY "10000"
 #define DEPTH 12
 #define SAMPLES 120
 
@@ -558,13 +558,13 @@ int main(int argc, char **argv)
 	struct report_process *list[8];
 	int bad = 0;
 
-	if (argc != 2) {
-		fprintf(stderr, "usage: %s DIR\n", argv[0]);
+	if (argc < 2 || argc > 3) {
+		fprintf(stderr, "usage: %s DIR [LEAKS]\n", argv[0]);
 		return 2;
 	}
 	list[0] = hostile_process();
 	bad |= write_page(argv[1], "hostile", list, 1) < 0;
-	list[0] = busy_process(4242, MANY);
+	list[0] = busy_process(4242, strtoul(argc > 2 ? argv[2] : MANY, NULL, 10));
 	bad |= write_page(argv[1], "many", list, 1) < 0;
 	list[0] = full_process();
 	bad |= write_page(argv[1], "full", list, 1) < 0;
