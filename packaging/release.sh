@@ -6,12 +6,12 @@
 #   packaging/release.sh STEP
 #     check TAG      TAG is this clean commit, and agrees with VERSION and NEWS
 #     notes          prints this version's part of NEWS, in Markdown
-#     build [MACHINE...]   makes the wheels, the Debian package, the source archive, the bills of
+#     build [MACHINE...]   makes the wheels, the Debian packages, the source archive, the bills of
 #                    materials and SHA256SUMS in build-package/dist; x86_64 and aarch64 unless named
 #     again          builds in a clone in another folder, and compares the bytes
 #     verify [MACHINE...]   build-package/dist has all files of this version, and no other, as built
 #     smoke DIR      installs them in minimal systems below DIR (root, debootstrap, network)
-#     aarch64 DIR    the same of the aarch64 wheel, on an emulated processor
+#     aarch64 DIR    the same of the files for aarch64, on an emulated processor
 #     sdist          pip builds the source archive: the same wheel, which runs
 #     publish        uploads wheels and source archive to PyPI, as a trusted publisher
 #     github TAG     makes the release on GitHub, with all files and the notes
@@ -23,6 +23,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 dist=$PWD/build-package/dist
 version=$(cat python/gpuleak/VERSION)
 ROOTS='bookworm trixie focal jammy noble'
+declare -A ARCHITECTURE=([x86_64]=amd64 [aarch64]=arm64) # Debian's names
 
 fail() {
 	printf 'release: %s\n' "$*" >&2
@@ -66,7 +67,7 @@ step_build() { # [MACHINE...]
 	rm -rf "$dist"
 	for machine; do
 		tools/package.sh wheel "$machine"
-		[ "$machine" != x86_64 ] || tools/package.sh deb "$machine"
+		tools/package.sh deb "$machine"
 	done
 	tools/package.sh source
 	extract_bills
@@ -104,8 +105,8 @@ names_of() { # MACHINE...
 
 	for machine; do
 		printf '%s\n' "gpuleak-$version-$machine.cdx.json" \
-			"gpuleak-$version-py3-none-manylinux_2_28_$machine.whl"
-		[ "$machine" != x86_64 ] || echo "gpuleak_${version}_amd64.deb"
+			"gpuleak-$version-py3-none-manylinux_2_28_$machine.whl" \
+			"gpuleak_${version}_${ARCHITECTURE[$machine]}.deb"
 	done
 	echo "gpuleak-$version.tar.gz"
 }
@@ -129,7 +130,7 @@ step_smoke() { # DIR
 }
 
 step_aarch64() { # DIR
-	tests/packaging/aarch64.sh "$1" "$dist"/gpuleak-*aarch64.whl
+	tests/packaging/aarch64.sh "$1" "$dist"/gpuleak-*aarch64.whl "$dist"/gpuleak_*_arm64.deb
 }
 
 step_sdist() {

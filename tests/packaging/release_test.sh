@@ -104,7 +104,10 @@ with zipfile.ZipFile(sys.argv[1], "w") as wheel:
     wheel.writestr(zipfile.ZipInfo("a.dist-info/sboms/gpuleak.cdx.json"), "bill")' \
 		"$dist/gpuleak-$version-py3-none-manylinux_2_28_$2.whl"
 	;;
-deb) echo "${DIFFER:+$PWD}" >"$dist/gpuleak_${version}_amd64.deb" ;;
+deb)
+	case $2 in x86_64) name=amd64 ;; aarch64) name=arm64 ;; esac
+	echo "${DIFFER:+$PWD}" >"$dist/gpuleak_${version}_$name.deb"
+	;;
 source) cp NEWS "$dist/gpuleak-$version.tar.gz" ;;
 esac
 END_OF_STAND_IN
@@ -121,7 +124,7 @@ sums() { (cd $dist && rm -f SHA256SUMS && sha256sum -- * >../sums && mv ../sums 
 fill() {
 	rm -rf build-package
 	mkdir -p "$dist"
-	for name in gpuleak-1.2.3{-{aarch64,x86_64}.cdx.json,.tar.gz} gpuleak_1.2.3_amd64.deb \
+	for name in gpuleak-1.2.3{-{aarch64,x86_64}.cdx.json,.tar.gz} gpuleak_1.2.3_{amd64,arm64}.deb \
 		gpuleak-1.2.3-py3-none-manylinux_2_28_{aarch64,x86_64}.whl; do
 		echo "$name" >"$dist/$name"
 	done
@@ -134,6 +137,10 @@ step 'a changed file of a release' 1 'not what was built' verify
 fill
 rm $dist/gpuleak_1.2.3_amd64.deb
 step 'a missing one' 1 'not what was built' verify
+fill
+rm $dist/*_arm64.deb
+sums
+step 'a machine without a package' 1 'does not have the files of version 1\.2\.3' verify
 fill
 rm $dist/*aarch64.whl
 sums
