@@ -57,6 +57,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
+	(void)state;
 	unlink(map_path);
 	unlink(dump_path);
 	arena_finish(&arena);
