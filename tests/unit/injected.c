@@ -28,6 +28,6 @@ int gpuleak_attach(const char *text)
 int gpuleak_detach(void);
 int gpuleak_detach(void)
 {
-	sleep(7);
+	sleep(2);
 	return 5;
 }

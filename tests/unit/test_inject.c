@@ -2,7 +2,7 @@
  *
  * Calls a function again and again in a process that waits in each of the calls of the kernel in
  * which threads wait, or computes, or allocates: it must not notice.
- * Links: test_inject.c, tools/attach/{inject,remote,tracee}.c, tools/launch/process.c, cmocka.
+ * Links: test_inject.c, tools/attach/{inject,remote,stub,tracee}.c, tools/launch/process.c, cmocka.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,6 +21,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -158,6 +159,7 @@ static void child_main(void)
 	pthread_t other;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* if the test fails */
+	signal(SIGSEGV, SIG_DFL); /* cmocka's handler */
 	sigaction(SIGUSR1, &(struct sigaction){ .sa_handler = on_signal, .sa_flags = SA_RESTART },
 		  NULL);
 	if (what_to_do[1])
@@ -208,7 +210,7 @@ static bool is_permitted(pid_t child)
 static void attach_often(void (*one)(void), void (*other)(void), int need)
 {
 	pid_t child = start(one, other);
-	struct injection injection = { child, getenv("INJECTED"), "gpuleak_attach", NULL };
+	struct injection injection = { child, getenv("INJECTED"), "gpuleak_attach", NULL, 0 };
 	struct injected got;
 	char text[16];
 	int done = 0;
@@ -255,7 +257,7 @@ static void test_allocate(void **state)
 static void test_signals(void **state)
 {
 	pid_t child = start(do_sleep, do_compute);
-	const struct injection injection = { child, getenv("INJECTED"), "gpuleak_attach", "1" };
+	const struct injection injection = { child, getenv("INJECTED"), "gpuleak_attach", "1", 0 };
 	struct injected got;
 	int sent = 0;
 
@@ -272,10 +274,64 @@ static void test_signals(void **state)
 	finish(child);
 }
 
+/* Replaces libc's function: the process that traces is killed before its call number
+ * `kill_before`. Only some of the many calls count that write a word. */
+static int kill_before = -1;
+
+long ptrace(enum __ptrace_request request, ...)
+{
+	va_list list;
+	pid_t tid;
+	void *address, *data;
+
+	va_start(list, request);
+	tid = va_arg(list, pid_t);
+	address = va_arg(list, void *);
+	data = va_arg(list, void *);
+	va_end(list);
+	if ((request != PTRACE_POKEDATA || (uintptr_t)address % 256 == 0) && kill_before-- == 0)
+		raise(SIGKILL);
+	return syscall(SYS_ptrace, (long)request, (long)tid, address, data);
+}
+
+/* The process must not notice that the process that traces it is killed at any point. */
+static void kill_often(void (*one)(void), void (*other)(void))
+{
+	pid_t child = start(one, other);
+	struct injection injection = { child, getenv("INJECTED"), "gpuleak_attach", "1", 0 };
+	struct injected got;
+	int done = 0, kills = 0;
+
+	while (done < 3 && is_permitted(child)) {
+		kill_before = kills;
+		if (inject(&injection, &got))
+			done++;
+		else if (strstr(got.error, "should attach ended"))
+			kills++;
+		usleep(kills % 16 ? 1000 : 2000 * MS);
+		if (waitpid(child, NULL, WNOHANG) != 0)
+			fail_msg("dead after %d calls", kills);
+	}
+	kill_before = -1;
+	finish(child);
+}
+
+static void test_killed_waiting(void **state)
+{
+	(void)state;
+	kill_often(do_sleep, do_compute);
+}
+
+static void test_killed_computing(void **state)
+{
+	(void)state;
+	kill_often(do_compute, do_allocate);
+}
+
 static void test_errors(void **state)
 {
 	pid_t child = start(do_poll, NULL);
-	struct injection injection = { child, "/nothing/libgpuleak.so", "gpuleak_attach", "1" };
+	struct injection injection = { child, "/nothing/libgpuleak.so", "gpuleak_attach", "1", 0 };
 	struct injected got;
 
 	(void)state;
@@ -288,9 +344,10 @@ static void test_errors(void **state)
 	injection.library = getenv("INJECTED");
 	injection.function = "gpuleak_nothing";
 	assert_false(inject(&injection, &got));
-	assert_non_null(strstr(got.error, "has no function gpuleak_nothing"));
-	injection.function = "gpuleak_detach"; /* takes 7 seconds */
+	assert_non_null(strstr(got.error, "undefined symbol: gpuleak_nothing"));
+	injection.function = "gpuleak_detach"; /* takes 2 seconds */
 	injection.text = NULL;
+	injection.wait_ms = 500;
 	assert_false(inject(&injection, &got));
 	assert_true(got.is_late);
 	finish(child);
@@ -303,7 +360,8 @@ int main(void)
 		cmocka_unit_test(test_sleep),	cmocka_unit_test(test_futex),
 		cmocka_unit_test(test_sigtimedwait), cmocka_unit_test(test_compute),
 		cmocka_unit_test(test_allocate), cmocka_unit_test(test_signals),
-		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_errors), cmocka_unit_test(test_killed_waiting),
+		cmocka_unit_test(test_killed_computing),
 	};
 
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,

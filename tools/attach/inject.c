@@ -2,17 +2,15 @@
  *
  * Chooses a thread that can be borrowed: one in a system call in which threads wait without
  * libc's locks, otherwise one in code that is neither libc's nor the loader's nor an allocator's.
- * All of it runs in a child process: whatever it still traces goes on when that child ends.
+ * This thread creates another one, which makes the call and needs no tracer. A child process
+ * traces: a thread that does not stop in time goes on when that child ends.
  */
 #include "tools/attach/inject.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,26 +24,22 @@
 #include "ledger/clock.h"
 #include "report/util/path.h"
 #include "tools/attach/remote.h"
+#include "tools/attach/stub.h"
 #include "tools/attach/tracee.h"
 #include "tools/launch/process.h"
 
 #define TRY_MS 3000
 #define PAUSE_NS 10000000
+#define RESULT_NS 500000
+#define RESULT_MS 60000 /* a process with much memory takes seconds */
 #define THREADS_MAX 4096
-#define ROOM (512 * 1024) /* for texts, and for the stack of the borrowed thread */
-#define STACK_BYTES (1024 * 1024)
-#define AT_ATTRIBUTES 0 /* offsets in that room */
-#define AT_THREAD 512
-#define AT_LIBRARY 1024
-#define AT_TEXT (AT_LIBRARY + PATH_MAX)
 #define SYSCALL_BYTES 96 /* of code in which the instruction is searched */
+#define HEADERS_MAX 64
+#define CODE_BYTES_MAX (16 << 20) /* of libc */
+#define ROOM_BYTES ((STUB_CODE_BYTES + sizeof(struct stub_room) + 4095) & ~(size_t)4095)
+#define ROOM(field) (room + STUB_CODE_BYTES + offsetof(struct stub_room, field))
 
-/* ---- functions of the process ---- */
-
-struct functions {
-	uint64_t trap, errno_location, attr_init, attr_detached, attr_stack, create;
-	uint64_t dlopen, dlerror;
-};
+/* ---- code of the process ---- */
 
 /* Returns the address of the instruction in libc's syscall() that calls the kernel; 0: not found.
  * Only this address is used, so no code of the process is changed. */
@@ -69,39 +63,121 @@ static uint64_t find_trap(int pid)
 	return 0;
 }
 
-/* Before version 2.34 of glibc, dlopen() is in a library of its own. */
-static uint64_t find_in_libc(int pid, const char *name)
+/* The end of a signal handler: libc's own code, or on aarch64 that of the kernel's page. */
+#ifdef __x86_64__
+static const unsigned char return_code[] = "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05";
+#define RETURN_IN "libc"
+#else
+static const unsigned char return_code[] = "\x68\x11\x80\xd2\x01\x00\x00\xd4";
+#define RETURN_IN "[vdso]"
+#endif
+
+struct code_places {
+	uint64_t back;    /* code that calls rt_sigreturn */
+	uint64_t padding; /* of `bytes` behind the code of a library, in its last page; or 0 */
+	size_t bytes;
+};
+
+struct code_mapping {
+	uint64_t start, end;
+	uint64_t first; /* start of the library that it belongs to */
+	const char *name;
+};
+
+static void find_return(int pid, const struct code_mapping *mapping, struct code_places *ret)
+{
+	const size_t bytes = mapping->end - mapping->start;
+	unsigned char *code = NULL, *found = NULL;
+
+	if (strncmp(mapping->name, RETURN_IN, strlen(RETURN_IN)) != 0 || bytes > CODE_BYTES_MAX)
+		return;
+	code = malloc(bytes);
+	if (code && remote_read(pid, mapping->start, code, bytes))
+		found = memmem(code, bytes, return_code, sizeof(return_code) - 1);
+	if (found)
+		ret->back = mapping->start + (uint64_t)(found - code);
+	free(code);
+}
+
+/* Nothing is executed or read behind the code that the library's headers describe. */
+static void find_padding(int pid, const struct code_mapping *mapping, struct code_places *ret)
+{
+	Elf64_Ehdr head;
+	Elf64_Phdr part;
+	uint64_t at;
+
+	if (!remote_read(pid, mapping->first, &head, sizeof(head)) ||
+	    memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
+		return;
+	for (unsigned int i = 0; i < head.e_phnum && i < HEADERS_MAX; i++) {
+		at = mapping->first + head.e_phoff + i * sizeof(part);
+		if (!remote_read(pid, at, &part, sizeof(part)))
+			return;
+		at = (head.e_type == ET_EXEC ? 0 : mapping->first) + part.p_vaddr + part.p_filesz;
+		at = (at + 63) & ~(uint64_t)63;
+		if (part.p_type == PT_LOAD && (part.p_flags & PF_X) && at > mapping->start &&
+		    at + ret->bytes <= mapping->end)
+			ret->padding = at;
+	}
+}
+
+static void find_places(int pid, struct code_places *ret)
+{
+	char path[64], line[PATH_MAX + 128], rights[5];
+	struct code_mapping mapping = { .first = 0 };
+	unsigned long start, end, offset;
+	FILE *maps;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	maps = fopen(path, "re");
+	while (maps && fgets(line, sizeof(line), maps)) {
+		const char *name = strpbrk(line, "/[");
+
+		line[strcspn(line, "\n")] = '\0';
+		if (!name || sscanf(line, "%lx-%lx %4s %lx", &start, &end, rights, &offset) != 4)
+			continue;
+		mapping.first = offset ? mapping.first : start;
+		mapping.start = start;
+		mapping.end = end;
+		mapping.name = path_last(name);
+		if (strcmp(rights, "r-xp") != 0)
+			continue;
+		if (!ret->back)
+			find_return(pid, &mapping, ret);
+		if (!ret->padding)
+			find_padding(pid, &mapping, ret);
+	}
+	if (maps)
+		fclose(maps);
+}
+
+/* Stores the address of a function of libc in FIELD of the room, which has the type of a pointer.
+ * Before version 2.34 of glibc, dlopen() is in a library of its own. */
+static bool set_function(int pid, const char *prefix, const char *name, void *field)
 {
 	struct remote_module module;
-	const uint64_t at = remote_find(pid, "libc.so", name, &module);
+	uint64_t at = remote_find(pid, prefix, name, &module);
 
-	return at ? at : remote_find(pid, "libdl.so", name, &module);
+	if (!at && prefix)
+		at = remote_find(pid, "libdl.so", name, &module);
+	memcpy(field, &at, sizeof(at));
+	return at != 0;
 }
 
 /* Threads are created by the function that the program itself would reach, because a sanitizer
  * must know its threads. */
-static bool find_functions(int pid, struct functions *ret)
+static bool set_functions(int pid, struct stub_room *room)
 {
-	struct remote_module module;
-
-	ret->trap = find_trap(pid);
-	ret->errno_location = remote_find(pid, "libc.so", "__errno_location", &module);
-	ret->attr_init = remote_find(pid, NULL, "pthread_attr_init", &module);
-	ret->attr_detached = remote_find(pid, NULL, "pthread_attr_setdetachstate", &module);
-	ret->attr_stack = remote_find(pid, NULL, "pthread_attr_setstacksize", &module);
-	ret->create = remote_find(pid, NULL, "pthread_create", &module);
-	ret->dlopen = find_in_libc(pid, "dlopen");
-	ret->dlerror = find_in_libc(pid, "dlerror");
-	return ret->trap && ret->errno_location && ret->attr_init && ret->attr_detached &&
-	       ret->attr_stack && ret->create && ret->dlopen && ret->dlerror;
-}
-
-/* Returns the address of FUNCTION in libgpuleak.so; 0: it is not loaded, or too old. */
-static uint64_t find_ours(int pid, const char *function)
-{
-	struct remote_module module;
-
-	return remote_find(pid, "libgpuleak.so", function, &module);
+	return set_function(pid, "libc.so", "__errno_location", &room->errno_location) &&
+	       set_function(pid, NULL, "pthread_attr_init", &room->attr_init) &&
+	       set_function(pid, NULL, "pthread_attr_setdetachstate", &room->attr_detached) &&
+	       set_function(pid, NULL, "pthread_attr_setstacksize", &room->attr_stack) &&
+	       set_function(pid, NULL, "pthread_create", &room->create) &&
+	       set_function(pid, "libc.so", "dlopen", &room->open) &&
+	       set_function(pid, "libc.so", "dlsym", &room->look_up) &&
+	       set_function(pid, "libc.so", "dlerror", &room->error_text) &&
+	       set_function(pid, "libc.so", "usleep", &room->nap) &&
+	       set_function(pid, "libc.so", "munmap", &room->unmap);
 }
 
 /* ---- the thread that is borrowed ---- */
@@ -253,7 +329,7 @@ static enum tracee_result borrow(int pid, const struct lender *lender, struct tr
 }
 
 /* Borrows the first thread that can be borrowed. */
-static enum tracee_result borrow_any(int pid, struct tracee *t)
+static enum tracee_result borrow_any(int pid, struct tracee *t, bool *ret_in_syscall)
 {
 	static struct lender lenders[THREADS_MAX];
 	const struct timespec pause = { .tv_nsec = PAUSE_NS };
@@ -265,6 +341,7 @@ static enum tracee_result borrow_any(int pid, struct tracee *t)
 
 		for (size_t i = 0; i < count; i++) {
 			r = borrow(pid, &lenders[i], t);
+			*ret_in_syscall = lenders[i].number >= 0;
 			if (r != TRACEE_LATE && r != TRACEE_GONE)
 				return r;
 		}
@@ -273,7 +350,7 @@ static enum tracee_result borrow_any(int pid, struct tracee *t)
 	return process_runs(pid, 0) ? TRACEE_LATE : TRACEE_GONE;
 }
 
-/* ---- calls ---- */
+/* ---- the call ---- */
 
 static const char *result_text(enum tracee_result r)
 {
@@ -294,37 +371,19 @@ static const char *result_text(enum tracee_result r)
 	return strerror(errno);
 }
 
-static int outcome_fd = -1;
-static struct injected outcome;
-
-static void send_outcome(void)
+static bool failed(struct injected *ret, const char *what, enum tracee_result r)
 {
-	if (outcome_fd >= 0 && write(outcome_fd, &outcome, sizeof(outcome)) < 0)
-		return; /* the command has ended */
-	close(outcome_fd);
-	outcome_fd = -1;
-}
-
-static void late(void)
-{
-	outcome.is_late = true;
-	snprintf(outcome.error, sizeof(outcome.error),
-		 "a call in the process has not returned for 5 seconds, perhaps because another "
-		 "thread holds the loader's lock; the call ends when that thread lets go");
-	send_outcome();
-}
-
-static bool failed(const char *what, enum tracee_result r)
-{
-	snprintf(outcome.error, sizeof(outcome.error), "%s%s", what, result_text(r));
+	snprintf(ret->error, sizeof(ret->error), "%s%s", what, result_text(r));
 	return false;
 }
 
-/* Maps memory in the process. *RET gets its address. */
-static enum tracee_result map_room(struct tracee *t, uint64_t *ret)
+/* Maps BYTES in the process. *RET gets their address. */
+static enum tracee_result map(struct tracee *t, uint64_t at, size_t bytes, int rights,
+			      uint64_t *ret)
 {
-	const uint64_t arguments[6] = { 0, ROOM, PROT_READ | PROT_WRITE,
-					MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0 };
+	const uint64_t arguments[6] = { at, bytes, (uint64_t)rights,
+					MAP_PRIVATE | MAP_ANONYMOUS | (at ? MAP_FIXED : 0),
+					(uint64_t)-1, 0 };
 	enum tracee_result r = tracee_syscall(t, SYS_mmap, arguments, ret);
 
 	if (r != TRACEE_OK || (*ret && *ret % 4096 == 0 && *ret < (uint64_t)-4096))
@@ -333,149 +392,181 @@ static enum tracee_result map_room(struct tracee *t, uint64_t *ret)
 	return TRACEE_REFUSED;
 }
 
-/* Makes the borrowed thread create another one, which begins at the trap. */
-static enum tracee_result create_thread(struct tracee *t, const struct functions *f, uint64_t room)
+/* Maps the room. While that lasts, a frame behind the code of a library restores the thread if
+ * this command is killed. */
+static enum tracee_result map_room(struct tracee *t, const struct code_places *places,
+				   const unsigned char *frame, uint64_t *ret)
 {
-	const struct {
-		uint64_t function, arguments[4];
-	} calls[] = {
-		{ f->attr_init, { room + AT_ATTRIBUTES } },
-		{ f->attr_detached, { room + AT_ATTRIBUTES, PTHREAD_CREATE_DETACHED } },
-		{ f->attr_stack, { room + AT_ATTRIBUTES, STACK_BYTES } },
-		{ f->create, { room + AT_THREAD, room + AT_ATTRIBUTES, f->trap, 0 } },
-	};
-	const uint64_t none[4] = { 0 };
-	uint64_t errno_at, result = 0;
-	enum tracee_result r = tracee_call(t, f->errno_location, none, room + ROOM, &errno_at);
-	int error;
-	bool has_error = r == TRACEE_OK && remote_read(t->tid, errno_at, &error, sizeof(error));
-
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]) && r == TRACEE_OK && !result; i++)
-		r = tracee_call(t, calls[i].function, calls[i].arguments, room + ROOM, &result);
-	if (has_error)
-		remote_write(t->tid, errno_at, &error, sizeof(error));
-	errno = (int)result;
-	return r == TRACEE_OK && (int)result ? TRACEE_REFUSED : r;
-}
-
-/* Loads the library by the new thread T. */
-static bool load(struct tracee *t, const struct functions *f, const char *path, uint64_t room)
-{
-	const uint64_t arguments[4] = { room + AT_LIBRARY, RTLD_NOW | RTLD_LOCAL };
 	enum tracee_result r;
-	uint64_t handle, text = 0;
-	char words[300] = "";
+	uint64_t code;
 
-	if (!remote_write(t->tid, room + AT_LIBRARY, path, strlen(path) + 1))
-		return failed("writing to the process failed: ", TRACEE_REFUSED);
-	r = tracee_call(t, f->dlopen, arguments, 0, &handle);
-	if (r == TRACEE_OK && handle)
-		return true;
-	if (r == TRACEE_OK)
-		r = tracee_call(t, f->dlerror, arguments, 0, &text);
-	if (r != TRACEE_OK)
-		return failed("loading the library failed: ", r);
-	for (size_t i = 0; text && i + 1 < sizeof(words); i++)
-		if (!remote_read(t->tid, text + i, words + i, 1) || !words[i])
-			break;
-	snprintf(outcome.error, sizeof(outcome.error), "the process cannot load the library: %s",
-		 words);
-	return false;
+	if (places->back && places->padding &&
+	    tracee_poke(t, places->padding, frame, places->bytes))
+		t->guard = places->padding;
+	r = map(t, 0, ROOM_BYTES, PROT_READ | PROT_WRITE, ret);
+	return r == TRACEE_OK ? map(t, *ret, STUB_CODE_BYTES, PROT_READ | PROT_EXEC, &code) : r;
 }
 
-/* Calls the function by the new thread T. */
-static bool call(struct tracee *t, const struct injection *injection, const struct functions *f,
-		 uint64_t room)
+static uint64_t address_of(uint64_t room, const void *code)
 {
-	const char *text = injection->text;
-	const uint64_t arguments[4] = { text ? room + AT_TEXT : 0 };
-	uint64_t function = find_ours(injection->pid, injection->function), result;
+	return room + (uint64_t)((const char *)code - __start_gpuleak_stub);
+}
+
+/* Copies code and data to the process. */
+static bool fill_room(const struct tracee *t, uint64_t room, struct stub_room *data)
+{
+	data->mapping = room;
+	data->bytes = ROOM_BYTES;
+	data->start = (void *)(uintptr_t)address_of(room, (const void *)stub_thread);
+	data->stack_of_frame = ROOM(frame) + TRACEE_FRAME_BACK;
+	tracee_frame(t, ROOM(frame), true, data->frame);
+	return remote_write(t->tid, room + STUB_CODE_BYTES, data,
+			    offsetof(struct stub_room, stack)) &&
+	       tracee_poke(t, room, __start_gpuleak_stub,
+			   (size_t)(__stop_gpuleak_stub - __start_gpuleak_stub));
+}
+
+/* Lets the borrowed thread create the new one. */
+static enum tracee_result use_thread(struct tracee *t, bool in_syscall, struct stub_room *data,
+				     uint64_t *ret_room)
+{
+	static unsigned char frame[TRACEE_FRAME_BYTES], before[TRACEE_FRAME_BYTES];
+	struct code_places places = { .bytes = tracee_frame(t, 0, !in_syscall, frame) };
+	uint64_t room, ignored;
 	enum tracee_result r;
 
-	if (!function && injection->library) {
-		if (!load(t, f, injection->library, room))
-			return false;
-		function = find_ours(injection->pid, injection->function);
-	}
-	if (!function) {
-		snprintf(outcome.error, sizeof(outcome.error), "the libgpuleak.so in the process "
-			 "has no function %s: it is of another version", injection->function);
-		return false;
-	}
-	if (text && !remote_write(t->tid, room + AT_TEXT, text, strlen(text) + 1))
-		return failed("writing to the process failed: ", TRACEE_REFUSED);
-	r = tracee_call(t, function, arguments, 0, &result);
-	outcome.result = (int)result;
-	return r == TRACEE_OK || failed("", r);
+	find_places(t->tid, &places);
+	t->back = places.back;
+	tracee_frame(t, places.padding, !in_syscall, frame);
+	remote_read(t->tid, places.padding, before, places.bytes);
+	r = map_room(t, &places, frame, &room);
+	if (r != TRACEE_OK)
+		return r;
+	r = fill_room(t, room, data)
+		    ? tracee_run(t, address_of(room, (const void *)stub_borrow),
+				 ROOM(stack) + STUB_STACK_BYTES - sizeof(uint64_t),
+				 room + STUB_CODE_BYTES)
+		    : TRACEE_REFUSED;
+	if (t->guard && !t->is_late)
+		tracee_poke(t, t->guard, before, places.bytes);
+	if (r == TRACEE_OK || t->is_late)
+		*ret_room = room;
+	else
+		tracee_syscall(t, SYS_munmap, (const uint64_t[6]){ room, ROOM_BYTES }, &ignored);
+	return r;
 }
 
-/* Borrows a thread and creates the new one, T. */
-static bool enter(int pid, const struct functions *f, struct tracee *t, uint64_t *ret_room)
-{
-	static struct tracee borrowed; /* large */
-	enum tracee_result r;
-	uint64_t began;
-
-	borrowed.trap = t->trap = f->trap;
-	borrowed.late = t->late = late;
-	r = borrow_any(pid, &borrowed);
-	if (r != TRACEE_OK)
-		return failed("", r);
-	began = clock_ns(CLOCK_MONOTONIC);
-	r = map_room(&borrowed, ret_room);
-	if (r == TRACEE_OK)
-		r = create_thread(&borrowed, f, *ret_room);
-	if (r != TRACEE_OK)
-		failed("a call in the process failed: ", r);
-	tracee_release(&borrowed);
-	outcome.borrowed_us = (int)((clock_ns(CLOCK_MONOTONIC) - began) / 1000);
-	if (r == TRACEE_OK)
-		r = borrowed.child ? tracee_begin(t, borrowed.child) : TRACEE_GONE;
-	return r == TRACEE_OK || (!outcome.error[0] && failed("", r));
-}
-
-static void inject_here(const struct injection *injection)
+/* Borrows a thread, and creates the new one, which uses *RET_ROOM. */
+static bool enter(int pid, struct stub_room *data, uint64_t *ret_room, struct injected *ret)
 {
 	static struct tracee t; /* large */
-	uint64_t room, ignored;
-	struct functions f;
+	enum tracee_result r;
+	bool in_syscall;
+	uint64_t began;
 
-	if (!find_functions(injection->pid, &f)) {
-		snprintf(outcome.error, sizeof(outcome.error),
+	t.trap = find_trap(pid);
+	r = borrow_any(pid, &t, &in_syscall);
+	if (r != TRACEE_OK)
+		return failed(ret, "", r);
+	began = clock_ns(CLOCK_MONOTONIC);
+	r = use_thread(&t, in_syscall, data, ret_room);
+	if (r == TRACEE_LATE)
+		snprintf(ret->error, sizeof(ret->error), "creating a thread in the process has "
+			 "taken 5 seconds; nothing is recorded");
+	else if (r != TRACEE_OK)
+		failed(ret, "a call in the process failed: ", r);
+	tracee_release(&t);
+	ret->borrowed_us = (int)((clock_ns(CLOCK_MONOTONIC) - began) / 1000);
+	return r == TRACEE_OK;
+}
+
+/* Waits until the new thread has called the function. */
+static bool wait_for_result(const struct injection *injection, uint64_t room, struct injected *ret)
+{
+	const struct timespec pause = { .tv_nsec = RESULT_NS };
+	const long long until = clock_ms() + (injection->wait_ms ? injection->wait_ms : RESULT_MS);
+	uint32_t state = STUB_BEGINS;
+	int created;
+
+	if (remote_read(injection->pid, ROOM(created), &created, sizeof(created)) && created) {
+		errno = created;
+		return failed(ret, "the process cannot create a thread: ", TRACEE_REFUSED);
+	}
+	while (state == STUB_BEGINS && clock_ms() < until) {
+		if (!remote_read(injection->pid, ROOM(state), &state, sizeof(state)))
+			return failed(ret, "", TRACEE_GONE);
+		nanosleep(&pause, NULL);
+	}
+	ret->is_late = state == STUB_BEGINS;
+	if (ret->is_late)
+		snprintf(ret->error, sizeof(ret->error),
+			 "a call in the process has not returned in time, perhaps because another "
+			 "thread holds the loader's lock; nothing is recorded");
+	if (state == STUB_FAILED) {
+		strcpy(ret->error, "the process cannot load the library: ");
+		remote_read(injection->pid, ROOM(error), ret->error + strlen(ret->error),
+			    sizeof(((struct stub_room *)0)->error));
+	}
+	if (state == STUB_DONE)
+		remote_read(injection->pid, ROOM(result), &ret->result, sizeof(ret->result));
+	return state == STUB_DONE;
+}
+
+static void inject_here(const struct injection *injection, struct injected *ret)
+{
+	static struct stub_room data; /* large */
+	const char *text = injection->text;
+	struct remote_module module;
+	uint64_t room = 0;
+	uint32_t state;
+
+	if (!set_functions(injection->pid, &data)) {
+		snprintf(ret->error, sizeof(ret->error),
 			 "the process has no dlopen() and pthread_create() of glibc");
 		return;
 	}
-	if (!enter(injection->pid, &f, &t, &room))
+	data.function = (int (*)(const char *))(uintptr_t)remote_find(
+		injection->pid, "libgpuleak.so", injection->function, &module);
+	if (!data.function && !injection->library) {
+		snprintf(ret->error, sizeof(ret->error), "the libgpuleak.so in the process "
+			 "has no function %s: it is of another version", injection->function);
 		return;
-	call(&t, injection, &f, room);
-	tracee_syscall(&t, SYS_munmap, (const uint64_t[6]){ room, ROOM }, &ignored);
-	tracee_release(&t);
+	}
+	snprintf(data.name, sizeof(data.name), "%s", injection->function);
+	snprintf(data.library, sizeof(data.library), "%s",
+		 injection->library ? injection->library : "");
+	snprintf(data.text, sizeof(data.text), "%s", text ? text : "");
+	data.has_text = text != NULL;
+	if (enter(injection->pid, &data, &room, ret))
+		wait_for_result(injection, room, ret);
+	state = ret->is_late || ret->error[0] ? STUB_CANCELLED : STUB_RELEASED;
+	if (room)
+		remote_write(injection->pid, ROOM(state), &state, sizeof(state));
 }
 
 bool inject(const struct injection *injection, struct injected *ret)
 {
-	int ends[2];
-	pid_t child;
+	struct injected *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+				       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t child = -1;
 
 	*ret = (struct injected){ .error = "the process that should attach ended" };
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return false;
-	child = fork();
+	if (shared != MAP_FAILED) {
+		*shared = *ret;
+		child = fork();
+	}
 	if (child == 0) {
-		sigset_t all;
-
-		sigfillset(&all);
-		sigprocmask(SIG_SETMASK, &all, NULL);
-		outcome_fd = ends[1];
-		inject_here(injection);
-		send_outcome();
+		setsid(); /* a terminal's signals do not reach it */
+		ret->error[0] = '\0';
+		inject_here(injection, ret);
+		*shared = *ret;
 		_exit(0);
 	}
-	close(ends[1]);
-	if (child > 0 && read(ends[0], ret, sizeof(*ret)) != (ssize_t)sizeof(*ret))
-		snprintf(ret->error, sizeof(ret->error), "the process that should attach ended");
-	close(ends[0]);
-	if (child > 0 && !ret->is_late)
-		waitpid(child, NULL, 0);
+	while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
+		;
+	if (child > 0)
+		*ret = *shared;
+	if (shared != MAP_FAILED)
+		munmap(shared, sizeof(*shared));
 	return !ret->error[0];
 }

@@ -16,10 +16,11 @@ struct injection {
 	const char *library;  /* its path in the process; NULL: it must be loaded */
 	const char *function; /* takes a text or nothing, and returns an int */
 	const char *text;     /* NULL: none */
+	int wait_ms;          /* how long to wait for the function; 0: a minute */
 };
 struct injected {
 	int result;     /* what the function returned */
-	bool is_late;   /* it has not returned yet; a child process waits for it */
+	bool is_late;   /* it has not returned yet */
 	int borrowed_us; /* how long the program's thread was borrowed */
 	char error[512]; /* "" if the function was called */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * ptrace for x86-64 and aarch64. Each function leaves the thread stopped, so that the caller can
- * restore it. Must not run in a process with other traced children.
+ * restore it. Knows registers and signal frames, and nothing of libraries.
  */
 #include "tools/attach/tracee.h"
 
@@ -14,16 +14,15 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <ucontext.h>
 
-#include "tools/attach/remote.h"
 #include "tools/launch/process.h"
 
 #define STOP_MS 200
 #define SYSCALL_MS 2000
 #define CALL_MS 5000
 #define MASK_BYTES 8 /* of the kernel's signal set */
-#define OPTIONS (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE)
-#define RED_ZONE 256 /* bytes below the stack pointer that code may use */
+#define PAGE_BYTES 4096
 
 #ifndef NT_ARM_SYSTEM_CALL
 #define NT_ARM_SYSTEM_CALL 0x404
@@ -41,7 +40,23 @@ typedef struct user_regs_struct registers;
 #define SP(r) ((r)->rsp)
 #define RESULT(r) ((r)->rax)
 #define INSTRUCTION 2 /* bytes of a system call instruction */
+#define FRAME_VECTOR 320 /* aligned as XSAVE needs it */
+#define XSAVE_LEGACY 512
+#define XSAVE_WORDS 464 /* offset of struct _fpx_sw_bytes */
+/* Without the tiles of AMX: the kernel refuses them if the process has not requested them. */
+#define XSAVE_USUAL 2696
+#define XSAVE_USUAL_MASK UINT64_C(0x3ff)
 static const int vector_types[] = { NT_X86_XSTATE, NT_PRFPREG };
+
+/* What rt_sigreturn reads, behind the address to which the call before it returns. */
+struct return_frame {
+	uint64_t back;
+	uint64_t flags, link;
+	stack_t stack;
+	struct sigcontext registers;
+	uint64_t mask;
+};
+_Static_assert(sizeof(struct return_frame) <= FRAME_VECTOR, "");
 
 /* The kernel makes an interrupted system call again if this is its number. */
 static void leave_syscall(registers *r)
@@ -49,25 +64,12 @@ static void leave_syscall(registers *r)
 	r->orig_rax = (unsigned long long)-1;
 }
 
-static void set_arguments(registers *r, const uint64_t a[6])
+static void set_call(registers *r, long number, const uint64_t a[6], uint64_t back)
 {
+	(void)back; /* is on the stack */
 	r->rdi = a[0], r->rsi = a[1], r->rdx = a[2], r->r10 = a[3], r->r8 = a[4], r->r9 = a[5];
-}
-
-static void set_number(registers *r, long number)
-{
 	r->rax = (unsigned long long)number;
-}
-
-/* Makes R call FUNCTION, which finds the address to which it returns at the top of its stack. */
-static bool set_call(registers *r, pid_t tid, uint64_t function, uint64_t back)
-{
-	r->rsp -= sizeof(back);
-	r->rip = function;
-	r->rcx = r->r10;
-	r->rax = 0; /* no vector registers have arguments */
 	r->eflags &= ~0x400ull; /* direction flag */
-	return remote_write(tid, r->rsp, &back, sizeof(back));
 }
 
 static int replace_syscall(pid_t tid, registers *r, int number)
@@ -78,24 +80,72 @@ static int replace_syscall(pid_t tid, registers *r, int number)
 	return (int)ptrace(PTRACE_SETREGSET, tid, NT_PRSTATUS, &io);
 }
 
-static uint64_t returned(const registers *r)
-{
-	return r->orig_rax; /* at the trap the kernel has taken the result for a number */
-}
-
 bool tracee_is_in(const struct tracee *t, long number, uint64_t pc)
 {
 	return (int)t->saved.orig_rax == number && t->saved.rip == pc;
 }
 
+static void make_again(registers *r)
+{
+	r->rax = r->orig_rax;
+	r->rip -= INSTRUCTION;
+	leave_syscall(r);
+}
+
 void tracee_repeat(struct tracee *t, uint64_t pc, uint64_t first)
 {
 	(void)first;
-	if (t->saved.rip != pc || (long)t->saved.rax != -EINTR)
-		return;
-	t->saved.rax = t->saved.orig_rax;
-	t->saved.rip -= INSTRUCTION;
-	leave_syscall(&t->saved);
+	if (t->saved.rip == pc && (long)t->saved.rax == -EINTR)
+		make_again(&t->saved);
+}
+
+/* Stores the vector state as the kernel does behind a frame. Returns its size. */
+static size_t vector_of_frame(const struct tracee *t, bool whole, unsigned char *ret)
+{
+	static const uint32_t magic = FP_XSTATE_MAGIC2;
+	struct _fpx_sw_bytes words = { .magic1 = FP_XSTATE_MAGIC1 };
+	size_t bytes = t->vector_bytes;
+	uint64_t used;
+
+	memcpy(ret, t->vector, bytes);
+	memset(ret + XSAVE_WORDS, 0, XSAVE_LEGACY - XSAVE_WORDS);
+	if (!whole || t->vector_type != NT_X86_XSTATE)
+		return XSAVE_LEGACY;
+	memcpy(&words.xstate_bv, t->vector + XSAVE_WORDS, sizeof(words.xstate_bv));
+	memcpy(&used, t->vector + XSAVE_LEGACY, sizeof(used));
+	if (!(used & ~XSAVE_USUAL_MASK) && bytes > XSAVE_USUAL) {
+		bytes = XSAVE_USUAL;
+		words.xstate_bv &= XSAVE_USUAL_MASK;
+	}
+	words.xstate_size = (uint32_t)bytes;
+	words.extended_size = (uint32_t)(bytes + sizeof(magic));
+	memcpy(ret + XSAVE_WORDS, &words, sizeof(words));
+	memcpy(ret + bytes, &magic, sizeof(magic));
+	return bytes + sizeof(magic);
+}
+
+size_t tracee_frame(const struct tracee *t, uint64_t at, bool whole, unsigned char *ret)
+{
+	registers r = t->saved;
+	struct return_frame frame = {
+		.back = t->back,
+		.flags = 7, /* XSAVE, the stack segment is valid, and strictly so */
+		.stack.ss_flags = -1, /* which the kernel ignores, so the signal stack stays */
+		.mask = t->saved_mask,
+	};
+
+	if ((long)r.orig_rax >= 0 && (long)r.rax <= -512 && (long)r.rax >= -516)
+		make_again(&r); /* ERESTARTSYS to ERESTART_RESTARTBLOCK: a sleep begins again */
+	frame.registers = (struct sigcontext){
+		.r8 = r.r8, .r9 = r.r9, .r10 = r.r10, .r11 = r.r11, .r12 = r.r12, .r13 = r.r13,
+		.r14 = r.r14, .r15 = r.r15, .rdi = r.rdi, .rsi = r.rsi, .rbp = r.rbp, .rbx = r.rbx,
+		.rdx = r.rdx, .rax = r.rax, .rcx = r.rcx, .rsp = r.rsp, .rip = r.rip,
+		.eflags = r.eflags, .cs = (unsigned short)r.cs, .__pad0 = (unsigned short)r.ss,
+		.fpstate = (void *)(uintptr_t)(at + FRAME_VECTOR),
+	};
+	memset(ret, 0, FRAME_VECTOR);
+	memcpy(ret, &frame, sizeof(frame));
+	return FRAME_VECTOR + vector_of_frame(t, whole, ret + FRAME_VECTOR);
 }
 
 #elif defined(__aarch64__)
@@ -105,30 +155,24 @@ void tracee_repeat(struct tracee *t, uint64_t pc, uint64_t first)
 #define INSTRUCTION 4
 static const int vector_types[] = { NT_ARM_SVE, NT_PRFPREG };
 
+struct return_frame {
+	siginfo_t info;
+	ucontext_t context;
+};
+
 /* The kernel has set the registers to make the call again before the thread stopped. */
 static void leave_syscall(registers *r)
 {
 	(void)r;
 }
 
-static void set_arguments(registers *r, const uint64_t a[6])
+static void set_call(registers *r, long number, const uint64_t a[6], uint64_t back)
 {
 	for (int i = 0; i < 6; i++)
 		r->regs[i] = a[i];
-}
-
-static void set_number(registers *r, long number)
-{
 	r->regs[8] = (unsigned long long)number;
-}
-
-static bool set_call(registers *r, pid_t tid, uint64_t function, uint64_t back)
-{
-	(void)tid;
-	r->regs[30] = back;
 	r->regs[29] = 0;
-	r->pc = function;
-	return true;
+	r->regs[30] = back;
 }
 
 static int replace_syscall(pid_t tid, registers *r, int number)
@@ -137,11 +181,6 @@ static int replace_syscall(pid_t tid, registers *r, int number)
 
 	(void)r;
 	return (int)ptrace(PTRACE_SETREGSET, tid, NT_ARM_SYSTEM_CALL, &io);
-}
-
-static uint64_t returned(const registers *r)
-{
-	return r->regs[0];
 }
 
 /* Before the stop, the kernel has set the registers of most calls back to the call. */
@@ -157,6 +196,33 @@ void tracee_repeat(struct tracee *t, uint64_t pc, uint64_t first)
 		return;
 	t->saved.regs[0] = first;
 	t->saved.pc -= INSTRUCTION;
+}
+
+/* SVE's registers are cut to 128 bits: only a thread that computes with them would miss the rest,
+ * and only if this process is killed while it borrows the thread. */
+size_t tracee_frame(const struct tracee *t, uint64_t at, bool whole, unsigned char *ret)
+{
+	struct return_frame *frame = (struct return_frame *)ret;
+	struct user_fpsimd_struct vector = { .fpsr = 0 };
+	struct iovec io = { &vector, sizeof(vector) };
+	struct fpsimd_context *saved = (void *)frame->context.uc_mcontext.__reserved;
+
+	(void)at;
+	(void)whole;
+	memset(frame, 0, sizeof(*frame));
+	ptrace(PTRACE_GETREGSET, t->tid, NT_PRFPREG, &io);
+	frame->context.uc_stack.ss_flags = -1; /* which the kernel ignores */
+	memcpy(&frame->context.uc_sigmask, &t->saved_mask, MASK_BYTES);
+	memcpy(frame->context.uc_mcontext.regs, t->saved.regs, sizeof(t->saved.regs));
+	frame->context.uc_mcontext.sp = t->saved.sp;
+	frame->context.uc_mcontext.pc = t->saved.pc;
+	frame->context.uc_mcontext.pstate = t->saved.pstate;
+	saved->head.magic = FPSIMD_MAGIC;
+	saved->head.size = sizeof(*saved);
+	saved->fpsr = vector.fpsr;
+	saved->fpcr = vector.fpcr;
+	memcpy(saved->vregs, vector.vregs, sizeof(vector.vregs));
+	return (size_t)((unsigned char *)(saved + 1) + 16 - ret); /* and an empty record */
 }
 #else
 #error "gpuleak attach knows the registers of x86-64 and aarch64"
@@ -232,8 +298,9 @@ enum tracee_result tracee_stop(struct tracee *t, pid_t tid)
 
 	t->tid = tid;
 	t->vector_bytes = 0;
-	t->child = 0;
-	if (ptrace(PTRACE_SEIZE, tid, NULL, OPTIONS) < 0)
+	t->guard = t->code = 0;
+	t->is_late = false;
+	if (ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACESYSGOOD) < 0)
 		return errno == ESRCH ? TRACEE_GONE : TRACEE_REFUSED;
 	if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0)
 		return TRACEE_GONE;
@@ -271,27 +338,31 @@ static uint64_t all_signals(void)
 
 enum tracee_result tracee_save(struct tracee *t)
 {
-	uint64_t mask = all_signals();
-
-	if (ptrace(PTRACE_GETSIGMASK, t->tid, MASK_BYTES, &t->saved_mask) < 0 ||
-	    save_vector(t) != TRACEE_OK)
-		return TRACEE_REFUSED;
-	mask |= t->saved_mask & ~all_signals();
-	if (ptrace(PTRACE_SETSIGMASK, t->tid, MASK_BYTES, &mask) < 0)
-		return TRACEE_REFUSED;
-	return TRACEE_OK;
+	return ptrace(PTRACE_GETSIGMASK, t->tid, MASK_BYTES, &t->saved_mask) < 0
+		       ? TRACEE_REFUSED : save_vector(t);
 }
 
-/* The thread stands before a system call. Makes it call getpid() instead, because a filter of
- * seccomp may not allow to leave the call out. */
-static enum tracee_result skip_syscall(struct tracee *t)
+/* Prepares the thread to run with registers R. The signal mask comes last: whenever this process is
+ * killed, the thread has its own mask, or runs to a frame that restores it. */
+static bool set_state(const struct tracee *t, registers *r)
 {
-	registers r;
-	int status;
+	uint64_t mask = all_signals() | (t->saved_mask & ~all_signals());
 
-	if (get_registers(t->tid, &r) < 0 || replace_syscall(t->tid, &r, SYS_getpid) < 0)
-		return TRACEE_GONE;
-	return resume(t->tid, PTRACE_SYSCALL, 0, SYSCALL_MS, &status);
+	return set_registers(t->tid, r) == 0 &&
+	       ptrace(PTRACE_SETSIGMASK, t->tid, MASK_BYTES, &mask) == 0;
+}
+
+bool tracee_poke(const struct tracee *t, uint64_t at, const void *bytes, size_t size)
+{
+	for (size_t i = 0; i < size; i += sizeof(long)) {
+		long word = 0;
+
+		memcpy(&word, (const char *)bytes + i,
+		       size - i < sizeof(word) ? size - i : sizeof(word));
+		if (ptrace(PTRACE_POKEDATA, t->tid, (void *)(uintptr_t)(at + i), (void *)word) < 0)
+			return false;
+	}
+	return true;
 }
 
 enum tracee_result tracee_syscall(struct tracee *t, long number, const uint64_t arguments[6],
@@ -302,10 +373,11 @@ enum tracee_result tracee_syscall(struct tracee *t, long number, const uint64_t 
 	int status;
 
 	leave_syscall(&r);
-	set_arguments(&r, arguments);
-	set_number(&r, number);
+	set_call(&r, number, arguments, t->back);
 	PC(&r) = t->trap;
-	if (set_registers(t->tid, &r) == 0)
+	if (t->guard)
+		SP(&r) = t->guard;
+	if (set_state(t, &r))
 		result = resume(t->tid, PTRACE_SYSCALL, 0, SYSCALL_MS, &status);
 	if (result == TRACEE_OK)
 		result = resume(t->tid, PTRACE_SYSCALL, 0, SYSCALL_MS, &status);
@@ -317,81 +389,31 @@ enum tracee_result tracee_syscall(struct tracee *t, long number, const uint64_t 
 	return result;
 }
 
-/* Returns true if the thread stands before the system call at T->trap, with the stack pointer STACK
- * (0: any). It is the only such place: the function syscall() has a deeper stack. */
-static bool is_at_trap(const struct tracee *t, uint64_t stack, registers *ret)
+enum tracee_result tracee_run(struct tracee *t, uint64_t code, uint64_t stack, uint64_t argument)
 {
-	return get_registers(t->tid, ret) == 0 && PC(ret) == t->trap + INSTRUCTION &&
-	       (!stack || SP(ret) == stack);
-}
-
-/* Waits until the thread stops, however long that takes. */
-static enum tracee_result wait_long(struct tracee *t, int *ret)
-{
-	enum tracee_result r = wait_for(t->tid, CALL_MS, ret);
-
-	if (r == TRACEE_LATE && t->late)
-		t->late();
-	while (r == TRACEE_LATE)
-		r = wait_for(t->tid, CALL_MS, ret);
-	return r;
-}
-
-/* Lets the thread run to T->trap, and stores the registers that it has there. */
-static enum tracee_result run_to_trap(struct tracee *t, uint64_t stack, registers *ret)
-{
-	enum tracee_result r;
-	unsigned long child;
-	int status;
-
-	for (;;) {
-		if (ptrace(PTRACE_SYSCALL, t->tid, NULL, NULL) < 0)
-			return TRACEE_GONE;
-		r = wait_long(t, &status);
-		if (r != TRACEE_OK)
-			return r;
-		if (event_of(status) == PTRACE_EVENT_CLONE &&
-		    ptrace(PTRACE_GETEVENTMSG, t->tid, NULL, &child) == 0)
-			t->child = (pid_t)child;
-		else if (WSTOPSIG(status) == (SIGTRAP | 0x80) && is_at_trap(t, stack, ret))
-			return TRACEE_OK;
-		else if (!event_of(status) && WSTOPSIG(status) != (SIGTRAP | 0x80))
-			return TRACEE_CRASHED;
-	}
-}
-
-enum tracee_result tracee_begin(struct tracee *t, pid_t tid)
-{
-	enum tracee_result r;
-	int status;
-
-	t->tid = tid;
-	t->vector_bytes = 0;
-	r = wait_for(tid, STOP_MS, &status);
-	/* threads that this one creates are not traced */
-	if (r == TRACEE_OK && ptrace(PTRACE_SETOPTIONS, tid, NULL, PTRACE_O_TRACESYSGOOD) < 0)
-		r = TRACEE_GONE;
-	if (r == TRACEE_OK)
-		r = run_to_trap(t, 0, &t->saved);
-	leave_syscall(&t->saved);
-	return r == TRACEE_OK ? skip_syscall(t) : r;
-}
-
-enum tracee_result tracee_call(struct tracee *t, uint64_t function, const uint64_t arguments[4],
-			       uint64_t stack, uint64_t *ret)
-{
-	const uint64_t all[6] = { arguments[0], arguments[1], arguments[2], arguments[3] };
+	const uint64_t arguments[6] = { argument };
 	registers r = t->saved;
-	enum tracee_result result = TRACEE_GONE;
+	enum tracee_result result;
+	int status;
 
-	SP(&r) = (stack ? stack : SP(&r) - RED_ZONE) & ~(uint64_t)15;
-	stack = SP(&r);
 	leave_syscall(&r);
-	set_arguments(&r, all);
-	if (set_call(&r, t->tid, function, t->trap) && set_registers(t->tid, &r) == 0)
-		result = run_to_trap(t, stack, &r);
-	*ret = returned(&r);
-	return result == TRACEE_OK ? skip_syscall(t) : result;
+	set_call(&r, 0, arguments, 0);
+	PC(&r) = code;
+	SP(&r) = stack;
+	if (!set_state(t, &r))
+		return TRACEE_GONE;
+	t->code = code & ~(uint64_t)(PAGE_BYTES - 1);
+	do {
+		result = resume(t->tid, PTRACE_SYSCALL, 0, CALL_MS, &status);
+		if (result != TRACEE_OK) {
+			t->is_late = result == TRACEE_LATE;
+			return result;
+		}
+		if (!event_of(status) && WSTOPSIG(status) != (SIGTRAP | 0x80))
+			return TRACEE_CRASHED;
+	} while (get_registers(t->tid, &r) < 0 || PC(&r) - t->code >= PAGE_BYTES);
+	/* leaves the call out: a filter of seccomp may not allow that, but it allows getpid() */
+	return replace_syscall(t->tid, &r, SYS_getpid) < 0 ? TRACEE_GONE : TRACEE_OK;
 }
 
 /* Brings the thread to the only kind of stop in which the kernel makes an interrupted system call
@@ -414,9 +436,16 @@ static enum tracee_result restore(struct tracee *t)
 
 enum tracee_result tracee_release(struct tracee *t)
 {
-	enum tracee_result r = t->vector_bytes ? restore(t) : TRACEE_OK;
+	enum tracee_result r = TRACEE_OK;
+	int status;
 
-	if (r == TRACEE_OK && set_registers(t->tid, &t->saved) < 0)
-		r = TRACEE_GONE;
+	if (t->is_late) { /* restores itself */
+		ptrace(PTRACE_INTERRUPT, t->tid, NULL, NULL);
+		wait_for(t->tid, STOP_MS, &status);
+	} else {
+		r = t->vector_bytes ? restore(t) : TRACEE_OK;
+		if (r == TRACEE_OK && set_registers(t->tid, &t->saved) < 0)
+			r = TRACEE_GONE;
+	}
 	return ptrace(PTRACE_DETACH, t->tid, NULL, NULL) < 0 ? TRACEE_GONE : r;
 }

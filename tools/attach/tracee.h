@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * One thread of another process under ptrace: stops it, saves and restores its registers, signal
- * mask and vector state, and makes system calls and function calls in it. Knows registers and
- * nothing of libraries. A thread that this process still traces goes on when this process ends.
+ * mask and vector state, makes system calls in it, and lets it run other code meanwhile. If this
+ * process is killed, the thread goes on and restores itself.
  */
 #ifndef GPULEAK_TOOLS_TRACEE_H
 #define GPULEAK_TOOLS_TRACEE_H
@@ -13,16 +13,25 @@
 #include <sys/types.h>
 #include <sys/user.h>
 
-#define TRACEE_VECTOR_BYTES 65536 /* x86-64: XSAVE area; aarch64: SVE state */
+#define TRACEE_FRAME_BYTES 16384
+/* The bytes before what rt_sigreturn reads: the address to which code returns that ends in it. */
+#ifdef __x86_64__
+#define TRACEE_FRAME_BACK 8
+#define TRACEE_VECTOR_BYTES 12288 /* XSAVE area */
+#else
+#define TRACEE_FRAME_BACK 0
+#define TRACEE_VECTOR_BYTES 65536 /* SVE state */
+#endif
 
 struct tracee {
 	pid_t tid;
-	/* address of a system call instruction. A called function returns to it, and the thread
-	 * stops before the system call, which is then left out: so no code is changed, and no
-	 * signal is sent. */
-	uint64_t trap;
-	void (*late)(void); /* is called once if a call takes too long; then the wait goes on */
-	pid_t child; /* thread that the traced thread has created, stopped and traced; or 0 */
+	uint64_t trap;  /* a system call instruction of the process, followed by a return */
+	uint64_t back;  /* code of the process that calls rt_sigreturn */
+	/* address of a frame, which restores the thread if this process is killed while
+	 * tracee_syscall() runs; 0: none */
+	uint64_t guard;
+	uint64_t code; /* page of tracee_run() */
+	bool is_late;  /* the thread still runs there */
 	struct user_regs_struct saved;
 	uint64_t saved_mask;
 	size_t vector_bytes;
@@ -36,26 +45,30 @@ enum tracee_result {
 	TRACEE_GONE,    /* the thread or the process has ended */
 	TRACEE_STOPPED, /* the process is stopped by a signal */
 	TRACEE_REFUSED, /* errno has the reason */
-	TRACEE_CRASHED, /* a call in the thread caused a signal such as SIGSEGV */
+	TRACEE_CRASHED, /* code in the thread caused a signal such as SIGSEGV */
 };
 
 /* Stops thread TID, delivers signals that it has got before, and reads its registers. */
 enum tracee_result tracee_stop(struct tracee *t, pid_t tid);
 
-/* Waits until a thread that was traced from its start stops at T->trap for the first time. */
-enum tracee_result tracee_begin(struct tracee *t, pid_t tid);
-
-/* Prepares T for calls: saves what they change, and blocks its signals. */
+/* Saves what the following functions change. */
 enum tracee_result tracee_save(struct tracee *t);
 
-/* Makes a system call. *RET gets its result. */
+/* Stores in RET, which has TRACEE_FRAME_BYTES, the frame for address AT (a multiple of 64) that
+ * restores what tracee_save() has saved. Without WHOLE: only the vector registers' lower 128 bits,
+ * which is enough for a thread inside a system call. Returns its size. */
+size_t tracee_frame(const struct tracee *t, uint64_t at, bool whole, unsigned char *ret);
+
+/* Writes memory that the process itself may not write. */
+bool tracee_poke(const struct tracee *t, uint64_t at, const void *bytes, size_t size);
+
+/* Makes a system call, while signals are blocked. *RET gets its result. */
 enum tracee_result tracee_syscall(struct tracee *t, long number, const uint64_t arguments[6],
 				  uint64_t *ret);
 
-/* Calls FUNCTION with its stack below STACK; 0: below the saved stack pointer. Other threads run
- * meanwhile. */
-enum tracee_result tracee_call(struct tracee *t, uint64_t function, const uint64_t arguments[4],
-			       uint64_t stack, uint64_t *ret);
+/* Runs CODE with the first argument ARGUMENT on STACK until it makes a system call in its own page,
+ * which must be rt_sigreturn. Other threads run meanwhile. */
+enum tracee_result tracee_run(struct tracee *t, uint64_t code, uint64_t stack, uint64_t argument);
 
 /* Returns the program counter at which T was stopped. */
 uint64_t tracee_pc(const struct tracee *t);
