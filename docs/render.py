@@ -59,6 +59,7 @@ VERBS = {
     "MARK_OBJECT": "creates an object without memory; makes the driver use more memory of its own",
     "MEASURE_OBJECT": "creates an object without memory; makes the driver use more memory of its own",
     "FIRST_USE": "makes the driver use more memory of its own, the first time for each kernel",
+    "WAIT": "waits for work, or polls for its end: a guard checks blocks there",
     "LAUNCH": "makes the driver use more memory of its own, the first time for each kernel; counted by "
               "the pool as submitted work",
     "DROP_OBJECT": "removes references; the last one ends the object",

@@ -638,10 +638,35 @@ struct ledger_error {
 	 * "freed-while-mapped": bytes of the freed reservation that are mapped */
 	uint64_t asked_bytes;
 	uint32_t flags;
-	uint32_t reserved;
+	uint32_t count; /* of an access: how often it was found; 0 otherwise */
 };
+/* Of the guard's errors (struct ledger_guard): `address` and `asked_bytes` are the accessed range;
+ * the accesses only read; the accessed memory lies before the block; the call is proven to have
+ * made the access, or it only may have. */
+#define LEDGER_ERROR_READ 2u
+#define LEDGER_ERROR_BEFORE 4u
+#define LEDGER_ERROR_PROVEN 8u
+#define LEDGER_ERROR_LIKELY 16u
 /* The call was the right one for the block, but its range differed from the block's. */
 #define LEDGER_ERROR_OTHER_RANGE 1u
+
+/* Why the guard's levels patterns and pages do not guard a block: X(NAME, words in a report). The
+ * order numbers the counters in a record. New rows go to the end. */
+#define LEDGER_GUARD_REASONS(X)                                                                   \
+	X(EXCLUDED, "made by an excluded library")                                                \
+	X(SAMPLED, "not in the sample")                                                           \
+	X(FULL, "no memory left for guards")
+#define LEDGER_GUARD_REASONS_MAX 32u
+/* What the guard checked. */
+struct ledger_guard {
+	uint32_t levels; /* set of enum option_guard */
+	uint32_t reserved;
+	uint64_t guarded_blocks;
+	uint64_t guarded_bytes; /* of these blocks, as the application requested them */
+	uint64_t checks;
+	uint64_t check_ns; /* how long the checks took that were measured */
+	uint64_t unguarded[LEDGER_GUARD_REASONS_MAX]; /* blocks, by reason */
+};
 
 #define LEDGER_OBSERVATIONS_MAX 4096u /* limit for writers and readers */
 /* An observation: how the process reached the drivers, or what gpuleak could not intercept.

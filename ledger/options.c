@@ -186,6 +186,7 @@ static const char *const accumulations[] = { "auto", "on", "off", NULL };
 static const char *const colors[] = { "auto", "always", "never", NULL };
 static const char *const deepbinds[] = { "off", "cover", NULL };
 static const char *const pools[] = { "off", "strict", "fast", NULL };
+static const char *const sides[] = { "after", "before", NULL };
 static const char *const backends[] = { "device", "managed", "stream-ordered", NULL };
 
 static const struct {
@@ -207,13 +208,39 @@ const char *option_word(enum option_id id, int value)
 	return "unknown";
 }
 
+/* Stores the set of levels that TEXT lists: bit I for the word I. */
+static int set_guard(const char *text, int *ret)
+{
+	static const char *const levels[] = { "copies", "patterns", "pages" };
+	int set = 0, i;
+
+	for (const char *at = text;; at += strcspn(at, ",") + 1) {
+		size_t length = strcspn(at, ",");
+
+		for (i = 0; i < 3 && (strlen(levels[i]) != length ||
+				      memcmp(levels[i], at, length) != 0);)
+			i++;
+		if (i == 3)
+			break;
+		set |= 1 << i;
+		if (!at[length]) {
+			*ret = set;
+			return 0;
+		}
+	}
+	if (strcmp(text, "off") != 0)
+		return -EINVAL;
+	*ret = 0;
+	return 0;
+}
+
 static int set_number(const struct option_row *row, const char *text, long long *ret)
 {
 	const char *end;
 	long long value;
 
 	if (parse_whole(text, &end, &value) < 0 || *end || value < row->minimum ||
-	    value > row->maximum)
+	    value > row->maximum || (row->minimum == 16 && value != 16 && value != 256))
 		return -EINVAL;
 	*ret = value;
 	return 0;
@@ -260,6 +287,8 @@ int option_set(struct options *options, enum option_id id, const char *text)
 		return 0;
 	case OPTION_TYPE_NUMBER:
 		return set_number(row, text, member);
+	case OPTION_TYPE_GUARD:
+		return set_guard(text, member);
 	case OPTION_TYPE_SIGNAL:
 		return set_signal(row, text, member);
 	case OPTION_TYPE_SIZE:
@@ -301,6 +330,8 @@ static const struct {
 	{ OPTION_TYPE_NUMBER, 0, 1, "0 or 1" },
 	{ OPTION_TYPE_NUMBER, 0, 255, "a whole number from 0 to 255" },
 	{ OPTION_TYPE_NUMBER, 0, 256, "a whole number from 0 to 256" },
+	{ OPTION_TYPE_NUMBER, 16, 256, "16 or 256" },
+	{ OPTION_TYPE_NUMBER, 0, 1000000, "a whole number from 0 to 1000000" },
 	{ OPTION_TYPE_SIZE, 512, 0, "0, 1 or a size from 512 on such as 64KiB or 1GiB" },
 	{ OPTION_TYPE_DURATION, 10, 31536000000, "a duration from 10ms on, such as 10s, 5m or 1h" },
 	{ OPTION_TYPE_DURATION, 100, 31536000000,

@@ -31,6 +31,7 @@ enum option_format {
 	X(RUNNING, "While the program runs")                                  \
 	X(CHOICE, "Which blocks are reported")                                \
 	X(POOL, "One pool for all libraries of the process")                  \
+	X(GUARD, "Accesses beyond a block, or after its free")                \
 	X(FAULTS, "Out of memory on purpose")
 enum option_group {
 #define X(name, title) OPTION_GROUP_##name,
@@ -47,6 +48,9 @@ enum option_backend {
 enum option_accumulation {
 	OPTION_ACCUMULATION_AUTO, OPTION_ACCUMULATION_ON, OPTION_ACCUMULATION_OFF
 };
+/* The levels of the guard: the bits of a GUARD option. */
+enum option_guard { GUARD_COPIES = 1, GUARD_PATTERNS = 2, GUARD_PAGES = 4 };
+enum option_side { OPTION_SIDE_AFTER, OPTION_SIDE_BEFORE };
 enum option_switch { OPTION_SWITCH_OFF, OPTION_SWITCH_ON };
 enum option_color { OPTION_COLOR_AUTO, OPTION_COLOR_ALWAYS, OPTION_COLOR_NEVER };
 enum option_deepbind { OPTION_DEEPBIND_OFF, OPTION_DEEPBIND_COVER };
@@ -63,6 +67,8 @@ enum option_deepbind { OPTION_DEEPBIND_OFF, OPTION_DEEPBIND_COVER };
 	X(DEEPBIND, int, "HOW", "off or cover", deepbinds)                                  \
 	X(POOL, int, "HOW", "off, strict or fast", pools)                                   \
 	X(BACKEND, int, "HOW", "device, managed or stream-ordered", backends)               \
+	X(GUARD, int, "LIST", "off, or a list with commas of copies, patterns and pages", 0)  \
+	X(SIDE, int, "HOW", "after or before", sides)                                       \
 	X(NUMBER, long long, "N", "a whole number from 0 to 86400", 0)                      \
 	X(SIZE, long long, "SIZE", "a size such as 4096, 64KiB or 1GiB", 0)                 \
 	X(AMOUNT, long long, "SIZE",                                                        \

@@ -205,8 +205,20 @@ static void start_bypass(struct run *run)
 	if (!opt_values.bypass_pools)
 		return;
 	bypass_start(&run->bypass, run->session.symbolizer);
-	set_for_bypass(run, OPTION_POOL, "fast");
+	if (!opt_values.guard) /* it turns the pool off */
+		set_for_bypass(run, OPTION_POOL, "fast");
 	set_for_bypass(run, OPTION_ACCUMULATION, "on");
+}
+
+/* The pool and the guard each decide where a block lies. Returns 0, or -EINVAL with a line
+ * printed. */
+static int check_guard(void)
+{
+	if (!opt_values.guard || opt_values.pool == OPTION_POOL_OFF)
+		return 0;
+	print_error("--guard turns the pool off: leave out --pool %s (GPULEAK_POOL)",
+		    option_word(OPTION_POOL, opt_values.pool));
+	return -EINVAL;
 }
 
 /* Prepares --fake-gpu, which --fake-kernels includes. Returns 0, or -EINVAL with a line printed. */
@@ -227,7 +239,7 @@ static int make_ready(struct run *run)
 		strcpy(run->host, "localhost");
 	outer_run_find(&run->outer);
 	run->bad_variables = flags_environment(ALL_OPTIONS);
-	if (check_files(run) < 0)
+	if (check_guard() < 0 || check_files(run) < 0)
 		return STATUS_RUN_FAILED;
 	session_start(&run->session);
 	if (session_files(&run->session) < 0)

@@ -8,25 +8,38 @@
 #include <string.h>
 
 
-static uint32_t write_error(struct recorder *recorder, const char *type,
-			    const struct free_error *wrong, struct ledger_error *error)
+uint32_t error_only_counted(struct recorder *recorder)
 {
-	uint64_t number = shared_add(recorder->header->errors, 1);
+	shared_add(recorder->header->errors, 1);
+	ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_ERRORS, 1);
+	return 0;
+}
+
+uint32_t error_write(struct recorder *recorder, const char *type, struct hook *hook,
+		     struct ledger_error *error)
+{
 	uint32_t ref = 0;
 
 	error->type = ledger_add_string(&recorder->writer, type, strlen(type));
-	error->api = recorder_name_ref(recorder, wrong->hook);
+	error->api = recorder_name_ref(recorder, hook);
+	error->time_ns = recorder_fine_time(recorder);
+	if (shared_load(recorder->header->errors) < ERRORS_MAX && error->type)
+		ref = ledger_add_error(&recorder->writer, error);
+	if (!ref)
+		return error_only_counted(recorder);
+	shared_add(recorder->header->errors, 1);
+	return ref;
+}
+
+static uint32_t write_error(struct recorder *recorder, const char *type,
+			    const struct free_error *wrong, struct ledger_error *error)
+{
 	error->stack = wrong->stack;
 	error->result = wrong->result;
 	error->address = wrong->address;
 	error->flags = wrong->flags;
 	error->asked_bytes = wrong->asked_bytes;
-	error->time_ns = recorder_fine_time(recorder);
-	if (number < ERRORS_MAX && error->type)
-		ref = ledger_add_error(&recorder->writer, error);
-	if (!ref)
-		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNRECORDED_ERRORS, 1);
-	return ref;
+	return error_write(recorder, type, wrong->hook, error);
 }
 
 static void tell_made(struct recorder *recorder, uint32_t site_ref, uint64_t made_ns,

@@ -30,6 +30,12 @@ struct free_error {
 
 #define ERRORS_MAX 4096 /* further errors are only counted */
 
+/* Writes ERROR of TYPE, an error of HOOK's call, with the present time. */
+uint32_t error_write(struct recorder *recorder, const char *type, struct hook *hook,
+		     struct ledger_error *error);
+/* Counts an error that gets no record. Returns 0. */
+uint32_t error_only_counted(struct recorder *recorder);
+
 /* The last block at the address was PAST[0], and the one before was PAST[1]. */
 uint32_t error_double_free(struct recorder *recorder, const struct free_error *wrong,
 			   const struct past past[2]);

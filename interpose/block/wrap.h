@@ -12,14 +12,21 @@
 #include "interpose/block/driver_call.h"
 
 /* Declares the variables of the wrapper for the row SYMBOL: hook, route and call. FIND is
- * resolve_direct or resolve_driver. SPACE is the space of the addresses or handles of the call. */
+ * resolve_direct, resolve_driver or resolve_guarded. SPACE is the space of the addresses or handles
+ * of the call. */
 #define WRAP_BEGIN(symbol, find, space)                                                     \
 	struct hook *hook = &hooks[HOOK_##symbol];                                          \
 	if (__builtin_expect(thread_self.call_frame != 0, 0))                               \
 		record_call_left(RECORD_FRAME);                                             \
+	const struct caller *caller = CALLER;                                               \
 	struct route route = find(hook);                                                    \
-	struct call call = { hook, CALLER, space };                                         \
+	struct call call = { hook, caller, space };                                         \
 	(void)call
+
+/* The value of a wrapper whose FIND found no function. If the call is guarded, the result of its
+ * guarded wrapper, which has TYPE; otherwise MISSING. */
+#define WRAP_MISSING(type, arguments, missing)                                              \
+	(guarded_linked(hook, caller) ? DRIVER_CALL(hook->wrapper, type, arguments) : missing)
 
 /* Evaluates DRIVER_CALL, the call of the driver, and stores its result in R. Meanwhile this thread
  * is marked as inside a driver's call. */
@@ -46,11 +53,12 @@
 	returns name parameters                                                             \
 	{                                                                                   \
 		struct hook *hook = &hooks[HOOK_##symbol];                                  \
+		const struct caller *caller = CALLER;                                       \
 		struct route route = find(hook);                                            \
-		struct call call = { hook, CALLER, space };                                 \
+		struct call call = { hook, caller, space };                                 \
 		(void)call;                                                                 \
 		if (!route.real)                                                            \
-			return missing;                                                     \
+			return WRAP_MISSING(returns(*) parameters, arguments, missing);     \
 		enter;                                                                      \
 		return route.record ? WRAP_HAND_CALL(function, WRAP_BARE arguments)         \
 				    : DRIVER(symbol, route.real) arguments;                 \
@@ -58,6 +66,10 @@
 #define WRAP_BARE(...) __VA_ARGS__
 #define WRAP_HAND_CALL(function, ...) WRAP_HAND_CALL_WITH(function, __VA_ARGS__)
 #define WRAP_HAND_CALL_WITH(function, ...) function(&call, route.real __VA_OPT__(, ) __VA_ARGS__)
+/* The FIND of guarded wrappers, for WRAP_BEGIN and WRAP_HAND. */
+#define resolve_guarded(hook)                                                               \
+	resolve_guarded_from(hook, __builtin_return_address(0), &caller)
+
 /* The first parameter of a FUNCTION that does not need it. */
 #define NO_CALL __attribute__((unused)) struct call *call
 

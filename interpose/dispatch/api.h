@@ -72,6 +72,8 @@ struct api_ops {
 	bool unknown_submits; /* functions in no table may submit such work too */
 	/* The wrapper that a lookup returns for each row, from HOOK_FIRST_name on. */
 	void *const *wrappers;
+	/* The same for guarded wrappers. NULL: none. */
+	const struct guarded_wrapper *guarded;
 	/* Returns the device on which an allocation of the calling thread would lie, or -1 if the
 	 * thread has no current device. limits_refuse() calls this function for a wrapper that
 	 * passes LIMITS_CURRENT. NULL: no wrapper of the API passes LIMITS_CURRENT. */

@@ -32,11 +32,13 @@ static struct lock writing;
 #define OF_HOOK(hook) ((unsigned int)((hook) - hooks))
 #define OF_USED(id) ((unsigned int)HOOK_COUNT + (unsigned int)(id))
 #define OF_VENDOR ((unsigned int)HOOK_COUNT + (unsigned int)USED_COUNT)
+/* of a guarded hook, for which route_lookup() must fail in exported wrappers */
+#define OF_GUARDED(hook) (OF_VENDOR + 1 + OF_HOOK(hook))
 #define KEY_SHIFT 9
 #define NUMBER_BITS 12
 _Static_assert(_Alignof(struct link_map) << KEY_SHIFT >= 1 << NUMBER_BITS,
 	       "the number of a call does not overlap the address of a module");
-_Static_assert((int)HOOK_COUNT + (int)USED_COUNT < 1 << NUMBER_BITS, "each call has a number");
+_Static_assert(2 * (int)HOOK_COUNT + (int)USED_COUNT < 1 << NUMBER_BITS, "each call has a number");
 
 static uint64_t cell_key_of(const struct link_map *map, unsigned int call)
 {
@@ -164,14 +166,19 @@ struct route callers_route(struct hook *hook, const struct link_map *module)
 
 	if (route_lookup(key, &route))
 		return route;
-	request = (struct route_request){ hook, module, { 0 } };
-	aside(find_route_aside, &request);
-	route = request.route;
-	if (route.record)
-		coverage_called(hook->api);
-	if (route.real && module)
-		route_insert(key, &route);
-	return route;
+	if (hook->is_guarded)
+		key = cell_key_of(module, OF_GUARDED(hook));
+	if (!hook->is_guarded || !route_lookup(key, &route)) {
+		request = (struct route_request){ hook, module, { 0 } };
+		aside(find_route_aside, &request);
+		route = request.route;
+		if (route.record)
+			coverage_called(hook->api);
+		if (route.real && module)
+			route_insert(key, &route);
+	}
+	return hook->is_guarded && route.real && route.record ? linked_store(hook, route.real)
+							      : route;
 }
 
 bool callers_is_vendor(const struct link_map *module)

@@ -9,6 +9,8 @@
 
 #include "interpose/base/config.h"
 #include "interpose/dispatch/api.h"
+#include "interpose/dispatch/resolve.h"
+#include "interpose/dispatch/variants.h"
 #include "ledger/kind_table.h"
 
 struct hook hooks[HOOK_ALL] = {
@@ -128,9 +130,34 @@ bool hook_is_off(const struct hook *hook)
 
 bool hook_is_unneeded(const struct hook *hook)
 {
-	return config_is_read && config.pool == OPTION_POOL_OFF &&
-	       (hook_is_in(hook, GROUP_POOL) ||
-		(hook_is_in(hook, GROUP_SUBMITS) && !hook_is_in(hook, GROUP_LAUNCHES)));
+	if (!config_is_read || hook->is_guarded)
+		return false;
+	return hook_is_in(hook, GROUP_GUARD) ||
+	       (config.pool == OPTION_POOL_OFF &&
+		(hook_is_in(hook, GROUP_POOL) ||
+		 (hook_is_in(hook, GROUP_SUBMITS) && !hook_is_in(hook, GROUP_LAUNCHES))));
+}
+
+void hooks_guard(void)
+{
+	if (!config.guard)
+		return;
+	hooks_start();
+	for (int i = 0; i < HOOK_COUNT; i++) {
+		struct hook *hook = &hooks[i];
+		const struct guarded_wrapper *guarded = apis[hook->api]->guarded;
+
+		if (guarded)
+			guarded += i - ranges[hook->api].first_hook;
+		if (!guarded || !(guarded->levels & (unsigned int)config.guard))
+			continue;
+		hook->is_guarded = true;
+		hook->wrapper = guarded->wrapper;
+		atomic_store(&hook->direct, NULL);
+		if (slots_has(hook))
+			slots_wrap_again(hook);
+	}
+	callers_forget();
 }
 
 void *(*hook_prepared)(struct hook *hook, void *real);

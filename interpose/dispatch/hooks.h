@@ -51,6 +51,9 @@ struct hook {
 	_Atomic(void *) driver; /* the driver's own function; NULL: not found yet */
 	_Atomic(void *) direct; /* the function that a linked call would reach without gpuleak */
 	_Atomic bool look_alike; /* `direct` is not a driver's: call it, record nothing */
+	/* The guard needs this call: `wrapper` is its guarded wrapper, and `direct` stays NULL, so
+	 * that exported wrappers take their way for missing functions: see guarded_linked(). */
+	bool is_guarded;
 	/* 1: its blocks outlive their context, -1: they do not, 0: not determined yet */
 	_Atomic signed char lasting;
 	/* refs of `name` and `kind` in the current ledger; 0: not written yet */
@@ -68,7 +71,7 @@ extern struct used used[USED_COUNT];
 /* Returns the hook NAME, or NULL. Takes no lock and allocates nothing, so it is safe in lookups. */
 struct hook *hook_find(const char *name);
 
-enum hook_group { GROUP_POOL, GROUP_SUBMITS, GROUP_LAUNCHES, GROUP_VARIANTS };
+enum hook_group { GROUP_GUARD, GROUP_POOL, GROUP_SUBMITS, GROUP_LAUNCHES, GROUP_VARIANTS };
 /* Returns true if HOOK is a row of GROUP. */
 static inline bool hook_is_in(const struct hook *hook, enum hook_group group)
 {
@@ -110,6 +113,14 @@ extern void *(*hook_prepared)(struct hook *hook, void *real);
 
 /* Returns true if no enabled feature needs HOOK. Then lookups return the driver's own function. */
 bool hook_is_off(const struct hook *hook);
+
+/* A second function that a lookup may return for a row: see GUARD_ROW in interpose/guard/. */
+struct guarded_wrapper {
+	void *wrapper;       /* NULL: the row has none */
+	unsigned int levels; /* set of enum option_guard: with one of these it is used */
+};
+/* Call once, after the options are read. Lookups return guarded wrappers from now on. */
+void hooks_guard(void);
 
 /* Returns the hook of API whose driver function is at ADDRESS, or NULL. */
 struct hook *hook_of_driver(enum api api, const void *address);

@@ -21,6 +21,14 @@
  * return. */
 __thread struct inside thread_inside;
 
+__thread struct linked_call linked_call;
+
+struct route linked_store(const struct hook *hook, void *real)
+{
+	linked_call = (struct linked_call){ hook, real, NULL };
+	return (struct route){ NULL, true, NULL };
+}
+
 struct search {
 	enum api api;
 	bool found;
@@ -135,6 +143,14 @@ struct route resolve_driver_slowly(struct hook *hook)
 	return (struct route){ found, found != NULL };
 }
 
+static _Atomic(void *) behind[HOOK_COUNT]; /* of guarded hooks: what `direct` would be */
+
+/* Returns the place that has the function which a linked call of HOOK would reach. */
+static _Atomic(void *) *direct_of(struct hook *hook)
+{
+	return hook->is_guarded ? &behind[hook - hooks] : &hook->direct;
+}
+
 /* Returns true if SLOT pointed into a module that is not loaded any more. */
 static bool forget_unloaded(_Atomic(void *) *slot)
 {
@@ -147,7 +163,7 @@ void resolve_forget_unloaded(void)
 {
 	for (int id = 0; id < HOOK_COUNT; id++) {
 		forget_unloaded(&hooks[id].driver);
-		if (forget_unloaded(&hooks[id].direct))
+		if (forget_unloaded(direct_of(&hooks[id])))
 			atomic_store(&hooks[id].look_alike, false);
 	}
 	for (int id = 0; id < USED_COUNT; id++)
@@ -186,14 +202,14 @@ static struct route find_direct(struct hook *hook)
 	if (!next) {
 		route = resolve_driver_slowly(hook);
 		if (route.real)
-			cache_pointer(&hook->direct, route.real);
+			cache_pointer(direct_of(hook), route.real);
 		return route;
 	}
 	if (!lookup_in_driver(hook->api, next) && !resolve_driver_is_loaded(hook->api)) {
 		atomic_store(&hook->look_alike, true);
 		look_for_vendor(hook->api, next);
 	}
-	cache_pointer(&hook->direct, next);
+	cache_pointer(direct_of(hook), next);
 	return (struct route){ next, !atomic_load(&hook->look_alike) };
 }
 
@@ -211,10 +227,14 @@ static void find_direct_aside(void *data)
 
 struct route resolve_direct_slowly(struct hook *hook)
 {
-	struct direct direct = { hook, { 0 } };
+	struct direct direct = { hook, { atomic_load(direct_of(hook)), false, NULL } };
 
-	aside(find_direct_aside, &direct);
-	return direct.route;
+	if (direct.route.real)
+		direct.route.record = !atomic_load(&hook->look_alike);
+	else
+		aside(find_direct_aside, &direct);
+	return hook->is_guarded && direct.route.record
+		       ? linked_store(hook, direct.route.real) : direct.route;
 }
 
 void *resolve_used_slowly(enum used_id id)

@@ -15,6 +15,8 @@
 #include "interpose/base/hot.h"
 #include "interpose/dispatch/variants.h"
 
+struct caller;
+
 struct route {
 	void *real;  /* NULL: there is no such function in this process */
 	bool record; /* it is a driver's, and no other wrapper records this call */
@@ -98,6 +100,44 @@ static inline struct route resolve_driver_from(struct hook *hook, const void *ca
 	return real ? (struct route){ real, true } : resolve_driver_slowly(hook);
 }
 #define resolve_driver(hook) resolve_driver_from(hook, __builtin_return_address(0))
+
+/* ---- guarded calls: see hooks_guard(). A guarded wrapper uses resolve_guarded(). A linked call
+ * reaches it through the exported wrapper, whose resolve_direct() has found no function. ---- */
+
+struct linked_call {
+	const struct hook *hook; /* NULL: none */
+	void *real;              /* what the exported wrapper would call */
+	const struct caller *caller;
+};
+extern __thread struct linked_call linked_call
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* Stores for the guarded wrapper of HOOK that the exported wrapper would call REAL. Returns a route
+ * without a function. */
+struct route linked_store(const struct hook *hook, void *real);
+
+/* Returns true if the exported wrapper that found no function has to call HOOK->wrapper. CALLER is
+ * its own. */
+static inline bool guarded_linked(const struct hook *hook, const struct caller *caller)
+{
+	if (linked_call.hook != hook)
+		return false;
+	linked_call.caller = caller;
+	return true;
+}
+
+/* As resolve_driver(). If the exported wrapper made the call, replaces *CALLER by its caller. */
+static inline struct route resolve_guarded_from(struct hook *hook, const void *from,
+						const struct caller **caller)
+{
+	struct route route = { linked_call.real, true, NULL };
+
+	if (linked_call.hook != hook)
+		return resolve_driver_from(hook, from);
+	*caller = linked_call.caller;
+	linked_call.hook = NULL;
+	return route;
+}
 
 /* Returns the driver's function ID, which gpuleak itself calls, or NULL. */
 COLD void *resolve_used_slowly(enum used_id id);

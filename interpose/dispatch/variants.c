@@ -67,6 +67,15 @@ void *slots_wrapper(struct hook *hook, void *real, const void *below)
 	return NULL;
 }
 
+void slots_wrap_again(struct hook *hook)
+{
+	struct slot *row = slots[row_of(hook)];
+
+	for (int i = 0; i < SLOTS; i++)
+		if (row[i].wrapper)
+			row[i].wrapper = hook->wrapper;
+}
+
 void *slots_give(struct hook *hook, void *real)
 {
 	void *wrapper = slots_wrapper(hook, real, NULL);

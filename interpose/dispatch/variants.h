@@ -44,6 +44,9 @@ void *slots_wrapper(struct hook *hook, void *real, const void *below);
  * returns REAL itself. */
 void *slots_give(struct hook *hook, void *real);
 
+/* HOOK->wrapper has changed: lets the slots that were handed out earlier lead to it. */
+void slots_wrap_again(struct hook *hook);
+
 static inline bool slots_has(const struct hook *hook)
 {
 	return hook_is_in(hook, GROUP_VARIANTS);

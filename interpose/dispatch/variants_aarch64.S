@@ -3,6 +3,7 @@
  * The slots' entries of variants.c on aarch64: see variants_x86_64.S.
  */
 	.set	rows, 0 /* clang's assembler needs it before the first row */
+	.set	rows_of_GUARD, 0
 	.set	rows_of_POOL, 0
 	.set	rows_of_SUBMITS, 0
 	.set	rows_of_LAUNCHES, 0

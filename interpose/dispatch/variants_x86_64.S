@@ -4,6 +4,7 @@
  * the wrapper, so the wrapper finds its caller's frame and arguments unchanged.
  */
 	.set	rows, 0 /* clang's assembler needs it before the first row */
+	.set	rows_of_GUARD, 0
 	.set	rows_of_POOL, 0
 	.set	rows_of_SUBMITS, 0
 	.set	rows_of_LAUNCHES, 0

@@ -41,6 +41,7 @@
 #include "interpose/dispatch/coverage.h"
 #include "interpose/dispatch/find_module.h"
 #include "interpose/dispatch/loader.h"
+#include "interpose/guard/guard.h"
 #include "interpose/opencl/kernel_args.h"
 #include "interpose/opencl/user_events.h"
 #include "interpose/process/reporter.h"
@@ -76,6 +77,7 @@ struct recorder_state {
 static uint32_t generations;
 static pid_t started_pid; /* the process that the dynamic linker started */
 static _Atomic bool bypass_noted;
+static bool guard_ends_pool; /* GPULEAK_POOL names a pool that the guard has turned off */
 static struct roster *roster; /* NULL: not started by `gpuleak run` */
 void (*process_has_recorder)(struct recorder *recorder);
 void (*process_stays_off)(void);
@@ -106,8 +108,13 @@ void process_start(void)
 	recording_is_prepared = config.record == OPTION_SWITCH_OFF && !was_opened_later();
 	if (recording_is_prepared || was_opened_later()) {
 		config.pool = OPTION_POOL_OFF;
+		config.guard = 0;
 		atomic_store(&recording_is_off, true);
 	}
+	guard_ends_pool = config.guard && config.pool != OPTION_POOL_OFF;
+	if (config.guard)
+		config.pool = OPTION_POOL_OFF;
+	hooks_guard();
 	rank_read();
 	atomic_store(&pool_on, config.pool != OPTION_POOL_OFF);
 	limits_start();
@@ -187,6 +194,7 @@ static int fill_recorder(struct recorder *recorder, const char *suppressions)
 	recorder->header->command = ledger_add_string(&recorder->writer, identity.command,
 						      identity.command_length);
 	pools_record_make(recorder);
+	guard_start(recorder);
 	rank_write(recorder);
 	lsan_write(recorder, suppressions);
 	hooks_forget_refs();
@@ -248,6 +256,13 @@ static void warn_if_unseen(int error, const char *path)
 	    NULL);
 }
 
+static void warn_about_pool(void)
+{
+	if (guard_ends_pool)
+		say("gpuleak: GPULEAK_GUARD turns the pool off: GPULEAK_POOL is ignored\n", NULL);
+	guard_ends_pool = false;
+}
+
 /* Locking: the caller holds recorder_page->making. */
 static struct recorder *make(bool no_unwinder, const char *suppressions)
 {
@@ -271,6 +286,7 @@ static struct recorder *make(bool no_unwinder, const char *suppressions)
 	shared_publish(recorder_page->recorder, recorder);
 	no_gpu_write(recorder);
 	config_warn();
+	warn_about_pool();
 	return recorder;
 }
 

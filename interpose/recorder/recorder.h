@@ -58,6 +58,7 @@ enum ending {
 	PART(recorded_keepers, keepers)                                                     \
 	PART(ipc, ipc)                                                                      \
 	PART(driver_costs, driver_costs)                                                    \
+	PART(guard_state, guard)                                                            \
 	PART(report_state, report)                                                          \
 	PART(thread_states, thread_states)
 

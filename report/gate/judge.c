@@ -71,11 +71,15 @@ static void leaked(struct bench *bench, const struct rest *rest)
 
 static void judge_errors(struct bench *bench)
 {
-	uint64_t errors = bench->input->report->summary.errors;
+	uint64_t accesses = report_accesses(bench->input->report);
+	uint64_t frees = less(bench->input->report->summary.errors, accesses);
 
-	if (errors > 0)
-		judgement_reason(bench->judgement, "%" PRIu64 " invalid free%s", errors,
-				 plural(errors));
+	if (frees > 0)
+		judgement_reason(bench->judgement, "%" PRIu64 " invalid free%s", frees,
+				 plural(frees));
+	if (accesses > 0)
+		judgement_reason(bench->judgement, "%" PRIu64 " access%s outside a block", accesses,
+				 accesses == 1 ? "" : "es");
 }
 
 static const char *what_covers(const struct judge_input *input)

@@ -151,8 +151,12 @@ struct report_error {
 	/* the call was the right one for the block, but the range that it was given was not the
 	 * range of the block */
 	bool other_range;
-	/* size of that range; of type "freed-while-mapped": bytes that are mapped */
+	/* size of that range; of type "freed-while-mapped": bytes that are mapped; of an access:
+	 * bytes of the accessed range, which begins at `address` */
 	uint64_t asked_bytes;
+	bool is_access;  /* a memory access that the guard found; not a free */
+	bool is_read, is_before, is_proven, is_likely; /* see LEDGER_ERROR_READ in format.h */
+	uint64_t count;  /* of an access: how often it was found */
 	const struct report_stack *stack;
 	struct report_event allocated;
 	struct report_event freed;
@@ -392,6 +396,7 @@ struct report_process {
 	/* in the order of the first of them */
 	struct report_refused_free *refused_frees;
 	size_t refused_free_count;
+	const struct ledger_guard *guard; /* NULL: the guard was off */
 	struct ledger_parked *parked; /* each pool once for each moment; used_bytes are valid */
 	size_t parked_count;
 	/* blocks that were freed after the driver had begun to shut down */
@@ -520,6 +525,10 @@ struct report {
 	/* for the list of suppressions in use; may be NULL */
 	const struct pattern_file *suppressions;
 };
+
+/* Returns the number of errors that are accesses, which the guard found. The other errors of the
+ * sums are invalid frees. */
+uint64_t report_accesses(const struct report *report);
 
 /* Adds PROCESS to REPORT, which then owns it. A report starts as {0}, with `suppressions` set if
  * there are any. */

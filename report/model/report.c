@@ -49,6 +49,16 @@ const char *signal_name(int signal)
 									       : NULL;
 }
 
+uint64_t report_accesses(const struct report *report)
+{
+	uint64_t ret = 0;
+
+	for (size_t i = 0; i < report->count; i++)
+		for (size_t at = 0; at < report->processes[i]->error_count; at++)
+			ret += report->processes[i]->errors[at].is_access;
+	return ret;
+}
+
 bool report_is_suballocation(const struct report_leak *leak)
 {
 	return strcmp(leak->site->kind, LEDGER_KIND_SUBALLOCATION) == 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Invalid frees: the call, the block, the earlier frees. States only what the ledger proves. If a
- * free may have hit another owner's block, prints that as a possible cause.
+ * Invalid frees, and the accesses that the guard found: the call, the block, the earlier frees.
+ * States only what the ledger proves. If a free may have hit another owner's block, prints that as
+ * a possible cause.
  */
 #include "report/subjects/subject.h"
 
@@ -30,10 +31,38 @@ static struct report_event read_event(struct builder *b, const struct ledger_eve
 	return build_event(b, event->api, event->stack, bytes);
 }
 
+static const struct {
+	const char *type, *words;
+	bool is_access;
+} error_types[] = {
+	{ "double-free", "double free", false },
+	{ "invalid-free", "invalid free", false },
+	{ "interior-free", "interior free", false },
+	{ "mismatched-free", "mismatched free", false },
+	{ "free-after-context", "free after its context", false },
+	{ "freed-while-mapped", "reservation freed while it is mapped", false },
+	{ "copy-out-of-bounds", "copy out of bounds", true },
+	{ "copy-after-free", "copy after the free", true },
+	{ "write-out-of-bounds", "write out of bounds", true },
+	{ "write-after-free", "write after the free", true },
+	{ "access-fault", "access to unmapped memory", true },
+};
+#define TYPES (sizeof(error_types) / sizeof(error_types[0]))
+
+static bool is_access(const char *type)
+{
+	for (size_t i = 0; i < TYPES; i++)
+		if (strcmp(type, error_types[i].type) == 0)
+			return error_types[i].is_access;
+	return false;
+}
+
 static struct report_error read_error(struct builder *b, const struct ledger_error *record)
 {
+	const char *type = build_name(b, record->type);
+
 	return (struct report_error){
-		.type = build_name(b, record->type),
+		.type = type,
 		.api = build_name(b, record->api),
 		.kind = build_text(b, record->kind),
 		.device = record->device,
@@ -43,6 +72,12 @@ static struct report_error read_error(struct builder *b, const struct ledger_err
 		.block_bytes = record->block_bytes,
 		.other_range = (record->flags & LEDGER_ERROR_OTHER_RANGE) != 0,
 		.asked_bytes = record->asked_bytes,
+		.is_access = is_access(type),
+		.is_read = (record->flags & LEDGER_ERROR_READ) != 0,
+		.is_before = (record->flags & LEDGER_ERROR_BEFORE) != 0,
+		.is_proven = (record->flags & LEDGER_ERROR_PROVEN) != 0,
+		.is_likely = (record->flags & LEDGER_ERROR_LIKELY) != 0,
+		.count = record->count ? record->count : 1,
 		.stack = build_stack(b, record->stack),
 		.allocated = read_event(b, &record->allocated, record->block_bytes),
 		.freed = read_event(b, &record->freed, 0),
@@ -68,20 +103,9 @@ static void build(struct builder *b)
 
 const char *error_words(const char *type)
 {
-	static const struct {
-		const char *type, *words;
-	} table[] = {
-		{ "double-free", "double free" },
-		{ "invalid-free", "invalid free" },
-		{ "interior-free", "interior free" },
-		{ "mismatched-free", "mismatched free" },
-		{ "free-after-context", "free after its context" },
-		{ "freed-while-mapped", "reservation freed while it is mapped" },
-	};
-
-	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
-		if (strcmp(type, table[i].type) == 0)
-			return table[i].words;
+	for (size_t i = 0; i < TYPES; i++)
+		if (strcmp(type, error_types[i].type) == 0)
+			return error_types[i].words;
 	return type;
 }
 
@@ -174,10 +198,65 @@ static void print_result(FILE *out, const struct report_error *error)
 		fprintf(out, " (the driver returned %d)", error->result);
 }
 
-/* Prints the first sentence: what this free did. */
+/* Returns the bytes of ERROR's access that lie outside its block. */
+static uint64_t bytes_outside(const struct report_error *error)
+{
+	uint64_t end = add_bounded(error->address, error->asked_bytes);
+	uint64_t block_end = add_bounded(error->block_address, error->block_bytes);
+
+	return less(error->block_address, error->address) +
+	       less(end, error->address > block_end ? error->address : block_end);
+}
+
+/* Prints "48 bytes behind its end". */
+static void print_distance(FILE *out, const struct report_error *error)
+{
+	uint64_t block_end = add_bounded(error->block_address, error->block_bytes);
+
+	if (error->is_before || error->address < error->block_address)
+		fprintf(out, "%s before its begin",
+			COUNT(less(error->block_address, error->address), "byte"));
+	else if (error->address > block_end)
+		fprintf(out, "%s behind its end", COUNT(error->address - block_end, "byte"));
+	else
+		fputs("from its end on", out);
+}
+
+/* Prints what the access of ERROR, which the guard found, did. */
+static void print_access(FILE *out, const struct report_error *error)
+{
+	const bool copied = strncmp(error->type, "copy", strlen("copy")) == 0;
+	const bool freed = error->freed.api != NULL;
+
+	if (!copied && strncmp(error->type, "write", strlen("write")) == 0) {
+		print_call(out, error, "found ");
+		fprintf(out, "%s overwritten", COUNT(error->asked_bytes, "byte"));
+	} else {
+		print_call(out, error, copied ? error->is_read ? "read " : "wrote "
+					      : "may have accessed memory");
+		if (copied)
+			fputs(COUNT(error->asked_bytes, "byte"), out);
+	}
+	if (freed) {
+		fputs(" in a block that had been freed", out);
+	} else if (copied && error->block_bytes) {
+		fprintf(out, ", %s of them outside the block of %s bytes at 0x%" PRIx64,
+			NUMBER(bytes_outside(error)), NUMBER(error->block_bytes),
+			error->block_address);
+	} else if (error->block_bytes) {
+		fputs(" of a block, ", out);
+		print_distance(out, error);
+	}
+}
+
+/* Prints the first sentence: what this call did. */
 void describe_error_cause(FILE *out, const struct report_error *error)
 {
-	if (strcmp(error->type, "double-free") == 0) {
+	if (error->is_access) {
+		print_access(out, error);
+		if (error->result == REPORT_NO_ANSWER)
+			return;
+	} else if (strcmp(error->type, "double-free") == 0) {
 		print_call(out, error,
 			   is_object(error)
 				   ? "was given an object that had been released for the last time"
@@ -263,6 +342,8 @@ void describe_error(FILE *out, const struct error_group *group, bool whole)
 		fprintf(out, " of 0x%" PRIx64, error->address);
 	if (group->count > 1)
 		fprintf(out, " (%s times with the same stacks)", NUMBER(group->count));
+	if (error->is_likely)
+		fputs(" (likely)", out);
 	fputs(": ", out);
 	describe_error_cause(out, error);
 	fputs(", at:\n", out);
@@ -283,8 +364,9 @@ void describe_error(FILE *out, const struct error_group *group, bool whole)
 		print_earlier(out, error, whole);
 	else
 		describe_event(out,
-			    is_object(error) ? "The object was last released by"
-					     : "The block was first freed by",
+			    is_object(error)   ? "The object was last released by"
+			    : error->is_access ? "The block was freed by"
+					       : "The block was first freed by",
 			    &error->freed, " at", whole);
 }
 
@@ -312,7 +394,8 @@ struct error_group *error_groups(const struct report_process *process,
 			table_intern(arena, &table, (uintptr_t[])ERROR_KEY(error),
 				     sizeof(group->key), sizeof(*group));
 
-		if (group->public.count++ == 0) {
+		group->public.count += error->is_access ? error->count : 1;
+		if (!group->public.error) {
 			group->public.error = error;
 			*end = &group->public;
 			end = &group->public.next;
@@ -332,7 +415,7 @@ static void print_finding(FILE *out, const struct subject_view *view)
 		describe_error(out, groups, view->verbose);
 	}
 	if (groups)
-		fputs("\nAnd more invalid frees; --format json lists all\n", out);
+		fputs("\nAnd more errors; --format json lists all\n", out);
 	arena_finish(&arena);
 }
 
@@ -370,6 +453,12 @@ static json_t *error_json(const void *item, const struct subject_view *view)
 		{ "block_address", JSON_IF(error->block_address,
 					   json_address(error->block_address)) },
 		{ "asked_bytes", JSON_IF(error->other_range, json_number(error->asked_bytes)) },
+		{ "access", JSON_IF(error->is_access,
+				    json_string(error->is_read ? "read" : "write")) },
+		{ "accessed_bytes", JSON_IF(error->is_access, json_number(error->asked_bytes)) },
+		{ "certainty", JSON_IF(error->is_proven || error->is_likely,
+				       json_string(error->is_proven ? "proven" : "likely")) },
+		{ "count", JSON_IF(error->is_access, json_number(error->count)) },
 		{ "mapped_bytes", JSON_IF(strcmp(error->type, "freed-while-mapped") == 0,
 					  json_number(error->asked_bytes)) },
 		{ "told", JSON_IF(view->has_words,
@@ -423,7 +512,7 @@ static void print_metrics(FILE *out, const struct report *report,
 	static const char name[] = "gpuleak_errors_total";
 
 	(void)findings;
-	metric_family(out, name, NULL, "Invalid frees, by type.");
+	metric_family(out, name, NULL, "Invalid frees and accesses, by type.");
 	for (size_t i = 0; i < metric_processes(report); i++) {
 		const struct report_process *process = report->processes[i];
 		struct counted counted[TYPES_MAX];

@@ -301,7 +301,7 @@ static void add_process_gaps(struct findings *findings, const struct report_proc
 	if (process->summary.errors > process->error_count)
 		add_gap(findings, process,
 			arena_printf(&findings->arena,
-				     "%s more invalid frees were counted but not recorded",
+				     "%s more errors were counted but not recorded",
 				     NUMBER(lost)));
 	for (size_t i = 0; process->incomplete && i < process->note_count; i++)
 		add_gap(findings, process, process->notes[i]);

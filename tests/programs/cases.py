@@ -21,6 +21,7 @@ import cases_followed
 import cases_gate
 import cases_go
 import cases_graph
+import cases_guard
 import cases_held
 import cases_ipc
 import cases_java
@@ -428,6 +429,7 @@ FAMILIES = {
     "gate": stories.GATE,
     "input": stories.INPUT,
     "unseen": stories.UNSEEN,
+    "guard": cases_guard.GUARD,
     "held": cases_held.HELD,
     "leaving": cases_leaving.LEAVING,
     "signals": cases_signals.SIGNALS,

@@ -25,7 +25,7 @@ TOWERS = [
         ["interpose/refusal"],
         ["interpose/block"],
         ["interpose/cuda", "interpose/opencl", "interpose/pytorch"],
-        ["interpose/cuda/pool", "interpose/opencl/pool"],
+        ["interpose/cuda/pool", "interpose/opencl/pool", "interpose/guard"],
         ["interpose/cuda/wrappers", "interpose/opencl/wrappers"],
         ["interpose/process"],
         ["interpose/attach"],

@@ -38,6 +38,7 @@ uint64_t limits_left(enum api api, int device)
 
 struct hook hooks[HOOK_ALL];
 __thread struct slot *slots_taken;
+__thread struct linked_call linked_call;
 _Atomic bool pool_on;
 static uint64_t never_reused;
 static enum ledger_pool_reason reason;

@@ -51,6 +51,7 @@ const struct api_ops api_ops_CUDA = {
 	.unseen_count = API_COUNT_OF(unseen),
 	.unknown_submits = true,
 	.wrappers = cuda_wrappers,
+	.guarded = cuda_guarded,
 	.current_device = current_device,
 	.device_total = cuda_device_total,
 	.memory_left = memory_left,

@@ -12,6 +12,7 @@
 #include "interpose/cuda/cuda_current.h"
 #include "interpose/cuda/pool/pool.h"
 #include "interpose/cuda/cuda_rows.h"
+#include "interpose/guard/guard_rows.h"
 
 /* Records a block that an ALLOC row made, with the current context and its device. */
 void cuda_record_made(struct call *call, uint64_t address, uint64_t bytes);
@@ -115,15 +116,20 @@ static inline enum outcome cuda_free_outcome(CUresult r, const struct freeing *f
 uint64_t cuda_array_bytes(uint64_t width, uint64_t height, uint64_t depth, int format,
 			  unsigned int channels, unsigned int flags, unsigned int levels);
 
-/* Defines the two functions of a HAND row: the exported one and the one that lookups return. */
+/* Defines the functions of a HAND row: the exported one, the one that lookups return, and the
+ * guarded one, if guard_rows.h has a line for it. */
 #define CUDA_HAND(symbol, returns, parameters, arguments, function, ...)                    \
 	EXPORT WRAP_HAND(symbol, symbol, resolve_direct, returns, parameters, arguments, function, \
 			 SPACE_MEMORY, (void)0, CUDA_ERROR_NOT_FOUND)                       \
 	WRAP_HAND(looked_up_##symbol, symbol, resolve_driver, returns, parameters, arguments, \
-		  function, SPACE_MEMORY, (void)0, CUDA_ERROR_NOT_FOUND)
+		  function, SPACE_MEMORY, (void)0, CUDA_ERROR_NOT_FOUND)                    \
+	GUARD_IF(symbol, WRAP_HAND(guarded_##symbol, symbol, resolve_guarded, returns,       \
+				   parameters, arguments, GUARD_FUNCTION(symbol),            \
+				   SPACE_MEMORY, (void)0, CUDA_ERROR_NOT_FOUND))
 
 /* The function that a lookup returns for each row. */
 extern void *const cuda_wrappers[] __attribute__((visibility("hidden")));
+extern const struct guarded_wrapper cuda_guarded[] __attribute__((visibility("hidden")));
 
 /* ---- virtual memory management: cuda_vmm.c. Functions for calls that make a block run after
  * the driver's call. Functions for calls that end a block make the driver's call, REAL,

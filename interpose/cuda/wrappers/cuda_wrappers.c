@@ -13,6 +13,7 @@
 #include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/cuda/wrappers/cuda_graph.h"
 #include "interpose/cuda/wrappers/first_use.h"
+#include "interpose/guard/guard_rows.h"
 
 /* Used in the rows: the call succeeded. */
 #define CU_OK (r == CUDA_SUCCESS)
@@ -177,6 +178,8 @@ static void freed_on_stream(struct call *call, CUstream stream, struct freeing *
 		answer;                                                                     \
 	})
 
+#define VERB_WAIT(symbol, driver_call, arguments, made, key, size) return driver_call;
+
 #define VERB_SUBMIT(symbol, driver_call, arguments, made, key, size) return SUBMITTED(driver_call);
 
 #define USE_FIRST(driver_call, made, handle)                                                \
@@ -249,31 +252,57 @@ static void freed_on_stream(struct call *call, CUstream stream, struct freeing *
 
 /* ---- the wrappers ---- */
 
-#define WRAPPER(symbol, find, driver_call, arguments, verb, made, key, size)                \
+/* CALL is DRIVER_CALL, or what a guarded wrapper does in its place. */
+#define WRAPPER(symbol, find, type, arguments, call_, verb, made, key, size)                \
 	{                                                                                   \
 		WRAP_BEGIN(symbol, find, SPACE_MEMORY);                                     \
-		if (__builtin_expect(!route.real, 0))                                       \
-			return CUDA_ERROR_NOT_FOUND; /* undefined weak symbol */            \
+		if (__builtin_expect(!route.real, 0)) /* guarded, or an undefined weak symbol */ \
+			return WRAP_MISSING(type, arguments, CUDA_ERROR_NOT_FOUND);         \
 		if (__builtin_expect(!route.record, 0))                                     \
-			return driver_call;                                                 \
-		VERB_##verb(symbol, driver_call, arguments, made, key, size)                \
+			return DRIVER_CALL(route.real, type, arguments);                    \
+		VERB_##verb(symbol, call_, arguments, made, key, size)                      \
 	}
 
-/* Each row becomes two functions. SYMBOL is exported: callers that are linked to the name call it.
- * looked_up_SYMBOL is what gpuleak returns from a lookup of the name, for example from dlsym(). */
+#define GUARDED_CALL(symbol, verb, type, arguments, key)                                    \
+	({                                                                                  \
+		const uint32_t guard_ref = GUARD_FIRST(verb, key);                          \
+		const CUresult guard_result =                                               \
+			GUARD_CALL(symbol, DRIVER_CALL(route.real, type, arguments), arguments); \
+		if (__builtin_expect(guard_ref != 0, 0))                                    \
+			guard_answered(guard_ref, (int)guard_result);                       \
+		guard_result;                                                               \
+	})
+
+/* Each row becomes up to three functions. SYMBOL is exported: callers that are linked to the name
+ * call it. looked_up_SYMBOL is what gpuleak returns from a lookup of the name, for example from
+ * dlsym(). guarded_SYMBOL takes its place if a level of the guard needs the call. */
 #define HOOK(symbol, returns, parameters, arguments, verb, made, kind, key, size)           \
 	EXPORT returns symbol parameters                                                    \
-	WRAPPER(symbol, resolve_direct, DRIVER_CALL(route.real, returns(*) parameters, arguments), \
-		arguments, verb, made, key, size)                                           \
+	WRAPPER(symbol, resolve_direct, returns(*) parameters, arguments,                   \
+		DRIVER_CALL(route.real, returns(*) parameters, arguments), verb, made, key, size) \
 	static returns looked_up_##symbol parameters                                        \
-	WRAPPER(symbol, resolve_driver, DRIVER_CALL(route.real, returns(*) parameters, arguments), \
-		arguments, verb, made, key, size)
+	WRAPPER(symbol, resolve_driver, returns(*) parameters, arguments,                   \
+		DRIVER_CALL(route.real, returns(*) parameters, arguments), verb, made, key, size) \
+	__attribute__((unused)) static returns guarded_##symbol parameters                  \
+	WRAPPER(symbol, resolve_guarded, returns(*) parameters, arguments,                  \
+		GUARDED_CALL(symbol, verb, returns(*) parameters, arguments, key), verb,    \
+		made, key, size)
 #define ROWS_OF "interpose/cuda/cuda_rows.def"
 #include "interpose/dispatch/hooks.def"
 
 void *const cuda_wrappers[] = {
 #define HOOK(symbol, ...) [HOOK_##symbol - HOOK_FIRST_CUDA] = (void *)looked_up_##symbol,
 #define HAND(symbol, ...) [HOOK_##symbol - HOOK_FIRST_CUDA] = (void *)looked_up_##symbol,
+#define ROWS_OF "interpose/cuda/cuda_rows.def"
+#include "interpose/dispatch/hooks.def"
+};
+
+const struct guarded_wrapper cuda_guarded[] = {
+#define HOOK(symbol, returns, parameters, arguments, verb, ...)                             \
+	[HOOK_##symbol - HOOK_FIRST_CUDA] = GUARDED_WRAPPER(symbol, GUARD_LEVELS_OF(symbol, verb)),
+#define HAND(symbol, ...)                                                                   \
+	[HOOK_##symbol - HOOK_FIRST_CUDA] = { GUARD_IF(symbol, (void *)guarded_##symbol,    \
+						       GUARD_LEVELS(symbol)) },
 #define ROWS_OF "interpose/cuda/cuda_rows.def"
 #include "interpose/dispatch/hooks.def"
 };

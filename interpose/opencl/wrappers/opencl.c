@@ -11,6 +11,7 @@
 
 #include "interpose/base/submit_epoch.h"
 #include "interpose/dispatch/coverage.h"
+#include "interpose/guard/guard_rows.h"
 #include "interpose/opencl/wrappers/opencl_rows.h"
 #include "interpose/opencl/pool/opencl_pool.h"
 #include "interpose/dispatch/resolve.h"
@@ -189,11 +190,14 @@ static void *reroute(const char *name, void *found, const void *caller)
 	reroute(name, DRIVER(clGetExtensionFunctionAddressForPlatform, real)(platform, name), \
 		__builtin_return_address(0))
 
-/* Each HAND row becomes two functions, see opencl_wrappers.c. */
+/* Each HAND row becomes up to three functions, see opencl_wrappers.c. */
 #define HAND(symbol, returns, parameters, arguments, function)                              \
 	EXPORT WRAP_HAND(symbol, symbol, resolve_direct, returns, parameters, arguments, function, \
 			 SPACE_CL_USM, INSIDE(hook, route), OPENCL_MISSING(returns))        \
 	WRAP_HAND(looked_up_##symbol, symbol, resolve_driver, returns, parameters, arguments, \
-		  function, SPACE_CL_USM, INSIDE(hook, route), OPENCL_MISSING(returns))
+		  function, SPACE_CL_USM, INSIDE(hook, route), OPENCL_MISSING(returns))     \
+	GUARD_IF(symbol, WRAP_HAND(guarded_##symbol, symbol, resolve_guarded, returns, parameters, \
+				   arguments, GUARD_FUNCTION(symbol), SPACE_CL_USM,         \
+				   INSIDE(hook, route), OPENCL_MISSING(returns)))
 #define ROWS_OF "interpose/opencl/opencl_rows.def"
 #include "interpose/dispatch/hooks.def"

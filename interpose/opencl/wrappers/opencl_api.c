@@ -32,6 +32,7 @@ const struct api_ops api_ops_OPENCL = {
 	.unseen_count = API_COUNT_OF(unseen),
 	.unknown_submits = true,
 	.wrappers = opencl_wrappers,
+	.guarded = opencl_guarded,
 	.device_total = opencl_total_of,
 	.give_back = opencl_pool_return_all,
 	.after_dlclose = opencl_pool_after_dlclose,

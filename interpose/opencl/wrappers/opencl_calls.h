@@ -50,5 +50,6 @@ static inline enum outcome opencl_outcome(cl_int r)
 
 /* The function that a lookup returns for each row. */
 extern void *const opencl_wrappers[] __attribute__((visibility("hidden")));
+extern const struct guarded_wrapper opencl_guarded[] __attribute__((visibility("hidden")));
 
 #endif

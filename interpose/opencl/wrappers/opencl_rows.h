@@ -13,7 +13,8 @@
 #define HOOK(symbol, returns, parameters, ...) EXPORT returns symbol parameters;
 #define HAND(symbol, returns, parameters, ...)                                              \
 	EXPORT returns symbol parameters;                                                   \
-	returns looked_up_##symbol parameters __attribute__((visibility("hidden")));
+	returns looked_up_##symbol parameters __attribute__((visibility("hidden")));         \
+	returns guarded_##symbol parameters __attribute__((visibility("hidden")));
 #define ROWS_OF "interpose/opencl/opencl_rows.def"
 #include "interpose/dispatch/hooks.def"
 

@@ -18,6 +18,7 @@
 #include "interpose/opencl/wrappers/opencl_rows.h"
 #include "interpose/opencl/pool/opencl_pool.h"
 #include "interpose/opencl/user_events.h"
+#include "interpose/guard/guard_rows.h"
 
 /* Used in the rows: what the pool, if it is on, does or returns. */
 #define IF_POOL_DO(expression) (opencl_pool_is_on() ? (expression) : (void)0)
@@ -317,32 +318,50 @@ struct uses {
 
 /* ---- the wrappers ---- */
 
-#define WRAPPER(symbol, find, returns, driver_call, verb, made, key, size)                  \
+/* CALL is DRIVER_CALL, or what a guarded wrapper does in its place. */
+#define WRAPPER(symbol, find, returns, type, arguments, call_, verb, made, key, size)       \
 	{                                                                                   \
 		WRAP_BEGIN(symbol, find, SPACE_CL_HANDLE);                                    \
 		if (__builtin_expect(!route.real, 0))                                       \
-			return OPENCL_MISSING(returns);                                     \
+			return WRAP_MISSING(type, arguments, OPENCL_MISSING(returns));      \
 		INSIDE(hook, route);                                                        \
 		if (__builtin_expect(!route.record, 0))                                     \
-			return driver_call;                                                 \
-		VERB_##verb(driver_call, made, key, size)                                   \
+			return DRIVER_CALL(route.real, type, arguments);                    \
+		VERB_##verb(call_, made, key, size)                                         \
 	}
 
-/* Each row becomes two functions. SYMBOL is exported: callers that are linked to the name call it.
- * looked_up_SYMBOL is what gpuleak returns from a lookup of the name, for example from dlsym(). */
+#define GUARDED_CALL(symbol, type, arguments)                                               \
+	GUARD_CALL(symbol, DRIVER_CALL(route.real, type, arguments), arguments)
+
+/* Each row becomes up to three functions. SYMBOL is exported: callers that are linked to the name
+ * call it. looked_up_SYMBOL is what gpuleak returns from a lookup of the name, for example from
+ * dlsym(). guarded_SYMBOL takes its place if a level of the guard needs the call. */
 #define HOOK(symbol, returns, parameters, arguments, verb, made, kind, key, size)           \
 	EXPORT returns symbol parameters                                                    \
-	WRAPPER(symbol, resolve_direct, returns,                                            \
+	WRAPPER(symbol, resolve_direct, returns, returns(*) parameters, arguments,          \
 		DRIVER_CALL(route.real, returns(*) parameters, arguments), verb, made, key, size) \
 	static returns looked_up_##symbol parameters                                        \
-	WRAPPER(symbol, resolve_driver, returns,                                            \
-		DRIVER_CALL(route.real, returns(*) parameters, arguments), verb, made, key, size)
+	WRAPPER(symbol, resolve_driver, returns, returns(*) parameters, arguments,          \
+		DRIVER_CALL(route.real, returns(*) parameters, arguments), verb, made, key, size) \
+	GUARD_IF(symbol, static returns guarded_##symbol parameters                         \
+		 WRAPPER(symbol, resolve_guarded, returns, returns(*) parameters, arguments, \
+			 GUARDED_CALL(symbol, returns(*) parameters, arguments), verb, made, key, \
+			 size))
 #define ROWS_OF "interpose/opencl/opencl_rows.def"
 #include "interpose/dispatch/hooks.def"
 
 void *const opencl_wrappers[] = {
 #define HOOK(symbol, ...) [HOOK_##symbol - HOOK_FIRST_OPENCL] = (void *)looked_up_##symbol,
 #define HAND(symbol, ...) [HOOK_##symbol - HOOK_FIRST_OPENCL] = (void *)looked_up_##symbol,
+#define ROWS_OF "interpose/opencl/opencl_rows.def"
+#include "interpose/dispatch/hooks.def"
+};
+
+const struct guarded_wrapper opencl_guarded[] = {
+#define HOOK(symbol, ...)                                                                   \
+	[HOOK_##symbol - HOOK_FIRST_OPENCL] = { GUARD_IF(symbol, (void *)guarded_##symbol,  \
+							 GUARD_LEVELS(symbol)) },
+#define HAND HOOK
 #define ROWS_OF "interpose/opencl/opencl_rows.def"
 #include "interpose/dispatch/hooks.def"
 };

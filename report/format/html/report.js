@@ -1159,7 +1159,7 @@ function errorGroups() {
 			[error.allocated, error.freed, error.earlier?.allocated,
 				error.earlier?.freed].map((event) => event?.stack),
 			error.process.process.pid]);
-		entry(groups, key, () => ({ ...error, count: 0 })).count++;
+		entry(groups, key, () => ({ ...error, count: 0 })).count += error.count || 1;
 	}
 	return [...groups.values()];
 }
@@ -1170,7 +1170,8 @@ const act = (title, stack, wrong) =>
 function story(error) {
 	const words = clean(error.words, 600), mapped = error.mapped_bytes;
 	// Of two frees that both hit a live block the first one may be the wrong one.
-	const acts = [act((error.earlier ? "The second free: " : "The wrong call: ") +
+	const acts = [act((error.earlier ? "The second free: "
+		: error.access ? "Found by " : "The wrong call: ") +
 		clean(error.api), error.stack, !error.earlier)];
 	const event = (what, title) => what ? acts.push(act(title + " by " +
 		clean(what.api || "an unknown call"), what.stack)) : 0;
@@ -1182,7 +1183,7 @@ function story(error) {
 			"An earlier block with this address was allocated");
 		event(error.earlier.freed, "The earlier block was freed");
 	} else {
-		event(error.freed, "It was first freed");
+		event(error.freed, error.access ? "It was freed" : "It was first freed");
 	}
 	return el("article", { class: "story" }, el("h3", {},
 		words.charAt(0).toUpperCase() + words.slice(1) +
@@ -1208,7 +1209,7 @@ function errorSection() {
 	if (!count)
 		return null;
 	const recorded = sum(groups, "count");
-	return section("errors", counted(count, "invalid free"), recorded < count ?
+	return section("errors", counted(count, groups.some((one) => one.access) ? "error" : "invalid free"), recorded < count ?
 		number(count - recorded) + " are not listed, because the ledger had no room for them." : null,
 		groups.slice(0, STORIES).map(story),
 			notShown(groups, STORIES));

@@ -87,7 +87,7 @@ static const char *stack_label(const struct finding *finding)
 		return finding->refusal ? "wanted at" : "allocated at";
 	if (is_known(&error->earlier_freed))
 		return "freed a second time at; the first free may be the invalid one";
-	return "invalid free at";
+	return error->is_access ? "found at" : "invalid free at";
 }
 
 static void set_stacks(const struct sarif *sarif, json_t *result, const struct finding *finding)
@@ -104,6 +104,7 @@ static void set_stacks(const struct sarif *sarif, json_t *result, const struct f
 									    : "allocated at");
 		append_event(sarif, stacks, related, &error->freed,
 			     is_known(&error->earlier_freed) ? "first freed at (possible cause)"
+			     : error->is_access		     ? "freed at"
 							     : "first freed at");
 		append_event(sarif, stacks, related, &error->earlier_allocated,
 			     "the earlier block of this address was allocated at");

@@ -140,6 +140,9 @@ static json_t *rule_json(const void *item)
 		{ "defaultConfiguration", JSON_OBJECT({ "level", json_string(rule->level) }) });
 }
 
+/* The rule of a type of accesses, which the guard finds. */
+#define ACCESS(id, name, words, help) { id, name, words, help, "error" },
+
 json_t *sarif_rules(void)
 {
 	static const struct sarif_rule rules[] = {
@@ -178,6 +181,19 @@ json_t *sarif_rules(void)
 		  "reservation first.", "error" },
 		{ "free-after-context", "GpuFreeAfterContext", "A free after the block's context",
 		  "The destruction of the context had already freed the block.", "error" },
+		ACCESS("copy-out-of-bounds", "GpuCopyOutOfBounds",
+		       "A copy or memset beyond the end of a GPU block",
+		       "The range of the call is not inside the block at its address.")
+		ACCESS("copy-after-free", "GpuCopyAfterFree",
+		       "A copy or memset from or into freed GPU memory",
+		       "The block at this address had been freed.")
+		ACCESS("write-out-of-bounds", "GpuWriteOutOfBounds", "A write beyond a GPU block",
+		       "A launch since the last check has overwritten bytes beside the block.")
+		ACCESS("write-after-free", "GpuWriteAfterFree", "A write into freed GPU memory",
+		       "Bytes of the block were overwritten after its free.")
+		ACCESS("access-fault", "GpuAccessFault",
+		       "An access to GPU memory that is not mapped",
+		       "A kernel accessed memory behind a block, or a freed block.")
 		{ "cache", "GpuMemoryHeldByCache", "GPU memory that a framework's cache holds",
 		  "A cache that keeps memory for reuse had it when the process ended: no leak.",
 		  "note" },

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which calls the guard needs, and what it does in place of the driver's call. A call with a line
+ * here gets a guarded wrapper, which replaces the ordinary one if a level of its line is on: see
+ * hooks_guard(). The block is recorded as always. Must not decide what an error is.
+ *
+ * #define GUARDS_symbol GUARD_ROW(LEVELS, FUNCTION)
+ *   LEVELS is a set of enum option_guard. The wrapper calls FUNCTION with &call, the driver's own
+ *   function and the arguments of the call, and takes its result as the driver's. For a HAND row,
+ *   FUNCTION replaces the hand-written function. (Twins _ptsz and _ptds need lines of their own.)
+ * #define GUARDS_ALL_verb GUARD_ROW(LEVELS, FUNCTION)
+ *   The same for CUDA's rows of a verb, but the wrapper calls FUNCTION with the row's key, and then
+ *   the driver. FUNCTION returns the ref of an error that it has recorded, or 0.
+ */
+#ifndef GPULEAK_GUARD_ROWS_H
+#define GPULEAK_GUARD_ROWS_H
+
+#include "interpose/guard/guard.h"
+
+#define GUARD_ROW(levels, function) ~, levels, ROW, function
+
+/* ---- by the macros below: the row of a name, or what stands for no row ---- */
+
+#define GUARD_SECOND(a, b, ...) b
+#define GUARD_THIRD(a, b, c, ...) c
+#define GUARD_FOURTH(a, b, c, d, ...) d
+#define GUARD_OF(item, ...) item(__VA_ARGS__, 0, NONE, ~, ~)
+#define GUARD_JOIN(a, b) GUARD_JOIN_(a, b)
+#define GUARD_JOIN_(a, b) a##b
+
+/* The levels of SYMBOL's line, or 0. */
+#define GUARD_LEVELS(symbol) (GUARD_OF(GUARD_SECOND, GUARDS_##symbol))
+#define GUARD_LEVELS_OF(symbol, verb)                                                       \
+	(GUARD_LEVELS(symbol) | (GUARD_OF(GUARD_SECOND, GUARDS_ALL_##verb)))
+#define GUARD_FUNCTION(symbol) GUARD_OF(GUARD_FOURTH, GUARDS_##symbol)
+
+/* Expands to the further arguments if SYMBOL has a line, otherwise to nothing. */
+#define GUARD_IF(symbol, ...)                                                               \
+	GUARD_JOIN(GUARD_IF_, GUARD_OF(GUARD_THIRD, GUARDS_##symbol))(__VA_ARGS__)
+#define GUARD_IF_NONE(...)
+#define GUARD_IF_ROW(...) __VA_ARGS__
+
+/* What a guarded wrapper does in place of DRIVER_CALL. */
+#define GUARD_CALL(symbol, driver_call, arguments)                                          \
+	GUARD_JOIN(GUARD_CALL_, GUARD_OF(GUARD_THIRD, GUARDS_##symbol))                     \
+	(GUARD_FUNCTION(symbol), driver_call, arguments)
+#define GUARD_CALL_NONE(function, driver_call, arguments) (driver_call)
+#define GUARD_CALL_ROW(function, driver_call, arguments) (function GUARD_WITH arguments)
+#define GUARD_WITH(...) (&call, route.real __VA_OPT__(, ) __VA_ARGS__)
+
+/* What a guarded wrapper of VERB does before that: the ref of an error that lacks the driver's
+ * answer, or 0. */
+#define GUARD_FIRST(verb, key)                                                              \
+	GUARD_JOIN(GUARD_FIRST_, GUARD_OF(GUARD_THIRD, GUARDS_ALL_##verb))                  \
+	(GUARD_OF(GUARD_FOURTH, GUARDS_ALL_##verb), key)
+#define GUARD_FIRST_NONE(function, key) 0
+#define GUARD_FIRST_ROW(function, key) function(key)
+
+/* An element of a table of struct guarded_wrapper. */
+#define GUARDED_WRAPPER(symbol, levels_)                                                    \
+	{ (levels_) ? (void *)guarded_##symbol : NULL, levels_ }
+
+/* ---- the lines ---- */
+
+/* Copies and memsets: the key is what looks their ranges up (copies.h), or 0. */
+#define GUARDS_ALL_SUBMIT GUARD_ROW(GUARD_COPIES, GUARD_RANGES)
+#define GUARD_RANGES(key) (guard_has(GUARD_COPIES) ? (key) : 0)
+
+#endif
