@@ -60,6 +60,7 @@ struct attach_page {
 	_Atomic uint32_t request;  /* 0: none */
 	_Atomic uint32_t answered;
 	char settings[ATTACH_SETTINGS_MAX]; /* with a final NUL */
+	uint64_t pid_namespace; /* inode of /proc/self/ns/pid */
 };
 
 #endif

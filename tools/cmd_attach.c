@@ -403,6 +403,7 @@ static int attach(char **operands, int count)
 	flags_environment(ATTACH_OPTIONS);
 	if (session_refuses(opt_values.report))
 		return STATUS_RUN_FAILED;
+	rundir_clear_stale();
 	session_start(&all->session);
 	if (library_find(all->library, sizeof(all->library), error, sizeof(error)) < 0)
 		print_error("cannot find the library: %s", error);

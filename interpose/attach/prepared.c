@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "interpose/base/config.h"
@@ -99,7 +100,10 @@ static int create_at_candidate(int i, uint64_t ticks)
 static void fill_page(uint64_t ticks)
 {
 	struct attach_page *page = &stub_page.page;
+	struct stat st;
 
+	if (stat("/proc/self/ns/pid", &st) == 0)
+		page->pid_namespace = st.st_ino;
 	page->pid = page_pid;
 	page->start_ticks = ticks;
 	atomic_thread_fence(memory_order_release);

@@ -5,16 +5,19 @@
  *   routes    one allocation by each way to the driver before, during and after the attachment
  *   ends HOW  ends while it is attached
  *   prepared  allocates when its input requests it, and opens nothing
+ *   count     prints the instructions of the same calls before, during and after an attachment
  *   rounds    attaches and detaches N times while threads allocate, launch, fork and open libraries
  */
 #include "cu.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -135,6 +138,47 @@ static void allocate_when_asked(void)
 	} while (read(0, &byte, 1) == 1);
 }
 
+/* ---- count ---- */
+
+/* Runs a pair by each way between two stops, so that the parent can count its instructions. */
+static void counted(void)
+{
+	CUdeviceptr given[4];
+
+	by_each_way(1000, given); /* binds what is bound at the first call */
+	free_each(given);
+	raise(SIGSTOP);
+	by_each_way(1000, given);
+	free_each(given);
+	raise(SIGSTOP);
+}
+
+static void count_below(void)
+{
+	ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+	counted();
+	check(attach(settings) == 0, "attach");
+	counted();
+	check(detach() == 0, "detach");
+	counted();
+	exit(0);
+}
+
+/* Prints the instructions of the pairs before, during and after the attachment of the child. */
+static void count(pid_t child)
+{
+	long number[6] = { 0 };
+	int status, stops = 0;
+
+	while (waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
+		stops += WSTOPSIG(status) == SIGSTOP;
+		number[stops - 1 > 5 ? 5 : stops - 1]++;
+		ptrace(stops % 2 ? PTRACE_SINGLESTEP : PTRACE_CONT, child, NULL, NULL);
+	}
+	check(WIFEXITED(status) && WEXITSTATUS(status) == 0 && stops == 6, "the child");
+	printf("%ld %ld %ld\n", number[0], number[2], number[4]);
+}
+
 /* ---- rounds ---- */
 
 static atomic_bool stop;
@@ -251,8 +295,13 @@ static void rounds(unsigned int count)
 int main(int argc, char **argv)
 {
 	void *library;
+	pid_t child;
 
 	check(argc > 3, "arguments");
+	if (strcmp(argv[3], "count") == 0 && (child = fork()) > 0) {
+		count(child);
+		return 0;
+	}
 	check(cuInit(0) == 0 && cuCtxCreate_v2(&context, 0, 0) == 0, "context");
 	snprintf(settings, sizeof(settings), "GPULEAK_LEDGER=%s\nGPULEAK_REPORT=none\n", argv[2]);
 	fill_tables();
@@ -267,6 +316,8 @@ int main(int argc, char **argv)
 	check(attach && detach, "functions");
 	if (strcmp(argv[3], "routes") == 0)
 		routes();
+	else if (strcmp(argv[3], "count") == 0)
+		count_below();
 	else if (strcmp(argv[3], "ends") == 0)
 		ends(argv[4]);
 	else

@@ -11,6 +11,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 from cases_top import Holder
@@ -330,6 +331,205 @@ def other_user(place):
         sleeper.wait()
 
 
+class Sleeper:
+    """A program that only waits."""
+
+    def __init__(self, place, argv, **how):
+        self.process = place.start(argv, {}, stdin=-1, **how)
+        self.pid = self.process.pid
+        select.select([self.process.stdout], [], [], TIMEOUT)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+
+def compiled(place, *compiler):
+    """The path of a program that prints a line and waits."""
+    if not shutil.which(compiler[0]):
+        raise Missing("no " + compiler[0])
+    source = place.write("waits.c", "#include <stdio.h>\nint main(void) { puts(\"ready\"); "
+                         "fflush(stdout); getchar(); return 0; }\n")
+    run = place.run([*compiler, source, "-o", place.file("waits")])
+    if run.status:
+        raise Missing("%s cannot link: %s" % (compiler[0], run.stderr.strip().split("\n")[-1]))
+    return place.file("waits")
+
+
+@needs("attach")
+def static_program(place):
+    """attach: a program that is linked statically is refused"""
+    with Sleeper(place, [compiled(place, "cc", "-static")]) as sleeper:
+        refused(place, sleeper.pid, "is linked statically")
+
+
+@needs("attach")
+def musl_program(place):
+    """attach: a program with musl is refused"""
+    with Sleeper(place, [compiled(place, "musl-gcc")]) as sleeper:
+        refused(place, sleeper.pid, "uses musl, and gpuleak needs glibc")
+
+
+FILTERED = """
+import ctypes, struct, sys
+allow = struct.pack("HBBI", 6, 0, 0, 0x7fff0000)
+class Program(ctypes.Structure):
+    _fields_ = [("count", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
+libc = ctypes.CDLL(None)
+libc.prctl(38, 1, 0, 0, 0)
+libc.prctl(22, 2, ctypes.byref(Program(1, allow)), 0, 0)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@needs("attach")
+def own_filter(place):
+    """attach: a program that has set a filter of system calls is refused"""
+    with Sleeper(place, [sys.executable, "-c", FILTERED]) as sleeper:
+        with open("/proc/%d/status" % sleeper.pid, encoding="ascii") as file:
+            if "Seccomp_filters:" not in file.read():
+                raise Missing("the kernel does not count filters")
+        refused(place, sleeper.pid, "a seccomp filter of its own")
+
+
+TRACER = """
+import ctypes, sys
+libc = ctypes.CDLL(None)
+print(libc.ptrace(0x4206, int(sys.argv[1]), None, None), flush=True)
+sys.stdin.read()
+"""
+
+
+@needs("attach")
+def debugger(place):
+    """attach: a process that is traced already is refused, with the tracer's pid"""
+    with Service(place) as service, Sleeper(
+            place, [sys.executable, "-c", TRACER, str(service.pid)]) as tracer:
+        if tracer.process.stdout.readline() != b"0\n":
+            raise Missing("ptrace is not permitted here")
+        refused(place, service.pid, "is traced by process %d already" % tracer.pid)
+
+
+class Contained(Service):
+    """The service in namespaces of its own, with its own /tmp."""
+
+    def __init__(self, place):
+        self.place = place
+        self.allocated = self.freed = 0
+        self.process = place.start(
+            ["unshare", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "sh", "-c",
+             "mount -t tmpfs none /tmp && exec " + place.program("attach")], {}, stdin=-1)
+        if not select.select([self.process.stdout], [], [], TIMEOUT)[0] or \
+                self.process.stdout.readline() != b"ready\n":
+            raise Missing("no namespaces here: " + self.process.stderr.readline().decode())
+        path = "/proc/%d/task/%d/children" % (self.process.pid, self.process.pid)
+        with open(path, encoding="ascii") as file:
+            self.inner = int(file.read())
+
+    @property
+    def pid(self):
+        return self.inner
+
+
+@needs("attach")
+def contained(place):
+    """attach: a process in a container, which has its own pids and /tmp, is recorded from outside"""
+    if os.geteuid() != 0 or not shutil.which("unshare"):
+        raise Missing("needs root and unshare")
+    if place.options.programs.startswith("/tmp/"):
+        raise Missing("the programs are in /tmp")
+    with Contained(place) as service:
+        attach = Attach(place, service)
+        service.work(20)
+        compare("status", 0, attach.finish()[0])
+        check_sums(service, attach.report())
+        compare("its /tmp", [], os.listdir("/proc/%d/root/tmp" % service.pid))
+        service.end()
+
+
+PARENT = """
+import subprocess, sys
+kids = [subprocess.Popen([sys.argv[1]], stdin=-1, stdout=-1) for _ in range(2)]
+def answers(text):
+    for kid in kids:
+        kid.stdin.write(text)
+        kid.stdin.flush()
+    return [kid.stdout.readline() for kid in kids]
+answers(b"")
+print("ready", flush=True)
+for line in sys.stdin:
+    answers(b"work 5\\n")
+    print("done", flush=True)
+answers(b"end\\n")
+for kid in kids:
+    kid.wait()
+"""
+FORKING = """
+import ctypes, os, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+print("ready", flush=True)
+for line in sys.stdin:
+    pid = os.fork()
+    if pid == 0:
+        block, context = ctypes.c_uint64(), ctypes.c_void_p()
+        wrong = cuda.cuInit(0) or cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0)
+        for _ in range(3):
+            wrong = wrong or cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(4096))
+        os._exit(wrong or cuda.cuMemFree_v2(block))
+    print("done" if os.waitpid(pid, 0)[1] == 0 else "failed", flush=True)
+"""
+
+
+class Script(Holder):
+    """A Python program that works when it gets a line."""
+
+    def __init__(self, place, text, *words):
+        self.place = place
+        self.process = place.start([sys.executable, "-c", text, *words], {}, stdin=-1)
+        self.expect("ready")
+
+
+def sums(report):
+    return sorted((process["summary"]["allocated_blocks"], process["summary"]["freed_blocks"])
+                  for process in report.get("processes", [report]))
+
+
+@needs("attach")
+def tree(place):
+    """attach --tree: the processes below are recorded too, in one report"""
+    with Script(place, PARENT, place.program("attach")) as parent:
+        attach = Attach(place, parent, "--tree")
+        if "and 2 below it" not in attach.first:
+            raise Failed(attach.first)
+        for _ in range(3):
+            parent.more()
+        compare("status", 0, attach.finish()[0])
+        compare("allocated and freed", [(75, 60), (75, 60)],
+                [pair for pair in sums(attach.report()) if pair != (0, 0)])
+        parent.more()
+    place.nothing_left()
+
+
+@needs("attach")
+def forked(place):
+    """attach: children that are forked meanwhile are recorded with --tree, and otherwise not"""
+    for flags, wanted in (((), []), (("--tree",), [(3, 1), (3, 1)])):
+        with Script(place, FORKING) as parent:
+            parent.more()
+            attach = Attach(place, parent, *flags)
+            parent.more()
+            parent.more()
+            compare("status", 0, attach.finish()[0])
+            compare("allocated and freed", wanted,
+                    [pair for pair in sums(attach.report()) if pair != (0, 0)])
+            parent.more()
+    place.nothing_left()
+
+
 @needs("attach")
 def doctor(place):
     """attach: doctor PID and top PID offer it"""
@@ -345,4 +545,5 @@ def doctor(place):
 
 
 ATTACH = [growing, as_bare, detached, again, ended, killed, gate_words, gate_nothing, formats, text,
-          twice, under_gpuleak, refusals, other_user, doctor]
+          twice, under_gpuleak, refusals, other_user, static_program, musl_program, own_filter, debugger,
+          contained, tree, forked, doctor]

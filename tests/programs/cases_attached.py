@@ -153,4 +153,31 @@ def prepared(place):
     compare("the page is removed", False, os.path.exists(page.path))
 
 
-ATTACHED = [each_way, beside_threads, many_names, recorded_already, ends_attached, prepared]
+@needs("attached")
+def stale_page(place):
+    """GPULEAK_RECORD=off: the page of a killed process is removed by the next command, no other page"""
+    pages = []
+    for _ in range(2):
+        process = place.start(attached(place, "prepared"), {
+            "LD_PRELOAD": place.options.preload, "GPULEAK_RECORD": "off"}, stdin=subprocess.PIPE)
+        process.stdout.readline()
+        pages.append((process, Page(place, process.pid).path))
+    pages[0][0].kill()
+    pages[0][0].communicate()
+    place.command("run", "--", "true")
+    compare("pages", [False, True], [os.path.exists(path) for _, path in pages])
+    pages[1][0].communicate()
+
+
+@needs("attached")
+def same_instructions(place):
+    """a pair after the detachment executes as many instructions as before the attachment"""
+    run = place.run(attached(place, "count"))
+    compare("status", (0, ""), (run.status, run.stderr))
+    before, during, after = map(int, run.stdout.split())
+    compare("instructions after it", before, after)
+    compare("more while it lasts", True, during > before > 100)
+
+
+ATTACHED = [each_way, beside_threads, many_names, recorded_already, ends_attached, prepared, stale_page,
+            same_instructions]

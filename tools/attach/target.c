@@ -136,7 +136,8 @@ static void read_maps(const char *proc, int pid, struct target *ret)
 
 		line[strcspn(line, "\n")] = '\0';
 		ret->has_glibc |= begins(name, "libc.so.6") || begins(name, "libc-2.");
-		ret->has_musl |= begins(name, "ld-musl") || begins(name, "libc.musl");
+		ret->has_musl |= begins(name, "ld-musl") || begins(name, "libc.musl") ||
+				 strcmp(name, "libc.so") == 0; /* in Debian's package */
 		ret->has_gpuleak |= begins(name, "libgpuleak.so");
 		ret->has_driver |= begins(name, "libcuda.so") || begins(name, "libOpenCL.so");
 		if (begins(name, "gpuleak.") && strstr(name, ".attach"))

@@ -17,8 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tools/ledgers/ledgers.h"
+#include "ledger/attach.h"
 #include "ledger/directory.h"
+#include "tools/ledgers/ledgers.h"
 #include "tools/launch/bypass.h"
 #include "tools/launch/process.h"
 
@@ -168,6 +169,24 @@ static bool is_stale(int dir, const char *name)
 	return !process_runs(file.pid, file.start_ticks);
 }
 
+/* Returns true if NAME in DIR is the page of a process that was started with GPULEAK_RECORD=off and
+ * has ended. A process of another namespace of pids is not visible here. */
+static bool is_stale_page(int dir, const char *name)
+{
+	unsigned long long ticks;
+	struct attach_page page;
+	struct stat st;
+	int pid, end = 0;
+
+	if (sscanf(name, ATTACH_PAGE_NAME "%n", &pid, &ticks, &end) != 2 || !end || name[end] ||
+	    process_runs(pid, ticks))
+		return false;
+	AT_END(close_descriptor) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+
+	return read(fd, &page, sizeof(page)) == (ssize_t)sizeof(page) &&
+	       stat("/proc/self/ns/pid", &st) == 0 && page.pid_namespace == st.st_ino;
+}
+
 static void clear_run(int place, const char *name)
 {
 	unsigned long long ticks;
@@ -203,7 +222,8 @@ void rundir_clear_stale(void)
 		    place_check(place) == 0)
 			dir = open_directory(AT_FDCWD, place);
 		while (dir && (entry = readdir(dir)) != NULL) {
-			if (is_stale(dirfd(dir), entry->d_name))
+			if (is_stale(dirfd(dir), entry->d_name) ||
+			    is_stale_page(dirfd(dir), entry->d_name))
 				unlinkat(dirfd(dir), entry->d_name, 0);
 			else if (strncmp(entry->d_name, "run-", 4) == 0)
 				clear_run(dirfd(dir), entry->d_name);
