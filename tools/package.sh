@@ -94,6 +94,27 @@ make_dependencies() { # MACHINE
 	printf '%s\n' "$stamp" >"$work/$1/prefix/.stamp"
 }
 
+# A build makes manual pages and completions of what the command prints. So a build for another
+# machine takes those of a build for this machine, which ninja brings up to date.
+copy_pages() { # MACHINE KIND PREFIX LIBDIR
+	local native from
+
+	native=$(uname -m)
+	[ "$1" != "$native" ] || return 0
+	if [ -e "$work/$native/build-$2/build.ninja" ]; then
+		step "package: making the manual pages" ninja -C "$work/$native/build-$2"
+	else
+		prepare "$native"
+		build_gpuleak "$native" "$2" "$3" "lib/$native-linux-gnu"
+	fi
+	from=$work/$native/image$3/share
+	rm -rf "$work/$native/image"
+	DESTDIR=$work/$native/image meson install -C "$work/$native/build-$2" --no-rebuild \
+		>"$work/$native/install.log"
+	cp -r "$from"/{bash-completion,fish,man,zsh} "$work/$1/stage-$2/share"
+	rm -rf "$work/$native/image"
+}
+
 # Installs into MACHINE/stage-KIND. In the wheel all places are relative, so the prefix names no real
 # folder.
 build_gpuleak() { # MACHINE KIND PREFIX LIBDIR
@@ -123,6 +144,7 @@ build_gpuleak() { # MACHINE KIND PREFIX LIBDIR
 	step "package: building gpuleak for the $2" ninja -C "$build"
 	DESTDIR=$machine/image meson install -C "$build" --no-rebuild >"$machine/install.log"
 	mv "$machine/image$3" "$stage"
+	copy_pages "$@"
 	mkdir -p "$stage/$4/gpuleak"
 	cp "$machine"/prefix/lib/lib{dw,elf,iberty}.so.1 "$machine/prefix/lib/libunwind.so.8" \
 		"$stage/$4/gpuleak"
