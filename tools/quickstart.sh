@@ -29,7 +29,7 @@ done
 tools/setup.sh --demo
 
 # A folder of its own: this build takes half the time of an optimized one, and is not for daily use.
-build=build-quickstart
+build="build-quickstart"
 if [ ! -e "$build/build.ninja" ]; then
 	step "quickstart: setting up the folder $build" meson setup -Doptimization=0 "$build"
 fi
