@@ -5,7 +5,8 @@
  * sum and in no other list.
  *
  * Also lists the call sites of other blocks that accumulated, if the ledger has their series. Their
- * live blocks are in the list of leaks. So a call site with live blocks is not listed here.
+ * live blocks are in the list of leaks. So a call site with live blocks is not listed here, unless
+ * gpuleak attached to the process.
  */
 #include "report/subjects/subject_words.h"
 
@@ -247,12 +248,13 @@ static int compare(const void *left, const void *right)
 	       ?: compare_ints(a->live.site->device, b->live.site->device);
 }
 
-static bool is_listed(const struct suballocation_site *site)
+static bool is_listed(const struct gathering *g, const struct suballocation_site *site)
 {
-	if (site->of_blocks && site->not_selected)
-		return false; /* the report lists or suppresses its live blocks as leaks */
-	if (site->of_physical && site->series_live)
-		return false; /* the report lists or suppresses the mappings as leaks */
+	/* The report lists or suppresses its live blocks, or the mappings, as leaks. If gpuleak
+	 * attached to the process, leaks are not judged. */
+	if (((site->of_blocks && site->not_selected) || (site->of_physical && site->series_live)) &&
+	    !(g->b->process->attached && site->public.trend == TREND_ACCUMULATING))
+		return false;
 	return site->public.live.blocks || site->public.trend == TREND_ACCUMULATING;
 }
 
@@ -268,7 +270,7 @@ static void list_sites(struct gathering *g)
 					    site->public.live.blocks);
 		struct report_suballocations *entry;
 
-		if (!is_listed(site))
+		if (!is_listed(g, site))
 			continue;
 		entry = &process->suballocations[process->suballocation_count++];
 		*entry = site->public;
@@ -301,7 +303,7 @@ static void set_trends(struct gathering *g)
 	count_working(g);
 	EACH_SITE(&g->sites, site) {
 		set_trend(g, site);
-		g->count += is_listed(site);
+		g->count += is_listed(g, site);
 		g->b->process->unsampled_suballocations += site->unsampled;
 	}
 }

@@ -530,6 +530,39 @@ def forked(place):
     place.nothing_left()
 
 
+def python_with(module):
+    for python in (sys.executable, "/usr/bin/python3"):
+        if subprocess.run([python, "-c", "import " + module], stderr=subprocess.DEVNULL,
+                          check=False).returncode == 0:
+            return python
+    raise Missing("no " + module)
+
+
+@needs("cl_leak")
+def pyopencl(place):
+    """attach: a PyOpenCL service's growing line is named, as growth and as accumulation"""
+    script = os.path.join(os.path.dirname(__file__), "../../docs/examples/server_pyopencl.py")
+    process = place.start([python_with("pyopencl"), script, str(12 * SLOWER)], {})
+    try:
+        time.sleep(3 * SLOWER)
+        run = place.command("attach", "--for", "%ds" % (5 * SLOWER), "--gate", "--report",
+                            place.file("report.json"), str(process.pid))
+        if "can be traced only" in run.stderr or "cannot be traced" in run.stderr:
+            raise Missing("ptrace is not permitted here")
+        compare("status", 23, run.status)
+        report = place.json("report.json")
+        for what, found in (("growth", report["growth"]["suspects"]),
+                            ("accumulation", report["suballocations"])):
+            compare(what, ["load"], [next(frame["function"] for frame in one["stack"]
+                                          if "server_pyopencl.py" in (frame["file"] or ""))
+                                     for one in found])
+        compare("the service", (b"served\n", 0), (process.communicate(timeout=TIMEOUT)[0],
+                                                  process.returncode))
+    finally:
+        process.kill()
+        process.communicate()
+
+
 @needs("attach")
 def doctor(place):
     """attach: doctor PID and top PID offer it"""
@@ -546,4 +579,4 @@ def doctor(place):
 
 ATTACH = [growing, as_bare, detached, again, ended, killed, gate_words, gate_nothing, formats, text,
           twice, under_gpuleak, refusals, other_user, static_program, musl_program, own_filter, debugger,
-          contained, tree, forked, doctor]
+          contained, tree, forked, pyopencl, doctor]
