@@ -553,16 +553,20 @@ struct ledger_code {
 	uint32_t reserved;
 };
 
-/* Frames of Python or Java of a thread, innermost first. Records follow each other, aligned to 8
- * bytes. */
+/* Frames of Python, Java, Ruby or PHP of a thread, innermost first. Records follow each other,
+ * aligned to 8 bytes. */
 /* the chain was deeper than stack_depth, so outer frames are missing */
 #define LEDGER_PYTHON_CUT 1u
 /* The frames belong to another thread, which started the work of this stack's thread and waited for
  * it. They are further out than all native frames. */
 #define LEDGER_PYTHON_WAITING 2u
-/* They are frames of Java: all that the thread has, so the native frames from the first one without
- * a module on are not needed. None is an LEDGER_PYTHON_ENTRY. */
+/* The two bits of the language. 0 is Python. Frames of another language are all that the thread
+ * has, so the native frames of its interpreter, and those further out, are not needed. None is an
+ * LEDGER_PYTHON_ENTRY. */
+#define LEDGER_PYTHON_LANGUAGE(flags) ((flags) & 12u)
 #define LEDGER_PYTHON_JAVA 4u
+#define LEDGER_PYTHON_RUBY 8u
+#define LEDGER_PYTHON_PHP 12u
 #define LEDGER_PYTHON_ENTRY 0x80000000u
 #define LEDGER_PYTHON_LINE(word) ((word) & ~LEDGER_PYTHON_ENTRY)
 struct ledger_python_frame {

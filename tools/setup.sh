@@ -55,6 +55,8 @@ tests module:jsonschema                       python3-jsonschema
 tests module:prometheus_client                python3-prometheus-client
 tests program:promtool                        prometheus
 tests program:go                              golang-go
+tests program:ruby                            ruby
+tests program:php                             php-cli
 tests program:java                            default-jdk-headless
 tests program:javac                           default-jdk-headless
 tests program:mcs                             mono-mcs

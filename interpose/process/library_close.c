@@ -15,7 +15,7 @@
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/write_observations.h"
 #include "interpose/stack/modules.h"
-#include "interpose/stack/java.h"
+#include "interpose/stack/interpreters.h"
 #include "interpose/stack/python.h"
 #include "interpose/stack/walk.h"
 #include "ledger/shared.h"
@@ -53,7 +53,7 @@ EXPORT int dlclose(void *handle)
 	module_forget();
 	look_before_it_goes(recorder);
 	python_forget();
-	java_forget();
+	interpreters_forget();
 	r = real ? real(handle) : -1;
 	module_forget();
 	resolve_forget_unloaded();

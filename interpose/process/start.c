@@ -48,7 +48,7 @@
 #include "interpose/recorder/write_observations.h"
 #include "interpose/recorder/thread_state.h"
 #include "interpose/stack/modules.h"
-#include "interpose/stack/java.h"
+#include "interpose/stack/interpreters.h"
 #include "interpose/stack/python.h"
 #include "interpose/stack/capture.h"
 #include "interpose/stack/intern.h"
@@ -340,7 +340,7 @@ static void get_or_make(void *data)
 	lock_give(&recorder_page->making);
 	if (made) {
 		python_look(recorder);
-		java_look();
+		interpreters_look();
 	}
 	if (made && process_has_recorder)
 		process_has_recorder(recorder);

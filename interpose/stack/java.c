@@ -1,30 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds the JVM and reads Java frames by JVMTI's GetStackTrace. Supports HotSpot only: its table
- * gHotSpotVMStructs has the place of a thread's state. Never leaves an exception or a local
- * reference behind.
+ * Reads Java frames by JVMTI's GetStackTrace. Supports HotSpot only: its table gHotSpotVMStructs
+ * has the place of a thread's state. Never attaches a thread, calls the JVM only in states of a
+ * thread in which HotSpot allows it, and never leaves an exception or a local reference behind.
  */
-#include "interpose/stack/java.h"
+#include "interpose/stack/interpreters.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <link.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "interpose/base/fork_guard.h"
-#include "interpose/base/hash.h"
 #include "interpose/dispatch/observations.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/stack/python.h"
 #include "ledger/clock.h"
 #include "ledger/nocancel.h"
-
-_Atomic bool java_is_due, java_is_there;
 
 #define NAP_NS 100000
 #define NAPS_MAX 10000u /* about a second */
@@ -88,10 +80,9 @@ typedef int get_env_fn(object vm, object *ret, int version);
  * nothing slower. */
 static const uint32_t capabilities[4] = { 1u << 11 | 1u << 12 };
 
-struct java_frame { /* jvmtiFrameInfo */
-	method method;
-	int64_t location; /* index of a byte code; -1: a native method */
-};
+/* A struct chain_frame is a jvmtiFrameInfo: `code` is the method, `at` the index of a byte code, or
+ * -1 in a native method. */
+_Static_assert(sizeof(struct chain_frame) == 16, "jvmtiFrameInfo has 16 bytes");
 struct line_number { /* jvmtiLineNumberEntry */
 	int64_t start;
 	int line;
@@ -318,17 +309,6 @@ struct vm_field { /* VMStructEntry of HotSpot */
 	void *address;
 };
 
-static int find_jvm(struct dl_phdr_info *info, size_t size, void *data)
-{
-	const char *name = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
-
-	(void)size;
-	if (!name || strcmp(name, "/libjvm.so") != 0 || strlen(info->dlpi_name) >= PATH_MAX)
-		return 0;
-	strcpy(data, info->dlpi_name);
-	return 1;
-}
-
 static void leave_alone(const char *why)
 {
 	observation_record(OBSERVED_JAVA_LEFT, "virtual machine", NULL, why);
@@ -377,28 +357,23 @@ static object find_vm(created_vms_fn *created, object *ret_env)
 	return vm;
 }
 
-void java_look(void)
+static bool find(const char *path)
 {
 	struct java_fields found = { 0 };
-	char path[PATH_MAX] = "";
-	created_vms_fn *created;
+	created_vms_fn *created = (created_vms_fn *)resolve_in(path, "JNI_GetCreatedJavaVMs");
 	object vm, env;
 
-	atomic_store(&java_is_due, false);
-	if (atomic_load(&java_is_there) || !fork_guard_iterate(find_jvm, path))
-		return;
-	created = (created_vms_fn *)resolve_in(path, "JNI_GetCreatedJavaVMs");
 	find_fields(path, &found);
 	if (!created || !found.state) {
 		leave_alone("it is not HotSpot, and gpuleak reads frames of no other JVM");
-		return;
+		return false;
 	}
 	fields = found;
 	atomic_store(&created_vms, created);
-	atomic_store(&java_is_there, true);
 	vm = find_vm(created, &env);
 	if (vm)
 		count_calls(vm, env);
+	return true;
 }
 
 /* ---- preparing ---- */
@@ -505,41 +480,41 @@ static void write_class(const char *signature, char *ret, size_t size)
 		*at = '.';
 }
 
-static uint32_t line_of(const struct java_frame *frame)
+static uint32_t line_of(const struct chain_frame *frame)
 {
 	struct line_number *table = NULL;
 	uint32_t ret = 0;
 	int count = 0;
 
-	if (frame->location < 0 ||
+	if (frame->at < 0 ||
 	    CALL(jvm.jvmti, JVMTI_GET_LINE_NUMBER_TABLE,
-		 int (*)(object, method, int *, struct line_number **), frame->method, &count,
+		 int (*)(object, method, int *, struct line_number **), (method)frame->code, &count,
 		 &table) != 0)
 		return 0;
 	for (int i = 0, last = -1; i < count; i++) {
 		/* The table has no order. */
-		if (table[i].start > frame->location ||
+		if (table[i].start > frame->at ||
 		    (last >= 0 && table[i].start < table[last].start))
 			continue;
 		last = i;
 		ret = (uint32_t)table[i].line;
 	}
 	deallocate(table);
-	return ret & ~LEDGER_PYTHON_ENTRY;
+	return ret;
 }
 
-/* Locking: the caller must not hold a lock while the JVM is called. Returns the ref of FRAME's
- * method. */
-static uint32_t method_ref(struct recorder *recorder, object env, const struct java_frame *frame)
+/* Locking: the caller must not hold a lock while the JVM is called. Returns the ref of the
+ * method FOUND. */
+static uint32_t method_ref(struct recorder *recorder, object env, method found)
 {
 	char *name = NULL, *signature = NULL, *file = NULL, text[NAME_MAX_BYTES];
 	reference class = NULL;
 	uint32_t ret;
 
 	CALL(jvm.jvmti, JVMTI_GET_METHOD_NAME, int (*)(object, method, char **, char **, char **),
-	     frame->method, &name, NULL, NULL);
+	     found, &name, NULL, NULL);
 	if (CALL(jvm.jvmti, JVMTI_GET_METHOD_DECLARING_CLASS,
-		 int (*)(object, method, reference *), frame->method, &class) == 0) {
+		 int (*)(object, method, reference *), found, &class) == 0) {
 		CALL(jvm.jvmti, JVMTI_GET_CLASS_SIGNATURE,
 		     int (*)(object, reference, char **, char **), class, &signature, NULL);
 		CALL(jvm.jvmti, JVMTI_GET_SOURCE_FILE_NAME, int (*)(object, reference, char **),
@@ -557,80 +532,45 @@ static uint32_t method_ref(struct recorder *recorder, object env, const struct j
 
 /* ---- frames ---- */
 
-struct chain {
-	object env;
-	int count;
-	struct java_frame frames[LEDGER_FRAMES_MAX + 1];
-};
-
-static uint64_t key_of(const struct chain *chain)
+/* A JVM that ends refuses calls. */
+static bool read_frames(const struct recorder *recorder, struct chain *ret)
 {
-	uint64_t ret = (uint64_t)chain->count;
+	object vm, env;
+	int count = 0;
 
-	for (int i = 0; i < chain->count; i++) {
-		ret = TABLE_MIX(ret ^ (uintptr_t)chain->frames[i].method);
-		ret = TABLE_MIX(ret ^ ret >> 32 ^ (uint64_t)chain->frames[i].location);
-		ret ^= ret >> 29;
-	}
-	return ret;
-}
-
-static uint32_t write_chain(struct recorder *recorder, const struct chain *chain, uint64_t key)
-{
-	struct ledger_python_frame frames[LEDGER_FRAMES_MAX];
-	struct ledger_python record = { .flags = LEDGER_PYTHON_JAVA };
-	unsigned int count = (unsigned int)chain->count;
-
-	if (count > recorder->stack_depth) {
-		count = recorder->stack_depth;
-		record.flags |= LEDGER_PYTHON_CUT;
-	}
-	record.frames = (uint16_t)count;
-	for (unsigned int i = 0; i < count; i++) {
-		frames[i].code = method_ref(recorder, chain->env, &chain->frames[i]);
-		frames[i].line = line_of(&chain->frames[i]);
-	}
-	return python_add_chain(recorder, &record, frames, key);
-}
-
-/* Stores the thread's frames in RET, at most one more than the recorder wants. Returns false if
- * no Java runs on the thread, or if the JVM must not be called. A JVM that ends refuses calls. */
-static bool read_chain(const struct recorder *recorder, struct chain *ret)
-{
-	object vm = find_vm(atomic_load(&created_vms), &ret->env);
-
-	if (!vm || !ret->env)
+	vm = find_vm(atomic_load(&created_vms), &env);
+	if (!vm || !env)
 		return false;
-	count_calls(vm, ret->env);
+	count_calls(vm, env);
 	if (thread_self.java_critical) {
 		leave_alone("a thread was in a critical region of JNI, where it must not be "
 			    "called");
 		return false;
 	}
-	if (!is_ready(recorder, vm, ret->env) ||
-	    *(volatile int *)((char *)ret->env + jvm.state_from_env) != STATE_IN_NATIVE)
+	if (!is_ready(recorder, vm, env) ||
+	    *(volatile int *)((char *)env + jvm.state_from_env) != STATE_IN_NATIVE)
 		return false;
-	return CALL(jvm.jvmti, JVMTI_GET_STACK_TRACE,
-		    int (*)(object, reference, int, int, struct java_frame *, int *), NULL, 0,
-		    (int)recorder->stack_depth + 1, ret->frames, &ret->count) == 0 &&
-	       ret->count > 0;
+	if (CALL(jvm.jvmti, JVMTI_GET_STACK_TRACE,
+		 int (*)(object, reference, int, int, struct chain_frame *, int *), NULL, 0,
+		 (int)recorder->stack_depth + 1, ret->frames, &count) != 0)
+		return false;
+	for (int i = 0; i < count; i++)
+		chain_add(ret, ret->frames[i].code, ret->frames[i].at, NULL);
+	ret->thread = env;
+	return true;
 }
 
-uint32_t java_frames(struct recorder *recorder)
+static uint32_t name(struct recorder *recorder, const struct chain *chain, unsigned int i,
+		     uint32_t *ret_line)
 {
-	struct chain chain = { .count = 0 };
-	int saved = errno, cancel;
-	uint32_t ret = 0;
-	uint64_t key;
-
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	if (read_chain(recorder, &chain)) {
-		key = key_of(&chain);
-		ret = python_find_chain(recorder, key);
-		if (!ret)
-			ret = write_chain(recorder, &chain, key);
-	}
-	pthread_setcancelstate(cancel, NULL);
-	errno = saved;
-	return ret;
+	*ret_line = line_of(&chain->frames[i]);
+	return method_ref(recorder, chain->thread, (method)chain->frames[i].code);
 }
+
+const struct interpreter interpreter_java = {
+	.language = LEDGER_PYTHON_JAVA,
+	.library = "libjvm.so",
+	.find = find,
+	.read = read_frames,
+	.name = name,
+};

@@ -4,7 +4,7 @@
  * that the loader uses, which has only exported functions. Must not map the file: reading a mapping
  * of a file that another process truncates raises SIGBUS.
  */
-#include "interpose/stack/module_symbols.h"
+#include "interpose/stack/modules.h"
 
 #include <elf.h>
 #include <link.h>

@@ -14,10 +14,9 @@
 #include "interpose/dispatch/coverage.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/write_observations.h"
-#include "interpose/stack/java.h"
+#include "interpose/stack/interpreters.h"
 #include "interpose/stack/python.h"
 #include "interpose/stack/capture.h"
-#include "interpose/stack/module_symbols.h"
 #include "ledger/shared.h"
 #include "ledger/temporary_path.h"
 
@@ -200,7 +199,7 @@ static int module_of_loader(struct dl_phdr_info *info, size_t size, void *data)
 	(void)size;
 	if (recorder->modules->loads != loads) {
 		python_want();
-		atomic_store(&java_is_due, true);
+		atomic_store(&interpreters_due, true);
 	}
 	recorder->modules->loads = loads;
 	module_seen(recorder, info);

@@ -37,7 +37,7 @@ struct modules {
 	/* the loader's count of loads and unloads at the latest modules_refresh() */
 	uint64_t loads;
 	unsigned int count;
-	uint32_t copied_symbols; /* bytes, see module_symbols.h */
+	uint32_t copied_symbols; /* bytes, see module_symbols_copy() */
 	/* two different modules were mapped at the same addresses, one after the other */
 	bool taken_over;
 	struct module module[MODULES_MAX];
@@ -53,5 +53,16 @@ bool modules_allocate_tensors(struct recorder *recorder, uint32_t stack);
 /* Makes sure that the table has the module of each frame in CAPTURE. Frames outside all modules are
  * ignored. */
 void modules_cover(struct recorder *recorder, const struct capture *capture);
+
+/* ---- module_symbols.c ---- */
+
+/* Copies the names of the functions of the module whose ledger record has the ref MODULE, once,
+ * when the first stack with a frame in it is stored: its file may be gone when the report is made.
+ * Bounded in bytes and time. DYNAMIC is the address of its dynamic section, or 0 without one.
+ * *COPIED counts the bytes that all modules of the process took.
+ *
+ * Locking: the caller holds the lock of the modules, and calls on a stack of gpuleak's own. */
+void module_symbols_copy(struct recorder *recorder, uint32_t module, uint64_t dynamic,
+			 uint32_t *copied);
 
 #endif

@@ -15,14 +15,14 @@
 #include "interpose/stack/capture.h"
 #include "interpose/stack/frames.h"
 #include "interpose/stack/intern.h"
-#include "interpose/stack/java.h"
+#include "interpose/stack/interpreters.h"
 #include "interpose/stack/modules.h"
 #include "interpose/stack/python.h"
 #include "interpose/stack/stack_cache.h"
 #include "interpose/stack/waiting.h"
 #include "ledger/shared.h"
 
-/* the ref of Java frames, or of a waiting thread's frames, is multiplied by this to make a key */
+/* the ref of an interpreter's frames, or of a waiting thread's, times this is a key */
 #define FRAMES_KEY 0x9e3779b97f4a7c15u
 
 struct stack_request {
@@ -31,10 +31,10 @@ struct stack_request {
 	const struct caller *caller;
 	/* the key for CALLER; its `python` is made of `frames`, if that is not 0 */
 	struct stack_cache_key cache_key;
-	/* ref of the thread's Java frames, or else of the frames of the only thread that waits for
-	 * workers, or 0 */
+	/* ref of the thread's frames in an interpreter, or else of the frames of the only thread
+	 * that waits for workers, or 0 */
 	uint32_t frames;
-	bool is_java;
+	bool is_own; /* they are the thread's */
 	uint32_t ref;
 };
 
@@ -62,7 +62,7 @@ static __attribute__((noinline)) uint32_t find_moved(struct recorder *recorder,
 	uint64_t pcs[MOVED_FRAMES_MAX + 1];
 	uint32_t ref;
 
-	if (wanted > MOVED_FRAMES_MAX || atomic_load(&java_is_there))
+	if (wanted > MOVED_FRAMES_MAX || atomic_load(&interpreters_there))
 		return 0;
 	frames = frames_walk_known(caller, pcs, wanted + 1);
 	if (frames == 0)
@@ -95,7 +95,7 @@ static void unwind_here(void *data)
 	if (fork_guard_is_locked())
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNWINDER_LOCKED, 1);
 	capture_frames(recorder->stack_depth, recorder->modules->taken_over, &capture);
-	if (frames && !request->is_java && !waiting_is_worker(&capture))
+	if (frames && !request->is_own && !waiting_is_worker(&capture))
 		key = frames = 0;
 	if (capture.frames == 0 && !key)
 		return;
@@ -126,9 +126,9 @@ static uint32_t unwind_once(struct stack_request *request)
 {
 	struct aside aside;
 
-	if (!request->cache_key.python && atomic_load(&java_is_there)) {
-		request->frames = java_frames(request->recorder);
-		request->is_java = request->frames != 0;
+	if (!request->cache_key.python && atomic_load(&interpreters_there)) {
+		request->frames = interpreters_frames(request->recorder);
+		request->is_own = request->frames != 0;
 		request->cache_key.python = request->frames * FRAMES_KEY;
 	}
 	thread_state_lock(request->state);
@@ -138,10 +138,10 @@ static uint32_t unwind_once(struct stack_request *request)
 	return request->ref;
 }
 
-static void look_for_java(void *data)
+static void look_for_interpreters(void *data)
 {
 	(void)data;
-	java_look();
+	interpreters_look();
 }
 
 static COLD uint32_t unwind(struct recorder *recorder, struct thread_state *state,
@@ -155,11 +155,11 @@ static COLD uint32_t unwind(struct recorder *recorder, struct thread_state *stat
 		return 0;
 	}
 	unwind_once(&request);
-	/* The unwinding may have recorded new modules, and one of them may be a JVM. */
-	if (!may_load || !atomic_load(&java_is_due) || fork_guard_is_locked())
+	/* The unwinding may have recorded new modules, and one of them may be an interpreter. */
+	if (!may_load || !atomic_load(&interpreters_due) || fork_guard_is_locked())
 		return request.ref;
-	aside(look_for_java, NULL);
-	return atomic_load(&java_is_there) && !request.is_java ? unwind_once(&request)
+	aside(look_for_interpreters, NULL);
+	return atomic_load(&interpreters_there) && !request.is_own ? unwind_once(&request)
 								: request.ref;
 }
 

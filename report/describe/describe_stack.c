@@ -362,7 +362,7 @@ static void print_ways(FILE *out, const struct report_stack *stack,
 	describe_frame(out, caller, whole);
 }
 
-/* Prints a place whose function is not known: "t.rb (line not known: Ruby has no map of
+/* Prints a place whose function is not known: "t.lua (line not known: Lua has no map of
  * functions)". INTERPRETER: see interpreter_of(). */
 static void print_unknown(FILE *out, const struct report_stack *stack, const char *interpreter)
 {

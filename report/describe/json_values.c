@@ -16,6 +16,12 @@ static json_t *frame_json(const void *item)
 		[FRAME_FRAMEWORK] = "framework",
 		[FRAME_INTERPRETER] = "interpreter",
 	};
+	static const char *const languages[] = {
+		[FRAME_PYTHON] = "python",
+		[FRAME_JAVA] = "java",
+		[FRAME_RUBY] = "ruby",
+		[FRAME_PHP] = "php",
+	};
 	const struct report_frame *frame = item;
 
 	return JSON_OBJECT(
@@ -25,8 +31,7 @@ static json_t *frame_json(const void *item)
 		{ "module", json_text(frame->module) },
 		{ "offset", json_address(frame->offset) },
 		{ "language", JSON_IF(frame->language != FRAME_NATIVE,
-				      json_string(frame->language == FRAME_JAVA ? "java"
-										: "python")) },
+				      json_string(languages[frame->language])) },
 		{ "role", JSON_IF(frame->role != FRAME_APPLICATION,
 				  json_string(roles[frame->role])) },
 		{ "code", JSON_IF(frame->code, json_string(frame->code == FRAME_PACKAGE

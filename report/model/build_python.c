@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads the Python or Java frames of a ledger and combines them with native frames: replaces each
- * call of Python's evaluation loop by the Python frames that it ran. Recognizes the loop and the
- * interpreter by names of functions and files. Must not open files.
+ * Reads the frames of Python and other languages of a ledger and combines them with native
+ * frames: replaces each call of Python's evaluation loop by the Python frames that it ran.
+ * Recognizes the loop and the interpreter by names of functions and files. Must not open files.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -69,6 +69,8 @@ static bool is_around_init(const struct report_frame *code)
 static const struct symbol_location *
 read_frame(struct builder *b, const struct ledger_python_frame *record, unsigned int flags)
 {
+	static const enum frame_language languages[] = { FRAME_PYTHON, FRAME_JAVA, FRAME_RUBY,
+							 FRAME_PHP };
 	const struct report_frame *code = read_code(b, record->code);
 	struct report_frame frame;
 
@@ -77,7 +79,7 @@ read_frame(struct builder *b, const struct ledger_python_frame *record, unsigned
 	frame = *code;
 	frame.line = frame.file ? LEDGER_PYTHON_LINE(record->line) : 0;
 	frame.waiting = (flags & LEDGER_PYTHON_WAITING) != 0;
-	frame.language = flags & LEDGER_PYTHON_JAVA ? FRAME_JAVA : FRAME_PYTHON;
+	frame.language = languages[LEDGER_PYTHON_LANGUAGE(flags) / LEDGER_PYTHON_JAVA];
 	return intern_location(b, &frame);
 }
 
@@ -97,7 +99,7 @@ struct python_frames build_python(struct builder *b, uint32_t ref)
 	ret.frames = arena_alloc(b->arena, count * sizeof(ret.frames[0]));
 	ret.entry = arena_alloc(b->arena, count);
 	ret.waiting = (python->flags & LEDGER_PYTHON_WAITING) != 0;
-	ret.java = (python->flags & LEDGER_PYTHON_JAVA) != 0;
+	ret.whole = LEDGER_PYTHON_LANGUAGE(python->flags) != 0;
 	for (size_t i = 0; i < count; i++) {
 		ret.entry[ret.count] = (python->frame[i].line & LEDGER_PYTHON_ENTRY) != 0;
 		ret.frames[ret.count] = read_frame(b, &python->frame[i], python->flags);
@@ -269,12 +271,27 @@ static void weave_roughly(struct weave *w)
 	put_rest(w);
 }
 
-/* Writes the native frames up to the first one of Java, which has no module, and then all frames of
- * Java. The native frames of Java itself depend on what was compiled when, and code that was
- * compiled with optimization keeps no frame pointers, so the frames beyond are not reliable. */
-static void weave_java(struct weave *w)
+/* Returns true if FRAME is the interpreter's of LANGUAGE, or has no module, like the code of Java
+ * and what other interpreters compile at run time. */
+static bool is_interpreter_of(enum frame_language language, const struct report_frame *frame)
 {
-	for (size_t i = 0; i < w->count && whole(w->native[i])->module; i++)
+	const char *stem = language == FRAME_RUBY ? "ruby" : "php";
+	const char *name = frame->module ? base_name(frame->module) : "";
+
+	if (!frame->module || language == FRAME_JAVA || language == FRAME_PYTHON)
+		return !frame->module;
+	return (starts_with(name, "lib") && starts_with(name + strlen("lib"), stem)) ||
+	       (starts_with(name, stem) && !strstr(name, ".so"));
+}
+
+/* Writes the native frames up to the first one of the interpreter, and then all frames of its
+ * language. The native frames of Java itself depend on what was compiled when, and code that was
+ * compiled with optimization keeps no frame pointers, so the frames beyond are not reliable. */
+static void weave_whole(struct weave *w)
+{
+	enum frame_language language = whole(w->python->frames[0])->language;
+
+	for (size_t i = 0; i < w->count && !is_interpreter_of(language, whole(w->native[i])); i++)
 		weave_put(w, w->native[i]);
 	put_rest(w);
 }
@@ -288,8 +305,8 @@ size_t build_weave(const struct native_frames *native, const struct python_frame
 			   .count = native->count, .python = python, .ret = ret };
 	size_t length;
 
-	if (python->java) {
-		weave_java(&w);
+	if (python->whole && python->count) {
+		weave_whole(&w);
 		return w.written;
 	}
 	if (python->waiting) {

@@ -301,7 +301,7 @@ static struct stack_code *read_code(struct builder *b, uint32_t ref)
 	code->python = build_python(b, stack->python);
 	read_places(b, stack, code);
 	code->loops = ledger_stack_loops(b->view, ref);
-	code->cut = (!code->python.java && stack->flags & LEDGER_STACK_CUT) || code->python.cut;
+	code->cut = (!code->python.whole && stack->flags & LEDGER_STACK_CUT) || code->python.cut;
 	return intern_code(b, code);
 }
 
@@ -447,7 +447,7 @@ static const struct report_stack *read_stack(struct builder *b, const struct sta
 	const struct report_stack *ret;
 
 	if (b->ledger->names_starts && !b->process->program_suppressions &&
-	    !code->python.waiting && !code->python.java) {
+	    !code->python.waiting && !code->python.whole) {
 		ret = read_stack_with(b, code, true);
 		for (size_t i = 0; i < ret->count; i++)
 			if (ret->frames[i].role == FRAME_APPLICATION)

@@ -236,14 +236,14 @@ void *site_list_add(struct site_list *list, struct build_site *site);
 
 /* ---- Python frames ---- */
 
-/* A chain of Python or Java frames, see build_python.c. */
+/* A chain of frames of Python or another language, see build_python.c. */
 struct python_frames {
 	const struct symbol_location **frames; /* innermost first; each location has one frame */
 	unsigned char *entry; /* per frame: 1 if a new call of the evaluation loop began with it */
 	size_t count;
 	bool cut;
 	bool waiting; /* they belong to another thread: see LEDGER_PYTHON_WAITING */
-	bool java;    /* they are frames of Java: see LEDGER_PYTHON_JAVA */
+	bool whole;   /* all that the thread has: see LEDGER_PYTHON_LANGUAGE */
 };
 
 /* Returns the Python frames that REF refers to, or an empty chain if there are none. */

@@ -14,6 +14,8 @@ enum frame_language {
 	FRAME_NATIVE = 0,
 	FRAME_PYTHON, /* a Python frame with function, file and line; module is NULL, offset 0 */
 	FRAME_JAVA,   /* the same of Java; a native method has no line */
+	FRAME_RUBY,
+	FRAME_PHP,
 };
 
 /* The origin of a frame's code. A frame that no rule matches belongs to the application. */

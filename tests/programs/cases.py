@@ -23,6 +23,7 @@ import cases_go
 import cases_graph
 import cases_guard
 import cases_held
+import cases_interpreters
 import cases_ipc
 import cases_java
 import cases_leaving
@@ -436,6 +437,7 @@ FAMILIES = {
     "objects": cases_objects.OBJECTS,
     "costs": cases_costs.COSTS_CASES,
     "ipc": cases_ipc.IPC,
+    "interpreters": cases_interpreters.INTERPRETERS,
     "java": cases_java.JAVA,
     "limits": cases_limits.LIMITS,
     "lost": cases_lost.LOST,

@@ -76,7 +76,8 @@ def check_undefined():
     undefined = [(name, version) for name, version, defined in dynamic_symbols() if not defined]
     problems = [f"undefined {name}" for name, _ in undefined if foreign.match(name)]
     weak = {"_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__gmon_start__",
-            "PyGILState_GetThisThreadState"}  # shows whether the program is an interpreter
+            # show whether the program is an interpreter
+            "PyGILState_GetThisThreadState", "rb_profile_frames", "zend_get_executed_lineno"}
     problems += [f"undefined and not libc's: {name}" for name, version in undefined
                  if not (version or "").startswith("GLIBC_") and name not in weak]
     return problems

@@ -124,7 +124,7 @@ static void woven(const char *native, const char *python, const char *expected)
 	}
 	for (; *python; python++) {
 		if (*python == 'J') {
-			chain.java = true;
+			chain.whole = true;
 			continue;
 		}
 		if (*python == '|') {
