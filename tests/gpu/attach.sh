@@ -69,6 +69,9 @@ PY
 )"
 }
 
+# One process with all devices: with two or more, each has its part of the growth.
+devices=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
+say "attach: $devices devices; the service uses each of them"
 attached service "$(line_of "$here/programs/attach_service.cu")" "$work/attach_service" 2500
 for framework in torch cupy jax; do
 	python3 -c "import $framework" 2>/dev/null || { say "attach: no $framework"; continue; }
@@ -76,3 +79,12 @@ for framework in torch cupy jax; do
 	attached $framework "$(line_of "$program")" python3 "$program" 2500
 done
 counted
+for way in ptrace page; do
+	say "attach service by $way: growth kept on $(grep -oE 'device [0-9]+' "$results/attach-service-$way.txt" |
+		sort -u | wc -l) of $devices devices"
+done
+if python3 -c 'import torch' 2>/dev/null; then
+	python3 "$here/attach_turns.py" "$gpuleak" "$build/interpose/libgpuleak.so" 2>&1 | while read -r line; do
+		say "$line"
+	done
+fi
