@@ -49,22 +49,21 @@ void *stub_targets[HOOK_COUNT];
 _Static_assert(offsetof(struct attach_page, request) == 24, "stubs_ARCH.S has the offset");
 
 /* Lookup functions have their wrapper, so that their results are stubs. OpenCL may have several
- * drivers: its functions that allocate have wrappers, which record nothing. */
+ * drivers: functions that allocate have wrappers in all but the first, which record nothing. */
 static void *when_prepared(struct hook *hook, void *real)
 {
-	void *none = NULL, *wrapper;
+	void *none = NULL, *wrapper = NULL;
 
 	atomic_compare_exchange_strong(&hook->driver, &none, real);
 	if (hook_has(hook, TRAIT_LOOKS_UP))
 		return hook->wrapper;
 	if (!hook->kind[0] || hook->object)
 		return real;
-	if (slots_has(hook)) {
-		wrapper = slots_wrapper(hook, real, NULL);
+	if (atomic_load(&hook->driver) != real) {
+		if (slots_has(hook))
+			wrapper = slots_wrapper(hook, real, NULL);
 		return wrapper ? wrapper : real;
 	}
-	if (atomic_load(&hook->driver) != real)
-		return real;
 	shared_publish(stub_targets[hook - hooks], real);
 	return (void *)(uintptr_t)(stub_entries + STUB_BYTES * (hook - hooks));
 }

@@ -179,5 +179,15 @@ def same_instructions(place):
     compare("more while it lasts", True, during > before > 100)
 
 
+@needs("cl_pair")
+def prepared_opencl(place):
+    """GPULEAK_RECORD=off costs a pair of OpenCL one comparison and three instructions more"""
+    argv = [place.program("cl_pair")]
+    bare, off = place.run(argv), place.preloaded(argv, {"GPULEAK_RECORD": "off"})
+    compare("status", (0, 0, ""), (bare.status, off.status, off.stderr))
+    compare("no more than 4 more", True, 100 < int(bare.stdout) <= int(off.stdout)
+            <= int(bare.stdout) + 4)
+
+
 ATTACHED = [each_way, beside_threads, many_names, recorded_already, ends_attached, prepared, stale_page,
-            same_instructions]
+            same_instructions, prepared_opencl]

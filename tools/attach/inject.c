@@ -21,7 +21,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "ledger/clock.h"
 #include "report/util/path.h"
 #include "tools/attach/remote.h"
 #include "tools/attach/stub.h"
@@ -462,13 +461,11 @@ static bool enter(int pid, struct stub_room *data, uint64_t *ret_room, struct in
 	static struct tracee t; /* large */
 	enum tracee_result r;
 	bool in_syscall;
-	uint64_t began;
 
 	t.trap = find_trap(pid);
 	r = borrow_any(pid, &t, &in_syscall);
 	if (r != TRACEE_OK)
 		return failed(ret, "", r);
-	began = clock_ns(CLOCK_MONOTONIC);
 	r = use_thread(&t, in_syscall, data, ret_room);
 	if (r == TRACEE_LATE)
 		snprintf(ret->error, sizeof(ret->error), "creating a thread in the process has "
@@ -476,7 +473,6 @@ static bool enter(int pid, struct stub_room *data, uint64_t *ret_room, struct in
 	else if (r != TRACEE_OK)
 		failed(ret, "a call in the process failed: ", r);
 	tracee_release(&t);
-	ret->borrowed_us = (int)((clock_ns(CLOCK_MONOTONIC) - began) / 1000);
 	return r == TRACEE_OK;
 }
 

@@ -21,7 +21,6 @@ struct injection {
 struct injected {
 	int result;     /* what the function returned */
 	bool is_late;   /* it has not returned yet */
-	int borrowed_us; /* how long the program's thread was borrowed */
 	char error[512]; /* "" if the function was called */
 };
 

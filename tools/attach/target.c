@@ -138,7 +138,6 @@ static void read_maps(const char *proc, int pid, struct target *ret)
 		ret->has_glibc |= begins(name, "libc.so.6") || begins(name, "libc-2.");
 		ret->has_musl |= begins(name, "ld-musl") || begins(name, "libc.musl") ||
 				 strcmp(name, "libc.so") == 0; /* in Debian's package */
-		ret->has_gpuleak |= begins(name, "libgpuleak.so");
 		ret->has_driver |= begins(name, "libcuda.so") || begins(name, "libOpenCL.so");
 		if (begins(name, "gpuleak.") && strstr(name, ".attach"))
 			snprintf(ret->page, sizeof(ret->page), "%s/%d/root%.*s", proc, pid,

@@ -24,7 +24,6 @@ struct target {
 	bool shadow_stack;
 	int elf_class, machine; /* of its program; 0 unknown */
 	bool has_glibc, has_musl;
-	bool has_gpuleak; /* the library is loaded */
 	bool has_driver;  /* of CUDA or OpenCL */
 	int memory_error; /* why its memory cannot be opened: errno, or 0 */
 	int yama;        /* kernel.yama.ptrace_scope; 0 also if there is none */
