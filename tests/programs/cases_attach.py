@@ -415,14 +415,15 @@ def debugger(place):
 
 
 class Contained(Service):
-    """The service in namespaces of its own, with its own /tmp."""
+    """The service in namespaces of its own, with its own /tmp and without the library."""
 
     def __init__(self, place):
         self.place = place
         self.allocated = self.freed = 0
         self.process = place.start(
             ["unshare", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "sh", "-c",
-             "mount -t tmpfs none /tmp && exec " + place.program("attach")], {}, stdin=-1)
+             "mount -t tmpfs none /tmp && mount -t tmpfs none %s && exec %s" % (
+                 os.path.dirname(place.options.preload), place.program("attach"))], {}, stdin=-1)
         if not select.select([self.process.stdout], [], [], TIMEOUT)[0] or \
                 self.process.stdout.readline() != b"ready\n":
             raise Missing("no namespaces here: " + self.process.stderr.readline().decode())

@@ -11,10 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tools/ledgers/archive.h"
 #include "tools/ledgers/ledgers.h"
 #include "tools/ledgers/rundir.h"
 
@@ -63,25 +63,14 @@ static int make_there(struct attach_place *ret, const struct target *target)
 static int copy_library(struct attach_place *place, const char *library)
 {
 	char path[PATH_MAX + sizeof("/" LIBRARY)];
-	int from = open(library, O_RDONLY | O_CLOEXEC), to, r = 0;
-	ssize_t n = 1;
+	int r;
 
 	snprintf(path, sizeof(path), "%s/" LIBRARY, place->here);
-	to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
-	if (from < 0 || to < 0)
-		r = -errno;
-	place->is_copied = to >= 0;
-	while (r == 0 && n > 0) {
-		n = sendfile(to, from, NULL, 1 << 24);
-		r = n < 0 ? -errno : 0;
-	}
-	if (to >= 0 && fchmod(to, 0755) < 0)
-		r = -errno;
-	close(from);
-	close(to);
 	snprintf(place->library, sizeof(place->library), "%.*s/" LIBRARY, PATH_MAX - 32,
 		 place->inside);
-	return r;
+	r = copy_to_new(library, path);
+	place->is_copied = r == 0;
+	return r == 0 && chmod(path, 0755) < 0 ? -errno : r;
 }
 
 int attach_place_make(struct attach_place *ret, const struct target *target, const char *library,

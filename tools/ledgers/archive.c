@@ -26,7 +26,7 @@ static int copy_bytes(int from, int to)
 	return n < 0 ? -errno : 0;
 }
 
-static int copy_file(const char *from, const char *to)
+int copy_to_new(const char *from, const char *to)
 {
 	AT_END(close_descriptor) int in = open(from, O_RDONLY | O_CLOEXEC);
 	int out = in < 0 ? -1 : open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), r;
@@ -53,7 +53,7 @@ static int put_file(const char *from, const char *to, enum keep_how how)
 		return -EEXIST;
 	/* Both fail for another file system, and a rename if that does not know
 	 * RENAME_NOREPLACE. */
-	r = copy_file(from, to);
+	r = copy_to_new(from, to);
 	if (r == 0 && how == KEEP_BY_MOVE)
 		unlink(from);
 	return r;
