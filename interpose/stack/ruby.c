@@ -6,16 +6,20 @@
  *
  * While a thread is in a GPU call its frames do not change, and keep their functions alive. Fiddle
  * releases the global lock, so another thread may collect garbage meanwhile, and compaction moves
- * functions. So nothing is read during a collection, of which compaction is the last part.
+ * functions. So nothing is read during a collection, of which compaction is the last part: a thread
+ * without the lock waits for its end, and the collecting thread itself has no frames of Ruby.
  */
 #include "interpose/dispatch/resolve.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/stack/interpreters.h"
 #include "interpose/stack/python.h"
+#include "ledger/nocancel.h"
 
 #define RUBY_MAJOR_MIN 3
 #define TYPE_MASK 0x1fu
 #define TYPE_STRING 5u
+#define NAP_NS 100000
+#define NAPS_MAX 10000u /* about a second */
 #define IMMEDIATE_MAX 4096u /* nil and other values without an object are below */
 
 typedef uintptr_t value; /* VALUE */
@@ -26,6 +30,7 @@ extern int rb_profile_frames(int start, int limit, value *ret, int *ret_lines)
 
 static struct {
 	int (*thread_is_ruby)(void);
+	int (*has_lock)(void);
 	int (*during_gc)(void);
 	int (*frames)(int start, int limit, value *ret, int *ret_lines);
 	value (*path)(value frame), (*real_path)(value frame), (*label)(value frame);
@@ -39,6 +44,7 @@ static bool find(const char *path)
 		void *to;
 	} wanted[] = {
 		{ "ruby_native_thread_p", &ruby.thread_is_ruby },
+		{ "ruby_thread_has_gvl_p", &ruby.has_lock },
 		{ "rb_during_gc", &ruby.during_gc },
 		{ "rb_profile_frames", &ruby.frames },
 		{ "rb_profile_frame_path", &ruby.path },
@@ -87,8 +93,13 @@ static bool read_frames(const struct recorder *recorder, struct chain *ret)
 	value frames[LEDGER_FRAMES_MAX + 1];
 	int lines[LEDGER_FRAMES_MAX + 1], count;
 
-	if (!ruby.thread_is_ruby() || ruby.during_gc())
+	if (!ruby.thread_is_ruby())
 		return false;
+	for (unsigned int naps = 0; ruby.during_gc(); naps++) {
+		if (ruby.has_lock() || naps == NAPS_MAX)
+			return false;
+		nocancel_nanosleep(&(struct timespec){ .tv_nsec = NAP_NS });
+	}
 	count = ruby.frames(0, (int)recorder->stack_depth + 1, frames, lines);
 	for (int i = 0; i < count; i++) {
 		struct code_text text = text_of(frames[i]);
