@@ -53,10 +53,8 @@ static void look_for_python(void *recorder)
 
 /* Returns the ref of the stack above CALLER if the thread had the same frames recently at other
  * addresses, or 0. Uses neither libunwind nor another stack, so signals need not wait. */
-static __attribute__((noinline)) uint32_t find_moved(struct recorder *recorder,
-						     struct thread_state *state,
-						     const struct caller *caller,
-						     const struct stack_cache_key *key)
+static uint32_t find_moved(struct recorder *recorder, struct thread_state *state,
+			   const struct caller *caller, const struct stack_cache_key *key)
 {
 	unsigned int wanted = recorder->stack_depth, frames;
 	uint64_t pcs[MOVED_FRAMES_MAX + 1];
@@ -163,6 +161,21 @@ static COLD uint32_t unwind(struct recorder *recorder, struct thread_state *stat
 								: request.ref;
 }
 
+/* Finds a stack that is not in the cache. Gets a copy of the key, so that the compiler can keep the
+ * key in registers where the cache is searched: 2 to 4 % of a pair. */
+static __attribute__((noinline)) uint32_t find_uncached(struct recorder *recorder,
+							struct thread_state *state,
+							const struct caller *caller,
+							struct stack_cache_key key,
+							uint32_t waiting, bool may_load)
+{
+	uint32_t ref = 0;
+
+	if (caller && !state->shared && !waiting)
+		ref = find_moved(recorder, state, caller, &key);
+	return ref ? ref : unwind(recorder, state, caller, key, waiting, may_load);
+}
+
 HOT_CALL uint32_t stack_find(struct recorder *recorder, const struct caller *caller,
 			     bool may_load)
 {
@@ -187,7 +200,5 @@ HOT_CALL uint32_t stack_find(struct recorder *recorder, const struct caller *cal
 		ref = stack_cache_find(recorder, state->stack_cache, &key, caller->frame_pointer);
 	if (__builtin_expect(ref != 0, 1))
 		return ref;
-	if (caller && !state->shared && !waiting)
-		ref = find_moved(recorder, state, caller, &key);
-	return ref ? ref : unwind(recorder, state, caller, key, waiting, may_load);
+	return find_uncached(recorder, state, caller, key, waiting, may_load);
 }
