@@ -17,7 +17,7 @@ const struct kind kinds[] = {
 const struct kind *kind_find(const char *bytes, size_t length)
 {
 	for (const struct kind *kind = kinds; kind->name[0]; kind++)
-		if (strlen(kind->name) == length && memcmp(kind->name, bytes, length) == 0)
+		if (strncmp(kind->name, bytes, length) == 0 && !kind->name[length])
 			return kind;
 	return NULL;
 }

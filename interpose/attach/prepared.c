@@ -26,7 +26,12 @@
 #include "ledger/process_stat.h"
 #include "ledger/shared.h"
 
-#define PAGE_ALIGNED 65536 /* the largest page of the architectures */
+/* The largest page of the architecture. More would make the start of every process longer. */
+#ifdef __x86_64__
+#define PAGE_ALIGNED 4096
+#else
+#define PAGE_ALIGNED 65536
+#endif
 #define POLL_NS 50000000
 
 int gpuleak_attach(const char *settings);
@@ -36,7 +41,7 @@ int gpuleak_detach(void);
 
 union stub_page {
 	struct attach_page page;
-	char bytes[PAGE_ALIGNED];
+	char bytes[(sizeof(struct attach_page) + PAGE_ALIGNED - 1) / PAGE_ALIGNED * PAGE_ALIGNED];
 };
 extern union stub_page stub_page __attribute__((visibility("hidden")));
 extern void *stub_targets[HOOK_COUNT] __attribute__((visibility("hidden")));

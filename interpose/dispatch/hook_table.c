@@ -60,9 +60,14 @@ static unsigned char object_number(const char *name)
 
 static void start_api(enum api api)
 {
+	const char *kind = NULL; /* most rows have the kind of the row before */
+	unsigned char object = 0;
+
 	for (int i = ranges[api].first_hook; i < ranges[api].end_hook; i++) {
+		if (hooks[i].kind != kind)
+			object = object_number(kind = hooks[i].kind);
 		hooks[i].api = api;
-		hooks[i].object = object_number(hooks[i].kind);
+		hooks[i].object = object;
 		hooks[i].wrapper = apis[api]->wrappers[i - ranges[api].first_hook];
 	}
 	for (int i = ranges[api].first_used; i < ranges[api].end_used; i++)
