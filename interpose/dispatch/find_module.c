@@ -91,10 +91,13 @@ static int look_at_module(struct dl_phdr_info *info, size_t size, void *data)
 
 void module_start(void)
 {
-	struct link_map *map = NULL;
+	const void *const here = (const void *)module_start;
+	const struct link_map *map = NULL;
 	Dl_info info;
 
-	if (!dladdr1((const void *)module_start, &info, (void **)&map, RTLD_DL_LINKMAP))
+	if (_dl_find_object) /* dladdr1() also searches all symbols of this library */
+		map = module_of(here);
+	else if (!dladdr1(here, &info, (void **)&map, RTLD_DL_LINKMAP))
 		return;
 	while (map && map->l_prev)
 		map = map->l_prev;
