@@ -363,30 +363,117 @@ struct frame_rule frame_rule_at(uint64_t pc, bool is_exact)
 /* No frame is larger. A wrong rule must not lead far away from the stack. */
 #define FRAME_BYTES_MAX ((uintptr_t)1 << 20)
 
-unsigned int frames_walk_known(const struct caller *caller, uint64_t *pcs, unsigned int size)
+/* ---- walks by recent rules ----
+ *
+ * The outer frames of a stack are mostly those of the thread's last walk. If a frame has the pc,
+ * the stack pointer and the frame pointer that a frame of the last walk had, the same rules apply
+ * to it and to its callers, as long as the words that these rules read are unchanged. Only these
+ * words are compared then. */
+
+/* Returns true if the words that frame FROM of WALK and its callers depend on are unchanged. */
+static HOT bool is_unchanged(const struct frames_walk *walk, unsigned int from)
 {
-	uintptr_t top = (uintptr_t)caller_top(caller), pointer = caller->frame_pointer;
-	uint64_t pc = caller->pc, bits = epoch_bits();
-	unsigned int count = 0;
+	const struct frame_place *place = &walk->place[from];
+
+	for (unsigned int i = from + 1; i < walk->count; i++, place++)
+		if (arch_code_address(*place->link) != walk->pc[i] ||
+		    (place->saved && *place->saved != place[1].pointer))
+			return false;
+	return true;
+}
+
+/* Completes WALK, whose frame at COUNT has no place yet, by the frames of LAST, if LAST has that
+ * frame. Begins to search at *AT in LAST. */
+static HOT bool continue_as(struct frames_walk *walk, const struct frames_walk *last,
+			    unsigned int *at, unsigned int size)
+{
+	const unsigned int count = walk->count;
+	const struct frame_place *place = &walk->place[count];
+	unsigned int more;
+
+	while (*at < last->count && last->place[*at].top < place->top)
+		++*at;
+	more = last->count - *at;
+	if (more == 0 || last->place[*at].top != place->top || last->pc[*at] != walk->pc[count] ||
+	    last->place[*at].pointer != place->pointer)
+		return false;
+	/* If the last walk did not reach the outermost frame, this one must end at the same. */
+	if ((last->size ? last->size != size || count != *at : count + more > size) ||
+	    !is_unchanged(last, *at)) {
+		*at = last->count;
+		return false;
+	}
+	memcpy(&walk->pc[count], &last->pc[*at], more * sizeof(walk->pc[0]));
+	memcpy(&walk->place[count], &last->place[*at], more * sizeof(walk->place[0]));
+	walk->count += more;
+	walk->size = last->size;
+	return true;
+}
+
+/* Adds the place of the last frame of WALK, which has RULE, and stores in *RET the place of its
+ * caller. Returns the caller's pc, or 0 if the rule does not fit. */
+static HOT uint64_t step_by(struct frame_rule rule, struct frame_place *place,
+			    struct frame_place *ret)
+{
+	const uint64_t *end =
+		(const uint64_t *)(rule.by_pointer ? place->pointer : place->top) + rule.end;
+
+	if (rule.how != FRAME_BY_TABLE || !rule.link || (uintptr_t)end % sizeof(*end) ||
+	    (uintptr_t)end - place->top - 1 >= FRAME_BYTES_MAX)
+		return 0;
+	place->link = end - rule.link;
+	place->saved = rule.frame_pointer ? end - rule.frame_pointer : NULL;
+	ret->top = (uint64_t)(uintptr_t)end;
+	ret->pointer = place->saved ? *place->saved : place->pointer;
+	return arch_code_address(*place->link);
+}
+
+/* Walks on from the first frame in WALK. Returns false if a frame has no rule. */
+static bool walk_on(struct frames_walk *walk, const struct frames_walk *last, uint64_t bits,
+		    unsigned int size)
+{
+	unsigned int at = 0;
 	struct frame_rule rule;
 
-	while (pc && count < size) {
-		const uint64_t *end;
+	walk->size = 0;
+	for (;; walk->pc[walk->count] = step_by(rule, &walk->place[walk->count - 1],
+						&walk->place[walk->count])) {
+		uint64_t pc = walk->pc[walk->count];
 
-		pcs[count++] = pc;
+		if (!pc)
+			return false;
+		if (continue_as(walk, last, &at, size))
+			return true;
 		if (!find_recent(pc << 1 ^ bits, &rule))
-			return 0;
-		if (rule.how != FRAME_BY_TABLE || !rule.link)
-			return rule.how == FRAME_OUTERMOST ? count : 0;
-		end = (const uint64_t *)(rule.by_pointer ? pointer : top) + rule.end;
-		if ((uintptr_t)end % sizeof(*end) || (uintptr_t)end - top - 1 >= FRAME_BYTES_MAX)
-			return 0;
-		if (rule.frame_pointer)
-			pointer = end[-(intptr_t)rule.frame_pointer];
-		pc = arch_code_address(end[-(intptr_t)rule.link]);
-		top = (uintptr_t)end;
+			return false;
+		walk->count++;
+		if (rule.how == FRAME_OUTERMOST)
+			return true;
+		if (walk->count == size)
+			break;
 	}
-	return count;
+	walk->size = size;
+	return true;
+}
+
+unsigned int frames_walk_known(const struct caller *caller, struct frames_walks *walks,
+			       unsigned int size, const uint64_t **ret)
+{
+	uint64_t bits = epoch_bits();
+	struct frames_walk *last = &walks->walk[walks->last], *walk = &walks->walk[!walks->last];
+
+	if (walks->epoch != bits)
+		last->count = 0;
+	walks->epoch = bits;
+	*ret = walk->pc;
+	walk->count = 0;
+	walk->pc[0] = caller->pc;
+	walk->place[0].top = (uint64_t)(uintptr_t)caller_top(caller);
+	walk->place[0].pointer = caller->frame_pointer;
+	if (size > FRAMES_WALKED_MAX || !walk_on(walk, last, bits, size))
+		return 0;
+	walks->last = !walks->last;
+	return walk->count;
 }
 
 void frame_rules_forget(void)

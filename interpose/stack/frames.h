@@ -33,11 +33,35 @@ struct frame_rule {
  * address. Takes the locks that eh_frame_find() takes. */
 struct frame_rule frame_rule_at(uint64_t pc, bool is_exact);
 
-/* Walks the stack above CALLER by rules that frame_rule_at() has found before. Stores up to SIZE
- * pcs, innermost first, and returns their number. Returns 0 if a frame has no such rule. Takes no
- * lock and needs little stack. The caller accepts the result only if it is a stack that was
- * captured before. */
-unsigned int frames_walk_known(const struct caller *caller, uint64_t *pcs, unsigned int size);
+/* The most frames of a walk by known rules. */
+#define FRAMES_WALKED_MAX 65u
+
+/* The last two walks of a thread by known rules. They stay true when the thread ends and another
+ * one uses the struct: see frames_walk_known(). */
+struct frames_walks {
+	uint64_t epoch; /* of the rules */
+	unsigned int last; /* the index of the last walk that may be continued */
+	struct frames_walk {
+		unsigned int count;
+		unsigned int size; /* 0: the walk reached the outermost frame */
+		uint64_t pc[FRAMES_WALKED_MAX];
+		struct frame_place {
+			/* the stack pointer and the frame pointer in the frame */
+			uint64_t top, pointer;
+			/* where the return address and the caller's frame pointer are saved; NULL:
+			 * the frame pointer is still in its register */
+			const uint64_t *link, *saved;
+		} place[FRAMES_WALKED_MAX];
+	} walk[2];
+};
+
+/* Walks the stack above CALLER by rules that frame_rule_at() has found before. Returns the number
+ * of frames, at most SIZE, and stores their pcs in *RET, innermost first. They are valid until the
+ * next call with WALKS, which belongs to the calling thread. Returns 0 if a frame has no such rule.
+ * Takes no lock and needs little stack. The caller accepts the result only if it is a stack that
+ * was captured before. */
+unsigned int frames_walk_known(const struct caller *caller, struct frames_walks *walks,
+			       unsigned int size, const uint64_t **ret);
 
 /* Forgets what frame_rule_at() found so far. */
 void frame_rules_forget(void);

@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "interpose/base/hash.h"
+#include "interpose/stack/frames.h"
 #include "interpose/stack/modules.h"
 #include "interpose/stack/stacks.h"
 
@@ -81,6 +82,7 @@ struct stack_cache_set {
 struct stack_cache {
 	uint64_t used; /* a bit for each set that is not empty */
 	struct stack_cache_set set[STACK_CACHE_SETS];
+	struct frames_walks walks;
 };
 
 static inline uint64_t stack_cache_hash(const struct stack_cache_key *key)

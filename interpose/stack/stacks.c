@@ -48,21 +48,18 @@ static void look_for_python(void *recorder)
 	python_look(recorder);
 }
 
-/* The most frames of a stack that find_moved() finds. */
-#define MOVED_FRAMES_MAX 64u
-
 /* Returns the ref of the stack above CALLER if the thread had the same frames recently at other
  * addresses, or 0. Uses neither libunwind nor another stack, so signals need not wait. */
 static uint32_t find_moved(struct recorder *recorder, struct thread_state *state,
 			   const struct caller *caller, const struct stack_cache_key *key)
 {
 	unsigned int wanted = recorder->stack_depth, frames;
-	uint64_t pcs[MOVED_FRAMES_MAX + 1];
+	const uint64_t *pcs;
 	uint32_t ref;
 
-	if (wanted > MOVED_FRAMES_MAX || atomic_load(&interpreters_there))
+	if (atomic_load(&interpreters_there))
 		return 0;
-	frames = frames_walk_known(caller, pcs, wanted + 1);
+	frames = frames_walk_known(caller, &state->stack_cache->walks, wanted + 1, &pcs);
 	if (frames == 0)
 		return 0;
 	thread_state_lock(state);

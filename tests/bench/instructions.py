@@ -68,12 +68,12 @@ GCC_12 = "gcc 12.2.0 x86_64 debugoptimized none"
 # Name, what counts it, the ceiling for each compiler.
 ROWS = [
     ("pair, both stacks known", pair("tracked"), {GCC_12: 1920}),
-    ("pair, both stacks known, at other addresses", pair("tracked, both stacks at other addresses"), {GCC_12: 4870}),
+    ("pair, both stacks known, at other addresses", pair("tracked, both stacks at other addresses"), {GCC_12: 4175}),
     ("pair, pool fast", pair("pool fast"), {GCC_12: 1830}),
     ("tensor, both stacks known", pair("tensor"), {GCC_12: 1003}),
     ("OpenCL pair on PoCL, in the calling thread", pair("OpenCL pair"), {GCC_12: 3770}),
-    ("process without a GPU call", process(["/bin/true"]), {GCC_12: 277000}),
-    ("process of 10 blocks, no report", process(few), {GCC_12: 1170000}),
+    ("process without a GPU call", process(["/bin/true"]), {GCC_12: 189000}),
+    ("process of 10 blocks, no report", process(few), {GCC_12: 1106000}),
     ("clean report on 10 blocks", report(), {GCC_12: 6250000}),
     ("report on 10 blocks, one of them leaked", report("1"), {GCC_12: 6250000}),
 ]

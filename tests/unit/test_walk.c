@@ -324,11 +324,14 @@ static void test_places(void **state)
 
 /* ---- walks by known rules ---- */
 
+static bool forgets; /* all rules before a walk */
+
 static NOT_INLINED void walk_known(void)
 {
 	const struct caller *caller = CALLER;
 	const void *pc = __builtin_extract_return_addr(__builtin_return_address(0));
-	uint64_t pcs[FRAMES];
+	static struct frames_walks walks;
+	const uint64_t *pcs;
 	void *frames[FRAMES + 1], **wanted = frames;
 	int count = without_zeros(wanted, backtrace(wanted, FRAMES));
 
@@ -338,14 +341,21 @@ static NOT_INLINED void walk_known(void)
 		wanted++;
 		count--;
 	}
-	frame_rules_forget();
-	assert_int_equal(frames_walk_known(caller, pcs, FRAMES), 0);
+	if (forgets) {
+		frame_rules_forget();
+		assert_int_equal(frames_walk_known(caller, &walks, FRAMES, &pcs), 0);
+	}
 	for (int i = 1; i < count; i++)
 		frame_rule_at((uint64_t)(uintptr_t)wanted[i], false);
-	assert_int_equal(frames_walk_known(caller, pcs, FRAMES), count - 1);
-	for (int i = 1; i < count; i++)
-		assert_true(pcs[i - 1] == (uint64_t)(uintptr_t)wanted[i]);
-	assert_int_equal(frames_walk_known(caller, pcs, 3), 3);
+	for (int turn = 0; turn < 2; turn++) {
+		assert_int_equal(frames_walk_known(caller, &walks, FRAMES, &pcs), count - 1);
+		for (int i = 1; i < count; i++)
+			assert_true(pcs[i - 1] == (uint64_t)(uintptr_t)wanted[i]);
+	}
+	for (int turn = 0; forgets && turn < 2; turn++) {
+		assert_int_equal(frames_walk_known(caller, &walks, 3, &pcs), 3);
+		assert_true(pcs[2] == (uint64_t)(uintptr_t)wanted[3]);
+	}
 }
 
 static int known_below_libc(const void *a, const void *b)
@@ -372,8 +382,35 @@ static NOT_INLINED void known_below(int depth, size_t bytes)
 static void test_known(void **state)
 {
 	(void)state;
+	forgets = true;
 	known_below(8, 24);
 	known_below(4, 1000);
+	forgets = false;
+	known_below(8, 24);
+	known_below(8, 24); /* only the return address into this function differs */
+	known_below(7, 24);
+	known_below(4, 1000);
+}
+
+/* The inner frames are as before. Between them and this function, a frame pointer is another one,
+ * or the same words lie in a frame of another size. */
+static NOT_INLINED void known_from(size_t bytes)
+{
+	volatile char *room = __builtin_alloca(bytes);
+
+	room[0] = 1;
+	known_below(3, 24);
+	__asm__ volatile("");
+	known_below(3, 24);
+	__asm__ volatile("");
+}
+
+static void test_known_again(void **state)
+{
+	(void)state;
+	forgets = false;
+	for (size_t i = 0; i < 40; i++)
+		known_from(16 * (i % 3 + i % 7));
 }
 
 /* ---- the cache of stacks ---- */
@@ -463,6 +500,7 @@ int main(void)
 #endif
 		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_known),
+		cmocka_unit_test(test_known_again),
 		cmocka_unit_test(test_cache),
 	};
 
