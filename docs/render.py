@@ -59,6 +59,7 @@ VERBS = {
     "MARK_OBJECT": "creates an object without memory; makes the driver use more memory of its own",
     "MEASURE_OBJECT": "creates an object without memory; makes the driver use more memory of its own",
     "FIRST_USE": "makes the driver use more memory of its own, the first time for each kernel",
+    "NODE": "makes a node of a graph that copies or sets memory: a guard checks its ranges",
     "WAIT": "waits for work, or polls for its end: a guard checks blocks there",
     "LAUNCH": "makes the driver use more memory of its own, the first time for each kernel; counted by "
               "the pool as submitted work",

@@ -11,7 +11,7 @@
 #define BUCKETS_SMALLEST 8u
 
 const struct space_traits spaces[SPACE_OBJECT] = {
-	[SPACE_MEMORY] = { .addresses = true, .linear = true },
+	[SPACE_MEMORY] = { .addresses = true, .linear = true, .contains = true },
 	[SPACE_REGISTERED] = { .addresses = true },
 #define SPACE(name, ...) [SPACE_##name] = { __VA_ARGS__ },
 #include "interpose/dispatch/hooks.def"

@@ -114,6 +114,7 @@ struct space_traits {
 	bool addresses; /* they are addresses, so a block has addresses inside it */
 	bool linear;    /* addresses of memory: a call of any space may free one by mistake */
 	bool assigned;  /* gpuleak assigned them, and no call passes them */
+	bool contains;  /* an address inside a block's range is the block's memory */
 	bool reads_any; /* the driver reads any number that a call passes as a handle */
 };
 /* Of the spaces before SPACE_OBJECT. */

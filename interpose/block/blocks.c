@@ -6,6 +6,7 @@
  */
 #include "interpose/block/block_state.h"
 
+#include "interpose/block/block_ranges.h"
 #include "interpose/block/blocks.h"
 #include "interpose/block/driver_call.h"
 #include "interpose/recorder/ipc.h"
@@ -130,13 +131,17 @@ static COLD void add_sample(struct recorder *recorder, uint64_t now_ns)
 }
 
 /* Locking: the caller holds STATE's lock. Does what `alloc_checks` requests for a new block of
- * SITE: compares it with a refused request, and adds it to what GPULEAK_LIMIT counts and to the
- * live blocks that SITE counts. Gets no pointer to the struct new_block, so that the compiler can
- * keep that struct in registers. */
+ * SITE: compares it with a refused request, and adds it to what GPULEAK_LIMIT counts, to the live
+ * blocks that SITE counts, and to the ranges. Gets no pointer to the struct new_block, so that the
+ * compiler can keep that struct in registers. */
 static COLD void check_made(struct recorder *recorder, struct thread_state *state,
 			    const struct hook *hook, const struct ledger_site *site, int device,
-			    uint64_t bytes)
+			    uint64_t bytes, uint64_t key, uint64_t address, uint64_t span)
 {
+	unsigned int space = key_space(key, address);
+
+	if (alloc_checks & CHECK_RANGES && space < SPACE_OBJECT && spaces[space].contains)
+		ranges_add(recorder, key, address, span);
 	limits_block_made(recorder, hook, device, bytes);
 	if (site->series && !live_counts_physical(site))
 		live_counts_add(recorder, state, site, bytes);
@@ -161,7 +166,8 @@ static HOT struct ledger_block *fill_slot(struct recorder *recorder, const struc
 			live_bytes_rehide(recorder, block, (int64_t)new->bytes, LEDGER_HIDDEN_NOT,
 					  LEDGER_HIDDEN_IGNORED);
 		if (__builtin_expect(atomic_load_explicit(&alloc_checks, memory_order_relaxed), 0))
-			check_made(recorder, state, call->hook, site, new->device, new->bytes);
+			check_made(recorder, state, call->hook, site, new->device, new->bytes,
+				   new->key, new->address, new->span);
 	}
 	thread_state_unlock(state);
 	return block;

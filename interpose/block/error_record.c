@@ -50,6 +50,32 @@ static void tell_made(struct recorder *recorder, uint32_t site_ref, uint64_t mad
 	*ret = (struct ledger_event){ site->api, site->stack, made_ns };
 }
 
+static void tell_block(struct recorder *recorder, uint32_t site_ref, uint64_t address,
+		       uint64_t bytes, struct ledger_error *ret)
+{
+	const struct ledger_site *site = ledger_at(&recorder->writer, site_ref);
+
+	ret->block_address = address;
+	ret->block_bytes = bytes;
+	ret->kind = site->kind;
+	ret->device = site->device;
+}
+
+void error_tell_live(struct recorder *recorder, const struct ledger_block *live,
+		     struct ledger_error *ret)
+{
+	tell_block(recorder, live->site, live->address, live->bytes, ret);
+	tell_made(recorder, live->site, live->time_ns, &ret->allocated);
+}
+
+void error_tell_past(struct recorder *recorder, uint64_t address, const struct past *past,
+		     struct ledger_error *ret)
+{
+	tell_block(recorder, past->site, address, past->bytes, ret);
+	tell_made(recorder, past->site, past->made_ns, &ret->allocated);
+	ret->freed = (struct ledger_event){ past->freed_api, past->freed_stack, past->freed_ns };
+}
+
 /* Returns true for memory of a graph. A node that allocates always gets the same address, so the
  * earlier block at that address belongs to the same node. */
 static bool is_of_graph(struct recorder *recorder, const struct ledger_site *site)
@@ -61,15 +87,9 @@ uint32_t error_double_free(struct recorder *recorder, const struct free_error *w
 			   const struct past past[2])
 {
 	const struct ledger_site *site = ledger_at(&recorder->writer, past[0].site);
-	struct ledger_error error = {
-		.block_address = wrong->address,
-		.block_bytes = past[0].bytes,
-		.freed = { past[0].freed_api, past[0].freed_stack, past[0].freed_ns },
-		.kind = site->kind,
-		.device = site->device,
-	};
+	struct ledger_error error = { 0 };
 
-	tell_made(recorder, past[0].site, past[0].made_ns, &error.allocated);
+	error_tell_past(recorder, wrong->address, past, &error);
 	if (past[1].freed_api && !past[1].by_context && !past[0].by_context &&
 	    !is_of_graph(recorder, site)) {
 		tell_made(recorder, past[1].site, past[1].made_ns, &error.earlier_allocated);
@@ -85,15 +105,9 @@ uint32_t error_double_free(struct recorder *recorder, const struct free_error *w
 uint32_t error_of_live(struct recorder *recorder, const char *type, const struct free_error *wrong,
 		       const struct ledger_block *live)
 {
-	const struct ledger_site *site = ledger_at(&recorder->writer, live->site);
-	struct ledger_error error = {
-		.block_address = live->address,
-		.block_bytes = live->bytes,
-		.kind = site->kind,
-		.device = site->device,
-	};
+	struct ledger_error error = { 0 };
 
-	tell_made(recorder, live->site, live->time_ns, &error.allocated);
+	error_tell_live(recorder, live, &error);
 	return write_error(recorder, type, wrong, &error);
 }
 

@@ -33,6 +33,11 @@ struct free_error {
 /* Writes ERROR of TYPE, an error of HOOK's call, with the present time. */
 uint32_t error_write(struct recorder *recorder, const char *type, struct hook *hook,
 		     struct ledger_error *error);
+/* Stores in RET the block LIVE, or PAST, which had ADDRESS. */
+void error_tell_live(struct recorder *recorder, const struct ledger_block *live,
+		     struct ledger_error *ret);
+void error_tell_past(struct recorder *recorder, uint64_t address, const struct past *past,
+		     struct ledger_error *ret);
 /* Counts an error that gets no record. Returns 0. */
 uint32_t error_only_counted(struct recorder *recorder);
 

@@ -12,6 +12,8 @@ void guard_start(struct recorder *recorder)
 	const struct ledger_guard new = { .levels = (uint32_t)config.guard };
 	uint32_t ref = config.guard ? ledger_add_guard(&recorder->writer, &new) : 0;
 
+	if (guard_has(GUARD_COPIES))
+		atomic_fetch_or(&alloc_checks, CHECK_RANGES);
 	if (ref)
 		atomic_store(&recorder->guard->record, ledger_at(&recorder->writer, ref));
 }

@@ -8,9 +8,12 @@
  *   LEVELS is a set of enum option_guard. The wrapper calls FUNCTION with &call, the driver's own
  *   function and the arguments of the call, and takes its result as the driver's. For a HAND row,
  *   FUNCTION replaces the hand-written function. (Twins _ptsz and _ptds need lines of their own.)
+ * #define GUARDS_symbol GUARD_CHECK(LEVELS, FUNCTION)
+ *   The wrapper calls FUNCTION with the same arguments, and then the driver. FUNCTION returns the
+ *   ref of an error that it has recorded, or 0.
  * #define GUARDS_ALL_verb GUARD_ROW(LEVELS, FUNCTION)
  *   The same for CUDA's rows of a verb, but the wrapper calls FUNCTION with the row's key, and then
- *   the driver. FUNCTION returns the ref of an error that it has recorded, or 0.
+ *   the driver.
  */
 #ifndef GPULEAK_GUARD_ROWS_H
 #define GPULEAK_GUARD_ROWS_H
@@ -18,6 +21,7 @@
 #include "interpose/guard/guard.h"
 
 #define GUARD_ROW(levels, function) ~, levels, ROW, function
+#define GUARD_CHECK(levels, function) ~, levels, CHECK, function
 
 /* ---- by the macros below: the row of a name, or what stands for no row ---- */
 
@@ -39,6 +43,7 @@
 	GUARD_JOIN(GUARD_IF_, GUARD_OF(GUARD_THIRD, GUARDS_##symbol))(__VA_ARGS__)
 #define GUARD_IF_NONE(...)
 #define GUARD_IF_ROW(...) __VA_ARGS__
+#define GUARD_IF_CHECK(...) __VA_ARGS__
 
 /* What a guarded wrapper does in place of DRIVER_CALL. */
 #define GUARD_CALL(symbol, driver_call, arguments)                                          \
@@ -46,6 +51,15 @@
 	(GUARD_FUNCTION(symbol), driver_call, arguments)
 #define GUARD_CALL_NONE(function, driver_call, arguments) (driver_call)
 #define GUARD_CALL_ROW(function, driver_call, arguments) (function GUARD_WITH arguments)
+#define GUARD_CALL_CHECK(function, driver_call, arguments)                                  \
+	({                                                                                  \
+		const uint32_t guard_ref = function GUARD_WITH arguments;                   \
+		__typeof__(driver_call) guard_result = (driver_call);                       \
+		if (__builtin_expect(guard_ref != 0, 0))                                    \
+			guard_answered(guard_ref, GUARD_CODE(guard_result));                \
+		guard_result;                                                               \
+	})
+#define GUARD_CODE(result) _Generic((result), int: (result), default: LEDGER_NO_ANSWER)
 #define GUARD_WITH(...) (&call, route.real __VA_OPT__(, ) __VA_ARGS__)
 
 /* What a guarded wrapper of VERB does before that: the ref of an error that lacks the driver's
@@ -64,6 +78,20 @@
 
 /* Copies and memsets: the key is what looks their ranges up (copies.h), or 0. */
 #define GUARDS_ALL_SUBMIT GUARD_ROW(GUARD_COPIES, GUARD_RANGES)
+#define GUARDS_ALL_NODE GUARD_ROW(GUARD_COPIES, GUARD_RANGES)
 #define GUARD_RANGES(key) (guard_has(GUARD_COPIES) ? (key) : 0)
+
+/* OpenCL: copies.h has the functions. */
+#define GUARDS_clEnqueueReadBuffer GUARD_CHECK(GUARD_COPIES, GUARD_CL_READ)
+#define GUARDS_clEnqueueWriteBuffer GUARD_CHECK(GUARD_COPIES, GUARD_CL_WRITE)
+#define GUARDS_clEnqueueFillBuffer GUARD_CHECK(GUARD_COPIES, GUARD_CL_FILL)
+#define GUARDS_clEnqueueCopyBuffer GUARD_CHECK(GUARD_COPIES, GUARD_CL_COPY)
+#define GUARDS_clEnqueueMapBuffer GUARD_CHECK(GUARD_COPIES, GUARD_CL_MAP)
+#define GUARDS_clEnqueueReadBufferRect GUARD_CHECK(GUARD_COPIES, GUARD_CL_READ_RECT)
+#define GUARDS_clEnqueueWriteBufferRect GUARD_CHECK(GUARD_COPIES, GUARD_CL_WRITE_RECT)
+#define GUARDS_clEnqueueCopyBufferRect GUARD_CHECK(GUARD_COPIES, GUARD_CL_COPY_RECT)
+#define GUARDS_clEnqueueSVMMemcpy GUARD_CHECK(GUARD_COPIES, GUARD_CL_SVM_COPY)
+#define GUARDS_clEnqueueSVMMemFill GUARD_CHECK(GUARD_COPIES, GUARD_CL_SVM_FILL)
+#define GUARDS_clEnqueueSVMMap GUARD_CHECK(GUARD_COPIES, GUARD_CL_SVM_MAP)
 
 #endif

@@ -19,6 +19,7 @@
 #include "interpose/base/message.h"
 #include "interpose/base/arena.h"
 #include "interpose/base/upcalls.h"
+#include "interpose/block/block_ranges.h"
 #include "interpose/block/blocks.h"
 #include "interpose/recorder/context_ends.h"
 #include "interpose/block/deferred_totals.h"

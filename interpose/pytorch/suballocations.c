@@ -255,3 +255,45 @@ HOT_CALL void record_suballocation_freed(uint64_t address, int device)
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_SUBALLOCATION_FREES, 1);
 	recorder_leave();
 }
+
+/* ---- look-ups by the guard ---- */
+
+#define SUBALLOCATION_GRAIN 512u
+#define PROBES_MAX 2048u
+
+/* Locking: the caller holds SHARD's lock. Looks at the suballocation that begins at BEGIN. Returns
+ * true if the search is over. */
+static bool probe(struct recorder *recorder, const struct suballocation_shard *shard,
+		  uint64_t begin, uint64_t address, struct ledger_block *ret,
+		  enum suballocation_state *state)
+{
+	const struct ref_slot *slot = ref_table_slot_of(&shard->blocks, begin);
+	const struct ledger_block *block = slot ? block_of(recorder, slot) : NULL;
+	bool contains = block && address - begin < block->bytes;
+
+	if (contains && (slot->mark != FREED || *state == SUBALLOCATION_UNKNOWN)) {
+		*ret = *block;
+		*state = slot->mark != FREED ? SUBALLOCATION_LIVE : SUBALLOCATION_FREED;
+	}
+	return block && slot->mark != FREED;
+}
+
+enum suballocation_state suballocation_around(struct recorder *recorder, int device,
+					      uint64_t address, uint64_t lowest,
+					      struct ledger_block *ret)
+{
+	struct suballocation_shard *shard = device_shard(recorder, device);
+	enum suballocation_state state = SUBALLOCATION_UNKNOWN;
+	uint64_t begin = address & ~(uint64_t)(SUBALLOCATION_GRAIN - 1);
+
+	HOLD(&shard->lock);
+	if (!shard->blocks.used)
+		return SUBALLOCATION_UNKNOWN;
+	for (unsigned int probes = 0; probes < PROBES_MAX; probes++, begin -= SUBALLOCATION_GRAIN) {
+		if (probe(recorder, shard, begin, address, ret, &state) || begin <= lowest)
+			return state;
+	}
+	state = SUBALLOCATION_UNKNOWN; /* unless one begins with the block: a large tensor */
+	probe(recorder, shard, lowest, address, ret, &state);
+	return state == SUBALLOCATION_LIVE ? state : SUBALLOCATION_UNKNOWN;
+}

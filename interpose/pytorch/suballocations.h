@@ -38,6 +38,16 @@ void record_suballocated(struct call *call, const char *api, uint64_t address, u
 /* The framework freed its suballocation at ADDRESS of DEVICE. */
 void record_suballocation_freed(uint64_t address, int device);
 
+enum suballocation_state { SUBALLOCATION_UNKNOWN, SUBALLOCATION_LIVE, SUBALLOCATION_FREED };
+
+/* Locking: the caller is inside RECORDER and holds no lock. Finds the suballocation of DEVICE that
+ * contains ADDRESS, inside a block of the cache that begins at LOWEST, and copies it to RET.
+ * Returns FREED if a freed one contained it and no live one does, UNKNOWN also if the search would
+ * take too long. PyTorch's suballocations begin at multiples of 512 bytes. */
+enum suballocation_state suballocation_around(struct recorder *recorder, int device,
+					      uint64_t address, uint64_t lowest,
+					      struct ledger_block *ret);
+
 /* ---- live_sites.c: call sites whose number of live blocks is counted, so that the report can find
  * those whose blocks accumulate. Call sites of suballocations are not decided here. ---- */
 

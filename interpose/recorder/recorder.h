@@ -58,6 +58,7 @@ enum ending {
 	PART(recorded_keepers, keepers)                                                     \
 	PART(ipc, ipc)                                                                      \
 	PART(driver_costs, driver_costs)                                                    \
+	PART(block_ranges, ranges)                                                          \
 	PART(guard_state, guard)                                                            \
 	PART(report_state, report)                                                          \
 	PART(thread_states, thread_states)
@@ -200,8 +201,12 @@ static HOT enum ending recorder_ending(const struct recorder *recorder)
  * branch. CHECK_LIMITS: GPULEAK_LIMIT or GPULEAK_FAIL_AT is set (block/limit.h). CHECK_REFUSED: a
  * thread was refused memory, and its next blocks are compared with the refused request.
  * CHECK_ACCUMULATION: live blocks are counted by call site (recorder/live_counts.h). CHECK_PEAK:
- * there is a peak that thread_states->alarm_bytes waits for. */
-enum { CHECK_LIMITS = 1, CHECK_REFUSED = 2, CHECK_ACCUMULATION = 4, CHECK_PEAK = 8 };
+ * there is a peak that thread_states->alarm_bytes waits for. CHECK_RANGES: the guard finds blocks
+ * by addresses inside them (block/block_ranges.h). */
+enum {
+	CHECK_LIMITS = 1, CHECK_REFUSED = 2, CHECK_ACCUMULATION = 4, CHECK_PEAK = 8,
+	CHECK_RANGES = 16
+};
 extern _Atomic unsigned int alloc_checks __attribute__((visibility("hidden")));
 
 /* Stops recording in this process permanently. Called if a thread left gpuleak in the middle of its

@@ -5,20 +5,6 @@
  */
 #include "standin/driver/async.h"
 
-enum { MEMORY_HOST = 1, MEMORY_DEVICE, MEMORY_ARRAY, MEMORY_UNIFIED }; /* CUmemorytype */
-
-/* CUDA_MEMCPY2D_v2 and CUDA_MEMCPY3D_v2 of cuda.h */
-struct CUDA_MEMCPY2D_st {
-	struct { size_t x, y; int type; const void *host; CUdeviceptr device; CUarray array;
-		 size_t pitch; } src, dst;
-	size_t width, height;
-};
-struct CUDA_MEMCPY3D_st {
-	struct { size_t x, y, z, level; int type; const void *host; CUdeviceptr device;
-		 CUarray array; void *reserved; size_t pitch, height; } src, dst;
-	size_t width, height, depth;
-};
-
 /* One end of a copy. */
 struct end {
 	uint64_t address;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The guard: what is on, what it finds, and clean programs that it must not blame."""
 
-from harness import compare
-from stories import needs, reporting
+from harness import compare, line_of
+from stories import needs, one_line, reporting
 
 
 @needs("clean")
@@ -41,4 +41,75 @@ def pool(place):
         compare("line", True, "--guard turns the pool off" in run.stderr)
 
 
-GUARD = [levels, bad_values, pool]
+def found(place, *words, env=None):
+    """The accesses of the JSON report, and the calls' results."""
+    run = place.preloaded([place.program("guard"), *words],
+                          reporting(place, GPULEAK_GUARD="copies", **(env or {})))
+    compare("status and stderr", (0, ""), (run.status, run.stderr))
+    return place.json("report.json")["errors"], run.stdout
+
+
+OUT, FREED = "copy-out-of-bounds", "copy-after-free"
+# Word, type, call, access, accessed bytes, marker of the innermost line, bytes of the block.
+PLANTED = [("over", OUT, "cuMemsetD8_v2", "write", 1024, "set", 1000),
+           ("read", OUT, "cuMemcpyDtoH_v2", "read", 8, "read", 1000),
+           ("slack", OUT, "cuMemsetD8_v2", "write", 8, "set", 1000),
+           ("before", OUT, "cuMemsetD8_v2", "write", 8, "set", 1000),
+           ("freed", FREED, "cuMemsetD8_v2", "write", 100, "set", 2000),
+           ("captured", OUT, "cuMemcpyHtoDAsync_v2", "write", 1024, "captured", 1000),
+           ("node", OUT, "cuGraphAddMemsetNode", "write", 1024, "node", 1000),
+           ("pinned", OUT, "cuMemcpyHtoD_v2", "read", 1024, "pinned", 1000)]
+
+
+@needs("guard")
+def planted(place):
+    """guard: each planted access is one error, with its line and the allocation's"""
+    for word, kind, api, access, size, marker, block in PLANTED:
+        errors, out = found(place, word)
+        compare(word, [(kind, api, access, size, block, 1)],
+                [(e["type"], e["api"], e["access"], e["accessed_bytes"], e["allocated"]["bytes"],
+                  e["count"]) for e in errors])
+        lines = [f["line"] for f in errors[0]["stack"]]
+        compare("line", line_of("guard.c", marker), lines[0])
+        if kind == FREED:
+            compare("free", line_of("guard.c", "free"), errors[0]["freed"]["stack"][0]["line"])
+        bare = place.run([place.program("guard"), word])
+        compare("output without gpuleak", bare.stdout, out)
+
+
+@needs("guard")
+def clean_twins(place):
+    """guard: the same programs without the error, and what only looks like one"""
+    for word in ("over-clean", "read-clean", "freed-clean", "captured-clean", "node-clean",
+                 "pinned-clean", "reused", "captured-freed", "host"):
+        errors, _ = found(place, word)
+        compare(word, [], errors)
+        compare("checked", True, place.json("report.json")["guard"]["checks"] > 0)
+
+
+@needs("guard")
+def off(place):
+    """guard: off, nothing is found, and lookups return the driver's own functions"""
+    run = place.preloaded([place.program("guard"), "over", "freed", "export"], reporting(place))
+    compare("output", "cuMemsetD8_v2 0\ncuStreamQuery 0\n", "\n".join(run.stdout.split("\n")[2:]))
+    compare("errors", [], place.json("report.json")["errors"])
+    _, out = found(place, "export")
+    compare("on", "cuMemsetD8_v2 1\ncuStreamQuery 0\n", out)
+
+
+@needs("guard")
+def formats(place):
+    """guard: every format that lists errors has an access, and the gate fails for it"""
+    argv = ["--", place.program("guard"), "many"]
+    run = place.command("run", "--gate", "--guard", "copies", *argv)
+    compare("gate", 23, run.status)
+    one_line(run.stderr, "gate failed: ", "2 accesses outside a block")
+    one_line(run.stderr, "Guard (copies): 4 checks")
+    for form, text in (("junit", "copy out of bounds"), ("sarif", '"copy-out-of-bounds"'),
+                       ("github", "copy out of bounds"), ("html", "copy-out-of-bounds"),
+                       ("openmetrics", 'type="copy-out-of-bounds"')):
+        run = place.command("run", "--guard", "copies", "--format", form, *argv)
+        compare(form, (0, True), (run.status, text in run.stderr))
+
+
+GUARD = [levels, bad_values, pool, planted, clean_twins, off, formats]

@@ -13,6 +13,7 @@
 #include "interpose/cuda/wrappers/cuda_calls.h"
 #include "interpose/cuda/wrappers/cuda_graph.h"
 #include "interpose/cuda/wrappers/first_use.h"
+#include "interpose/guard/copies.h"
 #include "interpose/guard/guard_rows.h"
 
 /* Used in the rows: the call succeeded. */
@@ -179,6 +180,7 @@ static void freed_on_stream(struct call *call, CUstream stream, struct freeing *
 	})
 
 #define VERB_WAIT(symbol, driver_call, arguments, made, key, size) return driver_call;
+#define VERB_NODE(symbol, driver_call, arguments, made, key, size) return driver_call;
 
 #define VERB_SUBMIT(symbol, driver_call, arguments, made, key, size) return SUBMITTED(driver_call);
 

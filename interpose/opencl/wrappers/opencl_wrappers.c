@@ -18,6 +18,7 @@
 #include "interpose/opencl/wrappers/opencl_rows.h"
 #include "interpose/opencl/pool/opencl_pool.h"
 #include "interpose/opencl/user_events.h"
+#include "interpose/guard/copies.h"
 #include "interpose/guard/guard_rows.h"
 
 /* Used in the rows: what the pool, if it is on, does or returns. */

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Decides if a range that a call copies or sets lies inside one block. Says so only if the blocks
+ * that gpuleak has seen prove it: memory that nobody recorded is never an error. Must not change a
+ * call, and makes no driver call that a capture forbids.
+ */
+#include "interpose/guard/copies.h"
+
+#include "interpose/block/block_ranges.h"
+#include "interpose/cuda/captures.h"
+#include "interpose/cuda/cuda_current.h"
+#include "interpose/pytorch/suballocations.h"
+#include "interpose/stack/unwinder.h"
+
+/* CUDA's allocations begin at multiples of this, so no other block lies in the rest of the last
+ * one. */
+#define ALLOCATION_GRAIN 256u
+
+struct access {
+	struct copy_call copying;
+	uint64_t address, bytes, end;
+	bool reads;
+};
+
+enum verdict { VERDICT_FINE, VERDICT_OUT, VERDICT_FREED };
+
+/* ---- one range ---- */
+
+static bool kind_is(const struct recorder *recorder, const struct ledger_error *error,
+		    const char *kind)
+{
+	return recorder_text_is(recorder, error->kind, kind);
+}
+
+/* Returns true if the addresses of ERROR's block are also those of the host, which may use them for
+ * other memory after the free. */
+static bool is_on_host(const struct recorder *recorder, const struct ledger_error *error)
+{
+	return kind_is(recorder, error, "pinned") || kind_is(recorder, error, "managed") ||
+	       kind_is(recorder, error, "cl-svm") || kind_is(recorder, error, "cl-usm");
+}
+
+/* Returns the end of the memory that FOUND begins. Mappings of virtual memory side by side are one
+ * range for the program. */
+static uint64_t end_of_memory(struct recorder *recorder, const struct range_found *found,
+			      uint64_t wanted)
+{
+	uint64_t end = found->begin + found->live.bytes;
+	struct range_found next;
+
+	while (end < wanted && found->space == SPACE_VMM_MAPPING) {
+		ranges_find(recorder, end, &next);
+		if (next.state != RANGE_LIVE || next.begin != end ||
+		    next.space != SPACE_VMM_MAPPING)
+			break;
+		end += next.live.bytes;
+	}
+	return end;
+}
+
+/* The range of ACCESS lies in FOUND, a live block of the driver: checks what a framework has
+ * allocated in it. A captured graph may use memory that the framework counts as free. */
+static enum verdict look_inside(struct recorder *recorder, const struct access *access,
+				const struct range_found *found, struct ledger_error *error)
+{
+	const struct ledger_site *site = ledger_at(&recorder->writer, found->live.site);
+	struct ledger_block part;
+	enum suballocation_state state;
+
+	if (site->device < 0)
+		return VERDICT_FINE;
+	state = suballocation_around(recorder, site->device, access->address, found->begin, &part);
+	if (state == SUBALLOCATION_UNKNOWN ||
+	    (state == SUBALLOCATION_FREED && (captures_last() || access->copying.is_node)) ||
+	    (state == SUBALLOCATION_LIVE && access->end <= part.address + part.bytes))
+		return VERDICT_FINE;
+	error_tell_live(recorder, &part, error);
+	return state == SUBALLOCATION_LIVE ? VERDICT_OUT : VERDICT_FREED;
+}
+
+/* The range of ACCESS does not begin inside a live block; FOUND is the last block before. It may
+ * begin in what is left of that block's last 256 bytes, or reach into the next block. */
+static enum verdict look_outside(struct recorder *recorder, const struct access *access,
+				 const struct range_found *found, struct ledger_error *error)
+{
+	uint64_t end = found->begin + found->live.bytes;
+	struct range_found next;
+
+	if (found->state == RANGE_LIVE && found->space == SPACE_MEMORY &&
+	    access->address < (end | (ALLOCATION_GRAIN - 1)) + 1 && end % ALLOCATION_GRAIN) {
+		error_tell_live(recorder, &found->live, error);
+		return is_on_host(recorder, error) ? VERDICT_FINE : VERDICT_OUT;
+	}
+	if (found->next >= access->end)
+		return VERDICT_FINE;
+	ranges_find(recorder, found->next, &next);
+	if (next.state != RANGE_LIVE || next.space != SPACE_MEMORY)
+		return VERDICT_FINE;
+	error_tell_live(recorder, &next.live, error);
+	error->flags |= LEDGER_ERROR_BEFORE;
+	return is_on_host(recorder, error) ? VERDICT_FINE : VERDICT_OUT;
+}
+
+static enum verdict look(struct recorder *recorder, const struct access *access,
+			 struct ledger_error *error)
+{
+	struct range_found found;
+
+	ranges_find(recorder, access->address, &found);
+	if (found.state == RANGE_LIVE && access->address - found.begin < found.live.bytes) {
+		if (access->end <= end_of_memory(recorder, &found, access->end))
+			return look_inside(recorder, access, &found, error);
+		error_tell_live(recorder, &found.live, error);
+		return VERDICT_OUT;
+	}
+	if (found.state == RANGE_ENDED && access->address - found.begin < found.span) {
+		error_tell_past(recorder, found.begin, &found.past, error);
+		return VERDICT_FREED;
+	}
+	if (found.state != RANGE_LIVE)
+		found.live.bytes = 0;
+	return look_outside(recorder, access, &found, error);
+}
+
+/* Returns true if memory that gpuleak has not seen may lie at ACCESS's address, where ERROR's block
+ * was: that of a graph that allocates, a variable of a module, or other memory of the host. */
+static bool may_be_other_memory(const struct recorder *recorder, const struct access *access,
+				const struct ledger_error *error)
+{
+	CUresult (*range)(CUdeviceptr *, size_t *, CUdeviceptr);
+	const CUstream *stream = access->copying.stream;
+	CUdeviceptr base = 0;
+	size_t bytes;
+
+	if (access->copying.is_node ||
+	    (stream && cuda_is_captured(access->copying.call->hook, *stream)))
+		return true;
+	if (is_on_host(recorder, error))
+		return unwinder_can_read((const void *)(uintptr_t)access->address);
+	if (access->copying.call->hook->api != API_CUDA)
+		return false;
+	range = (__typeof__(range))resolve_driver(&hooks[HOOK_cuMemGetAddressRange_v2]).real;
+	return range && range(&base, &bytes, access->address) == CUDA_SUCCESS &&
+	       base != error->block_address;
+}
+
+static uint32_t record(struct recorder *recorder, const struct access *access,
+		       enum verdict verdict, struct ledger_error *error)
+{
+	struct call *call = access->copying.call;
+
+	error->address = access->address;
+	error->asked_bytes = access->bytes;
+	error->flags |= access->reads ? LEDGER_ERROR_READ : 0;
+	error->result = LEDGER_NO_ANSWER;
+	error->stack = stack_here(recorder, call->caller);
+	return guard_error(recorder,
+			   verdict == VERDICT_OUT ? ERROR_COPY_OUT : ERROR_COPY_FREED, call->hook,
+			   error);
+}
+
+static uint32_t check(struct copy_call copying, uint64_t address, uint64_t bytes, bool reads)
+{
+	struct access access = { copying, address, bytes, address + bytes, reads };
+	LEAVE_AT_END struct recorder *recorder = recorder_now() ? recorder_enter() : NULL;
+	struct ledger_error error = { 0 };
+	enum verdict verdict;
+
+	if (!recorder || !address || !bytes || access.end < address)
+		return 0;
+	guard_count_checks(1, 0);
+	verdict = look(recorder, &access, &error);
+	if (__builtin_expect(verdict == VERDICT_FINE, 1) ||
+	    (verdict == VERDICT_FREED && may_be_other_memory(recorder, &access, &error)))
+		return 0;
+	return record(recorder, &access, verdict, &error);
+}
+
+/* ---- shapes ---- */
+
+/* Returns the bytes from the first to the last one of END: the last row ends at the width, not at
+ * the pitch. 0: nothing, or more than an address space. */
+static uint64_t extent_of(const struct copy_end *end)
+{
+	uint64_t rows, planes, bytes;
+
+	if (!end->width || !end->rows || !end->planes ||
+	    __builtin_mul_overflow(end->rows - 1, end->pitch, &rows) ||
+	    __builtin_mul_overflow(end->planes - 1, end->plane, &planes) ||
+	    __builtin_add_overflow(rows, planes, &bytes) ||
+	    __builtin_add_overflow(bytes, end->width, &bytes))
+		return 0;
+	return bytes;
+}
+
+uint32_t copies_check(struct copy_call copying, struct copy_end to, struct copy_end from)
+{
+	uint32_t read = check(copying, from.address, extent_of(&from), true);
+	uint32_t written = check(copying, to.address, extent_of(&to), false);
+
+	return written ? written : read;
+}
+
+/* The end of a copy whose struct has the members of SIDE. A pitch of 0 is allowed for one row. */
+#define END_OF(side, planes, z, plane, copy)                                                \
+	((struct copy_end){                                                                 \
+		(side).type == MEMORY_ARRAY ? 0                                             \
+			: ((side).type == MEMORY_HOST ? (uint64_t)(uintptr_t)(side).host    \
+						      : (side).device) +                    \
+				  (z) * (plane) + (side).y * (side).pitch + (side).x,       \
+		(copy)->width, (copy)->height, (side).pitch, planes, plane })
+
+uint32_t copies_check_2d(struct copy_call copying, const CUDA_MEMCPY2D *copy)
+{
+	return copy ? copies_check(copying, END_OF(copy->dst, 1, 0, 0, copy),
+				   END_OF(copy->src, 1, 0, 0, copy))
+		    : 0;
+}
+
+uint32_t copies_check_3d(struct copy_call copying, const CUDA_MEMCPY3D *copy)
+{
+	if (!copy)
+		return 0;
+	return copies_check(copying,
+			    END_OF(copy->dst, copy->depth, copy->dst.z,
+				   copy->dst.pitch * copy->dst.height, copy),
+			    END_OF(copy->src, copy->depth, copy->src.z,
+				   copy->src.pitch * copy->src.height, copy));
+}
+
+uint32_t copies_check_each(struct copy_call copying, const CUdeviceptr *to, const CUdeviceptr *from,
+			   const size_t *sizes, size_t count)
+{
+	uint32_t found = 0, one;
+
+	for (size_t i = 0; to && from && sizes && i < count; i++) {
+		one = copies_check(copying, COPY_BYTES(to[i], sizes[i]),
+				   COPY_BYTES(from[i], sizes[i]));
+		found = one ? one : found;
+	}
+	return found;
+}
+
+/* ---- OpenCL. There are no addresses: those of an error are the handle plus the offset. ---- */
+
+static enum verdict look_at_buffer(struct recorder *recorder, uint64_t handle,
+				   const struct access *access, struct ledger_error *error)
+{
+	struct ledger_block live;
+	struct past past;
+	enum range_state state =
+		ranges_state(recorder, key_in(SPACE_CL_HANDLE, handle), &live, &past);
+
+	if (state == RANGE_LIVE)
+		error_tell_live(recorder, &live, error);
+	else if (state == RANGE_ENDED)
+		error_tell_past(recorder, handle, &past, error);
+	if (state == RANGE_NONE_KNOWN ||
+	    (!kind_is(recorder, error, "cl-buffer") && !kind_is(recorder, error, "cl-sub-buffer")))
+		return VERDICT_FINE;
+	if (state == RANGE_ENDED)
+		return VERDICT_FREED;
+	return live.bytes && access->end > handle + live.bytes ? VERDICT_OUT : VERDICT_FINE;
+}
+
+uint32_t copies_check_buffer(struct call *call, const void *buffer, uint64_t offset, uint64_t bytes,
+			     bool reads)
+{
+	uint64_t handle = (uint64_t)(uintptr_t)buffer;
+	struct access access = { { call, NULL, false }, handle + offset, bytes,
+				 handle + offset + bytes, reads };
+	LEAVE_AT_END struct recorder *recorder = recorder_now() ? recorder_enter() : NULL;
+	struct ledger_error error = { 0 };
+	enum verdict verdict;
+
+	if (!recorder || !handle || !bytes || access.end < access.address)
+		return 0;
+	guard_count_checks(1, 0);
+	verdict = look_at_buffer(recorder, handle, &access, &error);
+	return verdict == VERDICT_FINE ? 0 : record(recorder, &access, verdict, &error);
+}
+
+uint32_t copies_check_rect(struct call *call, const void *buffer, const size_t origin[3],
+			   const size_t region[3], size_t row_pitch, size_t plane_pitch, bool reads)
+{
+	struct copy_end end = { 0 };
+
+	if (!origin || !region)
+		return 0;
+	end = (struct copy_end){ 0, region[0], region[1], row_pitch ? row_pitch : region[0],
+				 region[2], 0 };
+	end.plane = plane_pitch ? plane_pitch : end.pitch * region[1];
+	return copies_check_buffer(call, buffer,
+				   origin[2] * end.plane + origin[1] * end.pitch + origin[0],
+				   extent_of(&end), reads);
+}

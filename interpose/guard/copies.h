@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The guard's level `copies`: looks up the ranges that copies, memsets, fills and maps access,
+ * before the driver's call. Each function returns the ref of an error that it has recorded, or 0.
+ * Any thread may call them, outside the recorder and without a lock.
+ */
+#ifndef GPULEAK_GUARD_COPIES_H
+#define GPULEAK_GUARD_COPIES_H
+
+#include "interpose/cuda/cuda_types.h"
+#include "interpose/guard/guard.h"
+
+/* One end of a copy: a box of ROWS rows of WIDTH bytes in each of PLANES planes. */
+struct copy_end {
+	uint64_t address; /* 0: no memory that can be looked up */
+	uint64_t width, rows, pitch, planes, plane;
+};
+#define COPY_BYTES(address_, bytes)                                                         \
+	((struct copy_end){ (uint64_t)(uintptr_t)(address_), (bytes), 1, 0, 1, 0 })
+
+/* What is known of a call. If it only comes into a graph, at another time than it runs, its memory
+ * may be allocated by the graph. */
+struct copy_call {
+	struct call *call;
+	const CUstream *stream; /* may be captured; NULL: the call has none */
+	bool is_node;
+};
+
+uint32_t copies_check(struct copy_call copying, struct copy_end to, struct copy_end from);
+uint32_t copies_check_2d(struct copy_call copying, const CUDA_MEMCPY2D *copy);
+uint32_t copies_check_3d(struct copy_call copying, const CUDA_MEMCPY3D *copy);
+uint32_t copies_check_each(struct copy_call copying, const CUdeviceptr *to, const CUdeviceptr *from,
+			   const size_t *sizes, size_t count);
+/* OpenCL: BYTES at OFFSET of the buffer BUFFER, or a box of REGION at ORIGIN. */
+uint32_t copies_check_buffer(struct call *call, const void *buffer, uint64_t offset,
+			     uint64_t bytes, bool reads);
+uint32_t copies_check_rect(struct call *call, const void *buffer, const size_t origin[3],
+			   const size_t region[3], size_t row_pitch, size_t plane_pitch,
+			   bool reads);
+
+/* ---- in the rows of CUDA; STREAM is the address of the call's stream, or NULL ---- */
+
+#define COPYING(stream) ((struct copy_call){ &call, stream, false })
+#define GUARD_COPIED(stream, to, from, bytes)                                               \
+	copies_check(COPYING(stream), COPY_BYTES(to, bytes), COPY_BYTES(from, bytes))
+#define GUARD_SET(stream, to, count, size)                                                  \
+	copies_check(COPYING(stream), COPY_BYTES(to, (uint64_t)(count) * (size)),           \
+		     COPY_BYTES(0, 0))
+#define GUARD_READ(stream, from, bytes)                                                     \
+	copies_check(COPYING(stream), COPY_BYTES(0, 0), COPY_BYTES(from, bytes))
+#define GUARD_SET_2D(stream, to, pitch, width, height, size)                                \
+	copies_check(COPYING(stream),                                                       \
+		     (struct copy_end){ (to), (uint64_t)(width) * (size), (height), (pitch), 1, \
+					0 },                                                \
+		     COPY_BYTES(0, 0))
+#define GUARD_COPIED_2D(stream, copy) copies_check_2d(COPYING(stream), copy)
+/* CUDA_MEMCPY3D_PEER has the layout of CUDA_MEMCPY3D. */
+#define GUARD_COPIED_3D(stream, copy)                                                       \
+	copies_check_3d(COPYING(stream), (const CUDA_MEMCPY3D *)(copy))
+#define GUARD_COPIED_EACH(stream, to, from, sizes, count)                                   \
+	copies_check_each(COPYING(stream), to, from, sizes, count)
+#define GUARD_NODE_COPIED(copy) copies_check_3d((struct copy_call){ &call, NULL, true }, copy)
+#define GUARD_NODE_SET(set)                                                                 \
+	((set) ? copies_check((struct copy_call){ &call, NULL, true },                        \
+			      (struct copy_end){ (set)->dst, (set)->width * (set)->elementSize, \
+						 (set)->height, (set)->pitch, 1, 0 },       \
+			      COPY_BYTES(0, 0)) : 0)
+
+/* ---- of OpenCL: see guard_rows.h ---- */
+
+#define GUARD_CL_READ(call, real, queue, buffer, blocking, offset, size, ...)               \
+	copies_check_buffer(call, buffer, offset, size, true)
+#define GUARD_CL_WRITE(call, real, queue, buffer, blocking, offset, size, ...)              \
+	copies_check_buffer(call, buffer, offset, size, false)
+#define GUARD_CL_FILL(call, real, queue, buffer, pattern, pattern_size, offset, size, ...)  \
+	copies_check_buffer(call, buffer, offset, size, false)
+#define GUARD_CL_MAP(call, real, queue, buffer, blocking, flags, offset, size, ...)         \
+	copies_check_buffer(call, buffer, offset, size, !((flags) & ~(cl_map_flags)CL_MAP_READ))
+#define GUARD_CL_COPY(call, real, queue, from, to, from_offset, to_offset, size, ...)       \
+	(copies_check_buffer(call, from, from_offset, size, true) |                         \
+	 copies_check_buffer(call, to, to_offset, size, false))
+#define GUARD_CL_READ_RECT(call, real, queue, buffer, blocking, origin, host, region, row,  \
+			   plane, ...)                                              \
+	copies_check_rect(call, buffer, origin, region, row, plane, true)
+#define GUARD_CL_WRITE_RECT(call, real, queue, buffer, blocking, origin, host, region, row, \
+			    plane, ...)                                             \
+	copies_check_rect(call, buffer, origin, region, row, plane, false)
+#define GUARD_CL_COPY_RECT(call, real, queue, from, to, from_origin, to_origin, region, from_row, \
+			   from_plane, to_row, to_plane, ...)                               \
+	(copies_check_rect(call, from, from_origin, region, from_row, from_plane, true) |   \
+	 copies_check_rect(call, to, to_origin, region, to_row, to_plane, false))
+#define GUARD_CL_SVM_COPY(call, real, queue, blocking, to, from, size, ...)                 \
+	copies_check((struct copy_call){ call, NULL, false }, COPY_BYTES(to, size),           \
+		     COPY_BYTES(from, size))
+#define GUARD_CL_SVM_FILL(call, real, queue, to, pattern, pattern_size, size, ...)          \
+	copies_check((struct copy_call){ call, NULL, false }, COPY_BYTES(to, size),          \
+		     COPY_BYTES(0, 0))
+#define GUARD_CL_SVM_MAP(call, real, queue, blocking, flags, to, size, ...)                 \
+	copies_check((struct copy_call){ call, NULL, false }, COPY_BYTES(to, size),          \
+		     COPY_BYTES(0, 0))
+
+#endif
