@@ -190,6 +190,12 @@ typedef struct CUmemAllocationProp_st {
 	} allocFlags;
 } CUmemAllocationProp;
 
+typedef struct CUmemAccessDesc_st {
+	CUmemLocation location;
+	int flags; /* an enum in cuda.h */
+} CUmemAccessDesc;
+#define ACCESS_READ_WRITE 3
+
 enum {
 	CUDA_SUCCESS = 0,
 	CUDA_ERROR_INVALID_VALUE = 1,

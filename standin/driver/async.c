@@ -198,7 +198,7 @@ static void start(const struct queue *q, struct work *w, uint64_t now)
 {
 	w->started = true;
 	w->ends = now + w->clocks + (w->at_once ? 0 : delay_of(q));
-	if (!bytes_intact(w, "began"))
+	if (atomic_load(&w->context->alive) == CONTEXT_FAULTED || !bytes_intact(w, "began"))
 		w->kind = WORK_MARK;
 }
 
@@ -484,6 +484,7 @@ static struct work *copy_of(const struct queue *q, const struct work *work,
 	if (!w)
 		return NULL;
 	*w = *work;
+	w->context = q->context;
 	w->next = NULL;
 	w->started = false;
 	w->afters = 0;

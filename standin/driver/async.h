@@ -17,7 +17,8 @@ struct range {
 	/* of the block, because another block may begin at its address later */
 	unsigned short generation;
 	bool managed; /* with STANDIN_FAKE_GPU: the host accesses it at the same address */
-	uint64_t address;
+	uint64_t mapped;  /* the address that the work uses, of mapped memory; else 0 */
+	uint64_t address; /* in the heap */
 	uint64_t bytes;
 };
 
@@ -35,6 +36,7 @@ struct work {
 	struct work *next;
 	const char *name; /* of the call */
 	enum work_kind kind;
+	bool is_kernel; /* an access to an address that is not mapped breaks its context */
 	struct range to, from;
 	uint32_t value;
 	unsigned int width; /* of what WORK_SET writes */
@@ -43,6 +45,7 @@ struct work {
 	void *data;
 	void *staging; /* copy of the source, freed with the work */
 	/* set by the queue: these and all further members */
+	CUcontext context;
 	bool started, at_once;
 	uint64_t ends, submission;
 	unsigned int afters;

@@ -56,6 +56,21 @@ static bool is_host_memory(uint64_t address, uint64_t bytes)
 	return is;
 }
 
+/* Completes R, a range of BYTES of reserved addresses. Imported memory and memory of the host have
+ * no bytes. */
+static void find_mapped(struct range *r, uint64_t bytes)
+{
+	CUdeviceptr memory;
+
+	r->mapped = r->address;
+	if (!virtual_memory(r->mapped, bytes, &memory))
+		return;
+	r->address = memory;
+	r->where = RANGE_NONE;
+	if (r->address && heap_bytes(r->address, bytes, &r->generation))
+		r->where = RANGE_DEVICE;
+}
+
 /* Returns the range with its kind of memory. DEVICE: the call is for device memory, so the range
  * cannot be unpinned host memory. */
 struct range range_of(uint64_t address, uint64_t bytes, bool device)
@@ -65,10 +80,10 @@ struct range range_of(uint64_t address, uint64_t bytes, bool device)
 
 	if (!bytes)
 		r.where = RANGE_NONE;
+	else if (virtual_is(address))
+		find_mapped(&r, bytes);
 	else if (heap_is_heap(address))
 		r.where = heap_bytes(address, bytes, &r.generation) ? RANGE_DEVICE : RANGE_UNKNOWN;
-	else if (virtual_find(address, &b))
-		r.where = RANGE_NONE;
 	else if (host_lock_range(address, bytes))
 		host_unlock(), r.where = RANGE_PINNED;
 	else if (!device && is_host_memory(address, bytes))
@@ -83,10 +98,13 @@ struct range range_of(uint64_t address, uint64_t bytes, bool device)
 static void *enter(const struct range *r)
 {
 	unsigned short generation;
+	CUdeviceptr now;
 	char *bytes;
 
 	switch (r->where) {
 	case RANGE_DEVICE:
+		if (r->mapped && (!virtual_memory(r->mapped, r->bytes, &now) || now != r->address))
+			return NULL;
 		bytes = heap_bytes(r->address, r->bytes, &generation);
 		return generation == r->generation ? bytes : NULL;
 	case RANGE_PINNED:
@@ -104,6 +122,14 @@ static void leave(const struct range *r)
 		host_unlock();
 }
 
+/* A kernel accessed an address that is not mapped: each later call in CONTEXT returns 700. */
+static void break_context(CUcontext context)
+{
+	int alive = 1;
+
+	atomic_compare_exchange_strong(&context->alive, &alive, CONTEXT_FAULTED);
+}
+
 static bool range_intact(const struct work *work, const struct range *r, const char *when)
 {
 	if (r->where == RANGE_NONE)
@@ -112,7 +138,10 @@ static bool range_intact(const struct work *work, const struct range *r, const c
 		leave(r);
 		return true;
 	}
-	bytes_violation(work, r, when);
+	if (work->is_kernel && r->mapped)
+		break_context(work->context);
+	else
+		bytes_violation(work, r, when);
 	return false;
 }
 

@@ -126,14 +126,12 @@ STANDIN(cuCtxCreate_v4)
 static CUresult destroy(const char *name, CUcontext ctx)
 {
 	CUresult r = gate(name);
-	int alive = 1;
 
 	if (r)
 		return r;
 	if (!ctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!known(ctx) || ctx->primary || ctx->part_of ||
-	    !atomic_compare_exchange_strong(&ctx->alive, &alive, 0))
+	if (!known(ctx) || ctx->primary || ctx->part_of || !atomic_exchange(&ctx->alive, 0))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	drop(ctx);
 	if (standin_thread.current == ctx)
@@ -335,6 +333,8 @@ static CUresult primary(const char *name, CUdevice dev, CUcontext *ctx)
 
 static void retain(CUcontext ctx, CUdevice dev)
 {
+	int alive = 0;
+
 	pthread_mutex_lock(&context_lock);
 	if (!ctx->primary) {
 		ctx->device = dev;
@@ -342,7 +342,7 @@ static void retain(CUcontext ctx, CUdevice dev)
 		ctx->primary = true;
 	}
 	ctx->references++;
-	if (!atomic_exchange(&ctx->alive, 1))
+	if (atomic_compare_exchange_strong(&ctx->alive, &alive, 1))
 		driver_takes(dev, driver_cost(COST_CONTEXT));
 	pthread_mutex_unlock(&context_lock);
 }
@@ -443,7 +443,7 @@ STANDIN(cuDevicePrimaryCtxGetState)(CUdevice dev, unsigned int *flags, int *acti
 	if (flags)
 		*flags = ctx->flags;
 	if (active)
-		*active = atomic_load(&ctx->alive);
+		*active = atomic_load(&ctx->alive) != 0;
 	pthread_mutex_unlock(&context_lock);
 	return CUDA_SUCCESS;
 }

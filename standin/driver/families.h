@@ -11,11 +11,6 @@
 enum { LOCATION_DEVICE = 1, LOCATION_HOST = 2, LOCATION_HOST_NUMA = 3 };
 enum { ALLOCATION_PINNED = 1, ALLOCATION_MANAGED = 2 };
 
-typedef struct CUmemAccessDesc_st {
-	CUmemLocation location;
-	int flags; /* 0: no access, 1: read, 3: read and write */
-} CUmemAccessDesc;
-
 typedef struct CUmemPoolProps_st {
 	int allocType;
 	int handleTypes;

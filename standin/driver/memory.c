@@ -51,14 +51,18 @@ static inline CUresult give(const char *name, CUdeviceptr address)
 
 	if (unlikely(r))
 		return r;
-	if (unlikely(current && context_usable(current)))
-		/* a free without a current context is allowed */
-		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-	r = capture_check();
+	if (current) /* a free without a current context is allowed */
+		r = context_usable(current);
+	if (likely(!r))
+		r = capture_check();
 	if (unlikely(r))
 		return r;
-	if (unlikely(standin_async))
+	if (unlikely(standin_async)) {
 		wait_for_users(name, address);
+		r = context_fault();
+		if (r)
+			return r;
+	}
 	if (unlikely(graph_free(address, &r)))
 		return r;
 	return address ? heap_free(address, FREE_AT_ONCE) : CUDA_SUCCESS;

@@ -63,6 +63,7 @@ enum {
 	ERROR_CAPTURE_UNSUPPORTED = 900,
 	ERROR_CAPTURE_INVALIDATED = 901,
 	ERROR_NOT_READY = 600,
+	ERROR_ILLEGAL_ADDRESS = 700,
 	ERROR_CAPTURE_UNMATCHED = 903,
 	ERROR_CAPTURE_ISOLATION = 905,
 	ERROR_CAPTURE_IMPLICIT = 906,
@@ -130,6 +131,7 @@ void standin_report(unsigned int flags);
 CUresult standin_unable(void);
 
 /* context.c */
+enum { CONTEXT_FAULTED = 2 }; /* alive, but each call returns 700 */
 struct CUctx_st {
 	_Atomic int alive;
 	int device;
@@ -166,11 +168,23 @@ static inline CUcontext memory_context(void)
 
 static inline CUresult context_usable(CUcontext context)
 {
+	int alive;
+
 	if (unlikely(!context))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (unlikely(!atomic_load_explicit(&context->alive, memory_order_relaxed)))
-		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	alive = atomic_load_explicit(&context->alive, memory_order_relaxed);
+	if (unlikely(alive != 1))
+		return alive ? ERROR_ILLEGAL_ADDRESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	return CUDA_SUCCESS;
+}
+
+/* Returns 700 if work of the current context accessed an address that is not mapped. */
+static inline CUresult context_fault(void)
+{
+	CUcontext current = memory_context();
+
+	return unlikely(current && atomic_load(&current->alive) == CONTEXT_FAULTED) ?
+		       ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
 }
 
 static inline bool bad_device(CUdevice dev)
@@ -241,9 +255,11 @@ void pool_take_back(unsigned short number, size_t bytes);
 void pool_trim_all(void);
 
 /* Call at the end of each call that waits for the device: pools then return the memory above their
- * threshold. Returns R. */
+ * threshold. Returns R, or the error of work that ended meanwhile. */
 static inline CUresult waited(CUresult r)
 {
+	if (likely(!r))
+		r = context_fault();
 	if (unlikely(!r && atomic_load_explicit(&standin_pool_slack, memory_order_relaxed)))
 		pool_trim_all();
 	return r;
@@ -258,7 +274,11 @@ CUresult array_map_external(const char *name, CUmipmappedArray *out,
 void share_drop_context(CUcontext context);
 
 /* virtual.c: mapped memory */
+bool virtual_is(CUdeviceptr address); /* in the range in which addresses are reserved */
 bool virtual_find(CUdeviceptr inside, struct block *found);
+/* Stores in *RET the address in the heap of the memory that is mapped at ADDRESS; 0: memory without
+ * bytes. Returns false if not all of the range lies in one mapping. */
+bool virtual_memory(CUdeviceptr address, size_t bytes, CUdeviceptr *ret);
 
 /* object.c: objects that take no memory here */
 enum object_kind {

@@ -122,12 +122,31 @@ struct physical *mapped_at(CUdeviceptr inside, size_t bytes)
 		       m->physical : NULL;
 }
 
+bool virtual_is(CUdeviceptr address)
+{
+	return address >= RANGE_BASE && address < RANGE_END;
+}
+
+bool virtual_memory(CUdeviceptr address, size_t bytes, CUdeviceptr *ret)
+{
+	struct address_range *m;
+	bool hit;
+
+	pthread_mutex_lock(&virtual_lock);
+	m = *first_above(&mappings, address);
+	hit = m && m->address <= address && bytes <= m->bytes - (address - m->address);
+	if (hit) /* a mapping begins at the begin of its memory, unless it is a multicast object */
+		*ret = m->physical->block ? m->physical->block + (address - m->address) : 0;
+	pthread_mutex_unlock(&virtual_lock);
+	return hit;
+}
+
 bool virtual_find(CUdeviceptr inside, struct block *found)
 {
 	struct address_range *r;
 	bool hit;
 
-	if (inside < RANGE_BASE || inside >= RANGE_END)
+	if (!virtual_is(inside))
 		return false;
 	pthread_mutex_lock(&virtual_lock);
 	r = *first_above(&mappings, inside);

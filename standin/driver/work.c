@@ -20,6 +20,7 @@ struct CUlaunchConfig_st {
 struct CUfunc_st {
 	const char *name;
 	CUresult (*prepare)(struct work *w, void **params);
+	const char *params; /* bytes of each parameter */
 	bool has_code; /* its first launch takes memory of the device: COST_KERNEL */
 	size_t local;  /* bytes of local memory for each thread */
 	_Atomic bool launched;
@@ -119,16 +120,44 @@ static CUresult prepare_wait(struct work *w, void **p)
 	return CUDA_SUCCESS;
 }
 
+/* Writes or reads the byte OFFSET behind P. */
+static CUresult prepare_touch(struct work *w, void **p)
+{
+	struct range byte = range_of((uint64_t)(uintptr_t) * (void **)p[0] +
+				     *(uint64_t *)p[1], 1, true);
+
+	if (*(uint32_t *)p[2]) {
+		w->kind = WORK_SET;
+		w->width = 1;
+		w->to = byte;
+	} else {
+		w->from = byte;
+	}
+	return CUDA_SUCCESS;
+}
+
+/* The parameters are a struct { char *p[2]; uint64_t offset; uint32_t which, writes; }. */
+static CUresult prepare_touch_struct(struct work *w, void **p)
+{
+	char *fields = p[0];
+	void *params[] = { fields + 8 * (*(uint32_t *)(fields + 24) & 1), fields + 16,
+			   fields + 28 };
+
+	return prepare_touch(w, params);
+}
+
 /* The last one is used for all other names. */
 static struct CUfunc_st kernels[] = {
-	{ "gl_fill", prepare_fill },
-	{ "gl_check", prepare_check },
-	{ "gl_spin", prepare_spin },
-	{ "gl_wait", prepare_wait },
-	{ "gl_code", NULL, .has_code = true },
-	{ "gl_library_code", NULL, .has_code = true },
-	{ "gl_local", NULL, .local = 4096 },
-	{ "", NULL },
+	{ "gl_fill", prepare_fill, "\10\10\4\10" },
+	{ "gl_check", prepare_check, "\10\10\4\10\10" },
+	{ "gl_spin", prepare_spin, "\10" },
+	{ "gl_wait", prepare_wait, "\10" },
+	{ "gl_touch", prepare_touch, "\10\10\4" },
+	{ "gl_touch_struct", prepare_touch_struct, "\40" },
+	{ "gl_code", NULL, "", .has_code = true },
+	{ "gl_library_code", NULL, "", .has_code = true },
+	{ "gl_local", NULL, "", .local = 4096 },
+	{ "", NULL, "" },
 };
 enum { OTHER = sizeof(kernels) / sizeof(kernels[0]) - 1 };
 
@@ -161,6 +190,42 @@ STANDIN(cuModuleGetFunction)(CUfunction *hfunc, CUmodule hmod, const char *name)
 	while (i < OTHER && strcmp(kernels[i].name, name) != 0)
 		i++;
 	*hfunc = &kernels[i];
+	return CUDA_SUCCESS;
+}
+
+STANDIN(cuFuncGetName)(const char **name, CUfunction hfunc)
+{
+	CUresult r = standin_do_nothing("cuFuncGetName");
+
+	if (r)
+		return r;
+	if (!name || !is_kernel(hfunc))
+		return CUDA_ERROR_INVALID_VALUE;
+	*name = hfunc->name;
+	return CUDA_SUCCESS;
+}
+
+/* Since CUDA 12.4. */
+STANDIN(cuFuncGetParamInfo)
+(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
+{
+	CUresult r = standin_do_nothing("cuFuncGetParamInfo");
+	size_t offset = 0;
+
+	if (!r && standin_version < 12040)
+		r = CUDA_ERROR_NOT_SUPPORTED;
+	if (r)
+		return r;
+	if (!paramOffset || !is_kernel(func) || paramIndex >= strlen(func->params))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i <= paramIndex; i++) {
+		size_t bytes = (unsigned char)func->params[i];
+
+		*paramOffset = offset = (offset + (bytes - 1) % 8) & ~((bytes - 1) % 8);
+		offset += bytes;
+	}
+	if (paramSize)
+		*paramSize = (unsigned char)func->params[paramIndex];
 	return CUDA_SUCCESS;
 }
 
@@ -202,7 +267,7 @@ static CUresult fake_launch(void)
 static CUresult launch(const char *name, CUfunction f, CUstream stream, void **params,
 		       bool per_thread)
 {
-	struct work w = { .name = name, .kind = WORK_SPIN };
+	struct work w = { .name = name, .kind = WORK_SPIN, .is_kernel = true };
 	CUresult r = standin_do_nothing(name);
 
 	if (!r)
@@ -391,7 +456,7 @@ CUresult work_copy(const char *name, uint64_t to, uint64_t from, size_t bytes, C
 		r = async_submit(t.queue, &w, NULL, &submitted);
 	if (!r && waits)
 		async_wait(name, submitted);
-	return r;
+	return r ? r : context_fault();
 }
 
 STANDIN(cuMemcpy)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)

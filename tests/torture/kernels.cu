@@ -44,3 +44,28 @@ extern "C" __global__ void gl_wait(volatile u32 *flag)
 	while (!*flag)
 		__nanosleep(1000);
 }
+
+static __device__ void touch(char *p, u64 offset, u32 writes)
+{
+	if (writes)
+		p[offset] = 1;
+	else
+		*(volatile char *)(p + offset);
+}
+
+/* For the guard's tests, which load the kernels from a file: they are not in kernels.h. */
+extern "C" __global__ void gl_touch(char *p, u64 offset, u32 writes)
+{
+	touch(p, offset, writes);
+}
+
+struct touched {
+	char *p[2];
+	u64 offset;
+	u32 which, writes;
+};
+
+extern "C" __global__ void gl_touch_struct(struct touched t)
+{
+	touch(t.p[t.which & 1], t.offset, t.writes);
+}
