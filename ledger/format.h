@@ -631,7 +631,8 @@ struct ledger_error {
 	uint64_t block_bytes;
 	struct ledger_event allocated; /* allocation of the block that was freed wrongly */
 	struct ledger_event freed;     /* first free of that block */
-	/* The previous block with the same address. If `freed` frees that block a second time, the
+	/* Of the type "access-fault": `earlier_allocated.api` is the name of the kernel. Otherwise
+	 * the previous block with the same address. If `freed` frees that block a second time, the
 	 * driver frees the new block at the address and returns success. */
 	struct ledger_event earlier_allocated;
 	struct ledger_event earlier_freed;
@@ -659,7 +660,14 @@ struct ledger_error {
 #define LEDGER_GUARD_REASONS(X)                                                                   \
 	X(EXCLUDED, "made by an excluded library")                                                \
 	X(SAMPLED, "not in the sample")                                                           \
-	X(FULL, "no memory left for guards")
+	X(FULL, "no memory left for guards")                                                      \
+	X(CAPTURE, "made while a stream was captured")                                            \
+	X(PEER, "on a device that another used device cannot access")                             \
+	X(ADDRESSES, "no addresses left for guards")                                              \
+	X(REFUSED, "the driver refused a step")                                                   \
+	X(MANAGED, "managed memory")                                                              \
+	X(STREAM_ORDERED, "stream-ordered memory")                                                \
+	X(EXPORTED, "guarded, so the driver exported no handle (GPULEAK_GUARD_EXCLUDE)")
 #define LEDGER_GUARD_REASONS_MAX 32u
 /* What the guard checked. */
 struct ledger_guard {
@@ -669,6 +677,8 @@ struct ledger_guard {
 	uint64_t guarded_bytes; /* of these blocks, as the application requested them */
 	uint64_t checks;
 	uint64_t check_ns; /* how long the checks took that were measured */
+	/* launches of kernels and graphs whose parameters the driver does not describe */
+	uint64_t unknown_launches;
 	uint64_t unguarded[LEDGER_GUARD_REASONS_MAX]; /* blocks, by reason */
 };
 

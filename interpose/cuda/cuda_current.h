@@ -13,6 +13,8 @@
 
 /* The driver's function of the USED row SYMBOL, or NULL. */
 #define CUDA_USED(symbol) ((used_##symbol *)resolve_used(USED_##symbol))
+/* The driver's function of the row SYMBOL, or NULL. */
+#define CUDA_REAL(symbol) DRIVER(symbol, resolve_driver(&hooks[HOOK_##symbol]).real)
 #define USED(symbol, returns, parameters) typedef returns used_##symbol parameters;
 #define ROWS_OF "interpose/cuda/cuda.def"
 #include "interpose/dispatch/hooks.def"

@@ -44,6 +44,14 @@ void guard_count_unguarded(enum guard_not reason)
 		shared_add(record->unguarded[reason], 1);
 }
 
+void guard_count_unknown_launch(void)
+{
+	struct ledger_guard *record = record_now();
+
+	if (record)
+		shared_add(record->unknown_launches, 1);
+}
+
 void guard_count_checks(uint64_t count, uint64_t ns)
 {
 	struct ledger_guard *record = record_now();

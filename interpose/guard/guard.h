@@ -45,6 +45,7 @@ void guard_start(struct recorder *recorder);
 
 void guard_count_block(uint64_t bytes);
 void guard_count_unguarded(enum guard_not reason);
+void guard_count_unknown_launch(void);
 /* Counts COUNT checks, which took NS nanoseconds together; 0: not measured. */
 void guard_count_checks(uint64_t count, uint64_t ns);
 

@@ -19,6 +19,8 @@
 #define GPULEAK_GUARD_ROWS_H
 
 #include "interpose/guard/guard.h"
+#include "interpose/guard/guarded.h"
+#include "interpose/guard/pages_calls.h"
 
 #define GUARD_ROW(levels, function) ~, levels, ROW, function
 #define GUARD_CHECK(levels, function) ~, levels, CHECK, function
@@ -77,7 +79,7 @@
 /* ---- the lines ---- */
 
 /* Copies and memsets: the key is what looks their ranges up (copies.h), or 0. */
-#define GUARDS_ALL_SUBMIT GUARD_ROW(GUARD_COPIES, GUARD_RANGES)
+#define GUARDS_ALL_SUBMIT GUARD_ROW(GUARD_COPIES | GUARD_PAGES, GUARD_RANGES)
 #define GUARDS_ALL_NODE GUARD_ROW(GUARD_COPIES, GUARD_RANGES)
 #define GUARD_RANGES(key) (guard_has(GUARD_COPIES) ? (key) : 0)
 
@@ -93,5 +95,38 @@
 #define GUARDS_clEnqueueSVMMemcpy GUARD_CHECK(GUARD_COPIES, GUARD_CL_SVM_COPY)
 #define GUARDS_clEnqueueSVMMemFill GUARD_CHECK(GUARD_COPIES, GUARD_CL_SVM_FILL)
 #define GUARDS_clEnqueueSVMMap GUARD_CHECK(GUARD_COPIES, GUARD_CL_SVM_MAP)
+
+/* A wait may return the error of an earlier launch: see guard_failed(). */
+#define GUARDS_ALL_WAIT GUARD_ROW(GUARD_PAGES, GUARD_NOTHING)
+#define GUARD_NOTHING(key) 0
+
+#define GUARDS_cuMemAlloc_v2 GUARD_ROW(GUARD_PAGES, guard_alloc)
+#define GUARDS_cuMemAllocPitch_v2 GUARD_ROW(GUARD_PAGES, guard_alloc_pitch)
+#define GUARDS_cuMemAllocManaged GUARD_ROW(GUARD_PAGES, guard_alloc_managed)
+#define GUARDS_cuMemAllocAsync GUARD_ROW(GUARD_PAGES, guard_alloc_async)
+#define GUARDS_cuMemAllocAsync_ptsz GUARD_ROW(GUARD_PAGES, guard_alloc_async)
+#define GUARDS_cuMemAllocFromPoolAsync GUARD_ROW(GUARD_PAGES, guard_alloc_from_pool)
+#define GUARDS_cuMemAllocFromPoolAsync_ptsz GUARD_ROW(GUARD_PAGES, guard_alloc_from_pool)
+#define GUARDS_cuMemFree_v2 GUARD_ROW(GUARD_PAGES, guard_free)
+#define GUARDS_cuMemFreeAsync GUARD_ROW(GUARD_PAGES, guard_free_async)
+#define GUARDS_cuMemFreeAsync_ptsz GUARD_ROW(GUARD_PAGES, guard_free_async)
+#define GUARDS_cuMemRetainAllocationHandle GUARD_ROW(GUARD_PAGES, guard_retain_handle)
+#define GUARDS_cuMemGetInfo_v2 GUARD_ROW(GUARD_PAGES, guard_info)
+#define GUARDS_cuMemGetAddressRange_v2 GUARD_ROW(GUARD_PAGES, guard_range)
+#define GUARDS_cuPointerGetAttribute GUARD_ROW(GUARD_PAGES, guard_get_attribute)
+#define GUARDS_cuPointerGetAttributes GUARD_ROW(GUARD_PAGES, guard_get_attributes)
+#define GUARDS_cuPointerSetAttribute GUARD_ROW(GUARD_PAGES, guard_set_attribute)
+#define GUARDS_cuLaunchKernel GUARD_ROW(GUARD_PAGES, guard_launch)
+#define GUARDS_cuLaunchKernel_ptsz GUARD_ROW(GUARD_PAGES, guard_launch)
+#define GUARDS_cuLaunchCooperativeKernel GUARD_ROW(GUARD_PAGES, guard_launch_cooperative)
+#define GUARDS_cuLaunchCooperativeKernel_ptsz GUARD_ROW(GUARD_PAGES, guard_launch_cooperative)
+#define GUARDS_cuLaunchKernelEx GUARD_ROW(GUARD_PAGES, guard_launch_ex)
+#define GUARDS_cuLaunchKernelEx_ptsz GUARD_ROW(GUARD_PAGES, guard_launch_ex)
+#define GUARDS_cuGraphLaunch GUARD_ROW(GUARD_PAGES, launch_guarded)
+#define GUARDS_cuGraphLaunch_ptsz GUARD_ROW(GUARD_PAGES, launch_guarded)
+#define GUARDS_cuCtxSynchronize GUARD_ROW(GUARD_PAGES, guard_synchronize)
+#define GUARDS_cuCtxSynchronize_v2 GUARD_ROW(GUARD_PAGES, guard_synchronize_v2)
+#define GUARDS_cuStreamSynchronize GUARD_ROW(GUARD_PAGES, guard_synchronize_stream)
+#define GUARDS_cuStreamSynchronize_ptsz GUARD_ROW(GUARD_PAGES, guard_synchronize_stream)
 
 #endif

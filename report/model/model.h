@@ -155,6 +155,7 @@ struct report_error {
 	 * bytes of the accessed range, which begins at `address` */
 	uint64_t asked_bytes;
 	bool is_access;  /* a memory access that the guard found; not a free */
+	const char *kernel; /* name of the suspect kernel, as the linker has it; or NULL */
 	bool is_read, is_before, is_proven, is_likely; /* see LEDGER_ERROR_READ in format.h */
 	uint64_t count;  /* of an access: how often it was found */
 	const struct report_stack *stack;

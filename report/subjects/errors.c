@@ -16,6 +16,7 @@
 #include "report/describe/kinds.h"
 #include "report/model/builder.h"
 #include "report/model/model.h"
+#include "report/symbols/symbolize.h"
 #include "report/subjects/figures.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/escape.h"
@@ -57,9 +58,24 @@ static bool is_access(const char *type)
 	return false;
 }
 
+static bool is_fault(const char *type)
+{
+	return type && strcmp(type, "access-fault") == 0;
+}
+
+/* Returns the name of the kernel that RECORD suspects, or NULL. */
+static const char *kernel_of(struct builder *b, const struct ledger_error *record)
+{
+	const char *name = build_text(b, record->earlier_allocated.api);
+
+	return name && b->symbolizer ? symbolizer_demangled(b->symbolizer, name) : name;
+}
+
 static struct report_error read_error(struct builder *b, const struct ledger_error *record)
 {
 	const char *type = build_name(b, record->type);
+	static const struct ledger_event none;
+	const bool fault = is_fault(type);
 
 	return (struct report_error){
 		.type = type,
@@ -81,8 +97,9 @@ static struct report_error read_error(struct builder *b, const struct ledger_err
 		.stack = build_stack(b, record->stack),
 		.allocated = read_event(b, &record->allocated, record->block_bytes),
 		.freed = read_event(b, &record->freed, 0),
-		.earlier_allocated =
-			read_event(b, &record->earlier_allocated, record->earlier_bytes),
+		.kernel = fault ? kernel_of(b, record) : NULL,
+		.earlier_allocated = read_event(b, fault ? &none : &record->earlier_allocated,
+						record->earlier_bytes),
 		.earlier_freed = read_event(b, &record->earlier_freed, 0),
 	};
 }
@@ -249,9 +266,38 @@ static void print_access(FILE *out, const struct report_error *error)
 	}
 }
 
+/* Prints which launch of an illegal address is suspect, and why. */
+static void print_fault(FILE *out, const struct report_error *error)
+{
+	const bool inside = error->address - error->block_address < error->block_bytes;
+
+	if (!error->block_bytes) {
+		print_call(out, error, "returned the error of an earlier access. No launch since "
+				       "the last wait was given the address of a guarded block");
+		return;
+	}
+	print_call(out, error, "launched ");
+	eprintf(out, "%s", error->kernel ? error->kernel : "a kernel");
+	fputs(error->is_proven ? ", which accessed unmapped memory. It got an address "
+			       : " with an address ", out);
+	if (error->freed.api) {
+		fputs("in a block that had been freed", out);
+	} else if (inside) {
+		fprintf(out, "in a block, %s before its end",
+			COUNT(error->block_address + error->block_bytes - error->address, "byte"));
+	} else {
+		fputs("beside a block, ", out);
+		print_distance(out, error);
+	}
+}
+
 /* Prints the first sentence: what this call did. */
 void describe_error_cause(FILE *out, const struct report_error *error)
 {
+	if (is_fault(error->type)) {
+		print_fault(out, error);
+		return;
+	}
 	if (error->is_access) {
 		print_access(out, error);
 		if (error->result == REPORT_NO_ANSWER)
@@ -338,7 +384,7 @@ void describe_error(FILE *out, const struct error_group *group, bool whole)
 	const struct report_error *error = group->error;
 
 	print_heading(out, error, whole);
-	if (!mapped_bytes(error))
+	if (!mapped_bytes(error) && error->address)
 		fprintf(out, " of 0x%" PRIx64, error->address);
 	if (group->count > 1)
 		fprintf(out, " (%s times with the same stacks)", NUMBER(group->count));
@@ -453,11 +499,13 @@ static json_t *error_json(const void *item, const struct subject_view *view)
 		{ "block_address", JSON_IF(error->block_address,
 					   json_address(error->block_address)) },
 		{ "asked_bytes", JSON_IF(error->other_range, json_number(error->asked_bytes)) },
-		{ "access", JSON_IF(error->is_access,
+		{ "access", JSON_IF(error->is_access && !is_fault(error->type),
 				    json_string(error->is_read ? "read" : "write")) },
-		{ "accessed_bytes", JSON_IF(error->is_access, json_number(error->asked_bytes)) },
+		{ "accessed_bytes", JSON_IF(error->is_access && !is_fault(error->type),
+					    json_number(error->asked_bytes)) },
 		{ "certainty", JSON_IF(error->is_proven || error->is_likely,
 				       json_string(error->is_proven ? "proven" : "likely")) },
+		{ "kernel", JSON_IF(error->kernel, json_text(error->kernel)) },
 		{ "count", JSON_IF(error->is_access, json_number(error->count)) },
 		{ "mapped_bytes", JSON_IF(strcmp(error->type, "freed-while-mapped") == 0,
 					  json_number(error->asked_bytes)) },

@@ -67,6 +67,9 @@ static void print_details(FILE *out, const struct subject_view *view)
 		fprintf(out, ", %s guarded (%s)", COUNT(guard->guarded_blocks, "block"),
 			SIZE(guard->guarded_bytes));
 	print_unguarded(out, guard);
+	if (guard->unknown_launches)
+		fprintf(out, "\n    %s with unknown parameters",
+			COUNT(guard->unknown_launches, "launch"));
 	fputc('\n', out);
 }
 
@@ -88,6 +91,7 @@ static void add_json(json_t *object, const struct subject_view *view)
 		{ "guarded_blocks", json_number(guard->guarded_blocks) },
 		{ "guarded_bytes", json_number(guard->guarded_bytes) },
 		{ "unguarded", unguarded },
+		{ "unknown_launches", json_number(guard->unknown_launches) },
 		{ "checks", json_number(guard->checks) },
 		{ "seconds", json_real((double)guard->check_ns / 1e9) }));
 }

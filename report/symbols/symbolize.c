@@ -379,6 +379,14 @@ static void set_function(struct symbolizer *symbolizer, const char *name, bool i
 	free(names.old_name);
 }
 
+const char *symbolizer_demangled(struct symbolizer *symbolizer, const char *name)
+{
+	struct report_frame frame;
+
+	set_function(symbolizer, name, false, &frame);
+	return frame.function;
+}
+
 static bool is_part(const char *part, size_t length, const char *name)
 {
 	return strlen(name) == length && memcmp(part, name, length) == 0;

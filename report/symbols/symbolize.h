@@ -30,6 +30,9 @@ void symbolizer_destroy(struct symbolizer *symbolizer); /* SYMBOLIZER may be NUL
 
 /* symbolizer_rules() returns the rules for frames (see rules.h), at first those of the command.
  * symbolizer_set_rules() replaces them with RULES, which the symbolizer then owns. */
+/* Returns the demangled form of NAME, a function's name as the linker has it. Interned; NULL: no
+ * memory. */
+const char *symbolizer_demangled(struct symbolizer *symbolizer, const char *name);
 struct rules *symbolizer_rules(const struct symbolizer *symbolizer);
 void symbolizer_set_rules(struct symbolizer *symbolizer, struct rules *rules);
 

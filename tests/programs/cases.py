@@ -22,6 +22,7 @@ import cases_gate
 import cases_go
 import cases_graph
 import cases_guard
+import cases_guard_pages
 import cases_held
 import cases_interpreters
 import cases_ipc
@@ -431,6 +432,7 @@ FAMILIES = {
     "input": stories.INPUT,
     "unseen": stories.UNSEEN,
     "guard": cases_guard.GUARD,
+    "guard-pages": cases_guard_pages.GUARD_PAGES,
     "held": cases_held.HELD,
     "leaving": cases_leaving.LEAVING,
     "signals": cases_signals.SIGNALS,

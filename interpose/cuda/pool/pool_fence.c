@@ -41,7 +41,7 @@
 
 static void *fence_event_create(struct pool_context *context)
 {
-	__auto_type create = POOL_REAL(cuEventCreate);
+	__auto_type create = CUDA_REAL(cuEventCreate);
 	CUevent event = NULL;
 	bool pushed;
 
@@ -413,7 +413,7 @@ static bool fence_wait_by_sync(struct pool_context *context, uint64_t number)
 	issued = atomic_load(&fences->last_issued);
 	lock_give(&fences->lock);
 	if (pool_push_context(context, &pushed)) {
-		r = POOL_REAL(cuCtxSynchronize)();
+		r = CUDA_REAL(cuCtxSynchronize)();
 		pool_pop_context(pushed);
 	}
 	captures_leave();

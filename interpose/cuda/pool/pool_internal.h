@@ -206,9 +206,6 @@ static inline uint64_t pool_or_zero(int64_t value)
 /* ---- pool_driver.c: the driver calls that several files of the pool make. Each function may be
  * called on any thread, with the recorder entered or not. ---- */
 
-/* The driver's function of the row SYMBOL, or NULL. */
-#define POOL_REAL(symbol) DRIVER(symbol, resolve_driver(&hooks[HOOK_##symbol]).real)
-
 /* Between these two, the thread may make calls that would otherwise invalidate a capture of another
  * thread. cuCtxRecordEvent and cuCtxSynchronize still invalidate it. pool_relax() returns the mode
  * for pool_unrelax(). */

@@ -23,7 +23,7 @@
 
 static CUresult native_alloc_managed(CUdeviceptr *address, uint64_t bytes)
 {
-	__auto_type native_alloc = POOL_REAL(cuMemAllocManaged);
+	__auto_type native_alloc = CUDA_REAL(cuMemAllocManaged);
 
 	return native_alloc ? native_alloc(address, bytes, MANAGED_GLOBAL) : CUDA_ERROR_NOT_FOUND;
 }
@@ -31,10 +31,10 @@ static CUresult native_alloc_managed(CUdeviceptr *address, uint64_t bytes)
 /* Allocates on a temporary stream and waits for it, so that every stream may use the memory. */
 static CUresult native_alloc_stream_ordered(CUdeviceptr *address, uint64_t bytes)
 {
-	__auto_type create = POOL_REAL(cuStreamCreate);
+	__auto_type create = CUDA_REAL(cuStreamCreate);
 	used_cuStreamSynchronize *wait = CUDA_USED(cuStreamSynchronize);
-	__auto_type destroy = POOL_REAL(cuStreamDestroy_v2);
-	__auto_type native_alloc = POOL_REAL(cuMemAllocAsync);
+	__auto_type destroy = CUDA_REAL(cuStreamDestroy_v2);
+	__auto_type native_alloc = CUDA_REAL(cuMemAllocAsync);
 	CUstream stream = NULL;
 	CUresult r;
 
@@ -158,7 +158,7 @@ CUresult pool_native_alloc(struct pool *pool, struct pool_space *space, void *re
 struct pool_block *pool_native_alloc_slab(struct pool *pool, struct pool_space *space, void *real,
 					  uint64_t bytes)
 {
-	__auto_type native_free = POOL_REAL(cuMemFree_v2);
+	__auto_type native_free = CUDA_REAL(cuMemFree_v2);
 	struct pool_block *block = NULL;
 	uint64_t address;
 
@@ -176,8 +176,8 @@ static CUresult native_free(const struct pool_block *block, const struct pool_na
 {
 	bool device = block->space->kind == POOL_DEVICE;
 	void *real = native   ? native->real
-		     : device ? (void *)POOL_REAL(cuMemFree_v2)
-			      : (void *)POOL_REAL(cuMemFreeHost);
+		     : device ? (void *)CUDA_REAL(cuMemFree_v2)
+			      : (void *)CUDA_REAL(cuMemFreeHost);
 
 	if (!real)
 		return CUDA_ERROR_NOT_FOUND;
@@ -218,7 +218,7 @@ CUresult pool_native_return(struct pool *pool, struct pool_block *block,
 
 void pool_native_init(struct pool_context *context)
 {
-	__auto_type create = POOL_REAL(cuStreamCreate);
+	__auto_type create = CUDA_REAL(cuStreamCreate);
 	CUstream stream = NULL;
 	bool pushed;
 	int mode;
@@ -238,7 +238,7 @@ void pool_native_init(struct pool_context *context)
 /* Frees blocks of the device's memory pool until one free fails. Returns that block, or NULL. */
 static const struct pool_block *native_free_outlived(const struct pool_block *block)
 {
-	__auto_type end = POOL_REAL(cuMemFree_v2);
+	__auto_type end = CUDA_REAL(cuMemFree_v2);
 
 	for (; block; block = block->next)
 		if (block->space->kind == POOL_DEVICE && !block->slab &&
@@ -252,8 +252,8 @@ static const struct pool_block *native_free_outlived(const struct pool_block *bl
  * ends again if no other code retains it. At the process's exit the driver frees everything. */
 void pool_native_free_outlived(const struct pool_block *blocks)
 {
-	__auto_type retain = POOL_REAL(cuDevicePrimaryCtxRetain);
-	__auto_type release = POOL_REAL(cuDevicePrimaryCtxRelease_v2);
+	__auto_type retain = CUDA_REAL(cuDevicePrimaryCtxRetain);
+	__auto_type release = CUDA_REAL(cuDevicePrimaryCtxRelease_v2);
 	CUcontext primary;
 	int device, mode;
 
@@ -278,7 +278,7 @@ void pool_native_free_outlived(const struct pool_block *blocks)
 static CUresult native_free_without_wait(const struct pool_block *block, CUstream *ret_stream)
 {
 	struct pool_context *context = block->space->context;
-	__auto_type free_async = POOL_REAL(cuMemFreeAsync);
+	__auto_type free_async = CUDA_REAL(cuMemFreeAsync);
 	CUstream stream = NULL;
 
 	if (block->space->kind == POOL_DEVICE && config.pool_backend != OPTION_BACKEND_MANAGED &&
@@ -493,7 +493,7 @@ static bool space_is_short(struct pool_space *space, uint64_t bytes)
 
 static void space_update_free_bytes(struct pool_space *space, uint64_t bytes)
 {
-	__auto_type query = POOL_REAL(cuMemGetInfo_v2);
+	__auto_type query = CUDA_REAL(cuMemGetInfo_v2);
 	size_t free_bytes = 0, total = 0;
 	uint64_t owner;
 	int device;

@@ -692,8 +692,8 @@ void pool_context_idle(uint64_t handle, uint64_t epoch)
 
 static uint64_t native_base(uint64_t address)
 {
-	__auto_type query = POOL_REAL(cuMemGetAddressRange_v2);
-	__auto_type query_attribute = POOL_REAL(cuPointerGetAttribute);
+	__auto_type query = CUDA_REAL(cuMemGetAddressRange_v2);
+	__auto_type query_attribute = CUDA_REAL(cuPointerGetAttribute);
 	CUdeviceptr base = 0;
 	size_t size;
 

@@ -289,7 +289,7 @@ static bool slab_return_native(struct pool *pool, struct pool_slab *slab)
 static bool slab_alloc_native(struct pool *pool, struct pool_space *space, uint64_t capacity,
 			      bool preallocated)
 {
-	void *real = POOL_REAL(cuMemAlloc_v2);
+	void *real = CUDA_REAL(cuMemAlloc_v2);
 	struct pool_slab *slab = real ? slab_create(pool, capacity) : NULL;
 	uint32_t guard;
 	bool done;

@@ -10,6 +10,7 @@
 #include "interpose/cuda/cuda_current.h"
 #include "interpose/block/driver_growth.h"
 #include "interpose/cuda/pool/pool.h"
+#include "interpose/guard/pages.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/hash.h"
@@ -94,6 +95,7 @@ static void context_gone(const struct call *call, CUcontext context, uint64_t un
 	atomic_fetch_add(&cuda_context_epoch, 1);
 	atomic_store(&cuda_context_doubtful, true);
 	captures_context_gone(context_number(context), until);
+	pages_context_gone(context_number(context));
 	record_context_gone(call->hook, context_number(context));
 }
 

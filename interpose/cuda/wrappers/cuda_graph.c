@@ -8,6 +8,7 @@
 
 #include "interpose/block/blocks.h"
 #include "interpose/cuda/wrappers/cuda_calls.h"
+#include "interpose/guard/launches.h"
 #include "interpose/block/limit.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/dispatch/resolve.h"
@@ -657,6 +658,20 @@ static CUresult launch(struct call *call, void *real, CUgraphExec exec, CUstream
 	CUresult r = launch_listed(call, real, exec, stream);
 
 	submits_note();
+	return r;
+}
+
+/* For the guard, which does not know the parameters of a graph's kernels. */
+static CUresult launch_guarded(struct call *call, void *real, CUgraphExec exec, CUstream stream)
+{
+	struct guarded_launch unknown;
+	bool noted = launches_look(&unknown, NULL, stream, NULL, NULL);
+	CUresult r = launch(call, real, exec, stream);
+
+	if (r == CUDA_SUCCESS && noted)
+		r = launches_note(call, r, &unknown, NULL, stream);
+	if (r != CUDA_SUCCESS)
+		guard_failed(call, r);
 	return r;
 }
 

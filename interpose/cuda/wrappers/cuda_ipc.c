@@ -9,6 +9,7 @@
 
 #include "interpose/block/block_table.h"
 #include "interpose/cuda/wrappers/cuda_calls.h"
+#include "interpose/guard/pages.h"
 #include "interpose/recorder/ipc.h"
 
 _Static_assert(sizeof(CUipcMemHandle) == LEDGER_IPC_HANDLE,
@@ -53,6 +54,8 @@ static CUresult get_handle(struct call *call, void *real, CUipcMemHandle *handle
 	KEEP_ERRNO;
 	CUdeviceptr start;
 
+	if (r != CUDA_SUCCESS && pages_may_have(address))
+		guard_count_unguarded(GUARD_NOT_EXPORTED);
 	if (r != CUDA_SUCCESS || !handle)
 		return r;
 	/* the handle is of the whole block */

@@ -272,6 +272,8 @@ static void freed_on_stream(struct call *call, CUstream stream, struct freeing *
 			GUARD_CALL(symbol, DRIVER_CALL(route.real, type, arguments), arguments); \
 		if (__builtin_expect(guard_ref != 0, 0))                                    \
 			guard_answered(guard_ref, (int)guard_result);                       \
+		if (__builtin_expect(guard_result != CUDA_SUCCESS, 0))                      \
+			guard_failed(&call, guard_result);                                  \
 		guard_result;                                                               \
 	})
 

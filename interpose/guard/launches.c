@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A ring of launches, and the judgement after an illegal address. Such an error comes with a later
+ * call and without an address. So a launch is suspected by its parameters: a pointer into a freed
+ * block, or beside or into a live one. Must not call the driver during a look at the ring, and
+ * allocates nothing for a launch.
+ */
+#include "interpose/guard/launches.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "interpose/base/child_memory.h"
+#include "interpose/base/hash.h"
+#include "interpose/block/block_table.h"
+#include "interpose/cuda/captures.h"
+#include "interpose/cuda/cuda_current.h"
+#include "interpose/cuda/cuda_rows.h"
+#include "interpose/guard/guard.h"
+#include "interpose/guard/pages.h"
+#include "interpose/stack/stacks.h"
+
+#define ILLEGAL_ADDRESS 700
+#define RING 4096u
+#define STREAMS 32u
+#define CONTEXTS 16u
+#define NAMES 1024u
+#define NAMES_MAX 8192u /* names that are written into the ledger */
+#define PARAM_BYTES_MAX 32768u
+/* enum of cuda.h: elements of `extra` */
+enum { EXTRA_END, EXTRA_BUFFER, EXTRA_SIZE };
+
+/* Launches up to `until` of a context, or of a stream, are done. */
+struct done {
+	_Atomic uint64_t of;
+	_Atomic uint64_t until;
+};
+
+struct launches {
+	_Atomic uint64_t last;
+	_Atomic uint64_t told; /* the context whose error was recorded */
+	_Atomic uint32_t names;
+	struct done context[CONTEXTS], stream[STREAMS];
+	_Atomic uint64_t next_stream;
+	struct { _Atomic uint64_t function; _Atomic uint32_t ref; } name[NAMES];
+	struct guarded_launch ring[RING];
+};
+
+static struct launches *_Atomic state; /* in memory that a fork wipes */
+
+static struct launches *launches(void)
+{
+	struct launches *none = NULL, *made = atomic_load_explicit(&state, memory_order_acquire);
+
+	if (made)
+		return made;
+	made = child_memory_map(sizeof(*made));
+	if (!made || atomic_compare_exchange_strong(&state, &none, made))
+		return made;
+	munmap(made, sizeof(*made));
+	return none;
+}
+
+/* ---- which launches are done ---- */
+
+uint64_t launches_now(void)
+{
+	struct launches *all = atomic_load_explicit(&state, memory_order_acquire);
+
+	return all ? atomic_load(&all->last) : 0;
+}
+
+static void done_until(struct done *list, uint64_t count, uint64_t of, uint64_t number,
+		       _Atomic uint64_t *next)
+{
+	struct done *to = NULL;
+
+	for (uint64_t i = 0; i < count && !to; i++)
+		if (atomic_load(&list[i].of) == of)
+			to = &list[i];
+	if (!to) {
+		to = &list[atomic_fetch_add(next, 1) % count];
+		atomic_store(&to->until, 0);
+		atomic_store(&to->of, of);
+	}
+	if (atomic_load(&to->until) < number)
+		atomic_store(&to->until, number);
+}
+
+static uint64_t done_of(struct done *list, uint64_t count, uint64_t of)
+{
+	for (uint64_t i = 0; i < count; i++)
+		if (atomic_load(&list[i].of) == of)
+			return atomic_load(&list[i].until);
+	return 0;
+}
+
+void launches_done_until(uint64_t context, uint64_t number)
+{
+	struct launches *all = atomic_load_explicit(&state, memory_order_acquire);
+	static _Atomic uint64_t next;
+
+	if (all && context)
+		done_until(all->context, CONTEXTS, context, number, &next);
+}
+
+void launches_done(uint64_t context)
+{
+	launches_done_until(context, launches_now());
+}
+
+/* The key of STREAM in the context that owns it. A default stream has the same handle in each
+ * context. */
+static uint64_t stream_key(CUstream stream)
+{
+	uint64_t context;
+	int device;
+
+	cuda_current_context(&context, &device);
+	return (uint64_t)(uintptr_t)stream ^ TABLE_MIX(context);
+}
+
+void launches_done_in_stream(CUstream stream, uint64_t number)
+{
+	struct launches *all = atomic_load_explicit(&state, memory_order_acquire);
+
+	if (all)
+		done_until(all->stream, STREAMS, stream_key(stream), number, &all->next_stream);
+}
+
+void launches_context_gone(uint64_t context)
+{
+	struct launches *all = atomic_load_explicit(&state, memory_order_acquire);
+	uint64_t told = context;
+
+	launches_done(context);
+	if (all)
+		atomic_compare_exchange_strong(&all->told, &told, 0);
+}
+
+/* ---- a launch ---- */
+
+static void add_word(struct guarded_launch *launch, uint64_t word)
+{
+	if (!pages_may_have(word) || launch->words == LAUNCH_WORDS)
+		return;
+	for (unsigned int i = 0; i < launch->words; i++)
+		if (launch->word[i] == word)
+			return;
+	launch->word[launch->words++] = word;
+}
+
+/* Adds the aligned words of BYTES at PARAM, which lies OFFSET bytes behind the first parameter. */
+static void add_words(struct guarded_launch *launch, const char *param, size_t offset, size_t bytes)
+{
+	uint64_t word;
+
+	for (size_t at = -offset & 7; at + sizeof(word) <= bytes; at += sizeof(word)) {
+		memcpy(&word, param + at, sizeof(word));
+		add_word(launch, word);
+	}
+}
+
+/* The beginning of EXTRA is a list of names and values. */
+static bool read_extra(struct guarded_launch *launch, void **extra)
+{
+	const char *buffer = NULL;
+	size_t bytes = 0;
+
+	for (; *extra != (void *)EXTRA_END; extra += 2) {
+		if (*extra == (void *)EXTRA_BUFFER)
+			buffer = extra[1];
+		else if (*extra == (void *)EXTRA_SIZE)
+			memcpy(&bytes, extra[1], sizeof(bytes));
+		else
+			return false;
+	}
+	if (buffer && bytes <= PARAM_BYTES_MAX)
+		add_words(launch, buffer, 0, bytes);
+	return true;
+}
+
+/* Stores the name of F, a function or a kernel, and the addresses among its parameters. Returns
+ * false if the driver does not describe them (before CUDA 12.4). */
+static bool read_params(struct guarded_launch *launch, CUfunction f, void **params, void **extra)
+{
+	used_cuFuncGetName *name = CUDA_USED(cuFuncGetName);
+	used_cuKernelGetName *kernel_name = CUDA_USED(cuKernelGetName);
+	used_cuFuncGetParamInfo *info = CUDA_USED(cuFuncGetParamInfo);
+	used_cuKernelGetParamInfo *kernel_info = CUDA_USED(cuKernelGetParamInfo);
+	bool is_kernel = name && name(&launch->function, f) != CUDA_SUCCESS;
+	size_t offset, bytes;
+
+	if (is_kernel &&
+	    (!kernel_name || kernel_name(&launch->function, (CUkernel)f) != CUDA_SUCCESS))
+		launch->function = NULL;
+	if (!params && extra)
+		return read_extra(launch, extra);
+	if (!(is_kernel ? (void *)kernel_info : (void *)info))
+		return false;
+	for (size_t i = 0; params; i++) {
+		CUresult r = is_kernel ? kernel_info((CUkernel)f, i, &offset, &bytes)
+				       : info(f, i, &offset, &bytes);
+
+		if (r != CUDA_SUCCESS)
+			return i > 0 || r == CUDA_ERROR_INVALID_VALUE;
+		if (bytes <= PARAM_BYTES_MAX)
+			add_words(launch, params[i], offset, bytes);
+	}
+	return true;
+}
+
+/* Returns the ref of NAME, the name of F. Another function may have had the same handle. */
+static uint32_t name_ref(struct launches *all, struct recorder *recorder, CUfunction f,
+			 const char *name)
+{
+	const uint64_t function = (uint64_t)(uintptr_t)f ^ recorder->generation;
+	const uint64_t at = TABLE_MIX(function) >> 54 & (NAMES - 1);
+	uint32_t ref;
+
+	if (!name || !*name)
+		return 0;
+	ref = atomic_load(&all->name[at].ref);
+	if (atomic_load(&all->name[at].function) == function &&
+	    recorder_text_is(recorder, ref, name))
+		return ref;
+	if (atomic_fetch_add(&all->names, 1) >= NAMES_MAX)
+		return 0;
+	ref = recorder_add_text(recorder, name);
+	atomic_store(&all->name[at].function, function);
+	atomic_store(&all->name[at].ref, ref);
+	return ref;
+}
+
+static void ring_add(struct launches *all, const struct guarded_launch *launch)
+{
+	uint64_t number = atomic_fetch_add(&all->last, 1) + 1;
+	struct guarded_launch *to = &all->ring[number % RING];
+
+	atomic_store_explicit(&to->number, 0, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	memcpy((char *)to + sizeof(to->number), (const char *)launch + sizeof(to->number),
+	       sizeof(*to) - sizeof(to->number));
+	atomic_store_explicit(&to->number, number, memory_order_release);
+}
+
+/* Waits for STREAM. Returns the error of its work. */
+static CUresult wait_for_stream(const struct call *call, CUstream stream)
+{
+	__auto_type wait = cuda_is_per_thread(call->hook) ? CUDA_REAL(cuStreamSynchronize_ptsz)
+							  : CUDA_REAL(cuStreamSynchronize);
+
+	return wait ? wait(stream) : CUDA_SUCCESS;
+}
+
+/* Adds LAUNCH of CALL, of the function F, to the ring. */
+static void record(struct call *call, struct guarded_launch *launch, CUfunction f)
+{
+	struct launches *all = launches();
+	struct recorder *recorder = all ? recorder_enter() : NULL;
+
+	if (!recorder)
+		return;
+	launch->hook = call->hook;
+	launch->stack = stack_here(recorder, call->caller);
+	launch->name = name_ref(all, recorder, f, launch->function);
+	recorder_leave();
+	ring_add(all, launch);
+}
+
+bool launches_look(struct guarded_launch *ret, CUfunction f, CUstream stream, void **params,
+		   void **extra)
+{
+	int device;
+
+	if (!pages_any())
+		return false;
+	pages_grant_new_devices();
+	*ret = (struct guarded_launch){ .words = 0 };
+	cuda_current_context(&ret->context, &device);
+	ret->stream = stream_key(stream);
+	if (!f || !read_params(ret, f, params, extra))
+		guard_count_unknown_launch();
+	return true;
+}
+
+CUresult launches_note(struct call *call, CUresult r, struct guarded_launch *launch, CUfunction f,
+		       CUstream stream)
+{
+	bool captures;
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	captures = !captures_enter();
+	if (!captures)
+		captures_leave();
+	else if (cuda_is_captured(call->hook, stream)) /* it becomes a part of a graph */
+		return r;
+	if (config.guard_sync && !captures) {
+		r = wait_for_stream(call, stream);
+		if (r == CUDA_SUCCESS)
+			return r;
+		launch->proven = r == ILLEGAL_ADDRESS;
+	}
+	record(call, launch, f);
+	return r;
+}
+
+/* ---- after an illegal address ---- */
+
+/* A launch that may have accessed an illegal address, and why. */
+struct suspect {
+	struct guarded_launch launch;
+	struct page_place place;
+	uint64_t word;
+	unsigned int rank; /* 0: none */
+	uint64_t room;     /* bytes from the address to the end of the live block around it */
+};
+
+/* How suspect an address is in or beside the block PLACE. A launch that was done when its block was
+ * freed is in no list of suspects, because the free waited for it. */
+static unsigned int rank_of(const struct page_place *place, uint64_t word)
+{
+	if (!place->live)
+		return 3;
+	return word - place->address < place->bytes ? 1 : 2;
+}
+
+static void suspect_words(struct suspect *worst, const struct guarded_launch *launch)
+{
+	struct suspect now = { .launch = *launch };
+
+	for (unsigned int i = 0; i < launch->words; i++) {
+		now.word = launch->word[i];
+		if (!pages_lookup(now.word, &now.place))
+			continue;
+		now.rank = rank_of(&now.place, now.word) + (launch->proven ? 3 : 0);
+		now.room = now.place.address + now.place.bytes - now.word;
+		if (now.rank > worst->rank || (now.rank == worst->rank && now.rank % 3 == 1 &&
+					       now.room < worst->room))
+			*worst = now;
+	}
+}
+
+static bool ring_read(struct launches *all, uint64_t number, struct guarded_launch *ret)
+{
+	struct guarded_launch *from = &all->ring[number % RING];
+
+	if (atomic_load_explicit(&from->number, memory_order_acquire) != number)
+		return false;
+	*ret = *from;
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&from->number, memory_order_relaxed) == number;
+}
+
+/* Finds the most suspect launch of CONTEXT that is not known to be done, the newest of equals. */
+static void find_suspect(struct launches *all, uint64_t context, struct suspect *ret)
+{
+	uint64_t last = atomic_load(&all->last), done = done_of(all->context, CONTEXTS, context);
+	struct guarded_launch launch;
+
+	for (uint64_t number = last; number > done && number + RING > last; number--)
+		if (ring_read(all, number, &launch) && launch.context == context &&
+		    number > done_of(all->stream, STREAMS, launch.stream))
+			suspect_words(ret, &launch);
+}
+
+/* Adds to ERROR what is recorded of the block of SUSPECT. If this call frees it, the block is not
+ * in the table. */
+static void tell_block(struct recorder *recorder, const struct suspect *suspect,
+		       struct ledger_error *error)
+{
+	const uint64_t key = key_in(SPACE_MEMORY, suspect->place.address);
+	const struct ledger_block *block = NULL;
+	struct shard *shard = shard_of(recorder, key);
+	const struct ledger_site *site;
+	const struct entry *entry;
+	struct past past = { 0 };
+
+	HOLD(&shard->lock);
+	entry = entry_find(shard, key);
+	if (entry && entry->block)
+		block = entry->block;
+	else if (thread_self.call_frame && thread_self.call_free.block &&
+		 thread_self.call_free.key == key)
+		block = thread_self.call_free.block;
+	else if (entry && entry->past)
+		past = entry->past[0];
+	if (block)
+		past = (struct past){ .site = block->site, .made_ns = block->time_ns };
+	if (!past.site)
+		return;
+	site = ledger_at(&recorder->writer, past.site);
+	error->allocated = (struct ledger_event){ site->api, site->stack, past.made_ns };
+	error->freed = (struct ledger_event){ past.freed_api, past.freed_stack, past.freed_ns };
+	error->kind = site->kind;
+	error->device = site->device;
+}
+
+void launches_explain(struct call *call, CUresult r)
+{
+	struct launches *all = atomic_load_explicit(&state, memory_order_acquire);
+	struct suspect suspect = { .rank = 0 };
+	struct ledger_error error = { .result = r, .device = -1 };
+	struct hook *hook = call->hook;
+	uint64_t context, told = 0;
+	struct recorder *recorder;
+
+	if (r != ILLEGAL_ADDRESS || !all)
+		return;
+	context = thread_self.owner; /* the driver does not return it any more */
+	if (!atomic_compare_exchange_strong(&all->told, &told, context ? context : 1))
+		return;
+	find_suspect(all, context, &suspect);
+	if (suspect.rank) {
+		hook = suspect.launch.hook;
+		error.stack = suspect.launch.stack;
+		error.earlier_allocated.api = suspect.launch.name;
+		error.address = suspect.word;
+		error.block_address = suspect.place.address;
+		error.block_bytes = suspect.place.bytes;
+		error.flags = suspect.launch.proven ? LEDGER_ERROR_PROVEN : LEDGER_ERROR_LIKELY;
+	}
+	recorder = recorder_enter();
+	if (!recorder)
+		return;
+	if (suspect.rank)
+		tell_block(recorder, &suspect, &error);
+	else
+		error.stack = stack_here(recorder, call->caller);
+	guard_error(recorder, ERROR_ACCESS_FAULT, hook, &error);
+	recorder_leave();
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The last launches of kernels, with the addresses of guarded blocks among their parameters. After
+ * a call that returns the error of an illegal address, they name the launch and the block. Any
+ * thread may call any function, outside the recorder.
+ */
+#ifndef GPULEAK_GUARD_LAUNCHES_H
+#define GPULEAK_GUARD_LAUNCHES_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "interpose/block/call.h"
+#include "interpose/cuda/cuda_types.h"
+
+#define LAUNCH_WORDS 14u
+
+/* A launch: what it may access. */
+struct guarded_launch {
+	_Atomic uint64_t number; /* in the ring; 0: a thread writes it */
+	uint64_t context;
+	uint64_t stream;
+	const char *function; /* name of the kernel; NULL: not known. Valid during the call */
+	struct hook *hook;
+	uint32_t stack, name; /* refs */
+	uint8_t words;
+	bool proven;          /* it was synchronized, and failed */
+	uint64_t word[LAUNCH_WORDS]; /* addresses in and beside guarded blocks */
+};
+
+/* Before the driver's call that launches F on STREAM: afterwards the driver may return the launch's
+ * error instead. PARAMS and EXTRA are the call's arguments. F NULL: the parameters are not known.
+ * Returns false if there are no guarded blocks. */
+bool launches_look(struct guarded_launch *ret, CUfunction f, CUstream stream, void **params,
+		   void **extra);
+/* After the call, which returned R: records the launch. Returns R, or with GPULEAK_GUARD_SYNC the
+ * error of the launch. */
+CUresult launches_note(struct call *call, CUresult r, struct guarded_launch *launch, CUfunction f,
+		       CUstream stream);
+
+/* Returns the number of the latest launch. */
+uint64_t launches_now(void);
+/* All launches in CONTEXT, up to now or up to NUMBER, are done. */
+void launches_done(uint64_t context);
+void launches_done_until(uint64_t context, uint64_t number);
+/* The same for STREAM of the current context. */
+void launches_done_in_stream(CUstream stream, uint64_t number);
+
+/* CONTEXT has ended. */
+void launches_context_gone(uint64_t context);
+
+/* CALL returned R. If that is the error of an illegal address, records it, once for each
+ * context. */
+void launches_explain(struct call *call, CUresult r);
+
+#endif

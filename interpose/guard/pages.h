@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Blocks of device memory that end, or begin, at addresses that are not mapped, so that an access
+ * beyond them is an illegal address for the GPU. Freed blocks lose their memory and keep their
+ * addresses. Any thread may call any function, with no lock held and outside the recorder. Until
+ * the first guarded block exists, each function returns at once.
+ */
+#ifndef GPULEAK_GUARD_PAGES_H
+#define GPULEAK_GUARD_PAGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "interpose/block/call.h"
+#include "interpose/cuda/cuda_types.h"
+
+/* A guarded block, live or freed. */
+struct page_place {
+	uint64_t address; /* that the application has */
+	uint64_t bytes;   /* that the application requested */
+	uint64_t start, mapped; /* where its memory is, or was, mapped */
+	/* A small block of the driver's own, which has the attributes that the application expects
+	 * of the guarded one, and the context. */
+	uint64_t companion;
+	bool live; /* false: freed, perhaps in a stream that has not reached the free */
+};
+
+/* Stores the guarded block around ADDRESS: one whose memory, or the unmapped addresses beside it,
+ * contain ADDRESS. Returns false if there is none. */
+bool pages_lookup(uint64_t address, struct page_place *ret);
+
+/* Returns true if ADDRESS may lie in or beside a guarded block, or if there may be any. They take
+ * no lock. */
+bool pages_may_have(uint64_t address);
+bool pages_any(void);
+
+/* Each returns true if a guarded block serves CALL, with the result in *RET. Otherwise the caller
+ * calls the driver. */
+bool pages_alloc(struct call *call, CUdeviceptr *address, size_t bytes, CUresult *ret);
+bool pages_alloc_pitch(struct call *call, CUdeviceptr *address, size_t *pitch, size_t width,
+		       size_t height, unsigned int element, CUresult *ret);
+bool pages_free(CUdeviceptr address, CUresult *ret);
+bool pages_free_async(const struct call *call, void *real, CUdeviceptr address, CUstream stream,
+		      CUresult *ret);
+
+/* CONTEXT has ended, and with it its blocks: mappings outlive a context (measured on an H100). */
+void pages_context_gone(uint64_t context);
+
+/* Lets devices that the process began to use access the guarded blocks, as they may access those of
+ * the driver once peer access is enabled. */
+void pages_grant_new_devices(void);
+
+/* Returns the bytes of DEVICE that guarded blocks take beyond what the application requested. */
+uint64_t pages_extra_bytes(int device);
+
+#endif
