@@ -667,7 +667,10 @@ struct ledger_error {
 	X(REFUSED, "the driver refused a step")                                                   \
 	X(MANAGED, "managed memory")                                                              \
 	X(STREAM_ORDERED, "stream-ordered memory")                                                \
-	X(EXPORTED, "guarded, so the driver exported no handle (GPULEAK_GUARD_EXCLUDE)")
+	X(EXPORTED, "guarded, so the driver exported no handle (GPULEAK_GUARD_EXCLUDE)")          \
+	X(BUSY, "the device was busy for too long")                                               \
+	X(UNSUPPORTED, "the driver lacks what patterns need: CUDA 12.5 and a GPU")                \
+	X(HOST_MEMORY, "in memory of the application")
 #define LEDGER_GUARD_REASONS_MAX 32u
 /* What the guard checked. */
 struct ledger_guard {

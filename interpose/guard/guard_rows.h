@@ -100,22 +100,19 @@
 #define GUARDS_ALL_WAIT GUARD_ROW(GUARD_PAGES, GUARD_NOTHING)
 #define GUARD_NOTHING(key) 0
 
-#define GUARDS_cuMemAlloc_v2 GUARD_ROW(GUARD_PAGES, guard_alloc)
+#define GUARDS_cuMemAlloc_v2 GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_alloc)
 #define GUARDS_cuMemAllocPitch_v2 GUARD_ROW(GUARD_PAGES, guard_alloc_pitch)
-#define GUARDS_cuMemAllocManaged GUARD_ROW(GUARD_PAGES, guard_alloc_managed)
-#define GUARDS_cuMemAllocAsync GUARD_ROW(GUARD_PAGES, guard_alloc_async)
-#define GUARDS_cuMemAllocAsync_ptsz GUARD_ROW(GUARD_PAGES, guard_alloc_async)
-#define GUARDS_cuMemAllocFromPoolAsync GUARD_ROW(GUARD_PAGES, guard_alloc_from_pool)
-#define GUARDS_cuMemAllocFromPoolAsync_ptsz GUARD_ROW(GUARD_PAGES, guard_alloc_from_pool)
-#define GUARDS_cuMemFree_v2 GUARD_ROW(GUARD_PAGES, guard_free)
-#define GUARDS_cuMemFreeAsync GUARD_ROW(GUARD_PAGES, guard_free_async)
-#define GUARDS_cuMemFreeAsync_ptsz GUARD_ROW(GUARD_PAGES, guard_free_async)
+#define GUARDS_cuMemAllocManaged GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_alloc_managed)
+#define GUARDS_cuMemAllocAsync GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_alloc_async)
+#define GUARDS_cuMemAllocAsync_ptsz GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_alloc_async)
+#define GUARDS_cuMemAllocFromPoolAsync \
+	GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_alloc_from_pool)
+#define GUARDS_cuMemAllocFromPoolAsync_ptsz \
+	GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_alloc_from_pool)
+#define GUARDS_cuMemFree_v2 GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_free)
+#define GUARDS_cuMemFreeAsync GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_free_async)
+#define GUARDS_cuMemFreeAsync_ptsz GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_free_async)
 #define GUARDS_cuMemRetainAllocationHandle GUARD_ROW(GUARD_PAGES, guard_retain_handle)
-#define GUARDS_cuMemGetInfo_v2 GUARD_ROW(GUARD_PAGES, guard_info)
-#define GUARDS_cuMemGetAddressRange_v2 GUARD_ROW(GUARD_PAGES, guard_range)
-#define GUARDS_cuPointerGetAttribute GUARD_ROW(GUARD_PAGES, guard_get_attribute)
-#define GUARDS_cuPointerGetAttributes GUARD_ROW(GUARD_PAGES, guard_get_attributes)
-#define GUARDS_cuPointerSetAttribute GUARD_ROW(GUARD_PAGES, guard_set_attribute)
 #define GUARDS_cuLaunchKernel GUARD_ROW(GUARD_PAGES, guard_launch)
 #define GUARDS_cuLaunchKernel_ptsz GUARD_ROW(GUARD_PAGES, guard_launch)
 #define GUARDS_cuLaunchCooperativeKernel GUARD_ROW(GUARD_PAGES, guard_launch_cooperative)
@@ -124,9 +121,18 @@
 #define GUARDS_cuLaunchKernelEx_ptsz GUARD_ROW(GUARD_PAGES, guard_launch_ex)
 #define GUARDS_cuGraphLaunch GUARD_ROW(GUARD_PAGES, launch_guarded)
 #define GUARDS_cuGraphLaunch_ptsz GUARD_ROW(GUARD_PAGES, launch_guarded)
-#define GUARDS_cuCtxSynchronize GUARD_ROW(GUARD_PAGES, guard_synchronize)
-#define GUARDS_cuCtxSynchronize_v2 GUARD_ROW(GUARD_PAGES, guard_synchronize_v2)
-#define GUARDS_cuStreamSynchronize GUARD_ROW(GUARD_PAGES, guard_synchronize_stream)
-#define GUARDS_cuStreamSynchronize_ptsz GUARD_ROW(GUARD_PAGES, guard_synchronize_stream)
+#define GUARDS_cuCtxSynchronize GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_synchronize)
+#define GUARDS_cuCtxSynchronize_v2 GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_synchronize_v2)
+#define GUARDS_cuStreamSynchronize \
+	GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_synchronize_stream)
+#define GUARDS_cuStreamSynchronize_ptsz \
+	GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_synchronize_stream)
+#define GUARDS_cuEventSynchronize GUARD_ROW(GUARD_PATTERNS, guard_synchronize_event)
+
+#define GUARDS_clCreateBuffer GUARD_ROW(GUARD_PATTERNS, guard_buffer)
+#define GUARDS_clRetainMemObject GUARD_ROW(GUARD_PATTERNS, guard_retain)
+#define GUARDS_clReleaseMemObject GUARD_ROW(GUARD_PATTERNS, guard_release)
+#define GUARDS_clReleaseContext GUARD_ROW(GUARD_PATTERNS, guard_release_context)
+#define GUARDS_clFinish GUARD_ROW(GUARD_PATTERNS, guard_finish)
 
 #endif

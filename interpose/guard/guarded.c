@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * The guarded calls that several levels serve: asks each level in turn, and otherwise calls the
- * driver. Must not decide what a level does.
+ * The guarded calls that several levels serve, and those of OpenCL: asks each level in turn, and
+ * otherwise calls the driver. Must not decide what a level does.
  */
 #include "interpose/guard/guarded.h"
 
 #include "interpose/cuda/cuda_current.h"
 #include "interpose/cuda/cuda_rows.h"
+#include "interpose/dispatch/resolve.h"
 #include "interpose/guard/guard.h"
 #include "interpose/guard/launches.h"
 #include "interpose/guard/pages.h"
+#include "interpose/guard/patterns.h"
 
 /* ---- allocation and free ---- */
 
@@ -19,23 +21,33 @@ GUARDED(guard_alloc, CUdeviceptr *address, size_t bytes)
 
 	if (guard_has(GUARD_PAGES) && pages_alloc(call, address, bytes, &r))
 		return r;
-	return DRIVER(cuMemAlloc_v2, real)(address, bytes);
+	if (guard_has(GUARD_PATTERNS) && patterns_alloc(call, real, address, bytes, &r))
+		return r;
+	r = DRIVER(cuMemAlloc_v2, real)(address, bytes);
+	if (r == CUDA_ERROR_OUT_OF_MEMORY && guard_has(GUARD_PATTERNS) && patterns_relieve())
+		r = DRIVER(cuMemAlloc_v2, real)(address, bytes);
+	return r;
 }
 
 GUARDED(guard_free, CUdeviceptr address)
 {
 	CUresult r;
 
-	(void)call;
-	return pages_free(address, &r) ? r : DRIVER(cuMemFree_v2, real)(address);
+	if (pages_free(address, &r) ||
+	    (guard_has(GUARD_PATTERNS) && patterns_free(call, real, address, &r)))
+		return r;
+	return DRIVER(cuMemFree_v2, real)(address);
 }
 
 GUARDED(guard_free_async, CUdeviceptr address, CUstream stream)
 {
 	CUresult r;
 
-	return pages_free_async(call, real, address, stream, &r)
-		       ? r : DRIVER(cuMemFreeAsync, real)(address, stream);
+	if (pages_free_async(call, real, address, stream, &r) ||
+	    (guard_has(GUARD_PATTERNS) &&
+	     patterns_free_async(call, real, address, stream, &r)))
+		return r;
+	return DRIVER(cuMemFreeAsync, real)(address, stream);
 }
 
 /* ---- waits ---- */
@@ -43,6 +55,12 @@ GUARDED(guard_free_async, CUdeviceptr address, CUstream stream)
 void guard_failed(struct call *call, CUresult r)
 {
 	launches_explain(call, r);
+}
+
+static void check(struct call *call, CUresult r)
+{
+	if (r == CUDA_SUCCESS && guard_has(GUARD_PATTERNS))
+		patterns_check(call, PATTERNS_AT_SYNC);
 }
 
 static CUresult waited_for_context(struct call *call, CUcontext context, uint64_t launched,
@@ -58,6 +76,7 @@ static CUresult waited_for_context(struct call *call, CUcontext context, uint64_
 	if (!context)
 		cuda_current_context(&owner, &device);
 	launches_done_until(owner, launched);
+	check(call, r);
 	return r;
 }
 
@@ -81,8 +100,61 @@ GUARDED(guard_synchronize_stream, CUstream stream)
 	uint64_t launched = launches_now();
 	CUresult r = DRIVER(cuStreamSynchronize, real)(stream);
 
-	(void)call;
 	if (r == CUDA_SUCCESS)
 		launches_done_in_stream(stream, launched);
+	check(call, r);
+	return r;
+}
+
+GUARDED(guard_synchronize_event, CUevent event)
+{
+	CUresult r = DRIVER(cuEventSynchronize, real)(event);
+
+	check(call, r);
+	return r;
+}
+
+/* ---- OpenCL ---- */
+
+GUARDED_CL(cl_mem, guard_buffer, cl_context context, cl_mem_flags flags, size_t size,
+	   void *host_ptr, cl_int *errcode_ret)
+{
+	cl_mem r = patterns_buffer(call, real, context, flags, size, host_ptr, errcode_ret);
+
+	inside_again();
+	return r ? r : ((__typeof__(&clCreateBuffer))real)(context, flags, size, host_ptr,
+							   errcode_ret);
+}
+
+GUARDED_CL(cl_int, guard_retain, cl_mem object)
+{
+	cl_int r;
+
+	(void)call;
+	return patterns_retain(object, &r) ? r
+					   : ((__typeof__(&clRetainMemObject))real)(object);
+}
+
+GUARDED_CL(cl_int, guard_release, cl_mem object)
+{
+	cl_int r;
+
+	if (patterns_release(call, object, &r))
+		return r;
+	return ((__typeof__(&clReleaseMemObject))real)(object);
+}
+
+GUARDED_CL(cl_int, guard_release_context, cl_context context)
+{
+	patterns_release_all(call);
+	return ((__typeof__(&clReleaseContext))real)(context);
+}
+
+GUARDED_CL(cl_int, guard_finish, cl_command_queue queue)
+{
+	cl_int r = ((__typeof__(&clFinish))real)(queue);
+
+	if (r == CL_SUCCESS)
+		patterns_check(call, PATTERNS_AT_SYNC);
 	return r;
 }

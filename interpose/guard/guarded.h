@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * What guarded wrappers of CUDA call in place of the driver (guard_rows.h): each function has the
- * call, the driver's function REAL and the arguments of its row.
+ * What the guard does in place of a driver's call: functions of guard_rows.h that several levels
+ * serve, and those of OpenCL. Each takes the call, the driver's function REAL and the arguments of
+ * its row, and returns what the application gets.
  */
 #ifndef GPULEAK_GUARD_GUARDED_H
 #define GPULEAK_GUARD_GUARDED_H
 
 #include "interpose/block/call.h"
 #include "interpose/cuda/cuda_types.h"
+#include "interpose/opencl/opencl_types.h"
 
 #define GUARDED(name, ...) CUresult name(struct call *call, void *real, __VA_ARGS__)
+#define GUARDED_CL(type, name, ...) type name(struct call *call, void *real, __VA_ARGS__)
 
 GUARDED(guard_alloc, CUdeviceptr *address, size_t bytes);
 GUARDED(guard_free, CUdeviceptr address);
@@ -18,8 +21,16 @@ GUARDED(guard_free_async, CUdeviceptr address, CUstream stream);
 CUresult guard_synchronize(struct call *call, void *real);
 GUARDED(guard_synchronize_v2, CUcontext context);
 GUARDED(guard_synchronize_stream, CUstream stream);
+GUARDED(guard_synchronize_event, CUevent event);
 
 /* CALL returned R, not 0. */
 void guard_failed(struct call *call, CUresult r);
+
+GUARDED_CL(cl_mem, guard_buffer, cl_context context, cl_mem_flags flags, size_t size,
+	   void *host_ptr, cl_int *errcode_ret);
+GUARDED_CL(cl_int, guard_retain, cl_mem object);
+GUARDED_CL(cl_int, guard_release, cl_mem object);
+GUARDED_CL(cl_int, guard_release_context, cl_context context);
+GUARDED_CL(cl_int, guard_finish, cl_command_queue queue);
 
 #endif

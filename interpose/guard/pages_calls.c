@@ -87,33 +87,18 @@ static bool is_guarded(CUdeviceptr address, struct page_place *ret)
 	return pages_lookup(address, ret) && ret->live && address - ret->address < ret->bytes;
 }
 
-GUARDED(guard_info, size_t *free, size_t *total)
-{
-	CUresult r = DRIVER(cuMemGetInfo_v2, real)(free, total);
-	uint64_t context;
-	int device;
-
-	(void)call;
-	if (r != CUDA_SUCCESS || !free)
-		return r;
-	cuda_current_context(&context, &device);
-	*free += pages_extra_bytes(device);
-	return r;
-}
-
-GUARDED(guard_range, CUdeviceptr *base, size_t *size, CUdeviceptr address)
+bool pages_range(void *real, CUdeviceptr *base, size_t *size, CUdeviceptr address, CUresult *ret)
 {
 	struct page_place place;
-	bool guarded = is_guarded(address, &place);
-	CUresult r = DRIVER(cuMemGetAddressRange_v2, real)(base, size,
-							   guarded ? place.companion : address);
 
-	(void)call;
-	if (r == CUDA_SUCCESS && guarded && base)
+	if (!is_guarded(address, &place))
+		return false;
+	*ret = DRIVER(cuMemGetAddressRange_v2, real)(base, size, place.companion);
+	if (*ret == CUDA_SUCCESS && base)
 		*base = place.address;
-	if (r == CUDA_SUCCESS && guarded && size)
+	if (*ret == CUDA_SUCCESS && size)
 		*size = place.bytes;
-	return r;
+	return true;
 }
 
 /* DATA has ATTRIBUTE of the companion of PLACE. Replaces what differs for ADDRESS. The driver
@@ -131,44 +116,46 @@ static void correct(const struct page_place *place, CUpointer_attribute attribut
 		*(unsigned char *)data = 0;
 }
 
-GUARDED(guard_get_attribute, void *data, CUpointer_attribute attribute, CUdeviceptr address)
+bool pages_attribute(void *real, void *data, CUpointer_attribute attribute, CUdeviceptr address,
+		     CUresult *ret)
 {
 	struct page_place place;
-	bool guarded = is_guarded(address, &place);
-	CUresult r = DRIVER(cuPointerGetAttribute, real)(data, attribute,
-							 guarded ? place.companion : address);
 
-	(void)call;
-	if (r == CUDA_SUCCESS && guarded)
+	if (!is_guarded(address, &place))
+		return false;
+	*ret = DRIVER(cuPointerGetAttribute, real)(data, attribute, place.companion);
+	if (*ret == CUDA_SUCCESS)
 		correct(&place, attribute, data, address);
-	return r;
+	return true;
 }
 
-GUARDED(guard_get_attributes, unsigned int count, CUpointer_attribute *attributes, void **data,
-	CUdeviceptr address)
+bool pages_attributes(void *real, unsigned int count, CUpointer_attribute *attributes, void **data,
+		      CUdeviceptr address, CUresult *ret)
 {
 	struct page_place place;
-	bool guarded = is_guarded(address, &place);
-	CUresult r = DRIVER(cuPointerGetAttributes, real)(count, attributes, data,
-							  guarded ? place.companion : address);
 
-	(void)call;
-	for (unsigned int i = 0; r == CUDA_SUCCESS && guarded && i < count; i++)
+	if (!is_guarded(address, &place))
+		return false;
+	*ret = DRIVER(cuPointerGetAttributes, real)(count, attributes, data, place.companion);
+	for (unsigned int i = 0; *ret == CUDA_SUCCESS && i < count; i++)
 		correct(&place, attributes[i], data[i], address);
-	return r;
+	return true;
 }
 
 /* If the driver can't set the attribute for mapped memory, the application finds it set. */
-GUARDED(guard_set_attribute, const void *value, CUpointer_attribute attribute, CUdeviceptr address)
+bool pages_set_attribute(void *real, const void *value, CUpointer_attribute attribute,
+			 CUdeviceptr address, CUresult *ret)
 {
 	struct page_place place;
-	CUresult r = DRIVER(cuPointerSetAttribute, real)(value, attribute, address), again;
+	CUresult again;
 
-	(void)call;
 	if (!is_guarded(address, &place))
-		return r;
+		return false;
+	*ret = DRIVER(cuPointerSetAttribute, real)(value, attribute, address);
 	again = DRIVER(cuPointerSetAttribute, real)(value, attribute, place.companion);
-	return r == CUDA_SUCCESS ? r : again;
+	if (*ret != CUDA_SUCCESS)
+		*ret = again;
+	return true;
 }
 
 /* ---- launches ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Guarded calls of CUDA that only the level pages serves: see guard_rows.h.
+ * Calls of CUDA that only the level pages serves: guarded calls (guard_rows.h) and queries.
  */
 #ifndef GPULEAK_GUARD_PAGES_CALLS_H
 #define GPULEAK_GUARD_PAGES_CALLS_H
@@ -15,14 +15,15 @@ GUARDED(guard_alloc_from_pool, CUdeviceptr *address, size_t bytes, CUmemoryPool 
 	CUstream stream);
 GUARDED(guard_retain_handle, CUmemGenericAllocationHandle *handle, void *address);
 
-/* Queries: the results are those of a block of the driver's own. */
-GUARDED(guard_info, size_t *free, size_t *total);
-GUARDED(guard_range, CUdeviceptr *base, size_t *size, CUdeviceptr address);
-GUARDED(guard_get_attribute, void *data, CUpointer_attribute attribute, CUdeviceptr address);
-GUARDED(guard_get_attributes, unsigned int count, CUpointer_attribute *attributes, void **data,
-	CUdeviceptr address);
-GUARDED(guard_set_attribute, const void *value, CUpointer_attribute attribute,
-	CUdeviceptr address);
+/* Queries: each returns true if ADDRESS is in a live guarded block. *RET is then the result for a
+ * block of the driver's own. REAL is the driver's function. */
+bool pages_range(void *real, CUdeviceptr *base, size_t *size, CUdeviceptr address, CUresult *ret);
+bool pages_attribute(void *real, void *data, CUpointer_attribute attribute, CUdeviceptr address,
+		     CUresult *ret);
+bool pages_attributes(void *real, unsigned int count, CUpointer_attribute *attributes, void **data,
+		      CUdeviceptr address, CUresult *ret);
+bool pages_set_attribute(void *real, const void *value, CUpointer_attribute attribute,
+			 CUdeviceptr address, CUresult *ret);
 
 GUARDED(guard_launch, CUfunction f, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
 	unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared,

@@ -18,6 +18,7 @@
 #include "interpose/dispatch/api.h"
 #include "interpose/dispatch/coverage.h"
 #include "interpose/dispatch/loader.h"
+#include "interpose/guard/patterns.h"
 #include "interpose/opencl/opencl_driver.h"
 #include "interpose/process/service_thread.h"
 
@@ -45,6 +46,7 @@ void verdict_take(enum ending ending)
 	if (!recorder || recorder_ending(recorder) != ENDING_NOT)
 		return;
 	if (recorder_now()) { /* not if recording stopped: a thread left its work half done */
+		patterns_check(NULL, PATTERNS_AT_EXIT);
 		apis_read_pools(LEDGER_PARKED_EXIT, 0);
 		aside(reporter_settle, recorder);
 		block_keep_parents(recorder);

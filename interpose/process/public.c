@@ -16,6 +16,7 @@
 #include "interpose/recorder/context_ends.h"
 #include "interpose/block/queries.h"
 #include "interpose/dispatch/api.h"
+#include "interpose/guard/patterns.h"
 #include "interpose/block/pool_counters.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/block/steps.h"
@@ -323,6 +324,7 @@ static unsigned int mark_step(const char *label, const char *name)
 {
 	unsigned int number = 0;
 
+	patterns_check(NULL, PATTERNS_AT_STEP);
 	/* The thread is busy from here on: GPU calls of its signal handlers are not recorded. */
 	if (keep_step_name(name) || !recorder_now() || !recorder_enter())
 		return 0;

@@ -23,6 +23,7 @@ import cases_go
 import cases_graph
 import cases_guard
 import cases_guard_pages
+import cases_guard_patterns
 import cases_held
 import cases_interpreters
 import cases_ipc
@@ -403,6 +404,7 @@ OPENCL = [
 FAMILIES = {
     **cases_gate.FAMILIES,
     **cases_cl_history.FAMILIES,
+    **cases_guard_patterns.FAMILIES,
     **cases_cl_mapped.FAMILIES,
     **cases_cl_objects.FAMILIES,
     **cases_cl_pool.FAMILIES,

@@ -192,4 +192,6 @@ GUARD_PAGES = [planted(*each) for each in PLANTED] + \
     [clean(args, {"GPULEAK_GUARD_SYNC": "1"}) for args in ("struct ok", "capture", "threads")] + \
     [clean(args, {"GPULEAK_GUARD_SIDE": "before"}) for args in ("work", "query", "reset ok")] + \
     [clean("work", {"GPULEAK_GUARD": "copies,pages"})] + \
+    [clean(args, {"GPULEAK_GUARD": "copies,patterns,pages", "GPULEAK_GUARD_SAMPLE": "2"})
+     for args in ("work", "pitch ok", "reset ok", "many", "threads", "copy ok", "capture")] + \
     [pitched, after_reset, sampled, bounded, refused, captured, excluded, undescribed, gated]

@@ -19,6 +19,11 @@ IN_PARTS = {
     "slabs for large blocks": {"GPULEAK_POOL": "fast", "GPULEAK_POOL_SLAB": "64MiB"},
     "memory taken ahead": {"GPULEAK_POOL": "fast", "GPULEAK_POOL_PREALLOC": "64MiB"},
 }
+GUARDED = {
+    "patterns, nothing held back": {"GPULEAK_POOL": "off", "GPULEAK_GUARD": "patterns",
+                                    "GPULEAK_GUARD_HOLD": "0", "STANDIN_ASYNC": "7"},
+    "patterns": {"GPULEAK_POOL": "off", "GPULEAK_GUARD": "patterns", "STANDIN_ASYNC": "7"},
+}
 
 
 def told(report):
@@ -70,5 +75,6 @@ TRUTH = [
     same("off", {"GPULEAK_POOL": "off"}),
     *(same(name, variables) for name, variables in POOLS.items()),
     *(same(name, variables, "parts") for name, variables in IN_PARTS.items()),
+    *(same(name, variables, "parts") for name, variables in GUARDED.items()),
     refused,
 ]

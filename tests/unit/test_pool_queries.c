@@ -17,6 +17,9 @@
 #include "interpose/block/limit.h"
 #include "interpose/cuda/pool/pool.h"
 #include "interpose/dispatch/resolve.h"
+#include "interpose/guard/pages.h"
+#include "interpose/guard/pages_calls.h"
+#include "interpose/guard/patterns.h"
 
 /* No limit is set here. */
 _Atomic unsigned int alloc_checks;
@@ -43,6 +46,58 @@ _Atomic bool pool_on;
 static uint64_t never_reused;
 static enum ledger_pool_reason reason;
 static int no_slabs, finds;
+
+/* The guard is off. */
+struct options config;
+
+bool patterns_find(uint64_t address, struct patterns_place *ret)
+{
+	(void)address, (void)ret;
+	return false;
+}
+
+uint64_t patterns_held(int device)
+{
+	(void)device;
+	return 0;
+}
+
+uint64_t pages_extra_bytes(int device)
+{
+	(void)device;
+	return 0;
+}
+
+bool pages_range(void *real, CUdeviceptr *base, size_t *size, CUdeviceptr address, CUresult *ret)
+{
+	(void)real, (void)base, (void)size, (void)address, (void)ret;
+	return false;
+}
+
+bool pages_attribute(void *real, void *data, CUpointer_attribute attribute, CUdeviceptr address,
+		     CUresult *ret)
+{
+	(void)real, (void)data, (void)attribute, (void)address, (void)ret;
+	return false;
+}
+
+bool pages_attributes(void *real, unsigned int count, CUpointer_attribute *attributes, void **data,
+		      CUdeviceptr address, CUresult *ret)
+{
+	(void)real, (void)count, (void)attributes, (void)data, (void)address, (void)ret;
+	return false;
+}
+
+bool pages_set_attribute(void *real, const void *value, CUpointer_attribute attribute,
+			 CUdeviceptr address, CUresult *ret)
+{
+	(void)real, (void)value, (void)attribute, (void)address, (void)ret;
+	return false;
+}
+
+void patterns_no_front(void)
+{
+}
 
 struct route resolve_direct_slowly(struct hook *hook)
 {

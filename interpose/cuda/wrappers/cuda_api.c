@@ -6,6 +6,7 @@
 #include "interpose/cuda/cuda_current.h"
 #include "interpose/cuda/pool/pool.h"
 #include "interpose/cuda/wrappers/cuda_calls.h"
+#include "interpose/guard/patterns.h"
 
 #define API_IGNORED_ROWS "interpose/cuda/cuda_ignored.def"
 #define API_OTHER_ROWS "interpose/cuda/cuda_other.def"
@@ -58,4 +59,5 @@ const struct api_ops api_ops_CUDA = {
 	.read_pools = parked_read,
 	.give_back = pool_return_all,
 	.publish_pool = pool_publish_all,
+	.libraries_changed = patterns_libraries_changed,
 };

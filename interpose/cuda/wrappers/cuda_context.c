@@ -11,6 +11,7 @@
 #include "interpose/block/driver_growth.h"
 #include "interpose/cuda/pool/pool.h"
 #include "interpose/guard/pages.h"
+#include "interpose/guard/patterns.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/hash.h"
@@ -88,6 +89,19 @@ static CUresult context_of_green(NO_CALL, void *real, CUcontext *context,
 }
 
 /* ---- end ---- */
+
+/* Call these before and after a driver call that may end CONTEXT. GONE: it ended. */
+static void context_ending(uint64_t context)
+{
+	pool_context_ending(context);
+	patterns_context_ending(context);
+}
+
+static void context_ended(uint64_t context, bool gone)
+{
+	pool_context_ended(context, gone);
+	patterns_context_ended(context, gone);
+}
 
 /* UNTIL is captures_last() from before the driver's call. */
 static void context_gone(const struct call *call, CUcontext context, uint64_t until)
@@ -175,10 +189,10 @@ static CUresult detach(struct call *call, void *real, CUcontext context)
 	CUresult r;
 	bool gone;
 
-	pool_context_ending(context_number(context));
+	context_ending(context_number(context));
 	CALL_ENDING(r, DRIVER(cuCtxDetach, real)(context), context_number(context));
 	gone = r == CUDA_SUCCESS && count_detached(context, false);
-	pool_context_ended(context_number(context), gone);
+	context_ended(context_number(context), gone);
 	if (gone)
 		context_gone(call, context, until);
 	return r;
@@ -189,9 +203,9 @@ static CUresult destroy(struct call *call, void *real, CUcontext context)
 	uint64_t until = captures_last();
 	CUresult r;
 
-	pool_context_ending(context_number(context));
+	context_ending(context_number(context));
 	CALL_ENDING(r, DRIVER(cuCtxDestroy, real)(context), context_number(context));
-	pool_context_ended(context_number(context), r == CUDA_SUCCESS);
+	context_ended(context_number(context), r == CUDA_SUCCESS);
 	if (r == CUDA_SUCCESS) {
 		count_detached(context, true);
 		context_gone(call, context, until);
@@ -204,9 +218,9 @@ static CUresult reset_primary(struct call *call, void *real, CUdevice device)
 	uint64_t until = captures_last(), owner = context_number(cuda_primary_of(device));
 	CUresult r;
 
-	pool_context_ending(owner);
+	context_ending(owner);
 	r = DRIVER(cuDevicePrimaryCtxReset, real)(device);
-	pool_context_ended(owner, r == CUDA_SUCCESS);
+	context_ended(owner, r == CUDA_SUCCESS);
 	if (r == CUDA_SUCCESS)
 		primary_gone(call, device, until);
 	return r;
@@ -243,10 +257,10 @@ static CUresult release_primary(struct call *call, void *real, CUdevice device)
 	CUresult r;
 	bool gone;
 
-	pool_context_ending(owner);
+	context_ending(owner);
 	CALL_ENDING(r, DRIVER(cuDevicePrimaryCtxRelease, real)(device), primary_number(device));
 	gone = r == CUDA_SUCCESS && !still_active(device);
-	pool_context_ended(owner, gone);
+	context_ended(owner, gone);
 	if (gone && !cuda_inside_exit())
 		primary_gone(call, device, until);
 	return r;
@@ -264,10 +278,10 @@ static CUresult destroy_green(struct call *call, void *real, CUgreenCtx green)
 	CUresult r;
 	bool gone;
 
-	pool_context_ending(owner);
+	context_ending(owner);
 	CALL_ENDING(r, DRIVER(cuGreenCtxDestroy, real)(green), (uint64_t)(uintptr_t)green);
 	gone = device >= 0 && r == CUDA_SUCCESS && !still_active(device);
-	pool_context_ended(owner, gone);
+	context_ended(owner, gone);
 	if (device < 0)
 		return r;
 	if (r != CUDA_SUCCESS) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Queries whose results must not show that there is a pool. For a block that the pool caches, the
- * driver is queried about an unmapped address, so the result is that for a freed block. For a live
- * block, the result has the address and size that the application requested. A block that another
- * process or device may still access, or whose attributes were changed, is not reused. The wrappers
- * do not read any argument that the driver rejected.
+ * Queries whose results must not show that there is a pool, or a pattern around a block. For a
+ * block that the pool caches or the guard holds back, the driver is queried about an unmapped
+ * address, so the result is that for a freed block. For a live block, the result has the address
+ * and size that the application requested. A block that another process or device may still access,
+ * or whose attributes were changed, is not reused. The wrappers do not read any argument that the
+ * driver rejected.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,6 +14,10 @@
 #include "interpose/block/limit.h"
 #include "interpose/cuda/pool/pool.h"
 #include "interpose/dispatch/resolve.h"
+#include "interpose/guard/guard.h"
+#include "interpose/guard/pages.h"
+#include "interpose/guard/pages_calls.h"
+#include "interpose/guard/patterns.h"
 
 /* An address that is never mapped: it is below the lowest address that a process may map. */
 #define NOWHERE 0x1000u
@@ -34,13 +39,25 @@ static bool pooling(void)
 	return atomic_load_explicit(&pool_on, memory_order_relaxed);
 }
 
+static bool find_guarded(uint64_t address, struct pool_place *ret)
+{
+	struct patterns_place found;
+
+	if (!patterns_find(address, &found))
+		return false;
+	*ret = (struct pool_place){ found.address, found.bytes, found.context, found.device,
+				    found.live, found.first };
+	return true;
+}
+
 /* Returns NOT_OURS if ADDRESS is not in a block of the pool. Returns LIVE, with the block in *RET,
  * if the application owns the memory there. Returns GONE otherwise. */
 static enum whose whose(uint64_t address, struct pool_place *ret)
 {
 	KEEP_ERRNO;
 
-	if (!pooling() || !pool_lookup(address, ret))
+	if (guard_has(GUARD_PATTERNS) ? !find_guarded(address, ret)
+				      : !pooling() || !pool_lookup(address, ret))
 		return NOT_OURS;
 	return ret->live && address - ret->address < ret->bytes ? LIVE : GONE;
 }
@@ -53,11 +70,15 @@ static void never_reuse(const struct pool_place *place, enum ledger_pool_reason 
 }
 
 /* Turns slabs off and returns NOT_SUPPORTED. A part of a slab cannot be shared: the driver could
- * share only the whole slab. */
+ * share only the whole slab. A block behind a pattern cannot be shared either. */
 static CUresult no_share_of_slab(void)
 {
 	KEEP_ERRNO;
 
+	if (guard_has(GUARD_PATTERNS)) {
+		patterns_no_front();
+		return CUDA_ERROR_INVALID_VALUE;
+	}
 	pool_no_slabs();
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -72,7 +93,8 @@ static uint64_t with_unused(uint64_t free, uint64_t total)
 
 	cuda_current_context(&context, &device);
 	if (device >= 0)
-		free += pool_unused_bytes(device);
+		free += config.guard ? patterns_held(device) + pages_extra_bytes(device)
+				     : pool_unused_bytes(device);
 	return free < total ? free : total;
 }
 
@@ -95,7 +117,7 @@ static uint64_t within_limit(uint64_t bytes)
 	number unused, all;                                                                 \
 	if (r != CUDA_SUCCESS || !(free))                                                   \
 		return r;                                                                   \
-	if (pooling()) {                                                                    \
+	if (pooling() || config.guard) {                                                    \
 		if (total)                                                                  \
 			all = *(total);                                                     \
 		else if (DRIVER(symbol, real)(&unused, &all) != CUDA_SUCCESS)            \
@@ -128,9 +150,11 @@ static CUresult address_range_v2(NO_CALL, void *real, CUdeviceptr *base, size_t 
 {
 	struct pool_place place;
 	enum whose whom = whose(address, &place);
-	CUresult r =
-		DRIVER(cuMemGetAddressRange_v2, real)(base, size, queried(whom, address));
+	CUresult r;
 
+	if (guard_has(GUARD_PAGES) && pages_range(real, base, size, address, &r))
+		return r;
+	r = DRIVER(cuMemGetAddressRange_v2, real)(base, size, queried(whom, address));
 	if (r == CUDA_SUCCESS && whom == LIVE) {
 		if (base)
 			*base = place.address;
@@ -203,6 +227,8 @@ static CUresult get_attribute(NO_CALL, void *real, void *data,
 	enum whose whom = whose(address, &place);
 	CUresult r;
 
+	if (guard_has(GUARD_PAGES) && pages_attribute(real, data, attribute, address, &r))
+		return r;
 	if (whom == LIVE && !place.whole && attribute == ATTRIBUTE_P2P_TOKENS)
 		return no_share_of_slab();
 	r = DRIVER(cuPointerGetAttribute, real)(data, attribute, queried(whom, address));
@@ -218,9 +244,12 @@ static CUresult get_attributes(NO_CALL, void *real, unsigned int count,
 {
 	struct pool_place place;
 	enum whose whom = whose(address, &place);
-	CUresult r = DRIVER(cuPointerGetAttributes, real)(count, attributes, data,
-							     queried(whom, address));
+	CUresult r;
 
+	if (guard_has(GUARD_PAGES) &&
+	    pages_attributes(real, count, attributes, data, address, &r))
+		return r;
+	r = DRIVER(cuPointerGetAttributes, real)(count, attributes, data, queried(whom, address));
 	for (unsigned int i = 0; r == CUDA_SUCCESS && whom != NOT_OURS && i < count; i++) {
 		if (whom == LIVE)
 			correct(&place, attributes[i], data[i]);
@@ -243,6 +272,11 @@ static CUresult get_attributes(NO_CALL, void *real, unsigned int count,
 static CUresult set_attribute(NO_CALL, void *real, const void *value,
 			      CUpointer_attribute attribute, CUdeviceptr address)
 {
+	CUresult guarded;
+
+	if (guard_has(GUARD_PAGES) &&
+	    pages_set_attribute(real, value, attribute, address, &guarded))
+		return guarded;
 	CHANGE(address, LEDGER_POOL_SYNC_MEMOPS,
 	       DRIVER(cuPointerSetAttribute, real)(value, attribute, queried(whom, address)))
 }

@@ -11,6 +11,8 @@
 
 #include "interpose/base/submit_epoch.h"
 #include "interpose/dispatch/coverage.h"
+#include "interpose/guard/guard.h"
+#include "interpose/guard/patterns.h"
 #include "interpose/guard/guard_rows.h"
 #include "interpose/opencl/wrappers/opencl_rows.h"
 #include "interpose/opencl/pool/opencl_pool.h"
@@ -115,9 +117,14 @@ void opencl_record_made(struct call *called, cl_mem made, cl_context context, ui
 static cl_int get_info(NO_CALL, void *real, cl_mem object, cl_mem_info what, size_t size, void *ret,
 		       size_t *ret_size)
 {
+	cl_int r;
+
 	if (opencl_pool_is_on() && opencl_pool_is_cached(object))
 		return CL_INVALID_MEM_OBJECT;
-	return DRIVER(clGetMemObjectInfo, real)(object, what, size, ret, ret_size);
+	r = DRIVER(clGetMemObjectInfo, real)(object, what, size, ret, ret_size);
+	if (guard_has(GUARD_PATTERNS) && r == CL_SUCCESS && what == CL_MEM_SIZE && ret)
+		patterns_size(object, ret);
+	return r;
 }
 
 static cl_int set_callback(NO_CALL, void *real, cl_mem object, destroyed *callback, void *data)
@@ -130,6 +137,8 @@ static cl_int set_callback(NO_CALL, void *real, cl_mem object, destroyed *callba
 	r = DRIVER(clSetMemObjectDestructorCallback, real)(object, callback, data);
 	if (r == CL_SUCCESS && opencl_pool_is_on())
 		opencl_pool_has_callback(object);
+	if (r == CL_SUCCESS && guard_has(GUARD_PATTERNS))
+		patterns_has_callback(object);
 	return r;
 }
 

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * GPULEAK_GUARD=patterns: a pattern around each block and in freed memory, which is checked for
+ * writes. Interface for the guarded calls, the queries and the end of the process. Any thread may
+ * call these functions with no lock held and outside the recorder.
+ */
+#ifndef GPULEAK_GUARD_PATTERNS_H
+#define GPULEAK_GUARD_PATTERNS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "interpose/block/call.h"
+#include "interpose/cuda/cuda_types.h"
+#include "interpose/opencl/opencl_types.h"
+
+/* ---- CUDA: true: served, with the result in *RET. REAL is the driver's function. ---- */
+
+/* For cuMemAlloc_v2. */
+bool patterns_alloc(struct call *call, void *real, CUdeviceptr *address, size_t bytes,
+		    CUresult *ret);
+/* For cuMemFree_v2. */
+bool patterns_free(struct call *call, void *real, CUdeviceptr address, CUresult *ret);
+/* For cuMemFreeAsync and its twin. */
+bool patterns_free_async(struct call *call, void *real, CUdeviceptr address, CUstream stream,
+			 CUresult *ret);
+
+/* A block around an address. */
+struct patterns_place {
+	uint64_t address, bytes; /* as the application has them */
+	uint64_t context;
+	int device;
+	bool live;  /* false: freed, and held back */
+	bool first; /* the driver's block begins at the same address */
+};
+/* Stores the block around ADDRESS. If ADDRESS is in a pattern, it is not in the place. Returns
+ * false if there is no block. */
+bool patterns_find(uint64_t address, struct patterns_place *ret);
+/* Returns the bytes of DEVICE that are freed and held back. */
+uint64_t patterns_held(int device);
+/* Call after memory ran out. Gives what is held back to the driver. Returns true if that was
+ * anything. */
+bool patterns_relieve(void);
+/* The application exports a block that begins with a pattern, which is not possible: later blocks
+ * get a pattern only behind them. */
+void patterns_no_front(void);
+/* Call after libraries were loaded. NCCL and UCX register memory by the driver's blocks, so blocks
+ * get a pattern only behind them once one of these libraries is loaded. */
+void patterns_libraries_changed(void);
+/* Call before CONTEXT is destroyed or reset: its blocks are not checked any more. */
+void patterns_context_ending(uint64_t context);
+/* Call after it, with GONE: whether it ended. */
+void patterns_context_ended(uint64_t context, bool gone);
+
+/* ---- OpenCL ---- */
+
+/* For clCreateBuffer. Returns the buffer, or NULL if the driver must be called. */
+cl_mem patterns_buffer(struct call *call, void *real, cl_context context, cl_mem_flags flags,
+		       size_t size, void *host_ptr, cl_int *errcode_ret);
+/* For clRetainMemObject and clReleaseMemObject. Return true if they are served, with the result in
+ * *RET: OBJECT is freed, or is held back now. */
+bool patterns_retain(cl_mem object, cl_int *ret);
+bool patterns_release(struct call *call, cl_mem object, cl_int *ret);
+/* Gives all buffers that are held back to the driver: they keep their contexts alive. */
+void patterns_release_all(const struct call *call);
+/* Returns true if OBJECT has another size than the driver reports, with the size in *RET. */
+bool patterns_size(cl_mem object, size_t *ret);
+/* The application registers a destructor callback for OBJECT: it is not held back. */
+void patterns_has_callback(cl_mem object);
+
+/* ---- checks ---- */
+
+enum patterns_when { PATTERNS_AT_SYNC, PATTERNS_AT_STEP, PATTERNS_AT_EXIT };
+/* Checks blocks in CALL, which may be NULL. At a synchronization, only as many as the budget of
+ * time permits. */
+void patterns_check(const struct call *call, enum patterns_when when);
+/* The part of it for OpenCL. */
+void patterns_check_opencl(const struct call *call, enum patterns_when when);
+
+#endif

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Patterns behind OpenCL buffers. Commands of gpuleak use a queue and a buffer of their own, which
+ * live as long as one check. A wait for them is bounded, because a buffer may be in use by a
+ * command that waits for the host. Freed buffers are held back only where the driver's reference
+ * count includes commands (PoCL): elsewhere nobody knows when commands that were enqueued before
+ * the release are complete. Must not record blocks.
+ */
+#include "interpose/guard/patterns_table.h"
+
+#include <string.h>
+
+#include "interpose/base/arena.h"
+#include "interpose/block/driver_call.h"
+#include "interpose/cuda/cuda_rows.h"
+#include "interpose/dispatch/find_module.h"
+#include "interpose/dispatch/resolve.h"
+#include "interpose/opencl/opencl_driver.h"
+#include "ledger/clock.h"
+#include "ledger/nocancel.h"
+
+#define PATIENCE_MS 500u
+#define DRIVERS 8
+#define READ_MAX (1u << 20)
+
+/* Functions of the driver or loader that made a buffer: several may be loaded. */
+#define CALLS(CALL)                                                                         \
+	CALL(clCreateBuffer) CALL(clCreateCommandQueue) CALL(clReleaseCommandQueue)         \
+	CALL(clEnqueueFillBuffer) CALL(clEnqueueCopyBuffer) CALL(clEnqueueReadBuffer)       \
+	CALL(clFlush) CALL(clGetEventInfo) CALL(clReleaseEvent) CALL(clReleaseMemObject)    \
+	CALL(clGetMemObjectInfo) CALL(clGetContextInfo) CALL(clGetDeviceInfo)
+
+struct pattern_calls {
+	_Atomic bool ready;
+	const void *below; /* see struct route */
+#define CALL(symbol) used_##symbol *symbol;
+	CALLS(CALL)
+#undef CALL
+};
+
+/* Calls SYMBOL of CALLS, so that gpuleak does not record it as an OpenCL layer either. */
+#define CL(calls, symbol, ...)                                                              \
+	({                                                                                  \
+		const struct route route = { (void *)(calls)->symbol, true, (calls)->below }; \
+		INSIDE(&hooks[HOOK_clGetMemObjectInfo], route);                             \
+		(calls)->symbol(__VA_ARGS__);                                               \
+	})
+
+static struct guarded_table table;
+static struct pattern_calls drivers[DRIVERS];
+static struct lock drivers_lock;
+static struct arena arena;
+
+/* Stores the functions that the present call's objects need. Returns false if one is missing. */
+static bool find_calls(struct pattern_calls *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	ret->below = thread_inside.below;
+#define CALL(symbol)                                                                        \
+	if (!(ret->symbol = OPENCL_USED(symbol)))                                           \
+		return false;
+	CALLS(CALL)
+#undef CALL
+	return true;
+}
+
+static const struct pattern_calls *calls_now(void)
+{
+	struct pattern_calls now;
+
+	if (!find_calls(&now))
+		return NULL;
+	HOLD(&drivers_lock);
+	for (unsigned int i = 0; i < DRIVERS; i++) {
+		if (drivers[i].ready && drivers[i].clCreateBuffer != now.clCreateBuffer)
+			continue;
+		drivers[i] = now;
+		drivers[i].ready = true;
+		return &drivers[i];
+	}
+	return NULL;
+}
+
+/* Returns false after the driver was unloaded, and once the verdict on the process is taken. */
+static bool calls_usable(const struct pattern_calls *calls)
+{
+	const struct recorder *recorder = recorder_last();
+
+	return (!recorder || recorder_ending(recorder) == ENDING_NOT) &&
+	       module_of((void *)calls->clReleaseMemObject) != NULL;
+}
+
+/* ---- gpuleak's own commands ---- */
+
+static cl_device_id device_of(const struct pattern_calls *calls, cl_context context)
+{
+	cl_device_id devices[64];
+	size_t size = 0;
+
+	if (CL(calls, clGetContextInfo, context, CL_CONTEXT_DEVICES, sizeof(devices), devices,
+	       &size) != CL_SUCCESS || size < sizeof(devices[0]))
+		return NULL;
+	return devices[0];
+}
+
+static cl_command_queue queue_make(const struct pattern_calls *calls, cl_context context)
+{
+	cl_device_id device = device_of(calls, context);
+	cl_int r = CL_SUCCESS;
+	cl_command_queue queue =
+		device ? CL(calls, clCreateCommandQueue, context, device, 0, &r) : NULL;
+
+	return r == CL_SUCCESS ? queue : NULL;
+}
+
+/* Waits for EVENT, and releases it and QUEUE. Returns false if it did not end in time or failed:
+ * then the driver releases both when it ends. */
+static bool wait_and_release(const struct pattern_calls *calls, cl_command_queue queue,
+			     cl_event event)
+{
+	static const struct timespec nap = { 0, 20000 };
+	uint64_t until = clock_ns(CLOCK_MONOTONIC) + PATIENCE_MS * UINT64_C(1000000);
+	cl_int status = CL_QUEUED;
+
+	CL(calls, clFlush, queue);
+	while (CL(calls, clGetEventInfo, event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
+		  &status, NULL) == CL_SUCCESS &&
+	       status > CL_COMPLETE && clock_ns(CLOCK_MONOTONIC) < until)
+		nocancel_nanosleep(&nap);
+	CL(calls, clReleaseEvent, event);
+	if (status == CL_COMPLETE)
+		CL(calls, clReleaseCommandQueue, queue); /* might wait otherwise */
+	return status == CL_COMPLETE;
+}
+
+/* Fills BYTES of BUFFER, which are even. */
+static bool fill(const struct pattern_calls *calls, cl_context context, cl_mem buffer,
+		 size_t bytes)
+{
+	static const uint16_t pattern = PATTERN;
+	cl_command_queue queue = queue_make(calls, context);
+	cl_event event;
+
+	if (!queue)
+		return false;
+	if (CL(calls, clEnqueueFillBuffer, queue, buffer, &pattern, sizeof(pattern), 0, bytes, 0,
+	       NULL, &event) != CL_SUCCESS) {
+		CL(calls, clReleaseCommandQueue, queue);
+		return false;
+	}
+	return wait_and_release(calls, queue, event);
+}
+
+/* Copies PIECES to SCRATCH, which the host may read, and from there to MEMORY. */
+static bool copy_pieces(const struct pattern_calls *calls, cl_context context, cl_mem scratch,
+			const struct pieces *pieces, unsigned char *memory)
+{
+	cl_command_queue queue = queue_make(calls, context);
+	const struct piece *piece = pieces->piece;
+	bool good = queue != NULL;
+	cl_event event;
+
+	for (; good && piece < pieces->piece + pieces->count; piece++)
+		good = CL(calls, clEnqueueCopyBuffer, queue,
+			  (cl_mem)(uintptr_t)piece->block->base, scratch, piece->offset, piece->at,
+			  piece->bytes, 0, NULL, NULL) == CL_SUCCESS;
+	good = good && CL(calls, clEnqueueReadBuffer, queue, scratch, CL_FALSE, 0, pieces->bytes,
+			  memory, 0, NULL, &event) == CL_SUCCESS;
+	return good && wait_and_release(calls, queue, event);
+}
+
+/* Reads and judges PIECES, all of one context. If a read does not end in time, its memory stays:
+ * the driver may still write to it. */
+static void pieces_check(const struct call *call, const struct pieces *pieces)
+{
+	const struct guarded *first = pieces->piece[0].block;
+	cl_context context = (cl_context)(uintptr_t)first->context;
+	unsigned char *memory = arena_take(&arena, pieces->bytes);
+	cl_mem scratch = memory ? CL(first->calls, clCreateBuffer, context, CL_MEM_READ_WRITE,
+				     pieces->bytes, NULL, NULL) : NULL;
+
+	if (!scratch)
+		return;
+	if (copy_pieces(first->calls, context, scratch, pieces, memory)) {
+		pieces_judge(call, pieces, pieces->count, memory);
+		arena_give(&arena, memory, pieces->bytes);
+	}
+	CL(first->calls, clReleaseMemObject, scratch);
+}
+
+/* Returns how many references of BLOCK the driver reports, 0 on failure. */
+static cl_uint references(const struct guarded *block)
+{
+	cl_uint ret = 0;
+
+	if (CL(block->calls, clGetMemObjectInfo, (cl_mem)(uintptr_t)block->base,
+	       CL_MEM_REFERENCE_COUNT, sizeof(ret), &ret, NULL) != CL_SUCCESS)
+		return 0;
+	return ret;
+}
+
+/* A guarded_checker. Leaves out buffers that commands use: a check might wait for them. */
+static void check_group(const struct call *call, struct guarded **blocks, unsigned int count)
+{
+	struct pieces pieces = { 0 };
+
+	if (!calls_usable(blocks[0]->calls))
+		return;
+	for (unsigned int i = 0; i < count; i++) {
+		struct guarded *block = blocks[i];
+		uint64_t from = block->state == GUARDED_HELD ? 0 : block->bytes;
+
+		if (block->calls != blocks[0]->calls || block->reported ||
+		    (block->state == GUARDED_HELD && !block->filled) ||
+		    references(block) != (block->references ? block->references : 1))
+			continue;
+		pieces_add(&pieces, block, from,
+			   block->total - from < READ_MAX ? block->total - from : READ_MAX);
+	}
+	if (pieces.count)
+		pieces_check(call, &pieces);
+}
+
+/* ---- creation ---- */
+
+/* Flags of buffers in memory that the application provides. */
+#define FLAGS_ELSEWHERE CL_MEM_USE_HOST_PTR
+
+/* Creates a buffer for WHAT whose first bytes are those at HOST_PTR. */
+static cl_mem create_copied(used_clCreateBuffer *real, cl_context context, cl_mem_flags flags,
+			    const struct guarded *what, const void *host_ptr)
+{
+	unsigned char *memory = arena_take(&arena, what->total);
+	cl_mem ret;
+
+	if (!memory)
+		return NULL;
+	memcpy(memory, host_ptr, what->bytes);
+	pattern_fill(memory + what->bytes, what->bytes, what->total - what->bytes);
+	ret = real(context, flags, what->total, memory, NULL);
+	arena_give(&arena, memory, what->total);
+	return ret;
+}
+
+static cl_mem create_filled(used_clCreateBuffer *real, cl_context context, cl_mem_flags flags,
+			    const struct guarded *what)
+{
+	cl_mem ret = real(context, flags, what->total, NULL, NULL);
+
+	if (ret && !fill(what->calls, context, ret, what->total)) {
+		CL(what->calls, clReleaseMemObject, ret);
+		return NULL;
+	}
+	return ret;
+}
+
+cl_mem patterns_buffer(struct call *call, void *function, cl_context context, cl_mem_flags flags,
+		       size_t size, void *host_ptr, cl_int *errcode_ret)
+{
+	used_clCreateBuffer *real = (used_clCreateBuffer *)function;
+	struct guarded what = {
+		.bytes = size, .total = (size + 2 * PATTERN_ROOM - 1) / PATTERN_ROOM * PATTERN_ROOM,
+		.context = (uint64_t)(uintptr_t)context, .space = SPACE_CL_HANDLE, .span = 1,
+		.references = 1, .calls = calls_now(),
+	};
+	cl_mem ret = NULL;
+
+	(void)call;
+	if (!what.calls || !size || size > SIZE_MAX / 2 || flags & FLAGS_ELSEWHERE ||
+	    !!host_ptr != !!(flags & CL_MEM_COPY_HOST_PTR)) {
+		guard_count_unguarded(GUARD_NOT_HOST_MEMORY);
+		return NULL;
+	}
+	ret = host_ptr ? create_copied(real, context, flags, &what, host_ptr)
+		       : create_filled(real, context, flags, &what);
+	what.base = (uint64_t)(uintptr_t)ret;
+	if (ret && !guarded_insert(&table, &what)) {
+		CL(what.calls, clReleaseMemObject, ret);
+		ret = NULL;
+	}
+	if (!ret) {
+		guard_count_unguarded(GUARD_NOT_FULL);
+		return NULL;
+	}
+	guard_count_block(size);
+	if (errcode_ret)
+		*errcode_ret = CL_SUCCESS;
+	return ret;
+}
+
+/* ---- references ---- */
+
+/* Only PoCL is known to count the references of commands that were enqueued. */
+static bool counts_commands(const struct pattern_calls *calls, cl_context context)
+{
+	cl_device_id device = device_of(calls, context);
+	char version[256] = "";
+
+	return device &&
+	       CL(calls, clGetDeviceInfo, device, CL_DEVICE_VERSION, sizeof(version), version,
+		  NULL) == CL_SUCCESS &&
+	       strcasestr(version, "pocl");
+}
+
+static void release_held(const struct call *call, uint64_t limit)
+{
+	struct guarded block, *pinned = &block;
+
+	while (guarded_pop(&table, limit, &block)) {
+		if (!calls_usable(block.calls))
+			continue;
+		check_group(call, &pinned, 1);
+		CL(block.calls, clReleaseMemObject, (cl_mem)(uintptr_t)block.base);
+	}
+}
+
+/* BLOCK's last reference of the application goes. Returns true if it is held back. */
+static bool check_and_hold(const struct call *call, struct guarded *block)
+{
+	cl_context context = (cl_context)(uintptr_t)block->context;
+	cl_mem handle = (cl_mem)(uintptr_t)block->base;
+
+	check_group(call, &block, 1);
+	if (block->unholdable || block->total > (uint64_t)config.guard_hold ||
+	    !counts_commands(block->calls, context) || references(block) != 1)
+		return false;
+	block->references = 0;
+	block->filled = fill(block->calls, context, handle, block->total);
+	return true;
+}
+
+bool patterns_release(struct call *call, cl_mem object, cl_int *ret)
+{
+	uint64_t handle = (uint64_t)(uintptr_t)object;
+	bool wrong;
+	struct guarded *block = object ? guarded_take(&table, handle, &wrong) : NULL;
+
+	*ret = CL_INVALID_MEM_OBJECT; /* the buffer is held back: the application has freed it */
+	if (!block)
+		return object && wrong;
+	if (block->references > 1) {
+		block->references--;
+		guarded_put_back(&table, block);
+		return false;
+	}
+	guarded_freed_by(block, call);
+	if (!check_and_hold(call, block)) {
+		guarded_remove(&table, block);
+		return false;
+	}
+	guarded_hold(&table, block);
+	record_destroyed(SPACE_CL_HANDLE, handle, thread_self.call_free.watched);
+	release_held(call, (uint64_t)config.guard_hold);
+	*ret = CL_SUCCESS;
+	return true;
+}
+
+bool patterns_retain(cl_mem object, cl_int *ret)
+{
+	bool wrong;
+	struct guarded *block = object ? guarded_take(&table, (uint64_t)(uintptr_t)object, &wrong)
+				       : NULL;
+
+	*ret = CL_INVALID_MEM_OBJECT;
+	if (!block)
+		return object && wrong;
+	block->references++;
+	guarded_put_back(&table, block);
+	return false;
+}
+
+void patterns_has_callback(cl_mem object)
+{
+	bool wrong;
+	struct guarded *block = object ? guarded_take(&table, (uint64_t)(uintptr_t)object, &wrong)
+				       : NULL;
+
+	if (!block)
+		return;
+	block->unholdable = true;
+	guarded_put_back(&table, block);
+}
+
+bool patterns_size(cl_mem object, size_t *ret)
+{
+	struct guarded block;
+
+	if (!guarded_copy(&table, (uint64_t)(uintptr_t)object, &block) ||
+	    block.state == GUARDED_HELD)
+		return false;
+	*ret = block.bytes;
+	return true;
+}
+
+/* ---- checks ---- */
+
+void patterns_release_all(const struct call *call)
+{
+	release_held(call, 0);
+}
+
+void patterns_check_opencl(const struct call *call, enum patterns_when when)
+{
+	guarded_check(&table, call, 0, when != PATTERNS_AT_SYNC, check_group);
+}

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The blocks that have patterns: one sorted array for each API, and the queue of the freed blocks
+ * that are held back. Judges what was read of a block. Must not call a driver, and records errors
+ * only with no lock held.
+ */
+#include "interpose/guard/patterns_table.h"
+
+#include <string.h>
+
+#include "interpose/base/arena.h"
+#include "interpose/block/block_table.h"
+#include "interpose/block/queries.h"
+#include "interpose/stack/stacks.h"
+#include "ledger/clock.h"
+#include "ledger/nocancel.h"
+
+#define READERS_NAPS 100000u
+/* Drivers give a large block pages of its own. */
+#define LARGE (UINT64_C(1) << 20)
+#define PAGE (UINT64_C(2) << 20)
+
+static struct arena arena;
+
+/* ---- the sorted array; Locking: the caller holds the table's lock ---- */
+
+/* Returns the index of the first block that ends behind ADDRESS. */
+static uint32_t index_of(const struct guarded_table *table, uint64_t address)
+{
+	uint32_t low = 0, high = table->count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		const struct guarded *block = table->blocks[middle];
+
+		if (block->base + block->span <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static struct guarded *at_index(const struct guarded_table *table, uint32_t index)
+{
+	return index < table->count ? table->blocks[index] : NULL;
+}
+
+static struct guarded *find(const struct guarded_table *table, uint64_t address)
+{
+	struct guarded *block = at_index(table, index_of(table, address));
+
+	return block && block->base <= address ? block : NULL;
+}
+
+static void remove_at(struct guarded_table *table, uint32_t index)
+{
+	memmove(&table->blocks[index], &table->blocks[index + 1],
+		(--table->count - index) * sizeof(*table->blocks));
+}
+
+static void unlink_held(struct guarded_table *table, const struct guarded *block)
+{
+	struct guarded **at = &table->oldest, *before = NULL;
+
+	while (*at && *at != block) {
+		before = *at;
+		at = &(*at)->next;
+	}
+	if (!*at)
+		return;
+	*at = block->next;
+	if (table->newest == block)
+		table->newest = before;
+	atomic_fetch_sub(&table->held, block->total);
+}
+
+static void drop_at(struct guarded_table *table, uint32_t index)
+{
+	struct guarded *block = table->blocks[index];
+
+	if (block->state == GUARDED_HELD)
+		unlink_held(table, block);
+	remove_at(table, index);
+	if (!block->pins) /* else the memory stays: a thread still reads it */
+		arena_give(&arena, block, sizeof(*block));
+}
+
+static bool widen(struct guarded_table *table)
+{
+	uint32_t room = table->room ? 2 * table->room : 256;
+	struct guarded **wide;
+
+	if (table->count < table->room)
+		return true;
+	wide = arena_take(&arena, room * sizeof(struct guarded *));
+	if (!wide)
+		return false;
+	if (table->blocks) {
+		memcpy(wide, table->blocks, table->count * sizeof(*wide));
+		arena_give(&arena, table->blocks, table->room * sizeof(*wide));
+	}
+	table->blocks = wide;
+	table->room = room;
+	return true;
+}
+
+static void link_held(struct guarded_table *table, struct guarded *block)
+{
+	block->state = GUARDED_HELD;
+	block->next = NULL;
+	if (table->newest)
+		table->newest->next = block;
+	else
+		table->oldest = block;
+	table->newest = block;
+	atomic_fetch_add(&table->held, block->total);
+}
+
+/* ---- the table ---- */
+
+bool guarded_insert(struct guarded_table *table, const struct guarded *what)
+{
+	struct guarded *block = arena_take(&arena, sizeof(*block));
+	uint32_t index;
+
+	if (!block)
+		return false;
+	*block = *what;
+	HOLD(&table->lock);
+	index = index_of(table, block->base);
+	while (at_index(table, index) &&
+	       table->blocks[index]->base < block->base + block->span)
+		drop_at(table, index);
+	if (!widen(table)) {
+		arena_give(&arena, block, sizeof(*block));
+		return false;
+	}
+	memmove(&table->blocks[index + 1], &table->blocks[index],
+		(table->count++ - index) * sizeof(*table->blocks));
+	table->blocks[index] = block;
+	if (block->state == GUARDED_HELD)
+		link_held(table, block);
+	return true;
+}
+
+bool guarded_copy(struct guarded_table *table, uint64_t address, struct guarded *ret)
+{
+	const struct guarded *block;
+
+	HOLD(&table->lock);
+	block = find(table, address);
+	if (block)
+		*ret = *block;
+	return block != NULL;
+}
+
+/* Locking: the caller holds the table's lock. Releases it while a thread reads BLOCK. A reader that
+ * was cancelled never ends, so the wait is bounded. */
+static void wait_for_readers(struct guarded_table *table, const struct guarded *block)
+{
+	static const struct timespec nap = { 0, 50000 };
+
+	for (unsigned int i = 0; block->pins && i < READERS_NAPS; i++) {
+		lock_give(&table->lock);
+		nocancel_nanosleep(&nap);
+		lock_take(&table->lock);
+	}
+}
+
+struct guarded *guarded_take(struct guarded_table *table, uint64_t address, bool *ret_wrong)
+{
+	struct guarded *block;
+
+	HOLD(&table->lock);
+	block = find(table, address);
+	*ret_wrong = block && (block->state != GUARDED_LIVE ||
+			       address != block->base + block->front);
+	if (!block || *ret_wrong)
+		return NULL;
+	block->state = GUARDED_FREEING;
+	wait_for_readers(table, block);
+	return block;
+}
+
+void guarded_put_back(struct guarded_table *table, struct guarded *block)
+{
+	HOLD(&table->lock);
+	block->state = GUARDED_LIVE;
+}
+
+void guarded_hold(struct guarded_table *table, struct guarded *block)
+{
+	HOLD(&table->lock);
+	link_held(table, block);
+}
+
+void guarded_remove(struct guarded_table *table, struct guarded *block)
+{
+	uint32_t index;
+
+	HOLD(&table->lock);
+	index = index_of(table, block->base);
+	if (at_index(table, index) == block)
+		drop_at(table, index);
+}
+
+bool guarded_pop(struct guarded_table *table, uint64_t limit, struct guarded *ret)
+{
+	struct guarded *block;
+
+	HOLD(&table->lock);
+	block = table->oldest;
+	if (!block || block->pins || atomic_load(&table->held) <= limit)
+		return false;
+	*ret = *block;
+	drop_at(table, index_of(table, block->base));
+	return true;
+}
+
+uint64_t guarded_held(struct guarded_table *table, int device)
+{
+	uint64_t bytes = 0;
+
+	HOLD(&table->lock);
+	for (const struct guarded *block = table->oldest; block; block = block->next)
+		if (block->device == device)
+			bytes += block->total < LARGE ? block->total
+						      : (block->total + PAGE - 1) & ~(PAGE - 1);
+	return bytes;
+}
+
+void guarded_drop(struct guarded_table *table, uint64_t context)
+{
+	HOLD(&table->lock);
+	for (uint32_t i = table->count; i-- > 0;)
+		if (table->blocks[i]->context == context)
+			drop_at(table, i);
+}
+
+/* Pins the next blocks from *CURSOR on, and moves *CURSOR: to 0 at the end. */
+static unsigned int pin(struct guarded_table *table, uint64_t context, uint64_t *cursor,
+			struct guarded *ret[GUARDED_GROUP])
+{
+	unsigned int count = 0;
+	uint32_t index;
+
+	HOLD(&table->lock);
+	for (index = index_of(table, *cursor); index < table->count && count < GUARDED_GROUP;
+	     index++) {
+		struct guarded *block = table->blocks[index];
+
+		if (count && block->context != ret[0]->context)
+			break;
+		if ((context && block->context != context) || block->reported ||
+		    block->state == GUARDED_FREEING)
+			continue;
+		block->pins++;
+		ret[count++] = block;
+	}
+	*cursor = index < table->count ? table->blocks[index]->base : 0;
+	return count;
+}
+
+void guarded_check(struct guarded_table *table, const struct call *call, uint64_t context, bool all,
+		   guarded_checker *check)
+{
+	struct guarded *blocks[GUARDED_GROUP];
+	uint64_t cursor = all ? 0 : shared_load(table->cursor);
+	unsigned int count;
+
+	do {
+		count = pin(table, context, &cursor, blocks);
+		if (count)
+			check(call, blocks, count);
+		HOLD(&table->lock);
+		while (count)
+			blocks[--count]->pins--;
+	} while (all && cursor);
+	if (!all)
+		shared_store(table->cursor, cursor);
+}
+
+/* ---- the pattern ---- */
+
+static unsigned char byte_at(uint64_t offset)
+{
+	return (unsigned char)(offset & 1 ? PATTERN >> 8 : PATTERN);
+}
+
+void pattern_fill(unsigned char *memory, uint64_t offset, uint64_t bytes)
+{
+	for (uint64_t i = 0; i < bytes; i++)
+		memory[i] = byte_at(offset + i);
+}
+
+static bool is_intact(const unsigned char *memory, uint64_t offset, uint64_t bytes)
+{
+	if (bytes < 3)
+		return (!bytes || memory[0] == byte_at(offset)) &&
+		       (bytes < 2 || memory[1] == byte_at(offset + 1));
+	return memory[0] == byte_at(offset) && memory[1] == byte_at(offset + 1) &&
+	       memcmp(memory, memory + 2, bytes - 2) == 0;
+}
+
+/* The bytes from the first wrong one to the last. */
+struct wrong_bytes {
+	uint64_t from, bytes;
+};
+
+/* At least one of BYTES at MEMORY, which begins at OFFSET of the driver's block, is wrong. */
+static struct wrong_bytes find_wrong(const unsigned char *memory, uint64_t offset, uint64_t bytes)
+{
+	uint64_t first = 0, end = bytes;
+
+	while (first < bytes && memory[first] == byte_at(offset + first))
+		first++;
+	while (end > first + 1 && memory[end - 1] == byte_at(offset + end - 1))
+		end--;
+	return (struct wrong_bytes){ offset + first, end - first };
+}
+
+/* Stores what BLOCK's record FOUND says of its allocation. */
+static void describe(struct recorder *recorder, struct guarded *block,
+		     const struct ledger_block *found)
+{
+	const struct ledger_site *site = ledger_at(&recorder->writer, found->site);
+
+	block->allocated = (struct ledger_event){ site->api, site->stack, found->time_ns };
+	block->kind = site->kind;
+	block->device = site->device;
+}
+
+void guarded_freed_by(struct guarded *block, struct call *call)
+{
+	const struct ledger_block *freed = thread_self.call_free.block;
+	LEAVE_AT_END struct recorder *recorder = call_begin(call);
+
+	if (!recorder)
+		return;
+	if (freed)
+		describe(recorder, block, freed);
+	block->freed = (struct ledger_event){ call->name, stack_here(recorder, call->caller),
+					      call->now_ns };
+}
+
+static void record(struct recorder *recorder, const struct call *call, struct guarded *block,
+		   struct wrong_bytes wrong)
+{
+	bool freed = block->state == GUARDED_HELD;
+	uint64_t number = block->base + block->front;
+	struct ledger_error error = { .result = LEDGER_NO_ANSWER };
+	struct hook *hook = &hooks[block->space == SPACE_MEMORY ? HOOK_cuMemAlloc_v2
+								: HOOK_clCreateBuffer];
+	struct ledger_block live;
+
+	if (!freed && block_live(recorder, key_in(block->space, number), &live))
+		describe(recorder, block, &live);
+	error.stack = call ? stack_here(recorder, call->caller) : block->allocated.stack;
+	error.address = block->base + wrong.from;
+	error.asked_bytes = wrong.bytes;
+	error.block_address = number;
+	error.block_bytes = block->bytes;
+	error.allocated = block->allocated;
+	if (freed)
+		error.freed = block->freed;
+	else if (wrong.from < block->front)
+		error.flags = LEDGER_ERROR_BEFORE;
+	error.kind = block->kind;
+	error.device = block->device;
+	guard_error(recorder, freed ? ERROR_WRITE_FREED : ERROR_WRITE_OUT,
+		    call ? call->hook : hook, &error);
+}
+
+static void judge_piece(const struct call *call, struct guarded *block, const unsigned char *memory,
+		  uint64_t offset, uint64_t bytes)
+{
+	struct recorder *recorder;
+
+	if (block->reported || is_intact(memory, offset, bytes))
+		return;
+	block->reported = true;
+	recorder = recorder_enter();
+	if (!recorder)
+		return;
+	record(recorder, call, block, find_wrong(memory, offset, bytes));
+	recorder_leave();
+}
+
+void pieces_add(struct pieces *pieces, struct guarded *block, uint64_t offset, uint64_t bytes)
+{
+	if (!bytes)
+		return;
+	pieces->piece[pieces->count++] = (struct piece){ block, offset, bytes, pieces->bytes };
+	pieces->bytes += bytes;
+}
+
+void pieces_judge(const struct call *call, const struct pieces *pieces, unsigned int count,
+		  const unsigned char *memory)
+{
+	for (unsigned int i = 0; i < count; i++)
+		judge_piece(call, pieces->piece[i].block, memory + pieces->piece[i].at,
+		      pieces->piece[i].offset, pieces->piece[i].bytes);
+	guard_count_checks(count, 0);
+}
+
+/* ---- the budget ---- */
+
+static _Atomic uint64_t began_ns, used_ns;
+
+bool check_time_left(void)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC), none = 0;
+
+	if (atomic_compare_exchange_strong(&began_ns, &none, now))
+		return true;
+	return atomic_load(&used_ns) * 100 <= now - atomic_load(&began_ns);
+}
+
+void check_time_used(uint64_t ns)
+{
+	atomic_fetch_add(&used_ns, ns);
+}

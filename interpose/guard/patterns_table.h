@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The blocks that have patterns, and what the patterns are, for the files of CUDA and OpenCL. No
+ * function here calls a driver. Each takes the table's lock itself, unless its comment states
+ * otherwise.
+ */
+#ifndef GPULEAK_GUARD_PATTERNS_TABLE_H
+#define GPULEAK_GUARD_PATTERNS_TABLE_H
+
+#include "interpose/guard/guard.h"
+#include "interpose/guard/patterns.h"
+#include "ledger/lock.h"
+
+/* A NaN as float16, bfloat16, float and double, and an index far beyond any array. */
+#define PATTERN 0x7ffbu
+#define PATTERN_ROOM 512u /* bytes before a block, and at least so many behind it */
+
+enum guarded_state {
+	GUARDED_LIVE,
+	GUARDED_FREEING, /* a thread decides what becomes of the block */
+	GUARDED_HELD,    /* freed by the application, and not yet by gpuleak */
+};
+
+/* Offsets count from the beginning of the driver's block. */
+struct guarded {
+	uint64_t base;          /* the driver's block: an address, or a handle */
+	uint64_t front, bytes, total; /* bytes before the application's block, of it, of all */
+	uint64_t span;          /* of its addresses: TOTAL, or 1 for a handle */
+	uint64_t context;
+	enum space space; /* SPACE_MEMORY: CUDA's */
+	int device;
+	enum guarded_state state;
+	uint32_t references;    /* OpenCL: the application's */
+	uint32_t pins;          /* threads that read the block: it must not be freed */
+	bool unholdable;        /* the application waits for its destruction */
+	bool reported;          /* an error was reported: it is not checked again */
+	bool filled;            /* GUARDED_HELD: all of it holds the pattern */
+	const struct pattern_calls *calls; /* OpenCL: the functions of its driver */
+	/* GUARDED_HELD: the allocation and the free, see struct ledger_error */
+	struct ledger_event allocated, freed;
+	uint32_t kind;
+	struct guarded *next;   /* GUARDED_HELD: freed later */
+};
+
+struct pattern_calls;
+
+struct guarded_table {
+	struct lock lock;
+	struct guarded **blocks; /* sorted by base */
+	uint32_t count, room;
+	struct guarded *oldest, *newest; /* held back */
+	_Atomic uint64_t held;  /* bytes */
+	uint64_t cursor;        /* base of the block that the next check begins at */
+};
+
+/* Adds a copy of WHAT, a live block or one that is held back. Blocks that overlap it ended unseen,
+ * and leave the table. Returns false if memory is short. */
+bool guarded_insert(struct guarded_table *table, const struct guarded *what);
+/* Copies the block that contains ADDRESS of the driver's block. Returns false if there is none. */
+bool guarded_copy(struct guarded_table *table, uint64_t address, struct guarded *ret);
+/* Returns the live block that begins at ADDRESS of the application, or NULL. The block is now
+ * GUARDED_FREEING, and no thread reads it. *RET_WRONG: the address is in a block of the table, but
+ * it is not where a live block begins. */
+struct guarded *guarded_take(struct guarded_table *table, uint64_t address, bool *ret_wrong);
+/* Stores in BLOCK, which is GUARDED_FREEING, that CALL frees it. The wrapper is inside the driver's
+ * call. */
+void guarded_freed_by(struct guarded *block, struct call *call);
+/* End the state GUARDED_FREEING of BLOCK. */
+void guarded_put_back(struct guarded_table *table, struct guarded *block);
+void guarded_hold(struct guarded_table *table, struct guarded *block);
+/* Removes BLOCK, which is GUARDED_FREEING, from the table. */
+void guarded_remove(struct guarded_table *table, struct guarded *block);
+/* Removes the oldest held block if more than LIMIT bytes are held back, and copies it to *RET.
+ * Returns false if there is none, or if a thread reads it. */
+bool guarded_pop(struct guarded_table *table, uint64_t limit, struct guarded *ret);
+/* Returns the bytes of DEVICE that are held back. */
+uint64_t guarded_held(struct guarded_table *table, int device);
+/* Removes all blocks of CONTEXT. */
+void guarded_drop(struct guarded_table *table, uint64_t context);
+/* Calls CHECK for blocks that are live or held back, in groups of one context, which is CONTEXT if
+ * that is not 0. None of them is freed meanwhile. ALL: of all blocks; otherwise of the next group
+ * only. */
+#define GUARDED_GROUP 32u
+typedef void guarded_checker(const struct call *call, struct guarded **blocks, unsigned int count);
+void guarded_check(struct guarded_table *table, const struct call *call, uint64_t context, bool all,
+		   guarded_checker *check);
+
+/* Parts of blocks that are read together: from OFFSET of the driver's block to AT of a buffer. */
+struct pieces {
+	unsigned int count;
+	uint64_t bytes;
+	struct piece {
+		struct guarded *block;
+		uint64_t offset, bytes, at;
+	} piece[2 * GUARDED_GROUP];
+};
+void pieces_add(struct pieces *pieces, struct guarded *block, uint64_t offset, uint64_t bytes);
+/* MEMORY has what was read of the first COUNT of PIECES. Judges each of them. */
+void pieces_judge(const struct call *call, const struct pieces *pieces, unsigned int count,
+		  const unsigned char *memory);
+
+/* Fills BYTES at MEMORY, which begins at OFFSET of the driver's block. */
+void pattern_fill(unsigned char *memory, uint64_t offset, uint64_t bytes);
+
+/* The time for checks at synchronizations, which is a hundredth of all time. */
+bool check_time_left(void);
+void check_time_used(uint64_t ns);
+
+#endif
