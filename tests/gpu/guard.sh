@@ -1,64 +1,82 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# The guard's level pages on a GPU: which accesses fault and what names them, what a pair costs, and
-# PyTorch's results and steps. With a GPU_GUARD folder of programs compiled before, needs no nvcc.
+# The guard on a real GPU: the planted errors of tests/guard beside compute-sanitizer, other projects'
+# tests with and without it, and what it costs. Needs nvcc, and takes its own parts:
 #
-#   tests/gpu/guard.sh RESULTS BUILD [compile FOLDER]
+#   GUARD_PARTS="planted suites cost" tests/gpu/guard.sh RESULTS BUILD WORK
+#
+# Variables: JOBS and DEADLINE (s) of `planted`, API for one of its APIs; CUPY_TESTS, a folder of CuPy's
+# sources (tests/cupy_tests); SITE, a folder where pytest and numba-cuda are installed; NETWORKS of `cost`.
+# With PROGRAMS, a folder with what "compile" made, no compiler is needed.
 set -u
-results=$(mkdir -p "$1" && cd "$1" && pwd) build=$(cd "$2" && pwd) here=$(cd "$(dirname "$0")" && pwd)
-if [ "${3:-}" = compile ]; then
-	mkdir -p "$4"
-	nvcc -O2 -g -arch=sm_90 -cudart static -o "$4/guard" "$here/programs/guard.cu" -lcuda || exit 1
-	nvcc -ptx -arch=sm_90 -o "$4/kernels.ptx" "$here/../torture/kernels.cu" || exit 1
-	exit
-fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-programs=${GPU_GUARD:-$work}
-[ -n "${GPU_GUARD:-}" ] || "$0" "$results" "$build" compile "$work" || exit 1
+here=$(cd "$(dirname "$0")" && pwd)
+guard=$here/../guard
+results=$(mkdir -p "$1" && cd "$1" && pwd)
+build=$(cd "$2" && pwd)
+programs=${PROGRAMS:-$3/guard}
 gpuleak=$build/tools/gpuleak
+parts=" ${GUARD_PARTS:-planted suites cost} "
 say() { printf '%s\n' "$*" | tee -a "$results/summary.txt"; }
-guarded() { "$gpuleak" run --guard pages --guard-sample 1 --report "$work/report" -- "$@"; }
+wants() { case $parts in *" $1 "*) true ;; *) false ;; esac; }
 
-# touched WANT ARGUMENTS...: the output, and the finding
-touched() {
-	local want=$1 got; shift
-	got=$(guarded "$programs/guard" "$@" 2>/dev/null | tail -1)
-	say "guard $*: $got$([ "$got" = "$want" ] || echo " WRONG"), $(grep -m1 -E 'unmapped|illegal' "$work/report" || echo "no finding")"
+compile() { # the machine of the build has OpenCL's headers, this one need not
+	local cuda
+	mkdir -p "$programs"
+	cuda=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")")
+	for kind in static shared; do
+		nvcc -O0 -g -arch=sm_90 -cudart $kind -o "$programs/planted-$kind" "$guard/planted.cu" || return
+	done
+	nvcc -O0 -g -arch=sm_90 -shared -Xcompiler -fPIC -o "$programs/libextension.so" "$guard/extension.cu" || return
+	gcc -g -O0 -I"$here/../programs" -o "$programs/planted_driver" "$guard/planted_driver.c" -L"$cuda/lib64/stubs" -lcuda || return
+	cp "$build/tests/guard/planted_cl" "$programs/"
 }
-touched cudaSuccess touch 1000 999 w
-touched cudaSuccess touch 1024 1023 r
-touched cudaSuccess touch 10000000 9999999 w
-touched cudaErrorIllegalAddress touch 1000 1024 w
-touched cudaErrorIllegalAddress touch 1000 1024 r
-touched cudaErrorIllegalAddress touch 10000000 10000128 w
-touched cudaErrorIllegalAddress touch 1000 0 w freed
-touched cudaErrorIllegalAddress touch 1000 0 r freed
-touched "launch 0, cudaErrorIllegalAddress" kernel
-for way in bare guarded; do
-	run=; [ $way = bare ] || run=guarded
-	say "guard waits, $way: $($run "$programs/guard" waits 2>/dev/null | grep free | paste -sd,)"
-	say "guard pair of 1,000 bytes, $way: $($run "$programs/guard" pairs 2>/dev/null | tail -1)"
-done
-if [ -e "$build/tests/programs/p_guard_pages" ]; then
-	export GUARD_IMAGE=$programs/kernels.ptx
-	for story in "query" "work" "capture" "struct ok" "struct wrong" "pitch w" "reset ok" "reset w" "many" "threads" \
-		"touch 300000 5 w freed_async"; do
-		bare=$("$build/tests/programs/p_guard_pages" $story 2>&1)
-		got=$(guarded "$build/tests/programs/p_guard_pages" $story 2>/dev/null)
-		say "guard program $story: $([ "$bare" = "$got" ] && echo "as bare" || echo "bare: $bare; guarded: $got") ($(
-			grep -m1 -E 'unmapped' "$work/report" || echo "no finding"))"
+
+# Both results of one project's tests, and what the guard found.
+suite() { # NAME ARGUMENTS of guard_suite.py
+	local name=$1; shift
+	say "guard, tests of $name: $(timeout 590 python3 "$here/guard_suite.py" --command "$gpuleak" \
+		--json "$results/guard-$name.json" --limit "${LIMIT:-240}" "$@" 2>&1 | tail -4 | tr '\n' ';')"
+}
+
+if wants compile || { [ -z "${PROGRAMS:-}" ] && wants planted; }; then
+	compile || exit 1
+fi
+if wants planted; then
+	# shellcheck disable=SC2086 # words
+	python3 "$guard/run.py" --gpu --table --sanitizer --command "$gpuleak" --programs "$programs" \
+		--jobs "${JOBS:-12}" --deadline "${DEADLINE:-480}" --json "$results/guard.json" ${API:+--api $API} \
+		>"$results/guard.txt" 2>&1
+	say "guard, planted errors: status $?"
+	say "$(grep -A99 -m1 '^copies: ' "$results/guard.txt" | cut -c1-300)"
+fi
+if wants suites; then
+	export PYTHONPATH=${SITE:-}${SITE:+:}${PYTHONPATH:-}
+	if ! python3 -c 'import pytest'; then
+		say "guard, suites: no pytest"
+	else
+		[ -d "${CUPY_TESTS:-}" ] && suite cupy "$CUPY_TESTS/core_tests" "$CUPY_TESTS/cuda_tests" "$CUPY_TESTS/manipulation_tests"
+		python3 -c 'import numba_cuda' 2>/dev/null && suite numba --pyargs numba.cuda.tests.cudadrv numba.cuda.tests.cudapy
+	fi
+fi
+if wants cost; then
+	for network in ${NETWORKS:-mlp gpt2-small}; do
+		case $network in mlp) turns=12 ;; *) turns=2 ;; esac
+		say "guard, training steps of $network: $("$here/guard_turns.py" "$build/interpose/libgpuleak.so" \
+			"${PROCESSES:-2}" $turns python3 "$here/programs/torch_steps.py" turns "$network" \
+			2>"$results/guard-steps-$network.txt" | tr '\n' ';')"
+		for way in bare copies all; do
+			case $way in
+			bare) python3 "$here/programs/torch_steps.py" 1 "$network" ;;
+			copies) "$gpuleak" run --guard copies --report none -- python3 "$here/programs/torch_steps.py" 1 "$network" ;;
+			all) "$gpuleak" run --guard copies,patterns,pages --bypass-pools --format json \
+				--report "$results/guard-steps-$network.json" -- python3 "$here/programs/torch_steps.py" 1 "$network" ;;
+			esac >"$results/guard-out" 2>/dev/null
+			say "   $way: $(grep loss "$results/guard-out")"
+		done
+		rm -f "$results/guard-out"
+		say "   $(python3 -c 'import json, sys
+report = json.load(open(sys.argv[1]))
+print("errors", len(report["errors"]), "guard", report.get("guard"))' "$results/guard-steps-$network.json" 2>&1 | tail -1)"
 	done
 fi
-python3 -c 'import torch' 2>/dev/null || { say "guard: no PyTorch"; exit 0; }
-for net in mlp gpt2-small; do
-	for way in bare bypass pages sync; do
-		run=("$gpuleak" run --bypass-pools --report "$work/report")
-		case $way in bare) run=() ;; pages) run+=(--guard pages) ;; sync) run+=(--guard pages --guard-sync 1) ;; esac
-		"${run[@]}" ${run:+--} python3 "$here/programs/torch_steps.py" 1 $net >"$results/guard-$net-$way.out" 2>&1
-		say "guard PyTorch $net $way: exit $?, $(tail -1 "$results/guard-$net-$way.out") ms, results $(
-			cmp -s <(head -n -1 "$results/guard-$net-bare.out") <(head -n -1 "$results/guard-$net-$way.out") &&
-			echo "as bare" || echo "differ from bare")"
-	done
-done

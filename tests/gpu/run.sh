@@ -6,7 +6,7 @@
 # GPU, and whatever of PyTorch, CuPy, JAX is there. Results go to the folder named first.
 #
 #   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends late errors families matrix programs contexts pools cost
-#                                               frameworks suballocations kept keepers keepers-load oom parked opencl held costs objects steps scale attach two
+#                                               frameworks suballocations kept keepers keepers-load oom parked opencl held costs objects steps scale attach two guard
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 results=$(mkdir -p "$1" && cd "$1" && pwd)
@@ -300,6 +300,10 @@ fi
 if wants attach; then
 	nvcc -O2 -g -arch=sm_90 -cudart static -o "$work/attach_service" "$here/programs/attach_service.cu" || exit 1
 	"$here/attach.sh" "$results" "$build" "$work"
+fi
+
+if wants guard; then
+	"$here/guard.sh" "$results" "$build" "$work"
 fi
 
 if wants two; then # two GPUs

@@ -103,4 +103,5 @@ def main():
         print("%s: %s of bare" % (way, with_interval(of_bare)))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What guard.sh runs: `guard touch BYTES OFFSET w|r [freed]` touches a byte of a block, `guard pairs`
+ * What guard_pages.sh runs: `guard touch BYTES OFFSET w|r [freed]` touches a byte of a block, `guard pairs`
  * times a pair of cudaMalloc and cudaFree, `guard waits` prints whether a free of a small block waits
  * for a kernel of another stream, `guard kernel` launches by a CUkernel.
  */
