@@ -139,7 +139,8 @@ bool hook_is_unneeded(const struct hook *hook)
 		return false;
 	return hook_is_in(hook, GROUP_GUARD) ||
 	       (config.pool == OPTION_POOL_OFF &&
-		((hook_is_in(hook, GROUP_POOL) && !(config.guard & (GUARD_PATTERNS | GUARD_PAGES))) ||
+		((hook_is_in(hook, GROUP_POOL) &&
+		  !(config.guard & (GUARD_PATTERNS | GUARD_PAGES))) ||
 		 (hook_is_in(hook, GROUP_SUBMITS) && !hook_is_in(hook, GROUP_LAUNCHES))));
 }
 

@@ -121,7 +121,8 @@ static bool memory_holds(struct pattern_context *place)
 	uint16_t *first = (uint16_t *)place->buffer;
 
 	*first = 0;
-	return REAL(cuMemsetD16Async)((uintptr_t)first, PATTERN, 1, place->stream) != CUDA_SUCCESS ||
+	return REAL(cuMemsetD16Async)((uintptr_t)first, PATTERN, 1, place->stream) !=
+		       CUDA_SUCCESS ||
 	       !place_wait(place, FILL_PATIENCE_MS) || *first == PATTERN;
 }
 

@@ -143,63 +143,63 @@ static json_t *rule_json(const void *item)
 /* The rule of a type of accesses, which the guard finds. */
 #define ACCESS(id, name, words, help) { id, name, words, help, "error" },
 
+static const struct sarif_rule rules[] = {
+	{ "leak", "GpuMemoryLeak", "GPU memory that was never freed",
+	  "This memory was allocated here and not freed when the process ended. Free it "
+	  "where its last user is done, or suppress it with a line leak:PATTERN.",
+	  "error" },
+	{ "ended-with-context", "GpuMemoryEndedWithContext",
+	  "GPU memory that was live when its context ended",
+	  "This memory was never freed: the driver returned it when the context was "
+	  "destroyed or reset. Free it before that call, or set "
+	  "GPULEAK_GATE_CONTEXT_ENDS=0 if the program leaves this to the driver.",
+	  "error" },
+	{ "out-of-memory", "GpuOutOfMemory", "A request for GPU memory that was refused",
+	  "There was not enough GPU memory for this request, and the program ended. The "
+	  "message names what held the memory at that moment.",
+	  "error" },
+	{ "accumulation", "GpuMemoryAccumulates",
+	  "GPU memory of which the program keeps more and more",
+	  "The program keeps what this line allocates, for example tensors in a list, so "
+	  "its memory grows as long as the loop runs. Keep numbers instead of tensors, or "
+	  "drop what is not needed any more.",
+	  "warning" },
+	{ "double-free", "GpuDoubleFree", "GPU memory that was freed twice",
+	  "The block had been freed already. If another block got its address meanwhile, "
+	  "the other block is gone now.", "error" },
+	{ "invalid-free", "GpuInvalidFree", "A free of what was never allocated",
+	  "No allocation returned this address or handle.", "error" },
+	{ "interior-free", "GpuInteriorFree", "A free of an address inside a block",
+	  "A block is freed by the address that its allocation returned.", "error" },
+	{ "mismatched-free", "GpuMismatchedFree", "A free by the wrong call",
+	  "The call is not the one that frees this kind of memory.", "error" },
+	{ "freed-while-mapped", "GpuFreedWhileMapped",
+	  "A reservation that was freed while a part of it was mapped",
+	  "The driver refuses this free. Call cuMemUnmap for each mapping of the "
+	  "reservation first.", "error" },
+	{ "free-after-context", "GpuFreeAfterContext", "A free after the block's context",
+	  "The destruction of the context had already freed the block.", "error" },
+	ACCESS("copy-out-of-bounds", "GpuCopyOutOfBounds",
+	       "A copy or memset beyond the end of a GPU block",
+	       "The range of the call is not inside the block at its address.")
+	ACCESS("copy-after-free", "GpuCopyAfterFree",
+	       "A copy or memset from or into freed GPU memory",
+	       "The block at this address had been freed.")
+	ACCESS("write-out-of-bounds", "GpuWriteOutOfBounds", "A write beyond a GPU block",
+	       "A launch since the last check has overwritten bytes beside the block.")
+	ACCESS("write-after-free", "GpuWriteAfterFree", "A write into freed GPU memory",
+	       "Bytes of the block were overwritten after its free.")
+	ACCESS("access-fault", "GpuAccessFault",
+	       "An access to GPU memory that is not mapped",
+	       "A kernel accessed memory behind a block, or a freed block.")
+	{ "cache", "GpuMemoryHeldByCache", "GPU memory that a framework's cache holds",
+	  "A cache that keeps memory for reuse had it when the process ended: no leak.",
+	  "note" },
+	{ "kept", "GpuMemoryKept", "GPU memory that was kept while gpuleak was attached",
+	  "The process may free it later: leaks are not judged.", "note" },
+};
+
 json_t *sarif_rules(void)
 {
-	static const struct sarif_rule rules[] = {
-		{ "leak", "GpuMemoryLeak", "GPU memory that was never freed",
-		  "This memory was allocated here and not freed when the process ended. Free it "
-		  "where its last user is done, or suppress it with a line leak:PATTERN.",
-		  "error" },
-		{ "ended-with-context", "GpuMemoryEndedWithContext",
-		  "GPU memory that was live when its context ended",
-		  "This memory was never freed: the driver returned it when the context was "
-		  "destroyed or reset. Free it before that call, or set "
-		  "GPULEAK_GATE_CONTEXT_ENDS=0 if the program leaves this to the driver.",
-		  "error" },
-		{ "out-of-memory", "GpuOutOfMemory", "A request for GPU memory that was refused",
-		  "There was not enough GPU memory for this request, and the program ended. The "
-		  "message names what held the memory at that moment.",
-		  "error" },
-		{ "accumulation", "GpuMemoryAccumulates",
-		  "GPU memory of which the program keeps more and more",
-		  "The program keeps what this line allocates, for example tensors in a list, so "
-		  "its memory grows as long as the loop runs. Keep numbers instead of tensors, or "
-		  "drop what is not needed any more.",
-		  "warning" },
-		{ "double-free", "GpuDoubleFree", "GPU memory that was freed twice",
-		  "The block had been freed already. If another block got its address meanwhile, "
-		  "the other block is gone now.", "error" },
-		{ "invalid-free", "GpuInvalidFree", "A free of what was never allocated",
-		  "No allocation returned this address or handle.", "error" },
-		{ "interior-free", "GpuInteriorFree", "A free of an address inside a block",
-		  "A block is freed by the address that its allocation returned.", "error" },
-		{ "mismatched-free", "GpuMismatchedFree", "A free by the wrong call",
-		  "The call is not the one that frees this kind of memory.", "error" },
-		{ "freed-while-mapped", "GpuFreedWhileMapped",
-		  "A reservation that was freed while a part of it was mapped",
-		  "The driver refuses this free. Call cuMemUnmap for each mapping of the "
-		  "reservation first.", "error" },
-		{ "free-after-context", "GpuFreeAfterContext", "A free after the block's context",
-		  "The destruction of the context had already freed the block.", "error" },
-		ACCESS("copy-out-of-bounds", "GpuCopyOutOfBounds",
-		       "A copy or memset beyond the end of a GPU block",
-		       "The range of the call is not inside the block at its address.")
-		ACCESS("copy-after-free", "GpuCopyAfterFree",
-		       "A copy or memset from or into freed GPU memory",
-		       "The block at this address had been freed.")
-		ACCESS("write-out-of-bounds", "GpuWriteOutOfBounds", "A write beyond a GPU block",
-		       "A launch since the last check has overwritten bytes beside the block.")
-		ACCESS("write-after-free", "GpuWriteAfterFree", "A write into freed GPU memory",
-		       "Bytes of the block were overwritten after its free.")
-		ACCESS("access-fault", "GpuAccessFault",
-		       "An access to GPU memory that is not mapped",
-		       "A kernel accessed memory behind a block, or a freed block.")
-		{ "cache", "GpuMemoryHeldByCache", "GPU memory that a framework's cache holds",
-		  "A cache that keeps memory for reuse had it when the process ended: no leak.",
-		  "note" },
-		{ "kept", "GpuMemoryKept", "GPU memory that was kept while gpuleak was attached",
-		  "The process may free it later: leaks are not judged.", "note" },
-	};
-
 	return JSON_LIST(rules, sizeof(rules) / sizeof(rules[0]), rule_json);
 }
