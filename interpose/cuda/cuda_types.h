@@ -38,6 +38,7 @@ typedef struct CUfunc_st *CUfunction;
 typedef struct CUkern_st *CUkernel;
 typedef struct CUlib_st *CUlibrary;
 typedef int CUlimit;
+typedef int CUmemAllocationGranularity_flags;
 enum { LIMIT_STACK_SIZE = 0 };
 typedef int CUjit_option;
 typedef int CUlibraryOption;

@@ -452,13 +452,23 @@ static bool serve(struct call *call, uint64_t bytes, uint64_t align, CUdeviceptr
 	return true;
 }
 
+/* Returns GPULEAK_GUARD_ALIGN, or the next power of two. */
+static uint64_t alignment(void)
+{
+	uint64_t align = 16;
+
+	while (align < (uint64_t)config.guard_align)
+		align *= 2;
+	return align;
+}
+
 bool pages_alloc(struct call *call, CUdeviceptr *address, size_t bytes, CUresult *ret)
 {
 	CUdeviceptr made;
 	KEEP_ERRNO;
 
 	if (!address || !bytes || bytes > UINT64_MAX / 4 ||
-	    !serve(call, bytes, config.guard_align, &made))
+	    !serve(call, bytes, alignment(), &made))
 		return false;
 	*address = made;
 	*ret = CUDA_SUCCESS;

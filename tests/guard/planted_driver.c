@@ -509,6 +509,7 @@ static void trap_mapped(void)
 	say("access", cuMemSetAccess(range, 2 * GRAIN, &access, 1));
 	say("copy", cuMemcpyHtoD_v2(range + GRAIN - 1000, host, 2000));
 	say("set", cuMemsetD8_v2(range, 1, 2 * GRAIN));
+	say("wait", cuCtxSynchronize()); /* the memset may still run */
 	say("unmap", cuMemUnmap(range, 2 * GRAIN));
 	for (int i = 0; i < 2; i++)
 		say("release", cuMemRelease(handles[i]));

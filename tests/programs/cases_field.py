@@ -54,7 +54,7 @@ def owners_of(place, rows, **variables):
 @needs("owners")
 def owners(place):
     """every function that a resolver hands out: ours if it has a row, the driver's own if not"""
-    wanted = owners_of(place, tracked("cuda_submits.def", "cuda_queries.def"))
+    wanted = owners_of(place, tracked("cuda_submits.def", "cuda_queries.def", "cuda_waits.def"))
     compare("a launch is ours", True, LAUNCH + "libgpuleak.so" in wanted)
     compare("a copy is the driver's own", True, COPY + "libcuda.so.1" in wanted)
 
@@ -62,7 +62,14 @@ def owners(place):
 @needs("owners")
 def owners_with_pool(place):
     """the same with a pool, which sees what is submitted and asked"""
-    wanted = owners_of(place, tracked(), GPULEAK_POOL="fast")
+    wanted = owners_of(place, tracked("cuda_waits.def"), GPULEAK_POOL="fast")
+    compare("a copy is ours", True, COPY + "libgpuleak.so" in wanted)
+
+
+@needs("owners")
+def owners_with_guard(place):
+    """the same with a guard, which also sees waits"""
+    wanted = owners_of(place, tracked(), GPULEAK_GUARD="copies,patterns,pages")
     compare("a copy is ours", True, COPY + "libgpuleak.so" in wanted)
 
 

@@ -57,6 +57,8 @@ PLANTED = [
     ("touch 1000 1024 w", {}, wanted(1000)),
     ("touch 1000 1008 w", {"GPULEAK_GUARD_ALIGN": "16"}, wanted(1000)),
     ("touch 1000 1040 r", {}, wanted(1000)),
+    ("touch 1000 1024 w", {"GPULEAK_GUARD_ALIGN": "200"}, wanted(1000)),
+    ("touch 1200 1536 w", {"GPULEAK_GUARD_ALIGN": "512"}, wanted(1200)),
     ("touch 1024 1280 w", {}, wanted(1024)),
     ("touch 1024 5120 r", {}, wanted(1024)),
     ("touch 100000 100096 w", {}, wanted(100000)),

@@ -47,6 +47,10 @@
 #define CUmemPoolPtrExportData_st our_CUmemPoolPtrExportData_st
 #define CUmemLocation_st our_CUmemLocation_st
 #define CUmemAllocationProp_st our_CUmemAllocationProp_st
+#define CUmemAccessDesc our_CUmemAccessDesc
+#define CUmemAccessDesc_st our_CUmemAccessDesc_st
+#define CUDA_MEMSET_NODE_PARAMS our_CUDA_MEMSET_NODE_PARAMS
+#define CUDA_MEMSET_NODE_PARAMS_st our_CUDA_MEMSET_NODE_PARAMS_st
 #define CUDA_ARRAY_DESCRIPTOR_v1 our_CUDA_ARRAY_DESCRIPTOR_v1
 #define CUDA_ARRAY_DESCRIPTOR our_CUDA_ARRAY_DESCRIPTOR
 #define CUDA_ARRAY3D_DESCRIPTOR_v1 our_CUDA_ARRAY3D_DESCRIPTOR_v1
@@ -55,6 +59,7 @@
 #define CUfunction our_CUfunction
 #define CUlibrary our_CUlibrary
 #define CUlimit our_CUlimit
+#define CUmemAllocationGranularity_flags our_CUmemAllocationGranularity_flags
 #define CUjit_option our_CUjit_option
 #define CUlibraryOption our_CUlibraryOption
 #define CUmem_advise our_CUmem_advise
@@ -214,6 +219,9 @@ typedef void (*CUgraphRecaptureCallback)(void);
 #undef CUfunction
 #undef CUlibrary
 #undef CUlimit
+#undef CUmemAllocationGranularity_flags
+#undef CUmemAccessDesc
+#undef CUDA_MEMSET_NODE_PARAMS
 #undef CUjit_option
 #undef CUlibraryOption
 #undef CUmem_advise
@@ -332,6 +340,9 @@ SAME_SIZE(CUmodule);
 SAME_SIZE(CUfunction);
 SAME_SIZE(CUlibrary);
 SAME_SIZE(CUlimit);
+SAME_SIZE(CUmemAllocationGranularity_flags);
+SAME_SIZE(CUmemAccessDesc);
+SAME_SIZE(CUDA_MEMSET_NODE_PARAMS);
 SAME_SIZE(CUjit_option);
 SAME_SIZE(CUlibraryOption);
 SAME_SIZE(CUpointer_attribute);
@@ -382,6 +393,15 @@ SAME_PART(CUgraphNodeParams, graph.ownership, graph.ownership);
 	_Static_assert(offsetof(type, field) == offsetof(our_##type, field), #type)
 SAME_PLACE(CUmemAllocationProp, location);
 SAME_PLACE(CUmemLocation, id);
+SAME_PLACE(CUmemAccessDesc, flags);
+SAME_PLACE(CUDA_MEMSET_NODE_PARAMS, elementSize);
+SAME_PLACE(CUDA_MEMSET_NODE_PARAMS, height);
+#define SAME_FIELD(type, field, ours) \
+	_Static_assert(offsetof(type, field) == offsetof(struct our_##type##_st, ours), #type)
+SAME_FIELD(CUDA_MEMCPY2D, dstPitch, dst.pitch);
+SAME_FIELD(CUDA_MEMCPY2D, Height, height);
+SAME_FIELD(CUDA_MEMCPY3D, dstPitch, dst.pitch);
+SAME_FIELD(CUDA_MEMCPY3D, Depth, depth);
 /* cuda_mempool_made() reads the properties of a pool as those of physical memory. */
 _Static_assert(offsetof(CUmemPoolProps, location) == offsetof(our_CUmemAllocationProp, location),
 	       "CUmemPoolProps");
@@ -412,3 +432,4 @@ SAME_VALUE(CUDA_ERROR_NOT_SUPPORTED);
 #include "interpose/cuda/cuda_submits.def"
 #include "interpose/cuda/cuda_launches.def"
 #include "interpose/cuda/cuda_queries.def"
+#include "interpose/cuda/cuda_waits.def"
