@@ -72,7 +72,7 @@ ROWS = [
     ("pair, pool fast", pair("pool fast"), {GCC_12: 1830}),
     ("tensor, both stacks known", pair("tensor"), {GCC_12: 1003}),
     ("OpenCL pair on PoCL, in the calling thread", pair("OpenCL pair"), {GCC_12: 3770}),
-    ("process without a GPU call", process(["/bin/true"]), {GCC_12: 189000}),
+    ("process without a GPU call", process(["/bin/true"]), {GCC_12: 193000}),
     ("process of 10 blocks, no report", process(few), {GCC_12: 1106000}),
     ("clean report on 10 blocks", report(), {GCC_12: 6250000}),
     ("report on 10 blocks, one of them leaked", report("1"), {GCC_12: 6250000}),

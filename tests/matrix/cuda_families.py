@@ -339,6 +339,7 @@ OTHER_TABLES = {
     "cuda_submits.def": "makes no block: unit-submitting, bench",
     "cuda_launches.def": "makes no block: unit-submitting, programs-costs",
     "cuda_objects.def": "makes objects without memory: programs 'objects', 'held', unit, limits",
+    "cuda_waits.def": "makes no block, and is seen by the guard only: programs 'guard'",
     "cuda_queries.def": "tells of memory, as without a pool: unit-pool-queries, programs 'truth'",
 }
 

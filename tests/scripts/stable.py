@@ -59,7 +59,7 @@ def python(source):
 def words(source):
     for name in re.findall(r'^KIND\( "([^"]+)"', read(source, "ledger/kinds.def"), re.M):
         yield "kind " + name
-    for name in re.findall(r'^\t\t\{ "([a-z-]+)", "Gpu', read(
+    for name in re.findall(r'^\t(?:\{ |ACCESS\()"([a-z-]+)", "Gpu', read(
             source, "report/format/sarif/sarif_helpers.c"), re.M):
         yield "error or rule " + name
 
