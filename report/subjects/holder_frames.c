@@ -218,12 +218,13 @@ static size_t read_places(const struct report_process *process, struct place *pl
 
 	for (size_t i = 0; i < process->leak_count; i++) {
 		const struct report_stack *stack = process->leaks[i].site->stack;
-		const struct report_frame *culprit = report_stack_culprit(stack);
 		/* Each stack has its own copies of frames: see flatten(). */
-		struct report_frame *frame = (struct report_frame *)culprit;
+		struct report_frame *frame = (struct report_frame *)report_stack_culprit(stack);
 
+		if (!frame || !is_named(frame))
+			continue;
 		places[count] = (struct place){ frame, frame, NULL, stack->frames + stack->count };
-		count += frame && is_named(frame) && find_caller(&places[count]);
+		count += find_caller(&places[count]);
 	}
 	return count;
 }
