@@ -116,8 +116,8 @@ bool hook_is_off(const struct hook *hook);
 
 /* A second function that a lookup may return for a row: see GUARD_ROW in interpose/guard/. */
 struct guarded_wrapper {
-	void *wrapper;       /* NULL: the row has none */
-	unsigned int levels; /* set of enum option_guard: with one of these it is used */
+	void *wrapper;       /* or NULL, if the row has no line in guard_rows.h */
+	unsigned int levels; /* set of enum option_guard: lookups return it if one of these is on */
 };
 /* Call once, after the options are read. Lookups return guarded wrappers from now on. */
 void hooks_guard(void);

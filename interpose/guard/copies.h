@@ -22,7 +22,7 @@ struct copy_end {
  * may be allocated by the graph. */
 struct copy_call {
 	struct call *call;
-	const CUstream *stream; /* may be captured; NULL: the call has none */
+	const CUstream *stream; /* NULL if the call has no stream. A capture may be active in it */
 	bool is_node;
 };
 

@@ -67,7 +67,7 @@ struct page_range {
 struct pages {
 	struct lock lock;
 	struct arena arena;
-	_Atomic uint64_t low, high; /* all ranges lie between */
+	_Atomic uint64_t low, high; /* the lowest and the highest address of the reserved ranges */
 	_Atomic uint64_t allocations; /* for the sample */
 	uint64_t numbers;
 	_Atomic uint64_t granted; /* a bit for each device that may access all blocks */

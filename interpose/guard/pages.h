@@ -26,7 +26,7 @@ struct page_place {
 };
 
 /* Stores the guarded block around ADDRESS: one whose memory, or the unmapped addresses beside it,
- * contain ADDRESS. Returns false if there is none. */
+ * contain ADDRESS. Returns false if no guarded block does. */
 bool pages_lookup(uint64_t address, struct page_place *ret);
 
 /* Returns true if ADDRESS may lie in or beside a guarded block, or if there may be any. They take

@@ -431,20 +431,29 @@ static bool check_and_hold(const struct call *call, struct guarded *block)
 	return idle;
 }
 
+/* Takes the live block at ADDRESS for CALL, which frees it. Returns NULL if there is no such block;
+ * then *RET_WRONG is whether the guard refuses the call. */
+static struct guarded *take(struct call *call, CUdeviceptr address, bool *ret_wrong)
+{
+	struct guarded *block = NULL;
+
+	*ret_wrong = false;
+	if (!working && address)
+		block = guarded_take(&table, address, ret_wrong);
+	if (block)
+		guarded_freed_by(block, call);
+	return block;
+}
+
 bool patterns_free(struct call *call, void *real, CUdeviceptr address, CUresult *ret)
 {
-	struct guarded *block;
 	CUcontext current = NULL;
 	bool wrong;
+	struct guarded *block = take(call, address, &wrong);
 
-	if (working || !address)
-		return false;
-	block = guarded_take(&table, address, &wrong);
-	if (!block) {
-		*ret = CUDA_ERROR_INVALID_VALUE;
+	*ret = CUDA_ERROR_INVALID_VALUE;
+	if (!block)
 		return wrong;
-	}
-	guarded_freed_by(block, call);
 	if (CUDA_USED(cuCtxGetCurrent)(&current) == CUDA_SUCCESS && current &&
 	    check_and_hold(call, block)) {
 		release_held(call, (uint64_t)config.guard_hold);
@@ -458,19 +467,14 @@ bool patterns_free(struct call *call, void *real, CUdeviceptr address, CUresult 
 bool patterns_free_async(struct call *call, void *real, CUdeviceptr address, CUstream stream,
 			 CUresult *ret)
 {
-	struct guarded *block;
 	struct pattern_context *place;
 	struct pattern_work work;
 	bool wrong;
+	struct guarded *block = take(call, address, &wrong);
 
-	if (working || !address)
-		return false;
-	block = guarded_take(&table, address, &wrong);
-	if (!block) {
-		*ret = CUDA_ERROR_INVALID_VALUE;
+	*ret = CUDA_ERROR_INVALID_VALUE;
+	if (!block)
 		return wrong;
-	}
-	guarded_freed_by(block, call);
 	place = place_find(block->context);
 	if (place && work_begin(block->context, &work)) {
 		check_block(call, place, block);

@@ -53,10 +53,10 @@ struct guarded_table {
 	uint64_t cursor;        /* base of the block that the next check begins at */
 };
 
-/* Adds a copy of WHAT, a live block or one that is held back. Blocks that overlap it ended unseen,
- * and leave the table. Returns false if memory is short. */
+/* Adds a copy of WHAT, a live block or one that is held back. A block that overlaps it leaves the
+ * table: gpuleak has not seen the call that ended it. Returns false if memory is short. */
 bool guarded_insert(struct guarded_table *table, const struct guarded *what);
-/* Copies the block that contains ADDRESS of the driver's block. Returns false if there is none. */
+/* Copies the block to *RET whose driver's block contains ADDRESS. Returns false if none does. */
 bool guarded_copy(struct guarded_table *table, uint64_t address, struct guarded *ret);
 /* Returns the live block that begins at ADDRESS of the application, or NULL. The block is now
  * GUARDED_FREEING, and no thread reads it. *RET_WRONG: the address is in a block of the table, but
@@ -71,7 +71,7 @@ void guarded_hold(struct guarded_table *table, struct guarded *block);
 /* Removes BLOCK, which is GUARDED_FREEING, from the table. */
 void guarded_remove(struct guarded_table *table, struct guarded *block);
 /* Removes the oldest held block if more than LIMIT bytes are held back, and copies it to *RET.
- * Returns false if there is none, or if a thread reads it. */
+ * Returns false if so many are not held, or if a thread reads the oldest. */
 bool guarded_pop(struct guarded_table *table, uint64_t limit, struct guarded *ret);
 /* Returns the bytes of DEVICE that are held back. */
 uint64_t guarded_held(struct guarded_table *table, int device);

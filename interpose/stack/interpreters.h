@@ -68,7 +68,8 @@ struct interpreter {
 	 * in what it links. Returns false if that cannot be done. */
 	bool (*find)(const char *path);
 	/* Stores the thread's frames, innermost first, at most one more than the recorder wants.
-	 * Returns false if it has none or they must not be read now. */
+	 * Returns false if the thread has no frames, or if the interpreter must not be asked
+	 * now. */
 	bool (*read)(const struct recorder *recorder, struct chain *ret);
 	/* Returns the function of frame I of CHAIN as python_add_code() does. Stores its line. */
 	uint32_t (*name)(struct recorder *recorder, const struct chain *chain, unsigned int i,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Invalid frees, and the accesses that the guard found: the call, the block, the earlier frees.
- * States only what the ledger proves. If a free may have hit another owner's block, prints that as
- * a possible cause.
+ * Must state only what the ledger proves. An address may have been given to another block before a
+ * wrong free: then it prints this as a possible cause.
  */
 #include "report/subjects/subject.h"
 

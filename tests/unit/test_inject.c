@@ -274,8 +274,8 @@ static void test_signals(void **state)
 	finish(child);
 }
 
-/* Replaces libc's function: the process that traces is killed before its call number
- * `kill_before`. Only some of the many calls count that write a word. */
+/* Replaces libc's function. Kills the process that traces before its call number `kill_before`. Of
+ * the many calls that write a word, it counts only a few. */
 static int kill_before = -1;
 
 long ptrace(enum __ptrace_request request, ...)
@@ -294,7 +294,8 @@ long ptrace(enum __ptrace_request request, ...)
 	return syscall(SYS_ptrace, (long)request, (long)tid, address, data);
 }
 
-/* The process must not notice that the process that traces it is killed at any point. */
+/* Kills the process that traces at one point after the other. The traced process must go on as if
+ * nothing had happened. */
 static void kill_often(void (*one)(void), void (*other)(void))
 {
 	pid_t child = start(one, other);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Runs in another process, where this file's code is a copy. Must use nothing but its argument: no
- * variable, no constant in memory, no function by name. So sanitizers and counters are off here.
+ * Code that the command copies into another process, which runs the copy. Must use nothing but its
+ * argument: no variable, no constant in memory, no function by name. So sanitizers and counters of
+ * coverage are off here.
  */
 #include "tools/attach/stub.h"
 

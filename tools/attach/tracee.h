@@ -55,8 +55,8 @@ enum tracee_result tracee_stop(struct tracee *t, pid_t tid);
 enum tracee_result tracee_save(struct tracee *t);
 
 /* Stores in RET, which has TRACEE_FRAME_BYTES, the frame for address AT (a multiple of 64) that
- * restores what tracee_save() has saved. Without WHOLE: only the vector registers' lower 128 bits,
- * which is enough for a thread inside a system call. Returns its size. */
+ * restores what tracee_save() has saved. Returns its size. If WHOLE is false, it has only
+ * the vector registers' lower 128 bits, which is enough for a thread inside a system call. */
 size_t tracee_frame(const struct tracee *t, uint64_t at, bool whole, unsigned char *ret);
 
 /* Writes memory that the process itself may not write. */
