@@ -40,36 +40,32 @@
 
 /* ---- code of the process ---- */
 
-/* Returns the address of the instruction in libc's syscall() that calls the kernel; 0: not found.
- * Only this address is used, so no code of the process is changed. */
+/* Code that ends a signal handler (libc's own, on aarch64 that of the kernel's page), and code that
+ * calls the kernel in libc's syscall(). On aarch64 the latter begins with a move: a waiting thread
+ * stops at its system call instruction, and if it is started at the same one, the kernel continues
+ * the wait (restart_syscall). */
+#ifdef __x86_64__
+static const unsigned char return_code[] = "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05";
+static const unsigned char call_code[] = "\x0f\x05";
+#define RETURN_IN "libc"
+#else
+static const unsigned char return_code[] = "\x68\x11\x80\xd2\x01\x00\x00\xd4";
+static const unsigned char call_code[] = "\xe6\x03\x07\xaa\x01\x00\x00\xd4";
+#define RETURN_IN "[vdso]"
+#endif
+
+/* Returns the address of `call_code` in the process; 0: not found. Only this address is used, so no
+ * code of the process is changed. */
 static uint64_t find_trap(int pid)
 {
 	struct remote_module libc;
 	const uint64_t at = remote_find(pid, "libc.so", "syscall", &libc);
-	unsigned char code[SYSCALL_BYTES];
+	unsigned char code[SYSCALL_BYTES], *found = NULL;
 
-	if (!at || !remote_read(pid, at, code, sizeof(code)))
-		return 0;
-	for (size_t i = 0; i + 4 <= sizeof(code); i++) {
-#ifdef __x86_64__
-		if (code[i] == 0x0f && code[i + 1] == 0x05)
-			return at + i;
-#else
-		if (i % 4 == 0 && memcmp(code + i, "\x01\x00\x00\xd4", 4) == 0)
-			return at + i;
-#endif
-	}
-	return 0;
+	if (at && remote_read(pid, at, code, sizeof(code)))
+		found = memmem(code, sizeof(code), call_code, sizeof(call_code) - 1);
+	return found ? at + (uint64_t)(found - code) : 0;
 }
-
-/* The end of a signal handler: libc's own code, or on aarch64 that of the kernel's page. */
-#ifdef __x86_64__
-static const unsigned char return_code[] = "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05";
-#define RETURN_IN "libc"
-#else
-static const unsigned char return_code[] = "\x68\x11\x80\xd2\x01\x00\x00\xd4";
-#define RETURN_IN "[vdso]"
-#endif
 
 struct code_places {
 	uint64_t back;    /* code that calls rt_sigreturn */
@@ -463,7 +459,8 @@ static bool enter(int pid, struct stub_room *data, uint64_t *ret_room, struct in
 	bool in_syscall;
 
 	t.trap = find_trap(pid);
-	r = borrow_any(pid, &t, &in_syscall);
+	errno = ENOSYS;
+	r = t.trap ? borrow_any(pid, &t, &in_syscall) : TRACEE_REFUSED;
 	if (r != TRACEE_OK)
 		return failed(ret, "", r);
 	r = use_thread(&t, in_syscall, data, ret_room);

@@ -25,7 +25,7 @@
 
 struct tracee {
 	pid_t tid;
-	uint64_t trap;  /* a system call instruction of the process, followed by a return */
+	uint64_t trap;  /* code of the process: a system call instruction, and then a return */
 	uint64_t back;  /* code of the process that calls rt_sigreturn */
 	/* address of a frame, which restores the thread if this process is killed while
 	 * tracee_syscall() runs; 0: none */
