@@ -7,8 +7,9 @@
  * then calls on a stack of at least 256 KiB, while the other threads run:
  *   int gpuleak_attach(const char *settings)  starts recording. SETTINGS has lines
  *     "GPULEAK_NAME=value\n". They replace the environment as options of this recording. Besides
- *     options, a line may set GPULEAK_TREE=1 (forked children record, too), and
- *     GPULEAK_BEFORE=BYTES (device memory of the process before the attachment; for the report)
+ *     options, a line may set GPULEAK_TREE=1 (forked children record, too), GPULEAK_BEFORE=BYTES
+ *     (device memory of the process before the attachment; for the report), and
+ *     GPULEAK_FOLDER=PATH: the recording ends when nobody has a lock of F_OFD_SETLK on this folder
  *   int gpuleak_detach(void)  ends recording. The ledger stays, with `ended` LEDGER_DETACHED
  * Both return an enum attach_result.
  */
@@ -42,16 +43,13 @@ enum attach_result {
  * its first GPU call. ---- */
 
 #define ATTACH_PAGE_NAME "gpuleak.%d.%llu.attach"
-#define ATTACH_PAGE_MAGIC "gpuleakA"
+#define ATTACH_PAGE_MAGIC "gpuleakB"
 #define ATTACH_SETTINGS_MAX 32768u
 
-/* The command writes `settings`, and then `request`: a number other than 0 that differs from the
- * last one in the upper bits, with the kind of the request in ATTACH_REQUEST_KIND. The next GPU
- * call of any thread that allocates executes it, and stores `result`, then the number in
- * `answered`, then 0 in `request`. Without recording the process has no thread for it, so the
- * command waits for a limited time. */
-#define ATTACH_REQUEST_KIND 3u
-enum attach_request { ATTACH_REQUEST_ATTACH = 1, ATTACH_REQUEST_DETACH = 2 };
+/* The command writes `settings`, and then `request`: a number other than 0 and the last one. The
+ * next GPU call of any thread that allocates attaches, and stores `result`, then the number in
+ * `answered`, then 0 in `request`. The process has no thread for it, so the command waits for a
+ * limited time. */
 struct attach_page {
 	char magic[8];
 	int32_t pid;

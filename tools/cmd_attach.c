@@ -37,6 +37,7 @@
 
 #define SAMPLER_WAIT_MS 1000
 #define LOOK_MS 100
+#define DETACH_MS 20000       /* the search of a process with much memory takes seconds */
 #define STEPS 16              /* the rule for growth looks at so many */
 #define STEP_MS 1000          /* interval of steps without --for */
 #define STEP_MIN_MS 100
@@ -116,6 +117,7 @@ static char *settings_of(const struct attached_process *attached)
 		if (opt_text[id] && (ATTACH_OPTIONS & ~OWN_OPTIONS & OPTION_BIT(id)))
 			good &= add_setting(lines.out, option_rows[id].name, opt_text[id]);
 	add_steps(lines.out);
+	good &= add_setting(lines.out, "FOLDER", attached->place.inside);
 	fprintf(lines.out, "GPULEAK_BEFORE=%llu\n%s",
 		(unsigned long long)sampler_of_process(attached->target.pid),
 		with_tree ? "GPULEAK_TREE=1\n" : "");
@@ -262,21 +264,19 @@ static void wait_for_end(struct attachment *all, const sigset_t *signals)
 /* Ends the recordings that have not ended. */
 static void detach_all(struct attachment *all)
 {
-	char error[REQUEST_ERROR_SIZE];
+	const struct timespec pause = { .tv_nsec = LOOK_MS * 100000L };
+	const long long until = clock_ms() + DETACH_MS;
 
-	all_ended(all);
+	for (size_t i = 0; i < all->count; i++)
+		attach_place_unlock(&all->list[i].place);
+	while (!all_ended(all) && clock_ms() < until)
+		nanosleep(&pause, NULL);
 	for (size_t i = 0; i < all->count; i++) {
-		struct attached_process *one = &all->list[i];
-
-		target_read("/proc", one->target.pid, &one->target);
-		if (one->has_ended || attach_request(&one->target, NULL, NULL, error))
+		if (all->list[i].has_ended)
 			continue;
-		if (!process_runs(one->target.pid, one->start_ticks))
-			continue;
-		print_error("attach: process %d still records: %s; `gpuleak attach --detach %d` "
-			    "ends that", one->target.pid, error, one->target.pid);
-		session_trouble(&all->session, "process %d still records: %s", one->target.pid,
-				error);
+		print_error("attach: process %d still records; it ends that by itself as soon as "
+			    "it can run", all->list[i].target.pid);
+		session_trouble(&all->session, "process %d still records", all->list[i].target.pid);
 	}
 }
 
@@ -336,17 +336,25 @@ static int report(struct attachment *all)
 
 /* ---- the command ---- */
 
+/* Lets the command that records process PID end that. */
 static int detach(int pid)
 {
-	char error[REQUEST_ERROR_SIZE];
+	const struct timespec pause = { .tv_nsec = LOOK_MS * 100000L };
 	struct target target;
 
 	target_read("/proc", pid, &target);
-	if (!target_refuses(&target, geteuid(), error, sizeof(error)) &&
-	    attach_request(&target, NULL, NULL, error))
-		return 0;
-	print_error("attach: process %d: %s", pid, error);
-	return STATUS_RUN_FAILED;
+	if (!target.command)
+		print_error("attach: process %d: %s", pid,
+			    target.memory_error == EACCES || target.memory_error == EPERM
+				    ? "cannot be read; run gpuleak as root"
+				    : "no `gpuleak attach` of this system records it");
+	else if (kill(target.command, SIGTERM) < 0)
+		print_error("attach: process %d: its `gpuleak attach`, process %d: %s", pid,
+			    target.command, strerror(errno));
+	else
+		while (process_runs(target.command, 0))
+			nanosleep(&pause, NULL);
+	return target.command && !process_runs(target.command, 0) ? 0 : STATUS_RUN_FAILED;
 }
 
 /* Prints what is recorded, and how long. */
@@ -433,7 +441,8 @@ const struct flags_command command_attach = {
 	.summary = "record a process that already runs, and report",
 	.synopsis = "[options] PID",
 	.prose = "Loads the library into process PID, records its GPU memory from then on, leaves\n"
-		 "the process as it was, and reports. Blocks that were allocated before have no\n"
+		 "the process as it was, and reports. If this command is killed, the process ends\n"
+		 "the recording by itself. Blocks that were allocated before have no\n"
 		 "record, so leaks are not judged: growth, accumulation, invalid frees and\n"
 		 "requests that ran out of memory are. Needs the right to trace the process;\n"
 		 "`gpuleak doctor PID` checks that. `gpuleak help attach` explains the rest.\n",

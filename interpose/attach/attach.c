@@ -2,12 +2,13 @@
  *
  * Begins and ends recording in a process that already runs. Owns the order: a recorder, then the
  * words that lead calls to the wrappers; at the end the words back, then the recorder's end. A word
- * that is missed leads through a wrapper that records nothing. The library stays mapped.
+ * that is missed leads through a wrapper that records nothing. The library stays mapped. Ends the
+ * recording when the command does, also when the command is killed.
  */
-#include "interpose/attach/prepared.h"
 #include "interpose/attach/words.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -44,6 +45,8 @@ static bool is_attached; /* guarded by `changing`, like the following */
 static struct recorder *ended, *released_next;
 static uint64_t before_bytes;
 static bool takes_children;
+/* The folder of the ledger, on which the command holds a lock; "": no command requested this. */
+static char folder[PATH_MAX];
 
 /* ---- settings ---- */
 
@@ -53,6 +56,8 @@ static bool read_internal(const char *setting)
 		takes_children = setting[5] == '1';
 	else if (strncmp(setting, "BEFORE=", 7) == 0)
 		before_bytes = strtoull(setting + 7, NULL, 10);
+	else if (strncmp(setting, "FOLDER=", 7) == 0 && strlen(setting) < sizeof(folder))
+		strcpy(folder, setting + 7);
 	else
 		return false;
 	return true;
@@ -62,6 +67,7 @@ static bool read_settings(const char *settings)
 {
 	before_bytes = 0;
 	takes_children = false;
+	folder[0] = '\0';
 	if (strnlen(settings, ATTACH_SETTINGS_MAX) == ATTACH_SETTINGS_MAX ||
 	    !config_read_settings(settings, read_internal))
 		return false;
@@ -84,12 +90,6 @@ static bool wait_until_left(const struct recorder *recorder)
 	return quiet == NAPS_QUIET;
 }
 
-static void turn_off(void)
-{
-	atomic_store(&recording_is_off, true);
-	shared_publish(recorder_page->impossible, 1);
-}
-
 /* All calls are recorded from one moment on, and until one moment, whatever words were changed by
  * then: otherwise a free could reach the driver unseen while allocations are recorded. */
 static void show(struct recorder *recorder)
@@ -101,7 +101,8 @@ static void show(struct recorder *recorder)
 
 static void hide(void)
 {
-	turn_off();
+	atomic_store(&recording_is_off, true);
+	shared_publish(recorder_page->impossible, 1);
 	shared_publish(recorder_page->recorder, NULL);
 }
 
@@ -112,17 +113,15 @@ static struct recorder *start_recorder(enum attach_result *ret_result)
 
 	process_only = takes_children ? 0 : getpid();
 	recorder_page->failed_pid = 0;
-	shared_publish(recorder_page->impossible, 0);
-	atomic_store(&recording_is_off, false);
+	show(NULL);
 	recorder = recorder_enter();
 	if (recorder && !recorder->report->create_errno)
 		return recorder;
 	*ret_result = !recorder && recorder_page->impossible == ENOMEM ? ATTACH_NO_MEMORY
 								      : ATTACH_NO_LEDGER;
-	turn_off();
+	hide();
 	recorder_page->failed_pid = 0;
 	if (recorder) {
-		shared_publish(recorder_page->recorder, NULL);
 		recorder_leave();
 		released_next = recorder;
 	}
@@ -147,21 +146,12 @@ static void libraries_may_have_changed(void)
 	aside(change_new_modules, NULL);
 }
 
-static void change_words(enum words_direction direction)
-{
-	words_set_direction(direction);
-	modules_change(false);
-	memory_change();
-}
-
 void attach_turn_off_words(void)
 {
 	if (!lock_try(&changing))
 		return;
-	if (!is_attached && words_prepare()) {
-		words_set_direction(WORDS_DETACH);
+	if (!is_attached && words_prepare(WORDS_DETACH))
 		modules_change(false);
-	}
 	lock_give(&changing);
 }
 
@@ -182,71 +172,50 @@ static enum attach_result refusal(void)
 	return ended && !wait_until_left(ended) ? ATTACH_BUSY : ATTACH_DONE;
 }
 
-struct request {
-	const char *settings;
-	enum attach_result result;
-};
-
-static void attach(void *data)
+/* The service thread calls this four times a second. A process in a container cannot see a
+ * command outside, but its lock: the kernel drops it however the command ends. */
+static void end_with_command(void)
 {
-	struct request *request = data;
+	struct flock lock = { .l_type = F_WRLCK };
+	int fd = nocancel_open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	bool has_ended = fd < 0 ? errno == ENOENT
+				: syscall(SYS_fcntl, fd, F_OFD_GETLK, &lock) == 0 &&
+					  lock.l_type == F_UNLCK;
+
+	if (fd >= 0)
+		nocancel_close(fd);
+	if (has_ended)
+		gpuleak_detach();
+}
+
+static enum attach_result attach(const char *settings)
+{
+	enum attach_result result = refusal();
 	struct recorder *recorder;
 
-	request->result = refusal();
-	if (request->result != ATTACH_DONE)
-		return;
-	if (!read_settings(request->settings)) {
-		request->result = ATTACH_BAD_SETTINGS;
-		return;
-	}
+	if (result != ATTACH_DONE)
+		return result;
+	if (!read_settings(settings))
+		return ATTACH_BAD_SETTINGS;
 	limits_start();
-	recorder = start_recorder(&request->result);
+	service_thread_tick = folder[0] ? end_with_command : NULL;
+	recorder = start_recorder(&result);
 	if (!recorder)
-		return;
+		return result;
 	recorder->header->before_attach_bytes = before_bytes;
 	recorder->header->attached = 1;
 	recorder_leave();
 	is_attached = true;
 	submits_unknown(); /* callers may keep pointers to the driver that were not found */
 	apis_libraries_changed();
-	if (words_prepare()) {
+	if (words_prepare(WORDS_ATTACH)) {
 		hide();
-		change_words(WORDS_ATTACH);
+		modules_change(false);
+		memory_change();
 		show(recorder);
 	}
 	atomic_store(&apis_attached_hook, libraries_may_have_changed);
-	prepared_attached();
-}
-
-/* Waits while another thread changes the words of a library that was loaded. */
-static bool begin_change(void)
-{
-	const struct timespec nap = { .tv_nsec = 1000000 };
-
-	for (unsigned int naps = 0; naps < NAPS; naps++) {
-		if (lock_try(&changing))
-			return true;
-		nocancel_nanosleep(&nap);
-	}
-	return false;
-}
-
-/* Calls WORK on gpuleak's own stack, while no other thread changes words. Returns its result. */
-static int change_aside(void (*work)(void *request), const char *settings)
-{
-	struct request request = { settings, ATTACH_BUSY };
-	KEEP_ERRNO;
-
-	if (thread_self.busy != thread_self.paused || !begin_change())
-		return ATTACH_BUSY;
-	aside(work, &request);
-	lock_give(&changing);
-	return (int)request.result;
-}
-
-int gpuleak_attach(const char *settings)
-{
-	return change_aside(attach, settings);
+	return ATTACH_DONE;
 }
 
 /* ---- detach ---- */
@@ -270,24 +239,21 @@ static void release(struct recorder *recorder)
 	ended = recorder;
 }
 
-static enum attach_result end_recorder(struct recorder *recorder)
+static void end_recorder(struct recorder *recorder)
 {
 	bool left = wait_until_left(recorder);
 
 	shared_publish(recorder->header->ended, LEDGER_DETACHED);
 	if (left)
 		release(recorder);
-	return ATTACH_DONE;
 }
 
-static void detach(void *data)
+static enum attach_result detach(void)
 {
-	struct request *request = data;
 	struct recorder *recorder = recorder_now();
 
-	request->result = is_attached ? ATTACH_DONE : ATTACH_NOT_ATTACHED;
 	if (!is_attached)
-		return;
+		return ATTACH_NOT_ATTACHED;
 	atomic_store(&apis_attached_hook, NULL);
 	if (recorder)
 		complete_ledger(recorder);
@@ -298,14 +264,55 @@ static void detach(void *data)
 		atomic_store(&recorder->ending, ENDING_DESTRUCTORS); /* no further step */
 		service_thread_wake();
 	}
-	if (words_prepare())
-		change_words(WORDS_DETACH);
+	if (words_prepare(WORDS_DETACH)) {
+		modules_change(false);
+		memory_change();
+	}
 	is_attached = false;
 	if (recorder)
-		request->result = end_recorder(recorder);
+		end_recorder(recorder);
+	return ATTACH_DONE;
+}
+
+/* ---- both ---- */
+
+struct request {
+	const char *settings; /* NULL: end the recording */
+	enum attach_result result;
+};
+
+static void change(void *data)
+{
+	struct request *request = data;
+
+	request->result = request->settings ? attach(request->settings) : detach();
+}
+
+/* Runs on gpuleak's own stack. If another thread changes the words of a library that was loaded,
+ * waits for it. */
+static int change_aside(const char *settings)
+{
+	const struct timespec nap = { .tv_nsec = 1000000 };
+	struct request request = { settings, ATTACH_BUSY };
+	KEEP_ERRNO;
+
+	for (unsigned int naps = 0; thread_self.busy == thread_self.paused && naps < NAPS; naps++) {
+		if (lock_try(&changing)) {
+			aside(change, &request);
+			lock_give(&changing);
+			break;
+		}
+		nocancel_nanosleep(&nap);
+	}
+	return (int)request.result;
+}
+
+int gpuleak_attach(const char *settings)
+{
+	return change_aside(settings);
 }
 
 int gpuleak_detach(void)
 {
-	return change_aside(detach, NULL);
+	return change_aside(NULL);
 }

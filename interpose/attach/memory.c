@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -43,45 +44,24 @@ struct memory_search {
 
 /* ---- the mappings ---- */
 
-static uint64_t hexadecimal(const char **at)
-{
-	uint64_t value = 0;
-
-	for (;; ++*at) {
-		char c = **at;
-
-		if (c >= '0' && c <= '9')
-			value = value << 4 | (uint64_t)(c - '0');
-		else if (c >= 'a' && c <= 'f')
-			value = value << 4 | (uint64_t)(c - 'a' + 10);
-		else
-			return value;
-	}
-}
-
 /* A line is "START-END rwxp OFFSET MAJOR:MINOR INODE   PATH". */
-static bool read_line(const char *line,
-		      bool (*each)(uint64_t, uint64_t, const char *, const char *, void *),
-		      void *data)
+static bool read_line(const char *line, memory_mapping *each, void *data)
 {
-	uint64_t start = hexadecimal(&line), end;
-	const char *rights;
+	char *at;
+	uint64_t start = strtoull(line, &at, 16);
+	uint64_t end = *at == '-' ? strtoull(at + 1, &at, 16) : 0;
+	const char *rights = at + strspn(at, " ");
 
-	if (*line++ != '-')
+	if (!end || strnlen(rights, 5) < 5)
 		return true;
-	end = hexadecimal(&line);
-	if (*line++ != ' ' || strnlen(line, 5) < 5)
-		return true;
-	rights = line;
-	for (int field = 0; field < 4 && *line; field++) {
-		line += strcspn(line, " ");
-		line += strspn(line, " ");
+	for (int field = 0; field < 5; field++) {
+		at += strspn(at, " ");
+		at += field < 4 ? strcspn(at, " ") : 0;
 	}
-	return each(start, end, rights, line, data);
+	return each(start, end, rights, at, data);
 }
 
-void memory_each_mapping(bool (*each)(uint64_t start, uint64_t end, const char *rights,
-				      const char *path, void *data), void *data)
+void memory_each_mapping(memory_mapping *each, void *data)
 {
 	int fd = nocancel_open("/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
 	char text[LINE_BYTES + 1], *line, *end;
@@ -117,6 +97,8 @@ static bool collect_range(uint64_t start, uint64_t end, const char *rights, cons
 {
 	struct memory_search *search = data;
 
+	if (end - start > SEARCHED_OF_MAPPING)
+		end = start + SEARCHED_OF_MAPPING;
 	if (is_anonymous(rights, path) && search->ranges < RANGES_MAX)
 		search->range[search->ranges++] = (struct anonymous_range){ start, end };
 	return true;
@@ -136,14 +118,6 @@ static void collect_word(const struct word *word, void *data)
 	    aside_is_on((uintptr_t)at) || module_of(word->at))
 		return;
 	search->word[search->words++] = *word;
-}
-
-static void search_range(struct memory_search *search, const struct anonymous_range *range)
-{
-	uint64_t bytes = range->end - range->start;
-
-	words_search(range->start, bytes < SEARCHED_OF_MAPPING ? bytes : SEARCHED_OF_MAPPING,
-		     collect_word, search);
 }
 
 /* ---- the change ---- */
@@ -186,7 +160,7 @@ void memory_change(void)
 		return;
 	memory_each_mapping(collect_range, search);
 	for (unsigned int i = 0; i < search->ranges; i++)
-		search_range(search, &search->range[i]);
+		words_search(search->range[i].start, search->range[i].end, collect_word, search);
 	do {
 		before = search->next;
 		child = clone(change_words, search->stack + sizeof(search->stack),

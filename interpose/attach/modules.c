@@ -16,8 +16,6 @@
 #include "interpose/base/fork_guard.h"
 #include "interpose/dispatch/loader.h"
 
-#define MODULES_MAX 8192u
-
 #if defined(__x86_64__)
 #define TYPE_JUMP_SLOT R_X86_64_JUMP_SLOT
 #define TYPE_GLOB_DAT R_X86_64_GLOB_DAT
@@ -26,32 +24,20 @@
 #define TYPE_GLOB_DAT R_AARCH64_GLOB_DAT
 #endif
 
-/* The modules that were changed already, by the hash of their address. Cleared when a module was
- * unloaded. */
-static uint64_t done[MODULES_MAX];
+/* The modules at the start of the loader's list that were changed already: new ones are appended. 0
+ * after a module was unloaded. */
+static unsigned int done;
 static unsigned long long unloads;
 
 struct change {
 	bool only_new;
-	bool begun;
+	bool waits; /* a module was left for the next call */
+	unsigned int visited;
 	/* of the module that is visited */
 	const struct dl_phdr_info *info;
-	uint64_t start, end; /* of the part that is searched */
-	bool read_only;      /* the part is */
+	const ElfW(Dyn) *dynamic;
+	uint64_t relro_start, relro_end;
 };
-
-static uint64_t *done_slot(uint64_t key)
-{
-	unsigned int at = (unsigned int)(key * 0x9e3779b97f4a7c15u >> 40);
-
-	for (unsigned int i = 0; i < 64; i++) {
-		uint64_t *slot = &done[(at + i) % MODULES_MAX];
-
-		if (!*slot || *slot == key)
-			return slot;
-	}
-	return NULL; /* the table is full here: the module is visited each time */
-}
 
 /* ---- the rights of a page ---- */
 
@@ -97,20 +83,11 @@ static void change_read_only(const struct word *word)
 
 static void change(const struct word *word, void *data)
 {
-	struct change *change = data;
+	const struct change *change = data;
 	uint64_t at = (uint64_t)(uintptr_t)word->at;
 
-	if (at >= change->start && at + sizeof(uint64_t) <= change->end)
-		(change->read_only ? change_read_only : word_change)(word);
-}
-
-static void search_part(struct change *state, uint64_t start, uint64_t end, bool read_only)
-{
-	state->start = start;
-	state->end = end;
-	state->read_only = read_only;
-	if (start < end)
-		words_search(start, end - start, change, state);
+	(at >= change->relro_start && at < change->relro_end ? change_read_only
+							      : word_change)(word);
 }
 
 /* ---- slots ---- */
@@ -134,7 +111,7 @@ static bool is_own(const struct change *change, uint64_t address)
 	return false;
 }
 
-static void change_slot(struct change *state, const char *name, uint64_t *at, bool read_only)
+static void change_slot(struct change *state, const char *name, uint64_t *at)
 {
 	struct word word = { .at = at, .from = *(volatile uint64_t *)at };
 
@@ -144,7 +121,7 @@ static void change_slot(struct change *state, const char *name, uint64_t *at, bo
 	if (!word.to && is_own(state, word.from))
 		word.to = words_for_unbound(name);
 	if (word.to)
-		(read_only ? change_read_only : word_change)(&word);
+		change(&word, state);
 }
 
 static uint64_t pointer_of(const struct change *change, const ElfW(Dyn) *entry)
@@ -161,8 +138,10 @@ struct slot_tables {
 	size_t bytes[2];
 };
 
-static void read_tables(const struct change *change, const ElfW(Dyn) *at, struct slot_tables *ret)
+static void read_tables(const struct change *change, struct slot_tables *ret)
 {
+	const ElfW(Dyn) *at = change->dynamic;
+
 	memset(ret, 0, sizeof(*ret));
 	for (; at->d_tag != DT_NULL; at++) {
 		if (at->d_tag == DT_STRTAB)
@@ -180,12 +159,11 @@ static void read_tables(const struct change *change, const ElfW(Dyn) *at, struct
 	}
 }
 
-static void change_slots(struct change *state, const ElfW(Dyn) *dynamic, uint64_t relro_start,
-			 uint64_t relro_end)
+static void change_slots(struct change *state)
 {
 	struct slot_tables tables;
 
-	read_tables(state, dynamic, &tables);
+	read_tables(state, &tables);
 	if (!tables.strings || !tables.symbols)
 		return;
 	for (int table = 0; table < 2; table++)
@@ -194,13 +172,12 @@ static void change_slots(struct change *state, const ElfW(Dyn) *dynamic, uint64_
 			const ElfW(Rela) *row = &tables.rows[table][i];
 			const ElfW(Sym) *symbol = &tables.symbols[ELF64_R_SYM(row->r_info)];
 			uint64_t type = ELF64_R_TYPE(row->r_info);
-			uint64_t at = base_of(state) + row->r_offset;
 
 			if ((type == TYPE_JUMP_SLOT || type == TYPE_GLOB_DAT) &&
 			    symbol->st_shndx == SHN_UNDEF)
 				change_slot(state, tables.strings + symbol->st_name,
-					    (uint64_t *)(uintptr_t)at,
-					    at >= relro_start && at < relro_end);
+					    (uint64_t *)(uintptr_t)(base_of(state) +
+								    row->r_offset));
 		}
 }
 
@@ -217,73 +194,60 @@ static bool is_left_alone(const struct dl_phdr_info *info, const void *dynamic)
 	       strncmp(name, "libdl.so", 8) == 0 || strncmp(name, "linux-vdso", 10) == 0;
 }
 
-struct module_parts {
-	const ElfW(Dyn) *dynamic;
-	uint64_t relro_start, relro_end;
-};
-
-static void find_parts(const struct dl_phdr_info *info, struct module_parts *ret)
+static void find_parts(struct change *state)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 
-	memset(ret, 0, sizeof(*ret));
-	for (unsigned int i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-		uint64_t start = info->dlpi_addr + part->p_vaddr;
+	state->dynamic = NULL;
+	state->relro_start = state->relro_end = 0;
+	for (unsigned int i = 0; i < state->info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *part = &state->info->dlpi_phdr[i];
+		uint64_t start = base_of(state) + part->p_vaddr;
 
 		if (part->p_type == PT_DYNAMIC)
-			ret->dynamic = (const ElfW(Dyn) *)start;
+			state->dynamic = (const ElfW(Dyn) *)start;
 		if (part->p_type == PT_GNU_RELRO) {
 			/* the loader rounds both down */
-			ret->relro_start = start & ~(page - 1);
-			ret->relro_end = (start + part->p_memsz) & ~(page - 1);
+			state->relro_start = start & ~(page - 1);
+			state->relro_end = (start + part->p_memsz) & ~(page - 1);
 		}
 	}
 }
 
-static void change_parts(struct change *change, const struct module_parts *parts)
+static void change_data(struct change *state)
 {
-	const struct dl_phdr_info *info = change->info;
+	for (unsigned int i = 0; i < state->info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *part = &state->info->dlpi_phdr[i];
+		uint64_t start = base_of(state) + part->p_vaddr;
 
-	for (unsigned int i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-		uint64_t start = info->dlpi_addr + part->p_vaddr, end = start + part->p_memsz;
-
-		if (part->p_type != PT_LOAD || !(part->p_flags & PF_W))
-			continue;
-		search_part(change, start, end < parts->relro_start ? end : parts->relro_start,
-			    false);
-		search_part(change, start > parts->relro_end ? start : parts->relro_end, end,
-			    false);
+		if (part->p_type == PT_LOAD && (part->p_flags & PF_W))
+			words_search(start, start + part->p_memsz, change, state);
 	}
-	search_part(change, parts->relro_start, parts->relro_end, true);
 }
 
 static int change_module(struct dl_phdr_info *info, size_t size, void *data)
 {
 	struct change *state = data;
-	struct module_parts parts;
-	uint64_t *slot;
 
 	(void)size;
-	if (!state->begun && (!state->only_new || info->dlpi_subs != unloads))
-		memset(done, 0, sizeof(done));
-	state->begun = true;
+	if (!state->visited && (!state->only_new || info->dlpi_subs != unloads))
+		done = 0;
 	unloads = info->dlpi_subs;
-	find_parts(info, &parts);
-	if (!parts.dynamic)
-		return 0;
-	slot = done_slot((uint64_t)(uintptr_t)parts.dynamic);
-	if ((slot && *slot) || is_left_alone(info, parts.dynamic))
-		return 0;
-	/* the loader makes it read-only at the end of relocation */
-	if (parts.relro_start < parts.relro_end && is_writable(parts.relro_start))
+	if (state->visited++ < done)
 		return 0;
 	state->info = info;
-	change_slots(state, parts.dynamic, parts.relro_start, parts.relro_end);
-	change_parts(state, &parts);
-	if (slot)
-		*slot = (uint64_t)(uintptr_t)parts.dynamic;
+	find_parts(state);
+	if (state->dynamic && !is_left_alone(info, state->dynamic)) {
+		/* the loader makes it read-only at the end of relocation */
+		if (state->relro_start < state->relro_end && is_writable(state->relro_start)) {
+			state->waits = true;
+			return 0;
+		}
+		change_slots(state);
+		change_data(state);
+	}
+	if (!state->waits)
+		done = state->visited;
 	return 0;
 }
 

@@ -4,11 +4,9 @@
  * requests. The page is mapped over a part of the library's own data, so that a stub reads the
  * request with one instruction. Must not start a thread while nothing is recorded.
  */
-#include "interpose/attach/prepared.h"
+#include "interpose/attach/words.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,10 +30,8 @@
 #else
 #define PAGE_ALIGNED 65536
 #endif
-#define POLL_NS 50000000
 
 int gpuleak_attach(const char *settings);
-int gpuleak_detach(void);
 
 /* ---- stubs: stubs_ARCH.S ---- */
 
@@ -164,10 +160,8 @@ static void serve(void)
 		return;
 	request = atomic_load(&page->request);
 	page->settings[ATTACH_SETTINGS_MAX - 1] = '\0';
-	if ((request & ATTACH_REQUEST_KIND) == ATTACH_REQUEST_ATTACH)
+	if (request)
 		page->result = (uint32_t)gpuleak_attach(page->settings);
-	else if ((request & ATTACH_REQUEST_KIND) == ATTACH_REQUEST_DETACH)
-		page->result = (uint32_t)gpuleak_detach();
 	atomic_store(&page->answered, request);
 	atomic_compare_exchange_strong(&page->request, &request, 0);
 	atomic_store(&serving, false);
@@ -180,36 +174,6 @@ void stub_request(void)
 	if (!thread_self.busy)
 		serve();
 	errno = saved;
-}
-
-static void *wait_for_request(void *unused)
-{
-	const struct timespec nap = { .tv_nsec = POLL_NS };
-
-	(void)unused;
-	while (!atomic_load(&recording_is_off)) {
-		nocancel_nanosleep(&nap);
-		if (atomic_load(&stub_page.page.request))
-			serve();
-	}
-	return NULL;
-}
-
-void prepared_attached(void)
-{
-	sigset_t all, before;
-	pthread_attr_t attributes;
-	pthread_t thread;
-
-	if (!recording_is_prepared)
-		return;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	pthread_create(&thread, &attributes, wait_for_request, NULL);
-	pthread_attr_destroy(&attributes);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 /* A GPU call has come while recording is off. The thread is inside gpuleak's code. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pairs of addresses: a driver's function and the wrapper for it. Owns the table of pairs, and the
- * search of memory for words that are in it. Must not call the loader while memory is searched, and
+ * Addresses of drivers' functions and of the wrappers for them. Owns their table, and the search of
+ * memory for words that are in it. Must not call the loader while memory is searched, and
  * must not allocate with malloc.
  */
 #include "interpose/attach/words.h"
@@ -54,7 +54,7 @@ static const struct {
  * Programs that an attached process starts are not recorded. libc's _Exit() is its _exit(): if a
  * library such as AddressSanitizer's wraps _exit() only, its pointer to libc's function would lead
  * to gpuleak, which calls that library. */
-static bool is_left_alone(const char *name)
+static bool is_left_out(const char *name)
 {
 	static const char *const names[] = { "__cxa_atexit", "on_exit", "posix_spawn",
 					     "posix_spawnp", "_Exit" };
@@ -75,17 +75,12 @@ struct function {
 	uint64_t exported; /* gpuleak's export of this name; 0: words may hold it */
 };
 
-struct pair {
-	uint64_t from, to;
-};
-
 /* One mapping, so that the search can skip it. */
 struct word_table {
 	struct function function[FUNCTIONS_MAX];
-	struct pair pair[3 * FUNCTIONS_MAX];
-	unsigned int functions, pairs;
+	unsigned int functions;
 	enum words_direction direction;
-	unsigned short by_address[SLOTS_OF_HASH]; /* 1 + index of a pair; 0: empty */
+	unsigned short by_address[SLOTS_OF_HASH]; /* 1 + index of a function; 0: empty */
 	uint64_t pages[PAGE_BITS / 64];
 	uint64_t present[PAGES_AT_ONCE];
 	uint64_t buffer[BUFFER_BYTES / sizeof(uint64_t)];
@@ -102,29 +97,35 @@ static unsigned int page_bit(uint64_t address)
 	return (unsigned int)((address >> 12) * 0x9e3779b97f4a7c15u >> 50) % PAGE_BITS;
 }
 
-static const struct pair *pair_of(uint64_t address)
+static bool is_ours(const struct function *function, uint64_t address)
 {
-	for (unsigned int at = slot_of(address); table->by_address[at];
-	     at = (at + 1) % SLOTS_OF_HASH) {
-		const struct pair *pair = &table->pair[table->by_address[at] - 1];
+	return address == function->wrapper || address == function->exported;
+}
 
-		if (pair->from == address)
-			return pair;
+/* Returns the function that has ADDRESS as one of its addresses, or NULL. */
+static const struct function *function_of(uint64_t address)
+{
+	for (unsigned int at = slot_of(address); address && table->by_address[at];
+	     at = (at + 1) % SLOTS_OF_HASH) {
+		const struct function *function = &table->function[table->by_address[at] - 1];
+
+		if (address == function->real || address == function->when_off ||
+		    is_ours(function, address))
+			return function;
 	}
 	return NULL;
 }
 
 /* If several names have one address, the first one has the wrapper, and all wrappers lead back. */
-static void pair_add(uint64_t from, uint64_t to)
+static void add_address(uint64_t address)
 {
-	unsigned int at = slot_of(from), page = page_bit(from);
+	unsigned int at = slot_of(address), page = page_bit(address);
 
-	if (!from || from == to || pair_of(from))
+	if (!address || function_of(address))
 		return;
-	table->pair[table->pairs++] = (struct pair){ from, to };
 	while (table->by_address[at])
 		at = (at + 1) % SLOTS_OF_HASH;
-	table->by_address[at] = (unsigned short)table->pairs;
+	table->by_address[at] = (unsigned short)table->functions;
 	table->pages[page / 64] |= UINT64_C(1) << page % 64;
 }
 
@@ -133,41 +134,28 @@ static uint64_t target_of(const struct function *function)
 	return table->direction == WORDS_ATTACH ? function->wrapper : function->when_off;
 }
 
-void words_set_direction(enum words_direction direction)
-{
-	table->direction = direction;
-	table->pairs = 0;
-	memset(table->by_address, 0, sizeof(table->by_address));
-	memset(table->pages, 0, sizeof(table->pages));
-	for (unsigned int i = 0; i < table->functions; i++) {
-		const struct function *function = &table->function[i];
-
-		if (direction == WORDS_ATTACH) {
-			pair_add(function->real, function->wrapper);
-			pair_add(function->when_off, function->wrapper);
-		} else {
-			pair_add(function->wrapper, function->when_off);
-			pair_add(function->exported, function->when_off);
-		}
-	}
-}
-
 static void function_add(const struct function *new)
 {
 	for (unsigned int i = 0; i < table->functions; i++)
 		if (table->function[i].real == new->real &&
 		    table->function[i].wrapper == new->wrapper)
 			return;
-	if (new->real && new->wrapper && new->real != new->wrapper &&
-	    table->functions < FUNCTIONS_MAX)
-		table->function[table->functions++] = *new;
+	if (!new->real || !new->wrapper || new->real == new->wrapper ||
+	    table->functions == FUNCTIONS_MAX)
+		return;
+	table->function[table->functions++] = *new;
+	add_address(new->real);
+	add_address(new->wrapper);
+	add_address(new->when_off);
+	add_address(new->exported);
 }
 
 uint64_t words_other(uint64_t word)
 {
-	const struct pair *pair = pair_of(word);
+	const struct function *function = function_of(word);
 
-	return pair ? pair->to : 0;
+	return function && is_ours(function, word) == (table->direction == WORDS_DETACH)
+		       ? target_of(function) : 0;
 }
 
 bool words_are_ours(uint64_t at, size_t bytes)
@@ -257,7 +245,7 @@ static void add_libc(void)
 		const char *name = libc_functions[i].name;
 		uint64_t real;
 
-		if (is_left_alone(name))
+		if (is_left_out(name))
 			continue;
 		real = (uint64_t)(uintptr_t)resolve_next(name);
 		function_add(&(struct function){
@@ -267,7 +255,7 @@ static void add_libc(void)
 	}
 }
 
-bool words_prepare(void)
+bool words_prepare(enum words_direction direction)
 {
 	struct drivers drivers = { .count = 0 };
 	struct dlerror_state state;
@@ -276,6 +264,7 @@ bool words_prepare(void)
 		table = pages_map(sizeof(*table));
 	if (!table)
 		return false;
+	table->direction = direction;
 	fork_guard_iterate(add_driver, &drivers);
 	dlerror_take(&state);
 	for (unsigned int i = 0; i < drivers.count; i++) {
@@ -331,10 +320,9 @@ static size_t copy_memory(void *to, uint64_t from, size_t bytes)
 	return n > 0 ? (size_t)n : 0;
 }
 
-static void search_buffer(uint64_t at, size_t bytes,
-			  void (*found)(const struct word *word, void *data), void *data)
+static void search_part(uint64_t at, uint64_t end, words_found *found, void *data)
 {
-	const size_t words = bytes / sizeof(uint64_t);
+	const size_t words = copy_memory(table->buffer, at, end - at) / sizeof(uint64_t);
 
 	for (size_t i = 0; i < words; i++) {
 		uint64_t word = table->buffer[i], other;
@@ -365,28 +353,25 @@ static bool is_present(size_t page)
 	return table->present[page] >> 63;
 }
 
-void words_search(uint64_t at, size_t bytes, void (*found)(const struct word *word, void *data),
-		    void *data)
+void words_search(uint64_t at, uint64_t end, words_found *found, void *data)
 {
-	const uint64_t first = at & ~(uint64_t)(PAGE_BYTES - 1), end = at + bytes;
 	int pagemap = sysconf(_SC_PAGESIZE) == (long)PAGE_BYTES
 			      ? nocancel_open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0) : -1;
 
-	for (uint64_t part = first; part < end; part += BUFFER_BYTES) {
+	for (uint64_t part = at & -PAGE_BYTES; part < end; part += BUFFER_BYTES) {
 		size_t pages = (size_t)(end - part + PAGE_BYTES - 1) / PAGE_BYTES, next;
 
 		pages = pages < PAGES_AT_ONCE ? pages : PAGES_AT_ONCE;
 		find_present(pagemap, part, pages);
 		for (size_t page = 0; page < pages; page = next) {
-			uint64_t from = part + page * PAGE_BYTES;
-			size_t n;
+			uint64_t from = part + page * PAGE_BYTES, to;
 
 			for (next = page + 1; next < pages && is_present(next) == is_present(page);)
 				next++;
-			if (!is_present(page))
-				continue;
-			n = copy_memory(table->buffer, from, (next - page) * PAGE_BYTES);
-			search_buffer(from, n, found, data);
+			to = part + next * PAGE_BYTES;
+			if (is_present(page))
+				search_part(from < at ? (at + 7) & -UINT64_C(8) : from,
+					    to < end ? to : end, found, data);
 		}
 	}
 	if (pagemap >= 0)

@@ -18,13 +18,11 @@
 
 enum words_direction { WORDS_ATTACH, WORDS_DETACH };
 
-/* Finds the drivers' functions and their wrappers. Calls the loader. Returns false if there is no
- * memory. A second call adds what was loaded since. */
-bool words_prepare(void);
-
-/* Chooses the addresses that the functions below replace. WORDS_DETACH also replaces those of
- * gpuleak's exports in a process that was started with GPULEAK_RECORD=off. */
-void words_set_direction(enum words_direction direction);
+/* Finds the drivers' functions and their wrappers, and chooses the addresses that the functions
+ * below replace. WORDS_DETACH also replaces those of gpuleak's exports in a process that was
+ * started with GPULEAK_RECORD=off. Calls the loader. Returns false if there is no memory. A second
+ * call adds what was loaded since. */
+bool words_prepare(enum words_direction direction);
 
 /* Returns the address that replaces WORD, or 0 if WORD stays. */
 uint64_t words_other(uint64_t word);
@@ -41,10 +39,11 @@ struct word {
 	uint64_t from, to;
 };
 
-/* Calls FOUND for each word at AT, of BYTES bytes, that words_other() would change. Reads only
- * pages that are in memory, and a page that is unmapped meanwhile is skipped. */
-void words_search(uint64_t at, size_t bytes, void (*found)(const struct word *word, void *data),
-		    void *data);
+typedef void words_found(const struct word *word, void *data);
+
+/* Calls FOUND for each word from AT to END that words_other() would change. Reads only pages that
+ * are in memory, and a page that is unmapped meanwhile is skipped. */
+void words_search(uint64_t at, uint64_t end, words_found *found, void *data);
 
 /* Changes WORD with one compare-and-exchange. Does nothing if it holds another value now. */
 void word_change(const struct word *word);
@@ -63,9 +62,17 @@ void modules_change(bool only_new);
 /* Runs inside aside(). Changes the words in anonymous memory, while the other threads run. */
 void memory_change(void);
 
-/* Reads /proc/self/maps, and calls EACH for each mapping. EACH returns false to end. RIGHTS is
- * "rwxp", PATH the rest of the line. */
-void memory_each_mapping(bool (*each)(uint64_t start, uint64_t end, const char *rights,
-				      const char *path, void *data), void *data);
+/* RIGHTS begins with "rwxp", PATH is the rest of the line. Returns false to end. */
+typedef bool memory_mapping(uint64_t start, uint64_t end, const char *rights, const char *path,
+			    void *data);
+
+/* Reads /proc/self/maps, and calls EACH for each mapping. */
+void memory_each_mapping(memory_mapping *each, void *data);
+
+/* ---- attach.c ---- */
+
+/* Of a process that was started with GPULEAK_RECORD=off: makes the words of modules lead past
+ * gpuleak's exports. Does nothing if another thread changes words. */
+void attach_turn_off_words(void);
 
 #endif

@@ -170,6 +170,8 @@ static uint32_t signals_caught(void)
 
 /* ---- the thread ---- */
 
+_Atomic(void (*)(void)) service_thread_tick;
+
 struct service {
 	struct recorder *recorder;
 	uint64_t every_ns;  /* 0: no timed steps */
@@ -243,9 +245,12 @@ static void *run_service(void *data)
 	prctl(PR_SET_NAME, "gpuleak");
 	service.step_ns = clock_ns(CLOCK_MONOTONIC) + service.every_ns;
 	while (!is_last_thread()) {
+		void (*tick)(void) = atomic_load(&service_thread_tick);
 		uint32_t requests;
 
 		wait_for_request(next_due_ns(&service));
+		if (tick)
+			tick();
 		if (recorder_ending(service.recorder) != ENDING_NOT)
 			break;
 		requests = atomic_exchange(&requested, 0);
@@ -277,7 +282,7 @@ void service_thread_start(struct recorder *recorder)
 	int r;
 
 	catch_signals();
-	if (!signals_caught() && !config.step_every)
+	if (!signals_caught() && !config.step_every && !atomic_load(&service_thread_tick))
 		return;
 	warn_no_destination();
 	sigfillset(&all);

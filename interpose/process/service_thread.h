@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The service thread of gpuleak. It runs only if an option needs actions at times when the
- * application makes no GPU call: reports and steps by signal, timed steps, and trims of the pool.
+ * application makes no GPU call: reports and steps by signal, timed steps, trims of the pool, and
+ * the end of an attachment.
  */
 #ifndef GPULEAK_SERVICE_THREAD_H
 #define GPULEAK_SERVICE_THREAD_H
@@ -13,6 +14,8 @@
  * needs it. The thread takes no signals, is detached, and ends with the process, also if all of the
  * application's threads end. A forked child has no such thread until it makes a GPU call. */
 void service_thread_start(struct recorder *recorder);
+/* If set, the thread starts in any case, and calls this four times a second or more often. */
+extern _Atomic(void (*)(void)) service_thread_tick;
 /* Wakes the thread, which handles requests. If the verdict is taken (enum ending), it ends. */
 void service_thread_wake(void);
 

@@ -196,6 +196,36 @@ def killed(place):
 
 
 @needs("attach")
+def killed_command(place):
+    """attach: if the command is killed, the process ends the recording by itself, and runs as bare"""
+    with recorded(place) as (service, attach):
+        service.work(30)
+        attach.process.kill()
+        attach.process.communicate()
+        until = time.monotonic() + TIMEOUT
+        while "gpuleak" in names_of_threads(service.pid):
+            compare("the end in time", True, time.monotonic() < until)
+            time.sleep(0.05)
+        check_sums(service, json.loads(place.command(
+            "report", "--format", "json", str(service.pid)).stdout))
+        service.work(10)  # not recorded
+        service.allocated = service.freed = 0
+        second = Attach(place, service)
+        service.work(15)
+        compare("status", 0, second.finish()[0])
+        check_sums(service, second.report())
+        compare("output", bare(place, 20, 30, 10, 15), service.end())
+
+
+def names_of_threads(pid):
+    ret = []
+    for thread in os.listdir("/proc/%d/task" % pid):
+        with open("/proc/%d/task/%s/comm" % (pid, thread), encoding="utf-8") as file:
+            ret.append(file.read().strip())
+    return ret
+
+
+@needs("attach")
 def gate_words(place):
     """attach: the gate passes if nothing grows, and its line states that leaks are not judged"""
     with recorded(place, "--step-every", "100ms", "--gate") as (service, attach):
@@ -578,6 +608,6 @@ def doctor(place):
         service.end()
 
 
-ATTACH = [growing, as_bare, detached, again, ended, killed, gate_words, gate_nothing, formats, text,
+ATTACH = [growing, as_bare, detached, again, ended, killed, killed_command, gate_words, gate_nothing, formats, text,
           twice, under_gpuleak, refusals, other_user, static_program, musl_program, own_filter, debugger,
           contained, tree, forked, pyopencl, doctor]

@@ -2,6 +2,7 @@
 """Recording that begins in a running process: attached.c opens the library and attaches itself.
 TEST_ROUNDS in the environment is the number of rounds beside threads."""
 
+import fcntl
 import glob
 import json
 import mmap
@@ -96,17 +97,17 @@ class Page:
                                   recursive=True))
         with open(self.path, "r+b") as file:
             self.bytes = mmap.mmap(file.fileno(), 0)
-        compare("magic", b"gpuleakA", self.bytes[:8])
+        compare("magic", b"gpuleakB", self.bytes[:8])
         self.number = 0
 
-    def request(self, kind, settings=""):
-        self.number += 4
+    def request(self, settings):
+        self.number += 1
         self.bytes[32:32 + len(settings) + 1] = settings.encode() + b"\0"
-        self.bytes[24:28] = struct.pack("I", self.number + kind)
+        self.bytes[24:28] = struct.pack("I", self.number)
 
     def answer(self):
         until = time.monotonic() + 20
-        while struct.unpack("I", self.bytes[28:32])[0] & ~3 != self.number:
+        while struct.unpack("I", self.bytes[28:32])[0] != self.number:
             compare("an answer in time", True, time.monotonic() < until)
             time.sleep(0.01)
         return struct.unpack("i", self.bytes[12:16])[0]
@@ -117,9 +118,18 @@ def one(found):
     return found[0]
 
 
+def one_thread_again(pid):
+    """Waits until gpuleak's thread has ended."""
+    until = time.monotonic() + 20
+    while len(os.listdir("/proc/%d/task" % pid)) > 1:
+        compare("the end in time", True, time.monotonic() < until)
+        time.sleep(0.05)
+
+
 @needs("attached")
 def prepared(place):
-    """GPULEAK_RECORD=off records nothing; a request in its page begins recording and ends it, twice"""
+    """GPULEAK_RECORD=off records nothing; a request in its page begins recording, twice, and it ends
+    with the lock of the command"""
     process = place.start(attached(place, "prepared"), {
         "LD_PRELOAD": place.options.preload, "GPULEAK_RECORD": "off"}, stdin=subprocess.PIPE)
 
@@ -137,12 +147,16 @@ def prepared(place):
     compare("one thread", 1, len(os.listdir("/proc/%d/task" % process.pid)))
     page, bytes_ = Page(place, process.pid), 2000
     for ledger in ("one", "two"):
-        page.request(1, "GPULEAK_LEDGER=%s\nGPULEAK_REPORT=none\n" % place.file(ledger))
+        folder = os.open(place.file(""), os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.fcntl(folder, fcntl.F_OFD_SETLK, struct.pack("hhqqixxxx", fcntl.F_RDLCK, 0, 0, 0, 0))
+        page.request("GPULEAK_LEDGER=%s\nGPULEAK_REPORT=none\nGPULEAK_FOLDER=%s\n" % (
+            place.file(ledger), place.file("")))
         ask(bytes_)
         compare("attach", 0, page.answer())
+        time.sleep(1)  # the lock is looked at four times a second
         ask(bytes_ + 1000)
-        page.request(2)
-        compare("detach", 0, page.answer())
+        os.close(folder)
+        one_thread_again(process.pid)
         ask(bytes_ + 2000)
         # The first call of the first line executes the request, and is not recorded itself.
         compare(ledger, {bytes_ + 1000} | {2 * (bytes_ + i) + 1000 for i in (1, 2, 3)},

@@ -210,7 +210,7 @@ static bool is_permitted(pid_t child)
 static void attach_often(void (*one)(void), void (*other)(void), int need)
 {
 	pid_t child = start(one, other);
-	struct injection injection = { child, getenv("INJECTED"), "gpuleak_attach", NULL, 0 };
+	struct injection injection = { child, getenv("INJECTED"), "gpuleak_attach", "", 0 };
 	struct injected got;
 	char text[16];
 	int done = 0;
@@ -347,7 +347,6 @@ static void test_errors(void **state)
 	assert_false(inject(&injection, &got));
 	assert_non_null(strstr(got.error, "undefined symbol: gpuleak_nothing"));
 	injection.function = "gpuleak_detach"; /* takes 2 seconds */
-	injection.text = NULL;
 	injection.wait_ms = 500;
 	assert_false(inject(&injection, &got));
 	assert_true(got.is_late);

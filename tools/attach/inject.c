@@ -32,129 +32,58 @@
 #define RESULT_NS 500000
 #define RESULT_MS 60000 /* a process with much memory takes seconds */
 #define THREADS_MAX 4096
-#define SYSCALL_BYTES 96 /* of code in which the instruction is searched */
 #define HEADERS_MAX 64
-#define CODE_BYTES_MAX (16 << 20) /* of libc */
 #define ROOM_BYTES ((STUB_CODE_BYTES + sizeof(struct stub_room) + 4095) & ~(size_t)4095)
 #define ROOM(field) (room + STUB_CODE_BYTES + offsetof(struct stub_room, field))
 
 /* ---- code of the process ---- */
 
-/* Code that ends a signal handler (libc's own, on aarch64 that of the kernel's page), and code that
- * calls the kernel in libc's syscall(). On aarch64 the latter begins with a move: a waiting thread
- * stops at its system call instruction, and if it is started at the same one, the kernel continues
- * the wait (restart_syscall). */
-#ifdef __x86_64__
-static const unsigned char return_code[] = "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05";
-static const unsigned char call_code[] = "\x0f\x05";
-#define RETURN_IN "libc"
-#else
-static const unsigned char return_code[] = "\x68\x11\x80\xd2\x01\x00\x00\xd4";
-static const unsigned char call_code[] = "\xe6\x03\x07\xaa\x01\x00\x00\xd4";
-#define RETURN_IN "[vdso]"
-#endif
-
-/* Returns the address of `call_code` in the process; 0: not found. Only this address is used, so no
- * code of the process is changed. */
-static uint64_t find_trap(int pid)
-{
-	struct remote_module libc;
-	const uint64_t at = remote_find(pid, "libc.so", "syscall", &libc);
-	unsigned char code[SYSCALL_BYTES], *found = NULL;
-
-	if (at && remote_read(pid, at, code, sizeof(code)))
-		found = memmem(code, sizeof(code), call_code, sizeof(call_code) - 1);
-	return found ? at + (uint64_t)(found - code) : 0;
-}
-
-struct code_places {
-	uint64_t back;    /* code that calls rt_sigreturn */
-	uint64_t padding; /* of `bytes` behind the code of a library, in its last page; or 0 */
+/* Unused memory behind the code of a library, in its last page: nothing is executed or read behind
+ * what the library's headers describe. */
+struct padding {
+	int pid;
+	uint64_t library; /* start of the last one that was seen */
+	uint64_t at;      /* a multiple of 64; 0: none */
 	size_t bytes;
 };
 
-struct code_mapping {
-	uint64_t start, end;
-	uint64_t first; /* start of the library that it belongs to */
-	const char *name;
-};
-
-static void find_return(int pid, const struct code_mapping *mapping, struct code_places *ret)
+static bool look_for_padding(const struct maps_line *mapping, void *data)
 {
-	const size_t bytes = mapping->end - mapping->start;
-	unsigned char *code = NULL, *found = NULL;
-
-	if (strncmp(mapping->name, RETURN_IN, strlen(RETURN_IN)) != 0 || bytes > CODE_BYTES_MAX)
-		return;
-	code = malloc(bytes);
-	if (code && remote_read(pid, mapping->start, code, bytes))
-		found = memmem(code, bytes, return_code, sizeof(return_code) - 1);
-	if (found)
-		ret->back = mapping->start + (uint64_t)(found - code);
-	free(code);
-}
-
-/* Nothing is executed or read behind the code that the library's headers describe. */
-static void find_padding(int pid, const struct code_mapping *mapping, struct code_places *ret)
-{
+	struct padding *best = data;
 	Elf64_Ehdr head;
 	Elf64_Phdr part;
 	uint64_t at;
 
-	if (!remote_read(pid, mapping->first, &head, sizeof(head)) ||
+	if (!mapping->offset)
+		best->library = mapping->start;
+	if (*mapping->path != '/' || strcmp(mapping->rights, "r-xp") != 0 ||
+	    !remote_read(best->pid, best->library, &head, sizeof(head)) ||
 	    memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
-		return;
+		return true;
 	for (unsigned int i = 0; i < head.e_phnum && i < HEADERS_MAX; i++) {
-		at = mapping->first + head.e_phoff + i * sizeof(part);
-		if (!remote_read(pid, at, &part, sizeof(part)))
-			return;
-		at = (head.e_type == ET_EXEC ? 0 : mapping->first) + part.p_vaddr + part.p_filesz;
+		at = best->library + head.e_phoff + i * sizeof(part);
+		if (!remote_read(best->pid, at, &part, sizeof(part)))
+			return true;
+		at = (head.e_type == ET_EXEC ? 0 : best->library) + part.p_vaddr + part.p_filesz;
 		at = (at + 63) & ~(uint64_t)63;
 		if (part.p_type == PT_LOAD && (part.p_flags & PF_X) && at > mapping->start &&
-		    at + ret->bytes <= mapping->end)
-			ret->padding = at;
+		    at < mapping->end && mapping->end - at > best->bytes) {
+			best->at = at;
+			best->bytes = mapping->end - at;
+		}
 	}
-}
-
-static void find_places(int pid, struct code_places *ret)
-{
-	char path[64], line[PATH_MAX + 128], rights[5];
-	struct code_mapping mapping = { .first = 0 };
-	unsigned long start, end, offset;
-	FILE *maps;
-
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	maps = fopen(path, "re");
-	while (maps && fgets(line, sizeof(line), maps)) {
-		const char *name = strpbrk(line, "/[");
-
-		line[strcspn(line, "\n")] = '\0';
-		if (!name || sscanf(line, "%lx-%lx %4s %lx", &start, &end, rights, &offset) != 4)
-			continue;
-		mapping.first = offset ? mapping.first : start;
-		mapping.start = start;
-		mapping.end = end;
-		mapping.name = path_last(name);
-		if (strcmp(rights, "r-xp") != 0)
-			continue;
-		if (!ret->back)
-			find_return(pid, &mapping, ret);
-		if (!ret->padding)
-			find_padding(pid, &mapping, ret);
-	}
-	if (maps)
-		fclose(maps);
+	return true;
 }
 
 /* Stores the address of a function of libc in FIELD of the room, which has the type of a pointer.
  * Before version 2.34 of glibc, dlopen() is in a library of its own. */
 static bool set_function(int pid, const char *prefix, const char *name, void *field)
 {
-	struct remote_module module;
-	uint64_t at = remote_find(pid, prefix, name, &module);
+	char library[PATH_MAX];
+	uint64_t at = remote_find(pid, prefix, name, library);
 
 	if (!at && prefix)
-		at = remote_find(pid, "libdl.so", name, &module);
+		at = remote_find(pid, "libdl.so", name, library);
 	memcpy(field, &at, sizeof(at));
 	return at != 0;
 }
@@ -164,10 +93,8 @@ static bool set_function(int pid, const char *prefix, const char *name, void *fi
 static bool set_functions(int pid, struct stub_room *room)
 {
 	return set_function(pid, "libc.so", "__errno_location", &room->errno_location) &&
-	       set_function(pid, NULL, "pthread_attr_init", &room->attr_init) &&
-	       set_function(pid, NULL, "pthread_attr_setdetachstate", &room->attr_detached) &&
-	       set_function(pid, NULL, "pthread_attr_setstacksize", &room->attr_stack) &&
 	       set_function(pid, NULL, "pthread_create", &room->create) &&
+	       set_function(pid, NULL, "pthread_detach", &room->detach) &&
 	       set_function(pid, "libc.so", "dlopen", &room->open) &&
 	       set_function(pid, "libc.so", "dlsym", &room->look_up) &&
 	       set_function(pid, "libc.so", "dlerror", &room->error_text) &&
@@ -253,42 +180,38 @@ static bool is_locking(int pid, const char *name)
 {
 	static const char *const prefixes[] = { "ld-", "libc.so", "libc-", "libpthread", "libdl" };
 	static char allocator[PATH_MAX];
-	static int allocator_of;
-	struct remote_module module;
 
-	if (allocator_of != pid) {
-		allocator_of = pid;
-		remote_find(pid, NULL, "malloc", &module);
-		snprintf(allocator, sizeof(allocator), "%s", path_last(module.name));
-	}
+	if (!allocator[0])
+		remote_find(pid, NULL, "malloc", allocator);
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
 		if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
 			return true;
-	return strstr(name, "malloc") || strcmp(name, allocator) == 0;
+	return strstr(name, "malloc") || strcmp(name, path_last(allocator)) == 0;
 }
 
-/* Returns true if the code at PC may be interrupted for pthread_create(). */
+struct code_search {
+	int pid;
+	uint64_t pc;
+	bool is_free; /* the code may be interrupted for pthread_create() */
+};
+
+static bool look_at_code(const struct maps_line *mapping, void *data)
+{
+	struct code_search *search = data;
+	bool found = search->pc >= mapping->start && search->pc < mapping->end;
+
+	if (found)
+		search->is_free = *mapping->path != '/' ||
+				  !is_locking(search->pid, path_last(mapping->path));
+	return !found;
+}
+
 static bool is_free_code(int pid, uint64_t pc)
 {
-	char path[64], line[PATH_MAX + 128];
-	bool found = false, is_free = false;
-	FILE *maps;
+	struct code_search search = { .pid = pid, .pc = pc };
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	maps = fopen(path, "re");
-	while (maps && !found && fgets(line, sizeof(line), maps)) {
-		unsigned long start, end;
-		const char *name = strchr(line, '/');
-
-		line[strcspn(line, "\n")] = '\0';
-		if (sscanf(line, "%lx-%lx", &start, &end) != 2 || pc < start || pc >= end)
-			continue;
-		found = true;
-		is_free = !name || !is_locking(pid, path_last(name));
-	}
-	if (maps)
-		fclose(maps);
-	return is_free;
+	process_each_mapping("/proc", pid, look_at_code, &search);
+	return search.is_free;
 }
 
 /* Returns true if a signal waits that the thread does not block: then an EINTR is the signal's. */
@@ -317,7 +240,7 @@ static enum tracee_result borrow(int pid, const struct lender *lender, struct tr
 					 : is_free_code(pid, tracee_pc(t));
 	if (lender->number >= 0 && is_good && !has_signal(pid, lender->tid))
 		tracee_repeat(t, lender->pc, lender->first);
-	if (is_good && tracee_save(t) == TRACEE_OK)
+	if (is_good)
 		return TRACEE_OK;
 	tracee_release(t);
 	return TRACEE_LATE;
@@ -387,18 +310,12 @@ static enum tracee_result map(struct tracee *t, uint64_t at, size_t bytes, int r
 	return TRACEE_REFUSED;
 }
 
-/* Maps the room. While that lasts, a frame behind the code of a library restores the thread if
- * this command is killed. */
-static enum tracee_result map_room(struct tracee *t, const struct code_places *places,
-				   const unsigned char *frame, uint64_t *ret)
+/* Maps the room. */
+static enum tracee_result map_room(struct tracee *t, uint64_t *ret)
 {
-	enum tracee_result r;
+	enum tracee_result r = map(t, 0, ROOM_BYTES, PROT_READ | PROT_WRITE, ret);
 	uint64_t code;
 
-	if (places->back && places->padding &&
-	    tracee_poke(t, places->padding, frame, places->bytes))
-		t->guard = places->padding;
-	r = map(t, 0, ROOM_BYTES, PROT_READ | PROT_WRITE, ret);
 	return r == TRACEE_OK ? map(t, *ret, STUB_CODE_BYTES, PROT_READ | PROT_EXEC, &code) : r;
 }
 
@@ -413,7 +330,7 @@ static bool fill_room(const struct tracee *t, uint64_t room, struct stub_room *d
 	data->mapping = room;
 	data->bytes = ROOM_BYTES;
 	data->start = (void *)(uintptr_t)address_of(room, (const void *)stub_thread);
-	data->stack_of_frame = ROOM(frame) + TRACEE_FRAME_BACK;
+	data->stack_of_frame = ROOM(frame) + TRACEE_FRAME_SP;
 	tracee_frame(t, ROOM(frame), true, data->frame);
 	return remote_write(t->tid, room + STUB_CODE_BYTES, data,
 			    offsetof(struct stub_room, stack)) &&
@@ -425,29 +342,32 @@ static bool fill_room(const struct tracee *t, uint64_t room, struct stub_room *d
 static enum tracee_result use_thread(struct tracee *t, bool in_syscall, struct stub_room *data,
 				     uint64_t *ret_room)
 {
-	static unsigned char frame[TRACEE_FRAME_BYTES], before[TRACEE_FRAME_BYTES];
-	struct code_places places = { .bytes = tracee_frame(t, 0, !in_syscall, frame) };
-	uint64_t room, ignored;
+	static unsigned char pad[TRACEE_FRAME_BYTES], before[TRACEE_FRAME_BYTES];
+	struct padding padding = { .pid = t->tid };
+	uint64_t room = 0, ignored;
 	enum tracee_result r;
+	size_t bytes;
 
-	find_places(t->tid, &places);
-	t->back = places.back;
-	tracee_frame(t, places.padding, !in_syscall, frame);
-	remote_read(t->tid, places.padding, before, places.bytes);
-	r = map_room(t, &places, frame, &room);
-	if (r != TRACEE_OK)
-		return r;
-	r = fill_room(t, room, data)
-		    ? tracee_run(t, address_of(room, (const void *)stub_borrow),
-				 ROOM(stack) + STUB_STACK_BYTES - sizeof(uint64_t),
-				 room + STUB_CODE_BYTES)
-		    : TRACEE_REFUSED;
-	if (t->guard && !t->is_late)
-		tracee_poke(t, t->guard, before, places.bytes);
+	process_each_mapping("/proc", t->tid, look_for_padding, &padding);
+	bytes = tracee_pad(t, padding.at, padding.bytes, !in_syscall, pad);
+	errno = ENOSPC;
+	if (!bytes || !remote_read(t->tid, padding.at, before, bytes) ||
+	    !tracee_poke(t, padding.at, pad, bytes))
+		return TRACEE_REFUSED;
+	t->pad = padding.at;
+	r = map_room(t, &room);
+	if (r == TRACEE_OK)
+		r = fill_room(t, room, data)
+			    ? tracee_run(t, address_of(room, (const void *)stub_borrow),
+					 ROOM(stack) + STUB_STACK_BYTES - sizeof(uint64_t),
+					 room + STUB_CODE_BYTES)
+			    : TRACEE_REFUSED;
 	if (r == TRACEE_OK || t->is_late)
 		*ret_room = room;
-	else
+	else if (room)
 		tracee_syscall(t, SYS_munmap, (const uint64_t[6]){ room, ROOM_BYTES }, &ignored);
+	if (!t->is_late)
+		tracee_poke(t, t->pad, before, bytes);
 	return r;
 }
 
@@ -458,9 +378,7 @@ static bool enter(int pid, struct stub_room *data, uint64_t *ret_room, struct in
 	enum tracee_result r;
 	bool in_syscall;
 
-	t.trap = find_trap(pid);
-	errno = ENOSYS;
-	r = t.trap ? borrow_any(pid, &t, &in_syscall) : TRACEE_REFUSED;
+	r = borrow_any(pid, &t, &in_syscall);
 	if (r != TRACEE_OK)
 		return failed(ret, "", r);
 	r = use_thread(&t, in_syscall, data, ret_room);
@@ -508,8 +426,7 @@ static bool wait_for_result(const struct injection *injection, uint64_t room, st
 static void inject_here(const struct injection *injection, struct injected *ret)
 {
 	static struct stub_room data; /* large */
-	const char *text = injection->text;
-	struct remote_module module;
+	char library[PATH_MAX];
 	uint64_t room = 0;
 	uint32_t state;
 
@@ -519,20 +436,13 @@ static void inject_here(const struct injection *injection, struct injected *ret)
 		return;
 	}
 	data.function = (int (*)(const char *))(uintptr_t)remote_find(
-		injection->pid, "libgpuleak.so", injection->function, &module);
-	if (!data.function && !injection->library) {
-		snprintf(ret->error, sizeof(ret->error), "the libgpuleak.so in the process "
-			 "has no function %s: it is of another version", injection->function);
-		return;
-	}
+		injection->pid, "libgpuleak.so", injection->function, library);
 	snprintf(data.name, sizeof(data.name), "%s", injection->function);
-	snprintf(data.library, sizeof(data.library), "%s",
-		 injection->library ? injection->library : "");
-	snprintf(data.text, sizeof(data.text), "%s", text ? text : "");
-	data.has_text = text != NULL;
+	snprintf(data.library, sizeof(data.library), "%s", injection->library);
+	snprintf(data.text, sizeof(data.text), "%s", injection->text);
 	if (enter(injection->pid, &data, &room, ret))
 		wait_for_result(injection, room, ret);
-	state = ret->is_late || ret->error[0] ? STUB_CANCELLED : STUB_RELEASED;
+	state = ret->error[0] ? STUB_CANCELLED : STUB_RELEASED;
 	if (room)
 		remote_write(injection->pid, ROOM(state), &state, sizeof(state));
 }
@@ -544,10 +454,10 @@ bool inject(const struct injection *injection, struct injected *ret)
 	pid_t child = -1;
 
 	*ret = (struct injected){ .error = "the process that should attach ended" };
-	if (shared != MAP_FAILED) {
-		*shared = *ret;
-		child = fork();
-	}
+	if (shared == MAP_FAILED)
+		return false;
+	*shared = *ret;
+	child = fork();
 	if (child == 0) {
 		setsid(); /* a terminal's signals do not reach it */
 		ret->error[0] = '\0';
@@ -557,9 +467,7 @@ bool inject(const struct injection *injection, struct injected *ret)
 	}
 	while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
 		;
-	if (child > 0)
-		*ret = *shared;
-	if (shared != MAP_FAILED)
-		munmap(shared, sizeof(*shared));
+	*ret = *shared;
+	munmap(shared, sizeof(*shared));
 	return !ret->error[0];
 }

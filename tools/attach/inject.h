@@ -13,9 +13,9 @@
 
 struct injection {
 	int pid;
-	const char *library;  /* its path in the process; NULL: it must be loaded */
-	const char *function; /* takes a text or nothing, and returns an int */
-	const char *text;     /* NULL: none */
+	const char *library;  /* its path in the process */
+	const char *function; /* takes a text, and returns an int */
+	const char *text;
 	int wait_ms;          /* how long to wait for the function; 0: a minute */
 };
 struct injected {

@@ -16,9 +16,11 @@
 
 #include "tools/ledgers/archive.h"
 #include "tools/ledgers/ledgers.h"
+#include "tools/launch/process.h"
 #include "tools/ledgers/rundir.h"
 
 #define LIBRARY "libgpuleak.so"
+#define FOLDER_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
 /* Returns true if PATH is the same file for the process as for this command. */
 static bool is_same_there(const struct target *target, const char *path)
@@ -46,10 +48,11 @@ static int make_there(struct attach_place *ret, const struct target *target)
 	int r = 0;
 
 	snprintf(root, sizeof(root), "/proc/%d/root", target->pid);
-	snprintf(path, sizeof(path), "%s/tmp/gpuleak-attach-XXXXXX", root);
+	snprintf(path, sizeof(path), "%s/tmp/gpuleak-run-%d-%llu-XXXXXX", root, (int)getpid(),
+		 process_start_ticks(getpid()));
 	if (!mkdtemp(path))
 		return -errno;
-	ret->fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	ret->fd = open(path, FOLDER_FLAGS);
 	if (ret->fd < 0 || fchown(ret->fd, target->uid, (gid_t)-1) < 0) {
 		r = -errno;
 		rmdir(path);
@@ -73,6 +76,19 @@ static int copy_library(struct attach_place *place, const char *library)
 	return r == 0 && chmod(path, 0755) < 0 ? -errno : r;
 }
 
+/* The process looks for this lock. The kernel drops it if this command is killed. */
+static int set_lock(const struct attach_place *place, short type)
+{
+	struct flock lock = { .l_type = type };
+
+	return fcntl(place->fd, F_OFD_SETLK, &lock);
+}
+
+void attach_place_unlock(const struct attach_place *place)
+{
+	set_lock(place, F_UNLCK);
+}
+
 int attach_place_make(struct attach_place *ret, const struct target *target, const char *library,
 		      char *error, size_t size)
 {
@@ -84,6 +100,7 @@ int attach_place_make(struct attach_place *ret, const struct target *target, con
 		if (r < 0)
 			return r;
 		ret->is_ours = is_same_there(target, ret->here);
+		ret->fd = ret->is_ours ? open(ret->here, FOLDER_FLAGS) : -1;
 		strcpy(ret->inside, ret->here);
 	}
 	if (!ret->is_ours) {
@@ -94,6 +111,8 @@ int attach_place_make(struct attach_place *ret, const struct target *target, con
 	snprintf(ret->library, sizeof(ret->library), "%s", library);
 	if (r == 0 && !is_same_there(target, library))
 		r = copy_library(ret, library);
+	if (r == 0 && set_lock(ret, F_RDLCK) < 0)
+		r = -errno;
 	if (r < 0) {
 		snprintf(error, size, "no folder for the ledger in its /tmp: %s", strerror(-r));
 		attach_place_remove(ret);
@@ -119,9 +138,11 @@ void attach_place_remove(struct attach_place *place)
 	DIR *dir;
 
 	attach_place_forget_library(place);
-	if (place->is_ours)
+	if (place->is_ours) {
 		rundir_remove(place->here);
-	if (place->fd < 0)
+		close(place->fd);
+	}
+	if (place->is_ours || place->fd < 0)
 		return;
 	dir = fdopendir(place->fd);
 	while (dir && (entry = readdir(dir)) != NULL)
@@ -132,5 +153,4 @@ void attach_place_remove(struct attach_place *place)
 		rmdir(place->inside);
 	if (dir)
 		closedir(dir);
-	place->fd = -1;
 }

@@ -19,17 +19,20 @@ struct attach_place {
 	bool is_ours;  /* else the folder is in the process's /tmp */
 	bool is_copied; /* the library was copied to the folder */
 	int pid;
-	int fd; /* of the folder in /tmp; else -1 */
+	int fd; /* of the folder; -1 if there is none */
 };
 
-/* Creates the folder, and copies LIBRARY to it if the process does not have it. Returns 0, or
- * -errno with the reason in ERROR. */
+/* Creates the folder, locks it, and copies LIBRARY to it if the process does not have it. Returns
+ * 0, or -errno with the reason in ERROR. */
 int attach_place_make(struct attach_place *ret, const struct target *target, const char *library,
 		      char *error, size_t size);
 
 /* Returns true if TARGET can use PLACE and LIBRARY too. */
 bool attach_place_fits(const struct attach_place *place, const struct target *target,
 		       const char *library);
+
+/* Removes the lock: the recording ends in less than a second. */
+void attach_place_unlock(const struct attach_place *place);
 
 /* Removes the copy of the library. The process keeps what it has loaded. */
 void attach_place_forget_library(struct attach_place *place);

@@ -55,36 +55,46 @@ static bool read_text(int pid, uint64_t address, char *ret, size_t size)
 	return true;
 }
 
-/* Returns the value of entry TAG of the dynamic section at DYNAMIC; 0 if there is none. */
-static uint64_t dynamic_value(int pid, uint64_t dynamic, int64_t tag)
+/* A library of the process, or the program itself, whose name is "". */
+struct remote_module {
+	uint64_t bias, symbols, strings, hash;
+	uint64_t list; /* address of the loader's list: only the program has it */
+	uint64_t next; /* address of the next element of that list; 0: none */
+};
+
+/* Reads the dynamic section at AT. glibc relocates its addresses, other loaders do not. */
+static void read_dynamic(int pid, uint64_t at, struct remote_module *ret)
 {
-	for (int i = 0; i < DYNAMIC_MAX; i++) {
-		const uint64_t at = dynamic + (uint64_t)i * sizeof(Elf64_Dyn);
-		Elf64_Dyn entry;
+	Elf64_Dyn entry;
+
+	for (int i = 0; i < DYNAMIC_MAX; i++, at += sizeof(entry)) {
+		uint64_t value;
 
 		if (!remote_read(pid, at, &entry, sizeof(entry)) || entry.d_tag == DT_NULL)
-			return 0;
-		if (entry.d_tag == tag)
-			return entry.d_un.d_val;
+			return;
+		value = entry.d_un.d_val;
+		value += value < ret->bias ? ret->bias : 0;
+		if (entry.d_tag == DT_SYMTAB)
+			ret->symbols = value;
+		else if (entry.d_tag == DT_STRTAB)
+			ret->strings = value;
+		else if (entry.d_tag == DT_GNU_HASH)
+			ret->hash = value;
+		else if (entry.d_tag == DT_DEBUG)
+			ret->list = entry.d_un.d_val;
 	}
-	return 0;
 }
 
-/* Returns the address in entry TAG. glibc relocates these entries, other loaders do not. */
-static uint64_t dynamic_address(int pid, const struct remote_module *module, int64_t tag)
+/* Returns the address of the first element of the loader's list; 0 if the program is linked
+ * statically, or has not begun. */
+static uint64_t first_module(int pid)
 {
-	const uint64_t value = dynamic_value(pid, module->dynamic, tag);
-
-	return value && value < module->bias ? value + module->bias : value;
-}
-
-/* Returns the address of the program's dynamic section; 0 if it has none. */
-static uint64_t program_dynamic(int pid)
-{
-	char path[64];
 	Elf64_auxv_t values[64];
 	Elf64_Phdr header;
-	uint64_t at = 0, count = 0, bias = 0, dynamic = 0;
+	struct remote_module program = { 0 };
+	struct r_debug list;
+	uint64_t at = 0, count = 0, dynamic = 0;
+	char path[64];
 	size_t bytes;
 
 	snprintf(path, sizeof(path), "/proc/%d/auxv", pid);
@@ -99,38 +109,31 @@ static uint64_t program_dynamic(int pid)
 		if (!remote_read(pid, at + i * sizeof(header), &header, sizeof(header)))
 			return 0;
 		if (header.p_type == PT_PHDR)
-			bias = at - header.p_vaddr;
+			program.bias = at - header.p_vaddr;
 		else if (header.p_type == PT_DYNAMIC)
 			dynamic = header.p_vaddr;
 	}
-	return dynamic ? dynamic + bias : 0;
+	if (dynamic)
+		read_dynamic(pid, dynamic + program.bias, &program);
+	return program.list && remote_read(pid, program.list, &list, sizeof(list))
+		       ? (uint64_t)(uintptr_t)list.r_map : 0;
 }
 
-static bool read_module(int pid, uint64_t at, struct remote_module *ret)
+/* Reads the module at AT. Only if its file name begins with PREFIX, or that is NULL, reads its
+ * tables. */
+static bool read_module(int pid, uint64_t at, const char *prefix, struct remote_module *ret,
+			char name[PATH_MAX])
 {
 	struct link_map map;
 
-	if (!at || !remote_read(pid, at, &map, sizeof(map)) || !map.l_ld)
+	if (!at || !remote_read(pid, at, &map, sizeof(map)) || !map.l_ld ||
+	    !read_text(pid, (uint64_t)(uintptr_t)map.l_name, name, PATH_MAX))
 		return false;
-	ret->bias = map.l_addr;
-	ret->dynamic = (uint64_t)(uintptr_t)map.l_ld;
+	*ret = (struct remote_module){ .bias = map.l_addr };
 	ret->next = (uint64_t)(uintptr_t)map.l_next;
-	return read_text(pid, (uint64_t)(uintptr_t)map.l_name, ret->name, sizeof(ret->name));
-}
-
-bool remote_first(int pid, struct remote_module *ret)
-{
-	const uint64_t dynamic = program_dynamic(pid);
-	const uint64_t at = dynamic ? dynamic_value(pid, dynamic, DT_DEBUG) : 0;
-	struct r_debug list;
-
-	return at && remote_read(pid, at, &list, sizeof(list)) &&
-	       read_module(pid, (uint64_t)(uintptr_t)list.r_map, ret);
-}
-
-bool remote_next(int pid, struct remote_module *module)
-{
-	return read_module(pid, module->next, module);
+	if (!prefix || strncmp(path_last(name), prefix, strlen(prefix)) == 0)
+		read_dynamic(pid, (uint64_t)(uintptr_t)map.l_ld, ret);
+	return true;
 }
 
 static uint32_t hash_of(const char *name)
@@ -146,30 +149,28 @@ static uint32_t hash_of(const char *name)
 static uint64_t symbol_at(int pid, const struct remote_module *module, uint32_t index,
 			  const char *name)
 {
-	const uint64_t symbols = dynamic_address(pid, module, DT_SYMTAB);
-	const uint64_t strings = dynamic_address(pid, module, DT_STRTAB);
+	const uint64_t at = module->symbols + (uint64_t)index * sizeof(Elf64_Sym);
 	char text[NAME_MAX_HERE];
-	const uint64_t at = symbols + (uint64_t)index * sizeof(Elf64_Sym);
 	Elf64_Sym symbol;
 
-	if (!symbols || !strings || !remote_read(pid, at, &symbol, sizeof(symbol)) ||
-	    symbol.st_shndx == SHN_UNDEF || ELF64_ST_TYPE(symbol.st_info) != STT_FUNC ||
-	    !read_text(pid, strings + symbol.st_name, text, sizeof(text)))
+	if (!remote_read(pid, at, &symbol, sizeof(symbol)) || symbol.st_shndx == SHN_UNDEF ||
+	    ELF64_ST_TYPE(symbol.st_info) != STT_FUNC ||
+	    !read_text(pid, module->strings + symbol.st_name, text, sizeof(text)))
 		return 0;
 	return strcmp(text, name) == 0 ? module->bias + symbol.st_value : 0;
 }
 
-uint64_t remote_symbol(int pid, const struct remote_module *module, const char *name)
+static uint64_t find_symbol(int pid, const struct remote_module *module, const char *name)
 {
-	const uint64_t table = dynamic_address(pid, module, DT_GNU_HASH);
 	struct { uint32_t buckets, first, bloom_words, shift; } head;
 	const uint32_t hash = hash_of(name);
 	uint64_t buckets, found = 0;
 	uint32_t index, word = 0;
 
-	if (!table || !remote_read(pid, table, &head, sizeof(head)) || !head.buckets)
+	if (!module->hash || !module->symbols || !module->strings ||
+	    !remote_read(pid, module->hash, &head, sizeof(head)) || !head.buckets)
 		return 0;
-	buckets = table + sizeof(head) + (uint64_t)head.bloom_words * 8;
+	buckets = module->hash + sizeof(head) + (uint64_t)head.bloom_words * 8;
 	if (!remote_read(pid, buckets + (uint64_t)(hash % head.buckets) * 4, &index, 4) ||
 	    index < head.first)
 		return 0;
@@ -183,15 +184,12 @@ uint64_t remote_symbol(int pid, const struct remote_module *module, const char *
 	return found;
 }
 
-uint64_t remote_find(int pid, const char *prefix, const char *name, struct remote_module *ret)
+uint64_t remote_find(int pid, const char *prefix, const char *name, char library[PATH_MAX])
 {
+	struct remote_module module = { .next = first_module(pid) };
 	uint64_t found = 0;
 
-	for (bool more = remote_first(pid, ret); more; more = remote_next(pid, ret)) {
-		if (!prefix || strncmp(path_last(ret->name), prefix, strlen(prefix)) == 0)
-			found = remote_symbol(pid, ret, name);
-		if (found)
-			return found;
-	}
-	return 0;
+	while (!found && read_module(pid, module.next, prefix, &module, library))
+		found = find_symbol(pid, &module, name);
+	return found;
 }

@@ -24,21 +24,18 @@
 
 #define PAGE_MS 10000
 
-static const char *const result_texts[] = {
-#define X(name, text) text,
-	ATTACH_RESULTS(X)
-#undef X
-};
-
 static bool is_done(int result, char error[REQUEST_ERROR_SIZE])
 {
+	static const char *const texts[] = {
+#define X(name, text) text,
+		ATTACH_RESULTS(X)
+#undef X
+	};
 	const bool is_known = result >= 0 && result < ATTACH_RESULT_COUNT;
 
-	if (result == ATTACH_DONE)
-		return true;
-	snprintf(error, REQUEST_ERROR_SIZE, "%s", is_known ? result_texts[result]
-							  : "the library is of another version");
-	return false;
+	snprintf(error, REQUEST_ERROR_SIZE, "%s",
+		 is_known ? texts[result] : "the library is of another version");
+	return result == ATTACH_DONE;
 }
 
 bool attach_is_recorded(int pid, char *why, size_t size)
@@ -86,29 +83,29 @@ static bool request_by_page(const struct target *target, const char *settings,
 	const struct timespec pause = { .tv_nsec = 5000000 };
 	const long long until = clock_ms() + PAGE_MS;
 	struct attach_page *page = map_page(target);
-	uint32_t number, before;
-	bool answered, done;
+	uint32_t number, withdrawn;
+	bool done;
 
 	if (!page) {
 		snprintf(error, REQUEST_ERROR_SIZE, "its file %.300s cannot be used: %s",
 			 target->page, errno ? strerror(errno) : "it is damaged");
 		return false;
 	}
-	snprintf(page->settings, sizeof(page->settings), "%s", settings ? settings : "");
-	before = atomic_load(&page->answered);
-	number = (before & ~ATTACH_REQUEST_KIND) + ATTACH_REQUEST_KIND + 1 +
-		 (settings ? ATTACH_REQUEST_ATTACH : ATTACH_REQUEST_DETACH);
+	snprintf(page->settings, sizeof(page->settings), "%s", settings);
+	number = atomic_load(&page->answered) + 1;
+	number += number == 0;
 	atomic_store(&page->request, number);
 	while (atomic_load(&page->answered) != number && clock_ms() < until &&
 	       process_runs(target->pid, 0))
 		nanosleep(&pause, NULL);
-	answered = atomic_load(&page->answered) == number;
-	if (!answered) {
-		atomic_compare_exchange_strong(&page->request, &number, before);
+	withdrawn = number;
+	done = atomic_load(&page->answered) == number ||
+	       !atomic_compare_exchange_strong(&page->request, &withdrawn, 0);
+	if (done)
+		done = is_done((int)page->result, error);
+	else
 		snprintf(error, REQUEST_ERROR_SIZE, "it made no GPU call for %d seconds; it takes "
 			 "a request at its next one", PAGE_MS / 1000);
-	}
-	done = answered && is_done((int)page->result, error);
 	munmap(page, sizeof(*page));
 	return done;
 }
@@ -118,7 +115,7 @@ bool attach_request(const struct target *target, const char *library, const char
 {
 	const struct injection injection = {
 		.pid = target->pid, .library = library, .text = settings,
-		.function = settings ? "gpuleak_attach" : "gpuleak_detach",
+		.function = "gpuleak_attach",
 	};
 	struct injected injected;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Begins and ends recording in a running process: by its page if it was started with
- * GPULEAK_RECORD=off, otherwise by a call in it. Prints nothing.
+ * Begins recording in a running process: by its page if it was started with GPULEAK_RECORD=off,
+ * otherwise by a call in it. Prints nothing.
  */
 #ifndef GPULEAK_TOOLS_REQUEST_H
 #define GPULEAK_TOOLS_REQUEST_H
@@ -17,9 +17,8 @@
  * sentence in WHY. */
 bool attach_is_recorded(int pid, char *why, size_t size);
 
-/* Begins recording with SETTINGS (ledger/attach.h), or ends it if SETTINGS is NULL. LIBRARY is the
- * path of the library in the process; NULL: it must be loaded. Returns true, or false with the
- * reason in ERROR. */
+/* Begins recording with SETTINGS (ledger/attach.h). LIBRARY is the path of the library in the
+ * process. Returns true, or false with the reason in ERROR. */
 bool attach_request(const struct target *target, const char *library, const char *settings,
 		    char error[REQUEST_ERROR_SIZE]);
 

@@ -7,9 +7,7 @@
 #include "tools/attach/stub.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 
-#define THREAD_STACK_BYTES (1024 * 1024)
 #define NAP_US 5000
 #define NAPS 2000u /* then the command is dead */
 #define STUB                                                                                    \
@@ -60,10 +58,9 @@ STUB void stub_borrow(struct stub_room *room)
 {
 	int *error = room->errno_location(), before = *error;
 
-	room->attr_init(room->attributes);
-	room->attr_detached(room->attributes, PTHREAD_CREATE_DETACHED);
-	room->attr_stack(room->attributes, THREAD_STACK_BYTES);
-	room->created = room->create(&room->thread, room->attributes, room->start, room);
+	room->created = room->create(&room->thread, NULL, room->start, room);
+	if (!room->created)
+		room->detach(room->thread);
 	*error = before;
 	stub_return(room->stack_of_frame);
 }
@@ -86,7 +83,7 @@ STUB void *stub_work(struct stub_room *room)
 	int (*function)(const char *) = room->function ? room->function : load(room);
 
 	if (function && room->state == STUB_BEGINS)
-		room->result = function(room->has_text ? room->text : NULL);
+		room->result = function(room->text);
 	atomic_store(&room->state, function ? STUB_DONE : STUB_FAILED);
 	for (unsigned int i = 0; i < NAPS && room->state != STUB_RELEASED; i++)
 		room->nap(NAP_US);

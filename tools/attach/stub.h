@@ -31,10 +31,8 @@ struct stub_room {
 
 	/* functions of the process */
 	int *(*errno_location)(void);
-	int (*attr_init)(void *attributes);
-	int (*attr_detached)(void *attributes, int state);
-	int (*attr_stack)(void *attributes, size_t bytes);
 	int (*create)(void *thread, void *attributes, void *start, void *argument);
+	int (*detach)(uint64_t thread);
 	void *(*open)(const char *path, int flags);
 	void *(*look_up)(void *handle, const char *name);
 	char *(*error_text)(void);
@@ -47,12 +45,11 @@ struct stub_room {
 	_Atomic uint32_t state; /* enum stub_state */
 	int32_t created; /* what pthread_create() returned */
 	int32_t result;
-	int32_t has_text;
 	char error[300];
 	char name[64];
 	char library[PATH_MAX];
 	char text[ATTACH_SETTINGS_MAX];
-	uint64_t thread, attributes[16];
+	uint64_t thread;
 	_Alignas(64) unsigned char frame[TRACEE_FRAME_BYTES];
 	_Alignas(64) unsigned char stack[STUB_STACK_BYTES]; /* of the borrowed thread */
 };

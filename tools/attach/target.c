@@ -126,25 +126,38 @@ static bool begins(const char *text, const char *prefix)
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-static void read_maps(const char *proc, int pid, struct target *ret)
+struct maps_search {
+	const char *proc;
+	struct target *ret;
+};
+
+/* The ledger of an attachment is in a folder that is named after its command. */
+static void look_for_command(const char *path, struct target *ret)
 {
-	char path[PATH_HERE], line[PATH_MAX + 128];
-	FILE *maps = fopen(path_of(proc, pid, "maps", path), "re");
+	unsigned long long ticks;
+	const char *run = strstr(path, "run-");
+	int pid;
 
-	while (maps && fgets(line, sizeof(line), maps)) {
-		const char *file = strchr(line, '/'), *name = file ? path_last(file) : "";
+	if (run && sscanf(run, "run-%d-%llu-", &pid, &ticks) == 2 && process_runs(pid, ticks) &&
+	    process_is_our_command(pid, "attach"))
+		ret->command = pid;
+}
 
-		line[strcspn(line, "\n")] = '\0';
-		ret->has_glibc |= begins(name, "libc.so.6") || begins(name, "libc-2.");
-		ret->has_musl |= begins(name, "ld-musl") || begins(name, "libc.musl") ||
-				 strcmp(name, "libc.so") == 0; /* in Debian's package */
-		ret->has_driver |= begins(name, "libcuda.so") || begins(name, "libOpenCL.so");
-		if (begins(name, "gpuleak.") && strstr(name, ".attach"))
-			snprintf(ret->page, sizeof(ret->page), "%s/%d/root%.*s", proc, pid,
-				 PATH_MAX - 64, file);
-	}
-	if (maps)
-		fclose(maps);
+static bool look_at_mapping(const struct maps_line *mapping, void *data)
+{
+	const struct maps_search *search = data;
+	struct target *ret = search->ret;
+	const char *path = mapping->path, *name = *path == '/' ? path_last(path) : "";
+
+	ret->has_glibc |= begins(name, "libc.so.6") || begins(name, "libc-2.");
+	ret->has_musl |= begins(name, "ld-musl") || begins(name, "libc.musl") ||
+			 strcmp(name, "libc.so") == 0; /* in Debian's package */
+	ret->has_driver |= begins(name, "libcuda.so") || begins(name, "libOpenCL.so");
+	if (begins(name, "gpuleak.") && strstr(name, ".attach"))
+		snprintf(ret->page, sizeof(ret->page), "%s/%d/root%.*s", search->proc, ret->pid,
+			 PATH_MAX - 64, path);
+	look_for_command(path, ret);
+	return true;
 }
 
 /* The kernel checks at this open what it checks for ptrace. */
@@ -168,7 +181,7 @@ void target_read(const char *proc, int pid, struct target *ret)
 	if (!ret->pid)
 		return;
 	read_program(proc, pid, ret);
-	read_maps(proc, pid, ret);
+	process_each_mapping(proc, pid, look_at_mapping, &(struct maps_search){ proc, ret });
 	ret->memory_error = memory_error(proc, pid);
 	snprintf(path, sizeof(path), "%s/sys/kernel/yama/ptrace_scope", proc);
 	file_head(path, scope, sizeof(scope));

@@ -25,6 +25,7 @@ struct target {
 	int elf_class, machine; /* of its program; 0 unknown */
 	bool has_glibc, has_musl;
 	bool has_driver;  /* of CUDA or OpenCL */
+	int command;      /* pid of the `gpuleak attach` that records it; 0: none is seen */
 	int memory_error; /* why its memory cannot be opened: errno, or 0 */
 	int yama;        /* kernel.yama.ptrace_scope; 0 also if there is none */
 	/* the page of a process that was started with GPULEAK_RECORD=off, for requests,

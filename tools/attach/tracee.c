@@ -23,6 +23,7 @@
 #define CALL_MS 5000
 #define MASK_BYTES 8 /* of the kernel's signal set */
 #define PAGE_BYTES 4096
+#define PAD_FRAME 64 /* offset of the frame */
 
 #ifndef NT_ARM_SYSTEM_CALL
 #define NT_ARM_SYSTEM_CALL 0x404
@@ -40,6 +41,7 @@ typedef struct user_regs_struct registers;
 #define SP(r) ((r)->rsp)
 #define RESULT(r) ((r)->rax)
 #define INSTRUCTION 2 /* bytes of a system call instruction */
+static const unsigned char pad_code[] = "\x0f\x05\xb8\x0f\0\0\0\x0f\x05";
 #define FRAME_VECTOR 320 /* aligned as XSAVE needs it */
 #define XSAVE_LEGACY 512
 #define XSAVE_WORDS 464 /* offset of struct _fpx_sw_bytes */
@@ -48,7 +50,7 @@ typedef struct user_regs_struct registers;
 #define XSAVE_USUAL_MASK UINT64_C(0x3ff)
 static const int vector_types[] = { NT_X86_XSTATE, NT_PRFPREG };
 
-/* What rt_sigreturn reads, behind the address to which the call before it returns. */
+/* What rt_sigreturn reads, behind the address to which a signal handler returns. */
 struct return_frame {
 	uint64_t back;
 	uint64_t flags, link;
@@ -64,9 +66,8 @@ static void leave_syscall(registers *r)
 	r->orig_rax = (unsigned long long)-1;
 }
 
-static void set_call(registers *r, long number, const uint64_t a[6], uint64_t back)
+static void set_call(registers *r, long number, const uint64_t a[6])
 {
-	(void)back; /* is on the stack */
 	r->rdi = a[0], r->rsi = a[1], r->rdx = a[2], r->r10 = a[3], r->r8 = a[4], r->r9 = a[5];
 	r->rax = (unsigned long long)number;
 	r->eflags &= ~0x400ull; /* direction flag */
@@ -128,7 +129,6 @@ size_t tracee_frame(const struct tracee *t, uint64_t at, bool whole, unsigned ch
 {
 	registers r = t->saved;
 	struct return_frame frame = {
-		.back = t->back,
 		.flags = 7, /* XSAVE, the stack segment is valid, and strictly so */
 		.stack.ss_flags = -1, /* which the kernel ignores, so the signal stack stays */
 		.mask = t->saved_mask,
@@ -153,6 +153,7 @@ size_t tracee_frame(const struct tracee *t, uint64_t at, bool whole, unsigned ch
 #define SP(r) ((r)->sp)
 #define RESULT(r) ((r)->regs[0])
 #define INSTRUCTION 4
+static const unsigned char pad_code[] = "\x01\0\0\xd4\x68\x11\x80\xd2\x01\0\0\xd4";
 static const int vector_types[] = { NT_ARM_SVE, NT_PRFPREG };
 
 struct return_frame {
@@ -166,13 +167,12 @@ static void leave_syscall(registers *r)
 	(void)r;
 }
 
-static void set_call(registers *r, long number, const uint64_t a[6], uint64_t back)
+static void set_call(registers *r, long number, const uint64_t a[6])
 {
 	for (int i = 0; i < 6; i++)
 		r->regs[i] = a[i];
 	r->regs[8] = (unsigned long long)number;
-	r->regs[29] = 0;
-	r->regs[30] = back;
+	r->regs[29] = r->regs[30] = 0;
 }
 
 static int replace_syscall(pid_t tid, registers *r, int number)
@@ -227,6 +227,17 @@ size_t tracee_frame(const struct tracee *t, uint64_t at, bool whole, unsigned ch
 #else
 #error "gpuleak attach knows the registers of x86-64 and aarch64"
 #endif
+
+size_t tracee_pad(const struct tracee *t, uint64_t at, size_t size, bool whole, unsigned char *ret)
+{
+	size_t bytes;
+
+	memcpy(ret, pad_code, sizeof(pad_code));
+	bytes = PAD_FRAME + tracee_frame(t, at + PAD_FRAME, whole, ret + PAD_FRAME);
+	if (bytes <= size || !whole)
+		return bytes <= size ? bytes : 0;
+	return tracee_pad(t, at, size, false, ret);
+}
 
 static int get_registers(pid_t tid, registers *ret)
 {
@@ -292,36 +303,33 @@ static enum tracee_result wait_for_interrupt(pid_t tid)
 	return r;
 }
 
+static bool save(struct tracee *t)
+{
+	bool saved = false;
+
+	for (size_t i = 0; i < sizeof(vector_types) / sizeof(vector_types[0]) && !saved; i++) {
+		struct iovec io = { t->vector, sizeof(t->vector) };
+
+		t->vector_type = vector_types[i];
+		saved = ptrace(PTRACE_GETREGSET, t->tid, vector_types[i], &io) == 0;
+		t->vector_bytes = io.iov_len;
+	}
+	return saved && get_registers(t->tid, &t->saved) == 0 &&
+	       ptrace(PTRACE_GETSIGMASK, t->tid, MASK_BYTES, &t->saved_mask) == 0;
+}
+
 enum tracee_result tracee_stop(struct tracee *t, pid_t tid)
 {
 	enum tracee_result r;
 
 	t->tid = tid;
-	t->vector_bytes = 0;
-	t->guard = t->code = 0;
-	t->is_late = false;
+	t->is_changed = t->is_late = false;
 	if (ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACESYSGOOD) < 0)
 		return errno == ESRCH ? TRACEE_GONE : TRACEE_REFUSED;
 	if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0)
 		return TRACEE_GONE;
 	r = wait_for_interrupt(tid);
-	if (r == TRACEE_OK && get_registers(tid, &t->saved) < 0)
-		return TRACEE_REFUSED;
-	return r;
-}
-
-static enum tracee_result save_vector(struct tracee *t)
-{
-	for (size_t i = 0; i < sizeof(vector_types) / sizeof(vector_types[0]); i++) {
-		struct iovec io = { t->vector, sizeof(t->vector) };
-
-		t->vector_type = vector_types[i];
-		if (ptrace(PTRACE_GETREGSET, t->tid, vector_types[i], &io) == 0) {
-			t->vector_bytes = io.iov_len;
-			return TRACEE_OK;
-		}
-	}
-	return TRACEE_REFUSED;
+	return r == TRACEE_OK && !save(t) ? TRACEE_REFUSED : r;
 }
 
 /* Signals that an instruction causes stay enabled: if they were blocked, the kernel would remove
@@ -336,18 +344,13 @@ static uint64_t all_signals(void)
 	return mask;
 }
 
-enum tracee_result tracee_save(struct tracee *t)
-{
-	return ptrace(PTRACE_GETSIGMASK, t->tid, MASK_BYTES, &t->saved_mask) < 0
-		       ? TRACEE_REFUSED : save_vector(t);
-}
-
 /* Prepares the thread to run with registers R. The signal mask comes last: whenever this process is
  * killed, the thread has its own mask, or runs to a frame that restores it. */
-static bool set_state(const struct tracee *t, registers *r)
+static bool set_state(struct tracee *t, registers *r)
 {
 	uint64_t mask = all_signals() | (t->saved_mask & ~all_signals());
 
+	t->is_changed = true;
 	return set_registers(t->tid, r) == 0 &&
 	       ptrace(PTRACE_SETSIGMASK, t->tid, MASK_BYTES, &mask) == 0;
 }
@@ -373,10 +376,9 @@ enum tracee_result tracee_syscall(struct tracee *t, long number, const uint64_t 
 	int status;
 
 	leave_syscall(&r);
-	set_call(&r, number, arguments, t->back);
-	PC(&r) = t->trap;
-	if (t->guard)
-		SP(&r) = t->guard;
+	set_call(&r, number, arguments);
+	PC(&r) = t->pad;
+	SP(&r) = t->pad + PAD_FRAME + TRACEE_FRAME_SP;
 	if (set_state(t, &r))
 		result = resume(t->tid, PTRACE_SYSCALL, 0, SYSCALL_MS, &status);
 	if (result == TRACEE_OK)
@@ -397,12 +399,11 @@ enum tracee_result tracee_run(struct tracee *t, uint64_t code, uint64_t stack, u
 	int status;
 
 	leave_syscall(&r);
-	set_call(&r, 0, arguments, 0);
+	set_call(&r, 0, arguments);
 	PC(&r) = code;
 	SP(&r) = stack;
 	if (!set_state(t, &r))
 		return TRACEE_GONE;
-	t->code = code & ~(uint64_t)(PAGE_BYTES - 1);
 	do {
 		result = resume(t->tid, PTRACE_SYSCALL, 0, CALL_MS, &status);
 		if (result != TRACEE_OK) {
@@ -411,13 +412,13 @@ enum tracee_result tracee_run(struct tracee *t, uint64_t code, uint64_t stack, u
 		}
 		if (!event_of(status) && WSTOPSIG(status) != (SIGTRAP | 0x80))
 			return TRACEE_CRASHED;
-	} while (get_registers(t->tid, &r) < 0 || PC(&r) - t->code >= PAGE_BYTES);
+	} while (get_registers(t->tid, &r) < 0 || PC(&r) / PAGE_BYTES != code / PAGE_BYTES);
 	/* leaves the call out: a filter of seccomp may not allow that, but it allows getpid() */
 	return replace_syscall(t->tid, &r, SYS_getpid) < 0 ? TRACEE_GONE : TRACEE_OK;
 }
 
 /* Brings the thread to the only kind of stop in which the kernel makes an interrupted system call
- * again, and restores what tracee_save() has saved. */
+ * again, and restores what tracee_stop() has saved. */
 static enum tracee_result restore(struct tracee *t)
 {
 	struct iovec io = { t->vector, t->vector_bytes };
@@ -443,7 +444,7 @@ enum tracee_result tracee_release(struct tracee *t)
 		ptrace(PTRACE_INTERRUPT, t->tid, NULL, NULL);
 		wait_for(t->tid, STOP_MS, &status);
 	} else {
-		r = t->vector_bytes ? restore(t) : TRACEE_OK;
+		r = t->is_changed ? restore(t) : TRACEE_OK;
 		if (r == TRACEE_OK && set_registers(t->tid, &t->saved) < 0)
 			r = TRACEE_GONE;
 	}

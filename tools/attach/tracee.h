@@ -14,24 +14,20 @@
 #include <sys/user.h>
 
 #define TRACEE_FRAME_BYTES 16384
-/* The bytes before what rt_sigreturn reads: the address to which code returns that ends in it. */
+/* Where in a frame the stack pointer must be for rt_sigreturn. */
 #ifdef __x86_64__
-#define TRACEE_FRAME_BACK 8
+#define TRACEE_FRAME_SP 8
 #define TRACEE_VECTOR_BYTES 12288 /* XSAVE area */
 #else
-#define TRACEE_FRAME_BACK 0
+#define TRACEE_FRAME_SP 0
 #define TRACEE_VECTOR_BYTES 65536 /* SVE state */
 #endif
 
 struct tracee {
 	pid_t tid;
-	uint64_t trap;  /* code of the process: a system call instruction, and then a return */
-	uint64_t back;  /* code of the process that calls rt_sigreturn */
-	/* address of a frame, which restores the thread if this process is killed while
-	 * tracee_syscall() runs; 0: none */
-	uint64_t guard;
-	uint64_t code; /* page of tracee_run() */
-	bool is_late;  /* the thread still runs there */
+	uint64_t pad;  /* address of the bytes of tracee_pad() */
+	bool is_changed; /* its registers are not the saved ones */
+	bool is_late;    /* it still runs the code of tracee_run() */
 	struct user_regs_struct saved;
 	uint64_t saved_mask;
 	size_t vector_bytes;
@@ -48,21 +44,25 @@ enum tracee_result {
 	TRACEE_CRASHED, /* code in the thread caused a signal such as SIGSEGV */
 };
 
-/* Stops thread TID, delivers signals that it has got before, and reads its registers. */
+/* Stops thread TID, delivers signals that it has got before, and saves what the following functions
+ * change. */
 enum tracee_result tracee_stop(struct tracee *t, pid_t tid);
 
-/* Saves what the following functions change. */
-enum tracee_result tracee_save(struct tracee *t);
-
 /* Stores in RET, which has TRACEE_FRAME_BYTES, the frame for address AT (a multiple of 64) that
- * restores what tracee_save() has saved. Returns its size. If WHOLE is false, it has only
+ * restores what tracee_stop() has saved. Returns its size. If WHOLE is false, it has only
  * the vector registers' lower 128 bits, which is enough for a thread inside a system call. */
 size_t tracee_frame(const struct tracee *t, uint64_t at, bool whole, unsigned char *ret);
+
+/* Stores in RET, which has TRACEE_FRAME_BYTES, what tracee_syscall() needs at address AT (a
+ * multiple of 64): the instruction, and code with a frame, which restore the thread if this
+ * process is killed meanwhile. Returns its size, or 0 if it has more than SIZE bytes even if WHOLE
+ * is false. */
+size_t tracee_pad(const struct tracee *t, uint64_t at, size_t size, bool whole, unsigned char *ret);
 
 /* Writes memory that the process itself may not write. */
 bool tracee_poke(const struct tracee *t, uint64_t at, const void *bytes, size_t size);
 
-/* Makes a system call, while signals are blocked. *RET gets its result. */
+/* Makes a system call by t->pad, while signals are blocked. *RET gets its result. */
 enum tracee_result tracee_syscall(struct tracee *t, long number, const uint64_t arguments[6],
 				  uint64_t *ret);
 

@@ -7,6 +7,8 @@
 #include "ledger/process_stat.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -94,6 +96,26 @@ size_t file_head(const char *path, char *ret, size_t size)
 
 	ret[n > 0 ? n : 0] = '\0';
 	return n > 0 ? (size_t)n : 0;
+}
+
+void process_each_mapping(const char *proc, int pid, bool (*each)(const struct maps_line *, void *),
+			  void *data)
+{
+	char path[PATH_MAX], line[PATH_MAX + 128];
+	struct maps_line mapping = { .start = 0 };
+	bool more = true;
+	int at;
+
+	snprintf(path, sizeof(path), "%s/%d/maps", proc, pid);
+	AT_END(close_file) FILE *maps = fopen(path, "re");
+	while (more && maps && fgets(line, sizeof(line), maps)) {
+		line[strcspn(line, "\n")] = '\0';
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %*s %n",
+			   &mapping.start, &mapping.end, mapping.rights, &mapping.offset, &at) < 4)
+			continue;
+		mapping.path = line + at;
+		more = each(&mapping, data);
+	}
 }
 
 /* Kernels before 5.9 lack close_range(). */

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "report/util/text_buffer.h"
@@ -36,6 +37,17 @@ bool process_is_our_command(int pid, const char *word);
 /* Reads the beginning of the file at PATH into RET, which has SIZE bytes, and terminates it by 0.
  * Returns the number of bytes; 0 if the file cannot be read. */
 size_t file_head(const char *path, char *ret, size_t size);
+
+/* A line of /proc/PID/maps. */
+struct maps_line {
+	uint64_t start, end, offset;
+	char rights[5];   /* as "r-xp" */
+	const char *path; /* "" or the rest of the line */
+};
+
+/* Calls EACH for each mapping of process PID in PROC ("/proc"), until EACH returns false. */
+void process_each_mapping(const char *proc, int pid, bool (*each)(const struct maps_line *, void *),
+			  void *data);
 
 /* For AT_END(): close what is open, NULL or a negative number if nothing is. */
 void close_file(FILE **file);
