@@ -20,7 +20,7 @@ wait_until_ready() { # PID FILE
 	done
 }
 
-# attached NAME LINE CMD...: LINE is "FILE:NUMBER" of the growing line
+# attached NAME LINES CMD...: LINES is a regular expression for "FILE:NUMBER" of the growing lines
 attached() {
 	local name=$1 line=$2 way pid before first status took; shift 2
 	"$@" >"$results/attach-$name.bare" 2>&1
@@ -37,14 +37,14 @@ attached() {
 		say "attach $name by $way: program $?, attach $status in $took ms, output $(
 			cmp -s <(grep -v ready "$results/attach-$name.bare") <(grep -v ready "$out.out") &&
 			echo as bare || echo WRONG), growing line $(grep -m3 '^gpuleak:' "$out.txt" |
-			grep -q "$line" && echo named || echo NOT NAMED)"
+			grep -qE "$line" && echo named || echo NOT NAMED)"
 		say "  $(grep -m1 -E '^gpuleak: (growth|kept|[0-9])' "$out.txt" || head -1 "$out.txt")"
 		first=$(grep -oE 'stopped[^;]*|stood[^;]*' "$out.txt" | head -1)
 		[ -z "$first" ] || say "  $first"
 	done
 }
 
-line_of() { echo "$(basename "$1"):$(grep -n '@grows' "$1" | cut -d: -f1)"; }
+line_of() { echo "$(basename "$1"):($(grep -n '@grows' "$1" | cut -d: -f1 | paste -sd '|'))([^0-9]|\$)"; }
 
 # All calls after the attachment, beside the program's own count.
 counted() {
@@ -69,7 +69,29 @@ PY
 )"
 }
 
-# One process with all devices: with two or more, each has its part of the growth.
+# One process with all devices, which keeps a block on each in turn.
+of_each_device() {
+	local out=$results/attach-devices pid
+	"$work/attach_service" 2500 >"$out.out" 2>&1 &
+	pid=$!
+	wait_until_ready $pid "$out.out"
+	"$gpuleak" attach --for 8s --format json --report "$out.json" $pid >"$out.txt" 2>&1
+	wait $pid
+	say "attach devices: $(python3 - "$devices" "$out.json" <<'PY'
+import collections, json, sys
+count, report = int(sys.argv[1]), json.load(open(sys.argv[2]))
+kept = collections.Counter()
+for entry in report["kept"]:
+    if any(frame["function"] == "open_session" for frame in entry["stack"]):
+        kept[entry["device"]] += entry["blocks"]
+grows = {entry["device"] for entry in report["growth"]["suspects"]}
+good = set(kept) == grows == set(range(count)) and max(kept.values()) - min(kept.values()) <= 1
+print("blocks kept on each of %d devices: %s, growth on devices %s: %s" % (
+    count, dict(sorted(kept.items())), sorted(grows), "as planted" if good else "WRONG"))
+PY
+)"
+}
+
 devices=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
 say "attach: $devices devices; the service uses each of them"
 attached service "$(line_of "$here/programs/attach_service.cu")" "$work/attach_service" 2500
@@ -79,10 +101,7 @@ for framework in torch cupy jax; do
 	attached $framework "$(line_of "$program")" python3 "$program" 2500
 done
 counted
-for way in ptrace page; do
-	say "attach service by $way: growth kept on $(grep -oE 'device [0-9]+' "$results/attach-service-$way.txt" |
-		sort -u | wc -l) of $devices devices"
-done
+[ "$devices" -ge 2 ] && of_each_device || say "attach devices: skipped, it needs two devices"
 if python3 -c 'import torch' 2>/dev/null; then
 	python3 "$here/attach_turns.py" "$gpuleak" "$build/interpose/libgpuleak.so" 2>&1 | while read -r line; do
 		say "$line"

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: MIT
 """What an attachment costs a PyTorch process: attach_turns.py GPULEAK LIBRARY. In turns, steps of a
 bare process, of one that was attached to and detached from, and of one that was started with
-GPULEAK_RECORD=off. And how long a thread stands while gpuleak attaches and detaches."""
+GPULEAK_RECORD=off. And how long a thread stands while gpuleak attaches and detaches.
+
+The turns last for SECONDS_OF_TURNS of the environment. Each turn is a pair with a bare one before and after
+it, so that a drift of the clock cancels. The interval is that of the median's order statistics: no
+distribution is assumed, and a turn that the host disturbed counts as one turn."""
+import math
 import os
-import statistics
 import subprocess
 import sys
 import time
 
-ROUNDS, STEPS = int(os.environ.get("TURNS", "15")), 200
+SECONDS, STEPS = float(os.environ.get("SECONDS_OF_TURNS", "200")), 300
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs", "attach_steps.py")
 gpuleak, library = sys.argv[1:]
 
@@ -39,6 +43,22 @@ class Process:
         return self.process.wait(60)
 
 
+def median(ratios):
+    """The median, and the bounds of its interval of 95 %."""
+    ratios, count = sorted(ratios), len(ratios)
+    low = max(0, math.floor(count / 2 - 0.98 * math.sqrt(count)))
+    return ratios[count // 2], ratios[low], ratios[count - 1 - low]
+
+
+def of_turn(name, process, bare):
+    """The time of one step of the process over that of the bare ones around it."""
+    before = bare.ask("steps %d" % STEPS)
+    own = process.ask("steps %d" % STEPS)
+    after = bare.ask("steps %d" % STEPS)
+    of_a_step[name].append(own)
+    return own / ((before + after) / 2)
+
+
 bare, detached = Process(), Process()
 prepared = Process(LD_PRELOAD=library, GPULEAK_RECORD="off")
 bare_gap = detached.ask("gap 5")
@@ -49,15 +69,17 @@ attached_gap = detached.answer()
 print("attach stop: longest gap of a thread %d us, without gpuleak %d us, status %d %s" % (
     attached_gap, bare_gap, run.returncode, run.stderr.strip().split("\n")[-1] if run.returncode
     else ""))
-times = {"bare": [], "detached": [], "prepared": []}
-for number in range(ROUNDS):
-    turn = [("bare", bare), ("detached", detached), ("prepared", prepared)]
-    for name, process in turn[number % 3:] + turn[:number % 3]:
-        times[name].append(process.ask("steps %d" % STEPS))
-for name in ("detached", "prepared"):
-    ratios = sorted(a / b for a, b in zip(times[name], times["bare"]))
-    print("attach steps %s over bare: median %.4f, quartiles %.4f to %.4f (%d turns of %d steps, "
-          "%.1f us each)" % (name, statistics.median(ratios), ratios[len(ratios) // 4],
-                             ratios[-1 - len(ratios) // 4], ROUNDS, STEPS,
-                             statistics.median(times[name]) / 1000))
-print("attach steps: the programs ended with", [one.end() for one in (bare, detached, prepared)])
+# `second` is as bare as the first one: its ratio shows what the method itself can tell apart.
+second = Process()
+others = {"detached": detached, "prepared": prepared, "second bare process": second}
+ratios = {name: [] for name in others}
+of_a_step = {name: [] for name in others}
+end = time.monotonic() + SECONDS
+while time.monotonic() < end or len(ratios["detached"]) < 5:
+    for name in others:
+        ratios[name].append(of_turn(name, others[name], bare))
+for name in others:
+    print("attach steps %s over bare: median %.4f (95 %%: %.4f to %.4f), %d turns of %d steps, "
+          "%.1f us each" % (name, *median(ratios[name]), len(ratios[name]), STEPS,
+                            median(of_a_step[name])[0] / 1000))
+print("attach steps: the programs ended with", [one.end() for one in (bare, *others.values())])

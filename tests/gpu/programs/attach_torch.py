@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A training that keeps each loss with its graph, to attach to: attach_torch.py STEPS. Prints
-`ready` after 5 seconds of work, and at the end what a run without gpuleak must print, too."""
+`ready` after 5 seconds of work, and at the end what a run without gpuleak must print, too. The kept
+graph holds tensors of two lines, of about the same size: a report may name either first."""
 import sys
 import time
 
@@ -15,7 +16,7 @@ losses = []
 
 def train(step):
     data = torch.full((256, 512), 1.0 / (step + 1), device="cuda")  # @grows: the graph keeps it
-    loss = model(data).square().mean()
+    loss = model(data).square().mean()  # @grows too: the graph keeps what the layers make of it
     optimizer.zero_grad()
     loss.backward(retain_graph=True)
     optimizer.step()
