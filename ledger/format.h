@@ -169,6 +169,11 @@ struct ledger_header {
 	 * not known. */
 	uint64_t before_attach_bytes;
 	uint64_t frees_before;    /* successful frees of memory that has no record */
+	/* The ring of the trace: number of its first chunk, 0: no trace; number of its chunks, a
+	 * power of two; number of events so far, including those that were overwritten. */
+	uint32_t trace_first;
+	uint32_t trace_chunks;
+	uint64_t traced;
 };
 /* Size of the header in the first version. If a header is shorter than the struct, the missing
  * fields are zero. */
@@ -528,6 +533,52 @@ struct ledger_live_series {
 	uint32_t began;
 	uint32_t last_reserved;
 };
+
+/* The trace: with GPULEAK_TRACE, the last events of the process in a ring. The chunks of the ring
+ * (TRACE) follow each other, see struct ledger_header. Event n (from 1) is record i % e of chunk
+ * i / e % trace_chunks of the ring, where i is n - 1 and e is LEDGER_TRACE_EVENTS.
+ *
+ * A thread that writes an event waits for no other thread, so the process may end before the event
+ * is complete, or the ring may overtake the thread. A reader uses an event only if it has the
+ * expected number and a correct `check`.
+ *
+ * Threads read the clock before they take a number, so times may be slightly out of order. */
+enum ledger_trace_kind {
+	LEDGER_TRACE_ALLOCATED = 1, /* a block or a suballocation; `ref`: its call site */
+	LEDGER_TRACE_FREED = 2,
+	/* A block begins and ceases to count the bytes of memory that it shares with another block
+	 * (see `bytes` of struct ledger_block). `bytes` is the number of these. */
+	LEDGER_TRACE_BYTES_TAKEN = 3,
+	LEDGER_TRACE_BYTES_GIVEN = 4,
+	LEDGER_TRACE_STEP = 5, /* `address`: number of the step; `bytes`: live bytes */
+	/* `ref`: stack of the call; `address`: ref of its name; `bytes`: requested */
+	LEDGER_TRACE_OUT_OF_MEMORY = 6,
+	/* of the thread; `ref`: string */
+	LEDGER_TRACE_RANGE_BEGAN = 7,
+	LEDGER_TRACE_RANGE_ENDED = 8,
+};
+struct ledger_trace_event {
+	uint32_t number; /* the lower half of n */
+	uint32_t ref;
+	uint64_t time_ns; /* from the coarse clock */
+	uint64_t address;
+	uint64_t bytes;
+	uint32_t what; /* kernel thread id << 8 | enum ledger_trace_kind */
+	uint32_t check; /* ledger_trace_check() */
+};
+#define LEDGER_TRACE_KIND(what) ((what) & 0xffu)
+#define LEDGER_TRACE_EVENTS ((LEDGER_CHUNK - 64u) / sizeof(struct ledger_trace_event))
+
+/* Returns a number that most likely differs if a field of EVENT does. */
+static inline uint32_t ledger_trace_check(const struct ledger_trace_event *event)
+{
+	uint64_t mix = event->address << 32 | event->address >> 32;
+
+	mix = (mix ^ event->time_ns) * UINT64_C(0x9e3779b97f4a7c15);
+	mix ^= event->bytes ^ ((uint64_t)event->number << 32 | event->ref);
+	mix = (mix ^ event->what) * UINT64_C(0xd6e8feb86659fd93);
+	return (uint32_t)(mix >> 32);
+}
 
 /* A call stack, innermost return address first. Stacks of different lengths follow each other,
  * aligned to 8 bytes. */

@@ -211,6 +211,29 @@ const struct ledger_site *ledger_any_site(const struct ledger_view *view, uint32
 	return site ? site : ledger_suballocation_site(view, ref);
 }
 
+uint64_t ledger_trace_oldest(const struct ledger_view *view)
+{
+	const struct ledger_header *header = ledger_header(view);
+	uint64_t chunks = header->trace_chunks, room = chunks * LEDGER_TRACE_EVENTS;
+
+	if (!header->trace_first || !chunks || (chunks & (chunks - 1)) || !header->traced ||
+	    header->trace_first + chunks > view->chunks)
+		return 0;
+	return header->traced > room ? header->traced - room + 1 : 1;
+}
+
+bool ledger_trace_read(const struct ledger_view *view, uint64_t number,
+		       struct ledger_trace_event *ret)
+{
+	const struct ledger_header *header = ledger_header(view);
+	uint64_t i = number - 1, turn = i / LEDGER_TRACE_EVENTS % header->trace_chunks;
+	const uint8_t *chunk = view->base + (header->trace_first + turn) * LEDGER_CHUNK;
+	uint64_t record = sizeof(struct ledger_chunk) + i % LEDGER_TRACE_EVENTS * sizeof(*ret);
+
+	memcpy(ret, chunk + record, sizeof(*ret));
+	return ret->number == (uint32_t)number && ret->check == ledger_trace_check(ret);
+}
+
 /* Returns the ref of the record with the index of SITE in the chunk that is BACK chunks before. */
 static uint32_t ref_before(const struct ledger_view *view, const struct ledger_site *site,
 			   uint32_t back)

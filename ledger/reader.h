@@ -85,6 +85,14 @@ const struct ledger_block *ledger_next_suballocation(const struct ledger_view *v
  * slot has no block, or if it is reused again and again. */
 bool ledger_read_slot(const struct ledger_block *slot, struct ledger_block *ret);
 
+/* The trace, see struct ledger_trace_event. The first returns the number of the oldest event that
+ * the ring may still have, 0: there is no trace or no event. The newest is the header's `traced`.
+ * The second copies event NUMBER to *RET, or returns false: it was overwritten, is incomplete or
+ * damaged. */
+uint64_t ledger_trace_oldest(const struct ledger_view *view);
+bool ledger_trace_read(const struct ledger_view *view, uint64_t number,
+		       struct ledger_trace_event *ret);
+
 /* Each function returns what REF refers to, or NULL as ledger_record() does. */
 /* REF belongs to a call site of blocks or of suballocations. */
 const struct ledger_site *ledger_any_site(const struct ledger_view *view, uint32_t ref);

@@ -430,6 +430,24 @@ unsigned int ledger_add_suballocations(struct ledger_writer *writer, unsigned in
 	return add_slots(writer, LEDGER_CHUNK_SUBALLOCATIONS, count, ret_first);
 }
 
+uint32_t ledger_add_ring(struct ledger_writer *writer, uint32_t count, uint32_t *ret_count)
+{
+	const size_t most = writer->reserved_bytes / 2 / LEDGER_CHUNK;
+	struct ledger_chunk *chunk;
+	uint32_t first, added = 0;
+
+	lock_take(&writer->lock);
+	first = writer->header->chunks;
+	while (added < count && first + added < most &&
+	       (chunk = add_chunk(writer, LEDGER_CHUNK_TRACE))) {
+		shared_publish(chunk->used, LEDGER_CHUNK);
+		added++;
+	}
+	lock_give(&writer->lock);
+	*ret_count = added;
+	return added ? first : 0;
+}
+
 /* Removes every second record after the first HEAD bytes and doubles the sample interval, so that a
  * full chunk has room again. */
 static void thin(struct ledger_timeline *timeline, struct ledger_chunk *chunk, size_t head,

@@ -48,6 +48,50 @@ static int set_address(const char *text)
 			    &session_choice.address);
 }
 
+/* Stores the time that the LENGTH bytes of TEXT name, in nanoseconds. Returns 0 or -1. */
+static int parse_time(const char *text, size_t length, uint64_t *ret)
+{
+	char copy[32];
+	long long ms;
+
+	if (length >= sizeof(copy))
+		return -1;
+	memcpy(copy, text, length);
+	copy[length] = '\0';
+	if (option_duration(copy, &ms) < 0 || ms > INT64_MAX / 1000000)
+		return -1;
+	*ret = (uint64_t)ms * 1000000u;
+	return 0;
+}
+
+static int set_at(const char *text)
+{
+	session_choice.has_at = true;
+	return parse_time(text, strlen(text), &session_choice.at_ns);
+}
+
+static int set_between(const char *text)
+{
+	const char *dots = strstr(text, "..");
+	uint64_t *ns = session_choice.between_ns;
+
+	session_choice.has_between = true;
+	if (!dots || parse_time(text, (size_t)(dots - text), &ns[0]) < 0 ||
+	    parse_time(dots + 2, strlen(dots + 2), &ns[1]) < 0)
+		return -1;
+	return ns[0] < ns[1] ? 0 : -1;
+}
+
+/* Returns true and prints an error if the format has no place for the moments. */
+static bool refuses_moments(void)
+{
+	if (!(session_choice.has_at || session_choice.has_between) ||
+	    opt_values.format == OPTION_FORMAT_TEXT || opt_values.format == OPTION_FORMAT_JSON)
+		return false;
+	print_error("--at and --between need the format text or json");
+	return true;
+}
+
 /* Samples the driver memory of the running processes of the COUNT ledgers at PATHS. */
 static void sample(struct session *session, const char *const *paths, size_t count)
 {
@@ -192,7 +236,8 @@ static int with_ledgers(char **operands, int count,
 	AT_END(session_finish) struct session session = { 0 };
 
 	flags_environment(OPTIONS_OF_REPORT & ~OPTION_BIT(OPTION_REPORT));
-	if (session_refuses(opt_text[OPTION_REPORT] ? opt_values.report : NULL))
+	if (refuses_moments() ||
+	    session_refuses(opt_text[OPTION_REPORT] ? opt_values.report : NULL))
 		return STATUS_USAGE;
 	session_start(&session);
 	operands_find(&found, operands, count);
@@ -221,6 +266,11 @@ static const struct flags_extra extras[] = {
 	    "the number of a thread, as gettid() says"),
 	ROW("--address", "only blocks that contain this address, or that have this handle", NULL,
 	    set_address, "ADDRESS", "an address or a handle: 0x7f1200000000"),
+	ROW("--at",
+	    "what was allocated at this time after the first GPU call, by call site; exact if the "
+	    "program ran with --trace", NULL, set_at, "TIME", "a time such as 12.5s or 3m"),
+	ROW("--between", "what was allocated and freed between two times, by call site", NULL,
+	    set_between, "FROM..TO", "two times such as 10s..20s, the earlier one first"),
 	ROW("--addresses", "list the address of each live block (--format json)",
 	    &session_choice.addresses),
 	{ NULL },

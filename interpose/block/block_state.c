@@ -28,6 +28,7 @@
 #include "interpose/recorder/context_ends.h"
 #include "interpose/recorder/ipc.h"
 #include "interpose/recorder/live_counts.h"
+#include "interpose/recorder/trace.h"
 #include "interpose/block/mappings.h"
 
 /* ---- references ---- */
@@ -255,6 +256,8 @@ void block_check_ended(struct recorder *recorder, const struct ledger_block *blo
 {
 	const struct ledger_site *site = ledger_at(&recorder->writer, block->site);
 
+	if (trace_is_on())
+		trace_block(recorder, LEDGER_TRACE_FREED, block, bytes, recorder_time(recorder));
 	if (limits_on() && LEDGER_BLOCK_STATE(block->state) != LEDGER_BLOCK_RELEASED)
 		limits_block_changed(recorder, block->site, -(int64_t)bytes);
 	if (!live_counts_physical(site))

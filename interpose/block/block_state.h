@@ -189,8 +189,9 @@ static HOT bool block_begin_free(struct recorder *recorder, struct shard *shard,
 /* ---- any state -> unused ---- */
 
 /* Locking: the caller holds the lock of its thread's state. Does what `alloc_checks` requests for
- * BLOCK of BYTES, which was freed or dropped: subtracts it from what GPULEAK_LIMIT counts, and from
- * the live blocks that its call site counts. BLOCK still has its last state. */
+ * BLOCK of BYTES, which was freed or dropped: subtracts it from what GPULEAK_LIMIT counts and from
+ * the live blocks that its call site counts, and adds the free to the trace. BLOCK still has its
+ * last state. */
 COLD void block_check_ended(struct recorder *recorder, const struct ledger_block *block,
 			    uint64_t bytes);
 

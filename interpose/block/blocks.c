@@ -11,6 +11,7 @@
 #include "interpose/block/driver_call.h"
 #include "interpose/recorder/ipc.h"
 #include "interpose/recorder/live_counts.h"
+#include "interpose/recorder/trace.h"
 #include "interpose/block/steps.h"
 #include "interpose/dispatch/inside.h"
 #include "interpose/stack/unwinder.h"
@@ -132,19 +133,22 @@ static COLD void add_sample(struct recorder *recorder, uint64_t now_ns)
 
 /* Locking: the caller holds STATE's lock. Does what `alloc_checks` requests for a new block of
  * SITE: compares it with a refused request, and adds it to what GPULEAK_LIMIT counts, to the live
- * blocks that SITE counts, and to the ranges. Gets no pointer to the struct new_block, so that the
- * compiler can keep that struct in registers. */
+ * blocks that SITE counts, to the ranges and to the trace. Gets no pointer to the struct new_block,
+ * so that the compiler can keep that struct in registers. */
 static COLD void check_made(struct recorder *recorder, struct thread_state *state,
 			    const struct hook *hook, const struct ledger_site *site, int device,
-			    uint64_t bytes, uint64_t key, uint64_t address, uint64_t span)
+			    const struct ledger_block *block, uint64_t key, uint64_t span)
 {
-	unsigned int space = key_space(key, address);
+	unsigned int space = key_space(key, block->address);
 
 	if (alloc_checks & CHECK_RANGES && space < SPACE_OBJECT && spaces[space].contains)
-		ranges_add(recorder, key, address, span);
-	limits_block_made(recorder, hook, device, bytes);
+		ranges_add(recorder, key, block->address, span);
+	if (trace_is_on())
+		trace_block(recorder, LEDGER_TRACE_ALLOCATED, block, block->bytes, block->time_ns);
+	if (alloc_checks & (CHECK_LIMITS | CHECK_REFUSED))
+		limits_block_made(recorder, hook, device, block->bytes);
 	if (site->series && !live_counts_physical(site))
-		live_counts_add(recorder, state, site, bytes);
+		live_counts_add(recorder, state, site, block->bytes);
 }
 
 /* Takes a slot and fills it with NEW. Returns NULL if the ledger has no room. */
@@ -166,8 +170,8 @@ static HOT struct ledger_block *fill_slot(struct recorder *recorder, const struc
 			live_bytes_rehide(recorder, block, (int64_t)new->bytes, LEDGER_HIDDEN_NOT,
 					  LEDGER_HIDDEN_IGNORED);
 		if (__builtin_expect(atomic_load_explicit(&alloc_checks, memory_order_relaxed), 0))
-			check_made(recorder, state, call->hook, site, new->device, new->bytes,
-				   new->key, new->address, new->span);
+			check_made(recorder, state, call->hook, site, new->device, block, new->key,
+				   new->span);
 	}
 	thread_state_unlock(state);
 	return block;

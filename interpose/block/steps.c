@@ -11,6 +11,7 @@
 #include "interpose/base/hash.h"
 #include "interpose/recorder/live_bytes.h"
 #include "interpose/recorder/recorder.h"
+#include "interpose/recorder/trace.h"
 #include "ledger/totals.h"
 
 struct step_row {
@@ -208,6 +209,8 @@ static uint32_t write_step(struct recorder *recorder, const char *label)
 	count_sites(recorder, &view, &total);
 	note_sites(recorder);
 	note_step(recorder, record, &total, time_ns, label);
+	trace_add(recorder, LEDGER_TRACE_STEP, 0, steps->number, total.bytes,
+		  recorder_time(recorder));
 	return steps->number;
 }
 

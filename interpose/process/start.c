@@ -48,6 +48,7 @@
 #include "interpose/process/reporter.h"
 #include "interpose/recorder/write_observations.h"
 #include "interpose/recorder/thread_state.h"
+#include "interpose/recorder/trace.h"
 #include "interpose/stack/modules.h"
 #include "interpose/stack/interpreters.h"
 #include "interpose/stack/python.h"
@@ -196,6 +197,7 @@ static int fill_recorder(struct recorder *recorder, const char *suppressions)
 						      identity.command_length);
 	pools_record_make(recorder);
 	guard_start(recorder);
+	trace_start(recorder);
 	rank_write(recorder);
 	lsan_write(recorder, suppressions);
 	hooks_forget_refs();

@@ -13,6 +13,7 @@
 
 #include "interpose/block/block_state.h"
 #include "interpose/recorder/live_counts.h"
+#include "interpose/recorder/trace.h"
 
 #define SLOTS_AT_ONCE 8u
 #define SMALL_TABLE 4096u /* a table with fewer slots grows instead of forgetting addresses */
@@ -31,6 +32,14 @@ static struct suballocation_shard *device_shard(struct recorder *recorder, int d
 static struct ledger_block *block_of(struct recorder *recorder, const struct ref_slot *slot)
 {
 	return ledger_at(&recorder->writer, slot->ref);
+}
+
+static COLD void trace_slot(struct recorder *recorder, enum ledger_trace_kind kind,
+			    const struct ref_slot *slot)
+{
+	const struct ledger_block *block = block_of(recorder, slot);
+
+	trace_block(recorder, kind, block, block->bytes, recorder_time(recorder));
 }
 
 static void give_slot(struct recorder *recorder, struct suballocation_shard *shard, uint32_t ref)
@@ -154,6 +163,8 @@ static HOT void live_remove(struct recorder *recorder, const struct ref_slot *sl
 	struct ledger_live_series *series = live_counts_of_ending(recorder, site);
 
 	change_live(recorder, site, -(int64_t)block->bytes, -1);
+	if (trace_is_on())
+		trace_slot(recorder, LEDGER_TRACE_FREED, slot);
 	if (series)
 		live_series_remove(series, live_amount(block->bytes));
 }
@@ -197,6 +208,8 @@ static HOT bool insert(struct recorder *recorder, struct suballocation_shard *sh
 	slot->mark = ledger_ref(&recorder->writer, site);
 	block_fill(recorder, block_of(recorder, slot), site, new);
 	live_add(recorder, thread_self.state, site, new->bytes, new->time_ns);
+	if (trace_is_on())
+		trace_slot(recorder, LEDGER_TRACE_ALLOCATED, slot);
 	return true;
 }
 

@@ -8,6 +8,7 @@
 #include "interpose/recorder/live_bytes.h"
 
 #include "interpose/recorder/live_counts.h"
+#include "interpose/recorder/trace.h"
 
 int64_t live_bytes_total(struct recorder *recorder)
 {
@@ -194,6 +195,11 @@ void live_bytes_move(struct recorder *recorder, struct ledger_block *from, struc
 	struct thread_state *state = thread_self.state;
 	uint64_t bytes = from->bytes;
 
+	if (trace_is_on()) {
+		trace_block(recorder, LEDGER_TRACE_BYTES_GIVEN, from, bytes,
+			    recorder_time(recorder));
+		trace_block(recorder, LEDGER_TRACE_BYTES_TAKEN, to, bytes, recorder_time(recorder));
+	}
 	thread_state_lock(state);
 	change_bytes(recorder, state, from, -(int64_t)bytes);
 	change_bytes(recorder, state, to, (int64_t)bytes);

@@ -60,6 +60,7 @@ enum ending {
 	PART(driver_costs, driver_costs)                                                    \
 	PART(block_ranges, ranges)                                                          \
 	PART(guard_state, guard)                                                            \
+	PART(trace, trace)                                                                  \
 	PART(report_state, report)                                                          \
 	PART(thread_states, thread_states)
 
@@ -202,10 +203,11 @@ static HOT enum ending recorder_ending(const struct recorder *recorder)
  * thread was refused memory, and its next blocks are compared with the refused request.
  * CHECK_ACCUMULATION: live blocks are counted by call site (recorder/live_counts.h). CHECK_PEAK:
  * there is a peak that thread_states->alarm_bytes waits for. CHECK_RANGES: the guard finds blocks
- * by addresses inside them (block/block_ranges.h). */
+ * by addresses inside them (block/block_ranges.h). CHECK_TRACE: GPULEAK_TRACE is set
+ * (recorder/trace.h). */
 enum {
 	CHECK_LIMITS = 1, CHECK_REFUSED = 2, CHECK_ACCUMULATION = 4, CHECK_PEAK = 8,
-	CHECK_RANGES = 16
+	CHECK_RANGES = 16, CHECK_TRACE = 32
 };
 extern _Atomic unsigned int alloc_checks __attribute__((visibility("hidden")));
 

@@ -12,6 +12,7 @@
 #include "interpose/base/own_stack.h"
 #include "interpose/dispatch/api.h"
 #include "interpose/recorder/memories.h"
+#include "interpose/recorder/trace.h"
 
 /* One refusal that is being recorded. */
 struct refusal {
@@ -257,6 +258,12 @@ static bool repeat_record(struct refusal *refusal, const struct hook *hook)
 
 /* ---- what the wrappers call ---- */
 
+static void trace_refusal(struct recorder *recorder, const struct ledger_out_of_memory *now)
+{
+	trace_add(recorder, LEDGER_TRACE_OUT_OF_MEMORY, now->stack, now->api, now->bytes,
+		  recorder_time(recorder));
+}
+
 struct recording {
 	struct refusal *refusal;
 	const struct hook *hook;
@@ -314,6 +321,7 @@ void out_of_memory_record(const struct refused *what)
 	now->stack = stack_here(refusal.recorder, what->caller);
 	now->time_ns = now->first_ns = recorder_fine_time(refusal.recorder);
 	refusal.place = place_of(refusal.recorder, now->stack);
+	trace_refusal(refusal.recorder, now);
 	aside(write_refusal, &recording);
 	recorder_leave();
 	if (refusal.class == LEDGER_MEMORY_DEVICE)
@@ -364,6 +372,7 @@ static void record_given_up(const struct gave_up *what, struct recorder *recorde
 	now->thread = thread_self.thread;
 	now->stack = stack_here_without_loader(recorder, what->caller);
 	now->time_ns = now->first_ns = recorder_fine_time(recorder);
+	trace_refusal(recorder, now);
 	aside(write_new, &refusal);
 }
 

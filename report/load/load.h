@@ -23,6 +23,9 @@ struct load_choice {
 	uint64_t address; /* only blocks that begin at or contain this address */
 	uint32_t thread;  /* only blocks that this thread allocated */
 	bool addresses;   /* list the address of each block; selects nothing */
+	/* Moments to show: the end of the second one is at or after its start. Select nothing. */
+	bool has_at, has_between;
+	uint64_t at_ns, between_ns[2];
 };
 
 struct loaded_ledger {

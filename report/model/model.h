@@ -387,6 +387,8 @@ struct report_process {
 	/* See model_holders.h. One peak for each memory, the largest first. */
 	struct report_peak *peaks;
 	size_t peak_count;
+	struct report_moment *moments; /* those that struct load_choice requests */
+	size_t moment_count;
 	/* See model_holders.h. The list has the first and the last refused requests, in their
 	 * order. `refused` is the number of all refused requests, `recovered` that of those that
 	 * recovered. */

@@ -41,6 +41,26 @@ struct report_peak {
 	struct report_holders held;
 };
 
+/* Call sites that held or changed memory, see report/subjects/timeline.c. */
+struct report_moment_sum {
+	uint64_t bytes, blocks; /* of blocks, without suballocations */
+	struct report_holders held;
+};
+
+/* What was allocated at a moment, or in a time between two moments. */
+struct report_moment {
+	uint64_t from_ns, to_ns; /* equal: a moment */
+	/* The trace shows it. Then `live` is valid at a moment, and between two moments the other
+	 * three: what was allocated, what was freed, and what of the former was left at the end. */
+	bool is_traced;
+	struct report_moment_sum live, allocated, freed, left;
+	/* The trace begins here. UINT64_MAX: the ledger has none, or without an event */
+	uint64_t trace_ns;
+	/* The last samples of the timeline at or before the two moments, and the first ones after
+	 * them, of the two moments. time_ns UINT64_MAX: there is none */
+	struct report_sample before[2], after[2];
+};
+
 struct report_out_of_memory {
 	uint64_t number;    /* from 1, in the order of the first refusals */
 	const struct report_site *site; /* of the refused call, without a kind; never NULL */

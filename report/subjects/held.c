@@ -31,6 +31,66 @@ struct report_leak build_holder(const struct build_site *site, uint64_t bytes, u
 				     .cache = report_cache_of(&site->site) };
 }
 
+/* Maximum number of holders. Smaller ones are added up. */
+#define HOLDERS_MAX 1000u
+
+/* What the call sites of one place in the program had live. */
+struct amount {
+	struct site_entry entry;
+	const struct ledger_site *record; /* the first of them in the ledger */
+	bool inside; /* they are suballocations, inside of blocks */
+	uint64_t bytes, blocks;
+};
+
+struct site_list held_sites(struct builder *b)
+{
+	return site_list(b, sizeof(struct amount));
+}
+
+void held_site_add(struct site_list *sites, const struct ledger_site *site, bool inside,
+		   uint64_t bytes, uint64_t blocks)
+{
+	struct amount *amount = site_list_get(sites, intern_code_site(sites->b, site));
+
+	if (!amount->record)
+		*amount = (struct amount){ amount->entry, site, inside, 0, 0 };
+	amount->bytes = add_bounded(amount->bytes, bytes);
+	amount->blocks = add_bounded(amount->blocks, blocks);
+}
+
+static int compare_amounts(const void *left, const void *right)
+{
+	const struct amount *a = *(const struct amount *const *)left;
+	const struct amount *b = *(const struct amount *const *)right;
+
+	return compare_numbers(b->bytes, a->bytes)
+	       ?: compare_numbers((uintptr_t)a->record, (uintptr_t)b->record);
+}
+
+void held_sites_list(const struct site_list *sites, struct report_holders *held, uint64_t sums[2])
+{
+	const struct amount **amounts, *one;
+	size_t count = 0;
+
+	amounts = arena_alloc(sites->b->arena, sites->count * sizeof(*amounts));
+	EACH_SITE(sites, one)
+		amounts[count++] = one;
+	SORT(amounts, count, compare_amounts);
+	for (size_t i = 0; i < count; i++) {
+		one = amounts[i];
+		sums[one->inside] = add_bounded(sums[one->inside], one->bytes);
+		if (i < HOLDERS_MAX) {
+			*ARENA_ADD(sites->b->arena, held->list, held->count) = build_holder(
+				look_up_site(sites->b, one->entry.site), one->bytes, one->blocks);
+			continue;
+		}
+		held->other_sites++;
+		held->other_bytes = add_bounded(held->other_bytes, one->bytes);
+		held->other_blocks = add_bounded(held->other_blocks, one->blocks);
+	}
+	report_merge_holders(held);
+}
+
 /* Sites are interned. */
 static int compare_sites(const void *left, const void *right)
 {

@@ -17,14 +17,24 @@
 
 struct build_site;
 struct builder;
+struct ledger_site;
 struct report_frame;
 struct report_holders;
+struct site_list;
 struct subject_view;
 
 /* ---- reading ---- */
 
 /* Returns the holder of BYTES in BLOCKS of SITE. */
 struct report_leak build_holder(const struct build_site *site, uint64_t bytes, uint64_t blocks);
+/* The amounts of call sites, as a list for the three functions. The second adds BYTES in BLOCKS of
+ * SITE; INSIDE: they are suballocations, inside of blocks. The last one makes holders of the
+ * largest, and adds up the others. It stores in SUMS[0] the bytes of blocks, and in SUMS[1] the
+ * bytes of suballocations. */
+struct site_list held_sites(struct builder *b);
+void held_site_add(struct site_list *sites, const struct ledger_site *site, bool inside,
+		   uint64_t bytes, uint64_t blocks);
+void held_sites_list(const struct site_list *sites, struct report_holders *held, uint64_t sums[2]);
 /* Adds up holders in HELD with the same place, and sorts them. */
 void report_merge_holders(struct report_holders *held);
 

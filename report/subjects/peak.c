@@ -23,23 +23,11 @@
 
 #include "report/util/number.h"
 
-/* Maximum number of call sites in the list, the same as for an out-of-memory. Smaller ones are
- * added up. */
-#define HOLDERS_MAX 1000u
-
-/* What the call sites of one place in the program had live at the peak of a memory. */
-struct amount {
-	struct site_entry entry;
-	const struct ledger_site *record; /* the first of them in the ledger */
-	bool inside; /* they are suballocations, inside of blocks */
-	uint64_t bytes, blocks;
-};
-
 struct peaks {
 	struct builder *b;
 	const struct ledger_peak *records[LEDGER_MEMORIES_MAX];
 	uint32_t numbers[LEDGER_MEMORIES_MAX]; /* number of the last peak of each memory */
-	struct site_list sites[LEDGER_MEMORIES_MAX]; /* struct amount */
+	struct site_list sites[LEDGER_MEMORIES_MAX]; /* see held_site_add() */
 	size_t count;
 };
 
@@ -61,7 +49,6 @@ static void read_site(struct peaks *peaks, const struct ledger_site *site, bool 
 	const struct ledger_balance *others = ledger_others_balance_of(peaks->b->view, site);
 	uint64_t bytes = 0;
 	uint32_t blocks = 0, memory;
-	struct amount *amount;
 
 	if (!own || !others || own->memory < 1 || own->memory > peaks->count)
 		return;
@@ -70,11 +57,8 @@ static void read_site(struct peaks *peaks, const struct ledger_site *site, bool 
 	add_balance(others, peaks->numbers[memory], &bytes, &blocks);
 	if ((int64_t)bytes <= 0)
 		return;
-	amount = site_list_get(&peaks->sites[memory], intern_code_site(peaks->b, site));
-	if (!amount->record)
-		*amount = (struct amount){ amount->entry, site, inside, 0, 0 };
-	amount->bytes = add_bounded(amount->bytes, bytes);
-	amount->blocks = add_bounded(amount->blocks, (int32_t)blocks > 0 ? blocks : 0);
+	held_site_add(&peaks->sites[memory], site, inside, bytes,
+		      (int32_t)blocks > 0 ? blocks : 0);
 }
 
 static void read_sites(struct peaks *peaks, enum ledger_chunk_type type)
@@ -86,52 +70,7 @@ static void read_sites(struct peaks *peaks, enum ledger_chunk_type type)
 		read_site(peaks, site, type == LEDGER_CHUNK_SUBALLOCATION_SITES);
 }
 
-static int compare_amounts(const void *left, const void *right)
-{
-	const struct amount *a = *(const struct amount *const *)left;
-	const struct amount *b = *(const struct amount *const *)right;
-
-	return compare_numbers(b->bytes, a->bytes)
-	       ?: compare_numbers((uintptr_t)a->record, (uintptr_t)b->record);
-}
-
-/* Returns the elements of SITES by size, largest first. */
-static const struct amount **sort_amounts(const struct site_list *sites)
-{
-	const struct amount **ret, *amount;
-	size_t count = 0;
-
-	ret = arena_alloc(sites->b->arena, sites->count * sizeof(*ret));
-	EACH_SITE(sites, amount)
-		ret[count++] = amount;
-	SORT(ret, count, compare_amounts);
-	return ret;
-}
-
 /* ---- peaks ---- */
-
-/* Lists the largest of SITES, and adds up the others. Stores in SUMS[0] the bytes of blocks, and in
- * SUMS[1] the bytes of suballocations. */
-static void list_holders(const struct site_list *sites, struct report_holders *held,
-			 uint64_t sums[2])
-{
-	const struct amount **amounts = sort_amounts(sites);
-
-	for (size_t i = 0; i < sites->count; i++) {
-		const struct amount *one = amounts[i];
-
-		sums[one->inside] = add_bounded(sums[one->inside], one->bytes);
-		if (i < HOLDERS_MAX) {
-			*ARENA_ADD(sites->b->arena, held->list, held->count) = build_holder(
-				look_up_site(sites->b, one->entry.site), one->bytes, one->blocks);
-			continue;
-		}
-		held->other_sites++;
-		held->other_bytes = add_bounded(held->other_bytes, one->bytes);
-		held->other_blocks = add_bounded(held->other_blocks, one->blocks);
-	}
-	report_merge_holders(held);
-}
 
 static struct report_peak read_peak(const struct peaks *peaks, uint32_t memory)
 {
@@ -148,7 +87,7 @@ static struct report_peak read_peak(const struct peaks *peaks, uint32_t memory)
 		.error_bytes = at->unnoted_bytes,
 	};
 
-	list_holders(&peaks->sites[memory], &ret.held, sums);
+	held_sites_list(&peaks->sites[memory], &ret.held, sums);
 	ret.error_bytes = add_bounded(ret.error_bytes,
 				      less(at->bytes, sums[0]) + less(sums[0], at->bytes));
 	ret.error_bytes =
@@ -174,7 +113,7 @@ static void build(struct builder *b)
 	const struct ledger_peak *record;
 
 	while (peaks.count < LEDGER_MEMORIES_MAX && (record = ledger_next_peak(b->view, &walk))) {
-		peaks.sites[peaks.count] = site_list(b, sizeof(struct amount));
+		peaks.sites[peaks.count] = held_sites(b);
 		peaks.numbers[peaks.count] = record->number;
 		peaks.records[peaks.count++] = record;
 	}

@@ -209,6 +209,8 @@ void describe_outside(FILE *out, const char *before, const struct report_process
 const char *peak_memory_word(const struct report_peak *peak);
 /* Prints "device 0", "host memory" or "OpenCL device 0". */
 void describe_peak_memory(FILE *out, const struct report_peak *peak);
+/* Prints the moments of PROCESS that the user requested, and its notes. */
+void describe_moments(FILE *out, const struct report_process *process, bool verbose);
 /* Prints "peak 1000.0 MiB, of which 900.0 MiB by workspace (/abs/solver.c:41)", for the memory of
  * PROCESS with the largest peak. If PROCESS used several memories, names this one: "peak 1000.0 MiB
  * of device 0, of which ...". PROCESS must have a peak. */

@@ -1,15 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * Live bytes over time: the total, and by kind of memory and device. Only JSON has them. Does not
- * interpolate.
+ * Live bytes over time: the total, and by kind of memory and device. Only JSON has them. Also what
+ * was allocated at a moment (--at), and what changed between two moments (--between), by call site:
+ * from the trace. Where the ledger has no trace or the moment is before it, the samples answer, and
+ * the report states that. Must not interpolate.
  */
 #include "report/subjects/subject.h"
 
 #include "ledger/shared.h"
+#include "report/describe/describe_stack.h"
+#include "report/describe/format_place.h"
 #include "report/describe/json_helpers.h"
 #include "report/describe/json_values.h"
+#include "report/load/load.h"
 #include "report/model/builder.h"
+#include "report/model/lives.h"
 #include "report/model/model.h"
+#include "report/model/model_holders.h"
+#include "report/subjects/held.h"
+#include "report/subjects/subject_words.h"
+#include "report/util/escape.h"
+#include "report/util/number.h"
 
 /* Reads one column of all samples. */
 static struct report_series build_part(struct builder *b, const struct ledger_parts *parts,
@@ -87,3 +98,242 @@ static void add_json(json_t *object, const struct subject_view *view)
 
 const struct subject subject_timeline = { .build = build, .only_if = PART(timeline.total.count),
 					  .json = add_json };
+
+#define NONE UINT64_MAX /* a time that is not there */
+
+/* ---- moments ---- */
+
+/* The amounts of one struct report_moment_sum. */
+struct summing {
+	struct report_moment_sum *to;
+	struct site_list sites;
+};
+
+static struct summing sum_begin(struct builder *b, struct report_moment_sum *to)
+{
+	return (struct summing){ to, held_sites(b) };
+}
+
+static void sum_add(struct summing *sum, const struct life *life)
+{
+	held_site_add(&sum->sites, life->site, life->inside, life->bytes, 1);
+	if (life->inside)
+		return;
+	sum->to->bytes = add_bounded(sum->to->bytes, life->bytes);
+	sum->to->blocks++;
+}
+
+/* DIVIDED: the bytes of suballocations are subtracted from the blocks that contain them. */
+static void sum_end(struct summing *sum, bool divided)
+{
+	uint64_t sums[2] = { 0, 0 };
+
+	held_sites_list(&sum->sites, &sum->to->held, sums);
+	if (divided)
+		report_divide_holders(sum->sites.b, &sum->to->held, sums[1]);
+}
+
+static void read_moment(struct builder *b, const struct report_trace *trace,
+			struct report_moment *moment)
+{
+	struct summing live = sum_begin(b, &moment->live);
+	const uint64_t at = moment->from_ns;
+
+	for (const struct life *life = trace->lives; life < trace->lives + trace->count; life++)
+		if (life->from_ns <= at && at < life->to_ns)
+			sum_add(&live, life);
+	sum_end(&live, true);
+}
+
+/* Returns true if NS is after the start of MOMENT, and not after its end. Time 0 is after the start
+ * of the process. */
+static bool is_between(const struct report_moment *moment, uint64_t ns)
+{
+	return (moment->from_ns < ns || !moment->from_ns) && ns <= moment->to_ns;
+}
+
+static void read_change(struct builder *b, const struct report_trace *trace,
+			struct report_moment *moment)
+{
+	struct summing allocated = sum_begin(b, &moment->allocated);
+	struct summing freed = sum_begin(b, &moment->freed);
+	struct summing left = sum_begin(b, &moment->left);
+
+	for (const struct life *life = trace->lives; life < trace->lives + trace->count; life++) {
+		bool begins = is_between(moment, life->from_ns) && !life->is_continued;
+
+		if (begins)
+			sum_add(&allocated, life);
+		if (is_between(moment, life->to_ns) && !life->continues)
+			sum_add(&freed, life);
+		if (begins && life->to_ns > moment->to_ns)
+			sum_add(&left, life);
+	}
+	sum_end(&allocated, false);
+	sum_end(&freed, false);
+	sum_end(&left, false);
+}
+
+/* Finds the samples around NS. */
+static void find_samples(const struct report_series *total, uint64_t ns,
+			 struct report_sample *before, struct report_sample *after)
+{
+	*before = *after = (struct report_sample){ NONE, 0 };
+	for (size_t i = 0; i < total->count; i++) {
+		const struct report_sample *sample = &total->samples[i];
+
+		if (sample->time_ns <= ns && (before->time_ns == NONE ||
+					      sample->time_ns >= before->time_ns))
+			*before = *sample;
+		if (sample->time_ns > ns && sample->time_ns < after->time_ns)
+			*after = *sample;
+	}
+}
+
+static void add_moment(struct builder *b, uint64_t from_ns, uint64_t to_ns)
+{
+	const struct report_series *total = &b->process->timeline.total;
+	const struct report_trace *trace = trace_build(b);
+	struct report_moment *moment =
+		ARENA_ADD(b->arena, b->process->moments, b->process->moment_count);
+
+	*moment = (struct report_moment){ .from_ns = from_ns, .to_ns = to_ns,
+					  .trace_ns = trace ? trace->begin_ns : NONE,
+					  .is_traced = trace && trace->begin_ns <= from_ns };
+	find_samples(total, from_ns, &moment->before[0], &moment->after[0]);
+	find_samples(total, to_ns, &moment->before[1], &moment->after[1]);
+	if (!moment->is_traced)
+		return;
+	if (from_ns == to_ns)
+		read_moment(b, trace, moment);
+	else
+		read_change(b, trace, moment);
+}
+
+static void build_moments(struct builder *b)
+{
+	const struct load_choice *choice = b->choice;
+
+	if (choice->has_at)
+		add_moment(b, choice->at_ns, choice->at_ns);
+	if (choice->has_between)
+		add_moment(b, choice->between_ns[0], choice->between_ns[1]);
+}
+
+static void print_sample(FILE *out, const struct report_sample *before,
+			 const struct report_sample *after)
+{
+	if (before->time_ns != NONE)
+		fprintf(out, "%s at %s", SIZE(before->bytes), TIME(before->time_ns));
+	if (before->time_ns != NONE && after->time_ns != NONE)
+		fputs(" and ", out);
+	if (after->time_ns != NONE)
+		fprintf(out, "%s at %s", SIZE(after->bytes), TIME(after->time_ns));
+	if (before->time_ns == NONE && after->time_ns == NONE)
+		fputs("no sample", out);
+}
+
+/* Prints the samples of the timeline, and why the trace does not answer. */
+static void print_samples(FILE *out, const struct report_moment *moment)
+{
+	fputs("  The nearest samples of the timeline: ", out);
+	print_sample(out, &moment->before[0], &moment->after[0]);
+	if (moment->from_ns != moment->to_ns) {
+		fputs("; ", out);
+		print_sample(out, &moment->before[1], &moment->after[1]);
+	}
+	if (moment->trace_ns == NONE)
+		fputs(".\n  The ledger has no trace: run the program with --trace 64MiB to see "
+		      "call sites.\n", out);
+	else
+		fprintf(out, ".\n  The trace begins at %s: run the program with a larger --trace "
+			"to see earlier call sites.\n", TIME(moment->trace_ns));
+}
+
+static void print_sum(FILE *out, const char *what, const struct report_moment_sum *sum,
+		      bool verbose)
+{
+	fprintf(out, "  %s: %s in %s\n", what, EXACT_SIZE(sum->bytes),
+		COUNT(sum->blocks, "block"));
+	describe_holders(out, &sum->held, verbose);
+}
+
+void describe_moments(FILE *out, const struct report_process *process, bool verbose)
+{
+	for (size_t i = 0; i < process->moment_count; i++) {
+		const struct report_moment *moment = &process->moments[i];
+		bool is_moment = moment->from_ns == moment->to_ns;
+
+		eprintf(out, "gpuleak: %s (pid %d) ", process->program, process->pid);
+		fprintf(out, is_moment ? "at %s" : "from %s", TIME(moment->from_ns));
+		if (!is_moment)
+			fprintf(out, " to %s", TIME(moment->to_ns));
+		fputs(moment->is_traced ? ", from the trace:\n" : ":\n", out);
+		if (!moment->is_traced) {
+			print_samples(out, moment);
+		} else if (is_moment) {
+			print_sum(out, "Allocated", &moment->live, verbose);
+		} else {
+			print_sum(out, "Allocated in this time", &moment->allocated, verbose);
+			print_sum(out, "Freed in this time", &moment->freed, verbose);
+			print_sum(out, "Allocated in this time and not freed in it", &moment->left,
+				  verbose);
+		}
+	}
+	describe_notes(out, process->notes, process->note_count);
+}
+
+static json_t *seconds_json(uint64_t ns)
+{
+	return ns == NONE ? json_null() : json_real((double)ns / 1e9);
+}
+
+static json_t *sample_or_null(const struct report_sample *sample)
+{
+	return sample->time_ns == NONE ? json_null() : json_sample(sample);
+}
+
+static json_t *samples_json(const struct report_moment *moment, int i)
+{
+	return JSON_ARRAY(sample_or_null(&moment->before[i]), sample_or_null(&moment->after[i]));
+}
+
+static json_t *sum_json(const struct report_moment_sum *sum, const struct subject_view *view)
+{
+	json_t *ret = JSON_OBJECT({ "bytes", json_number(sum->bytes) },
+				  { "blocks", json_number(sum->blocks) });
+
+	json_add_holders(ret, &sum->held, view);
+	return ret;
+}
+
+static json_t *moment_json(const struct report_moment *moment, const struct subject_view *view)
+{
+	bool is_moment = moment->from_ns == moment->to_ns, traced = moment->is_traced;
+
+	return JSON_OBJECT(
+		{ "seconds", JSON_IF(is_moment, seconds_json(moment->from_ns)) },
+		{ "from_seconds", JSON_IF(!is_moment, seconds_json(moment->from_ns)) },
+		{ "to_seconds", JSON_IF(!is_moment, seconds_json(moment->to_ns)) },
+		{ "source", json_string(traced ? "trace" : "timeline") },
+		{ "trace_begins_seconds", seconds_json(moment->trace_ns) },
+		{ "samples", samples_json(moment, 0) },
+		{ "to_samples", JSON_IF(!is_moment, samples_json(moment, 1)) },
+		{ "live", JSON_IF(is_moment && traced, sum_json(&moment->live, view)) },
+		{ "allocated", JSON_IF(!is_moment && traced, sum_json(&moment->allocated, view)) },
+		{ "freed", JSON_IF(!is_moment && traced, sum_json(&moment->freed, view)) },
+		{ "left", JSON_IF(!is_moment && traced, sum_json(&moment->left, view)) });
+}
+
+static void add_moments_json(json_t *object, const struct subject_view *view)
+{
+	for (size_t i = 0; i < view->process->moment_count; i++) {
+		const struct report_moment *moment = &view->process->moments[i];
+
+		json_set(object, moment->from_ns == moment->to_ns ? "at" : "between",
+			 moment_json(moment, view));
+	}
+}
+
+const struct subject subject_moments = { .build = build_moments, .needs = &subject_timeline,
+					 .only_if = PART(moment_count), .json = add_moments_json };

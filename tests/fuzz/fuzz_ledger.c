@@ -129,6 +129,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	ledger.all_sites = 1;
 	ledger.program_suppressions = 1;
+	ledger.choice = (struct load_choice){ .has_at = true, .at_ns = 1500, .has_between = true,
+					      .between_ns = { 1000, 3000 } };
 	report_on(&ledger);
 	watch(&ledger);
 	loaded_ledger_finish(&ledger);
@@ -315,6 +317,16 @@ static void add_out_of_memory(struct ledger_builder *builder, uint32_t row, uint
 	}
 }
 
+/* Events of call sites and of what is none, an incomplete one, and every kind. */
+static void add_trace(struct ledger_builder *builder, uint32_t row, uint32_t stack)
+{
+	for (uint32_t i = 1; i < 40; i++)
+		builder_trace(builder, (enum ledger_trace_kind)(i % 10), i % 5 ? row : stack,
+			      0x10 + i % 3, i * 100, i * 100);
+	builder_trace(builder, LEDGER_TRACE_FREED, row, 0x10, 100, 5000)->number++;
+	builder_trace(builder, LEDGER_TRACE_FREED, row, 0x11, UINT64_MAX, UINT64_MAX);
+}
+
 static void build_seed(struct ledger_builder *builder)
 {
 	uint64_t pcs[] = { 0x1001, 0x1101, 0x9001, 0x2001 };
@@ -357,6 +369,7 @@ static void build_seed(struct ledger_builder *builder)
 	add_out_of_memory(builder, row, stack);
 	add_named_steps(builder);
 	add_keepers(builder, row);
+	add_trace(builder, row, stack);
 	add_driver_costs(builder, stack);
 	add_ipc(builder, builder_string(builder, "cuIpcGetMemHandle"), stack);
 	add_suballocations(builder, stack);
@@ -374,6 +387,22 @@ static size_t write_seed(uint8_t *data, size_t max_size)
 	return size;
 }
 
+/* Gives the events correct checks again, so that what they say is read. */
+static void repair_trace(uint8_t *data, size_t size)
+{
+	struct ledger_trace_event event;
+
+	for (size_t at = LEDGER_CHUNK; at + LEDGER_CHUNK <= size; at += LEDGER_CHUNK) {
+		if (data[at] != LEDGER_CHUNK_TRACE)
+			continue;
+		for (size_t i = at + 64; i < at + MUTATED_BYTES; i += sizeof(event)) {
+			memcpy(&event, data + i, sizeof(event));
+			event.check = ledger_trace_check(&event);
+			memcpy(data + i, &event, sizeof(event));
+		}
+	}
+}
+
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed)
 {
 	size_t chunk, room;
@@ -386,6 +415,8 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
 	room = size - chunk < MUTATED_BYTES ? size - chunk : MUTATED_BYTES;
 	if (room)
 		LLVMFuzzerMutate(data + chunk, room, room);
+	if (seed % 2)
+		repair_trace(data, size);
 	return size;
 }
 #endif

@@ -45,6 +45,7 @@ import cases_sanitized
 import cases_short_memory
 import cases_steps
 import cases_top
+import cases_traced
 import cases_trust
 import cases_truth
 import cases_vmm
@@ -450,6 +451,7 @@ FAMILIES = {
     "oom": cases_oom.OOM,
     "parked": cases_parked.PARKED,
     "peak": cases_peak.PEAK,
+    "traced": cases_traced.TRACED,
     "pool": cases_pool.POOL,
     "report": cases_report.REPORT,
     "rules": cases_rules.RULES,

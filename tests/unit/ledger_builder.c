@@ -271,6 +271,31 @@ uint32_t builder_moment(struct ledger_builder *builder, const struct ledger_mome
 	return add(builder, LEDGER_CHUNK_PARTS, moment, sizeof(*moment), NULL, 0);
 }
 
+struct ledger_trace_event *builder_trace(struct ledger_builder *builder,
+					 enum ledger_trace_kind kind, uint32_t ref,
+					 uint64_t address, uint64_t bytes, uint64_t time_ns)
+{
+	struct ledger_trace_event event = { .ref = ref, .time_ns = time_ns, .address = address,
+					    .bytes = bytes, .what = 1u << 8 | kind };
+	struct ledger_header *header = builder_header(builder);
+	struct ledger_trace_event *ring;
+
+	if (!header->trace_first) {
+		grow(builder);
+		header = builder_header(builder);
+		header->trace_first = (uint32_t)(builder->size / LEDGER_CHUNK) - 1;
+		header->trace_chunks = 1;
+		*chunk_at(builder, header->trace_first) =
+			(struct ledger_chunk){ .type = LEDGER_CHUNK_TRACE, .used = LEDGER_CHUNK };
+	}
+	ring = (struct ledger_trace_event *)(chunk_at(builder, header->trace_first) + 1);
+	ring += header->traced++ % LEDGER_TRACE_EVENTS;
+	event.number = (uint32_t)header->traced;
+	event.check = ledger_trace_check(&event);
+	*ring = event;
+	return ring;
+}
+
 uint32_t builder_sample(struct ledger_builder *builder, uint64_t time_ns, uint64_t live_bytes)
 {
 	struct ledger_sample sample = { time_ns, live_bytes };

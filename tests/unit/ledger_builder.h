@@ -96,6 +96,11 @@ uint32_t builder_ipc(struct ledger_builder *builder, const struct ledger_ipc *re
 uint32_t builder_growth(struct ledger_builder *builder, const struct ledger_growth *growth);
 uint32_t builder_out_of_memory(struct ledger_builder *builder,
 			       const struct ledger_out_of_memory *record);
+/* Adds an event of KIND to a ring of one chunk, which the first event makes. REF is that of a call
+ * site. */
+struct ledger_trace_event *builder_trace(struct ledger_builder *builder,
+					 enum ledger_trace_kind kind, uint32_t ref,
+					 uint64_t address, uint64_t bytes, uint64_t time_ns);
 uint32_t builder_sample(struct ledger_builder *builder, uint64_t time_ns, uint64_t live_bytes);
 
 #endif

@@ -505,11 +505,10 @@ static void print_nothing(FILE *out, const struct report *report)
 	fprintf(out, "gpuleak: %s\n", findings_nothing(report));
 }
 
-int print_text(const struct report *report, const struct judgement *judgement, FILE *out)
+static void print_findings(FILE *out, const struct report *report)
 {
 	struct findings findings = findings_build_merged(report);
 
-	(void)judgement;
 	if (report->count == 0)
 		print_nothing(out, report);
 	else if (report->count == 1)
@@ -517,6 +516,17 @@ int print_text(const struct report *report, const struct judgement *judgement, F
 	else
 		print_several(out, report, &findings);
 	findings_finish(&findings);
+}
+
+int print_text(const struct report *report, const struct judgement *judgement, FILE *out)
+{
+	bool has_moments = report->count && report->processes[0]->moment_count;
+
+	(void)judgement;
+	for (size_t i = 0; i < report->count && has_moments; i++)
+		describe_moments(out, report->processes[i], report->verbose);
+	if (!has_moments)
+		print_findings(out, report);
 	for (size_t i = 0; i < report->count && report->verbose; i++)
 		describe_all_coverage(out, report->processes[i]);
 	describe_notes(out, (const char *const *)report->notes, report->note_count);
