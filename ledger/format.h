@@ -227,7 +227,8 @@ struct ledger_block {
 	uint64_t parent;
 	uint32_t history;    /* ref to a struct ledger_history, 0 = never retained */
 	union {
-		/* LEDGER_BLOCK_IGNORED, LEDGER_BLOCK_MAPPED, LEDGER_BLOCK_MARK() */
+		/* LEDGER_BLOCK_IGNORED, LEDGER_BLOCK_MAPPED, LEDGER_BLOCK_CAPTURED,
+		 * LEDGER_BLOCK_MARK() */
 		uint32_t marked;
 		uint32_t next_spare; /* only for the writer: links unused slots */
 	};
@@ -237,9 +238,11 @@ struct ledger_block {
 /* The application has mapped the block's memory and not unmapped it. A struct ledger_mapped
  * identifies the block. May change at any time. */
 #define LEDGER_BLOCK_MAPPED 0x40000000u
+/* A stream of the process was being captured when the block was allocated. */
+#define LEDGER_BLOCK_CAPTURED 0x20000000u
 /* The number of gpuleak_mark() calls before the allocation, plus 1. This orders blocks and marks
  * exactly; the clock is too coarse. 0: an older writer made the block. */
-#define LEDGER_BLOCK_MARK(word) ((word) & 0x3fffffffu)
+#define LEDGER_BLOCK_MARK(word) ((word) & 0x1fffffffu)
 
 /* Returns true if a block with these two words is not freed. A deferred free counts as not freed
  * while the application has it mapped, because only the application can unmap it. */
@@ -1074,8 +1077,21 @@ struct ledger_out_of_memory {
 	/* of all holders that are suballocations: so many bytes are counted twice, because the
 	 * blocks that contain them have them, too */
 	uint64_t inside_bytes;
-	uint32_t reserved[8];
+	/* Where blocks and suballocations lay on the device at that moment: in `extents` records of
+	 * struct ledger_extent with this number. 0, or fewer records: not known. */
+	uint32_t layout;
+	uint32_t extents;
+	uint32_t reserved[6];
 	struct ledger_holder holder[1007];
+};
+
+/* A live block or suballocation of a device when a request was refused. The next refused request
+ * reuses the records, so only the last one has all of its own. A writer stores `layout` last. */
+#define LEDGER_EXTENTS_MAX 65280u /* 128 chunks */
+struct ledger_extent {
+	uint64_t address, bytes, parent; /* see struct ledger_block */
+	uint32_t site; /* ref to a struct ledger_site, also of suballocations */
+	uint32_t layout; /* number of the layout << 1 | 1: with LEDGER_BLOCK_CAPTURED */
 };
 #define LEDGER_HOLDERS_MAX \
 	(sizeof(((struct ledger_out_of_memory *)0)->holder) / sizeof(struct ledger_holder))

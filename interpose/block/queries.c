@@ -23,7 +23,15 @@ uint32_t query_set_mark(void)
 	while (LEDGER_BLOCK_MARK(last + 1) &&
 	       !atomic_compare_exchange_weak(&query_marks, &last, last + 1))
 		;
-	return LEDGER_BLOCK_MARK(last + 1) ? last + 1 : last;
+	return LEDGER_BLOCK_MARK(LEDGER_BLOCK_MARK(last + 1) ? last + 1 : last);
+}
+
+void query_capturing(bool on)
+{
+	if (on)
+		atomic_fetch_or(&query_marks, LEDGER_BLOCK_CAPTURED);
+	else
+		atomic_fetch_and(&query_marks, ~LEDGER_BLOCK_CAPTURED);
 }
 
 void query_ignoring(bool on)

@@ -13,8 +13,9 @@
 #include "ledger/format.h"
 #include "interpose/recorder/recorder.h"
 
-/* Number of marks set, plus 1. It belongs to the process, and a forked child continues with it. All
- * blocks of the child were made after a mark that was set before the fork. */
+/* Number of marks set, plus 1, and LEDGER_BLOCK_CAPTURED while a stream is captured. It belongs to
+ * the process, and a forked child continues with it. All blocks of the child were made after a mark
+ * that was set before the fork. */
 extern _Atomic uint32_t query_marks __attribute__((visibility("hidden")));
 
 /* Returns the initial value of `marked` for a block that the calling thread makes now. */
@@ -25,6 +26,8 @@ static inline uint32_t query_initial_marked(void)
 
 /* Sets a new mark and returns its number. */
 uint32_t query_set_mark(void);
+/* A stream of the process is being captured from now on, or none. */
+void query_capturing(bool on);
 /* Begins or ends the ignoring of new blocks of the calling thread. Calls nest. */
 void query_ignoring(bool on);
 

@@ -23,6 +23,7 @@
 #include <time.h>
 
 #include "interpose/base/child_memory.h"
+#include "interpose/block/queries.h"
 #include "ledger/clock.h"
 #include "ledger/lock.h"
 #include "ledger/nocancel.h"
@@ -190,6 +191,7 @@ void captures_begun(CUstream stream, bool per_thread, uint64_t context, bool suc
 		if (!at && set->count < STREAMS_MAX)
 			at = &set->list[set->count++];
 		if (at) {
+			query_capturing(true);
 			key.context = context;
 			key.capture = atomic_fetch_add(&set->last, 1) + 1;
 			*at = key;
@@ -240,6 +242,7 @@ bool captures_makes_graph(uint64_t capture)
 static void remove_at(struct captures *set, uint32_t i)
 {
 	set->list[i] = set->list[--set->count];
+	query_capturing(set->count != 0);
 	atomic_fetch_sub(&set->active, 1);
 }
 

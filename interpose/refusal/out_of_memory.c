@@ -177,6 +177,9 @@ static uint64_t count_holders(struct refusal *refusal, struct ledger_out_of_memo
 	record->inside_bytes = holders.inside_bytes;
 	record->allocs = holders.allocs;
 	record->suballocs = holders.suballocs;
+	shared_store(record->layout, 0);
+	if (holders.suballocs && refusal->class == LEDGER_MEMORY_DEVICE)
+		layout_store(recorder, refusal->now.device, record);
 	return LEDGER_REFUSAL_HOLDERS;
 }
 

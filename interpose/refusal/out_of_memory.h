@@ -15,6 +15,7 @@
 struct refusals {
 	struct lock lock;
 	struct ledger_out_of_memory *records[LEDGER_REFUSALS_FIRST + LEDGER_REFUSALS_LAST];
+	uint32_t layouts; /* number of layouts that were begun */
 	_Atomic unsigned int waiting; /* number of threads whose last request was refused */
 };
 
@@ -70,5 +71,10 @@ struct holders {
  * DEVICE (-1: on any). */
 void holders_count(struct recorder *recorder, enum ledger_memory class, int device,
 		   struct holders *ret);
+
+/* Locking: the caller holds the lock of the records. Stores in RECORD, whose `layout` is 0, and in
+ * the ledger where blocks and suballocations lie on DEVICE. Stores no number if there is no room
+ * for all. Takes as long as it takes to read all slots of blocks. */
+void layout_store(struct recorder *recorder, int device, struct ledger_out_of_memory *record);
 
 #endif

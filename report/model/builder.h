@@ -153,6 +153,14 @@ bool build_is_of_program(const char *kind);
 struct report_sample *build_samples(struct builder *b, enum ledger_chunk_type type,
 				    size_t *ret_count);
 
+/* ---- subjects that are built here ---- */
+
+void build_suballocations(struct builder *b);
+/* Returns the fragmentation at the refusal RECORD, or NULL if it is not known. RECORD NULL: at the
+ * end. */
+const struct report_fragmentations *build_fragmentations(struct builder *b,
+							 const struct ledger_out_of_memory *record);
+
 /* ---- strings, stacks and call sites ---- */
 
 /* Returns the ref of RECORD, which is in the view. */

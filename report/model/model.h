@@ -399,6 +399,8 @@ struct report_process {
 	/* in the order of the first of them */
 	struct report_refused_free *refused_frees;
 	size_t refused_free_count;
+	/* see model_fragmentation.h; NULL: no cache that reports its suballocations has memory */
+	const struct report_fragmentations *fragmentation;
 	const struct ledger_guard *guard; /* NULL: the guard was off */
 	struct ledger_parked *parked; /* each pool once for each moment; used_bytes are valid */
 	size_t parked_count;

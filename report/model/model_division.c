@@ -11,44 +11,16 @@
 
 #include "ledger/kind_table.h"
 #include "report/model/builder.h"
+#include "report/model/division.h"
 #include "report/model/model_suballocations.h"
 #include "report/util/number.h"
 
 #define KIND_HANDLE "vmm-handle"
 
-/* The memory of a live block. */
-struct extent {
-	uint64_t start, end; /* of a handle: its number, and 0 */
-	uint64_t left;       /* bytes that no suballocation has taken yet */
-	uint64_t parent;     /* see struct ledger_block */
-	int device;          /* -1 unknown */
-	/* of a mapping whose bytes count at the block of its handle: that block; else NULL */
-	struct extent *handle;
-	struct report_leak *group; /* NULL: the report does not list the block */
-};
-
-struct extents {
-	struct extent *list;
-	size_t count;
-};
-
-/* A live suballocation. */
-struct part {
-	uint64_t start, end;
-	int device;
-	struct report_places *of; /* of its call site; NULL: the report does not list it */
-};
-
-struct division {
-	struct builder *b;
-	struct extents ranges, handles;
-	struct part *parts;
-	size_t part_count;
-};
-
 /* ---- the blocks ---- */
 
-static void add_block(struct division *d, const struct ledger_block *block)
+/* LISTED: BLOCK is a record of the ledger, and the report may list it. */
+static void add_block(struct division *d, const struct ledger_block *block, bool listed)
 {
 	const struct ledger_site *site = ledger_site(d->b->view, block->site);
 	uint32_t length = 0;
@@ -56,25 +28,26 @@ static void add_block(struct division *d, const struct ledger_block *block)
 	const struct kind *kind = name ? kind_find(name, length) : NULL;
 	bool is_handle = kind && strcmp(kind->name, KIND_HANDLE) == 0;
 	struct extents *to = is_handle ? &d->handles : &d->ranges;
-	struct extent extent = { .start = block->address, .left = block->bytes };
+	struct extent extent = { .start = block->address, .left = block->bytes,
+				 .bytes = block->bytes, .parent = block->parent, .site = site };
 
 	if (!kind || (!is_handle && kind->address != KIND_ADDRESS_LINEAR))
 		return;
 	extent.device = site->device;
-	extent.parent = block->parent;
+	extent.captured = block->marked & LEDGER_BLOCK_CAPTURED;
 	extent.end = is_handle ? 0 : add_bounded(block->address, block->bytes);
-	if (build_is_selected(d->b, block))
+	if (listed && build_is_selected(d->b, block))
 		extent.group = build_group_of(d->b, block);
 	*LIST_ADD(to->list, to->count) = extent;
 }
 
-static void add_all_blocks(struct division *d)
+static void add_all_blocks(struct division *d, bool listed)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
 
 	while ((block = ledger_next_live(d->b->view, &walk)))
-		add_block(d, block);
+		add_block(d, block, listed);
 }
 
 /* An extent and a part begin with their start and end. */
@@ -136,34 +109,66 @@ static struct report_places *places_of(struct builder *b, const struct ledger_si
 	return site->places;
 }
 
+static void add_part(struct division *d, const struct ledger_block *block, bool listed)
+{
+	const struct ledger_site *site = ledger_suballocation_site(d->b->view, block->site);
+
+	*LIST_ADD(d->parts, d->part_count) = (struct part){
+		block->address, add_bounded(block->address, block->bytes),
+		site ? site->device : -1, site,
+		listed && site && build_is_selected(d->b, block) ? places_of(d->b, site) : NULL,
+	};
+}
+
 /* Reads the live suballocations. */
-static void add_parts(struct division *d)
+static void add_parts(struct division *d, bool listed)
 {
 	struct ledger_walk walk = { 0 };
 	const struct ledger_block *block;
 
-	while ((block = ledger_next_suballocation(d->b->view, &walk))) {
-		const struct ledger_site *site =
-			ledger_suballocation_site(d->b->view, block->site);
-		bool listed = site && build_is_selected(d->b, block);
+	while ((block = ledger_next_suballocation(d->b->view, &walk)))
+		add_part(d, block, listed);
+}
 
-		*LIST_ADD(d->parts, d->part_count) = (struct part){
-			block->address, add_bounded(block->address, block->bytes),
-			site ? site->device : -1,
-			listed ? places_of(d->b, site) : NULL,
+/* Reads what was live at the refusal RECORD. Returns false if that is not known. */
+static bool add_layout(struct division *d, const struct ledger_out_of_memory *record)
+{
+	struct ledger_walk walk = { 0 };
+	const struct ledger_extent *extent;
+	uint32_t found = 0;
+
+	while (record->layout && (extent = ledger_next_extent(d->b->view, &walk))) {
+		struct ledger_block block = {
+			.address = extent->address, .bytes = extent->bytes,
+			.parent = extent->parent, .site = extent->site,
+			.marked = extent->layout & 1 ? LEDGER_BLOCK_CAPTURED : 0,
 		};
+
+		if (extent->layout >> 1 != record->layout)
+			continue;
+		found++;
+		if (ledger_suballocation_site(d->b->view, extent->site))
+			add_part(d, &block, false);
+		else
+			add_block(d, &block, false);
 	}
+	return record->layout && found == record->extents;
 }
 
 /* ---- the division ---- */
 
-/* Takes BYTES of RANGE's block, or all that the block has left. Returns how many it took. */
-static uint64_t take(struct extent *range, uint64_t bytes)
+/* Takes BYTES of RANGE's block for PART, or all that the block has left. Returns how many it
+ * took. */
+static uint64_t take(struct division *d, struct extent *range, const struct part *part,
+		     uint64_t bytes)
 {
 	struct extent *counts = range->handle ? range->handle : range;
 	uint64_t taken = bytes < counts->left ? bytes : counts->left;
 
 	counts->left -= taken;
+	*LIST_ADD(d->uses, d->use_count) = (struct part_use){
+		counts, part->site, taken, part != d->last };
+	d->last = part;
 	if (counts->group)
 		counts->group->used_bytes = add_bounded(counts->group->used_bytes, taken);
 	return taken;
@@ -206,7 +211,7 @@ static void divide(struct division *d, const struct part *part, uint64_t from)
 
 		if (!same_device(range->device, part->device))
 			continue;
-		taken = take(range, stop - start);
+		taken = take(d, range, part, stop - start);
 		inside += stop - start;
 		doubled += stop - start - taken;
 	}
@@ -233,21 +238,46 @@ static void divide_all(struct division *d)
 	}
 }
 
+static void divide_up(struct division *d)
+{
+	SORT(d->handles.list, d->handles.count, compare_ranges);
+	find_handles(d);
+	SORT(d->ranges.list, d->ranges.count, compare_ranges);
+	separate(&d->ranges);
+	SORT(d->parts, d->part_count, compare_ranges);
+	divide_all(d);
+}
+
+bool division_begin(struct division *ret, struct builder *b,
+		    const struct ledger_out_of_memory *record)
+{
+	*ret = (struct division){ .b = b };
+	if (record && !add_layout(ret, record))
+		return false;
+	if (!record) {
+		add_parts(ret, false);
+		add_all_blocks(ret, false);
+	}
+	divide_up(ret);
+	return true;
+}
+
+void division_finish(struct division *d)
+{
+	free(d->ranges.list);
+	free(d->handles.list);
+	free(d->parts);
+	free(d->uses);
+}
+
 void build_division(struct builder *b)
 {
 	struct division d = { .b = b };
 
-	add_parts(&d);
+	add_parts(&d, true);
 	if (d.part_count) {
-		add_all_blocks(&d);
-		SORT(d.handles.list, d.handles.count, compare_ranges);
-		find_handles(&d);
-		SORT(d.ranges.list, d.ranges.count, compare_ranges);
-		separate(&d.ranges);
-		SORT(d.parts, d.part_count, compare_ranges);
-		divide_all(&d);
+		add_all_blocks(&d, true);
+		divide_up(&d);
 	}
-	free(d.ranges.list);
-	free(d.handles.list);
-	free(d.parts);
+	division_finish(&d);
 }

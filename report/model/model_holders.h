@@ -82,6 +82,8 @@ struct report_out_of_memory {
 	uint64_t parked_bytes; /* unused in memory pools of the driver on the device */
 	bool has_holders; /* tracked_bytes and held are known */
 	uint64_t tracked_bytes; /* what all holders have */
+	/* see model_fragmentation.h; NULL: not known */
+	const struct report_fragmentations *fragmentation;
 	struct report_holders held;
 };
 

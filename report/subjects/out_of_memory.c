@@ -114,6 +114,7 @@ static void read_record(struct builder *b, const struct ledger_out_of_memory *re
 		ret->framework = ret->framework ? ret->framework : build_unknown;
 	}
 	ret->went_on = went_on(b, record);
+	ret->fragmentation = build_fragmentations(b, record);
 	if (record->state & LEDGER_REFUSAL_HOLDERS)
 		read_holders(b, record, ret);
 }
@@ -325,6 +326,7 @@ void describe_out_of_memory(FILE *out, const struct report_process *process,
 		fprintf(out, ", refused by %s", refuser_of(entry));
 	if (entry->limit_bytes)
 		fprintf(out, " (%s)", SIZE(entry->limit_bytes));
+	describe_fit(out, entry);
 	if (entry->has_holders)
 		print_held(out, process, entry, whole);
 	else
@@ -426,6 +428,7 @@ static void print_all(FILE *out, const struct report_process *process,
 		      "were refused, or a limit on address space (ulimit -v) leaves no room to "
 		      "count\n", out);
 	print_device(out, process, entry);
+	describe_refused_fragmentation(out, entry, verbose);
 }
 
 static void print_briefly(FILE *out, const struct report_process *process,
@@ -500,6 +503,7 @@ static json_t *entry_json(const void *item, const struct subject_view *view)
 		{ "stack", json_stack(entry->site->stack) });
 
 	json_add_holders(ret, &entry->held, view);
+	json_add_fragmentation(ret, entry, view);
 	JSON_ADD(ret,
 		 { "site", JSON_IF(view->has_words, json_site(entry->site->stack)) },
 		 { "told", JSON_IF(view->has_words,

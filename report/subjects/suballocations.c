@@ -14,6 +14,7 @@
 #include "report/describe/json_helpers.h"
 #include "report/describe/json_values.h"
 #include "report/describe/kinds.h"
+#include "report/model/builder.h"
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
 #include "report/model/model_suballocations.h"

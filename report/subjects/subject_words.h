@@ -150,8 +150,7 @@ const char *json_object_word(const char *kind);
 
 /* ---- suballocations ---- */
 
-/* build() of the subject, and of that of driver memory, are in files of their own. */
-void build_suballocations(struct builder *b);
+/* build() of the subject of driver memory is in a file of its own. */
 void build_driver_memory(struct builder *b);
 
 /* The part of a block in a framework's cache that no suballocation uses. */
@@ -257,6 +256,17 @@ void describe_out_of_memory(FILE *out, const struct report_process *process,
 /* Prints "; out of memory 3 times, 1 of them recovered". Prints nothing if no request of the COUNT
  * PROCESSES was refused, or if one of the processes ended because of that. */
 void describe_refusals(FILE *out, struct report_process *const *processes, size_t count);
+
+/* ---- fragmentation at an out-of-memory ---- */
+
+/* Prints "; would fit without fragmentation: try expandable_segments:True (60.0 MiB)". Prints
+ * nothing if the request would not have fitted. */
+void describe_fit(FILE *out, const struct report_out_of_memory *entry);
+/* Prints the state at the refusal, which lines keep segments, and what helps. */
+void describe_refused_fragmentation(FILE *out, const struct report_out_of_memory *entry,
+				    bool whole);
+void json_add_fragmentation(json_t *object, const struct report_out_of_memory *entry,
+			    const struct subject_view *view);
 
 /* ---- memory that is shared between processes ---- */
 

@@ -6,13 +6,13 @@
 # GPU, and whatever of PyTorch, CuPy, JAX is there. Results go to the folder named first.
 #
 #   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends late errors families matrix programs contexts pools cost
-#                                               frameworks suballocations kept keepers keepers-load oom parked opencl held costs objects steps scale attach two guard
+#                                               frameworks suballocations kept keepers keepers-load oom fragmentation parked opencl held costs objects steps scale attach two guard
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 results=$(mkdir -p "$1" && cd "$1" && pwd)
 build=$(cd "${2:-$here/../../build}" && pwd)
 shift; shift
-parts=${*:-calls ends late errors families matrix programs contexts pools cost frameworks suballocations kept keepers keepers-load oom parked opencl held costs objects steps scale}
+parts=${*:-calls ends late errors families matrix programs contexts pools cost frameworks suballocations kept keepers keepers-load oom fragmentation parked opencl held costs objects steps scale}
 lib=$build/interpose/libgpuleak.so
 gpuleak=$build/tools/gpuleak
 work=$(mktemp -d)
@@ -221,6 +221,13 @@ if wants oom; then
 	timeout 500 python3 "$here/oom.py" --gpuleak "$gpuleak" --results "$results/oom" "$here"/programs/oom/* >"$results/oom.txt" 2>&1
 	say "oom: $(tail -1 "$results/oom.txt")"
 	say "$(grep -A4 '^not ok' "$results/oom.txt" | cut -c1-300)"
+fi
+
+# What PyTorch's cache does not use, and which line keeps it: the figures of memory_snapshot().
+if wants fragmentation; then
+	timeout 500 python3 "$here/fragmentation.py" --gpuleak "$gpuleak" --results "$results/fragmentation" >"$results/fragmentation.txt" 2>&1
+	say "fragmentation: $(tail -1 "$results/fragmentation.txt")"
+	say "$(grep -A4 '^not ok' "$results/fragmentation.txt" | cut -c1-400)"
 fi
 
 # What the driver's pools have reserved and used: as the program itself reads it, and as gpuleak does. A

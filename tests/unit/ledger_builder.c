@@ -350,6 +350,11 @@ uint32_t builder_parked(struct ledger_builder *builder, const struct ledger_park
 	return add(builder, LEDGER_CHUNK_PARKED, parked, sizeof(*parked), NULL, 0);
 }
 
+uint32_t builder_extent(struct ledger_builder *builder, const struct ledger_extent *extent)
+{
+	return add(builder, LEDGER_CHUNK_EXTENTS, extent, sizeof(*extent), NULL, 0);
+}
+
 uint32_t builder_ipc(struct ledger_builder *builder, const struct ledger_ipc *record)
 {
 	return add(builder, LEDGER_CHUNK_IPC, record, sizeof(*record), NULL, 0);

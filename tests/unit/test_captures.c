@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "interpose/block/queries.h"
 #include "interpose/cuda/captures.h"
 
 #define INSIDERS 4
@@ -67,6 +68,23 @@ static void test_one(void **state)
 	assert_true(may_enter());
 	end(stream(1), false);
 	assert_true(may_enter());
+}
+
+/* Blocks have a flag while a stream is captured, and marks count on. */
+static void test_marked(void **state)
+{
+	const uint32_t before = query_set_mark();
+
+	(void)state;
+	begin(stream(1), false, 7);
+	begin(stream(2), false, 7);
+	assert_true(query_initial_marked() & LEDGER_BLOCK_CAPTURED);
+	assert_int_equal(query_set_mark(), before + 1);
+	assert_int_equal(LEDGER_BLOCK_MARK(query_initial_marked()), before + 1);
+	end(stream(1), false);
+	assert_true(query_initial_marked() & LEDGER_BLOCK_CAPTURED);
+	end(stream(2), false);
+	assert_int_equal(query_initial_marked(), before + 1);
 }
 
 static void test_several(void **state)
@@ -290,7 +308,8 @@ static void test_threads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one),	 cmocka_unit_test(test_next_life),
+		cmocka_unit_test(test_one),
+		cmocka_unit_test(test_marked),	 cmocka_unit_test(test_next_life),
 		cmocka_unit_test(test_per_thread), cmocka_unit_test(test_fork),
 		cmocka_unit_test(test_patience), cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_several), /* the last: some of its captures never end */

@@ -19,6 +19,7 @@
 #include "report/subjects/subject_words.h"
 #include "report/subjects/formats.h"
 #include "report/model/model_driver_memory.h"
+#include "report/model/model_fragmentation.h"
 #include "report/model/model_holders.h"
 
 #define S 1000000000ull
@@ -348,6 +349,76 @@ static void near_samples(void **state)
 		assert_true(series.near[i].at_ns >= 93);
 }
 
+/* ---- fragmentation ---- */
+
+static struct ledger_extent extent(uint32_t site, uint64_t address, uint64_t bytes, uint32_t layout)
+{
+	return (struct ledger_extent){ .address = address, .bytes = bytes, .site = site,
+				       .layout = layout << 1 };
+}
+
+/* Two segments of 40 MiB with a tensor of 2 MiB each, as layout 3, beside what is left of another
+ * layout. */
+static void add_segments(struct ledger_builder *builder, uint32_t count)
+{
+	const uint32_t tensors = builder_suballocation_row(builder, 0, 0, 2, 4 * MIB);
+	const uint32_t segments =
+		builder_row(builder, "cuMemAlloc_v2", "device", 0, 0, 2, 80 * MIB);
+	const struct ledger_extent all[] = {
+		extent(tensors, 100 * MIB, 2 * MIB, 3), extent(segments, 100 * MIB, 40 * MIB, 3),
+		extent(tensors, 0, 10 * MIB, 2),	extent(tensors, 208 * MIB, 2 * MIB, 3),
+		extent(segments, 200 * MIB, 40 * MIB, 3),
+	};
+
+	for (uint32_t i = 0; i < count; i++)
+		builder_extent(builder, &all[i]);
+}
+
+/* COUNT: of five extents, so many are in the ledger. The request is for 64 MiB; 10 are free. */
+static void with_layout(uint32_t count, uint32_t extents, bool known)
+{
+	struct ledger_builder builder;
+	struct ledger_out_of_memory record;
+	struct report_process *process;
+	const struct report_fragmentations *found;
+	struct reported reported;
+	char *text;
+
+	begin(&builder);
+	add_segments(&builder, count);
+	record = request(&builder, 1, COUNTED | LEDGER_REFUSAL_FREE | LEDGER_REFUSAL_GAVE_UP);
+	record.framework_bytes = 64 * MIB;
+	record.free_bytes = 10 * MIB;
+	record.layout = 3;
+	record.extents = extents;
+	builder_out_of_memory(&builder, &record);
+	process = reported_begin(&reported, &builder);
+	found = process->out_of_memory[0].fragmentation;
+	text = printed(process, process->out_of_memory);
+	assert_int_equal(found != NULL, known);
+	assert_int_equal(strstr(text, "; would fit without fragmentation: try "
+				      "expandable_segments:True (76.0 MiB)") != NULL, known);
+	if (known) {
+		assert_int_equal(found->count, 1);
+		assert_int_equal(found->list[0].reserved_bytes, 80 * MIB);
+		assert_int_equal(found->list[0].used_bytes, 4 * MIB);
+		assert_int_equal(found->list[0].pinned_free_bytes, 76 * MIB);
+		assert_int_equal(found->list[0].pin_count, 1);
+		assert_int_equal(found->list[0].pins[0].own_segments, 2);
+	}
+	free(text);
+	reported_finish(&reported);
+	builder_finish(&builder);
+}
+
+static void layouts(void **state)
+{
+	(void)state;
+	with_layout(5, 4, true);
+	with_layout(4, 4, false); /* one was overwritten */
+	with_layout(5, 3, false);
+}
+
 /* ---- lies ---- */
 
 static void lies(void **state)
@@ -398,7 +469,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(outcomes), cmocka_unit_test(late_ends),
 		cmocka_unit_test(last_final), cmocka_unit_test(went_on), cmocka_unit_test(holders),
-		cmocka_unit_test(inside),
+		cmocka_unit_test(inside), cmocka_unit_test(layouts),
 		cmocka_unit_test(the_rest), cmocka_unit_test(near_samples), cmocka_unit_test(lies),
 	};
 

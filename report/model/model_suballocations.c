@@ -8,7 +8,7 @@
  * live blocks are in the list of leaks. So a call site with live blocks is not listed here, unless
  * gpuleak attached to the process.
  */
-#include "report/subjects/subject_words.h"
+#include "report/model/model_suballocations.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -19,7 +19,6 @@
 #include "report/model/accumulation_rule.h"
 #include "report/model/builder.h"
 #include "report/model/model_holders.h"
-#include "report/model/model_suballocations.h"
 #include "report/util/number.h"
 
 /* Up to this many threads may be inside a call of one call site. */
