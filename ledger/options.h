@@ -16,7 +16,7 @@
 #define OPTION_FORMATS(X)                                                             \
 	X(TEXT, "text") X(JSON, "json") X(HTML, "html") X(JUNIT, "junit") X(SARIF, "sarif") \
 	X(GITHUB, "github") X(FOLDED, "folded") X(PPROF, "pprof")                     \
-	X(OPENMETRICS, "openmetrics")
+	X(OPENMETRICS, "openmetrics") X(MEMORY_VIZ, "memory-viz") X(PERFETTO, "perfetto")
 enum option_format {
 #define X(name, word) OPTION_FORMAT_##name,
 	OPTION_FORMATS(X)

@@ -85,8 +85,10 @@ static int set_between(const char *text)
 /* Returns true and prints an error if the format has no place for the moments. */
 static bool refuses_moments(void)
 {
-	if (!(session_choice.has_at || session_choice.has_between) ||
-	    opt_values.format == OPTION_FORMAT_TEXT || opt_values.format == OPTION_FORMAT_JSON)
+	bool takes_at = opt_values.format == OPTION_FORMAT_MEMORY_VIZ;
+
+	if (opt_values.format == OPTION_FORMAT_TEXT || opt_values.format == OPTION_FORMAT_JSON ||
+	    !(session_choice.has_between || (session_choice.has_at && !takes_at)))
 		return false;
 	print_error("--at and --between need the format text or json");
 	return true;

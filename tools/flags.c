@@ -182,7 +182,8 @@ static void imply_format(void)
 		{ ".htm", OPTION_FORMAT_HTML },       { ".xml", OPTION_FORMAT_JUNIT },
 		{ ".sarif", OPTION_FORMAT_SARIF },    { ".folded", OPTION_FORMAT_FOLDED },
 		{ ".pb.gz", OPTION_FORMAT_PPROF },    { ".pprof", OPTION_FORMAT_PPROF },
-		{ ".prom", OPTION_FORMAT_OPENMETRICS },
+		{ ".prom", OPTION_FORMAT_OPENMETRICS }, { ".pickle", OPTION_FORMAT_MEMORY_VIZ },
+		{ ".perfetto", OPTION_FORMAT_PERFETTO }, { ".pftrace", OPTION_FORMAT_PERFETTO },
 	};
 	const char *report = opt_text[OPTION_REPORT], *variable = getenv("GPULEAK_FORMAT");
 	const size_t length = report ? strlen(report) : 0;

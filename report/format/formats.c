@@ -17,6 +17,10 @@ static const struct report_format formats[] = {
 				   .summary_bytes_max = 1u << 20 },
 	[OPTION_FORMAT_FOLDED] = { .print = print_folded, .only_memory = true },
 	[OPTION_FORMAT_PPROF] = { .print = print_pprof, .for_files = true, .all_sites = true },
+	[OPTION_FORMAT_MEMORY_VIZ] = { .print = print_memory_viz, .for_files = true,
+				       .only_memory = true, .whole_trace = true },
+	[OPTION_FORMAT_PERFETTO] = { .print = print_perfetto, .for_files = true,
+				     .only_memory = true, .whole_trace = true },
 	[OPTION_FORMAT_OPENMETRICS] = { .print = print_openmetrics },
 };
 

@@ -58,7 +58,7 @@ struct builder {
 	/* remark about the suppressions that the program itself has, or NULL */
 	const char *program_note;
 	unsigned int site_lists; /* number of struct site_list */
-	const struct report_trace *trace; /* see trace_build() */
+	struct lives *lives; /* see lives_build() */
 	/* the report excludes blocks allocated after this time, because of --older */
 	uint64_t born_before_ns;
 	/* true: the report excludes all blocks, because the process is younger than --older */

@@ -8,6 +8,7 @@
  */
 #include "report/model/lives.h"
 
+#include "report/model/builder.h"
 #include "report/util/number.h"
 
 /* The open lives of one block: several, if the driver gave its address to another thread before the
@@ -19,8 +20,9 @@ struct open {
 
 struct tracing {
 	struct builder *b;
-	struct report_trace *trace;
+	struct lives *lives;
 	struct table open;
+	uint64_t number; /* of the event */
 };
 
 static struct open *open_of(struct tracing *t, uint64_t address, uint32_t site)
@@ -39,7 +41,7 @@ static struct life *add_life(struct tracing *t, uint32_t ref, uint64_t address, 
 
 	if (!site || ledger_site_is_object(t->b->view, site))
 		return NULL;
-	ret = ARENA_ADD(t->b->arena, t->trace->lives, t->trace->count);
+	ret = ARENA_ADD(t->b->arena, t->lives->list, t->lives->count);
 	*ret = (struct life){ .address = address, .bytes = bytes, .to_ns = LIFE_GOES_ON,
 			      .site = site, .inside = !ledger_site(t->b->view, ref) };
 	return ret;
@@ -54,11 +56,12 @@ static struct life *begin_life(struct tracing *t, const struct ledger_trace_even
 	if (!life)
 		return NULL;
 	life->from_ns = event->time_ns;
+	life->from = t->number;
 	if (open->first)
-		t->trace->lives[open->last - 1].next = t->trace->count;
+		t->lives->list[open->last - 1].next = t->lives->count;
 	else
-		open->first = t->trace->count;
-	open->last = t->trace->count;
+		open->first = t->lives->count;
+	open->last = t->lives->count;
 	return life;
 }
 
@@ -76,13 +79,15 @@ static struct life *end_life(struct tracing *t, const struct ledger_trace_event 
 	struct life *life;
 
 	if (open->first) {
-		life = &t->trace->lives[open->first - 1];
+		life = &t->lives->list[open->first - 1];
 		open->first = life->next;
 	} else {
 		life = add_life(t, event->ref, event->address, bytes);
 	}
-	if (life)
+	if (life) {
 		end_at(life, event->time_ns);
+		life->to = t->number;
+	}
 	return life;
 }
 
@@ -97,6 +102,15 @@ static void change_bytes(struct tracing *t, const struct ledger_trace_event *eve
 	life = begin_life(t, event, after);
 	if (life)
 		life->is_continued = true;
+}
+
+static void add_mark(struct tracing *t, const struct ledger_trace_event *event)
+{
+	*ARENA_ADD(t->b->arena, t->lives->marks, t->lives->mark_count) = (struct life_mark){
+		.kind = (enum ledger_trace_kind)LEDGER_TRACE_KIND(event->what),
+		.number = t->number, .time_ns = event->time_ns, .bytes = event->bytes,
+		.value = event->address, .stack_ref = event->ref,
+	};
 }
 
 static void read_event(struct tracing *t, const struct ledger_trace_event *event)
@@ -114,8 +128,9 @@ static void read_event(struct tracing *t, const struct ledger_trace_event *event
 	case LEDGER_TRACE_BYTES_GIVEN:
 		change_bytes(t, event, event->bytes, 0);
 		break;
-	default:
-		*ARENA_ADD(t->b->arena, t->trace->others, t->trace->other_count) = *event;
+	case LEDGER_TRACE_STEP:
+	case LEDGER_TRACE_OUT_OF_MEMORY:
+		add_mark(t, event);
 	}
 }
 
@@ -127,7 +142,7 @@ static void read_live(struct tracing *t, const struct ledger_block *block)
 	struct life *life;
 
 	if (open->first) {
-		t->trace->lives[open->last - 1].is_live = true;
+		t->lives->list[open->last - 1].is_live = true;
 		return;
 	}
 	life = add_life(t, block->site, block->address, block->bytes);
@@ -142,11 +157,11 @@ static void end_remaining(struct tracing *t)
 	for (size_t i = 0; i < t->open.size; i++) {
 		const struct open *open = t->open.slots[i].value;
 
-		for (size_t at = open ? open->first : 0; at; at = t->trace->lives[at - 1].next) {
-			struct life *life = &t->trace->lives[at - 1];
+		for (size_t at = open ? open->first : 0; at; at = t->lives->list[at - 1].next) {
+			struct life *life = &t->lives->list[at - 1];
 
 			if (!life->is_live)
-				end_at(life, t->trace->end_ns);
+				end_at(life, t->lives->end_ns);
 		}
 	}
 }
@@ -168,36 +183,100 @@ static void read_blocks(struct tracing *t)
 static void read_ring(struct tracing *t, uint64_t oldest)
 {
 	const uint64_t newest = ledger_header(t->b->view)->traced;
-	struct report_trace *trace = t->trace;
+	struct lives *lives = t->lives;
 	struct ledger_trace_event event;
 
-	trace->dropped = oldest - 1;
+	lives->dropped = oldest - 1;
+	lives->begin_ns = 0;
 	for (uint64_t n = oldest; n - 1 < newest; n++) { /* ends for UINT64_MAX, too */
 		if (!ledger_trace_read(t->b->view, n, &event)) {
 			/* of a running process, the oldest may have been overwritten meanwhile */
-			*(trace->events ? &trace->torn : &trace->dropped) += 1;
+			*(lives->events ? &lives->torn : &lives->dropped) += 1;
 			continue;
 		}
-		if (!trace->events++ && trace->dropped)
-			trace->begin_ns = event.time_ns;
-		if (event.time_ns > trace->end_ns)
-			trace->end_ns = event.time_ns;
+		if (!lives->events++ && lives->dropped)
+			lives->begin_ns = event.time_ns;
+		if (event.time_ns > lives->end_ns)
+			lives->end_ns = event.time_ns;
+		t->number = n;
 		read_event(t, &event);
 	}
 }
 
-const struct report_trace *trace_build(struct builder *b)
+struct lives *lives_build(struct builder *b)
 {
 	const struct ledger_header *header = ledger_header(b->view);
 	const uint64_t oldest = ledger_trace_oldest(b->view);
 	struct tracing t = { .b = b };
 
-	if (b->trace || !oldest)
-		return b->trace;
-	t.trace = arena_alloc(b->arena, sizeof(*t.trace));
+	if (b->lives)
+		return b->lives;
+	b->lives = t.lives = arena_alloc(b->arena, sizeof(*t.lives));
+	t.lives->begin_ns = UINT64_MAX;
 	if (header->end_mono_ns > header->start_mono_ns)
-		t.trace->end_ns = header->end_mono_ns - header->start_mono_ns;
-	read_ring(&t, oldest);
+		t.lives->end_ns = header->end_mono_ns - header->start_mono_ns;
+	if (oldest)
+		read_ring(&t, oldest);
 	read_blocks(&t);
-	return b->trace = t.trace;
+	return t.lives;
+}
+
+const struct lives *lives_of(const struct report_process *process)
+{
+	static const struct lives none;
+
+	return process->lives ? process->lives : &none;
+}
+
+static int compare_events(const void *left, const void *right)
+{
+	const struct life_event *a = left, *b = right;
+
+	return compare_numbers(a->number, b->number);
+}
+
+struct life_event *lives_events(const struct lives *lives, size_t *ret_count)
+{
+	struct life_event *ret = NULL;
+
+	*ret_count = 0;
+	for (size_t i = 0; i < lives->count; i++) {
+		const struct life *life = &lives->list[i];
+
+		if (life->from)
+			*LIST_ADD(ret, *ret_count) = (struct life_event){ life->from, life };
+		if (life->to)
+			*LIST_ADD(ret, *ret_count) =
+				(struct life_event){ life->to, life, NULL, true };
+	}
+	for (size_t i = 0; i < lives->mark_count; i++)
+		*LIST_ADD(ret, *ret_count) =
+			(struct life_event){ lives->marks[i].number, NULL, &lives->marks[i] };
+	SORT(ret, *ret_count, compare_events);
+	return ret;
+}
+
+const struct lives *lives_look_up(struct builder *b)
+{
+	struct lives *lives = lives_build(b);
+	struct table sites = { 0 };
+
+	for (size_t i = 0; i < lives->count; i++) {
+		struct life *life = &lives->list[i];
+		uint32_t ref = build_ref(b, life->site);
+		const struct ref_node *known = table_find_ref(&sites, ref);
+
+		life->where = known ? known->value : &intern_site(b, life->site)->site;
+		if (!known)
+			table_add_ref(b->arena, &sites, ref, life->where);
+	}
+	for (size_t i = 0; i < lives->mark_count; i++) {
+		struct life_mark *mark = &lives->marks[i];
+
+		mark->stack = build_stack(b, mark->stack_ref);
+		mark->api = mark->kind == LEDGER_TRACE_OUT_OF_MEMORY
+				    ? build_name(b, (uint32_t)mark->value)
+				    : NULL;
+	}
+	return lives;
 }

@@ -6,7 +6,14 @@
 #ifndef GPULEAK_REPORT_LIVES_H
 #define GPULEAK_REPORT_LIVES_H
 
-#include "report/model/builder.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ledger/format.h"
+
+struct builder;
+struct report_process;
 
 #define LIFE_GOES_ON UINT64_MAX
 
@@ -14,30 +21,56 @@ struct life {
 	uint64_t address, bytes;
 	uint64_t from_ns; /* 0: before the trace */
 	uint64_t to_ns;   /* LIFE_GOES_ON: it is still allocated */
+	uint64_t from, to; /* numbers of the events; 0: the trace has none */
 	const struct ledger_site *site;
+	const struct report_site *where; /* only after lives_look_up() */
 	bool inside; /* it is a suballocation */
 	/* the block counted other bytes before and after: then it was not allocated or freed */
 	bool is_continued, continues;
-	/* only for trace_build(): a live block has it; index of the next open life of the block,
+	/* only for lives_build(): a live block has it; index of the next open life of the block,
 	 * plus 1 */
 	bool is_live;
 	size_t next;
 };
 
-struct report_trace {
-	struct life *lives; /* in no particular order */
+/* A step, or a request that ran out of memory. */
+struct life_mark {
+	enum ledger_trace_kind kind;
+	uint64_t number, time_ns, bytes;
+	uint64_t value; /* number of the step, or ref of the call's name */
+	uint32_t stack_ref;
+	const char *api; /* these two only after lives_look_up() */
+	const struct report_stack *stack;
+};
+
+struct lives {
+	struct life *list; /* in no particular order */
 	size_t count;
-	uint64_t begin_ns; /* the lives are complete from here on */
+	struct life_mark *marks; /* in their order */
+	size_t mark_count;
+	uint64_t begin_ns; /* the lives are complete from here on; UINT64_MAX: never */
 	uint64_t end_ns;   /* of the process, or the time of the last event if that is unknown */
 	uint64_t events;   /* so many were read, */
 	uint64_t dropped;  /* so many older ones had been overwritten, */
 	uint64_t torn;     /* so many are incomplete or damaged */
-	/* other events, in their order: struct ledger_trace_event, without allocations and frees */
-	struct ledger_trace_event *others;
-	size_t other_count;
 };
 
-/* Reads the trace. Returns NULL if the ledger has none. */
-const struct report_trace *trace_build(struct builder *b);
+/* Reads the trace. Without one, only the live blocks have lives. */
+struct lives *lives_build(struct builder *b);
+/* Looks up the symbols of all call sites. The lives are then valid as long as the process. */
+const struct lives *lives_look_up(struct builder *b);
+
+/* Returns the lives of PROCESS; none if loaded_ledger.whole_trace was not set. */
+const struct lives *lives_of(const struct report_process *process);
+
+/* An allocation, a free or a mark: LIFE or MARK is not NULL. */
+struct life_event {
+	uint64_t number;
+	const struct life *life;
+	const struct life_mark *mark;
+	bool ends; /* LIFE ends */
+};
+/* Returns the events in their order. The caller frees the list. */
+struct life_event *lives_events(const struct lives *lives, size_t *ret_count);
 
 #endif

@@ -388,6 +388,7 @@ struct report_process {
 	struct report_peak *peaks;
 	size_t peak_count;
 	struct report_moment *moments; /* those that struct load_choice requests */
+	const struct lives *lives; /* see lives.h; NULL unless loaded_ledger.whole_trace is set */
 	size_t moment_count;
 	/* See model_holders.h. The list has the first and the last refused requests, in their
 	 * order. `refused` is the number of all refused requests, `recovered` that of those that

@@ -33,6 +33,7 @@ struct report_format {
 	size_t summary_bytes_max; /* limit of the size of the whole file */
 	bool for_files; /* not readable for people, so it is not written to a terminal */
 	bool all_sites; /* loaded_ledger.all_sites must be set */
+	bool whole_trace; /* loaded_ledger.whole_trace must be set */
 	bool only_memory; /* the format cannot contain invalid frees and notes */
 	/* the format contains the memory of devices even if the report has no findings */
 	bool complete;
@@ -64,6 +65,11 @@ print_format print_github_summary;
 print_format print_folded;
 /* One sample per call site, including sites whose blocks were all freed. */
 print_format print_pprof;
+/* A pickle for PyTorch's memory viewer: the memory at the end, or at the moment of --at, and the
+ * events of the trace until then. The devices of several processes follow each other. */
+print_format print_memory_viz;
+/* The trace for perfetto: counters by kind and cache, instants for steps and refused requests. */
+print_format print_perfetto;
 /* Text that is also valid in the older Prometheus text format, which node_exporter's textfile
  * collector reads. The number of time series is limited, even if there are many leaks. */
 print_format print_openmetrics;

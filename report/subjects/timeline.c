@@ -133,13 +133,13 @@ static void sum_end(struct summing *sum, bool divided)
 		report_divide_holders(sum->sites.b, &sum->to->held, sums[1]);
 }
 
-static void read_moment(struct builder *b, const struct report_trace *trace,
+static void read_moment(struct builder *b, const struct lives *lives,
 			struct report_moment *moment)
 {
 	struct summing live = sum_begin(b, &moment->live);
 	const uint64_t at = moment->from_ns;
 
-	for (const struct life *life = trace->lives; life < trace->lives + trace->count; life++)
+	for (const struct life *life = lives->list; life < lives->list + lives->count; life++)
 		if (life->from_ns <= at && at < life->to_ns)
 			sum_add(&live, life);
 	sum_end(&live, true);
@@ -152,14 +152,14 @@ static bool is_between(const struct report_moment *moment, uint64_t ns)
 	return (moment->from_ns < ns || !moment->from_ns) && ns <= moment->to_ns;
 }
 
-static void read_change(struct builder *b, const struct report_trace *trace,
+static void read_change(struct builder *b, const struct lives *lives,
 			struct report_moment *moment)
 {
 	struct summing allocated = sum_begin(b, &moment->allocated);
 	struct summing freed = sum_begin(b, &moment->freed);
 	struct summing left = sum_begin(b, &moment->left);
 
-	for (const struct life *life = trace->lives; life < trace->lives + trace->count; life++) {
+	for (const struct life *life = lives->list; life < lives->list + lives->count; life++) {
 		bool begins = is_between(moment, life->from_ns) && !life->is_continued;
 
 		if (begins)
@@ -193,21 +193,21 @@ static void find_samples(const struct report_series *total, uint64_t ns,
 static void add_moment(struct builder *b, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct report_series *total = &b->process->timeline.total;
-	const struct report_trace *trace = trace_build(b);
+	const struct lives *lives = lives_build(b);
 	struct report_moment *moment =
 		ARENA_ADD(b->arena, b->process->moments, b->process->moment_count);
 
 	*moment = (struct report_moment){ .from_ns = from_ns, .to_ns = to_ns,
-					  .trace_ns = trace ? trace->begin_ns : NONE,
-					  .is_traced = trace && trace->begin_ns <= from_ns };
+					  .trace_ns = lives->begin_ns,
+					  .is_traced = lives->begin_ns <= from_ns };
 	find_samples(total, from_ns, &moment->before[0], &moment->after[0]);
 	find_samples(total, to_ns, &moment->before[1], &moment->after[1]);
 	if (!moment->is_traced)
 		return;
 	if (from_ns == to_ns)
-		read_moment(b, trace, moment);
+		read_moment(b, lives, moment);
 	else
-		read_change(b, trace, moment);
+		read_change(b, lives, moment);
 }
 
 static void build_moments(struct builder *b)
@@ -218,6 +218,8 @@ static void build_moments(struct builder *b)
 		add_moment(b, choice->at_ns, choice->at_ns);
 	if (choice->has_between)
 		add_moment(b, choice->between_ns[0], choice->between_ns[1]);
+	if (b->ledger->whole_trace)
+		b->process->lives = lives_look_up(b);
 }
 
 static void print_sample(FILE *out, const struct report_sample *before,

@@ -11,7 +11,8 @@ import shutil
 from tools import TIMEOUT, same, true
 import subprocess
 
-FORMATS = ["text", "json", "html", "junit", "sarif", "github", "folded", "pprof", "openmetrics"]
+FORMATS = ["text", "json", "html", "junit", "sarif", "github", "folded", "pprof", "openmetrics",
+           "memory-viz", "perfetto"]
 
 
 def unknown(place):
@@ -28,15 +29,15 @@ def names(place):
     """Names of any bytes: no format lets a control or invisible character through."""
     for words, more in [(words, {}) for words in FORMATS] + [("github", {"MADE_SUMMARY": "1"})]:
         content = place.made(words, "hostile", "23", env=more)
-        if words == "pprof":
-            content = gzip.decompress(content)
+        if words in ("pprof", "memory-viz", "perfetto"):
+            content = gzip.decompress(content) if words == "pprof" else content
             found = [c for c in TURNING if c.encode() in content]
         else: # must be UTF-8
             text = content.decode("utf-8")
             found = re.findall("[\0-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e"
                                "\u2066-\u2069\ufeff]", text)
         same((words, more, found), (words, more, []), "what passed")
-        if words not in ("pprof", "html"): # there the page's code may begin so
+        if words not in ("pprof", "html", "memory-viz", "perfetto"): # there the page's code may begin so
             same([line for line in text.split("\n") if line.startswith("::") and
                   not re.match("::(error|warning|notice) (file|title)=", line)], [], words)
     json.loads(place.made("sarif", "hostile", "23"))
@@ -131,7 +132,8 @@ def odd_name(place):
     shutil.copy(place.program("leaks"), program)
     ledger = place.ledger("l", "", 2, program=program)
     for form in FORMATS[3:]:
-        true(b"\x1b" not in place.report(form, ledger) or form == "pprof", form)
+        true(b"\x1b" not in place.report(form, ledger) or
+             form in ("pprof", "memory-viz", "perfetto"), form)
 
 
 def nothing(place):

@@ -20,6 +20,7 @@ import checks_profiles
 import checks_openmetrics
 import checks_sarif
 import checks_text
+import checks_trace
 import tools
 
 FAMILIES = {
@@ -29,6 +30,8 @@ FAMILIES = {
     "folded": checks_profiles.FOLDED,
     "pprof": checks_profiles.PPROF,
     "openmetrics": checks_openmetrics.CHECKS,
+    "memory-viz": checks_trace.MEMORY_VIZ,
+    "perfetto": checks_trace.PERFETTO,
     "text": checks_text.CHECKS,
     "command": checks_command.CHECKS,
 }

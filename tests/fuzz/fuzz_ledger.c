@@ -40,7 +40,7 @@ static FILE *sink(void)
 
 static void print(const struct report *report)
 {
-	for (int format = OPTION_FORMAT_TEXT; format <= OPTION_FORMAT_OPENMETRICS; format++)
+	for (int format = OPTION_FORMAT_TEXT; format <= OPTION_FORMAT_PERFETTO; format++)
 		if (report_format((enum option_format)format)->print(report, NULL, sink()) < 0)
 			abort();
 	if (print_github_summary(report, NULL, sink()) < 0)
@@ -128,6 +128,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (loaded_ledger_copy(data, size, "fuzz", &ledger, error, sizeof(error)) < 0)
 		return 0;
 	ledger.all_sites = 1;
+	ledger.whole_trace = true;
 	ledger.program_suppressions = 1;
 	ledger.choice = (struct load_choice){ .has_at = true, .at_ns = 1500, .has_between = true,
 					      .between_ns = { 1000, 3000 } };

@@ -22,7 +22,8 @@ import subprocess
 import sys
 import tempfile
 
-FORMATS = ("text", "json", "html", "junit", "sarif", "github", "folded", "pprof", "openmetrics")
+FORMATS = ("text", "json", "html", "junit", "sarif", "github", "folded", "pprof", "openmetrics",
+           "memory-viz", "perfetto")
 QUICK = 28  # ledgers
 DIFF_LINES = 20
 LONG = 300  # characters of a line

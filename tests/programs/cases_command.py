@@ -155,7 +155,7 @@ def suggestions(place):
 def quoted(place):
     """a bad value is quoted, by the command and by the library"""
     line = ("gpuleak: bad value 'jsn' of GPULEAK_FORMAT: expected is text or json or html or junit or sarif "
-            "or github or folded or pprof or openmetrics; the default is used: text")
+            "or github or folded or pprof or openmetrics or memory-viz or perfetto; the default is used: text")
     run = place.preloaded([place.program("clean")], {"GPULEAK_FORMAT": "jsn"})
     compare("the library", line, run.stderr.split("\n")[0])
     run = place.command("run", "--", place.program("clean"), env={"GPULEAK_FORMAT": "jsn"})

@@ -12,10 +12,9 @@
 #include <zlib.h>
 
 #include "report/util/escape.h"
+#include "report/util/protobuf.h"
 
-#define NUMBER_MAX 11 /* bytes of a field with a number */
-#define HEAD_MAX 11   /* bytes before the content of a message */
-#define PAIR_MAX (HEAD_MAX + 2 * NUMBER_MAX)
+#define PAIR_MAX (PROTO_HEAD_MAX + 2 * PROTO_NUMBER_MAX)
 
 /* An entry of a table: an encoded message without its id, and its number. */
 struct pprof_node {
@@ -31,31 +30,11 @@ struct content {
 	size_t size;
 };
 
-static unsigned char *put_varint(unsigned char *at, uint64_t value)
-{
-	for (; value >= 0x80; value >>= 7)
-		*at++ = (unsigned char)(value | 0x80);
-	*at++ = (unsigned char)value;
-	return at;
-}
-
-static unsigned char *put_number(unsigned char *at, unsigned int field, uint64_t value)
-{
-	return put_varint(put_varint(at, field << 3), value);
-}
-
-/* Writes the bytes that come before the content of FIELD, which has SIZE bytes: field number and
- * size. */
-static unsigned char *put_head(unsigned char *at, unsigned int field, size_t size)
-{
-	return put_varint(put_varint(at, field << 3 | 2), size);
-}
-
 /* Writes FIELD as a message with the fields 1 and 2. */
 static unsigned char *put_pair(unsigned char *at, unsigned int field, uint64_t first,
 			       uint64_t second)
 {
-	unsigned char pair[2 * NUMBER_MAX];
+	unsigned char pair[2 * PROTO_NUMBER_MAX];
 	size_t size = (size_t)(put_number(put_number(pair, 1, first), 2, second) - pair);
 
 	at = put_head(at, field, size);
@@ -73,7 +52,7 @@ static void append(struct pprof *pprof, const void *bytes, size_t size)
 static void append_message(struct pprof *pprof, enum pprof_field field, uint64_t id,
 			   const void *body, size_t size)
 {
-	unsigned char number[NUMBER_MAX], head[HEAD_MAX];
+	unsigned char number[PROTO_NUMBER_MAX], head[PROTO_HEAD_MAX];
 	size_t id_size = id ? (size_t)(put_number(number, 1, id) - number) : 0;
 
 	append(pprof, head, (size_t)(put_head(head, field, id_size + size) - head));
@@ -127,7 +106,7 @@ void pprof_finish(struct pprof *pprof)
 
 void pprof_number(struct pprof *pprof, enum pprof_field field, uint64_t number)
 {
-	unsigned char bytes[NUMBER_MAX];
+	unsigned char bytes[PROTO_NUMBER_MAX];
 
 	append(pprof, bytes, (size_t)(put_number(bytes, field, number) - bytes));
 }
@@ -168,7 +147,7 @@ static uint64_t number_message(struct pprof *pprof, struct table *table, enum pp
 
 uint64_t pprof_function(struct pprof *pprof, uint64_t name, uint64_t file)
 {
-	unsigned char body[3 * NUMBER_MAX], *at = body;
+	unsigned char body[3 * PROTO_NUMBER_MAX], *at = body;
 
 	at = put_number(at, 2, name);
 	at = put_number(at, 3, name); /* the name before demangling */
@@ -178,7 +157,7 @@ uint64_t pprof_function(struct pprof *pprof, uint64_t name, uint64_t file)
 
 uint64_t pprof_mapping(struct pprof *pprof, uint64_t file, uint64_t build_id, bool has_functions)
 {
-	unsigned char body[2 * NUMBER_MAX], *at = body;
+	unsigned char body[2 * PROTO_NUMBER_MAX], *at = body;
 	struct pprof_node *node;
 	bool is_new;
 
@@ -198,7 +177,7 @@ uint64_t pprof_mapping(struct pprof *pprof, uint64_t file, uint64_t build_id, bo
 static void append_mappings(struct pprof *pprof)
 {
 	for (const struct pprof_node *node = pprof->first_mapping; node; node = node->next) {
-		unsigned char body[6 * NUMBER_MAX], *at = body + node->size;
+		unsigned char body[6 * PROTO_NUMBER_MAX], *at = body + node->size;
 
 		memcpy(body, node->content, node->size);
 		for (unsigned int flag = 7; node->has_functions && flag <= 10; flag++)
@@ -210,7 +189,7 @@ static void append_mappings(struct pprof *pprof)
 uint64_t pprof_location(struct pprof *pprof, uint64_t mapping, uint64_t address,
 			const struct pprof_line *lines, size_t count)
 {
-	unsigned char *body = malloc(2 * NUMBER_MAX + count * PAIR_MAX), *at = body;
+	unsigned char *body = malloc(2 * PROTO_NUMBER_MAX + count * PAIR_MAX), *at = body;
 	uint64_t number;
 
 	at = put_number(at, 2, mapping);
@@ -227,7 +206,7 @@ void pprof_sample(struct pprof *pprof, const uint64_t *locations, size_t locatio
 		  const uint64_t values[PPROF_VALUES], const struct pprof_label *labels,
 		  size_t label_count)
 {
-	unsigned char *body = malloc((location_count + PPROF_VALUES) * NUMBER_MAX +
+	unsigned char *body = malloc((location_count + PPROF_VALUES) * PROTO_NUMBER_MAX +
 				     label_count * PAIR_MAX), *at = body;
 
 	for (size_t i = 0; i < location_count; i++)

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: MIT
+"""The formats of the trace: memory-viz, read by pickle and by PyTorch's own script; perfetto, read
+by a decoder of protocol buffers and by trace_processor."""
+
+import collections
+import contextlib
+import importlib.util
+import io
+import json
+import os
+import pickle
+import pickletools
+
+from tools import HERE, Missing, module, same, tool, true
+
+MIB = 1 << 20
+FREED = "free_completed"
+# What PyTorch's MemoryViz.js reads.
+OPCODES = {"PROTO", "EMPTY_DICT", "MARK", "BINUNICODE", "LONG_BINPUT", "LONG_BINGET", "EMPTY_LIST",
+           "BININT", "LONG1", "NEWTRUE", "NEWFALSE", "APPENDS", "SETITEMS", "STOP"}
+
+
+def traced(place, *words, size="4MiB", status=0):
+    """The ledger of a run of p_traced, and the moments that it printed."""
+    at = place.path("traced.gpuleak")
+    done = place.command("run", "--report", "none", "--trace", size, "--ledger", at, "--",
+                         place.program("p_traced"), *words, status=status)
+    return at, [line.split() for line in done.stdout.decode().splitlines()]
+
+
+def out_of_memory(place):
+    """The ledger of a program that wants 64 MiB of 100 MiB, of which it has 40."""
+    at = place.path("oom.gpuleak")
+    place.command("run", "--report", "none", "--trace", "1MiB", "--ledger", at, "--",
+                  place.program("p_oom"), "weights:40m", "want:64m",
+                  env={"STANDIN_MEMORY": str(100 << 20)})
+    return at
+
+
+def live_at(place, ledger, moment):
+    """The time of a moment as --at reads it, and what was allocated then."""
+    start = json.loads(place.report("json", ledger))["timeline"]["start_real_ns"]
+    return "%.3fs" % ((int(moment[1]) - start) / 1e9), sum(map(int, moment[2::2]))
+
+
+def snapshot(place, *words):
+    content = place.report("memory-viz", *words)
+    same({opcode.name for opcode, _, _ in pickletools.genops(content)} - OPCODES, set(), "opcodes")
+    found = pickle.loads(content)
+    same(set(found), {"segments", "device_traces"}, "keys")
+    for segment in found["segments"]:
+        same(sum(block["size"] for block in segment["blocks"]), segment["total_size"], "blocks")
+        at = segment["address"]
+        for block in segment["blocks"]:
+            same(block["address"], at, "address")
+            at += block["size"]
+    return found
+
+
+def replay(entries):
+    """What is allocated after the entries: {address: bytes} of blocks and of segments."""
+    blocks, segments = {}, {}
+    for entry in entries:
+        of = segments if entry["action"].startswith("segment") else blocks
+        if entry["action"] in ("alloc", "segment_alloc"):
+            true(entry["addr"] not in of, "%s is allocated twice" % entry)
+            of[entry["addr"]] = entry["size"]
+        elif entry["action"] in (FREED, "segment_free"):
+            same(of.pop(entry["addr"]), entry["size"], "bytes of a free")
+    return blocks, segments
+
+
+def whole_history(place):
+    """A trace with everything: its events, replayed, are the segments of the snapshot."""
+    ledger, moments = traced(place, "1", "300", "3")
+    found = snapshot(place, ledger)
+    (entries,) = found["device_traces"]
+    blocks, segments = replay(entries)
+    same(blocks, segments, "each block is a segment")
+    same(segments, {segment["address"]: segment["total_size"] for segment in found["segments"]})
+    same(sum(segments.values()), live_at(place, ledger, moments[-1])[1], "live bytes")
+    same(sum(entry["action"] == "alloc" for entry in entries) +
+         sum(entry["action"] == FREED for entry in entries), 900, "calls")
+    same([entry["time_us"] for entry in entries], sorted(entry["time_us"] for entry in entries))
+    names = collections.Counter(entry["frames"][0]["name"] for entry in entries)
+    same(set(names), {"small", "large"}, "innermost functions")
+    true(found["segments"][0]["blocks"][0]["frames"][0]["filename"].endswith("traced.c"), "file")
+
+
+def at_moments(place):
+    """The snapshot at each moment is what the program counted then."""
+    ledger, moments = traced(place, "2", "300", "3")
+    for moment in moments:
+        when, wanted = live_at(place, ledger, moment)
+        found = snapshot(place, "--at", when, ledger)
+        same(sum(segment["allocated_size"] for segment in found["segments"]), wanted, when)
+        same(sum(replay(found["device_traces"][0])[0].values()), wanted, "events until " + when)
+
+
+def torn_history(place):
+    """A trace that lost its beginning: frees of older blocks, and the segments are whole."""
+    ledger, moments = traced(place, "3", "1000", "2", size="16KiB")
+    found = snapshot(place, ledger)
+    same(sum(segment["total_size"] for segment in found["segments"]),
+         live_at(place, ledger, moments[-1])[1], "live bytes")
+    (entries,) = found["device_traces"]
+    same(sum(entry["action"] in ("alloc", FREED) for entry in entries), 408, "events")
+
+
+def tensors(place):
+    """Without a trace: segments of a framework with their tensors, and no events."""
+    fixture = os.path.join(os.path.dirname(HERE), "golden", "fixtures", "tensors")
+    writer = os.path.join(os.path.dirname(place.given.programs), "golden", "ledger_from_text")
+    ledger = place.path("tensors.gpuleak")
+    if not os.path.exists(writer):
+        raise Missing("tests/golden/ledger_from_text was not built")
+    place.run(writer, fixture, ledger)
+    found = snapshot(place, ledger)
+    same(found["device_traces"], [[]], "events")
+    (segment,) = found["segments"]
+    same((segment["total_size"], segment["allocated_size"]), (2 * MIB, 1024), "sizes")
+    same([(block["size"], block["state"]) for block in segment["blocks"]],
+         [(512, "active_allocated"), (512, "active_allocated"), (2 * MIB - 1024, "inactive")])
+    same([frame["name"] for frame in segment["blocks"][0]["frames"]], ["append", "train_step"])
+
+
+def refused(place):
+    """A request that ran out of memory is an event with the bytes that were free."""
+    at = out_of_memory(place)
+    entries = [entry for entry in snapshot(place, at)["device_traces"][0]
+               if entry["action"] == "oom"]
+    same([(entry["size"], entry["device_free"]) for entry in entries], [(64 * MIB, 60 * MIB)])
+
+
+def by_pytorch(place):
+    """PyTorch's _memory_viz.py makes its tables and pages of the snapshot."""
+    found = importlib.util.find_spec("torch")
+    path = os.environ.get("GPULEAK_MEMORY_VIZ") or (
+        found and os.path.join(os.path.dirname(found.origin), "cuda", "_memory_viz.py"))
+    if not path:
+        raise Missing("torch/cuda/_memory_viz.py was not found")
+    spec = importlib.util.spec_from_file_location("memory_viz", path)
+    viz = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(viz)
+    ledger, moments = traced(place, "4", "100", "2")
+    when, _ = live_at(place, ledger, moments[0])
+    before, after = snapshot(place, "--at", when, ledger), snapshot(place, ledger)
+    true("segments: %d\n" % len(after["segments"]) in viz.segsum(after), "segsum")
+    true("200 entries" not in viz.trace(after) and "cudaMalloc(" in viz.trace(after), "trace")
+    with contextlib.redirect_stdout(io.StringIO()):
+        compared = viz.compare(before["segments"], after["segments"], lambda text: text)
+    true("only_before;" in compared, "compare")
+    true("small" in viz.memory(after, lambda text: text), "memory")
+    true("snapshot.pickle" in viz.trace_plot(after), "trace_plot")
+    true("snapshot.pickle" in viz.segment_plot(after), "segment_plot")
+
+
+def nothing_viz(place):
+    """Status 24: no segment and no device."""
+    same(pickle.loads(place.nothing("memory-viz")), {"segments": [], "device_traces": []})
+
+
+MEMORY_VIZ = [whole_history, at_moments, torn_history, tensors, refused, by_pytorch, nothing_viz]
+
+
+# ---- perfetto ----
+
+def varint(content, at):
+    value = shift = 0
+    while True:
+        byte = content[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
+
+
+def fields(content):
+    """{number: [values]} of a message."""
+    found, at = collections.defaultdict(list), 0
+    while at < len(content):
+        tag, at = varint(content, at)
+        value, at = varint(content, at)
+        true(tag & 7 in (0, 2), "wire type")
+        if tag & 7 == 2:
+            true(at + value <= len(content), "a message ends")
+            value, at = content[at:at + value], at + value
+        found[tag >> 3].append(value)
+    return found
+
+
+def read_perfetto(content):
+    """{uuid: (name, parent)} of tracks, and the events [(ns, type, uuid, value or name)]."""
+    tracks, events = {}, []
+    for packet in map(fields, fields(content)[1]):
+        for track in map(fields, packet[60]):
+            true(track[1][0] not in tracks, "a track is new")
+            tracks[track[1][0]] = (track[2][0].decode() if track[2] else None,
+                                   track[5][0] if track[5] else None)
+        for event in map(fields, packet[11]):
+            kind = event[9][0]
+            events.append((packet[8][0], kind, event[11][0],
+                           event[30][0] if kind == 4 else event[23][0].decode()))
+    for uuid in tracks:
+        times = [event[0] for event in events if event[2] == uuid]
+        same(times, sorted(set(times)), "times of a track")
+    true({event[2] for event in events} <= set(tracks), "tracks of events")
+    return tracks, events
+
+
+def counters(place):
+    """The counter of device memory at each moment is what the program counted."""
+    ledger, moments = traced(place, "5", "300", "3")
+    tracks, events = read_perfetto(place.report("perfetto", ledger))
+    (process,) = [uuid for uuid, track in tracks.items() if track[0] is None]
+    (counter,) = [uuid for uuid, track in tracks.items() if track[0]]
+    same(tracks[counter], ("device memory, device 0", process))
+    for moment in moments:
+        when, wanted = live_at(place, ledger, moment)
+        until = [value for ns, _, _, value in events if ns / 1e9 <= float(when[:-1])]
+        same(until[-1], wanted, when)
+
+
+def instants(place):
+    """Steps and refused requests are instants of the process."""
+    at = out_of_memory(place)
+    _, events = read_perfetto(place.report("perfetto", at))
+    names = [name for _, kind, _, name in events if kind == 3]
+    same(len(names), 1, "instants")
+    true(names[0].startswith("64.0 MiB refused: cuMemAlloc_v2 at "), names)
+
+
+def two_processes(place):
+    """Each process has tracks of its own."""
+    folder = place.path("ledgers")
+    os.mkdir(folder)
+    place.command("run", "--report", "none", "--trace", "1MiB", "--ledger", folder + "/%p", "--",
+                  place.program("p_traced"), "6", "100", "1", "fork")
+    tracks, _ = read_perfetto(place.report("perfetto", folder))
+    same(sorted(track[0] or "" for track in tracks.values()),
+         ["", "", "device memory, device 0", "device memory, device 0"])
+    same(len(snapshot(place, folder)["device_traces"]), 2, "devices of the snapshot")
+
+
+def by_trace_processor(place):
+    """trace_processor reads the counters."""
+    program, processing = tool("trace_processor_shell"), module("perfetto.trace_processor")
+    ledger, moments = traced(place, "7", "100", "1")
+    path = place.write("trace.perfetto", place.report("perfetto", ledger))
+    processor = processing.TraceProcessor(
+        trace=path, config=processing.TraceProcessorConfig(bin_path=program))
+    rows = list(processor.query("select value from counter order by ts"))
+    processor.close()
+    same(rows[-1].value, live_at(place, ledger, moments[0])[1])
+
+
+def by_protos(place):
+    """Perfetto's own description of its messages reads the trace, without an unknown field."""
+    protos = module("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+    ledger, _ = traced(place, "8", "100", "1")
+    trace = protos.Trace.FromString(place.report("perfetto", ledger))
+    counters = [packet.track_descriptor for packet in trace.packet
+                if packet.track_descriptor.HasField("counter")]
+    same([(track.name, track.counter.unit) for track in counters],
+         [("device memory, device 0", protos.CounterDescriptor.UNIT_SIZE_BYTES)])
+    events = [packet.track_event for packet in trace.packet if packet.HasField("track_event")]
+    same({event.type for event in events}, {protos.TrackEvent.TYPE_COUNTER})
+    same({event.track_uuid for event in events}, {counters[0].uuid})
+    size = trace.ByteSize()
+    trace.DiscardUnknownFields()
+    same(trace.ByteSize(), size, "unknown fields")
+
+
+def nothing_perfetto(place):
+    """Status 24: an empty trace."""
+    same(place.nothing("perfetto"), b"")
+
+
+PERFETTO = [counters, instants, two_processes, by_protos, by_trace_processor, nothing_perfetto]
