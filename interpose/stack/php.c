@@ -5,6 +5,7 @@
  * with what PHP's own functions return. Calls nothing that allocates or locks.
  */
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "interpose/dispatch/resolve.h"
@@ -61,7 +62,7 @@ static uintptr_t find_globals(void)
 	char *thread;
 
 	if (php.globals)
-		return gettid() == getpid() ? (uintptr_t)php.globals : 0;
+		return syscall(SYS_gettid) == getpid() ? (uintptr_t)php.globals : 0;
 	thread = php.thread();
 	return thread ? (uintptr_t)thread + *php.globals_in_thread : 0;
 }
