@@ -9,6 +9,7 @@
 
 #include <errno.h>
 
+#include "report/format/metrics_fleet.h"
 #include "report/gate/judge.h"
 #include "report/model/model.h"
 #include "report/subjects/figures.h"
@@ -41,6 +42,7 @@ int print_openmetrics(const struct report *report, const struct judgement *judge
 	struct findings findings = findings_build(report);
 
 	print_state(out, report, &findings, judgement);
+	print_fleet_metrics(out, report);
 	subjects_print_metrics(out, report, &findings);
 	fputs("# EOF\n", out);
 	findings_finish(&findings);

@@ -8,6 +8,7 @@ tensor keeps, which line made the tensor, and if a refused request would have fi
 
 import ctypes
 import os
+import re
 import subprocess
 import sys
 
@@ -253,6 +254,9 @@ def metrics(place):
         row = [each for each in told.splitlines() if
                each.startswith("gpuleak_cache_%s_bytes{" % name)]
         compare(name, [str(value * MIB)], [each.split()[-1] for each in row])
+    lines = dict(re.findall(r'^gpuleak_line_bytes\{.*line="([^"]*)"} (\d+)$', told, re.M))
+    compare("lines", {"unused": 58 * MIB, "embed": 2 * MIB, "other": 0},
+            {name.split(" (")[0]: int(value) for name, value in lines.items()})
 
 
 CASES = [pinned, interleaved, growing, graph, shared, refused, too_large, other, metrics]
