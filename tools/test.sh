@@ -229,6 +229,18 @@ short_memory_tests() {
 	GPULEAK_TEST_EVERY=1 tests short-memory gcc --timeout-multiplier 60 programs-short-memory
 }
 
+# 1,000 attachments instead of a few: beside threads with each compiler, and by the command.
+attach_tests() {
+	local family build=$base/gcc
+
+	for family in 'attached beside' 'attach again'; do
+		check "1,000 attachments: $family" env TEST_ROUNDS=1000 tests/programs/run.py "${family% *}" \
+			--only "${family#* }" --preload "$build/interpose/libgpuleak.so" \
+			--command "$build/tools/gpuleak" --standin "$build/standin/driver" \
+			--programs "$build/tests/programs"
+	done
+}
+
 # On a machine that the script cannot set up, this is skipped.
 aarch64_tests() {
 	local name='aarch64: suites on an emulated machine'
@@ -255,6 +267,7 @@ all_stages() {
 	opencl_strict_tests
 	check "the end of Intel's CPU runtime for OpenCL" tests/opencl/intel.sh "$base/gcc"
 	short_memory_tests
+	attach_tests
 	aarch64_tests
 	fresh_debians
 	check "torture, $TORTURE_SECONDS_LONG s" tests/torture/hour.sh "$base/gcc" "$TORTURE_SECONDS_LONG"

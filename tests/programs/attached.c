@@ -3,12 +3,15 @@
  * Attaches gpuleak to itself while it runs: attached LIBRARY LEDGER [routes|rounds N]. The library
  * is opened with dlopen(), as `gpuleak attach` does it from outside.
  *   routes    one allocation by each way to the driver before, during and after the attachment
+ *   modules A B  the same by libraries that are bound lazily: A is opened before the attachment, B
+ *             after it
  *   ends HOW  ends while it is attached
  *   prepared  allocates when its input requests it, and opens nothing
  *   count     prints the instructions of the same calls before, during and after an attachment
- *   rounds    attaches and detaches N times while threads allocate, launch, fork and open libraries
+ *   rounds    attaches and detaches N times while threads allocate, launch, capture, fork and open
+ *             libraries
  */
-#include "cu.h"
+#include "cu_graph.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -121,6 +124,55 @@ static void routes(void)
 	puts("done");
 }
 
+/* ---- modules ---- */
+
+struct module {
+	void (*fill)(allocate *, get_proc *);
+	int (*count)(const void *);
+	void (*allocate)(size_t, CUdeviceptr[4]);
+	void (*first_call)(size_t);
+};
+
+/* Opens the library at PATH. What it looks up comes from DRIVER. */
+static struct module open_module(const char *path, void *driver)
+{
+	void *handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+	struct module ret;
+
+	check(handle != NULL, path);
+	ret.fill = (void (*)(allocate *, get_proc *))dlsym(handle, "module_fill");
+	ret.count = (int (*)(const void *))dlsym(handle, "module_count");
+	ret.allocate = (void (*)(size_t, CUdeviceptr[4]))dlsym(handle, "module_allocate");
+	ret.first_call = (void (*)(size_t))dlsym(handle, "module_first_call");
+	check(ret.fill && ret.count && ret.allocate && ret.first_call, "its functions");
+	ret.fill((allocate *)look(driver, "cuMemAlloc_v2"),
+		 (get_proc *)look(driver, "cuGetProcAddress_v2"));
+	return ret;
+}
+
+static void modules(const char *path, const char *later)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+	const void *real = look(driver, "cuMemAlloc_v2");
+	struct module before = open_module(path, driver), meanwhile;
+	CUdeviceptr given[4];
+	int words = before.count(real);
+
+	check(words > 1000, "words hold the driver's address");
+	check(attach(settings) == 0, "attach");
+	check(before.count(real) == 0, "no word holds it while it is attached");
+	meanwhile = open_module(later, driver);
+	before.allocate(2000, given);
+	meanwhile.allocate(3000, given);
+	meanwhile.first_call(4000);
+	check(detach() == 0, "detach");
+	check(before.count(real) == words && meanwhile.count(real) == words, "the words are back");
+	before.allocate(5000, given);
+	meanwhile.allocate(6000, given);
+	before.first_call(7000);
+	puts("done");
+}
+
 /* ---- prepared ---- */
 
 /* Allocates by each way for each byte of the input, the first time before any input. */
@@ -182,7 +234,8 @@ static void count(pid_t child)
 /* ---- rounds ---- */
 
 static atomic_bool stop;
-static _Atomic uint64_t allocated, freed, forked, opened, unmapped, slept_short;
+static _Atomic uint64_t allocated, freed, forked, opened, captured, unmapped, slept_short;
+static CUdeviceptr kept_block;
 
 static void alloc_and_free(int times)
 {
@@ -226,6 +279,18 @@ static void open_once(void)
 	opened++;
 }
 
+static void capture_once(void)
+{
+	void *stream, *graph = NULL;
+
+	check(cuStreamCreate(&stream, 1) == 0 &&
+	      cuStreamBeginCapture_v2(stream, CAPTURE_THREAD_LOCAL) == 0, "capture");
+	check(cuMemsetD8Async(kept_block, 1, 16, stream) == 0, "a captured call");
+	check(cuStreamEndCapture(stream, &graph) == 0 && graph, "end of the capture");
+	check(cuGraphDestroy(graph) == 0 && cuStreamDestroy_v2(stream) == 0, "destroy");
+	captured++;
+}
+
 /* Unmaps memory that has words of the search. */
 static void unmap_once(void)
 {
@@ -255,6 +320,8 @@ static void *work(void *data)
 			open_once();
 		if (number == 2)
 			unmap_once();
+		if (number == 3)
+			capture_once();
 		if (nanosleep(&nap, NULL) != 0)
 			slept_short++;
 	}
@@ -266,6 +333,7 @@ static void rounds(unsigned int count)
 	pthread_t threads[THREADS];
 	CUdeviceptr given[4];
 
+	check(cuMemAlloc_v2(&kept_block, 16) == 0, "a block");
 	for (uintptr_t i = 0; i < THREADS; i++)
 		check(pthread_create(&threads[i], NULL, work, (void *)i) == 0, "thread");
 	for (unsigned int i = 0; i < count; i++) {
@@ -287,9 +355,11 @@ static void rounds(unsigned int count)
 	check(allocated == freed, "counts");
 	check(slept_short == 0, "a sleep ended early");
 	printf("done %u rounds, %s\n", count,
-	       forked && opened && unmapped ? "forked, opened and unmapped" : "too short");
-	fprintf(stderr, "%lu pairs, %lu forks, %lu opened, %lu unmapped\n", (unsigned long)freed,
-		(unsigned long)forked, (unsigned long)opened, (unsigned long)unmapped);
+	       forked && opened && captured && unmapped ? "forked, opened, captured and unmapped"
+							: "too short");
+	fprintf(stderr, "%lu pairs, %lu forks, %lu opened, %lu captured, %lu unmapped\n",
+		(unsigned long)freed, (unsigned long)forked, (unsigned long)opened,
+		(unsigned long)captured, (unsigned long)unmapped);
 }
 
 int main(int argc, char **argv)
@@ -316,6 +386,8 @@ int main(int argc, char **argv)
 	check(attach && detach, "functions");
 	if (strcmp(argv[3], "routes") == 0)
 		routes();
+	else if (strcmp(argv[3], "modules") == 0)
+		modules(argv[4], argv[5]);
 	else if (strcmp(argv[3], "count") == 0)
 		count_below();
 	else if (strcmp(argv[3], "ends") == 0)

@@ -168,6 +168,28 @@ def again(place):
 
 
 @needs("attach")
+def many_attachments(place):
+    """attach: again and again while it works, each report has the calls of its time; then as bare"""
+    rounds = int(os.environ.get("TEST_ROUNDS", "5"))
+    with Service(place) as service:
+        service.work(20)
+        before = kept_open(service.pid)
+        for _ in range(rounds):
+            service.allocated = service.freed = 0
+            attach = Attach(place, service)
+            service.work(5)
+            compare("status", 0, attach.finish()[0])
+            check_sums(service, attach.report())
+        compare("descriptors and threads", before, kept_open(service.pid))
+        compare("output", bare(place, 20, *[5] * rounds), service.end())
+    place.nothing_left()
+
+
+def kept_open(pid):
+    return [len(os.listdir("/proc/%d/%s" % (pid, what))) for what in ("fd", "task")]
+
+
+@needs("attach")
 def ended(place):
     """attach: if the service ends, what it freed at its end is freed"""
     with recorded(place) as (service, attach):
@@ -608,6 +630,6 @@ def doctor(place):
         service.end()
 
 
-ATTACH = [growing, as_bare, detached, again, ended, killed, killed_command, gate_words, gate_nothing, formats, text,
+ATTACH = [growing, as_bare, detached, again, many_attachments, ended, killed, killed_command, gate_words, gate_nothing, formats, text,
           twice, under_gpuleak, refusals, other_user, static_program, musl_program, own_filter, debugger,
           contained, tree, forked, pyopencl, doctor]

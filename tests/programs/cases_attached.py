@@ -7,11 +7,13 @@ import glob
 import json
 import mmap
 import os
+import re
+import shutil
 import struct
 import subprocess
 import time
 
-from harness import compare
+from harness import Missing, SLOWER, TIMEOUT, compare
 from stories import needs, one_line
 
 ROUTES = ("linked", "looked_up", "by_driver", "read_only")
@@ -34,8 +36,7 @@ def each_way(place):
     run = place.run(attached(place, "routes"))
     compare("routes", (0, "done\n", ""), (run.status, run.stdout, run.stderr))
     report = report_of(place, place.file("ledger"))
-    lines = {line.split("@")[1].split()[0]: number for number, line in enumerate(
-        open(os.path.join(os.path.dirname(__file__), "attached.c")), 1) if "/* @" in line}
+    lines = marked("attached.c")
     compare("leaks", {(lines[way], 2000 + i) for i, way in enumerate(ROUTES)},
             {(leak["stack"][0]["line"], leak["bytes"]) for leak in report["kept"]})
     compare("frees of blocks from before are no errors", ([], 4),
@@ -43,20 +44,69 @@ def each_way(place):
     compare("the process goes on", "running", report["process"]["ended"])
 
 
+def marked(name):
+    """The lines of the program NAME that have a marker, by marker."""
+    with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as file:
+        return {line.split("@")[1].split()[0]: number for number, line in enumerate(file, 1)
+                if "/* @" in line}
+
+
 @needs("attached")
-def beside_threads(place):
-    """attached and detached beside threads that allocate, launch, fork and open libraries: as bare"""
-    rounds = os.environ.get("TEST_ROUNDS", "100")
-    run = place.run(attached(place, "rounds", rounds, ledger="ledger-%p"))
-    compare("rounds", (0, "done %s rounds, forked, opened and unmapped\n" % rounds),
-            (run.status, run.stdout))
-    ledgers = [name for name in os.listdir(place.file("")) if name.startswith("ledger-")]
-    compare("ledgers, and none of a forked child", int(rounds), len(ledgers))
-    for name in ledgers[:3]:
-        report = report_of(place, place.file(name))
-        compare("no errors", [], report["errors"])
-        compare("at least the four of the thread that attached", True,
-                report["summary"]["allocated_blocks"] >= 4)
+def modules(place):
+    """attached: a large library that is bound lazily, its words and table, and one that is opened later"""
+    paths = [os.path.join(place.options.programs, "attached_module_%s.so" % which) for which in "ab"]
+    if shutil.which("readelf"):
+        slots = place.run(["readelf", "-rdW", paths[0]]).stdout
+        for wanted in (r"_JUMP_SLO\w* .* cuMemAlloc_v2\b", r"_GLOB_DAT .* cuMemAllocManaged\b"):
+            compare(wanted, True, bool(re.search(wanted, slots)))
+        compare("slots", True, slots.count("JUMP_SLO") > 2000)
+        compare("bound lazily", False, "BIND_NOW" in slots)
+    run = place.run(attached(place, "modules", *paths), {"LD_BIND_NOW": None})
+    compare("modules", (0, "done\n", ""), (run.status, run.stdout, run.stderr))
+    report, lines = report_of(place, place.file("ledger")), marked("attached_module.c")
+    compare("kept", {(lines[way], bytes_ + i) for bytes_ in (2000, 3000)
+                     for i, way in enumerate(("call", "address", "word", "table"))},
+            {(kept["stack"][0]["line"], kept["bytes"]) for kept in report["kept"]})
+    compare("allocated and freed", (9, 1), (report["summary"]["allocated_blocks"],
+                                            report["summary"]["freed_blocks"]))
+
+
+def beside_threads(compiler, *flags):
+    """The story of a program that the compiler makes with FLAGS; without a compiler, of p_attached."""
+    name = " ".join([os.path.basename(compiler), *flags]) if compiler else "this build"
+
+    @needs("attached")
+    def story(place):
+        rounds = os.environ.get("TEST_ROUNDS", "10" if compiler else "100")
+        program = compiled(place, compiler, *flags) if compiler else place.program("attached")
+        process = place.start([program, place.options.preload, place.file("ledger-%p"), "rounds",
+                               rounds], {"ASAN_OPTIONS": "detect_leaks=0"})
+        out, said = process.communicate(timeout=TIMEOUT + int(rounds) * SLOWER)
+        compare("rounds", (0, "done %s rounds, forked, opened, captured and unmapped\n" % rounds, ""),
+                (process.returncode, out.decode(),
+                 re.sub(r"^\d+ pairs, .*\n", "", said.decode())))
+        print("# " + said.decode().strip())
+        ledgers = [name for name in os.listdir(place.file("")) if name.startswith("ledger-")]
+        compare("ledgers, and none of a forked child", int(rounds), len(ledgers))
+        for ledger in ledgers[:3]:
+            report = report_of(place, place.file(ledger))
+            compare("no errors", [], report["errors"])
+            compare("at least the four of the thread that attached", True,
+                    report["summary"]["allocated_blocks"] >= 4)
+    story.__doc__ = "attached and detached beside threads that allocate, launch, capture, fork and open " \
+        "libraries: as bare (%s)" % name
+    return story
+
+
+def compiled(place, compiler, *flags):
+    if not shutil.which(compiler):
+        raise Missing("no " + compiler)
+    run = place.run([compiler, *flags, "-g", os.path.join(os.path.dirname(__file__), "attached.c"),
+                     "-o", place.file("program"), "-Wl,--no-as-needed", "-pthread", "-ldl",
+                     os.path.join(place.options.standin, "libcuda.so.1")])
+    if run.status:
+        raise Missing("%s cannot make it: %s" % (compiler, run.stderr.strip().split("\n")[-1]))
+    return place.file("program")
 
 
 @needs("attached")
@@ -203,5 +253,7 @@ def prepared_opencl(place):
             <= int(bare.stdout) + 4)
 
 
-ATTACHED = [each_way, beside_threads, many_names, recorded_already, ends_attached, prepared, stale_page,
+ATTACHED = [each_way, modules, beside_threads(None), beside_threads("clang"),
+            beside_threads("gcc", "-fsanitize=address"),
+            beside_threads("clang", "-fsanitize=address"), many_names, recorded_already, ends_attached, prepared, stale_page,
             same_instructions, prepared_opencl]

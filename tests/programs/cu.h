@@ -76,6 +76,7 @@ CUresult cuMemPoolImportPointer(CUdeviceptr *address, void *pool, void *data);
 CUresult cuMemPoolDestroy(void *pool);
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t bytes, void *pool, void *stream);
 CUresult cuStreamCreate(void **stream, unsigned int flags);
+CUresult cuStreamDestroy_v2(void *stream);
 CUresult cuStreamBeginCapture_v2(void *stream, int mode);
 CUresult cuStreamEndCapture(void *stream, void **graph);
 #ifdef __cplusplus
