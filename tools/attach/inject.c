@@ -31,7 +31,7 @@
 #define PAUSE_NS 10000000
 #define RESULT_NS 500000
 #define RESULT_MS 60000 /* a process with much memory takes seconds */
-#define THREADS_MAX 4096
+#define RANKS 3
 #define HEADERS_MAX 64
 #define ROOM_BYTES ((STUB_CODE_BYTES + sizeof(struct stub_room) + 4095) & ~(size_t)4095)
 #define ROOM(field) (room + STUB_CODE_BYTES + offsetof(struct stub_room, field))
@@ -105,8 +105,8 @@ static bool set_functions(int pid, struct stub_room *room)
 /* ---- the thread that is borrowed ---- */
 
 struct lender {
+	int pid;
 	pid_t tid;
-	int rank; /* 0 is best */
 	long number; /* system call; -1: the thread runs */
 	uint64_t first, pc; /* its first argument, and the address behind it */
 };
@@ -121,16 +121,17 @@ static const long waiting_calls[] = {
 	SYS_rt_sigtimedwait, SYS_semtimedop, SYS_msgrcv, SYS_io_getevents,
 };
 
+/* Returns how well a thread in system call NUMBER can be borrowed; 0 is best. */
 static int rank_of(long number)
 {
 	for (size_t i = 0; i < sizeof(waiting_calls) / sizeof(waiting_calls[0]); i++)
 		if (waiting_calls[i] == number)
 			return 0;
-	return number == SYS_futex || number == SYS_read ? 1 : number < 0 ? 2 : INT_MAX;
+	return number == SYS_futex || number == SYS_read ? 1 : number < 0 ? 2 : RANKS;
 }
 
 /* Reads from /proc which system call the thread is in. */
-static bool read_lender(int pid, pid_t tid, struct lender *ret)
+static void read_lender(int pid, pid_t tid, struct lender *ret)
 {
 	char path[64], text[256];
 	unsigned long first, stack, pc;
@@ -138,41 +139,10 @@ static bool read_lender(int pid, pid_t tid, struct lender *ret)
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, (int)tid);
 	file_head(path, text, sizeof(text));
-	*ret = (struct lender){ .tid = tid, .number = -1 };
+	*ret = (struct lender){ .pid = pid, .tid = tid, .number = -1 };
 	if (sscanf(text, "%ld 0x%lx 0x%*x 0x%*x 0x%*x 0x%*x 0x%*x 0x%lx 0x%lx", &number, &first,
-		   &stack, &pc) == 4) {
-		ret->number = number;
-		ret->first = first;
-		ret->pc = pc;
-	}
-	ret->rank = rank_of(ret->number);
-	return ret->rank != INT_MAX;
-}
-
-static int by_rank(const void *a, const void *b)
-{
-	const struct lender *one = a, *other = b;
-
-	return one->rank - other->rank;
-}
-
-/* Stores the threads that may be borrowed, best first. Returns their number. */
-static size_t list_lenders(int pid, struct lender *ret)
-{
-	char path[64];
-	struct dirent *entry;
-	size_t count = 0;
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	dir = opendir(path);
-	while (dir && count < THREADS_MAX && (entry = readdir(dir)) != NULL)
-		if (entry->d_name[0] != '.' && read_lender(pid, atoi(entry->d_name), ret + count))
-			count++;
-	if (dir)
-		closedir(dir);
-	qsort(ret, count, sizeof(*ret), by_rank);
-	return count;
+		   &stack, &pc) == 4)
+		*ret = (struct lender){ pid, tid, number, first, pc };
 }
 
 /* Returns true if NAME is a library whose code may hold a lock that pthread_create() takes. */
@@ -192,7 +162,7 @@ static bool is_locking(int pid, const char *name)
 struct code_search {
 	int pid;
 	uint64_t pc;
-	bool is_free; /* the code may be interrupted for pthread_create() */
+	bool is_free;
 };
 
 static bool look_at_code(const struct maps_line *mapping, void *data)
@@ -206,87 +176,90 @@ static bool look_at_code(const struct maps_line *mapping, void *data)
 	return !found;
 }
 
-static bool is_free_code(int pid, uint64_t pc)
-{
-	struct code_search search = { .pid = pid, .pc = pc };
-
-	process_each_mapping("/proc", pid, look_at_code, &search);
-	return search.is_free;
-}
-
 /* Returns true if a signal waits that the thread does not block: then an EINTR is the signal's. */
-static bool has_signal(int pid, pid_t tid)
+static bool has_signal(const struct lender *lender)
 {
 	char path[64], text[4096];
 	unsigned long long own = 0, shared = 0, blocked = 0;
 	const char *at;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", pid, (int)tid);
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", lender->pid, (int)lender->tid);
 	file_head(path, text, sizeof(text));
 	at = strstr(text, "SigPnd:");
 	return at && sscanf(at, "SigPnd: %llx ShdPnd: %llx SigBlk: %llx", &own, &shared,
 			    &blocked) == 3 && ((own | shared) & ~blocked);
 }
 
-/* Stops the thread of LENDER. Returns TRACEE_LATE if it can't be borrowed now; then it runs. */
-static enum tracee_result borrow(int pid, const struct lender *lender, struct tracee *t)
+/* Returns true if the stopped thread may be interrupted for pthread_create(). */
+static bool is_free(const struct lender *lender, struct tracee *t)
 {
-	enum tracee_result r = tracee_stop(t, lender->tid);
-	bool is_good;
+	struct code_search search = { lender->pid, tracee_pc(t), false };
 
-	if (r != TRACEE_OK)
-		return r;
-	is_good = lender->number >= 0 ? tracee_is_in(t, lender->number, lender->pc)
-					 : is_free_code(pid, tracee_pc(t));
-	if (lender->number >= 0 && is_good && !has_signal(pid, lender->tid))
+	if (lender->number < 0) {
+		process_each_mapping("/proc", lender->pid, look_at_code, &search);
+		return search.is_free;
+	}
+	if (!tracee_is_in(t, lender->number, lender->pc))
+		return false;
+	if (!has_signal(lender))
 		tracee_repeat(t, lender->pc, lender->first);
-	if (is_good)
-		return TRACEE_OK;
-	tracee_release(t);
-	return TRACEE_LATE;
+	return true;
 }
 
-/* Borrows the first thread that can be borrowed. */
+/* Stops the first thread of rank RANK that can be borrowed. Returns TRACEE_LATE if none can be. */
+static enum tracee_result borrow(int pid, int rank, struct tracee *t, bool *ret_in_syscall)
+{
+	char path[64];
+	enum tracee_result r = TRACEE_LATE;
+	struct lender lender;
+	struct dirent *entry;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	AT_END(close_folder) DIR *dir = opendir(path);
+	while (dir && (r == TRACEE_LATE || r == TRACEE_GONE) && (entry = readdir(dir)) != NULL) {
+		read_lender(pid, atoi(entry->d_name), &lender);
+		if (entry->d_name[0] == '.' || rank_of(lender.number) != rank)
+			continue;
+		*ret_in_syscall = lender.number >= 0;
+		r = tracee_stop(t, lender.tid);
+		if (r == TRACEE_OK && !is_free(&lender, t)) {
+			tracee_release(t);
+			r = TRACEE_LATE;
+		}
+	}
+	return r == TRACEE_GONE ? TRACEE_LATE : r;
+}
+
 static enum tracee_result borrow_any(int pid, struct tracee *t, bool *ret_in_syscall)
 {
-	static struct lender lenders[THREADS_MAX];
 	const struct timespec pause = { .tv_nsec = PAUSE_NS };
 	const long long until = clock_ms() + TRY_MS;
 	enum tracee_result r = TRACEE_LATE;
 
-	do {
-		const size_t count = list_lenders(pid, lenders);
-
-		for (size_t i = 0; i < count; i++) {
-			r = borrow(pid, &lenders[i], t);
-			*ret_in_syscall = lenders[i].number >= 0;
-			if (r != TRACEE_LATE && r != TRACEE_GONE)
-				return r;
-		}
-		nanosleep(&pause, NULL);
-	} while (clock_ms() < until && process_runs(pid, 0));
-	return process_runs(pid, 0) ? TRACEE_LATE : TRACEE_GONE;
+	while (r == TRACEE_LATE && clock_ms() < until && process_runs(pid, 0)) {
+		for (int rank = 0; rank < RANKS && r == TRACEE_LATE; rank++)
+			r = borrow(pid, rank, t, ret_in_syscall);
+		if (r == TRACEE_LATE)
+			nanosleep(&pause, NULL);
+	}
+	return r != TRACEE_LATE || process_runs(pid, 0) ? r : TRACEE_GONE;
 }
 
 /* ---- the call ---- */
 
 static const char *result_text(enum tracee_result r)
 {
-	switch (r) {
-	case TRACEE_LATE:
-		return "no thread of the process could be stopped outside of libc and the loader "
-		       "for 3 seconds; try again";
-	case TRACEE_GONE:
-		return "the process ended";
-	case TRACEE_STOPPED:
-		return "the process is stopped by a signal; continue it with kill -CONT";
-	case TRACEE_CRASHED:
-		return "a call in the process caused a signal";
-	case TRACEE_REFUSED:
-	case TRACEE_OK:
-		break;
-	}
-	return strerror(errno);
+	static const char *const texts[] = {
+		[TRACEE_LATE] = "no thread of the process could be stopped outside of libc and the "
+				"loader for 3 seconds; try again",
+		[TRACEE_GONE] = "the process ended",
+		[TRACEE_STOPPED] = "the process is stopped by a signal; continue it with kill "
+				   "-CONT",
+		[TRACEE_CRASHED] = "a call in the process caused a signal",
+		[TRACEE_REFUSED] = NULL,
+	};
+
+	return texts[r] ? texts[r] : strerror(errno);
 }
 
 static bool failed(struct injected *ret, const char *what, enum tracee_result r)
@@ -295,28 +268,25 @@ static bool failed(struct injected *ret, const char *what, enum tracee_result r)
 	return false;
 }
 
-/* Maps BYTES in the process. *RET gets their address. */
-static enum tracee_result map(struct tracee *t, uint64_t at, size_t bytes, int rights,
-			      uint64_t *ret)
-{
-	const uint64_t arguments[6] = { at, bytes, (uint64_t)rights,
-					MAP_PRIVATE | MAP_ANONYMOUS | (at ? MAP_FIXED : 0),
-					(uint64_t)-1, 0 };
-	enum tracee_result r = tracee_syscall(t, SYS_mmap, arguments, ret);
-
-	if (r != TRACEE_OK || (*ret && *ret % 4096 == 0 && *ret < (uint64_t)-4096))
-		return r;
-	errno = *ret > (uint64_t)-4096 ? (int)-*ret : ENOSYS;
-	return TRACEE_REFUSED;
-}
-
-/* Maps the room. */
+/* Maps the room, and its code in a page of its own. *RET gets the address. */
 static enum tracee_result map_room(struct tracee *t, uint64_t *ret)
 {
-	enum tracee_result r = map(t, 0, ROOM_BYTES, PROT_READ | PROT_WRITE, ret);
-	uint64_t code;
+	uint64_t arguments[6] = { 0, ROOM_BYTES, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0 };
+	enum tracee_result r = tracee_syscall(t, SYS_mmap, arguments, ret);
+	uint64_t code = *ret;
 
-	return r == TRACEE_OK ? map(t, *ret, STUB_CODE_BYTES, PROT_READ | PROT_EXEC, &code) : r;
+	if (r == TRACEE_OK && *ret < (uint64_t)-4096) {
+		arguments[0] = *ret;
+		arguments[1] = STUB_CODE_BYTES;
+		arguments[2] = PROT_READ | PROT_EXEC;
+		arguments[3] |= MAP_FIXED;
+		r = tracee_syscall(t, SYS_mmap, arguments, &code);
+	}
+	if (r != TRACEE_OK || (code && code == *ret && code < (uint64_t)-4096))
+		return r;
+	errno = code > (uint64_t)-4096 ? (int)-code : ENOSYS;
+	return TRACEE_REFUSED;
 }
 
 static uint64_t address_of(uint64_t room, const void *code)
@@ -376,7 +346,7 @@ static bool enter(int pid, struct stub_room *data, uint64_t *ret_room, struct in
 {
 	static struct tracee t; /* large */
 	enum tracee_result r;
-	bool in_syscall;
+	bool in_syscall = false;
 
 	r = borrow_any(pid, &t, &in_syscall);
 	if (r != TRACEE_OK)

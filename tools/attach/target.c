@@ -107,18 +107,13 @@ static void read_status(const char *proc, int pid, struct target *ret)
 
 static void read_program(const char *proc, int pid, struct target *ret)
 {
-	unsigned char head[20];
-	char path[PATH_HERE];
-	int fd = open(path_of(proc, pid, "exe", path), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	char head[21];
 
-	if (fd < 0)
+	if (read_file(proc, pid, "exe", head, sizeof(head)) != sizeof(head) - 1 ||
+	    memcmp(head, ELFMAG, SELFMAG) != 0)
 		return;
-	if (read(fd, head, sizeof(head)) == (ssize_t)sizeof(head) &&
-	    memcmp(head, ELFMAG, SELFMAG) == 0) {
-		ret->elf_class = head[EI_CLASS];
-		ret->machine = head[18] | head[19] << 8;
-	}
-	close(fd);
+	ret->elf_class = head[EI_CLASS];
+	ret->machine = (unsigned char)head[18] | (unsigned char)head[19] << 8;
 }
 
 static bool begins(const char *text, const char *prefix)
