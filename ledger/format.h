@@ -87,7 +87,13 @@ enum ledger_ended {
 	X(UNRECORDED_IPC, "IPC handles of memory were not recorded: the ledger could not grow") \
 	X(NESTED_STACKS, "calls of nested signal handlers were recorded without a stack") \
 	X(UNWINDER_LOCKED, "calls were recorded without a stack: when the process was forked, "  \
-			   "another thread held a lock of libunwind")
+			   "another thread held a lock of libunwind")                       \
+	X(UNMATCHED_RANGES, "NVTX ranges were ended that their thread, or the program, had not " \
+			    "begun: they changed nothing")                                  \
+	X(DEEP_RANGES, "NVTX ranges were begun inside 31 others (perhaps a range is never "      \
+		       "ended): their memory counts for the outer ones")                    \
+	X(OTHER_RANGES, "NVTX ranges had no room in the table of ranges: their memory counts for " \
+			"\"other\"")
 
 enum ledger_trouble {
 #define X(name, text) LEDGER_TROUBLE_##name,
@@ -486,12 +492,36 @@ struct ledger_balance {
 	uint32_t peak_blocks;
 	uint32_t peak;   /* number of the peak that peak_bytes belongs to; 0: none */
 	uint32_t memory; /* number of the struct ledger_peak; 0: none */
-	uint32_t thread_state; /* only for the writer: which threads change BALANCES */
+	uint16_t thread_state; /* only for the writer: which threads change BALANCES */
+	/* `number` of the struct ledger_range in which the call site allocates; 0: outside ranges.
+	 * Equal in both balances. Older writers always wrote 0. */
+	uint16_t range;
 	uint32_t busy;         /* only for the writer: 1 while a thread stores peak_* */
 	/* by enum ledger_hidden: those of `bytes` and `blocks` of both balances. Only in
 	 * OTHERS_BALANCES, and not for suballocations */
 	uint64_t hidden_bytes[LEDGER_HIDDEN_NOT];
 	uint32_t hidden_blocks[LEDGER_HIDDEN_NOT];
+};
+
+/* A range of the program (NVTX) in which memory was allocated, or which encloses such a range.
+ * Records are written when the first call site allocates in the range, in no order. A call site
+ * that allocates in several ranges has a record (struct ledger_site) for each. */
+#define LEDGER_RANGE_OTHER 4095u /* stands for all ranges for which the table had no room */
+enum ledger_range_memory {
+	LEDGER_RANGE_BLOCKS, LEDGER_RANGE_SUBALLOCATIONS, LEDGER_RANGE_MEMORIES
+};
+struct ledger_range {
+	uint32_t number; /* from 1; at most LEDGER_RANGE_OTHER */
+	uint32_t parent; /* number of the range that encloses it; 0: none */
+	uint32_t name;   /* refs to strings; the domain is 0 for the default domain */
+	uint32_t domain;
+	uint32_t owner;  /* only for the writer: the thread state that changes `own` */
+	uint32_t reserved;
+	/* by enum ledger_range_memory. What is live is own + others, modulo 2^64. If several
+	 * threads allocate at the same moment, a peak may be too low. */
+	struct ledger_range_live {
+		uint64_t own, others, peak;
+	} live[LEDGER_RANGE_MEMORIES];
 };
 
 /* How many suballocations or other blocks of one call site were live in the course of the process.

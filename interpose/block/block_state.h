@@ -203,7 +203,7 @@ static HOT void block_drop_hot(struct recorder *recorder, struct ledger_block *b
 	struct ledger_site *site = ledger_at(&recorder->writer, block->site);
 
 	thread_state_lock(state);
-	live_bytes_remove(state, site, bytes);
+	live_bytes_remove(recorder, state, site, bytes);
 	if (__builtin_expect(shared_load(block->marked) & LEDGER_BLOCK_IGNORED, 0) &&
 	    live_bytes_hidden(block) == LEDGER_HIDDEN_IGNORED)
 		live_bytes_rehide(recorder, block, bytes, LEDGER_HIDDEN_IGNORED,

@@ -14,6 +14,7 @@
 #include "interpose/dispatch/loader.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/submit_epoch.h"
+#include "interpose/base/upcalls.h"
 #include "ledger/shared.h"
 
 struct answer {
@@ -142,6 +143,15 @@ static struct answer without_hook(void *handle, const char *name, const void *ca
 	return (struct answer){ found, handle != RTLD_DEFAULT };
 }
 
+/* Handles NVTX's lookup of the injection of a tool, by the handle of the tool's library. */
+static struct answer in_injection(void *handle, const char *name)
+{
+	void *found = lookup_real_dlsym(handle, name);
+
+	return (struct answer){ !found || resolve_is_ours(found) ? found
+								 : upcalls.nvtx_found(found), 1 };
+}
+
 struct answer lookup_before(void *handle, const char *name, const void *caller)
 {
 	struct hook *hook;
@@ -152,6 +162,9 @@ struct answer lookup_before(void *handle, const char *name, const void *caller)
 	 * each import of an extension. */
 	if (handle != RTLD_NEXT && handle != RTLD_DEFAULT && !resolve_is_ours(caller))
 		apis_libraries_changed();
+	if (name && handle != RTLD_NEXT && handle != RTLD_DEFAULT &&
+	    strcmp(name, "InitializeInjectionNvtx2") == 0)
+		return in_injection(handle, name);
 	if (!name || api_of(name) == API_COUNT)
 		return (struct answer){ NULL, 0 };
 	hook = hook_find(name);

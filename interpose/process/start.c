@@ -43,9 +43,11 @@
 #include "interpose/dispatch/find_module.h"
 #include "interpose/dispatch/loader.h"
 #include "interpose/guard/guard.h"
+#include "interpose/nvtx/nvtx.h"
 #include "interpose/opencl/kernel_args.h"
 #include "interpose/opencl/user_events.h"
 #include "interpose/process/reporter.h"
+#include "interpose/recorder/named_ranges.h"
 #include "interpose/recorder/write_observations.h"
 #include "interpose/recorder/thread_state.h"
 #include "interpose/recorder/trace.h"
@@ -120,7 +122,8 @@ void process_start(void)
 	rank_read();
 	atomic_store(&pool_on, config.pool != OPTION_POOL_OFF);
 	limits_start();
-	roster = roster_join(config_roster);
+	if (!nvtx_start(!atomic_load(&recording_is_off)))
+		roster = roster_join(config_roster);
 	if (roster)
 		shared_add(roster->loaded, 1);
 	recorder_make_page();
@@ -355,5 +358,6 @@ const struct upcalls upcalls = {
 	.stack_is_nested = stack_is_nested,
 	.thread_joins = stack_cache_join,
 	.counts_live = site_counts_live,
+	.nvtx_found = nvtx_found,
 	.thread_ends_in_call = record_calls_end,
 };

@@ -137,6 +137,7 @@ static HOT uint32_t change_live(struct recorder *recorder, struct ledger_site *s
 	balance_add(balance, atomic_load_explicit(&memory->peak, memory_order_relaxed), bytes,
 		    blocks);
 	atomic_store_explicit(&memory->live, live, memory_order_relaxed);
+	range_change(recorder, balance, LEDGER_RANGE_SUBALLOCATIONS, bytes);
 	return live > atomic_load_explicit(&memory->ceiling, memory_order_relaxed)
 		       ? balance->memory
 		       : 0;

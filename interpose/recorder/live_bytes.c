@@ -184,7 +184,7 @@ static void change_bytes(struct recorder *recorder, struct thread_state *state,
 			 const struct ledger_block *block, int64_t bytes)
 {
 	struct ledger_site *site = ledger_at(&recorder->writer, block->site);
-	struct memory_part *part = balance_change(state, site, bytes, 0);
+	struct memory_part *part = balance_change(recorder, state, site, bytes, 0);
 
 	hide(balance_of_others(site), live_bytes_hidden(block), bytes, 0);
 	atomic_fetch_add_explicit(&part->live, bytes, memory_order_relaxed);

@@ -58,6 +58,7 @@ enum ending {
 	PART(recorded_keepers, keepers)                                                     \
 	PART(ipc, ipc)                                                                      \
 	PART(driver_costs, driver_costs)                                                    \
+	PART(named_ranges, named_ranges)                                                    \
 	PART(block_ranges, ranges)                                                          \
 	PART(guard_state, guard)                                                            \
 	PART(trace, trace)                                                                  \
@@ -143,6 +144,11 @@ struct thread {
 	struct limits_due due;
 	uint32_t thread;  /* thread ID of the operating system */
 	bool is_first;    /* it is the thread that the process began with */
+	/* named_ranges.c: the number of the range in which the thread is, 0: none. Ranges that are
+	 * begun in LEDGER_RANGE_OTHER or too deep are only counted; `range_before` is the range
+	 * around them. */
+	uint16_t range, range_before;
+	uint32_t ranges_uncounted;
 	uint32_t ignored; /* LEDGER_BLOCK_IGNORED between gpuleak_ignore_begin() and _end() */
 	unsigned int ignoring; /* number of gpuleak_ignore_begin() calls without _end() */
 	/* stack/waiting.c: number of calls in which the thread waits; the ref of its Python frames;

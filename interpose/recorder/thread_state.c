@@ -115,7 +115,7 @@ bool thread_states_busy(const struct recorder *recorder)
 static uint32_t insert_site(struct recorder *recorder, const struct thread_state *state,
 			    uint32_t stack, struct hook *hook, int device)
 {
-	struct ledger_balance balance = { .thread_state = state->number };
+	struct ledger_balance balance = { .thread_state = (uint16_t)state->number };
 	struct ledger_site site = {
 		.stack = stack,
 		.api = recorder_name_ref(recorder, hook),
@@ -126,6 +126,8 @@ static uint32_t insert_site(struct recorder *recorder, const struct thread_state
 	if (!site.api)
 		return 0;
 	balance.memory = memories_number(recorder, hook, device);
+	balance.range = thread_self.range ? named_range_write(recorder, state->number,
+							      thread_self.range) : 0;
 	if (strcmp(hook->kind, LEDGER_KIND_SUBALLOCATION) == 0) {
 		site.series = ledger_add_live_series(&recorder->writer, NULL);
 		return ledger_add_suballocation_site(&recorder->writer, &site, &balance);

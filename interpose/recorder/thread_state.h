@@ -14,6 +14,7 @@
 #include "interpose/base/hash.h"
 #include "interpose/base/ref_table.h"
 #include "interpose/recorder/memories.h"
+#include "interpose/recorder/named_ranges.h"
 #include "interpose/recorder/recorder.h"
 
 struct stack_cache;
@@ -114,13 +115,24 @@ static inline unsigned int site_cache_index(uint64_t key)
 	return (unsigned int)(TABLE_MIX(key) >> 48) % THREAD_STATE_SITES;
 }
 
-/* Locking: the caller holds STATE's lock. Returns the call site counters of (stack, hook, device).
- * Creates them if needed. Returns NULL if the ledger is full. */
+/* The parts of a call site's key below the stack: the range, the hook and the device, which has 9
+ * bits. Some OpenCL platforms have many devices, but none has 500. */
+#define SITE_HOOK_BITS 11
+#define SITE_DEVICE_BITS 9
+_Static_assert(HOOK_ALL < 1 << SITE_HOOK_BITS, "a key has room for each hook");
+_Static_assert(LEDGER_RANGE_OTHER < 1 << (32 - SITE_HOOK_BITS - SITE_DEVICE_BITS),
+	       "a key has room for each range");
+
+/* Locking: the caller holds STATE's lock. Returns the call site counters of (stack, hook, device)
+ * in the range of the calling thread. Creates them if needed. Returns NULL if the ledger is
+ * full. */
 static HOT struct ledger_site *site_lookup(struct recorder *recorder, struct thread_state *state,
 					   uint32_t stack, struct hook *hook, int device)
 {
-	uint64_t key = (uint64_t)stack << 32 | (uint64_t)(hook - hooks) << 16 |
-		       (uint16_t)(device + 1);
+	uint32_t low = (uint32_t)thread_self.range << (SITE_HOOK_BITS + SITE_DEVICE_BITS) |
+		       (uint32_t)(hook - hooks) << SITE_DEVICE_BITS |
+		       ((uint32_t)(device + 1) & ((1u << SITE_DEVICE_BITS) - 1));
+	uint64_t key = (uint64_t)stack << 32 | low;
 	unsigned int slot = site_cache_index(key);
 
 	if (__builtin_expect(state->site_cache[slot].key == key && state->site_cache[slot].site, 1))
@@ -216,16 +228,28 @@ static inline void balance_add_others(struct ledger_balance *balance, uint32_t p
 
 /* ---- live bytes ---- */
 
+/* Locking: the caller holds the lock of its thread's state. Adds BYTES to what is live in the range
+ * of the call site of BALANCE. */
+static HOT void range_change(struct recorder *recorder, const struct ledger_balance *balance,
+			     enum ledger_range_memory memory, int64_t bytes)
+{
+	if (__builtin_expect(balance->range != 0, 0))
+		named_range_change(recorder, balance->range, memory, thread_self.state->number,
+				   bytes);
+}
+
 /* Locking: the caller holds STATE's lock. Adds BYTES and BLOCKS to what SITE has live; both may be
  * negative. SITE may belong to another state. Returns STATE's part of the memory that SITE's blocks
  * lie in. */
-static HOT struct memory_part *balance_change(struct thread_state *state, struct ledger_site *site,
+static HOT struct memory_part *balance_change(struct recorder *recorder,
+					      struct thread_state *state, struct ledger_site *site,
 					      int64_t bytes, int32_t blocks)
 {
 	struct ledger_balance *others = balance_of_others(site);
 	struct memory_part *part = &state->memories[others->memory];
 	uint32_t peak = atomic_load_explicit(&part->peak, memory_order_relaxed);
 
+	range_change(recorder, others, LEDGER_RANGE_BLOCKS, bytes);
 	if (__builtin_expect(others->thread_state == state->number, 1))
 		balance_add(balance_of(site), peak, bytes, blocks);
 	else
@@ -264,16 +288,17 @@ static HOT void live_bytes_add(struct recorder *recorder, struct thread_state *s
 	struct memory_part *part = &state->memories[balance->memory];
 
 	balance_add(balance, atomic_load_explicit(&part->peak, memory_order_relaxed), bytes, 1);
+	range_change(recorder, balance, LEDGER_RANGE_BLOCKS, bytes);
 	live_bytes_count(state, part, bytes);
 	if (__builtin_expect(bytes > 0 && live_bytes_may_peak(state, part), 0))
 		live_bytes_check_peak(recorder, state, balance->memory, now_ns);
 }
 
 /* Locking: the caller holds STATE's lock. A block of SITE with BYTES ends. */
-static HOT void live_bytes_remove(struct thread_state *state, struct ledger_site *site,
-				  int64_t bytes)
+static HOT void live_bytes_remove(struct recorder *recorder, struct thread_state *state,
+				  struct ledger_site *site, int64_t bytes)
 {
-	live_bytes_count(state, balance_change(state, site, -bytes, -1), -bytes);
+	live_bytes_count(state, balance_change(recorder, state, site, -bytes, -1), -bytes);
 }
 
 #endif

@@ -334,6 +334,18 @@ struct report_coverage {
 	size_t gap_count;
 };
 
+/* What a process allocated in one of its ranges (struct ledger_range), but not in the ranges inside
+ * it: suballocations, and blocks except those of a cache that has suballocations. */
+struct report_range {
+	const char *name;   /* "serve/decode"; NULL: ranges that the table had no room for */
+	const char *domain; /* NULL: the default domain */
+	bool outside;       /* all ranges: `name` is NULL, and the peak is not known */
+	uint64_t allocated_bytes, allocated_blocks;
+	uint64_t freed_bytes;
+	uint64_t left_bytes, left_blocks; /* not freed */
+	uint64_t peak_bytes; /* FIGURE_UNKNOWN: only that of all blocks is recorded */
+};
+
 /* The report on one process. It owns all its contents except frames. The symbolizer owns the frames
  * and must live longer. Leaks and suppressed leaks are ordered by the bytes that they keep, largest
  * first. Errors are in the order in which they happened. */
@@ -403,6 +415,8 @@ struct report_process {
 	/* see model_fragmentation.h; NULL: no cache that reports its suballocations has memory */
 	const struct report_fragmentations *fragmentation;
 	const struct ledger_guard *guard; /* NULL: the guard was off */
+	struct report_range *ranges; /* those with the most left first; `outside` is the last */
+	size_t range_count;
 	struct ledger_parked *parked; /* each pool once for each moment; used_bytes are valid */
 	size_t parked_count;
 	/* blocks that were freed after the driver had begun to shut down */

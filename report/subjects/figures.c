@@ -30,6 +30,11 @@ uint64_t figure_value(const struct figure *figure, const void *item)
 	return ret;
 }
 
+static json_t *value_json(uint64_t value)
+{
+	return value == FIGURE_UNKNOWN ? json_null() : json_number(value);
+}
+
 void figures_add_json(json_t *object, const struct figures *figures, const void *item)
 {
 	for (size_t i = 0; i < figures->count; i++) {
@@ -37,7 +42,7 @@ void figures_add_json(json_t *object, const struct figures *figures, const void 
 		const struct figure condition = { .member = figure->only_if - 1 };
 
 		if (figure->key && (!figure->only_if || figure_value(&condition, item)))
-			json_set(object, figure->key, json_number(figure_value(figure, item)));
+			json_set(object, figure->key, value_json(figure_value(figure, item)));
 	}
 }
 
@@ -72,6 +77,8 @@ static void print_figure(FILE *out, const struct report *report, const struct fi
 	metric_family(out, name, strstr(metric, "_total") ? NULL : "gauge", figure->help);
 	for (size_t i = 0; i < metric_processes(report); i++)
 		for (size_t j = 0; (item = figures->item(report->processes[i], j, NULL)); j++) {
+			if (figure_value(figure, item) == FIGURE_UNKNOWN)
+				continue;
 			metric_begin(out, name, report, i);
 			figures->item(report->processes[i], j, out);
 			metric_end(out, figure_value(figure, item));

@@ -53,6 +53,9 @@ struct figures {
 #define FIGURE(type, name) .member = offsetof(struct type, name)
 #define FIGURE_IF(type, name) .only_if = 1 + offsetof(struct type, name)
 
+/* The value of a number that is not known: null in JSON, and no metric. No other number has it. */
+#define FIGURE_UNKNOWN (UINT64_MAX - 1)
+
 uint64_t figure_value(const struct figure *figure, const void *item);
 /* Sets the keys in OBJECT. */
 void figures_add_json(json_t *object, const struct figures *figures, const void *item);

@@ -17,6 +17,7 @@
 #include "report/model/model.h"
 #include "report/model/model_suballocations.h"
 #include "report/model/model_pool.h"
+#include "report/subjects/figures.h"
 #include "report/subjects/formats.h"
 
 #define MANY "10000"
@@ -305,6 +306,12 @@ static void add_rest(struct report_process *process)
 		{ .pool = 0x55d0c0ffee00, .device = 1, .reserved_bytes = 32 << 20,
 		  .when = LEDGER_PARKED_EXIT, .threshold = UINT64_MAX },
 	};
+	static struct report_range ranges[] = {
+		{ .name = "serve/<b>\033[1m", .domain = "library", .allocated_bytes = 4 << 20,
+		  .freed_bytes = 1 << 20, .left_bytes = 3 << 20, .peak_bytes = 3 << 20 },
+		{ .outside = true, .allocated_bytes = 1 << 20, .left_bytes = 1 << 20,
+		  .peak_bytes = FIGURE_UNKNOWN },
+	};
 
 	suspect = (struct report_suspect){
 		.site = site_of("cuMemAlloc_v2", "device", 0, some_stack(7)),
@@ -315,6 +322,8 @@ static void add_rest(struct report_process *process)
 		.api = "cuMemFree_v2", .result = 900, .count = 3, .stack = some_stack(31),
 		.allocated = { "cuMemAlloc_v2", 4096, some_stack(77) },
 	};
+	process->ranges = ranges;
+	process->range_count = 2;
 	process->growth = &growth;
 	process->refused_frees = &refused;
 	process->parked = parked;

@@ -516,6 +516,16 @@ def growth_and_pools():
          cells("#parked tbody tr"))
 
 
+def ranges():
+    """ranges of the program are a table; a peak that is not known is no number"""
+    page.open(path("full"))
+    page.js("document.getElementById('ranges').open = true")
+    table = cells("#ranges tbody tr")
+    same("figures", [["library", "3.0 MiB", "4.0 MiB", "1.0 MiB", "3.0 MiB"],
+                     ["", "1.0 MiB", "1.0 MiB", "0 bytes", "not known"]], [row[1:] for row in table])
+    same("names", [True, "(outside all ranges)"], [table[0][0].startswith("serve/<b>"), table[1][0]])
+
+
 def driver_memory():
     """what calls made the driver take is a table: the cause, how much, and the call"""
     page.open(path("p-driver_costs"))
@@ -853,7 +863,7 @@ def without_script():
 
 CASES = (pages_are_quiet, whole_and_embedded, verdict_is_the_text_reports, figures_are_the_jsons,
          sorts, filters, unfolds, flame_zooms, keyboard_alone, stories, hostile_names, tensors,
-         out_of_memory, named_steps, growth_and_pools, driver_memory, flame_of_the_peak,
+         out_of_memory, named_steps, growth_and_pools, ranges, driver_memory, flame_of_the_peak,
          shared_memory, policy_holds, threads_and_short_names, ten_thousand, narrow_boxes,
          eight_processes, ranks_of_a_job, timeline_by_kind, processes_in_turn,
          slider_and_cursor, timeline_of_a_program, timeline_at_the_peak, kinds_without_a_leak,

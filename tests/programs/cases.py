@@ -38,6 +38,7 @@ import cases_oom
 import cases_parked
 import cases_peak
 import cases_pool
+import cases_ranges
 import cases_report
 import cases_rules
 import cases_signals
@@ -453,6 +454,7 @@ FAMILIES = {
     "peak": cases_peak.PEAK,
     "traced": cases_traced.TRACED,
     "pool": cases_pool.POOL,
+    "ranges": cases_ranges.RANGES,
     "report": cases_report.REPORT,
     "rules": cases_rules.RULES,
     "sanitized": cases_sanitized.SANITIZED,

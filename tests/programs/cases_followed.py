@@ -81,7 +81,8 @@ def environment(place):
         got = of("A=1", how=how)
         compare("first", "A=1", got[0])
         compare("names", ["A", "ASAN_OPTIONS", "GPULEAK_EXITCODE", "GPULEAK_LEDGER", "GPULEAK_REPORT",
-                          "GPULEAK_REPORT_NOW", "GPULEAK_ROSTER", "LD_PRELOAD"],
+                          "GPULEAK_REPORT_NOW", "GPULEAK_ROSTER", "LD_PRELOAD",
+                          "NVTX_INJECTION64_PATH"],
                 sorted(line.partition("=")[0] for line in got))
     preload = one_line("\n".join(got), "LD_PRELOAD=").partition("=")[2]
     for variables, wanted in (("LD_PRELOAD=" + OTHER, OTHER + ":" + preload),

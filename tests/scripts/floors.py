@@ -24,7 +24,7 @@ TOWERS = [
         ["interpose/stack"],
         ["interpose/refusal"],
         ["interpose/block"],
-        ["interpose/cuda", "interpose/opencl", "interpose/pytorch"],
+        ["interpose/cuda", "interpose/nvtx", "interpose/opencl", "interpose/pytorch"],
         ["interpose/cuda/pool", "interpose/opencl/pool", "interpose/guard"],
         ["interpose/cuda/wrappers", "interpose/opencl/wrappers"],
         ["interpose/process"],
@@ -66,7 +66,7 @@ BUILDER = "report/model/builder.h"
 BUILDERS = ["report/model", "report/subjects", "report/top"]
 FLOORS = [floor for tower in TOWERS for floor in GROUND + tower]
 LARGEST_CIRCLE = 4
-LARGEST_FOLDER = 40
+LARGEST_FOLDER = 42
 
 ARCHITECTURE = re.compile(r"_(x86_64|aarch64)$")
 TAG = re.compile(r"^(?:static |const )*(?:struct|enum|union) (\w+) \{", re.M)

@@ -235,7 +235,8 @@ const longTable = (list, ...columns) =>
 	[wideTable(list.slice(0, ROWS), ...columns), notShown(list, ROWS)];
 
 // Columns of a key.
-const sizes = (title, key) => [title, (item) => size(item[key]), "num"];
+const sizes = (title, key) =>
+	[title, (item) => item[key] === null ? "not known" : size(item[key]), "num"];
 const numbers = (title, key) => [title, (item) => number(item[key]), "num"];
 const DEVICE = ["Device", (item) => deviceWords(item.device), "num"];
 
@@ -1375,6 +1376,12 @@ const parkedSection = () => ifAny(gathered("parked"), (list) => fold("parked",
 		["Pool", ({ pool }) => clean(pool)], DEVICE, ["When", ({ when }) => clean(when)],
 		...figureColumns("parked"))));
 
+const rangeSection = () => ifAny(gathered("ranges"), (list) => fold("ranges",
+	"Ranges of the program", "NVTX; each without the ranges inside it", longTable(list,
+		["Range", ({ name, outside }) => name === null
+			? outside ? "(outside all ranges)" : "(further ranges)" : clean(name)],
+		["Domain", ({ domain }) => clean(domain || "")], ...figureColumns("ranges"))));
+
 const objectSection = () =>
 	ifAny(gathered("objects"), (objects) => fold("objects", "Objects that were left",
 		"no memory of their own", longTable(objects, ["Object", ({ kind }) =>
@@ -1408,7 +1415,7 @@ function navigation(parts, leaks) {
 		processes: "Processes", objects: "Objects", steps: "Named steps",
 		"out-of-memory": "Out of memory", shared: "Shared memory", peak: "Peak",
 		"context-ends": "Ended with context", growth: "Growing", refused: "Refused frees",
-		parked: "Driver's pools" };
+		parked: "Driver's pools", ranges: "Ranges" };
 	const counts = { leaks: leaks.rows, errors: total("errors") };
 	return el("nav", { "aria-label": "Parts of the report" }, el("ul", {},
 		parts.filter(Boolean).map(({ id }) => el("li", {}, el("a", { href: "#" + id }, names[id],
@@ -1437,7 +1444,7 @@ function render() {
 			"Blocks that a framework keeps to hand out again: no leaks."),
 		insideSection(), peakSection(),
 		ended ? null : memory, refusedSection(), parkedSection(), objectSection(),
-		stepSection(), deviceSection(), noteSection()];
+		rangeSection(), stepSection(), deviceSection(), noteSection()];
 	const head = data.flame ? [] : [gate(), many ? processSelect() : null,
 		navigation(parts, leaks), figures(), shown().length === 1 ? who(shown()[0]) : null];
 	document.getElementById("report").replaceChildren(...[...head, ...parts].filter(Boolean));

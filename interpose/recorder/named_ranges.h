@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Named ranges: the parts of a program that it names itself, by NVTX or by gpuleak.h. Owns the
+ * table of names, the table of paths ("serve/decode"), and the range in which each thread is. A
+ * call site has counters of its own for each range in which it allocates (struct ledger_range).
+ *
+ * Beginning and ending a range needs no recorder and writes nothing into the ledger. The tables
+ * have a fixed size, take no lock and are never emptied. So all of this is safe in any thread, in
+ * signal handlers and after a fork.
+ */
+#ifndef GPULEAK_NAMED_RANGES_H
+#define GPULEAK_NAMED_RANGES_H
+
+#include "interpose/recorder/recorder.h"
+
+/* A name while it is put together. Digits are folded to '#', unless GPULEAK_RANGES_AS_NAMED is
+ * 1. */
+#define RANGE_NAME_BYTES 120u
+struct range_name {
+	uint32_t length;
+	bool after_digit;
+	char text[RANGE_NAME_BYTES]; /* without a final NUL; a longer name is cut */
+};
+/* Appends CHARACTER (Unicode) to NAME as UTF-8. Returns false if there is no room for more. */
+bool range_name_add(struct range_name *name, uint32_t character);
+/* Returns the number of TEXT, from 1; 0 if the table has no room. TEXT may be NULL. */
+uint32_t range_name(const char *text);
+/* The same for a name that was put together. */
+uint32_t range_name_number(const struct range_name *name);
+
+/* The calling thread begins the range NAME of DOMAIN, numbers of names (DOMAIN 0: the default),
+ * inside the ranges in which it is. */
+void range_push(uint32_t domain, uint32_t name);
+/* Ends the innermost range of DOMAIN that the calling thread has begun. */
+void range_pop(uint32_t domain);
+
+struct named_ranges { /* all zero: none was written yet */
+	struct lock lock;
+	/* the records in the ledger, by number */
+	struct ledger_range *records[LEDGER_RANGE_OTHER + 1];
+};
+
+/* Locking: the caller holds the lock of STATE, its thread's state. Returns RANGE after writing it
+ * and the ranges that enclose it into the ledger; 0 if the ledger has no room. */
+COLD uint16_t named_range_write(struct recorder *recorder, uint32_t owner, uint16_t range);
+
+/* Locking: the caller holds the lock of the thread state with the number THREAD_STATE. Adds BYTES,
+ * which may be negative, to what RANGE has live. */
+HOT_CALL void named_range_change(struct recorder *recorder, uint16_t range,
+				 enum ledger_range_memory memory, uint32_t thread_state,
+				 int64_t bytes);
+
+#endif
