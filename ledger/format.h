@@ -736,6 +736,9 @@ struct ledger_error {
 #define LEDGER_ERROR_BEFORE 4u
 #define LEDGER_ERROR_PROVEN 8u
 #define LEDGER_ERROR_LIKELY 16u
+/* `type` is 0: a further launch that may have made the access of the last "access-fault" before,
+ * with its block. The most likely ones come first. */
+#define LEDGER_ERROR_SUSPECT 32u
 /* The call was the right one for the block, but its range differed from the block's. */
 #define LEDGER_ERROR_OTHER_RANGE 1u
 

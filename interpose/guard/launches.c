@@ -141,9 +141,19 @@ void launches_context_gone(uint64_t context)
 
 /* ---- a launch ---- */
 
+static void add_number(struct guarded_launch *launch, uint64_t number)
+{
+	if (number && number <= UINT32_MAX && launch->numbers < LAUNCH_NUMBERS)
+		launch->number[launch->numbers++] = (uint32_t)number;
+}
+
 static void add_word(struct guarded_launch *launch, uint64_t word)
 {
-	if (!pages_may_have(word) || launch->words == LAUNCH_WORDS)
+	if (!pages_may_have(word)) {
+		add_number(launch, word);
+		return;
+	}
+	if (launch->words == LAUNCH_WORDS)
 		return;
 	for (unsigned int i = 0; i < launch->words; i++)
 		if (launch->word[i] == word)
@@ -155,7 +165,12 @@ static void add_word(struct guarded_launch *launch, uint64_t word)
 static void add_words(struct guarded_launch *launch, const char *param, size_t offset, size_t bytes)
 {
 	uint64_t word;
+	uint32_t half;
 
+	if (bytes == sizeof(half)) {
+		memcpy(&half, param, sizeof(half));
+		add_number(launch, half);
+	}
 	for (size_t at = -offset & 7; at + sizeof(word) <= bytes; at += sizeof(word)) {
 		memcpy(&word, param + at, sizeof(word));
 		add_word(launch, word);
@@ -238,11 +253,11 @@ static void ring_add(struct launches *all, const struct guarded_launch *launch)
 	uint64_t number = atomic_fetch_add(&all->last, 1) + 1;
 	struct guarded_launch *to = &all->ring[number % RING];
 
-	atomic_store_explicit(&to->number, 0, memory_order_relaxed);
+	atomic_store_explicit(&to->place, 0, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);
-	memcpy((char *)to + sizeof(to->number), (const char *)launch + sizeof(to->number),
-	       sizeof(*to) - sizeof(to->number));
-	atomic_store_explicit(&to->number, number, memory_order_release);
+	memcpy((char *)to + sizeof(to->place), (const char *)launch + sizeof(to->place),
+	       sizeof(*to) - sizeof(to->place));
+	atomic_store_explicit(&to->place, number, memory_order_release);
 }
 
 /* Waits for STREAM. Returns the error of its work. */
@@ -315,7 +330,16 @@ struct suspect {
 	struct page_place place;
 	uint64_t word;
 	unsigned int rank; /* 0: none */
-	uint64_t room;     /* bytes from the address to the end of the live block around it */
+	/* Of a live block around the address: how far behind the block's end another parameter
+	 * leads, and the bytes from the address to that end. */
+	uint64_t beyond, room;
+};
+
+#define SUSPECTS 6u /* that are named */
+#define DISTANCE_OF_INDEX 4096u
+struct suspects {
+	unsigned int count;
+	struct suspect suspect[SUSPECTS]; /* the most likely first */
 };
 
 /* How suspect an address is in or beside the block PLACE. A launch that was done when its block was
@@ -327,7 +351,55 @@ static unsigned int rank_of(const struct page_place *place, uint64_t word)
 	return word - place->address < place->bytes ? 1 : 2;
 }
 
-static void suspect_words(struct suspect *worst, const struct guarded_launch *launch)
+/* Returns how far behind ROOM bytes a number of LAUNCH leads, as a size or an index of elements:
+ * the smallest such distance. A number that leads just to the end may be a wrong index, but also a
+ * correct size, so it counts as a longer distance. */
+static uint64_t beyond(const struct guarded_launch *launch, uint64_t room)
+{
+	uint64_t ret = UINT64_MAX, end, distance;
+
+	for (unsigned int i = 0; i < launch->numbers; i++)
+		for (uint64_t size = 1; size <= 16; size *= 2) {
+			end = launch->number[i] * size;
+			distance = end == room ? DISTANCE_OF_INDEX : end - room;
+			if (end >= room && distance < ret)
+				ret = distance;
+		}
+	return ret;
+}
+
+static bool is_more_suspect(const struct suspect *a, const struct suspect *b)
+{
+	if (a->rank != b->rank)
+		return a->rank > b->rank;
+	return a->beyond != b->beyond ? a->beyond < b->beyond : a->room < b->room;
+}
+
+static bool is_same(const struct suspect *a, const struct suspect *b)
+{
+	return a->launch.stack == b->launch.stack && a->launch.name == b->launch.name &&
+	       a->place.address == b->place.address;
+}
+
+/* Inserts NEW into LIST, or replaces the same launch and block in it. */
+static void suspect_add(struct suspects *list, const struct suspect *new)
+{
+	unsigned int i = 0, at;
+
+	while (i < list->count && !is_same(&list->suspect[i], new))
+		i++;
+	if (i < list->count && !is_more_suspect(new, &list->suspect[i]))
+		return;
+	if (i == list->count && i < SUSPECTS)
+		list->count++;
+	for (at = i < SUSPECTS ? i : SUSPECTS - 1;
+	     at && is_more_suspect(new, &list->suspect[at - 1]); at--)
+		list->suspect[at] = list->suspect[at - 1];
+	if (i < SUSPECTS || is_more_suspect(new, &list->suspect[at]))
+		list->suspect[at] = *new;
+}
+
+static void suspect_words(struct suspects *list, const struct guarded_launch *launch)
 {
 	struct suspect now = { .launch = *launch };
 
@@ -337,9 +409,12 @@ static void suspect_words(struct suspect *worst, const struct guarded_launch *la
 			continue;
 		now.rank = rank_of(&now.place, now.word) + (launch->proven ? 3 : 0);
 		now.room = now.place.address + now.place.bytes - now.word;
-		if (now.rank > worst->rank || (now.rank == worst->rank && now.rank % 3 == 1 &&
-					       now.room < worst->room))
-			*worst = now;
+		now.beyond = 0;
+		if (now.rank % 3 == 1)
+			now.beyond = beyond(launch, now.room);
+		else
+			now.room = 0;
+		suspect_add(list, &now);
 	}
 }
 
@@ -347,15 +422,16 @@ static bool ring_read(struct launches *all, uint64_t number, struct guarded_laun
 {
 	struct guarded_launch *from = &all->ring[number % RING];
 
-	if (atomic_load_explicit(&from->number, memory_order_acquire) != number)
+	if (atomic_load_explicit(&from->place, memory_order_acquire) != number)
 		return false;
 	*ret = *from;
 	atomic_thread_fence(memory_order_acquire);
-	return atomic_load_explicit(&from->number, memory_order_relaxed) == number;
+	return atomic_load_explicit(&from->place, memory_order_relaxed) == number;
 }
 
-/* Finds the most suspect launch of CONTEXT that is not known to be done, the newest of equals. */
-static void find_suspect(struct launches *all, uint64_t context, struct suspect *ret)
+/* Finds the suspects among the launches of CONTEXT that are not known to be done. Of equals, the
+ * newest comes first. */
+static void find_suspects(struct launches *all, uint64_t context, struct suspects *ret)
 {
 	uint64_t last = atomic_load(&all->last), done = done_of(all->context, CONTEXTS, context);
 	struct guarded_launch launch;
@@ -368,7 +444,7 @@ static void find_suspect(struct launches *all, uint64_t context, struct suspect 
 
 /* Adds to ERROR what is recorded of the block of SUSPECT. If this call frees it, the block is not
  * in the table. */
-static void tell_block(struct recorder *recorder, const struct suspect *suspect,
+static void add_block(struct recorder *recorder, const struct suspect *suspect,
 		       struct ledger_error *error)
 {
 	const uint64_t key = key_in(SPACE_MEMORY, suspect->place.address);
@@ -398,12 +474,41 @@ static void tell_block(struct recorder *recorder, const struct suspect *suspect,
 	error->device = site->device;
 }
 
+/* Fills in ERROR by SUSPECT. */
+static void describe(struct recorder *recorder, const struct suspect *suspect,
+		     struct ledger_error *error)
+{
+	error->stack = suspect->launch.stack;
+	error->earlier_allocated.api = suspect->launch.name;
+	error->address = suspect->word;
+	error->block_address = suspect->place.address;
+	error->block_bytes = suspect->place.bytes;
+	error->flags = suspect->launch.proven ? LEDGER_ERROR_PROVEN : LEDGER_ERROR_LIKELY;
+	add_block(recorder, suspect, error);
+}
+
+static void record_suspects(struct recorder *recorder, const struct suspects *list, int result)
+{
+	struct hook *hook = list->suspect[0].launch.hook;
+	struct ledger_error error = { .result = result, .device = -1 };
+	uint32_t ref;
+
+	describe(recorder, &list->suspect[0], &error);
+	ref = guard_error(recorder, ERROR_ACCESS_FAULT, hook, &error);
+	for (unsigned int i = 1; ref && i < list->count; i++) {
+		error = (struct ledger_error){ .result = result, .device = -1 };
+		describe(recorder, &list->suspect[i], &error);
+		error.flags |= LEDGER_ERROR_SUSPECT;
+		error.api = recorder_name_ref(recorder, list->suspect[i].launch.hook);
+		ledger_add_error(&recorder->writer, &error);
+	}
+}
+
 void launches_explain(struct call *call, CUresult r)
 {
 	struct launches *all = atomic_load_explicit(&state, memory_order_acquire);
-	struct suspect suspect = { .rank = 0 };
+	struct suspects suspects = { .count = 0 };
 	struct ledger_error error = { .result = r, .device = -1 };
-	struct hook *hook = call->hook;
 	uint64_t context, told = 0;
 	struct recorder *recorder;
 
@@ -412,23 +517,15 @@ void launches_explain(struct call *call, CUresult r)
 	context = thread_self.owner; /* the driver does not return it any more */
 	if (!atomic_compare_exchange_strong(&all->told, &told, context ? context : 1))
 		return;
-	find_suspect(all, context, &suspect);
-	if (suspect.rank) {
-		hook = suspect.launch.hook;
-		error.stack = suspect.launch.stack;
-		error.earlier_allocated.api = suspect.launch.name;
-		error.address = suspect.word;
-		error.block_address = suspect.place.address;
-		error.block_bytes = suspect.place.bytes;
-		error.flags = suspect.launch.proven ? LEDGER_ERROR_PROVEN : LEDGER_ERROR_LIKELY;
-	}
+	find_suspects(all, context, &suspects);
 	recorder = recorder_enter();
 	if (!recorder)
 		return;
-	if (suspect.rank)
-		tell_block(recorder, &suspect, &error);
-	else
+	if (suspects.count) {
+		record_suspects(recorder, &suspects, r);
+	} else {
 		error.stack = stack_here(recorder, call->caller);
-	guard_error(recorder, ERROR_ACCESS_FAULT, hook, &error);
+		guard_error(recorder, ERROR_ACCESS_FAULT, call->hook, &error);
+	}
 	recorder_leave();
 }

@@ -15,18 +15,20 @@
 #include "interpose/cuda/cuda_types.h"
 
 #define LAUNCH_WORDS 14u
+#define LAUNCH_NUMBERS 8u
 
 /* A launch: what it may access. */
 struct guarded_launch {
-	_Atomic uint64_t number; /* in the ring; 0: a thread writes it */
+	_Atomic uint64_t place; /* its number in the ring; 0: a thread writes it */
 	uint64_t context;
 	uint64_t stream;
 	const char *function; /* name of the kernel; NULL: not known. Valid during the call */
 	struct hook *hook;
 	uint32_t stack, name; /* refs */
-	uint8_t words;
+	uint8_t words, numbers;
 	bool proven;          /* it was synchronized, and failed */
 	uint64_t word[LAUNCH_WORDS]; /* addresses in and beside guarded blocks */
+	uint32_t number[LAUNCH_NUMBERS]; /* other parameters: perhaps sizes or offsets */
 };
 
 /* Before the driver's call that launches F on STREAM: afterwards the driver may return the launch's

@@ -165,6 +165,8 @@ struct report_error {
 	 * second free, and therefore probably the wrong call. */
 	struct report_event earlier_allocated;
 	struct report_event earlier_freed;
+	struct report_error *suspects; /* other launches that may have made the access */
+	size_t suspect_count;
 };
 
 /* Why the memory of a released block is still allocated, if the recorded calls prove a reason. */

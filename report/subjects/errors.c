@@ -73,7 +73,7 @@ static const char *kernel_of(struct builder *b, const struct ledger_error *recor
 
 static struct report_error read_error(struct builder *b, const struct ledger_error *record)
 {
-	const char *type = build_name(b, record->type);
+	const char *type = record->type ? build_name(b, record->type) : "access-fault";
 	static const struct ledger_event none;
 	const bool fault = is_fault(type);
 
@@ -109,11 +109,22 @@ static void build(struct builder *b)
 	struct report_process *process = b->process;
 	struct ledger_walk walk = { 0 };
 	const struct ledger_error *record;
+	size_t fault = SIZE_MAX; /* the error whose suspects follow */
 
-	while ((record = ledger_next_error(b->view, &walk)))
-		if (record->type) /* 0: the writer withdrew the record */
+	while ((record = ledger_next_error(b->view, &walk))) {
+		struct report_error *of = fault < process->error_count ? &process->errors[fault]
+									: NULL;
+
+		if (record->type) { /* 0: a suspect, or the writer withdrew the record */
 			*ARENA_ADD(b->arena, process->errors, process->error_count) =
 				read_error(b, record);
+			if (is_fault(process->errors[process->error_count - 1].type))
+				fault = process->error_count - 1;
+		} else if (of && record->flags & LEDGER_ERROR_SUSPECT) {
+			*ARENA_ADD(b->arena, of->suspects, of->suspect_count) =
+				read_error(b, record);
+		}
+	}
 	if (process->summary.errors < process->error_count)
 		process->summary.errors = process->error_count;
 }
@@ -369,6 +380,22 @@ static void print_earlier(FILE *out, const struct report_error *error, bool whol
 	describe_event(out, "The earlier block was freed by", &error->earlier_freed, " at", whole);
 }
 
+/* Prints what else may have made the access of ERROR. */
+static void print_suspects(FILE *out, const struct report_error *error, bool whole)
+{
+	for (size_t i = 0; i < error->suspect_count; i++) {
+		const struct report_error *other = &error->suspects[i];
+
+		fputs("  Or ", out);
+		print_fault(out, other);
+		fputs(", at ", out);
+		describe_place(out, other->stack, whole);
+		fputs("; the block was allocated at ", out);
+		describe_place(out, other->allocated.stack, whole);
+		fputc('\n', out);
+	}
+}
+
 /* Prints describe_error_words() with a capital letter. */
 static void print_heading(FILE *out, const struct report_error *error, bool whole)
 {
@@ -414,6 +441,7 @@ void describe_error(FILE *out, const struct error_group *group, bool whole)
 			    : error->is_access ? "The block was freed by"
 					       : "The block was first freed by",
 			    &error->freed, " at", whole);
+	print_suspects(out, error, whole);
 }
 
 /* Strings and stacks are interned, so pointers can be compared. */
@@ -479,6 +507,21 @@ static json_t *earlier_json(const struct report_error *error)
 		{ "freed", json_event(&error->earlier_freed) });
 }
 
+static json_t *suspect_json(const void *item, const struct subject_view *view)
+{
+	const struct report_error *suspect = item;
+
+	(void)view;
+	return JSON_OBJECT(
+		{ "api", json_text(suspect->api) },
+		{ "kernel", json_text(suspect->kernel) },
+		{ "address", json_address(suspect->address) },
+		{ "stack", json_stack(suspect->stack) },
+		{ "block_address", json_address(suspect->block_address) },
+		{ "allocated", json_allocation(&suspect->allocated) },
+		{ "freed", json_event(&suspect->freed) });
+}
+
 static json_t *error_json(const void *item, const struct subject_view *view)
 {
 	const struct report_error *error = item;
@@ -506,6 +549,9 @@ static json_t *error_json(const void *item, const struct subject_view *view)
 		{ "certainty", JSON_IF(error->is_proven || error->is_likely,
 				       json_string(error->is_proven ? "proven" : "likely")) },
 		{ "kernel", JSON_IF(error->kernel, json_text(error->kernel)) },
+		{ "other_suspects", JSON_IF(is_fault(error->type),
+					    JSON_LIST_FOR(view, error->suspects,
+							  error->suspect_count, suspect_json)) },
 		{ "count", JSON_IF(error->is_access, json_number(error->count)) },
 		{ "mapped_bytes", JSON_IF(strcmp(error->type, "freed-while-mapped") == 0,
 					  json_number(error->asked_bytes)) },
