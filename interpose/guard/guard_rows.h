@@ -127,7 +127,8 @@
 	GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_synchronize_stream)
 #define GUARDS_cuStreamSynchronize_ptsz \
 	GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_synchronize_stream)
-#define GUARDS_cuEventSynchronize GUARD_ROW(GUARD_PATTERNS, guard_synchronize_event)
+#define GUARDS_cuEventSynchronize \
+	GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_synchronize_event)
 
 #define GUARDS_clCreateBuffer GUARD_ROW(GUARD_PATTERNS, guard_buffer)
 #define GUARDS_clRetainMemObject GUARD_ROW(GUARD_PATTERNS, guard_retain)

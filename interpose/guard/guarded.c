@@ -15,6 +15,26 @@
 
 /* ---- allocation and free ---- */
 
+bool guard_relieve(void)
+{
+	bool pages = guard_has(GUARD_PAGES) && pages_relieve();
+
+	return (guard_has(GUARD_PATTERNS) && patterns_relieve()) || pages;
+}
+
+bool guard_find(uint64_t address, struct guard_place *ret)
+{
+	struct page_place page;
+
+	if (patterns_find(address, ret))
+		return true;
+	if (!pages_lookup(address, &page) || !page.live)
+		return false;
+	*ret = (struct guard_place){ .address = page.address, .bytes = page.bytes,
+				     .companion = page.companion, .live = true };
+	return true;
+}
+
 GUARDED(guard_alloc, CUdeviceptr *address, size_t bytes)
 {
 	CUresult r;
@@ -24,7 +44,7 @@ GUARDED(guard_alloc, CUdeviceptr *address, size_t bytes)
 	if (guard_has(GUARD_PATTERNS) && patterns_alloc(call, real, address, bytes, &r))
 		return r;
 	r = DRIVER(cuMemAlloc_v2, real)(address, bytes);
-	if (r == CUDA_ERROR_OUT_OF_MEMORY && guard_has(GUARD_PATTERNS) && patterns_relieve())
+	if (r == CUDA_ERROR_OUT_OF_MEMORY && guard_relieve())
 		r = DRIVER(cuMemAlloc_v2, real)(address, bytes);
 	return r;
 }
@@ -33,8 +53,8 @@ GUARDED(guard_free, CUdeviceptr address)
 {
 	CUresult r;
 
-	if (pages_free(address, &r) ||
-	    (guard_has(GUARD_PATTERNS) && patterns_free(call, real, address, &r)))
+	if (patterns_free(call, real, address, &r) ||
+	    pages_free(call, real, address, NULL, false, &r))
 		return r;
 	return DRIVER(cuMemFree_v2, real)(address);
 }
@@ -43,9 +63,8 @@ GUARDED(guard_free_async, CUdeviceptr address, CUstream stream)
 {
 	CUresult r;
 
-	if (pages_free_async(call, real, address, stream, &r) ||
-	    (guard_has(GUARD_PATTERNS) &&
-	     patterns_free_async(call, real, address, stream, &r)))
+	if (patterns_free_async(call, real, address, stream, &r) ||
+	    pages_free(call, real, address, &stream, false, &r))
 		return r;
 	return DRIVER(cuMemFreeAsync, real)(address, stream);
 }
@@ -59,7 +78,7 @@ void guard_failed(struct call *call, CUresult r)
 
 static void check(struct call *call, CUresult r)
 {
-	if (r == CUDA_SUCCESS && guard_has(GUARD_PATTERNS))
+	if (r == CUDA_SUCCESS)
 		patterns_check(call, PATTERNS_AT_SYNC);
 }
 

@@ -9,10 +9,17 @@
 
 #include "interpose/block/call.h"
 #include "interpose/cuda/cuda_types.h"
+#include "interpose/guard/patterns.h"
 #include "interpose/opencl/opencl_types.h"
 
 #define GUARDED(name, ...) CUresult name(struct call *call, void *real, __VA_ARGS__)
 #define GUARDED_CL(type, name, ...) type name(struct call *call, void *real, __VA_ARGS__)
+
+/* Returns true if the level patterns or pages has a block around ADDRESS, with it in *RET. */
+bool guard_find(uint64_t address, struct guard_place *ret);
+/* Call after memory ran out. Returns what the guard keeps to the driver. Returns true if that was
+ * anything. */
+bool guard_relieve(void);
 
 GUARDED(guard_alloc, CUdeviceptr *address, size_t bytes);
 GUARDED(guard_free, CUdeviceptr address);

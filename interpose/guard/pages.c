@@ -9,6 +9,7 @@
 #include "interpose/guard/pages.h"
 
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "interpose/base/child_memory.h"
@@ -20,6 +21,7 @@
 #include "interpose/guard/exclude.h"
 #include "interpose/guard/guard.h"
 #include "interpose/guard/launches.h"
+#include "interpose/guard/patterns.h"
 
 #define PAGES_DEVICES 16
 #define RESERVED_TIMES 4u /* a device's range of addresses is so many times its memory */
@@ -28,6 +30,9 @@
 #define SMALL_BYTES 65536u
 #define SMALL_SAMPLE 16u  /* by default one of so many smaller blocks is guarded */
 #define EXTRA_SHARE 8u    /* guards take at most this part of a device */
+#define SPARE_SHARE 64u   /* memory of freed blocks, for later ones: at most this part */
+#define SPARES 64u
+#define ALIGN 256u        /* what CUDA promises of each block */
 #define EVENT_DISABLE_TIMING 2u
 #define ATTRIBUTE_TEXTURE_ALIGNMENT 14
 #define ATTRIBUTE_RDMA_WITH_VMM 110
@@ -44,6 +49,7 @@ struct page_block {
 	struct page_place place;
 	uint64_t context; /* that owns the memory */
 	uint64_t number;  /* blocks in the list of live ones have increasing numbers */
+	CUmemGenericAllocationHandle memory;
 	CUevent event;    /* PAGE_LEAVING: complete when the stream has reached the free */
 	uint32_t node;    /* of the range */
 	int device;
@@ -60,6 +66,13 @@ struct page_range {
 	uint64_t base; /* 0: none */
 	uint64_t granule, total;
 	uint64_t extra; /* bytes that live blocks take beyond those requested */
+	uint64_t align; /* of blocks: that of textures, if it is larger than that of blocks */
+	uint64_t spare_bytes;
+	uint32_t spares;
+	struct page_spare {
+		CUmemGenericAllocationHandle memory;
+		uint64_t bytes;
+	} spare[SPARES]; /* memory of freed blocks, the oldest first */
 	bool failed, rdma;
 	struct range_allocator parts; /* units are granules */
 };
@@ -196,11 +209,70 @@ bool pages_lookup(uint64_t address, struct page_place *ret)
 	return true;
 }
 
-uint64_t pages_extra_bytes(int device)
+uint64_t pages_unseen(int device)
 {
 	ENTER_PAGES;
 
-	return pages && device >= 0 && device < PAGES_DEVICES ? pages->device[device].extra : 0;
+	return pages && device >= 0 && device < PAGES_DEVICES
+		       ? pages->device[device].extra + pages->device[device].spare_bytes : 0;
+}
+
+/* ---- memory of freed blocks: to create memory takes as long as all other steps together ---- */
+
+/* Locking: needs the lock. */
+static struct page_spare spare_remove(struct page_range *range, uint32_t index)
+{
+	struct page_spare ret = range->spare[index];
+
+	range->spare_bytes -= ret.bytes;
+	memmove(&range->spare[index], &range->spare[index + 1],
+		(--range->spares - index) * sizeof(ret));
+	return ret;
+}
+
+/* Takes memory of BYTES, of the newest block that had it. Returns 0 if there is none. */
+static CUmemGenericAllocationHandle spare_take(int device, uint64_t bytes)
+{
+	struct page_range *range;
+	ENTER_PAGES;
+
+	range = pages ? &pages->device[device] : NULL;
+	for (uint32_t i = range ? range->spares : 0; i-- > 0;)
+		if (range->spare[i].bytes == bytes)
+			return spare_remove(range, i).memory;
+	return 0;
+}
+
+/* Takes the oldest memory if more than KEPT bytes are kept, or as many as possible. */
+static CUmemGenericAllocationHandle spare_oldest(int device, uint64_t kept)
+{
+	struct page_range *range;
+	ENTER_PAGES;
+
+	range = pages ? &pages->device[device] : NULL;
+	if (!range || !range->spares || (range->spare_bytes <= kept && range->spares < SPARES))
+		return 0;
+	return spare_remove(range, 0).memory;
+}
+
+/* Returns memory of freed blocks to the driver, until at most KEPT bytes are kept. */
+static bool spares_release(int device, uint64_t kept)
+{
+	CUmemGenericAllocationHandle memory;
+	bool ret = false;
+
+	while ((memory = spare_oldest(device, kept)) != 0)
+		ret |= CUDA_REAL(cuMemRelease)(memory) == CUDA_SUCCESS;
+	return ret;
+}
+
+bool pages_relieve(void)
+{
+	bool ret = false;
+
+	for (int device = 0; pages_any() && device < PAGES_DEVICES; device++)
+		ret |= spares_release(device, 0);
+	return ret;
 }
 
 /* ---- a device's range of addresses ---- */
@@ -226,9 +298,9 @@ static bool addresses_reserve(struct page_range *range, int device)
 	used_cuMemGetAllocationGranularity *granularity =
 		CUDA_USED(cuMemGetAllocationGranularity);
 	__auto_type reserve = CUDA_REAL(cuMemAddressReserve);
+	uint64_t bytes, textures = (uint64_t)attribute_of(ATTRIBUTE_TEXTURE_ALIGNMENT, device);
 	CUdeviceptr base = 0;
 	size_t granule = 0;
-	uint64_t bytes;
 
 	range->total = cuda_device_total(device);
 	if (!reserve || !granularity || !CUDA_REAL(cuMemCreate) || !CUDA_REAL(cuMemMap) ||
@@ -246,6 +318,7 @@ static bool addresses_reserve(struct page_range *range, int device)
 	range->granule = granule;
 	range->parts.units = (uint32_t)(bytes / granule);
 	range->rdma = attribute_of(ATTRIBUTE_RDMA_WITH_VMM, device);
+	range->align = textures > ALIGN && !(textures & (textures - 1)) ? textures : ALIGN;
 	return true;
 }
 
@@ -327,20 +400,32 @@ static uint64_t used_devices(void)
 
 /* ---- allocation ---- */
 
-/* Takes a part of the range for BLOCK, whose size is known, and decides where the block lies.
- * Returns why not, or GUARD_NOT_COUNT. */
+/* Returns GPULEAK_GUARD_ALIGN, or the next power of two; by default that of RANGE. */
+static uint64_t alignment(const struct page_range *range)
+{
+	uint64_t align = 16;
+
+	while (align < (uint64_t)config.guard_align)
+		align *= 2;
+	return config.guard_align ? align : range->align;
+}
+
+/* Takes a part of the range for BLOCK, whose size is known, and decides where the block lies. With
+ * patterns, there is room for one on its other side. Returns why not, or GUARD_NOT_COUNT. */
 static enum guard_not place_block(struct page_block *block, uint64_t align)
 {
 	struct page_place *place = &block->place;
 	struct page_range *range;
-	uint64_t rounded = (place->bytes + align - 1) & ~(align - 1), extra;
+	uint64_t rounded, extra, room = guard_has(GUARD_PATTERNS) ? PATTERN_ROOM : 0;
 	uint32_t first;
 	ENTER_PAGES;
 
 	if (!pages)
 		return GUARD_NOT_REFUSED;
 	range = &pages->device[block->device];
-	place->mapped = (rounded + range->granule - 1) / range->granule * range->granule;
+	align = align ? align : alignment(range);
+	rounded = (place->bytes + align - 1) & ~(align - 1);
+	place->mapped = (rounded + room + range->granule - 1) / range->granule * range->granule;
 	extra = place->mapped - place->bytes;
 	if (place->mapped > range->total ||
 	    range->extra + extra > range->total / EXTRA_SHARE)
@@ -370,21 +455,24 @@ static CUresult memory_make(struct page_block *block, const CUmemAccessDesc *acc
 	struct pages *pages = atomic_load(&state);
 	const CUmemAllocationProp prop = memory_of(block->device,
 						   pages->device[block->device].rdma);
-	CUmemGenericAllocationHandle handle;
 	CUdeviceptr companion = 0;
-	CUresult r = CUDA_REAL(cuMemCreate)(&handle, place->mapped, &prop, 0);
+	CUresult r = CUDA_SUCCESS;
 
+	block->memory = spare_take(block->device, place->mapped);
+	if (!block->memory)
+		r = CUDA_REAL(cuMemCreate)(&block->memory, place->mapped, &prop, 0);
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = CUDA_REAL(cuMemMap)(place->start, place->mapped, 0, handle, 0);
-	CUDA_REAL(cuMemRelease)(handle); /* the mapping keeps the memory */
+	r = CUDA_REAL(cuMemMap)(place->start, place->mapped, 0, block->memory, 0);
+	if (r == CUDA_SUCCESS) {
+		r = CUDA_USED(cuMemSetAccess)(place->start, place->mapped, access, count);
+		if (r == CUDA_SUCCESS)
+			r = CUDA_REAL(cuMemAlloc_v2)(&companion, 1);
+		if (r != CUDA_SUCCESS)
+			CUDA_REAL(cuMemUnmap)(place->start, place->mapped);
+	}
 	if (r != CUDA_SUCCESS)
-		return r;
-	r = CUDA_USED(cuMemSetAccess)(place->start, place->mapped, access, count);
-	if (r == CUDA_SUCCESS)
-		r = CUDA_REAL(cuMemAlloc_v2)(&companion, 1);
-	if (r != CUDA_SUCCESS)
-		CUDA_REAL(cuMemUnmap)(place->start, place->mapped);
+		CUDA_REAL(cuMemRelease)(block->memory);
 	place->companion = companion;
 	return r;
 }
@@ -402,6 +490,8 @@ static enum guard_not block_make(struct page_block *block, uint64_t align)
 	if (why != GUARD_NOT_COUNT)
 		return why;
 	r = memory_make(block, access, count);
+	if (r == CUDA_ERROR_OUT_OF_MEMORY && pages_relieve())
+		r = memory_make(block, access, count);
 	ENTER_PAGES;
 	if (r == CUDA_SUCCESS)
 		made = arena_take(&pages->arena, sizeof(*made));
@@ -417,6 +507,35 @@ static enum guard_not block_make(struct page_block *block, uint64_t align)
 	pages->device[block->device].extra -= block->place.mapped - block->place.bytes;
 	range_free(&pages->device[block->device].parts, block->node);
 	return r == CUDA_ERROR_OUT_OF_MEMORY ? GUARD_NOT_FULL : GUARD_NOT_REFUSED;
+}
+
+/* Takes the live block at ADDRESS for the caller's free. Returns NULL if no guarded block begins
+ * there, or if another thread frees it. */
+static struct page_block *claim(uint64_t address)
+{
+	struct page_block *block;
+
+	if (!pages_may_have(address))
+		return NULL;
+	ENTER_PAGES;
+	block = pages ? block_around(pages, address) : NULL;
+	if (!block || block->place.address != address || block->state != PAGE_LIVE)
+		return NULL;
+	block->state = PAGE_FREEING;
+	return block;
+}
+
+/* BLOCK, which the caller has claimed, keeps its memory until EVENT, or without one until its
+ * context ends. */
+static void leave(struct page_block *block, CUevent event)
+{
+	ENTER_PAGES;
+
+	if (!pages || !block)
+		return;
+	block->event = event;
+	list_remove(&pages->live, block);
+	list_add(&pages->leaving, block, PAGE_LEAVING);
 }
 
 static void leaving_poll(void);
@@ -443,6 +562,11 @@ static bool serve(struct call *call, uint64_t bytes, uint64_t align, CUdeviceptr
 							: GUARD_NOT_ADDRESSES;
 		captures_leave();
 	}
+	if (why == GUARD_NOT_COUNT &&
+	    !patterns_around(&block.place, block.context, block.device)) {
+		leave(claim(block.place.address), NULL); /* the fill may still come */
+		why = GUARD_NOT_BUSY;
+	}
 	if (why != GUARD_NOT_COUNT) {
 		guard_count_unguarded(why);
 		return false;
@@ -452,23 +576,12 @@ static bool serve(struct call *call, uint64_t bytes, uint64_t align, CUdeviceptr
 	return true;
 }
 
-/* Returns GPULEAK_GUARD_ALIGN, or the next power of two. */
-static uint64_t alignment(void)
-{
-	uint64_t align = 16;
-
-	while (align < (uint64_t)config.guard_align)
-		align *= 2;
-	return align;
-}
-
 bool pages_alloc(struct call *call, CUdeviceptr *address, size_t bytes, CUresult *ret)
 {
 	CUdeviceptr made;
 	KEEP_ERRNO;
 
-	if (!address || !bytes || bytes > UINT64_MAX / 4 ||
-	    !serve(call, bytes, alignment(), &made))
+	if (!address || !bytes || bytes > UINT64_MAX / 4 || !serve(call, bytes, 0, &made))
 		return false;
 	*address = made;
 	*ret = CUDA_SUCCESS;
@@ -500,37 +613,40 @@ bool pages_alloc_pitch(struct call *call, CUdeviceptr *address, size_t *pitch, s
 
 /* ---- free ---- */
 
-/* Takes the live block at ADDRESS for the caller's free. Returns NULL if no guarded block begins
- * there, or if another thread frees it. */
-static struct page_block *claim(uint64_t address)
+/* BLOCK has ended and leaves the list FROM. Returns true if its memory is kept. */
+static bool block_ended(struct page_block *block, struct page_list *from, bool unmapped)
 {
-	struct page_block *block;
-
-	if (!pages_may_have(address))
-		return NULL;
+	struct page_range *range;
 	ENTER_PAGES;
-	block = pages ? block_around(pages, address) : NULL;
-	if (!block || block->place.address != address || block->state != PAGE_LIVE)
-		return NULL;
-	block->state = PAGE_FREEING;
-	return block;
+
+	if (!pages)
+		return false;
+	range = &pages->device[block->device];
+	list_remove(from, block);
+	range->extra -= block->place.mapped - block->place.bytes;
+	if (!unmapped) {
+		block->state = PAGE_FREED;
+		return false;
+	}
+	list_add(&pages->freed, block, PAGE_FREED);
+	if (range->spares == SPARES)
+		return false;
+	range->spare[range->spares++] = (struct page_spare){ block->memory, block->place.mapped };
+	range->spare_bytes += block->place.mapped;
+	return true;
 }
 
 /* Takes BLOCK's memory away. No work uses it any more. If the driver refuses, its addresses are
  * never used again. */
 static void block_end(struct page_block *block, struct page_list *from)
 {
+	const int device = block->device;
+	const CUmemGenericAllocationHandle memory = block->memory;
 	CUresult r = CUDA_REAL(cuMemUnmap)(block->place.start, block->place.mapped);
-	ENTER_PAGES;
 
-	if (!pages)
-		return;
-	list_remove(from, block);
-	pages->device[block->device].extra -= block->place.mapped - block->place.bytes;
-	if (r == CUDA_SUCCESS)
-		list_add(&pages->freed, block, PAGE_FREED);
-	else
-		block->state = PAGE_FREED;
+	if (!block_ended(block, from, r == CUDA_SUCCESS))
+		CUDA_REAL(cuMemRelease)(memory);
+	spares_release(device, atomic_load(&state)->device[device].total / SPARE_SHARE);
 }
 
 /* Ends a claim: BLOCK is in state NOW. */
@@ -553,25 +669,6 @@ static void wait_for_context(uint64_t context)
 		return;
 	CUDA_REAL(cuCtxSynchronize)();
 	cuda_pop_context();
-}
-
-bool pages_free(CUdeviceptr address, CUresult *ret)
-{
-	struct page_block *block = claim(address);
-	uint64_t launched = launches_now();
-	KEEP_ERRNO;
-
-	if (!block)
-		return false;
-	*ret = CUDA_REAL(cuMemFree_v2)(block->place.companion);
-	if (*ret != CUDA_SUCCESS) {
-		unclaim(block, PAGE_LIVE);
-		return true;
-	}
-	wait_for_context(block->context);
-	launches_done_until(block->context, launched);
-	block_end(block, &atomic_load(&state)->live);
-	return true;
 }
 
 /* Takes the oldest block that its stream may have reached. */
@@ -617,27 +714,31 @@ static CUevent event_in_stream(const struct call *call, CUstream stream)
 	return NULL;
 }
 
-/* The stream is not captured: the driver refuses to free such memory in a graph. Without an event
- * the block keeps its memory until its context ends. */
-bool pages_free_async(const struct call *call, void *real, CUdeviceptr address, CUstream stream,
-		      CUresult *ret)
+/* A STREAM is not captured: the driver refuses to free such memory in a graph. */
+bool pages_free(const struct call *call, void *real, CUdeviceptr address, const CUstream *stream,
+		bool idle, CUresult *ret)
 {
 	struct page_block *block = claim(address);
+	uint64_t launched = launches_now();
 	KEEP_ERRNO;
 
 	if (!block)
 		return false;
-	*ret = DRIVER(cuMemFreeAsync, real)(block->place.companion, stream);
+	*ret = stream ? DRIVER(cuMemFreeAsync, real)(block->place.companion, *stream)
+		      : DRIVER(cuMemFree_v2, real)(block->place.companion);
 	if (*ret != CUDA_SUCCESS) {
 		unclaim(block, PAGE_LIVE);
 		return true;
 	}
-	block->event = event_in_stream(call, stream);
-	ENTER_PAGES;
-	if (pages) {
-		list_remove(&pages->live, block);
-		list_add(&pages->leaving, block, PAGE_LEAVING);
+	if (stream) {
+		leave(block, event_in_stream(call, *stream));
+		return true;
 	}
+	if (!idle) {
+		wait_for_context(block->context);
+		launches_done_until(block->context, launched);
+	}
+	block_end(block, &atomic_load(&state)->live);
 	return true;
 }
 
@@ -666,11 +767,11 @@ void pages_context_gone(uint64_t context)
 	if (!pages)
 		return;
 	launches_context_gone(context);
-	while ((block = claim_of(&pages->live, context)) != NULL) {
-			block_end(block, &pages->live);
-	}
+	while ((block = claim_of(&pages->live, context)) != NULL)
+		block_end(block, &pages->live);
 	while ((block = claim_of(&pages->leaving, context)) != NULL)
 		block_end(block, &pages->leaving);
+	pages_relieve();
 }
 
 /* Stores the next live block after NUMBER. A block that ends meanwhile only lets the driver

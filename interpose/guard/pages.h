@@ -35,13 +35,13 @@ bool pages_may_have(uint64_t address);
 bool pages_any(void);
 
 /* Each returns true if a guarded block serves CALL, with the result in *RET. Otherwise the caller
- * calls the driver. */
+ * calls the driver. For cuMemFreeAsync, STREAM is the address of its stream, otherwise NULL. IDLE:
+ * no work of the block's context uses it. */
 bool pages_alloc(struct call *call, CUdeviceptr *address, size_t bytes, CUresult *ret);
 bool pages_alloc_pitch(struct call *call, CUdeviceptr *address, size_t *pitch, size_t width,
 		       size_t height, unsigned int element, CUresult *ret);
-bool pages_free(CUdeviceptr address, CUresult *ret);
-bool pages_free_async(const struct call *call, void *real, CUdeviceptr address, CUstream stream,
-		      CUresult *ret);
+bool pages_free(const struct call *call, void *real, CUdeviceptr address, const CUstream *stream,
+		bool idle, CUresult *ret);
 
 /* CONTEXT has ended, and with it its blocks: mappings outlive a context (measured on an H100). */
 void pages_context_gone(uint64_t context);
@@ -50,7 +50,11 @@ void pages_context_gone(uint64_t context);
  * the driver once peer access is enabled. */
 void pages_grant_new_devices(void);
 
-/* Returns the bytes of DEVICE that guarded blocks take beyond what the application requested. */
-uint64_t pages_extra_bytes(int device);
+/* Returns the bytes of DEVICE that guarded blocks take beyond what the application requested, those
+ * of freed blocks included. */
+uint64_t pages_unseen(int device);
+/* Call after memory ran out. Returns the memory of freed blocks to the driver. Returns true if that
+ * was anything. */
+bool pages_relieve(void);
 
 #endif

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Calls that only the level pages needs. Queries return what the driver returns for a block of its
- * own, with the application's address and size. Must not decide which blocks are guarded.
+ * Calls that only the level pages needs. Must not decide which blocks are guarded.
  */
 #include "interpose/guard/pages_calls.h"
-
-#include <string.h>
 
 #include "interpose/cuda/cuda_current.h"
 #include "interpose/cuda/cuda_rows.h"
@@ -17,14 +14,6 @@
 struct CUlaunchConfig_st {
 	unsigned int grid[3], block[3], shared;
 	CUstream stream;
-};
-
-/* CUpointer_attribute: the values of cuda.h. */
-enum {
-	ATTRIBUTE_DEVICE_POINTER = 3,
-	ATTRIBUTE_IPC_CAPABLE = 10,
-	ATTRIBUTE_RANGE_START = 11,
-	ATTRIBUTE_RANGE_SIZE = 12,
 };
 
 /* ---- allocation ---- */
@@ -77,85 +66,6 @@ GUARDED(guard_retain_handle, CUmemGenericAllocationHandle *handle, void *address
 	if (pages_lookup((uintptr_t)address, &place))
 		return CUDA_ERROR_INVALID_VALUE;
 	return DRIVER(cuMemRetainAllocationHandle, real)(handle, address);
-}
-
-/* ---- queries ---- */
-
-/* Returns true if a live guarded block contains ADDRESS. */
-static bool is_guarded(CUdeviceptr address, struct page_place *ret)
-{
-	return pages_lookup(address, ret) && ret->live && address - ret->address < ret->bytes;
-}
-
-bool pages_range(void *real, CUdeviceptr *base, size_t *size, CUdeviceptr address, CUresult *ret)
-{
-	struct page_place place;
-
-	if (!is_guarded(address, &place))
-		return false;
-	*ret = DRIVER(cuMemGetAddressRange_v2, real)(base, size, place.companion);
-	if (*ret == CUDA_SUCCESS && base)
-		*base = place.address;
-	if (*ret == CUDA_SUCCESS && size)
-		*size = place.bytes;
-	return true;
-}
-
-/* DATA has ATTRIBUTE of the companion of PLACE. Replaces what differs for ADDRESS. The driver
- * exports no mapped memory by IPC. */
-static void correct(const struct page_place *place, CUpointer_attribute attribute, void *data,
-		    CUdeviceptr address)
-{
-	if (attribute == ATTRIBUTE_DEVICE_POINTER)
-		memcpy(data, &address, sizeof(address));
-	else if (attribute == ATTRIBUTE_RANGE_START)
-		memcpy(data, &place->address, sizeof(place->address));
-	else if (attribute == ATTRIBUTE_RANGE_SIZE)
-		memcpy(data, &place->bytes, sizeof(place->bytes));
-	else if (attribute == ATTRIBUTE_IPC_CAPABLE)
-		*(unsigned char *)data = 0;
-}
-
-bool pages_attribute(void *real, void *data, CUpointer_attribute attribute, CUdeviceptr address,
-		     CUresult *ret)
-{
-	struct page_place place;
-
-	if (!is_guarded(address, &place))
-		return false;
-	*ret = DRIVER(cuPointerGetAttribute, real)(data, attribute, place.companion);
-	if (*ret == CUDA_SUCCESS)
-		correct(&place, attribute, data, address);
-	return true;
-}
-
-bool pages_attributes(void *real, unsigned int count, CUpointer_attribute *attributes, void **data,
-		      CUdeviceptr address, CUresult *ret)
-{
-	struct page_place place;
-
-	if (!is_guarded(address, &place))
-		return false;
-	*ret = DRIVER(cuPointerGetAttributes, real)(count, attributes, data, place.companion);
-	for (unsigned int i = 0; *ret == CUDA_SUCCESS && i < count; i++)
-		correct(&place, attributes[i], data[i], address);
-	return true;
-}
-
-/* If the driver can't set the attribute for mapped memory, the application finds it set. */
-bool pages_set_attribute(void *real, const void *value, CUpointer_attribute attribute,
-			 CUdeviceptr address, CUresult *ret)
-{
-	struct page_place place;
-	CUresult again;
-
-	if (!is_guarded(address, &place))
-		return false;
-	*ret = DRIVER(cuPointerSetAttribute, real)(value, attribute, address);
-	again = DRIVER(cuPointerSetAttribute, real)(value, attribute, place.companion);
-	if (*ret != CUDA_SUCCESS)
-		*ret = again;
-	return true;
 }
 
 /* ---- launches ---- */

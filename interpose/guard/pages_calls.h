@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Calls of CUDA that only the level pages serves: guarded calls (guard_rows.h) and queries.
+ * Calls of CUDA that only the level pages serves (guard_rows.h).
  */
 #ifndef GPULEAK_GUARD_PAGES_CALLS_H
 #define GPULEAK_GUARD_PAGES_CALLS_H
@@ -14,16 +14,6 @@ GUARDED(guard_alloc_async, CUdeviceptr *address, size_t bytes, CUstream stream);
 GUARDED(guard_alloc_from_pool, CUdeviceptr *address, size_t bytes, CUmemoryPool pool,
 	CUstream stream);
 GUARDED(guard_retain_handle, CUmemGenericAllocationHandle *handle, void *address);
-
-/* Queries: each returns true if ADDRESS is in a live guarded block. *RET is then the result for a
- * block of the driver's own. REAL is the driver's function. */
-bool pages_range(void *real, CUdeviceptr *base, size_t *size, CUdeviceptr address, CUresult *ret);
-bool pages_attribute(void *real, void *data, CUpointer_attribute attribute, CUdeviceptr address,
-		     CUresult *ret);
-bool pages_attributes(void *real, unsigned int count, CUpointer_attribute *attributes, void **data,
-		      CUdeviceptr address, CUresult *ret);
-bool pages_set_attribute(void *real, const void *value, CUpointer_attribute attribute,
-			 CUdeviceptr address, CUresult *ret);
 
 GUARDED(guard_launch, CUfunction f, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
 	unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared,

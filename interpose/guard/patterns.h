@@ -15,6 +15,8 @@
 #include "interpose/cuda/cuda_types.h"
 #include "interpose/opencl/opencl_types.h"
 
+#define PATTERN_ROOM 512u /* bytes before a block, and at least so many behind it */
+
 /* ---- CUDA: true: served, with the result in *RET. REAL is the driver's function. ---- */
 
 /* For cuMemAlloc_v2. */
@@ -26,19 +28,26 @@ bool patterns_free(struct call *call, void *real, CUdeviceptr address, CUresult 
 bool patterns_free_async(struct call *call, void *real, CUdeviceptr address, CUstream stream,
 			 CUresult *ret);
 
+struct page_place;
+/* Fills what is around PAGE, a new block of the level pages, with the pattern, and fresh memory if
+ * the level patterns is on. Returns false if that did not end in time: the memory must not be
+ * used. */
+bool patterns_around(const struct page_place *page, uint64_t context, int device);
+
 /* A block around an address. */
-struct patterns_place {
+struct guard_place {
 	uint64_t address, bytes; /* as the application has them */
 	uint64_t context;
+	uint64_t companion; /* see struct page_place; 0: not a block of pages */
 	int device;
 	bool live;  /* false: freed, and held back */
 	bool first; /* the driver's block begins at the same address */
 };
 /* Stores the block around ADDRESS. If ADDRESS is in a pattern, it is not in the place. Returns
  * false if there is no block. */
-bool patterns_find(uint64_t address, struct patterns_place *ret);
-/* Returns the bytes of DEVICE that are freed and held back. */
-uint64_t patterns_held(int device);
+bool patterns_find(uint64_t address, struct guard_place *ret);
+/* Returns the bytes of DEVICE that the driver's blocks have beyond the application's. */
+uint64_t patterns_unseen(int device);
 /* Call after memory ran out. Gives what is held back to the driver. Returns true if that was
  * anything. */
 bool patterns_relieve(void);

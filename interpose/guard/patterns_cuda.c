@@ -13,6 +13,8 @@
 #include "interpose/cuda/cuda_current.h"
 #include "interpose/cuda/cuda_rows.h"
 #include "interpose/dispatch/resolve.h"
+#include "interpose/guard/launches.h"
+#include "interpose/guard/pages.h"
 #include "ledger/clock.h"
 #include "ledger/nocancel.h"
 
@@ -172,6 +174,7 @@ static struct pattern_context *place_for(uint64_t context)
  * capture is under way, or on failure. */
 static bool wait_for_context(uint64_t context)
 {
+	uint64_t launched = launches_now();
 	CUevent event = NULL;
 	CUresult r;
 
@@ -185,13 +188,21 @@ static bool wait_for_context(uint64_t context)
 		r = CUDA_USED(cuEventSynchronize)(event);
 	if (event)
 		REAL(cuEventDestroy_v2)(event);
+	if (r == CUDA_SUCCESS)
+		launches_done_until(context, launched);
 	return r == CUDA_SUCCESS;
 }
 
-/* Fills BYTES of the driver's block at BASE, which are even. */
+/* Begins to fill BYTES of the driver's block at BASE, which are even. */
+static bool place_set(struct pattern_context *place, uint64_t base, uint64_t bytes)
+{
+	return !bytes || REAL(cuMemsetD16Async)(base, PATTERN, bytes / 2, place->stream) ==
+				 CUDA_SUCCESS;
+}
+
 static bool place_fill(struct pattern_context *place, uint64_t base, uint64_t bytes)
 {
-	return REAL(cuMemsetD16Async)(base, PATTERN, bytes / 2, place->stream) == CUDA_SUCCESS &&
+	return place_set(place, base, bytes) &&
 	       place_wait(place, FILL_PATIENCE_MS + (unsigned int)(bytes >> 20));
 }
 
@@ -229,7 +240,7 @@ static void pieces_check(const struct call *call, struct pattern_context *place,
 		atomic_store(&place->failed, true);
 		return;
 	}
-	pieces_judge(call, pieces, done, place->buffer);
+	pieces_judge(&table, call, pieces, done, place->buffer);
 	atomic_store(&place->reading, false);
 }
 
@@ -238,12 +249,10 @@ static void pieces_check(const struct call *call, struct pattern_context *place,
 static void check_block(const struct call *call, struct pattern_context *place,
 			struct guarded *block)
 {
-	uint64_t end = block->front + block->bytes;
 	struct pieces pieces = { 0 };
 
 	if (block->state != GUARDED_HELD) {
-		pieces_add(&pieces, block, 0, block->front);
-		pieces_add(&pieces, block, end, block->total - end);
+		pieces_add_around(&pieces, block);
 	} else if (block->filled && block->total <= BUFFER) {
 		pieces_add(&pieces, block, 0, block->total);
 	} else if (block->filled) {
@@ -263,16 +272,11 @@ static void check_group(const struct call *call, struct guarded **blocks, unsign
 
 	if (!place || !work_begin(blocks[0]->context, &work))
 		return;
-	for (unsigned int i = 0; i < count; i++) {
-		uint64_t end = blocks[i]->front + blocks[i]->bytes;
-
-		if (blocks[i]->state == GUARDED_HELD) {
+	for (unsigned int i = 0; i < count; i++)
+		if (blocks[i]->state == GUARDED_HELD)
 			check_block(call, place, blocks[i]);
-		} else {
-			pieces_add(&pieces, blocks[i], 0, blocks[i]->front);
-			pieces_add(&pieces, blocks[i], end, blocks[i]->total - end);
-		}
-	}
+		else
+			pieces_add_around(&pieces, blocks[i]);
 	pieces_check(call, place, &pieces);
 	work_end(&work);
 }
@@ -305,9 +309,9 @@ bool patterns_relieve(void)
 	return !working && release_held(NULL, 0);
 }
 
-uint64_t patterns_held(int device)
+uint64_t patterns_unseen(int device)
 {
-	return guarded_held(&table, device);
+	return device >= 0 && device < GUARDED_DEVICES ? atomic_load(&table.unseen[device]) : 0;
 }
 
 /* ---- allocation ---- */
@@ -346,17 +350,22 @@ static CUresult make(void *real, const struct pattern_work *work, struct pattern
 	return r;
 }
 
+/* Returns a live block of BYTES with FRONT bytes before it, of TOTAL bytes. */
+static struct guarded block_of(uint64_t context, int device, uint64_t front, uint64_t bytes,
+			       uint64_t total)
+{
+	return (struct guarded){ .front = front, .bytes = bytes, .total = total, .span = total,
+				 .context = context, .device = device, .space = SPACE_MEMORY };
+}
+
 static bool alloc(void *real, const struct pattern_work *work, CUdeviceptr *address, size_t bytes,
-		  uint64_t context, CUresult *ret)
+		  uint64_t context, int device, CUresult *ret)
 {
 	struct pattern_context *place = place_for(context);
 	uint64_t front = atomic_load(&without_front) ? 0 : PATTERN_ROOM;
-	struct guarded what = {
-		.front = front, .bytes = bytes, .context = context,
-		.total = front + (bytes + 2 * PATTERN_ROOM - 1) / PATTERN_ROOM * PATTERN_ROOM,
-		.space = SPACE_MEMORY,
-	};
-	what.span = what.total;
+	struct guarded what = block_of(
+		context, device, front, bytes,
+		front + (bytes + 2 * PATTERN_ROOM - 1) / PATTERN_ROOM * PATTERN_ROOM);
 
 	if (!place) {
 		guard_count_unguarded(GUARD_NOT_UNSUPPORTED);
@@ -389,20 +398,53 @@ bool patterns_alloc(struct call *call, void *real, CUdeviceptr *address, size_t 
 	cuda_current_context(&context, &device);
 	if (!context || !work_begin(context, &work))
 		return false;
-	served = alloc(real, &work, address, bytes, context, ret);
+	served = alloc(real, &work, address, bytes, context, device, ret);
 	work_end(&work);
 	if (!served && *ret == CUDA_ERROR_OUT_OF_MEMORY && patterns_relieve())
 		return patterns_alloc(call, real, address, bytes, ret);
 	return served;
 }
 
+bool patterns_around(const struct page_place *page, uint64_t context, int device)
+{
+	uint64_t front = page->address - page->start, end = page->start + page->mapped;
+	uint64_t behind = end - page->address - page->bytes, whole = guard_has(GUARD_PATTERNS);
+	struct pattern_context *place;
+	struct guarded what;
+	struct pattern_work work;
+	bool filled;
+
+	front = front < PATTERN_ROOM ? front : PATTERN_ROOM;
+	behind = behind < 2 * PATTERN_ROOM ? behind : PATTERN_ROOM + (page->bytes & 1);
+	if (!work_begin(context, &work))
+		return true;
+	place = place_for(context);
+	what = block_of(context, device, front, page->bytes, front + page->bytes + behind);
+	what.base = page->address - front;
+	what.companion = page->companion;
+	/* filled from an even address on: the block is not the application's yet */
+	end = (front + page->bytes) & ~UINT64_C(1);
+	filled = !place || (whole ? place_fill(place, what.base, what.total)
+				  : place_set(place, what.base, front) &&
+				    place_fill(place, what.base + end, what.total - end));
+	work_end(&work);
+	if (place && filled)
+		guarded_insert(&table, &what);
+	return filled;
+}
+
 /* ---- free ---- */
 
-/* Lets the driver free BLOCK, as without the guard. */
-static CUresult free_by_driver(void *real, struct guarded *block)
+/* Lets the driver free BLOCK, or the level pages. IDLE: no work of its context uses it. */
+static CUresult free_now(const struct call *call, void *real, struct guarded *block,
+			 const CUstream *stream, bool idle)
 {
-	CUresult r = DRIVER(cuMemFree_v2, real)(block->base);
+	CUresult r;
 
+	if (!block->companion ||
+	    !pages_free(call, real, block->base + block->front, stream, idle, &r))
+		r = stream ? DRIVER(cuMemFreeAsync, real)(block->base, *stream)
+			   : DRIVER(cuMemFree_v2, real)(block->base);
 	if (r == CUDA_SUCCESS)
 		guarded_remove(&table, block);
 	else
@@ -411,24 +453,25 @@ static CUresult free_by_driver(void *real, struct guarded *block)
 }
 
 /* Waits for the work that may use BLOCK, and checks what is around it. Returns true if the block is
- * held back. */
-static bool check_and_hold(const struct call *call, struct guarded *block)
+ * held back. *RET_IDLE: no work uses it any more. */
+static bool check_and_hold(const struct call *call, struct guarded *block, bool *ret_idle)
 {
 	struct pattern_context *place = place_find(block->context);
 	struct pattern_work work;
-	bool idle;
+	bool hold;
 
+	*ret_idle = false;
 	if (!place || !work_begin(block->context, &work))
 		return false;
-	idle = wait_for_context(block->context);
+	*ret_idle = wait_for_context(block->context);
 	check_block(call, place, block);
-	idle = idle && block->total <= (uint64_t)config.guard_hold;
-	if (idle) {
+	hold = *ret_idle && !block->companion && block->total <= (uint64_t)config.guard_hold;
+	if (hold) {
 		block->filled = place_fill(place, block->base, block->total);
 		guarded_hold(&table, block);
 	}
 	work_end(&work);
-	return idle;
+	return hold;
 }
 
 /* Takes the live block at ADDRESS for CALL, which frees it. Returns NULL if there is no such block;
@@ -448,18 +491,18 @@ static struct guarded *take(struct call *call, CUdeviceptr address, bool *ret_wr
 bool patterns_free(struct call *call, void *real, CUdeviceptr address, CUresult *ret)
 {
 	CUcontext current = NULL;
-	bool wrong;
+	bool wrong, idle = false;
 	struct guarded *block = take(call, address, &wrong);
 
 	*ret = CUDA_ERROR_INVALID_VALUE;
 	if (!block)
 		return wrong;
 	if (CUDA_USED(cuCtxGetCurrent)(&current) == CUDA_SUCCESS && current &&
-	    check_and_hold(call, block)) {
+	    check_and_hold(call, block, &idle)) {
 		release_held(call, (uint64_t)config.guard_hold);
 		*ret = CUDA_SUCCESS;
 	} else {
-		*ret = free_by_driver(real, block);
+		*ret = free_now(call, real, block, NULL, idle);
 	}
 	return true;
 }
@@ -480,25 +523,21 @@ bool patterns_free_async(struct call *call, void *real, CUdeviceptr address, CUs
 		check_block(call, place, block);
 		work_end(&work);
 	}
-	*ret = DRIVER(cuMemFreeAsync, real)(block->base, stream);
-	if (*ret == CUDA_SUCCESS)
-		guarded_remove(&table, block);
-	else
-		guarded_put_back(&table, block);
+	*ret = free_now(call, real, block, &stream, false);
 	return true;
 }
 
 /* ---- queries ---- */
 
-bool patterns_find(uint64_t address, struct patterns_place *ret)
+bool patterns_find(uint64_t address, struct guard_place *ret)
 {
 	struct guarded block;
 
 	if (working || !guarded_copy(&table, address, &block))
 		return false;
-	*ret = (struct patterns_place){
+	*ret = (struct guard_place){
 		.address = block.base + block.front, .bytes = block.bytes,
-		.context = block.context, .device = block.device,
+		.context = block.context, .companion = block.companion, .device = block.device,
 		.live = block.state != GUARDED_HELD, .first = !block.front,
 	};
 	return true;
@@ -530,7 +569,7 @@ void patterns_check(const struct call *call, enum patterns_when when)
 {
 	uint64_t began = clock_ns(CLOCK_MONOTONIC), took;
 
-	if (working || !guard_has(GUARD_PATTERNS) ||
+	if (working || !guard_has(GUARD_PATTERNS | GUARD_PAGES) ||
 	    (when == PATTERNS_AT_SYNC && !check_time_left()))
 		return;
 	guarded_check(&table, call, 0, when != PATTERNS_AT_SYNC, check_group);

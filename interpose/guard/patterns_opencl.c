@@ -182,7 +182,7 @@ static void pieces_check(const struct call *call, const struct pieces *pieces)
 	if (!scratch)
 		return;
 	if (copy_pieces(first->calls, context, scratch, pieces, memory)) {
-		pieces_judge(call, pieces, pieces->count, memory);
+		pieces_judge(&table, call, pieces, pieces->count, memory);
 		arena_give(&arena, memory, pieces->bytes);
 	}
 	CL(first->calls, clReleaseMemObject, scratch);

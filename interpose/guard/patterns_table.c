@@ -59,6 +59,24 @@ static void remove_at(struct guarded_table *table, uint32_t index)
 		(--table->count - index) * sizeof(*table->blocks));
 }
 
+/* Returns what the driver takes for BYTES. */
+static uint64_t taken_for(uint64_t bytes)
+{
+	return bytes < LARGE ? bytes : (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+/* Counts what BLOCK takes beyond the application's memory, or with SIGN -1 no longer. The memory of
+ * a block of pages is counted there. */
+static void count_unseen(struct guarded_table *table, const struct guarded *block, int sign)
+{
+	uint64_t bytes = taken_for(block->total) -
+			 (block->state == GUARDED_HELD ? 0 : taken_for(block->bytes));
+
+	if (!block->companion && block->device >= 0 && block->device < GUARDED_DEVICES)
+		atomic_fetch_add(&table->unseen[block->device],
+				 sign < 0 ? -bytes : bytes);
+}
+
 static void unlink_held(struct guarded_table *table, const struct guarded *block)
 {
 	struct guarded **at = &table->oldest, *before = NULL;
@@ -79,6 +97,7 @@ static void drop_at(struct guarded_table *table, uint32_t index)
 {
 	struct guarded *block = table->blocks[index];
 
+	count_unseen(table, block, -1);
 	if (block->state == GUARDED_HELD)
 		unlink_held(table, block);
 	remove_at(table, index);
@@ -139,6 +158,7 @@ bool guarded_insert(struct guarded_table *table, const struct guarded *what)
 	memmove(&table->blocks[index + 1], &table->blocks[index],
 		(table->count++ - index) * sizeof(*table->blocks));
 	table->blocks[index] = block;
+	count_unseen(table, block, 1);
 	if (block->state == GUARDED_HELD)
 		link_held(table, block);
 	return true;
@@ -192,7 +212,9 @@ void guarded_put_back(struct guarded_table *table, struct guarded *block)
 void guarded_hold(struct guarded_table *table, struct guarded *block)
 {
 	HOLD(&table->lock);
+	count_unseen(table, block, -1);
 	link_held(table, block);
+	count_unseen(table, block, 1);
 }
 
 void guarded_remove(struct guarded_table *table, struct guarded *block)
@@ -216,18 +238,6 @@ bool guarded_pop(struct guarded_table *table, uint64_t limit, struct guarded *re
 	*ret = *block;
 	drop_at(table, index_of(table, block->base));
 	return true;
-}
-
-uint64_t guarded_held(struct guarded_table *table, int device)
-{
-	uint64_t bytes = 0;
-
-	HOLD(&table->lock);
-	for (const struct guarded *block = table->oldest; block; block = block->next)
-		if (block->device == device)
-			bytes += block->total < LARGE ? block->total
-						      : (block->total + PAGE - 1) & ~(PAGE - 1);
-	return bytes;
 }
 
 void guarded_drop(struct guarded_table *table, uint64_t context)
@@ -344,8 +354,21 @@ void guarded_freed_by(struct guarded *block, struct call *call)
 					      call->now_ns };
 }
 
+/* Returns true if WRONG, in the pattern behind BLOCK, lies nearer to the next block, which has no
+ * pattern before it, with that block in *RET. */
+static bool find_next(struct guarded_table *table, const struct guarded *block,
+		      struct wrong_bytes wrong, struct guarded *ret)
+{
+	uint64_t behind = block->front + block->bytes, end = wrong.from + wrong.bytes;
+
+	return block->span == block->total && wrong.from >= behind &&
+	       block->total - end < wrong.from - behind &&
+	       guarded_copy(table, block->base + block->total, ret) && !ret->front &&
+	       ret->base == block->base + block->total && ret->state == GUARDED_LIVE;
+}
+
 static void record(struct recorder *recorder, const struct call *call, struct guarded *block,
-		   struct wrong_bytes wrong)
+		   struct wrong_bytes wrong, bool is_before)
 {
 	bool freed = block->state == GUARDED_HELD;
 	uint64_t number = block->base + block->front;
@@ -364,7 +387,7 @@ static void record(struct recorder *recorder, const struct call *call, struct gu
 	error.allocated = block->allocated;
 	if (freed)
 		error.freed = block->freed;
-	else if (wrong.from < block->front)
+	else if (is_before || wrong.from < block->front)
 		error.flags = LEDGER_ERROR_BEFORE;
 	error.kind = block->kind;
 	error.device = block->device;
@@ -372,18 +395,27 @@ static void record(struct recorder *recorder, const struct call *call, struct gu
 		    call ? call->hook : hook, &error);
 }
 
-static void judge_piece(const struct call *call, struct guarded *block, const unsigned char *memory,
-		  uint64_t offset, uint64_t bytes)
+static void judge_piece(struct guarded_table *table, const struct call *call,
+			const struct piece *piece, const unsigned char *memory)
 {
+	struct guarded *block = piece->block, next;
+	struct wrong_bytes wrong;
 	struct recorder *recorder;
+	bool is_next;
 
-	if (block->reported || is_intact(memory, offset, bytes))
+	if (block->reported || is_intact(memory, piece->offset, piece->bytes))
 		return;
 	block->reported = true;
+	wrong = find_wrong(memory, piece->offset, piece->bytes);
+	is_next = find_next(table, block, wrong, &next);
+	if (is_next) {
+		wrong.from += block->base - next.base;
+		block = &next;
+	}
 	recorder = recorder_enter();
 	if (!recorder)
 		return;
-	record(recorder, call, block, find_wrong(memory, offset, bytes));
+	record(recorder, call, block, wrong, is_next);
 	recorder_leave();
 }
 
@@ -395,12 +427,19 @@ void pieces_add(struct pieces *pieces, struct guarded *block, uint64_t offset, u
 	pieces->bytes += bytes;
 }
 
-void pieces_judge(const struct call *call, const struct pieces *pieces, unsigned int count,
-		  const unsigned char *memory)
+void pieces_add_around(struct pieces *pieces, struct guarded *block)
+{
+	uint64_t end = block->front + block->bytes;
+
+	pieces_add(pieces, block, 0, block->front);
+	pieces_add(pieces, block, end, block->total - end);
+}
+
+void pieces_judge(struct guarded_table *table, const struct call *call,
+		  const struct pieces *pieces, unsigned int count, const unsigned char *memory)
 {
 	for (unsigned int i = 0; i < count; i++)
-		judge_piece(call, pieces->piece[i].block, memory + pieces->piece[i].at,
-		      pieces->piece[i].offset, pieces->piece[i].bytes);
+		judge_piece(table, call, &pieces->piece[i], memory + pieces->piece[i].at);
 	guard_count_checks(count, 0);
 }
 

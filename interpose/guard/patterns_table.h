@@ -13,7 +13,6 @@
 
 /* A NaN as float16, bfloat16, float and double, and an index far beyond any array. */
 #define PATTERN 0x7ffbu
-#define PATTERN_ROOM 512u /* bytes before a block, and at least so many behind it */
 
 enum guarded_state {
 	GUARDED_LIVE,
@@ -26,6 +25,7 @@ struct guarded {
 	uint64_t base;          /* the driver's block: an address, or a handle */
 	uint64_t front, bytes, total; /* bytes before the application's block, of it, of all */
 	uint64_t span;          /* of its addresses: TOTAL, or 1 for a handle */
+	uint64_t companion;     /* a block of pages: see struct page_place; otherwise 0 */
 	uint64_t context;
 	enum space space; /* SPACE_MEMORY: CUDA's */
 	int device;
@@ -44,12 +44,16 @@ struct guarded {
 
 struct pattern_calls;
 
+#define GUARDED_DEVICES 16
+
 struct guarded_table {
 	struct lock lock;
 	struct guarded **blocks; /* sorted by base */
 	uint32_t count, room;
 	struct guarded *oldest, *newest; /* held back */
 	_Atomic uint64_t held;  /* bytes */
+	/* by device: bytes of the driver beyond those of the application's live blocks */
+	_Atomic uint64_t unseen[GUARDED_DEVICES];
 	uint64_t cursor;        /* base of the block that the next check begins at */
 };
 
@@ -73,8 +77,6 @@ void guarded_remove(struct guarded_table *table, struct guarded *block);
 /* Removes the oldest held block if more than LIMIT bytes are held back, and copies it to *RET.
  * Returns false if so many are not held, or if a thread reads the oldest. */
 bool guarded_pop(struct guarded_table *table, uint64_t limit, struct guarded *ret);
-/* Returns the bytes of DEVICE that are held back. */
-uint64_t guarded_held(struct guarded_table *table, int device);
 /* Removes all blocks of CONTEXT. */
 void guarded_drop(struct guarded_table *table, uint64_t context);
 /* Calls CHECK for blocks that are live or held back, in groups of one context, which is CONTEXT if
@@ -95,9 +97,11 @@ struct pieces {
 	} piece[2 * GUARDED_GROUP];
 };
 void pieces_add(struct pieces *pieces, struct guarded *block, uint64_t offset, uint64_t bytes);
+/* Adds what is around BLOCK. */
+void pieces_add_around(struct pieces *pieces, struct guarded *block);
 /* MEMORY has what was read of the first COUNT of PIECES. Judges each of them. */
-void pieces_judge(const struct call *call, const struct pieces *pieces, unsigned int count,
-		  const unsigned char *memory);
+void pieces_judge(struct guarded_table *table, const struct call *call,
+		  const struct pieces *pieces, unsigned int count, const unsigned char *memory);
 
 /* Fills BYTES at MEMORY, which begins at OFFSET of the driver's block. */
 void pattern_fill(unsigned char *memory, uint64_t offset, uint64_t bytes);

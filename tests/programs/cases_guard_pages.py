@@ -61,7 +61,8 @@ PLANTED = [
     ("touch 1200 1536 w", {"GPULEAK_GUARD_ALIGN": "512"}, wanted(1200)),
     ("touch 1024 1280 w", {}, wanted(1024)),
     ("touch 1024 5120 r", {}, wanted(1024)),
-    ("touch 100000 100096 w", {}, wanted(100000)),
+    ("touch 100000 100096 w", {"GPULEAK_GUARD_ALIGN": "256"}, wanted(100000)),
+    ("touch 100000 100352 w", {}, wanted(100000)),
     ("touch 5000000 5000192 w", {}, wanted(5000000)),
     ("touch 1000 -1 w", {"GPULEAK_GUARD_SIDE": "before"}, wanted(1000)),
     ("touch 1000 -4096 r", {"GPULEAK_GUARD_SIDE": "before"}, wanted(1000)),
@@ -73,6 +74,7 @@ PLANTED = [
     ("touch 1000 7 w freed", {"GPULEAK_GUARD_SYNC": "1"},
      wanted(1000, "freed", certainty="proven")),
     ("struct wrong", {}, wanted(300, kernel="gl_touch_struct", launch="by_struct")),
+    ("struct large", {}, wanted(1 << 20, kernel="gl_touch_struct", launch="by_struct")),
     ("copy w", {}, wanted(70000)),
     ("copy w", {"GPULEAK_GUARD_SYNC": "1"}, wanted(70000, certainty="proven")),
 ]
@@ -103,6 +105,44 @@ def clean(args, options):
 
     story.__doc__ = "guard pages: no change: %s %s" % (args, " ".join(options.values()))
     return story
+
+
+def damaged(args, distance, levels, **env):
+    @needs("guard_pages")
+    def story(place):
+        out, report = run_one(place, args, GPULEAK_GUARD=levels, **env)
+        compare("output", bare(place, args), out)
+        found = [(error["type"], int(error["address"], 16) - int(error["block_address"], 16),
+                  error["accessed_bytes"], places(error["allocated"]["stack"])[:1])
+                 for error in report["errors"]]
+        compare("damage", [("write-out-of-bounds", distance, 1, [line_of(SOURCE, "made")])], found)
+
+    story.__doc__ = "guard pages: %s finds in the pattern: %s %s" % (levels, args, " ".join(env.values()))
+    return story
+
+
+@needs("guard_pages")
+def suspects(place):
+    """guard pages: all launches and blocks that may have faulted are named, the most likely first"""
+    error = [each for each in run_one(place, "struct wrong")[1]["errors"]
+             if each["type"] == "access-fault"][0]
+    compare("others", [("gl_touch_struct", 1 << 20, "by_struct"), ("gl_touch", 1 << 20, "launch")],
+            [(each["kernel"], each["allocated"]["bytes"],
+              {line_of(SOURCE, name): name for name in ("by_struct", "launch")}[
+                  places(each["stack"])[0]]) for each in error["other_suspects"]])
+    run = place.command("run", "--guard", "pages", "--guard-sample", "1", "--",
+                        place.program("guard_pages"), "struct", "wrong",
+                        env={"STANDIN_ASYNC": "1"})
+    compare("words", 2, run.stderr.count("  Or cuLaunchKernel launched gl_touch"))
+
+
+@needs("guard_pages")
+def filled(place):
+    """guard pages: fresh memory of a block holds the pattern if the level patterns is on"""
+    for levels in ("pages", "patterns,pages"):
+        out, report = run_one(place, "fresh", GPULEAK_GUARD=levels)
+        compare("errors", [], report["errors"])
+        compare("the pattern by " + levels, levels != "pages", out == "fresh 7ffb7ffb\n")
 
 
 @needs("guard_pages")
@@ -196,4 +236,10 @@ GUARD_PAGES = [planted(*each) for each in PLANTED] + \
     [clean("work", {"GPULEAK_GUARD": "copies,pages"})] + \
     [clean(args, {"GPULEAK_GUARD": "copies,patterns,pages", "GPULEAK_GUARD_SAMPLE": "2"})
      for args in ("work", "pitch ok", "reset ok", "many", "threads", "copy ok", "capture")] + \
-    [pitched, after_reset, sampled, bounded, refused, captured, excluded, undescribed, gated]
+    [damaged("touch %d %d w" % (size, at), at, levels)
+     for size, at, levels in ((1000, 1000, "pages"), (1000, 1023, "pages"), (999, 999, "pages"),
+                              (1000, 1000, "patterns,pages"), (2 << 20, -1, "patterns,pages"),
+                              (70000, -512, "patterns,pages"))] + \
+    [damaged("touch 70000 %d w" % at, at, "patterns,pages", GPULEAK_GUARD_SIDE="before")
+     for at in (70000, 70000 + 511)] + \
+    [suspects, filled, pitched, after_reset, sampled, bounded, refused, captured, excluded, undescribed, gated]

@@ -71,6 +71,7 @@ cuda("behind_at_16", [(OUT, BLOCK + 16, 1, FREE)], "one byte, 16 bytes behind a 
 cuda("behind_256", [(OUT, BLOCK, 256, FREE)], "256 bytes behind a block")
 cuda("by_kernel", [(OUT, BLOCK, 4, FREE)], "a kernel writes behind its block")
 cuda("before", [(OUT, -4, 4, FREE)], "before a block")
+cuda("before_next", [(OUT, -4, 4, FREE)], "before a block that has no pattern before it", blocks=3)
 cuda("at_exit", [(OUT, BLOCK, 1, WAIT)], "of a block that is never freed")
 cuda("at_wait", [(OUT, BLOCK, 1, WAIT)], "found where the program waits, and reported once")
 cuda("at_step", [(OUT, BLOCK, 1, "cuMemAlloc_v2")], "found at a step")

@@ -110,14 +110,17 @@ static int touch_story(char **args)
 	return 0;
 }
 
-/* The smaller one of two blocks overflows, or an older launch does. */
+/* The smaller one of two blocks overflows, or the larger one, or none. */
 static int struct_story(char **args)
 {
 	CUdeviceptr large = allocate(1 << 20), small = allocate(300);
 	int wrong = strcmp(args[0], "wrong") == 0;
 
 	touch(large, 5, 1);
-	touch_one_of(large, small, wrong ? 512 : 299, 1);
+	if (strcmp(args[0], "large") == 0)
+		touch_one_of(large, small, 1 << 20, 0);
+	else
+		touch_one_of(large, small, wrong ? 512 : 299, 1);
 	printf("result %d\n", cuCtxSynchronize());
 	cuMemFree_v2(large);
 	cuMemFree_v2(small);
@@ -186,6 +189,19 @@ static int query_story(char **args)
 	printf("free %d, again %d\n", cuMemFree_v2(base), cuMemFree_v2(base) != 0);
 	printf("range of freed %d\n", cuMemGetAddressRange_v2(&base, &size, base) != 0);
 	printf("free %d, twice %d\n", cuMemFree_v2(p), cuMemFree_v2(p)); /* @twice */
+	return 0;
+}
+
+/* What fresh memory holds. */
+static int fresh_story(char **args)
+{
+	CUdeviceptr p = allocate(40960);
+	uint32_t value = 0;
+
+	(void)args;
+	cuMemcpyDtoH_v2(&value, p, sizeof(value));
+	printf("fresh %x\n", value);
+	cuMemFree_v2(p);
 	return 0;
 }
 
@@ -332,7 +348,8 @@ static const struct {
 	int (*run)(char **args);
 } stories[] = {
 	{ "touch", touch_story }, { "struct", struct_story }, { "copy", copy_story },
-	{ "pitch", pitch_story }, { "query", query_story },   { "work", work_story },
+	{ "pitch", pitch_story }, { "query", query_story }, { "fresh", fresh_story },
+	{ "work", work_story },
 	{ "capture", capture_story }, { "reset", reset_story }, { "many", many_story },
 	{ "threads", threads_story },
 };

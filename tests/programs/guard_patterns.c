@@ -89,6 +89,21 @@ static void before(void)
 	drop(block);
 }
 
+/* After an export, blocks have no pattern before them, and lie side by side. */
+static void before_next(void)
+{
+	char handle[64];
+	CUdeviceptr first = make(BYTES), block, next;
+
+	cuIpcGetMemHandle(handle, first);
+	block = make(BYTES);
+	next = make(BYTES);
+	write_bytes(next - 4, 4);
+	drop(block);
+	drop(next);
+	drop(first);
+}
+
 static void both(void)
 {
 	CUdeviceptr block = make(BYTES), other = make(2 * BYTES);
@@ -242,7 +257,8 @@ static const struct {
 } stories[] = {
 	{ "behind_1", behind_1 }, { "behind_16", behind_16 }, { "behind_at_16", behind_at_16 },
 	{ "behind_256", behind_256 }, { "behind_clean", behind_clean },
-	{ "by_kernel", by_kernel }, { "before", before }, { "both", both },
+	{ "by_kernel", by_kernel }, { "before", before }, { "before_next", before_next },
+	{ "both", both },
 	{ "at_exit", at_exit }, { "at_wait", at_wait }, { "at_step", at_step },
 	{ "at_context_end", at_context_end }, { "after_free", after_free },
 	{ "after_free_clean", after_free_clean }, { "pushed_out", pushed_out },

@@ -18,8 +18,6 @@
 #include "interpose/cuda/pool/pool.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/guard/pages.h"
-#include "interpose/guard/pages_calls.h"
-#include "interpose/guard/patterns.h"
 
 /* No limit is set here. */
 _Atomic unsigned int alloc_checks;
@@ -50,49 +48,22 @@ static int no_slabs, finds;
 /* The guard is off. */
 struct options config;
 
-bool patterns_find(uint64_t address, struct patterns_place *ret)
+bool guard_find(uint64_t address, struct guard_place *ret)
 {
 	(void)address, (void)ret;
 	return false;
 }
 
-uint64_t patterns_held(int device)
+uint64_t patterns_unseen(int device)
 {
 	(void)device;
 	return 0;
 }
 
-uint64_t pages_extra_bytes(int device)
+uint64_t pages_unseen(int device)
 {
 	(void)device;
 	return 0;
-}
-
-bool pages_range(void *real, CUdeviceptr *base, size_t *size, CUdeviceptr address, CUresult *ret)
-{
-	(void)real, (void)base, (void)size, (void)address, (void)ret;
-	return false;
-}
-
-bool pages_attribute(void *real, void *data, CUpointer_attribute attribute, CUdeviceptr address,
-		     CUresult *ret)
-{
-	(void)real, (void)data, (void)attribute, (void)address, (void)ret;
-	return false;
-}
-
-bool pages_attributes(void *real, unsigned int count, CUpointer_attribute *attributes, void **data,
-		      CUdeviceptr address, CUresult *ret)
-{
-	(void)real, (void)count, (void)attributes, (void)data, (void)address, (void)ret;
-	return false;
-}
-
-bool pages_set_attribute(void *real, const void *value, CUpointer_attribute attribute,
-			 CUdeviceptr address, CUresult *ret)
-{
-	(void)real, (void)value, (void)attribute, (void)address, (void)ret;
-	return false;
 }
 
 void patterns_no_front(void)

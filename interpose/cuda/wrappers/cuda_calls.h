@@ -13,7 +13,6 @@
 #include "interpose/cuda/pool/pool.h"
 #include "interpose/cuda/cuda_rows.h"
 #include "interpose/guard/guard_rows.h"
-#include "interpose/guard/patterns.h"
 
 /* Records a block that an ALLOC row made, with the current context and its device. */
 void cuda_record_made(struct call *call, uint64_t address, uint64_t bytes);
@@ -95,8 +94,7 @@ static HOT CUresult cuda_note_refusal(const struct call *call, CUresult r, int d
 
 /* Returns true if memory ran out and the guard returned some to the driver. */
 #define GUARD_AGAIN(r)                                                                      \
-	(__builtin_expect((r) == CUDA_ERROR_OUT_OF_MEMORY, 0) && guard_has(GUARD_PATTERNS) &&  \
-	 patterns_relieve())
+	(__builtin_expect((r) == CUDA_ERROR_OUT_OF_MEMORY, 0) && guard_relieve())
 
 /* R = DRIVER_CALL. If memory ran out on DEVICE and the pool or the guard returned some to the
  * driver, calls once more. */

@@ -16,8 +16,7 @@
 #include "interpose/dispatch/resolve.h"
 #include "interpose/guard/guard.h"
 #include "interpose/guard/pages.h"
-#include "interpose/guard/pages_calls.h"
-#include "interpose/guard/patterns.h"
+#include "interpose/guard/guarded.h"
 
 /* An address that is never mapped: it is below the lowest address that a process may map. */
 #define NOWHERE 0x1000u
@@ -34,32 +33,41 @@ enum {
 
 enum whose { NOT_OURS, GONE, LIVE };
 
+/* A block of the pool or of the guard. */
+struct found {
+	struct pool_place place;
+	/* The driver is queried about this block of its own; 0: about the block itself. */
+	uint64_t companion;
+};
+
 static bool pooling(void)
 {
 	return atomic_load_explicit(&pool_on, memory_order_relaxed);
 }
 
-static bool find_guarded(uint64_t address, struct pool_place *ret)
+static bool find_guarded(uint64_t address, struct found *ret)
 {
-	struct patterns_place found;
+	struct guard_place guarded;
 
-	if (!patterns_find(address, &found))
+	if (!guard_find(address, &guarded))
 		return false;
-	*ret = (struct pool_place){ found.address, found.bytes, found.context, found.device,
-				    found.live, found.first };
+	ret->companion = guarded.companion;
+	ret->place = (struct pool_place){ guarded.address, guarded.bytes, guarded.context,
+					  guarded.device, guarded.live, guarded.first };
 	return true;
 }
 
 /* Returns NOT_OURS if ADDRESS is not in a block of the pool. Returns LIVE, with the block in *RET,
  * if the application owns the memory there. Returns GONE otherwise. */
-static enum whose whose(uint64_t address, struct pool_place *ret)
+static enum whose whose(uint64_t address, struct found *ret)
 {
 	KEEP_ERRNO;
 
-	if (guard_has(GUARD_PATTERNS) ? !find_guarded(address, ret)
-				      : !pooling() || !pool_lookup(address, ret))
+	ret->companion = 0;
+	if (guard_has(GUARD_PATTERNS | GUARD_PAGES) ? !find_guarded(address, ret)
+				: !pooling() || !pool_lookup(address, &ret->place))
 		return NOT_OURS;
-	return ret->live && address - ret->address < ret->bytes ? LIVE : GONE;
+	return ret->place.live && address - ret->place.address < ret->place.bytes ? LIVE : GONE;
 }
 
 static void never_reuse(const struct pool_place *place, enum ledger_pool_reason why)
@@ -75,7 +83,7 @@ static CUresult no_share_of_slab(void)
 {
 	KEEP_ERRNO;
 
-	if (guard_has(GUARD_PATTERNS)) {
+	if (config.guard) {
 		patterns_no_front();
 		return CUDA_ERROR_INVALID_VALUE;
 	}
@@ -93,7 +101,7 @@ static uint64_t with_unused(uint64_t free, uint64_t total)
 
 	cuda_current_context(&context, &device);
 	if (device >= 0)
-		free += config.guard ? patterns_held(device) + pages_extra_bytes(device)
+		free += config.guard ? patterns_unseen(device) + pages_unseen(device)
 				     : pool_unused_bytes(device);
 	return free < total ? free : total;
 }
@@ -145,21 +153,25 @@ static CUdeviceptr queried(enum whose whom, CUdeviceptr address)
 	return whom == GONE ? NOWHERE : address;
 }
 
+/* The same for a query that describes a block. */
+static CUdeviceptr described(enum whose whom, const struct found *found, CUdeviceptr address)
+{
+	return whom == LIVE && found->companion ? found->companion : queried(whom, address);
+}
+
 static CUresult address_range_v2(NO_CALL, void *real, CUdeviceptr *base, size_t *size,
 				 CUdeviceptr address)
 {
-	struct pool_place place;
-	enum whose whom = whose(address, &place);
-	CUresult r;
+	struct found found;
+	enum whose whom = whose(address, &found);
+	CUresult r = DRIVER(cuMemGetAddressRange_v2, real)(base, size,
+							   described(whom, &found, address));
 
-	if (guard_has(GUARD_PAGES) && pages_range(real, base, size, address, &r))
-		return r;
-	r = DRIVER(cuMemGetAddressRange_v2, real)(base, size, queried(whom, address));
 	if (r == CUDA_SUCCESS && whom == LIVE) {
 		if (base)
-			*base = place.address;
+			*base = found.place.address;
 		if (size)
-			*size = place.bytes;
+			*size = found.place.bytes;
 	}
 	return r;
 }
@@ -167,29 +179,36 @@ static CUresult address_range_v2(NO_CALL, void *real, CUdeviceptr *base, size_t 
 static CUresult address_range(NO_CALL, void *real, CUdeviceptr_v1 *base,
 			      unsigned int *size, CUdeviceptr_v1 address)
 {
-	struct pool_place place;
-	enum whose whom = whose(address, &place);
+	struct found found;
+	enum whose whom = whose(address, &found);
 	CUresult r = DRIVER(cuMemGetAddressRange, real)(
-		base, size, (CUdeviceptr_v1)queried(whom, address));
+		base, size, (CUdeviceptr_v1)described(whom, &found, address));
 
 	if (r == CUDA_SUCCESS && whom == LIVE) {
 		if (base)
-			*base = (CUdeviceptr_v1)place.address;
+			*base = (CUdeviceptr_v1)found.place.address;
 		if (size)
-			*size = (unsigned int)place.bytes;
+			*size = (unsigned int)found.place.bytes;
 	}
 	return r;
 }
 
 /* ---- attributes ---- */
 
-/* The driver stored ATTRIBUTE of its own block in DATA. Replaces it by the attribute of the
- * application's block PLACE. */
-static void correct(const struct pool_place *place, CUpointer_attribute attribute, void *data)
+/* The driver stored ATTRIBUTE of its own block in DATA. Replaces it by the attribute of ADDRESS, in
+ * the application's block FOUND. */
+static void correct(const struct found *found, CUpointer_attribute attribute, void *data,
+		    uint64_t address)
 {
+	const struct pool_place *place = &found->place;
+
 	if (!data)
 		return;
 	switch (attribute) {
+	case ATTRIBUTE_DEVICE_POINTER:
+		if (found->companion)
+			memcpy(data, &address, sizeof(address));
+		break;
 	case ATTRIBUTE_RANGE_START:
 		memcpy(data, &place->address, sizeof(place->address));
 		break;
@@ -223,17 +242,16 @@ static void give_back(CUpointer_attribute attribute, void *data, uint64_t addres
 static CUresult get_attribute(NO_CALL, void *real, void *data,
 			      CUpointer_attribute attribute, CUdeviceptr address)
 {
-	struct pool_place place;
-	enum whose whom = whose(address, &place);
+	struct found found;
+	enum whose whom = whose(address, &found);
 	CUresult r;
 
-	if (guard_has(GUARD_PAGES) && pages_attribute(real, data, attribute, address, &r))
-		return r;
-	if (whom == LIVE && !place.whole && attribute == ATTRIBUTE_P2P_TOKENS)
+	if (whom == LIVE && !found.place.whole && attribute == ATTRIBUTE_P2P_TOKENS)
 		return no_share_of_slab();
-	r = DRIVER(cuPointerGetAttribute, real)(data, attribute, queried(whom, address));
+	r = DRIVER(cuPointerGetAttribute, real)(data, attribute,
+						described(whom, &found, address));
 	if (r == CUDA_SUCCESS && whom == LIVE)
-		correct(&place, attribute, data);
+		correct(&found, attribute, data, address);
 	if (r == CUDA_SUCCESS && whom == GONE)
 		give_back(attribute, data, address);
 	return r;
@@ -242,17 +260,14 @@ static CUresult get_attribute(NO_CALL, void *real, void *data,
 static CUresult get_attributes(NO_CALL, void *real, unsigned int count,
 			       CUpointer_attribute *attributes, void **data, CUdeviceptr address)
 {
-	struct pool_place place;
-	enum whose whom = whose(address, &place);
-	CUresult r;
+	struct found found;
+	enum whose whom = whose(address, &found);
+	CUresult r = DRIVER(cuPointerGetAttributes, real)(count, attributes, data,
+							  described(whom, &found, address));
 
-	if (guard_has(GUARD_PAGES) &&
-	    pages_attributes(real, count, attributes, data, address, &r))
-		return r;
-	r = DRIVER(cuPointerGetAttributes, real)(count, attributes, data, queried(whom, address));
 	for (unsigned int i = 0; r == CUDA_SUCCESS && whom != NOT_OURS && i < count; i++) {
 		if (whom == LIVE)
-			correct(&place, attributes[i], data[i]);
+			correct(&found, attributes[i], data[i], address);
 		else
 			give_back(attributes[i], data[i], address);
 	}
@@ -262,32 +277,40 @@ static CUresult get_attributes(NO_CALL, void *real, unsigned int count,
 /* R is the result of a call that changed the block around ADDRESS or made it accessible to others:
  * if it succeeded and the block is live, the pool does not reuse the block, because of WHY. */
 #define CHANGE(address, why, r)                                                             \
-	struct pool_place place;                                                            \
-	enum whose whom = whose(address, &place);                                           \
+	struct found found;                                                                 \
+	enum whose whom = whose(address, &found);                                           \
 	CUresult changed = (r);                                                             \
 	if (changed == CUDA_SUCCESS && whom == LIVE)                                        \
-		never_reuse(&place, why);                                                   \
+		never_reuse(&found.place, why);                                             \
 	return changed;
+
+/* Sets ATTRIBUTE of the block at ADDRESS, and of its companion unless that is the same. If the
+ * driver can't set it for mapped memory, the application finds it set. */
+static CUresult set_both(void *real, const void *value, CUpointer_attribute attribute,
+			 CUdeviceptr address, CUdeviceptr companion)
+{
+	CUresult r = DRIVER(cuPointerSetAttribute, real)(value, attribute, address);
+
+	if (companion != address)
+		r = DRIVER(cuPointerSetAttribute, real)(value, attribute, companion);
+	return r;
+}
 
 static CUresult set_attribute(NO_CALL, void *real, const void *value,
 			      CUpointer_attribute attribute, CUdeviceptr address)
 {
-	CUresult guarded;
-
-	if (guard_has(GUARD_PAGES) &&
-	    pages_set_attribute(real, value, attribute, address, &guarded))
-		return guarded;
 	CHANGE(address, LEDGER_POOL_SYNC_MEMOPS,
-	       DRIVER(cuPointerSetAttribute, real)(value, attribute, queried(whom, address)))
+	       set_both(real, value, attribute, queried(whom, address),
+			described(whom, &found, address)))
 }
 
 /* ---- pinned memory ---- */
 
 static void *host_address(void *p)
 {
-	struct pool_place place;
+	struct found found;
 
-	return whose((uintptr_t)p, &place) == GONE ? (void *)NOWHERE : p;
+	return whose((uintptr_t)p, &found) == GONE ? (void *)NOWHERE : p;
 }
 
 #define get_device_pointer(call, real, address, p, flags)                                   \
@@ -301,15 +324,15 @@ static void *host_address(void *p)
 
 CUresult pool_ipc_handle(void *real, CUipcMemHandle *handle, CUdeviceptr address)
 {
-	struct pool_place place;
-	enum whose whom = whose(address, &place);
+	struct found found;
+	enum whose whom = whose(address, &found);
 	CUresult r;
 
-	if (whom == LIVE && !place.whole)
+	if (whom == LIVE && !found.place.whole)
 		return no_share_of_slab();
 	r = DRIVER(cuIpcGetMemHandle, real)(handle, queried(whom, address));
 	if (r == CUDA_SUCCESS && whom == LIVE) {
-		never_reuse(&place, LEDGER_POOL_EXPORTED);
+		never_reuse(&found.place, LEDGER_POOL_EXPORTED);
 		no_share_of_slab();
 	}
 	return r;
