@@ -4,7 +4,7 @@
 # The guard on a real GPU: the planted errors of tests/guard beside compute-sanitizer, other projects'
 # tests with and without it, and what it costs. Needs nvcc, and takes its own parts:
 #
-#   GUARD_PARTS="planted suites cost" tests/gpu/guard.sh RESULTS BUILD WORK
+#   GUARD_PARTS="planted suites gpt2 cost" tests/gpu/guard.sh RESULTS BUILD WORK
 #
 # Variables: JOBS and DEADLINE (s) of `planted`, API for one of its APIs; CUPY_TESTS, a folder of CuPy's
 # sources (tests/cupy_tests); SITE, a folder where pytest and numba-cuda are installed; NETWORKS of `cost`.
@@ -58,6 +58,11 @@ if wants suites; then
 		[ -d "${CUPY_TESTS:-}" ] && suite cupy "$CUPY_TESTS/core_tests" "$CUPY_TESTS/cuda_tests" "$CUPY_TESTS/manipulation_tests"
 		python3 -c 'import numba_cuda' 2>/dev/null && suite numba --pyargs numba.cuda.tests.cudadrv numba.cuda.tests.cudapy
 	fi
+fi
+if wants gpt2; then # GPT-2 with 124 million random weights, in less than 150 s
+	say "guard, training steps of gpt2-small: $(STEPS=10 WAYS="bare,bare again,bypassed no gpuleak,bypassed all levels" timeout 150 \
+		"$here/guard_turns.py" "$build/interpose/libgpuleak.so" 1 8 python3 "$here/programs/torch_steps.py" turns gpt2-small \
+		2>"$results/guard-gpt2.txt" | tr '\n' ';')"
 fi
 if wants cost; then
 	for network in ${NETWORKS:-mlp gpt2-small}; do

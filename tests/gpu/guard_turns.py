@@ -5,6 +5,8 @@ PyTorch's steps without its cache, too: what --bypass-pools alone takes.
 
     guard_turns.py LIBRARY GROUPS TURNS COMMAND..."""
 
+import os
+
 import turns
 
 BYPASSED = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
@@ -13,8 +15,10 @@ turns.WAYS = {
     "bare again": {},
     "gpuleak": {"LD_PRELOAD": "LIBRARY"},
     "copies": {"LD_PRELOAD": "LIBRARY", "GPULEAK_GUARD": "copies"},
-    "bypassed, no gpuleak": BYPASSED,
-    "bypassed, all levels": dict(BYPASSED, LD_PRELOAD="LIBRARY",
+    "bypassed no gpuleak": BYPASSED,
+    "bypassed all levels": dict(BYPASSED, LD_PRELOAD="LIBRARY",
                                  GPULEAK_GUARD="copies,patterns,pages"),
 }
+if "WAYS" in os.environ:  # only these, with commas
+    turns.WAYS = {name: turns.WAYS[name] for name in os.environ["WAYS"].split(",")}
 turns.main()

@@ -21,7 +21,8 @@ KINDS = {
     # ---- kernels ----
     # From within the block to behind it, without a gap. The block ends where a page may end.
     "over": Kind({"patterns": {WRITE}, "pages": {FAULT}}, {"before": {WRITE, FAULT}}),
-    # The block ends 24 to 232 bytes before the next multiple of 256: the access does not fault.
+    # The block ends 24 to 232 bytes before the next multiple of 256 (and of 512): the access does not
+    # fault.
     "slack": Kind({"patterns": {WRITE}, "pages": {WRITE}}, {"before": {WRITE}}),
     "gap": Kind({"pages": {FAULT}}, {"patterns": {WRITE}, "before": {WRITE, FAULT}}),
     "far": Kind({}, {"pages": {FAULT}, "before": {FAULT}, "patterns": {WRITE, FAULT}}),
@@ -32,7 +33,9 @@ KINDS = {
     "write freed": Kind({"patterns": {WRITE_FREED}, "pages": {FAULT}, "before": {FAULT}}),
     "read freed": Kind({"pages": {FAULT}, "before": {FAULT}}),
     # The kernel finds the block's address in memory: no parameter points to the block.
-    "indirect": Kind({"patterns": {WRITE}}, {"pages": {FAULT}, "before": {WRITE, FAULT}}),
+    # With all levels the access faults, so no pattern is read.
+    "indirect": Kind({"patterns": {WRITE}, ALL: set()},
+                     {"pages": {FAULT}, "before": {WRITE, FAULT}, ALL: {WRITE, FAULT}}),
     # Memory that pages can't hold: stream-ordered, managed.
     "unpaged over": Kind({}, {"patterns": {WRITE}, "pages": {FAULT, WRITE}}),
     # ---- copies, fills and maps by the host; the driver refuses most of them ----
@@ -53,7 +56,7 @@ KINDS = {
         {level: {DOUBLE} for level in LEVELS}),
     # The next block has the address of the freed one, unless the guard keeps that address.
     "stale free": Kind({"patterns": {DOUBLE}, "pages": {DOUBLE}, "before": {DOUBLE}},
-                       {"copies": {DOUBLE}}),
+                       {"copies": {DOUBLE, COPY_FREED}}),
     # ---- OpenCL has no pages ----
     "cl over": Kind({"patterns": {WRITE}}),
     "cl over, wide": Kind({}, {"patterns": {WRITE}}),
@@ -147,5 +150,7 @@ def expected(kind, level):
     kind = KINDS[kind]
     if level != ALL:
         return kind.must.get(level, set()), kind.may.get(level, set()), kind.also.get(level, set())
+    if ALL in kind.must:
+        return kind.must[ALL], kind.may[ALL], set()
     levels = [each for each in LEVELS if each != "before"]
     return tuple(set().union(*(part.get(each, set()) for each in levels)) for part in kind)

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: MIT
-# 100 training steps of a network after 10 for warming up; prints the loss and a sum over all
+# 100 training steps, or STEPS of the environment, of a network after 10 for warming up; prints the loss and a sum over all
 # weights, and last the milliseconds of the 100 steps. The first argument is how often they are
 # timed, or "turns": then take_turns() of timed.py times them, and 5 steps come before them. The
 # second is the network: a small MLP (if it is not given), "gpt2" with four layers, "resnet"
 # (ResNet-18 with small pictures), "gpt2-small" (the published GPT-2 with 124 million weights) or
 # "resnet50" (the published ResNet-50). With the last two the CPU waits for the GPU, with the others
 # the GPU waits for the CPU.
+import os
 import sys
 import timed
 import torch
 
+STEPS = int(os.environ.get("STEPS", "100"))
 torch.manual_seed(0)
 torch.backends.cudnn.deterministic = True
 
@@ -79,9 +81,9 @@ for _ in range(9):
     step()
 torch.cuda.synchronize()
 if sys.argv[1:2] == ["turns"]:
-    steps(100)
-    timed.take_turns(lambda: steps(100), lambda: steps(5))
-ms = timed.median_ms(lambda: steps(100), *sys.argv[1:2])
+    steps(STEPS)
+    timed.take_turns(lambda: steps(STEPS), lambda: steps(5))
+ms = timed.median_ms(lambda: steps(STEPS), *sys.argv[1:2])
 print("loss %.9g, weights %.9g" % (loss.item(), sum(p.double().sum().item() for p in net.parameters())))
 print("%.2f" % ms)
 assert loss.item() < first.item()
