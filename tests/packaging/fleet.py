@@ -168,6 +168,23 @@ def lines(build, work):
     assert re.search(r'^gpuleak_process_info\{.*rank="5".*ended="exit"} 1$', text, re.M), text
 
 
+def ranks(build, work):
+    """One report over many ranks: the odd one first, and few lines about those that are alike"""
+    env = {**os.environ, "LD_LIBRARY_PATH": str(build / "standin/driver"), "GPULEAK_REPORT": "none",
+           "LD_PRELOAD": str(build / "interpose/libgpuleak.so"), "WORLD_SIZE": "20",
+           "GPULEAK_LEDGER": str(work / "job" / "%q{RANK}.gpuleak")}
+    (work / "job").mkdir()
+    for rank in range(20):
+        run(build / "tests/programs/p_ranks", "one shared", "rank", rank,
+            env={**env, "RANK": str(rank)})
+    told = run(build / "tools/gpuleak", "report", work / "job")
+    assert told.startswith("gpuleak: only rank 3 leaks 1.0 MiB at take "), told
+    assert told.count("exited with status 0") == 9, told
+    assert "\nAnd 11 more ranks without findings of their own; --verbose 1 lists them\n" in told, told
+    told = run(build / "tools/gpuleak", "report", "--verbose", "1", work / "job")
+    assert told.count("exited with status 0") == 20, told
+
+
 def free_port():
     with socket.socket() as asked:
         asked.bind(("127.0.0.1", 0))
@@ -257,7 +274,7 @@ def fires(build, work):
         server.shutdown()
 
 
-CASES = (rules, schema, parsed, names, lines, fires)
+CASES = (rules, schema, parsed, names, lines, ranks, fires)
 
 
 def main():

@@ -23,6 +23,7 @@
 #include "report/util/text_buffer.h"
 
 #define COLUMNS_MAX 160 /* of the first lines, without --verbose */
+#define ALIKE_MAX 8     /* ranks without findings of their own, without --verbose */
 #define PREFIX "gpuleak: "
 
 /* The data for the first lines, about one process or about all processes. */
@@ -486,6 +487,7 @@ static void print_several(FILE *out, const struct report *report, const struct f
 	const struct ranks *job = ranks.count > 1 ? &ranks : NULL;
 	struct headline line = headline_of(report, findings, report->processes, report->count, job,
 					   report->verbose);
+	size_t alike = 0;
 
 	print_headline(out, &line);
 	if (job) {
@@ -493,10 +495,18 @@ static void print_several(FILE *out, const struct report *report, const struct f
 		describe_shared_leaks(out, job, report->verbose);
 	}
 	for (size_t i = 0; i < report->count; i++) {
-		if (report->verbose || !is_typical_rank(report->processes[i], findings, job))
+		bool typical = !report->verbose &&
+			       is_typical_rank(report->processes[i], findings, job);
+
+		if (!typical)
 			fputc('\n', out);
-		print_process(out, report, findings, report->processes[i], job);
+		alike += typical;
+		if (!typical || alike <= ALIKE_MAX)
+			print_process(out, report, findings, report->processes[i], job);
 	}
+	if (alike > ALIKE_MAX)
+		fprintf(out, "\nAnd %s without findings of their own; --verbose 1 lists them\n",
+			COUNT(alike - ALIKE_MAX, "more rank"));
 	ranks_finish(&ranks);
 }
 
