@@ -6,7 +6,12 @@
 # Called by run.sh, which compiles attach_service.
 #
 #   tests/gpu/attach.sh RESULTS BUILD WORK
+#
+# ATTACH in the environment names the parts; without it all run, about 8 minutes. `turns` lasts for
+# SECONDS_OF_TURNS (200).
 set -u
+parts=${ATTACH:-service torch cupy jax counted devices turns}
+wants() { case " $parts " in *" $1 "*) true ;; *) false ;; esac; }
 results=$1 build=$2 work=$3 here=$(cd "$(dirname "$0")" && pwd)
 gpuleak=$build/tools/gpuleak
 export XLA_PYTHON_CLIENT_ALLOCATOR=platform XLA_PYTHON_CLIENT_PREALLOCATE=false CUBLAS_WORKSPACE_CONFIG=:4096:8
@@ -94,15 +99,18 @@ PY
 
 devices=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
 say "attach: $devices devices; the service uses each of them"
-attached service "$(line_of "$here/programs/attach_service.cu")" "$work/attach_service" 2500
+! wants service || attached service "$(line_of "$here/programs/attach_service.cu")" "$work/attach_service" 2500
 for framework in torch cupy jax; do
+	wants $framework || continue
 	python3 -c "import $framework" 2>/dev/null || { say "attach: no $framework"; continue; }
 	program=$here/programs/attach_$framework.py
 	attached $framework "$(line_of "$program")" python3 "$program" 2500
 done
-counted
-[ "$devices" -ge 2 ] && of_each_device || say "attach devices: skipped, it needs two devices"
-if python3 -c 'import torch' 2>/dev/null; then
+! wants counted || counted
+if wants devices; then
+	if [ "$devices" -ge 2 ]; then of_each_device; else say "attach devices: skipped, it needs two devices"; fi
+fi
+if wants turns && python3 -c 'import torch' 2>/dev/null; then
 	python3 "$here/attach_turns.py" "$gpuleak" "$build/interpose/libgpuleak.so" 2>&1 | while read -r line; do
 		say "$line"
 	done

@@ -540,9 +540,9 @@ for line in sys.stdin:
 class Script(Holder):
     """A Python program that works when it gets a line."""
 
-    def __init__(self, place, text, *words):
+    def __init__(self, place, text, *words, **env):
         self.place = place
-        self.process = place.start([sys.executable, "-c", text, *words], {}, stdin=-1)
+        self.process = place.start([sys.executable, "-c", text, *words], env, stdin=-1)
         self.expect("ready")
 
 
@@ -581,6 +581,37 @@ def forked(place):
                     [pair for pair in sums(attach.report()) if pair != (0, 0)])
             parent.more()
     place.nothing_left()
+
+
+TWO_DEVICES = """
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+contexts = [ctypes.c_void_p() for _ in range(2)]
+wrong = cuda.cuInit(0)
+for device, context in enumerate(contexts):
+    wrong = wrong or cuda.cuCtxCreate_v2(ctypes.byref(context), 0, device)
+print("ready" if not wrong else "failed", flush=True)
+for line in sys.stdin:
+    for context in contexts:
+        block = ctypes.c_uint64()
+        wrong = cuda.cuCtxSetCurrent(context) or cuda.cuMemAlloc_v2(ctypes.byref(block),
+                                                                    ctypes.c_size_t(4096)) or wrong
+    print("done" if not wrong else "failed", flush=True)
+"""
+
+
+@needs("attach")
+def two_devices(place):
+    """attach: a process with two devices is recorded on both"""
+    with Script(place, TWO_DEVICES, STANDIN_DEVICES="2") as script:
+        script.more()
+        attach = Attach(place, script)
+        for _ in range(3):
+            script.more()
+        compare("status", 0, attach.finish()[0])
+        compare("blocks by device", [(0, 3), (1, 3)], sorted(
+            (kept["device"], kept["blocks"]) for kept in attach.report()["kept"]))
+        script.more()
 
 
 def python_with(module):
@@ -632,4 +663,4 @@ def doctor(place):
 
 ATTACH = [growing, as_bare, detached, again, many_attachments, ended, killed, killed_command, gate_words, gate_nothing, formats, text,
           twice, under_gpuleak, refusals, other_user, static_program, musl_program, own_filter, debugger,
-          contained, tree, forked, pyopencl, doctor]
+          contained, tree, forked, two_devices, pyopencl, doctor]
