@@ -249,7 +249,7 @@ static void *run_service(void *data)
 		uint32_t requests;
 
 		wait_for_request(next_due_ns(&service));
-		if (tick)
+		if (tick && recorder_ending(service.recorder) == ENDING_NOT)
 			tick();
 		if (recorder_ending(service.recorder) != ENDING_NOT)
 			break;
