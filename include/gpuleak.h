@@ -218,6 +218,14 @@ GPULEAK_FUNCTION unsigned int gpuleak_step(const char *label);
  * Walks twice over all live blocks. */
 GPULEAK_FUNCTION unsigned int gpuleak_step_named(const char *name);
 
+/* Begins and ends a range of the calling thread, for example "request 17", as nvtxRangePushA() and
+ * nvtxRangePop() do. Reports list what was allocated in each range, what was freed of it and what
+ * is left. Names that differ only in digits are one range, unless GPULEAK_RANGES_AS_NAMED is 1.
+ * Ranges may be begun inside others, and before the first GPU memory call. Any thread may call
+ * these functions, also in a signal handler. */
+GPULEAK_FUNCTION void gpuleak_range_begin(const char *name);
+GPULEAK_FUNCTION void gpuleak_range_end(void);
+
 /* Stores what keeps the live blocks of a call site. Reports print it with the call site. For
  * programs and interpreters that find out themselves what refers to their objects: `gpuleak run
  * --keepers` does it for Python.

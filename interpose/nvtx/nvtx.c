@@ -119,6 +119,13 @@ static uint32_t attributes_name(const struct attributes *attributes)
  * with the result R of the other tool's function, or NO_RESULT. NVTX's functions return void, an
  * int, a handle or a number: all in the register of a uint64_t. */
 #define NVTX_FUNCTIONS(X)                                                                          \
+	X(1, 4, start_ex, (const struct attributes *a), (a), started(0, attributes_name(a), r))    \
+	X(1, 5, start_a, (const char *text), (text), started(0, range_name(text), r))              \
+	X(1, 6, start_w, (const wchar_t *text), (text), started(0, wide_name(text), r))            \
+	X(1, 7, end, (uint64_t id), (id), ended(id, r))                                            \
+	X(5, 2, domain_start, (const void *domain, const struct attributes *a), (domain, a),       \
+	  started(handle_name(domain), attributes_name(a), r))                                     \
+	X(5, 3, domain_end, (const void *domain, uint64_t id), (domain, id), ended(id, r))         \
 	X(1, 8, push_ex, (const struct attributes *a), (a), pushed(0, attributes_name(a), r))      \
 	X(1, 9, push_a, (const char *text), (text), pushed(0, range_name(text), r))                \
 	X(1, 10, push_w, (const wchar_t *text), (text), pushed(0, wide_name(text), r))             \
@@ -144,6 +151,21 @@ static _Atomic(void *) next[FUNCTION_COUNT];
 static uint64_t pushed(uint32_t domain, uint32_t name, uint64_t r)
 {
 	range_push(domain, name);
+	return r;
+}
+
+static uint64_t started(uint32_t domain, uint32_t name, uint64_t r)
+{
+	if (r == NO_RESULT)
+		return range_start(domain, name, 0);
+	if (r) /* 0: the other tool does not track such ranges */
+		range_start(domain, name, r);
+	return r;
+}
+
+static uint64_t ended(uint64_t id, uint64_t r)
+{
+	range_end(id);
 	return r;
 }
 

@@ -22,6 +22,7 @@
 #include "interpose/block/steps.h"
 #include "interpose/process/reporter.h"
 #include "interpose/recorder/live_bytes.h"
+#include "interpose/recorder/named_ranges.h"
 #include "ledger/shared.h"
 
 #define SIZE_MAX_BELIEVED 4096 /* bytes; a larger `size` was not set by the caller */
@@ -342,6 +343,16 @@ EXPORT unsigned int gpuleak_step(const char *label)
 EXPORT unsigned int gpuleak_step_named(const char *name)
 {
 	return mark_step(name, name);
+}
+
+EXPORT void gpuleak_range_begin(const char *name)
+{
+	range_push(0, range_name(name));
+}
+
+EXPORT void gpuleak_range_end(void)
+{
+	range_pop(0);
 }
 
 EXPORT int gpuleak_keepers(uint64_t site, const char *text)

@@ -24,7 +24,7 @@ struct range_text {
 static _Atomic(const struct range_text *) names[PLACES + 1];
 static _Alignas(8) char texts[TEXT_BYTES];
 static _Atomic uint32_t texts_used;
-/* see path_word(); 0: unused */
+/* see path_inside(); 0: unused */
 static _Atomic uint64_t paths[PLACES + 1];
 
 /* ---- names ---- */
@@ -118,35 +118,33 @@ uint32_t range_name(const char *text)
 	return range_name_number(&name);
 }
 
-/* ---- paths ---- */
+/* ---- paths: an element (a range) inside another path ---- */
 
-/* A path is a range inside the path PARENT. */
-static uint64_t path_word(uint32_t parent, uint32_t domain, uint32_t name, uint32_t depth)
-{
-	return (uint64_t)depth << 36 | (uint64_t)parent << 24 | domain << 12 | name;
-}
+#define ELEMENT(domain, name, started) \
+	((uint64_t)(started) << 24 | (uint64_t)(domain) << 12 | (name))
+#define ELEMENT_OF(word) ((word) & 0x1ffffff)
+#define STARTED ELEMENT(0, 0, 1)
+#define PATH_PARENT(word) ((uint32_t)((word) >> 25) & 0xfff)
+#define PATH_DOMAIN(word) ((uint32_t)((word) >> 12) & 0xfff)
+#define PATH_NAME(word) ((uint32_t)(word) & 0xfff)
+#define PATH_DEPTH(word) ((uint32_t)((word) >> 37))
 
 static uint64_t path_at(uint32_t path)
 {
 	return atomic_load_explicit(&paths[path], memory_order_relaxed);
 }
 
-#define PATH_PARENT(word) ((uint32_t)((word) >> 24) & 0xfff)
-#define PATH_DOMAIN(word) ((uint32_t)((word) >> 12) & 0xfff)
-#define PATH_NAME(word) ((uint32_t)(word) & 0xfff)
-#define PATH_DEPTH(word) ((uint32_t)((word) >> 36))
-
-/* Returns the number of the path NAME of DOMAIN inside PARENT. Returns LEDGER_RANGE_OTHER if the
- * table has no room, and PARENT if PARENT is too deep. */
-static uint32_t path_inside(uint32_t parent, uint32_t domain, uint32_t name)
+/* Returns the number of the path ELEMENT inside PARENT. Returns LEDGER_RANGE_OTHER if the table has
+ * no room, and PARENT if PARENT is too deep. */
+static uint32_t path_inside(uint32_t parent, uint64_t element)
 {
-	uint32_t depth = parent ? PATH_DEPTH(path_at(parent)) + 1 : 1;
-	uint64_t word = path_word(parent, domain, name, depth);
+	uint64_t depth = parent ? PATH_DEPTH(path_at(parent)) + 1 : 1;
+	uint64_t word = depth << 37 | (uint64_t)parent << 25 | element;
 	uint32_t hash = table_hash(word);
 
 	if (depth > DEPTH_MAX)
 		return parent;
-	for (uint32_t probe = 0; name && probe < PROBES_MAX; probe++) {
+	for (uint32_t probe = 0; PATH_NAME(element) && probe < PROBES_MAX; probe++) {
 		uint32_t place = (hash + probe) % PLACES + 1;
 		uint64_t known = path_at(place);
 
@@ -158,29 +156,52 @@ static uint32_t path_inside(uint32_t parent, uint32_t domain, uint32_t name)
 	return LEDGER_RANGE_OTHER;
 }
 
-/* Returns PATH without its innermost range of DOMAIN, or PATH if it has none. Ranges inside that
- * one for which the table has no room are left out. */
-static uint32_t path_without(uint32_t path, uint32_t domain)
+/* Stores the elements of PATH, innermost first, in RET. Returns their number. */
+static uint32_t elements_of(uint32_t path, uint64_t ret[DEPTH_MAX])
 {
-	uint64_t inner[DEPTH_MAX], word;
-	uint32_t at = path, count = 0;
+	uint32_t count = 0;
 
-	while (at && PATH_DOMAIN(word = path_at(at)) != domain) {
-		inner[count++] = word;
-		at = PATH_PARENT(word);
+	for (uint64_t word; path; path = PATH_PARENT(word)) {
+		word = path_at(path);
+		ret[count++] = ELEMENT_OF(word);
 	}
-	if (!at)
-		return path;
-	at = PATH_PARENT(path_at(at));
+	return count;
+}
+
+/* Returns the path of COUNT elements, innermost first, without number LEFT_OUT of them. Leaves out
+ * elements for which the table has no room, too. */
+static uint32_t path_of(const uint64_t *elements, uint32_t count, uint32_t left_out)
+{
+	uint32_t ret = 0, next;
+
 	while (count--) {
-		uint32_t next = path_inside(at, PATH_DOMAIN(inner[count]), PATH_NAME(inner[count]));
-
-		at = next == LEDGER_RANGE_OTHER ? at : next;
+		next = count == left_out ? ret : path_inside(ret, elements[count]);
+		ret = next == LEDGER_RANGE_OTHER ? ret : next;
 	}
-	return at;
+	return ret;
+}
+
+/* Returns PATH without its innermost element that equals ELEMENT in the bits of MASK, or PATH if it
+ * has none. */
+static uint32_t path_without(uint32_t path, uint64_t element, uint64_t mask)
+{
+	uint64_t elements[DEPTH_MAX];
+	uint32_t count = elements_of(path, elements), i = 0;
+
+	while (i < count && (elements[i] & mask) != element)
+		i++;
+	return i == 0 && count ? PATH_PARENT(path_at(path))
+	       : i == count    ? path
+			       : path_of(elements, count, i);
 }
 
 /* ---- the range of a thread ---- */
+
+/* Returns where the calling thread has the path of its counted ranges. */
+static uint16_t *counted_path(void)
+{
+	return thread_self.ranges_uncounted ? &thread_self.range_before : &thread_self.range;
+}
 
 void range_push(uint32_t domain, uint32_t name)
 {
@@ -188,7 +209,7 @@ void range_push(uint32_t domain, uint32_t name)
 	uint32_t path = self->range;
 
 	if (!self->ranges_uncounted)
-		path = path_inside(self->range, domain, name);
+		path = path_inside(self->range, ELEMENT(domain, name, 0));
 	if (path != self->range && path != LEDGER_RANGE_OTHER) {
 		self->range = (uint16_t)path;
 		return;
@@ -210,10 +231,104 @@ void range_pop(uint32_t domain)
 			self->range = self->range_before;
 		return;
 	}
-	path = path_without(self->range, domain);
+	path = path_without(self->range, ELEMENT(domain, 0, 0), ELEMENT(0xfff, 0, 1));
 	if (path == self->range)
 		observe_trouble(LEDGER_TROUBLE_UNMATCHED_RANGES);
 	self->range = (uint16_t)path;
+}
+
+/* ---- ranges that one thread starts and any thread ends ---- */
+
+#define STARTS 1024u
+#define ENDED 0x80000000u
+
+/* A start that has not ended, or that its thread has not noticed yet. */
+static struct {
+	_Atomic uint64_t id; /* 0: unused */
+	_Atomic uint32_t thread; /* number of the thread that started the range; ENDED; 0: none */
+	uint32_t element;
+} starts[STARTS];
+_Atomic uint32_t range_ends READ_BY_ALL;
+
+/* The calling thread is in ELEMENT from now on, outside the ranges that it pushed. */
+static void begin_outside(uint64_t element)
+{
+	uint16_t *path = counted_path();
+	uint64_t elements[DEPTH_MAX + 1];
+	uint32_t count = elements_of(*path, elements), pushed = 0;
+
+	if (count == DEPTH_MAX || path_inside(0, element) == LEDGER_RANGE_OTHER) {
+		observe_trouble(count == DEPTH_MAX ? LEDGER_TROUBLE_DEEP_RANGES
+						   : LEDGER_TROUBLE_OTHER_RANGES);
+		return;
+	}
+	while (pushed < count && !(elements[pushed] & STARTED))
+		pushed++;
+	memmove(elements + pushed + 1, elements + pushed, (count - pushed) * sizeof(*elements));
+	elements[pushed] = element;
+	*path = (uint16_t)path_of(elements, count + 1, count + 1);
+}
+
+static void end_outside(uint32_t i)
+{
+	uint16_t *path = counted_path();
+
+	*path = (uint16_t)path_without(*path, starts[i].element, ELEMENT(0xfff, 0xfff, 1));
+	atomic_store(&starts[i].thread, 0);
+	atomic_store(&starts[i].id, 0);
+}
+
+uint64_t range_start(uint32_t domain, uint32_t name, uint64_t id)
+{
+	static _Atomic uint64_t ids;
+	static _Atomic uint32_t threads;
+	uint32_t hash;
+
+	if (!thread_self.range_thread)
+		thread_self.range_thread = (atomic_fetch_add(&threads, 1) + 1) & ~ENDED;
+	id = id ? id : atomic_fetch_add(&ids, 1) + 1;
+	hash = table_hash(id);
+	for (uint32_t probe = 0; probe < PROBES_MAX; probe++) {
+		uint32_t i = (hash + probe) % STARTS;
+		uint64_t unused = 0;
+
+		if (!atomic_compare_exchange_strong(&starts[i].id, &unused, id))
+			continue;
+		starts[i].element = (uint32_t)ELEMENT(domain, name, 1);
+		atomic_store(&starts[i].thread, thread_self.range_thread);
+		begin_outside(starts[i].element);
+		return id;
+	}
+	observe_trouble(LEDGER_TROUBLE_OTHER_RANGES);
+	return id;
+}
+
+void range_end(uint64_t id)
+{
+	uint32_t hash = table_hash(id);
+
+	for (uint32_t probe = 0; id && probe < PROBES_MAX; probe++) {
+		uint32_t i = (hash + probe) % STARTS;
+
+		if (atomic_load(&starts[i].id) != id)
+			continue;
+		if (atomic_load(&starts[i].thread) == thread_self.range_thread) {
+			end_outside(i);
+		} else {
+			atomic_fetch_or(&starts[i].thread, ENDED);
+			atomic_fetch_add(&range_ends, 1);
+		}
+		return;
+	}
+	observe_trouble(LEDGER_TROUBLE_UNMATCHED_RANGES);
+}
+
+void range_notice_ends(void)
+{
+	thread_self.range_ends_seen = atomic_load(&range_ends);
+	for (uint32_t i = 0; thread_self.range_thread && i < STARTS; i++)
+		if (atomic_load(&starts[i].thread) == (thread_self.range_thread | ENDED))
+			end_outside(i);
 }
 
 /* ---- the ledger ---- */

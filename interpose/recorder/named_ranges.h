@@ -34,6 +34,24 @@ void range_push(uint32_t domain, uint32_t name);
 /* Ends the innermost range of DOMAIN that the calling thread has begun. */
 void range_pop(uint32_t domain);
 
+/* The calling thread starts a range, outside the ranges that it pushed. Returns ID, or a new number
+ * if ID is 0, by which any thread ends it. */
+uint64_t range_start(uint32_t domain, uint32_t name, uint64_t id);
+void range_end(uint64_t id);
+/* Counts the ranges that other threads have ended. */
+extern _Atomic uint32_t range_ends __attribute__((visibility("hidden")));
+/* Leaves those of them that the calling thread started. */
+COLD void range_notice_ends(void);
+
+/* Returns the range in which the calling thread is. */
+static HOT uint32_t range_now(void)
+{
+	if (__builtin_expect(thread_self.range != 0, 0) &&
+	    thread_self.range_ends_seen != atomic_load_explicit(&range_ends, memory_order_relaxed))
+		range_notice_ends();
+	return thread_self.range;
+}
+
 struct named_ranges { /* all zero: none was written yet */
 	struct lock lock;
 	/* the records in the ledger, by number */

@@ -65,6 +65,12 @@ enum ending {
 	PART(report_state, report)                                                          \
 	PART(thread_states, thread_states)
 
+/* `waiting` of a recorder has the number of waiting threads in its upper 16 bits. Below are their
+ * ranges (16 bits) and the refs of their Python frames, each combined by exclusive or. So if only
+ * one thread waits, these are its range and the ref of its frames. */
+#define WAITING_ONE ((uint64_t)1 << 48)
+#define WAITING_BITS(range, frames) ((uint64_t)(range) << 32 | (frames))
+
 /* The state of a process. process/start.c maps everything in one piece and sets the pointers to the
  * parts before any thread can see the recorder. These do not change after that. */
 struct recorder {
@@ -149,11 +155,13 @@ struct thread {
 	 * around them. */
 	uint16_t range, range_before;
 	uint32_t ranges_uncounted;
+	uint32_t range_thread; /* number of a thread that started a range; else 0 */
+	uint32_t range_ends_seen;
 	uint32_t ignored; /* LEDGER_BLOCK_IGNORED between gpuleak_ignore_begin() and _end() */
 	unsigned int ignoring; /* number of gpuleak_ignore_begin() calls without _end() */
 	/* stack/waiting.c: number of calls in which the thread waits; the ref of its Python frames;
 	 * the recorder that counts it, or 0 */
-	uint32_t waiting_depth, waiting_frames, waiting_generation;
+	uint32_t waiting_depth, waiting_frames, waiting_generation, waiting_range;
 	uint64_t waiting_key; /* key of the frames that have the ref waiting_frames */
 	uint32_t java_critical; /* how many of JNI's critical regions the thread has entered */
 	struct refused_request refused;

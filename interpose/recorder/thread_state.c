@@ -112,9 +112,22 @@ bool thread_states_busy(const struct recorder *recorder)
 	return false;
 }
 
-static uint32_t insert_site(struct recorder *recorder, const struct thread_state *state,
-			    uint32_t stack, struct hook *hook, int device)
+uint32_t site_waiting_range(struct recorder *recorder, uint32_t stack)
 {
+	uint64_t word = atomic_load_explicit(&recorder->waiting, memory_order_acquire);
+	const struct ledger_stack *record = stack ? ledger_at(&recorder->writer, stack) : NULL;
+	const struct ledger_python *frames =
+		record && record->python ? ledger_at(&recorder->writer, record->python) : NULL;
+
+	if (word / WAITING_ONE != 1 || !frames || !(frames->flags & LEDGER_PYTHON_WAITING))
+		return 0;
+	return word >> 32 & LEDGER_RANGE_OTHER;
+}
+
+static uint32_t insert_site(struct recorder *recorder, const struct thread_state *state,
+			    uint64_t key, uint32_t stack, struct hook *hook, int device)
+{
+	uint32_t range = (uint32_t)key >> (SITE_HOOK_BITS + SITE_DEVICE_BITS);
 	struct ledger_balance balance = { .thread_state = (uint16_t)state->number };
 	struct ledger_site site = {
 		.stack = stack,
@@ -126,8 +139,7 @@ static uint32_t insert_site(struct recorder *recorder, const struct thread_state
 	if (!site.api)
 		return 0;
 	balance.memory = memories_number(recorder, hook, device);
-	balance.range = thread_self.range ? named_range_write(recorder, state->number,
-							      thread_self.range) : 0;
+	balance.range = range ? named_range_write(recorder, state->number, (uint16_t)range) : 0;
 	if (strcmp(hook->kind, LEDGER_KIND_SUBALLOCATION) == 0) {
 		site.series = ledger_add_live_series(&recorder->writer, NULL);
 		return ledger_add_suballocation_site(&recorder->writer, &site, &balance);
@@ -145,7 +157,7 @@ static struct ledger_site *lookup_or_insert_site(struct recorder *recorder,
 	uint32_t ref = ref_table_find(&state->sites, key);
 
 	if (!ref) {
-		ref = insert_site(recorder, state, stack, hook, device);
+		ref = insert_site(recorder, state, key, stack, hook, device);
 		if (ref)
 			ref_table_set(&recorder->arena, &state->sites, key, ref);
 	}

@@ -123,13 +123,28 @@ _Static_assert(HOOK_ALL < 1 << SITE_HOOK_BITS, "a key has room for each hook");
 _Static_assert(LEDGER_RANGE_OTHER < 1 << (32 - SITE_HOOK_BITS - SITE_DEVICE_BITS),
 	       "a key has room for each range");
 
+/* Returns the range of the thread that waits, if only one waits and STACK is that of a thread that
+ * works for it; else 0. */
+COLD uint32_t site_waiting_range(struct recorder *recorder, uint32_t stack);
+
+/* Returns the range for an allocation of the calling thread at STACK. */
+static HOT uint32_t site_range(struct recorder *recorder, uint32_t stack)
+{
+	uint32_t range = range_now();
+
+	if (__builtin_expect(!range && atomic_load_explicit(&recorder->waiting,
+							    memory_order_relaxed), 0))
+		range = site_waiting_range(recorder, stack);
+	return range;
+}
+
 /* Locking: the caller holds STATE's lock. Returns the call site counters of (stack, hook, device)
  * in the range of the calling thread. Creates them if needed. Returns NULL if the ledger is
  * full. */
 static HOT struct ledger_site *site_lookup(struct recorder *recorder, struct thread_state *state,
 					   uint32_t stack, struct hook *hook, int device)
 {
-	uint32_t low = (uint32_t)thread_self.range << (SITE_HOOK_BITS + SITE_DEVICE_BITS) |
+	uint32_t low = site_range(recorder, stack) << (SITE_HOOK_BITS + SITE_DEVICE_BITS) |
 		       (uint32_t)(hook - hooks) << SITE_DEVICE_BITS |
 		       ((uint32_t)(device + 1) & ((1u << SITE_DEVICE_BITS) - 1));
 	uint64_t key = (uint64_t)stack << 32 | low;

@@ -10,6 +10,7 @@
 #include "interpose/base/hash.h"
 #include "interpose/base/own_stack.h"
 #include "interpose/dispatch/find_module.h"
+#include "interpose/recorder/named_ranges.h"
 #include "interpose/stack/capture.h"
 #include "interpose/stack/python.h"
 
@@ -76,14 +77,15 @@ static void look_for_function(void *data)
 
 /* ---- waiting ---- */
 
-/* Adds NUMBER, WAITING_ONE or its negative, to the number of waiting threads. Adds or removes
- * FRAMES, the ref of the thread's frames. */
-static void change(struct recorder *recorder, uint64_t number, uint32_t frames)
+/* Adds NUMBER, WAITING_ONE or its negative, to the number of waiting threads. Adds or removes the
+ * range and the ref of the frames of the calling thread. */
+static void change(struct recorder *recorder, uint64_t number)
 {
+	uint64_t bits = WAITING_BITS(thread_self.waiting_range, thread_self.waiting_frames);
 	uint64_t word = atomic_load_explicit(&recorder->waiting, memory_order_relaxed);
 
 	while (!atomic_compare_exchange_weak_explicit(&recorder->waiting, &word,
-						      (word + number) ^ frames,
+						      (word + number) ^ bits,
 						      memory_order_acq_rel, memory_order_relaxed))
 		;
 }
@@ -114,7 +116,7 @@ static bool is_worker(struct recorder *recorder)
 {
 	bool ret = false;
 
-	if (atomic_load_explicit(&recorder->waiting, memory_order_relaxed) >> 32)
+	if (atomic_load_explicit(&recorder->waiting, memory_order_relaxed) / WAITING_ONE)
 		aside(look_for_function, &ret);
 	return ret;
 }
@@ -132,7 +134,8 @@ void waiting_begin(void)
 	if (recorder->stack_depth && !is_worker(recorder)) {
 		find_frames(recorder);
 		thread_self.waiting_generation = recorder->generation;
-		change(recorder, WAITING_ONE, thread_self.waiting_frames);
+		thread_self.waiting_range = range_now();
+		change(recorder, WAITING_ONE);
 	}
 	recorder_leave();
 }
@@ -144,5 +147,5 @@ void waiting_end(void)
 	/* After a fork inside the call, the child has another recorder or none. */
 	if (--thread_self.waiting_depth == 0 && recorder && thread_self.waiting_generation &&
 	    thread_self.waiting_generation == recorder->generation)
-		change(recorder, -WAITING_ONE, thread_self.waiting_frames);
+		change(recorder, -WAITING_ONE);
 }

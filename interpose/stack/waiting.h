@@ -31,17 +31,12 @@ void waiting_forget_unloaded(void);
 /* Returns true if CAPTURE is a stack of a worker. */
 bool waiting_is_worker(const struct capture *capture);
 
-/* `waiting` of a recorder has the number of waiting threads in its upper half. Its lower half has
- * the refs of their Python frames, combined by exclusive or. So if only one thread waits, the lower
- * half is the ref of its frames. */
-#define WAITING_ONE ((uint64_t)1 << 32)
-
 /* If exactly one thread waits, returns the ref of its Python frames. Otherwise returns 0. */
 static inline uint32_t waiting_frames(struct recorder *recorder)
 {
 	uint64_t word = atomic_load_explicit(&recorder->waiting, memory_order_acquire);
 
-	return __builtin_expect(word >> 32 == 1, 0) ? (uint32_t)word : 0;
+	return __builtin_expect(word / WAITING_ONE == 1, 0) ? (uint32_t)word : 0;
 }
 
 #endif

@@ -37,7 +37,7 @@ __all__ = [
     "step", "report", "report_now", "pool_stats", "pool_trim", "command", "empty_caches", "address_of", "parse_size",
     "memory", "keepers", "print_keepers", "print_keepers_at_exit", "print_keepers_on",
     "GpuLeakError", "GpuLeakWarning", "ReportError", "Block", "Sum", "Leak", "Stack", "Frame",
-    "Kept", "Keeper", "Table",
+    "Kept", "Keeper", "Table", "range",
 ]
 
 
@@ -186,6 +186,18 @@ def step(name=None):
     and their peak. Returns the number of the step, from 1. Returns 0 without gpuleak, or before
     the first GPU call: a named step then begins with that call."""
     return Step(_library.step(name))
+
+
+@contextlib.contextmanager
+def _range(name):
+    """What this thread allocates inside the `with` block belongs to the range NAME, as with
+    torch.cuda.nvtx.range(). Reports have what each range allocated, freed and left. Also a
+    decorator."""
+    _library.range_begin(name)
+    try:
+        yield
+    finally:
+        _library.range_end()
 
 
 def report(format="text", *flags):
@@ -380,3 +392,6 @@ class check(contextlib.ContextDecorator):
             raise GpuLeakError(self.judgement.describe("the checked block"),
                                self.judgement.leaks, self.judgement.bytes,
                                self.judgement.blocks, self.max_bytes)
+
+
+range = _range  # last, so that this file has the builtin range()

@@ -54,6 +54,8 @@ _PROTOTYPES = {
     "gpuleak_pool_stats": (ctypes.c_int, [ctypes.POINTER(PoolStruct)]),
     "gpuleak_pool_trim": (ctypes.c_size_t, []),
     "gpuleak_step_named": (ctypes.c_uint, [ctypes.c_char_p]),
+    "gpuleak_range_begin": (None, [ctypes.c_char_p]),
+    "gpuleak_range_end": (None, []),
     "gpuleak_report": (ctypes.c_int, []),
     "gpuleak_keepers": (ctypes.c_int, [_U64, ctypes.c_char_p]),
     "gpuleak_doublings": (_U64, []),
@@ -147,6 +149,14 @@ def ignore_end():
 def step(name):
     return _call("gpuleak_step_named", name if name is None else name.encode(errors="replace"),
                  default=0)
+
+
+def range_begin(name):
+    _call("gpuleak_range_begin", name.encode(errors="replace"))
+
+
+def range_end():
+    _call("gpuleak_range_end")
 
 
 def report_now():

@@ -16,7 +16,7 @@
 static const char *const subjects[GATE_PEAK] = {
 	[GATE_SITE] = "site",	  [GATE_KIND] = "kind",	  [GATE_API] = "api",
 	[GATE_DEVICE] = "device", [GATE_CACHE] = "cache", [GATE_ACCUMULATION] = "accumulation",
-	[GATE_OBJECT] = "object",
+	[GATE_OBJECT] = "object", [GATE_RANGE] = "range",
 };
 
 static int parse_bytes(struct line_part word, uint64_t *ret)
@@ -106,7 +106,7 @@ static int parse_budget(struct pattern_file *file, struct line *line, struct pat
 	ret->subject = line_type(line, subjects, GATE_PEAK);
 	if (ret->subject < 0)
 		return line_fail(line, "cannot read '%s'; a budget begins with kind:, api:, "
-				 "device:, site:, cache:, accumulation:, object: or peak",
+				 "device:, site:, cache:, accumulation:, object:, range: or peak",
 				 QUOTED(whole));
 	return parse_pattern(line, ret, "");
 }

@@ -10,6 +10,7 @@
  *     cache:PATTERN 2GiB         memory at exit in a framework's cache with a matching name
  *     accumulation:PATTERN 1MiB  suballocations that accumulate, whose stack has a matching frame
  *     object:stream 8            objects at exit that are not memory
+ *     range:PATTERN 1GiB         what is left of named ranges with a matching name
  *     peak 8GiB                  the largest peak of one process
  *
  * The policy of --only-at lists the call sites that may allocate. A site is allowed if one rule
@@ -41,6 +42,7 @@ enum gate_subject {
 	GATE_CACHE,
 	GATE_ACCUMULATION,
 	GATE_OBJECT,
+	GATE_RANGE,
 	GATE_PEAK,
 };
 

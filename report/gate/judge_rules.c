@@ -127,6 +127,28 @@ static bool exceeded(const struct pattern_rule *rule, const struct spent *spent)
 	return spent->bytes > rule->limit || (rule->limit == 0 && spent->blocks > 0);
 }
 
+/* What is left of a range may be in a framework's cache, and is no leak then. So it is judged
+ * beside the leaks, as the report lists it. */
+static void judge_ranges(struct bench *bench, const struct pattern_rule *rule)
+{
+	const struct report *report = bench->input->report;
+	struct spent left = { 0 };
+
+	for (size_t i = 0; i < report->count; i++)
+		for (size_t j = 0; j < report->processes[i]->range_count; j++) {
+			const struct report_range *range = &report->processes[i]->ranges[j];
+
+			if (range->name && frame_pattern_match(&rule->pattern, range->name))
+				judge_spend(&left, range->left_bytes, range->left_blocks, NULL);
+		}
+	if (exceeded(rule, &left))
+		judgement_reason(bench->judgement, "%s (%s:%u): %s in %" PRIu64 " block%s left, "
+				 "%s allowed", rule->text, bench->input->budgets->name, rule->line,
+				 EXACT_SIZE(left.bytes), left.blocks, plural(left.blocks),
+				 rule->in_blocks ? COUNT(rule->limit, "block")
+						 : EXACT_SIZE(rule->limit));
+}
+
 void judge_budgets(struct bench *bench)
 {
 	const struct pattern_file *budgets = bench->input->budgets;
@@ -137,6 +159,8 @@ void judge_budgets(struct bench *bench)
 
 		if (rule->subject == GATE_PEAK)
 			judge_peak(bench, rule);
+		else if (rule->subject == GATE_RANGE)
+			judge_ranges(bench, rule);
 		else if (exceeded(rule, &spent))
 			budget_reason(bench, rule, &spent);
 	}

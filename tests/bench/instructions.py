@@ -70,7 +70,7 @@ ROWS = [
     ("pair, both stacks known", pair("tracked"), {GCC_12: 1920}),
     ("pair, both stacks known, at other addresses", pair("tracked, both stacks at other addresses"), {GCC_12: 4175}),
     ("pair, pool fast", pair("pool fast"), {GCC_12: 1830}),
-    ("tensor, both stacks known", pair("tensor"), {GCC_12: 1007}),
+    ("tensor, both stacks known", pair("tensor"), {GCC_12: 1017}),
     ("OpenCL pair on PoCL, in the calling thread", pair("OpenCL pair"), {GCC_12: 3770}),
     ("process without a GPU call", process(["/bin/true"]), {GCC_12: 194500}),
     ("process of 10 blocks, no report", process(few), {GCC_12: 1106000}),

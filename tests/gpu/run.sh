@@ -6,13 +6,13 @@
 # GPU, and whatever of PyTorch, CuPy, JAX is there. Results go to the folder named first.
 #
 #   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends late errors families matrix programs contexts pools cost
-#                                               frameworks suballocations kept keepers keepers-load oom fragmentation parked opencl held costs objects steps scale attach two guard
+#                                               frameworks suballocations kept keepers keepers-load oom fragmentation ranges parked opencl held costs objects steps scale attach two guard
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 results=$(mkdir -p "$1" && cd "$1" && pwd)
 build=$(cd "${2:-$here/../../build}" && pwd)
 shift; shift
-parts=${*:-calls ends late errors families matrix programs contexts pools cost frameworks suballocations kept keepers keepers-load oom fragmentation parked opencl held costs objects steps scale}
+parts=${*:-calls ends late errors families matrix programs contexts pools cost frameworks suballocations kept keepers keepers-load oom fragmentation ranges parked opencl held costs objects steps scale}
 lib=$build/interpose/libgpuleak.so
 gpuleak=$build/tools/gpuleak
 work=$(mktemp -d)
@@ -232,6 +232,11 @@ fi
 
 # What the driver's pools have reserved and used: as the program itself reads it, and as gpuleak does. A
 # refusal during a global capture (GPULEAK_FAIL_AT) must read nothing, or the capture is invalidated.
+if wants ranges; then
+	"$gpuleak" run --format json --report "$results/ranges.json" -- python3 "$here/ranges.py" >"$work/out" 2>&1
+	say "ranges, PyTorch: exit $?, $(python3 "$here/ranges.py" compare "$results/ranges.json" "$work/out")"
+fi
+
 if wants parked; then
 	gcc -g -o "$work/parked" "$here/../programs/parked.c" -L"$cuda/lib64/stubs" -lcuda || exit 1
 	for words in "keep take:96m back figures" "keep take:1000m take:8m back figures" "own keep take:96m back figures"; do

@@ -83,6 +83,32 @@ def threads(place):
                       "they changed nothing"], report.get("notes"))
 
 
+def started(place):
+    """ranges: started and ended, by any thread; ended twice, or never"""
+    found, report = story(place, "started")
+    compare("ranges", {
+        ("job #/other/part", None): (1, 0, 1, 1), ("other/part", None): (2, 0, 2, 2),
+        ("other", None): (4, 0, 4, 4), (OUTSIDE, None): (8, 0, 8, None),
+        ("/".join(["not ended"] * 31), None): (16, 0, 16, 16),
+    }, found)
+    compare("notes", 2, sum("1 NVTX ranges were ended that" in note or "were begun inside 31" in note
+                            for note in report["notes"]))
+
+
+def budgets(place):
+    """ranges: a budget for what is left of them; it counts beside the leaks"""
+    ledger = place.file("ledger")
+    place.preloaded([place.program("ranges"), "nested"], {"GPULEAK_LEDGER": ledger})
+    for rule, status, reason in (
+            ("range:^serve/decode$ 2KiB", 0, ""), ("range:^serve/ 5KiB", 0, ""),
+            ("range:^serve/ 1 blocks", 23, "2 blocks left, 1 block allowed"),
+            ("range:decode 4KiB", 23, "in 2 blocks left, 4"),
+            ("range:^serve$ 0", 0, ""), ("range:nowhere 0", 0, "")):
+        path = place.write("budgets", rule + "\n")
+        run = place.command("check", "--max-leaked-bytes", "1GiB", "--budgets", path, ledger)
+        compare(rule, (status, True), (run.status, reason in run.stderr + run.stdout))
+
+
 def deep(place):
     """ranges: one that is begun again and again; afterwards all is as before"""
     found, report = story(place, "deep")
@@ -171,5 +197,5 @@ def real_header(place):
                        ("outer/wide", None): (4, 0, 4, 4)}, rows(json.loads(place.read("report.json"))))
 
 
-RANGES = [nested, folded, domains, threads, deep, many, reset, clean, other_tool, passive, environment,
+RANGES = [nested, folded, domains, threads, started, budgets, deep, many, reset, clean, other_tool, passive, environment,
           real_header]

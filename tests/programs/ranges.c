@@ -182,6 +182,48 @@ static void domains(void)
 
 static CUcontext context;
 
+static uint64_t start_range(const char *text)
+{
+	return CALL(core, 5, uint64_t, (const char *), (text));
+}
+
+static void end_range(uint64_t id)
+{
+	if (core[7])
+		((void (*)(uint64_t))core[7])(id);
+}
+
+static void *end_of_thread(void *id)
+{
+	end_range(*(uint64_t *)id);
+	return NULL;
+}
+
+/* Ranges that are started and ended: outside those that are pushed, by any thread. */
+static void started(void)
+{
+	uint64_t job, other;
+	pthread_t thread;
+
+	push("part");
+	job = start_range("job 1");
+	other = start_range("other");
+	allocate(KIB);
+	pthread_create(&thread, NULL, end_of_thread, &job);
+	pthread_join(thread, NULL);
+	allocate(2 * KIB);
+	pop();
+	allocate(4 * KIB);
+	end_range(other);
+	end_range(other); /* a second time */
+	allocate(8 * KIB);
+	for (int i = 0; i < 5000; i++)
+		end_range(start_range("again"));
+	for (int i = 0; i < 5000; i++)
+		start_range("not ended");
+	allocate(16 * KIB);
+}
+
 static void *of_thread(void *name)
 {
 	must(cuCtxSetCurrent(context), "cuCtxSetCurrent");
@@ -254,7 +296,8 @@ int main(int argc, char **argv)
 {
 	static const struct { const char *name; void (*run)(void); } stories[] = {
 		{ "nested", nested }, { "folded", folded }, { "domains", domains },
-		{ "threads", threads }, { "deep", deep }, { "many", many }, { "reset", reset },
+		{ "threads", threads }, { "started", started }, { "deep", deep },
+		{ "many", many }, { "reset", reset },
 	};
 	start();
 	must(cuInit(0), "cuInit");

@@ -112,6 +112,22 @@ def program_other_threads():
     os._exit(0)
 
 
+def program_ranges():
+    """Backward passes in ranges, and outside."""
+    import ctypes
+    import torch
+
+    gpuleak = ctypes.CDLL(None)
+    weights = [leaf(torch, 100), leaf(torch, 200), leaf(torch, 300)]
+    for weight, name in zip(weights, (b"first", b"second", None)):
+        if name:
+            gpuleak.gpuleak_range_begin(name)
+        (weight @ weight).sum().backward()
+        if name:
+            gpuleak.gpuleak_range_end()
+    os._exit(0 if weights else 1)
+
+
 # ---- what must be recorded ----
 
 def run(options, place, program, folder="", **extra):
@@ -218,6 +234,15 @@ def other_threads(options, place):
     compare("waiting", [], [frame for stack in stacks for frame in stack if frame.get("waiting")])
 
 
+def ranges(options, place):
+    """Gradients belong to the range of the thread that waits"""
+    _, found = run(options, place, program_ranges)
+    left = {row["name"]: row["left_bytes"] for row in found["ranges"]}
+    compare("left", {"first": rounded(100), "second": rounded(200)},
+            {name: left.get(name) for name in ("first", "second")})
+    compare("all", sum(entry["bytes"] for entry in found["suballocations"]), sum(left.values()))
+
+
 def no_stacks(options, place):
     """Without stacks there are no lines"""
     _, found = run(options, place, program_kept, GPULEAK_STACK_DEPTH="0")
@@ -231,6 +256,7 @@ RUNS = [  # case, more arguments of run()
     (fails, {}),
     (threads, {}),
     (other_threads, {}),
+    (ranges, {}),
     (no_stacks, {}),
 ]
 
