@@ -33,7 +33,7 @@ static struct block_range *find_before(struct block_ranges *ranges, uint64_t lim
 {
 	struct block_range *at = NULL;
 
-	for (unsigned int level = RANGE_LEVELS_MAX; level--;) {
+	for (unsigned int level = ranges->top + 1; level--;) {
 		struct block_range **link = link_after(ranges, at, level);
 
 		while (*link && (*link)->begin < limit) {
@@ -113,6 +113,8 @@ void ranges_add(struct recorder *recorder, uint64_t key, uint64_t address, uint6
 	HOLD(&ranges->lock);
 	if (ranges->count >= (ranges->limit ? ranges->limit : RANGES_LEAST))
 		forget_ranges(recorder);
+	if (levels > ranges->top + 1)
+		ranges->top = (unsigned int)levels - 1;
 	range = find_before(ranges, address, links);
 	if (range && range->begin + range->span > address)
 		range->span = address - range->begin;

@@ -15,6 +15,7 @@
 struct block_ranges {
 	struct lock lock; /* guards the other fields */
 	struct block_range *first[RANGE_LEVELS_MAX];
+	unsigned int top; /* the highest level that a range has had */
 	uint64_t count;
 	uint64_t limit; /* with more ranges, those of forgotten blocks are removed */
 };
