@@ -31,11 +31,14 @@ BENCHES = [
     ("pool fast, 40 frames at 8 places", "bench-sites", ["8", "40"], {"GPULEAK_POOL": "fast"}),
     ("tensor", "bench-tensor", ["20"], {}),
     ("tensor, no stacks", "bench-tensor", ["20"], {"GPULEAK_STACK_DEPTH": "0"}),
+    ("launch", "bench-launch", ["looked-up", "1", "launch"], {}),
+    ("launch, linked", "bench-launch", ["linked", "1", "launch"], {}),
+    ("copy, guard copies", "bench-launch", ["looked-up", "1", "copy"], {"GPULEAK_GUARD": "copies"}),
     ("OpenCL pair", "bench-cl-pair", ["pair"], {}),
     ("OpenCL shared", "bench-cl-pair", ["shared"], {}),
     ("OpenCL pair, pool fast", "bench-cl-pair", ["pair"], {"GPULEAK_POOL": "fast"}),
 ]
-PAIRS = {"bench-pair": 300000, "bench-sites": 100000, "bench-tensor": 300000,
+PAIRS = {"bench-pair": 300000, "bench-launch": 5000000, "bench-sites": 100000, "bench-tensor": 300000,
          "bench-cl-pair": 60000}
 FEW = 4000  # pairs of the shorter run that is counted
 
