@@ -730,7 +730,7 @@ static void case_ptx(void)
 {
 	CUmodule m, other;
 	CUdeviceptr address = 0;
-	char *managed;
+	signed char *managed;
 	size_t size;
 
 	begin();
@@ -761,7 +761,7 @@ static void case_ptx(void)
 	IS(cuMemsetD8_v2(address, 1, 4), 1);
 	IS(cuModuleGetGlobal_v2(&address, NULL, other, "v"), 400);
 	IS(cuModuleGetGlobal_v2(&address, NULL, m, "m"), 0);
-	managed = (char *)(uintptr_t)address; /* the host reads it */
+	managed = (signed char *)(uintptr_t)address; /* the host reads it */
 	IS(managed[0], -3);
 }
 
