@@ -23,17 +23,17 @@ root=$base/root
 build=$base/build
 mirror=${MIRROR:-http://deb.debian.org/debian}
 
-SUITES=(unit routes programs python frameworks standin api fake-gpu)
+SUITES=(unit routes programs python frameworks standin api fake-gpu third-api)
 # On this machine.
 HOST_PACKAGES='cpio debootstrap e2fsprogs g++-aarch64-linux-gnu gcc-aarch64-linux-gnu meson ninja-build
 	pkgconf qemu-system-arm qemu-user-static'
 # In the arm64 root: what the build and the tests need, and a kernel.
 PACKAGES='busybox-static,cpio,g++,gcc,git,heaptrack,libc6-dbg,libc6-dev,libcmocka-dev,libdw-dev,
-	libelf-dev,libiberty-dev,libjansson-dev,libjemalloc2,libmimalloc2.0,libtcmalloc-minimal4,libunwind-dev,
-	linux-image-cloud-arm64,meson,
-	musl-tools,ninja-build,ocl-icd-libopencl1,ocl-icd-opencl-dev,opencl-c-headers,pkgconf,
-	pocl-opencl-icd,procps,python3,python3-dev,python3-pyopencl,python3-pytest,python3-pytest-xdist,
-	uthash-dev,zlib1g-dev'
+	libelf-dev,libiberty-dev,libjansson-dev,libjemalloc2,libmimalloc2.0,libtcmalloc-minimal4,
+	libunwind-dev,linux-image-cloud-arm64,meson,musl-tools,ninja-build,ocl-icd-libopencl1,
+	ocl-icd-opencl-dev,opencl-c-headers,pkgconf,pocl-opencl-icd,procps,python3,python3-dev,
+	python3-ipython,python3-pyopencl,python3-pytest,python3-pytest-xdist,uthash-dev,
+	zlib1g-dev'
 # Reasons of tests that are skipped there, regular expressions.
 MAY_SKIP=(
 	# NVIDIA's header is in no free package. It is the same for every processor.
