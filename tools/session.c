@@ -103,6 +103,7 @@ static int add_ledger(struct session *session, const char *path,
 		return r;
 	ledger.all_sites =
 		report_format(opt_values.format)->all_sites || session->only_at;
+	ledger.moments = report_format(opt_values.format)->moments;
 	ledger.whole_trace = report_format(opt_values.format)->whole_trace;
 	/* Nothing else than the text report reads the frames. */
 	ledger.names_starts = opt_values.format == OPTION_FORMAT_TEXT && !session->suppressions &&

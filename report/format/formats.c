@@ -9,7 +9,8 @@
 static const struct report_format formats[] = {
 	[OPTION_FORMAT_TEXT] = { .print = print_text },
 	[OPTION_FORMAT_JSON] = { .print = print_json, .complete = true },
-	[OPTION_FORMAT_HTML] = { .print = print_html, .for_files = true, .complete = true },
+	[OPTION_FORMAT_HTML] = { .print = print_html, .for_files = true, .complete = true,
+				 .moments = 120 },
 	[OPTION_FORMAT_JUNIT] = { .print = print_junit },
 	[OPTION_FORMAT_SARIF] = { .print = print_sarif },
 	[OPTION_FORMAT_GITHUB] = { .print = print_github, .summary = print_github_summary,

@@ -35,6 +35,7 @@ struct loaded_ledger {
 	uid_t owner;       /* of the file, or of this process without a file */
 	char *name;        /* name of the ledger in messages */
 	bool all_sites;     /* the caller sets it: the report lists all call sites */
+	unsigned int moments; /* the caller sets it: so many moments of the trace are read */
 	bool whole_trace;   /* the caller sets it: the report has the lives of all blocks */
 	/* the caller sets it: frames that start the program or a thread need no line */
 	bool names_starts;

@@ -34,6 +34,7 @@ struct report_format {
 	bool for_files; /* not readable for people, so it is not written to a terminal */
 	bool all_sites; /* loaded_ledger.all_sites must be set */
 	bool whole_trace; /* loaded_ledger.whole_trace must be set */
+	unsigned int moments; /* for loaded_ledger.moments */
 	bool only_memory; /* the format cannot contain invalid frees and notes */
 	/* the format contains the memory of devices even if the report has no findings */
 	bool complete;

@@ -428,8 +428,8 @@ void describe_holders(FILE *out, const struct report_holders *holders, bool verb
 
 /* ---- JSON ---- */
 
-static json_t *holder_json(const struct report_leak *holder, const struct report_holders *holders,
-			   const struct subject_view *view)
+json_t *json_holder(const struct report_leak *holder, const struct report_holders *holders,
+		    const struct subject_view *view)
 {
 	bool has_unit = view->has_words && report_is_suballocation(holder);
 	bool is_unused = view->has_words && report_holder_is_unused(holders, holder);
@@ -450,7 +450,7 @@ static json_t *holders_json(const struct report_holders *holders, const struct s
 	json_t *ret = json_array();
 
 	for (size_t i = 0; i < holders->count; i++)
-		json_array_append_new(ret, holder_json(&holders->list[i], holders, view));
+		json_array_append_new(ret, json_holder(&holders->list[i], holders, view));
 	return ret;
 }
 

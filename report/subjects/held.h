@@ -96,6 +96,9 @@ void describe_largest_places(FILE *out, size_t *items, const struct report_holde
  * sums by cache and by library. */
 void describe_holders(FILE *out, const struct report_holders *holders, bool verbose);
 
+/* Returns the JSON of HOLDER, one of HOLDERS. */
+json_t *json_holder(const struct report_leak *holder, const struct report_holders *holders,
+		    const struct subject_view *view);
 /* Sets the keys of HOLDERS in OBJECT. */
 void json_add_holders(json_t *object, const struct report_holders *holders,
 		      const struct subject_view *view);

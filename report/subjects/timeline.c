@@ -137,7 +137,7 @@ static void read_moment(struct builder *b, const struct lives *lives,
 			struct report_moment *moment)
 {
 	struct summing live = sum_begin(b, &moment->live);
-	const uint64_t at = moment->from_ns;
+	const uint64_t at = moment->to_ns;
 
 	for (const struct life *life = lives->list; life < lives->list + lives->count; life++)
 		if (life->from_ns <= at && at < life->to_ns)
@@ -210,6 +210,34 @@ static void add_moment(struct builder *b, uint64_t from_ns, uint64_t to_ns)
 		read_change(b, lives, moment);
 }
 
+#define MS ((uint64_t)1000000)
+
+static uint64_t round_up(uint64_t ns)
+{
+	return ns / MS * MS + (ns % MS ? MS : 0);
+}
+
+/* Divides the time of the trace. The moments are whole milliseconds, as those of --at. */
+static void build_grid(struct builder *b)
+{
+	const struct lives *lives = lives_build(b);
+	struct report_process *process = b->process;
+	uint64_t step, from = round_up(lives->begin_ns < NONE - MS ? lives->begin_ns : 0);
+
+	if (lives->begin_ns == NONE || lives->end_ns <= from || lives->end_ns > NONE / 2)
+		return;
+	step = round_up((lives->end_ns - from) / b->ledger->moments + 1);
+	for (uint64_t to = from; to < lives->end_ns + step; from = to, to += step) {
+		struct report_moment *moment =
+			ARENA_ADD(b->arena, process->grid, process->grid_count);
+
+		*moment = (struct report_moment){ .from_ns = from, .to_ns = to, .is_traced = true,
+						  .trace_ns = lives->begin_ns };
+		read_moment(b, lives, moment);
+		read_change(b, lives, moment);
+	}
+}
+
 static void build_moments(struct builder *b)
 {
 	const struct load_choice *choice = b->choice;
@@ -218,6 +246,8 @@ static void build_moments(struct builder *b)
 		add_moment(b, choice->at_ns, choice->at_ns);
 	if (choice->has_between)
 		add_moment(b, choice->between_ns[0], choice->between_ns[1]);
+	if (b->ledger->moments)
+		build_grid(b);
 	if (b->ledger->whole_trace)
 		b->process->lives = lives_look_up(b);
 }
@@ -327,8 +357,66 @@ static json_t *moment_json(const struct report_moment *moment, const struct subj
 		{ "left", JSON_IF(!is_moment && traced, sum_json(&moment->left, view)) });
 }
 
+/* The trace in the HTML page: call sites, and their amounts by moment. */
+struct grid_json {
+	const struct subject_view *view;
+	struct report_arena arena;
+	struct table numbers; /* of sites, by call site and whether it is the unused part */
+	json_t *sites;
+};
+
+struct grid_site {
+	uint64_t key[2];
+	json_int_t number; /* plus 1 */
+};
+
+static json_t *amounts_json(struct grid_json *grid, const struct report_holders *held)
+{
+	json_t *ret = json_array();
+
+	for (size_t i = 0; i < held->count; i++) {
+		const struct report_leak *holder = &held->list[i];
+		const uint64_t key[2] = { (uintptr_t)holder->site,
+					  report_holder_is_unused(held, holder) };
+		struct grid_site *site = table_intern(&grid->arena, &grid->numbers, key,
+						      sizeof(key), sizeof(*site));
+
+		if (!site->number) {
+			json_array_append_new(grid->sites,
+					      json_holder(holder, held, grid->view));
+			site->number = (json_int_t)json_array_size(grid->sites);
+		}
+		json_array_append_new(ret, JSON_ARRAY(json_integer(site->number - 1),
+						      json_number(holder->bytes),
+						      json_number(holder->blocks)));
+	}
+	return ret;
+}
+
+static json_t *grid_json(const struct subject_view *view)
+{
+	const struct report_process *process = view->process;
+	struct grid_json grid = { .view = view, .sites = json_array() };
+	json_t *ns = json_array(), *live = json_array();
+	json_t *allocated = json_array(), *freed = json_array();
+
+	for (size_t i = 0; i < process->grid_count; i++) {
+		const struct report_moment *moment = &process->grid[i];
+
+		json_array_append_new(ns, json_number(moment->to_ns));
+		json_array_append_new(live, amounts_json(&grid, &moment->live.held));
+		json_array_append_new(allocated, amounts_json(&grid, &moment->allocated.held));
+		json_array_append_new(freed, amounts_json(&grid, &moment->freed.held));
+	}
+	arena_finish(&grid.arena);
+	return JSON_OBJECT({ "ns", ns }, { "sites", grid.sites }, { "live", live },
+			   { "allocated", allocated }, { "freed", freed });
+}
+
 static void add_moments_json(json_t *object, const struct subject_view *view)
 {
+	if (view->has_words && view->process->grid_count)
+		json_set(object, "trace", grid_json(view));
 	for (size_t i = 0; i < view->process->moment_count; i++) {
 		const struct report_moment *moment = &view->process->moments[i];
 
@@ -338,4 +426,4 @@ static void add_moments_json(json_t *object, const struct subject_view *view)
 }
 
 const struct subject subject_moments = { .build = build_moments, .needs = &subject_timeline,
-					 .only_if = PART(moment_count), .json = add_moments_json };
+					 .json = add_moments_json };

@@ -129,6 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	ledger.all_sites = 1;
 	ledger.whole_trace = true;
+	ledger.moments = 5;
 	ledger.program_suppressions = 1;
 	ledger.choice = (struct load_choice){ .has_at = true, .at_ns = 1500, .has_between = true,
 					      .between_ns = { 1000, 3000 } };

@@ -23,13 +23,13 @@ KINDS = {"device": "device memory", "pinned": "pinned host memory", "managed": "
          "registered": "registered host memory", "stream-ordered": "stream-ordered memory",
          "cl-buffer": "OpenCL buffer"}
 PROGRAMS = ("clean", "cuda_wrong_frees", "cuda_stolen", "cuda_all_calls", "families", "grouping",
-            "timeline", "oom", "steps", "peak", "ipc", "driver_costs")
+            "timeline", "oom", "steps", "peak", "ipc", "driver_costs", "traced")
 # Two of the three requests are refused. The status is that of a program that failed.
 ARGUMENTS = {"oom": ["weights:40m", "cache:24m", "want:56m", "drop", "want:56m", "want:90m",
                      "exit:1"], "steps": ["named", "3"],
              "peak": ["weights:100m", "workspace:900m", "free:1", "pinned:7m", "unpin"],
-             "ipc": ["freed"]}
-MEMORY = {"oom": {"STANDIN_MEMORY": str(100 << 20)},
+             "ipc": ["freed"], "traced": ["1", "200", "4"]}
+MEMORY = {"traced": {"GPULEAK_TRACE": "1MiB"}, "oom": {"STANDIN_MEMORY": str(100 << 20)},
           "driver_costs": {"STANDIN_COSTS": "%d,%d,%d,1024" % (500 << 20, 2 << 20, 120 << 10)},
           "steps": {"GPULEAK_STEP_SIGNAL": str(int(signal.SIGUSR2))}}
 PAGES = ("hostile", "many", "full", "tensors", "ranks", "job", "clean", "nothing", "unproven")
@@ -776,6 +776,61 @@ def slider_and_cursor():
             same("said", "at 28.50 s" if "max / 4" in move else "at 1 min 23 s", said)
 
 
+def report_of(name, *flags):
+    """The JSON report on the only ledger of a program."""
+    (ledger,) = glob.glob(os.path.join(place, name + "-*.ledger"))
+    run = subprocess.run([options.command, "report", "--format", "json", *flags, ledger],
+                         check=True, stdout=subprocess.PIPE, timeout=60)
+    return json.loads(run.stdout)
+
+
+def by_function(holders):
+    return {holder["stack"][0]["function"]: (holder["bytes"], holder["blocks"])
+            for holder in holders}
+
+
+def cursor_of_the_trace():
+    """the flame graph at ten cursors is what report --at says, and between two of them --between"""
+    text = source("p-traced")
+    start = re.search(r'id="data">', text).end()
+    data = json.loads(text[start:text.index("</script>", start)])
+    trace, timeline = data["trace"], data["timeline"]
+    functions = [data["frames"][data["stacks"][site["stack"]][0]]["function"]
+                 for site in trace["sites"]]
+    ns, last = trace["ns"], len(trace["ns"]) - 1
+    known = [at for at, _ in timeline["live"]] + [timeline["peak_ns"], timeline["end_ns"]]
+    known += [at for part in timeline["parts"] for at, _ in part["live"]]
+    page.open(path("p-traced"))
+
+    def move(at):
+        part = (ns[at] + 3e5 - min(known)) / (max(known) - min(known))
+        page.js("(() => { const s = document.querySelector('.moment'); s.value = s.max * %r; "
+                "s.dispatchEvent(new Event('input')); })()" % part)
+
+    def shows(name, sums):
+        same("first box", "%s, %s in %s, 100.0 %%" % (name, size(sums["bytes"]), blocks(
+            sums["blocks"])), page.js("document.querySelector('.flame button').ariaLabel"))
+
+    views = page.texts(".switch button")
+    page.click(".switch button", views.index("At the cursor"))
+    moments = [last * i // 10 for i in range(1, 10)] + [last - 1]
+    for at in moments:
+        live = report_of("traced", "--at", "%dms" % (ns[at] // 1000000))["at"]["live"]
+        same("holders", by_function(live["holders"]), {
+            functions[site]: (total, count) for site, total, count in trace["live"][at]})
+        move(at)
+        shows("all at this moment", live)
+    move(moments[2])
+    page.click("#mark")
+    move(moments[6])
+    between = report_of("traced", "--between", "%dms..%dms" % (
+        ns[moments[2]] // 1000000, ns[moments[6]] // 1000000))["between"]
+    for view in ("Allocated", "Freed"):
+        page.click(".switch button", views.index(view))
+        shows("all of it", between[view.lower()])
+        same("title", True, page.text("#flame h2").startswith(view + " between "))
+
+
 def timeline_of_a_program():
     """the timeline of a real program: both kinds at each moment, and what was left at its end"""
     report = load("p-timeline")
@@ -866,7 +921,7 @@ CASES = (pages_are_quiet, whole_and_embedded, verdict_is_the_text_reports, figur
          out_of_memory, named_steps, growth_and_pools, ranges, driver_memory, flame_of_the_peak,
          shared_memory, policy_holds, threads_and_short_names, ten_thousand, narrow_boxes,
          eight_processes, ranks_of_a_job, timeline_by_kind, processes_in_turn,
-         slider_and_cursor, timeline_of_a_program, timeline_at_the_peak, kinds_without_a_leak,
+         slider_and_cursor, cursor_of_the_trace, timeline_of_a_program, timeline_at_the_peak, kinds_without_a_leak,
          on_paper, without_script)
 
 

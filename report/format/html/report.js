@@ -519,18 +519,20 @@ function chart(layers, known, at) {
 		const height = bytes > top ? H : y(bytes);
 		picture.append(el("line", { class: "grid", x1: 0, x2: W, y1: height, y2: height }));
 	}
-	const cursor = el("line", { class: "cursor", y1: 0, y2: H,
-		"vector-effect": "non-scaling-stroke" });
+	const [line, mark] = ["cursor", "mark"].map((name) => el("line", { class: name, y1: 0,
+		y2: H, "vector-effect": "non-scaling-stroke" }));
 	picture.append(el("path", { class: "area whole", d: edge(sums) + "V" + H + "H0Z" }),
 		...layers.map((layer, i) => el("path", { class: "area s" + i % 8,
 			d: edge(stacked[i]) + back(stacked[i]) + "Z" })),
-		el("path", { class: "edge", d: edge(sums) }), cursor);
-	return withReadout(picture, cursor, { layers, known, at, sums, x, y, H, step, top, from,
+		el("path", { class: "edge", d: edge(sums) }), mark, line);
+	return withReadout(picture, [line, mark], { layers, known, at, sums, x, y, H, step, top, from,
 		span });
 }
 
 // Adds labels, which are HTML because the picture stretches, and a slider for users of a keyboard.
-function withReadout(picture, cursor, c) {
+function withReadout(picture, [line, mark], c) {
+	const trace = traced();
+	const move = (which, t) => ["x1", "x2"].forEach((end) => which.setAttribute(end, c.x(t)));
 	const labels = el("div", { class: "labels", "aria-hidden": "true" });
 	const moment = el("th", { scope: "col", class: "num" }), last = c.at.length - 1;
 	// It is as wide as the picture and has its time range, so its knob is below the cursor.
@@ -548,8 +550,9 @@ function withReadout(picture, cursor, c) {
 	if (rows.length > 1)
 		rows.push(legendRow(c.known.totals, "total"));
 	const show = (t) => {
-		cursor.setAttribute("x1", c.x(t));
-		cursor.setAttribute("x2", c.x(t));
+		move(line, t);
+		if (trace)
+			moveCursor(trace, t);
 		moment.textContent = "at " + time(t * 1e9);
 		for (const { cell, runs } of [...rows, ...each])
 			cell.textContent = size(sumAt(runs, t));
@@ -569,11 +572,75 @@ function withReadout(picture, cursor, c) {
 	return el("div", {}, el("figure", { class: "chart" },
 		el("div", { class: "plot" }, picture, labels), el("div", { class: "ends soft" },
 		el("span", {}, time(c.from * 1e9)), el("span", {}, time((c.from + c.span) * 1e9))),
-			slider),
+			slider, trace ? markButton(trace, (t) => move(mark, t)) : null),
 		el("table", { class: "legend" }, el("thead", {}, el("tr", {},
 			el("th", { scope: "col" }, "Live"), moment)),
 		el("tbody", {}, rows.map(({ row }) => row)), ifAny(each, () =>
 			el("tbody", { class: "processes" }, each.map(({ row }) => row)))));
+}
+
+// ---- the trace: the flame graph at the cursor, and between the cursor and a mark ----
+
+// Numbers of moments of the trace: at the cursor, and where the user set the mark.
+const cursor = { at: 0, mark: 0, moved: () => {} };
+const traced = () => shown().length === 1 ? shown()[0].trace || null : null;
+const seconds = (trace, at) => trace.ns[at] / 1e9;
+
+// Moves the cursor to the last moment at or before T seconds.
+function moveCursor(trace, t) {
+	const at = trace.ns.reduce((last, ns, i) => ns / 1e9 <= t ? i : last, 0);
+	const moves = at !== cursor.at;
+	cursor.at = at;
+	if (moves)
+		cursor.moved();
+}
+
+const holdersOf = (trace, amounts) => amounts.map(([site, bytes, blocks]) =>
+	({ ...trace.sites[site], bytes, blocks }));
+
+// Returns what the lists have that lie after moment FROM, until moment TO.
+function holdersBetween(trace, lists, from, to) {
+	const sums = new Map();
+	for (const [site, bytes, blocks] of lists.slice(from + 1, to + 1).flat()) {
+		const whole = entry(sums, site, () => [site, 0, 0]);
+		whole[1] += bytes;
+		whole[2] += blocks;
+	}
+	return holdersOf(trace, [...sums.values()]);
+}
+
+// Returns the views of the flame graph that depend on the cursor.
+function cursorViews() {
+	const trace = data.flame ? null : traced();
+	cursor.at = cursor.mark = 0;
+	if (!trace)
+		return [];
+	const range = () => [cursor.mark, cursor.at].sort((a, b) => a - b);
+	const words = () => range().map((at) => time(trace.ns[at])).join(" and ");
+	const between = (label, key) => ({ label, trace, name: "all of it", of: "of all of it",
+		part: (holder) => holder.unit + "s",
+		get title() { return label + " between " + words(); },
+		lead: "what was " + label.toLowerCase() + " between the mark and the cursor",
+		get list() { return holdersBetween(trace, trace[key], ...range()); } });
+	return [{ label: "At the cursor", trace, name: "all at this moment", of: "of this moment",
+		part: (holder) => holder.unit + "s",
+		get title() { return "Who held memory at " + time(trace.ns[cursor.at]); },
+		lead: "what it held at the cursor of the timeline",
+		get list() { return holdersOf(trace, trace.live[cursor.at]); } },
+	between("Allocated", "allocated"), between("Freed", "freed")];
+}
+
+// Returns the button that sets the mark, and draws the mark by MOVE.
+function markButton(trace, move) {
+	move(seconds(trace, cursor.mark));
+	const button = el("button", { type: "button", class: "plain", id: "mark", on: { click: () => {
+		cursor.mark = cursor.at;
+		button.textContent = "Mark at " + time(trace.ns[cursor.mark]);
+		move(seconds(trace, cursor.mark));
+		cursor.moved();
+	} } }, "Set the mark here");
+	return el("p", {}, button, " ", el("span", { class: "soft" },
+		"The flame graph shows the moment of the cursor, and the time from the mark to it."));
 }
 
 // Returns a row of the legend, with the runs whose bytes its cell shows.
@@ -639,7 +706,7 @@ function flameViews(leaks) {
 				: " at its peak"),
 			lead: "what it held then", name: "all of the peak", of: "of the peak",
 			part: (holder) => holder.unit + "s" });
-	return views;
+	return [...views, ...cursorViews()];
 }
 
 // Returns a map from the name of a memory to its holders at the peak.
@@ -748,6 +815,7 @@ function flameSection(leaks) {
 			"Search", search), out, views.some((view) => hidesFrames(view.list))
 			? el("label", {}, whole, "all frames") : null), box, told].filter(Boolean));
 	part.start = () => startFlame(flame);
+	cursor.moved = () => flame.view.trace && flame.box.isConnected && show(flame, flame.view);
 	return part;
 }
 
