@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "ledger/huge_page.h"
@@ -430,15 +431,31 @@ unsigned int ledger_add_suballocations(struct ledger_writer *writer, unsigned in
 	return add_slots(writer, LEDGER_CHUNK_SUBALLOCATIONS, count, ret_first);
 }
 
+/* Returns how many chunks a ring may have: half of what the address space, the file system and the
+ * limit of a file's size have room for. The records need the rest. */
+static uint64_t ring_most(const struct ledger_writer *writer)
+{
+	uint64_t bytes = writer->reserved_bytes - writer->mapped_bytes;
+	struct rlimit limit;
+	struct statvfs disk;
+
+	if (!writer->memory_only && statvfs(writer->path, &disk) == 0 &&
+	    (uint64_t)disk.f_bavail * disk.f_frsize < bytes)
+		bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
+	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes)
+		bytes = limit.rlim_cur;
+	return bytes / 2 / LEDGER_CHUNK;
+}
+
 uint32_t ledger_add_ring(struct ledger_writer *writer, uint32_t count, uint32_t *ret_count)
 {
-	const size_t most = writer->reserved_bytes / 2 / LEDGER_CHUNK;
+	const uint64_t most = ring_most(writer);
 	struct ledger_chunk *chunk;
 	uint32_t first, added = 0;
 
 	lock_take(&writer->lock);
 	first = writer->header->chunks;
-	while (added < count && first + added < most &&
+	while (added < count && added < most &&
 	       (chunk = add_chunk(writer, LEDGER_CHUNK_TRACE))) {
 		shared_publish(chunk->used, LEDGER_CHUNK);
 		added++;

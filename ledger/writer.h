@@ -93,9 +93,9 @@ unsigned int ledger_add_blocks(struct ledger_writer *writer, unsigned int count,
 unsigned int ledger_add_suballocations(struct ledger_writer *writer, unsigned int count,
 				       struct ledger_block **ret_first);
 
-/* Adds at most COUNT chunks of TRACE that follow each other, so that at least half of the address
- * space remains. Returns the number of the first chunk and stores how many there are in *RET_COUNT;
- * 0 if there is no room. */
+/* Adds at most COUNT chunks of TRACE that follow each other, in at most half of the room that is
+ * left for the ledger. Returns the number of the first chunk and stores how many there are in
+ * *RET_COUNT; 0 if there is no room. */
 uint32_t ledger_add_ring(struct ledger_writer *writer, uint32_t count, uint32_t *ret_count);
 
 /* Adds a sample of BYTES at TIME_NS to TIMELINE if its interval has passed. Never waits for a lock.

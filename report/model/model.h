@@ -402,11 +402,11 @@ struct report_process {
 	struct report_peak *peaks;
 	size_t peak_count;
 	struct report_moment *moments; /* those that struct load_choice requests */
-	/* moments that divide the trace, see loaded_ledger.moments. Each has all four sums: what was
-	 * live at its end, and what changed in it */
+	/* moments that divide the trace, see loaded_ledger.moments. Each has all four sums: what
+	 * was live at its end, and what changed in it */
 	struct report_moment *grid;
 	size_t grid_count;
-	const struct lives *lives; /* see lives.h; NULL unless loaded_ledger.whole_trace is set */
+	const struct lives *lives; /* NULL unless loaded_ledger.whole_trace is set */
 	size_t moment_count;
 	/* See model_holders.h. The list has the first and the last refused requests, in their
 	 * order. `refused` is the number of all refused requests, `recovered` that of those that

@@ -21,6 +21,7 @@ import tempfile
 # Name, program, its arguments (PAIRS: the number of pairs, which else comes last), environment.
 BENCHES = [
     ("tracked", "bench-pair", ["1", "20"], {}),
+    ("traced", "bench-pair", ["1", "20"], {"GPULEAK_TRACE": "1MiB"}),
     ("tracked, no stacks", "bench-pair", ["1", "20"], {"GPULEAK_STACK_DEPTH": "0"}),
     ("tracked, both stacks at other addresses", "bench-pair", ["1", "20", "PAIRS", "0", "1"], {}),
     ("tracked, 2 threads", "bench-pair", ["2", "20"], {}),

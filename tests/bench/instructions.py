@@ -68,6 +68,7 @@ GCC_12 = "gcc 12.2.0 x86_64 debugoptimized none"
 # Name, what counts it, the ceiling for each compiler.
 ROWS = [
     ("pair, both stacks known", pair("tracked"), {GCC_12: 1920}),
+    ("pair, with a trace", pair("traced"), {GCC_12: 2206}),
     ("pair, both stacks known, at other addresses", pair("tracked, both stacks at other addresses"), {GCC_12: 4175}),
     ("pair, pool fast", pair("pool fast"), {GCC_12: 1830}),
     ("tensor, both stacks known", pair("tensor"), {GCC_12: 1017}),

@@ -4,6 +4,7 @@ site; what changed between two moments; and what the report says where the trace
 
 import glob
 import json
+import resource
 import signal
 
 from harness import compare
@@ -144,6 +145,18 @@ def between(place):
             (whole["allocated"]["bytes"], whole["freed"]["blocks"], whole["left"]["bytes"]))
 
 
+@needs("traced")
+def little_room(place):
+    """trace: a ring takes at most half of the room for the ledger, and all blocks are recorded"""
+    limit = 4 * MIB
+    run = place.preloaded([place.program("traced"), "8", "300", "1"], {
+        "GPULEAK_LEDGER": place.file("ledger"), "GPULEAK_REPORT": "none", "GPULEAK_TRACE": "1GiB"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+    compare("status and stderr", (0, ""), (run.status, run.stderr))
+    check_moments(place, list(moments_of(run.stdout)), place.file("ledger"))
+    compare("notes", [], read(place, place.file("ledger"))["notes"])
+
+
 @needs("peak")
 def virtual(place):
     """trace: physical memory counts once, whichever of its handle and mapping has the bytes"""
@@ -166,4 +179,5 @@ def refuses(place):
         compare("output", "", run.stdout)
 
 
-TRACED = [ten_moments, threads, forked, killed, small_ring, without, between, virtual, refuses]
+TRACED = [ten_moments, threads, forked, killed, small_ring, without, between,
+          little_room, virtual, refuses]
