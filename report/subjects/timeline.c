@@ -246,7 +246,7 @@ static void build_moments(struct builder *b)
 		add_moment(b, choice->at_ns, choice->at_ns);
 	if (choice->has_between)
 		add_moment(b, choice->between_ns[0], choice->between_ns[1]);
-	if (b->ledger->moments)
+	if (b->ledger->moments && ledger_trace_oldest(b->view))
 		build_grid(b);
 	if (b->ledger->whole_trace)
 		b->process->lives = lives_look_up(b);
