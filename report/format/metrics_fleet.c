@@ -22,7 +22,7 @@
 #define LINES_OF_ONE_MAX 20u
 
 struct fleet_line {
-	const char *cache, *name;
+	const char *cache, *name; /* cache NULL: the rest of a process */
 	int device;
 	uint64_t bytes;
 };
@@ -123,26 +123,38 @@ static void begin(FILE *out, const char *name, const struct report *report, size
 	metric_label(out, "rank", rank);
 }
 
+static void print_line(FILE *out, const struct report *report, size_t i,
+		       const struct fleet_line *line)
+{
+	begin(out, "gpuleak_line_bytes", report, i);
+	if (line->cache) {
+		metric_device(out, line->device);
+		metric_label(out, "cache", line->cache);
+	}
+	metric_label(out, "line", line->name);
+	metric_end(out, line->bytes);
+}
+
+static size_t room_for_lines(const struct report *report)
+{
+	size_t room = LINES_MAX / metric_processes(report);
+
+	return room < LINES_OF_ONE_MAX ? room : LINES_OF_ONE_MAX;
+}
+
 static void print_lines(FILE *out, const struct report *report, size_t i)
 {
-	static const char name[] = "gpuleak_line_bytes";
 	struct fleet_lines lines = lines_of(report->processes[i]);
-	size_t room = LINES_MAX / metric_processes(report), shown;
-	uint64_t rest = 0;
+	struct fleet_line rest = { .name = "other" };
+	size_t room = room_for_lines(report);
 
-	room = room < LINES_OF_ONE_MAX ? room : LINES_OF_ONE_MAX;
-	for (shown = 0; shown < lines.count && shown < room; shown++) {
-		begin(out, name, report, i);
-		metric_device(out, lines.list[shown].device);
-		metric_label(out, "cache", lines.list[shown].cache);
-		metric_label(out, "line", lines.list[shown].name);
-		metric_end(out, lines.list[shown].bytes);
+	for (size_t at = 0; at < lines.count; at++) {
+		if (at < room)
+			print_line(out, report, i, &lines.list[at]);
+		else
+			rest.bytes = add_bounded(rest.bytes, lines.list[at].bytes);
 	}
-	for (; shown < lines.count; shown++)
-		rest = add_bounded(rest, lines.list[shown].bytes);
-	begin(out, name, report, i);
-	metric_label(out, "line", "other");
-	metric_end(out, rest);
+	print_line(out, report, i, &rest);
 	free(lines.list);
 	arena_finish(&lines.arena);
 }

@@ -199,12 +199,11 @@ static bool reports_suballocations(struct builder *b, const char *cache)
 {
 	const struct ledger_site *site;
 	struct ledger_walk walk = { 0 };
-	bool ret = false;
 
-	while (!ret && (site = ledger_next_suballocation_site(b->view, &walk)))
-		ret = is_same_text(report_cache_of(&intern_site(b, site)->site),
-				   cache);
-	return ret;
+	while ((site = ledger_next_suballocation_site(b->view, &walk)))
+		if (is_same_text(report_cache_of(&intern_site(b, site)->site), cache))
+			return true;
+	return false;
 }
 
 static void remove_unknown(struct sorting *s)

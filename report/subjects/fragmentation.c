@@ -79,14 +79,19 @@ static void print_fragmentations(FILE *out, const struct report_fragmentations *
 			print_one(out, &all->list[i], whole);
 }
 
+static bool is_notable(const struct report_fragmentations *all)
+{
+	for (size_t i = 0; i < all->count; i++)
+		if (all->list[i].pinned_free_bytes >= LEAST_BYTES)
+			return true;
+	return false;
+}
+
 static void print_details(FILE *out, const struct subject_view *view)
 {
 	const struct report_fragmentations *all = view->process->fragmentation;
-	bool any = view->verbose;
 
-	for (size_t i = 0; i < all->count; i++)
-		any |= view->is_wrong && all->list[i].pinned_free_bytes >= LEAST_BYTES;
-	if (!any)
+	if (!view->verbose && !(view->is_wrong && is_notable(all)))
 		return;
 	fputs("\nFragmentation:\n", out);
 	print_fragmentations(out, all, view->verbose);
@@ -122,25 +127,30 @@ static const struct remedy *remedy_of(const struct report_fragmentation *entry)
 	return NULL;
 }
 
-/* Adds what the segments of ALL have on the device of the request that can be used by it. OWN: the
- * cache itself made the request. It has freed its whole segments before it gives up, so those that
- * are left belong to private pools. */
-static void add_usable(struct fit *fit, const struct report_fragmentations *all,
-		       const struct report_site *site, bool own)
+/* A request cannot use the private pool of a graph. */
+static bool is_usable(const struct report_fragmentation *entry, int device)
 {
-	for (size_t i = 0; i < all->count; i++) {
-		const struct report_fragmentation *entry = &all->list[i];
-		uint64_t most = fit->most ? fit->most->pinned_free_bytes : 0;
+	return !entry->captured && (device < 0 || entry->device == device);
+}
 
-		if (entry->captured || (site->device >= 0 && entry->device != site->device))
-			continue;
-		fit->pinned = add_bounded(fit->pinned, entry->pinned_free_bytes);
-		if (!own)
-			fit->whole = add_bounded(fit->whole, entry->whole_free_bytes);
-		fit->expandable |= entry->physical;
-		if (!fit->most || entry->pinned_free_bytes > most)
-			fit->most = entry;
-	}
+/* Adds what the segments of ENTRY have. OWN: the cache itself made the request. It has freed its
+ * whole segments before it gives up, so those that are left belong to private pools. */
+static void add_usable(struct fit *fit, const struct report_fragmentation *entry, bool own)
+{
+	fit->pinned = add_bounded(fit->pinned, entry->pinned_free_bytes);
+	if (!own)
+		fit->whole = add_bounded(fit->whole, entry->whole_free_bytes);
+	fit->expandable |= entry->physical;
+	if (!fit->most || entry->pinned_free_bytes > fit->most->pinned_free_bytes)
+		fit->most = entry;
+}
+
+static void add_all_usable(struct fit *fit, const struct report_fragmentations *all, int device,
+			   bool own)
+{
+	for (size_t i = 0; i < all->count; i++)
+		if (is_usable(&all->list[i], device))
+			add_usable(fit, &all->list[i], own);
 }
 
 /* Returns the bytes that were free when ENTRY was refused, or 0 if they are not known. */
@@ -160,7 +170,7 @@ static struct fit fit_of(const struct report_out_of_memory *entry)
 	if (entry->refuser == LEDGER_REFUSER_FAIL_AT || entry->recovered || !wanted ||
 	    !entry->fragmentation)
 		return fit;
-	add_usable(&fit, entry->fragmentation, entry->site, own);
+	add_all_usable(&fit, entry->fragmentation, entry->site->device, own);
 	fit.by_whole = fit.whole && fit.free < wanted && add_bounded(fit.free, fit.whole) >= wanted;
 	fit.fits = fit.by_whole ||
 		   (fit.pinned && fit.free < wanted &&
@@ -185,6 +195,14 @@ void describe_fit(FILE *out, const struct report_out_of_memory *entry)
 		fprintf(out, "; would fit without fragmentation (%s)", SIZE(fit.pinned));
 }
 
+static void print_order(FILE *out, const struct report_pin *pin, bool whole)
+{
+	fprintf(out, "  Next: allocate the %ss of ", describe_unit(&pin->held));
+	describe_place(out, pin->held.site->stack, whole);
+	fprintf(out, " before larger temporary ones, or free them: %s\n",
+		SIZE(pin->own_unused_bytes));
+}
+
 /* Prints what helps, and how much each of these would have freed. */
 static void print_remedies(FILE *out, const struct fit *fit, bool whole)
 {
@@ -200,23 +218,19 @@ static void print_remedies(FILE *out, const struct fit *fit, bool whole)
 	if (remedy && !fit->expandable)
 		fprintf(out, "  Next: %s=%s makes up to %s of it usable\n", remedy->variable,
 			remedy->setting, SIZE(fit->pinned));
-	if (pin && pin->own_unused_bytes >= LEAST_BYTES) {
-		fprintf(out, "  Next: allocate the %ss of ", describe_unit(&pin->held));
-		describe_place(out, pin->held.site->stack, whole);
-		fprintf(out, " before larger temporary ones, or free them: %s\n",
-			SIZE(pin->own_unused_bytes));
-	}
+	if (pin && pin->own_unused_bytes >= LEAST_BYTES)
+		print_order(out, pin, whole);
 }
 
 void describe_refused_fragmentation(FILE *out, const struct report_out_of_memory *entry,
 				    bool whole)
 {
 	struct fit fit = fit_of(entry);
+	const char *fits = fit.fits ? ": the request would have fitted" : "";
 
 	if (!fit.most || add_bounded(fit.pinned, fit.whole) < LEAST_BYTES)
 		return;
-	fprintf(out, "  Unused in caches then%s:\n",
-		fit.fits ? ": the request would have fitted" : "");
+	fprintf(out, "  Unused in caches then%s:\n", fits);
 	print_fragmentations(out, entry->fragmentation, whole);
 	print_remedies(out, &fit, whole);
 }
