@@ -318,12 +318,13 @@ static uint64_t epoch_bits(void)
 	return atomic_load_explicit(&epoch, memory_order_acquire) * MIX;
 }
 
-/* A rule is in one of two places, which lie in one cache line. */
+/* A rule is in one of two places, which lie in one cache line. Rules that share one place share
+ * both, so a new rule replaces the older one of two. */
 static HOT struct recent *place_of(uint64_t key, unsigned int which)
 {
-	return &recent[(key * MIX >> 52) ^ which];
+	return &recent[(key * MIX >> 53) * 2 + which];
 }
-_Static_assert(RECENT == 1 << 12, "place_of() takes twelve bits of the hash");
+_Static_assert(RECENT == 2 << 11, "place_of() takes eleven bits of the hash");
 
 static HOT bool is_at(const struct recent *entry, uint64_t key, struct frame_rule *ret)
 {
@@ -370,48 +371,43 @@ struct frame_rule frame_rule_at(uint64_t pc, bool is_exact)
  * to it and to its callers, as long as the words that these rules read are unchanged. Only these
  * words are compared then. */
 
-/* Returns true if the words that frame FROM of WALK and its callers depend on are unchanged. */
-static HOT bool is_unchanged(const struct frames_walk *walk, unsigned int from)
+/* Returns true if the words that frame FROM of WALKS and its callers depend on are unchanged. */
+static HOT bool is_unchanged(const struct frames_walks *walks, unsigned int from)
 {
-	const struct frame_place *place = &walk->place[from];
+	const struct frame_place *place = &walks->place[from];
 
-	for (unsigned int i = from + 1; i < walk->count; i++, place++)
-		if (arch_code_address(*place->link) != walk->pc[i] ||
+	for (unsigned int i = from + 1; i < FRAMES_WALKED_MAX; i++, place++)
+		if (arch_code_address(*place->link) != walks->pc[i] ||
 		    (place->saved && *place->saved != place[1].pointer))
 			return false;
 	return true;
 }
 
-/* Completes WALK, whose frame at COUNT has no place yet, by the frames of LAST, if LAST has that
- * frame. Begins to search at *AT in LAST. */
-static HOT bool continue_as(struct frames_walk *walk, const struct frames_walk *last,
-			    unsigned int *at, unsigned int size)
+/* Returns true if the last walk has inner frame COUNT of the present one, and all frames above it
+ * are the same. Begins to search at index *AT, and stores there where the frame is. */
+static HOT bool continues(const struct frames_walks *walks, unsigned int count, unsigned int *at,
+			  unsigned int size)
 {
-	const unsigned int count = walk->count;
-	const struct frame_place *place = &walk->place[count];
-	unsigned int more;
+	const struct frame_place *place = &walks->inner.place[count];
+	const unsigned int none = FRAMES_WALKED_MAX;
 
-	while (*at < last->count && last->place[*at].top < place->top)
+	while (*at < none && walks->place[*at].top < place->top)
 		++*at;
-	more = last->count - *at;
-	if (more == 0 || last->place[*at].top != place->top || last->pc[*at] != walk->pc[count] ||
-	    last->place[*at].pointer != place->pointer)
+	if (*at == none || walks->place[*at].top != place->top ||
+	    walks->pc[*at] != walks->inner.pc[count] || walks->place[*at].pointer != place->pointer)
 		return false;
 	/* If the last walk did not reach the outermost frame, this one must end at the same. */
-	if ((last->size ? last->size != size || count != *at : count + more > size) ||
-	    !is_unchanged(last, *at)) {
-		*at = last->count;
+	if ((walks->size ? walks->size != size || count != *at - walks->first
+			 : count + (none - *at) > size) ||
+	    !is_unchanged(walks, *at)) {
+		*at = none;
 		return false;
 	}
-	memcpy(&walk->pc[count], &last->pc[*at], more * sizeof(walk->pc[0]));
-	memcpy(&walk->place[count], &last->place[*at], more * sizeof(walk->place[0]));
-	walk->count += more;
-	walk->size = last->size;
 	return true;
 }
 
-/* Adds the place of the last frame of WALK, which has RULE, and stores in *RET the place of its
- * caller. Returns the caller's pc, or 0 if the rule does not fit. */
+/* Completes PLACE, the place of a frame that has RULE, and stores in *RET the place of its caller.
+ * Returns the caller's pc, or 0 if the rule does not fit. */
 static HOT uint64_t step_by(struct frame_rule rule, struct frame_place *place,
 			    struct frame_place *ret)
 {
@@ -428,52 +424,74 @@ static HOT uint64_t step_by(struct frame_rule rule, struct frame_place *place,
 	return arch_code_address(*place->link);
 }
 
-/* Walks on from the first frame in WALK. Returns false if a frame has no rule. */
-static bool walk_on(struct frames_walk *walk, const struct frames_walk *last, uint64_t bits,
-		    unsigned int size)
+/* Walks from the first inner frame. Stores in *AT the index from which on the frames are those of
+ * the last walk. Returns the number of inner frames, or -1 if a frame has no rule. */
+static HOT int walk_inner(struct frames_walks *walks, uint64_t bits, unsigned int size,
+			  unsigned int *at)
 {
-	unsigned int at = 0;
+	struct frame_place *place = walks->inner.place;
+	uint64_t *pc = walks->inner.pc;
+	unsigned int count = 0;
 	struct frame_rule rule;
 
-	walk->size = 0;
-	for (;; walk->pc[walk->count] = step_by(rule, &walk->place[walk->count - 1],
-						&walk->place[walk->count])) {
-		uint64_t pc = walk->pc[walk->count];
-
-		if (!pc)
-			return false;
-		if (continue_as(walk, last, &at, size))
-			return true;
-		if (!find_recent(pc << 1 ^ bits, &rule))
-			return false;
-		walk->count++;
-		if (rule.how == FRAME_OUTERMOST)
-			return true;
-		if (walk->count == size)
+	for (*at = walks->first;; pc[count] = step_by(rule, &place[count - 1], &place[count])) {
+		if (!pc[count])
+			return -1;
+		if (continues(walks, count, at, size))
+			return (int)count;
+		if (!find_recent(pc[count] << 1 ^ bits, &rule))
+			return -1;
+		count++;
+		if (rule.how == FRAME_OUTERMOST || count == size)
 			break;
 	}
-	walk->size = size;
-	return true;
+	walks->size = rule.how == FRAME_OUTERMOST ? 0 : size;
+	*at = FRAMES_WALKED_MAX;
+	return (int)count;
+}
+
+/* Puts COUNT inner frames before index AT. */
+static HOT void keep_inner(struct frames_walks *walks, unsigned int count, unsigned int at)
+{
+	walks->first = at - count;
+	memcpy(&walks->pc[walks->first], walks->inner.pc, count * sizeof(walks->pc[0]));
+	memcpy(&walks->place[walks->first], walks->inner.place, count * sizeof(walks->place[0]));
+}
+
+/* Hashes the frames before END, as far as they are not hashed. The frames from AT on are those of
+ * the last walk. */
+static HOT uint64_t hash_walk(struct frames_walks *walks, unsigned int at, unsigned int end)
+{
+	unsigned int i = walks->hashed == end && at < end ? at : end;
+	uint64_t hash = i < end ? walks->hash[i] : 0;
+
+	walks->hashed = end;
+	while (i-- > walks->first)
+		walks->hash[i] = hash = frames_hash_on(hash, walks->pc[i]);
+	return hash;
 }
 
 unsigned int frames_walk_known(const struct caller *caller, struct frames_walks *walks,
-			       unsigned int size, const uint64_t **ret)
+			       unsigned int size, const uint64_t **ret, uint64_t *ret_hash)
 {
-	uint64_t bits = epoch_bits();
-	struct frames_walk *last = &walks->walk[walks->last], *walk = &walks->walk[!walks->last];
+	const uint64_t bits = epoch_bits();
+	unsigned int at, frames;
+	int inner;
 
 	if (walks->epoch != bits)
-		last->count = 0;
+		walks->first = FRAMES_WALKED_MAX;
 	walks->epoch = bits;
-	*ret = walk->pc;
-	walk->count = 0;
-	walk->pc[0] = caller->pc;
-	walk->place[0].top = (uint64_t)(uintptr_t)caller_top(caller);
-	walk->place[0].pointer = caller->frame_pointer;
-	if (size > FRAMES_WALKED_MAX || !walk_on(walk, last, bits, size))
+	walks->inner.pc[0] = caller->pc;
+	walks->inner.place[0].top = (uint64_t)(uintptr_t)caller_top(caller);
+	walks->inner.place[0].pointer = caller->frame_pointer;
+	inner = size > FRAMES_WALKED_MAX ? -1 : walk_inner(walks, bits, size, &at);
+	if (inner < 0)
 		return 0;
-	walks->last = !walks->last;
-	return walk->count;
+	keep_inner(walks, (unsigned int)inner, at);
+	frames = FRAMES_WALKED_MAX - walks->first;
+	*ret = &walks->pc[walks->first];
+	*ret_hash = hash_walk(walks, at, FRAMES_WALKED_MAX - (frames == size));
+	return frames;
 }
 
 void frame_rules_forget(void)

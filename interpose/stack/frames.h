@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "interpose/base/hot.h"
 #include "interpose/stack/arch.h"
 
 enum frame_how {
@@ -36,32 +37,46 @@ struct frame_rule frame_rule_at(uint64_t pc, bool is_exact);
 /* The most frames of a walk by known rules. */
 #define FRAMES_WALKED_MAX 65u
 
-/* The last two walks of a thread by known rules. They stay true when the thread ends and another
- * one uses the struct: see frames_walk_known(). */
+/* The last walk of a thread by known rules. It stays true when the thread ends and another one uses
+ * the struct: see frames_walk_known(). The outermost frame has the last index of the arrays, so the
+ * outer frames that the next walk shares with this one stay where they are. */
 struct frames_walks {
 	uint64_t epoch; /* of the rules */
-	unsigned int last; /* the index of the last walk that may be continued */
-	struct frames_walk {
-		unsigned int count;
-		unsigned int size; /* 0: the walk reached the outermost frame */
+	unsigned int first; /* the index of the innermost frame; FRAMES_WALKED_MAX: no walk */
+	unsigned int size;  /* of the walk; 0: it reached the outermost frame */
+	unsigned int hashed; /* the frames before this index have hashes, the others have none */
+	uint64_t pc[FRAMES_WALKED_MAX];
+	uint64_t hash[FRAMES_WALKED_MAX]; /* of the frame and its callers: frames_hash_on() */
+	struct frame_place {
+		/* the stack pointer and the frame pointer in the frame */
+		uint64_t top, pointer;
+		/* where the return address and the caller's frame pointer are saved; NULL: the
+		 * frame pointer is still in its register */
+		const uint64_t *link, *saved;
+	} place[FRAMES_WALKED_MAX];
+	/* the frames of the present walk, innermost first, until they are moved to the arrays */
+	struct {
 		uint64_t pc[FRAMES_WALKED_MAX];
-		struct frame_place {
-			/* the stack pointer and the frame pointer in the frame */
-			uint64_t top, pointer;
-			/* where the return address and the caller's frame pointer are saved; NULL:
-			 * the frame pointer is still in its register */
-			const uint64_t *link, *saved;
-		} place[FRAMES_WALKED_MAX];
-	} walk[2];
+		struct frame_place place[FRAMES_WALKED_MAX];
+	} inner;
 };
+
+/* Returns the hash of a frame at PC and its callers, which have hash HASH. It begins with 0 at the
+ * outermost frame. */
+static HOT uint64_t frames_hash_on(uint64_t hash, uint64_t pc)
+{
+	hash = (hash ^ pc) * 0x9e3779b97f4a7c15u;
+	return hash ^ hash >> 29;
+}
 
 /* Walks the stack above CALLER by rules that frame_rule_at() has found before. Returns the number
  * of frames, at most SIZE, and stores their pcs in *RET, innermost first. They are valid until the
- * next call with WALKS, which belongs to the calling thread. Returns 0 if a frame has no such rule.
+ * next call with WALKS, which belongs to the calling thread. Stores in *RET_HASH the hash of the
+ * first SIZE - 1 of them, see frames_hash_on(). Returns 0 if a frame has no such rule.
  * Takes no lock and needs little stack. The caller accepts the result only if it is a stack that
  * was captured before. */
 unsigned int frames_walk_known(const struct caller *caller, struct frames_walks *walks,
-			       unsigned int size, const uint64_t **ret);
+			       unsigned int size, const uint64_t **ret, uint64_t *ret_hash);
 
 /* Forgets what frame_rule_at() found so far. */
 void frame_rules_forget(void);

@@ -13,28 +13,14 @@
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/thread_state.h"
 #include "interpose/stack/capture.h"
+#include "interpose/stack/frames.h"
 #include "interpose/stack/modules.h"
 #include "interpose/stack/python.h"
 
-/* Hashes in four independent lanes, because a chain of 20 dependent multiplications would cost more
- * than the rest of interning. */
-static uint64_t hash_of_frames(const uint64_t *pc, unsigned int n, uint32_t epoch)
+/* Returns the hash of a stack of N frames in EPOCH. HASH is that of the frames. */
+static HOT uint64_t hash_of_stack(uint64_t hash, unsigned int n, uint32_t epoch)
 {
-	const uint64_t k = 0x9e3779b97f4a7c15u;
-	uint64_t lane[4] = { epoch * k + n, k, k << 1 | 1, ~k };
-	uint64_t hash;
-
-	for (; n >= 4; n -= 4, pc += 4)
-		for (unsigned int i = 0; i < 4; i++) {
-			lane[i] = (lane[i] ^ pc[i]) * k;
-			lane[i] ^= lane[i] >> 29;
-		}
-	for (unsigned int i = 0; i < n; i++) {
-		lane[i] = (lane[i] ^ pc[i]) * k;
-		lane[i] ^= lane[i] >> 29;
-	}
-	hash = (lane[0] ^ lane[1] << 17 ^ lane[1] >> 47) * k;
-	hash = (hash ^ hash >> 32 ^ lane[2] ^ lane[3] << 31 ^ lane[3] >> 33) * k;
+	hash = (hash ^ ((uint64_t)epoch << 32 | n)) * 0x9e3779b97f4a7c15u;
 	hash ^= hash >> 32;
 	return hash ? hash : 1;
 }
@@ -142,21 +128,16 @@ static uint32_t intern_shared(struct recorder *recorder, uint64_t native,
 	return ref;
 }
 
-static uint32_t recent_of(struct recorder *recorder, const struct thread_state *state,
-			  uint64_t hash, const uint64_t *pc, unsigned int frames)
-{
-	unsigned int slot = (unsigned int)hash % THREAD_STATE_STACKS;
-	uint32_t ref = state->stacks[slot].ref;
-
-	return ref && state->stacks[slot].hash == hash && same(recorder, ref, pc, frames) ? ref : 0;
-}
-
 uint32_t stack_recent(struct recorder *recorder, const struct thread_state *state,
-		      const uint64_t *pc, unsigned int frames, uint64_t key)
+		      const uint64_t *pc, unsigned int frames, uint64_t hash, uint64_t key)
 {
-	uint64_t native = hash_of_frames(pc, frames, recorder->modules->epoch);
+	unsigned int slot;
+	uint32_t ref;
 
-	return recent_of(recorder, state, native ^ key, pc, frames);
+	hash = hash_of_stack(hash, frames, recorder->modules->epoch) ^ key;
+	slot = (unsigned int)hash % THREAD_STATE_STACKS;
+	ref = state->stacks[slot].ref;
+	return ref && state->stacks[slot].hash == hash && same(recorder, ref, pc, frames) ? ref : 0;
 }
 
 /* The per-thread table finds a stack by KEY, so the names of Python frames are read only for a
@@ -164,12 +145,17 @@ uint32_t stack_recent(struct recorder *recorder, const struct thread_state *stat
 uint32_t stack_intern(struct recorder *recorder, struct thread_state *state,
 		      const struct capture *capture, uint64_t key, uint32_t waiting)
 {
-	uint64_t native = hash_of_frames((const uint64_t *)capture->first, capture->frames,
-					 recorder->modules->epoch), hash = native ^ key;
-	unsigned int slot = (unsigned int)hash % THREAD_STATE_STACKS;
-	uint32_t ref = recent_of(recorder, state, hash, (const uint64_t *)capture->first,
-				 capture->frames);
+	const uint64_t *pc = (const uint64_t *)capture->first;
+	uint64_t frames = 0, native, hash;
+	unsigned int slot;
+	uint32_t ref;
 
+	for (unsigned int i = capture->frames; i-- > 0;)
+		frames = frames_hash_on(frames, pc[i]);
+	native = hash_of_stack(frames, capture->frames, recorder->modules->epoch);
+	hash = native ^ key;
+	slot = (unsigned int)hash % THREAD_STATE_STACKS;
+	ref = stack_recent(recorder, state, pc, capture->frames, frames, key);
 	if (ref)
 		return ref;
 	ref = waiting || !key

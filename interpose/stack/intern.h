@@ -33,8 +33,9 @@ uint32_t stack_intern(struct recorder *recorder, struct thread_state *state,
 		      const struct capture *capture, uint64_t key, uint32_t waiting);
 
 /* Locking: the caller holds STATE's lock. Returns the ref of the stack of FRAMES native frames at
- * PC and the Python frames with KEY if STATE's thread had it recently, or 0. */
+ * PC, with frames_hash_on() HASH, and the Python frames with KEY if STATE's thread had it recently,
+ * or 0. */
 uint32_t stack_recent(struct recorder *recorder, const struct thread_state *state,
-		      const uint64_t *pc, unsigned int frames, uint64_t key);
+		      const uint64_t *pc, unsigned int frames, uint64_t hash, uint64_t key);
 
 #endif

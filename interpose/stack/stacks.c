@@ -55,15 +55,18 @@ static uint32_t find_moved(struct recorder *recorder, struct thread_state *state
 {
 	unsigned int wanted = recorder->stack_depth, frames;
 	const uint64_t *pcs;
+	uint64_t hash;
 	uint32_t ref;
 
 	if (atomic_load(&interpreters_there))
 		return 0;
-	frames = frames_walk_known(caller, &state->stack_cache->walks, wanted + 1, &pcs);
+	frames = frames_walk_known(caller, &state->stack_cache->walks, wanted + 1, &pcs,
+				   &hash);
 	if (frames == 0)
 		return 0;
 	thread_state_lock(state);
-	ref = stack_recent(recorder, state, pcs, frames < wanted ? frames : wanted, key->python);
+	ref = stack_recent(recorder, state, pcs, frames < wanted ? frames : wanted, hash,
+			   key->python);
 	if (ref && !stack_cache_note(state, key, ref))
 		ref = 0;
 	thread_state_unlock(state);

@@ -326,12 +326,22 @@ static void test_places(void **state)
 
 static bool forgets; /* all rules before a walk */
 
+static uint64_t hash_of(const uint64_t *pcs, int count)
+{
+	uint64_t hash = 0;
+
+	while (count-- > 0)
+		hash = frames_hash_on(hash, pcs[count]);
+	return hash;
+}
+
 static NOT_INLINED void walk_known(void)
 {
 	const struct caller *caller = CALLER;
 	const void *pc = __builtin_extract_return_addr(__builtin_return_address(0));
 	static struct frames_walks walks;
 	const uint64_t *pcs;
+	uint64_t hash;
 	void *frames[FRAMES + 1], **wanted = frames;
 	int count = without_zeros(wanted, backtrace(wanted, FRAMES));
 
@@ -343,18 +353,20 @@ static NOT_INLINED void walk_known(void)
 	}
 	if (forgets) {
 		frame_rules_forget();
-		assert_int_equal(frames_walk_known(caller, &walks, FRAMES, &pcs), 0);
+		assert_int_equal(frames_walk_known(caller, &walks, FRAMES, &pcs, &hash), 0);
 	}
 	for (int i = 1; i < count; i++)
 		frame_rule_at((uint64_t)(uintptr_t)wanted[i], false);
 	for (int turn = 0; turn < 2; turn++) {
-		assert_int_equal(frames_walk_known(caller, &walks, FRAMES, &pcs), count - 1);
+		assert_int_equal(frames_walk_known(caller, &walks, FRAMES, &pcs, &hash), count - 1);
 		for (int i = 1; i < count; i++)
 			assert_true(pcs[i - 1] == (uint64_t)(uintptr_t)wanted[i]);
+		assert_true(hash == hash_of(pcs, count - 1));
 	}
 	for (int turn = 0; forgets && turn < 2; turn++) {
-		assert_int_equal(frames_walk_known(caller, &walks, 3, &pcs), 3);
+		assert_int_equal(frames_walk_known(caller, &walks, 3, &pcs, &hash), 3);
 		assert_true(pcs[2] == (uint64_t)(uintptr_t)wanted[3]);
+		assert_true(hash == hash_of(pcs, 2));
 	}
 }
 
