@@ -76,7 +76,7 @@ struct freeing {
 	/* If the free of another thread had already taken the block out of the table (free_race.h):
 	 * index in recorder->free_races plus 1. Otherwise 0. */
 	unsigned char race;
-	bool gone;         /* of a watched block: the driver reported its end inside the call */
+	unsigned char gone; /* of a watched block: enum gone */
 	uint32_t order;    /* of the release in the handle's history; 0 = not in it */
 	/* number with which the driver will report the block's end: see struct call; or 0 */
 	uint64_t watched;

@@ -40,27 +40,35 @@ static HOT void record_call_done_from(const uintptr_t *frame)
 		thread_self.call_frame = 0;
 }
 
-/* The same after a call that may end a watched block: stores in FREEING whether the driver reported
- * the block's end inside the call. */
+/* The same after a call that may end a watched block: stores in FREEING whether the block's end was
+ * reported inside the call. */
 static inline void record_call_freed_from(const uintptr_t *frame, struct freeing *freeing)
 {
-	freeing->gone = (uintptr_t)frame == thread_self.call_frame && thread_self.call_free.gone;
+	freeing->gone = (uintptr_t)frame == thread_self.call_frame ? thread_self.call_free.gone
+								    : GONE_NOT;
 	record_call_done_from(frame);
 }
 
 /* See record_destroyed(). */
 void record_destroyed_later(enum space space, uint64_t handle, uint64_t watched);
 
-/* The driver reports, on any thread, that the memory of the block made with WATCHED is gone. Mostly
- * the driver does so inside the call that frees the block, on the thread of that call. */
-static inline void record_destroyed(enum space space, uint64_t handle, uint64_t watched)
+/* The driver or, if HOW is GONE_WITH_POOL, the pool reports, on any thread, that the memory of the
+ * block made with WATCHED is gone. Mostly the driver does so inside the call that frees the block,
+ * on the thread of that call. */
+static inline void record_destroyed_as(enum space space, uint64_t handle, uint64_t watched,
+				       enum gone how)
 {
 	/* uses thread_self by name, not by a pointer: see recorder_enter() */
 	if (thread_self.call_frame && thread_self.call_free.block &&
 	    thread_self.call_free.watched == watched)
-		thread_self.call_free.gone = true;
+		thread_self.call_free.gone = how;
 	else
 		record_destroyed_later(space, handle, watched);
+}
+
+static inline void record_destroyed(enum space space, uint64_t handle, uint64_t watched)
+{
+	record_destroyed_as(space, handle, watched, GONE_WITH_DRIVER);
 }
 
 #define RECORD_FRAME ((const uintptr_t *)__builtin_frame_address(0))

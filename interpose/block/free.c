@@ -298,7 +298,9 @@ void record_released(struct call *call, struct freeing *freeing, enum outcome ou
 	    recorder_ending(recorder) == ENDING_DRIVER)
 		outcome = OUTCOME_LATE;
 	if (freeing->watched && (outcome == OUTCOME_DONE || freeing->gone))
-		block_end_watched(recorder, call->name, freeing, recorder_fine_time(recorder));
+		block_end_watched(recorder, call->name, freeing,
+				  freeing->gone == GONE_WITH_POOL ? call->now_ns
+								  : recorder_fine_time(recorder));
 	else
 		released(recorder, call, freeing, outcome, result);
 	recorder_leave();

@@ -292,16 +292,17 @@ void record_unmapping_failed(const struct unmapping *unmapping)
 bool record_is_mapped(enum space space, uint64_t handle)
 {
 	uint64_t key = key_in(space, handle);
-	LEAVE_AT_END struct recorder *recorder = recorder_enter();
+	struct recorder *now = recorder_now();
+	/* `mapped` has all mapped blocks of the shard. Without the lock it is correct for blocks
+	 * that no other thread maps now. */
+	LEAVE_AT_END struct recorder *recorder =
+		now && shared_load(shard_of(now, key)->mapped) ? recorder_enter() : NULL;
 	struct ledger_block *block;
-	struct shard *shard;
 
 	if (!recorder)
 		return false;
-	shard = shard_of(recorder, key);
-	HOLD(&shard->lock);
-	/* `mapped` has all mapped blocks of the shard. */
-	block = shard->mapped ? block_of_key(recorder, shard, key, 0) : NULL;
+	HOLD(&shard_of(recorder, key)->lock);
+	block = block_of_key(recorder, shard_of(recorder, key), key, 0);
 	return block && (shared_load(block->marked) & LEDGER_BLOCK_MAPPED);
 }
 

@@ -94,7 +94,7 @@ static COLD void record_refused(struct call *call, const void *key, int result,
 		const struct recorder *recorder = recorder_of_process();                    \
 		const void *caller = __builtin_return_address(0);                           \
 		void *real = atomic_load_explicit(&hook->direct, memory_order_acquire)      \
-			     ?: callers_route(hook, module_of(caller)).real;                \
+			     ?: callers_route(hook, caller).real;                           \
 		unsigned int refusals;                                                      \
 		returns r;                                                                  \
 		if (!real)                                                                  \

@@ -2,7 +2,8 @@
  *
  * Caches, for each pair of a module and a function, what the dynamic linker would have bound the
  * call to without gpuleak. That is the next definition in the global scope, otherwise one in the
- * module's own scope. The cache is read without a lock; an evicted pair is looked up again.
+ * module's own scope. The cache is read without a lock; an evicted pair is looked up again. In
+ * front of it is a cache by the address of the call, which needs no search for the module.
  *
  * Calls the loader, so it must not run during a dlsym() lookup.
  */
@@ -14,8 +15,9 @@
 #include "interpose/base/own_stack.h"
 #include "interpose/dispatch/api.h"
 #include "interpose/dispatch/coverage.h"
-#include "ledger/lock.h"
 #include "interpose/dispatch/loader.h"
+#include "ledger/lock.h"
+#include "ledger/shared.h"
 
 struct cell {
 	_Atomic uint64_t key; /* 0: empty, or being written */
@@ -32,7 +34,7 @@ static struct lock writing;
 #define OF_HOOK(hook) ((unsigned int)((hook) - hooks))
 #define OF_USED(id) ((unsigned int)HOOK_COUNT + (unsigned int)(id))
 #define OF_VENDOR ((unsigned int)HOOK_COUNT + (unsigned int)USED_COUNT)
-/* of a guarded hook, for which route_lookup() must fail in exported wrappers */
+/* of a guarded hook */
 #define OF_GUARDED(hook) (OF_VENDOR + 1 + OF_HOOK(hook))
 #define KEY_SHIFT 9
 #define NUMBER_BITS 12
@@ -86,8 +88,51 @@ static void route_insert(uint64_t key, const struct route *route)
 	lock_give(&writing);
 }
 
+/* ---- the cache by the address of the call ----
+ *
+ * A reader accepts an entry only if its two words belong together, so no lock is needed. */
+
+struct near {
+	_Atomic uint64_t check; /* key ^ word */
+	_Atomic uint64_t word;  /* the function's address, shifted left; the lowest bit: record */
+};
+#define NEAR 1024u /* a power of two */
+static struct near near_calls[NEAR];
+
+static uint64_t near_key_of(const void *address, unsigned int call)
+{
+	return (uint64_t)(uintptr_t)address << NUMBER_BITS | call;
+}
+
+static HOT struct near *near_at(uint64_t key)
+{
+	return &near_calls[key * 0x9e3779b97f4a7c15u >> 54];
+}
+_Static_assert(NEAR == 1 << 10, "near_at() takes ten bits of the hash");
+
+static HOT bool near_lookup(uint64_t key, struct route *ret)
+{
+	const struct near *near = near_at(key);
+	uint64_t word = shared_load(near->word);
+
+	*ret = (struct route){ (void *)(uintptr_t)(word >> 1), word & 1, NULL };
+	return shared_load(near->check) == (key ^ word);
+}
+
+static void near_insert(uint64_t key, const struct route *route)
+{
+	struct near *near = near_at(key);
+	uint64_t word = (uint64_t)(uintptr_t)route->real << 1 | route->record;
+
+	shared_store(near->word, word);
+	shared_store(near->check, key ^ word);
+}
+
 void callers_forget(void)
 {
+	for (unsigned int i = 0; i < NEAR; i++)
+		if (shared_load(near_calls[i].check))
+			shared_store(near_calls[i].check, 0);
 	for (unsigned int i = 0; i < CELLS; i++)
 		if (atomic_load_explicit(&cells[i].key, memory_order_relaxed))
 			atomic_store(&cells[i].key, 0);
@@ -158,27 +203,36 @@ static void find_route_aside(void *data)
 		request->route.record = false;
 }
 
-struct route callers_route(struct hook *hook, const struct link_map *module)
+static struct route route_of(struct hook *hook, const struct link_map *module)
 {
-	uint64_t key = cell_key_of(module, OF_HOOK(hook));
-	struct route route = { 0 };
-	struct route_request request;
+	uint64_t key = cell_key_of(module, hook->is_guarded ? OF_GUARDED(hook) : OF_HOOK(hook));
+	struct route_request request = { hook, module, { 0 } };
 
-	if (route_lookup(key, &route))
+	if (route_lookup(key, &request.route))
+		return request.route;
+	aside(find_route_aside, &request);
+	if (request.route.record)
+		coverage_called(hook->api);
+	if (request.route.real && module)
+		route_insert(key, &request.route);
+	return request.route;
+}
+
+struct route callers_route(struct hook *hook, const void *caller)
+{
+	const uint64_t key = near_key_of(caller, OF_HOOK(hook));
+	const struct link_map *module;
+	struct route route;
+
+	if (near_lookup(key, &route))
 		return route;
-	if (hook->is_guarded)
-		key = cell_key_of(module, OF_GUARDED(hook));
-	if (!hook->is_guarded || !route_lookup(key, &route)) {
-		request = (struct route_request){ hook, module, { 0 } };
-		aside(find_route_aside, &request);
-		route = request.route;
-		if (route.record)
-			coverage_called(hook->api);
-		if (route.real && module)
-			route_insert(key, &route);
-	}
-	return hook->is_guarded && route.real && route.record ? linked_store(hook, route.real)
-							      : route;
+	module = module_of(caller);
+	route = route_of(hook, module);
+	if (hook->is_guarded && route.real && route.record)
+		return linked_store(hook, route.real);
+	if (route.real && module)
+		near_insert(key, &route);
+	return route;
 }
 
 bool callers_is_vendor(const struct link_map *module)
@@ -193,13 +247,11 @@ bool callers_is_vendor(const struct link_map *module)
 	return route.record;
 }
 
-void *callers_used(enum used_id id, const struct link_map *module)
+static void *used_of(enum used_id id, const struct link_map *module)
 {
 	uint64_t key = cell_key_of(module, OF_USED(id));
 	struct route route = { 0 };
 
-	if (!module)
-		return resolve_used(id);
 	if (route_lookup(key, &route))
 		return route.real;
 	route.real = in_scope_of(module, used[id].name);
@@ -207,5 +259,22 @@ void *callers_used(enum used_id id, const struct link_map *module)
 		route.real = resolve_used(id);
 	if (route.real)
 		route_insert(key, &route);
+	return route.real;
+}
+
+void *callers_used(enum used_id id, const void *real)
+{
+	const uint64_t key = near_key_of(real, OF_USED(id));
+	const struct link_map *module;
+	struct route route;
+
+	if (near_lookup(key, &route))
+		return route.real;
+	module = module_of(real);
+	if (!module)
+		return resolve_used(id);
+	route = (struct route){ used_of(id, module), true, NULL };
+	if (route.real)
+		near_insert(key, &route);
 	return route.real;
 }

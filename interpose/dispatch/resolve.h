@@ -33,19 +33,17 @@ struct route {
  * may have several loaders: PyOpenCL's wheel contains its own, another library links the
  * system's. ---- */
 
-/* module_of() finds the MODULE of these functions. NULL: the module is unknown. */
+/* Returns the function that a call of HOOK from the code at CALLER would reach without gpuleak. */
+struct route callers_route(struct hook *hook, const void *caller);
 
-/* Returns the function that a call of HOOK from MODULE would reach without gpuleak. */
-struct route callers_route(struct hook *hook, const struct link_map *module);
-
-/* Returns true if MODULE is an implementation of OpenCL. */
+/* Returns true if MODULE, which module_of() has found, is an implementation of OpenCL. */
 bool callers_is_vendor(const struct link_map *module);
 
-/* Returns the function ID, which gpuleak itself calls, from MODULE. If MODULE does not have it,
- * returns that of any loaded driver, or NULL. */
-void *callers_used(enum used_id id, const struct link_map *module);
+/* Returns the function ID, which gpuleak itself calls, from the module that has the function REAL.
+ * If the module does not have it, returns that of any loaded driver, or NULL. */
+void *callers_used(enum used_id id, const void *real);
 
-/* Empties the cache, because a library may have been unloaded. */
+/* Empties the caches, because a library may have been unloaded. */
 void callers_forget(void);
 
 /* ---- resolve.c ---- */
@@ -62,7 +60,7 @@ static inline struct route resolve_direct_from(struct hook *hook, const void *ca
 	void *real;
 
 	if (slots_has(hook))
-		return callers_route(hook, module_of(caller));
+		return callers_route(hook, caller);
 	real = atomic_load_explicit(&hook->direct, memory_order_acquire);
 	if (__builtin_expect(real != NULL, 1))
 		return (struct route){ real, !atomic_load_explicit(&hook->look_alike,

@@ -9,7 +9,6 @@
 
 #include "interpose/base/config.h"
 #include "interpose/dispatch/coverage.h"
-#include "interpose/dispatch/find_module.h"
 #include "interpose/dispatch/loader.h"
 #include "interpose/base/export.h"
 #include "interpose/opencl/opencl_driver.h"
@@ -70,7 +69,7 @@ void *opencl_used(enum used_id id)
 	if (inside->hook && below && below[entry_of_used[id]])
 		return below[entry_of_used[id]];
 	if (inside->hook && inside->real)
-		return callers_used(id, module_of(inside->real));
+		return callers_used(id, inside->real);
 	return resolve_used(id);
 }
 

@@ -113,6 +113,14 @@ struct refused_request {
 	bool passed;    /* the thread has got a block since that does not satisfy the request */
 };
 
+/* Whether the end of a block was reported inside the call that frees it, on the thread of that
+ * call. */
+enum gone {
+	GONE_NOT,
+	GONE_WITH_DRIVER, /* the driver reported it */
+	GONE_WITH_POOL,   /* OpenCL's pool did, which does not wait for the driver */
+};
+
 /* The block that a thread's driver call frees. The block is not in the table of blocks. */
 struct call_free {
 	struct ledger_block *block; /* NULL: none */
@@ -120,7 +128,7 @@ struct call_free {
 	uint64_t watched; /* see struct call */
 	uint64_t span;    /* see struct entry */
 	struct block_hint *hint;
-	bool gone; /* the driver reported the block's end inside the call, on this thread */
+	unsigned char gone; /* enum gone */
 };
 
 /* The state of a thread. All zero until the thread's first GPU call in this recorder. */

@@ -87,9 +87,9 @@ const struct link_map *module_of(const void *address)
 	return NULL;
 }
 
-struct route callers_route(struct hook *hook, const struct link_map *module)
+struct route callers_route(struct hook *hook, const void *caller)
 {
-	(void)module;
+	(void)caller;
 	return resolve_direct_slowly(hook);
 }
 

@@ -419,7 +419,7 @@ void cl_pool_lock(struct cl_pool_context *context)
 
 void cl_pool_unlock(struct cl_pool_context *context)
 {
-	lock_give(&context->lock);
+	lock_give_soon(&context->lock);
 	recorder_leave();
 }
 

@@ -39,6 +39,11 @@ static cl_uint driver_mem_count(const struct cl_pool_calls *calls, cl_mem object
 	return r == CL_SUCCESS ? count : ~0u;
 }
 
+static void buffer_set_state(struct cl_pool_buffer *object, enum buffer_state state)
+{
+	shared_publish(object->state, (int)state);
+}
+
 static cl_mem buffer_handle(const struct cl_pool_buffer *object)
 {
 	return (cl_mem)(uintptr_t)object->handle;
@@ -70,7 +75,7 @@ static void shard_lock(struct cl_pool_shard *shard)
 
 static void shard_unlock(struct cl_pool_shard *shard)
 {
-	lock_give(&shard->lock);
+	lock_give_soon(&shard->lock);
 	recorder_leave();
 }
 
@@ -104,7 +109,7 @@ static void shard_remove(struct cl_pool *pool, struct cl_pool_shard *shard,
 {
 	if (shard_lookup(shard, object->handle) == object)
 		TABLE_REMOVE(pool->arena, shard->objects, object);
-	atomic_store(&object->state, BUFFER_RETURNED);
+	buffer_set_state(object, BUFFER_RETURNED);
 }
 
 static void table_remove(struct cl_pool *pool, struct cl_pool_buffer *object)
@@ -150,14 +155,11 @@ static void device_publish(struct cl_pool_device *device)
 	pools_raise(&record->peak_used, (uint64_t)in_use);
 }
 
-/* Adds bytes to the totals. Both change when bytes move between the application and the cache. One
- * of them changes when the driver allocates or frees bytes. */
-static void device_account(struct cl_pool_device *device, int64_t in_use, int64_t cached)
+/* Adds BYTES to those that the application uses. cache_insert() and cache_remove() count those in
+ * the cache; their callers call this or device_publish() then. */
+static void device_account(struct cl_pool_device *device, int64_t bytes)
 {
-	if (in_use)
-		atomic_fetch_add_explicit(&device->used, in_use, memory_order_relaxed);
-	if (cached)
-		atomic_fetch_add_explicit(&device->cached, cached, memory_order_relaxed);
+	shared_add(device->used, bytes);
 	device_publish(device);
 }
 
@@ -170,6 +172,13 @@ static uint64_t device_limit(const struct cl_pool_device *device)
 
 /* ---- the cache; Locking: need the context's lock ---- */
 
+static void cache_count(struct cl_pool_context *context, const struct cl_pool_buffer *object,
+			int64_t bytes)
+{
+	cl_fence_add_bytes(context, object->fence, bytes);
+	shared_add(context->device->cached, bytes);
+}
+
 static struct cl_pool_buffer **bucket_for(struct cl_pool_context *context, cl_mem_flags flags,
 					  size_t size)
 {
@@ -179,18 +188,18 @@ static struct cl_pool_buffer **bucket_for(struct cl_pool_context *context, cl_me
 }
 _Static_assert(CL_POOL_BUCKETS == 256, "bucket_for() takes eight bits of the hash");
 
-static void cache_insert(struct cl_pool_context *context, struct cl_pool_buffer *object)
+static void cache_insert(struct cl_pool_context *context, struct cl_pool_buffer *object,
+			 uint64_t now)
 {
 	struct cl_pool_buffer **bucket = bucket_for(context, object->flags, object->size);
 
-	object->since_s = now_s();
+	object->since_s = now;
 	DL_APPEND(context->order, object);
 	DL_APPEND2(*bucket, object, bucket_prev, bucket_next);
 	if (!object->end_recorded)
 		DL_APPEND2(context->end_unrecorded, object, unrecorded_prev, unrecorded_next);
-	cl_fence_add_bytes(context, object->fence, (int64_t)object->size);
-	atomic_store(&object->state, BUFFER_CACHED);
-	device_account(context->device, 0, (int64_t)object->size);
+	cache_count(context, object, (int64_t)object->size);
+	buffer_set_state(object, BUFFER_CACHED);
 }
 
 static void cache_remove(struct cl_pool_context *context, struct cl_pool_buffer *object)
@@ -201,9 +210,8 @@ static void cache_remove(struct cl_pool_context *context, struct cl_pool_buffer 
 	DL_DELETE2(*bucket, object, bucket_prev, bucket_next);
 	if (!object->end_recorded)
 		DL_DELETE2(context->end_unrecorded, object, unrecorded_prev, unrecorded_next);
-	cl_fence_add_bytes(context, object->fence, -(int64_t)object->size);
-	atomic_store(&object->state, BUFFER_RELEASING);
-	device_account(context->device, 0, -(int64_t)object->size);
+	cache_count(context, object, -(int64_t)object->size);
+	buffer_set_state(object, BUFFER_RELEASING);
 }
 
 /* Locking: needs CONTEXT's lock. Removes OBJECT from the cache and puts it in front of VICTIMS. */
@@ -260,7 +268,8 @@ static struct cl_pool_buffer *cache_find_clean(struct cl_pool_context *context, 
 static void buffer_record_end(struct cl_pool_buffer *object)
 {
 	object->end_recorded = true;
-	record_destroyed(SPACE_CL_HANDLE, object->handle, atomic_load(&object->watched));
+	record_destroyed_as(SPACE_CL_HANDLE, object->handle, atomic_load(&object->watched),
+			    GONE_WITH_POOL);
 }
 
 uint64_t cl_pool_return(struct cl_pool_context *context, struct cl_pool_buffer *victims)
@@ -280,6 +289,7 @@ uint64_t cl_pool_return(struct cl_pool_context *context, struct cl_pool_buffer *
 		CL_POOL_CALL(&calls, release_mem, clReleaseMemObject, buffer_handle(victims));
 	}
 	if (count) {
+		device_publish(context->device);
 		pools_count(&record->trims, 1);
 		pools_count_trimmed(record, count, bytes);
 		pools_count(&record->native_frees, count);
@@ -289,10 +299,11 @@ uint64_t cl_pool_return(struct cl_pool_context *context, struct cl_pool_buffer *
 
 /* Locking: needs CONTEXT's lock. Removes the oldest buffers until the cache is within BOUND, and
  * those that were unused for longer than GPULEAK_POOL_DECAY. Returns them. */
-static struct cl_pool_buffer *cache_trim(struct cl_pool_context *context, uint64_t bound)
+static struct cl_pool_buffer *cache_trim(struct cl_pool_context *context, uint64_t bound,
+					 uint64_t now)
 {
 	struct cl_pool_buffer *victims = NULL, *object;
-	uint64_t now = now_s(), decay = (uint64_t)config.pool_decay;
+	uint64_t decay = (uint64_t)config.pool_decay;
 
 	while ((object = context->order) != NULL) {
 		bool over = (uint64_t)atomic_load(&context->device->cached) > bound;
@@ -308,13 +319,13 @@ static struct cl_pool_buffer *cache_trim(struct cl_pool_context *context, uint64
 
 static void context_trim(struct cl_pool_context *context)
 {
-	uint64_t bound = device_limit(context->device);
+	uint64_t bound = device_limit(context->device), now = now_s();
 	struct cl_pool_buffer *victims;
 
 	if (!shared_load(context->order))
 		return;
 	cl_pool_lock(context);
-	victims = cache_trim(context, bound);
+	victims = cache_trim(context, bound, now);
 	cl_pool_unlock(context);
 	cl_pool_return(context, victims);
 }
@@ -425,6 +436,7 @@ void opencl_pool_after_dlclose(void)
 		context->completed = context->last_issued;
 		while (context->order)
 			cache_remove(context, context->order);
+		device_publish(context->device);
 		cl_pool_unlock(context);
 	}
 }
@@ -436,10 +448,12 @@ static void buffer_end_unseen(struct cl_pool *pool, struct cl_pool_context *cont
 			      struct cl_pool_buffer *object)
 {
 	cl_pool_lock(context);
-	if (atomic_load(&object->state) == BUFFER_CACHED)
+	if (atomic_load(&object->state) == BUFFER_CACHED) {
 		cache_remove(context, object);
-	else
-		device_account(context->device, -(int64_t)object->size, 0);
+		device_publish(context->device);
+	} else {
+		device_account(context->device, -(int64_t)object->size);
+	}
 	cl_pool_unlock(context);
 	table_remove(pool, object);
 }
@@ -534,7 +548,7 @@ bool opencl_pool_created(struct call *call, cl_mem made, cl_context handle,
 		pools_count(&context->device->record->native_allocs, 1);
 		context_trim(context);
 		if (buffer_track(pool, context, made, flags, size, &watched.watched)) {
-			device_account(context->device, (int64_t)size, 0);
+			device_account(context->device, (int64_t)size);
 			record_made(&watched, (uint64_t)(uintptr_t)made, size,
 				    (uint64_t)(uintptr_t)handle, opencl_device_of(handle), 0);
 			return true;
@@ -645,13 +659,15 @@ static bool buffer_is_idle(const struct cl_pool_context *context,
 static void cache_reinsert(struct cl_pool_context *context, struct cl_pool_buffer *object)
 {
 	struct cl_pool_buffer *victims = NULL;
+	uint64_t now = now_s();
 
 	cl_pool_lock(context);
 	if (++object->busy_count < BUSY_MAX && atomic_load(&context->handle))
-		cache_insert(context, object);
+		cache_insert(context, object, now);
 	else
 		victims = object;
 	cl_pool_unlock(context);
+	device_publish(context->device);
 	if (!victims)
 		return;
 	victims->bucket_next = NULL;
@@ -669,10 +685,10 @@ static void buffer_hand_out(struct call *call, struct cl_pool_context *context,
 	object->busy_count = 0;
 	object->references = 1;
 	watched.watched = opencl_number();
-	atomic_store(&object->watched, watched.watched);
-	atomic_store(&object->state, BUFFER_LIVE);
+	shared_publish(object->watched, watched.watched);
+	buffer_set_state(object, BUFFER_LIVE);
 	pools_count(&context->device->record->hits, 1);
-	device_account(context->device, (int64_t)object->size, 0);
+	device_account(context->device, (int64_t)object->size);
 	record_made(&watched, object->handle, object->size, (uint64_t)(uintptr_t)handle,
 		    opencl_device_of(handle), 0);
 }
@@ -711,7 +727,7 @@ static void buffer_leave_to_driver(struct cl_pool *pool, struct cl_pool_buffer *
 	if (reason)
 		pools_count_reason(context->device->record, reason - 1);
 	pools_count(&context->device->record->native_frees, 1);
-	device_account(context->device, -(int64_t)object->size, 0);
+	device_account(context->device, -(int64_t)object->size);
 	table_remove(pool, object);
 }
 
@@ -759,13 +775,17 @@ static bool buffer_cache(struct cl_pool *pool, struct cl_pool_buffer *object)
 	if (!reason && !busy)
 		buffer_record_end(object);
 	if (!reason) {
+		uint64_t now = now_s();
+
 		cl_pool_lock(context);
 		cached = atomic_load(&context->handle) && object->fence > context->failed;
 		if (cached) {
-			device_account(context->device, -size, 0);
-			cache_insert(context, object);
+			/* First, because the sum of both totals must not rise meanwhile. */
+			shared_add(context->device->used, -size);
+			cache_insert(context, object, now);
+			device_publish(context->device);
 			over = !object->end_recorded && object->fence <= context->completed;
-			victims = cache_trim(context, device_limit(context->device));
+			victims = cache_trim(context, device_limit(context->device), now);
 		} else if (atomic_load(&context->handle)) {
 			reason = LEDGER_POOL_QUEUES + 1; /* its marker has failed meanwhile */
 		}
@@ -797,7 +817,7 @@ static enum release_kind shard_count_release(struct cl_pool_shard *shard, cl_mem
 		object->references--;
 		release_kind = RELEASE_NOT_LAST;
 	} else if (object) {
-		atomic_store(&object->state, BUFFER_RELEASING);
+		buffer_set_state(object, BUFFER_RELEASING);
 		release_kind = RELEASE_LAST;
 	}
 	shard_unlock(shard);
@@ -845,8 +865,8 @@ static bool buffer_revive(struct cl_pool_buffer *object, cl_mem handle)
 	if (revived) {
 		cache_remove(context, object);
 		object->references = 1;
-		atomic_store(&object->state, BUFFER_LIVE);
-		device_account(context->device, (int64_t)object->size, 0);
+		buffer_set_state(object, BUFFER_LIVE);
+		device_account(context->device, (int64_t)object->size);
 	}
 	cl_pool_unlock(context);
 	return revived;
