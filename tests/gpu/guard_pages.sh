@@ -56,7 +56,7 @@ for net in mlp gpt2-small; do
 	for way in bare bypass pages sync; do
 		run=("$gpuleak" run --bypass-pools --report "$work/report")
 		case $way in bare) run=() ;; pages) run+=(--guard pages) ;; sync) run+=(--guard pages --guard-sync 1) ;; esac
-		"${run[@]}" ${run:+--} python3 "$here/programs/torch_steps.py" 1 $net >"$results/guard-$net-$way.out" 2>&1
+		"${run[@]}" ${run:+--} python3 "$here/programs/torch_steps.py" 1 $net >"$results/guard-$net-$way.out" 2>"$results/guard-$net-$way.err"
 		say "guard PyTorch $net $way: exit $?, $(tail -1 "$results/guard-$net-$way.out") ms, results $(
 			cmp -s <(head -n -1 "$results/guard-$net-bare.out") <(head -n -1 "$results/guard-$net-$way.out") &&
 			echo "as bare" || echo "differ from bare")"

@@ -10,13 +10,16 @@ set -u
 program=$1 gpuleak=$2
 failed=0
 
-# story NAME TYPE COUNT: the errors of TYPE that the report has; "none" 0: no error at all
+# story NAME TYPE COUNT: the errors of TYPE that the report has; "none" 0: no error at all. A program
+# with an error may end by it (a write after the free, where the driver has unmapped the block): then its
+# output is not compared. A correct one must run.
 story() {
-	local report bare guarded found
+	local report bare guarded found status
 
 	report=$(mktemp)
-	bare=$("$program" "$1" 2>&1)
-	guarded=$(timeout 100 "$gpuleak" run --guard patterns --format json --report "$report" -- "$program" "$1" 2>&1)
+	bare=$("$program" "$1" 2>/dev/null)
+	status=$?
+	guarded=$(timeout 100 "$gpuleak" run --guard patterns --format json --report "$report" -- "$program" "$1" 2>/dev/null)
 	found=$(python3 - "$report" "$2" <<'PY'
 import json, sys
 try:
@@ -29,10 +32,12 @@ print(len(types) if sys.argv[2] == "none" else types.count(sys.argv[2]), end="")
 print(" guarded %d unguarded %s" % (report["guard"]["guarded_blocks"], report["guard"]["unguarded"]), file=sys.stderr, end="")
 PY
 )
-	if [ "$found" = "$3" ] && [ "$bare" = "$guarded" ]; then
+	if [ "$found" = "$3" ] && [ $status = 0 ] && [ "$bare" = "$guarded" ]; then
 		echo " ok: $1"
+	elif [ "$found" = "$3" ] && [ $status != 0 ] && [ "$3" != 0 ]; then
+		echo " ok: $1 (without gpuleak it ends with status $status)"
 	else
-		echo " FAILED: $1: $found of $3 errors; output '$guarded', bare '$bare'"
+		echo " FAILED: $1: $found of $3 errors; output '$guarded', bare '$bare', status $status"
 		failed=1
 	fi
 	rm -f "$report"
