@@ -715,7 +715,8 @@ struct ledger_error {
 	uint64_t block_bytes;
 	struct ledger_event allocated; /* allocation of the block that was freed wrongly */
 	struct ledger_event freed;     /* first free of that block */
-	/* Of the type "access-fault": `earlier_allocated.api` is the name of the kernel. Otherwise
+	/* Of the type "access-fault": `earlier_allocated.api` is the name of the kernel. Of the
+	 * types "write-...": `earlier_bytes` is a ref to a struct ledger_overwrite. Otherwise
 	 * the previous block with the same address. If `freed` frees that block a second time, the
 	 * driver frees the new block at the address and returns success. */
 	struct ledger_event earlier_allocated;
@@ -741,6 +742,21 @@ struct ledger_error {
 #define LEDGER_ERROR_SUSPECT 32u
 /* The call was the right one for the block, but its range differed from the block's. */
 #define LEDGER_ERROR_OTHER_RANGE 1u
+
+/* What a check of patterns found of a "write-..." error, and the calls that may have written it:
+ * launches, copies and memsets that the last check without an error did not know to be done. */
+#define LEDGER_SUSPECTS_MAX 8u
+struct ledger_overwrite {
+	uint32_t bytes, reserved; /* of `wanted` and `found`: from the first wrong byte on */
+	uint8_t wanted[16], found[16];
+	uint64_t calls; /* also those that are not in `suspect` */
+	struct ledger_suspect {
+		uint32_t api, stack, kernel; /* refs. kernel 0: unknown, or no kernel */
+		uint32_t given; /* 1: an argument was an address in the block's memory */
+		uint32_t count; /* of calls with these four; 0: unused, also the following */
+		uint32_t reserved;
+	} suspect[LEDGER_SUSPECTS_MAX]; /* those with `given` first */
+};
 
 /* Why the guard's levels patterns and pages do not guard a block: X(NAME, words in a report). The
  * order numbers the counters in a record. New rows go to the end. */

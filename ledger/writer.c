@@ -21,6 +21,13 @@
 #include "ledger/nocancel.h"
 #include "ledger/shared.h"
 
+/* The number of types is one more than the last row's. */
+#define CHUNK(NAME, ...) \
+	_Static_assert(LEDGER_CHUNK_##NAME < LEDGER_CHUNK_TYPES, "chunks.def is in order");
+#define CHUNK_OWN CHUNK
+#define CHUNK_MIXED CHUNK
+#include "ledger/chunks.def"
+
 #define GROW_CHUNKS_MIN 8u   /* 128 KiB: enough for a small program */
 #define GROW_CHUNKS_MAX 256u /* 4 MiB: growing by this much takes about a millisecond */
 /* A ledger that exceeds this gets a whole huge page: 256 KiB, so that a small program's does not */

@@ -197,6 +197,22 @@ typedef struct CUmemAccessDesc_st {
 } CUmemAccessDesc;
 #define ACCESS_READ_WRITE 3
 
+/* Read for the ranges of copies in a batch. */
+enum { OPERAND_POINTER = 1, OPERAND_ARRAY }; /* CUmemcpy3DOperandType */
+struct CUDA_MEMCPY3D_BATCH_OP_st {
+	struct copy_operand {
+		int type;
+		union {
+			struct { CUdeviceptr address; size_t row, rows;
+				 CUmemLocation hint; } memory;
+			struct { CUarray array; size_t x, y, z; } array;
+		};
+	} src, dst;
+	size_t width, height, depth; /* in elements */
+	int order;
+	unsigned int flags;
+};
+
 enum {
 	CUDA_SUCCESS = 0,
 	CUDA_ERROR_INVALID_VALUE = 1,

@@ -9,6 +9,8 @@
 #include "interpose/block/block_ranges.h"
 #include "interpose/cuda/captures.h"
 #include "interpose/cuda/cuda_current.h"
+#include "interpose/guard/launches.h"
+#include "interpose/opencl/opencl_driver.h"
 #include "interpose/pytorch/suballocations.h"
 #include "interpose/stack/unwinder.h"
 
@@ -22,7 +24,8 @@ struct access {
 	bool reads;
 };
 
-enum verdict { VERDICT_FINE, VERDICT_OUT, VERDICT_FREED };
+/* VERDICT_FREED_PART: freed by a framework, in a live block of the driver. */
+enum verdict { VERDICT_FINE, VERDICT_OUT, VERDICT_FREED, VERDICT_FREED_PART };
 
 /* ---- one range ---- */
 
@@ -75,7 +78,7 @@ static enum verdict look_inside(struct recorder *recorder, const struct access *
 	    (state == SUBALLOCATION_LIVE && access->end <= part.address + part.bytes))
 		return VERDICT_FINE;
 	error_tell_live(recorder, &part, error);
-	return state == SUBALLOCATION_LIVE ? VERDICT_OUT : VERDICT_FREED;
+	return state == SUBALLOCATION_LIVE ? VERDICT_OUT : VERDICT_FREED_PART;
 }
 
 /* The range of ACCESS does not begin inside a live block; FOUND is the last block before. It may
@@ -195,10 +198,12 @@ static uint64_t extent_of(const struct copy_end *end)
 
 uint32_t copies_check(struct copy_call copying, struct copy_end to, struct copy_end from)
 {
-	uint32_t read = check(copying, from.address, extent_of(&from), true);
-	uint32_t written = check(copying, to.address, extent_of(&to), false);
-
-	return written ? written : read;
+	if (guard_has(GUARD_PATTERNS) && !copying.is_node)
+		launches_note_copy(copying.call, copying.stream, to.address);
+	if (!guard_has(GUARD_COPIES))
+		return 0;
+	return copies_either(check(copying, from.address, extent_of(&from), true),
+			     check(copying, to.address, extent_of(&to), false));
 }
 
 /* The end of a copy whose struct has the members of SIDE. A pitch of 0 is allowed for one row. */
@@ -241,6 +246,36 @@ uint32_t copies_check_each(struct copy_call copying, const CUdeviceptr *to, cons
 	return found;
 }
 
+/* One end of a copy whose elements have BYTES bytes. */
+static struct copy_end end_of_box(const struct copy_operand *end,
+				  const CUDA_MEMCPY3D_BATCH_OP *box, uint64_t bytes)
+{
+	uint64_t pitch = bytes * (end->memory.row ? end->memory.row : box->width);
+	uint64_t rows = end->memory.rows ? end->memory.rows : box->height;
+
+	return (struct copy_end){ end->type == OPERAND_POINTER ? end->memory.address : 0,
+				  bytes * box->width, box->height, pitch, box->depth,
+				  pitch * rows };
+}
+
+uint32_t copies_check_boxes(struct copy_call copying, const CUDA_MEMCPY3D_BATCH_OP *boxes,
+			    size_t count, uint64_t (*element)(CUarray))
+{
+	uint32_t found = 0, one;
+
+	for (const CUDA_MEMCPY3D_BATCH_OP *box = boxes; box && box < boxes + count; box++) {
+		const struct copy_operand *array =
+			box->src.type == OPERAND_ARRAY ? &box->src : &box->dst;
+		uint64_t bytes =
+			array->type == OPERAND_ARRAY ? element(array->array.array) : 1;
+
+		one = copies_check(copying, end_of_box(&box->dst, box, bytes),
+				   end_of_box(&box->src, box, bytes));
+		found = one ? one : found;
+	}
+	return found;
+}
+
 /* ---- OpenCL. There are no addresses: those of an error are the handle plus the offset. ---- */
 
 static enum verdict look_at_buffer(struct recorder *recorder, uint64_t handle,
@@ -263,16 +298,19 @@ static enum verdict look_at_buffer(struct recorder *recorder, uint64_t handle,
 	return live.bytes && access->end > handle + live.bytes ? VERDICT_OUT : VERDICT_FINE;
 }
 
-uint32_t copies_check_buffer(struct call *call, const void *buffer, uint64_t offset, uint64_t bytes,
-			     bool reads)
+uint32_t copies_check_buffer(struct call *call, const void *queue, const void *buffer,
+			     uint64_t offset, uint64_t bytes, bool reads)
 {
 	uint64_t handle = (uint64_t)(uintptr_t)buffer;
 	struct access access = { { call, NULL, false }, handle + offset, bytes,
 				 handle + offset + bytes, reads };
-	LEAVE_AT_END struct recorder *recorder = recorder_now() ? recorder_enter() : NULL;
 	struct ledger_error error = { 0 };
 	enum verdict verdict;
 
+	if (guard_has(GUARD_PATTERNS) && !reads)
+		launches_note_command(call, queue, NULL, NULL, handle);
+	LEAVE_AT_END struct recorder *recorder =
+		guard_has(GUARD_COPIES) && recorder_now() ? recorder_enter() : NULL;
 	if (!recorder || !handle || !bytes || access.end < access.address)
 		return 0;
 	guard_count_checks(1, 0);
@@ -280,8 +318,9 @@ uint32_t copies_check_buffer(struct call *call, const void *buffer, uint64_t off
 	return verdict == VERDICT_FINE ? 0 : record(recorder, &access, verdict, &error);
 }
 
-uint32_t copies_check_rect(struct call *call, const void *buffer, const size_t origin[3],
-			   const size_t region[3], size_t row_pitch, size_t plane_pitch, bool reads)
+uint32_t copies_check_rect(struct call *call, const void *queue, const void *buffer,
+			   const size_t origin[3], const size_t region[3], size_t row_pitch,
+			   size_t plane_pitch, bool reads)
 {
 	struct copy_end end = { 0 };
 
@@ -290,7 +329,32 @@ uint32_t copies_check_rect(struct call *call, const void *buffer, const size_t o
 	end = (struct copy_end){ 0, region[0], region[1], row_pitch ? row_pitch : region[0],
 				 region[2], 0 };
 	end.plane = plane_pitch ? plane_pitch : end.pitch * region[1];
-	return copies_check_buffer(call, buffer,
+	return copies_check_buffer(call, queue, buffer,
 				   origin[2] * end.plane + origin[1] * end.pitch + origin[0],
 				   extent_of(&end), reads);
+}
+
+uint32_t copies_check_texels(struct call *call, const void *queue, const void *buffer,
+			     uint64_t offset, cl_mem image, const size_t region[3], bool reads)
+{
+	used_clGetImageInfo *query = OPENCL_USED(clGetImageInfo);
+	size_t texel = 0;
+
+	if (!image || !region || !query ||
+	    query(image, CL_IMAGE_ELEMENT_SIZE, sizeof(texel), &texel, NULL) != CL_SUCCESS)
+		return 0;
+	return copies_check_buffer(call, queue, buffer, offset,
+				   texel * region[0] * region[1] * region[2], reads);
+}
+
+uint32_t copies_note_kernel(struct call *call, cl_command_queue queue, cl_kernel kernel)
+{
+	used_clGetKernelInfo *query = OPENCL_USED(clGetKernelInfo);
+	char name[256] = "";
+
+	if (!kernel || !query ||
+	    query(kernel, CL_KERNEL_FUNCTION_NAME, sizeof(name), name, NULL) != CL_SUCCESS)
+		name[0] = '\0';
+	launches_note_command(call, queue, kernel, name, 0);
+	return 0;
 }

@@ -2,6 +2,7 @@
  *
  * The guard's level `copies`: looks up the ranges that copies, memsets, fills and maps access,
  * before the driver's call. Each function returns the ref of an error that it has recorded, or 0.
+ * With the level `patterns`, the functions also note what writes to blocks (launches.h).
  * Any thread may call them, outside the recorder and without a lock.
  */
 #ifndef GPULEAK_GUARD_COPIES_H
@@ -9,6 +10,7 @@
 
 #include "interpose/cuda/cuda_types.h"
 #include "interpose/guard/guard.h"
+#include "interpose/opencl/opencl_types.h"
 
 /* One end of a copy: a box of ROWS rows of WIDTH bytes in each of PLANES planes. */
 struct copy_end {
@@ -31,12 +33,27 @@ uint32_t copies_check_2d(struct copy_call copying, const CUDA_MEMCPY2D *copy);
 uint32_t copies_check_3d(struct copy_call copying, const CUDA_MEMCPY3D *copy);
 uint32_t copies_check_each(struct copy_call copying, const CUdeviceptr *to, const CUdeviceptr *from,
 			   const size_t *sizes, size_t count);
-/* OpenCL: BYTES at OFFSET of the buffer BUFFER, or a box of REGION at ORIGIN. */
-uint32_t copies_check_buffer(struct call *call, const void *buffer, uint64_t offset,
-			     uint64_t bytes, bool reads);
-uint32_t copies_check_rect(struct call *call, const void *buffer, const size_t origin[3],
-			   const size_t region[3], size_t row_pitch, size_t plane_pitch,
-			   bool reads);
+/* ELEMENT returns the bytes of an element of an array. */
+uint32_t copies_check_boxes(struct copy_call copying, const CUDA_MEMCPY3D_BATCH_OP *boxes,
+			    size_t count, uint64_t (*element)(CUarray));
+/* OpenCL: BYTES at OFFSET of the buffer BUFFER, or a box of REGION at ORIGIN, by a command in
+ * QUEUE. */
+uint32_t copies_check_buffer(struct call *call, const void *queue, const void *buffer,
+			     uint64_t offset, uint64_t bytes, bool reads);
+uint32_t copies_check_rect(struct call *call, const void *queue, const void *buffer,
+			   const size_t origin[3], const size_t region[3], size_t row_pitch,
+			   size_t plane_pitch, bool reads);
+/* BUFFER's part of a copy between it and a region of IMAGE. */
+uint32_t copies_check_texels(struct call *call, const void *queue, const void *buffer,
+			     uint64_t offset, cl_mem image, const size_t region[3], bool reads);
+
+/* The error of a call with two ranges, each of which was looked up. */
+static inline uint32_t copies_either(uint32_t first, uint32_t second)
+{
+	return second ? second : first;
+}
+/* For the level patterns: notes that CALL runs KERNEL in QUEUE. Returns 0. */
+uint32_t copies_note_kernel(struct call *call, cl_command_queue queue, cl_kernel kernel);
 
 /* ---- in the rows of CUDA; STREAM is the address of the call's stream, or NULL ---- */
 
@@ -59,6 +76,8 @@ uint32_t copies_check_rect(struct call *call, const void *buffer, const size_t o
 	copies_check_3d(COPYING(stream), (const CUDA_MEMCPY3D *)(copy))
 #define GUARD_COPIED_EACH(stream, to, from, sizes, count)                                   \
 	copies_check_each(COPYING(stream), to, from, sizes, count)
+#define GUARD_COPIED_BOXES(stream, boxes, count)                                            \
+	copies_check_boxes(COPYING(stream), boxes, count, cuda_array_element)
 #define GUARD_NODE_COPIED(copy) copies_check_3d((struct copy_call){ &call, NULL, true }, copy)
 #define GUARD_NODE_SET(set)                                                                 \
 	((set) ? copies_check((struct copy_call){ &call, NULL, true },                        \
@@ -69,26 +88,34 @@ uint32_t copies_check_rect(struct call *call, const void *buffer, const size_t o
 /* ---- of OpenCL: see guard_rows.h ---- */
 
 #define GUARD_CL_READ(call, real, queue, buffer, blocking, offset, size, ...)               \
-	copies_check_buffer(call, buffer, offset, size, true)
+	copies_check_buffer(call, queue, buffer, offset, size, true)
 #define GUARD_CL_WRITE(call, real, queue, buffer, blocking, offset, size, ...)              \
-	copies_check_buffer(call, buffer, offset, size, false)
+	copies_check_buffer(call, queue, buffer, offset, size, false)
 #define GUARD_CL_FILL(call, real, queue, buffer, pattern, pattern_size, offset, size, ...)  \
-	copies_check_buffer(call, buffer, offset, size, false)
+	copies_check_buffer(call, queue, buffer, offset, size, false)
 #define GUARD_CL_MAP(call, real, queue, buffer, blocking, flags, offset, size, ...)         \
-	copies_check_buffer(call, buffer, offset, size, !((flags) & ~(cl_map_flags)CL_MAP_READ))
+	copies_check_buffer(call, queue, buffer, offset, size,                              \
+			    !((flags) & ~(cl_map_flags)CL_MAP_READ))
 #define GUARD_CL_COPY(call, real, queue, from, to, from_offset, to_offset, size, ...)       \
-	(copies_check_buffer(call, from, from_offset, size, true) |                         \
-	 copies_check_buffer(call, to, to_offset, size, false))
+	copies_either(copies_check_buffer(call, queue, from, from_offset, size, true),      \
+		      copies_check_buffer(call, queue, to, to_offset, size, false))
 #define GUARD_CL_READ_RECT(call, real, queue, buffer, blocking, origin, host, region, row,  \
 			   plane, ...)                                              \
-	copies_check_rect(call, buffer, origin, region, row, plane, true)
+	copies_check_rect(call, queue, buffer, origin, region, row, plane, true)
 #define GUARD_CL_WRITE_RECT(call, real, queue, buffer, blocking, origin, host, region, row, \
 			    plane, ...)                                             \
-	copies_check_rect(call, buffer, origin, region, row, plane, false)
+	copies_check_rect(call, queue, buffer, origin, region, row, plane, false)
 #define GUARD_CL_COPY_RECT(call, real, queue, from, to, from_origin, to_origin, region, from_row, \
 			   from_plane, to_row, to_plane, ...)                               \
-	(copies_check_rect(call, from, from_origin, region, from_row, from_plane, true) |   \
-	 copies_check_rect(call, to, to_origin, region, to_row, to_plane, false))
+	copies_either(copies_check_rect(call, queue, from, from_origin, region, from_row,   \
+					from_plane, true),                                  \
+		      copies_check_rect(call, queue, to, to_origin, region, to_row, to_plane, \
+					false))
+#define GUARD_CL_RUN(call, real, queue, kernel, ...) copies_note_kernel(call, queue, kernel)
+#define GUARD_CL_TO_IMAGE(call, real, queue, buffer, image, offset, origin, region, ...)    \
+	copies_check_texels(call, queue, buffer, offset, image, region, true)
+#define GUARD_CL_FROM_IMAGE(call, real, queue, image, buffer, origin, region, offset, ...)  \
+	copies_check_texels(call, queue, buffer, offset, image, region, false)
 #define GUARD_CL_SVM_COPY(call, real, queue, blocking, to, from, size, ...)                 \
 	copies_check((struct copy_call){ call, NULL, false }, COPY_BYTES(to, size),           \
 		     COPY_BYTES(from, size))

@@ -78,20 +78,28 @@
 
 /* ---- the lines ---- */
 
-/* Copies and memsets: the key is what looks their ranges up (copies.h), or 0. */
-#define GUARDS_ALL_SUBMIT GUARD_ROW(GUARD_COPIES | GUARD_PAGES, GUARD_RANGES)
+/* Copies and memsets: the key is what looks their ranges up, and notes them (copies.h), or 0. */
+#define GUARDS_ALL_SUBMIT GUARD_ROW(GUARD_WRITES | GUARD_PAGES, GUARD_RANGES)
 #define GUARDS_ALL_NODE GUARD_ROW(GUARD_COPIES, GUARD_RANGES)
-#define GUARD_RANGES(key) (guard_has(GUARD_COPIES) ? (key) : 0)
+#define GUARD_RANGES(key) (guard_has(GUARD_WRITES) ? (key) : 0)
+
+/* Patterns show a write, and the calls that are noted may have made it: see launches.h. */
+#define GUARD_WRITES (GUARD_COPIES | GUARD_PATTERNS)
+#define GUARD_LAUNCHES (GUARD_PAGES | GUARD_PATTERNS)
 
 /* OpenCL: copies.h has the functions. */
-#define GUARDS_clEnqueueReadBuffer GUARD_CHECK(GUARD_COPIES, GUARD_CL_READ)
-#define GUARDS_clEnqueueWriteBuffer GUARD_CHECK(GUARD_COPIES, GUARD_CL_WRITE)
-#define GUARDS_clEnqueueFillBuffer GUARD_CHECK(GUARD_COPIES, GUARD_CL_FILL)
-#define GUARDS_clEnqueueCopyBuffer GUARD_CHECK(GUARD_COPIES, GUARD_CL_COPY)
-#define GUARDS_clEnqueueMapBuffer GUARD_CHECK(GUARD_COPIES, GUARD_CL_MAP)
-#define GUARDS_clEnqueueReadBufferRect GUARD_CHECK(GUARD_COPIES, GUARD_CL_READ_RECT)
-#define GUARDS_clEnqueueWriteBufferRect GUARD_CHECK(GUARD_COPIES, GUARD_CL_WRITE_RECT)
-#define GUARDS_clEnqueueCopyBufferRect GUARD_CHECK(GUARD_COPIES, GUARD_CL_COPY_RECT)
+#define GUARDS_clEnqueueReadBuffer GUARD_CHECK(GUARD_WRITES, GUARD_CL_READ)
+#define GUARDS_clEnqueueWriteBuffer GUARD_CHECK(GUARD_WRITES, GUARD_CL_WRITE)
+#define GUARDS_clEnqueueFillBuffer GUARD_CHECK(GUARD_WRITES, GUARD_CL_FILL)
+#define GUARDS_clEnqueueCopyBuffer GUARD_CHECK(GUARD_WRITES, GUARD_CL_COPY)
+#define GUARDS_clEnqueueMapBuffer GUARD_CHECK(GUARD_WRITES, GUARD_CL_MAP)
+#define GUARDS_clEnqueueReadBufferRect GUARD_CHECK(GUARD_WRITES, GUARD_CL_READ_RECT)
+#define GUARDS_clEnqueueWriteBufferRect GUARD_CHECK(GUARD_WRITES, GUARD_CL_WRITE_RECT)
+#define GUARDS_clEnqueueCopyBufferRect GUARD_CHECK(GUARD_WRITES, GUARD_CL_COPY_RECT)
+#define GUARDS_clEnqueueCopyBufferToImage GUARD_CHECK(GUARD_WRITES, GUARD_CL_TO_IMAGE)
+#define GUARDS_clEnqueueCopyImageToBuffer GUARD_CHECK(GUARD_WRITES, GUARD_CL_FROM_IMAGE)
+#define GUARDS_clEnqueueNDRangeKernel GUARD_CHECK(GUARD_PATTERNS, GUARD_CL_RUN)
+#define GUARDS_clEnqueueTask GUARD_CHECK(GUARD_PATTERNS, GUARD_CL_RUN)
 #define GUARDS_clEnqueueSVMMemcpy GUARD_CHECK(GUARD_COPIES, GUARD_CL_SVM_COPY)
 #define GUARDS_clEnqueueSVMMemFill GUARD_CHECK(GUARD_COPIES, GUARD_CL_SVM_FILL)
 #define GUARDS_clEnqueueSVMMap GUARD_CHECK(GUARD_COPIES, GUARD_CL_SVM_MAP)
@@ -113,14 +121,14 @@
 #define GUARDS_cuMemFreeAsync GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_free_async)
 #define GUARDS_cuMemFreeAsync_ptsz GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_free_async)
 #define GUARDS_cuMemRetainAllocationHandle GUARD_ROW(GUARD_PAGES, guard_retain_handle)
-#define GUARDS_cuLaunchKernel GUARD_ROW(GUARD_PAGES, guard_launch)
-#define GUARDS_cuLaunchKernel_ptsz GUARD_ROW(GUARD_PAGES, guard_launch)
-#define GUARDS_cuLaunchCooperativeKernel GUARD_ROW(GUARD_PAGES, guard_launch_cooperative)
-#define GUARDS_cuLaunchCooperativeKernel_ptsz GUARD_ROW(GUARD_PAGES, guard_launch_cooperative)
-#define GUARDS_cuLaunchKernelEx GUARD_ROW(GUARD_PAGES, guard_launch_ex)
-#define GUARDS_cuLaunchKernelEx_ptsz GUARD_ROW(GUARD_PAGES, guard_launch_ex)
-#define GUARDS_cuGraphLaunch GUARD_ROW(GUARD_PAGES, launch_guarded)
-#define GUARDS_cuGraphLaunch_ptsz GUARD_ROW(GUARD_PAGES, launch_guarded)
+#define GUARDS_cuLaunchKernel GUARD_ROW(GUARD_LAUNCHES, guard_launch)
+#define GUARDS_cuLaunchKernel_ptsz GUARD_ROW(GUARD_LAUNCHES, guard_launch)
+#define GUARDS_cuLaunchCooperativeKernel GUARD_ROW(GUARD_LAUNCHES, guard_launch_cooperative)
+#define GUARDS_cuLaunchCooperativeKernel_ptsz GUARD_ROW(GUARD_LAUNCHES, guard_launch_cooperative)
+#define GUARDS_cuLaunchKernelEx GUARD_ROW(GUARD_LAUNCHES, guard_launch_ex)
+#define GUARDS_cuLaunchKernelEx_ptsz GUARD_ROW(GUARD_LAUNCHES, guard_launch_ex)
+#define GUARDS_cuGraphLaunch GUARD_ROW(GUARD_LAUNCHES, launch_guarded)
+#define GUARDS_cuGraphLaunch_ptsz GUARD_ROW(GUARD_LAUNCHES, launch_guarded)
 #define GUARDS_cuCtxSynchronize GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_synchronize)
 #define GUARDS_cuCtxSynchronize_v2 GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_synchronize_v2)
 #define GUARDS_cuStreamSynchronize \

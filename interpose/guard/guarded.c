@@ -171,9 +171,12 @@ GUARDED_CL(cl_int, guard_release_context, cl_context context)
 
 GUARDED_CL(cl_int, guard_finish, cl_command_queue queue)
 {
+	uint64_t launched = launches_now();
 	cl_int r = ((__typeof__(&clFinish))real)(queue);
 
-	if (r == CL_SUCCESS)
+	if (r == CL_SUCCESS) {
+		launches_done_in_queue(queue, launched);
 		patterns_check(call, PATTERNS_AT_SYNC);
+	}
 	return r;
 }

@@ -19,6 +19,7 @@
 #include "interpose/cuda/cuda_rows.h"
 #include "interpose/guard/guard.h"
 #include "interpose/guard/pages.h"
+#include "interpose/guard/patterns.h"
 #include "interpose/stack/stacks.h"
 
 #define ILLEGAL_ADDRESS 700
@@ -129,6 +130,15 @@ void launches_done_in_stream(CUstream stream, uint64_t number)
 		done_until(all->stream, STREAMS, stream_key(stream), number, &all->next_stream);
 }
 
+void launches_done_in_queue(const void *queue, uint64_t number)
+{
+	struct launches *all = atomic_load_explicit(&state, memory_order_acquire);
+
+	if (all)
+		done_until(all->stream, STREAMS, (uint64_t)(uintptr_t)queue, number,
+			   &all->next_stream);
+}
+
 void launches_context_gone(uint64_t context)
 {
 	struct launches *all = atomic_load_explicit(&state, memory_order_acquire);
@@ -149,7 +159,7 @@ static void add_number(struct guarded_launch *launch, uint64_t number)
 
 static void add_word(struct guarded_launch *launch, uint64_t word)
 {
-	if (!pages_may_have(word)) {
+	if (!pages_may_have(word) && !patterns_may_have(word)) {
 		add_number(launch, word);
 		return;
 	}
@@ -289,7 +299,7 @@ bool launches_look(struct guarded_launch *ret, CUfunction f, CUstream stream, vo
 {
 	int device;
 
-	if (!pages_any())
+	if (!pages_any() && !guard_has(GUARD_PATTERNS))
 		return false;
 	pages_grant_new_devices();
 	*ret = (struct guarded_launch){ .words = 0 };
@@ -320,6 +330,97 @@ CUresult launches_note(struct call *call, CUresult r, struct guarded_launch *lau
 	}
 	record(call, launch, f);
 	return r;
+}
+
+void launches_note_copy(struct call *call, const CUstream *stream, uint64_t address)
+{
+	struct guarded_launch launch = { .words = 0 };
+	int device;
+
+	if (!patterns_may_have(address) ||
+	    (stream && captures_last() && cuda_is_captured(call->hook, *stream)))
+		return;
+	cuda_current_context(&launch.context, &device);
+	launch.stream = stream_key(stream ? *stream : NULL);
+	add_word(&launch, address);
+	record(call, &launch, NULL);
+}
+
+void launches_note_command(struct call *call, const void *queue, const void *kernel,
+			   const char *name, uint64_t word)
+{
+	struct guarded_launch launch = { .context = LAUNCHES_OPENCL,
+					 .stream = (uint64_t)(uintptr_t)queue,
+					 .function = name, .words = word != 0, .word = { word } };
+
+	record(call, &launch, (CUfunction)(uintptr_t)kernel);
+}
+
+static bool ring_read(struct launches *all, uint64_t number, struct guarded_launch *ret)
+{
+	struct guarded_launch *from = &all->ring[number % RING];
+
+	if (atomic_load_explicit(&from->place, memory_order_acquire) != number)
+		return false;
+	*ret = *from;
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&from->place, memory_order_relaxed) == number;
+}
+
+uint64_t launches_finished(uint64_t context)
+{
+	struct launches *all = atomic_load_explicit(&state, memory_order_acquire);
+	uint64_t last = launches_now(), ret = all ? done_of(all->context, CONTEXTS, context) : 0;
+	struct guarded_launch launch;
+
+	if (ret + RING < last)
+		ret = last - RING;
+	while (ret < last && ring_read(all, ret + 1, &launch) &&
+	       (launch.context != context ||
+		ret + 1 <= done_of(all->stream, STREAMS, launch.stream)))
+		ret++;
+	launches_done_until(context, ret);
+	return ret;
+}
+
+/* ---- after a wrong write ---- */
+
+static bool is_given(const struct guarded_launch *launch, uint64_t base, uint64_t span)
+{
+	for (unsigned int i = 0; i < launch->words; i++)
+		if (launch->word[i] - base < span)
+			return true;
+	return false;
+}
+
+static void add_suspect(struct recorder *recorder, struct ledger_overwrite *to,
+			const struct guarded_launch *launch, bool given)
+{
+	const size_t same = offsetof(struct ledger_suspect, count);
+	struct ledger_suspect *at = to->suspect, *end = at + LEDGER_SUSPECTS_MAX;
+	const struct ledger_suspect new = { recorder_name_ref(recorder, launch->hook),
+					    launch->stack, launch->name, given, 0, 0 };
+
+	to->calls++;
+	while (at < end && at->count && memcmp(at, &new, same) != 0)
+		at++;
+	if (at < end && !at->count++)
+		memcpy(at, &new, same);
+}
+
+void launches_suspect(struct recorder *recorder, uint64_t context, uint64_t done, uint64_t base,
+		      uint64_t span, struct ledger_overwrite *ret)
+{
+	struct launches *all = atomic_load_explicit(&state, memory_order_acquire);
+	uint64_t last = launches_now(), first = done + RING < last ? last - RING : done;
+	struct guarded_launch launch;
+
+	ret->calls = first - done; /* they are forgotten */
+	for (int given = 1; given >= 0; given--)
+		for (uint64_t number = last; number > first; number--)
+			if (ring_read(all, number, &launch) && launch.context == context &&
+			    is_given(&launch, base, span) == given)
+				add_suspect(recorder, ret, &launch, given);
 }
 
 /* ---- after an illegal address ---- */
@@ -418,17 +519,6 @@ static void suspect_words(struct suspects *list, const struct guarded_launch *la
 	}
 }
 
-static bool ring_read(struct launches *all, uint64_t number, struct guarded_launch *ret)
-{
-	struct guarded_launch *from = &all->ring[number % RING];
-
-	if (atomic_load_explicit(&from->place, memory_order_acquire) != number)
-		return false;
-	*ret = *from;
-	atomic_thread_fence(memory_order_acquire);
-	return atomic_load_explicit(&from->place, memory_order_relaxed) == number;
-}
-
 /* Finds the suspects among the launches of CONTEXT that are not known to be done. Of equals, the
  * newest comes first. */
 static void find_suspects(struct launches *all, uint64_t context, struct suspects *ret)
@@ -512,7 +602,7 @@ void launches_explain(struct call *call, CUresult r)
 	uint64_t context, told = 0;
 	struct recorder *recorder;
 
-	if (r != ILLEGAL_ADDRESS || !all)
+	if (r != ILLEGAL_ADDRESS || !all || !pages_any())
 		return;
 	context = thread_self.owner; /* the driver does not return it any more */
 	if (!atomic_compare_exchange_strong(&all->told, &told, context ? context : 1))

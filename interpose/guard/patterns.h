@@ -46,6 +46,8 @@ struct guard_place {
 /* Stores the block around ADDRESS. If ADDRESS is in a pattern, it is not in the place. Returns
  * false if there is no block. */
 bool patterns_find(uint64_t address, struct guard_place *ret);
+/* Returns false if ADDRESS is surely in no block, held back or live, or its patterns. */
+bool patterns_may_have(uint64_t address);
 /* Returns the bytes of DEVICE that the driver's blocks have beyond the application's. */
 uint64_t patterns_unseen(int device);
 /* Call after memory ran out. Gives what is held back to the driver. Returns true if that was

@@ -39,7 +39,7 @@ struct pattern_context {
 	unsigned char *buffer;
 };
 
-static struct guarded_table table;
+static struct guarded_table table = { .lowest = UINT64_MAX };
 static struct pattern_context places[CONTEXTS];
 static _Atomic bool without_front;
 /* The driver may call its own exported functions inside the calls of this file. */
@@ -355,7 +355,8 @@ static struct guarded block_of(uint64_t context, int device, uint64_t front, uin
 			       uint64_t total)
 {
 	return (struct guarded){ .front = front, .bytes = bytes, .total = total, .span = total,
-				 .context = context, .device = device, .space = SPACE_MEMORY };
+				 .context = context, .device = device, .space = SPACE_MEMORY,
+				 .done = launches_finished(context) };
 }
 
 static bool alloc(void *real, const struct pattern_work *work, CUdeviceptr *address, size_t bytes,
@@ -528,6 +529,11 @@ bool patterns_free_async(struct call *call, void *real, CUdeviceptr address, CUs
 }
 
 /* ---- queries ---- */
+
+bool patterns_may_have(uint64_t address)
+{
+	return address >= shared_load(table.lowest) && address < shared_load(table.highest);
+}
 
 bool patterns_find(uint64_t address, struct guard_place *ret)
 {

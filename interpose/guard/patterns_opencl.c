@@ -15,6 +15,7 @@
 #include "interpose/cuda/cuda_rows.h"
 #include "interpose/dispatch/find_module.h"
 #include "interpose/dispatch/resolve.h"
+#include "interpose/guard/launches.h"
 #include "interpose/opencl/opencl_driver.h"
 #include "ledger/clock.h"
 #include "ledger/nocancel.h"
@@ -261,7 +262,7 @@ cl_mem patterns_buffer(struct call *call, void *function, cl_context context, cl
 	struct guarded what = {
 		.bytes = size, .total = (size + 2 * PATTERN_ROOM - 1) / PATTERN_ROOM * PATTERN_ROOM,
 		.context = (uint64_t)(uintptr_t)context, .space = SPACE_CL_HANDLE, .span = 1,
-		.references = 1, .calls = calls_now(),
+		.references = 1, .calls = calls_now(), .done = launches_finished(LAUNCHES_OPENCL),
 	};
 	cl_mem ret = NULL;
 

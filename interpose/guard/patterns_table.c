@@ -11,6 +11,7 @@
 #include "interpose/base/arena.h"
 #include "interpose/block/block_table.h"
 #include "interpose/block/queries.h"
+#include "interpose/guard/launches.h"
 #include "interpose/stack/stacks.h"
 #include "ledger/clock.h"
 #include "ledger/nocancel.h"
@@ -159,6 +160,10 @@ bool guarded_insert(struct guarded_table *table, const struct guarded *what)
 		(table->count++ - index) * sizeof(*table->blocks));
 	table->blocks[index] = block;
 	count_unseen(table, block, 1);
+	if (block->base < table->lowest)
+		shared_store(table->lowest, block->base);
+	if (block->base + block->span > table->highest)
+		shared_store(table->highest, block->base + block->span);
 	if (block->state == GUARDED_HELD)
 		link_held(table, block);
 	return true;
@@ -367,8 +372,32 @@ static bool find_next(struct guarded_table *table, const struct guarded *block,
 	       ret->base == block->base + block->total && ret->state == GUARDED_LIVE;
 }
 
+static uint64_t launches_of(const struct guarded *block)
+{
+	return block->space == SPACE_MEMORY ? block->context : LAUNCHES_OPENCL;
+}
+
+/* Adds to ERROR the WRONG bytes of BLOCK, which are at MEMORY, and the calls that may have written
+ * them, unless an earlier error was the same. */
+static void record_bytes(struct recorder *recorder, struct ledger_error *error,
+			 const struct guarded *block, struct wrong_bytes wrong,
+			 const unsigned char *memory)
+{
+	struct ledger_overwrite new = { .bytes = sizeof(new.found) };
+
+	if (shared_load(error->earlier_bytes))
+		return;
+	if (wrong.bytes < new.bytes)
+		new.bytes = (uint32_t)wrong.bytes;
+	memcpy(new.found, memory, new.bytes);
+	pattern_fill(new.wanted, wrong.from, new.bytes);
+	launches_suspect(recorder, launches_of(block), block->done, block->base, block->span, &new);
+	shared_store(error->earlier_bytes, ledger_add_overwrite(&recorder->writer, &new));
+}
+
+/* MEMORY has the wrong bytes. */
 static void record(struct recorder *recorder, const struct call *call, struct guarded *block,
-		   struct wrong_bytes wrong, bool is_before)
+		   struct wrong_bytes wrong, bool is_before, const unsigned char *memory)
 {
 	bool freed = block->state == GUARDED_HELD;
 	uint64_t number = block->base + block->front;
@@ -376,6 +405,7 @@ static void record(struct recorder *recorder, const struct call *call, struct gu
 	struct hook *hook = &hooks[block->space == SPACE_MEMORY ? HOOK_cuMemAlloc_v2
 								: HOOK_clCreateBuffer];
 	struct ledger_block live;
+	uint32_t ref;
 
 	if (!freed && block_live(recorder, key_in(block->space, number), &live))
 		describe(recorder, block, &live);
@@ -391,8 +421,10 @@ static void record(struct recorder *recorder, const struct call *call, struct gu
 		error.flags = LEDGER_ERROR_BEFORE;
 	error.kind = block->kind;
 	error.device = block->device;
-	guard_error(recorder, freed ? ERROR_WRITE_FREED : ERROR_WRITE_OUT,
-		    call ? call->hook : hook, &error);
+	ref = guard_error(recorder, freed ? ERROR_WRITE_FREED : ERROR_WRITE_OUT,
+			  call ? call->hook : hook, &error);
+	if (ref)
+		record_bytes(recorder, ledger_at(&recorder->writer, ref), block, wrong, memory);
 }
 
 static void judge_piece(struct guarded_table *table, const struct call *call,
@@ -407,6 +439,7 @@ static void judge_piece(struct guarded_table *table, const struct call *call,
 		return;
 	block->reported = true;
 	wrong = find_wrong(memory, piece->offset, piece->bytes);
+	memory += wrong.from - piece->offset;
 	is_next = find_next(table, block, wrong, &next);
 	if (is_next) {
 		wrong.from += block->base - next.base;
@@ -415,7 +448,7 @@ static void judge_piece(struct guarded_table *table, const struct call *call,
 	recorder = recorder_enter();
 	if (!recorder)
 		return;
-	record(recorder, call, block, wrong, is_next);
+	record(recorder, call, block, wrong, is_next, memory);
 	recorder_leave();
 }
 
@@ -423,6 +456,8 @@ void pieces_add(struct pieces *pieces, struct guarded *block, uint64_t offset, u
 {
 	if (!bytes)
 		return;
+	if (!pieces->count)
+		pieces->done = launches_finished(launches_of(block));
 	pieces->piece[pieces->count++] = (struct piece){ block, offset, bytes, pieces->bytes };
 	pieces->bytes += bytes;
 }
@@ -440,6 +475,8 @@ void pieces_judge(struct guarded_table *table, const struct call *call,
 {
 	for (unsigned int i = 0; i < count; i++)
 		judge_piece(table, call, &pieces->piece[i], memory + pieces->piece[i].at);
+	for (unsigned int i = 0; i < count; i++) /* after both pieces of a block */
+		pieces->piece[i].block->done = pieces->done;
 	guard_count_checks(count, 0);
 }
 

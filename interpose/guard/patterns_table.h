@@ -34,6 +34,9 @@ struct guarded {
 	uint32_t pins;          /* threads that read the block: it must not be freed */
 	bool unholdable;        /* the application waits for its destruction */
 	bool reported;          /* an error was reported: it is not checked again */
+	/* Launches up to this number were done before the last check without an error: see
+	 * launches_finished(). */
+	uint64_t done;
 	bool filled;            /* GUARDED_HELD: all of it holds the pattern */
 	const struct pattern_calls *calls; /* OpenCL: the functions of its driver */
 	/* GUARDED_HELD: the allocation and the free, see struct ledger_error */
@@ -54,6 +57,7 @@ struct guarded_table {
 	_Atomic uint64_t held;  /* bytes */
 	/* by device: bytes of the driver beyond those of the application's live blocks */
 	_Atomic uint64_t unseen[GUARDED_DEVICES];
+	uint64_t lowest, highest; /* of all addresses that were in it; initially none */
 	uint64_t cursor;        /* base of the block that the next check begins at */
 };
 
@@ -89,6 +93,7 @@ void guarded_check(struct guarded_table *table, const struct call *call, uint64_
 
 /* Parts of blocks that are read together: from OFFSET of the driver's block to AT of a buffer. */
 struct pieces {
+	uint64_t done; /* as in struct guarded, for this check */
 	unsigned int count;
 	uint64_t bytes;
 	struct piece {

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ledger/format.h"
 #include "report/model/site.h"
 #include "report/symbols/frame.h"
 
@@ -139,6 +140,14 @@ struct report_leak {
 /* value of report_error.result: the process ended inside the call, or the call returns no result */
 #define REPORT_NO_ANSWER INT_MIN
 
+/* What a pattern showed, and the calls that may have written it. */
+struct report_overwrite {
+	struct ledger_overwrite record;
+	struct report_event call[LEDGER_SUSPECTS_MAX];
+	const char *kernel[LEDGER_SUSPECTS_MAX]; /* NULL: unknown, or no kernel */
+	size_t suspects; /* how many of `record`, `call` and `kernel` are used */
+};
+
 struct report_error {
 	const char *type; /* "double-free" ... */
 	const char *api;  /* the invalid call */
@@ -158,6 +167,7 @@ struct report_error {
 	const char *kernel; /* name of the suspect kernel, as the linker has it; or NULL */
 	bool is_read, is_before, is_proven, is_likely; /* see LEDGER_ERROR_READ in format.h */
 	uint64_t count;  /* of an access: how often it was found */
+	const struct report_overwrite *overwrite; /* NULL: no pattern showed the error */
 	const struct report_stack *stack;
 	struct report_event allocated;
 	struct report_event freed;

@@ -63,19 +63,39 @@ static bool is_fault(const char *type)
 	return type && strcmp(type, "access-fault") == 0;
 }
 
-/* Returns the name of the kernel that RECORD suspects, or NULL. */
-static const char *kernel_of(struct builder *b, const struct ledger_error *record)
+/* Returns the name of a kernel, or NULL. */
+static const char *kernel_of(struct builder *b, uint32_t ref)
 {
-	const char *name = build_text(b, record->earlier_allocated.api);
+	const char *name = build_text(b, ref);
 
 	return name && b->symbolizer ? symbolizer_demangled(b->symbolizer, name) : name;
+}
+
+/* Returns what the ledger has at REF, or NULL. */
+static const struct report_overwrite *read_overwrite(struct builder *b, uint64_t ref)
+{
+	const struct ledger_overwrite *record = ledger_overwrite(b->view, (uint32_t)ref);
+	struct report_overwrite *ret;
+
+	if (!record)
+		return NULL;
+	ret = arena_alloc(b->arena, sizeof(*ret));
+	*ret = (struct report_overwrite){ .record = *record };
+	if (ret->record.bytes > sizeof(record->found))
+		ret->record.bytes = sizeof(record->found);
+	for (size_t i = 0; i < LEDGER_SUSPECTS_MAX && record->suspect[i].count; i++) {
+		ret->call[i] = build_event(b, record->suspect[i].api, record->suspect[i].stack, 0);
+		ret->kernel[i] = kernel_of(b, record->suspect[i].kernel);
+		ret->suspects = i + 1;
+	}
+	return ret;
 }
 
 static struct report_error read_error(struct builder *b, const struct ledger_error *record)
 {
 	const char *type = record->type ? build_name(b, record->type) : "access-fault";
 	static const struct ledger_event none;
-	const bool fault = is_fault(type);
+	const bool fault = is_fault(type), wrote = strncmp(type, "write-", strlen("write-")) == 0;
 
 	return (struct report_error){
 		.type = type,
@@ -97,9 +117,10 @@ static struct report_error read_error(struct builder *b, const struct ledger_err
 		.stack = build_stack(b, record->stack),
 		.allocated = read_event(b, &record->allocated, record->block_bytes),
 		.freed = read_event(b, &record->freed, 0),
-		.kernel = fault ? kernel_of(b, record) : NULL,
+		.kernel = fault ? kernel_of(b, record->earlier_allocated.api) : NULL,
+		.overwrite = wrote ? read_overwrite(b, record->earlier_bytes) : NULL,
 		.earlier_allocated = read_event(b, fault ? &none : &record->earlier_allocated,
-						record->earlier_bytes),
+						wrote ? 0 : record->earlier_bytes),
 		.earlier_freed = read_event(b, &record->earlier_freed, 0),
 	};
 }
@@ -236,7 +257,7 @@ static uint64_t bytes_outside(const struct report_error *error)
 	       less(end, error->address > block_end ? error->address : block_end);
 }
 
-/* Prints "48 bytes behind its end". */
+/* Prints "48 bytes behind its end", or "from its byte 4 on" inside the block. */
 static void print_distance(FILE *out, const struct report_error *error)
 {
 	uint64_t block_end = add_bounded(error->block_address, error->block_bytes);
@@ -244,17 +265,34 @@ static void print_distance(FILE *out, const struct report_error *error)
 	if (error->is_before || error->address < error->block_address)
 		fprintf(out, "%s before its begin",
 			COUNT(less(error->block_address, error->address), "byte"));
+	else if (error->address < block_end)
+		fprintf(out, "from its byte %s on", NUMBER(error->address - error->block_address));
 	else if (error->address > block_end)
 		fprintf(out, "%s behind its end", COUNT(error->address - block_end, "byte"));
 	else
 		fputs("from its end on", out);
 }
 
+static void print_hex(FILE *out, const uint8_t *bytes, size_t count, const char *between)
+{
+	for (size_t i = 0; i < count; i++)
+		fprintf(out, "%s%02x", i ? between : "", bytes[i]);
+}
+
+static void print_bytes(FILE *out, const struct ledger_overwrite *overwrite)
+{
+	fputs(": wanted ", out);
+	print_hex(out, overwrite->wanted, overwrite->bytes, " ");
+	fputs(", found ", out);
+	print_hex(out, overwrite->found, overwrite->bytes, " ");
+}
+
 /* Prints what the access of ERROR, which the guard found, did. */
 static void print_access(FILE *out, const struct report_error *error)
 {
 	const bool copied = strncmp(error->type, "copy", strlen("copy")) == 0;
-	const bool freed = error->freed.api != NULL;
+	/* The free of a framework's suballocation has no record. */
+	const bool freed = strstr(error->type, "-after-free") != NULL;
 
 	if (!copied && strncmp(error->type, "write", strlen("write")) == 0) {
 		print_call(out, error, "found ");
@@ -267,6 +305,10 @@ static void print_access(FILE *out, const struct report_error *error)
 	}
 	if (freed) {
 		fputs(" in a block that had been freed", out);
+		if (!copied && error->block_bytes) {
+			fputs(", ", out);
+			print_distance(out, error);
+		}
 	} else if (copied && error->block_bytes) {
 		fprintf(out, ", %s of them outside the block of %s bytes at 0x%" PRIx64,
 			NUMBER(bytes_outside(error)), NUMBER(error->block_bytes),
@@ -275,6 +317,8 @@ static void print_access(FILE *out, const struct report_error *error)
 		fputs(" of a block, ", out);
 		print_distance(out, error);
 	}
+	if (error->overwrite)
+		print_bytes(out, &error->overwrite->record);
 }
 
 /* Prints which launch of an illegal address is suspect, and why. */
@@ -406,6 +450,41 @@ static void print_heading(FILE *out, const struct report_error *error, bool whol
 	fputs(words, out);
 }
 
+/* Prints "fill(int*) by cuLaunchKernel, 3 times, given an address of the block". */
+static void print_writer(FILE *out, const struct report_overwrite *overwrite, size_t i)
+{
+	const struct ledger_suspect *suspect = &overwrite->record.suspect[i];
+
+	if (overwrite->kernel[i])
+		eprintf(out, "%s by ", overwrite->kernel[i]);
+	eprintf(out, "%s", overwrite->call[i].api ? overwrite->call[i].api : "an unknown call");
+	if (suspect->count > 1)
+		fprintf(out, ", %s times", NUMBER(suspect->count));
+	fputs(suspect->given ? ", given an address of the block, at " : ", at ", out);
+}
+
+static void print_writers(FILE *out, const struct report_overwrite *overwrite, bool whole)
+{
+	uint64_t others = overwrite->record.calls;
+
+	if (!others) {
+		fputs("  No launch or copy was recorded since the last check without an error.\n",
+		      out);
+		return;
+	}
+	fprintf(out, "  Since the last check without an error, %s may have written it:\n",
+		COUNT(others, "call"));
+	for (size_t i = 0; i < overwrite->suspects; i++) {
+		fputs("    ", out);
+		print_writer(out, overwrite, i);
+		describe_place_and_caller(out, overwrite->call[i].stack, whole);
+		fputc('\n', out);
+		others = less(others, overwrite->record.suspect[i].count);
+	}
+	if (others)
+		fprintf(out, "    and %s more\n", NUMBER(others));
+}
+
 void describe_error(FILE *out, const struct error_group *group, bool whole)
 {
 	const struct report_error *error = group->error;
@@ -442,6 +521,8 @@ void describe_error(FILE *out, const struct error_group *group, bool whole)
 					       : "The block was first freed by",
 			    &error->freed, " at", whole);
 	print_suspects(out, error, whole);
+	if (error->overwrite)
+		print_writers(out, error->overwrite, whole);
 }
 
 /* Strings and stacks are interned, so pointers can be compared. */
@@ -522,10 +603,27 @@ static json_t *suspect_json(const void *item, const struct subject_view *view)
 		{ "freed", json_event(&suspect->freed) });
 }
 
+static json_t *writers_json(const struct report_overwrite *overwrite)
+{
+	json_t *ret = json_array();
+
+	for (size_t i = 0; i < overwrite->suspects; i++)
+		json_array_append_new(ret, JSON_OBJECT(
+			{ "api", json_text(overwrite->call[i].api) },
+			{ "kernel", JSON_IF(overwrite->kernel[i],
+					    json_text(overwrite->kernel[i])) },
+			{ "count", json_number(overwrite->record.suspect[i].count) },
+			{ "given_address", json_boolean(overwrite->record.suspect[i].given) },
+			{ "stack", json_stack(overwrite->call[i].stack) }));
+	return ret;
+}
+
 static json_t *error_json(const void *item, const struct subject_view *view)
 {
 	const struct report_error *error = item;
 	bool has_earlier = error->earlier_freed.api || error->earlier_freed.stack->count;
+	const struct report_overwrite *overwrite = error->overwrite;
+#define OVERWRITE(value) JSON_IF(overwrite, value)
 
 	return JSON_OBJECT(
 		{ "type", json_text(error->type) },
@@ -558,7 +656,13 @@ static json_t *error_json(const void *item, const struct subject_view *view)
 		{ "told", JSON_IF(view->has_words,
 				  JSON_PRINTED(to, describe_error_cause(to, error))) },
 		{ "words", JSON_IF(view->has_words,
-				   JSON_PRINTED(to, describe_error_words(to, error, false))) });
+				   JSON_PRINTED(to, describe_error_words(to, error, false))) },
+		{ "wanted_bytes", OVERWRITE(JSON_PRINTED(to, print_hex(
+			to, overwrite->record.wanted, overwrite->record.bytes, ""))) },
+		{ "found_bytes", OVERWRITE(JSON_PRINTED(to, print_hex(
+			to, overwrite->record.found, overwrite->record.bytes, ""))) },
+		{ "calls_since_check", OVERWRITE(json_number(overwrite->record.calls)) },
+		{ "suspects", OVERWRITE(writers_json(overwrite)) });
 }
 
 static void add_json(json_t *object, const struct subject_view *view)

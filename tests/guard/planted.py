@@ -97,8 +97,9 @@ RUNTIME = rows(
     async_freed="async_freed_copy")
 DRIVER = rows(
     "any", into_past="host_to_device host_to_device_far device_to_device unified async_host batch "
-    "set_8 set_16 set_32_words set_2d last_row last_plane two_blocks pitched",
-    from_past="device_to_host peer shifted_row", from_freed="from_freed",
+    "batch_boxes from_array stream_value set_8 set_16 set_32_words set_2d last_row last_plane two_blocks pitched",
+    from_past="device_to_host peer shifted_row batch_to_array "
+    "rows_to_array", from_freed="from_freed",
     into_freed="into_freed into_freed_stream set_freed", double_free__copy="double_free",
     async_freed="async_freed", nothing="trap_mapped trap_reuse trap_queries trap_edges")
 DRIVER.update(rows(
@@ -110,8 +111,8 @@ OPENCL = rows(
     cl_write_freed="write_freed write_freed_queue",
     nothing="read_behind read_freed trap_reuse trap_retained trap_parts trap_queries",
     cl_into_past="write_past copy_past fill_past map_past rows_past copy_rows_past part_past "
-    "svm_copy_past svm_fill_past",
-    cl_from_past="read_past copy_from_past", cl_from_freed="svm_from_freed")
+    "from_image copy_both_past svm_copy_past svm_fill_past",
+    cl_from_past="read_past copy_from_past to_image", cl_from_freed="svm_from_freed")
 OPENCL.update(rows("gpu", nothing="before_16", cl_over__wide="over_4096"))  # they break the heap of PoCL
 FRAMEWORK = rows(
     "gpu", over="over_1 over_256 over_4096", slack="slack_1", before="before_16",

@@ -244,6 +244,19 @@ static void copy_from_past(void)
 	drop(to);
 }
 
+/* Both ends lie behind their buffers. */
+static void copy_both_past(void)
+{
+	cl_mem from = victim(SIZE), to = victim(SIZE);
+
+	write(from, 0, SIZE);
+	say("copy", clEnqueueCopyBuffer(queues[0], from, to, 0, 0, SIZE + extra(4096), /* @access */
+		0, NULL, NULL));
+	say("sync", clFinish(queues[0]));
+	drop(from);
+	drop(to);
+}
+
 static void fill_past(void)
 {
 	const cl_int value = 7;
@@ -308,6 +321,34 @@ static void part_past(void)
 	drop(part);
 	drop(whole);
 }
+
+/* 64 rows of 64 texels of four bytes, between an image and a buffer. */
+static void image_copy(bool to_image)
+{
+	const size_t none[3] = { 0 }, region[3] = { 64, 64, 1 };
+	const cl_image_format format = { CL_RGBA, CL_UNORM_INT8 };
+	const cl_image_desc shape = { .image_type = CL_MEM_OBJECT_IMAGE2D, .image_width = 64,
+				      .image_height = 64 };
+	cl_mem block = victim(64 * 64 * 4 + 100), image;
+	size_t from = 100 + extra(4);
+	cl_int r;
+
+	image = clCreateImage(context, CL_MEM_READ_WRITE, &format, &shape, NULL, &r);
+	say("image", r);
+	write(block, 0, 64 * 64 * 4 + 100);
+	if (to_image)
+		say("copy", clEnqueueCopyBufferToImage(queues[0], block, image, from, /* @access */
+			none, region, 0, NULL, NULL));
+	else
+		say("copy", clEnqueueCopyImageToBuffer(queues[0], image, block, none, /* @access */
+			region, from, 0, NULL, NULL));
+	say("sync", clFinish(queues[0]));
+	drop(image);
+	drop(block);
+}
+
+static void to_image(void) { image_copy(true); }
+static void from_image(void) { image_copy(false); }
 
 static void *shared_victim(size_t bytes)
 {
@@ -444,6 +485,7 @@ static const struct story programs[] = {
 	PROGRAM(read_freed), PROGRAM(write_past), PROGRAM(read_past), PROGRAM(copy_past),
 	PROGRAM(copy_from_past), PROGRAM(fill_past), PROGRAM(map_past), PROGRAM(rows_past),
 	PROGRAM(copy_rows_past), PROGRAM(part_past), PROGRAM(svm_copy_past), PROGRAM(svm_fill_past),
+	PROGRAM(to_image), PROGRAM(from_image), PROGRAM(copy_both_past),
 	PROGRAM(svm_from_freed), PROGRAM(trap_reuse), PROGRAM(trap_retained), PROGRAM(trap_parts),
 	PROGRAM(trap_queries),
 };

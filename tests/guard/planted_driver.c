@@ -10,7 +10,7 @@
 
 #include "vmm.h"
 
-enum { SIZE = 65536, PITCH = 1024, WIDTH = 1000, ROWS = 64, HOST = 1, DEVICE = 2 };
+enum { SIZE = 65536, PITCH = 1024, WIDTH = 1000, ROWS = 64, HOST = 1, DEVICE = 2, ARRAYS = 3 };
 
 /* CUDA_MEMCPY2D and CUDA_MEMCPY3D of cuda.h */
 struct end_2d {
@@ -46,6 +46,26 @@ struct copy_attributes {
 CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes);
 CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
 		      CUcontext from_context, size_t bytes);
+/* CUDA_MEMCPY3D_BATCH_OP of cuda.h */
+enum { POINTER = 1, ARRAY = 2 };
+struct operand {
+	int type;
+	union {
+		struct { CUdeviceptr address; size_t row, rows; struct location hint; } memory;
+		struct { void *array; size_t x, y, z; } array;
+	};
+};
+struct box {
+	struct operand from, to;
+	size_t width, height, depth;
+	int order;
+	unsigned int flags;
+};
+CUresult cuMemcpy3DBatchAsync_v2(size_t count, struct box *boxes, unsigned long long flags,
+				 void *stream);
+CUresult cuMemcpyAtoD_v2(CUdeviceptr to, void *array, size_t from, size_t bytes);
+CUresult cuStreamWriteValue32_v2(void *stream, CUdeviceptr to, unsigned int value,
+				 unsigned int flags);
 CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes);
 CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes);
 CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes);
@@ -228,6 +248,82 @@ static void batch(void)
 	release(first);
 	release(second);
 	release(from);
+}
+
+/* Rows of PITCH bytes; the last row of the second copy is too long. */
+static void batch_boxes(void)
+{
+	CUdeviceptr from = bystander(PITCH * ROWS), to = victim(PITCH * (ROWS - 1) + WIDTH);
+	struct box boxes[] = {
+		{ { POINTER, { { from, 0, 0, { 0 } } } }, { POINTER, { { to, 0, 0, { 0 } } } },
+		  WIDTH, 1, 1, 1, 0 },
+		{ { POINTER, { { from, PITCH, ROWS, { 0 } } } },
+		  { POINTER, { { to, PITCH, ROWS, { 0 } } } }, WIDTH + extra(8), ROWS, 1, 1, 0 },
+	};
+
+	say("copy", cuMemcpy3DBatchAsync_v2(2, boxes, 0, streams[0])); /* @access */
+	say("sync", cuStreamSynchronize(streams[0]));
+	release(from);
+	release(to);
+}
+
+static void *array_of(size_t width, size_t height)
+{
+	struct array_descriptor shape = { width, height, CU_AD_FORMAT_FLOAT, 1 };
+	void *array = NULL;
+
+	say("array", cuArrayCreate_v2(&array, &shape));
+	return array;
+}
+
+/* The array has elements of four bytes, so 64 of them are too many for the block. */
+static void batch_to_array(void)
+{
+	CUdeviceptr from = victim(64 * 64 * 4 - extra(16));
+	void *array = array_of(64, 64);
+	struct box box = { { POINTER, { { from, 0, 0, { 0 } } } },
+			   { .type = ARRAY, .array = { .array = array } }, 64, 64, 1, 1, 0 };
+
+	cuMemsetD8_v2(from, 1, 64 * 64 * 4 - extra(16));
+	say("copy", cuMemcpy3DBatchAsync_v2(1, &box, 0, streams[0])); /* @access */
+	say("sync", cuStreamSynchronize(streams[0]));
+	cuArrayDestroy(array);
+	release(from);
+}
+
+static void rows_to_array(void)
+{
+	CUdeviceptr from = victim(PITCH * 63 + 64 * 4);
+	void *array = array_of(64, 64);
+	struct copy_2d copy = { .from = { .y = extra(1), .type = DEVICE, .device = from,
+					  .pitch = PITCH },
+				.to = { .type = ARRAYS, .array = array },
+				.width = 64 * 4, .height = 64 };
+
+	cuMemsetD8_v2(from, 1, PITCH * 63 + 64 * 4);
+	say("copy", cuMemcpy2D_v2(&copy)); /* @access */
+	cuArrayDestroy(array);
+	release(from);
+}
+
+static void from_array(void)
+{
+	CUdeviceptr to = victim(1000);
+	void *array = array_of(1024, 0);
+
+	say("copy", cuMemcpyAtoD_v2(to, array, 0, 1000 + extra(24))); /* @access */
+	cuArrayDestroy(array);
+	release(to);
+}
+
+static void stream_value(void)
+{
+	CUdeviceptr block = victim(1000);
+
+	say("value", cuStreamWriteValue32_v2(streams[0], block + 996 + extra(4), 7, /* @access */
+		0));
+	say("sync", cuStreamSynchronize(streams[0]));
+	release(block);
 }
 
 static void set_8(void)
@@ -567,7 +663,9 @@ static const struct {
 } programs[] = {
 	PROGRAM(host_to_device), PROGRAM(host_to_device_far), PROGRAM(device_to_host),
 	PROGRAM(device_to_device), PROGRAM(unified), PROGRAM(peer), PROGRAM(async_host),
-	PROGRAM(batch), PROGRAM(set_8), PROGRAM(set_16), PROGRAM(set_32_words), PROGRAM(set_2d),
+	PROGRAM(batch), PROGRAM(batch_boxes), PROGRAM(batch_to_array), PROGRAM(rows_to_array),
+	PROGRAM(from_array), PROGRAM(stream_value), PROGRAM(set_8), PROGRAM(set_16),
+	PROGRAM(set_32_words), PROGRAM(set_2d),
 	PROGRAM(last_row), PROGRAM(shifted_row), PROGRAM(last_plane), PROGRAM(from_freed),
 	PROGRAM(into_freed), PROGRAM(into_freed_stream), PROGRAM(set_freed), PROGRAM(double_free),
 	PROGRAM(two_blocks), PROGRAM(async_freed), PROGRAM(pitched), PROGRAM(kernel_over_1),

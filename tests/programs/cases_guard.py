@@ -87,6 +87,24 @@ def clean_twins(place):
         compare("checked", True, place.json("report.json")["guard"]["checks"] > 0)
 
 
+@needs("guard_tensors")
+def tensors(place):
+    """guard: a copy of a freed tensor in a live block of the cache, unless other memory is there"""
+    for word, want in (("freed", [(FREED, "cuMemcpyDtoH_v2", 64 << 10)]), ("covered", []),
+                       ("inside", []), ("captured", [])):
+        run = place.preloaded([place.program("guard_tensors"), word],
+                              reporting(place, GPULEAK_GUARD="copies"))
+        compare("status and stderr", (0, "copy 0\n", ""), (run.status, run.stdout, run.stderr))
+        errors = place.json("report.json")["errors"]
+        compare(word, want, [(e["type"], e["api"], e["allocated"]["bytes"]) for e in errors])
+        if want:
+            compare("lines", [line_of("guard_tensors.c", "copy"), line_of("guard_tensors.c", "tensor")],
+                    [next(f["line"] for f in stack if f["file"] and "guard_tensors" in f["file"])
+                     for stack in (errors[0]["stack"], errors[0]["allocated"]["stack"])])
+            run = place.command("run", "--guard", "copies", "--", place.program("guard_tensors"), word)
+            compare("words", True, "read 1,000 bytes in a block that had been freed" in run.stderr)
+
+
 @needs("guard")
 def off(place):
     """guard: off, nothing is found, and lookups return the driver's own functions"""
@@ -112,4 +130,4 @@ def formats(place):
         compare(form, (0, True), (run.status, text in run.stderr))
 
 
-GUARD = [levels, bad_values, pool, planted, clean_twins, off, formats]
+GUARD = [levels, bad_values, pool, planted, clean_twins, tensors, off, formats]

@@ -2,7 +2,7 @@
 """GPULEAK_GUARD=patterns: a write beside a block, or after its free, by a kernel or a memset, is
 reported with its place, and a correct program gets the same results and no error."""
 
-from harness import compare, frame_text
+from harness import compare, frame_text, line_of
 from stories import reporting
 
 BLOCK = 1000
@@ -44,6 +44,39 @@ def story(program, name, wanted, text, alike=True, blocks=1, **env):
     GUARD_PATTERNS.append(run_story)
 
 
+def suspects_of(error):
+    """The calls that may have written: (call, kernel, count, whether it got an address)."""
+    return [(one["api"], one.get("kernel"), one["count"], one["given_address"])
+            for one in error["suspects"]]
+
+
+def suspects(program, name, wanted, found_bytes, calls, lines, needs_async=True):
+    """WANTED: the suspects of the one error, LINES: the markers of their innermost lines."""
+    def run_suspects(place):
+        env = {"STANDIN_ASYNC": "3"} if needs_async else {}
+        argv = [place.program(program), name]
+        place.preloaded(argv, reporting(place, GPULEAK_GUARD="patterns", **env))
+        error, = place.json("report.json")["errors"]
+        compare("suspects", wanted, suspects_of(error))
+        compare("all calls", calls, error["calls_since_check"])
+        pattern = "fb7f" * 9
+        begin = int(error["address"], 16) % 2 * 2
+        compare("bytes", (pattern[begin:begin + len(found_bytes)], found_bytes),
+                (error["wanted_bytes"], error["found_bytes"]))
+        compare("lines", [line_of(program + ".c", marker) for marker in lines],
+                [one["stack"][0]["line"] for one in error["suspects"]])
+        run = place.command("run", "--guard", "patterns", "--", *argv, env=env)
+        compare("text", True, "%s may have written it:" % (
+            "1 call" if calls == 1 else "%d calls" % calls) in run.stderr)
+        compare("bytes in the text", True, ", found %s" % " ".join(
+            found_bytes[at:at + 2] for at in range(0, len(found_bytes), 2)) in run.stderr)
+        compare("SARIF", True, "may have written it" in place.command(
+            "run", "--guard", "patterns", "--format", "sarif", "--", *argv, env=env).stderr)
+    run_suspects.__doc__ = "guard patterns: the calls that may have written: " + program + " " + name
+    run_suspects.needs = program
+    GUARD_PATTERNS.append(run_suspects)
+
+
 GUARD_PATTERNS = []
 OUT, FREED = "write-out-of-bounds", "write-after-free"
 FREE, WAIT = "cuMemFree_v2", "cuCtxSynchronize"
@@ -80,6 +113,15 @@ cuda("pushed_out", [(FREED, 0, 4, FREE, DROPPED)], "found when the freed block m
      blocks=9, GPULEAK_GUARD_HOLD="4KiB")
 
 
+LAUNCH, SET = "cuLaunchKernel", "cuMemsetD8Async"
+suspects("guard_patterns", "behind_1", [(SET, None, 1, True), (LAUNCH, "gl_fill", 1, True)], "07", 2,
+         ["set", "launch"])
+suspects("guard_patterns", "after_free", [(LAUNCH, "gl_fill", 1, True)], "07000000", 1, ["launch"])
+suspects("guard_patterns", "many", [(SET, None, 1, True), (LAUNCH, "gl_fill", 3, False)], "07", 4,
+         ["set", "launch"])
+suspects("guard_patterns", "waited", [(SET, None, 1, True)], "07", 1, ["set"])
+
+
 def opencl(name, wanted, text, **more):
     story("cl_guard", name, wanted, text, **more)
 
@@ -97,6 +139,10 @@ opencl("behind_16", [(OUT, BLOCK, 16, FINISH)], "OpenCL: 16 bytes behind a buffe
 opencl("behind_256", [(OUT, BLOCK + 255, 1, FINISH)], "OpenCL: 256 bytes behind a buffer")
 opencl("at_release", [(OUT, BLOCK, 1, RELEASE)], "OpenCL: found at the release")
 opencl("at_exit", [(OUT, BLOCK, 1, FINISH)], "OpenCL: of a buffer that is never released")
+suspects("cl_guard", "behind_1", [("clEnqueueNDRangeKernel", "put", 1, False)], "07", 1, ["launch"], False)
+suspects("cl_guard", "twice", [("clEnqueueNDRangeKernel", "put", 1, False)], "07", 1, ["launch"], False)
+suspects("cl_guard", "at_release", [("clEnqueueNDRangeKernel", "put", 1, False)], "07", 1, ["launch"],
+         False)
 
 
 def without_memory(place):

@@ -38,7 +38,8 @@ static void launch(cl_mem buffer, cl_ulong from, cl_ulong bytes)
 	must(clSetKernelArg(kernel, 1, sizeof(from), &from), "clSetKernelArg");
 	must(clSetKernelArg(kernel, 2, sizeof(bytes), &bytes), "clSetKernelArg");
 	must(clSetKernelArg(kernel, 3, sizeof(value), &value), "clSetKernelArg");
-	must(clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &one, NULL, 0, NULL, NULL), "launch");
+	must(clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &one, NULL, 0, NULL, /* @launch */
+				    NULL), "launch");
 }
 
 static void finish(void)
@@ -59,6 +60,18 @@ static void behind_1(void) { behind(BYTES, 1); }
 static void behind_16(void) { behind(BYTES - 4, 20); }
 static void behind_256(void) { behind(BYTES + 255, 1); }
 static void behind_clean(void) { behind(0, BYTES); }
+
+/* A check without an error comes after the first launch. */
+static void twice(void)
+{
+	cl_mem buffer = create(BYTES);
+
+	launch(buffer, 0, BYTES);
+	finish();
+	launch(buffer, BYTES, 1);
+	finish();
+	release(buffer);
+}
 
 /* Found at the release, because nothing waits before it. */
 static void at_release(void)
@@ -182,6 +195,7 @@ static void waiting(void)
 static const struct story stories[] = {
 	{ "behind_1", behind_1 }, { "behind_16", behind_16 }, { "behind_256", behind_256 },
 	{ "behind_clean", behind_clean }, { "at_release", at_release }, { "at_exit", at_exit },
+	{ "twice", twice },
 	{ "after_release", after_release }, { "released_early", released_early },
 	{ "copied", copied }, { "parts", parts }, { "callback", callback }, { "waiting", waiting },
 };

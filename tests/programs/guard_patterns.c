@@ -47,12 +47,13 @@ static void write_by_kernel(CUdeviceptr address, uint64_t bytes)
 	uint32_t value = 7;
 	void *parameters[] = { &address, &words, &value, &clocks };
 
-	must(cuLaunchKernel(fill_kernel, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL), "launch");
+	must(cuLaunchKernel(fill_kernel, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, /* @launch */
+			    NULL), "launch");
 }
 
 static void write_bytes(CUdeviceptr address, uint64_t bytes)
 {
-	must(cuMemsetD8Async(address, 7, bytes, NULL), "cuMemsetD8Async");
+	must(cuMemsetD8Async(address, 7, bytes, NULL), "cuMemsetD8Async"); /* @set */
 }
 
 /* ---- beside a block ---- */
@@ -102,6 +103,31 @@ static void before_next(void)
 	drop(block);
 	drop(next);
 	drop(first);
+}
+
+/* Three correct launches of another block, and one memset that is wrong. */
+static void many(void)
+{
+	CUdeviceptr block = make(BYTES), other = make(2 * BYTES);
+
+	for (volatile int i = 0; i < 3; i++)
+		write_by_kernel(other, BYTES);
+	write_bytes(block + BYTES, 1);
+	drop(block);
+	drop(other);
+}
+
+/* A check without an error comes after the launch. */
+static void waited(void)
+{
+	CUdeviceptr block = make(BYTES);
+
+	write_by_kernel(block, BYTES);
+	drop(make(BYTES)); /* waits for the launch */
+	must(cuCtxSynchronize(), "cuCtxSynchronize");
+	gpuleak_step("all are checked");
+	write_bytes(block + BYTES, 1);
+	drop(block);
 }
 
 static void both(void)
@@ -258,6 +284,7 @@ static const struct {
 	{ "behind_1", behind_1 }, { "behind_16", behind_16 }, { "behind_at_16", behind_at_16 },
 	{ "behind_256", behind_256 }, { "behind_clean", behind_clean },
 	{ "by_kernel", by_kernel }, { "before", before }, { "before_next", before_next },
+	{ "many", many }, { "waited", waited },
 	{ "both", both },
 	{ "at_exit", at_exit }, { "at_wait", at_wait }, { "at_step", at_step },
 	{ "at_context_end", at_context_end }, { "after_free", after_free },

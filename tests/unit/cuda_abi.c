@@ -402,6 +402,13 @@ SAME_FIELD(CUDA_MEMCPY2D, dstPitch, dst.pitch);
 SAME_FIELD(CUDA_MEMCPY2D, Height, height);
 SAME_FIELD(CUDA_MEMCPY3D, dstPitch, dst.pitch);
 SAME_FIELD(CUDA_MEMCPY3D, Depth, depth);
+#if CUDA_VERSION >= 12080
+SAME_FIELD(CUDA_MEMCPY3D_BATCH_OP, src.op.ptr.layerHeight, src.memory.rows);
+SAME_FIELD(CUDA_MEMCPY3D_BATCH_OP, src.op.array.array, src.array.array);
+SAME_FIELD(CUDA_MEMCPY3D_BATCH_OP, dst.op.ptr.ptr, dst.memory.address);
+SAME_FIELD(CUDA_MEMCPY3D_BATCH_OP, extent, width);
+SAME_FIELD(CUDA_MEMCPY3D_BATCH_OP, flags, flags);
+#endif
 /* cuda_mempool_made() reads the properties of a pool as those of physical memory. */
 _Static_assert(offsetof(CUmemPoolProps, location) == offsetof(our_CUmemAllocationProp, location),
 	       "CUmemPoolProps");

@@ -135,6 +135,16 @@ uint64_t cuda_array_bytes(uint64_t width, uint64_t height, uint64_t depth, int f
 	return bytes;
 }
 
+uint64_t cuda_array_element(CUarray array)
+{
+	used_cuArray3DGetDescriptor_v2 *describe = CUDA_USED(cuArray3DGetDescriptor_v2);
+	CUDA_ARRAY3D_DESCRIPTOR what;
+
+	if (!describe || describe(&what, array) != CUDA_SUCCESS)
+		return 0;
+	return cuda_array_bytes(1, 0, 0, what.Format, what.NumChannels, 0, 1);
+}
+
 /* ---- first use ---- */
 
 /* Runs before the driver's own exit handler, which the driver registered earlier, inside

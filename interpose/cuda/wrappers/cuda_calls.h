@@ -119,6 +119,8 @@ static inline enum outcome cuda_free_outcome(CUresult r, const struct freeing *f
  * that the array does not have that dimension. */
 uint64_t cuda_array_bytes(uint64_t width, uint64_t height, uint64_t depth, int format,
 			  unsigned int channels, unsigned int flags, unsigned int levels);
+/* Returns the bytes of an element of ARRAY, or 0 if the driver does not describe it. */
+uint64_t cuda_array_element(CUarray array);
 
 /* Defines the functions of a HAND row: the exported one, the one that lookups return, and the
  * guarded one, if guard_rows.h has a line for it. */

@@ -1254,6 +1254,11 @@ function story(error) {
 	} else {
 		event(error.freed, error.access ? "It was freed" : "It was first freed");
 	}
+	for (const suspect of error.suspects || [])
+		acts.push(act("May have written it: " + clean((suspect.kernel ? suspect.kernel +
+			" by " : "") + suspect.api) + (suspect.count > 1 ? ", " +
+			number(suspect.count) + " times" : "") + (suspect.given_address
+			? ", given an address of the block" : ""), suspect.stack));
 	return el("article", { class: "story" }, el("h3", {},
 		words.charAt(0).toUpperCase() + words.slice(1) +
 		(mapped ? "" : " of " + clean(error.address)), error.count > 1

@@ -106,6 +106,9 @@ static void set_stacks(const struct sarif *sarif, json_t *result, const struct f
 			     is_known(&error->earlier_freed) ? "first freed at (possible cause)"
 			     : error->is_access		     ? "freed at"
 							     : "first freed at");
+		for (size_t i = 0; error->overwrite && i < error->overwrite->suspects; i++)
+			append_event(sarif, stacks, related, &error->overwrite->call[i],
+				     "may have written it");
 		append_event(sarif, stacks, related, &error->earlier_allocated,
 			     "the earlier block of this address was allocated at");
 		append_event(sarif, stacks, related, &error->earlier_freed,
