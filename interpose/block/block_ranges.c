@@ -134,13 +134,14 @@ void ranges_add(struct recorder *recorder, uint64_t key, uint64_t address, uint6
 void ranges_find(struct recorder *recorder, uint64_t address, struct range_found *ret)
 {
 	struct block_ranges *ranges = recorder->ranges;
-	struct block_range **links[RANGE_LEVELS_MAX], *range;
+	struct block_range **links[RANGE_LEVELS_MAX], *range, *after;
 	uint64_t key;
 
 	ret->state = RANGE_NONE_KNOWN;
 	lock_take(&ranges->lock);
 	range = find_before(ranges, address + 1, links);
-	ret->next = *links[0] ? (*links[0])->begin : UINT64_MAX;
+	after = range ? range->next[0] : ranges->first[0];
+	ret->next = after ? after->begin : UINT64_MAX;
 	key = range ? range->key : 0;
 	ret->begin = range ? range->begin : 0;
 	ret->span = range ? range->span : 0;

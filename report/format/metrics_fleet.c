@@ -159,15 +159,19 @@ static void print_lines(FILE *out, const struct report *report, size_t i)
 	arena_finish(&lines.arena);
 }
 
+static void print_process_info(FILE *out, const struct report *report, size_t i)
+{
+	begin(out, "gpuleak_process_info", report, i);
+	metric_label(out, "host", report->processes[i]->host ?: "");
+	metric_label(out, "ended", report_ended_word(report->processes[i]->ended));
+	metric_end(out, 1);
+}
+
 void print_fleet_metrics(FILE *out, const struct report *report)
 {
 	metric_family(out, "gpuleak_process_info", "gauge", "1 for each process.");
-	for (size_t i = 0; i < metric_processes(report); i++) {
-		begin(out, "gpuleak_process_info", report, i);
-		metric_label(out, "host", report->processes[i]->host ?: "");
-		metric_label(out, "ended", report_ended_word(report->processes[i]->ended));
-		metric_end(out, 1);
-	}
+	for (size_t i = 0; i < metric_processes(report); i++)
+		print_process_info(out, report, i);
 	metric_family(out, "gpuleak_line_bytes", "gauge",
 		      "Live bytes by line, only of the largest lines; the rest is \"other\".");
 	for (size_t i = 0; i < metric_processes(report); i++)

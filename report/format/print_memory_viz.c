@@ -104,15 +104,17 @@ static void put_key_text(struct pickle *p, const char *key, const char *value)
 	put_text(p, value);
 }
 
+static const char *frame_name(struct pickle *p, const struct report_frame *frame)
+{
+	return frame->function ?: arena_printf(&p->arena, "+0x%" PRIx64, frame->offset);
+}
+
 static void put_frame(struct pickle *p, const struct report_frame *frame)
 {
 	const char *place = frame->file ? frame->file : frame->module ? frame->module : "??";
-	const char *name = frame->function;
 
-	if (!name)
-		name = arena_printf(&p->arena, "+0x%" PRIx64, frame->offset);
 	fputs("}(", p->out);
-	put_key_text(p, "name", name);
+	put_key_text(p, "name", frame_name(p, frame));
 	put_key_text(p, "filename", place);
 	put_key_number(p, "line", frame->file ? frame->line : 0);
 	fputc('u', p->out);

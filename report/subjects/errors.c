@@ -424,20 +424,22 @@ static void print_earlier(FILE *out, const struct report_error *error, bool whol
 	describe_event(out, "The earlier block was freed by", &error->earlier_freed, " at", whole);
 }
 
+static void print_suspect(FILE *out, const struct report_error *suspect, bool whole)
+{
+	fputs("  Or ", out);
+	print_fault(out, suspect);
+	fputs(", at ", out);
+	describe_place(out, suspect->stack, whole);
+	fputs("; the block was allocated at ", out);
+	describe_place(out, suspect->allocated.stack, whole);
+	fputc('\n', out);
+}
+
 /* Prints what else may have made the access of ERROR. */
 static void print_suspects(FILE *out, const struct report_error *error, bool whole)
 {
-	for (size_t i = 0; i < error->suspect_count; i++) {
-		const struct report_error *other = &error->suspects[i];
-
-		fputs("  Or ", out);
-		print_fault(out, other);
-		fputs(", at ", out);
-		describe_place(out, other->stack, whole);
-		fputs("; the block was allocated at ", out);
-		describe_place(out, other->allocated.stack, whole);
-		fputc('\n', out);
-	}
+	for (size_t i = 0; i < error->suspect_count; i++)
+		print_suspect(out, &error->suspects[i], whole);
 }
 
 /* Prints describe_error_words() with a capital letter. */

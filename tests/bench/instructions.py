@@ -74,7 +74,7 @@ ROWS = [
     ("tensor, both stacks known", pair("tensor"), {GCC_12: 1017}),
     ("launch", pair("launch"), {GCC_12: 186}),
     ("launch, linked", pair("launch, linked"), {GCC_12: 190}),
-    ("copy, guard copies", pair("copy, guard copies"), {GCC_12: 946}),
+    ("copy, guard copies", pair("copy, guard copies"), {GCC_12: 985}),
     ("OpenCL pair on PoCL, in the calling thread", pair("OpenCL pair"), {GCC_12: 3465}),
     ("process without a GPU call", process(["/bin/true"]), {GCC_12: 194500}),
     ("process of 10 blocks, no report", process(few), {GCC_12: 1106000}),
