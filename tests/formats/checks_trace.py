@@ -11,7 +11,7 @@ import os
 import pickle
 import pickletools
 
-from tools import HERE, Missing, module, same, tool, true
+from tools import HERE, Missing, NotFetched, module, same, tool, true
 
 MIB = 1 << 20
 FREED = "free_completed"
@@ -138,7 +138,7 @@ def by_pytorch(place):
     path = os.environ.get("GPULEAK_MEMORY_VIZ") or (
         found and os.path.join(os.path.dirname(found.origin), "cuda", "_memory_viz.py"))
     if not path:
-        raise Missing("torch/cuda/_memory_viz.py was not found")
+        raise NotFetched("torch/cuda/_memory_viz.py was not found")
     spec = importlib.util.spec_from_file_location("memory_viz", path)
     viz = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(viz)
@@ -242,9 +242,17 @@ def two_processes(place):
     same(len(snapshot(place, folder)["device_traces"]), 2, "devices of the snapshot")
 
 
+def of_perfetto(find, name):
+    try:
+        return find(name)
+    except Missing as missing:
+        raise NotFetched(missing) from None
+
+
 def by_trace_processor(place):
     """trace_processor reads the counters."""
-    program, processing = tool("trace_processor_shell"), module("perfetto.trace_processor")
+    program = of_perfetto(tool, "trace_processor_shell")
+    processing = of_perfetto(module, "perfetto.trace_processor")
     ledger, moments = traced(place, "7", "100", "1")
     path = place.write("trace.perfetto", place.report("perfetto", ledger))
     processor = processing.TraceProcessor(
@@ -256,7 +264,7 @@ def by_trace_processor(place):
 
 def by_protos(place):
     """Perfetto's own description of its messages reads the trace, without an unknown field."""
-    protos = module("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+    protos = of_perfetto(module, "perfetto.protos.perfetto.trace.perfetto_trace_pb2")
     ledger, _ = traced(place, "8", "100", "1")
     trace = protos.Trace.FromString(place.report("perfetto", ledger))
     counters = [packet.track_descriptor for packet in trace.packet

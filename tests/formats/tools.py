@@ -14,6 +14,10 @@ class Missing(Exception):
     """What the check needs is not on this machine."""
 
 
+class NotFetched(Missing):
+    """It is not on this machine, and tools/setup.sh does not fetch it: no small package has it."""
+
+
 def same(got, wanted, what="value"):
     if got != wanted:
         raise AssertionError("%s: got %r, wanted %r" % (what, got, wanted))

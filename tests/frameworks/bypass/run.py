@@ -295,7 +295,7 @@ LOOK = ("import json, os, sys\nsite = sys.modules.get('sitecustomize')\n"
         "print(json.dumps({'site': getattr(site, '__file__', None), 'path': sys.path[1:],\n"
         "    'own': getattr(sys, 'from_sitecustomize', None), 'finders': len(sys.meta_path),\n"
         "    'env': dict(os.environ)}))\n")
-OURS = ("LD_PRELOAD", "GPULEAK_", "ASAN_OPTIONS")
+OURS = ("LD_PRELOAD", "GPULEAK_", "NVTX_INJECTION64_PATH", "ASAN_OPTIONS")
 
 
 def look(place, flags, **more):
