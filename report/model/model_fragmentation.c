@@ -143,11 +143,11 @@ static void count_segment(struct report_fragmentation *entry, const struct exten
 static void add_segment(struct sorting *s, const struct extent *segment)
 {
 	const struct report_site *site = &intern_site(s->b, segment->site)->site;
-	const struct share *shares = s->shares + segment->first_share;
+	const struct share *shares = segment->share_count ? &s->shares[segment->first_share] : NULL;
 	const char *cache = report_cache_of(site);
 	size_t entry;
 
-	if (!cache && segment->share_count)
+	if (!cache && shares)
 		cache = report_cache_of(&shares->site->site);
 	if (!cache)
 		return;

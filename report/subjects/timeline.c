@@ -137,11 +137,10 @@ static void read_moment(struct builder *b, const struct lives *lives,
 			struct report_moment *moment)
 {
 	struct summing live = sum_begin(b, &moment->live);
-	const uint64_t at = moment->to_ns;
 
-	for (const struct life *life = lives->list; life < lives->list + lives->count; life++)
-		if (life->from_ns <= at && at < life->to_ns)
-			sum_add(&live, life);
+	for (size_t i = 0; i < lives->count; i++)
+		if (lives->list[i].from_ns <= moment->to_ns && moment->to_ns < lives->list[i].to_ns)
+			sum_add(&live, &lives->list[i]);
 	sum_end(&live, true);
 }
 
@@ -159,7 +158,8 @@ static void read_change(struct builder *b, const struct lives *lives,
 	struct summing freed = sum_begin(b, &moment->freed);
 	struct summing left = sum_begin(b, &moment->left);
 
-	for (const struct life *life = lives->list; life < lives->list + lives->count; life++) {
+	for (size_t i = 0; i < lives->count; i++) {
+		const struct life *life = &lives->list[i];
 		bool begins = is_between(moment, life->from_ns) && !life->is_continued;
 
 		if (begins)
