@@ -191,6 +191,19 @@ class Questions(unittest.TestCase):
             [("one", False, 1000, 0, 1000, 1000), ("two \u2713", False, 0, 0, 0, 1000),
              ("three", False, 5000, 6000, -1000, 5000)])
 
+    def test_ranges(self):
+        with gpuleak.range("request 17"):
+            self.keep(1000)
+            with self.assertRaises(KeyError), gpuleak.range("decode"):
+                helper.free(helper.allocate(3000))
+                raise KeyError
+            self.keep(200)
+        self.keep(70)
+        self.assertEqual(
+            {(row["name"], row["allocated_bytes"], row["freed_bytes"], row["left_bytes"])
+             for row in json.loads(gpuleak.report("json"))["ranges"] if "request" in str(row["name"])},
+            {("request #", 1200, 0, 1200), ("request #/decode", 3000, 3000, 0)})
+
 
 class Keepers(unittest.TestCase):
     def test_native(self):
