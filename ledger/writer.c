@@ -438,8 +438,8 @@ unsigned int ledger_add_suballocations(struct ledger_writer *writer, unsigned in
 	return add_slots(writer, LEDGER_CHUNK_SUBALLOCATIONS, count, ret_first);
 }
 
-/* Returns how many chunks a ring may have: half of what the address space, the file system and the
- * limit of a file's size have room for. The records need the rest. */
+/* Returns the largest number of chunks for a ring. The address space, the file system and the limit
+ * of a file's size leave some room for the ledger. The ring gets half of it, records the rest. */
 static uint64_t ring_most(const struct ledger_writer *writer)
 {
 	uint64_t bytes = writer->reserved_bytes - writer->mapped_bytes;

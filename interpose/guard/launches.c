@@ -111,8 +111,8 @@ void launches_done(uint64_t context)
 	launches_done_until(context, launches_now());
 }
 
-/* The key of STREAM in the context that owns it. A default stream has the same handle in each
- * context. */
+/* Returns a key for STREAM and its context. The handle alone is not enough: default streams of
+ * different contexts have the same handle. */
 static uint64_t stream_key(CUstream stream)
 {
 	uint64_t context;

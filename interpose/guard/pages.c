@@ -230,7 +230,7 @@ static struct page_spare spare_remove(struct page_range *range, uint32_t index)
 	return ret;
 }
 
-/* Takes memory of BYTES, of the newest block that had it. Returns 0 if there is none. */
+/* Takes memory of BYTES of the newest freed block that had so much. Returns 0 if no block did. */
 static CUmemGenericAllocationHandle spare_take(int device, uint64_t bytes)
 {
 	struct page_range *range;

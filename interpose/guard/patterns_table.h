@@ -57,12 +57,12 @@ struct guarded_table {
 	_Atomic uint64_t held;  /* bytes */
 	/* by device: bytes of the driver beyond those of the application's live blocks */
 	_Atomic uint64_t unseen[GUARDED_DEVICES];
-	uint64_t lowest, highest; /* of all addresses that were in it; initially none */
+	uint64_t lowest, highest; /* of all addresses that were ever in the table */
 	uint64_t cursor;        /* base of the block that the next check begins at */
 };
 
-/* Adds a copy of WHAT, a live block or one that is held back. A block that overlaps it leaves the
- * table: gpuleak has not seen the call that ended it. Returns false if memory is short. */
+/* Adds a copy of WHAT, which is live or held back. Removes blocks that overlap WHAT: gpuleak has
+ * not seen the calls that ended them. Returns false if memory is short. */
 bool guarded_insert(struct guarded_table *table, const struct guarded *what);
 /* Copies the block to *RET whose driver's block contains ADDRESS. Returns false if none does. */
 bool guarded_copy(struct guarded_table *table, uint64_t address, struct guarded *ret);

@@ -182,7 +182,7 @@ static uint32_t path_of(const uint64_t *elements, uint32_t count, uint32_t left_
 }
 
 /* Returns PATH without its innermost element that equals ELEMENT in the bits of MASK, or PATH if it
- * has none. */
+ * has no such element. */
 static uint32_t path_without(uint32_t path, uint64_t element, uint64_t mask)
 {
 	uint64_t elements[DEPTH_MAX];

@@ -34,8 +34,8 @@ void range_push(uint32_t domain, uint32_t name);
 /* Ends the innermost range of DOMAIN that the calling thread has begun. */
 void range_pop(uint32_t domain);
 
-/* The calling thread starts a range, outside the ranges that it pushed. Returns ID, or a new number
- * if ID is 0, by which any thread ends it. */
+/* The calling thread starts a range, outside the ranges that it pushed. Any thread may end it by
+ * the returned number, which is ID, or a new one if ID is 0. */
 uint64_t range_start(uint32_t domain, uint32_t name, uint64_t id);
 void range_end(uint64_t id);
 /* Counts the ranges that other threads have ended. */
@@ -62,8 +62,8 @@ struct named_ranges { /* all zero: none was written yet */
  * and the ranges that enclose it into the ledger; 0 if the ledger has no room. */
 COLD uint16_t named_range_write(struct recorder *recorder, uint32_t owner, uint16_t range);
 
-/* Locking: the caller holds the lock of the thread state with the number THREAD_STATE. Adds BYTES,
- * which may be negative, to what RANGE has live. */
+/* Locking: the caller holds the lock of the thread state whose number is THREAD_STATE. Adds BYTES,
+ * which may be negative, to the live bytes of RANGE. */
 HOT_CALL void named_range_change(struct recorder *recorder, uint16_t range,
 				 enum ledger_range_memory memory, uint32_t thread_state,
 				 int64_t bytes);

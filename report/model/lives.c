@@ -70,8 +70,8 @@ static void end_at(struct life *life, uint64_t time_ns)
 	life->to_ns = time_ns > life->from_ns ? time_ns : life->from_ns;
 }
 
-/* Ends the oldest life of the event's block. If there is none, it began before the trace, with
- * BYTES. */
+/* Ends the oldest life of the event's block. If no life of it is known, adds one of BYTES that
+ * began before the trace. */
 static struct life *end_life(struct tracing *t, const struct ledger_trace_event *event,
 			     uint64_t bytes)
 {

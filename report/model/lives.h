@@ -21,7 +21,7 @@ struct life {
 	uint64_t address, bytes;
 	uint64_t from_ns; /* 0: before the trace */
 	uint64_t to_ns;   /* LIFE_GOES_ON: it is still allocated */
-	uint64_t from, to; /* numbers of the events; 0: the trace has none */
+	uint64_t from, to; /* numbers of the events; 0: the trace lacks the event */
 	const struct ledger_site *site;
 	const struct report_site *where; /* only after lives_look_up() */
 	bool inside; /* it is a suballocation */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Adds up how the segments of each cache are used, and by which call sites. Leaves out caches that
- * report no suballocations: it is not known what they use.
+ * Sums how much of the segments of each cache is used, and by which call sites. Omits caches that
+ * report no suballocations, because their use is not known.
  */
 #include "report/model/model_fragmentation.h"
 

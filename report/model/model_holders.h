@@ -54,10 +54,10 @@ struct report_moment {
 	 * three: what was allocated, what was freed, and what of the former was left at the end. */
 	bool is_traced;
 	struct report_moment_sum live, allocated, freed, left;
-	/* The trace begins here. UINT64_MAX: the ledger has none, or without an event */
+	/* The trace begins here. UINT64_MAX: the ledger has no trace, or a trace without events */
 	uint64_t trace_ns;
 	/* The last samples of the timeline at or before the two moments, and the first ones after
-	 * them, of the two moments. time_ns UINT64_MAX: there is none */
+	 * them, of the two moments. time_ns UINT64_MAX: no such sample */
 	struct report_sample before[2], after[2];
 };
 

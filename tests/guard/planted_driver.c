@@ -38,7 +38,7 @@ struct copy_3d {
 	size_t width, height, depth;
 };
 struct copy_attributes {
-	int order; /* 1: in the order of the stream */
+	int order; /* 1: CU_MEMCPY_SRC_ACCESS_ORDER_STREAM */
 	struct location from, to;
 	unsigned int flags;
 };
