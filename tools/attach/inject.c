@@ -28,6 +28,7 @@
 #include "tools/launch/process.h"
 
 #define TRY_MS 3000
+#define STATUS_AGAIN 3 /* of the child */
 #define PAUSE_NS 10000000
 #define RESULT_NS 500000
 #define RESULT_MS 60000 /* a process with much memory takes seconds */
@@ -206,7 +207,9 @@ static bool is_free(const struct lender *lender, struct tracee *t)
 	return true;
 }
 
-/* Stops the first thread of rank RANK that can be borrowed. Returns TRACEE_LATE if none can be. */
+/* Stops the first thread of rank RANK that can be borrowed. Returns TRACEE_LATE if none can be. If a
+ * thread gets no time to stop, ends this process: a thread that runs cannot be released, and would
+ * stop later and stay so. */
 static enum tracee_result borrow(int pid, int rank, struct tracee *t, bool *ret_in_syscall)
 {
 	char path[64];
@@ -222,6 +225,8 @@ static enum tracee_result borrow(int pid, int rank, struct tracee *t, bool *ret_
 			continue;
 		*ret_in_syscall = lender.number >= 0;
 		r = tracee_stop(t, lender.tid);
+		if (r == TRACEE_LATE)
+			_exit(STATUS_AGAIN);
 		if (r == TRACEE_OK && !is_free(&lender, t)) {
 			tracee_release(t);
 			r = TRACEE_LATE;
@@ -230,10 +235,10 @@ static enum tracee_result borrow(int pid, int rank, struct tracee *t, bool *ret_
 	return r == TRACEE_GONE ? TRACEE_LATE : r;
 }
 
-static enum tracee_result borrow_any(int pid, struct tracee *t, bool *ret_in_syscall)
+static enum tracee_result borrow_any(int pid, long long until, struct tracee *t,
+				     bool *ret_in_syscall)
 {
 	const struct timespec pause = { .tv_nsec = PAUSE_NS };
-	const long long until = clock_ms() + TRY_MS;
 	enum tracee_result r = TRACEE_LATE;
 
 	while (r == TRACEE_LATE && clock_ms() < until && process_runs(pid, 0)) {
@@ -342,13 +347,14 @@ static enum tracee_result use_thread(struct tracee *t, bool in_syscall, struct s
 }
 
 /* Borrows a thread, and creates the new one, which uses *RET_ROOM. */
-static bool enter(int pid, struct stub_room *data, uint64_t *ret_room, struct injected *ret)
+static bool enter(int pid, long long until, struct stub_room *data, uint64_t *ret_room,
+		  struct injected *ret)
 {
 	static struct tracee t; /* large */
 	enum tracee_result r;
 	bool in_syscall = false;
 
-	r = borrow_any(pid, &t, &in_syscall);
+	r = borrow_any(pid, until, &t, &in_syscall);
 	if (r != TRACEE_OK)
 		return failed(ret, "", r);
 	r = use_thread(&t, in_syscall, data, ret_room);
@@ -393,7 +399,7 @@ static bool wait_for_result(const struct injection *injection, uint64_t room, st
 	return state == STUB_DONE;
 }
 
-static void inject_here(const struct injection *injection, struct injected *ret)
+static void inject_here(const struct injection *injection, long long until, struct injected *ret)
 {
 	static struct stub_room data; /* large */
 	char library[PATH_MAX];
@@ -410,33 +416,48 @@ static void inject_here(const struct injection *injection, struct injected *ret)
 	snprintf(data.name, sizeof(data.name), "%s", injection->function);
 	snprintf(data.library, sizeof(data.library), "%s", injection->library);
 	snprintf(data.text, sizeof(data.text), "%s", injection->text);
-	if (enter(injection->pid, &data, &room, ret))
+	if (enter(injection->pid, until, &data, &room, ret))
 		wait_for_result(injection, room, ret);
 	state = ret->error[0] ? STUB_CANCELLED : STUB_RELEASED;
 	if (room)
 		remote_write(injection->pid, ROOM(state), &state, sizeof(state));
 }
 
+/* Makes the call in a child process. Returns its status. */
+static int inject_in_child(const struct injection *injection, long long until,
+			   struct injected *shared)
+{
+	int status = 0;
+	pid_t child = fork();
+
+	if (child == 0) {
+		struct injected result = { .error = "" };
+
+		setsid(); /* a terminal's signals do not reach it */
+		inject_here(injection, until, &result);
+		*shared = result;
+		_exit(0);
+	}
+	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+}
+
 bool inject(const struct injection *injection, struct injected *ret)
 {
 	struct injected *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
 				       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	pid_t child = -1;
+	const long long until = clock_ms() + TRY_MS;
 
 	*ret = (struct injected){ .error = "the process that should attach ended" };
 	if (shared == MAP_FAILED)
 		return false;
 	*shared = *ret;
-	child = fork();
-	if (child == 0) {
-		setsid(); /* a terminal's signals do not reach it */
-		ret->error[0] = '\0';
-		inject_here(injection, ret);
-		*shared = *ret;
-		_exit(0);
-	}
-	while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
-		;
+	while (inject_in_child(injection, until, shared) == STATUS_AGAIN)
+		if (clock_ms() > until) {
+			failed(shared, "", TRACEE_LATE);
+			break;
+		}
 	*ret = *shared;
 	munmap(shared, sizeof(*shared));
 	return !ret->error[0];
