@@ -207,9 +207,9 @@ static bool is_free(const struct lender *lender, struct tracee *t)
 	return true;
 }
 
-/* Stops the first thread of rank RANK that can be borrowed. Returns TRACEE_LATE if none can be. If a
- * thread gets no time to stop, ends this process: a thread that runs cannot be released, and would
- * stop later and stay so. */
+/* Stops the first thread of rank RANK that can be borrowed. Returns TRACEE_LATE if none can be. A
+ * thread that does not stop in time would stop later and stay so, because a thread that runs cannot
+ * be released: then this process ends, which releases it. */
 static enum tracee_result borrow(int pid, int rank, struct tracee *t, bool *ret_in_syscall)
 {
 	char path[64];
