@@ -4,9 +4,10 @@
 # Builds gpuleak for aarch64 with a cross compiler, warnings being errors, and runs test suites on
 # an emulated machine with signed return addresses (PAC). Prints what failed; status 0 if nothing.
 #
-#   tests/scripts/aarch64.sh [--compile] [--slower N] [SUITE...]
+#   tests/scripts/aarch64.sh [--compile] [--slower N] [--test NAME]... [SUITE...]
 #     SUITE      suites of meson; all of SUITES below if none is named
-#     --compile  only build: all targets, or those of the named suites
+#     --test     instead of suites, this test; more may be named
+#     --compile  only build: all targets, or those of the named suites and tests
 #     --slower N multiply the tests' limits of time by N, 20 if not given
 #
 # The machine is qemu-system-aarch64 with Debian's kernel. qemu's user emulation cannot run these
@@ -49,18 +50,19 @@ MAY_SKIP=(
 	'no JAX with a GPU: .*'
 )
 
-compile='' slower=20 suites=()
+compile='' slower=20 suites=() tests=()
 while [ $# -gt 0 ]; do
 	case $1 in
 	--compile) compile=1 ;;
 	--slower) slower=${2:?--slower needs a number}; shift ;;
-	-*) sed -n '4,21s/^# \{0,1\}//p' "$0"; exit 2 ;;
+	--test) tests+=("${2:?--test needs a name}"); shift ;;
+	-*) sed -n '4,22s/^# \{0,1\}//p' "$0"; exit 2 ;;
 	*) suites+=("$1") ;;
 	esac
 	shift
 done
 everything=
-[ ${#suites[@]} -gt 0 ] || { everything=$compile; suites=("${SUITES[@]}"); }
+[ ${#suites[@]} -gt 0 ] || [ ${#tests[@]} -gt 0 ] || { everything=$compile; suites=("${SUITES[@]}"); }
 
 say() { printf 'aarch64: %s\n' "$*" >&2; }
 
@@ -149,7 +151,7 @@ build_all() {
 		ninja -C "$build" all tests
 	else
 		# shellcheck disable=SC2046 # a list of words
-		ninja -C "$build" $("$source/tests/scripts/targets.py" "$build" "${suites[@]}")
+		ninja -C "$build" $("$source/tests/scripts/targets.py" "$build" "${suites[@]}" "${tests[@]}")
 	fi
 }
 
@@ -211,7 +213,7 @@ write_init() {
 	cd '$source'
 	grep -m1 Features /proc/cpuinfo
 	meson test -C '$build' --no-rebuild --no-stdsplit --num-processes 2 \
-		--timeout-multiplier $slower ${suites[*]/#/--suite=} </dev/null
+		--timeout-multiplier $slower ${suites[*]/#/--suite=} ${tests[*]} </dev/null
 	echo "STATUS \$?"
 	grep -a -A 25 '^not ok' '$build/meson-logs/testlog.txt'
 	grep -a '# SKIP' '$build/meson-logs/testlog.txt' | sed -E 's/^(ok|1\.\.0)/SKIPPED/'

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Prints the ninja targets that the tests of some suites run: targets.py BUILD SUITE...
+"""Prints the ninja targets that some tests run: targets.py BUILD WORD...
 
-So that a sanitized build makes these and not what nobody is going to run.
+A word is a suite or the name of a test. So a sanitized build makes these, and nothing that no test
+will run.
 """
 
 import json
@@ -17,10 +18,10 @@ def introspect(build, what):
 
 
 def main():
-    build, suites = os.path.realpath(sys.argv[1]), set(sys.argv[2:])
+    build, words = os.path.realpath(sys.argv[1]), set(sys.argv[2:])
     files = {target["id"]: target["filename"] for target in introspect(build, "--targets")}
     wanted = {name for test in introspect(build, "--tests")
-              if suites & {suite.split(":")[-1] for suite in test["suite"]}
+              if words & {test["name"], *(suite.split(":")[-1] for suite in test["suite"])}
               for target in test["depends"] for name in files[target]}
     print(*sorted(os.path.relpath(name, build) for name in wanted))
 

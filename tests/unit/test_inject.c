@@ -57,21 +57,53 @@ static long ms_now(void)
 
 /* ---- what the process does ---- */
 
+/* Keeps its numbers in vector registers. */
+static void do_compute(void)
+{
+	static _Atomic double expected;
+	double x[8] = { 1, 2, 3, 4, 5, 6, 7, 8 }, sum = 0;
+
+	for (int k = 0; k < 10000; k++)
+		for (int i = 0; i < 8; i++)
+			x[i] = x[i] * 1.0000001 + 1e-9;
+	for (int i = 0; i < 8; i++)
+		sum += x[i];
+	if (!expected)
+		expected = sum;
+	if (sum != expected)
+		wrong("sum", (long)sum);
+}
+
 static void do_poll(void)
 {
 	if (poll(NULL, 0, MS) != 0)
 		wrong("poll", errno);
 }
 
-static void do_epoll(void)
+static void wait_in_epoll(int ms)
 {
 	static int fd = -1;
 	struct epoll_event event;
 
 	if (fd < 0)
 		fd = epoll_create1(0);
-	if (epoll_wait(fd, &event, 1, MS) != 0)
+	if (epoll_wait(fd, &event, 1, ms) != 0)
 		wrong("epoll_wait", errno);
+}
+
+static void do_epoll(void)
+{
+	wait_in_epoll(MS);
+}
+
+/* Is more often outside of the call than inside. */
+static void do_epoll_seldom(void)
+{
+	const long before = ms_now();
+
+	while (ms_now() - before < MS / 3)
+		do_compute();
+	wait_in_epoll(MS / 6);
 }
 
 static void do_sleep(void)
@@ -103,23 +135,6 @@ static void do_sigtimedwait(void)
 	if (sigtimedwait(&set, NULL, &time) != -1 || errno != EAGAIN)
 		wrong("sigtimedwait", errno);
 	errno = ERRNO_OF_TEST;
-}
-
-/* Keeps its numbers in vector registers. */
-static void do_compute(void)
-{
-	static _Atomic double expected;
-	double x[8] = { 1, 2, 3, 4, 5, 6, 7, 8 }, sum = 0;
-
-	for (int k = 0; k < 10000; k++)
-		for (int i = 0; i < 8; i++)
-			x[i] = x[i] * 1.0000001 + 1e-9;
-	for (int i = 0; i < 8; i++)
-		sum += x[i];
-	if (!expected)
-		expected = sum;
-	if (sum != expected)
-		wrong("sum", (long)sum);
 }
 
 static void do_allocate(void)
@@ -296,10 +311,25 @@ static void test_signals(void **state)
 	finish(child);
 }
 
+static bool is_in_call(pid_t tid)
+{
+	char path[64];
+	int first;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)tid);
+	file = fopen(path, "r");
+	first = file ? fgetc(file) : EOF;
+	if (file)
+		fclose(file);
+	return first >= '0' && first <= '9';
+}
+
 /* Replaces libc's function. Kills the process that traces before its call number `kill_before`. Of
  * the many calls that write a word, it counts only a few. Leaves out what stops a thread that is
- * too busy. */
+ * too busy. If `stops_in_call`, a thread is stopped only while it is in a system call. */
 static int kill_before = -1;
+static bool stops_in_call;
 
 long ptrace(enum __ptrace_request request, ...)
 {
@@ -316,6 +346,9 @@ long ptrace(enum __ptrace_request request, ...)
 		raise(SIGKILL);
 	if (request == PTRACE_INTERRUPT && shared->busy > 0 && shared->busy--)
 		return 0;
+	if (request == PTRACE_INTERRUPT && stops_in_call)
+		for (int i = 0; i < 1000 && !is_in_call(tid); i++)
+			usleep(100);
 	return syscall(SYS_ptrace, (long)request, (long)tid, address, data);
 }
 
@@ -340,6 +373,15 @@ static void kill_often(void (*one)(void), void (*other)(void))
 	}
 	kill_before = -1;
 	finish(child);
+}
+
+/* The thread enters the call after its state was read, and before it stops. */
+static void test_epoll_entered(void **state)
+{
+	(void)state;
+	stops_in_call = true;
+	attach_often(do_epoll_seldom, NULL, ROUNDS / 2);
+	stops_in_call = false;
 }
 
 static void test_killed_waiting(void **state)
@@ -382,6 +424,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_poll),	cmocka_unit_test(test_epoll),
+		cmocka_unit_test(test_epoll_entered),
 		cmocka_unit_test(test_sleep),	cmocka_unit_test(test_futex),
 		cmocka_unit_test(test_sigtimedwait), cmocka_unit_test(test_compute),
 		cmocka_unit_test(test_allocate), cmocka_unit_test(test_busy),

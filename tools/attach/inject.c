@@ -109,7 +109,7 @@ struct lender {
 	int pid;
 	pid_t tid;
 	long number; /* system call; -1: the thread runs */
-	uint64_t first, pc; /* its first argument, and the address behind it */
+	uint64_t pc; /* the address behind it */
 };
 
 /* Calls in which threads wait and hold no lock of libc. */
@@ -135,15 +135,15 @@ static int rank_of(long number)
 static void read_lender(int pid, pid_t tid, struct lender *ret)
 {
 	char path[64], text[256];
-	unsigned long first, stack, pc;
+	unsigned long stack, pc;
 	long number;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, (int)tid);
 	file_head(path, text, sizeof(text));
 	*ret = (struct lender){ .pid = pid, .tid = tid, .number = -1 };
-	if (sscanf(text, "%ld 0x%lx 0x%*x 0x%*x 0x%*x 0x%*x 0x%*x 0x%lx 0x%lx", &number, &first,
-		   &stack, &pc) == 4)
-		*ret = (struct lender){ pid, tid, number, first, pc };
+	if (sscanf(text, "%ld 0x%*x 0x%*x 0x%*x 0x%*x 0x%*x 0x%*x 0x%lx 0x%lx", &number, &stack,
+		   &pc) == 3)
+		*ret = (struct lender){ pid, tid, number, pc };
 }
 
 /* Returns true if NAME is a library whose code may hold a lock that pthread_create() takes. */
@@ -200,11 +200,17 @@ static bool is_free(const struct lender *lender, struct tracee *t)
 		process_each_mapping("/proc", lender->pid, look_at_code, &search);
 		return search.is_free;
 	}
-	if (!tracee_is_in(t, lender->number, lender->pc))
-		return false;
-	if (!has_signal(lender))
-		tracee_repeat(t, lender->pc, lender->first);
-	return true;
+	return tracee_is_in(t, lender->number, lender->pc);
+}
+
+/* Makes the call again that the stop has ended. It may be another call than read_lender() saw, or
+ * the thread ran then. After EINTR, close() and connect() cannot be repeated. */
+static void hide_stop(const struct lender *lender, struct tracee *t)
+{
+	const long number = tracee_interrupted(t);
+
+	if (number >= 0 && number != SYS_close && number != SYS_connect && !has_signal(lender))
+		tracee_repeat(t);
 }
 
 /* Stops the first thread of rank RANK that can be borrowed. Returns TRACEE_LATE if none can be. A
@@ -213,6 +219,7 @@ static bool is_free(const struct lender *lender, struct tracee *t)
 static enum tracee_result borrow(int pid, int rank, struct tracee *t, bool *ret_in_syscall)
 {
 	char path[64];
+	bool fits;
 	enum tracee_result r = TRACEE_LATE;
 	struct lender lender;
 	struct dirent *entry;
@@ -227,7 +234,11 @@ static enum tracee_result borrow(int pid, int rank, struct tracee *t, bool *ret_
 		r = tracee_stop(t, lender.tid);
 		if (r == TRACEE_LATE)
 			_exit(STATUS_AGAIN);
-		if (r == TRACEE_OK && !is_free(&lender, t)) {
+		if (r != TRACEE_OK)
+			continue;
+		fits = is_free(&lender, t);
+		hide_stop(&lender, t);
+		if (!fits) {
 			tracee_release(t);
 			r = TRACEE_LATE;
 		}

@@ -8,6 +8,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -93,11 +94,14 @@ static void make_again(registers *r)
 	leave_syscall(r);
 }
 
-void tracee_repeat(struct tracee *t, uint64_t pc, uint64_t first)
+long tracee_interrupted(const struct tracee *t)
 {
-	(void)first;
-	if (t->saved.rip == pc && (long)t->saved.rax == -EINTR)
-		make_again(&t->saved);
+	return (long)t->saved.rax == -EINTR ? (long)t->saved.orig_rax : -1;
+}
+
+void tracee_repeat(struct tracee *t)
+{
+	make_again(&t->saved);
 }
 
 /* Stores the vector state as the kernel does behind a frame. Returns its size. */
@@ -153,6 +157,7 @@ size_t tracee_frame(const struct tracee *t, uint64_t at, bool whole, unsigned ch
 #define SP(r) ((r)->sp)
 #define RESULT(r) ((r)->regs[0])
 #define INSTRUCTION 4
+#define SVC 0xd4000001u /* the instruction */
 static const unsigned char pad_code[] = "\x01\0\0\xd4\x68\x11\x80\xd2\x01\0\0\xd4";
 static const int vector_types[] = { NT_ARM_SVE, NT_PRFPREG };
 
@@ -190,9 +195,28 @@ bool tracee_is_in(const struct tracee *t, long number, uint64_t pc)
 	       (t->saved.pc == pc || t->saved.pc + INSTRUCTION == pc);
 }
 
-void tracee_repeat(struct tracee *t, uint64_t pc, uint64_t first)
+long tracee_interrupted(const struct tracee *t)
 {
-	if (t->saved.pc != pc || (long)t->saved.regs[0] != -EINTR)
+	const uint64_t before = t->saved.pc - INSTRUCTION;
+
+	if ((long)t->saved.regs[0] != -EINTR ||
+	    (uint32_t)ptrace(PTRACE_PEEKTEXT, t->tid, (void *)before, NULL) != SVC)
+		return -1;
+	return (long)t->saved.regs[8];
+}
+
+/* The result has replaced the first argument. The kernel still has that, and /proc shows it while
+ * the thread has the number of a system call. */
+void tracee_repeat(struct tracee *t)
+{
+	char path[64], text[256];
+	unsigned long first;
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)t->tid);
+	replace_syscall(t->tid, NULL, (int)t->saved.regs[8]);
+	file_head(path, text, sizeof(text));
+	replace_syscall(t->tid, NULL, -1);
+	if (sscanf(text, "%*d 0x%lx", &first) != 1)
 		return;
 	t->saved.regs[0] = first;
 	t->saved.pc -= INSTRUCTION;

@@ -76,10 +76,13 @@ uint64_t tracee_pc(const struct tracee *t);
 /* Returns true if T was stopped in the system call NUMBER, which returns to PC. */
 bool tracee_is_in(const struct tracee *t, long number, uint64_t pc);
 
-/* If the system call with the first argument FIRST that returns to PC would fail with EINTR because
- * of the stop, changes the saved registers so that it is made again. The kernel itself does that
- * for most others. */
-void tracee_repeat(struct tracee *t, uint64_t pc, uint64_t first);
+/* Returns the number of the system call that ended with EINTR immediately before T stopped, or a
+ * negative number. */
+long tracee_interrupted(const struct tracee *t);
+
+/* Changes the saved registers so that this call is made again. The kernel itself does that for most
+ * calls that a stop interrupts. */
+void tracee_repeat(struct tracee *t);
 
 /* Restores the thread as it was stopped, and lets it go on untraced. */
 enum tracee_result tracee_release(struct tracee *t);
