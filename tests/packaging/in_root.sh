@@ -49,16 +49,24 @@ first_leak() { # LINES...
 script=/given/frames_pyopencl.py
 if [ "$kind" = wheel ]; then
 	venv=$place/venv/bin
-	gpuleak=$venv/gpuleak python_here=$venv/python
+	gpuleak=$venv/gpuleak python_here=$venv/python pip="'$venv/pip' install"
 	lines=("$python -m venv '$place/venv'")
-	# pip knows the wheel's tag from 20.3 on. Only Ubuntu 20.04 has an older one, and needs four commands.
-	[ "$("$python" -c 'import ensurepip; print(ensurepip.version())' | cut -d. -f1)" -ge 21 ] ||
-		lines+=("'$venv/python' -m pip install -q -U pip")
+	# pip accepts the wheel's tag from 20.3 on. Only Ubuntu 20.04 has an older one: Python 3.9 can make
+	# an environment with a newer one. Python 3.8 cannot, but pip may replace itself for the user there.
+	if [ "$("$python" -c 'import ensurepip; print(ensurepip.version())' | cut -d. -f1)" -ge 21 ]; then
+		:
+	elif "$python" -c 'import sys; sys.exit(sys.version_info < (3, 9))'; then
+		lines=("$python -m venv --upgrade-deps '$place/venv'")
+	else
+		export HOME=$place
+		gpuleak=$HOME/.local/bin/gpuleak python_here=$python pip="$python -m pip install --user"
+		lines=("$pip -q -U pip")
+	fi
 	first_leak "${lines[@]}" \
-		"'$venv/pip' install -q --only-binary :all: /given/gpuleak-*.whl pyopencl pocl-binary-distribution" \
-		"'$gpuleak' run --gate -- '$venv/python' $script"
-	"$venv/pip" install -q --only-binary :all: pytest
-	library=$("$venv/python" -c 'import os, gpuleak
+		"$pip -q --only-binary :all: /given/gpuleak-*.whl pyopencl pocl-binary-distribution" \
+		"'$gpuleak' run --gate -- '$python_here' $script"
+	sh -c "$pip -q --only-binary :all: pytest"
+	library=$("$python_here" -c 'import os, gpuleak
 print(os.path.join(os.path.dirname(gpuleak.__file__), "_native/lib/libgpuleak.so"))')
 	# As a user would do without the command: LD_PRELOAD cannot have a blank. The link does not lie
 	# beside what the library needs.
@@ -98,7 +106,7 @@ if [ "$kind" = deb ]; then
 	python3 -c 'import gpuleak; print(gpuleak.__version__)' || fail 'no Python module'
 	exit
 fi
-"$gpuleak" run -- "$venv/python" -c 'import gpuleak; assert gpuleak.active()' || fail 'the module is not active'
+"$gpuleak" run -- "$python_here" -c 'import gpuleak; assert gpuleak.active()' || fail 'the module is not active'
 cat >"$work/test_leak.py" <<'END'
 import pyopencl as cl
 import pytest
@@ -111,7 +119,7 @@ def test_keeps():
     kept.append(cl.Buffer(context, cl.mem_flags.READ_WRITE, 4096))
 END
 status=0
-"$gpuleak" run -- "$venv/python" -m pytest -q --gpuleak -p no:cacheprovider "$work/test_leak.py" >"$work/out" 2>&1 || status=$?
+"$gpuleak" run -- "$python_here" -m pytest -q --gpuleak -p no:cacheprovider "$work/test_leak.py" >"$work/out" 2>&1 || status=$?
 if [ "$status" != 1 ] || ! grep -q 'test_leak.py:9' "$work/out"; then
 	cat "$work/out"
 	fail "pytest: status $status, not 1, or no line of the test"

@@ -52,7 +52,7 @@ make_root() { # SUITE
 			>"$dir/$1.making/etc/apt/sources.list"
 	mv "$dir/$1.making" "$dir/$1"
 	[ "$1" != focal ] || inside "$1" sh -c 'apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -q install -y \
-		--no-install-recommends python3.9 python3.9-venv' >>"$dir/$1.log" 2>&1
+		--no-install-recommends python3.9 python3.9-venv python3-pip' >>"$dir/$1.log" 2>&1
 }
 
 # Moves the C library of $GLIBC into a copy of focal, whose programs need 2.31 at most. libcrypt and
