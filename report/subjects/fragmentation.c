@@ -186,40 +186,46 @@ void describe_fit(FILE *out, const struct report_out_of_memory *entry)
 	if (!fit.fits)
 		return;
 	if (fit.by_whole)
-		fprintf(out, "; would fit after %s (%s)",
+		fprintf(out, "; would fit after %s (frees %s)",
 			remedy ? remedy->call : "freeing unused segments", SIZE(fit.whole));
 	else if (remedy && !fit.expandable)
-		fprintf(out, "; would fit without fragmentation: try %s (%s)", remedy->setting,
+		fprintf(out, "; would fit without fragmentation: %s frees %s", remedy->setting,
 			SIZE(fit.pinned));
 	else
-		fprintf(out, "; would fit without fragmentation (%s)", SIZE(fit.pinned));
+		fprintf(out, "; would fit without fragmentation (%s unused)", SIZE(fit.pinned));
 }
 
-static void print_order(FILE *out, const struct report_pin *pin, bool whole)
+/* What helps, in the order of the report: the names are those of JSON. */
+static const char *const helps[] = { "empty-cache", "expandable-segments", "order" };
+#define HELPS (sizeof(helps) / sizeof(helps[0]))
+
+/* Returns the bytes that helps[WHICH] would have freed. */
+static uint64_t help_bytes(const struct fit *fit, size_t which)
 {
-	fprintf(out, "  Next: allocate the %ss of ", describe_unit(&pin->held));
-	describe_place(out, pin->held.site->stack, whole);
-	fprintf(out, " before larger temporary ones, or free them: %s\n",
-		SIZE(pin->own_unused_bytes));
+	const struct report_fragmentation *most = fit->most;
+
+	if (which == 0)
+		return fit->whole;
+	if (which == 1)
+		return fit->expandable || !remedy_of(most) ? 0 : fit->pinned;
+	return most && most->pin_count ? most->pins->own_unused_bytes : 0;
 }
 
-/* Prints what helps, and how much each of these would have freed. */
-static void print_remedies(FILE *out, const struct fit *fit, bool whole)
+static void describe_help(FILE *out, const struct fit *fit, size_t which, bool whole)
 {
 	const struct remedy *remedy = remedy_of(fit->most);
-	const struct report_pin *pin = fit->most->pins;
 
-	if (fit->whole >= LEAST_BYTES)
-		fprintf(out, "  Next: %s before the request frees %s\n",
-			remedy ? remedy->call : "freeing the cache's unused segments",
-			SIZE(fit->whole));
-	if (fit->pinned < LEAST_BYTES)
-		return;
-	if (remedy && !fit->expandable)
-		fprintf(out, "  Next: %s=%s makes up to %s of it usable\n", remedy->variable,
-			remedy->setting, SIZE(fit->pinned));
-	if (pin && pin->own_unused_bytes >= LEAST_BYTES)
-		print_order(out, pin, whole);
+	if (which == 0) {
+		fprintf(out, "call %s before the request",
+			remedy ? remedy->call : "what frees the cache's unused segments");
+	} else if (which == 1) {
+		fprintf(out, "set %s=%s", remedy->variable, remedy->setting);
+	} else {
+		fprintf(out, "allocate the %ss of ", describe_unit(&fit->most->pins->held));
+		describe_place(out, fit->most->pins->held.site->stack, whole);
+		fputs(" before larger temporary ones, or free them", out);
+	}
+	fprintf(out, " (frees up to %s)", SIZE(help_bytes(fit, which)));
 }
 
 void describe_refused_fragmentation(FILE *out, const struct report_out_of_memory *entry,
@@ -232,19 +238,27 @@ void describe_refused_fragmentation(FILE *out, const struct report_out_of_memory
 		return;
 	fprintf(out, "  Unused in caches then%s:\n", fits);
 	print_fragmentations(out, entry->fragmentation, whole);
-	print_remedies(out, &fit, whole);
+	for (size_t i = 0; i < HELPS; i++) {
+		if (help_bytes(&fit, i) < LEAST_BYTES)
+			continue;
+		fputs("  Next: ", out);
+		describe_help(out, &fit, i, whole);
+		fputc('\n', out);
+	}
 }
 
 /* ---- JSON and metrics ---- */
 
 static const struct figure rows[] = {
-	{ "reserved_bytes", FIGURE(report_fragmentation, reserved_bytes),
+	{ "reserved_bytes", FIGURE(report_fragmentation, reserved_bytes), .page = { 1, "Reserved" },
 	  .help = "Bytes that a framework's cache has from the driver." },
-	{ "used_bytes", FIGURE(report_fragmentation, used_bytes),
+	{ "used_bytes", FIGURE(report_fragmentation, used_bytes), .page = { 2, "In use" },
 	  .help = "Bytes of these in tensors." },
 	{ "pinned_free_bytes", FIGURE(report_fragmentation, pinned_free_bytes),
+	  .page = { 3, "Unused beside tensors" },
 	  .help = "Unused bytes in segments of the cache that a tensor keeps." },
 	{ "whole_free_bytes", FIGURE(report_fragmentation, whole_free_bytes),
+	  .page = { 4, "In free segments" },
 	  .help = "Bytes in segments of the cache that have no tensor." },
 	{ "segments", FIGURE(report_fragmentation, segments) },
 	{ "pinned_segments", FIGURE(report_fragmentation, pinned_segments) },
@@ -308,22 +322,17 @@ static json_t *list_json(const struct report_fragmentations *all, const struct s
 	return JSON_LIST_FOR(view, all->list, all->count, entry_json);
 }
 
-static json_t *remedy_json(const char *name, uint64_t bytes)
-{
-	return JSON_OBJECT({ "remedy", json_string(name) }, { "frees_bytes", json_number(bytes) });
-}
-
-static json_t *remedies_json(const struct fit *fit)
+static json_t *remedies_json(const struct fit *fit, const struct subject_view *view)
 {
 	json_t *ret = json_array();
-	const struct report_pin *pin = fit->most && fit->most->pin_count ? fit->most->pins : NULL;
 
-	if (fit->whole)
-		json_array_append_new(ret, remedy_json("empty-cache", fit->whole));
-	if (fit->pinned && !fit->expandable)
-		json_array_append_new(ret, remedy_json("expandable-segments", fit->pinned));
-	if (pin && pin->own_unused_bytes)
-		json_array_append_new(ret, remedy_json("order", pin->own_unused_bytes));
+	for (size_t i = 0; i < HELPS; i++)
+		if (help_bytes(fit, i))
+			json_array_append_new(ret, JSON_OBJECT(
+				{ "remedy", json_string(helps[i]) },
+				{ "frees_bytes", json_number(help_bytes(fit, i)) },
+				{ "told", JSON_IF(view->has_words, JSON_PRINTED(to,
+					describe_help(to, fit, i, false))) }));
 	return ret;
 }
 
@@ -337,7 +346,7 @@ void json_add_fragmentation(json_t *object, const struct report_out_of_memory *e
 	JSON_ADD(object,
 		 { "fragmentation", list_json(entry->fragmentation, view) },
 		 { "fits_unfragmented", json_boolean(fit.fits) },
-		 { "remedies", remedies_json(&fit) });
+		 { "remedies", remedies_json(&fit, view) });
 }
 
 static void add_json(json_t *object, const struct subject_view *view)

@@ -259,7 +259,7 @@ void describe_refusals(FILE *out, struct report_process *const *processes, size_
 
 /* ---- fragmentation at an out-of-memory ---- */
 
-/* Prints "; would fit without fragmentation: try expandable_segments:True (60.0 MiB)". Prints
+/* Prints "; would fit without fragmentation: expandable_segments:True frees 60.0 MiB". Prints
  * nothing if the request would not have fitted. */
 void describe_fit(FILE *out, const struct report_out_of_memory *entry);
 /* Prints the state at the refusal, which lines keep segments, and what helps. */

@@ -15,6 +15,8 @@
 #include "report/gate/judge.h"
 #include "report/model/growth_rule.h"
 #include "report/model/model.h"
+#include "report/model/model_fragmentation.h"
+#include "report/model/model_holders.h"
 #include "report/model/model_suballocations.h"
 #include "report/model/model_pool.h"
 #include "report/subjects/figures.h"
@@ -331,6 +333,36 @@ static void add_rest(struct report_process *process)
 	process->parked_count = 2;
 }
 
+/* A tensor keeps a segment of 60 MiB, and the same when a request for 70 MiB was refused, of which
+ * 20 MiB were free. */
+static void add_fragmentation(struct report_process *process)
+{
+	static struct report_pin pin;
+	static struct report_fragmentation cache;
+	static const struct report_fragmentations all = { &cache, 1 };
+	static struct report_out_of_memory refusal;
+	const char *name = "PyTorch caching allocator";
+
+	pin = (struct report_pin){
+		.held = { .site = some_leak(12).site, .bytes = 2 << 20, .blocks = 1,
+			  .cache = name },
+		.segments = 1, .segment_bytes = 60 << 20, .unused_bytes = 58 << 20,
+		.own_segments = 1, .own_unused_bytes = 58 << 20,
+	};
+	cache = (struct report_fragmentation){
+		.cache = name, .segments = 1, .pinned_segments = 1, .reserved_bytes = 60 << 20,
+		.used_bytes = 2 << 20, .pinned_free_bytes = 58 << 20, .pins = &pin, .pin_count = 1,
+	};
+	refusal = (struct report_out_of_memory){
+		.number = 1, .site = pin.held.site, .bytes = 70 << 20, .times = 1, .gave_up = true,
+		.framework = "PyTorch", .has_free = true, .free_bytes = 20 << 20, .went_on = true,
+		.total_bytes = 80 << 20, .fragmentation = &all,
+	};
+	process->fragmentation = &all;
+	process->out_of_memory = &refusal;
+	process->out_of_memory_count = 1;
+}
+
 /* All that a report can have. */
 static struct report_process *full_process(void)
 {
@@ -373,6 +405,7 @@ static struct report_process *full_process(void)
 	process->notes = notes;
 	process->note_count = 1;
 	add_rest(process);
+	add_fragmentation(process);
 	return process;
 }
 

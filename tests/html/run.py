@@ -516,6 +516,29 @@ def growth_and_pools():
          cells("#parked tbody tr"))
 
 
+def fragmentation():
+    """unused memory in caches, who keeps it, and what would have helped a refused request"""
+    page.open(path("full"))
+    (cache,), (entry,) = load("full")["fragmentation"], load("full")["out_of_memory"]
+    frame = next(frame["function"] for frame in cache["pinned_by"][0]["stack"] if "role" not in frame)
+    tables = [[cache["cache"], "0", "60.0 MiB", "2.0 MiB", "58.0 MiB", "0 bytes"],
+              ["58.0 MiB", "58.0 MiB", "1", "2.0 MiB", frame]]
+    for part in "fragmentation", "out-of-memory":
+        page.js("document.getElementById('%s').open = true" % part)
+        got = cells("#%s tbody tr" % part)
+        same(part, tables, [got[0], got[1][:4] + [got[1][4].split(" ")[0]]])
+    same("link", "Fragmentation", page.text("nav a[href='#fragmentation']"))
+    same("remedies", ["expandable-segments", "order"], [each["remedy"] for each in entry["remedies"]])
+    told = page.texts("#out-of-memory li")
+    same("next", "Next: set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (frees up to 58.0 MiB)",
+         told[0])
+    same("order", True, told[1].startswith("Next: allocate the ") and frame in told[1])
+    same("what was wanted", True, "; would fit without fragmentation: expandable_segments:True "
+         "frees 58.0 MiB" in page.text("#out-of-memory h3"))
+    page.open(path("clean"))
+    same("clean", 0, page.js("document.querySelectorAll('#fragmentation').length"))
+
+
 def ranges():
     """ranges of the program are a table; a peak that is not known is no number"""
     page.open(path("full"))
@@ -918,7 +941,8 @@ def without_script():
 
 CASES = (pages_are_quiet, whole_and_embedded, verdict_is_the_text_reports, figures_are_the_jsons,
          sorts, filters, unfolds, flame_zooms, keyboard_alone, stories, hostile_names, tensors,
-         out_of_memory, named_steps, growth_and_pools, ranges, driver_memory, flame_of_the_peak,
+         out_of_memory, named_steps, growth_and_pools, fragmentation, ranges, driver_memory,
+         flame_of_the_peak,
          shared_memory, policy_holds, threads_and_short_names, ten_thousand, narrow_boxes,
          eight_processes, ranks_of_a_job, timeline_by_kind, processes_in_turn,
          slider_and_cursor, cursor_of_the_trace, timeline_of_a_program, timeline_at_the_peak, kinds_without_a_leak,

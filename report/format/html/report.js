@@ -1404,6 +1404,19 @@ const peakSection = () => ifAny(peaks(), (list) => fold("peak", "Who held the me
 		? ", exact to " + size(peak.error_bytes) : "") + "."),
 	holderTable(peak)))));
 
+// Shows how much of its segments each cache of LIST uses, and which call sites keep the rest.
+const unusedTables = (list) => [wideTable(list,
+	["Cache", ({ cache, pool }) => clean(cache) + (pool ? ", private pools of CUDA graphs" : "")],
+	DEVICE, ...figureColumns("fragmentation")),
+...ifAny(list.flatMap((cache) => cache.pinned_by).slice(0, ROWS), (pins) => [wideTable(pins,
+	sizes("Keeps unused", "unused_bytes"), sizes("Of it alone", "own_unused_bytes"),
+	numbers("Segments", "segments"), sizes("In use", "bytes"),
+	["Allocated at", placeCell, "where"])]) || []];
+
+const fragmentationSection = () => ifAny(gathered("fragmentation"), (list) => fold(
+	"fragmentation", "Fragmentation", size(sum(list, "pinned_free_bytes")) +
+	" unused beside tensors", unusedTables(list)));
+
 function refusal(entry) {
 	const facts = [["wanted", entry.requested_bytes], ["held by this process",
 		entry.tracked_bytes], ["free", entry.free_bytes], ["on the device", entry.total_bytes],
@@ -1414,7 +1427,9 @@ function refusal(entry) {
 	return el("article", { class: "story" }, el("h3", {}, clean(entry.outcome) + ": " +
 		clean(entry.told, 800)), el("p", {}, facts.join(", ") +
 		(entry.times > 1 ? ", refused " + number(entry.times) + " times in a row" : "")),
-		holderTable(entry),
+		holderTable(entry), ifAny(entry.fragmentation || [], unusedTables),
+		ifAny(entry.remedies || [], (list) => el("ul", { class: "notes" },
+			list.map(({ told }) => el("li", {}, "Next: " + clean(told, 600))))),
 		el("details", {}, el("summary", {}, "Where it was wanted"),
 			stackList(entry.stack, entry.site)));
 }
@@ -1488,7 +1503,7 @@ function navigation(parts, leaks) {
 		processes: "Processes", objects: "Objects", steps: "Named steps",
 		"out-of-memory": "Out of memory", shared: "Shared memory", peak: "Peak",
 		"context-ends": "Ended with context", growth: "Growing", refused: "Refused frees",
-		parked: "Driver's pools", ranges: "Ranges" };
+		parked: "Driver's pools", ranges: "Ranges", fragmentation: "Fragmentation" };
 	const counts = { leaks: leaks.rows, errors: total("errors") };
 	return el("nav", { "aria-label": "Parts of the report" }, el("ul", {},
 		parts.filter(Boolean).map(({ id }) => el("li", {}, el("a", { href: "#" + id }, names[id],
@@ -1515,7 +1530,7 @@ function render() {
 			listSection("suppressed", "Suppressed"),
 		listSection("cached", "Framework caches",
 			"Blocks that a framework keeps to hand out again: no leaks."),
-		insideSection(), peakSection(),
+		insideSection(), fragmentationSection(), peakSection(),
 		ended ? null : memory, refusedSection(), parkedSection(), objectSection(),
 		rangeSection(), stepSection(), deviceSection(), noteSection()];
 	const head = data.flame ? [] : [gate(), many ? processSelect() : null,

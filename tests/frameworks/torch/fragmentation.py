@@ -214,12 +214,14 @@ def refused(place):
     compare("lines", {"embed", "state"}, {pin[0] for pin in pins(one(entry["fragmentation"]))})
     compare("remedies", [("expandable-segments", 76), ("order", 38)],
             [(each["remedy"], each["frees_bytes"] / MIB) for each in entry["remedies"]])
-    wanted = "); would fit without fragmentation: try expandable_segments:True (76.0 MiB)"
+    wanted = "); would fit without fragmentation: expandable_segments:True frees 76.0 MiB"
     if wanted not in line:
         raise Failed(line)
+    for form in ("sarif", "github", "junit", "html"):
+        compare(form, True, wanted in told_by(place, "--format", form))
     told = told_by(place)
     for part in ("  Unused in caches then: the request would have fitted:\n",
-                 "in 1 tensor at embed (", "before larger temporary ones, or free them: 38.0 MiB\n"):
+                 "in 1 tensor at embed (", "before larger temporary ones, or free them (frees up to 38.0 MiB)\n"):
         compare(part + told, True, part in told)
     _, report = place.run("refused", **EXPANDABLE)
     compare("with expandable segments", [], report["out_of_memory"])
@@ -239,7 +241,7 @@ def other(place):
     compare("fits", True, entry["fits_unfragmented"])
     compare("remedies", [("empty-cache", 60), ("expandable-segments", 18), ("order", 18)],
             [(each["remedy"], each["frees_bytes"] / MIB) for each in entry["remedies"]])
-    wanted = "; would fit after torch.cuda.empty_cache() (60.0 MiB)"
+    wanted = "; would fit after torch.cuda.empty_cache() (frees 60.0 MiB)"
     if wanted not in line:
         raise Failed(line)
     _, report = place.run("other", EMPTY="1")
