@@ -4,8 +4,9 @@
 
 promtool tests the rules and parses each expression of the dashboard, and a Prometheus that scrapes a
 service that leaks raises an alert. Both are skipped where they are not installed (Debian package
-prometheus)."""
+prometheus). The dashboard is also read by Grafana's models where Python has grafana_foundation_sdk."""
 
+import contextlib
 import functools
 import http.server
 import itertools
@@ -20,6 +21,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.parse
 import urllib.request
 
 sys.dont_write_bytecode = True
@@ -116,6 +118,38 @@ def schema(_build, _work):
     assert used <= known, used - known
 
 
+def losses(before, after, path=""):
+    """Yields the places in BEFORE that differ in AFTER."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key, value in before.items():
+            yield from losses(value, after.get(key), path + "." + key)
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for number, (one, other) in enumerate(zip(before, after)):
+            yield from losses(one, other, "%s[%d]" % (path, number))
+    elif before != after:
+        yield path
+
+
+def models(_build, _work):
+    """Grafana's own models of a dashboard and its panels read every key of the dashboard"""
+    try:
+        from grafana_foundation_sdk.cog import encoder, plugins
+        from grafana_foundation_sdk.models.dashboard import Dashboard
+    except ImportError as error:
+        raise Skipped("no grafana_foundation_sdk (PyPI)") from error
+    plugins.register_default_plugins()
+
+    def lost(page):
+        read = Dashboard.from_json(page)
+        return {path for path in losses(page, json.loads(encoder.JSONEncoder().encode(read)))
+                if not path.endswith("].definition")}  # Grafana writes it, and the models lack it
+
+    assert not lost(dashboard()), lost(dashboard())
+    wrong = dashboard()
+    wrong["panels"][0]["fieldConfig"]["defaults"]["unlt"] = "bytes"
+    assert lost(wrong) == {".panels[0].fieldConfig.defaults.unlt"}, lost(wrong)
+
+
 def parsed(_build, work):
     """Prometheus parses each expression of the dashboard"""
     promtool = need("promtool")
@@ -127,25 +161,40 @@ def parsed(_build, work):
     assert "%d rules found" % len(expressions()) in told, told
 
 
-def names(build, work):
+@functools.cache
+def samples(build):
+    """What gpuleak writes of many ledgers, and of ranks that grow and accumulate: texts by name."""
+    ret = {}
+    with tempfile.TemporaryDirectory(prefix="gpuleak-fleet-") as work:
+        ledger, grown = pathlib.Path(work) / "ledger", pathlib.Path(work) / "grown"
+        for fixture in sorted((ROOT / "tests/golden/fixtures").iterdir()):
+            if fixture.suffix:
+                continue
+            run(build / "tests/golden/ledger_from_text", fixture, ledger)
+            for command in ("report", "check"):
+                ret[fixture.name + "-" + command] = subprocess.run(
+                    [build / "tools/gpuleak", command, "--format", "openmetrics", ledger],
+                    capture_output=True, text=True, check=False).stdout
+            ledger.unlink()
+        for name, words in (("grown", ("/usr/bin/python3", "-c", SERVICE, 40)),
+                            ("kept", (build / "tests/programs/p_accumulation", "kept"))):
+            run(build / "tools/gpuleak", "run", "--fake-gpu", "--accumulation", "on", "--step-every",
+                "500ms", "--format", "openmetrics", "--report", grown, "--", *words,
+                env={**os.environ, "RANK": "5", "WORLD_SIZE": "8"})
+            ret[name] = grown.read_text(encoding="utf-8")
+    return ret
+
+
+def variables():
+    """The series and the label that each variable of the dashboard asks for."""
+    return re.findall(r"label_values\((\w+)[^,]*, *(\w+)\)", json.dumps(dashboard()["templating"]))
+
+
+def names(build, _work):
     """Each series that they use is one that gpuleak writes"""
-    written = set()
-    for fixture in (ROOT / "tests/golden/fixtures").iterdir():
-        if fixture.suffix:
-            continue
-        ledger = work / (fixture.name + ".gpuleak")
-        run(build / "tests/golden/ledger_from_text", fixture, ledger)
-        for command in ("report", "check"):
-            told = subprocess.run([build / "tools/gpuleak", command, "--format", "openmetrics",
-                                   ledger], capture_output=True, text=True, check=False).stdout
-            written |= set(re.findall(r"# HELP (\w+)", told))
-    run(build / "tools/gpuleak", "run", "--fake-gpu", "--step-every", "500ms", "--format", "openmetrics",
-        "--report", work / "grown.prom", "--", "/usr/bin/python3", "-c", SERVICE, 40)
-    written |= set(re.findall(r"# HELP (\w+)", (work / "grown.prom").read_text(encoding="utf-8")))
-    page = dashboard()
-    used = "\n".join(expressions() + [each.get("definition", "")
-                                      for each in page["templating"]["list"]])
-    used += "\n".join(re.findall(r"expr: (.*)", RULES.read_text(encoding="utf-8")))
+    written = set(re.findall(r"# HELP (\w+)", "\n".join(samples(build).values())))
+    used = "\n".join(expressions() + [series for series, _ in variables()])
+    used += "\n" + "\n".join(re.findall(r"expr: (.*)", RULES.read_text(encoding="utf-8")))
     wanted = set(re.findall(r"\bgpuleak_\w+", used))
     assert len(wanted) > 10 and wanted <= written, wanted - written
 
@@ -196,8 +245,8 @@ def get(port, path):
         return answer.read().decode()
 
 
-def until(what, deadline=DEADLINE):
-    """Returns when WHAT first returned something true."""
+def until(what, deadline=DEADLINE, missing=""):
+    """Returns when WHAT first returned something true. MISSING: what an error names."""
     end = time.monotonic() + deadline
     while time.monotonic() < end:
         try:
@@ -206,7 +255,7 @@ def until(what, deadline=DEADLINE):
         except OSError:
             pass
         time.sleep(0.1)
-    raise AssertionError("waited in vain for %s" % what.__name__)
+    raise AssertionError("%s failed for %d s %s" % (what.__name__, deadline, missing))
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -223,16 +272,65 @@ def serve(folder):
     return server
 
 
-def start_prometheus(program, work, served):
+def start_prometheus(program, work, served, pages):
+    """Returns the port and the command of a Prometheus that scrapes PAGES from the port SERVED."""
     port, config = free_port(), work / "prometheus.yml"
     config.write_text(json.dumps({
         "global": {"scrape_interval": "%ds" % INTERVAL, "evaluation_interval": "%ds" % INTERVAL},
         "rule_files": [str(RULES)],
-        "scrape_configs": [{"job_name": "service", "metrics_path": "/service.prom",
-                            "static_configs": [{"targets": ["127.0.0.1:%d" % served]}]}],
+        "scrape_configs": [{"job_name": name, "metrics_path": "/%s.prom" % name,
+                            "static_configs": [{"targets": ["127.0.0.1:%d" % served]}]}
+                           for name in pages],
     }), encoding="utf-8")
     return port, [program, "--config.file=%s" % config, "--storage.tsdb.path=%s" % (work / "data"),
                   "--web.listen-address=127.0.0.1:%d" % port]
+
+
+@contextlib.contextmanager
+def processes(work, *commands):
+    """Runs COMMANDS until the block ends. Adds what they printed to an error."""
+    running = []
+    try:
+        with open(work / "log", "wb") as log:
+            for words in commands:
+                running.append(subprocess.Popen([str(word) for word in words], stdout=log, stderr=log))
+            yield
+    except AssertionError as error:
+        raise AssertionError("%s\n%s" % (error, (work / "log").read_text()[-3000:])) from error
+    finally:
+        for each in running:
+            each.terminate()
+        for each in running:
+            each.wait(20)
+
+
+def panels(build, work):
+    """Each panel and each variable has data in a Prometheus that scraped what gpuleak writes"""
+    program = need("prometheus")
+    served = work / "served"
+    served.mkdir()
+    for name, text in samples(build).items():
+        (served / (name + ".prom")).write_text(text, encoding="utf-8")
+    server = serve(served)
+    port, words = start_prometheus(program, work, server.server_port, samples(build))
+    without = {(panel["title"], re.sub(r"\$\w+", ".*", target["expr"]))
+               for panel in dashboard()["panels"] for target in panel["targets"]}
+    without |= {("variable", '%s{%s!=""}' % each) for each in variables()}
+
+    def have_data():
+        for title, expr in sorted(without):
+            # An expression with `or vector(0)` has a value in any case.
+            answer = json.loads(get(port, "/api/v1/query?" + urllib.parse.urlencode(
+                {"query": expr.replace(" or vector(0)", "")})))["data"]
+            if answer["result"]:
+                without.remove((title, expr))
+        return not without
+
+    try:
+        with processes(work, words):
+            until(have_data, DEADLINE, without)
+    finally:
+        server.shutdown()
 
 
 def fires(build, work):
@@ -241,7 +339,7 @@ def fires(build, work):
     served = work / "served"
     served.mkdir()
     server = serve(served)
-    port, words = start_prometheus(program, work, server.server_port)
+    port, words = start_prometheus(program, work, server.server_port, ["service"])
     service = [build / "tools/gpuleak", "run", "--fake-gpu", "--step-every", "1s", "--every", "1s",
                "--format", "openmetrics", "--report", served / "service.prom", "--",
                "/usr/bin/python3", "-c", SERVICE, 10**6]
@@ -255,26 +353,17 @@ def fires(build, work):
                 each["labels"]["alertname"] == "GpuleakGrowth" and
                 each["labels"]["function"] == "handle_request"]
 
-    running = []
     try:
-        with open(work / "log", "wb") as log:
-            running = [subprocess.Popen([str(word) for word in each], stdout=log, stderr=log)
-                       for each in (words, service)]
+        with processes(work, words, service):
             began = until(grows)
             took = until(firing) - began
         print("# %.1f s, with an interval of %d s" % (took, INTERVAL))
         assert took <= 2 * INTERVAL + LATE, took
-    except AssertionError as error:
-        raise AssertionError("%s\n%s" % (error, (work / "log").read_text()[-3000:])) from error
     finally:
-        for each in running:
-            each.terminate()
-        for each in running:
-            each.wait(20)
         server.shutdown()
 
 
-CASES = (rules, schema, parsed, names, lines, ranks, fires)
+CASES = (rules, schema, models, parsed, names, panels, lines, ranks, fires)
 
 
 def main():
