@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "report/model/model.h"
 #include "report/util/escape.h"
 #include "report/util/number.h"
 #include "tools/flags.h"
@@ -46,7 +47,7 @@ void unrecorded_find(const struct descendants *descendants, const struct ledger_
 	for (size_t i = 0; i < descendants->found_count; i++) {
 		const struct descendant *process = &descendants->found[i];
 
-		snprintf(sentence, sizeof(sentence), "not recorded completely: %s (pid %d): it has "
+		snprintf(sentence, sizeof(sentence), REPORT_NOT_COMPLETE "%s (pid %d): it has "
 			 "loaded %s without gpuleak; %slet it inherit LD_PRELOAD and GPULEAK_*",
 			 process->name, process->pid, process->driver,
 			 opt_values.follow == OPTION_SWITCH_OFF ? "use --follow on, or " : "");
@@ -57,7 +58,7 @@ void unrecorded_find(const struct descendants *descendants, const struct ledger_
 		    is_reported(list, &running[i]))
 			continue;
 		snprintf(sentence, sizeof(sentence),
-			 "not recorded completely: %s (pid %d): it still runs and "
+			 REPORT_NOT_COMPLETE "%s (pid %d): it still runs and "
 			 "has loaded %s; let the program wait for it",
 			 running[i].name, running[i].pid, running[i].driver);
 		found(data, sentence);

@@ -267,12 +267,33 @@ void describe_stack(FILE *out, const struct report_stack *stack, bool whole)
 		fputs("    (outer frames were cut off: see GPULEAK_STACK_DEPTH)\n", out);
 }
 
-void describe_frame(FILE *out, const struct report_frame *frame, bool whole)
+static bool lacks_line(const struct report_frame *frame)
+{
+	return frame->function && !frame->file && frame->module &&
+	       frame->language == FRAME_NATIVE;
+}
+
+static bool is_own(const struct report_frame *frame)
+{
+	return frame->role == FRAME_APPLICATION && frame->code == FRAME_OWN;
+}
+
+/* Prints the function and its place. If the line is not known, the function with its module is
+ * enough, because the stack has the address. HINT: what to do then. */
+static void print_named(FILE *out, const struct report_frame *frame, bool whole, const char *hint)
 {
 	print_function(out, frame, whole);
 	fputs(" (", out);
-	print_source(out, frame);
+	if (lacks_line(frame))
+		eprintf(out, "%s%s", frame->module, hint);
+	else
+		print_source(out, frame);
 	fputc(')', out);
+}
+
+void describe_frame(FILE *out, const struct report_frame *frame, bool whole)
+{
+	print_named(out, frame, whole, "");
 }
 
 static bool is_nameless_code(const struct report_frame *frame)
@@ -306,18 +327,15 @@ static const char *library_of(const struct report_frame *frame, int *ret_length)
 	return name;
 }
 
-/* Returns the frame of the application that called the library with FRAME, its innermost one. If
- * FRAME is not in a library, or all of the application is in it, returns FRAME. */
-static const struct report_frame *outside(const struct report_stack *stack,
-					  const struct report_frame *frame)
+const struct report_frame *report_stack_outside(const struct report_stack *stack,
+						const struct report_frame *frame)
 {
 	int length;
 
 	if (frame->role != FRAME_APPLICATION || !frame->module || !library_of(frame, &length))
 		return frame;
 	for (const struct report_frame *at = frame; at < stack->frames + stack->count; at++)
-		if (at->role == FRAME_APPLICATION && at->code == FRAME_OWN && at->line &&
-		    !is_same_text(at->module, frame->module))
+		if (is_own(at) && at->line && !is_same_text(at->module, frame->module))
 			return at;
 	return frame;
 }
@@ -348,7 +366,7 @@ static void print_ways(FILE *out, const struct report_stack *stack,
 		       const struct report_frame *culprit, bool whole)
 {
 	const struct report_frame *wrapper = report_stack_wrapper(stack);
-	const struct report_frame *caller = outside(stack, culprit);
+	const struct report_frame *caller = report_stack_outside(stack, culprit);
 
 	if (wrapper) {
 		fputs(" through ", out);
@@ -396,7 +414,7 @@ void describe_place(FILE *out, const struct report_stack *stack, bool whole)
 		fputs("the backward pass of ", out);
 	else if (thread)
 		eprintf(out, "%s, ", thread);
-	describe_frame(out, frame, whole);
+	print_named(out, frame, whole, is_own(frame) ? ": compile with -g for its line" : "");
 	print_ways(out, stack, frame, whole);
 }
 
@@ -419,7 +437,7 @@ void describe_caller(FILE *out, const char *before, const struct report_stack *s
 
 	if (!frame || report_stack_thread(stack) || interpreter_of(stack, frame))
 		return;
-	frame = outside(stack, frame);
+	frame = report_stack_outside(stack, frame);
 	next = (size_t)(frame - stack->frames) + 1;
 	if (frame->role == FRAME_APPLICATION)
 		next = next_caller(stack, frame, next, count);

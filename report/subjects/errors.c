@@ -207,7 +207,7 @@ void describe_error_briefly(FILE *out, const struct report_error *error, bool wh
 	fputs(" at ", out);
 	describe_place(out, error->stack, whole);
 	/* The second free may be correct, so name the first free: it may be the wrong one. */
-	if (error->earlier_freed.api && error->freed.stack) {
+	if (error->freed.api && error->freed.stack) {
 		fputs(", already freed by ", out);
 		describe_place(out, error->freed.stack, whole);
 	}

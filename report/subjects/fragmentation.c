@@ -72,29 +72,24 @@ static void print_one(FILE *out, const struct report_fragmentation *entry, bool 
 		print_pin(out, &entry->pins[i], whole);
 }
 
-static void print_fragmentations(FILE *out, const struct report_fragmentations *all, bool whole)
+/* Prints TITLE before the first of those that are notable. */
+static void print_fragmentations(FILE *out, const char *title,
+				 const struct report_fragmentations *all, bool whole)
 {
-	for (size_t i = 0; i < all->count; i++)
-		if (whole || all->list[i].pinned_free_bytes >= LEAST_BYTES)
-			print_one(out, &all->list[i], whole);
-}
-
-static bool is_notable(const struct report_fragmentations *all)
-{
-	for (size_t i = 0; i < all->count; i++)
-		if (all->list[i].pinned_free_bytes >= LEAST_BYTES)
-			return true;
-	return false;
+	for (size_t i = 0; i < all->count; i++) {
+		if (!whole && all->list[i].pinned_free_bytes < LEAST_BYTES)
+			continue;
+		fputs(title, out);
+		print_one(out, &all->list[i], whole);
+		title = "";
+	}
 }
 
 static void print_details(FILE *out, const struct subject_view *view)
 {
-	const struct report_fragmentations *all = view->process->fragmentation;
-
-	if (!view->verbose && !(view->is_wrong && is_notable(all)))
-		return;
-	fputs("\nFragmentation:\n", out);
-	print_fragmentations(out, all, view->verbose);
+	if (view->verbose || view->is_wrong)
+		print_fragmentations(out, "\nFragmentation:\n", view->process->fragmentation,
+				     view->verbose);
 }
 
 /* ---- a refused request ---- */
@@ -237,7 +232,7 @@ void describe_refused_fragmentation(FILE *out, const struct report_out_of_memory
 	if (!fit.most || add_bounded(fit.pinned, fit.whole) < LEAST_BYTES)
 		return;
 	fprintf(out, "  Unused in caches then%s:\n", fits);
-	print_fragmentations(out, entry->fragmentation, whole);
+	print_fragmentations(out, "", entry->fragmentation, whole);
 	for (size_t i = 0; i < HELPS; i++) {
 		if (help_bytes(&fit, i) < LEAST_BYTES)
 			continue;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/describe/describe_stack.h"
 #include "report/model/builder.h"
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
@@ -299,7 +300,7 @@ void mark_wrappers(const struct report_process *process)
 
 #define LEAKS_MAX 100
 #define FREED_MAX 1000
-#define SHARED_MIN 2 /* functions; a line names the caller of one by itself */
+#define SHARED_MIN 2 /* functions; a line names the caller of one, unless that is in a library */
 
 /* Stores the stacks of call sites whose blocks were all freed in FREED. Returns their number. */
 static size_t list_freed(struct builder *b, const struct report_stack *freed[FREED_MAX])
@@ -344,6 +345,8 @@ static void mark_shared(const struct report_stack *stack, size_t shared)
 		}
 	while (next < end && !(is_named(next) && next->line))
 		next++;
+	if (functions == 1 && report_stack_outside(stack, last) != last)
+		functions = SHARED_MIN;
 	for (; functions >= SHARED_MIN && next < end && shared--; frame++)
 		if (is_named(frame))
 			frame->code = FRAME_WRAPPER;

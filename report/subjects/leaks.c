@@ -291,16 +291,15 @@ void describe_leak_place(FILE *out, const struct finding *finding, bool whole)
 {
 	const struct report_leak *leak = finding->leak;
 	const struct report_stack *stack = describe_made_at(leak);
-	const char *callers = !finding->parts ? ", called from "
-			      : leak->keeps_bytes >= finding->keeps / 2 ? ", mostly called from "
-									: ", partly called from ";
+	bool is_most = leak->keeps_bytes >= finding->keeps / 2;
 
 	describe_place(out, stack, whole);
 	if (may_be_freed_late(leak->site))
 		fputs("; perhaps freed by a destructor after the driver had shut down", out);
 	else if (!leak->refused && !leak->keepers &&
-		 !describe_lone_retain(out, leak->history, whole))
-		describe_caller(out, callers, stack, whole);
+		 !describe_lone_retain(out, leak->history, whole) && is_most)
+		describe_caller(out, finding->parts ? ", mostly called from " : ", called from ",
+				stack, whole);
 	describe_refused_free(out, "; a", leak->refused, "", whole);
 	describe_parent(out, "; ", leak, finding->keeps, whole);
 	describe_first_keeper(out, leak->keepers);

@@ -122,9 +122,9 @@ void describe_refused_free(FILE *out, const char *before, const struct report_re
 {
 	if (!refused)
 		return;
-	fprintf(out, "%s free at ", before);
-	describe_place(out, refused->stack, whole);
-	fputs(" was refused: ", out);
+	fprintf(out, "%s refused free at ", before);
+	describe_place_and_caller(out, refused->stack, whole);
+	fputs(": ", out);
 	print_result(out, refused);
 	fputs(after, out);
 }

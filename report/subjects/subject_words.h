@@ -60,7 +60,7 @@ void describe_parent(FILE *out, const char *before, const struct report_leak *le
  * linked statically. The destructor may run after the driver has ended. Then the runtime calls no
  * driver, and gpuleak does not see the free. */
 bool may_be_freed_late(const struct report_site *site);
-/* Prints BEFORE, " free at release (/abs/a.cu:4) was refused: CUDA_ERROR_NOT_PERMITTED", and AFTER.
+/* Prints BEFORE, " refused free at release (/abs/a.cu:4): CUDA_ERROR_NOT_PERMITTED", and AFTER.
  * Prints nothing if REFUSED is NULL. */
 void describe_refused_free(FILE *out, const char *before, const struct report_refused_free *refused,
 			   const char *after, bool whole);

@@ -164,7 +164,7 @@ def test_callback():
     printed = "callback: 0, 800\nhost function: 800, 800, 800\nmain: 0\n"
     run("--fake-gpu", "--gate", "--", program).ended(23, printed).says(
         "gpuleak: 1 leak, 4.0 KiB in 1 block never freed, allocated at main (",
-        "a free at callback (", " was refused: cudaErrorNotPermitted")
+        "a refused free at callback (", "): cudaErrorNotPermitted")
     got = report("--fake-gpu", "--", program)
     compare("refused frees", [("callback", 4096, 1, False), ("host_function", 100, 1, True),
                               ("host_function", 4096, 1, False)],

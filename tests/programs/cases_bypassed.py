@@ -28,6 +28,11 @@ def run_and_gate(place, argv, told, stdout, env=None):
     run = place.command("run", "--", *argv, env=env)
     compare("run", (0, stdout, "gpuleak: %s\n" % told),
             (run.status, run.stdout, without_pid(run.stderr)))
+    run = place.command("run", "--gate", "--report", place.file("text"), "--", *argv, env=env)
+    lines = place.read("text").splitlines()
+    compare("first lines", told.replace("not recorded completely:", "NOT recorded:"), without_pid(
+        " ".join(line[len("gpuleak: "):] for line in lines if line.startswith("gpuleak: "))))
+    compare("notes", [], [line for line in lines if "not recorded" in line])
     run = place.command("run", "--gate", "--", *argv, env=env)
     compare("run --gate", (23, stdout, "gpuleak: gate failed: %s\n" % told),
             (run.status, run.stdout, without_pid(run.stderr)))

@@ -5,8 +5,9 @@ import glob
 import os
 import re
 import shutil
+import subprocess
 
-from harness import HERE, compare
+from harness import HERE, Missing, compare
 
 
 def frames(place, *argv):
@@ -74,9 +75,9 @@ def jitted(place):
             os.unlink(path)
 
 
-def headline(place, *argv):
+def headline(place, *argv, env=None):
     """Returns the place of the only leak as the first lines name it, with markers for lines."""
-    run = place.command("run", "--verbose", "1", "--", *argv)
+    run = place.command("run", "--verbose", "1", "--", *argv, env=env)
     compare("run", (0, "worked\n"), (run.status, run.stdout))
     place_of = re.search(" allocated at (.*)", run.stderr.split("\n", 1)[0]).group(1)
     return re.sub(r"\(\S*/(\w+\.c):(\d+)\)", lambda found: "@" + next(
@@ -101,6 +102,19 @@ def library(place):
     """a function in a library: the first line names the library and who called it"""
     compare("place", "work @leak in bypassed_plugin.so, for main @work",
             headline(place, place.program("bypassed"), place.module("bypassed_plugin"), "plain"))
+    compare("its caller in the library", "work @lose through take in bypassed_plugin.so, for main @work",
+            headline(place, place.program("bypassed"), place.module("bypassed_plugin"), "plain",
+                     env={"PLUGIN_TAKES": "1"}))
 
 
-NAMES = [unpacked, unpacked_twice, jitted, shared, library]
+def no_lines(place):
+    """a program without line tables: the first line has no address, and states what to do"""
+    if not shutil.which("objcopy"):
+        raise Missing("objcopy is not installed")
+    bare = place.file("bare")
+    subprocess.run(["objcopy", "--strip-debug", place.program("shared"), bare], check=True)
+    compare("place", "allocate (%s: compile with -g for its line), called from from_pool (%s)"
+            % (bare, bare), headline(place, bare))
+
+
+NAMES = [unpacked, unpacked_twice, jitted, shared, library, no_lines]

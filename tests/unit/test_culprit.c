@@ -200,6 +200,10 @@ static const struct {
 	  { CUDA, L("/a/libxgboost.so", "alloc()", "/x/g.cpp"),
 	    L("/a/libxgboost.so", "predict()", "/x/g.cpp"), P(SITE "xgboost/core.py", "predict"),
 	    P("/a/t.py", "fit"), P("/a/t.py", "main") } } },
+	/* without line tables */
+	{ NULL, NULL, { "make (/a/app: compile with -g for its line), called from load (/a/app)", 0,
+	  { CUDA, N("/a/app", "make"), N("/a/app", "load") } } },
+	{ NULL, NULL, { "??? (/a/app+0x1234)", 0, { CUDA, U("/a/app") } } },
 	/* all of the application is in the library */
 	{ NULL, NULL, { "alloc() (/x/g.cpp:7), called from predict() (/x/g.cpp:7)", 0,
 	  { CUDA, L("/a/libxgboost.so", "alloc()", "/x/g.cpp"),
@@ -237,6 +241,29 @@ static void test_places(void **state)
 		assert_string_equal(text, places[i].row.what);
 		free(text);
 	}
+	rules_destroy(rules);
+}
+
+/* A refused free has its caller. */
+static void test_refused_free(void **state)
+{
+	const struct row row = { "", 0, { CUDA, L("/a/app", "release", "/a/a.c"),
+					  L("/a/app", "sweep", "/a/b.c") } };
+	struct rules *rules = rules_shipped();
+	struct report_frame frames[FRAMES_MAX];
+	const struct report_stack stack = read_row(rules, &row, frames);
+	const struct report_refused_free refused = { .api = "cuMemFree_v2", .result = 900,
+						     .stack = &stack };
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	(void)state;
+	describe_refused_free(out, "; a", &refused, "", false);
+	fclose(out);
+	assert_string_equal(text, "; a refused free at release (/a/a.c:7), called from sweep "
+				  "(/a/b.c:7): CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED");
+	free(text);
 	rules_destroy(rules);
 }
 
@@ -372,7 +399,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rows),	    cmocka_unit_test(test_user_rule),
-		cmocka_unit_test(test_places),
+		cmocka_unit_test(test_places), cmocka_unit_test(test_refused_free),
 		cmocka_unit_test(test_wrappers),    cmocka_unit_test(test_no_wrappers),
 		cmocka_unit_test(test_cells),
 	};

@@ -743,8 +743,9 @@ static void fill_errors(struct ledger_builder *builder)
 }
 
 static const char *const expected_errors =
-	"gpuleak: 5 errors, first: double free of 0x10000 at ??? (/bin/app+0x10)\ngpuleak: "
-	"nothing allocated by app (pid 4242); exited with status 0\n\nDouble free of 0x10000 "
+	"gpuleak: 5 errors, first: double free of 0x10000 at ??? (/bin/app+0x10), already "
+	"freed by ??? (/bin/app+0x30)\ngpuleak: nothing allocated by app (pid 4242); exited "
+	"with status 0\n\nDouble free of 0x10000 "
 	"(2 times with the same stacks): cuMemFree_v2 was given a block that had been freed "
 	"already (the driver returned CUDA_ERROR_INVALID_VALUE (1)), at:\n    #0 ??? "
 	"(/bin/app+0x10)\n  The block had 1,024 bytes (1.0 KiB) of device memory.\n  The block "

@@ -872,13 +872,13 @@ static void test_threads(void **state)
 	fputc('\n', out);
 	describe_place_and_caller(out, &stack, false);
 	fclose(out);
-	assert_string_equal(text, "PyTorch's autograd engine, malloc (/t/libc10_cuda.so+0x0)\n"
+	assert_string_equal(text, "PyTorch's autograd engine, malloc (/t/libc10_cuda.so)\n"
 				  "the backward pass of step (/home/me/train.py:7)");
 	assert_string_equal(format_place(&stack, place),
 			    "the backward pass of step (/home/me/train.py:7)");
 	stack.count = 8;
 	assert_string_equal(format_place(&stack, place),
-			    "PyTorch's autograd engine, malloc (/t/libc10_cuda.so+0x0), called "
+			    "PyTorch's autograd engine, malloc (/t/libc10_cuda.so), called "
 			    "from at::native::gpu_kernel_with_a_long_name");
 	free(text);
 	rules_destroy(rules);

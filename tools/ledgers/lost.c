@@ -7,6 +7,7 @@
 #include "ledger/error_text.h"
 #include "ledger/shared.h"
 #include "report/util/text_buffer.h"
+#include "report/model/model.h"
 #include "report/subjects/subject_words.h"
 #include "report/util/memory.h"
 
@@ -59,7 +60,7 @@ struct lost_search {
 	size_t lost, damaged;
 };
 
-/* Passes "not recorded completely: " and a formatted text on. */
+/* Passes REPORT_NOT_COMPLETE and a formatted text on. */
 __attribute__((format(printf, 2, 3))) static void add_sentence(const struct lost_search *search,
 							       const char *format, ...)
 {
@@ -69,7 +70,7 @@ __attribute__((format(printf, 2, 3))) static void add_sentence(const struct lost
 	va_start(arguments, format);
 	text = text_vformat(format, arguments);
 	va_end(arguments);
-	sentence = text_format("not recorded completely: %s", text);
+	sentence = text_format(REPORT_NOT_COMPLETE "%s", text);
 	search->found(search->data, sentence);
 }
 

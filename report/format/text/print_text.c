@@ -18,6 +18,7 @@
 #include "report/subjects/findings.h"
 #include "report/subjects/subject.h"
 #include "report/subjects/subject_words.h"
+#include "report/util/memory.h"
 #include "report/util/number.h"
 #include "report/util/short_line.h"
 #include "report/util/text_buffer.h"
@@ -510,36 +511,48 @@ static void print_several(FILE *out, const struct report *report, const struct f
 	ranks_finish(&ranks);
 }
 
-static void print_nothing(FILE *out, const struct report *report)
+/* Prints the first note in place of the headline if it states why nothing was recorded. Returns the
+ * number of notes that it printed. */
+static size_t print_nothing(FILE *out, const struct report *report)
 {
-	fprintf(out, "gpuleak: %s\n", findings_nothing(report));
+	const char *note = report->note_count ? report->notes[0] : "";
+	size_t length = strlen(REPORT_NOT_COMPLETE);
+	bool is_reason = report->incomplete && strncmp(note, REPORT_NOT_COMPLETE, length) == 0;
+	FREE_AT_END char *text = text_format(PREFIX "%s%s", is_reason ? "NOT recorded: " : "",
+					     is_reason ? note + length : findings_nothing(report));
+
+	print_lines(out, text, !is_reason || report->verbose);
+	return is_reason;
 }
 
-static void print_findings(FILE *out, const struct report *report)
+/* Returns the number of notes that it printed. */
+static size_t print_findings(FILE *out, const struct report *report)
 {
 	struct findings findings = findings_build_merged(report);
+	size_t notes = 0;
 
 	if (report->count == 0)
-		print_nothing(out, report);
+		notes = print_nothing(out, report);
 	else if (report->count == 1)
 		print_process(out, report, &findings, report->processes[0], NULL);
 	else
 		print_several(out, report, &findings);
 	findings_finish(&findings);
+	return notes;
 }
 
 int print_text(const struct report *report, const struct judgement *judgement, FILE *out)
 {
 	bool has_moments = report->count && report->processes[0]->moment_count;
+	size_t notes = has_moments ? 0 : print_findings(out, report);
 
 	(void)judgement;
 	for (size_t i = 0; i < report->count && has_moments; i++)
 		describe_moments(out, report->processes[i], report->verbose);
-	if (!has_moments)
-		print_findings(out, report);
 	for (size_t i = 0; i < report->count && report->verbose; i++)
 		describe_all_coverage(out, report->processes[i]);
-	describe_notes(out, (const char *const *)report->notes, report->note_count);
+	describe_notes(out, (const char *const *)report->notes + notes,
+		       report->note_count - notes);
 	describe_notes(out, (const char *const *)report->remarks, report->remark_count);
 	describe_missing_debuginfo(out, report);
 	describe_suppressions(out, report);
