@@ -178,6 +178,17 @@ void build_add_address(struct builder *b, struct report_leak *leak,
 	*ARENA_ADD(b->arena, leak->addresses->list, leak->addresses->count) = block->address;
 }
 
+/* Lists the thread of a new block of LEAK, as long as each block is of another thread. */
+static void add_thread(struct builder *b, struct report_leak *leak, uint32_t thread)
+{
+	bool is_new = thread && leak->thread_count == leak->blocks && leak->blocks < 1000;
+
+	for (size_t i = 0; i < leak->thread_count && is_new; i++)
+		is_new = leak->threads[i] != thread;
+	if (is_new)
+		*ARENA_ADD(b->arena, leak->threads, leak->thread_count) = thread;
+}
+
 static void add_live(struct builder *b, const struct ledger_block *block)
 {
 	struct group *group;
@@ -195,6 +206,7 @@ static void add_live(struct builder *b, const struct ledger_block *block)
 	}
 	if (!ledger_site(b->view, block->site))
 		b->lost_blocks++;
+	add_thread(b, &group->leak, block->thread);
 	group->leak.blocks++;
 	group->leak.bytes = add_bounded(group->leak.bytes, block->bytes);
 	if (!group->most || has_more_references(block, group->most))

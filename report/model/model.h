@@ -111,6 +111,8 @@ struct report_leak {
 	uint32_t references; /* largest reference count of its blocks */
 	uint64_t bytes;
 	uint64_t blocks;
+	uint32_t *threads; /* that allocated the blocks, up to the first one with two of them */
+	size_t thread_count;
 	/* what would come back if the blocks were freed: see build_keeps.c. Only in the process's
 	 * own lists of memory */
 	uint64_t keeps_bytes;

@@ -294,6 +294,8 @@ void describe_leak_place(FILE *out, const struct finding *finding, bool whole)
 	bool is_most = leak->keeps_bytes >= finding->keeps / 2;
 
 	describe_place(out, stack, whole);
+	if (leak->blocks > 1 && leak->thread_count == finding->blocks)
+		fputs(", one per thread", out);
 	if (may_be_freed_late(leak->site))
 		fputs("; perhaps freed by a destructor after the driver had shut down", out);
 	else if (!leak->refused && !leak->keepers &&

@@ -75,10 +75,10 @@ def jitted(place):
             os.unlink(path)
 
 
-def headline(place, *argv, env=None):
+def headline(place, *argv, env=None, stdout="worked\n"):
     """Returns the place of the only leak as the first lines name it, with markers for lines."""
     run = place.command("run", "--verbose", "1", "--", *argv, env=env)
-    compare("run", (0, "worked\n"), (run.status, run.stdout))
+    compare("run", (0, stdout), (run.status, run.stdout))
     place_of = re.search(" allocated at (.*)", run.stderr.split("\n", 1)[0]).group(1)
     return re.sub(r"\(\S*/(\w+\.c):(\d+)\)", lambda found: "@" + next(
         marker for number, marker in markers(found.group(1)) if number == int(found.group(2))), place_of)
@@ -107,6 +107,14 @@ def library(place):
                      env={"PLUGIN_TAKES": "1"}))
 
 
+def threads(place):
+    """a block per thread: the first line states that, and not of blocks of one thread"""
+    compare("each", "storm @storm_lost, one per thread",
+            headline(place, place.program("threads"), "storm", stdout="done\n"))
+    compare("one", "allocate @allocate, called from main @many",
+            headline(place, place.program("grouping"), "many", stdout=""))
+
+
 def no_lines(place):
     """a program without line tables: the first line has no address, and states what to do"""
     if not shutil.which("objcopy"):
@@ -117,4 +125,4 @@ def no_lines(place):
             % (bare, bare), headline(place, bare))
 
 
-NAMES = [unpacked, unpacked_twice, jitted, shared, library, no_lines]
+NAMES = [unpacked, unpacked_twice, jitted, shared, library, no_lines, threads]
