@@ -11,6 +11,8 @@
 #define PROBES_MAX 64
 
 static struct observation observations[OBSERVATIONS_MAX];
+/* A bit for each that is published: a reader of all touches only the pages of these. */
+static _Atomic uint64_t ready[OBSERVATIONS_MAX / 64];
 /* increases with every new or lost observation and every trouble */
 static _Atomic uint32_t recorded;
 static _Atomic uint32_t lost;
@@ -51,6 +53,7 @@ static void observation_fill(struct observation *observation, enum observation_k
 			     const char *subject, const char *module, const char *reason)
 {
 	size_t length = strnlen(subject, OBSERVATION_SUBJECT_BYTES - 1);
+	size_t i = (size_t)(observation - observations);
 
 	memcpy(observation->subject, subject, length);
 	observation->kind = kind;
@@ -63,7 +66,7 @@ static void observation_fill(struct observation *observation, enum observation_k
 	}
 	if (length)
 		memcpy(observation->module, module, length);
-	atomic_store_explicit(&observation->ready, true, memory_order_release);
+	atomic_fetch_or(&ready[i / 64], (uint64_t)1 << i % 64);
 	atomic_fetch_add_explicit(&recorded, 1, memory_order_release);
 }
 
@@ -112,9 +115,7 @@ uint32_t observations_troubles(enum ledger_trouble what)
 
 const struct observation *observation_at(unsigned int i)
 {
-	bool ready = atomic_load_explicit(&observations[i].ready, memory_order_acquire);
-
-	return ready ? &observations[i] : NULL;
+	return atomic_load(&ready[i / 64]) >> i % 64 & 1 ? &observations[i] : NULL;
 }
 
 const char *observation_kind_name(enum observation_kind kind)

@@ -56,7 +56,6 @@ enum observation_kind {
 
 struct observation {
 	_Atomic uint64_t key;   /* 0: unused */
-	_Atomic bool ready;
 	_Atomic uint32_t count; /* how often it was observed */
 	enum observation_kind kind;
 	bool has_module;
