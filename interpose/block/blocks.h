@@ -62,8 +62,8 @@ void record_kept(struct freeing *freeing);
 void record_misused(struct hook *hook, struct freeing *freeing, const struct misuse *misuse,
 		    int result);
 
-/* CONTEXT was destroyed or reset: ends every block in it. */
-void record_context_gone(struct hook *hook, uint64_t context);
+/* The call FROM has destroyed or reset CONTEXT: ends every block in it. */
+void record_context_gone(const struct call *from, uint64_t context);
 
 /* ---- references of handles: free.c ---- */
 

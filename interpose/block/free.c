@@ -337,16 +337,16 @@ void record_destroyed_later(enum space space, uint64_t handle, uint64_t watched)
 		block_destroyed(recorder, key_in(space, handle), watched);
 }
 
-void record_context_gone(struct hook *hook, uint64_t context)
+void record_context_gone(const struct call *from, uint64_t context)
 {
-	struct call call = { hook, NULL, SPACE_MEMORY };
+	struct call call = { from->hook, from->caller, SPACE_MEMORY };
 	LEAVE_AT_END struct recorder *recorder = context ? call_begin(&call) : NULL;
 	struct past ending;
 
 	if (!recorder)
 		return;
 	ending = (struct past){
-		.freed_api = call.name, .freed_stack = stack_here(recorder, NULL),
+		.freed_api = call.name, .freed_stack = stack_here(recorder, call.caller),
 		.freed_ns = call.now_ns, .by_context = 1,
 	};
 	block_end_with_context(recorder, context, &ending);

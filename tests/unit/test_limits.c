@@ -203,7 +203,7 @@ static void test_context_gone(void **state)
 	for (int i = 0; i < 3; i++)
 		assert_true(try_alloc(300, 300, i == 2 ? CONTEXT + 1 : CONTEXT, &address[i]));
 	assert_int_equal(held(), 900);
-	record_context_gone(&hooks[HOOK_cuCtxDestroy_v2], CONTEXT);
+	record_context_gone(&(struct call){ &hooks[HOOK_cuCtxDestroy_v2] }, CONTEXT);
 	driver_free(600);
 	assert_int_equal(held(), 300);
 	release(address[2], 300, OUTCOME_LATE);

@@ -110,7 +110,7 @@ static void context_gone(const struct call *call, CUcontext context, uint64_t un
 	atomic_store(&cuda_context_doubtful, true);
 	captures_context_gone(context_number(context), until);
 	pages_context_gone(context_number(context));
-	record_context_gone(call->hook, context_number(context));
+	record_context_gone(call, context_number(context));
 }
 
 static void primary_gone(const struct call *call, CUdevice device, uint64_t until)

@@ -174,7 +174,7 @@ static int end_context(struct call *call_of, void *real, int context)
 #define VERB_DESTROY(driver_call, made, context, bytes)                                     \
 	int r = end_context(&call, route.real, context);                                    \
 	if (made)                                                                           \
-		record_context_gone(hook, (uint64_t)(context));                             \
+		record_context_gone(&call, (uint64_t)(context));                            \
 	return r;
 
 #define WRAPPER(symbol, find, driver_call, verb, made, key, size)                           \
