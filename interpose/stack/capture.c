@@ -9,12 +9,14 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <string.h>
 
 #include "interpose/base/fork_guard.h"
 #include "interpose/base/own_stack.h"
 #include "interpose/dispatch/loader.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/stack/goroutine.h"
+#include "interpose/stack/unwinder.h"
 #include "interpose/stack/walk.h"
 
 /* walks of one thread that signal handlers may nest */
@@ -44,7 +46,6 @@ static int walk(void **pcs, int size)
  * number of pcs, at most SIZE. A second walk finds the registers there. */
 static int add_goroutine(void **pcs, int count, int size)
 {
-	struct walk_value frame_pointer = { NULL, 0 };
 	struct go_call call = { NULL, 0, 0 };
 	struct stack_walk walk;
 	uint64_t pc;
@@ -58,9 +59,8 @@ static int add_goroutine(void **pcs, int count, int size)
 		call.pc = (const void *)(uintptr_t)pc;
 	} while (call.pc != pcs[count - 1] && walk_step(&walk));
 	if (call.pc != pcs[count - 1] || !walk_stack_pointer(&walk, &call.stack_pointer) ||
-	    !walk_value(&walk, WALK_FRAME_POINTER, &frame_pointer))
+	    !walk_frame_pointer(&walk, &call.frame_pointer))
 		return count;
-	call.frame_pointer = frame_pointer.value;
 	return count + (int)goroutine_frames(&call, false, pcs + count,
 					     (unsigned int)(size - count));
 }
@@ -97,6 +97,27 @@ void capture_frames(unsigned int wanted, bool by_walking, struct capture *ret)
 		ret->frames = wanted;
 		ret->cut = true;
 	}
+}
+
+bool capture_by_rules(const struct caller *caller, struct frames_walks *walks, unsigned int wanted,
+		      struct capture *ret)
+{
+	const uint64_t *pcs;
+	unsigned int frames;
+	uint64_t hash;
+
+	if (wanted == 0 || fork_guard_is_locked() || !unwinder_get())
+		return false;
+	fork_guard_enter();
+	frames = frames_walk(caller, walks, wanted + 1, true, &pcs, &hash);
+	fork_guard_leave();
+	if (frames == 0 || resolve_is_ours((const void *)(uintptr_t)pcs[0]))
+		return false;
+	memcpy(ret->pcs, pcs, frames * sizeof(*pcs));
+	ret->first = ret->pcs;
+	ret->cut = frames > wanted;
+	ret->frames = ret->native = ret->cut ? wanted : frames;
+	return true;
 }
 
 static bool is_inside_exit(const struct capture *capture)

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "interpose/stack/frames.h"
 #include "ledger/format.h"
 
 /* room for gpuleak's own innermost frames, which a capture leaves out */
@@ -27,6 +28,12 @@ struct capture {
  * Captures the WANTED innermost frames. BY_WALKING: looks up unwind information in the modules that
  * are loaded now, and ignores libunwind's per-address cache. */
 void capture_frames(unsigned int wanted, bool by_walking, struct capture *ret);
+
+/* Locking: the same. Captures the WANTED frames above CALLER by the rules of frames.h. WALKS is the
+ * calling thread's. Returns false if a frame has no rule, or if libunwind is missing or must not
+ * run now. */
+bool capture_by_rules(const struct caller *caller, struct frames_walks *walks, unsigned int wanted,
+		      struct capture *ret);
 
 /* Stores the stack pointer of each frame of CAPTURE in RET. Then stores the address at which the
  * outermost frame ends, UINT64_MAX if unwinding ends there. RET has room for one entry more than

@@ -307,9 +307,13 @@ struct recent {
 	_Atomic uint64_t check; /* key ^ rule */
 	_Atomic uint64_t rule;
 };
-#define RECENT 4096u /* a power of two */
-static _Alignas(64) struct recent recent[RECENT];
-static _Atomic uint64_t epoch = 1; /* changes when rules are forgotten */
+#define RECENT 4096u      /* a power of two */
+#define RECENT_FIRST 256u /* the table is no larger until it is half full: one page */
+static _Alignas(RECENT_FIRST * sizeof(struct recent)) struct recent recent[RECENT];
+static _Atomic unsigned int recent_count;
+/* of the indices of first places */
+static _Atomic unsigned int recent_mask READ_BY_ALL = RECENT_FIRST - 2;
+static _Atomic uint64_t epoch READ_BY_ALL = 1; /* changes when rules are forgotten */
 
 #define MIX 0x9e3779b97f4a7c15u
 
@@ -318,13 +322,14 @@ static uint64_t epoch_bits(void)
 	return atomic_load_explicit(&epoch, memory_order_acquire) * MIX;
 }
 
-/* A rule is in one of two places, which lie in one cache line. Rules that share one place share
- * both, so a new rule replaces the older one of two. */
-static HOT struct recent *place_of(uint64_t key, unsigned int which)
+/* A rule is in one of two places, which lie in one cache line. Returns the first. Rules that share
+ * one place share both, so a new rule replaces the older one of two. */
+static HOT struct recent *place_of(uint64_t key)
 {
-	return &recent[(key * MIX >> 53) * 2 + which];
+	return &recent[(key * MIX >> 52) &
+		       atomic_load_explicit(&recent_mask, memory_order_relaxed)];
 }
-_Static_assert(RECENT == 2 << 11, "place_of() takes eleven bits of the hash");
+_Static_assert(RECENT == 1 << 12, "place_of() takes twelve bits of the hash");
 
 static HOT bool is_at(const struct recent *entry, uint64_t key, struct frame_rule *ret)
 {
@@ -336,7 +341,9 @@ static HOT bool is_at(const struct recent *entry, uint64_t key, struct frame_rul
 
 static HOT bool find_recent(uint64_t key, struct frame_rule *ret)
 {
-	return is_at(place_of(key, 0), key, ret) || is_at(place_of(key, 1), key, ret);
+	const struct recent *first = place_of(key);
+
+	return is_at(first, key, ret) || is_at(first + 1, key, ret);
 }
 
 static void store_word(struct recent *entry, uint64_t check, uint64_t word)
@@ -345,19 +352,22 @@ static void store_word(struct recent *entry, uint64_t check, uint64_t word)
 	atomic_store_explicit(&entry->check, check, memory_order_relaxed);
 }
 
-struct frame_rule frame_rule_at(uint64_t pc, bool is_exact)
+COLD struct frame_rule frame_rule_at(uint64_t pc, bool is_exact)
 {
 	uint64_t key = (pc << 1 | is_exact) ^ epoch_bits(), word;
-	struct recent *first = place_of(key, 0);
+	struct recent *first = place_of(key);
 	struct frame_rule rule;
 
 	if (find_recent(key, &rule))
 		return rule;
 	rule = find_rule(pc, is_exact);
 	memcpy(&word, &rule, sizeof(word));
-	store_word(place_of(key, 1), atomic_load_explicit(&first->check, memory_order_relaxed),
+	store_word(first + 1, atomic_load_explicit(&first->check, memory_order_relaxed),
 		   atomic_load_explicit(&first->rule, memory_order_relaxed));
 	store_word(first, key ^ word, word);
+	/* Rules that have another place in the larger table are found once more. */
+	if (atomic_fetch_add_explicit(&recent_count, 1, memory_order_relaxed) == RECENT_FIRST / 2)
+		atomic_store_explicit(&recent_mask, RECENT - 2, memory_order_relaxed);
 	return rule;
 }
 
@@ -427,7 +437,7 @@ static HOT uint64_t step_by(struct frame_rule rule, struct frame_place *place,
 /* Walks from the first inner frame. Stores in *AT the index from which on the frames are those of
  * the last walk. Returns the number of inner frames, or -1 if a frame has no rule. */
 static HOT int walk_inner(struct frames_walks *walks, uint64_t bits, unsigned int size,
-			  unsigned int *at)
+			  bool may_find, unsigned int *at)
 {
 	struct frame_place *place = walks->inner.place;
 	uint64_t *pc = walks->inner.pc;
@@ -439,8 +449,11 @@ static HOT int walk_inner(struct frames_walks *walks, uint64_t bits, unsigned in
 			return -1;
 		if (continues(walks, count, at, size))
 			return (int)count;
-		if (!find_recent(pc[count] << 1 ^ bits, &rule))
-			return -1;
+		if (!find_recent(pc[count] << 1 ^ bits, &rule)) {
+			if (!may_find)
+				return -1;
+			rule = frame_rule_at(pc[count], false);
+		}
 		count++;
 		if (rule.how == FRAME_OUTERMOST || count == size)
 			break;
@@ -471,8 +484,8 @@ static HOT uint64_t hash_walk(struct frames_walks *walks, unsigned int at, unsig
 	return hash;
 }
 
-unsigned int frames_walk_known(const struct caller *caller, struct frames_walks *walks,
-			       unsigned int size, const uint64_t **ret, uint64_t *ret_hash)
+unsigned int frames_walk(const struct caller *caller, struct frames_walks *walks, unsigned int size,
+			 bool may_find, const uint64_t **ret, uint64_t *ret_hash)
 {
 	const uint64_t bits = epoch_bits();
 	unsigned int at, frames;
@@ -484,7 +497,7 @@ unsigned int frames_walk_known(const struct caller *caller, struct frames_walks 
 	walks->inner.pc[0] = caller->pc;
 	walks->inner.place[0].top = (uint64_t)(uintptr_t)caller_top(caller);
 	walks->inner.place[0].pointer = caller->frame_pointer;
-	inner = size > FRAMES_WALKED_MAX ? -1 : walk_inner(walks, bits, size, &at);
+	inner = size > FRAMES_WALKED_MAX ? -1 : walk_inner(walks, bits, size, may_find, &at);
 	if (inner < 0)
 		return 0;
 	keep_inner(walks, (unsigned int)inner, at);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How to unwind a frame, from the tables of its module. On x86-64 libunwind captures stacks. There
- * the rules show which words of the stack a frame depends on, and find a known stack again.
+ * How to unwind a frame, from the tables of its module, and walks of whole stacks by these rules.
+ * They also show on which words of the stack a frame depends.
  */
 #ifndef GPULEAK_FRAMES_H
 #define GPULEAK_FRAMES_H
@@ -69,14 +69,14 @@ static HOT uint64_t frames_hash_on(uint64_t hash, uint64_t pc)
 	return hash ^ hash >> 29;
 }
 
-/* Walks the stack above CALLER by rules that frame_rule_at() has found before. Returns the number
- * of frames, at most SIZE, and stores their pcs in *RET, innermost first. They are valid until the
- * next call with WALKS, which belongs to the calling thread. Stores in *RET_HASH the hash of the
- * first SIZE - 1 of them, see frames_hash_on(). Returns 0 if a frame has no such rule.
- * Takes no lock and needs little stack. The caller accepts the result only if it is a stack that
- * was captured before. */
-unsigned int frames_walk_known(const struct caller *caller, struct frames_walks *walks,
-			       unsigned int size, const uint64_t **ret, uint64_t *ret_hash);
+/* Walks the stack above CALLER by the rules of its frames. Returns the number of frames, at most
+ * SIZE, and stores their pcs in *RET, innermost first. They are valid until the next call with
+ * WALKS, which belongs to the calling thread, and lie there from index `first` on. Stores in
+ * *RET_HASH the hash of the first SIZE - 1 of them, see frames_hash_on(). Returns 0 if a frame has
+ * no rule by a table. Needs little stack. Locking: without MAY_FIND the walk takes no lock, and
+ * also returns 0 if frame_rule_at() has not found the rule of a frame before. */
+unsigned int frames_walk(const struct caller *caller, struct frames_walks *walks, unsigned int size,
+			 bool may_find, const uint64_t **ret, uint64_t *ret_hash);
 
 /* Forgets what frame_rule_at() found so far. */
 void frame_rules_forget(void);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Fills the cache. Finds by a slow walk on which words of the stack the unwinding depends, and
- * chooses the line that a new stack replaces. A line is an element of the cache, struct
- * stack_cache_line.
+ * Fills the cache. Finds by a walk on which words of the stack the unwinding depends, and chooses
+ * the line that a new stack replaces. A line is an element of the cache, struct stack_cache_line.
  */
 #include "interpose/stack/stack_cache.h"
 
@@ -16,7 +15,6 @@
 #include "interpose/stack/goroutine.h"
 #include "interpose/stack/intern.h"
 #include "interpose/stack/modules.h"
-#include "interpose/stack/walk.h"
 
 static bool note_word(struct stack_cache_line *line, const uint64_t *at)
 {
@@ -29,57 +27,13 @@ static bool note_word(struct stack_cache_line *line, const uint64_t *at)
 	return true;
 }
 
-/* Adds the stack word from which register REG of the frame was restored. Skips a word that is not
- * above the caller or was the last one added, because a register may pass through frames unchanged.
- * Sets *RET_OWN if the register still has the caller's own value. Returns false if the stack cannot
- * be cached. */
-static bool note_register(struct stack_cache_line *line, struct stack_walk *walk,
-			  enum walk_register reg, const uint64_t **last, bool *ret_own)
-{
-	struct walk_value value;
-
-	if (!walk_value(walk, reg, &value))
-		return false;
-	*ret_own = !value.at || value.at < line->key.top;
-	if (*ret_own)
-		return value.at || reg != WALK_PC;
-	if (value.at == *last)
-		return true;
-	*last = value.at;
-	return (reg == WALK_PC ? arch_code_address(*value.at) : *value.at) == value.value &&
-	       note_word(line, value.at);
-}
-
-/* Adds the words that the frame depends on: its return address and, if needed, its saved frame
- * pointer. */
-static bool note_frame(struct stack_cache_line *line, struct stack_walk *walk,
-		       const uint64_t *last[2])
-{
-	enum frame_sort sort = walk_frame_sort(walk);
-	bool own;
-
-	if (sort == FRAME_OTHER || !note_register(line, walk, WALK_PC, &last[0], &own))
-		return false;
-	if (sort != FRAME_BY_POINTER)
-		return true;
-	if (!note_register(line, walk, WALK_FRAME_POINTER, &last[1], &own))
-		return false;
-	line->by_pointer |= own;
-	return true;
-}
-
-/* Adds the words that asmcgocall()'s frame depends on. The goroutine's frames are compared with
- * those in the ledger. */
+/* Adds the place of TOP, the stack pointer in asmcgocall(). The goroutine's frames are compared
+ * with those in the ledger. */
 static bool note_goroutine(struct stack_cache_line *line, const struct capture *capture,
-			   struct stack_walk *walk, const uint64_t **last)
+			   uint64_t top)
 {
-	uint64_t stack_pointer, above;
-	bool own;
+	uint64_t above = (top - (uint64_t)(uintptr_t)line->key.top) / sizeof(uint64_t);
 
-	if (!note_register(line, walk, WALK_PC, last, &own) ||
-	    !walk_stack_pointer(walk, &stack_pointer))
-		return false;
-	above = (stack_pointer - (uint64_t)(uintptr_t)line->key.top) / sizeof(uint64_t);
 	line->native = (uint16_t)capture->native;
 	line->go_above = (uint16_t)above;
 	return above <= UINT16_MAX;
@@ -99,32 +53,37 @@ bool stack_cache_goroutine_matches(struct recorder *recorder, const struct stack
 	       memcmp(pcs, stack->pc + line->native, wanted * sizeof(*pcs)) == 0;
 }
 
-/* Finds the words that the unwinding of CAPTURE depends on, by a slow walk. Returns false if a
- * frame is not plain. */
-static bool learn_words(struct stack_cache_line *line, const struct capture *capture)
+/* Finds the words that the unwinding of CAPTURE depends on, by a walk from CALLER: the return
+ * address into each frame and, if the frame's address may depend on it, the saved frame pointer.
+ * Returns false if a frame is not plain. */
+static bool learn_words(struct stack_cache_line *line, const struct caller *caller,
+			struct frames_walks *walks, const struct capture *capture)
 {
-	const uint64_t *last[2] = { NULL, NULL };
-	unsigned int frame = 0;
-	struct stack_walk walk;
-	uint64_t pc;
+	const unsigned int native = capture->native;
+	const uint64_t *pcs, *saved = NULL, *noted = NULL;
+	const struct frame_place *place;
+	uint64_t hash;
 
-	if (!walk_begin(&walk))
+	if (frames_walk(caller, walks, native, true, &pcs, &hash) != native ||
+	    memcmp(pcs, capture->first, native * sizeof(*pcs)) != 0)
 		return false;
-	do {
-		if (!walk_pc(&walk, &pc))
+	place = &walks->place[walks->first];
+	for (unsigned int i = 0; i < native; i++, place++) {
+		struct frame_rule rule = frame_rule_at(pcs[i], false);
+
+		if (i && !note_word(line, place[-1].link))
 			return false;
-		if (frame == 0 && resolve_is_ours((void *)(uintptr_t)pc))
-			continue;
-		if (pc != (uint64_t)(uintptr_t)capture->first[frame])
+		if (i + 1 == native && native < capture->frames)
+			return note_goroutine(line, capture, place->top);
+		if (rule.how != FRAME_OUTERMOST && (rule.how != FRAME_BY_TABLE || !rule.link))
 			return false;
-		if (frame + 1 == capture->native && capture->native < capture->frames)
-			return note_goroutine(line, capture, &walk, &last[0]);
-		if (!note_frame(line, &walk, last))
+		line->by_pointer |= rule.by_pointer && !saved;
+		if (rule.by_pointer && saved != noted && !note_word(line, noted = saved))
 			return false;
-		if (++frame == capture->frames)
-			return true;
-	} while (walk_step(&walk));
-	return false;
+		if (i + 1 < native && place->saved)
+			saved = place->saved;
+	}
+	return true;
 }
 
 /* Repeats the last word until their number is a multiple of STACK_WORDS_AT_ONCE. */
@@ -135,8 +94,8 @@ static void fill_up_words(struct stack_cache_line *line)
 }
 
 /* Returns true at the 2nd, 16th, 256th and every 4096th miss of a stack: the caller should then run
- * learn_words(). That takes about ten microseconds, so it should not run for a stack that occurs
- * only once. */
+ * learn_words(). It takes as long as a walk, so it should not run for a stack that occurs only
+ * once. */
 static bool is_worth_learning(uint16_t misses)
 {
 	return misses == 2 || misses == 16 || misses == 256 || (misses & 0xfff) == 0;
@@ -207,7 +166,7 @@ bool stack_cache_note(struct thread_state *state, const struct stack_cache_key *
 }
 
 void stack_cache_add(struct recorder *recorder, struct thread_state *state,
-		     const struct stack_cache_key *key, uint64_t frame_pointer,
+		     const struct stack_cache_key *key, const struct caller *caller,
 		     const struct capture *capture, uint32_t ref)
 {
 	struct stack_cache *cache = state->stack_cache;
@@ -222,10 +181,10 @@ void stack_cache_add(struct recorder *recorder, struct thread_state *state,
 	line->words = 0;
 	line->by_pointer = false;
 	line->native = 0;
-	line->frame_pointer = frame_pointer;
+	line->frame_pointer = caller->frame_pointer;
 	line->epoch = recorder->modules->epoch;
 	fork_guard_enter();
-	if (learn_words(line, capture))
+	if (learn_words(line, caller, &cache->walks, capture))
 		fill_up_words(line);
 	else
 		line->words = 0;

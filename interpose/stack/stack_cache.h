@@ -4,13 +4,13 @@
  * costs a few comparisons instead of unwinding.
  *
  * Programs allocate in loops: the same wrapper is called from the same frames again and again. If
- * every frame is plain (walk.h), unwinding depends only on the stack pointer, the frame
- * pointer and some words of the stack. These words are the return addresses, and the saved frame
- * pointers of frames whose address depends on them. If all of these are unchanged, so is the
- * result. They are compared from the innermost frame outwards. While all words so far are equal,
- * the next word lies where unwinding itself would read, so reading it is safe. Stacks with other
- * frames cannot be cached: the word that looks like a return address may be left over from an
- * earlier call.
+ * every frame is plain, which means that it has a rule by a table (frames.h), unwinding depends
+ * only on the stack pointer, the frame pointer and some words of the stack. These words are the
+ * return addresses, and the saved frame pointers of frames whose address depends on them. If all of
+ * these are unchanged, so is the result. They are compared from the innermost frame outwards. While
+ * all words so far are equal, the next word lies where unwinding itself would read, so reading it
+ * is safe. Stacks with other frames cannot be cached: the word that looks like a return address may
+ * be left over from an earlier call.
  *
  * Native frames alone do not identify Python frames: since 3.11 one frame of the evaluation loop
  * runs many Python frames. So the key of the Python frames (python.h) is compared too.
@@ -157,11 +157,11 @@ static inline uint32_t stack_cache_find(struct recorder *recorder, struct stack_
 	return 0;
 }
 
-/* Locking: the caller holds STATE's lock. Adds CAPTURE, the stack above the caller with KEY and
- * FRAME_POINTER, to the calling thread's cache, which is STATE's. REF is the ref of the stack. The
- * words to compare are found only when the same stack is added again. */
+/* Locking: the caller holds STATE's lock. Adds CAPTURE, the stack above CALLER, which has KEY, to
+ * the calling thread's cache, which is STATE's. REF is the ref of the stack. The words to compare
+ * are found only when the same stack is added again. */
 void stack_cache_add(struct recorder *recorder, struct thread_state *state,
-		     const struct stack_cache_key *key, uint64_t frame_pointer,
+		     const struct stack_cache_key *key, const struct caller *caller,
 		     const struct capture *capture, uint32_t ref);
 
 /* Locking: the caller holds STATE's lock. Does the same for a stack that was not captured. Returns

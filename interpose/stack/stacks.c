@@ -60,8 +60,7 @@ static uint32_t find_moved(struct recorder *recorder, struct thread_state *state
 
 	if (atomic_load(&interpreters_there))
 		return 0;
-	frames = frames_walk_known(caller, &state->stack_cache->walks, wanted + 1, &pcs,
-				   &hash);
+	frames = frames_walk(caller, &state->stack_cache->walks, wanted + 1, false, &pcs, &hash);
 	if (frames == 0)
 		return 0;
 	thread_state_lock(state);
@@ -73,36 +72,30 @@ static uint32_t find_moved(struct recorder *recorder, struct thread_state *state
 	return ref;
 }
 
-/* Makes the rules known that find_moved() walks with. */
-static void find_rules(const struct capture *capture)
-{
-	fork_guard_enter();
-	for (unsigned int i = 0; i < capture->native; i++)
-		frame_rule_at((uint64_t)(uintptr_t)capture->first[i], false);
-	fork_guard_leave();
-}
-
 static void unwind_here(void *data)
 {
 	struct stack_request *request = data;
 	struct recorder *recorder = request->recorder;
+	const bool taken_over = recorder->modules->taken_over;
+	const bool may_cache = request->caller && !request->state->shared;
 	uint64_t key = request->cache_key.python;
 	uint32_t frames = request->frames;
 	struct capture capture;
 
 	if (fork_guard_is_locked())
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNWINDER_LOCKED, 1);
-	capture_frames(recorder->stack_depth, recorder->modules->taken_over, &capture);
+	if (!may_cache || taken_over ||
+	    !capture_by_rules(request->caller, &request->state->stack_cache->walks,
+			      recorder->stack_depth, &capture))
+		capture_frames(recorder->stack_depth, taken_over, &capture);
 	if (frames && !request->is_own && !waiting_is_worker(&capture))
 		key = frames = 0;
 	if (capture.frames == 0 && !key)
 		return;
 	request->ref = stack_intern(recorder, request->state, &capture, key, frames);
-	if (!request->ref || !request->caller || !capture.frames || request->state->shared)
-		return;
-	stack_cache_add(recorder, request->state, &request->cache_key,
-			request->caller->frame_pointer, &capture, request->ref);
-	find_rules(&capture);
+	if (request->ref && may_cache && capture.frames)
+		stack_cache_add(recorder, request->state, &request->cache_key, request->caller,
+				&capture, request->ref);
 }
 
 /* The handlers of signals that waited for the end of the walk run now. Their GPU calls are

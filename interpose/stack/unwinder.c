@@ -211,9 +211,7 @@ static int find_unwinder(struct unwinder *ret)
 	ret->can_walk = FIND(getcontext, ARCH_LIBUNWIND_NAME("_U", "_getcontext")) &&
 			FIND(init_local, ARCH_LIBUNWIND_NAME("_UL", "_init_local")) &&
 			FIND(step, ARCH_LIBUNWIND_NAME("_UL", "_step")) &&
-			FIND(get_reg, ARCH_LIBUNWIND_NAME("_UL", "_get_reg")) &&
-			FIND(get_save_loc, ARCH_LIBUNWIND_NAME("_UL", "_get_save_loc")) &&
-			FIND(is_signal_frame, ARCH_LIBUNWIND_NAME("_UL", "_is_signal_frame"));
+			FIND(get_reg, ARCH_LIBUNWIND_NAME("_UL", "_get_reg"));
 	FIND(flush_cache, ARCH_LIBUNWIND_NAME("_U", "_flush_cache"));
 	FIND(local_addr_space, ARCH_LIBUNWIND_NAME("_UL", "_local_addr_space"));
 	FIND(backtrace, "unw_backtrace");

@@ -19,8 +19,6 @@ struct unwinder {
 	int (*init_local)(unw_cursor_t *cursor, unw_context_t *context);
 	int (*step)(unw_cursor_t *cursor);
 	int (*get_reg)(unw_cursor_t *cursor, int reg, unw_word_t *value);
-	int (*get_save_loc)(unw_cursor_t *cursor, int reg, unw_save_loc_t *loc);
-	int (*is_signal_frame)(unw_cursor_t *cursor);
 	bool can_walk; /* all functions after local_addr_space were found */
 };
 

@@ -14,23 +14,6 @@
 
 #include "interpose/stack/arch.h"
 
-/* How the frame's address is computed, and whether unwinding the frame depends only on stack
- * pointer, frame pointer and the stack words that they point to. Such a frame is plain. The cache
- * of stacks (stack_cache.h) holds only stacks of plain frames. */
-enum frame_sort {
-	FRAME_OTHER,      /* not plain, or its unwind information is missing or unreadable */
-	FRAME_BY_STACK,   /* plain: its address is the stack pointer plus a constant */
-	FRAME_BY_POINTER, /* plain: its address may be the frame pointer plus a constant */
-};
-
-enum walk_register { WALK_PC, WALK_FRAME_POINTER };
-
-/* The value of a register in a frame, and the word of the stack that it was restored from. */
-struct walk_value {
-	const uint64_t *at; /* NULL: it is still in the register */
-	uint64_t value;
-};
-
 #if defined(__x86_64__)
 #include "interpose/stack/walk_x86_64.h"
 #else
@@ -48,8 +31,7 @@ bool walk_step(struct stack_walk *walk);
 /* The functions below read the frame that WALK is at. They return false if a value is unknown. */
 bool walk_pc(struct stack_walk *walk, uint64_t *ret);
 bool walk_stack_pointer(struct stack_walk *walk, uint64_t *ret);
-bool walk_value(struct stack_walk *walk, enum walk_register reg, struct walk_value *ret);
-enum frame_sort walk_frame_sort(struct stack_walk *walk);
+bool walk_frame_pointer(struct stack_walk *walk, uint64_t *ret);
 
 /* Stores up to SIZE pcs of the stack, innermost first, and returns their number. This is the
  * fastest way. It may use unwind information of modules that have been unloaded. */

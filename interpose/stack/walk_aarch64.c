@@ -49,13 +49,10 @@ static bool step_by_table(struct stack_walk *walk, struct frame_rule rule)
 	if ((uintptr_t)end % sizeof(*end) || (link_at && !can_read(walk, link_at)) ||
 	    (frame_pointer_at && !can_read(walk, frame_pointer_at)))
 		return false;
-	if (frame_pointer_at) {
+	if (frame_pointer_at)
 		walk->frame_pointer = *frame_pointer_at;
-		walk->frame_pointer_at = frame_pointer_at;
-	}
 	walk->stack_pointer = (uint64_t)(uintptr_t)end;
 	walk->has_stack_pointer = true;
-	walk->pc_at = link_at;
 	return go_to(walk, arch_code_address(link_at ? *link_at : walk->link));
 }
 
@@ -80,8 +77,6 @@ static bool step_by_record(struct stack_walk *walk)
 	walk->stack_pointer = (uint64_t)(uintptr_t)(record + 2);
 	walk->has_stack_pointer = false;
 	walk->frame_pointer = record[0];
-	walk->frame_pointer_at = record;
-	walk->pc_at = record + 1;
 	return go_to(walk, pc);
 }
 
@@ -95,9 +90,7 @@ static bool step_out_of_signal(struct stack_walk *walk)
 	    !can_read(walk, &registers->regs[29]))
 		return false;
 	walk->frame_pointer = registers->regs[29];
-	walk->frame_pointer_at = (const uint64_t *)&registers->regs[29];
 	walk->stack_pointer = registers->sp;
-	walk->pc_at = (const uint64_t *)&registers->pc;
 	if (!go_to(walk, registers->pc))
 		return false;
 	walk->link = registers->regs[30];
@@ -138,22 +131,10 @@ bool walk_stack_pointer(struct stack_walk *walk, uint64_t *ret)
 	return true;
 }
 
-bool walk_value(struct stack_walk *walk, enum walk_register reg, struct walk_value *ret)
+bool walk_frame_pointer(struct stack_walk *walk, uint64_t *ret)
 {
-	ret->at = reg == WALK_PC ? walk->pc_at : walk->frame_pointer_at;
-	ret->value = reg == WALK_PC ? walk->pc : walk->frame_pointer;
+	*ret = walk->frame_pointer;
 	return true;
-}
-
-enum frame_sort walk_frame_sort(struct stack_walk *walk)
-{
-	struct frame_rule rule = frame_rule_at(walk->pc, walk->is_exact);
-
-	if (rule.how == FRAME_OUTERMOST)
-		return FRAME_BY_STACK;
-	if (rule.how != FRAME_BY_TABLE || walk->is_exact || walk->was_guessed || !rule.link)
-		return FRAME_OTHER;
-	return rule.by_pointer ? FRAME_BY_POINTER : FRAME_BY_STACK;
 }
 
 /* Returns the number of frames that libunwind finds. Its version 1.6 stores the return addresses

@@ -8,8 +8,6 @@
 struct stack_walk {
 	uint64_t pc, stack_pointer, frame_pointer;
 	uint64_t link; /* value of the link register, if has_link */
-	/* the words that pc and frame_pointer were restored from; NULL: from the register */
-	const uint64_t *pc_at, *frame_pointer_at;
 	bool is_exact; /* pc is the address of an instruction, not a return address */
 	bool has_stack_pointer;
 	bool has_link;

@@ -34,31 +34,9 @@ bool walk_stack_pointer(struct stack_walk *walk, uint64_t *ret)
 	return read_register(walk, UNW_REG_SP, ret);
 }
 
-bool walk_value(struct stack_walk *walk, enum walk_register reg, struct walk_value *ret)
+bool walk_frame_pointer(struct stack_walk *walk, uint64_t *ret)
 {
-	int number = reg == WALK_PC ? UNW_REG_IP : UNW_X86_64_RBP;
-	unw_save_loc_t place;
-
-	if (unwinder_get()->get_save_loc(&walk->cursor, number, &place) < 0 ||
-	    !read_register(walk, number, &ret->value))
-		return false;
-	ret->at = place.type == UNW_SLT_MEMORY ? (const uint64_t *)(uintptr_t)place.u.addr : NULL;
-	return true;
-}
-
-enum frame_sort walk_frame_sort(struct stack_walk *walk)
-{
-	struct frame_rule rule;
-	uint64_t pc;
-
-	if (unwinder_get()->is_signal_frame(&walk->cursor) > 0 || !walk_pc(walk, &pc))
-		return FRAME_OTHER;
-	rule = frame_rule_at(pc, false);
-	if (rule.how == FRAME_OUTERMOST)
-		return FRAME_BY_STACK;
-	if (rule.how != FRAME_BY_TABLE || !rule.link)
-		return FRAME_OTHER;
-	return rule.by_pointer ? FRAME_BY_POINTER : FRAME_BY_STACK;
+	return read_register(walk, UNW_X86_64_RBP, ret);
 }
 
 int walk_fast(void **pcs, int size)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Signals and forks that come while gpuleak walks a stack. Handlers must find the stack and the
- * signal mask of the thread, and a forked child must not wait for a lock of libunwind. gpuleak
+ * signal mask of the thread, and a forked child must not wait for a lock of libunwind. libunwind
  * calls dl_iterate_phdr() in such walks. It is defined here, so that the signal or the fork comes
  * there each time.
  */
@@ -42,13 +42,34 @@ int dl_iterate_phdr(int (*callback)(struct dl_phdr_info *, size_t, void *), void
 	return real(callback, data);
 }
 
+/* Only the allocation is armed: whether the walk of the free calls dl_iterate_phdr(), too, depends
+ * on libunwind's cache. */
 static void allocate(size_t bytes)
 {
 	CUdeviceptr address;
+	int signal;
 
 	must(cuMemAlloc_v2(&address, bytes), "alloc"); /* @alloc */
+	signal = armed;
+	armed = 0;
 	must(cuMemFree_v2(address), "free");
+	armed = signal;
 }
+
+#if defined(__x86_64__)
+/* An expression computes where the frame of this function ends: rsp + 16. So gpuleak leaves the
+ * walk to libunwind. */
+__asm__(".pushsection .text\n.type allocate_below,@function\nallocate_below:\n.cfi_startproc\n"
+	"sub $8, %rsp\n.cfi_escape 0x0f, 2, 0x77, 16\ncall *%rsi\n"
+	"add $8, %rsp\n.cfi_def_cfa rsp, 8\nret\n.cfi_endproc\n"
+	".size allocate_below,.-allocate_below\n.popsection\n");
+void allocate_below(size_t bytes, void (*function)(size_t)) __attribute__((visibility("hidden")));
+#else
+static void allocate_below(size_t bytes, void (*function)(size_t))
+{
+	function(bytes);
+}
+#endif
 
 /* Calls allocate() at 2^DEPTH different stacks, by PATH. */
 static void allocate_at(unsigned int path, unsigned int depth);
@@ -62,7 +83,7 @@ BRANCH(right)
 static void allocate_at(unsigned int path, unsigned int depth)
 {
 	if (depth == 0)
-		allocate(64);
+		allocate_below(64, allocate);
 	else if (path & 1)
 		left(path, depth);
 	else

@@ -252,8 +252,8 @@ static void run(const char *function)
 	((void (*)(void *))copied(block_run))(copied(function));
 }
 
-/* As a wrapper does. */
-static __attribute__((noinline)) void wrapper(void)
+/* As a wrapper does: the caller is the function that calls the one that this is inlined into. */
+static inline __attribute__((always_inline)) void wrapper(void)
 {
 	const struct caller *caller = CALLER;
 	struct recorder *recorder = recorder_enter();
@@ -266,7 +266,7 @@ static __attribute__((noinline)) void wrapper(void)
 	recorder_leave();
 }
 
-static int from_libc(const void *a, const void *b)
+static __attribute__((noinline)) int from_libc(const void *a, const void *b)
 {
 	wrapper();
 	return a < b ? -1 : 1;

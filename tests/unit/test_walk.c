@@ -250,48 +250,51 @@ FUNCTION(saved_by_expression, PUSHED("rbp") ".cfi_escape 0x10, 6, 2, 0x40, 0x1c\
 FUNCTION(of_signal, ".cfi_signal_frame\nsub $8, %rsp\n.cfi_adjust_cfa_offset 8\n",
 	 "add $8, %rsp\n");
 
-static uint64_t wanted_function;
-static enum frame_sort seen_sort;
-static struct walk_value seen_pc, seen_frame_pointer; /* of the function's caller */
-static uint64_t seen_words[2]; /* where these were saved */
+static struct frame_rule seen_rule;
+static unsigned int seen_frames;
+static struct frames_walks seen;
+static uint64_t seen_words[2]; /* where the return address and the frame pointer were saved */
 
-static NOT_INLINED void see_sort(void)
+static NOT_INLINED void see_rule(void)
 {
-	struct stack_walk walk;
-	uint64_t pc;
+	const struct frame_place *place;
+	const uint64_t *pcs;
+	uint64_t hash;
 
-	assert_true(walk_begin(&walk));
-	do
-		assert_true(walk_pc(&walk, &pc));
-	while ((pc < wanted_function || pc > wanted_function + 40) && walk_step(&walk));
-	seen_sort = walk_frame_sort(&walk);
-	assert_true(walk_step(&walk));
-	assert_true(walk_value(&walk, WALK_PC, &seen_pc));
-	assert_true(walk_value(&walk, WALK_FRAME_POINTER, &seen_frame_pointer));
-	seen_words[0] = seen_pc.at ? *seen_pc.at : 0;
-	seen_words[1] = seen_frame_pointer.at ? *seen_frame_pointer.at : 0;
+	seen_rule = frame_rule_at(CALLER->pc, false);
+	seen_frames = frames_walk(CALLER, &seen, 2, true, &pcs, &hash);
+	place = &seen.place[seen.first];
+	if (!seen_frames)
+		return;
+	seen_words[0] = *place->link;
+	seen_words[1] = place->saved ? *place->saved : 0;
 }
 
-static enum frame_sort sort_of(void (*function)(void (*)(void)))
+/* Returns true if the frame of FUNCTION has a rule, and a walk leaves the frame by it. */
+static bool has_rule(void (*function)(void (*)(void)))
 {
-	wanted_function = (uint64_t)(uintptr_t)function;
-	function(see_sort);
-	return seen_sort;
+	function(see_rule);
+	assert_int_equal(seen_frames, seen_rule.how == FRAME_BY_TABLE ? 2 : 0);
+	return seen_frames != 0;
 }
 
 static void test_sorts(void **state)
 {
 	(void)state;
-	assert_int_equal(sort_of(by_stack), FRAME_BY_STACK);
-	assert_int_equal(sort_of(by_other_register), FRAME_OTHER);
-	assert_int_equal(sort_of(by_expression), FRAME_OTHER);
-	assert_int_equal(sort_of(of_signal), FRAME_OTHER);
-	assert_int_equal(sort_of(by_pointer), FRAME_BY_POINTER);
+	assert_true(has_rule(by_stack));
+	assert_false(seen_rule.by_pointer);
+	assert_int_equal(seen_words[0], seen.pc[seen.first + 1]);
+	assert_int_equal(seen_words[1], 0);
+	assert_false(has_rule(by_other_register));
+	assert_false(has_rule(by_expression));
+	assert_false(has_rule(of_signal));
+	assert_true(has_rule(by_pointer));
+	assert_true(seen_rule.by_pointer);
+	assert_int_equal(seen_words[0], seen.pc[seen.first + 1]);
+	assert_int_equal(seen_words[1], seen.place[seen.first + 1].pointer);
 	/* The saved frame pointer lies below the return address. */
-	assert_ptr_equal(seen_frame_pointer.at + 1, seen_pc.at);
-	assert_int_equal(seen_words[0], seen_pc.value);
-	assert_int_equal(seen_words[1], seen_frame_pointer.value);
-	assert_int_equal(sort_of(saved_by_expression), FRAME_OTHER);
+	assert_ptr_equal(seen.place[seen.first].saved + 1, seen.place[seen.first].link);
+	assert_false(has_rule(saved_by_expression));
 }
 #endif
 
@@ -322,7 +325,7 @@ static void test_places(void **state)
 	assert_int_equal(places[captured.frames], UINT64_MAX);
 }
 
-/* ---- walks by known rules ---- */
+/* ---- walks by rules ---- */
 
 static bool forgets; /* all rules before a walk */
 
@@ -353,18 +356,18 @@ static NOT_INLINED void walk_known(void)
 	}
 	if (forgets) {
 		frame_rules_forget();
-		assert_int_equal(frames_walk_known(caller, &walks, FRAMES, &pcs, &hash), 0);
+		assert_int_equal(frames_walk(caller, &walks, FRAMES, false, &pcs, &hash), 0);
 	}
-	for (int i = 1; i < count; i++)
-		frame_rule_at((uint64_t)(uintptr_t)wanted[i], false);
 	for (int turn = 0; turn < 2; turn++) {
-		assert_int_equal(frames_walk_known(caller, &walks, FRAMES, &pcs, &hash), count - 1);
+		int frames = (int)frames_walk(caller, &walks, FRAMES, !turn, &pcs, &hash);
+
+		assert_int_equal(frames, count - 1);
 		for (int i = 1; i < count; i++)
 			assert_true(pcs[i - 1] == (uint64_t)(uintptr_t)wanted[i]);
 		assert_true(hash == hash_of(pcs, count - 1));
 	}
 	for (int turn = 0; forgets && turn < 2; turn++) {
-		assert_int_equal(frames_walk_known(caller, &walks, 3, &pcs, &hash), 3);
+		assert_int_equal(frames_walk(caller, &walks, 3, false, &pcs, &hash), 3);
 		assert_true(pcs[2] == (uint64_t)(uintptr_t)wanted[3]);
 		assert_true(hash == hash_of(pcs, 2));
 	}
@@ -429,8 +432,8 @@ static void test_known_again(void **state)
 
 static uint32_t cached; /* ref that the cache has for the last stack; 0: none */
 
-/* As a wrapper does: the caller is the function that calls this. */
-static NOT_INLINED uint32_t wrapper(void)
+/* As a wrapper does: the caller is the function that calls the one that this is inlined into. */
+static inline __attribute__((always_inline)) uint32_t wrapper(void)
 {
 	const struct caller *caller = CALLER;
 	struct recorder *recorder = recorder_enter();
@@ -450,9 +453,9 @@ static NOT_INLINED uint32_t wrapper(void)
 	return ref;
 }
 
-/* qsort() of glibc calls this: its frames are those that the stack has, because all code of a test
+/* qsort() of glibc calls this. Its frames are those that the stack has, because all code of a test
  * counts as gpuleak's. */
-static int from_libc(const void *a, const void *b)
+static NOT_INLINED int from_libc(const void *a, const void *b)
 {
 	(void)b;
 	*(uint32_t *)(uintptr_t)a = wrapper();
