@@ -17,6 +17,7 @@
 #include <time.h>
 #include <ucontext.h>
 
+#include "tools/attach/remote.h"
 #include "tools/launch/process.h"
 
 #define STOP_MS 200
@@ -197,10 +198,11 @@ bool tracee_is_in(const struct tracee *t, long number, uint64_t pc)
 
 long tracee_interrupted(const struct tracee *t)
 {
-	const uint64_t before = t->saved.pc - INSTRUCTION;
+	uint32_t before = 0;
 
 	if ((long)t->saved.regs[0] != -EINTR ||
-	    (uint32_t)ptrace(PTRACE_PEEKTEXT, t->tid, (void *)before, NULL) != SVC)
+	    !remote_read(t->tid, t->saved.pc - INSTRUCTION, &before, sizeof(before)) ||
+	    before != SVC)
 		return -1;
 	return (long)t->saved.regs[8];
 }
