@@ -47,9 +47,9 @@ enum attach_result {
 #define ATTACH_SETTINGS_MAX 32768u
 
 /* The command writes `settings`, and then `request`: a number other than 0 and the last one. The
- * next GPU call of any thread that allocates attaches, and stores `result`, then the number in
- * `answered`, then 0 in `request`. The process has no thread for it, so the command waits for a
- * limited time. */
+ * next GPU call of any thread that allocates takes it: it stores 0 in `request` and attaches. Then
+ * it stores `result`, and then the number in `answered`. The process has no thread for it, so the
+ * command waits for a limited time, and then takes the request back. */
 struct attach_page {
 	char magic[8];
 	int32_t pid;

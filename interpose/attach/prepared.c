@@ -148,7 +148,6 @@ __attribute__((destructor)) static void remove_page(void)
 
 static void serve(void)
 {
-	static _Atomic bool serving;
 	struct attach_page *page = &stub_page.page;
 	uint32_t request;
 
@@ -156,15 +155,12 @@ static void serve(void)
 		leave_page_of_parent();
 		return;
 	}
-	if (atomic_exchange(&serving, true))
+	request = atomic_exchange(&page->request, 0);
+	if (!request)
 		return;
-	request = atomic_load(&page->request);
 	page->settings[ATTACH_SETTINGS_MAX - 1] = '\0';
-	if (request)
-		page->result = (uint32_t)gpuleak_attach(page->settings);
+	page->result = (uint32_t)gpuleak_attach(page->settings);
 	atomic_store(&page->answered, request);
-	atomic_compare_exchange_strong(&page->request, &request, 0);
-	atomic_store(&serving, false);
 }
 
 void stub_request(void)

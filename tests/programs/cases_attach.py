@@ -4,6 +4,7 @@ are counted exactly, the line that keeps memory is named, leaks are not judged, 
 runs as before. Every way to end the recording, and what is refused."""
 
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -42,12 +43,14 @@ class Service(Holder):
 
 
 class Attach:
-    """`gpuleak attach`, until it has said that it records."""
+    """`gpuleak attach`, until it has said that it records. Calls `meanwhile` until then."""
 
-    def __init__(self, place, service, *flags, **env):
+    def __init__(self, place, service, *flags, meanwhile=None, **env):
         self.file = place.file("report.json")
         argv = [place.options.command, "attach", "--report", self.file, *flags, str(service.pid)]
         self.process = place.start(argv, env, stderr=subprocess.PIPE)
+        while meanwhile and not select.select([self.process.stderr], [], [], 0)[0]:
+            meanwhile()
         self.first = self.process.stderr.readline().decode()
         if "cannot be traced" in self.first or "can be traced only" in self.first:
             self.process.communicate()
@@ -126,9 +129,9 @@ def growing(place):
 @needs("attach")
 def as_bare(place):
     """attach: calls are counted exactly, and after it all results are those of a bare run"""
-    with recorded(place, "--for", "700ms") as (service, attach):
+    with recorded(place) as (service, attach):
         service.work(30)
-        compare("status", 0, attach.finish(None)[0])
+        compare("status", 0, attach.finish()[0])
         report = attach.report()
         check_sums(service, report)
         service.work(40)
@@ -180,6 +183,9 @@ def many_attachments(place):
             service.work(5)
             compare("status", 0, attach.finish()[0])
             check_sums(service, attach.report())
+        until = time.monotonic() + TIMEOUT
+        while kept_open(service.pid) != before and time.monotonic() < until:
+            time.sleep(0.05)  # a thread may not have ended yet
         compare("descriptors and threads", before, kept_open(service.pid))
         compare("output", bare(place, 20, *[5] * rounds), service.end())
     place.nothing_left()
@@ -252,7 +258,7 @@ def gate_words(place):
     """attach: the gate passes if nothing grows, and its line states that leaks are not judged"""
     with recorded(place, "--step-every", "100ms", "--gate") as (service, attach):
         service.work(5)
-        time.sleep(SLOWER)
+        time.sleep(3 * SLOWER)
         status, said = attach.finish()
         compare("status", 0, status)
         if "gate passed: " not in said or "leaks not judged" not in said:
@@ -333,6 +339,51 @@ def twice(place):
         compare("top", (0, True), (run.status, "remember" in run.stdout))
         attach.finish()
         service.end()
+
+
+@needs("attach")
+def held(place):
+    """attach: while another command is about to attach, a process is refused, and then not"""
+    with Service(place) as service:
+        Attach(place, service).finish()
+        folder = os.open("/proc/%d" % service.pid, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        refused(place, service.pid, "another gpuleak is about to attach to it")
+        os.close(folder)
+        compare("status", 0, Attach(place, service).finish()[0])
+        service.end()
+
+
+class Prepared(Service):
+    """The service, started with GPULEAK_RECORD=off."""
+
+    def __init__(self, place):
+        Holder.__init__(self, place, ("attach",), LD_PRELOAD=place.options.preload,
+                        GPULEAK_REPORT=None, GPULEAK_RECORD="off")
+        self.allocated = self.freed = 0
+
+
+@needs("attach")
+def by_page(place):
+    """attach: a process with GPULEAK_RECORD=off takes the request at its next call, and a request that
+    it did not take in time is withdrawn"""
+    with Prepared(place) as service:
+        service.work(1)
+        refused(place, service.pid, "it made no GPU call for 10 seconds")
+        service.work(1)
+        for _ in range(2):
+            attach = Attach(place, service, meanwhile=lambda: service.work(1))
+            service.allocated = service.freed = 0
+            service.work(10)
+            compare("status", 0, attach.finish()[0])
+            summary = attach.report()["summary"]
+            compare("at least these", True, summary["allocated_blocks"] >= service.allocated
+                    and summary["freed_blocks"] >= service.freed > 0)
+            compare("where", line_of("attach.c", "remember"), next(
+                frame["line"] for frame in attach.report()["kept"][0]["stack"]
+                if frame["function"] == "remember"))
+        service.end()
+    place.nothing_left()
 
 
 @needs("attach")
@@ -662,5 +713,5 @@ def doctor(place):
 
 
 ATTACH = [growing, as_bare, detached, again, many_attachments, ended, killed, killed_command, gate_words, gate_nothing, formats, text,
-          twice, under_gpuleak, refusals, other_user, static_program, musl_program, own_filter, debugger,
+          twice, held, by_page, under_gpuleak, refusals, other_user, static_program, musl_program, own_filter, debugger,
           contained, tree, forked, two_devices, pyopencl, doctor]

@@ -6,6 +6,7 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <dirent.h>
 #include <errno.h>
 #include <linux/futex.h>
 #include <poll.h>
@@ -22,6 +24,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -36,7 +39,8 @@
 
 struct shared {
 	volatile int stop, wrong, ready, handled;
-	volatile int busy; /* so many times a thread gets no time to stop */
+	volatile int rounds[2]; /* of each thread */
+	volatile int faults;    /* that were made */
 	char what[80];
 };
 static struct shared *shared;
@@ -153,9 +157,10 @@ static void (*what_to_do[2])(void);
 
 static void *work(void *argument)
 {
-	void (*const action)(void) = *(void (**)(void))argument;
+	const int thread = (void (**)(void))argument == &what_to_do[1];
+	void (*const action)(void) = what_to_do[thread];
 
-	while (!shared->stop) {
+	for (; !shared->stop; shared->rounds[thread]++) {
 		errno = ERRNO_OF_TEST;
 		action();
 		if (errno != ERRNO_OF_TEST)
@@ -269,27 +274,6 @@ static void test_allocate(void **state)
 	attach_often(do_allocate, do_allocate, 5);
 }
 
-/* On a busy machine a thread may not stop in time. The next try must find it untraced. */
-static void test_busy(void **state)
-{
-	pid_t child = start(do_compute, NULL);
-	const struct injection injection = { child, getenv("INJECTED"), "gpuleak_attach", "1", 0 };
-	struct injected got;
-
-	(void)state;
-	if (is_permitted(child)) {
-		shared->busy = 2;
-		assert_true(inject(&injection, &got));
-		assert_int_equal(shared->busy, 0);
-		shared->busy = 1000000;
-		assert_false(inject(&injection, &got));
-		assert_non_null(strstr(got.error, "try again"));
-		shared->busy = 0;
-		assert_true(inject(&injection, &got));
-	}
-	finish(child);
-}
-
 /* Each signal that is sent meanwhile is handled. */
 static void test_signals(void **state)
 {
@@ -311,6 +295,8 @@ static void test_signals(void **state)
 	finish(child);
 }
 
+/* ---- faults: replaces libc's functions in the process that traces ---- */
+
 static bool is_in_call(pid_t tid)
 {
 	char path[64];
@@ -325,54 +311,182 @@ static bool is_in_call(pid_t tid)
 	return first >= '0' && first <= '9';
 }
 
-/* Replaces libc's function. Kills the process that traces before its call number `kill_before`. Of
- * the many calls that write a word, it counts only a few. Leaves out what stops a thread that is
- * too busy. If `stops_in_call`, a thread is stopped only while it is in a system call. */
-static int kill_before = -1;
-static bool stops_in_call;
+enum fault {
+	NO_FAULT,
+	KILLED,    /* before a call of ptrace() */
+	FAILS,     /* the call of ptrace() */
+	FORGOTTEN, /* the same, if it lets the thread run or stop: as if it got no time */
+	STOPPED,   /* the traced process, before the call */
+	LATE,      /* a stop is seen only after `late_naps` naps */
+};
+static enum fault fault; /* of the next inject() */
+static int fault_at;     /* number of the call or of the stop */
+static int late_naps;
+static bool is_tracer;
+static bool is_waiting; /* for a stop that is forgotten or late: time passes faster */
+static long long skipped_ns;
+static pid_t traced;
+static bool stops_in_call; /* a thread is stopped only while it is in a system call */
 
+#define NAP_NS 20000000
+
+int clock_gettime(clockid_t clock, struct timespec *ret)
+{
+	const int r = (int)syscall(SYS_clock_gettime, (long)clock, ret);
+	const long long ns = ret->tv_nsec + skipped_ns;
+
+	ret->tv_sec += ns / 1000000000;
+	ret->tv_nsec = ns % 1000000000;
+	return r;
+}
+
+int nanosleep(const struct timespec *time, struct timespec *left)
+{
+	const long no_time[2] = { 0, 1000 };
+
+	if (!is_waiting)
+		return (int)syscall(SYS_nanosleep, time, left);
+	skipped_ns += NAP_NS;
+	return (int)syscall(SYS_nanosleep, no_time, NULL);
+}
+
+pid_t waitpid(pid_t pid, int *status, int options)
+{
+	siginfo_t found = { .si_pid = 0 };
+	pid_t r;
+
+	if (is_tracer && fault == LATE &&
+	    waitid(P_ALL, 0, &found, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) == 0 &&
+	    found.si_pid && (fault_at < 0 || fault_at-- == 0) && late_naps > 0) {
+		late_naps--;
+		shared->faults++;
+		is_waiting = true;
+		return 0;
+	}
+	r = (pid_t)syscall(SYS_wait4, (long)pid, status, (long)options, NULL);
+	is_waiting &= r == 0;
+	return r;
+}
+
+static bool lets_run(enum __ptrace_request request)
+{
+	return request == PTRACE_INTERRUPT || request == PTRACE_CONT || request == PTRACE_SYSCALL;
+}
+
+/* Returns the result of the call if it is left out, or 1. */
+static long apply_fault(enum __ptrace_request request)
+{
+	shared->faults++;
+	if (fault == KILLED)
+		raise(SIGKILL);
+	if (fault == STOPPED)
+		kill(traced, SIGSTOP);
+	is_waiting = fault == FORGOTTEN && lets_run(request);
+	if (is_waiting)
+		return 0;
+	errno = ESRCH;
+	return fault == FAILS && request != PTRACE_DETACH ? -1 : 1;
+}
+
+/* Of the many calls that write a word, it counts only a few. */
 long ptrace(enum __ptrace_request request, ...)
 {
 	va_list list;
 	pid_t tid;
 	void *address, *data;
+	long r = 1;
 
 	va_start(list, request);
 	tid = va_arg(list, pid_t);
 	address = va_arg(list, void *);
 	data = va_arg(list, void *);
 	va_end(list);
-	if ((request != PTRACE_POKEDATA || (uintptr_t)address % 256 == 0) && kill_before-- == 0)
-		raise(SIGKILL);
-	if (request == PTRACE_INTERRUPT && shared->busy > 0 && shared->busy--)
-		return 0;
+	is_tracer = true;
+	if (fault != LATE && (request != PTRACE_POKEDATA || (uintptr_t)address % 256 == 0) &&
+	    fault_at-- == 0)
+		r = apply_fault(request);
 	if (request == PTRACE_INTERRUPT && stops_in_call)
 		for (int i = 0; i < 1000 && !is_in_call(tid); i++)
 			usleep(100);
-	return syscall(SYS_ptrace, (long)request, (long)tid, address, data);
+	return r <= 0 ? r : syscall(SYS_ptrace, (long)request, (long)tid, address, data);
 }
 
-/* Kills the process that traces at one point after the other. The traced process must go on as if
- * nothing had happened. */
-static void kill_often(void (*one)(void), void (*other)(void))
+/* Calls inject() with a fault. Returns true if it succeeded. */
+static bool inject_with(enum fault what, int at, int naps, struct injected *ret)
 {
-	pid_t child = start(one, other);
-	struct injection injection = { child, getenv("INJECTED"), "gpuleak_attach", "1", 0 };
-	struct injected got;
-	int done = 0, kills = 0;
+	const struct injection injection = { traced, getenv("INJECTED"), "gpuleak_attach", "1", 0 };
+	bool done;
 
-	while (done < 3 && is_permitted(child)) {
-		kill_before = kills;
-		if (inject(&injection, &got))
-			done++;
-		else if (strstr(got.error, "should attach ended"))
-			kills++;
-		usleep(kills % 16 ? 1000 : 2000 * MS);
-		if (waitpid(child, NULL, WNOHANG) != 0)
-			fail_msg("dead after %d calls", kills);
+	shared->faults = 0;
+	fault = what;
+	fault_at = at;
+	late_naps = naps;
+	done = inject(&injection, ret);
+	fault = NO_FAULT;
+	if (done)
+		assert_int_equal(ret->result, 2);
+	return done;
+}
+
+/* Returns the number KEY in the status of thread TASK. */
+static long status_of(const char *task, const char *key)
+{
+	char path[300], line[200];
+	long value = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%s/status", (int)traced, task);
+	FILE *file = fopen(path, "r");
+	while (file && fgets(line, sizeof(line), file))
+		if (strncmp(line, key, strlen(key)) == 0)
+			value = atol(line + strlen(key) + 1);
+	if (file)
+		fclose(file);
+	return value;
+}
+
+/* No thread of the process is traced or stopped, and its own threads go on. */
+static void check_goes_on(enum fault what, int at)
+{
+	const int before[2] = { shared->rounds[0], shared->rounds[1] };
+	char path[64];
+	struct dirent *entry;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)traced);
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir)) != NULL)
+		if (status_of(entry->d_name, "TracerPid") != 0)
+			fail_msg("fault %d at %d: still traced", what, at);
+	if (dir)
+		closedir(dir);
+	for (int ms = 0; ms < 20000; ms++) {
+		if (shared->rounds[0] > before[0] &&
+		    (!what_to_do[1] || shared->rounds[1] > before[1]))
+			return;
+		poll(NULL, 0, 1);
 	}
-	kill_before = -1;
-	finish(child);
+	fail_msg("fault %d at %d: a thread does not go on", what, at);
+}
+
+/* Makes the fault at one point after the other, until there is none more. The process must go on as
+ * if nothing had happened. WORDS: what an error must have; "": any; NULL: no error. */
+static void try_faults(enum fault what, int naps, void (*one)(void), void (*other)(void),
+		       const char *words)
+{
+	struct injected got;
+	int at = 0;
+
+	traced = start(one, other);
+	for (bool more = is_permitted(traced); more; at++) {
+		if (!inject_with(what, at, naps, &got) && (!words || !strstr(got.error, words)))
+			fail_msg("fault %d at %d: %s", what, at, got.error);
+		more = shared->faults;
+		check_goes_on(what, at);
+	}
+	finish(traced);
+	if (!at)
+		skip();
+	assert_true(at > 10);
 }
 
 /* The thread enters the call after its state was read, and before it stops. */
@@ -387,13 +501,110 @@ static void test_epoll_entered(void **state)
 static void test_killed_waiting(void **state)
 {
 	(void)state;
-	kill_often(do_sleep, do_compute);
+	try_faults(KILLED, 0, do_sleep, do_compute, "should attach ended");
 }
 
 static void test_killed_computing(void **state)
 {
 	(void)state;
-	kill_often(do_compute, do_allocate);
+	try_faults(KILLED, 0, do_compute, do_allocate, "should attach ended");
+}
+
+static void test_failing(void **state)
+{
+	(void)state;
+	try_faults(FAILS, 0, do_sleep, do_compute, "");
+	try_faults(FAILS, 0, do_compute, NULL, "");
+}
+
+static void test_forgotten(void **state)
+{
+	(void)state;
+	try_faults(FORGOTTEN, 0, do_sleep, do_compute, "");
+	try_faults(FORGOTTEN, 0, do_compute, NULL, "");
+}
+
+/* A stop that is late for a moment is no error, and a call may be given up. */
+static void test_late(void **state)
+{
+	(void)state;
+	try_faults(LATE, 15, do_compute, do_sleep, NULL);
+	try_faults(LATE, 15, do_sleep, NULL, NULL);
+	try_faults(LATE, 400, do_compute, do_sleep, "has taken 5 seconds");
+	try_faults(LATE, 100000, do_sleep, NULL, "");
+}
+
+/* Continues the process whenever it is stopped. */
+static void *continue_always(void *count)
+{
+	int status;
+
+	while (!shared->stop) {
+		if (waitpid(traced, &status, WUNTRACED | WNOHANG) == traced && WIFSTOPPED(status)) {
+			++*(volatile int *)count;
+			kill(traced, SIGCONT);
+		}
+		poll(NULL, 0, 1);
+	}
+	return NULL;
+}
+
+/* A signal that stops the process is not lost, whenever it comes. */
+static void test_stopped(void **state)
+{
+	struct injected got;
+	pthread_t thread;
+	int stops = 0, sent = 0, at = 0;
+
+	(void)state;
+	traced = start(do_compute, do_sleep);
+	pthread_create(&thread, NULL, continue_always, &stops);
+	for (bool more = is_permitted(traced); more; at++) {
+		if (!inject_with(STOPPED, at, 0, &got) && !strstr(got.error, "kill -CONT"))
+			fail_msg("stopped at %d: %s", at, got.error);
+		sent += shared->faults;
+		more = shared->faults;
+		for (int ms = 0; ms < 20000 && *(volatile int *)&stops < sent; ms++)
+			poll(NULL, 0, 1);
+		assert_int_equal(*(volatile int *)&stops, sent);
+		check_goes_on(STOPPED, at);
+	}
+	shared->stop = 1;
+	pthread_join(thread, NULL);
+	shared->stop = 0;
+	shared->wrong = 0; /* a signal ends a sleep */
+	finish(traced);
+	assert_true(at > 10 || at == 0);
+}
+
+/* Returns the bytes that process TRACED has mapped. */
+static unsigned long mapped(void)
+{
+	char task[16];
+
+	snprintf(task, sizeof(task), "%d", (int)traced);
+	return (unsigned long)status_of(task, "VmSize") << 10;
+}
+
+/* A process that has no memory for a thread's stack is left as it was. */
+static void test_no_thread(void **state)
+{
+	struct injected got;
+	struct rlimit limit;
+	unsigned long before;
+
+	(void)state;
+	traced = start(do_compute, NULL);
+	if (is_permitted(traced)) {
+		before = mapped();
+		limit = (struct rlimit){ before + (2 << 20), before + (2 << 20) };
+		assert_int_equal(prlimit(traced, RLIMIT_AS, &limit, NULL), 0);
+		assert_false(inject_with(NO_FAULT, 0, 0, &got));
+		assert_non_null(strstr(got.error, "Resource temporarily unavailable"));
+		assert_int_equal(mapped(), before);
+		check_goes_on(NO_FAULT, 0);
+	}
+	finish(traced);
 }
 
 static void test_errors(void **state)
@@ -423,14 +634,16 @@ static void test_errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_no_thread), /* before this process makes threads */
 		cmocka_unit_test(test_poll),	cmocka_unit_test(test_epoll),
 		cmocka_unit_test(test_epoll_entered),
 		cmocka_unit_test(test_sleep),	cmocka_unit_test(test_futex),
 		cmocka_unit_test(test_sigtimedwait), cmocka_unit_test(test_compute),
-		cmocka_unit_test(test_allocate), cmocka_unit_test(test_busy),
-		cmocka_unit_test(test_signals),
+		cmocka_unit_test(test_allocate), cmocka_unit_test(test_signals),
 		cmocka_unit_test(test_errors), cmocka_unit_test(test_killed_waiting),
-		cmocka_unit_test(test_killed_computing),
+		cmocka_unit_test(test_killed_computing), cmocka_unit_test(test_failing),
+		cmocka_unit_test(test_forgotten), cmocka_unit_test(test_late),
+		cmocka_unit_test(test_stopped),
 	};
 
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,

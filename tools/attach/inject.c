@@ -28,7 +28,7 @@
 #include "tools/launch/process.h"
 
 #define TRY_MS 3000
-#define STATUS_AGAIN 3 /* of the child */
+#define LATE_MS 15000 /* if threads do not stop in time */
 #define PAUSE_NS 10000000
 #define RESULT_NS 500000
 #define RESULT_MS 60000 /* a process with much memory takes seconds */
@@ -213,52 +213,62 @@ static void hide_stop(const struct lender *lender, struct tracee *t)
 		tracee_repeat(t);
 }
 
-/* Stops the first thread of rank RANK that can be borrowed. Returns TRACEE_LATE if none can be. A
- * thread that does not stop in time would stop later and stay so, because a thread that runs cannot
- * be released: then this process ends, which releases it. */
+static enum tracee_result worse(enum tracee_result one, enum tracee_result other)
+{
+	return one > other ? one : other;
+}
+
+/* Stops the first thread of rank RANK that can be borrowed. Returns the worst result if none can
+ * be. */
 static enum tracee_result borrow(int pid, int rank, struct tracee *t, bool *ret_in_syscall)
 {
+	enum tracee_result r, worst = TRACEE_GONE;
 	char path[64];
 	bool fits;
-	enum tracee_result r = TRACEE_LATE;
 	struct lender lender;
 	struct dirent *entry;
 
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
 	AT_END(close_folder) DIR *dir = opendir(path);
-	while (dir && (r == TRACEE_LATE || r == TRACEE_GONE) && (entry = readdir(dir)) != NULL) {
+	while (dir && worst != TRACEE_STOPPED && (entry = readdir(dir)) != NULL) {
 		read_lender(pid, atoi(entry->d_name), &lender);
 		if (entry->d_name[0] == '.' || rank_of(lender.number) != rank)
 			continue;
 		*ret_in_syscall = lender.number >= 0;
 		r = tracee_stop(t, lender.tid);
-		if (r == TRACEE_LATE)
-			_exit(STATUS_AGAIN);
-		if (r != TRACEE_OK)
-			continue;
-		fits = is_free(&lender, t);
-		hide_stop(&lender, t);
-		if (!fits) {
-			tracee_release(t);
-			r = TRACEE_LATE;
-		}
+		fits = r == TRACEE_OK && is_free(&lender, t);
+		if (r == TRACEE_OK)
+			hide_stop(&lender, t);
+		if (fits)
+			return r;
+		if (r == TRACEE_OK)
+			r = tracee_release(t) ? TRACEE_BUSY : TRACEE_GONE;
+		worst = worse(r, worst);
 	}
-	return r == TRACEE_GONE ? TRACEE_LATE : r;
+	return worst;
 }
 
-static enum tracee_result borrow_any(int pid, long long until, struct tracee *t,
-				     bool *ret_in_syscall)
+static enum tracee_result borrow_any(int pid, struct tracee *t, bool *ret_in_syscall)
 {
 	const struct timespec pause = { .tv_nsec = PAUSE_NS };
-	enum tracee_result r = TRACEE_LATE;
+	const long long began = clock_ms();
+	enum tracee_result r, worst;
 
-	while (r == TRACEE_LATE && clock_ms() < until && process_runs(pid, 0)) {
-		for (int rank = 0; rank < RANKS && r == TRACEE_LATE; rank++)
+	do {
+		worst = TRACEE_GONE;
+		for (int rank = 0; rank < RANKS && worst != TRACEE_STOPPED; rank++) {
 			r = borrow(pid, rank, t, ret_in_syscall);
-		if (r == TRACEE_LATE)
-			nanosleep(&pause, NULL);
-	}
-	return r != TRACEE_LATE || process_runs(pid, 0) ? r : TRACEE_GONE;
+			if (r == TRACEE_OK)
+				return r;
+			worst = worse(r, worst);
+		}
+		nanosleep(&pause, NULL);
+		if (!process_runs(pid, 0))
+			return TRACEE_GONE;
+	} while (worst != TRACEE_STOPPED &&
+		 clock_ms() - began < (worst == TRACEE_LATE ? LATE_MS : TRY_MS));
+	errno = EPERM; /* for TRACEE_REFUSED */
+	return worst;
 }
 
 /* ---- the call ---- */
@@ -266,8 +276,10 @@ static enum tracee_result borrow_any(int pid, long long until, struct tracee *t,
 static const char *result_text(enum tracee_result r)
 {
 	static const char *const texts[] = {
-		[TRACEE_LATE] = "no thread of the process could be stopped outside of libc and the "
+		[TRACEE_BUSY] = "no thread of the process could be stopped outside of libc and the "
 				"loader for 3 seconds; try again",
+		[TRACEE_LATE] = "a thread of the process did not stop for 15 seconds: the machine "
+				"is overloaded, or a device does not answer; try again",
 		[TRACEE_GONE] = "the process ended",
 		[TRACEE_STOPPED] = "the process is stopped by a signal; continue it with kill "
 				   "-CONT",
@@ -278,12 +290,6 @@ static const char *result_text(enum tracee_result r)
 	return texts[r] ? texts[r] : strerror(errno);
 }
 
-static bool failed(struct injected *ret, const char *what, enum tracee_result r)
-{
-	snprintf(ret->error, sizeof(ret->error), "%s%s", what, result_text(r));
-	return false;
-}
-
 /* Maps the room, and its code in a page of its own. *RET gets the address. */
 static enum tracee_result map_room(struct tracee *t, uint64_t *ret)
 {
@@ -292,14 +298,14 @@ static enum tracee_result map_room(struct tracee *t, uint64_t *ret)
 	enum tracee_result r = tracee_syscall(t, SYS_mmap, arguments, ret);
 	uint64_t code = *ret;
 
-	if (r == TRACEE_OK && *ret < (uint64_t)-4096) {
+	if (r == TRACEE_OK && !(code & 4095)) { /* otherwise an error */
 		arguments[0] = *ret;
 		arguments[1] = STUB_CODE_BYTES;
 		arguments[2] = PROT_READ | PROT_EXEC;
 		arguments[3] |= MAP_FIXED;
 		r = tracee_syscall(t, SYS_mmap, arguments, &code);
 	}
-	if (r != TRACEE_OK || (code && code == *ret && code < (uint64_t)-4096))
+	if (r != TRACEE_OK || (code == *ret && code && !(code & 4095)))
 		return r;
 	errno = code > (uint64_t)-4096 ? (int)-code : ENOSYS;
 	return TRACEE_REFUSED;
@@ -324,152 +330,160 @@ static bool fill_room(const struct tracee *t, uint64_t room, struct stub_room *d
 			   (size_t)(__stop_gpuleak_stub - __start_gpuleak_stub));
 }
 
-/* Lets the borrowed thread create the new one. */
-static enum tracee_result use_thread(struct tracee *t, bool in_syscall, struct stub_room *data,
-				     uint64_t *ret_room)
+/* What the child process of inject() stores for its parent. */
+struct borrowing {
+	uint64_t room;    /* 0: there is none */
+	bool is_released; /* the borrowed thread does not use the room */
+	char error[sizeof(((struct injected *)0)->error)]; /* "": the new thread exists */
+};
+
+static void failed(char *error, const char *what, enum tracee_result r)
 {
-	static unsigned char pad[TRACEE_FRAME_BYTES], before[TRACEE_FRAME_BYTES];
+	snprintf(error, sizeof(((struct injected *)0)->error), "%s%s", what, result_text(r));
+}
+
+/* Maps the room and fills it. */
+static enum tracee_result make_room(struct tracee *t, bool in_syscall, struct stub_room *data,
+				    uint64_t *ret)
+{
 	struct padding padding = { .pid = t->tid };
-	uint64_t room = 0, ignored;
 	enum tracee_result r;
-	size_t bytes;
 
 	process_each_mapping("/proc", t->tid, look_for_padding, &padding);
-	bytes = tracee_pad(t, padding.at, padding.bytes, !in_syscall, pad);
-	errno = ENOSPC;
-	if (!bytes || !remote_read(t->tid, padding.at, before, bytes) ||
-	    !tracee_poke(t, padding.at, pad, bytes))
+	if (!tracee_set_pad(t, padding.at, padding.bytes, !in_syscall))
 		return TRACEE_REFUSED;
-	t->pad = padding.at;
-	r = map_room(t, &room);
-	if (r == TRACEE_OK)
-		r = fill_room(t, room, data)
-			    ? tracee_run(t, address_of(room, (const void *)stub_borrow),
-					 ROOM(stack) + STUB_STACK_BYTES - sizeof(uint64_t),
-					 room + STUB_CODE_BYTES)
-			    : TRACEE_REFUSED;
-	if (r == TRACEE_OK || t->is_late)
-		*ret_room = room;
-	else if (room)
-		tracee_syscall(t, SYS_munmap, (const uint64_t[6]){ room, ROOM_BYTES }, &ignored);
-	if (!t->is_late)
-		tracee_poke(t, t->pad, before, bytes);
-	return r;
+	r = map_room(t, ret);
+	return r != TRACEE_OK || fill_room(t, *ret, data) ? r : TRACEE_REFUSED;
 }
 
-/* Borrows a thread, and creates the new one, which uses *RET_ROOM. */
-static bool enter(int pid, long long until, struct stub_room *data, uint64_t *ret_room,
-		  struct injected *ret)
+/* Lets the borrowed thread create the new one. If pthread_create() fails, *RET_CREATED is not 0. */
+static enum tracee_result create_thread(struct tracee *t, uint64_t room, int *ret_created)
+{
+	enum tracee_result r = tracee_run(t, address_of(room, (const void *)stub_borrow),
+					  ROOM(stack) + STUB_STACK_BYTES - sizeof(uint64_t),
+					  room + STUB_CODE_BYTES);
+
+	*ret_created = 0;
+	if (r == TRACEE_OK)
+		remote_read(t->tid, ROOM(created), ret_created, sizeof(*ret_created));
+	errno = *ret_created ? *ret_created : errno;
+	return *ret_created ? TRACEE_REFUSED : r;
+}
+
+/* Borrows a thread, and creates the new one, which uses the room. */
+static void enter(int pid, struct stub_room *data, struct borrowing *ret)
 {
 	static struct tracee t; /* large */
-	enum tracee_result r;
+	char error[sizeof(ret->error)] = "";
+	int created = 1; /* not 0: no thread was created */
 	bool in_syscall = false;
+	enum tracee_result r = borrow_any(pid, &t, &in_syscall);
 
-	r = borrow_any(pid, until, &t, &in_syscall);
-	if (r != TRACEE_OK)
-		return failed(ret, "", r);
-	r = use_thread(&t, in_syscall, data, ret_room);
+	if (r != TRACEE_OK) {
+		failed(ret->error, "", r);
+		return;
+	}
+	r = make_room(&t, in_syscall, data, &ret->room);
+	if (r == TRACEE_OK)
+		r = create_thread(&t, ret->room, &created);
 	if (r == TRACEE_LATE)
-		snprintf(ret->error, sizeof(ret->error), "creating a thread in the process has "
-			 "taken 5 seconds; nothing is recorded");
+		strcpy(error, "a call in the process has taken 5 seconds; nothing is recorded");
 	else if (r != TRACEE_OK)
-		failed(ret, "a call in the process failed: ", r);
-	tracee_release(&t);
-	return r == TRACEE_OK;
+		failed(error, "a call in the process failed: ", r);
+	if (ret->room && created) {
+		tracee_syscall(&t, SYS_munmap, (const uint64_t[6]){ ret->room, ROOM_BYTES },
+			       &ret->room);
+		ret->room = 0;
+	}
+	ret->is_released = tracee_release(&t);
+	strcpy(ret->error, error);
 }
 
+/* ---- the command ---- */
+
 /* Waits until the new thread has called the function. */
-static bool wait_for_result(const struct injection *injection, uint64_t room, struct injected *ret)
+static void wait_for_result(const struct injection *injection, uint64_t room, struct injected *ret)
 {
 	const struct timespec pause = { .tv_nsec = RESULT_NS };
 	const long long until = clock_ms() + (injection->wait_ms ? injection->wait_ms : RESULT_MS);
 	uint32_t state = STUB_BEGINS;
-	int created;
 
-	if (remote_read(injection->pid, ROOM(created), &created, sizeof(created)) && created) {
-		errno = created;
-		return failed(ret, "the process cannot create a thread: ", TRACEE_REFUSED);
-	}
 	while (state == STUB_BEGINS && clock_ms() < until) {
-		if (!remote_read(injection->pid, ROOM(state), &state, sizeof(state)))
-			return failed(ret, "", TRACEE_GONE);
 		nanosleep(&pause, NULL);
+		if (!remote_read(injection->pid, ROOM(state), &state, sizeof(state))) {
+			failed(ret->error, "", TRACEE_GONE);
+			return;
+		}
 	}
 	ret->is_late = state == STUB_BEGINS;
 	if (ret->is_late)
-		snprintf(ret->error, sizeof(ret->error),
-			 "a call in the process has not returned in time, perhaps because another "
-			 "thread holds the loader's lock; nothing is recorded");
+		strcpy(ret->error, "a call in the process has not returned in time, perhaps "
+				   "because another thread holds the loader's lock; nothing is "
+				   "recorded");
 	if (state == STUB_FAILED) {
 		strcpy(ret->error, "the process cannot load the library: ");
 		remote_read(injection->pid, ROOM(error), ret->error + strlen(ret->error),
 			    sizeof(((struct stub_room *)0)->error));
 	}
-	if (state == STUB_DONE)
-		remote_read(injection->pid, ROOM(result), &ret->result, sizeof(ret->result));
-	return state == STUB_DONE;
+	if (state == STUB_DONE &&
+	    !remote_read(injection->pid, ROOM(result), &ret->result, sizeof(ret->result)))
+		failed(ret->error, "", TRACEE_GONE);
 }
 
-static void inject_here(const struct injection *injection, long long until, struct injected *ret)
+/* Makes a child process that traces, so that nothing stays traced when it ends. */
+static void enter_by_child(int pid, struct stub_room *data, struct borrowing *ret)
 {
-	static struct stub_room data; /* large */
-	char library[PATH_MAX];
-	uint64_t room = 0;
+	pid_t child = fork();
+
+	if (child == 0) {
+		setsid(); /* a terminal's signals do not reach it */
+		enter(pid, data, ret);
+		_exit(0);
+	}
+	if (child < 0)
+		failed(ret->error, "cannot start a process that attaches: ", TRACEE_REFUSED);
+	while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+static void call(const struct injection *injection, struct stub_room *data,
+		 struct borrowing *borrowed, struct injected *ret)
+{
+	uint64_t room;
 	uint32_t state;
 
-	if (!set_functions(injection->pid, &data)) {
-		snprintf(ret->error, sizeof(ret->error),
-			 "the process has no dlopen() and pthread_create() of glibc");
-		return;
-	}
+	strcpy(borrowed->error, "the process that should attach ended");
+	enter_by_child(injection->pid, data, borrowed);
+	strcpy(ret->error, borrowed->error);
+	room = borrowed->room;
+	if (!ret->error[0])
+		wait_for_result(injection, room, ret);
+	state = ret->error[0] ? STUB_CANCELLED : STUB_RELEASED;
+	/* a borrowed thread that was not released may still restore itself by what is there */
+	if (room && (ret->error[0] || borrowed->is_released))
+		remote_write(injection->pid, ROOM(state), &state, sizeof(state));
+}
+
+bool inject(const struct injection *injection, struct injected *ret)
+{
+	static struct stub_room data; /* large */
+	struct borrowing *borrowed = mmap(NULL, sizeof(*borrowed), PROT_READ | PROT_WRITE,
+				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	char library[PATH_MAX];
+
+	*ret = (struct injected){ .error = "" };
 	data.function = (int (*)(const char *))(uintptr_t)remote_find(
 		injection->pid, "libgpuleak.so", injection->function, library);
 	snprintf(data.name, sizeof(data.name), "%s", injection->function);
 	snprintf(data.library, sizeof(data.library), "%s", injection->library);
 	snprintf(data.text, sizeof(data.text), "%s", injection->text);
-	if (enter(injection->pid, until, &data, &room, ret))
-		wait_for_result(injection, room, ret);
-	state = ret->error[0] ? STUB_CANCELLED : STUB_RELEASED;
-	if (room)
-		remote_write(injection->pid, ROOM(state), &state, sizeof(state));
-}
-
-/* Makes the call in a child process. Returns its status. */
-static int inject_in_child(const struct injection *injection, long long until,
-			   struct injected *shared)
-{
-	int status = 0;
-	pid_t child = fork();
-
-	if (child == 0) {
-		struct injected result = { .error = "" };
-
-		setsid(); /* a terminal's signals do not reach it */
-		inject_here(injection, until, &result);
-		*shared = result;
-		_exit(0);
-	}
-	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
-		;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-}
-
-bool inject(const struct injection *injection, struct injected *ret)
-{
-	struct injected *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
-				       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	const long long until = clock_ms() + TRY_MS;
-
-	*ret = (struct injected){ .error = "the process that should attach ended" };
-	if (shared == MAP_FAILED)
-		return false;
-	*shared = *ret;
-	while (inject_in_child(injection, until, shared) == STATUS_AGAIN)
-		if (clock_ms() > until) {
-			failed(shared, "", TRACEE_LATE);
-			break;
-		}
-	*ret = *shared;
-	munmap(shared, sizeof(*shared));
+	if (borrowed == MAP_FAILED)
+		strcpy(ret->error, "too little memory");
+	else if (!set_functions(injection->pid, &data))
+		strcpy(ret->error, "the process has no dlopen() and pthread_create() of glibc");
+	else
+		call(injection, &data, borrowed, ret);
+	if (borrowed != MAP_FAILED)
+		munmap(borrowed, sizeof(*borrowed));
 	return !ret->error[0];
 }

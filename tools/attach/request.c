@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -23,6 +24,7 @@
 #include "tools/ledgers/ledgers.h"
 
 #define PAGE_MS 10000
+#define TAKEN_MS 60000 /* a process with much memory takes seconds */
 
 static bool is_done(int result, char error[REQUEST_ERROR_SIZE])
 {
@@ -77,13 +79,39 @@ static struct attach_page *map_page(const struct target *target)
 	return NULL;
 }
 
-static bool request_by_page(const struct target *target, const char *settings,
+/* Waits until the process has answered request NUMBER. Returns true, or false with the reason in
+ * ERROR. */
+static bool wait_for_answer(const struct target *target, struct attach_page *page, uint32_t number,
 			    char error[REQUEST_ERROR_SIZE])
 {
 	const struct timespec pause = { .tv_nsec = 5000000 };
-	const long long until = clock_ms() + PAGE_MS;
+	const long long began = clock_ms();
+
+	while (atomic_load(&page->answered) != number) {
+		const long long waited = clock_ms() - began;
+		uint32_t expected = number;
+
+		if (!process_runs(target->pid, 0))
+			strcpy(error, "the process ended");
+		else if (waited > PAGE_MS &&
+			 atomic_compare_exchange_strong(&page->request, &expected, 0))
+			snprintf(error, REQUEST_ERROR_SIZE, "it made no GPU call for %d seconds; "
+				 "it takes a request at its next one", PAGE_MS / 1000);
+		else if (waited > TAKEN_MS)
+			strcpy(error, "the thread that took the request has not answered in a "
+				      "minute; nothing is recorded");
+		if (error[0])
+			return false;
+		nanosleep(&pause, NULL);
+	}
+	return true;
+}
+
+static bool request_by_page(const struct target *target, const char *settings,
+			    char error[REQUEST_ERROR_SIZE])
+{
 	struct attach_page *page = map_page(target);
-	uint32_t number, withdrawn;
+	uint32_t number;
 	bool done;
 
 	if (!page) {
@@ -95,19 +123,24 @@ static bool request_by_page(const struct target *target, const char *settings,
 	number = atomic_load(&page->answered) + 1;
 	number += number == 0;
 	atomic_store(&page->request, number);
-	while (atomic_load(&page->answered) != number && clock_ms() < until &&
-	       process_runs(target->pid, 0))
-		nanosleep(&pause, NULL);
-	withdrawn = number;
-	done = atomic_load(&page->answered) == number ||
-	       !atomic_compare_exchange_strong(&page->request, &withdrawn, 0);
-	if (done)
-		done = is_done((int)page->result, error);
-	else
-		snprintf(error, REQUEST_ERROR_SIZE, "it made no GPU call for %d seconds; it takes "
-			 "a request at its next one", PAGE_MS / 1000);
+	done = wait_for_answer(target, page, number, error) && is_done((int)page->result, error);
 	munmap(page, sizeof(*page));
 	return done;
+}
+
+/* Returns a descriptor that holds the process for this command and the one that traces for it. Two
+ * commands at once would write to the same memory. Returns -1 if another command holds it. */
+static int hold_process(int pid)
+{
+	char path[32];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0)
+		return fd;
+	close(fd);
+	return -1;
 }
 
 bool attach_request(const struct target *target, const char *library, const char *settings,
@@ -119,11 +152,17 @@ bool attach_request(const struct target *target, const char *library, const char
 	};
 	struct injected injected;
 
+	AT_END(close_descriptor) int held = hold_process(target->pid);
+	error[0] = '\0';
+	if (held < 0) {
+		strcpy(error, "it ended, or another gpuleak is about to attach to it; try again");
+		return false;
+	}
 	errno = 0;
 	if (target->page[0])
 		return request_by_page(target, settings, error);
 	if (inject(&injection, &injected))
 		return is_done(injected.result, error);
-	snprintf(error, REQUEST_ERROR_SIZE, "%s", injected.error);
+	strcpy(error, injected.error);
 	return false;
 }

@@ -8,8 +8,8 @@
 
 #include <dlfcn.h>
 
-#define NAP_US 5000
-#define NAPS 2000u /* then the command is dead */
+#define NAP_US 20000
+#define NAPS 3000u /* a minute: then the command is dead */
 #define STUB                                                                                    \
 	__attribute__((section("gpuleak_stub"), noinline, used,                                \
 		       no_sanitize("address", "undefined", "thread"),                           \

@@ -21,7 +21,6 @@
 #include "tools/launch/process.h"
 
 #define STOP_MS 200
-#define SYSCALL_MS 2000
 #define CALL_MS 5000
 #define MASK_BYTES 8 /* of the kernel's signal set */
 #define PAGE_BYTES 4096
@@ -254,17 +253,6 @@ size_t tracee_frame(const struct tracee *t, uint64_t at, bool whole, unsigned ch
 #error "gpuleak attach knows the registers of x86-64 and aarch64"
 #endif
 
-size_t tracee_pad(const struct tracee *t, uint64_t at, size_t size, bool whole, unsigned char *ret)
-{
-	size_t bytes;
-
-	memcpy(ret, pad_code, sizeof(pad_code));
-	bytes = PAD_FRAME + tracee_frame(t, at + PAD_FRAME, whole, ret + PAD_FRAME);
-	if (bytes <= size || !whole)
-		return bytes <= size ? bytes : 0;
-	return tracee_pad(t, at, size, false, ret);
-}
-
 static int get_registers(pid_t tid, registers *ret)
 {
 	struct iovec io = { ret, sizeof(*ret) };
@@ -286,47 +274,84 @@ uint64_t tracee_pc(const struct tracee *t)
 
 /* ---- stops ---- */
 
-/* Waits until TID stops. *RET gets its status. */
-static enum tracee_result wait_for(pid_t tid, int wait_ms, int *ret)
+/* Signals that an instruction causes. */
+static const int own_signals[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
+
+static bool is_own(int signal)
+{
+	for (size_t i = 0; i < sizeof(own_signals) / sizeof(own_signals[0]); i++)
+		if (own_signals[i] == signal)
+			return true;
+	return false;
+}
+
+enum stop { STOP_CALL, STOP_INTERRUPT, STOP_SIGNAL };
+
+static enum stop stop_of(int status)
+{
+	return status >> 16 ? STOP_INTERRUPT : WSTOPSIG(status) == (SIGTRAP | 0x80) ? STOP_CALL
+										    : STOP_SIGNAL;
+}
+
+static int signal_of(int status)
+{
+	return stop_of(status) == STOP_SIGNAL ? WSTOPSIG(status) : 0;
+}
+
+static void detach(pid_t tid, int signal)
+{
+	ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)signal);
+}
+
+/* Waits until TID stops. *RET gets its status. Releases other threads, which did not stop in time
+ * and do now. This process may get no time itself, so it looks once more after UNTIL. */
+static enum tracee_result wait_for(pid_t tid, long long until, int *ret)
 {
 	const struct timespec pause = { .tv_nsec = 50000 };
-	const long long until = clock_ms() + wait_ms;
-	pid_t r;
+	bool is_last = false;
+	pid_t r = 0;
 
-	while ((r = waitpid(tid, ret, __WALL | WNOHANG)) == 0) {
-		if (clock_ms() > until)
-			return TRACEE_LATE;
-		nanosleep(&pause, NULL);
+	while (r != tid && !is_last) {
+		is_last = clock_ms() > until;
+		r = waitpid(-1, ret, __WALL | WNOHANG);
+		if (r < 0)
+			return TRACEE_GONE;
+		if (r == 0 && !is_last)
+			nanosleep(&pause, NULL);
+		if (r > 0 && r != tid && WIFSTOPPED(*ret))
+			detach(r, signal_of(*ret));
 	}
-	return r == tid && WIFSTOPPED(*ret) ? TRACEE_OK : TRACEE_GONE;
+	return r != tid ? TRACEE_LATE : WIFSTOPPED(*ret) ? TRACEE_OK : TRACEE_GONE;
 }
 
-/* Lets TID run until it stops next, and delivers SIGNAL. */
-static enum tracee_result resume(pid_t tid, int how, int signal, int wait_ms, int *ret)
+/* Lets T run by the request HOW, unless it runs already, until it stops as WANTED. Delivers signals
+ * that come before: during a call, only those that cannot be blocked. */
+static enum tracee_result run_until(struct tracee *t, int how, enum stop wanted, long long until)
 {
-	if (ptrace(how, tid, NULL, (void *)(intptr_t)signal) < 0)
-		return TRACEE_GONE;
-	return wait_for(tid, wait_ms, ret);
+	enum tracee_result r;
+	int status = 0, signal = 0;
+
+	do {
+		if (!t->runs && ptrace(how, t->tid, NULL, (void *)(intptr_t)signal) < 0)
+			return TRACEE_GONE;
+		t->runs = true;
+		r = wait_for(t->tid, until, &status);
+		if (r != TRACEE_OK)
+			return r;
+		t->runs = false;
+		signal = signal_of(status);
+		if (wanted == STOP_CALL && is_own(signal))
+			return TRACEE_CRASHED;
+	} while (stop_of(status) != wanted);
+	return wanted == STOP_INTERRUPT && WSTOPSIG(status) != SIGTRAP ? TRACEE_STOPPED : r;
 }
 
-static int event_of(int status)
+/* In this kind of stop only, the kernel makes an interrupted system call again. */
+static enum tracee_result interrupt(struct tracee *t, int wait_ms)
 {
-	return status >> 16;
-}
-
-/* Waits until the traced thread TID stops because of PTRACE_INTERRUPT. Signals that it has got
- * before are delivered. */
-static enum tracee_result wait_for_interrupt(pid_t tid)
-{
-	int status;
-	enum tracee_result r = wait_for(tid, STOP_MS, &status);
-
-	while (r == TRACEE_OK && event_of(status) != PTRACE_EVENT_STOP)
-		r = resume(tid, PTRACE_CONT, event_of(status) ? 0 : WSTOPSIG(status), STOP_MS,
-			   &status);
-	if (r == TRACEE_OK && WSTOPSIG(status) != SIGTRAP)
-		return TRACEE_STOPPED;
-	return r;
+	if (ptrace(PTRACE_INTERRUPT, t->tid, NULL, NULL) < 0)
+		return errno == ESRCH ? TRACEE_GONE : TRACEE_REFUSED;
+	return run_until(t, PTRACE_CONT, STOP_INTERRUPT, clock_ms() + wait_ms);
 }
 
 static bool save(struct tracee *t)
@@ -347,26 +372,30 @@ static bool save(struct tracee *t)
 enum tracee_result tracee_stop(struct tracee *t, pid_t tid)
 {
 	enum tracee_result r;
+	int seized;
 
-	t->tid = tid;
-	t->is_changed = t->is_late = false;
-	if (ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACESYSGOOD) < 0)
-		return errno == ESRCH ? TRACEE_GONE : TRACEE_REFUSED;
-	if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0)
-		return TRACEE_GONE;
-	r = wait_for_interrupt(tid);
-	return r == TRACEE_OK && !save(t) ? TRACEE_REFUSED : r;
+	*t = (struct tracee){ .tid = tid, .runs = true };
+	seized = ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACESYSGOOD) < 0 ? errno : 0;
+	r = interrupt(t, STOP_MS); /* also if it was seized before, and did not stop in time */
+	if (r == TRACEE_GONE && seized == EPERM) {
+		errno = seized;
+		return TRACEE_REFUSED;
+	}
+	if (r == TRACEE_OK && !save(t))
+		r = TRACEE_REFUSED;
+	if (r == TRACEE_REFUSED || r == TRACEE_STOPPED)
+		detach(tid, 0);
+	return r;
 }
 
 /* Signals that an instruction causes stay enabled: if they were blocked, the kernel would remove
  * the program's handler. */
 static uint64_t all_signals(void)
 {
-	static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
-	uint64_t mask = ~(uint64_t)0;
+	uint64_t mask = 0;
 
-	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
-		mask &= ~((uint64_t)1 << (own[i] - 1));
+	for (int signal = 1; signal <= 64; signal++)
+		mask |= (uint64_t)!is_own(signal) << (signal - 1);
 	return mask;
 }
 
@@ -374,7 +403,7 @@ static uint64_t all_signals(void)
  * killed, the thread has its own mask, or runs to a frame that restores it. */
 static bool set_state(struct tracee *t, registers *r)
 {
-	uint64_t mask = all_signals() | (t->saved_mask & ~all_signals());
+	uint64_t mask = all_signals() | t->saved_mask;
 
 	t->is_changed = true;
 	return set_registers(t->tid, r) == 0 &&
@@ -394,85 +423,89 @@ bool tracee_poke(const struct tracee *t, uint64_t at, const void *bytes, size_t 
 	return true;
 }
 
+bool tracee_set_pad(struct tracee *t, uint64_t at, size_t size, bool whole)
+{
+	static unsigned char pad[TRACEE_FRAME_BYTES];
+	size_t bytes;
+
+	memcpy(pad, pad_code, sizeof(pad_code));
+	bytes = PAD_FRAME + tracee_frame(t, at + PAD_FRAME, whole, pad + PAD_FRAME);
+	if (bytes > size && whole)
+		return tracee_set_pad(t, at, size, false);
+	bytes = (bytes + 7) & ~(size_t)7;
+	errno = ENOSPC;
+	if (bytes > size || !remote_read(t->tid, at, t->before_pad, bytes))
+		return false;
+	t->pad = at;
+	t->pad_bytes = bytes;
+	return tracee_poke(t, at, pad, t->pad_bytes);
+}
+
 enum tracee_result tracee_syscall(struct tracee *t, long number, const uint64_t arguments[6],
 				  uint64_t *ret)
 {
+	const long long until = clock_ms() + CALL_MS;
 	registers r = t->saved;
-	enum tracee_result result = TRACEE_GONE;
-	int status;
+	enum tracee_result result;
 
 	leave_syscall(&r);
 	set_call(&r, number, arguments);
 	PC(&r) = t->pad;
 	SP(&r) = t->pad + PAD_FRAME + TRACEE_FRAME_SP;
-	if (set_state(t, &r))
-		result = resume(t->tid, PTRACE_SYSCALL, 0, SYSCALL_MS, &status);
+	if (!set_state(t, &r))
+		return TRACEE_REFUSED;
+	result = run_until(t, PTRACE_SYSCALL, STOP_CALL, until);
 	if (result == TRACEE_OK)
-		result = resume(t->tid, PTRACE_SYSCALL, 0, SYSCALL_MS, &status);
-	if (result == TRACEE_OK && WSTOPSIG(status) == SIGSYS)
-		return TRACEE_CRASHED;
+		result = run_until(t, PTRACE_SYSCALL, STOP_CALL, until);
 	if (result == TRACEE_OK && get_registers(t->tid, &r) < 0)
-		result = TRACEE_GONE;
+		result = TRACEE_REFUSED;
 	*ret = RESULT(&r);
 	return result;
 }
 
 enum tracee_result tracee_run(struct tracee *t, uint64_t code, uint64_t stack, uint64_t argument)
 {
+	const long long until = clock_ms() + CALL_MS;
 	const uint64_t arguments[6] = { argument };
 	registers r = t->saved;
 	enum tracee_result result;
-	int status;
 
 	leave_syscall(&r);
 	set_call(&r, 0, arguments);
 	PC(&r) = code;
 	SP(&r) = stack;
 	if (!set_state(t, &r))
-		return TRACEE_GONE;
+		return TRACEE_REFUSED;
 	do {
-		result = resume(t->tid, PTRACE_SYSCALL, 0, CALL_MS, &status);
-		if (result != TRACEE_OK) {
-			t->is_late = result == TRACEE_LATE;
-			return result;
-		}
-		if (!event_of(status) && WSTOPSIG(status) != (SIGTRAP | 0x80))
-			return TRACEE_CRASHED;
-	} while (get_registers(t->tid, &r) < 0 || PC(&r) / PAGE_BYTES != code / PAGE_BYTES);
+		result = run_until(t, PTRACE_SYSCALL, STOP_CALL, until);
+		if (result == TRACEE_OK && get_registers(t->tid, &r) < 0)
+			result = TRACEE_GONE;
+	} while (result == TRACEE_OK && PC(&r) / PAGE_BYTES != code / PAGE_BYTES);
 	/* leaves the call out: a filter of seccomp may not allow that, but it allows getpid() */
-	return replace_syscall(t->tid, &r, SYS_getpid) < 0 ? TRACEE_GONE : TRACEE_OK;
+	if (result == TRACEE_OK && replace_syscall(t->tid, &r, SYS_getpid) < 0)
+		result = TRACEE_GONE;
+	if (result == TRACEE_OK)
+		result = run_until(t, PTRACE_SYSCALL, STOP_CALL, until);
+	t->is_left = result == TRACEE_LATE || result == TRACEE_GONE;
+	return result;
 }
 
-/* Brings the thread to the only kind of stop in which the kernel makes an interrupted system call
- * again, and restores what tracee_stop() has saved. */
-static enum tracee_result restore(struct tracee *t)
+/* Restores what tracee_stop() has saved. */
+static bool restore(struct tracee *t)
 {
 	struct iovec io = { t->vector, t->vector_bytes };
-	enum tracee_result r;
+	enum tracee_result r = interrupt(t, CALL_MS);
 
-	if (ptrace(PTRACE_INTERRUPT, t->tid, NULL, NULL) < 0 ||
-	    ptrace(PTRACE_CONT, t->tid, NULL, NULL) < 0)
-		return TRACEE_GONE;
-	r = wait_for_interrupt(t->tid);
-	if (r == TRACEE_GONE || r == TRACEE_LATE)
-		return r;
-	ptrace(PTRACE_SETREGSET, t->tid, t->vector_type, &io);
-	ptrace(PTRACE_SETSIGMASK, t->tid, MASK_BYTES, &t->saved_mask);
-	return TRACEE_OK;
+	return (r == TRACEE_OK || r == TRACEE_STOPPED) &&
+	       ptrace(PTRACE_SETREGSET, t->tid, t->vector_type, &io) == 0 &&
+	       ptrace(PTRACE_SETSIGMASK, t->tid, MASK_BYTES, &t->saved_mask) == 0;
 }
 
-enum tracee_result tracee_release(struct tracee *t)
+bool tracee_release(struct tracee *t)
 {
-	enum tracee_result r = TRACEE_OK;
-	int status;
-
-	if (t->is_late) { /* restores itself */
-		ptrace(PTRACE_INTERRUPT, t->tid, NULL, NULL);
-		wait_for(t->tid, STOP_MS, &status);
-	} else {
-		r = t->is_changed ? restore(t) : TRACEE_OK;
-		if (r == TRACEE_OK && set_registers(t->tid, &t->saved) < 0)
-			r = TRACEE_GONE;
-	}
-	return ptrace(PTRACE_DETACH, t->tid, NULL, NULL) < 0 ? TRACEE_GONE : r;
+	if (t->is_left || (t->is_changed && !restore(t)) || set_registers(t->tid, &t->saved) < 0)
+		return false;
+	tracee_poke(t, t->pad, t->before_pad, t->pad_bytes);
+	detach(t->tid, 0);
+	return true;
 }

@@ -25,27 +25,33 @@
 
 struct tracee {
 	pid_t tid;
-	uint64_t pad;  /* address of the bytes of tracee_pad() */
-	bool is_changed; /* its registers are not the saved ones */
-	bool is_late;    /* it still runs the code of tracee_run() */
+	uint64_t pad;      /* address of code for system calls and a frame; see tracee_set_pad() */
+	size_t pad_bytes;  /* 0: there is none */
+	bool runs;         /* it did not stop in time */
+	bool is_changed;   /* its registers are not the saved ones */
+	bool is_left;      /* it still runs the code of tracee_run(), and restores itself */
 	struct user_regs_struct saved;
 	uint64_t saved_mask;
 	size_t vector_bytes;
 	int vector_type;
 	unsigned char vector[TRACEE_VECTOR_BYTES];
+	unsigned char before_pad[TRACEE_FRAME_BYTES];
 };
 
+/* A later one is worse, if several threads have been tried. */
 enum tracee_result {
 	TRACEE_OK = 0,
-	TRACEE_LATE,    /* not in time */
 	TRACEE_GONE,    /* the thread or the process has ended */
-	TRACEE_STOPPED, /* the process is stopped by a signal */
 	TRACEE_REFUSED, /* errno has the reason */
 	TRACEE_CRASHED, /* code in the thread caused a signal such as SIGSEGV */
+	TRACEE_BUSY,    /* the thread stopped where it cannot be borrowed */
+	TRACEE_LATE,    /* not in time */
+	TRACEE_STOPPED, /* the process is stopped by a signal */
 };
 
 /* Stops thread TID, delivers signals that it has got before, and saves what the following functions
- * change. */
+ * change. A thread that does not stop in time stays traced, and is released as soon as it stops
+ * during a later call, or as soon as this process ends. A later try can stop it. */
 enum tracee_result tracee_stop(struct tracee *t, pid_t tid);
 
 /* Stores in RET, which has TRACEE_FRAME_BYTES, the frame for address AT (a multiple of 64) that
@@ -53,16 +59,16 @@ enum tracee_result tracee_stop(struct tracee *t, pid_t tid);
  * the vector registers' lower 128 bits, which is enough for a thread inside a system call. */
 size_t tracee_frame(const struct tracee *t, uint64_t at, bool whole, unsigned char *ret);
 
-/* Stores in RET, which has TRACEE_FRAME_BYTES, what tracee_syscall() needs at address AT (a
- * multiple of 64): the instruction, and code with a frame, which restore the thread if this
- * process is killed meanwhile. Returns its size, or 0 if it has more than SIZE bytes even if WHOLE
- * is false. */
-size_t tracee_pad(const struct tracee *t, uint64_t at, size_t size, bool whole, unsigned char *ret);
+/* Writes to SIZE unused bytes at address AT (a multiple of 64) what tracee_syscall() needs: the
+ * instruction, and code with a frame, which restore the thread if this process is killed meanwhile.
+ * WHOLE as above; if there is no room for that, writes the rest. Returns false with errno if it
+ * cannot. tracee_release() writes back what was there. */
+bool tracee_set_pad(struct tracee *t, uint64_t at, size_t size, bool whole);
 
 /* Writes memory that the process itself may not write. */
 bool tracee_poke(const struct tracee *t, uint64_t at, const void *bytes, size_t size);
 
-/* Makes a system call by t->pad, while signals are blocked. *RET gets its result. */
+/* Makes a system call by the pad, while signals are blocked. *RET gets its result. */
 enum tracee_result tracee_syscall(struct tracee *t, long number, const uint64_t arguments[6],
 				  uint64_t *ret);
 
@@ -84,7 +90,8 @@ long tracee_interrupted(const struct tracee *t);
  * calls that a stop interrupts. */
 void tracee_repeat(struct tracee *t);
 
-/* Restores the thread as it was stopped, and lets it go on untraced. */
-enum tracee_result tracee_release(struct tracee *t);
+/* Restores the thread as it was stopped, and lets it go on untraced. Returns false if that failed:
+ * then the thread restores itself as soon as this process ends. */
+bool tracee_release(struct tracee *t);
 
 #endif
