@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds ranks that differ from the majority (more than half of the ranks). Without a majority
- * there are no outliers. Failed ranks come first, because a failure explains other differences.
+ * Finds ranks that differ from the majority (more than half of the ranks), if there is one, and
+ * those without a ledger. Failed ranks come first: a failure explains other differences.
  */
 #include "report/analyze/ranks.h"
 
@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "report/describe/format_place.h"
+#include "report/model/model_holders.h"
 #include "report/util/number.h"
 #include "report/util/report_arena.h"
 #include "report/util/memory.h"
@@ -46,14 +47,11 @@ static const char *name_ranks(const struct ranks *ranks, const char *chosen,
 		return ret;
 	}
 	at = (size_t)snprintf(ret, NAMES_BYTES, "rank%s", plural(count));
-	for (size_t i = 0; i < ranks->count; i++) {
-		if (!chosen[i])
-			continue;
-		at += (size_t)snprintf(ret + at, NAMES_BYTES - at, "%s%d",
-				       named == 0 ? " " : named == count - 1 ? " and " : ", ",
-				       ranks->numbers[i]);
-		named++;
-	}
+	for (size_t i = 0; i < ranks->count; i++)
+		if (chosen[i])
+			at += (size_t)snprintf(ret + at, NAMES_BYTES - at, "%s%d",
+					       ++named == 1 ? " " : named == count ? " and " : ", ",
+					       ranks->numbers[i]);
 	return ret;
 }
 
@@ -191,6 +189,89 @@ static void find_leaks(struct ranks *ranks, const struct rank_leak *leak, char *
 	add_absent_ranks(ranks, leak, usual, chosen);
 }
 
+/* Counts the missing ranks. If they are many, the report is only about a part of the job. */
+static void find_missing(struct ranks *ranks)
+{
+	const int *at = ranks->numbers, *end = at + ranks->count - 1;
+	int64_t missing = (int64_t)*end - *at - (end - at);
+
+	if (missing == 0 || missing > (end - at) / 4)
+		return;
+	while (at[1] == at[0] + 1)
+		at++;
+	add_outlier(ranks, missing == 1 ? "no ledger of rank %d" : "no ledger of rank %d and %s",
+		    *at + 1, COUNT((uint64_t)missing - 1, "other rank"));
+}
+
+/* Returns the peak without what leaked, because leaks have sentences of their own. */
+static uint64_t peak_of(const struct report_process *process)
+{
+	return less(process->summary.peak_bytes, process->summary.leaked_bytes);
+}
+
+static int compare_peaks(const void *left, const void *right)
+{
+	return compare_numbers(peak_of(*(const struct report_process *const *)left),
+			       peak_of(*(const struct report_process *const *)right));
+}
+
+/* Returns by how much the peak of A is above that of B, or 0 if that is little. */
+static uint64_t above(const struct report_process *a, const struct report_process *b)
+{
+	uint64_t ret = less(peak_of(a), peak_of(b));
+
+	return ret > (1 << 20) + peak_of(b) / 8 ? ret : 0;
+}
+
+/* Returns by how much the call sites like SITE had more at the highest peak of A than of B. */
+static uint64_t above_at(const struct report_site *site, const struct report_process *a,
+			 const struct report_process *b)
+{
+	const struct report_holders *held = &a->peaks[0].held;
+	uint64_t of_b = b ? above_at(site, b, NULL) : 0, bytes = 0;
+
+	for (size_t i = 0; i < held->count; i++)
+		if (report_site_fingerprint2(held->list[i].site) == report_site_fingerprint2(site))
+			bytes = add_bounded(bytes, held->list[i].bytes);
+	return less(bytes, of_b);
+}
+
+/* Adds a sentence about PROCESS, which had more at its peak than MEDIAN, the one in the middle. */
+static void add_peak(struct ranks *ranks, const struct report_process *process,
+		     const struct report_process *median)
+{
+	const struct report_holders *held = &process->peaks[0].held;
+	const struct report_site *most = held->list[0].site;
+
+	for (size_t i = 1; i < held->count && ranks->odd_count < ODD_MAX; i++)
+		if (above_at(held->list[i].site, process, median) > above_at(most, process, median))
+			most = held->list[i].site;
+	add_outlier(ranks, "rank %d peaks at %s, %s more than the median, %s of it at %s",
+		    process->rank, SIZE(process->summary.peak_bytes),
+		    SIZE(above(process, median)), SIZE(above_at(most, process, median)),
+		    PLACE(most->stack));
+}
+
+/* Names ranks above the median if most ranks are near it. A rank that failed is named already. */
+static void find_peaks(const struct report *report, struct ranks *ranks)
+{
+	const struct report_process **list = calloc(report->count + 1, sizeof(*list)), *median;
+	size_t count = 0, near = 0;
+
+	for (size_t i = 0; i < report->count; i++)
+		if (report->processes[i]->ranked && report->processes[i]->peak_count &&
+		    report->processes[i]->peaks[0].held.count &&
+		    !ranks->ended_badly[ranks_index(ranks, report->processes[i]->rank)])
+			list[count++] = report->processes[i];
+	SORT(list, count, compare_peaks);
+	median = list[count / 2];
+	for (size_t i = 0; i < count; i++)
+		near += !above(list[i], median) && !above(median, list[i]);
+	for (size_t i = count; 2 * near > count && i-- && above(list[i], median);)
+		add_peak(ranks, list[i], median);
+	free(list);
+}
+
 void ranks_find_odd(const struct report *report, struct ranks *ranks)
 {
 	char *chosen = calloc(ranks->count, 1);
@@ -198,8 +279,10 @@ void ranks_find_odd(const struct report *report, struct ranks *ranks)
 
 	ranks->odd = arena_alloc(ranks->arena, ODD_MAX * sizeof(*ranks->odd));
 	find_ends(report, ranks, chosen);
+	find_missing(ranks);
 	for (size_t i = 0; i < ranks->leak_count && ranks->odd_count < ODD_MAX; i++)
 		find_leaks(ranks, &ranks->leaks[i], chosen, sorted);
+	find_peaks(report, ranks);
 	free(chosen);
 	free(sorted);
 }

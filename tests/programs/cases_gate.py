@@ -635,6 +635,10 @@ def rank_odd(place):
                         "only rank 3 leaks 1.0 MiB " + at_one,
                         "only rank 5 leaks 1.9 KiB at take (ranks.c), called from work"],
                        8, [(7 * 4096, 7)]), odd(place, "shared one killed"))
+    compare("peak", (["rank 3 peaks at 64.0 MiB, 48.0 MiB more than the median, 48.0 MiB of it at "
+                      "take (ranks.c), called from take_for_a_while"], 0, []), odd(place, "peak"))
+    compare("absent", (["no ledger of rank 4", "only rank 3 leaks 1.0 MiB " + at_one], 1, []),
+            odd(place, "one absent"))
 
 
 def rank_text(place):

@@ -3,7 +3,8 @@
  * A launcher as torchrun is one: starts eight ranks of itself, waits for them, and ends as it
  * is told to. Words say what the ranks do: "shared" (all but the killed one leak), "one" (rank 3
  * leaks), "more" (rank 3 leaks where all do, but more), "killed" (rank 5 is killed while it
- * works), "mpi" (other variables say the rank), "late" (it is set by the rank's own code).
+ * works), "mpi" (other variables say the rank), "late" (it is set by the rank's own code), "peak"
+ * (all take 16 MiB for a while, rank 3 also 48 MiB), "absent" (rank 4 makes no GPU call).
  */
 #include <signal.h>
 #include <string.h>
@@ -37,6 +38,15 @@ static void lose_one(void)
 	take(1 << 20); /* @one */
 }
 
+static void take_for_a_while(int rank)
+{
+	CUdeviceptr usual = take(16 << 20), more = rank == 3 ? take(48 << 20) : 0; /* @while */
+
+	must(cuMemFree_v2(usual), "free");
+	if (more)
+		must(cuMemFree_v2(more), "free");
+}
+
 static int work(int rank, const char *words)
 {
 	CUdeviceptr block;
@@ -47,7 +57,11 @@ static int work(int rank, const char *words)
 		snprintf(text, sizeof(text), "%d", rank);
 		setenv("RANK", text, 1);
 	}
+	if (rank == 4 && wanted(words, "absent"))
+		return 0;
 	begin();
+	if (wanted(words, "peak"))
+		take_for_a_while(rank);
 	block = take(2000); /* @work */
 	if (rank == 5 && wanted(words, "killed"))
 		raise(SIGKILL);
