@@ -10,6 +10,7 @@
 #include "interpose/cuda/captures.h"
 #include "interpose/cuda/cuda_current.h"
 #include "interpose/guard/launches.h"
+#include "interpose/guard/patterns.h"
 #include "interpose/opencl/opencl_driver.h"
 #include "interpose/pytorch/suballocations.h"
 #include "interpose/stack/unwinder.h"
@@ -94,7 +95,7 @@ static enum verdict look_outside(struct recorder *recorder, const struct access 
 		error_tell_live(recorder, &found->live, error);
 		return is_on_host(recorder, error) ? VERDICT_FINE : VERDICT_OUT;
 	}
-	if (found->next >= access->end)
+	if (found->next >= access->end || access->end == UINT64_MAX)
 		return VERDICT_FINE;
 	ranges_find(recorder, found->next, &next);
 	if (next.state != RANGE_LIVE || next.space != SPACE_MEMORY)
@@ -139,7 +140,8 @@ static bool may_be_other_memory(const struct recorder *recorder, const struct ac
 	    (stream && cuda_is_captured(access->copying.call->hook, *stream)))
 		return true;
 	if (is_on_host(recorder, error))
-		return unwinder_can_read((const void *)(uintptr_t)access->address);
+		return !patterns_hold_svm(access->address) &&
+		       unwinder_can_read((const void *)(uintptr_t)access->address);
 	if (access->copying.call->hook->api != API_CUDA)
 		return false;
 	range = (__typeof__(range))resolve_driver(&hooks[HOOK_cuMemGetAddressRange_v2]).real;
@@ -162,14 +164,20 @@ static uint32_t record(struct recorder *recorder, const struct access *access,
 			   error);
 }
 
-static uint32_t check(struct copy_call copying, uint64_t address, uint64_t bytes, bool reads)
+static struct access access_of(struct copy_call copying, uint64_t address, uint64_t bytes,
+			       bool reads)
 {
-	struct access access = { copying, address, bytes, address + bytes, reads };
+	return (struct access){ copying, address, bytes, copy_plus(address, 1, bytes), reads };
+}
+
+static uint32_t check(struct copy_call copying, const struct copy_end *end, bool reads)
+{
+	struct access access = access_of(copying, end->address, copy_extent(end), reads);
 	LEAVE_AT_END struct recorder *recorder = recorder_now() ? recorder_enter() : NULL;
 	struct ledger_error error = { 0 };
 	enum verdict verdict;
 
-	if (!recorder || !address || !bytes || access.end < address)
+	if (!recorder || !access.address || !access.bytes)
 		return 0;
 	guard_count_checks(1, 0);
 	verdict = look(recorder, &access, &error);
@@ -179,22 +187,7 @@ static uint32_t check(struct copy_call copying, uint64_t address, uint64_t bytes
 	return record(recorder, &access, verdict, &error);
 }
 
-/* ---- shapes ---- */
-
-/* Returns the bytes from the first to the last one of END: the last row ends at the width, not at
- * the pitch. 0: nothing, or more than an address space. */
-static uint64_t extent_of(const struct copy_end *end)
-{
-	uint64_t rows, planes, bytes;
-
-	if (!end->width || !end->rows || !end->planes ||
-	    __builtin_mul_overflow(end->rows - 1, end->pitch, &rows) ||
-	    __builtin_mul_overflow(end->planes - 1, end->plane, &planes) ||
-	    __builtin_add_overflow(rows, planes, &bytes) ||
-	    __builtin_add_overflow(bytes, end->width, &bytes))
-		return 0;
-	return bytes;
-}
+/* ---- each end ---- */
 
 uint32_t copies_check(struct copy_call copying, struct copy_end to, struct copy_end from)
 {
@@ -202,35 +195,17 @@ uint32_t copies_check(struct copy_call copying, struct copy_end to, struct copy_
 		launches_note_copy(copying.call, copying.stream, to.address);
 	if (!guard_has(GUARD_COPIES))
 		return 0;
-	return copies_either(check(copying, from.address, extent_of(&from), true),
-			     check(copying, to.address, extent_of(&to), false));
+	return copies_either(check(copying, &from, true), check(copying, &to, false));
 }
-
-/* The end of a copy whose struct has the members of SIDE. A pitch of 0 is allowed for one row. */
-#define END_OF(side, planes, z, plane, copy)                                                \
-	((struct copy_end){                                                                 \
-		(side).type == MEMORY_ARRAY ? 0                                             \
-			: ((side).type == MEMORY_HOST ? (uint64_t)(uintptr_t)(side).host    \
-						      : (side).device) +                    \
-				  (z) * (plane) + (side).y * (side).pitch + (side).x,       \
-		(copy)->width, (copy)->height, (side).pitch, planes, plane })
 
 uint32_t copies_check_2d(struct copy_call copying, const CUDA_MEMCPY2D *copy)
 {
-	return copy ? copies_check(copying, END_OF(copy->dst, 1, 0, 0, copy),
-				   END_OF(copy->src, 1, 0, 0, copy))
-		    : 0;
+	return copy ? copies_check(copying, COPY_SIDE_2D(copy, dst), COPY_SIDE_2D(copy, src)) : 0;
 }
 
 uint32_t copies_check_3d(struct copy_call copying, const CUDA_MEMCPY3D *copy)
 {
-	if (!copy)
-		return 0;
-	return copies_check(copying,
-			    END_OF(copy->dst, copy->depth, copy->dst.z,
-				   copy->dst.pitch * copy->dst.height, copy),
-			    END_OF(copy->src, copy->depth, copy->src.z,
-				   copy->src.pitch * copy->src.height, copy));
+	return copy ? copies_check(copying, COPY_SIDE_3D(copy, dst), COPY_SIDE_3D(copy, src)) : 0;
 }
 
 uint32_t copies_check_each(struct copy_call copying, const CUdeviceptr *to, const CUdeviceptr *from,
@@ -246,18 +221,6 @@ uint32_t copies_check_each(struct copy_call copying, const CUdeviceptr *to, cons
 	return found;
 }
 
-/* One end of a copy whose elements have BYTES bytes. */
-static struct copy_end end_of_box(const struct copy_operand *end,
-				  const CUDA_MEMCPY3D_BATCH_OP *box, uint64_t bytes)
-{
-	uint64_t pitch = bytes * (end->memory.row ? end->memory.row : box->width);
-	uint64_t rows = end->memory.rows ? end->memory.rows : box->height;
-
-	return (struct copy_end){ end->type == OPERAND_POINTER ? end->memory.address : 0,
-				  bytes * box->width, box->height, pitch, box->depth,
-				  pitch * rows };
-}
-
 uint32_t copies_check_boxes(struct copy_call copying, const CUDA_MEMCPY3D_BATCH_OP *boxes,
 			    size_t count, uint64_t (*element)(CUarray))
 {
@@ -269,8 +232,8 @@ uint32_t copies_check_boxes(struct copy_call copying, const CUDA_MEMCPY3D_BATCH_
 		uint64_t bytes =
 			array->type == OPERAND_ARRAY ? element(array->array.array) : 1;
 
-		one = copies_check(copying, end_of_box(&box->dst, box, bytes),
-				   end_of_box(&box->src, box, bytes));
+		one = copies_check(copying, copy_end_of_box(&box->dst, box, bytes),
+				   copy_end_of_box(&box->src, box, bytes));
 		found = one ? one : found;
 	}
 	return found;
@@ -302,8 +265,8 @@ uint32_t copies_check_buffer(struct call *call, const void *queue, const void *b
 			     uint64_t offset, uint64_t bytes, bool reads)
 {
 	uint64_t handle = (uint64_t)(uintptr_t)buffer;
-	struct access access = { { call, NULL, false }, handle + offset, bytes,
-				 handle + offset + bytes, reads };
+	struct access access = access_of((struct copy_call){ call, NULL, false },
+					 copy_plus(handle, 1, offset), bytes, reads);
 	struct ledger_error error = { 0 };
 	enum verdict verdict;
 
@@ -311,7 +274,7 @@ uint32_t copies_check_buffer(struct call *call, const void *queue, const void *b
 		launches_note_command(call, queue, NULL, NULL, handle);
 	LEAVE_AT_END struct recorder *recorder =
 		guard_has(GUARD_COPIES) && recorder_now() ? recorder_enter() : NULL;
-	if (!recorder || !handle || !bytes || access.end < access.address)
+	if (!recorder || !handle || !bytes)
 		return 0;
 	guard_count_checks(1, 0);
 	verdict = look_at_buffer(recorder, handle, &access, &error);
@@ -322,16 +285,12 @@ uint32_t copies_check_rect(struct call *call, const void *queue, const void *buf
 			   const size_t origin[3], const size_t region[3], size_t row_pitch,
 			   size_t plane_pitch, bool reads)
 {
-	struct copy_end end = { 0 };
+	struct copy_end end;
 
 	if (!origin || !region)
 		return 0;
-	end = (struct copy_end){ 0, region[0], region[1], row_pitch ? row_pitch : region[0],
-				 region[2], 0 };
-	end.plane = plane_pitch ? plane_pitch : end.pitch * region[1];
-	return copies_check_buffer(call, queue, buffer,
-				   origin[2] * end.plane + origin[1] * end.pitch + origin[0],
-				   extent_of(&end), reads);
+	end = copy_end_of_region(origin, region, row_pitch, plane_pitch);
+	return copies_check_buffer(call, queue, buffer, end.address, copy_extent(&end), reads);
 }
 
 uint32_t copies_check_texels(struct call *call, const void *queue, const void *buffer,
@@ -344,7 +303,8 @@ uint32_t copies_check_texels(struct call *call, const void *queue, const void *b
 	    query(image, CL_IMAGE_ELEMENT_SIZE, sizeof(texel), &texel, NULL) != CL_SUCCESS)
 		return 0;
 	return copies_check_buffer(call, queue, buffer, offset,
-				   texel * region[0] * region[1] * region[2], reads);
+				   copy_plus(0, copy_plus(0, texel, region[0]),
+					     copy_plus(0, region[1], region[2])), reads);
 }
 
 uint32_t copies_note_kernel(struct call *call, cl_command_queue queue, cl_kernel kernel)

@@ -8,17 +8,9 @@
 #ifndef GPULEAK_GUARD_COPIES_H
 #define GPULEAK_GUARD_COPIES_H
 
-#include "interpose/cuda/cuda_types.h"
+#include "interpose/guard/copy_range.h"
 #include "interpose/guard/guard.h"
 #include "interpose/opencl/opencl_types.h"
-
-/* One end of a copy: a box of ROWS rows of WIDTH bytes in each of PLANES planes. */
-struct copy_end {
-	uint64_t address; /* 0: no memory that can be looked up */
-	uint64_t width, rows, pitch, planes, plane;
-};
-#define COPY_BYTES(address_, bytes)                                                         \
-	((struct copy_end){ (uint64_t)(uintptr_t)(address_), (bytes), 1, 0, 1, 0 })
 
 /* What is known of a call. If it only comes into a graph, at another time than it runs, its memory
  * may be allocated by the graph. */
@@ -61,15 +53,11 @@ uint32_t copies_note_kernel(struct call *call, cl_command_queue queue, cl_kernel
 #define GUARD_COPIED(stream, to, from, bytes)                                               \
 	copies_check(COPYING(stream), COPY_BYTES(to, bytes), COPY_BYTES(from, bytes))
 #define GUARD_SET(stream, to, count, size)                                                  \
-	copies_check(COPYING(stream), COPY_BYTES(to, (uint64_t)(count) * (size)),           \
-		     COPY_BYTES(0, 0))
+	GUARD_SET_2D(stream, (uint64_t)(uintptr_t)(to), 0, count, 1, size)
 #define GUARD_READ(stream, from, bytes)                                                     \
-	copies_check(COPYING(stream), COPY_BYTES(0, 0), COPY_BYTES(from, bytes))
+	copies_check(COPYING(stream), COPY_NOTHING, COPY_BYTES(from, bytes))
 #define GUARD_SET_2D(stream, to, pitch, width, height, size)                                \
-	copies_check(COPYING(stream),                                                       \
-		     (struct copy_end){ (to), (uint64_t)(width) * (size), (height), (pitch), 1, \
-					0 },                                                \
-		     COPY_BYTES(0, 0))
+	copies_check(COPYING(stream), COPY_ROWS(to, pitch, width, height, size), COPY_NOTHING)
 #define GUARD_COPIED_2D(stream, copy) copies_check_2d(COPYING(stream), copy)
 /* CUDA_MEMCPY3D_PEER has the layout of CUDA_MEMCPY3D. */
 #define GUARD_COPIED_3D(stream, copy)                                                       \
@@ -78,12 +66,14 @@ uint32_t copies_note_kernel(struct call *call, cl_command_queue queue, cl_kernel
 	copies_check_each(COPYING(stream), to, from, sizes, count)
 #define GUARD_COPIED_BOXES(stream, boxes, count)                                            \
 	copies_check_boxes(COPYING(stream), boxes, count, cuda_array_element)
-#define GUARD_NODE_COPIED(copy) copies_check_3d((struct copy_call){ &call, NULL, true }, copy)
+#define COPYING_NODE ((struct copy_call){ &call, NULL, true })
+#define GUARD_NODE_COPIED(copy) copies_check_3d(COPYING_NODE, copy)
 #define GUARD_NODE_SET(set)                                                                 \
-	((set) ? copies_check((struct copy_call){ &call, NULL, true },                        \
-			      (struct copy_end){ (set)->dst, (set)->width * (set)->elementSize, \
-						 (set)->height, (set)->pitch, 1, 0 },       \
-			      COPY_BYTES(0, 0)) : 0)
+	((set) ? copies_check(COPYING_NODE,                                                 \
+			      COPY_ROWS((set)->dst, (set)->pitch, (set)->width,             \
+					(set)->height, (set)->elementSize),                 \
+			      COPY_NOTHING)                                                 \
+	       : 0)
 
 /* ---- of OpenCL: see guard_rows.h ---- */
 
@@ -116,14 +106,12 @@ uint32_t copies_note_kernel(struct call *call, cl_command_queue queue, cl_kernel
 	copies_check_texels(call, queue, buffer, offset, image, region, true)
 #define GUARD_CL_FROM_IMAGE(call, real, queue, image, buffer, origin, region, offset, ...)  \
 	copies_check_texels(call, queue, buffer, offset, image, region, false)
+#define COPYING_SVM(call) ((struct copy_call){ call, NULL, false })
 #define GUARD_CL_SVM_COPY(call, real, queue, blocking, to, from, size, ...)                 \
-	copies_check((struct copy_call){ call, NULL, false }, COPY_BYTES(to, size),           \
-		     COPY_BYTES(from, size))
+	copies_check(COPYING_SVM(call), COPY_BYTES(to, size), COPY_BYTES(from, size))
 #define GUARD_CL_SVM_FILL(call, real, queue, to, pattern, pattern_size, size, ...)          \
-	copies_check((struct copy_call){ call, NULL, false }, COPY_BYTES(to, size),          \
-		     COPY_BYTES(0, 0))
+	copies_check(COPYING_SVM(call), COPY_BYTES(to, size), COPY_NOTHING)
 #define GUARD_CL_SVM_MAP(call, real, queue, blocking, flags, to, size, ...)                 \
-	copies_check((struct copy_call){ call, NULL, false }, COPY_BYTES(to, size),          \
-		     COPY_BYTES(0, 0))
+	copies_check(COPYING_SVM(call), COPY_BYTES(to, size), COPY_NOTHING)
 
 #endif

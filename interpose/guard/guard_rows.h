@@ -141,7 +141,9 @@
 #define GUARDS_clCreateBuffer GUARD_ROW(GUARD_PATTERNS, guard_buffer)
 #define GUARDS_clRetainMemObject GUARD_ROW(GUARD_PATTERNS, guard_retain)
 #define GUARDS_clReleaseMemObject GUARD_ROW(GUARD_PATTERNS, guard_release)
-#define GUARDS_clReleaseContext GUARD_ROW(GUARD_PATTERNS, guard_release_context)
+#define GUARDS_clReleaseContext GUARD_ROW(GUARD_WRITES, guard_release_context)
+#define GUARDS_clSVMAlloc GUARD_ROW(GUARD_COPIES, guard_svm_alloc)
+#define GUARDS_clSVMFree GUARD_ROW(GUARD_COPIES, guard_svm_free)
 #define GUARDS_clFinish GUARD_ROW(GUARD_PATTERNS, guard_finish)
 
 #endif

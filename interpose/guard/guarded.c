@@ -169,6 +169,24 @@ GUARDED_CL(cl_int, guard_release_context, cl_context context)
 	return ((__typeof__(&clReleaseContext))real)(context);
 }
 
+GUARDED_CL(cl_svm_pointer, guard_svm_alloc, cl_context context, cl_svm_mem_flags flags, size_t size,
+	   cl_uint alignment)
+{
+	__auto_type alloc = (__typeof__(&clSVMAlloc))real;
+	cl_svm_pointer r = alloc(context, flags, size, alignment);
+
+	if (r || !patterns_release_all(call))
+		return r;
+	inside_again();
+	return alloc(context, flags, size, alignment);
+}
+
+GUARDED_CL(void, guard_svm_free, cl_context context, void *address)
+{
+	if (!patterns_svm_freed(call, real, context, address))
+		((__typeof__(&clSVMFree))real)(context, address);
+}
+
 GUARDED_CL(cl_int, guard_finish, cl_command_queue queue)
 {
 	uint64_t launched = launches_now();

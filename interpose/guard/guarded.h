@@ -38,6 +38,9 @@ GUARDED_CL(cl_mem, guard_buffer, cl_context context, cl_mem_flags flags, size_t 
 GUARDED_CL(cl_int, guard_retain, cl_mem object);
 GUARDED_CL(cl_int, guard_release, cl_mem object);
 GUARDED_CL(cl_int, guard_release_context, cl_context context);
+GUARDED_CL(cl_svm_pointer, guard_svm_alloc, cl_context context, cl_svm_mem_flags flags, size_t size,
+	   cl_uint alignment);
+GUARDED_CL(void, guard_svm_free, cl_context context, void *address);
 GUARDED_CL(cl_int, guard_finish, cl_command_queue queue);
 
 #endif

@@ -73,8 +73,14 @@ cl_mem patterns_buffer(struct call *call, void *real, cl_context context, cl_mem
  * *RET: OBJECT is freed, or is held back now. */
 bool patterns_retain(cl_mem object, cl_int *ret);
 bool patterns_release(struct call *call, cl_mem object, cl_int *ret);
-/* Gives all buffers that are held back to the driver: they keep their contexts alive. */
-void patterns_release_all(const struct call *call);
+/* Gives all buffers and SVM that are held back to the driver: they keep their contexts alive.
+ * Returns true if that was anything. */
+bool patterns_release_all(const struct call *call);
+/* For clSVMFree, for the level copies: the host may use freed memory again, so it is held back.
+ * Returns false if the driver must be called. */
+bool patterns_svm_freed(struct call *call, void *real, cl_context context, void *address);
+/* Returns true if ADDRESS is in SVM that is held back. */
+bool patterns_hold_svm(uint64_t address);
 /* Returns true if OBJECT has another size than the driver reports, with the size in *RET. */
 bool patterns_size(cl_mem object, size_t *ret);
 /* The application registers a destructor callback for OBJECT: it is not held back. */

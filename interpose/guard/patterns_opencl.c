@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "interpose/base/arena.h"
+#include "interpose/block/block_table.h"
 #include "interpose/block/driver_call.h"
 #include "interpose/cuda/cuda_rows.h"
 #include "interpose/dispatch/find_module.h"
@@ -303,16 +304,32 @@ static bool counts_commands(const struct pattern_calls *calls, cl_context contex
 	       strcasestr(version, "pocl");
 }
 
-static void release_held(const struct call *call, uint64_t limit)
+static void release(const struct guarded *block)
+{
+	const struct route free_route = { block->svm_free, true, block->calls->below };
+
+	if (!block->svm_free) {
+		CL(block->calls, clReleaseMemObject, (cl_mem)(uintptr_t)block->base);
+		return;
+	}
+	INSIDE(&hooks[HOOK_clSVMFree], free_route);
+	((__typeof__(&clSVMFree))block->svm_free)((cl_context)(uintptr_t)block->context,
+						  (void *)(uintptr_t)block->base);
+}
+
+static bool release_held(const struct call *call, uint64_t limit)
 {
 	struct guarded block, *pinned = &block;
+	bool ret = false;
 
 	while (guarded_pop(&table, limit, &block)) {
 		if (!calls_usable(block.calls))
 			continue;
 		check_group(call, &pinned, 1);
-		CL(block.calls, clReleaseMemObject, (cl_mem)(uintptr_t)block.base);
+		release(&block);
+		ret = true;
 	}
+	return ret;
 }
 
 /* BLOCK's last reference of the application goes. Returns true if it is held back. */
@@ -393,11 +410,40 @@ bool patterns_size(cl_mem object, size_t *ret)
 	return true;
 }
 
+/* ---- SVM ---- */
+
+bool patterns_hold_svm(uint64_t address)
+{
+	struct guarded block;
+
+	return guarded_copy(&table, address, &block) && block.svm_free;
+}
+
+bool patterns_svm_freed(struct call *call, void *real, cl_context context, void *address)
+{
+	const struct call_free *freed = &thread_self.call_free;
+	struct guarded what = {
+		.base = (uint64_t)(uintptr_t)address, .context = (uint64_t)(uintptr_t)context,
+		.space = SPACE_CL_USM, .state = GUARDED_HELD, .device = -1, .svm_free = real,
+	};
+
+	if (patterns_hold_svm(what.base))
+		return true; /* it is freed already */
+	if (!freed->block || freed->key != key_in(SPACE_CL_USM, what.base))
+		return false;
+	what.bytes = what.total = what.span = freed->block->bytes;
+	if (!what.bytes || what.bytes > (uint64_t)config.guard_hold ||
+	    !(what.calls = calls_now()) || !guarded_insert(&table, &what))
+		return false;
+	release_held(call, (uint64_t)config.guard_hold);
+	return true;
+}
+
 /* ---- checks ---- */
 
-void patterns_release_all(const struct call *call)
+bool patterns_release_all(const struct call *call)
 {
-	release_held(call, 0);
+	return release_held(call, 0);
 }
 
 void patterns_check_opencl(const struct call *call, enum patterns_when when)

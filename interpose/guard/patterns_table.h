@@ -39,6 +39,7 @@ struct guarded {
 	uint64_t done;
 	bool filled;            /* GUARDED_HELD: all of it holds the pattern */
 	const struct pattern_calls *calls; /* OpenCL: the functions of its driver */
+	void *svm_free;         /* SVM: its driver's clSVMFree. SVM has no patterns */
 	/* GUARDED_HELD: the allocation and the free, see struct ledger_error */
 	struct ledger_event allocated, freed;
 	uint32_t kind;

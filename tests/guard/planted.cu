@@ -289,7 +289,7 @@ static void stale_free()
 	char *block = victim(SIZE), *next;
 
 	release(block);
-	next = victim(SIZE); // it is what the second free frees, so a finding may name it
+	next = bystander(SIZE); // a finding must name the block that was freed twice, not this one
 	if (!clean)
 		release(block);
 	cudaMemset(next, 1, SIZE);

@@ -390,7 +390,68 @@ static void svm_from_freed(void)
 		clSVMFree(context, block);
 }
 
+static void svm_fill_freed(void)
+{
+	const cl_int value = 7;
+	char *block = shared_victim(SIZE);
+
+	if (!clean)
+		clSVMFree(context, block); /* @free */
+	say("fill", clEnqueueSVMMemFill(queues[0], block, &value, 4, SIZE, 0, NULL, /* @access */
+		NULL));
+	say("sync", clFinish(queues[0]));
+	if (clean)
+		clSVMFree(context, block);
+}
+
+static void svm_map_freed(void)
+{
+	char *block = shared_victim(SIZE);
+
+	if (!clean)
+		clSVMFree(context, block); /* @free */
+	say("map", clEnqueueSVMMap(queues[0], CL_TRUE, CL_MAP_WRITE, block, SIZE, 0, /* @access */
+		NULL, NULL));
+	say("unmap", clEnqueueSVMUnmap(queues[0], block, 0, NULL, NULL));
+	say("sync", clFinish(queues[0]));
+	if (clean)
+		clSVMFree(context, block);
+}
+
+/* Small, in the middle, and after other memory was allocated and freed. */
+static void svm_inside_freed(void)
+{
+	char *block = shared_victim(1000);
+	void *next;
+
+	if (!clean)
+		clSVMFree(context, block); /* @free */
+	next = clSVMAlloc(context, CL_MEM_READ_WRITE, 1000, 0);
+	clSVMFree(context, next);
+	say("copy", clEnqueueSVMMemcpy(queues[0], CL_TRUE, host, block + 500, 8, /* @access */
+		0, NULL, NULL));
+	if (clean)
+		clSVMFree(context, block);
+}
+
 /* ---- programs without an error, which a guard may take for one ---- */
+
+/* The host may get the addresses of freed SVM once it is not held back any more. */
+static void trap_svm(void)
+{
+	for (int i = 0; i < 300; i++) {
+		size_t bytes = (size_t)1 << (i % 20);
+		char *block = clSVMAlloc(context, CL_MEM_READ_WRITE, bytes, 0), *own;
+
+		say("copy in", clEnqueueSVMMemcpy(queues[0], CL_TRUE, block, host, bytes, 0, NULL,
+			NULL));
+		clSVMFree(context, block);
+		own = malloc(bytes);
+		say("copy out", clEnqueueSVMMemcpy(queues[0], CL_TRUE, own, host, bytes, 0, NULL,
+			NULL));
+		free(own);
+	}
+}
 
 static void trap_reuse(void)
 {
@@ -486,7 +547,8 @@ static const struct story programs[] = {
 	PROGRAM(copy_from_past), PROGRAM(fill_past), PROGRAM(map_past), PROGRAM(rows_past),
 	PROGRAM(copy_rows_past), PROGRAM(part_past), PROGRAM(svm_copy_past), PROGRAM(svm_fill_past),
 	PROGRAM(to_image), PROGRAM(from_image), PROGRAM(copy_both_past),
-	PROGRAM(svm_from_freed), PROGRAM(trap_reuse), PROGRAM(trap_retained), PROGRAM(trap_parts),
+	PROGRAM(svm_from_freed), PROGRAM(svm_fill_freed), PROGRAM(svm_map_freed),
+	PROGRAM(svm_inside_freed), PROGRAM(trap_svm), PROGRAM(trap_reuse), PROGRAM(trap_retained), PROGRAM(trap_parts),
 	PROGRAM(trap_queries),
 };
 
