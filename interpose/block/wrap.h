@@ -14,11 +14,12 @@
 /* Declares the variables of the wrapper for the row SYMBOL: hook, route and call. FIND is
  * resolve_direct, resolve_driver or resolve_guarded. SPACE is the space of the addresses or handles
  * of the call. */
-#define WRAP_BEGIN(symbol, find, space)                                                     \
+#define WRAP_BEGIN(symbol, find, space) WRAP_BEGIN_FOR(CALLER, symbol, find, space)
+#define WRAP_BEGIN_FOR(caller_, symbol, find, space)                                        \
 	struct hook *hook = &hooks[HOOK_##symbol];                                          \
 	if (__builtin_expect(thread_self.call_frame != 0, 0))                               \
 		record_call_left(RECORD_FRAME);                                             \
-	const struct caller *caller = CALLER;                                               \
+	const struct caller *caller = caller_;                                              \
 	struct route route = find(hook);                                                    \
 	struct call call = { hook, caller, space };                                         \
 	(void)call

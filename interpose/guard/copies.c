@@ -179,7 +179,7 @@ static uint32_t check(struct copy_call copying, const struct copy_end *end, bool
 
 	if (!recorder || !access.address || !access.bytes)
 		return 0;
-	guard_count_checks(1, 0);
+	GUARD_COUNT(checks, 1);
 	verdict = look(recorder, &access, &error);
 	if (__builtin_expect(verdict == VERDICT_FINE, 1) ||
 	    (verdict == VERDICT_FREED && may_be_other_memory(recorder, &access, &error)))
@@ -244,21 +244,16 @@ uint32_t copies_check_boxes(struct copy_call copying, const CUDA_MEMCPY3D_BATCH_
 static enum verdict look_at_buffer(struct recorder *recorder, uint64_t handle,
 				   const struct access *access, struct ledger_error *error)
 {
-	struct ledger_block live;
-	struct past past;
-	enum range_state state =
-		ranges_state(recorder, key_in(SPACE_CL_HANDLE, handle), &live, &past);
+	enum range_state state = guard_tell_block(recorder, key_in(SPACE_CL_HANDLE, handle), handle,
+						  error);
 
-	if (state == RANGE_LIVE)
-		error_tell_live(recorder, &live, error);
-	else if (state == RANGE_ENDED)
-		error_tell_past(recorder, handle, &past, error);
 	if (state == RANGE_NONE_KNOWN ||
 	    (!kind_is(recorder, error, "cl-buffer") && !kind_is(recorder, error, "cl-sub-buffer")))
 		return VERDICT_FINE;
 	if (state == RANGE_ENDED)
 		return VERDICT_FREED;
-	return live.bytes && access->end > handle + live.bytes ? VERDICT_OUT : VERDICT_FINE;
+	return error->block_bytes && access->end > handle + error->block_bytes ? VERDICT_OUT
+									      : VERDICT_FINE;
 }
 
 uint32_t copies_check_buffer(struct call *call, const void *queue, const void *buffer,
@@ -276,7 +271,7 @@ uint32_t copies_check_buffer(struct call *call, const void *queue, const void *b
 		guard_has(GUARD_COPIES) && recorder_now() ? recorder_enter() : NULL;
 	if (!recorder || !handle || !bytes)
 		return 0;
-	guard_count_checks(1, 0);
+	GUARD_COUNT(checks, 1);
 	verdict = look_at_buffer(recorder, handle, &access, &error);
 	return verdict == VERDICT_FINE ? 0 : record(recorder, &access, verdict, &error);
 }

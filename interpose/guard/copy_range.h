@@ -43,8 +43,8 @@ static inline uint64_t copy_extent(const struct copy_end *end)
 			 end->plane);
 }
 
-/* The end of a 2D or 3D copy whose struct has the members of SIDE: at plane PLANE of planes of LINES
- * rows. */
+/* The end of a 2D or 3D copy whose struct has the members of SIDE: at plane PLANE of planes of
+ * LINES rows. */
 #define COPY_SIDE(side, copy, planes_, plane_, lines)                                       \
 	((struct copy_end){                                                                 \
 		(side).type == MEMORY_ARRAY ? 0                                             \

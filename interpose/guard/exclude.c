@@ -3,7 +3,7 @@
  * Finds out if a call comes from an excluded library, by the files of all frames of its stack:
  * mostly the caller itself is the CUDA runtime. Owns a cache by stack.
  */
-#include "interpose/guard/exclude.h"
+#include "interpose/guard/guard.h"
 
 #include <link.h>
 #include <stdatomic.h>

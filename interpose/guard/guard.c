@@ -18,7 +18,7 @@ void guard_start(struct recorder *recorder)
 		atomic_store(&recorder->guard->record, ledger_at(&recorder->writer, ref));
 }
 
-static struct ledger_guard *record_now(void)
+struct ledger_guard *guard_record(void)
 {
 	struct recorder *recorder = recorder_now();
 
@@ -28,39 +28,8 @@ static struct ledger_guard *record_now(void)
 
 void guard_count_block(uint64_t bytes)
 {
-	struct ledger_guard *record = record_now();
-
-	if (!record)
-		return;
-	shared_add(record->guarded_blocks, 1);
-	shared_add(record->guarded_bytes, bytes);
-}
-
-void guard_count_unguarded(enum guard_not reason)
-{
-	struct ledger_guard *record = record_now();
-
-	if (record)
-		shared_add(record->unguarded[reason], 1);
-}
-
-void guard_count_unknown_launch(void)
-{
-	struct ledger_guard *record = record_now();
-
-	if (record)
-		shared_add(record->unknown_launches, 1);
-}
-
-void guard_count_checks(uint64_t count, uint64_t ns)
-{
-	struct ledger_guard *record = record_now();
-
-	if (!record)
-		return;
-	shared_add(record->checks, count);
-	if (ns)
-		shared_add(record->check_ns, ns);
+	GUARD_COUNT(guarded_blocks, 1);
+	GUARD_COUNT(guarded_bytes, bytes);
 }
 
 static bool is_same(const struct recorder *recorder, const struct ledger_error *old,
@@ -93,6 +62,20 @@ uint32_t guard_error(struct recorder *recorder, const char *type, struct hook *h
 		return error_only_counted(recorder);
 	guard->error[guard->errors] = error_write(recorder, type, hook, error);
 	return guard->error[guard->errors] ? guard->error[guard->errors++] : 0;
+}
+
+enum range_state guard_tell_block(struct recorder *recorder, uint64_t key, uint64_t address,
+				  struct ledger_error *error)
+{
+	struct ledger_block live;
+	struct past past;
+	enum range_state state = ranges_state(recorder, key, &live, &past);
+
+	if (state == RANGE_LIVE)
+		error_tell_live(recorder, &live, error);
+	else if (state == RANGE_ENDED)
+		error_tell_past(recorder, address, &past, error);
+	return state;
 }
 
 void guard_answered(uint32_t ref, int result)

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "interpose/base/config.h"
+#include "interpose/block/block_ranges.h"
 #include "interpose/block/call.h"
 
 /* Returns true if one of LEVELS, a set of enum option_guard, is on. */
@@ -40,14 +41,21 @@ struct guard_state {
 /* Writes the record for the levels that are on. Called when RECORDER is made. */
 void guard_start(struct recorder *recorder);
 
-/* ---- counters. The caller may be inside the recorder or outside; they do nothing if nothing is
- * recorded. ---- */
-
+/* The ledger's record; NULL if nothing is recorded. */
+struct ledger_guard *guard_record(void);
+/* Adds AMOUNT to FIELD of the record. The caller may be inside the recorder or outside. */
+#define GUARD_COUNT(field, amount)                                                          \
+	do {                                                                                \
+		struct ledger_guard *guard_counted = guard_record();                        \
+		if (guard_counted)                                                          \
+			shared_add(guard_counted->field, amount);                           \
+	} while (0)
+#define guard_count_unguarded(reason) GUARD_COUNT(unguarded[reason], 1)
 void guard_count_block(uint64_t bytes);
-void guard_count_unguarded(enum guard_not reason);
-void guard_count_unknown_launch(void);
-/* Counts COUNT checks, which took NS nanoseconds together; 0: not measured. */
-void guard_count_checks(uint64_t count, uint64_t ns);
+
+/* Locking: the caller holds no lock and is outside the recorder. Returns true if a frame of the
+ * calling thread's stack lies in a library of GPULEAK_GUARD_EXCLUDE. */
+bool guard_is_excluded(const struct call *call);
 
 /* ---- errors ---- */
 
@@ -64,6 +72,10 @@ void guard_count_checks(uint64_t count, uint64_t ns);
  * its count. Returns its ref, or 0 if it is only counted. */
 uint32_t guard_error(struct recorder *recorder, const char *type, struct hook *hook,
 		     struct ledger_error *error);
+
+/* Locking: as guard_error(). Adds to ERROR the block that has KEY, or had it last, at ADDRESS. */
+enum range_state guard_tell_block(struct recorder *recorder, uint64_t key, uint64_t address,
+				  struct ledger_error *error);
 
 /* Stores the driver's RESULT in the error REF. The caller is outside the recorder. */
 void guard_answered(uint32_t ref, int result);

@@ -20,7 +20,6 @@
 
 #include "interpose/guard/guard.h"
 #include "interpose/guard/guarded.h"
-#include "interpose/guard/pages_calls.h"
 
 #define GUARD_ROW(levels, function) ~, levels, ROW, function
 #define GUARD_CHECK(levels, function) ~, levels, CHECK, function
@@ -85,7 +84,7 @@
 
 /* Patterns show a write, and the calls that are noted may have made it: see launches.h. */
 #define GUARD_WRITES (GUARD_COPIES | GUARD_PATTERNS)
-#define GUARD_LAUNCHES (GUARD_PAGES | GUARD_PATTERNS)
+#define GUARD_BLOCKS (GUARD_PAGES | GUARD_PATTERNS)
 
 /* OpenCL: copies.h has the functions. */
 #define GUARDS_clEnqueueReadBuffer GUARD_CHECK(GUARD_WRITES, GUARD_CL_READ)
@@ -108,35 +107,30 @@
 #define GUARDS_ALL_WAIT GUARD_ROW(GUARD_PAGES, GUARD_NOTHING)
 #define GUARD_NOTHING(key) 0
 
-#define GUARDS_cuMemAlloc_v2 GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_alloc)
+#define GUARDS_cuMemAlloc_v2 GUARD_ROW(GUARD_BLOCKS, guard_alloc)
 #define GUARDS_cuMemAllocPitch_v2 GUARD_ROW(GUARD_PAGES, guard_alloc_pitch)
-#define GUARDS_cuMemAllocManaged GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_alloc_managed)
-#define GUARDS_cuMemAllocAsync GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_alloc_async)
-#define GUARDS_cuMemAllocAsync_ptsz GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_alloc_async)
-#define GUARDS_cuMemAllocFromPoolAsync \
-	GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_alloc_from_pool)
-#define GUARDS_cuMemAllocFromPoolAsync_ptsz \
-	GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_alloc_from_pool)
-#define GUARDS_cuMemFree_v2 GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_free)
-#define GUARDS_cuMemFreeAsync GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_free_async)
-#define GUARDS_cuMemFreeAsync_ptsz GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_free_async)
+#define GUARDS_cuMemAllocManaged GUARD_ROW(GUARD_BLOCKS, guard_alloc_managed)
+#define GUARDS_cuMemAllocAsync GUARD_ROW(GUARD_BLOCKS, guard_alloc_async)
+#define GUARDS_cuMemAllocAsync_ptsz GUARD_ROW(GUARD_BLOCKS, guard_alloc_async)
+#define GUARDS_cuMemAllocFromPoolAsync GUARD_ROW(GUARD_BLOCKS, guard_alloc_from_pool)
+#define GUARDS_cuMemAllocFromPoolAsync_ptsz GUARD_ROW(GUARD_BLOCKS, guard_alloc_from_pool)
+#define GUARDS_cuMemFree_v2 GUARD_ROW(GUARD_BLOCKS, guard_free)
+#define GUARDS_cuMemFreeAsync GUARD_ROW(GUARD_BLOCKS, guard_free_async)
+#define GUARDS_cuMemFreeAsync_ptsz GUARD_ROW(GUARD_BLOCKS, guard_free_async)
 #define GUARDS_cuMemRetainAllocationHandle GUARD_ROW(GUARD_PAGES, guard_retain_handle)
-#define GUARDS_cuLaunchKernel GUARD_ROW(GUARD_LAUNCHES, guard_launch)
-#define GUARDS_cuLaunchKernel_ptsz GUARD_ROW(GUARD_LAUNCHES, guard_launch)
-#define GUARDS_cuLaunchCooperativeKernel GUARD_ROW(GUARD_LAUNCHES, guard_launch_cooperative)
-#define GUARDS_cuLaunchCooperativeKernel_ptsz GUARD_ROW(GUARD_LAUNCHES, guard_launch_cooperative)
-#define GUARDS_cuLaunchKernelEx GUARD_ROW(GUARD_LAUNCHES, guard_launch_ex)
-#define GUARDS_cuLaunchKernelEx_ptsz GUARD_ROW(GUARD_LAUNCHES, guard_launch_ex)
-#define GUARDS_cuGraphLaunch GUARD_ROW(GUARD_LAUNCHES, launch_guarded)
-#define GUARDS_cuGraphLaunch_ptsz GUARD_ROW(GUARD_LAUNCHES, launch_guarded)
-#define GUARDS_cuCtxSynchronize GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_synchronize)
-#define GUARDS_cuCtxSynchronize_v2 GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_synchronize_v2)
-#define GUARDS_cuStreamSynchronize \
-	GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_synchronize_stream)
-#define GUARDS_cuStreamSynchronize_ptsz \
-	GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_synchronize_stream)
-#define GUARDS_cuEventSynchronize \
-	GUARD_ROW(GUARD_PAGES | GUARD_PATTERNS, guard_synchronize_event)
+#define GUARDS_cuLaunchKernel GUARD_ROW(GUARD_BLOCKS, guard_launch)
+#define GUARDS_cuLaunchKernel_ptsz GUARD_ROW(GUARD_BLOCKS, guard_launch)
+#define GUARDS_cuLaunchCooperativeKernel GUARD_ROW(GUARD_BLOCKS, guard_launch_cooperative)
+#define GUARDS_cuLaunchCooperativeKernel_ptsz GUARD_ROW(GUARD_BLOCKS, guard_launch_cooperative)
+#define GUARDS_cuLaunchKernelEx GUARD_ROW(GUARD_BLOCKS, guard_launch_ex)
+#define GUARDS_cuLaunchKernelEx_ptsz GUARD_ROW(GUARD_BLOCKS, guard_launch_ex)
+#define GUARDS_cuGraphLaunch GUARD_ROW(GUARD_BLOCKS, launch_guarded)
+#define GUARDS_cuGraphLaunch_ptsz GUARD_ROW(GUARD_BLOCKS, launch_guarded)
+#define GUARDS_cuCtxSynchronize GUARD_ROW(GUARD_BLOCKS, guard_synchronize)
+#define GUARDS_cuCtxSynchronize_v2 GUARD_ROW(GUARD_BLOCKS, guard_synchronize_v2)
+#define GUARDS_cuStreamSynchronize GUARD_ROW(GUARD_BLOCKS, guard_synchronize_stream)
+#define GUARDS_cuStreamSynchronize_ptsz GUARD_ROW(GUARD_BLOCKS, guard_synchronize_stream)
+#define GUARDS_cuEventSynchronize GUARD_ROW(GUARD_BLOCKS, guard_synchronize_event)
 
 #define GUARDS_clCreateBuffer GUARD_ROW(GUARD_PATTERNS, guard_buffer)
 #define GUARDS_clRetainMemObject GUARD_ROW(GUARD_PATTERNS, guard_retain)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The guarded calls that several levels serve, and those of OpenCL: asks each level in turn, and
- * otherwise calls the driver. Must not decide what a level does.
+ * The guarded calls: asks each level in turn, and otherwise calls the driver. Must not decide what
+ * a level does.
  */
 #include "interpose/guard/guarded.h"
 
@@ -12,6 +12,12 @@
 #include "interpose/guard/launches.h"
 #include "interpose/guard/pages.h"
 #include "interpose/guard/patterns.h"
+
+/* The beginning of the struct of cuda.h. */
+struct CUlaunchConfig_st {
+	unsigned int grid[3], block[3], shared;
+	CUstream stream;
+};
 
 /* ---- allocation and free ---- */
 
@@ -39,8 +45,8 @@ GUARDED(guard_alloc, CUdeviceptr *address, size_t bytes)
 {
 	CUresult r;
 
-	if (guard_has(GUARD_PAGES) && pages_alloc(call, address, bytes, &r))
-		return r;
+	if (guard_has(GUARD_PAGES) && pages_alloc(call, address, bytes))
+		return CUDA_SUCCESS;
 	if (guard_has(GUARD_PATTERNS) && patterns_alloc(call, real, address, bytes, &r))
 		return r;
 	r = DRIVER(cuMemAlloc_v2, real)(address, bytes);
@@ -49,37 +55,117 @@ GUARDED(guard_alloc, CUdeviceptr *address, size_t bytes)
 	return r;
 }
 
-GUARDED(guard_free, CUdeviceptr address)
+static CUresult free_block(struct call *call, void *real, CUdeviceptr address,
+			   const CUstream *stream)
 {
 	CUresult r;
 
-	if (patterns_free(call, real, address, &r) ||
-	    pages_free(call, real, address, NULL, false, &r))
+	if (patterns_free(call, real, address, stream, &r) ||
+	    pages_free(call, real, address, stream, false, &r))
 		return r;
-	return DRIVER(cuMemFree_v2, real)(address);
+	return stream ? DRIVER(cuMemFreeAsync, real)(address, *stream)
+		      : DRIVER(cuMemFree_v2, real)(address);
+}
+
+GUARDED(guard_free, CUdeviceptr address)
+{
+	return free_block(call, real, address, NULL);
 }
 
 GUARDED(guard_free_async, CUdeviceptr address, CUstream stream)
 {
-	CUresult r;
+	return free_block(call, real, address, &stream);
+}
 
-	if (patterns_free_async(call, real, address, stream, &r) ||
-	    pages_free(call, real, address, &stream, false, &r))
-		return r;
-	return DRIVER(cuMemFreeAsync, real)(address, stream);
+GUARDED(guard_alloc_pitch, CUdeviceptr *address, size_t *pitch, size_t width, size_t height,
+	unsigned int element)
+{
+	if (pages_alloc_pitch(call, address, pitch, width, height, element))
+		return CUDA_SUCCESS;
+	return DRIVER(cuMemAllocPitch_v2, real)(address, pitch, width, height, element);
+}
+
+static CUresult unguarded(enum guard_not reason, CUresult r)
+{
+	if (r == CUDA_SUCCESS)
+		guard_count_unguarded(reason);
+	return r;
+}
+
+GUARDED(guard_alloc_managed, CUdeviceptr *address, size_t bytes, unsigned int flags)
+{
+	(void)call;
+	return unguarded(GUARD_NOT_MANAGED,
+			 DRIVER(cuMemAllocManaged, real)(address, bytes, flags));
+}
+
+GUARDED(guard_alloc_async, CUdeviceptr *address, size_t bytes, CUstream stream)
+{
+	(void)call;
+	return unguarded(GUARD_NOT_STREAM_ORDERED,
+			 DRIVER(cuMemAllocAsync, real)(address, bytes, stream));
+}
+
+GUARDED(guard_alloc_from_pool, CUdeviceptr *address, size_t bytes, CUmemoryPool pool,
+	CUstream stream)
+{
+	(void)call;
+	return unguarded(GUARD_NOT_STREAM_ORDERED,
+			 DRIVER(cuMemAllocFromPoolAsync, real)(address, bytes, pool, stream));
+}
+
+/* The driver has no handle for memory that was allocated otherwise. */
+GUARDED(guard_retain_handle, CUmemGenericAllocationHandle *handle, void *address)
+{
+	struct page_place place;
+
+	(void)call;
+	if (pages_lookup((uintptr_t)address, &place))
+		return CUDA_ERROR_INVALID_VALUE;
+	return DRIVER(cuMemRetainAllocationHandle, real)(handle, address);
+}
+
+/* ---- launches ---- */
+
+/* The result of DRIVER_CALL, which launches F. */
+#define LAUNCH(driver_call, f, stream, params, extra)                                       \
+	struct guarded_launch launch;                                                       \
+	bool noted = launches_look(&launch, f, stream, params, extra);                      \
+	CUresult r = driver_call;                                                           \
+	return noted ? launches_note(call, r, &launch, f, stream) : r;
+
+GUARDED(guard_launch, CUfunction f, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+	unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared,
+	CUstream stream, void **params, void **extra)
+{
+	LAUNCH(DRIVER(cuLaunchKernel, real)(f, grid_x, grid_y, grid_z, block_x, block_y, block_z,
+					    shared, stream, params, extra),
+	       f, stream, params, extra)
+}
+
+GUARDED(guard_launch_cooperative, CUfunction f, unsigned int grid_x, unsigned int grid_y,
+	unsigned int grid_z, unsigned int block_x, unsigned int block_y, unsigned int block_z,
+	unsigned int shared, CUstream stream, void **params)
+{
+	LAUNCH(DRIVER(cuLaunchCooperativeKernel, real)(f, grid_x, grid_y, grid_z, block_x, block_y,
+						       block_z, shared, stream, params),
+	       f, stream, params, NULL)
+}
+
+GUARDED(guard_launch_ex, const CUlaunchConfig *how, CUfunction f, void **params, void **extra)
+{
+	CUstream stream = how ? how->stream : NULL;
+
+	LAUNCH(DRIVER(cuLaunchKernelEx, real)(how, f, params, extra), f, stream, params, extra)
 }
 
 /* ---- waits ---- */
 
-void guard_failed(struct call *call, CUresult r)
-{
-	launches_explain(call, r);
-}
-
-static void check(struct call *call, CUresult r)
+static CUresult checked(struct call *call, CUresult r)
 {
 	if (r == CUDA_SUCCESS)
 		patterns_check(call, PATTERNS_AT_SYNC);
+	return r;
 }
 
 static CUresult waited_for_context(struct call *call, CUcontext context, uint64_t launched,
@@ -95,8 +181,7 @@ static CUresult waited_for_context(struct call *call, CUcontext context, uint64_
 	if (!context)
 		cuda_current_context(&owner, &device);
 	launches_done_until(owner, launched);
-	check(call, r);
-	return r;
+	return checked(call, r);
 }
 
 CUresult guard_synchronize(struct call *call, void *real)
@@ -121,16 +206,12 @@ GUARDED(guard_synchronize_stream, CUstream stream)
 
 	if (r == CUDA_SUCCESS)
 		launches_done_in_stream(stream, launched);
-	check(call, r);
-	return r;
+	return checked(call, r);
 }
 
 GUARDED(guard_synchronize_event, CUevent event)
 {
-	CUresult r = DRIVER(cuEventSynchronize, real)(event);
-
-	check(call, r);
-	return r;
+	return checked(call, DRIVER(cuEventSynchronize, real)(event));
 }
 
 /* ---- OpenCL ---- */

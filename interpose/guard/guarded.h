@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the guard does in place of a driver's call: functions of guard_rows.h that several levels
- * serve, and those of OpenCL. Each takes the call, the driver's function REAL and the arguments of
- * its row, and returns what the application gets.
+ * What the guard does in place of a driver's call: functions of guard_rows.h. Each takes the call,
+ * the driver's function REAL and the arguments of its row, and returns what the application gets.
  */
 #ifndef GPULEAK_GUARD_GUARDED_H
 #define GPULEAK_GUARD_GUARDED_H
@@ -25,12 +24,29 @@ GUARDED(guard_alloc, CUdeviceptr *address, size_t bytes);
 GUARDED(guard_free, CUdeviceptr address);
 GUARDED(guard_free_async, CUdeviceptr address, CUstream stream);
 
+GUARDED(guard_alloc_pitch, CUdeviceptr *address, size_t *pitch, size_t width, size_t height,
+	unsigned int element);
+GUARDED(guard_alloc_managed, CUdeviceptr *address, size_t bytes, unsigned int flags);
+GUARDED(guard_alloc_async, CUdeviceptr *address, size_t bytes, CUstream stream);
+GUARDED(guard_alloc_from_pool, CUdeviceptr *address, size_t bytes, CUmemoryPool pool,
+	CUstream stream);
+GUARDED(guard_retain_handle, CUmemGenericAllocationHandle *handle, void *address);
+
+GUARDED(guard_launch, CUfunction f, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+	unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared,
+	CUstream stream, void **params, void **extra);
+GUARDED(guard_launch_cooperative, CUfunction f, unsigned int grid_x, unsigned int grid_y,
+	unsigned int grid_z, unsigned int block_x, unsigned int block_y, unsigned int block_z,
+	unsigned int shared, CUstream stream, void **params);
+GUARDED(guard_launch_ex, const CUlaunchConfig *how, CUfunction f, void **params, void **extra);
+
 CUresult guard_synchronize(struct call *call, void *real);
 GUARDED(guard_synchronize_v2, CUcontext context);
 GUARDED(guard_synchronize_stream, CUstream stream);
 GUARDED(guard_synchronize_event, CUevent event);
 
-/* CALL returned R, not 0. */
+/* CALL returned R. If that is the error of an illegal address, records it, once for each context:
+ * see launches.h. */
 void guard_failed(struct call *call, CUresult r);
 
 GUARDED_CL(cl_mem, guard_buffer, cl_context context, cl_mem_flags flags, size_t size,

@@ -18,14 +18,14 @@
 #include "interpose/cuda/cuda_current.h"
 #include "interpose/cuda/cuda_rows.h"
 #include "interpose/guard/guard.h"
+#include "interpose/guard/guarded.h"
 #include "interpose/guard/pages.h"
 #include "interpose/guard/patterns.h"
 #include "interpose/stack/stacks.h"
 
 #define ILLEGAL_ADDRESS 700
 #define RING 4096u
-#define STREAMS 32u
-#define CONTEXTS 16u
+#define DONE 32u
 #define NAMES 1024u
 #define NAMES_MAX 8192u /* names that are written into the ledger */
 #define PARAM_BYTES_MAX 32768u
@@ -33,17 +33,18 @@
 enum { EXTRA_END, EXTRA_BUFFER, EXTRA_SIZE };
 
 /* Launches up to `until` of a context, or of a stream, are done. */
-struct done {
-	_Atomic uint64_t of;
-	_Atomic uint64_t until;
+struct done_list {
+	_Atomic uint64_t next; /* the one to replace if there is no room */
+	struct done {
+		_Atomic uint64_t of, until;
+	} done[DONE];
 };
 
 struct launches {
 	_Atomic uint64_t last;
 	_Atomic uint64_t told; /* the context whose error was recorded */
 	_Atomic uint32_t names;
-	struct done context[CONTEXTS], stream[STREAMS];
-	_Atomic uint64_t next_stream;
+	struct done_list context, stream;
 	struct { _Atomic uint64_t function; _Atomic uint32_t ref; } name[NAMES];
 	struct guarded_launch ring[RING];
 };
@@ -72,16 +73,15 @@ uint64_t launches_now(void)
 	return all ? atomic_load(&all->last) : 0;
 }
 
-static void done_until(struct done *list, uint64_t count, uint64_t of, uint64_t number,
-		       _Atomic uint64_t *next)
+static void done_until(struct done_list *list, uint64_t of, uint64_t number)
 {
 	struct done *to = NULL;
 
-	for (uint64_t i = 0; i < count && !to; i++)
-		if (atomic_load(&list[i].of) == of)
-			to = &list[i];
+	for (unsigned int i = 0; i < DONE && !to; i++)
+		if (atomic_load(&list->done[i].of) == of)
+			to = &list->done[i];
 	if (!to) {
-		to = &list[atomic_fetch_add(next, 1) % count];
+		to = &list->done[atomic_fetch_add(&list->next, 1) % DONE];
 		atomic_store(&to->until, 0);
 		atomic_store(&to->of, of);
 	}
@@ -89,26 +89,20 @@ static void done_until(struct done *list, uint64_t count, uint64_t of, uint64_t 
 		atomic_store(&to->until, number);
 }
 
-static uint64_t done_of(struct done *list, uint64_t count, uint64_t of)
+static uint64_t done_of(struct done_list *list, uint64_t of)
 {
-	for (uint64_t i = 0; i < count; i++)
-		if (atomic_load(&list[i].of) == of)
-			return atomic_load(&list[i].until);
+	for (unsigned int i = 0; i < DONE; i++)
+		if (atomic_load(&list->done[i].of) == of)
+			return atomic_load(&list->done[i].until);
 	return 0;
 }
 
 void launches_done_until(uint64_t context, uint64_t number)
 {
 	struct launches *all = atomic_load_explicit(&state, memory_order_acquire);
-	static _Atomic uint64_t next;
 
 	if (all && context)
-		done_until(all->context, CONTEXTS, context, number, &next);
-}
-
-void launches_done(uint64_t context)
-{
-	launches_done_until(context, launches_now());
+		done_until(&all->context, context, number);
 }
 
 /* Returns a key for STREAM and its context. The handle alone is not enough: default streams of
@@ -124,10 +118,7 @@ static uint64_t stream_key(CUstream stream)
 
 void launches_done_in_stream(CUstream stream, uint64_t number)
 {
-	struct launches *all = atomic_load_explicit(&state, memory_order_acquire);
-
-	if (all)
-		done_until(all->stream, STREAMS, stream_key(stream), number, &all->next_stream);
+	launches_done_in_queue((void *)(uintptr_t)stream_key(stream), number);
 }
 
 void launches_done_in_queue(const void *queue, uint64_t number)
@@ -135,8 +126,7 @@ void launches_done_in_queue(const void *queue, uint64_t number)
 	struct launches *all = atomic_load_explicit(&state, memory_order_acquire);
 
 	if (all)
-		done_until(all->stream, STREAMS, (uint64_t)(uintptr_t)queue, number,
-			   &all->next_stream);
+		done_until(&all->stream, (uint64_t)(uintptr_t)queue, number);
 }
 
 void launches_context_gone(uint64_t context)
@@ -144,7 +134,7 @@ void launches_context_gone(uint64_t context)
 	struct launches *all = atomic_load_explicit(&state, memory_order_acquire);
 	uint64_t told = context;
 
-	launches_done(context);
+	launches_done_until(context, launches_now());
 	if (all)
 		atomic_compare_exchange_strong(&all->told, &told, 0);
 }
@@ -306,7 +296,7 @@ bool launches_look(struct guarded_launch *ret, CUfunction f, CUstream stream, vo
 	cuda_current_context(&ret->context, &device);
 	ret->stream = stream_key(stream);
 	if (!f || !read_params(ret, f, params, extra))
-		guard_count_unknown_launch();
+		GUARD_COUNT(unknown_launches, 1);
 	return true;
 }
 
@@ -370,14 +360,14 @@ static bool ring_read(struct launches *all, uint64_t number, struct guarded_laun
 uint64_t launches_finished(uint64_t context)
 {
 	struct launches *all = atomic_load_explicit(&state, memory_order_acquire);
-	uint64_t last = launches_now(), ret = all ? done_of(all->context, CONTEXTS, context) : 0;
+	uint64_t last = launches_now(), ret = all ? done_of(&all->context, context) : 0;
 	struct guarded_launch launch;
 
 	if (ret + RING < last)
 		ret = last - RING;
 	while (ret < last && ring_read(all, ret + 1, &launch) &&
 	       (launch.context != context ||
-		ret + 1 <= done_of(all->stream, STREAMS, launch.stream)))
+		ret + 1 <= done_of(&all->stream, launch.stream)))
 		ret++;
 	launches_done_until(context, ret);
 	return ret;
@@ -523,12 +513,12 @@ static void suspect_words(struct suspects *list, const struct guarded_launch *la
  * newest comes first. */
 static void find_suspects(struct launches *all, uint64_t context, struct suspects *ret)
 {
-	uint64_t last = atomic_load(&all->last), done = done_of(all->context, CONTEXTS, context);
+	uint64_t last = atomic_load(&all->last), done = done_of(&all->context, context);
 	struct guarded_launch launch;
 
 	for (uint64_t number = last; number > done && number + RING > last; number--)
 		if (ring_read(all, number, &launch) && launch.context == context &&
-		    number > done_of(all->stream, STREAMS, launch.stream))
+		    number > done_of(&all->stream, launch.stream))
 			suspect_words(ret, &launch);
 }
 
@@ -538,30 +528,12 @@ static void add_block(struct recorder *recorder, const struct suspect *suspect,
 		       struct ledger_error *error)
 {
 	const uint64_t key = key_in(SPACE_MEMORY, suspect->place.address);
-	const struct ledger_block *block = NULL;
-	struct shard *shard = shard_of(recorder, key);
-	const struct ledger_site *site;
-	const struct entry *entry;
-	struct past past = { 0 };
 
-	HOLD(&shard->lock);
-	entry = entry_find(shard, key);
-	if (entry && entry->block)
-		block = entry->block;
-	else if (thread_self.call_frame && thread_self.call_free.block &&
-		 thread_self.call_free.key == key)
-		block = thread_self.call_free.block;
-	else if (entry && entry->past)
-		past = entry->past[0];
-	if (block)
-		past = (struct past){ .site = block->site, .made_ns = block->time_ns };
-	if (!past.site)
-		return;
-	site = ledger_at(&recorder->writer, past.site);
-	error->allocated = (struct ledger_event){ site->api, site->stack, past.made_ns };
-	error->freed = (struct ledger_event){ past.freed_api, past.freed_stack, past.freed_ns };
-	error->kind = site->kind;
-	error->device = site->device;
+	if (thread_self.call_frame && thread_self.call_free.block &&
+	    thread_self.call_free.key == key)
+		error_tell_live(recorder, thread_self.call_free.block, error);
+	else
+		guard_tell_block(recorder, key, suspect->place.address, error);
 }
 
 /* Fills in ERROR by SUSPECT. */
@@ -594,7 +566,7 @@ static void record_suspects(struct recorder *recorder, const struct suspects *li
 	}
 }
 
-void launches_explain(struct call *call, CUresult r)
+void guard_failed(struct call *call, CUresult r)
 {
 	struct launches *all = atomic_load_explicit(&state, memory_order_acquire);
 	struct suspects suspects = { .count = 0 };

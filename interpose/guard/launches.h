@@ -59,8 +59,7 @@ void launches_suspect(struct recorder *recorder, uint64_t context, uint64_t done
 uint64_t launches_finished(uint64_t context);
 /* Returns the number of the latest launch. */
 uint64_t launches_now(void);
-/* All launches in CONTEXT, up to now or up to NUMBER, are done. */
-void launches_done(uint64_t context);
+/* All launches in CONTEXT up to NUMBER are done. */
 void launches_done_until(uint64_t context, uint64_t number);
 /* The same for STREAM of the current context. */
 void launches_done_in_stream(CUstream stream, uint64_t number);
@@ -68,9 +67,5 @@ void launches_done_in_queue(const void *queue, uint64_t number);
 
 /* CONTEXT has ended. */
 void launches_context_gone(uint64_t context);
-
-/* CALL returned R. If that is the error of an illegal address, records it, once for each
- * context. */
-void launches_explain(struct call *call, CUresult r);
 
 #endif

@@ -18,7 +18,6 @@
 #include "interpose/cuda/captures.h"
 #include "interpose/cuda/cuda_current.h"
 #include "interpose/cuda/cuda_rows.h"
-#include "interpose/guard/exclude.h"
 #include "interpose/guard/guard.h"
 #include "interpose/guard/launches.h"
 #include "interpose/guard/patterns.h"
@@ -73,7 +72,8 @@ struct page_range {
 		CUmemGenericAllocationHandle memory;
 		uint64_t bytes;
 	} spare[SPARES]; /* memory of freed blocks, the oldest first */
-	bool failed, rdma;
+	bool rdma;
+	_Atomic bool known; /* addresses were reserved, or could not be */
 	struct range_allocator parts; /* units are granules */
 };
 
@@ -322,38 +322,23 @@ static bool addresses_reserve(struct page_range *range, int device)
 	return true;
 }
 
-enum addresses { ADDRESSES_NONE, ADDRESSES_READY, ADDRESSES_FAILED };
-
-static enum addresses addresses_of(int device)
-{
-	ENTER_PAGES;
-
-	if (!pages || pages->device[device].failed)
-		return ADDRESSES_FAILED;
-	return pages->device[device].base ? ADDRESSES_READY : ADDRESSES_NONE;
-}
-
 /* Makes DEVICE's range unless it exists. If another thread does so at the same time, the addresses
  * of one of them stay reserved and unused. */
 static bool ensure_range(int device)
 {
-	enum addresses now = addresses_of(device);
-	struct page_range range = { 0 }, *to;
-	bool reserved;
-
-	if (now != ADDRESSES_NONE)
-		return now == ADDRESSES_READY;
-	reserved = addresses_reserve(&range, device);
+	struct page_range range = { 0 }, *to = &atomic_load(&state)->device[device];
+	bool reserved = !atomic_load_explicit(&to->known, memory_order_acquire) &&
+			addresses_reserve(&range, device);
 	ENTER_PAGES;
-	to = pages ? &pages->device[device] : NULL;
-	if (!to || to->base || to->failed)
-		return to && to->base;
+
+	if (!pages || to->known)
+		return pages && to->base;
 	*to = range;
-	to->failed = !reserved || !range_init(&to->parts, &pages->arena, range.parts.units);
-	if (to->failed) {
+	if (!reserved || !range_init(&to->parts, &pages->arena, range.parts.units))
 		to->base = 0;
+	atomic_store_explicit(&to->known, true, memory_order_release);
+	if (!to->base)
 		return false;
-	}
 	if (!pages->low || to->base < pages->low)
 		atomic_store(&pages->low, to->base);
 	if (to->base + to->parts.units * to->granule > pages->high)
@@ -576,24 +561,18 @@ static bool serve(struct call *call, uint64_t bytes, uint64_t align, CUdeviceptr
 	return true;
 }
 
-bool pages_alloc(struct call *call, CUdeviceptr *address, size_t bytes, CUresult *ret)
+bool pages_alloc(struct call *call, CUdeviceptr *address, size_t bytes)
 {
-	CUdeviceptr made;
 	KEEP_ERRNO;
 
-	if (!address || !bytes || bytes > UINT64_MAX / 4 || !serve(call, bytes, 0, &made))
-		return false;
-	*address = made;
-	*ret = CUDA_SUCCESS;
-	return true;
+	return address && bytes && bytes <= UINT64_MAX / 4 && serve(call, bytes, 0, address);
 }
 
 /* The driver's pitch is a multiple of the alignment of textures, so that each row may be one. */
 bool pages_alloc_pitch(struct call *call, CUdeviceptr *address, size_t *pitch, size_t width,
-		       size_t height, unsigned int element, CUresult *ret)
+		       size_t height, unsigned int element)
 {
 	uint64_t context, row, align;
-	CUdeviceptr made;
 	int device;
 	KEEP_ERRNO;
 
@@ -603,11 +582,9 @@ bool pages_alloc_pitch(struct call *call, CUdeviceptr *address, size_t *pitch, s
 	    element != 16) || align < 256 || align & (align - 1) || width > UINT32_MAX)
 		return false;
 	row = (width + align - 1) & ~(align - 1);
-	if (height > UINT64_MAX / 4 / row || !serve(call, row * height, align, &made))
+	if (height > UINT64_MAX / 4 / row || !serve(call, row * height, align, address))
 		return false;
-	*address = made;
 	*pitch = row;
-	*ret = CUDA_SUCCESS;
 	return true;
 }
 

@@ -34,12 +34,12 @@ bool pages_lookup(uint64_t address, struct page_place *ret);
 bool pages_may_have(uint64_t address);
 bool pages_any(void);
 
-/* Each returns true if a guarded block serves CALL, with the result in *RET. Otherwise the caller
- * calls the driver. For cuMemFreeAsync, STREAM is the address of its stream, otherwise NULL. IDLE:
+/* Each returns true if a guarded block serves CALL. Otherwise the caller calls the driver. A free's
+ * result is in *RET. For cuMemFreeAsync, STREAM is the address of its stream, otherwise NULL. IDLE:
  * no work of the block's context uses it. */
-bool pages_alloc(struct call *call, CUdeviceptr *address, size_t bytes, CUresult *ret);
+bool pages_alloc(struct call *call, CUdeviceptr *address, size_t bytes);
 bool pages_alloc_pitch(struct call *call, CUdeviceptr *address, size_t *pitch, size_t width,
-		       size_t height, unsigned int element, CUresult *ret);
+		       size_t height, unsigned int element);
 bool pages_free(const struct call *call, void *real, CUdeviceptr address, const CUstream *stream,
 		bool idle, CUresult *ret);
 

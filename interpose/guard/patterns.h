@@ -22,11 +22,9 @@
 /* For cuMemAlloc_v2. */
 bool patterns_alloc(struct call *call, void *real, CUdeviceptr *address, size_t bytes,
 		    CUresult *ret);
-/* For cuMemFree_v2. */
-bool patterns_free(struct call *call, void *real, CUdeviceptr address, CUresult *ret);
-/* For cuMemFreeAsync and its twin. */
-bool patterns_free_async(struct call *call, void *real, CUdeviceptr address, CUstream stream,
-			 CUresult *ret);
+/* For cuMemFree_v2, and for cuMemFreeAsync: STREAM is the address of its stream, otherwise NULL. */
+bool patterns_free(struct call *call, void *real, CUdeviceptr address, const CUstream *stream,
+		   CUresult *ret);
 
 struct page_place;
 /* Fills what is around PAGE, a new block of the level pages, with the pattern, and fresh memory if

@@ -453,18 +453,21 @@ static CUresult free_now(const struct call *call, void *real, struct guarded *bl
 	return r;
 }
 
-/* Waits for the work that may use BLOCK, and checks what is around it. Returns true if the block is
- * held back. *RET_IDLE: no work uses it any more. */
-static bool check_and_hold(const struct call *call, struct guarded *block, bool *ret_idle)
+/* Checks what is around BLOCK, and for a free without a STREAM waits first for the work that may
+ * use it. Returns true if the block is held back. *RET_IDLE: no work uses it any more. */
+static bool check_and_hold(const struct call *call, struct guarded *block, const CUstream *stream,
+			   bool *ret_idle)
 {
 	struct pattern_context *place = place_find(block->context);
+	CUcontext current = NULL;
 	struct pattern_work work;
 	bool hold;
 
-	*ret_idle = false;
+	if (!stream && (CUDA_USED(cuCtxGetCurrent)(&current) != CUDA_SUCCESS || !current))
+		return false;
 	if (!place || !work_begin(block->context, &work))
 		return false;
-	*ret_idle = wait_for_context(block->context);
+	*ret_idle = !stream && wait_for_context(block->context);
 	check_block(call, place, block);
 	hold = *ret_idle && !block->companion && block->total <= (uint64_t)config.guard_hold;
 	if (hold) {
@@ -475,56 +478,23 @@ static bool check_and_hold(const struct call *call, struct guarded *block, bool 
 	return hold;
 }
 
-/* Takes the live block at ADDRESS for CALL, which frees it. Returns NULL if there is no such block;
- * then *RET_WRONG is whether the guard refuses the call. */
-static struct guarded *take(struct call *call, CUdeviceptr address, bool *ret_wrong)
+bool patterns_free(struct call *call, void *real, CUdeviceptr address, const CUstream *stream,
+		   CUresult *ret)
 {
-	struct guarded *block = NULL;
-
-	*ret_wrong = false;
-	if (!working && address)
-		block = guarded_take(&table, address, ret_wrong);
-	if (block)
-		guarded_freed_by(block, call);
-	return block;
-}
-
-bool patterns_free(struct call *call, void *real, CUdeviceptr address, CUresult *ret)
-{
-	CUcontext current = NULL;
-	bool wrong, idle = false;
-	struct guarded *block = take(call, address, &wrong);
+	bool wrong = false, idle = false;
+	struct guarded *block = working || !address ? NULL
+						    : guarded_take(&table, address, &wrong);
 
 	*ret = CUDA_ERROR_INVALID_VALUE;
 	if (!block)
 		return wrong;
-	if (CUDA_USED(cuCtxGetCurrent)(&current) == CUDA_SUCCESS && current &&
-	    check_and_hold(call, block, &idle)) {
+	guarded_freed_by(block, call);
+	if (check_and_hold(call, block, stream, &idle)) {
 		release_held(call, (uint64_t)config.guard_hold);
 		*ret = CUDA_SUCCESS;
 	} else {
-		*ret = free_now(call, real, block, NULL, idle);
+		*ret = free_now(call, real, block, stream, idle);
 	}
-	return true;
-}
-
-bool patterns_free_async(struct call *call, void *real, CUdeviceptr address, CUstream stream,
-			 CUresult *ret)
-{
-	struct pattern_context *place;
-	struct pattern_work work;
-	bool wrong;
-	struct guarded *block = take(call, address, &wrong);
-
-	*ret = CUDA_ERROR_INVALID_VALUE;
-	if (!block)
-		return wrong;
-	place = place_find(block->context);
-	if (place && work_begin(block->context, &work)) {
-		check_block(call, place, block);
-		work_end(&work);
-	}
-	*ret = free_now(call, real, block, &stream, false);
 	return true;
 }
 
@@ -583,5 +553,5 @@ void patterns_check(const struct call *call, enum patterns_when when)
 	took = clock_ns(CLOCK_MONOTONIC) - began;
 	if (when == PATTERNS_AT_SYNC)
 		check_time_used(took);
-	guard_count_checks(0, took);
+	GUARD_COUNT(check_ns, took);
 }

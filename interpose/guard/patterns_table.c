@@ -477,7 +477,7 @@ void pieces_judge(struct guarded_table *table, const struct call *call,
 		judge_piece(table, call, &pieces->piece[i], memory + pieces->piece[i].at);
 	for (unsigned int i = 0; i < count; i++) /* after both pieces of a block */
 		pieces->piece[i].block->done = pieces->done;
-	guard_count_checks(count, 0);
+	GUARD_COUNT(checks, count);
 }
 
 /* ---- the budget ---- */

@@ -548,7 +548,8 @@ static const struct story programs[] = {
 	PROGRAM(copy_rows_past), PROGRAM(part_past), PROGRAM(svm_copy_past), PROGRAM(svm_fill_past),
 	PROGRAM(to_image), PROGRAM(from_image), PROGRAM(copy_both_past),
 	PROGRAM(svm_from_freed), PROGRAM(svm_fill_freed), PROGRAM(svm_map_freed),
-	PROGRAM(svm_inside_freed), PROGRAM(trap_svm), PROGRAM(trap_reuse), PROGRAM(trap_retained), PROGRAM(trap_parts),
+	PROGRAM(svm_inside_freed), PROGRAM(trap_svm), PROGRAM(trap_reuse), PROGRAM(trap_retained),
+	PROGRAM(trap_parts),
 	PROGRAM(trap_queries),
 };
 

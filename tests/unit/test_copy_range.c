@@ -161,8 +161,9 @@ static const size_t widths[] = { 0, 1, 3, 32, 100 }, counts[] = { 0, 1, 2, 10 },
 		    origins[] = { 0, 1, 9 };
 static const uint64_t starts[] = { 0, 1, 500, BYTES - 1, BYTES, BYTES + 23, BYTES + 24, 1300,
 				   (uint64_t)-1, (uint64_t)-100, (uint64_t)-1500 };
-#define EACH(name, list) for (size_t name##_ = 0, name; name##_ < sizeof(list) / sizeof(*(list)) && \
-			      (name = (list)[name##_], true); name##_++)
+#define EACH(name, list)                                                                    \
+	for (size_t name##_ = 0, name; name##_ < sizeof(list) / sizeof(*(list)) &&          \
+				       (name = (list)[name##_], true); name##_++)
 
 static void test_2d(void **unused)
 {

@@ -255,9 +255,9 @@ static void freed_on_stream(struct call *call, CUstream stream, struct freeing *
 /* ---- the wrappers ---- */
 
 /* CALL is DRIVER_CALL, or what a guarded wrapper does in its place. */
-#define WRAPPER(symbol, find, type, arguments, call_, verb, made, key, size)                \
+#define WRAPPER(caller_, symbol, find, type, arguments, call_, verb, made, key, size)       \
 	{                                                                                   \
-		WRAP_BEGIN(symbol, find, SPACE_MEMORY);                                     \
+		WRAP_BEGIN_FOR(caller_, symbol, find, SPACE_MEMORY);                        \
 		if (__builtin_expect(!route.real, 0)) /* guarded, or an undefined weak symbol */ \
 			return WRAP_MISSING(type, arguments, CUDA_ERROR_NOT_FOUND);         \
 		if (__builtin_expect(!route.record, 0))                                     \
@@ -277,18 +277,49 @@ static void freed_on_stream(struct call *call, CUstream stream, struct freeing *
 		guard_result;                                                               \
 	})
 
+/* Defines SYMBOL. It passes on the calls of verbs that record nothing without a guard, which keeps
+ * `direct` empty (hooks_guard()). linked_SYMBOL has the other paths. */
+#define EXPORTED(symbol, verb, ...)                                                         \
+	GUARD_JOIN(EXPORTED_, GUARD_OF(GUARD_SECOND, PASSES_##verb))(symbol, verb, __VA_ARGS__)
+#define PASSES_WAIT ~, PASSING
+#define PASSES_NODE ~, PASSING
+#define PASSES_SUBMIT ~, PASSING
+#define PASS_WAIT(driver_call) (driver_call)
+#define PASS_NODE(driver_call) (driver_call)
+#define PASS_SUBMIT(driver_call)                                                            \
+	(config.pool == OPTION_POOL_OFF ? (driver_call) : SUBMITTED(driver_call))
+#define EXPORTED_0(symbol, verb, returns, parameters, arguments, made, key, size)           \
+	EXPORT returns symbol parameters                                                    \
+	WRAPPER(CALLER, symbol, resolve_direct, returns(*) parameters, arguments,           \
+		DRIVER_CALL(route.real, returns(*) parameters, arguments), verb, made, key, size)
+#define EXPORTED_PASSING(symbol, verb, returns, parameters, arguments, made, key, size)     \
+	static COLD returns linked_##symbol WITH_LINKED parameters                          \
+	WRAPPER(linked_from, symbol, resolve_direct, returns(*) parameters, arguments,      \
+		DRIVER_CALL(route.real, returns(*) parameters, arguments), verb, made, key, size) \
+	EXPORT returns symbol parameters                                                    \
+	{                                                                                   \
+		void *next = atomic_load_explicit(&hooks[HOOK_##symbol].direct,             \
+						  memory_order_acquire);                    \
+		if (__builtin_expect(!next, 0)) {                                           \
+			CUresult r = linked_##symbol WITH_CALLER arguments;                 \
+			__asm__ volatile(""); /* no tail call: CALLER is in this frame */   \
+			return r;                                                           \
+		}                                                                           \
+		return PASS_##verb(DRIVER_CALL(next, returns(*) parameters, arguments));    \
+	}
+#define WITH_LINKED(...) (const struct caller *linked_from, __VA_ARGS__)
+#define WITH_CALLER(...) (CALLER, __VA_ARGS__)
+
 /* Each row becomes up to three functions. SYMBOL is exported: callers that are linked to the name
  * call it. looked_up_SYMBOL is what gpuleak returns from a lookup of the name, for example from
  * dlsym(). guarded_SYMBOL takes its place if a level of the guard needs the call. */
 #define HOOK(symbol, returns, parameters, arguments, verb, made, kind, key, size)           \
-	EXPORT returns symbol parameters                                                    \
-	WRAPPER(symbol, resolve_direct, returns(*) parameters, arguments,                   \
-		DRIVER_CALL(route.real, returns(*) parameters, arguments), verb, made, key, size) \
+	EXPORTED(symbol, verb, returns, parameters, arguments, made, key, size)             \
 	static returns looked_up_##symbol parameters                                        \
-	WRAPPER(symbol, resolve_driver, returns(*) parameters, arguments,                   \
+	WRAPPER(CALLER, symbol, resolve_driver, returns(*) parameters, arguments,           \
 		DRIVER_CALL(route.real, returns(*) parameters, arguments), verb, made, key, size) \
 	__attribute__((unused)) static returns guarded_##symbol parameters                  \
-	WRAPPER(symbol, resolve_guarded, returns(*) parameters, arguments,                  \
+	WRAPPER(CALLER, symbol, resolve_guarded, returns(*) parameters, arguments,          \
 		GUARDED_CALL(symbol, verb, returns(*) parameters, arguments, key), verb,    \
 		made, key, size)
 #define ROWS_OF "interpose/cuda/cuda_rows.def"

@@ -159,38 +159,28 @@ static CUdeviceptr described(enum whose whom, const struct found *found, CUdevic
 	return whom == LIVE && found->companion ? found->companion : queried(whom, address);
 }
 
+/* For cuMemGetAddressRange and cuMemGetAddressRange_v2, which differ in types. */
+#define RANGE(symbol, real, pointer, number, base, size, address)                           \
+	struct found found;                                                                 \
+	enum whose whom = whose(address, &found);                                           \
+	CUresult r = DRIVER(symbol, real)(base, size,                                       \
+					  (pointer)described(whom, &found, address));       \
+	if (r == CUDA_SUCCESS && whom == LIVE && (base))                                    \
+		*(base) = (pointer)found.place.address;                                     \
+	if (r == CUDA_SUCCESS && whom == LIVE && (size))                                    \
+		*(size) = (number)found.place.bytes;                                        \
+	return r;
+
 static CUresult address_range_v2(NO_CALL, void *real, CUdeviceptr *base, size_t *size,
 				 CUdeviceptr address)
 {
-	struct found found;
-	enum whose whom = whose(address, &found);
-	CUresult r = DRIVER(cuMemGetAddressRange_v2, real)(base, size,
-							   described(whom, &found, address));
-
-	if (r == CUDA_SUCCESS && whom == LIVE) {
-		if (base)
-			*base = found.place.address;
-		if (size)
-			*size = found.place.bytes;
-	}
-	return r;
+	RANGE(cuMemGetAddressRange_v2, real, CUdeviceptr, size_t, base, size, address)
 }
 
 static CUresult address_range(NO_CALL, void *real, CUdeviceptr_v1 *base,
 			      unsigned int *size, CUdeviceptr_v1 address)
 {
-	struct found found;
-	enum whose whom = whose(address, &found);
-	CUresult r = DRIVER(cuMemGetAddressRange, real)(
-		base, size, (CUdeviceptr_v1)described(whom, &found, address));
-
-	if (r == CUDA_SUCCESS && whom == LIVE) {
-		if (base)
-			*base = (CUdeviceptr_v1)found.place.address;
-		if (size)
-			*size = (unsigned int)found.place.bytes;
-	}
-	return r;
+	RANGE(cuMemGetAddressRange, real, CUdeviceptr_v1, unsigned int, base, size, address)
 }
 
 /* ---- attributes ---- */
@@ -221,9 +211,6 @@ static void correct(const struct found *found, CUpointer_attribute attribute, vo
 		break;
 	case ATTRIBUTE_P2P_TOKENS:
 		never_reuse(place, LEDGER_POOL_EXPORTED);
-		break;
-	default:
-		break;
 	}
 }
 
