@@ -5,7 +5,6 @@
  */
 #include "interpose/opencl/opencl_driver.h"
 
-#include "ledger/lock.h"
 #include "interpose/dispatch/resolve.h"
 
 bool opencl_ask_object(cl_mem object, cl_mem_info what, void *ret, size_t size)
@@ -151,47 +150,36 @@ static int query_device_of(cl_context context)
 }
 
 /* Caches the device of each context, so that a new buffer needs no query. A direct-mapped table; a
- * new context at the same address clears its entry. */
+ * new context at the same address clears its entry. An entry has the address of the context, whose
+ * upper byte is 0, above 1 + the number of the device. */
 #define CONTEXTS 64
-static struct {
-	struct lock lock;
-	cl_context context;
-	int device;
-} contexts[CONTEXTS];
+static _Atomic uint64_t contexts[CONTEXTS];
 
-static unsigned int slot_of(cl_context context)
+static _Atomic uint64_t *entry_of(cl_context context)
 {
-	return (unsigned int)((uintptr_t)context >> 4) % CONTEXTS;
+	return &contexts[((uintptr_t)context >> 4) % CONTEXTS];
 }
 
 void opencl_context_made(cl_context context)
 {
-	unsigned int slot = slot_of(context);
+	uint64_t known = atomic_load(entry_of(context));
 
-	lock_take(&contexts[slot].lock);
-	if (contexts[slot].context == context)
-		contexts[slot].context = NULL; /* the new context may have other devices */
-	lock_give(&contexts[slot].lock);
+	if (known >> 8 == (uintptr_t)context) /* the new context may have other devices */
+		atomic_compare_exchange_strong(entry_of(context), &known, 0);
 }
 
 int opencl_device_of(cl_context context)
 {
-	unsigned int slot = slot_of(context);
-	int device = -2;
+	uint64_t known;
+	int device;
 
 	if (!context)
 		return -1;
-	lock_take(&contexts[slot].lock);
-	if (contexts[slot].context == context)
-		device = contexts[slot].device;
-	lock_give(&contexts[slot].lock);
-	if (device != -2)
-		return device;
-	device = query_device_of(context); /* without the lock, since it calls the driver */
-	lock_take(&contexts[slot].lock);
-	contexts[slot].context = context;
-	contexts[slot].device = device;
-	lock_give(&contexts[slot].lock);
+	known = atomic_load_explicit(entry_of(context), memory_order_acquire);
+	if (known >> 8 == (uintptr_t)context)
+		return (int)(known & 0xff) - 1;
+	device = query_device_of(context);
+	atomic_store(entry_of(context), (uint64_t)(uintptr_t)context << 8 | (uint8_t)(device + 1));
 	return device;
 }
 
