@@ -359,7 +359,9 @@ static NOT_INLINED void walk_known(void)
 		assert_int_equal(frames_walk(caller, &walks, FRAMES, false, &pcs, &hash), 0);
 	}
 	for (int turn = 0; turn < 2; turn++) {
-		assert_int_equal(frames_walk(caller, &walks, FRAMES, !turn, &pcs, &hash), count - 1);
+		int walked = (int)frames_walk(caller, &walks, FRAMES, !turn, &pcs, &hash);
+
+		assert_int_equal(walked, count - 1);
 		for (int i = 1; i < count; i++)
 			assert_true(pcs[i - 1] == (uint64_t)(uintptr_t)wanted[i]);
 		assert_true(hash == hash_of(pcs, count - 1));
