@@ -206,9 +206,7 @@ const void *ledger_record(const struct ledger_view *view, uint32_t ref,
 
 const struct ledger_site *ledger_any_site(const struct ledger_view *view, uint32_t ref)
 {
-	const struct ledger_site *site = ledger_site(view, ref);
-
-	return site ? site : ledger_suballocation_site(view, ref);
+	return ledger_site(view, ref) ?: ledger_suballocation_site(view, ref);
 }
 
 uint64_t ledger_trace_oldest(const struct ledger_view *view)

@@ -69,6 +69,14 @@ const void *ledger_record(const struct ledger_view *view, uint32_t ref,
 #define CHUNK_OWN CHUNK
 #define CHUNK_MIXED(NAME, number)
 #include "ledger/chunks.def"
+/* Runs the statement that follows for each record of NAME, a row of chunks.def, in file order.
+ * Declares RECORD, the pointer to it. */
+#define LEDGER_EACH(name, record, view)                                                     \
+	for (struct ledger_walk record##_walk = { 0 }, *record##_once = &record##_walk;     \
+	     record##_once; record##_once = NULL)                                           \
+		for (__typeof__(ledger_next_##name(view, record##_once)) record;            \
+		     (record = ledger_next_##name(view, record##_once));)
+
 /* The caller must check the content of a ledger_live_series() with live_series_read(), and that the
  * `block` of a ledger_history() is the block that referred to the history. */
 

@@ -19,11 +19,9 @@ static struct ledger_live sum_slots(const struct ledger_view *view, const struct
 				    enum ledger_counted counted)
 {
 	struct ledger_live ret = { 0 };
-	struct ledger_walk walk = { 0 };
-	const struct ledger_block *slot;
 	struct ledger_block block;
 
-	while ((slot = ledger_next_block_slot(view, &walk))) {
+	LEDGER_EACH(block_slot, slot, view) {
 		if (!ledger_read_slot(slot, &block) || ledger_site(view, block.site) != site ||
 		    ledger_block_hidden(block.state, block.marked) < least[counted])
 			continue;
@@ -68,17 +66,21 @@ static bool is_memory(const struct ledger_view *view, const struct ledger_site *
 	return *answer;
 }
 
+static void add_difference(uint64_t *sum, uint64_t from, uint64_t to)
+{
+	if (to > from)
+		*sum += to - from;
+}
+
 void ledger_totals(const struct ledger_view *view, struct ledger_totals *ret)
 {
 	uint64_t live_blocks = 0, live_bytes = 0;
-	struct ledger_walk walk = { 0, 0 };
-	const struct ledger_site *site;
 	struct ledger_live live;
 	bool answer = true;
 	uint32_t kind = 0;
 
 	*ret = (struct ledger_totals){ 0 };
-	while ((site = ledger_next_site(view, &walk))) {
+	LEDGER_EACH(site, site, view) {
 		if (!is_memory(view, site, &kind, &answer))
 			continue;
 		live = ledger_site_live(view, site, LEDGER_COUNT_LIVE);
@@ -87,16 +89,8 @@ void ledger_totals(const struct ledger_view *view, struct ledger_totals *ret)
 		ret->allocated_blocks += shared_load(site->allocs);
 		ret->allocated_bytes += shared_load(site->bytes);
 	}
-	if (ret->allocated_blocks > live_blocks)
-		ret->freed_blocks = ret->allocated_blocks - live_blocks;
-	if (ret->allocated_bytes > live_bytes)
-		ret->freed_bytes = ret->allocated_bytes - live_bytes;
-}
-
-static void add_difference(uint64_t *sum, uint64_t from, uint64_t to)
-{
-	if (to > from)
-		*sum += to - from;
+	add_difference(&ret->freed_blocks, live_blocks, ret->allocated_blocks);
+	add_difference(&ret->freed_bytes, live_bytes, ret->allocated_bytes);
 }
 
 void ledger_totals_add(struct ledger_totals *sum, const struct ledger_totals *from,

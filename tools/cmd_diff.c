@@ -3,24 +3,14 @@
  * gpuleak diff: compares the leaks of two sides. A side is a ledger, a directory of ledgers, a
  * process, or a JSON report. This file recognizes which one it is.
  */
-#include <errno.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "tools/commands.h"
 #include "report/analyze/diff.h"
-#include "report/subjects/formats.h"
-#include "report/util/escape.h"
-#include "tools/flags.h"
-#include "tools/ledgers/operands.h"
-#include "report/util/output.h"
-#include "report/util/text_buffer.h"
 #include "report/gate/read_json.h"
-#include "tools/launch/process.h"
+#include "report/subjects/formats.h"
+#include "report/util/output.h"
+#include "tools/commands.h"
+#include "tools/flags.h"
+#include "tools/launch/system.h"
+#include "tools/ledgers/operands.h"
 #include "tools/session.h"
 
 /* Returns true if PATH is a file that begins with a brace. No ledger does. */

@@ -4,14 +4,11 @@
  * Starts the program only with --start. Creates no GPU context.
  */
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "report/util/escape.h"
 #include "tools/commands.h"
 #include "tools/doctor/doctor_checks.h"
 #include "tools/flags.h"
+#include "tools/launch/system.h"
 #include "tools/ledgers/ledgers.h"
 #include "tools/suggest.h"
 

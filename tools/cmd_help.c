@@ -5,20 +5,13 @@
  * no other list of them. Opens no file that is not in these folders.
  */
 #include <dirent.h>
-#include <limits.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "report/util/escape.h"
-#include "report/util/memory.h"
 #include "report/util/path.h"
 #include "tools/commands.h"
 #include "tools/launch/library.h"
-#include "tools/launch/process.h"
 #include "tools/launch/program.h"
+#include "tools/launch/system.h"
 #include "tools/suggest.h"
 
 struct help_page {

@@ -4,20 +4,13 @@
  * process exit (--at-exit) and relies on its exit status. gpuleak check: runs only the gate on
  * ledgers. Its exit status is the result of the gate, which fails if a ledger cannot be read.
  */
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "tools/commands.h"
-#include "report/util/escape.h"
-#include "tools/flags.h"
 #include "report/subjects/formats.h"
 #include "report/subjects/subject_words.h"
+#include "tools/commands.h"
+#include "tools/flags.h"
+#include "tools/launch/system.h"
 #include "tools/ledgers/ledgers.h"
 #include "tools/ledgers/operands.h"
-#include "tools/launch/process.h"
 #include "tools/ledgers/rundir.h"
 #include "tools/nvml/sampler.h"
 #include "tools/reader_wait.h"
@@ -175,9 +168,7 @@ static int report_at_exit(struct session *session, const char *ledger)
 /* Prints where the ledger of an ended process is, because reading does not remove it. */
 static void print_remaining(const struct operands *operands)
 {
-	for (size_t i = 0; i < operands->list.count; i++) {
-		const struct ledger_file *file = &operands->list.files[i];
-
+	EACH_ITEM(operands->list.files, operands->list.count, file) {
 		if (operands->by_pid && !process_runs(file->pid, file->start_ticks))
 			print_error("process %d has ended; its ledger stays at %s", file->pid,
 				    file->path);

@@ -4,44 +4,36 @@
  * all processes, even if they were killed. Must not touch the program's input and output.
  * Changes its exit status only for a gate.
  */
-#include <errno.h>
-#include <limits.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "ledger/pattern.h"
+#include "ledger/run_environment.h"
+#include "report/util/abrupt_end.h"
+#include "report/util/output.h"
+#include "report/util/path.h"
+#include "tools/commands.h"
 #include "tools/doctor/doctor_checks.h"
+#include "tools/flags.h"
 #include "tools/launch/bypass.h"
 #include "tools/launch/child.h"
 #include "tools/launch/descendants.h"
-#include "tools/launch/python_search.h"
 #include "tools/launch/fake_gpu.h"
-#include "report/util/abrupt_end.h"
-#include "tools/commands.h"
-#include "report/util/escape.h"
-#include "tools/flags.h"
+#include "tools/launch/library.h"
+#include "tools/launch/preload_link.h"
+#include "tools/launch/program.h"
+#include "tools/launch/python_search.h"
+#include "tools/launch/run_variables.h"
+#include "tools/launch/system.h"
 #include "tools/ledgers/archive.h"
 #include "tools/ledgers/ledgers.h"
-#include "tools/launch/library.h"
 #include "tools/ledgers/lost.h"
 #include "tools/ledgers/outer_run.h"
-#include "report/util/output.h"
-#include "report/util/path.h"
-#include "ledger/pattern.h"
-#include "ledger/run_environment.h"
-#include "tools/launch/preload_link.h"
-#include "tools/launch/process.h"
-#include "tools/launch/program.h"
-#include "tools/launch/run_variables.h"
 #include "tools/ledgers/rundir.h"
 #include "tools/nvml/sampler.h"
-#include "tools/session.h"
 #include "tools/periodic.h"
+#include "tools/session.h"
 #include "tools/unrecorded.h"
 
 #define ORPHANS_WAIT_S 5
@@ -484,7 +476,7 @@ static void incomplete(void *data, const char *sentence)
 
 static void gather(struct run *run)
 {
-	struct ledger_list list = { 0 };
+	AT_END(ledgers_finish) struct ledger_list list = { 0 };
 	int r;
 
 	if (!run->directory[0])
@@ -498,7 +490,6 @@ static void gather(struct run *run)
 		lost_find(run->roster, &list, run->directory, incomplete, run);
 	outer_run_finish(&run->outer, run->roster);
 	unrecorded_find(&run->descendants, &list, incomplete, run);
-	ledgers_finish(&list);
 	report_sort(&run->session.report);
 	if (opt_values.bypass_pools)
 		bypass_report(&run->bypass, &run->session.report, run->directory, incomplete, run);

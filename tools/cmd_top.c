@@ -4,35 +4,24 @@
  * that it does not slow the process down. Must not write to the ledger, or stop or signal the
  * process.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "ledger/options.h"
+#include "report/describe/describe_stack.h"
+#include "report/load/load.h"
+#include "report/subjects/formats.h"
+#include "report/symbols/symbolize.h"
+#include "report/top/live.h"
+#include "report/top/trend.h"
 #include "report/util/abrupt_end.h"
 #include "tools/commands.h"
-#include "report/util/escape.h"
-#include "report/util/text_buffer.h"
+#include "tools/launch/system.h"
 #include "tools/ledgers/ledgers.h"
-#include "report/top/live.h"
-#include "report/load/load.h"
-#include "ledger/options.h"
-#include "tools/launch/process.h"
-#include "report/symbols/symbolize.h"
 #include "tools/terminal.h"
 #include "tools/top_screen.h"
-#include "report/subjects/formats.h"
-#include "report/describe/describe_stack.h"
-#include "report/top/trend.h"
 
 #define MS_PER_S 1000
 #define LOOK_MS 100      /* interval of checks if the process still runs */
@@ -173,9 +162,7 @@ static void print_choice(const char *word, const struct ledger_list *list)
 
 	print_error("%s: is `gpuleak run` of several processes with GPU calls; name one of them:",
 		    word);
-	for (size_t i = 0; i < list->count; i++) {
-		const struct ledger_file *file = &list->files[i];
-
+	EACH_ITEM(list->files, list->count, file) {
 		snprintf(path, sizeof(path), "/proc/%d/comm", file->pid);
 		if (!process_runs(file->pid, file->start_ticks))
 			continue;

@@ -2,8 +2,7 @@
  *
  * The subcommands, and what they share with main().
  */
-#ifndef GPULEAK_TOOLS_COMMANDS_H
-#define GPULEAK_TOOLS_COMMANDS_H
+#pragma once
 
 #include <signal.h>
 
@@ -39,5 +38,3 @@ bool help_print_page(const char *name, struct suggestion *suggestion);
 
 extern const struct flags_command command_run, command_report, command_check, command_diff,
 	command_top, command_doctor, command_attach;
-
-#endif

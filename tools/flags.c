@@ -6,15 +6,10 @@
 #include "tools/flags.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
-#include "report/util/escape.h"
 #include "report/util/output.h"
+#include "tools/launch/system.h"
 #include "tools/suggest.h"
 
 struct options opt_values;

@@ -4,8 +4,7 @@
  * options as GPULEAK_* variables, --help and --help-all. Prints errors. Not thread-safe: results
  * are global variables.
  */
-#ifndef GPULEAK_TOOLS_FLAGS_H
-#define GPULEAK_TOOLS_FLAGS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -80,5 +79,3 @@ void flags_help(const struct flags_command *command, bool all);
 
 /* Returns a description of the values that COMMAND accepts for option ID. */
 const char *flags_expects(const struct flags_command *command, int id);
-
-#endif

@@ -5,24 +5,16 @@
  */
 #include "tools/session.h"
 
-#include <errno.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "report/util/number.h"
-#include "report/gate/baseline.h"
-#include "report/gate/gate_rules.h"
-#include "report/util/escape.h"
-#include "tools/flags.h"
-#include "report/gate/judge.h"
-#include "report/model/model.h"
-#include "report/util/output.h"
-#include "report/util/text_buffer.h"
 #include "report/analyze/ipc_match.h"
 #include "report/analyze/leak_totals.h"
+#include "report/gate/baseline.h"
+#include "report/gate/gate_rules.h"
+#include "report/gate/judge.h"
+#include "report/model/model.h"
+#include "report/util/number.h"
+#include "report/util/output.h"
+#include "tools/flags.h"
+#include "tools/launch/system.h"
 
 static bool one_was_given(uint64_t options)
 {
@@ -91,8 +83,7 @@ static void print_difference(const struct pattern_file *before, const struct lea
 {
 	size_t new = 0, grew = 0, shrank = 0, kept = 0;
 
-	for (size_t i = 0; i < now->count; i++) {
-		const struct leak_total *entry = &now->entries[i];
+	EACH_ITEM(now->entries, now->count, entry) {
 		const struct pattern_rule *known = baseline_find(before, entry->fingerprint);
 
 		if (!known)

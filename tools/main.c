@@ -2,16 +2,12 @@
  *
  * The gpuleak command: calls a subcommand. Has the list of subcommands.
  */
-#include <errno.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "report/util/abrupt_end.h"
 #include "tools/commands.h"
-#include "report/util/escape.h"
 #include "tools/launch/program.h"
+#include "tools/launch/system.h"
 #include "tools/ledgers/lost.h"
 #include "tools/suggest.h"
 

@@ -6,24 +6,18 @@
 #include "tools/periodic.h"
 
 #include <inttypes.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "tools/flags.h"
-#include "tools/ledgers/ledgers.h"
-#include "report/top/live.h"
-#include "report/load/load.h"
 #include "report/describe/describe_stack.h"
+#include "report/load/load.h"
 #include "report/subjects/subject_words.h"
-#include "report/util/number.h"
-#include "report/util/text_buffer.h"
-#include "tools/launch/process.h"
-#include "tools/session.h"
 #include "report/symbols/symbolize.h"
+#include "report/top/live.h"
 #include "report/top/trend.h"
+#include "report/util/number.h"
+#include "tools/flags.h"
+#include "tools/launch/system.h"
+#include "tools/ledgers/ledgers.h"
+#include "tools/session.h"
 
 /* ---- the suspects of a process: each is printed once, and then only what changed ---- */
 
@@ -214,7 +208,6 @@ static void print_elapsed(FILE *out, uint64_t ms)
 static void print_line(const struct watch *watch, const struct sums *sums, const char *growing)
 {
 	uint64_t before = watch->bytes_before;
-	char size[NUMBER_MAX], change[NUMBER_MAX], blocks[NUMBER_MAX];
 	struct text_buffer line;
 	FILE *out;
 
@@ -225,16 +218,15 @@ static void print_line(const struct watch *watch, const struct sums *sums, const
 	if (sums->processes == 0)
 		fputs(": no GPU call seen yet", out);
 	else
-		fprintf(out, ": live %s (%s%s) in %s block%s", format_size(sums->bytes, size),
+		fprintf(out, ": live %s (%s%s) in %s block%s", SIZE(sums->bytes),
 			sums->bytes < before   ? "-"
 			: sums->bytes > before ? "+"
 					       : "=",
 			sums->bytes == before
 				? ""
-				: format_size(sums->bytes < before ? before - sums->bytes
-								   : sums->bytes - before,
-					      change),
-			format_number(sums->blocks, blocks), plural(sums->blocks));
+				: SIZE(sums->bytes < before ? before - sums->bytes
+							    : sums->bytes - before),
+			NUMBER(sums->blocks), plural(sums->blocks));
 	fputs(growing, out);
 	fputc('\n', out);
 	text_buffer_end(&line);

@@ -3,8 +3,7 @@
  * Periodic status of `gpuleak run --every`: reads the ledgers of running processes, prints one
  * line per interval and, if requested, rewrites a report file.
  */
-#ifndef GPULEAK_TOOLS_WATCH_H
-#define GPULEAK_TOOLS_WATCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ struct watch { /* starts as { 0 } except for the fields that the caller sets */
  * read, because their processes may just have ended. */
 void watch_read(struct watch *watch);
 void watch_finish(struct watch *watch);
-
-#endif

@@ -6,20 +6,13 @@
  */
 #include "tools/reader_wait.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/time.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "ledger/clock.h"
 #include "report/util/output.h"
-#include "tools/launch/process.h"
+#include "tools/launch/system.h"
 
 #define WAIT_S 2
 #define TICK_US 50000

@@ -4,8 +4,7 @@
  * `gpuleak report --at-exit` at the end of the application, and waits for it. The reader of a pipe
  * may be slow, or read only after it has seen the application end.
  */
-#ifndef GPULEAK_TOOLS_READER_WAIT_H
-#define GPULEAK_TOOLS_READER_WAIT_H
+#pragma once
 
 /* Stores lines for stderr in memory from now on. So a full pipe does not delay the verdict. */
 void reader_wait_hold_lines(void);
@@ -18,5 +17,3 @@ void reader_wait_release_lines(void);
  * that place, and this process exits with STATUS. The child closes the application's other
  * descriptors. If there is no child, the rest is not written. */
 void reader_wait_limit(int status);
-
-#endif

@@ -5,32 +5,22 @@
  */
 #include "tools/session.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "report/util/abrupt_end.h"
-#include "report/util/memory.h"
-#include "report/util/number.h"
-#include "report/util/escape.h"
-#include "tools/flags.h"
-#include "report/subjects/formats.h"
-#include "tools/ledgers/ledgers.h"
-#include "report/subjects/subject.h"
-#include "report/analyze/ipc_match.h"
-#include "report/util/output.h"
-#include "report/util/text_buffer.h"
 #include "ledger/pattern.h"
-#include "report/symbols/rules.h"
+#include "report/analyze/ipc_match.h"
+#include "report/subjects/formats.h"
+#include "report/subjects/subject.h"
 #include "report/suppress/suppress.h"
+#include "report/symbols/rules.h"
 #include "report/symbols/symbolize.h"
+#include "report/util/abrupt_end.h"
+#include "report/util/number.h"
+#include "report/util/output.h"
+#include "tools/flags.h"
+#include "tools/launch/system.h"
+#include "tools/ledgers/ledgers.h"
 
 struct load_choice session_choice;
 

@@ -4,8 +4,7 @@
  * and check share this code. Prints errors on stderr and does not exit the process. Not
  * thread-safe.
  */
-#ifndef GPULEAK_TOOLS_SESSION_H
-#define GPULEAK_TOOLS_SESSION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -97,5 +96,3 @@ void session_print_sentence(FILE *to, const char *before, const char *prefix,
 			    const char *sentence);
 
 void session_finish(struct session *session);
-
-#endif

@@ -3,10 +3,8 @@
  * Computes the edit distance of two words row by row ("optimal string alignment").
  */
 #include "tools/suggest.h"
-#include "report/util/escape.h"
 
-#include <stdio.h>
-#include <string.h>
+#include "tools/launch/system.h"
 
 #define NAME_MAX_LENGTH 40 /* no suggestions for longer words */
 

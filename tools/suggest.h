@@ -3,8 +3,7 @@
  * Finds the known name that the user probably meant by a mistyped word. Does not replace the
  * word; the user repeats the command.
  */
-#ifndef GPULEAK_TOOLS_SUGGEST_H
-#define GPULEAK_TOOLS_SUGGEST_H
+#pragma once
 
 #include <stddef.h>
 
@@ -22,5 +21,3 @@ void suggest_consider(struct suggestion *suggestion, const char *name);
 /* Prints " (did you mean NAME?)" on stderr if a close name was found, with DASHES before the name.
  * */
 void suggest_print(const struct suggestion *suggestion, const char *dashes);
-
-#endif

@@ -5,17 +5,10 @@
  */
 #include "tools/terminal.h"
 
-#include <errno.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
-#include <unistd.h>
 
-#include "report/util/escape.h"
-#include "report/util/text_buffer.h"
+#include "tools/launch/system.h"
 
 static const char take[] = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
 static const char give[] = "\x1b[?7h\x1b[?25h\x1b[?1049l";

@@ -3,8 +3,7 @@
  * Draws a screen repeatedly on a terminal. Saves the terminal's state at first and restores it
  * when the program ends, also by a signal.
  */
-#ifndef GPULEAK_TOOLS_TERMINAL_H
-#define GPULEAK_TOOLS_TERMINAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ void terminal_give_back(void);
  * lines and characters that do not fit. WRITE_LINE writes a line with colours; NULL: no colours. */
 void terminal_draw(const char *text, const char *last,
 		   void (*write_line)(const char *line, FILE *out));
-
-#endif

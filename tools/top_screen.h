@@ -3,8 +3,7 @@
  * What `gpuleak top` shows on a terminal besides the frame: the line of keys, the page of help, and
  * colours. Has the table of sort keys. Reads nothing and keeps no state.
  */
-#ifndef GPULEAK_TOOLS_TOP_SCREEN_H
-#define GPULEAK_TOOLS_TOP_SCREEN_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -28,5 +27,3 @@ void top_print_help(FILE *out);
 
 /* Writes LINE, of text_live(), top_print_keys() or top_print_help(), with colours. */
 void top_write_line(const char *line, FILE *out);
-
-#endif

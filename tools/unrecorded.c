@@ -4,15 +4,12 @@
  */
 #include "tools/unrecorded.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "report/model/model.h"
-#include "report/util/escape.h"
 #include "report/util/number.h"
 #include "tools/flags.h"
-#include "tools/session.h"
+#include "tools/launch/system.h"
 #include "tools/ledgers/lost.h"
+#include "tools/session.h"
 
 #define SENTENCE_MAX 512
 
@@ -44,9 +41,7 @@ void unrecorded_find(const struct descendants *descendants, const struct ledger_
 	const size_t running_count = descendants_running(descendants, &running);
 	char sentence[SENTENCE_MAX];
 
-	for (size_t i = 0; i < descendants->found_count; i++) {
-		const struct descendant *process = &descendants->found[i];
-
+	EACH_ITEM(descendants->found, descendants->found_count, process) {
 		snprintf(sentence, sizeof(sentence), REPORT_NOT_COMPLETE "%s (pid %d): it has "
 			 "loaded %s without gpuleak; %slet it inherit LD_PRELOAD and GPULEAK_*",
 			 process->name, process->pid, process->driver,

@@ -3,8 +3,7 @@
  * What `gpuleak run` says about programs of the run that have no complete ledger because gpuleak
  * was not loaded into them, or because they outlive the run.
  */
-#ifndef GPULEAK_TOOLS_UNRECORDED_H
-#define GPULEAK_TOOLS_UNRECORDED_H
+#pragma once
 
 #include "tools/launch/descendants.h"
 #include "tools/ledgers/ledgers.h"
@@ -18,5 +17,3 @@ void unrecorded_find(const struct descendants *descendants, const struct ledger_
 
 /* Prints one line with the number of programs that could not be looked at, if there are any. */
 void unrecorded_print_count(const struct descendants *descendants, const struct roster *roster);
-
-#endif

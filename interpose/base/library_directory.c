@@ -7,7 +7,6 @@
 
 #include "interpose/base/at_end.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <link.h>
 #include <stdint.h>

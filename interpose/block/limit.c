@@ -11,7 +11,6 @@
  */
 #include "interpose/block/limit.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "interpose/base/config.h"

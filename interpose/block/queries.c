@@ -121,11 +121,9 @@ uint64_t query_doublings(struct recorder *recorder)
 		.base = recorder->writer.base,
 		.chunks = shared_load_acquire(recorder->header->chunks),
 	};
-	struct ledger_walk walk = { 0 };
-	const struct ledger_live_series *series;
 	uint64_t ret = 0;
 
-	while ((series = ledger_next_live_series(&view, &walk))) {
+	LEDGER_EACH(live_series, series, &view) {
 		uint64_t high = shared_load(series->high);
 		uint64_t blocks = LEDGER_AMOUNT_BLOCKS(high);
 

@@ -105,13 +105,10 @@ static struct step_site *site_of(struct recorder *recorder, const struct ledger_
 static void count_sites(struct recorder *recorder, const struct ledger_view *view,
 			struct ledger_live *ret)
 {
-	struct ledger_walk walk = { 0, 0 };
-	const struct ledger_site *counters;
-
 	for (struct step_site *site = recorder->steps->first; site; site = site->next)
 		site->now = (struct ledger_live){ 0 };
 	*ret = (struct ledger_live){ 0 };
-	while ((counters = ledger_next_site(view, &walk))) {
+	LEDGER_EACH(site, counters, view) {
 		const struct ledger_live live =
 			ledger_site_live(view, counters, LEDGER_COUNT_REPORTED);
 		struct step_site *site = site_of(recorder, counters, &live);

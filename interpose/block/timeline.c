@@ -56,10 +56,7 @@ static uint32_t find_column(struct look *look, const struct ledger_site *site)
 
 static void look_at_sites(struct look *look)
 {
-	struct ledger_walk walk = { 0 };
-	const struct ledger_site *site;
-
-	while ((site = ledger_next_site(&look->view, &walk))) {
+	LEDGER_EACH(site, site, &look->view) {
 		uint64_t bytes = ledger_site_live(&look->view, site, LEDGER_COUNT_LIVE).bytes;
 
 		if (bytes)

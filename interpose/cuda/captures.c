@@ -16,7 +16,6 @@
  */
 #include "interpose/cuda/captures.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <sys/mman.h>

@@ -6,7 +6,6 @@
  */
 #include "interpose/cuda/cuda_current.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "interpose/base/hash.h"

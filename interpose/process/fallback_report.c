@@ -124,11 +124,8 @@ struct total {
 
 static void sum(const struct ledger_view *view, struct total *ret)
 {
-	struct ledger_walk walk = { 0, 0 };
-	const struct ledger_site *site;
-
 	*ret = (struct total){ .errors = ledger_header(view)->errors };
-	while ((site = ledger_next_site(view, &walk))) {
+	LEDGER_EACH(site, site, view) {
 		const struct ledger_live live = live_of(view, site);
 
 		if (ledger_site_is_object(view, site))
@@ -146,11 +143,8 @@ static void sum(const struct ledger_view *view, struct total *ret)
 static bool sum_group(const struct ledger_view *view, const struct ledger_site *site,
 		      struct ledger_live *ret)
 {
-	struct ledger_walk walk = { 0, 0 };
-	const struct ledger_site *other;
-
 	*ret = (struct ledger_live){ 0 };
-	while ((other = ledger_next_site(view, &walk))) {
+	LEDGER_EACH(site, other, view) {
 		struct ledger_live live;
 
 		if (other->stack != site->stack || other->api != site->api ||
@@ -230,10 +224,7 @@ static uint64_t add_reason(struct page_text *out, enum ledger_chunk_type type, c
 
 static void add_errors(struct page_text *out)
 {
-	struct ledger_walk walk = { 0, 0 };
-	const struct ledger_error *error;
-
-	while ((error = ledger_next_error(out->view, &walk))) {
+	LEDGER_EACH(error, error, out->view) {
 		if (!error->type) /* retracted */
 			continue;
 		add_line(out, "Error: %r of %x by %r at:", error->type, error->address, error->api);
@@ -256,10 +247,7 @@ static void add_errors(struct page_text *out)
  * and the bytes of a block include those of suballocations. */
 static void add_refused(struct page_text *out)
 {
-	struct ledger_walk walk = { 0, 0 };
-	const struct ledger_out_of_memory *record;
-
-	while ((record = ledger_next_out_of_memory(out->view, &walk))) {
+	LEDGER_EACH(out_of_memory, record, out->view) {
 		if (!LEDGER_REFUSAL_NUMBER(record->state) ||
 		    record->state & LEDGER_REFUSAL_RECOVERED)
 			continue;

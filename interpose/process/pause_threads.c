@@ -8,7 +8,6 @@
  */
 #include "interpose/process/reporter.h"
 
-#include <errno.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <stddef.h>

@@ -9,7 +9,6 @@
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
 #include "report/util/memory.h"
-#include "report/util/number.h"
 
 const char *diff_word(enum diff_change change)
 {

@@ -2,8 +2,7 @@
  *
  * Compares two reports by fingerprint. Must not print or decide the gate.
  */
-#ifndef GPULEAK_REPORT_DIFF_H
-#define GPULEAK_REPORT_DIFF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,5 +58,3 @@ static inline const struct report_leak *diff_leak(const struct diff_row *row)
 }
 
 void diff_finish(struct diff *diff);
-
-#endif

@@ -6,7 +6,6 @@
 
 #include <stdlib.h>
 
-#include "report/symbols/fingerprint.h"
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
 #include "report/model/model_suballocations.h"
@@ -33,21 +32,13 @@ static void add_list(struct leak_totals *totals, unsigned int of,
 
 static void add_accumulations(struct leak_totals *totals, const struct report_process *process)
 {
-	for (size_t i = 0; i < process->suballocation_count; i++) {
-		const struct report_suballocations *entry = &process->suballocations[i];
-
+	EACH_ITEM(process->suballocations, process->suballocation_count, entry) {
 		if (report_accumulates(entry))
 			add(totals, (struct leak_total){ TOTALS_OF_ACCUMULATIONS, process,
 							 &entry->live, .bytes = entry->kept_bytes,
 							 .blocks = entry->kept_blocks,
 							 .keeps = entry->kept_bytes });
 	}
-}
-
-static uint64_t fingerprint_of(const struct report_site *site, const void *data)
-{
-	(void)data;
-	return report_site_fingerprint(site);
 }
 
 struct leak_totals leak_totals_list_by(const struct report *report, unsigned int of,
@@ -78,11 +69,6 @@ struct leak_totals leak_totals_list_by(const struct report *report, unsigned int
 	return ret;
 }
 
-struct leak_totals leak_totals_list(const struct report *report, unsigned int of)
-{
-	return leak_totals_list_by(report, of, fingerprint_of, NULL);
-}
-
 /* Of equal fingerprints, the largest comes first. */
 static int compare_entries(const void *left, const void *right)
 {
@@ -111,6 +97,12 @@ struct leak_totals leak_totals_make_by(const struct report *report, unsigned int
 	}
 	ret.count = kept;
 	return ret;
+}
+
+static uint64_t fingerprint_of(const struct report_site *site, const void *data)
+{
+	(void)data;
+	return report_site_fingerprint(site);
 }
 
 struct leak_totals leak_totals_make(const struct report *report, unsigned int of)

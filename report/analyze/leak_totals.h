@@ -3,8 +3,7 @@
  * The leaks of a report by fingerprint, or its call sites that accumulate, for baselines and
  * comparisons. Each total sums up all devices, source lines and processes.
  */
-#ifndef GPULEAK_REPORT_LEAK_TOTALS_H
-#define GPULEAK_REPORT_LEAK_TOTALS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,7 +19,7 @@ struct leak_total {
 	uint64_t fingerprint;
 	uint64_t bytes;
 	uint64_t blocks;
-	/* what would come back if these leaks were freed; only in leak_totals_list() */
+	/* what would come back if these leaks were freed; not of sums of several leaks */
 	uint64_t keeps;
 };
 
@@ -39,18 +38,18 @@ struct leak_totals {
 #define TOTALS_OF_PEAKS 16u /* the holders of memory at its peak, of all memories */
 
 /* Returns one entry for each leak of the lists that the flags OF select, in the order of the
- * processes and of these flags. Leaves out what a suppression matches. The leaks belong to REPORT.
- * The caller releases the entries with leak_totals_finish(). */
-struct leak_totals leak_totals_list(const struct report *report, unsigned int of);
-/* Does the same, but adds up the entries with the same fingerprint, and orders them by
- * fingerprint. */
-struct leak_totals leak_totals_make(const struct report *report, unsigned int of);
-/* The same, but KEY(site, DATA) takes the place of the fingerprint of a leak's call site. */
+ * processes and of these flags. KEY(site, DATA) returns the fingerprint of a leak's call site.
+ * Leaves out what a suppression matches. The leaks belong to REPORT. The caller releases the
+ * entries with leak_totals_finish(). */
 typedef uint64_t leak_key_fn(const struct report_site *site, const void *data);
 struct leak_totals leak_totals_list_by(const struct report *report, unsigned int of,
 				       leak_key_fn *key, const void *data);
+/* Does the same, but adds up the entries with the same fingerprint, and orders them by
+ * fingerprint. */
 struct leak_totals leak_totals_make_by(const struct report *report, unsigned int of,
 				       leak_key_fn *key, const void *data);
+/* The same, by report_site_fingerprint(). */
+struct leak_totals leak_totals_make(const struct report *report, unsigned int of);
 
 /* Sorts by size, largest first. Afterwards leak_totals_find() must not be used. */
 void leak_totals_sort_by_size(struct leak_totals *totals);
@@ -62,5 +61,3 @@ void leak_totals_finish(struct leak_totals *totals);
 
 /* Returns true if gpuleak attached to one of the processes. */
 bool report_was_attached(const struct report *report);
-
-#endif

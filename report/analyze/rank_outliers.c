@@ -176,8 +176,7 @@ static void find_leaks(struct ranks *ranks, const struct rank_leak *leak, char *
 			    leak->count == 1 ? "s" : "", SIZE(leak->bytes), PLACE(stack));
 		return;
 	}
-	for (size_t i = 0; i < leak->count; i++) {
-		const struct rank_part *part = &leak->parts[i];
+	EACH_ITEM(leak->parts, leak->count, part) {
 		bool above = part->bytes > usual;
 
 		if (part->bytes != usual)

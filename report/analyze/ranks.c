@@ -95,8 +95,7 @@ static struct rank_leak make_leak(struct ranks *ranks, const struct leak_total *
 				 .parts = arena_alloc(ranks->arena, count * sizeof(*ret.parts)) };
 	struct rank_part *part = NULL;
 
-	for (size_t i = 0; i < count; i++) {
-		const struct leak_total *one = &found[i];
+	EACH_ITEM(found, count, one) {
 		size_t rank = ranks_index(ranks, one->process->rank);
 
 		if (!part || part->rank != rank) {

@@ -4,8 +4,7 @@
  * share, and ranks that differ. A rank may have several processes, because worker processes
  * inherit its number. Must not print.
  */
-#ifndef GPULEAK_REPORT_RANKS_H
-#define GPULEAK_REPORT_RANKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -69,5 +68,3 @@ void ranks_finish(struct ranks *ranks);
 
 /* Fills in ranks.odd after the leaks of RANKS are filled in. Only ranks.c calls it. */
 void ranks_find_odd(const struct report *report, struct ranks *ranks);
-
-#endif

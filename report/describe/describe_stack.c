@@ -60,14 +60,12 @@ static void print_source(FILE *out, const struct report_frame *frame)
 
 static void print_function(FILE *out, const struct report_frame *frame, bool whole)
 {
-	char shorter[SHORT_NAME_MAX];
-
 	if (!frame->function)
 		fputs("???", out);
 	else if (whole || frame->language != FRAME_NATIVE)
 		print_escaped(out, frame->function);
 	else
-		print_escaped(out, short_name(frame->function, shorter));
+		print_escaped(out, short_name(frame->function, (char[SHORT_NAME_MAX]){ 0 }));
 }
 
 /* Returns true for functions that start a program or a thread. Frames outside of them are not

@@ -2,8 +2,7 @@
  *
  * Prints stacks, places and processes for the text report.
  */
-#ifndef GPULEAK_REPORT_DESCRIBE_STACK_H
-#define GPULEAK_REPORT_DESCRIBE_STACK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -53,5 +52,3 @@ void describe_attached(FILE *out, const struct report_process *process);
 
 /* Prints "exited with status 0". */
 void describe_ended(FILE *out, const struct report_process *process);
-
-#endif

@@ -3,8 +3,7 @@
  * Writes sizes and places, which are parts of sentences, to buffers. The gate's reasons and the
  * sentences about ranks contain them. Each function writes to RET and returns it.
  */
-#ifndef GPULEAK_REPORT_FORMAT_PLACE_H
-#define GPULEAK_REPORT_FORMAT_PLACE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -29,5 +28,3 @@ const char *format_place(const struct report_stack *stack, char ret[FORMAT_PLACE
 #define COUNT(count, what) format_count(count, what, (char[FORMAT_SIZE_MAX]){ 0 })
 #define TIME(ns) format_time(ns, (char[FORMAT_SIZE_MAX]){ 0 })
 #define PLACE(stack) format_place(stack, (char[FORMAT_PLACE_MAX]){ 0 })
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Helpers for the JSON formats.
  */
-#ifndef GPULEAK_REPORT_JSON_PARTS_H
-#define GPULEAK_REPORT_JSON_PARTS_H
+#pragma once
 
 #include <jansson.h>
 #include <stdint.h>
@@ -71,5 +70,3 @@ json_t *json_addresses(const struct report_addresses *addresses);
 
 /* For JSON_LIST(): TEXT is an item of a list of strings. */
 json_t *json_text_at(const void *text);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Makes the JSON values that several subjects need: stacks, calls and samples.
  */
-#ifndef GPULEAK_REPORT_JSON_VALUES_H
-#define GPULEAK_REPORT_JSON_VALUES_H
+#pragma once
 
 #include <jansson.h>
 
@@ -25,5 +24,3 @@ json_t *json_fingerprint(const struct report_leak *leak);
 json_t *json_fingerprint2(const struct report_leak *leak);
 /* For JSON_LIST(): SAMPLE is a struct report_sample and becomes [ns, bytes]. */
 json_t *json_sample(const void *sample);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Words for the kinds of memory and of objects. kinds.def lists all kinds.
  */
-#ifndef GPULEAK_REPORT_KINDS_H
-#define GPULEAK_REPORT_KINDS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -28,5 +27,3 @@ const char *object_name(const char *kind);
  * end of the block. */
 const char *format_objects(uint64_t count, const char *kind, char ret[FORMAT_OBJECTS_MAX]);
 #define OBJECTS(count, kind) format_objects(count, kind, (char[FORMAT_OBJECTS_MAX]){ 0 })
-
-#endif

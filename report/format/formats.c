@@ -5,7 +5,6 @@
  */
 #include "report/subjects/formats.h"
 
-
 static const struct report_format formats[] = {
 	[OPTION_FORMAT_TEXT] = { .print = print_text },
 	[OPTION_FORMAT_JSON] = { .print = print_json, .complete = true },

@@ -3,22 +3,12 @@
  * The summary of a step in Markdown: the result of the gate, a table of leaks, and folded
  * stacks. Names must not be interpreted as markup.
  */
-#include "report/analyze/leak_totals.h"
 #include "report/subjects/formats.h"
 
-#include <errno.h>
-#include <string.h>
-
-#include "report/describe/format_place.h"
-#include "report/util/escape.h"
-#include "report/subjects/findings.h"
+#include "report/analyze/leak_totals.h"
 #include "report/gate/judge.h"
-#include "report/model/model.h"
 #include "report/model/model_holders.h"
-#include "report/util/number.h"
 #include "report/symbols/source.h"
-#include "report/subjects/subject_words.h"
-#include "report/util/text_buffer.h"
 #include "report/util/xml.h"
 
 #define ROWS_MAX 100
@@ -217,7 +207,7 @@ static void print_head(FILE *out, const struct report *report, const struct find
 
 int print_github_summary(const struct report *report, const struct judgement *judgement, FILE *out)
 {
-	struct findings findings = findings_build_merged(report);
+	AT_END(findings_finish) struct findings findings = findings_build_merged(report);
 
 	print_head(out, report, &findings, judgement);
 	if (!judgement || judgement->verdict != JUDGE_NOTHING)
@@ -226,6 +216,5 @@ int print_github_summary(const struct report *report, const struct judgement *ju
 	print_table(out, &findings);
 	print_stories(out, &findings);
 	fputc('\n', out);
-	findings_finish(&findings);
 	return ferror(out) ? -EIO : 0;
 }

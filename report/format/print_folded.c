@@ -4,22 +4,14 @@
  * kind of memory and the device, so each has its own tower in the graph.
  */
 #include "report/subjects/formats.h"
-#include "report/subjects/held.h"
-#include "report/util/path.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdbool.h>
-#include <string.h>
 
-#include "report/util/escape.h"
-#include "report/util/memory.h"
-#include "report/subjects/subject_words.h"
-#include "report/subjects/findings.h"
-#include "report/model/model.h"
 #include "report/model/model_holders.h"
 #include "report/model/model_suballocations.h"
-#include "report/util/text_buffer.h"
+#include "report/subjects/held.h"
+#include "report/util/memory.h"
+#include "report/util/path.h"
 
 /* Prints like eprintf(), with each semicolon, which ends a frame, replaced by a colon. */
 static void __attribute__((format(printf, 2, 3))) print_words(FILE *out, const char *format, ...)
@@ -120,8 +112,7 @@ static void print_peak(FILE *out, const struct report_peak *peak,
 {
 	const struct report_holders *held = &peak->held;
 
-	for (size_t i = 0; i < held->count; i++) {
-		const struct report_leak *holder = &held->list[i];
+	EACH_ITEM(held->list, held->count, holder) {
 		bool is_unused = report_holder_is_unused(held, holder);
 
 		fputs("peak: ", out);
@@ -141,13 +132,11 @@ static void print_peak(FILE *out, const struct report_peak *peak,
 
 int print_folded(const struct report *report, const struct judgement *judgement, FILE *out)
 {
-	struct findings findings = findings_build(report);
+	AT_END(findings_finish) struct findings findings = findings_build(report);
 	bool is_named = report->count > 1;
 
 	(void)judgement;
-	for (size_t i = 0; i < findings.count; i++) {
-		const struct finding *finding = &findings.all[i];
-
+	EACH_ITEM(findings.all, findings.count, finding) {
 		if (finding->class == FINDING_LEAK || finding->class == FINDING_CONTEXT_END ||
 		    finding->class == FINDING_CACHED || finding->class == FINDING_KEPT)
 			print_block(out, finding, is_named ? finding->process : NULL);
@@ -159,6 +148,5 @@ int print_folded(const struct report *report, const struct judgement *judgement,
 		for (size_t j = 0; j < report->processes[i]->peak_count; j++)
 			print_peak(out, &report->processes[i]->peaks[j],
 				   is_named ? report->processes[i] : NULL);
-	findings_finish(&findings);
 	return ferror(out) ? -EIO : 0;
 }

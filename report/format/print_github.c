@@ -4,21 +4,12 @@
  * each type per step and omits the others without a message. So the tenth command sums up the
  * rest. Encodes characters in names that could end a line or a value.
  */
-#include "report/analyze/leak_totals.h"
 #include "report/subjects/formats.h"
 
-#include <errno.h>
-#include <string.h>
-
-#include "report/describe/format_place.h"
-#include "report/util/escape.h"
-#include "report/subjects/findings.h"
+#include "report/analyze/leak_totals.h"
 #include "report/gate/judge.h"
-#include "report/model/model.h"
 #include "report/symbols/source.h"
-#include "report/describe/describe_stack.h"
 #include "report/util/memory.h"
-#include "report/util/text_buffer.h"
 
 #define ANNOTATIONS_MAX 10
 #define MESSAGE_MAX 4000 /* the GitHub runner cuts messages at 4,096 characters */
@@ -126,9 +117,7 @@ static void findings_commands(struct github *github, const char *name, size_t fi
 
 static void print_gaps(FILE *out, const struct findings *findings)
 {
-	for (size_t i = 0; i < findings->gap_count; i++) {
-		const struct finding_gap *gap = &findings->gaps[i];
-
+	EACH_ITEM(findings->gaps, findings->gap_count, gap) {
 		if (gap->process)
 			eprintf(out, "%s (pid %d): ", gap->process->program, gap->process->pid);
 		eprintf(out, "%s\n", gap->text);

@@ -6,22 +6,14 @@
  */
 #include "report/subjects/formats.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdbool.h>
-#include <string.h>
 #include <time.h>
 
+#include "report/gate/judge.h"
+#include "report/model/model_holders.h"
 #include "report/subjects/figures.h"
 #include "report/subjects/subject.h"
-#include "report/subjects/subject_words.h"
-#include "report/util/escape.h"
-#include "report/subjects/findings.h"
-#include "report/gate/judge.h"
-#include "report/model/model.h"
-#include "report/model/model_holders.h"
 #include "report/util/path.h"
-#include "report/util/text_buffer.h"
 #include "report/util/xml.h"
 
 #define CLASS "gpuleak"
@@ -143,9 +135,7 @@ static void print_findings(struct suite *suite, const struct findings *findings,
 	size_t shown = 0, left = 0;
 	uint64_t blocks = 0, bytes = 0;
 
-	for (size_t i = 0; i < findings->count; i++) {
-		const struct finding *finding = &findings->all[i];
-
+	EACH_ITEM(findings->all, findings->count, finding) {
 		if (finding->process_index != process)
 			continue;
 		if (shown < FINDINGS_MAX) {
@@ -312,13 +302,12 @@ static void print_whole(FILE *out, const struct report *report, const struct fin
 
 int print_junit(const struct report *report, const struct judgement *judgement, FILE *out)
 {
-	struct findings findings = findings_build_merged(report);
+	AT_END(findings_finish) struct findings findings = findings_build_merged(report);
 
 	fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n", out);
 	for (size_t i = 0; i < report->count; i++)
 		print_process(out, report, &findings, i, !judgement_fails(judgement));
 	print_whole(out, report, &findings, judgement);
 	fputs("</testsuites>\n", out);
-	findings_finish(&findings);
 	return ferror(out) ? -EIO : 0;
 }

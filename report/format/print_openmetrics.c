@@ -7,13 +7,9 @@
  */
 #include "report/subjects/formats.h"
 
-#include <errno.h>
-
 #include "report/format/metrics_fleet.h"
 #include "report/gate/judge.h"
-#include "report/model/model.h"
 #include "report/subjects/figures.h"
-#include "report/subjects/findings.h"
 #include "report/subjects/subject.h"
 
 static void print_state(FILE *out, const struct report *report, const struct findings *findings,
@@ -39,12 +35,11 @@ static void print_state(FILE *out, const struct report *report, const struct fin
 
 int print_openmetrics(const struct report *report, const struct judgement *judgement, FILE *out)
 {
-	struct findings findings = findings_build(report);
+	AT_END(findings_finish) struct findings findings = findings_build(report);
 
 	print_state(out, report, &findings, judgement);
 	print_fleet_metrics(out, report);
 	subjects_print_metrics(out, report, &findings);
 	fputs("# EOF\n", out);
-	findings_finish(&findings);
 	return ferror(out) ? -EIO : 0;
 }

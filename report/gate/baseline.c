@@ -150,9 +150,7 @@ void baseline_write(const struct leak_totals *totals, FILE *out)
 {
 	fputs("# Known leaks: gpuleak run --baseline FILE fails for what goes beyond them.\n"
 	      "# Written by --update-baseline. " ENTRY "\n" HEAD " " VERSION "\n", out);
-	for (size_t i = 0; i < totals->count; i++) {
-		const struct leak_total *entry = &totals->entries[i];
-
+	EACH_ITEM(totals->entries, totals->count, entry) {
 		fprintf(out, "%s %" PRIu64 " %" PRIu64 " # ",
 			FINGERPRINT(entry->fingerprint, entry->largest->site->stack->partial),
 			entry->bytes, entry->blocks);

@@ -9,8 +9,7 @@
  * line numbers, so a line of the file changes only if its leak changes. Lines are ordered by
  * fingerprint, so a line keeps its position.
  */
-#ifndef GPULEAK_REPORT_BASELINE_H
-#define GPULEAK_REPORT_BASELINE_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -35,5 +34,3 @@ uint64_t baseline_key(const struct report_site *site, const void *baseline);
 
 /* Writes to OUT a baseline with all leaks of TOTALS. */
 void baseline_write(const struct leak_totals *totals, FILE *out);
-
-#endif

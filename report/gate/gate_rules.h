@@ -22,8 +22,7 @@
  *
  * Reads and matches rules. judge_rules.c decides the gate.
  */
-#ifndef GPULEAK_REPORT_GATE_RULES_H
-#define GPULEAK_REPORT_GATE_RULES_H
+#pragma once
 
 #include "report/suppress/pattern_file.h"
 
@@ -54,5 +53,3 @@ bool budget_covers(const struct pattern_rule *rule, const struct report_leak *le
 
 /* Returns true if a rule of POLICY allows SITE to allocate. */
 bool only_at_allows(const struct pattern_file *policy, const struct report_site *site);
-
-#endif

@@ -68,8 +68,7 @@ static void note_gone(struct bench *bench, const struct leak_totals *totals)
 	const struct pattern_file *baseline = bench->input->baseline;
 	size_t gone = 0, smaller = 0;
 
-	for (size_t i = 0; i < baseline->count; i++) {
-		const struct pattern_rule *entry = &baseline->rules[i];
+	EACH_ITEM(baseline->rules, baseline->count, entry) {
 		const struct leak_total *now = leak_totals_find(totals, entry->fingerprint);
 
 		smaller += now && (now->bytes < entry->bytes || now->blocks < entry->blocks);
@@ -145,8 +144,7 @@ void judge_beyond_baseline(struct bench *bench)
 								: 0),
 				     baseline_key, baseline);
 	leak_totals_sort_by_size(&totals);
-	for (size_t i = 0; i < totals.count; i++) {
-		const struct leak_total *now = &totals.entries[i];
+	EACH_ITEM(totals.entries, totals.count, now) {
 		const struct pattern_rule *known = baseline_find(baseline, now->fingerprint);
 
 		if (known && now->bytes <= known->bytes && now->blocks <= known->blocks)

@@ -3,8 +3,7 @@
  * Shared by the files of the gate only: the input, the reasons, and for each leak the part that a
  * baseline does not cover.
  */
-#ifndef GPULEAK_REPORT_JUDGE_PARTS_H
-#define GPULEAK_REPORT_JUDGE_PARTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,5 +65,3 @@ void judge_mention_accumulation(struct bench *bench, bool passed);
 
 /* Adds a reason for each call site that the policy of --only-at does not allow. */
 void judge_only_at(struct bench *bench);
-
-#endif

@@ -173,8 +173,7 @@ static struct spent left_of(const struct bench *bench, const char *kind)
 {
 	struct spent left = { 0 };
 
-	for (size_t i = 0; i < bench->charges.count; i++) {
-		const struct leak_total *charge = &bench->charges.entries[i];
+	EACH_ITEM(bench->charges.entries, bench->charges.count, charge) {
 		const struct report_site *site = charge->largest->site;
 
 		if (charge->of == TOTALS_OF_OBJECTS && strcmp(site->kind, kind) == 0)

@@ -3,8 +3,7 @@
  * Reads processes, leaks and the number of errors from a JSON report, for comparison. Does not
  * trust the file.
  */
-#ifndef GPULEAK_REPORT_READ_JSON_H
-#define GPULEAK_REPORT_READ_JSON_H
+#pragma once
 
 #include <stddef.h>
 
@@ -18,5 +17,3 @@ int report_read_json(const char *path, struct report *report, char *error, size_
  * messages. */
 int report_parse_json(const char *text, size_t length, const char *name, struct report *report,
 		      char *error, size_t error_size);
-
-#endif

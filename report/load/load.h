@@ -4,8 +4,7 @@
  * the ledger may still run. Opens and reads files and writes the error line. Must not interpret
  * records.
  */
-#ifndef GPULEAK_REPORT_LOAD_H
-#define GPULEAK_REPORT_LOAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -68,5 +67,3 @@ bool process_alive(int pid, uint64_t start_ticks, const char *host);
 
 /* Returns true if HOST is the name of this host, or NULL. */
 bool is_this_host(const char *host);
-
-#endif

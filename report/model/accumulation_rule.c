@@ -79,9 +79,7 @@ bool live_windows_become_larger(const struct live_windows *site)
 {
 	double first = 0, last = 0;
 
-	for (size_t i = 0; i < site->count; i++) {
-		const struct live_window *window = &site->window[i];
-
+	EACH_ITEM(site->window, site->count, window) {
 		if (!window->high_blocks)
 			continue;
 		last = (double)window->high_bytes / (double)window->high_blocks;

@@ -3,8 +3,7 @@
  * The rule that finds call sites whose suballocations accumulate while the program runs. Depends on
  * numbers, not on ledgers. docs/developers/pytorch.md explains it. Any thread may call it.
  */
-#ifndef GPULEAK_REPORT_ACCUMULATION_RULE_H
-#define GPULEAK_REPORT_ACCUMULATION_RULE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,5 +55,3 @@ struct accumulation {
 
 struct accumulation accumulation_judge(const struct live_windows *site,
 				       const struct process_windows *process);
-
-#endif

@@ -5,10 +5,6 @@
  * "unknown", and the report gets a note. Each step takes at most O(N log N) time for a ledger of N
  * bytes.
  */
-#include "report/model/model.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 #include "report/load/load.h"
 #include "report/model/builder.h"

@@ -6,9 +6,6 @@
  */
 #include "report/model/builder.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static int compare_orders(const void *left, const void *right)
 {
 	const struct ledger_reference *a = *(const struct ledger_reference *const *)left;
@@ -183,16 +180,11 @@ static void add_reason(struct builder *b, struct table *table, uint64_t name, co
 
 void build_reasons(struct builder *b)
 {
-	struct ledger_walk mappings = { 0 }, waits = { 0 }, imports = { 0 };
-	const struct ledger_mapped *mapped;
-	const struct ledger_event_wait *wait;
-	const struct ledger_ipc *import;
-
-	while ((mapped = ledger_next_mapped(b->view, &mappings)))
+	LEDGER_EACH(mapped, mapped, b->view)
 		add_reason(b, &b->mapped_refs, mapped->block, mapped);
-	while ((wait = ledger_next_event_wait(b->view, &waits)))
+	LEDGER_EACH(event_wait, wait, b->view)
 		add_reason(b, &b->wait_refs, wait->block, wait);
-	while ((import = ledger_next_ipc(b->view, &imports)))
+	LEDGER_EACH(ipc, import, b->view)
 		if (import->flags & LEDGER_IPC_OPENED && import->bytes)
 			add_reason(b, &b->import_refs, import->block, import);
 }

@@ -4,12 +4,8 @@
  * or an image of OpenCL keeps the released buffer that it is a part of, and an import keeps memory
  * of another process. Each memory counts once, at a leak before what is suppressed.
  */
-#include <stdlib.h>
-#include <string.h>
 
 #include "report/model/builder.h"
-#include "report/util/number.h"
-
 
 /* A live block that keeps the memory OF: an import, or a parent, of which the block has BYTES. */
 struct keeper {

@@ -4,8 +4,6 @@
  * frames: replaces each call of Python's evaluation loop by the Python frames that it ran.
  * Recognizes the loop and the interpreter by names of functions and files. Must not open files.
  */
-#include <stdbool.h>
-#include <string.h>
 
 #include "report/model/builder.h"
 #include "report/symbols/symbolize.h"

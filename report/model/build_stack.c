@@ -3,9 +3,6 @@
  * Reads strings, modules and stacks of a ledger, each ref once. Limits the cost of overlapping
  * refs in a damaged ledger by the ledger's length.
  */
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "report/model/builder.h"
@@ -132,13 +129,11 @@ static void open_symbols(struct builder *b, struct stack_module *module)
 static void read_symbols(struct builder *b)
 {
 	struct table modules = { 0 }; /* struct stack_module, by the ref of its record */
-	const struct ledger_symbol *symbol;
-	struct ledger_walk walk = { 0 };
 
 	for (size_t i = 0; i < b->module_count; i++)
 		table_add_ref(b->arena, &modules, build_ref(b, b->modules[i].record),
 			      &b->modules[i]);
-	while ((symbol = ledger_next_symbol(b->view, &walk))) {
+	LEDGER_EACH(symbol, symbol, b->view) {
 		struct ref_node *node = table_find_ref(&modules, symbol->module);
 		struct stack_module *module = node ? (struct stack_module *)node->value : NULL;
 		const char *name = build_text(b, symbol->name);
@@ -171,10 +166,7 @@ static const char *find_script(const struct report_process *process)
 
 void build_modules(struct builder *b)
 {
-	struct ledger_walk walk = { 0 };
-	const struct ledger_module *record;
-
-	while ((record = ledger_next_module(b->view, &walk)))
+	LEDGER_EACH(module, record, b->view)
 		*ARENA_ADD(b->arena, b->modules, b->module_count) = (struct stack_module){
 			{ record->start, record->end }, record };
 	SORT(b->modules, b->module_count, compare_modules);
@@ -344,9 +336,7 @@ static const char *managed_modules(struct builder *b)
  * read, they take the place of its interpreter's. */
 static const char *find_partial(struct builder *b, const struct stack_node *node)
 {
-	for (size_t i = 0; i < node->public.count; i++) {
-		const struct report_frame *frame = &node->public.frames[i];
-
+	EACH_ITEM(node->public.frames, node->public.count, frame) {
 		if (frame->interprets && !node->ran_python)
 			return frame->interprets;
 		if (!frame->function && !frame->module && frame->language == FRAME_NATIVE &&

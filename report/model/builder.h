@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
  * The state and the shared steps of building a report_process from a ledger. Only files of model/,
- * subjects/ and top/ include this header. Not thread-safe: a
+ * subjects/ and top/ include this header. It includes what they all need. Not thread-safe: a
  * builder belongs to one thread.
  */
-#ifndef GPULEAK_REPORT_BUILD_H
-#define GPULEAK_REPORT_BUILD_H
+#pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "report/model/model.h"
 #include "report/util/memory.h"
+#include "report/util/number.h"
 #include "report/util/report_arena.h"
 #include "ledger/reader.h"
 
@@ -281,5 +280,3 @@ bool build_is_interpreter_file(const char *module);
 /* Gives the role FRAME_INTERPRETER to the interpreter's own frames among the COUNT FRAMES of a
  * stack with Python frames. */
 void build_python_roles(struct report_frame *frames, size_t count);
-
-#endif

@@ -3,8 +3,7 @@
  * Where suballocations lie in blocks, now or when a request was refused. Must not decide what that
  * means.
  */
-#ifndef GPULEAK_REPORT_DIVISION_H
-#define GPULEAK_REPORT_DIVISION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -68,5 +67,3 @@ struct division {
 bool division_begin(struct division *ret, struct builder *b,
 		    const struct ledger_out_of_memory *record);
 void division_finish(struct division *d);
-
-#endif

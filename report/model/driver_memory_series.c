@@ -25,11 +25,8 @@ static enum kind_memory memory_of(const struct ledger_view *view, uint32_t kind)
 
 void track_memory(const struct ledger_view *view, struct tracked_memory *ret)
 {
-	struct ledger_walk walk = { 0 };
-	const struct ledger_site *site;
-
 	memset(ret, 0, sizeof(*ret));
-	while ((site = ledger_next_site(view, &walk))) {
+	LEDGER_EACH(site, site, view) {
 		int device = site->device;
 		enum kind_memory memory;
 		uint64_t bytes;

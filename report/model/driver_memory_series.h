@@ -5,8 +5,7 @@
  * stored. Must not query the driver or print. Not thread-safe. Sizes are in bytes, times in
  * nanoseconds.
  */
-#ifndef GPULEAK_REPORT_DRIVER_MEMORY_SERIES_H
-#define GPULEAK_REPORT_DRIVER_MEMORY_SERIES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -161,5 +160,3 @@ static inline uint64_t driver_part_at_most(const struct driver_memory_sample *sa
 
 	return sample->reported > surely ? sample->reported - surely : 0;
 }
-
-#endif

@@ -5,30 +5,24 @@
  */
 #include "report/model/builder.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "ledger/clock.h"
 #include "report/load/load.h"
 #include "report/symbols/rule.h"
 #include "report/suppress/suppress.h"
-#include "report/util/number.h"
 
 /* ---- the age of a block; of an ended process, at its end ---- */
 
 /* Returns the latest time in the ledger, for a process whose end was not recorded. */
 static uint64_t last_time(const struct ledger_view *view)
 {
-	struct ledger_walk walk = { 0 }, samples = { 0 };
-	const struct ledger_block *block;
-	const struct ledger_sample *sample;
 	uint64_t last = 0;
 
-	while ((block = ledger_next_live(view, &walk)))
+	LEDGER_EACH(live, block, view)
 		if (block->time_ns > last)
 			last = block->time_ns;
-	while ((sample = ledger_next_live_sample(view, &samples)))
+	LEDGER_EACH(live_sample, sample, view)
 		if (sample->time_ns > last)
 			last = sample->time_ns;
 	return last;
@@ -218,11 +212,8 @@ static void add_live(struct builder *b, const struct ledger_block *block)
 
 void build_groups(struct builder *b)
 {
-	struct ledger_walk walk = { 0 };
-	const struct ledger_block *block;
-
 	/* If the process ended during a free, the free did not happen, and the block is live. */
-	while ((block = ledger_next_block_slot(b->view, &walk)))
+	LEDGER_EACH(block_slot, block, b->view)
 		if (ledger_block_is_live(block->state, block->marked))
 			add_live(b, block);
 		else if (ledger_block_is_deferred(block->state, block->marked))

@@ -4,8 +4,7 @@
  * plain numbers, and its results for a process. A cache that grows and then stays constant is
  * not a suspect. Any thread may call growth_judge().
  */
-#ifndef GPULEAK_REPORT_GROWTH_H
-#define GPULEAK_REPORT_GROWTH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -84,5 +83,3 @@ struct report_growth {
 	 * room for their live memory. May count a call site several times. */
 	uint64_t lost;
 };
-
-#endif

@@ -5,8 +5,7 @@
  * Not thread-safe. Sizes are in bytes. *_ns are nanoseconds since the process's first GPU call,
  * which created the ledger, unless a comment states otherwise.
  */
-#ifndef GPULEAK_REPORT_MODEL_H
-#define GPULEAK_REPORT_MODEL_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -584,5 +583,3 @@ void report_sort(struct report *report);
 
 /* Destroys all that was added. The caller keeps the suppressions. */
 void report_finish(struct report *report);
-
-#endif

@@ -5,15 +5,11 @@
  * classify_groups(), which copies the groups. A damaged ledger may have ranges that overlap, and
  * suballocations that overlap or lie in no block.
  */
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "ledger/kind_table.h"
 #include "report/model/builder.h"
 #include "report/model/division.h"
 #include "report/model/model_suballocations.h"
-#include "report/util/number.h"
 
 #define KIND_HANDLE "vmm-handle"
 
@@ -43,10 +39,7 @@ static void add_block(struct division *d, const struct ledger_block *block, bool
 
 static void add_all_blocks(struct division *d, bool listed)
 {
-	struct ledger_walk walk = { 0 };
-	const struct ledger_block *block;
-
-	while ((block = ledger_next_live(d->b->view, &walk)))
+	LEDGER_EACH(live, block, d->b->view)
 		add_block(d, block, listed);
 }
 
@@ -123,10 +116,7 @@ static void add_part(struct division *d, const struct ledger_block *block, bool 
 /* Reads the live suballocations. */
 static void add_parts(struct division *d, bool listed)
 {
-	struct ledger_walk walk = { 0 };
-	const struct ledger_block *block;
-
-	while ((block = ledger_next_suballocation(d->b->view, &walk)))
+	LEDGER_EACH(suballocation, block, d->b->view)
 		add_part(d, block, listed);
 }
 
@@ -229,8 +219,7 @@ static void divide_all(struct division *d)
 {
 	uint64_t end = 0;
 
-	for (size_t i = 0; i < d->part_count; i++) {
-		const struct part *part = &d->parts[i];
+	EACH_ITEM(d->parts, d->part_count, part) {
 		uint64_t from = part->start > end ? part->start : end;
 
 		divide(d, part, from < part->end ? from : part->end);

@@ -4,8 +4,7 @@
  * driver's own memory. Devices and calls come from the ledger. The command took the samples
  * while the process ran. Times are in nanoseconds since the ledger's start.
  */
-#ifndef GPULEAK_REPORT_MODEL_DRIVER_MEMORY_H
-#define GPULEAK_REPORT_MODEL_DRIVER_MEMORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -80,5 +79,3 @@ bool report_shares_memory(const struct report_process *process, int ordinal);
  * has no sample. */
 void report_process_set_driver_memory(struct report_process *process, int ordinal,
 				      const struct driver_memory_series *series);
-
-#endif

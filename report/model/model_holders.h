@@ -3,14 +3,9 @@
  * Which call sites held the memory when a request was refused because memory ran out, with the
  * request and its outcome; and which held it at the peak of each memory. Must not print.
  */
-#ifndef GPULEAK_REPORT_MODEL_HOLDERS_H
-#define GPULEAK_REPORT_MODEL_HOLDERS_H
+#pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "ledger/format.h"
+#include "report/model/model.h"
 
 enum report_outcome {
 	OUTCOME_RECOVERED, /* the same thread got as much afterwards */
@@ -86,5 +81,3 @@ struct report_out_of_memory {
 	const struct report_fragmentations *fragmentation;
 	struct report_holders held;
 };
-
-#endif

@@ -4,8 +4,7 @@
  * of its exports and of the memory that it has open. report/analyze/ipc_match.c finds the export of
  * each opened handle, also in the ledgers of other processes.
  */
-#ifndef GPULEAK_REPORT_MODEL_IPC_H
-#define GPULEAK_REPORT_MODEL_IPC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -76,5 +75,3 @@ struct report_ipc {
 	const struct report_shared **freed; /* what others had open when this process freed it */
 	size_t freed_count;
 };
-
-#endif

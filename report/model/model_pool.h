@@ -3,8 +3,7 @@
  * The counters of a process's pools, and values derived from them. Must not print. See struct
  * ledger_pool for units.
  */
-#ifndef GPULEAK_REPORT_MODEL_POOL_H
-#define GPULEAK_REPORT_MODEL_POOL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,5 +46,3 @@ uint64_t report_pool_used(const struct ledger_pool *pool);
 uint64_t report_pool_calls_saved(const struct ledger_pool *pool);
 /* Returns the number of allocations served by the pool's cache or by the driver. */
 uint64_t report_pool_allocations(const struct ledger_pool *pool);
-
-#endif

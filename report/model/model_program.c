@@ -5,9 +5,6 @@
  */
 #include <errno.h>
 #include <limits.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "report/load/load.h"
 #include "report/model/builder.h"

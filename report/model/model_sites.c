@@ -5,13 +5,9 @@
  */
 #include "report/model/builder.h"
 
-#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "report/load/load.h"
-#include "report/util/number.h"
 
 /* ---- identity ---- */
 
@@ -180,10 +176,8 @@ static void add_counters(struct site_list *sites, const struct ledger_site *coun
 static void list_modules(struct builder *b)
 {
 	struct report_process *process = b->process;
-	struct ledger_walk walk = { 0 };
-	const struct ledger_module *record;
 
-	while ((record = ledger_next_module(b->view, &walk))) {
+	LEDGER_EACH(module, record, b->view) {
 		const char *path = build_text(b, record->path);
 		char hex[2 * LEDGER_BUILD_ID_MAX + 1] = "";
 

@@ -10,16 +10,10 @@
  */
 #include "report/model/model_suballocations.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "ledger/live_series.h"
 #include "report/load/load.h"
 #include "report/model/accumulation_rule.h"
 #include "report/model/builder.h"
-#include "report/model/model_holders.h"
-#include "report/util/number.h"
 
 /* Up to this many threads may be inside a call of one call site. */
 #define CALLS_BEGUN_MAX 16u
@@ -151,10 +145,7 @@ static void add_record(struct gathering *g, const struct ledger_site *record,
 
 static void add_sites(struct gathering *g)
 {
-	struct ledger_walk walk = { 0 };
-	const struct ledger_site *record;
-
-	while ((record = ledger_next_suballocation_site(g->b->view, &walk))) {
+	LEDGER_EACH(suballocation_site, record, g->b->view) {
 		add_record(g, record, site_of(g, record));
 		g->b->process->has_suballocations = true;
 	}
@@ -164,10 +155,7 @@ static void add_sites(struct gathering *g)
  * blocks. Leaves out blocks of caches: these are no accumulation of the application. */
 static void add_block_sites(struct gathering *g)
 {
-	struct ledger_walk walk = { 0 };
-	const struct ledger_site *record;
-
-	while ((record = ledger_next_site(g->b->view, &walk))) {
+	LEDGER_EACH(site, record, g->b->view) {
 		struct suballocation_site *site = record->series ? site_of(g, record) : NULL;
 
 		if (!site || site->public.live.cache || !site->of_blocks)
@@ -194,10 +182,7 @@ static void add_block(struct gathering *g, const struct ledger_block *block,
 
 static void add_blocks(struct gathering *g)
 {
-	struct ledger_walk walk = { 0 };
-	const struct ledger_block *block;
-
-	while ((block = ledger_next_suballocation(g->b->view, &walk))) {
+	LEDGER_EACH(suballocation, block, g->b->view) {
 		const struct ref_node *known = table_find_ref(&g->refs, block->site);
 		struct suballocation_site *site;
 

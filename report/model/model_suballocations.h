@@ -2,8 +2,7 @@
  *
  * Suballocations: what a framework allocated inside the blocks that it caches.
  */
-#ifndef GPULEAK_REPORT_MODEL_SUBALLOCATIONS_H
-#define GPULEAK_REPORT_MODEL_SUBALLOCATIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -53,5 +52,3 @@ static inline uint64_t report_suballocated_bytes(const struct report_suballocati
 		       ? entry->live.bytes - entry->places.doubled_bytes
 		       : 0;
 }
-
-#endif

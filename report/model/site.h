@@ -5,8 +5,7 @@
  * that a process allocated, including freed blocks: sums by kind and device and, if a format needs
  * them, by call site. Sizes are in bytes. Must not include other headers of model/.
  */
-#ifndef GPULEAK_REPORT_SITE_H
-#define GPULEAK_REPORT_SITE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -53,5 +52,3 @@ struct report_module {
 	const char *path;
 	const char *build_id; /* hexadecimal digits; "" if unknown */
 };
-
-#endif

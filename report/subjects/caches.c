@@ -3,20 +3,9 @@
  * Memory in frameworks' caches, summed up by the name of the cache. There are at most as many
  * names as rules. Only the largest caches have their own paragraph.
  */
-#include "report/subjects/subject.h"
+#include "report/subjects/common.h"
 
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "report/describe/describe_stack.h"
-#include "report/describe/format_place.h"
-#include "report/describe/json_helpers.h"
-#include "report/model/model.h"
-#include "report/subjects/subject_words.h"
-#include "report/util/escape.h"
-#include "report/util/number.h"
-#include "report/util/memory.h"
 
 #define CACHES_MAX 16 /* caches printed by name; a process usually has two or three */
 #define BRIEF_MAX 3
@@ -100,9 +89,7 @@ static void print_cached(FILE *out, const char *name, const struct cache_total *
 
 static void print_sums(FILE *out, const struct caches *caches, bool whole)
 {
-	for (size_t i = 0; i < caches->count; i++) {
-		const struct cache_total *total = &caches->list[i];
-
+	EACH_ITEM(caches->list, caches->count, total) {
 		print_cached(out, total->name, total);
 		fprintf(out, "%s %sat ", total->used_bytes ? ";" : ",",
 			total->most->blocks == total->blocks ? "" : "most ");
@@ -117,9 +104,7 @@ static void print_sums(FILE *out, const struct caches *caches, bool whole)
 
 static void print_stacks(FILE *out, const struct report_process *process, bool whole)
 {
-	for (size_t i = 0; i < process->cached_count; i++) {
-		const struct report_leak *leak = &process->cached[i];
-
+	EACH_ITEM(process->cached, process->cached_count, leak) {
 		print_cached(out, leak->cache,
 			     &(struct cache_total){ .blocks = leak->blocks, .bytes = leak->bytes,
 						    .used_bytes = leak->used_bytes });
@@ -144,15 +129,7 @@ static void print_details(FILE *out, const struct subject_view *view)
 		print_sums(out, &caches, view->verbose);
 }
 
-static void add_json(json_t *object, const struct subject_view *view)
-{
-	const struct report_process *process = view->process;
-
-	json_set(object, "cached",
-		 JSON_LIST_FOR(view, process->cached, process->cached_count, json_leak));
-}
-
 const struct subject subject_caches = {
 	.only_if = PART(cached_count), .has_keys_always = true, .details = print_details,
-	.json = add_json,
+	LIST("cached", cached, cached_count, .of_view = json_leak),
 };

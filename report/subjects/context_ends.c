@@ -3,19 +3,10 @@
  * Memory that was live when its context was destroyed or reset. The driver returned it, but no call
  * of the program freed it. The end of the process ends no context in this sense.
  */
-#include "report/subjects/subject.h"
+#include "report/subjects/common.h"
 
-#include "report/describe/describe_stack.h"
-#include "report/describe/format_place.h"
-#include "report/describe/json_helpers.h"
-#include "report/describe/json_values.h"
-#include "report/model/builder.h"
-#include "report/model/model.h"
 #include "report/subjects/figures.h"
 #include "report/subjects/findings.h"
-#include "report/subjects/subject_words.h"
-#include "report/util/memory.h"
-#include "report/util/number.h"
 
 #define ENDS_MAX 1000 /* JSON has all */
 
@@ -90,11 +81,9 @@ static void explain(struct unexplained *site, struct report_leak *lost, uint64_t
 
 static void add_sites(struct end_gathering *g)
 {
-	struct ledger_walk walk = { 0 };
-	const struct ledger_site *record;
 	struct unexplained *site;
 
-	while ((record = ledger_next_site(g->b->view, &walk))) {
+	LEDGER_EACH(site, record, g->b->view) {
 		if (!record->with_context || ledger_site_is_object(g->b->view, record))
 			continue;
 		site = arena_alloc(g->b->arena, sizeof(*site));
@@ -107,10 +96,7 @@ static void add_sites(struct end_gathering *g)
 
 static void add_records(struct end_gathering *g)
 {
-	struct ledger_walk walk = { 0 };
-	const struct ledger_context_end *record;
-
-	while ((record = ledger_next_context_end(g->b->view, &walk))) {
+	LEDGER_EACH(context_end, record, g->b->view) {
 		const struct ref_node *known = table_find_ref(&g->sites, record->site);
 		struct unexplained *site = known ? (struct unexplained *)known->value : NULL;
 		struct report_event ended;
@@ -233,13 +219,6 @@ static json_t *end_json(const void *item, const struct subject_view *view)
 		{ "site", JSON_IF(view->has_words, json_site(lost->site->stack)) });
 }
 
-static void add_json(json_t *object, const struct subject_view *view)
-{
-	json_set(object, "ended_with_context",
-		 JSON_LIST_FOR(view, view->process->context_ends,
-			       view->process->context_end_count, end_json));
-}
-
 static void print_metrics(FILE *out, const struct report *report, const struct findings *findings)
 {
 	size_t count = findings->counts[FINDING_CONTEXT_END];
@@ -252,6 +231,6 @@ static void print_metrics(FILE *out, const struct report *report, const struct f
 
 const struct subject subject_context_ends = {
 	.build = build, .only_if = PART(context_end_count), .finding = print_finding,
-	.wrong_if = PART(summary.ended_with_context_blocks), .json = add_json,
-	.metrics = print_metrics,
+	.wrong_if = PART(summary.ended_with_context_blocks), .metrics = print_metrics,
+	LIST("ended_with_context", context_ends, context_end_count, .of_view = end_json),
 };

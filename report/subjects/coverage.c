@@ -5,19 +5,8 @@
  * one entry per kind and subject. The single line has only the last component of file names; the
  * section for -v has whole paths. JSON includes empty lists. Must not decide the gate.
  */
-#include "report/subjects/subject.h"
+#include "report/subjects/common.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "report/describe/json_helpers.h"
-#include "report/model/builder.h"
-#include "report/model/model.h"
-#include "report/subjects/subject_words.h"
-#include "report/util/escape.h"
-
-#include "report/util/number.h"
 #include "report/util/path.h"
 
 /* A module that looks up at least this many functions is assumed to look up all of them. The CUDA
@@ -275,9 +264,7 @@ static void build(struct builder *b)
 static const struct report_observation *route_of(const struct report_coverage *coverage,
 						 const char *route, const char *api)
 {
-	for (size_t i = 0; i < coverage->count; i++) {
-		const struct report_observation *seen = &coverage->observations[i];
-
+	EACH_ITEM(coverage->observations, coverage->count, seen) {
 		if (strcmp(seen->kind, route) == 0 && strcmp(seen->subject, api) == 0)
 			return seen;
 	}
@@ -298,9 +285,7 @@ static const char *next_api(const struct report_coverage *coverage, const char *
 {
 	const char *next = NULL;
 
-	for (size_t i = 0; i < coverage->count; i++) {
-		const struct report_observation *seen = &coverage->observations[i];
-
+	EACH_ITEM(coverage->observations, coverage->count, seen) {
 		if (is_route(seen->kind) && (!before || strcmp(seen->subject, before) > 0) &&
 		    (!next || strcmp(seen->subject, next) < 0))
 			next = seen->subject;
@@ -366,8 +351,7 @@ void describe_coverage(FILE *out, const struct report_process *process)
 		routes += print_routes(out, process, api, routes);
 	if (routes == 0)
 		fputs("it is unknown how the program reaches a driver", out);
-	for (size_t i = 0; i < coverage->count; i++) {
-		const struct report_observation *seen = &coverage->observations[i];
+	EACH_ITEM(coverage->observations, coverage->count, seen) {
 		const struct coverage_reach *reach = coverage_reach(seen->kind);
 
 		for (size_t j = 0; reach && j < seen->module_count; j++)
@@ -451,8 +435,7 @@ static void print_ignored(FILE *out, const struct report_coverage *coverage, siz
 
 static void print_reaches(FILE *out, const struct report_coverage *coverage)
 {
-	for (size_t i = 0; i < coverage->count; i++) {
-		const struct report_observation *seen = &coverage->observations[i];
+	EACH_ITEM(coverage->observations, coverage->count, seen) {
 		const struct coverage_reach *reach = coverage_reach(seen->kind);
 
 		if (!reach)
@@ -529,8 +512,7 @@ static json_t *reach_json(const struct report_coverage *coverage)
 {
 	json_t *ret = json_array();
 
-	for (size_t i = 0; i < coverage->count; i++) {
-		const struct report_observation *seen = &coverage->observations[i];
+	EACH_ITEM(coverage->observations, coverage->count, seen) {
 		const struct coverage_reach *reach = coverage_reach(seen->kind);
 
 		for (size_t j = 0; reach && j < seen->module_count; j++)

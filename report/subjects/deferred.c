@@ -4,22 +4,11 @@
  * and released it, the reason, what holds it, and the longest wait. JSON has all values, also if
  * nothing is wrong.
  */
-#include "report/subjects/subject.h"
+#include "report/subjects/common.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "report/describe/describe_stack.h"
-#include "report/describe/format_place.h"
-#include "report/describe/json_helpers.h"
-#include "report/describe/json_values.h"
-#include "report/model/builder.h"
-#include "report/model/model.h"
 #include "report/subjects/judgement.h"
-#include "report/subjects/subject_words.h"
-#include "report/util/escape.h"
-#include "report/util/number.h"
 
 /* Returns the call that allocated a block of BYTES at the call site SITE_REF, and stores the
  * block's kind. */
@@ -234,8 +223,7 @@ static void group_deferred(struct builder *b, struct report_deferred_frees *free
 	struct table table = { 0 };
 	size_t count = 0;
 
-	for (size_t i = 0; i < frees->group_count; i++) {
-		const struct report_deferred *deferred = &frees->groups[i];
+	EACH_ITEM(frees->groups, frees->group_count, deferred) {
 		uint64_t hash = hash_number((uintptr_t)deferred->released.stack,
 					    hash_number((uintptr_t)deferred->allocated.stack, 0));
 		struct report_deferred *first = table_find(&table, hash, same_deferred, deferred);
@@ -306,9 +294,7 @@ bool describe_stuck(FILE *out, const struct report_process *process, bool whole)
 	const struct report_deferred *most = NULL;
 	uint64_t blocks = 0, bytes = 0;
 
-	for (size_t i = 0; i < process->deferred.group_count; i++) {
-		const struct report_deferred *deferred = &process->deferred.groups[i];
-
+	EACH_ITEM(process->deferred.groups, process->deferred.group_count, deferred) {
 		if (!report_deferred_fails(deferred))
 			continue;
 		most = most ? most : deferred;
@@ -457,12 +443,10 @@ static void add_json(json_t *object, const struct subject_view *view)
 static void add_stuck(struct judgement *judgement, const struct report_process *p,
 		      const struct report_deferred *deferred)
 {
-	char event[FORMAT_PLACE_MAX], who[FORMAT_PLACE_MAX];
-
 	judgement_reason(judgement, "%" PRIu64 " block%s, %s of %s released, but held by a command "
 			 "that waits for a user event that was never set, created at %s",
 			 deferred->blocks, plural(deferred->blocks), EXACT_SIZE(deferred->bytes),
-			 format_process(p, who), format_place(deferred->event.stack, event));
+			 PROCESS(p), PLACE(deferred->event.stack));
 }
 
 /* Memory that waits for a user event that was never set makes the gate fail. Memory without a known
@@ -471,7 +455,6 @@ static void add_stuck(struct judgement *judgement, const struct report_process *
 static void add_reasons(struct judgement *judgement, const struct judge_input *input,
 			const struct report_process *p)
 {
-	char who[FORMAT_PLACE_MAX];
 	uint64_t blocks = 0, bytes = 0;
 	size_t stuck = 0;
 
@@ -493,7 +476,7 @@ static void add_reasons(struct judgement *judgement, const struct judge_input *i
 	if (blocks && input->count_deferred)
 		judgement_reason(judgement, "%" PRIu64 " block%s, %s of %s released, but not freed "
 				 "for an unknown reason", blocks, plural(blocks), EXACT_SIZE(bytes),
-				 format_process(p, who));
+				 PROCESS(p));
 }
 
 const struct subject subject_deferred = {

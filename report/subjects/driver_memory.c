@@ -5,19 +5,11 @@
  * Contains only measured values. Marks values of the whole device, and values that managed memory
  * makes uncertain. JSON leaves out devices without samples.
  */
-#include "report/subjects/subject.h"
+#include "report/subjects/common.h"
 
 #include <inttypes.h>
-#include <string.h>
 
-#include "report/describe/describe_stack.h"
-#include "report/describe/json_helpers.h"
-#include "report/describe/json_values.h"
-#include "report/model/model.h"
 #include "report/model/model_driver_memory.h"
-#include "report/subjects/subject_words.h"
-#include "report/util/escape.h"
-#include "report/util/number.h"
 
 static void print_seconds(FILE *out, uint64_t ns)
 {

@@ -7,15 +7,10 @@
  * gpuleak does not measure that. So a call site with such objects explains nothing of the driver's
  * present memory, apart from a primary context: see explained_by().
  */
-#include "report/model/model_driver_memory.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "report/subjects/common.h"
 
 #include "ledger/shared.h"
-#include "report/model/builder.h"
-#include "report/subjects/subject_words.h"
-#include "report/util/number.h"
+#include "report/model/model_driver_memory.h"
 
 static const char no_bytes[16];
 
@@ -237,9 +232,7 @@ static void judge_unrecorded(struct report_process *process, struct report_drive
 {
 	uint64_t calls = 0, bytes = 0;
 
-	for (size_t i = 0; i < process->cost_call_count; i++) {
-		const struct report_cost_call *call = &process->cost_calls[i];
-
+	EACH_ITEM(process->cost_calls, process->cost_call_count, call) {
 		if (call->cost != cost || call->is_first_context)
 			continue;
 		calls++;
@@ -333,10 +326,7 @@ static struct cost_site *site_of(struct site_list *sites, const struct report_si
 /* Counts the objects of each call site, and how many of these still exist. */
 static void count_objects(struct builder *b, struct site_list *sites)
 {
-	struct ledger_walk walk = { 0 };
-	const struct ledger_site *record;
-
-	while ((record = ledger_next_site(b->view, &walk))) {
+	LEDGER_EACH(site, record, b->view) {
 		struct cost_site *site;
 
 		if (!ledger_site_is_object(b->view, record))
@@ -475,9 +465,7 @@ uint64_t driver_memory_explained(const struct report_process *process, int ordin
 {
 	int64_t sum = 0;
 
-	for (size_t i = 0; i < process->driver_cost_count; i++) {
-		const struct report_driver_cost *cost = &process->driver_costs[i];
-
+	EACH_ITEM(process->driver_costs, process->driver_cost_count, cost) {
 		if (cost->site->device == ordinal &&
 		    __builtin_add_overflow(sum, explained_by(cost), &sum))
 			return 0;

@@ -4,24 +4,13 @@
  * Must state only what the ledger proves. An address may have been given to another block before a
  * wrong free: then it prints this as a possible cause.
  */
-#include "report/subjects/subject.h"
+#include "report/subjects/common.h"
 
 #include <inttypes.h>
-#include <string.h>
 
-#include "report/describe/describe_stack.h"
-#include "report/describe/format_place.h"
-#include "report/describe/json_helpers.h"
-#include "report/describe/json_values.h"
 #include "report/describe/kinds.h"
-#include "report/model/builder.h"
-#include "report/model/model.h"
-#include "report/symbols/symbolize.h"
 #include "report/subjects/figures.h"
-#include "report/subjects/subject_words.h"
-#include "report/util/escape.h"
-#include "report/util/number.h"
-#include "report/util/report_arena.h"
+#include "report/symbols/symbolize.h"
 #include "report/util/text_buffer.h"
 
 #define ERRORS_MAX 1000 /* different errors; JSON has all */
@@ -128,11 +117,9 @@ static struct report_error read_error(struct builder *b, const struct ledger_err
 static void build(struct builder *b)
 {
 	struct report_process *process = b->process;
-	struct ledger_walk walk = { 0 };
-	const struct ledger_error *record;
 	size_t fault = SIZE_MAX; /* the error whose suspects follow */
 
-	while ((record = ledger_next_error(b->view, &walk))) {
+	LEDGER_EACH(error, record, b->view) {
 		struct report_error *of = fault < process->error_count ? &process->errors[fault]
 									: NULL;
 
@@ -545,8 +532,7 @@ struct error_group *error_groups(const struct report_process *process,
 	struct error_group *first = NULL, **end = &first;
 	struct table table = { 0 };
 
-	for (size_t i = 0; i < process->error_count; i++) {
-		const struct report_error *error = &process->errors[i];
+	EACH_ITEM(process->errors, process->error_count, error) {
 		struct keyed_group *group =
 			table_intern(arena, &table, (uintptr_t[])ERROR_KEY(error),
 				     sizeof(group->key), sizeof(*group));
@@ -563,7 +549,7 @@ struct error_group *error_groups(const struct report_process *process,
 
 static void print_finding(FILE *out, const struct subject_view *view)
 {
-	struct report_arena arena = { 0 };
+	AT_END(arena_finish) struct report_arena arena = { 0 };
 	struct error_group *groups = error_groups(view->process, &arena);
 	size_t shown = 0;
 
@@ -573,7 +559,6 @@ static void print_finding(FILE *out, const struct subject_view *view)
 	}
 	if (groups)
 		fputs("\nAnd more errors; --format json lists all\n", out);
-	arena_finish(&arena);
 }
 
 /* ---- JSON ---- */
@@ -667,14 +652,6 @@ static json_t *error_json(const void *item, const struct subject_view *view)
 		{ "suspects", OVERWRITE(writers_json(overwrite)) });
 }
 
-static void add_json(json_t *object, const struct subject_view *view)
-{
-	const struct report_process *process = view->process;
-
-	json_set(object, "errors",
-		 JSON_LIST_FOR(view, process->errors, process->error_count, error_json));
-}
-
 /* ---- metrics ---- */
 
 #define TYPES_MAX 20
@@ -737,5 +714,5 @@ static void print_metrics(FILE *out, const struct report *report,
 const struct subject subject_errors = {
 	.build = build, .chunks = CHUNK_BIT(ERRORS), .only_if = PART(summary.errors),
 	.has_keys_always = true, .finding = print_finding, .wrong_if = PART(summary.errors),
-	.json = add_json, .metrics = print_metrics,
+	LIST("errors", errors, error_count, .of_view = error_json), .metrics = print_metrics,
 };

@@ -11,6 +11,7 @@
 #include "report/model/model.h"
 #include "report/subjects/findings.h"
 #include "report/util/escape.h"
+#include "report/util/number.h"
 #include "report/util/path.h"
 #include "report/util/text_buffer.h"
 
@@ -37,8 +38,7 @@ static json_t *value_json(uint64_t value)
 
 void figures_add_json(json_t *object, const struct figures *figures, const void *item)
 {
-	for (size_t i = 0; i < figures->count; i++) {
-		const struct figure *figure = &figures->list[i];
+	EACH_ITEM(figures->list, figures->count, figure) {
 		const struct figure condition = { .member = figure->only_if - 1 };
 
 		if (figure->key && (!figure->only_if || figure_value(&condition, item)))
@@ -51,9 +51,7 @@ json_t *figures_page_json(const struct figures *figures)
 	json_t *ret = json_array();
 
 	for (unsigned int place = 1; place <= PLACE_MAX; place++)
-		for (size_t i = 0; i < figures->count; i++) {
-			const struct figure *figure = &figures->list[i];
-
+		EACH_ITEM(figures->list, figures->count, figure) {
 			if (figure->page.place != place)
 				continue;
 			json_array_append_new(ret, JSON_OBJECT(

@@ -4,8 +4,7 @@
  * figure a key of JSON, a metric and a property of JUnit. Also has the parts of OpenMetrics, for
  * metrics that are not numbers of a struct.
  */
-#ifndef GPULEAK_REPORT_FIGURES_H
-#define GPULEAK_REPORT_FIGURES_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -83,5 +82,3 @@ void metric_end(FILE *out, uint64_t value);
  * the first COUNT, the largest, are written. WHAT is "Leaked", with BLOCKS, the word for blocks. */
 void metric_sites(FILE *out, const struct report *report, const char *prefix, const char *what,
 		  const char *blocks, const struct finding *findings, size_t count);
-
-#endif

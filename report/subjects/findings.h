@@ -5,8 +5,7 @@
  * memory of all processes. Each finding has a name that stays the same across runs. Defines their
  * order and words. Must not depend on any format.
  */
-#ifndef GPULEAK_REPORT_FINDINGS_H
-#define GPULEAK_REPORT_FINDINGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -127,5 +126,3 @@ void finding_exemption(FILE *out, const struct finding *finding);
 
 /* Returns the sentence about a REPORT without processes. */
 const char *findings_nothing(const struct report *report);
-
-#endif

@@ -2,22 +2,26 @@
  *
  * What writes a report, a comparison or the screen of `gpuleak top`. report/format/ has one file
  * for each of them. enum option_format has the words of --format. docs/reference/formats.md
- * describes the formats.
+ * describes the formats. Includes what most of them need.
  */
-#ifndef GPULEAK_REPORT_FORMATS_H
-#define GPULEAK_REPORT_FORMATS_H
+#pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdio.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "ledger/options.h"
+#include "report/describe/describe_stack.h"
+#include "report/describe/format_place.h"
+#include "report/subjects/findings.h"
+#include "report/subjects/subject_words.h"
+#include "report/util/escape.h"
+#include "report/util/text_buffer.h"
 
 struct diff;
 struct judgement;
 struct live;
 struct live_view;
-struct report;
 
 /* Writes all of REPORT to OUT. JUDGEMENT is NULL if no gate was requested. Names in a report come
  * from the traced program and may have any bytes, so each format escapes them. Returns 0, or -errno
@@ -96,5 +100,3 @@ int diff_print_json(const struct diff *diff, FILE *out);
  * paths that do not fit; lines may still be longer than the screen. */
 void text_live(FILE *out, const struct live *now, const struct live *earlier, double seconds,
 	       const struct live_view *view);
-
-#endif

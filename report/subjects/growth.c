@@ -3,28 +3,16 @@
  * Memory that keeps growing from step to step. Reads the steps of a ledger and finds the call sites
  * that keep growing. Prints these suspects, largest growth first, or one line that nothing grows.
  */
-#include "report/subjects/subject.h"
+#include "report/subjects/common.h"
 
 #include <inttypes.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "report/describe/describe_stack.h"
-#include "report/describe/format_place.h"
-#include "report/describe/json_helpers.h"
-#include "report/describe/json_values.h"
 #include "report/describe/kinds.h"
-#include "report/model/builder.h"
 #include "report/model/growth_rule.h"
-#include "report/model/model.h"
 #include "report/subjects/figures.h"
 #include "report/subjects/findings.h"
 #include "report/subjects/judgement.h"
-#include "report/subjects/subject_words.h"
 #include "report/suppress/suppress.h"
-#include "report/util/escape.h"
-#include "report/util/number.h"
 
 #define PER_HOUR_NS_MIN 10000000000u /* shorter times are not extrapolated to an hour */
 
@@ -71,10 +59,7 @@ static void add_numbers(struct growth_site *site, const struct window *window,
 
 static void read_sites(struct builder *b, struct window *window)
 {
-	struct ledger_walk walk = { 0 };
-	const struct ledger_growth *record;
-
-	while ((record = ledger_next_growth(b->view, &walk)))
+	LEDGER_EACH(growth, record, b->view)
 		add_numbers(site_of(b, window, record), window, record);
 }
 
@@ -244,12 +229,9 @@ static void build(struct builder *b)
 
 void describe_growth_rate(FILE *out, const struct report_suspect *suspect)
 {
-	char objects[FORMAT_OBJECTS_MAX];
-
-	if (kind_is_object(suspect->site->kind)) {
-		format_objects(suspect->blocks_per_step, suspect->site->kind, objects);
-		fprintf(out, "%s per step", objects);
-	} else if (suspect->bytes_per_step)
+	if (kind_is_object(suspect->site->kind))
+		fprintf(out, "%s per step", OBJECTS(suspect->blocks_per_step, suspect->site->kind));
+	else if (suspect->bytes_per_step)
 		fprintf(out, "%s per step", SIZE(suspect->bytes_per_step));
 	else
 		fprintf(out, "%s block%s of no bytes per step", NUMBER(suspect->blocks_per_step),
@@ -260,9 +242,6 @@ void describe_growth_rate(FILE *out, const struct report_suspect *suspect)
 
 static void print_suspect(FILE *out, const struct report_suspect *suspect, bool whole)
 {
-	char objects[FORMAT_OBJECTS_MAX];
-	bool is_object = kind_is_object(suspect->site->kind);
-
 	fputs("gpuleak: suspect: ", out);
 	describe_growth_rate(out, suspect);
 	fputs(" at ", out);
@@ -271,9 +250,8 @@ static void print_suspect(FILE *out, const struct report_suspect *suspect, bool 
 	if (suspect->site->device >= 0)
 		fprintf(out, ", device %d", suspect->site->device);
 	fprintf(out, "): grew over the last %u steps, to ", suspect->intervals);
-	format_objects(suspect->blocks, suspect->site->kind, objects);
-	if (is_object)
-		fprintf(out, "%s\n", objects);
+	if (kind_is_object(suspect->site->kind))
+		fprintf(out, "%s\n", OBJECTS(suspect->blocks, suspect->site->kind));
 	else
 		fprintf(out, "%s in %s block%s\n", SIZE(suspect->bytes),
 			NUMBER(suspect->blocks), plural(suspect->blocks));
@@ -402,19 +380,17 @@ static const struct figures figures = { .prefix = "gpuleak_suspect_", FIGURES(ro
 static void growth_reason(struct judgement *judgement, const char *who,
 			  const struct report_suspect *suspect, uint64_t allowed)
 {
-	char objects[FORMAT_OBJECTS_MAX];
 	const struct report_frame *frame = report_stack_culprit(suspect->site->stack);
 	const char *what = frame && frame->function ? frame->function : suspect->site->api;
 
 	if (kind_is_object(suspect->site->kind)) {
-		format_objects(suspect->blocks_per_step, suspect->site->kind, objects);
 		judgement_reason(judgement, "%s in %s grows by %s per step, 0 allowed", what, who,
-				 objects);
+				 OBJECTS(suspect->blocks_per_step, suspect->site->kind));
 		return;
 	}
 	judgement_reason(judgement, "memory allocated by %s in %s grows by %s per step, %s allowed",
 			 what, who, EXACT_SIZE(suspect->bytes_per_step),
-			 allowed ? EXACT_SIZE(allowed) : "0");
+			 ALLOWED(allowed));
 }
 
 static bool fails(const struct judge_input *input, const struct report_suspect *suspect)

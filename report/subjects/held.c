@@ -6,20 +6,8 @@
  */
 #include "report/subjects/held.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "report/describe/describe_stack.h"
-#include "report/describe/format_place.h"
-#include "report/describe/json_helpers.h"
-#include "report/describe/json_values.h"
-#include "report/model/builder.h"
-#include "report/model/model.h"
 #include "report/model/model_holders.h"
-#include "report/subjects/subject.h"
-#include "report/subjects/subject_words.h"
-#include "report/util/escape.h"
-#include "report/util/number.h"
+#include "report/subjects/common.h"
 #include "report/util/path.h"
 #include "report/util/text_buffer.h"
 
@@ -195,9 +183,7 @@ void report_divide_holders(struct builder *b, struct report_holders *held, uint6
 
 const char *report_holder_library(const struct report_leak *holder)
 {
-	for (size_t i = 0; i < holder->site->stack->count; i++) {
-		const struct report_frame *frame = &holder->site->stack->frames[i];
-
+	EACH_ITEM(holder->site->stack->frames, holder->site->stack->count, frame) {
 		if (frame->role != FRAME_RUNTIME && frame->module)
 			return path_last(frame->module);
 	}
@@ -355,7 +341,7 @@ void describe_largest_places(FILE *out, size_t *items, const struct report_holde
 			     bool whole)
 {
 	uint64_t others = holders->other_bytes;
-	struct held_list held = held_sum_up(holders, HELD_BY_PLACE, whole);
+	AT_END(held_finish) struct held_list held = held_sum_up(holders, HELD_BY_PLACE, whole);
 
 	for (size_t i = 0; i < held.count; i++) {
 		if (i < PLACES_IN_LINE)
@@ -364,7 +350,6 @@ void describe_largest_places(FILE *out, size_t *items, const struct report_holde
 			others = add_bounded(others, held.list[i].bytes);
 	}
 	describe_held_item(out, items, others, "other places");
-	held_finish(&held);
 }
 
 /* ---- the table ---- */
@@ -390,7 +375,7 @@ static void print_holder(FILE *out, const struct report_holders *holders,
 static void print_sums(FILE *out, const struct report_holders *holders, enum held_by by,
 		      const char *heading, bool whole)
 {
-	struct held_list held = held_sum_up(holders, by, whole);
+	AT_END(held_finish) struct held_list held = held_sum_up(holders, by, whole);
 
 	if (held.count) {
 		fprintf(out, "  %s:", heading);
@@ -401,7 +386,6 @@ static void print_sums(FILE *out, const struct report_holders *holders, enum hel
 			fprintf(out, ", and %zu more", held.count - SUMS_SHOWN);
 		fputc('\n', out);
 	}
-	held_finish(&held);
 }
 
 void describe_holders(FILE *out, const struct report_holders *holders, bool verbose)
@@ -466,11 +450,9 @@ static json_t *held_json(const void *item)
 
 static json_t *sums_json(const struct report_holders *holders, enum held_by by)
 {
-	struct held_list held = held_sum_up(holders, by, false);
-	json_t *ret = JSON_LIST(held.list, held.count, held_json);
+	AT_END(held_finish) struct held_list held = held_sum_up(holders, by, false);
 
-	held_finish(&held);
-	return ret;
+	return JSON_LIST(held.list, held.count, held_json);
 }
 
 static json_t *others_json(const struct report_holders *holders)

@@ -4,8 +4,7 @@
  * Sums them up by name: by place, by cache or by library. Names are valid UTF-8 without control
  * characters.
  */
-#ifndef GPULEAK_REPORT_HELD_H
-#define GPULEAK_REPORT_HELD_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -102,5 +101,3 @@ json_t *json_holder(const struct report_leak *holder, const struct report_holder
 /* Sets the keys of HOLDERS in OBJECT. */
 void json_add_holders(json_t *object, const struct report_holders *holders,
 		      const struct subject_view *view);
-
-#endif

@@ -5,18 +5,10 @@
  * the new groups. A function in which nearly all leaks are is a wrapper in the same way. Must not
  * change what fingerprints and suppressions read.
  */
-#include "report/subjects/held.h"
+#include "report/subjects/common.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "report/describe/describe_stack.h"
-#include "report/model/builder.h"
-#include "report/model/model.h"
 #include "report/model/model_holders.h"
-#include "report/subjects/subject_words.h"
-#include "report/util/memory.h"
+#include "report/subjects/held.h"
 
 /* maximum number of divisions: so many nested functions may only pass on requests */
 #define ROUNDS_MAX 8

@@ -4,21 +4,10 @@
  * calls allocated, exported and freed memory that another process has open. The reports on both
  * processes contain it, from the same struct report_shared.
  */
-#include "report/subjects/subject.h"
-
-#include <string.h>
+#include "report/subjects/common.h"
 
 #include "ledger/shared.h"
-#include "report/describe/describe_stack.h"
-#include "report/describe/format_place.h"
-#include "report/describe/json_helpers.h"
-#include "report/describe/json_values.h"
-#include "report/model/builder.h"
-#include "report/model/model.h"
 #include "report/model/model_ipc.h"
-#include "report/subjects/subject_words.h"
-#include "report/util/escape.h"
-#include "report/util/number.h"
 
 /* Copies RECORD to *RET. Returns false if it is unused or was changed meanwhile. */
 static bool copy_record(const struct ledger_ipc *record, struct ledger_ipc *ret)
@@ -104,11 +93,9 @@ static void build(struct builder *b)
 {
 	const struct ledger_header *header = ledger_header(b->view);
 	struct report_ipc *ipc = arena_alloc(b->arena, sizeof(*ipc));
-	struct ledger_walk walk = { 0 };
-	const struct ledger_ipc *record;
 	struct ledger_ipc copy;
 
-	while ((record = ledger_next_ipc(b->view, &walk))) {
+	LEDGER_EACH(ipc, record, b->view) {
 		if (record->flags & LEDGER_IPC_IMPORTED) /* for build_keeps.c */
 			continue;
 		if (copy_record(record, &copy))

@@ -2,8 +2,7 @@
  *
  * The input and the result of the gate. The gate calls each subject, which adds reasons.
  */
-#ifndef GPULEAK_REPORT_JUDGEMENT_H
-#define GPULEAK_REPORT_JUDGEMENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -81,5 +80,3 @@ bool judgement_fails(const struct judgement *judgement);
 const char *judge_prefix(enum judge_verdict verdict);
 
 void judgement_finish(struct judgement *judgement);
-
-#endif

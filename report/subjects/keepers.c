@@ -4,20 +4,9 @@
  * suballocations of these call sites. Must not trust the words, nor print them without
  * print_escaped().
  */
-#include "report/subjects/subject.h"
+#include "report/subjects/common.h"
 
-#include <stdbool.h>
-#include <string.h>
-
-#include "report/describe/format_place.h"
-#include "report/describe/json_helpers.h"
-#include "report/describe/json_values.h"
-#include "report/model/builder.h"
-#include "report/model/model.h"
 #include "report/model/model_suballocations.h"
-#include "report/subjects/subject_words.h"
-#include "report/util/escape.h"
-#include "report/util/number.h"
 
 #define LINES_MAX 64
 
@@ -104,9 +93,7 @@ static void build(struct builder *b)
 void describe_keepers(FILE *out, const struct report_keepers *keepers)
 {
 	fprintf(out, "  Kept after %s by:\n", TIME(keepers->time_ns));
-	for (size_t i = 0; i < keepers->count; i++) {
-		const struct report_keeper *keeper = &keepers->list[i];
-
+	EACH_ITEM(keepers->list, keepers->count, keeper) {
 		if (keeper->blocks)
 			eprintf(out, "    %s: %s\n", NUMBER(keeper->blocks), keeper->text);
 		else

@@ -2,15 +2,9 @@
  *
  * Kinds of memory, by device: what was allocated, freed and is live. Only metrics have them.
  */
-#include "report/subjects/subject.h"
+#include "report/subjects/common.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "report/model/builder.h"
-#include "report/model/model.h"
 #include "report/subjects/figures.h"
-#include "report/util/number.h"
 
 struct kind_sums {
 	struct site_entry entry;

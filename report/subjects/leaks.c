@@ -3,24 +3,13 @@
  * Leaks, largest first, each with its stack, the call that is missing, and the retains and
  * releases of a leaked handle. JSON has the same members for leaked, suppressed and cached memory.
  */
-#include "report/subjects/subject.h"
+#include "report/subjects/common.h"
 
 #include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "report/describe/describe_stack.h"
-#include "report/describe/format_place.h"
-#include "report/describe/json_helpers.h"
-#include "report/model/builder.h"
-#include "report/model/model.h"
 #include "report/subjects/figures.h"
 #include "report/subjects/findings.h"
-#include "report/describe/json_values.h"
-#include "report/subjects/subject_words.h"
 #include "report/symbols/rule.h"
-#include "report/util/escape.h"
-#include "report/util/number.h"
 #include "report/util/path.h"
 
 #define LEAKS_MAX 1000 /* JSON has all leaks */
@@ -276,9 +265,7 @@ bool may_be_freed_late(const struct report_site *site)
 {
 	bool is_static = false, is_object = site->in_static_object;
 
-	for (size_t i = 0; i < site->stack->count; i++) {
-		const struct report_frame *frame = &site->stack->frames[i];
-
+	EACH_ITEM(site->stack->frames, site->stack->count, frame) {
 		is_static |= begins(frame->function, "cuda") && frame->module &&
 			     !begins(path_last(frame->module), "libcudart");
 		is_object |= begins(frame->function, "_GLOBAL__sub_I_") ||
@@ -434,22 +421,6 @@ json_t *json_leak(const void *item, const struct subject_view *view)
 		{ "site", JSON_IF(view->has_words, json_site(leak->site->stack)) });
 }
 
-static void add_json(json_t *object, const struct subject_view *view)
-{
-	const struct report_process *process = view->process;
-
-	json_set(object, "leaks",
-		 JSON_LIST_FOR(view, process->leaks, process->leak_count, json_leak));
-}
-
-static void add_kept_json(json_t *object, const struct subject_view *view)
-{
-	const struct report_process *process = view->process;
-
-	json_set(object, "kept",
-		 JSON_LIST_FOR(view, process->kept, process->kept_count, json_leak));
-}
-
 static void print_metrics(FILE *out, const struct report *report, const struct findings *findings)
 {
 	metric_sites(out, report, "gpuleak_site_leaked", "Leaked", "blocks",
@@ -483,12 +454,12 @@ static void build(struct builder *b)
 
 const struct subject subject_leaks = {
 	.build = build, .only_if = PART(leak_count), .has_keys_always = true,
-	.finding = print_leaks, .wrong_if = PART(leak_count), .json = add_json,
-	.metrics = print_metrics,
+	.finding = print_leaks, .wrong_if = PART(leak_count), .metrics = print_metrics,
+	LIST("leaks", leaks, leak_count, .of_view = json_leak),
 };
 
 /* What a process kept to which gpuleak attached: it may free that later. */
 const struct subject subject_kept = {
 	.only_if = PART(kept_count), .finding = print_kept, .wrong_if = PART(kept_count),
-	.json = add_kept_json,
+	LIST("kept", kept, kept_count, .of_view = json_leak),
 };

@@ -6,22 +6,14 @@
  * be missing. Skips modules whose file could not be read, because the report has another note about
  * these.
  */
-#include "report/subjects/subject.h"
+#include "report/subjects/common.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "ledger/no_gpu.h"
-#include "report/describe/json_helpers.h"
 #include "report/load/load.h"
-#include "report/model/builder.h"
-#include "report/model/model.h"
 #include "report/model/model_holders.h"
-#include "report/subjects/subject_words.h"
 #include "report/symbols/symbolize.h"
-#include "report/util/escape.h"
-#include "report/util/number.h"
 
 static void add_note(struct builder *b, const char *text)
 {
@@ -88,20 +80,18 @@ static void note_troubles(struct builder *b)
 {
 	for (unsigned int i = 0; i < LEDGER_TROUBLE_SLOTS; i++) {
 		uint64_t count = trouble_count(b, i);
-		char number[NUMBER_MAX];
 
 		if (count == 0)
 			continue;
 		if (trouble_is_incomplete(i))
 			b->process->incomplete = true;
-		format_number(count, number);
 		if (i >= LEDGER_TROUBLE_COUNT)
 			print_note(b,
 				   "%s times problem number %u, which only a newer version of "
 				   "gpuleak can describe",
-				   number, i);
+				   NUMBER(count), i);
 		else if (trouble_is_counted(i))
-			print_note(b, "%s %s", number, trouble_texts[i]);
+			print_note(b, "%s %s", NUMBER(count), trouble_texts[i]);
 		else
 			add_note(b, trouble_texts[i]);
 	}
@@ -166,7 +156,6 @@ static void note_coverage(struct builder *b)
 static void note_unseen(struct builder *b)
 {
 	uint64_t unseen = b->process->summary.unseen_blocks;
-	char number[NUMBER_MAX];
 
 	if (!unseen || b->process->coverage.gap_count)
 		return;
@@ -174,21 +163,20 @@ static void note_unseen(struct builder *b)
 	print_note(b,
 		   "%s block%s freed by unseen calls, and no gap in the coverage explains "
 		   "it: leaks may be missing, too (gpuleak doctor looks for the reason)",
-		   format_number(unseen, number), unseen == 1 ? " was" : "s were");
+		   NUMBER(unseen), unseen == 1 ? " was" : "s were");
 }
 
 /* Adds a note if another process may have memory open whose export is no longer in the ledger. */
 static void note_exports(struct builder *b)
 {
 	uint64_t dropped = ledger_header(b->view)->exports_dropped;
-	char number[NUMBER_MAX];
 
 	if (dropped)
 		print_note(b,
 			   "the IPC handles of %s blocks that were freed long ago are no longer "
 			   "stored: if another process still has such a block open, the report "
 			   "does not name its owner",
-			   format_number(dropped, number));
+			   NUMBER(dropped));
 }
 
 /* Adds a note for each interpreter of LANGUAGE whose frames are missing from stacks, with the
@@ -365,13 +353,8 @@ static void print_details(FILE *out, const struct subject_view *view)
 	describe_notes(out, process->notes, process->note_count);
 }
 
-static void add_json(json_t *object, const struct subject_view *view)
-{
-	const struct report_process *process = view->process;
-
-	json_set(object, "notes", JSON_LIST(process->notes, process->note_count, json_text_at));
-}
-
 /* The row is the last one: the notes have what other subjects could not read. */
-const struct subject subject_notes = { .build = build, .needs = &subject_coverage,
-				       .details = print_details, .json = add_json };
+const struct subject subject_notes = {
+	.build = build, .needs = &subject_coverage, .details = print_details,
+	LIST("notes", notes, note_count, .of = json_text_at),
+};

@@ -5,24 +5,12 @@
  * that were left, the largest groups first, and if they accumulate. They are not leaks, but may
  * keep memory allocated, and the driver uses memory for them.
  */
-#include "report/subjects/subject.h"
+#include "report/subjects/common.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "report/describe/describe_stack.h"
-#include "report/describe/format_place.h"
-#include "report/describe/json_helpers.h"
-#include "report/describe/json_values.h"
 #include "report/describe/kinds.h"
 #include "report/model/accumulation_rule.h"
-#include "report/model/builder.h"
-#include "report/model/model.h"
 #include "report/model/model_driver_memory.h"
 #include "report/subjects/figures.h"
-#include "report/subjects/subject_words.h"
-#include "report/util/escape.h"
-#include "report/util/number.h"
 
 /* The sum of all records of one call site. */
 struct object_site {
@@ -38,10 +26,7 @@ struct object_kind {
 
 static void walk_sites(struct site_list *sites)
 {
-	struct ledger_walk walk = { 0 };
-	const struct ledger_site *record;
-
-	while ((record = ledger_next_site(sites->b->view, &walk))) {
+	LEDGER_EACH(site, record, sites->b->view) {
 		struct object_site *site;
 
 		if (!ledger_site_is_object(sites->b->view, record))
@@ -230,8 +215,7 @@ static struct left left_of(const struct report_process *process, const char *kin
 	struct left ret = { 0 };
 	char place[FORMAT_PLACE_MAX];
 
-	for (size_t i = 0; i < process->object_count; i++) {
-		const struct report_leak *object = &process->objects[i];
+	EACH_ITEM(process->objects, process->object_count, object) {
 		bool grows = object->objects->trend == TREND_ACCUMULATING;
 
 		if (object->site->kind != kind || !is_of_program(object))
@@ -306,9 +290,7 @@ void describe_left(FILE *out, const struct report_process *process, const char *
 static void print_totals(FILE *out, const struct report_process *process)
 {
 	fputs("\nObjects that are not memory:\n", out);
-	for (size_t i = 0; i < process->object_kind_count; i++) {
-		const struct report_object_kind *kind = &process->object_kinds[i];
-
+	EACH_ITEM(process->object_kinds, process->object_kind_count, kind) {
 		eprintf(out, "  %s: %s created, %s destroyed", kind_words(kind->kind),
 			NUMBER(kind->counts.created), NUMBER(kind->counts.destroyed));
 		if (kind->counts.with_context)
@@ -321,16 +303,14 @@ static void print_totals(FILE *out, const struct report_process *process)
 static void print_details(FILE *out, const struct subject_view *view)
 {
 	const struct report_process *process = view->process;
-	char text[FORMAT_OBJECTS_MAX];
 
 	if (!view->verbose)
 		return;
 	for (size_t i = 0; i < process->object_count && i < OBJECTS_MAX; i++) {
 		const struct report_leak *object = &process->objects[i];
 
-		format_objects(object->blocks, object->site->kind, text);
 		fputs("\nNot released: ", out);
-		print_escaped(out, text);
+		print_escaped(out, OBJECTS(object->blocks, object->site->kind));
 		if (object->objects->created > object->blocks)
 			fprintf(out, " of %s", NUMBER(object->objects->created));
 		eprintf(out, ", made by %s at:\n", object->site->api);
@@ -389,9 +369,7 @@ static json_t *kind_json(const void *kind)
  * measured for each context of the call site. */
 static json_t *cost_json(const struct report_process *process, const struct report_leak *object)
 {
-	for (size_t i = 0; i < process->driver_cost_count; i++) {
-		const struct report_driver_cost *cost = &process->driver_costs[i];
-
+	EACH_ITEM(process->driver_costs, process->driver_cost_count, cost) {
 		if (cost->site->api == object->site->api &&
 		    cost->site->stack == object->site->stack && cost->calls &&
 		    cost->measured == cost->calls && cost->bytes > 0)
@@ -426,8 +404,6 @@ static void add_json(json_t *object, const struct subject_view *view)
 {
 	const struct report_process *process = view->process;
 
-	json_set(object, "objects",
-		 JSON_LIST_FOR(view, process->objects, process->object_count, object_json));
 	json_set(object, "object_kinds", JSON_LIST_IF_ANY(process->object_kinds,
 							  process->object_kind_count, kind_json));
 }
@@ -435,4 +411,5 @@ static void add_json(json_t *object, const struct subject_view *view)
 const struct subject subject_objects = {
 	.build = build, .only_if = PART(object_count), .has_keys_always = true,
 	.details = print_details, .json = add_json, .figures = &figures,
+	LIST("objects", objects, object_count, .of_view = object_json),
 };

@@ -4,24 +4,12 @@
  * held the memory. Reads only what a damaged ledger may have, too: counts beyond the record, and
  * refs that lead nowhere. In JSON, what is not known is null.
  */
-#include "report/subjects/subject.h"
+#include "report/subjects/common.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "report/describe/describe_stack.h"
-#include "report/describe/format_place.h"
-#include "report/describe/json_helpers.h"
-#include "report/describe/json_values.h"
-#include "report/model/builder.h"
-#include "report/model/model.h"
 #include "report/model/model_driver_memory.h"
 #include "report/model/model_holders.h"
 #include "report/subjects/figures.h"
 #include "report/subjects/held.h"
-#include "report/subjects/subject_words.h"
-#include "report/util/escape.h"
-#include "report/util/number.h"
 
 #define RECORDS_MAX (LEDGER_REFUSALS_FIRST + LEDGER_REFUSALS_LAST)
 /* If a sample of driver memory differs by at most this time, it is near: the sampler pauses for up
@@ -39,8 +27,7 @@ static void read_holders(struct builder *b, const struct ledger_out_of_memory *r
 	held->other_sites = record->other_sites;
 	held->other_bytes = record->other_bytes;
 	held->other_blocks = record->other_blocks;
-	for (size_t i = 0; i < count; i++) {
-		const struct ledger_holder *holder = &record->holder[i];
+	EACH_ITEM(record->holder, count, holder) {
 		const struct ledger_site *site = ledger_any_site(b->view, holder->site);
 
 		b->bad_refs += !site;
@@ -361,7 +348,6 @@ static void print_device(FILE *out, const struct report_process *process,
 {
 	const struct driver_memory_sample *sample = report_sample_near(process, entry);
 	struct parked_sum parked = parked_of(process, entry);
-	char other[NUMBER_MAX];
 	uint64_t rest;
 
 	if (describe_parked(out, "  Parked: ", &parked, 0))
@@ -369,11 +355,11 @@ static void print_device(FILE *out, const struct report_process *process,
 	if (entry->has_free)
 		fprintf(out, "  The driver reported %s of %s as free after the refusal\n",
 			SIZE(entry->free_bytes),
-			format_size(entry->total_bytes, other));
+			SIZE(entry->total_bytes));
 	if (sample && sample->device_used)
 		fprintf(out, "  Driver itself: %s; other processes: %s (NVML)\n",
 			SIZE(driver_bytes(sample, entry)),
-			format_size(others_part(sample), other));
+			SIZE(others_part(sample)));
 	else if (sample)
 		fprintf(out, "  Driver itself: %s (NVML)\n", SIZE(driver_bytes(sample, entry)));
 	else if (rest_of(entry, &rest) &&
@@ -398,8 +384,6 @@ static void print_framework(FILE *out, const struct report_out_of_memory *entry)
 static void print_request(FILE *out, const struct report_process *process,
 			  const struct report_out_of_memory *entry)
 {
-	char number[NUMBER_MAX];
-
 	fprintf(out, "\nOut of memory (%s): ", report_outcome_word(report_outcome(process, entry)));
 	if (entry->bytes)
 		fputs(EXACT_SIZE(entry->bytes), out);
@@ -411,7 +395,7 @@ static void print_request(FILE *out, const struct report_process *process,
 	fprintf(out, " after %s, refused by %s%s", TIME(entry->time_ns),
 		entry->refuser == LEDGER_REFUSER_DRIVER ? "the " : "", refuser_of(entry));
 	if (entry->times > 1)
-		fprintf(out, " %s times in a row", format_number(entry->times, number));
+		fprintf(out, " %s times in a row", NUMBER(entry->times));
 	fputs(":\n", out);
 }
 
@@ -447,9 +431,7 @@ static void print_finding(FILE *out, const struct subject_view *view)
 	bool is_long = final || process->leak_count || process->summary.errors;
 	bool verbose = view->verbose;
 
-	for (size_t i = 0; i < process->out_of_memory_count; i++) {
-		const struct report_out_of_memory *entry = &process->out_of_memory[i];
-
+	EACH_ITEM(process->out_of_memory, process->out_of_memory_count, entry) {
 		if (entry == final || verbose)
 			print_all(out, process, entry, verbose);
 		else if (is_long && report_outcome(process, entry) != OUTCOME_RECOVERED)
@@ -516,8 +498,6 @@ static void add_json(json_t *object, const struct subject_view *view)
 {
 	const struct report_process *process = view->process;
 
-	json_set(object, "out_of_memory", JSON_LIST_FOR(view, process->out_of_memory,
-							process->out_of_memory_count, entry_json));
 	if (process->refused > process->out_of_memory_count)
 		json_set(object, "out_of_memory_count", json_number(process->refused));
 }
@@ -540,5 +520,6 @@ static const struct figures figures = { .prefix = "gpuleak_", FIGURES(rows), .it
 const struct subject subject_out_of_memory = {
 	.build = build, .needs = &subject_parked, .chunks = CHUNK_BIT(OUT_OF_MEMORY),
 	.only_if = PART(refused), .has_keys_always = true, .finding = print_finding,
+	LIST("out_of_memory", out_of_memory, out_of_memory_count, .of_view = entry_json),
 	.json = add_json, .figures = &figures,
 };

@@ -4,17 +4,11 @@
  * What a pool does not use is no leak, and fails no gate. Leaves out what only a damaged ledger
  * has: a pool that uses more than it has reserved.
  */
-#include "report/subjects/subject.h"
+#include "report/subjects/common.h"
 
 #include <inttypes.h>
 
-#include "report/describe/format_place.h"
-#include "report/describe/json_helpers.h"
-#include "report/model/builder.h"
-#include "report/model/model.h"
 #include "report/subjects/figures.h"
-#include "report/subjects/subject_words.h"
-#include "report/util/number.h"
 
 #define LEAST_BYTES ((uint64_t)1 << 20)
 
@@ -74,9 +68,7 @@ struct parked_sum parked_sum_up(const struct report_process *process, enum ledge
 {
 	struct parked_sum ret = { 0 };
 
-	for (size_t i = 0; i < process->parked_count; i++) {
-		const struct ledger_parked *pool = &process->parked[i];
-
+	EACH_ITEM(process->parked, process->parked_count, pool) {
 		if (pool->when != when || pool->refusal != refusal || !unused(pool) ||
 		    (device >= 0 && pool->device != device))
 			continue;
@@ -165,13 +157,8 @@ static json_t *pool_json(const void *pool)
 	return ret;
 }
 
-static void add_json(json_t *object, const struct subject_view *view)
-{
-	json_set(object, "parked",
-		 JSON_LIST(view->process->parked, view->process->parked_count, pool_json));
-}
-
 const struct subject subject_parked = {
 	.build = build, .chunks = CHUNK_BIT(PARKED), .only_if = PART(parked_count),
-	.details = print_details, .json = add_json, .figures = &figures,
+	.details = print_details, .figures = &figures,
+	LIST("parked", parked, parked_count, .of = pool_json),
 };

@@ -5,23 +5,11 @@
  * have the same names as in the description of an out-of-memory. JSON has the largest peak, with
  * the others in its key "others".
  */
-#include "report/subjects/subject.h"
+#include "report/subjects/common.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "report/describe/describe_stack.h"
-#include "report/describe/format_place.h"
-#include "report/describe/json_helpers.h"
-#include "report/describe/json_values.h"
-#include "report/model/builder.h"
-#include "report/model/model.h"
 #include "report/model/model_holders.h"
 #include "report/subjects/figures.h"
 #include "report/subjects/held.h"
-#include "report/subjects/subject_words.h"
-
-#include "report/util/number.h"
 
 struct peaks {
 	struct builder *b;
@@ -175,7 +163,7 @@ void describe_peak(FILE *out, const struct report_process *process, bool whole)
 	bool is_only = process->peak_count == 1;
 	/* The peak of the only memory is the peak of the process, which is counted exactly. */
 	uint64_t bytes = is_only ? process->summary.peak_bytes : peak->bytes;
-	struct held_list held = held_sum_up(&peak->held, HELD_BY_OWNER, whole);
+	AT_END(held_finish) struct held_list held = held_sum_up(&peak->held, HELD_BY_OWNER, whole);
 
 	fprintf(out, "peak %s", SIZE(bytes));
 	if (!is_only) {
@@ -184,7 +172,6 @@ void describe_peak(FILE *out, const struct report_process *process, bool whole)
 	}
 	if (held.count)
 		print_largest(out, bytes, &held.list[0], whole);
-	held_finish(&held);
 }
 
 void describe_peak_holders(FILE *out, const struct report_peak *peak, bool whole)

@@ -4,22 +4,13 @@
  * was on, and never calls cached memory a leak. docs/reference/formats.md has the keys of JSON.
  * Unused pools are left out. The numbers of a ledger are not trusted, so every sum is bounded.
  */
-#include "report/subjects/subject.h"
+#include "report/subjects/common.h"
 
 #include <ctype.h>
-#include <string.h>
 
 #include "ledger/options.h"
-#include "report/describe/describe_stack.h"
-#include "report/describe/format_place.h"
-#include "report/describe/json_helpers.h"
-#include "report/describe/json_values.h"
-#include "report/model/builder.h"
-#include "report/model/model.h"
 #include "report/model/model_pool.h"
 #include "report/subjects/figures.h"
-#include "report/util/escape.h"
-#include "report/util/number.h"
 
 static const struct {
 	const char *word, *text;

@@ -3,17 +3,11 @@
  * The process itself: its name, how it ended, and the sums of its report. In the text report they
  * are in the first lines, which no subject prints.
  */
-#include "report/subjects/subject.h"
+#include "report/subjects/common.h"
 
 #include "ledger/no_gpu.h"
-#include "report/describe/describe_stack.h"
-#include "report/describe/format_place.h"
-#include "report/describe/json_helpers.h"
-#include "report/model/model.h"
 #include "report/subjects/figures.h"
 #include "report/subjects/findings.h"
-#include "report/subjects/subject_words.h"
-#include "report/util/number.h"
 
 /* ---- text ---- */
 

@@ -3,16 +3,9 @@
  * A parallel job: the ranks that differ, in the sentences of rank_outliers.c, and the leaks that
  * ranks share.
  */
-#include "report/subjects/subject_words.h"
+#include "report/subjects/common.h"
 
 #include "report/analyze/ranks.h"
-#include "report/describe/describe_stack.h"
-#include "report/describe/format_place.h"
-#include "report/describe/json_helpers.h"
-#include "report/model/model.h"
-#include "report/describe/json_values.h"
-#include "report/util/escape.h"
-#include "report/util/number.h"
 
 #define FIRST_MAX 1
 #define SHARED_MAX 1000 /* same limit as for the leaks of a process */
@@ -33,7 +26,6 @@ void describe_more_odd_ranks(FILE *out, const struct ranks *ranks)
 static void print_spread(FILE *out, const struct ranks *ranks, const struct rank_leak *leak)
 {
 	const struct rank_part *most = &leak->parts[0];
-	char size[NUMBER_MAX];
 	bool even = true;
 
 	for (size_t i = 1; i < leak->count; i++) {
@@ -41,11 +33,11 @@ static void print_spread(FILE *out, const struct ranks *ranks, const struct rank
 		if (leak->parts[i].bytes > most->bytes)
 			most = &leak->parts[i];
 	}
-	format_size(most->bytes, size);
 	if (even)
-		fprintf(out, ", %s each", size);
+		fprintf(out, ", %s each", SIZE(most->bytes));
 	else
-		fprintf(out, ", most in rank %d: %s", ranks->numbers[most->rank], size);
+		fprintf(out, ", most in rank %d: %s", ranks->numbers[most->rank],
+			SIZE(most->bytes));
 }
 
 static void print_shared(FILE *out, const struct ranks *ranks, const struct rank_leak *leak,
@@ -145,9 +137,7 @@ static json_t *job_json(const struct ranks *ranks)
 
 json_t *json_ranks(const struct report *report)
 {
-	struct ranks ranks = ranks_find(report);
-	json_t *ret = JSON_IF(ranks.count > 1, job_json(&ranks));
+	AT_END(ranks_finish) struct ranks ranks = ranks_find(report);
 
-	ranks_finish(&ranks);
-	return ret;
+	return JSON_IF(ranks.count > 1, job_json(&ranks));
 }

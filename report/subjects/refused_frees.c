@@ -4,21 +4,12 @@
  * driver had begun to shut down. If the block of a refused free was never freed, its leak names the
  * refused free, too.
  */
-#include "report/subjects/subject.h"
+#include "report/subjects/common.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "report/describe/describe_stack.h"
-#include "report/describe/format_place.h"
-#include "report/describe/json_helpers.h"
-#include "report/describe/json_values.h"
 #include "report/describe/kinds.h"
-#include "report/model/builder.h"
-#include "report/model/model.h"
-#include "report/subjects/subject_words.h"
-#include "report/util/escape.h"
-#include "report/util/number.h"
 
 #define SHOWN_MAX 20 /* JSON has all */
 
@@ -135,9 +126,7 @@ bool describe_late_frees(FILE *out, const char *before, const struct report_proc
 	const struct report_refused_free *first = NULL;
 	uint64_t count = 0;
 
-	for (size_t i = 0; i < process->refused_free_count; i++) {
-		const struct report_refused_free *refused = &process->refused_frees[i];
-
+	EACH_ITEM(process->refused_frees, process->refused_free_count, refused) {
 		if (!refused->after_shutdown)
 			continue;
 		count = add_bounded(count, refused->count);
@@ -183,9 +172,7 @@ static void print_details(FILE *out, const struct subject_view *view)
 	const struct report_process *process = view->process;
 	size_t shown = 0, more = 0;
 
-	for (size_t i = 0; i < process->refused_free_count; i++) {
-		const struct report_refused_free *refused = &process->refused_frees[i];
-
+	EACH_ITEM(process->refused_frees, process->refused_free_count, refused) {
 		if (refused->after_shutdown && !view->verbose)
 			continue;
 		if (shown++ >= SHOWN_MAX)
@@ -219,17 +206,11 @@ static json_t *refused_json(const void *item)
 		{ "broken_context", JSON_IF(refused->broken, json_true()) });
 }
 
-static void add_json(json_t *object, const struct subject_view *view)
-{
-	json_set(object, "refused_frees",
-		 JSON_LIST(view->process->refused_frees, view->process->refused_free_count,
-			   refused_json));
-}
-
-const struct subject subject_refused_frees = { .build = build,
-					       .chunks = CHUNK_BIT(REFUSED_FREES),
-					       .only_if = PART(refused_free_count),
-					       .details = print_details, .json = add_json };
+const struct subject subject_refused_frees = {
+	.build = build, .chunks = CHUNK_BIT(REFUSED_FREES), .only_if = PART(refused_free_count),
+	.details = print_details,
+	LIST("refused_frees", refused_frees, refused_free_count, .of = refused_json),
+};
 
 /* ---- blocks that were freed after the driver had begun to shut down, by call site ---- */
 
@@ -289,13 +270,7 @@ static json_t *late_json(const void *item)
 			{ "stack", json_stack(late->site->stack) }) });
 }
 
-static void add_late_json(json_t *object, const struct subject_view *view)
-{
-	const struct report_process *process = view->process;
-
-	json_set(object, "after_shutdown",
-		 JSON_LIST(process->late, process->late_count, late_json));
-}
-
-const struct subject subject_late = { .build = build_late, .only_if = PART(late_count),
-				      .details = print_late, .json = add_late_json };
+const struct subject subject_late = {
+	.build = build_late, .only_if = PART(late_count), .details = print_late,
+	LIST("after_shutdown", late, late_count, .of = late_json),
+};

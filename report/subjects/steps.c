@@ -4,17 +4,10 @@
  * computed here, so a process that was killed has it, too. The text has one line for each name, in
  * the last column, because it may have any width.
  */
-#include "report/subjects/subject.h"
-
-#include <string.h>
+#include "report/subjects/common.h"
 
 #include "ledger/totals.h"
-#include "report/describe/json_helpers.h"
-#include "report/model/builder.h"
 #include "report/model/growth_rule.h"
-#include "report/model/model.h"
-#include "report/util/escape.h"
-#include "report/util/number.h"
 
 #define RECORDS_MAX (LEDGER_STEP_NAMES + 1)
 
@@ -122,15 +115,8 @@ static json_t *named_step_json(const void *item)
 		{ "peak_bytes", json_number(step->peak_bytes) });
 }
 
-static void add_json(json_t *object, const struct subject_view *view)
-{
-	const struct report_process *process = view->process;
-
-	json_set(object, "steps",
-		 JSON_LIST(process->named_steps, process->named_step_count, named_step_json));
-}
-
 const struct subject subject_steps = {
 	.build = build, .chunks = CHUNK_BIT(NAMED_STEPS), .only_if = PART(named_step_count),
-	.finding = print_finding, .json = add_json,
+	.finding = print_finding,
+	LIST("steps", named_steps, named_step_count, .of = named_step_json),
 };

@@ -4,25 +4,15 @@
  * Other live suballocations are only in verbose reports: that a program has memory which it uses
  * is no finding.
  */
-#include "report/subjects/subject.h"
+#include "report/subjects/common.h"
 
 #include <inttypes.h>
-#include <string.h>
 
-#include "report/describe/describe_stack.h"
-#include "report/describe/format_place.h"
-#include "report/describe/json_helpers.h"
-#include "report/describe/json_values.h"
 #include "report/describe/kinds.h"
-#include "report/model/builder.h"
-#include "report/model/model.h"
 #include "report/model/model_holders.h"
 #include "report/model/model_suballocations.h"
 #include "report/subjects/figures.h"
 #include "report/subjects/findings.h"
-#include "report/subjects/subject_words.h"
-#include "report/util/escape.h"
-#include "report/util/number.h"
 
 #define RATE_MAX 1e12 /* a larger rate is impossible: the ledger is damaged */
 
@@ -71,8 +61,7 @@ size_t suballocation_pools(const struct report_process *process,
 {
 	size_t count = 0;
 
-	for (size_t i = 0; i < process->suballocation_count; i++) {
-		const struct report_suballocations *entry = &process->suballocations[i];
+	EACH_ITEM(process->suballocations, process->suballocation_count, entry) {
 		size_t at = pool_of(ret, count, entry);
 
 		if (!entry->live.blocks)
@@ -115,10 +104,9 @@ void describe_rate(FILE *out, double per_second)
 static void print_kept(FILE *out, const struct report_process *process,
 		       const struct report_suballocations *entry)
 {
-	char kept[NUMBER_MAX];
 	bool runs = process->ended == REPORT_RUNNING;
 
-	fprintf(out, "%s of %s kept", format_number(entry->kept_blocks, kept),
+	fprintf(out, "%s of %s kept", NUMBER(entry->kept_blocks),
 		NUMBER(entry->allocated_blocks));
 	if (!(entry->kept_per_second > 0 && entry->kept_per_second < RATE_MAX)) {
 		fputs(runs ? " so far" : "", out);
@@ -169,8 +157,7 @@ void describe_outside(FILE *out, const char *before, const struct report_process
 	struct report_places sum = { 0 };
 	const char *cache = NULL;
 
-	for (size_t i = 0; i < process->suballocation_count; i++) {
-		const struct report_suballocations *entry = &process->suballocations[i];
+	EACH_ITEM(process->suballocations, process->suballocation_count, entry) {
 		const struct report_places *places = &entry->places;
 
 		if (places->outside_blocks || places->partly_blocks)
@@ -279,9 +266,7 @@ static void print_pool(FILE *out, const struct report_process *process,
 			NUMBER(pool->accumulating));
 	else
 		fputs("; not leaks\n", out);
-	for (size_t i = 0; i < process->suballocation_count; i++) {
-		const struct report_suballocations *entry = &process->suballocations[i];
-
+	EACH_ITEM(process->suballocations, process->suballocation_count, entry) {
 		if (!entry->live.blocks || report_accumulates(entry) ||
 		    pool_of(pools, count, entry) != index)
 			continue;

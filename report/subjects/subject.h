@@ -4,8 +4,7 @@
  * on. It is one file of this folder, with all that the formats write about it, and one row of
  * subjects.def. The formats are loops over the rows. Must not depend on a format.
  */
-#ifndef GPULEAK_REPORT_SUBJECT_H
-#define GPULEAK_REPORT_SUBJECT_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -55,7 +54,16 @@ struct subject {
 	 * if it is not NULL, returns that */
 	size_t wrong_if;
 	bool (*is_wrong)(const struct report_process *process);
-	/* Sets the subject's keys in OBJECT, which is the JSON of the process. */
+	/* The first key of the subject in JSON, if it is a list: see LIST(). */
+	struct subject_list {
+		const char *key;
+		size_t items, count; /* PART() of two members of the process */
+		size_t item_bytes;
+		/* one of them makes the value of an item */
+		json_t *(*of)(const void *item);
+		json_t *(*of_view)(const void *item, const struct subject_view *view);
+	} list;
+	/* Sets the other keys in OBJECT, which is the JSON of the process. */
 	void (*json)(json_t *object, const struct subject_view *view);
 	/* Metrics, and other numbers that several formats write. */
 	const struct figures *figures;
@@ -68,6 +76,10 @@ struct subject {
 
 /* 1 + the offset of MEMBER, which has the size of a pointer. */
 #define PART(member) (1 + offsetof(struct report_process, member))
+/* Initializes the list with KEY from two members of the process, and .of or .of_view. */
+#define LIST(key, items, count, ...)                                                      \
+	.list = { key, PART(items), PART(count),                                          \
+		  sizeof(*((struct report_process *)NULL)->items), __VA_ARGS__ }
 #define CHUNK_BIT(name) ((uint64_t)1 << LEDGER_CHUNK_##name)
 
 #define SUBJECT(name, finding, details, metrics, judge) extern const struct subject subject_##name;
@@ -96,5 +108,3 @@ void subjects_print_metrics(FILE *out, const struct report *report,
 			    const struct findings *findings);
 void subjects_judge(struct judgement *judgement, const struct judge_input *input,
 		    const struct report_process *process);
-
-#endif

@@ -3,8 +3,7 @@
  * Words and JSON of one subject that another subject, the first line of the report or a list of
  * findings needs. Prints valid UTF-8 without control characters. WHOLE: see describe_stack.h.
  */
-#ifndef GPULEAK_REPORT_SUBJECT_WORDS_H
-#define GPULEAK_REPORT_SUBJECT_WORDS_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -334,5 +333,3 @@ void describe_more_odd_ranks(FILE *out, const struct ranks *ranks);
 void describe_shared_leaks(FILE *out, const struct ranks *ranks, bool whole);
 /* Returns the key "ranks". It is left out if REPORT is not about a job with at least two ranks. */
 json_t *json_ranks(const struct report *report);
-
-#endif

@@ -3,19 +3,13 @@
  * Loops over the rows of subjects.def. There are few rows, so the loops look for each place in all
  * of them. Also the lists of a judgement, to which the subjects add.
  */
-#include "report/subjects/subject.h"
+#include "report/subjects/common.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "report/describe/json_helpers.h"
-#include "report/model/builder.h"
-#include "report/model/model.h"
 #include "report/subjects/figures.h"
 #include "report/subjects/judgement.h"
-#include "report/util/memory.h"
 
 #define PLACE_MAX 100u
 
@@ -65,17 +59,18 @@ struct report_process *report_process_build(const struct loaded_ledger *ledger,
 
 /* ---- formats ---- */
 
-static bool has_part(size_t part, const struct report_process *process)
+/* Returns the member of PROCESS that PART() names. */
+static uintptr_t value_of(size_t part, const struct report_process *process)
 {
 	uintptr_t value;
 
 	memcpy(&value, (const char *)process + part - 1, sizeof(value));
-	return value != 0;
+	return value;
 }
 
 bool subject_is_there(const struct subject *subject, const struct report_process *process)
 {
-	return !subject->only_if || has_part(subject->only_if, process);
+	return !subject->only_if || value_of(subject->only_if, process);
 }
 
 void subjects_print_findings(FILE *out, const struct subject_view *view)
@@ -97,19 +92,36 @@ void subjects_print_details(FILE *out, const struct subject_view *view)
 bool subjects_are_wrong(const struct report_process *process)
 {
 	for (const struct subject_row *row = rows; row < ROWS_END; row++)
-		if (row->subject->wrong_if ? has_part(row->subject->wrong_if, process)
+		if (row->subject->wrong_if ? value_of(row->subject->wrong_if, process)
 		    : row->subject->is_wrong && subject_is_there(row->subject, process) &&
 			      row->subject->is_wrong(process))
 			return true;
 	return false;
 }
 
+static void add_list(json_t *object, const struct subject_list *list,
+		     const struct subject_view *view)
+{
+	const void *items = (const void *)value_of(list->items, view->process);
+	size_t count = value_of(list->count, view->process);
+
+	json_set(object, list->key,
+		 list->of ? json_list_of(items, count, list->item_bytes, list->of)
+			  : json_list_for(view, items, count, list->item_bytes, list->of_view));
+}
+
 void subjects_add_json(json_t *object, const struct subject_view *view)
 {
-	for (const struct subject_row *row = rows; row < ROWS_END; row++)
-		if (row->subject->json && (row->subject->has_keys_always ||
-					   subject_is_there(row->subject, view->process)))
-			row->subject->json(object, view);
+	for (const struct subject_row *row = rows; row < ROWS_END; row++) {
+		const struct subject *subject = row->subject;
+
+		if (!subject->has_keys_always && !subject_is_there(subject, view->process))
+			continue;
+		if (subject->list.key)
+			add_list(object, &subject->list, view);
+		if (subject->json)
+			subject->json(object, view);
+	}
 }
 
 json_t *subjects_page_figures(void)

@@ -2,14 +2,9 @@
  *
  * Suppressed memory, and the suppressions that were used.
  */
-#include "report/subjects/subject.h"
+#include "report/subjects/common.h"
 
-#include "report/describe/json_helpers.h"
-#include "report/model/model.h"
-#include "report/subjects/subject_words.h"
 #include "report/suppress/suppress.h"
-#include "report/util/escape.h"
-#include "report/util/number.h"
 
 /* Prints a line about a used suppression. Before the first line (NUMBER 0) also prints the heading
  * with WHOSE at its end. */
@@ -71,12 +66,6 @@ void describe_suppressions(FILE *out, const struct report *report)
 			   " (__lsan_default_suppressions of the program)");
 }
 
-static void add_json(json_t *object, const struct subject_view *view)
-{
-	const struct report_process *process = view->process;
-
-	json_set(object, "suppressed",
-		 JSON_LIST_FOR(view, process->suppressed, process->suppressed_count, json_leak));
-}
-
-const struct subject subject_suppressed = { .json = add_json };
+const struct subject subject_suppressed = {
+	LIST("suppressed", suppressed, suppressed_count, .of_view = json_leak),
+};

@@ -6,8 +6,7 @@
  * can also be the fingerprint of a stack. LeakSanitizer treats a fingerprint as the name of a
  * function that no frame has, so both tools can use the same file.
  */
-#ifndef GPULEAK_REPORT_FRAME_PATTERN_H
-#define GPULEAK_REPORT_FRAME_PATTERN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,5 +45,3 @@ bool frame_pattern_match_any(const struct frame_pattern *pattern,
 			    const struct report_frame *frames, size_t count);
 
 void frame_pattern_finish(struct frame_pattern *pattern);
-
-#endif

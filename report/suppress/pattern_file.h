@@ -4,8 +4,7 @@
  * limits its number of rules, and owns the rules. A syntax parses one line. Must not depend on
  * what the rules decide, and must not print.
  */
-#ifndef GPULEAK_REPORT_PATTERN_FILE_H
-#define GPULEAK_REPORT_PATTERN_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,5 +59,3 @@ struct pattern_file *pattern_file_parse_good(const struct pattern_syntax *syntax
 					     size_t error_size);
 
 void pattern_file_destroy(struct pattern_file *file); /* FILE may be NULL */
-
-#endif

@@ -3,8 +3,7 @@
  * Suppressions with the syntax of LeakSanitizer: finds the one that matches a stack, and counts
  * what each one suppressed. Must not depend on ledgers, and must not print.
  */
-#ifndef GPULEAK_REPORT_SUPPRESS_H
-#define GPULEAK_REPORT_SUPPRESS_H
+#pragma once
 
 #include "report/suppress/pattern_file.h"
 
@@ -27,5 +26,3 @@ void suppressions_count(struct pattern_file *suppressions, int index, uint64_t b
 
 /* Returns the number of patterns (0 for NULL). */
 size_t suppressions_size(const struct pattern_file *suppressions);
-
-#endif

@@ -3,8 +3,7 @@
  * Finds ranges of addresses in a list, ordered by `low`. Ranges may overlap. The items of a list
  * have a struct code_range as their first member.
  */
-#ifndef GPULEAK_REPORT_CODE_RANGE_H
-#define GPULEAK_REPORT_CODE_RANGE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -54,5 +53,3 @@ static inline size_t code_ranges_until(const void *items, size_t count, size_t s
 	}
 	return low;
 }
-
-#endif

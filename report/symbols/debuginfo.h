@@ -4,8 +4,7 @@
  * and the lines of the calls. Keeps an index of the module's functions. The caller owns the Dwarf
  * handle. Must not depend on paths, processes or reports.
  */
-#ifndef GPULEAK_REPORT_DEBUGINFO_H
-#define GPULEAK_REPORT_DEBUGINFO_H
+#pragma once
 
 #include <elfutils/libdw.h>
 #include <stdbool.h>
@@ -31,5 +30,3 @@ void debuginfo_destroy(struct debuginfo *index); /* INDEX may be NULL */
  * information. */
 size_t debuginfo_frames(struct debuginfo *index, Dwarf_Addr pc,
 			  struct debuginfo_frame ret[DEBUGINFO_FRAMES_MAX]);
-
-#endif

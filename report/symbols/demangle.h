@@ -3,8 +3,7 @@
  * Turns the linker's name of a function into the name in its source: C++, Rust, D, Ada and
  * Fortran. Must not open modules or depend on reports. Names are not trusted.
  */
-#ifndef GPULEAK_REPORT_DEMANGLE_H
-#define GPULEAK_REPORT_DEMANGLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ struct demangled demangle(struct demangler *demangler, const char *name, bool is
 
 /* Returns true for a name of the C++ ABI, which legacy names of Rust have, too. */
 bool is_mangled(const char *name);
-
-#endif

@@ -3,8 +3,7 @@
  * Finds the function of an address in a sorted table of symbols: those of one module's file, or
  * names from another source.
  */
-#ifndef GPULEAK_REPORT_ELFSYMBOLS_H
-#define GPULEAK_REPORT_ELFSYMBOLS_H
+#pragma once
 
 #include <elfutils/libdwfl.h>
 
@@ -37,5 +36,3 @@ const char *elfsymbols_last(const struct elfsymbols *symbols, GElf_Addr address,
 			    const char **ret_earlier);
 
 Elf_Scn *elf_section(Elf *file, const char *name); /* NULL: FILE has no such section */
-
-#endif

@@ -5,8 +5,7 @@
  * change. Version 2 ("gpuleakStack/v2") also leaves out the parts of names that a compiler makes
  * up.
  */
-#ifndef GPULEAK_REPORT_FINGERPRINT_H
-#define GPULEAK_REPORT_FINGERPRINT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,5 +47,3 @@ int report_stack_fingerprint(const struct report_frame *frames, size_t count, ui
 char *report_fingerprint_text(uint64_t value, bool partial, char ret[FINGERPRINT_TEXT]);
 #define FINGERPRINT(value, partial) \
 	report_fingerprint_text(value, (partial) != 0, (char[FINGERPRINT_TEXT]){ 0 })
-
-#endif

@@ -3,8 +3,7 @@
  * Frames and stacks of calls: the structs that the code for symbols, suppressions and output
  * shares. Must not include headers of that code.
  */
-#ifndef GPULEAK_REPORT_FRAME_H
-#define GPULEAK_REPORT_FRAME_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -91,5 +90,3 @@ struct report_stack {
 	/* The rule for a list of pending frees that may contain blocks of this stack, or NULL. */
 	const struct rule *pending;
 };
-
-#endif

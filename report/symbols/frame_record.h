@@ -4,8 +4,7 @@
  * side on the stack). If unwind tables are missing, too, a walk along frame records leaves out
  * the callers of such functions.
  */
-#ifndef GPULEAK_REPORT_FRAME_RECORD_H
-#define GPULEAK_REPORT_FRAME_RECORD_H
+#pragma once
 
 #include <gelf.h>
 #include <stdbool.h>
@@ -20,5 +19,3 @@ bool frame_record_is_missing(const uint32_t *code, size_t count);
 /* Does the same for the code in front of ADDRESS (as in the file's symbols). Returns false for
  * files of other processors, and if the file has no code there. */
 bool frame_record_is_missing_at(Elf *file, GElf_Addr address);
-
-#endif

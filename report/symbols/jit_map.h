@@ -3,8 +3,7 @@
  * Names of functions that a process compiled while it ran, from the file that its runtime wrote: a
  * perf map or a jitdump file. Trusts nothing in these files. Must not depend on ledgers.
  */
-#ifndef GPULEAK_REPORT_JIT_MAP_H
-#define GPULEAK_REPORT_JIT_MAP_H
+#pragma once
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -41,5 +40,3 @@ void jit_map_destroy(struct jit_map *map); /* MAP may be NULL */
 /* Returns the name of the code at ADDRESS. Its strings are valid as long as MAP. If several
  * functions had code there, the last one is returned. */
 struct jit_name jit_map_find(struct jit_map *map, uint64_t address);
-
-#endif

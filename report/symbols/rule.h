@@ -4,8 +4,7 @@
  * this table from gpuleak.rules (compile_rules.py), so the command need not find or parse the
  * file.
  */
-#ifndef GPULEAK_REPORT_RULE_H
-#define GPULEAK_REPORT_RULE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -49,5 +48,3 @@ struct rule {
 #define RULES_SHIPPED_MAX 512
 extern const struct rule shipped_rules[];
 extern const size_t shipped_rule_count; /* at most RULES_SHIPPED_MAX */
-
-#endif

@@ -4,8 +4,7 @@
  * data: a user's file, followed by gpuleak.rules. Must not depend on other parts of a report,
  * and must not print.
  */
-#ifndef GPULEAK_REPORT_RULES_H
-#define GPULEAK_REPORT_RULES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,5 +49,3 @@ const struct rule *rules_apply(const struct rules *rules, struct table *known,
 /* Returns what a rule says about the functions without names of a process that has the module with
  * the path MODULE, or NULL. */
 const char *rules_managed(const struct rules *rules, const char *module);
-
-#endif

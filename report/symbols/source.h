@@ -3,8 +3,7 @@
  * Finds the root of the source tree, so that CI systems can match a file by its path in the
  * repository. Must not open files.
  */
-#ifndef GPULEAK_REPORT_SOURCE_H
-#define GPULEAK_REPORT_SOURCE_H
+#pragma once
 
 #include <limits.h>
 
@@ -24,5 +23,3 @@ const char *source_relative(const struct source_root *root, const char *file);
 
 /* Returns the path for a CI system: relative to ROOT if possible, else FILE. */
 const char *source_path(const struct source_root *root, const char *file);
-
-#endif

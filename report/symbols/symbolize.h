@@ -4,8 +4,7 @@
  * of a report, opens each module file once and looks up each address once. Must not use the
  * network, run programs, read files that are not regular, or depend on ledgers. Not thread-safe.
  */
-#ifndef GPULEAK_REPORT_SYMBOLIZE_H
-#define GPULEAK_REPORT_SYMBOLIZE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -74,5 +73,3 @@ bool symbol_module_is_named(const struct symbol_module *module);
 /* Returns why the module's file was not used, or NULL. Valid after the first lookup of a location.
  * Of symbolizer_jit(): why the names were not used, or which one is uncertain. */
 const char *symbol_module_problem(const struct symbol_module *module);
-
-#endif

@@ -5,13 +5,8 @@
  */
 #include "report/top/live.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "report/model/builder.h"
 #include "report/load/load.h"
-#include "report/util/number.h"
 #include "report/subjects/subject.h"
 #include "report/top/trend.h"
 
@@ -50,10 +45,8 @@ static struct live_entry *entry_of(struct live_gathering *g, uint32_t ref)
 static void walk_sites(struct live_gathering *g)
 {
 	struct report_summary *sum = &g->b.process->summary;
-	struct ledger_walk walk = { 0 };
-	const struct ledger_site *counters;
 
-	while ((counters = ledger_next_site(g->b.view, &walk))) {
+	LEDGER_EACH(site, counters, g->b.view) {
 		struct live_site *site = &entry_of(g, build_ref(&g->b, counters))->site;
 
 		site->allocated = add_bounded(site->allocated, counters->bytes);
@@ -74,10 +67,7 @@ static void add_to_sum(struct live_sum *to, uint64_t bytes, uint64_t blocks)
 
 static void walk_blocks(struct live_gathering *g)
 {
-	struct ledger_walk walk = { 0 };
-	const struct ledger_block *block;
-
-	while ((block = ledger_next_live(g->b.view, &walk))) {
+	LEDGER_EACH(live, block, g->b.view) {
 		struct live_site *site;
 
 		if (build_is_young(&g->b, block))

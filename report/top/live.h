@@ -4,8 +4,7 @@
  * `gpuleak top` computes it repeatedly while the ledger grows. So it looks up symbols only for
  * the largest sites, and each symbol once. Sizes are in bytes. Not thread-safe.
  */
-#ifndef GPULEAK_REPORT_LIVE_H
-#define GPULEAK_REPORT_LIVE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -89,5 +88,3 @@ bool live_next_suspect(const struct live *live, size_t *at, struct report_suspec
 
 /* Returns the sum that EARLIER has for the same kind and device; zero if EARLIER is NULL. */
 struct live_sum live_kind_in(const struct live *earlier, const struct live_kind *kind);
-
-#endif

@@ -3,8 +3,7 @@
  * The state of `gpuleak top` between reads: the previous size of each call site, and its sizes
  * at the last steps. `gpuleak top` counts steps itself, because many processes mark none.
  */
-#ifndef GPULEAK_REPORT_TREND_H
-#define GPULEAK_REPORT_TREND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,5 +24,3 @@ struct trend { /* all zero: no read yet */
  * read. If STEP is not 0, also applies the growth rule to each site. */
 void trend_update(struct trend *trend, struct live_site *sites, size_t count, bool step);
 void trend_finish(struct trend *trend);
-
-#endif

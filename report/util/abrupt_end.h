@@ -5,8 +5,7 @@
  * has a malloc() that does not fail. So report/, tools/ and their libraries handle no failed
  * allocation, and no report lacks a part because of one.
  */
-#ifndef GPULEAK_REPORT_ABRUPT_END_H
-#define GPULEAK_REPORT_ABRUPT_END_H
+#pragma once
 
 /* Called before the line is printed, unless NULL, and not in a child of the command. Must not
  * allocate: then it would run twice. If it sets ABRUPT_END_STATUS, that is the status. */
@@ -23,5 +22,3 @@ void abrupt_end_start(void);
 
 /* Ends the command because memory is short. */
 __attribute__((noreturn)) void abrupt_end_no_memory(void);
-
-#endif

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * Compares values for SORT() in report/util/memory.h. Join comparisons by ?: from the first key to
- * the last.
+ * Walks lists, and compares values for SORT() in report/util/memory.h. Join comparisons by ?: from
+ * the first key to the last.
  */
-#ifndef GPULEAK_REPORT_COMPARE_H
-#define GPULEAK_REPORT_COMPARE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+
+/* Runs the statement that follows for each of the COUNT ITEMS, which may be NULL if there are none.
+ * Declares NAME, which points to the item. */
+#define EACH_ITEM(items, count, name)                                                       \
+	for (const __typeof__(*(items)) *name = (items),                                    \
+	     *name##_end = (count) ? name + (count) : name; name != name##_end; name++)
 
 /* These functions return a number below, equal to or above 0. A text that is NULL is as "". */
 static inline int compare_numbers(uint64_t a, uint64_t b)
@@ -31,5 +36,3 @@ static inline bool is_same_text(const char *a, const char *b)
 {
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * Makes text from other programs safe to print: copies valid UTF-8 without control characters,
  * and escapes or replaces all other bytes.
  */
-#ifndef GPULEAK_REPORT_ESCAPE_H
-#define GPULEAK_REPORT_ESCAPE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -32,5 +31,3 @@ void eprintf(FILE *out, const char *format, ...) __attribute__((format(printf, 2
 
 /* Returns a copy of TEXT with each invalid byte replaced by U+FFFD. The caller frees the copy. */
 char *utf8_repair(const char *text);
-
-#endif

@@ -5,8 +5,7 @@
  * file's name and the line number. Limits the size of a file. Must not depend on any statement,
  * and must not print.
  */
-#ifndef GPULEAK_REPORT_LINES_H
-#define GPULEAK_REPORT_LINES_H
+#pragma once
 
 #include <errno.h>
 #include <stdbool.h>
@@ -86,5 +85,3 @@ bool word_is(struct line_part word, const char *text);
 
 /* Reads the number WORD, which may only have lower-case digits of BASE. Returns 0 or -EINVAL. */
 int word_number(struct line_part word, unsigned int base, uint64_t *ret);
-
-#endif

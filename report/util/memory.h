@@ -3,8 +3,7 @@
  * Allocates memory that the caller frees. Nothing here fails, as malloc() does not either: see
  * report/util/abrupt_end.h.
  */
-#ifndef GPULEAK_REPORT_MEMORY_H
-#define GPULEAK_REPORT_MEMORY_H
+#pragma once
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ void *list_grow(void *items, size_t count, size_t size);
 /* Sorts the COUNT ITEMS, which may be NULL if there are none. */
 #define SORT(items, count, compare) sort_list(items, count, sizeof(*(items)), compare)
 void sort_list(void *items, size_t count, size_t size, int (*compare)(const void *, const void *));
-
-#endif

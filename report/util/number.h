@@ -3,8 +3,7 @@
  * Formats numbers for people, and adds and subtracts them without overflow.
  * The format_*() functions write to RET and return it.
  */
-#ifndef GPULEAK_REPORT_NUMBER_H
-#define GPULEAK_REPORT_NUMBER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -47,5 +46,3 @@ char *format_seconds(uint64_t ns, char ret[NUMBER_MAX]);
 #define PERCENT(part, all) format_percent(part, all, (char[NUMBER_MAX]){ 0 })
 #define SECONDS(ns) format_seconds(ns, (char[NUMBER_MAX]){ 0 })
 #define SIZE(bytes) format_size(bytes, (char[NUMBER_MAX]){ 0 })
-
-#endif

@@ -4,8 +4,7 @@
  * depend on the contents. On error, functions return -errno and write one line to ERROR, without
  * the prefix "gpuleak:".
  */
-#ifndef GPULEAK_REPORT_OUTPUT_H
-#define GPULEAK_REPORT_OUTPUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,5 +52,3 @@ bool output_takes_colors(const char *where, bool always);
  * larger than BYTES_MAX. Returns 0 or -errno. */
 int output_append(const char *path, size_t bytes_max, const char *text, size_t length, char *error,
 		  size_t error_size);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Paths as text.
  */
-#ifndef GPULEAK_REPORT_PATH_H
-#define GPULEAK_REPORT_PATH_H
+#pragma once
 
 #include <string.h>
 
@@ -14,5 +13,3 @@ static inline const char *path_last(const char *path)
 
 	return slash && slash[1] ? slash + 1 : path;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * Encodes fields of protocol buffers, for pprof and perfetto. Numbers and bytes are the only wire
  * types that both have. Each function writes to AT and returns the end. Must not allocate.
  */
-#ifndef GPULEAK_REPORT_PROTOBUF_H
-#define GPULEAK_REPORT_PROTOBUF_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ static inline unsigned char *put_head(unsigned char *at, unsigned int field, siz
 {
 	return put_varint(put_varint(at, field << 3 | 2), size);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * An arena, which frees all its memory at once, and a hash table. Neither fails if memory is short:
  * see report/util/abrupt_end.h. Must not depend on reports. Not thread-safe.
  */
-#ifndef GPULEAK_REPORT_ARENA_H
-#define GPULEAK_REPORT_ARENA_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -82,5 +81,3 @@ void table_add_ref(struct report_arena *arena, struct table *table, uint32_t ref
 /* Returns the only copy of TEXT in TABLE. Allocates it from ARENA if it does not exist. */
 const char *arena_intern(struct report_arena *arena, struct table *table, const char *text,
 			 size_t length);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Shortens a line of text for a terminal. Must not be used for keys or machine-readable formats.
  */
-#ifndef GPULEAK_REPORT_SHORT_LINE_H
-#define GPULEAK_REPORT_SHORT_LINE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -16,5 +15,3 @@ void short_paths(char *line, size_t columns);
  * than a quarter of the line, it may be what matters: then LINE ends before it, and the function
  * returns it. Else returns NULL. */
 char *short_line(char *line, size_t columns);
-
-#endif

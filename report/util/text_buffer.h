@@ -2,8 +2,7 @@
  *
  * A FILE that collects its text in memory. Some formats use it to escape the text afterwards.
  */
-#ifndef GPULEAK_REPORT_TEXT_BUFFER_H
-#define GPULEAK_REPORT_TEXT_BUFFER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -39,5 +38,3 @@ void text_buffer_finish(struct text_buffer *words);
 /* Before the declaration of a pointer: what it points to is freed where its block ends. */
 #define FREE_AT_END AT_END(text_free)
 void text_free(void *pointer);
-
-#endif

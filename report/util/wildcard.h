@@ -3,8 +3,7 @@
  * Patterns with stars. Patterns and texts may come from untrusted sources, so the cost of a
  * match is linear in the lengths of both. Must not depend on files or frames.
  */
-#ifndef GPULEAK_REPORT_WILDCARD_H
-#define GPULEAK_REPORT_WILDCARD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,5 +25,3 @@ bool wildcard_matches(const struct wildcard *wildcard, const char *text);
  * whose text is NULL matches nothing. */
 void wildcards_match(const struct wildcard *wildcards, size_t count, const char *text,
 		     unsigned int bit, unsigned char *ret);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Writes text as XML 1.0: escapes markup, and replaces characters that XML cannot contain.
  */
-#ifndef GPULEAK_REPORT_XML_H
-#define GPULEAK_REPORT_XML_H
+#pragma once
 
 #include <stdio.h>
 
@@ -13,5 +12,3 @@ void xml_text(FILE *out, const char *text);
 
 /* Writes a space and NAME="TEXT". */
 void xml_attribute(FILE *out, const char *name, const char *text);
-
-#endif

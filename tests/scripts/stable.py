@@ -85,7 +85,7 @@ def json_keys(source, run):
     for folder in ("describe", "format/json", "subjects"):
         for file in sorted((source / "report" / folder).glob("*.c")):
             text = re.sub(r"{ SUM\((\w+)\)", r'{ "\1", ', file.read_text())
-            for key in re.findall(r'(?:\{ ?|json_set\(\w+, )"([a-z_]+)",\s', text):
+            for key in re.findall(r'(?:\{ ?|json_set\(\w+, |LIST\()"([a-z_]+)",\s', text):
                 yield "key " + key
     found = collections.defaultdict(set)
     for ledger in sorted((source / "tests/fuzz/corpus-ledger").iterdir()):

@@ -4,16 +4,12 @@
  * It calls only functions that create no context: cuDriverGetVersion(), and NVML.
  */
 #include <dlfcn.h>
-#include <errno.h>
 #include <link.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "tools/doctor/doctor_checks.h"
 #include "tools/doctor/probe.h"
-#include "tools/launch/process.h"
+#include "tools/launch/system.h"
 
 #define DRIVER "libcuda.so.1"
 #define DRIVER_SECONDS 10

@@ -2,13 +2,11 @@
  *
  * `gpuleak doctor`: is the library there, can it be mapped, and what else is preloaded?
  */
-#include <stdlib.h>
-#include <string.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include "tools/doctor/doctor_checks.h"
 #include "tools/launch/library.h"
+#include "tools/launch/system.h"
 
 /* Adds a finding about one word of LD_PRELOAD. */
 static void check_word(struct doctor *doctor, const char *word, int length)

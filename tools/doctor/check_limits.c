@@ -3,17 +3,14 @@
  * `gpuleak doctor`: where ledgers go and if there is room, and limits of this shell. Tries what
  * `gpuleak run` does: a folder for ledgers, and a segment of shared memory.
  */
-#include <errno.h>
-#include <limits.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/ipc.h>
 #include <sys/shm.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include "ledger/format.h"
 #include "tools/doctor/doctor_checks.h"
+#include "tools/launch/system.h"
 #include "tools/ledgers/rundir.h"
 
 #define MIB (1ull << 20)

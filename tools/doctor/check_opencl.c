@@ -4,13 +4,10 @@
  * libraries, because their constructors are the vendors' code.
  */
 #include <dirent.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #include "tools/doctor/doctor_checks.h"
 #include "tools/doctor/probe.h"
-#include "tools/launch/process.h"
+#include "tools/launch/system.h"
 
 #define OPENCL_SECONDS 10
 #define PLATFORMS_MAX 16

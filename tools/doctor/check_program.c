@@ -5,16 +5,13 @@
  * start the program for that.
  */
 #include <elf.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "report/util/path.h"
 #include "tools/doctor/doctor_checks.h"
 #include "tools/doctor/elf_facts.h"
 #include "tools/doctor/probe.h"
-#include "tools/launch/process.h"
 #include "tools/launch/program.h"
+#include "tools/launch/system.h"
 
 #define LOADER_SECONDS 10
 #define SCRIPTS_MAX 4

@@ -3,14 +3,11 @@
  * `gpuleak doctor`: the Python interpreter and the frameworks that it finds. The interpreter runs
  * in a child process and reads what is installed. No framework is imported.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "tools/doctor/doctor_checks.h"
 #include "tools/doctor/elf_facts.h"
 #include "tools/doctor/probe.h"
-#include "tools/launch/process.h"
 #include "tools/launch/program.h"
+#include "tools/launch/system.h"
 
 #define PYTHON_SECONDS 30
 #define SCRIPT_BYTES (64u << 10)

@@ -3,13 +3,10 @@
  * `gpuleak doctor`: what stacks are made with: the unwinder, and the debug information of the
  * program.
  */
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "tools/doctor/doctor_checks.h"
 #include "tools/doctor/elf_facts.h"
 #include "tools/doctor/probe.h"
+#include "tools/launch/system.h"
 
 #define UNWIND_SECONDS 10
 

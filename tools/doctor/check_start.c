@@ -3,20 +3,13 @@
  * `gpuleak doctor --start`: runs the user's program by `gpuleak run`, and reads from its ledgers
  * what was recorded. The only check that starts the program.
  */
-#include <errno.h>
 #include <jansson.h>
-#include <limits.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "report/util/memory.h"
 #include "tools/doctor/doctor_checks.h"
 #include "tools/doctor/probe.h"
-#include "tools/launch/process.h"
+#include "tools/launch/system.h"
 #include "tools/ledgers/rundir.h"
 
 #define SELF "/proc/self/exe"

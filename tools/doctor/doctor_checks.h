@@ -4,8 +4,7 @@
  * and only the last one starts the user's program. They cannot fail: what cannot be found out is a
  * finding, too.
  */
-#ifndef GPULEAK_TOOLS_DOCTOR_CHECKS_H
-#define GPULEAK_TOOLS_DOCTOR_CHECKS_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -64,5 +63,3 @@ void doctor_check_process(struct doctor *doctor, int pid);
 /* Runs the program ARGV by `gpuleak run`, and checks what was recorded. FLAG: a flag of `gpuleak
  * run`, or NULL. */
 void doctor_check_start(struct doctor *doctor, const char *flag, char **argv);
-
-#endif

@@ -7,12 +7,9 @@
 
 #include <jansson.h>
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "report/describe/json_helpers.h"
-#include "report/util/escape.h"
-#include "report/util/memory.h"
+#include "tools/launch/system.h"
 
 static const char *const words[DOCTOR_LEVELS] = { "ok", "note", "warning", "problem" };
 static const char *const level_colors[DOCTOR_LEVELS] = { "\x1b[32m", "", "\x1b[1;33m",
@@ -81,9 +78,7 @@ void doctor_print_text(const struct doctor *doctor, bool colors, FILE *out)
 {
 	print_result(doctor, out);
 	fputc('\n', out);
-	for (size_t i = 0; i < doctor->count; i++) {
-		const struct doctor_finding *finding = &doctor->findings[i];
-
+	EACH_ITEM(doctor->findings, doctor->count, finding) {
 		const char *color = colors ? level_colors[finding->level] : "";
 
 		fprintf(out, "%s%-8s%s %-8s ", color, words[finding->level],

@@ -3,8 +3,7 @@
  * The list of findings of `gpuleak doctor`, and how it is printed. Does not find anything itself.
  * Not thread-safe.
  */
-#ifndef GPULEAK_TOOLS_DOCTOR_FINDINGS_H
-#define GPULEAK_TOOLS_DOCTOR_FINDINGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,5 +51,3 @@ void doctor_print_text(const struct doctor *doctor, bool colors, FILE *out);
 void doctor_print_json(const struct doctor *doctor, FILE *out);
 
 void doctor_finish(struct doctor *doctor);
-
-#endif

@@ -5,17 +5,11 @@
 #include "tools/doctor/elf_facts.h"
 
 #include <elfutils/libdwelf.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <gelf.h>
 #include <libelf.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "tools/doctor/probe.h"
+#include "tools/launch/system.h"
 
 #define READ_SECONDS 20 /* PyTorch's libraries have gigabytes, maybe on a network */
 

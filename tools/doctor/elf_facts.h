@@ -3,8 +3,7 @@
  * Reads from an ELF file what decides if gpuleak can record the program. Runs no code of the file.
  * The file may be damaged: a child process reads it.
  */
-#ifndef GPULEAK_TOOLS_ELF_FACTS_H
-#define GPULEAK_TOOLS_ELF_FACTS_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -27,5 +26,3 @@ int elf_facts_read(const char *path, struct elf_facts *ret);
 
 /* Returns how many of NAMES, which end with NULL, the library at PATH exports; -errno on error. */
 int elf_count_exports(const char *path, const char *const names[]);
-
-#endif

@@ -6,19 +6,13 @@
 #include "tools/doctor/probe.h"
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "tools/launch/process.h"
+#include "tools/launch/system.h"
 
 #define BYTES_MAX (256u << 10)
 #define LOOK_MS 1

@@ -3,8 +3,7 @@
  * Runs what may crash or hang in a child process with a time limit: a driver's library, a damaged
  * file, an interpreter. Must not change this process.
  */
-#ifndef GPULEAK_TOOLS_PROBE_H
-#define GPULEAK_TOOLS_PROBE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -38,5 +37,3 @@ void probe_finish(struct probe *probe);
 /* Returns the advice for a library that did not load: USUAL, or to raise a limit on address space,
  * which also lets healthy libraries fail or crash. */
 const char *probe_load_advice(const char *usual);
-
-#endif

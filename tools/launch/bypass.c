@@ -6,20 +6,12 @@
  */
 #include "tools/launch/bypass.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "report/symbols/rules.h"
 #include "report/symbols/symbolize.h"
-#include "report/util/escape.h"
-#include "report/util/memory.h"
 #include "report/util/path.h"
 #include "tools/launch/library.h"
-#include "tools/launch/process.h"
 #include "tools/launch/run_variables.h"
+#include "tools/launch/system.h"
 
 #define NOTE_MAX 200
 #define SENTENCE_MAX 600
@@ -217,9 +209,7 @@ static void add_problem(struct summary *summary, const char *framework, int pid,
 /* Returns true if the cache of row ID held memory at the end. */
 static bool in_use(int id, const struct report_process *process)
 {
-	for (size_t i = 0; i < process->cached_count; i++) {
-		const struct report_leak *held = &process->cached[i];
-
+	EACH_ITEM(process->cached, process->cached_count, held) {
 		if (strcmp(held->cache, table[id].cache) == 0 &&
 		    (strcmp(held->site->kind, "pinned") == 0) == (table[id].memory == PINNED))
 			return true;

@@ -3,8 +3,7 @@
  * Switches the caches of frameworks off for a program that is about to start, and reports which
  * ones, by the rows of bypass.def. Not thread-safe.
  */
-#ifndef GPULEAK_TOOLS_BYPASS_H
-#define GPULEAK_TOOLS_BYPASS_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -45,5 +44,3 @@ void bypass_report(struct bypass *bypass, struct report *report, const char *dir
 bool bypass_is_note(const char *name);
 
 void bypass_finish(struct bypass *bypass);
-
-#endif

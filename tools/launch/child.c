@@ -6,18 +6,11 @@
  */
 #include "tools/launch/child.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "report/util/memory.h"
-#include "tools/launch/process.h"
+#include "tools/launch/system.h"
 
 /* Fills in the set of the signals that this file receives. All except SIGCHLD are forwarded. */
 static void choose_signals(sigset_t *ret)

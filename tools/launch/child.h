@@ -3,8 +3,7 @@
  * Starts the command of `gpuleak run`, forwards signals to it, and reaps it and its orphaned
  * descendants. Must not depend on ledgers. Not thread-safe.
  */
-#ifndef GPULEAK_TOOLS_CHILD_H
-#define GPULEAK_TOOLS_CHILD_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -59,5 +58,3 @@ int child_exit_status(const struct child *child);
 void child_release_signals(struct child *child);
 
 void child_finish(struct child *child);
-
-#endif

@@ -8,17 +8,10 @@
 
 #include <ctype.h>
 #include <dirent.h>
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "ledger/process_stat.h"
-#include "report/util/memory.h"
-#include "tools/launch/process.h"
+#include "tools/launch/system.h"
 
 #define INTERVAL_MS 100
 #define COST_MAX 50 /* a look may take one part in so many of the time */

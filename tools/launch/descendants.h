@@ -3,8 +3,7 @@
  * Looks at the processes below this command while they run: which of them run without gpuleak, and
  * which of those have loaded a GPU driver. Reads only /proc. Not thread-safe.
  */
-#ifndef GPULEAK_TOOLS_DESCENDANTS_H
-#define GPULEAK_TOOLS_DESCENDANTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,5 +40,3 @@ void descendants_look(struct descendants *descendants, bool now);
 size_t descendants_running(const struct descendants *descendants, struct descendant **ret);
 
 void descendants_finish(struct descendants *descendants);
-
-#endif

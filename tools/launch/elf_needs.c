@@ -5,13 +5,10 @@
 #include "tools/launch/elf_needs.h"
 
 #include <elf.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <link.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
+
+#include "tools/launch/system.h"
 
 static const void *part(const struct elf_needs *needs, uint64_t at, uint64_t size)
 {

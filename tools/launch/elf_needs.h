@@ -3,8 +3,7 @@
  * Which libraries an ELF file needs, and in which directories the dynamic loader searches them.
  * Trusts nothing in the file.
  */
-#ifndef GPULEAK_TOOLS_ELF_NEEDS_H
-#define GPULEAK_TOOLS_ELF_NEEDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ const char *elf_needs_find(const struct elf_needs *needs, const char *prefix);
 
 /* Returns true if the file contains TEXT. */
 bool elf_needs_contains(const struct elf_needs *needs, const char *text);
-
-#endif

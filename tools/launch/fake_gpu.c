@@ -6,17 +6,10 @@
  */
 #include "tools/launch/fake_gpu.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "report/util/escape.h"
-#include "report/util/text_buffer.h"
 #include "tools/launch/elf_needs.h"
 #include "tools/launch/library.h"
 #include "tools/launch/run_variables.h"
+#include "tools/launch/system.h"
 
 #define DRIVER "libcuda.so.1"
 #define RUNTIME "libcudart.so."

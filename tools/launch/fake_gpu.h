@@ -4,8 +4,7 @@
  * runtime, and finds out why a program cannot use them. Only reads files and sets variables. Not
  * thread-safe.
  */
-#ifndef GPULEAK_TOOLS_FAKE_GPU_H
-#define GPULEAK_TOOLS_FAKE_GPU_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -42,5 +41,3 @@ void fake_gpu_set_search_path(const struct fake_gpu *fake);
 
 /* Sets the environment of the program. The child calls it before exec. */
 void fake_gpu_prepare(const struct fake_gpu *fake);
-
-#endif

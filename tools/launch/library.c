@@ -5,17 +5,8 @@
  */
 #include "tools/launch/library.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "report/util/memory.h"
-#include "report/util/text_buffer.h"
 #include "tools/launch/preload_link.h"
+#include "tools/launch/system.h"
 
 #define NAME "libgpuleak.so"
 #define MODULE "bypass/sitecustomize.py"

@@ -2,8 +2,7 @@
  *
  * Finds libgpuleak.so, the module for Python programs, and the driver and runtime without a GPU.
  */
-#ifndef GPULEAK_TOOLS_LIBRARY_H
-#define GPULEAK_TOOLS_LIBRARY_H
+#pragma once
 
 #include <stddef.h>
 
@@ -22,5 +21,3 @@ int library_find_module(char *ret, size_t size, char *error, size_t error_size);
 /* Writes the directories of the stand-in driver and runtime to RET, as LD_LIBRARY_PATH has them.
  * Returns 0, or -errno with one line in ERROR. */
 int library_find_fake_gpu(char *ret, size_t size, char *error, size_t error_size);
-
-#endif

@@ -11,13 +11,7 @@
  */
 #include "tools/launch/preload_link.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "tools/launch/system.h"
 
 static const char *const bases[] = { "/tmp", "/var/tmp", "/dev/shm" };
 

@@ -2,8 +2,7 @@
  *
  * Gives a library another path without blanks and colons, at which LD_PRELOAD would split it.
  */
-#ifndef GPULEAK_TOOLS_PRELOAD_LINK_H
-#define GPULEAK_TOOLS_PRELOAD_LINK_H
+#pragma once
 
 #include <stddef.h>
 
@@ -14,5 +13,3 @@ int preload_link(const char *library, char *ret, size_t size, char *error, size_
 /* Makes the link of preload_link() again if it was removed, as cleaners of /tmp do with old
  * files. */
 void preload_link_keep(void);
-
-#endif

@@ -3,18 +3,13 @@
  * Reads /proc/PID and other files. Sends no signals and has no state.
  */
 #include "tools/launch/process.h"
+
+#include <inttypes.h>
+#include <sys/syscall.h>
+
 #include "ledger/clock.h"
 #include "ledger/process_stat.h"
-
-#include <fcntl.h>
-#include <inttypes.h>
-#include <limits.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include "tools/launch/system.h"
 
 long long clock_ms(void)
 {

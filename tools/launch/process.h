@@ -2,8 +2,7 @@
  *
  * Reads properties of a process from /proc, and the beginning of a file. Closes descriptors.
  */
-#ifndef GPULEAK_TOOLS_PROCESS_H
-#define GPULEAK_TOOLS_PROCESS_H
+#pragma once
 
 #include <dirent.h>
 #include <stdbool.h>
@@ -56,5 +55,3 @@ void close_descriptor(const int *fd);
 
 /* Closes all descriptors of this process except FD and the three standard ones. */
 void close_others(int fd);
-
-#endif

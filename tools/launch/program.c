@@ -7,20 +7,13 @@
 #include "tools/launch/program.h"
 
 #include <elf.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <link.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
-#include <unistd.h>
 
 #include "report/util/path.h"
+#include "tools/launch/system.h"
 
 #define SCRIPTS_MAX 4 /* limit of nested script interpreters; the kernel has one, too */
 

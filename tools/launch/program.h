@@ -3,8 +3,7 @@
  * The program that `gpuleak run` starts: finds its path, and checks if it can be started and if
  * a library can be preloaded into it.
  */
-#ifndef GPULEAK_TOOLS_PROGRAM_H
-#define GPULEAK_TOOLS_PROGRAM_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -23,5 +22,3 @@ int program_find(const char *name, struct program *ret);
 /* Returns the exit status of env(1) if starting a program failed with error R (negative errno): 127
  * if it was not found, else 126. */
 int program_status(int r);
-
-#endif

@@ -4,14 +4,11 @@
  */
 #include "tools/launch/python_search.h"
 
-#include <stdbool.h>
-#include <stdio.h>
-
 #include "report/model/model.h"
 #include "report/model/model_suballocations.h"
-#include "report/util/escape.h"
 #include "tools/launch/library.h"
 #include "tools/launch/run_variables.h"
+#include "tools/launch/system.h"
 
 void python_search_start(struct python_search *search)
 {

@@ -3,8 +3,7 @@
  * `gpuleak run --keepers`: Python programs search what keeps their device memory. The search itself
  * is in python/gpuleak/_recorded_keepers.py. Not thread-safe.
  */
-#ifndef GPULEAK_TOOLS_PYTHON_SEARCH_H
-#define GPULEAK_TOOLS_PYTHON_SEARCH_H
+#pragma once
 
 #include <limits.h>
 
@@ -23,5 +22,3 @@ void python_search_prepare(const struct python_search *search);
 /* Adds a remark to REPORT for each process in which memory accumulates, but nothing was
  * found. */
 void python_search_report(const struct python_search *search, struct report *report);
-
-#endif

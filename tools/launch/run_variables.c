@@ -5,15 +5,8 @@
  */
 #include "tools/launch/run_variables.h"
 
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "ledger/run_environment.h"
-#include "report/util/memory.h"
-#include "report/util/text_buffer.h"
+#include "tools/launch/system.h"
 
 /* Variables that are lists with colons. */
 static const char *const lists[] = { "LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH",

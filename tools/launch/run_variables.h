@@ -4,8 +4,7 @@
  * `gpuleak run` has set (ledger/run_environment.h). Only for the child that is about to start the
  * program: it changes the environment, and its memory is never freed.
  */
-#ifndef GPULEAK_TOOLS_RUN_VARIABLES_H
-#define GPULEAK_TOOLS_RUN_VARIABLES_H
+#pragma once
 
 /* Puts FIRST in front of the list with colons in the variable NAME. */
 void run_variables_put(const char *name, const char *first);
@@ -18,5 +17,3 @@ void run_variables_begin(void);
 /* Sets GPULEAK_RUN to what was set since run_variables_begin(), to LIBRARY in LD_PRELOAD, and to
  * what the value of an outer `gpuleak run` has. */
 void run_variables_set(const char *library);
-
-#endif

@@ -5,14 +5,10 @@
  */
 #include "tools/ledgers/archive.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <sys/sendfile.h>
-#include <unistd.h>
 
 #include "report/util/output.h"
-#include "tools/launch/process.h"
+#include "tools/launch/system.h"
 
 #define TRIES_MAX 1000000
 

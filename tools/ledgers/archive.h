@@ -2,8 +2,7 @@
  *
  * Moves a ledger to the path that the user chose, and copies files.
  */
-#ifndef GPULEAK_TOOLS_KEEP_H
-#define GPULEAK_TOOLS_KEEP_H
+#pragma once
 
 #include <stddef.h>
 
@@ -17,5 +16,3 @@ int keep_ledger(const char *from, const char *wanted, enum keep_how how, char *r
 
 /* Copies FROM to the new file TO, which only the user may read. Returns 0 or -errno. */
 int copy_to_new(const char *from, const char *to);
-
-#endif

@@ -7,20 +7,10 @@
 
 #include <ctype.h>
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "ledger/format.h"
 #include "ledger/directory.h"
-#include "report/util/memory.h"
-#include "tools/launch/process.h"
+#include "ledger/format.h"
+#include "tools/launch/system.h"
 #include "tools/ledgers/rundir.h"
 
 const char *ledger_variable(const char *name)

@@ -3,8 +3,7 @@
  * Finds ledgers by directory, pid or file name. Reads only their headers; report/load/load.c
  * reads the rest. Not thread-safe.
  */
-#ifndef GPULEAK_TOOLS_LEDGERS_H
-#define GPULEAK_TOOLS_LEDGERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,5 +64,3 @@ struct ledger_file *ledgers_latest(const struct ledger_list *list, size_t from);
 const char *ledgers_why_none(const struct ledger_list *list, int pid);
 
 void ledgers_finish(struct ledger_list *list);
-
-#endif

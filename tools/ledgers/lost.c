@@ -4,22 +4,16 @@
  * running process may still write to it.
  */
 #include "tools/ledgers/lost.h"
-#include "ledger/error_text.h"
-#include "ledger/shared.h"
-#include "report/util/text_buffer.h"
-#include "report/model/model.h"
-#include "report/subjects/subject_words.h"
-#include "report/util/memory.h"
 
-#include <errno.h>
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 #include <sys/shm.h>
-#include <unistd.h>
+
+#include "ledger/error_text.h"
+#include "ledger/shared.h"
+#include "report/model/model.h"
+#include "report/subjects/subject_words.h"
+#include "tools/launch/system.h"
 
 #define NAMED_MAX 20u /* this many processes have a sentence each; one sentence counts the others */
 

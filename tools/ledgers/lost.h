@@ -3,8 +3,7 @@
  * Finds processes of `gpuleak run` that made GPU calls and have no ledger. The command uses the
  * roster for this (ledger/roster.h). Does not trust its contents, and does not print.
  */
-#ifndef GPULEAK_TOOLS_LOST_H
-#define GPULEAK_TOOLS_LOST_H
+#pragma once
 
 #include "tools/ledgers/ledgers.h"
 #include "ledger/roster.h"
@@ -30,5 +29,3 @@ long lost_not_loaded(const struct roster *roster);
  * all ledgers of DIRECTORY. */
 void lost_find(const struct roster *roster, const struct ledger_list *list, const char *directory,
 	       void (*found)(void *data, const char *sentence), void *data);
-
-#endif

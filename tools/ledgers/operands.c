@@ -4,14 +4,9 @@
  * read ledgers.
  */
 #include "tools/ledgers/operands.h"
-#include "report/util/escape.h"
-#include "report/util/number.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
+#include "report/util/number.h"
+#include "tools/launch/system.h"
 
 static void missing(struct operands *operands, const char *word, const char *what)
 {

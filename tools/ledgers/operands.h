@@ -2,8 +2,7 @@
  *
  * The operands LEDGER|DIRECTORY|PID|- of `gpuleak report` and `gpuleak check`.
  */
-#ifndef GPULEAK_TOOLS_OPERANDS_H
-#define GPULEAK_TOOLS_OPERANDS_H
+#pragma once
 
 #include "tools/ledgers/ledgers.h"
 
@@ -17,5 +16,3 @@ struct operands { /* starts as { 0 } */
  * no ledger. */
 void operands_find(struct operands *operands, char **words, int count);
 void operands_finish(struct operands *operands);
-
-#endif

@@ -5,16 +5,10 @@
  */
 #include "tools/ledgers/outer_run.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "ledger/directory.h"
 #include "ledger/shared.h"
-#include "report/util/memory.h"
 #include "report/util/path.h"
-#include "tools/launch/process.h"
+#include "tools/launch/system.h"
 #include "tools/ledgers/archive.h"
 #include "tools/ledgers/lost.h"
 

@@ -4,8 +4,7 @@
  * uses the options of its user, not those that the outer one has set for its processes, and links
  * its ledgers into the outer one's directory.
  */
-#ifndef GPULEAK_TOOLS_OUTER_RUN_H
-#define GPULEAK_TOOLS_OUTER_RUN_H
+#pragma once
 
 #include <limits.h>
 
@@ -27,5 +26,3 @@ void outer_run_add(const struct outer_run *outer, const char *path);
 
 /* Copies what OURS (NULL: there is none) has on processes, after all ledgers were added. */
 void outer_run_finish(struct outer_run *outer, const struct roster *ours);
-
-#endif

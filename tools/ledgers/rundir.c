@@ -6,22 +6,13 @@
 #include "tools/ledgers/rundir.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "ledger/attach.h"
 #include "ledger/directory.h"
-#include "tools/ledgers/ledgers.h"
 #include "tools/launch/bypass.h"
-#include "tools/launch/process.h"
+#include "tools/launch/system.h"
+#include "tools/ledgers/ledgers.h"
 
 #define STALE_SECONDS (7 * 24 * 3600)
 #define PROBE_BYTES (1 << 20) /* size of a small ledger */

@@ -3,8 +3,7 @@
  * Creates and finds the private directory of one `gpuleak run`, which contains the ledgers of
  * its processes. Removes files of earlier runs whose processes were killed.
  */
-#ifndef GPULEAK_TOOLS_RUNDIR_H
-#define GPULEAK_TOOLS_RUNDIR_H
+#pragma once
 
 #include <limits.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ void rundir_remove(const char *path);
 /* Removes ledgers and run directories that did not change for a week and whose processes have
  * ended. Removes only files with names that gpuleak uses, in directories that the user owns. */
 void rundir_clear_stale(void);
-
-#endif

@@ -6,13 +6,8 @@
 #include "tools/nvml/nvml.h"
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <limits.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "tools/launch/system.h"
 #include "tools/nvml/nvml_types.h"
 
 #define LIBRARY "libnvidia-ml.so.1"
@@ -338,9 +333,7 @@ int nvml_process_used(struct nvml *nvml, int number, unsigned int pid, uint64_t 
 	if (!read_users(nvml, number))
 		return -EIO;
 	*ret_others = 0;
-	for (unsigned int i = 0; i < nvml->users.count; i++) {
-		const struct nvml_user *user = &nvml->users.user[i];
-
+	EACH_ITEM(nvml->users.user, nvml->users.count, user) {
 		if (user->pid != pid) {
 			*ret_others = !user->has_value || *ret_others == NVML_UNKNOWN
 					      ? NVML_UNKNOWN

@@ -3,8 +3,7 @@
  * Queries NVML for the device memory of processes. Any call may hang in a broken driver, so only
  * the sampler process makes these calls. Not thread-safe.
  */
-#ifndef GPULEAK_TOOLS_NVML_H
-#define GPULEAK_TOOLS_NVML_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -53,5 +52,3 @@ const struct nvml_users *nvml_users(const struct nvml *nvml);
  * *RET_OTHERS unknown for this reason. */
 int nvml_process_used(struct nvml *nvml, int number, unsigned int pid, uint64_t *ret_bytes,
 		      uint64_t *ret_others);
-
-#endif

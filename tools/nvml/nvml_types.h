@@ -3,8 +3,7 @@
  * The types and constants of NVML that nvml.c uses, so that the build needs no NVIDIA header. If
  * nvml.h is installed, tests/unit/nvml_abi.c compares them with it.
  */
-#ifndef GPULEAK_TOOLS_NVML_TYPES_H
-#define GPULEAK_TOOLS_NVML_TYPES_H
+#pragma once
 
 typedef int nvmlReturn_t; /* an enum in nvml.h */
 typedef struct nvmlDevice_st *nvmlDevice_t;
@@ -57,5 +56,3 @@ typedef struct nvmlPciInfo_st {
 	unsigned int pciSubSystemId;
 	char busId[32];
 } nvmlPciInfo_t;
-
-#endif

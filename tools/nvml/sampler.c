@@ -5,22 +5,19 @@
  */
 #include "tools/nvml/sampler.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "ledger/shared.h"
 #include "report/model/model.h"
 #include "report/util/abrupt_end.h"
+#include "tools/launch/system.h"
 #include "tools/nvml/sampling.h"
-#include "ledger/shared.h"
 
 #define REAP_MS 50
 #define PROCESS_MS 1000

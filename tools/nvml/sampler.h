@@ -3,8 +3,7 @@
  * Samples the device memory of running processes in a separate process. If a driver call hangs,
  * only that process hangs. The samples are in shared memory. Not thread-safe.
  */
-#ifndef GPULEAK_TOOLS_SAMPLER_H
-#define GPULEAK_TOOLS_SAMPLER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,5 +39,3 @@ void sampler_finish(struct sampler *sampler, int wait_ms);
 
 /* Copies the samples of PROCESS into it. Call it after sampler_finish(). */
 void sampler_attach(const struct sampler *sampler, struct report_process *process);
-
-#endif

@@ -6,28 +6,18 @@
  */
 #include "tools/nvml/sampling.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "report/util/memory.h"
-#include "tools/ledgers/ledgers.h"
-#include "tools/nvml/nvml.h"
-#include "tools/launch/process.h"
 #include "ledger/clock.h"
 #include "ledger/reader.h"
 #include "ledger/shared.h"
+#include "tools/launch/system.h"
+#include "tools/ledgers/ledgers.h"
+#include "tools/nvml/nvml.h"
 
 #define LEDGERS_MAX 64 /* maximum number of ledgers per round */
 #define TRIES 3
@@ -294,10 +284,7 @@ static int figure(const struct work *work, const struct used_device *device,
  * is unknown. */
 static uint64_t first_context_ns(const struct ledger_view *view, int ordinal)
 {
-	const struct ledger_driver_growth *growth;
-	struct ledger_walk walk = { 0 };
-
-	while ((growth = ledger_next_driver_growth(view, &walk)))
+	LEDGER_EACH(driver_growth, growth, view)
 		if (growth->device == ordinal && growth->free_units)
 			return ledger_header(view)->start_mono_ns + growth->began_ns;
 	return 0;
@@ -379,10 +366,7 @@ static uint64_t ledger_time(const struct ledger_header *header, uint64_t ns)
 /* Returns true if the process of VIEW had a context on device ORDINAL at NS. */
 static bool has_context_at(const struct ledger_view *view, int ordinal, uint64_t ns)
 {
-	const struct ledger_driver_growth *growth;
-	struct ledger_walk walk = { 0 };
-
-	while ((growth = ledger_next_driver_growth(view, &walk)))
+	LEDGER_EACH(driver_growth, growth, view)
 		if (growth->device == ordinal && growth->ended_ns <= ns)
 			return true;
 	return false;
@@ -539,8 +523,7 @@ static void sample(struct work *work, struct sampled_ledger *watched)
 	if (header->ended != LEDGER_RUNNING && work->sampling->directory)
 		return; /* the process ended meanwhile */
 	now = now_ns();
-	for (int i = 0; i < watched->device_count; i++) {
-		const struct used_device *device = &watched->devices[i];
+	EACH_ITEM(watched->devices, watched->device_count, device) {
 		struct driver_memory_sample taken = {
 			.at_ns = now > header->start_mono_ns ? now - header->start_mono_ns : 0,
 			.tracked = after.bytes[device->ordinal],

@@ -3,8 +3,7 @@
  * The main function of the sampler process, and the memory that it shares with the command. Only
  * the sampler writes to this memory.
  */
-#ifndef GPULEAK_TOOLS_SAMPLING_H
-#define GPULEAK_TOOLS_SAMPLING_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ struct sampling {
 
 /* Runs the sampler in this process; never returns. */
 __attribute__((noreturn)) void sampling_main(const struct sampling *sampling);
-
-#endif

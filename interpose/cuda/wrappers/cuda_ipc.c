@@ -4,7 +4,6 @@
  * cuIpcOpenMemHandle opened. Also records the size of memory that was imported in other ways. Must
  * not make a call that is forbidden during stream capture.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "interpose/block/block_table.h"

@@ -7,7 +7,6 @@
 #include "interpose/cuda/wrappers/first_use.h"
 
 #include "interpose/cuda/wrappers/cuda_calls.h"
-#include "interpose/dispatch/resolve.h"
 
 struct first_use_line first_use_lines[FIRST_USE_LINES];
 static struct first_use_line more_lines[FIRST_USE_MORE_LINES];

@@ -7,8 +7,6 @@
  */
 #include "interpose/cuda/wrappers/cuda_calls.h"
 
-#include <errno.h>
-
 #include "interpose/cuda/captures.h"
 #include "interpose/dispatch/loader.h"
 #include "interpose/recorder/thread_state.h"

@@ -7,7 +7,6 @@
  * or whose attributes were changed, is not reused. The wrappers do not read any argument that the
  * driver rejected.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "interpose/cuda/wrappers/cuda_calls.h"

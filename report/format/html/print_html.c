@@ -6,15 +6,9 @@
  */
 #include "report/subjects/formats.h"
 
-#include <errno.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "report/describe/json_helpers.h"
 #include "report/format/json/json_report.h"
 #include "report/util/short_name.h"
-#include "report/util/text_buffer.h"
 #include "report/util/xml.h"
 
 /* limit for the text report in the page: the page has the same contents as tables */

@@ -7,9 +7,7 @@
 
 #include "report/analyze/diff.h"
 #include "report/describe/json_helpers.h"
-#include "report/model/model.h"
 #include "report/describe/json_values.h"
-#include "report/subjects/subject_words.h"
 
 static json_t *amount_json(const struct leak_total *total)
 {

@@ -3,8 +3,7 @@
  * The report for programs as an object: schema gpuleak-report/1. Defines the keys and their order,
  * which are stable. Later versions may add keys.
  */
-#ifndef GPULEAK_REPORT_JSON_REPORT_H
-#define GPULEAK_REPORT_JSON_REPORT_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -19,5 +18,3 @@ json_t *json_report(const struct report *report, const struct judgement *judgeme
 
 /* Returns the key "gate". The rest of the report does not depend on the result of the gate. */
 json_t *json_gate(const struct judgement *judgement);
-
-#endif

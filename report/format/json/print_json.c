@@ -8,9 +8,7 @@
 #include "report/describe/json_helpers.h"
 #include "report/format/json/json_report.h"
 #include "report/gate/judge.h"
-#include "report/model/model.h"
 #include "report/subjects/subject.h"
-#include "report/subjects/subject_words.h"
 #include "report/suppress/suppress.h"
 
 #define SCHEMA "gpuleak-report/1"

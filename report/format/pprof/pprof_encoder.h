@@ -3,8 +3,7 @@
  * Builds a pprof profile. Each string, function, location and mapping is stored once and has a
  * number. Owns the message and its memory. Must not depend on reports.
  */
-#ifndef GPULEAK_REPORT_PPROF_PARTS_H
-#define GPULEAK_REPORT_PPROF_PARTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -72,5 +71,3 @@ void pprof_comment(struct pprof *pprof, const char *text);
 /* Stores the complete gzipped profile in *RET; the caller frees it. Returns 0, or -EFBIG
  * for more than 2 GiB. */
 int pprof_pack(struct pprof *pprof, unsigned char **ret, size_t *ret_length);
-
-#endif

@@ -5,21 +5,12 @@
  */
 #include "report/subjects/formats.h"
 
-#include <errno.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "report/subjects/held.h"
-#include "report/subjects/subject_words.h"
-#include "report/subjects/findings.h"
+#include "report/format/pprof/pprof_encoder.h"
 #include "report/gate/judge.h"
-#include "report/model/model.h"
 #include "report/model/model_holders.h"
 #include "report/model/model_suballocations.h"
-#include "report/format/pprof/pprof_encoder.h"
+#include "report/subjects/held.h"
 #include "report/util/memory.h"
-#include "report/util/text_buffer.h"
 
 #define FRAMES_MAX 4096 /* more than any stack has, including inlined frames */
 #define COMMENTS_MAX 100
@@ -179,8 +170,7 @@ static void add_peak(struct pprof_sample *to, const struct report_peak *peak)
 						[5] = held->other_bytes };
 	const struct pprof_label label = { "process", to->name };
 
-	for (size_t i = 0; i < held->count; i++) {
-		const struct report_leak *holder = &held->list[i];
+	EACH_ITEM(held->list, held->count, holder) {
 		const uint64_t values[PPROF_VALUES] = { [4] = holder->blocks, [5] = holder->bytes };
 
 		add_sample(to, holder->site, holder, report_holder_is_unused(held, holder)
@@ -237,7 +227,7 @@ static void add_gap(struct pprof *pprof, const struct finding_gap *gap)
 static void add_comments(struct pprof *pprof, const struct report *report,
 			 const struct judgement *judgement)
 {
-	struct findings findings = findings_build(report);
+	AT_END(findings_finish) struct findings findings = findings_build(report);
 	size_t comments = 0;
 
 	for (size_t i = 0; judgement && i < judgement->reason_count; i++) {
@@ -263,7 +253,6 @@ static void add_comments(struct pprof *pprof, const struct report *report,
 
 		pprof_comment(pprof, words);
 	}
-	findings_finish(&findings);
 }
 
 int print_pprof(const struct report *report, const struct judgement *judgement, FILE *out)

@@ -6,26 +6,17 @@
  */
 #include "report/subjects/formats.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <zlib.h>
 
-#include "report/util/escape.h"
-#include "report/subjects/findings.h"
 #include "report/describe/json_helpers.h"
 #include "report/format/json/json_report.h"
+#include "report/format/sarif/sarif_helpers.h"
 #include "report/gate/judge.h"
-#include "report/model/model.h"
 #include "report/model/model_holders.h"
 #include "report/model/model_suballocations.h"
-#include "report/format/sarif/sarif_helpers.h"
 #include "report/symbols/source.h"
-#include "report/subjects/subject_words.h"
 
 #define SCHEMA "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/" \
 	       "sarif-schema-2.1.0.json"

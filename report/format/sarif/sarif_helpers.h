@@ -3,8 +3,7 @@
  * Frames, locations and rules as SARIF objects of jansson. Leaves out unknown properties,
  * because SARIF has no null.
  */
-#ifndef GPULEAK_REPORT_SARIF_PARTS_H
-#define GPULEAK_REPORT_SARIF_PARTS_H
+#pragma once
 
 #include <jansson.h>
 
@@ -25,5 +24,3 @@ json_t *sarif_stack(const struct source_root *root, const struct report_stack *s
 
 /* Returns the list of all rules. */
 json_t *sarif_rules(void);
-
-#endif

@@ -4,25 +4,14 @@
  * each name once which leaks have it. Leaks with the same fingerprint count as one, because no
  * pattern distinguishes them: two lines of one function, or several processes.
  */
-#include "report/util/number.h"
-#include "report/describe/format_place.h"
 #include "report/subjects/formats.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "report/util/escape.h"
-#include "report/util/report_arena.h"
-#include "report/symbols/fingerprint.h"
-#include "report/model/model.h"
-#include "report/model/model_holders.h"
 #include "report/analyze/leak_totals.h"
-#include "report/describe/describe_stack.h"
-#include "report/subjects/subject_words.h"
 #include "report/suppress/frame_pattern.h"
+#include "report/symbols/fingerprint.h"
+#include "report/util/report_arena.h"
 
 /* if there are more leaks, names are not compared, and the innermost function is the pattern */
 #define COMPARED_MAX 1000
@@ -227,12 +216,11 @@ static const char *specific_function(const struct report_frame *frame)
 static void try_stack(const struct common *common, size_t index, struct choice *best)
 {
 	const struct print *print = common->print_of[index];
-	char text[FINGERPRINT_TEXT];
 
 	if (best->pattern[0] || !print)
 		return;
 	snprintf(best->pattern, sizeof(best->pattern), FRAME_PATTERN_STACK "%s",
-		 report_fingerprint_text(print->fingerprint, false, text));
+		 FINGERPRINT(print->fingerprint, false));
 	best->others = print->leaks - 1;
 }
 
@@ -280,7 +268,7 @@ static void print_choice(FILE *out, const struct leak_total *entry, const struct
 
 int gen_suppressions(const struct report *report, FILE *out, bool whole)
 {
-	struct leak_totals totals =
+	AT_END(leak_totals_finish) struct leak_totals totals =
 		leak_totals_make(report, TOTALS_OF_LEAKS | TOTALS_OF_ACCUMULATIONS);
 	struct common common;
 	struct choice choice;
@@ -292,6 +280,5 @@ int gen_suppressions(const struct report *report, FILE *out, bool whole)
 		print_choice(out, &totals.entries[i], &choice, whole);
 	}
 	common_finish(&common);
-	leak_totals_finish(&totals);
 	return ferror(out) ? -EIO : 0;
 }

@@ -5,23 +5,11 @@
  */
 #include "report/subjects/formats.h"
 
-#include <errno.h>
-#include <stdbool.h>
-#include <string.h>
-
 #include "report/analyze/ranks.h"
-#include "report/describe/describe_stack.h"
-#include "report/describe/format_place.h"
 #include "report/model/growth_rule.h"
-#include "report/model/model.h"
-#include "report/model/model_suballocations.h"
-#include "report/subjects/findings.h"
 #include "report/subjects/subject.h"
-#include "report/subjects/subject_words.h"
 #include "report/util/memory.h"
-#include "report/util/number.h"
 #include "report/util/short_line.h"
-#include "report/util/text_buffer.h"
 
 #define COLUMNS_MAX 160 /* of the first lines, without --verbose */
 #define ALIKE_MAX 8     /* ranks without findings of their own, without --verbose */
@@ -422,9 +410,7 @@ static struct headline headline_of(const struct report *report, const struct fin
 	}
 	for (size_t i = 0; i < count; i++)
 		add_process(&line, all[i]);
-	for (size_t i = 0; i < findings->count; i++) {
-		const struct finding *finding = &findings->all[i];
-
+	EACH_ITEM(findings->all, findings->count, finding) {
 		if (line.only && finding->process != line.only)
 			continue;
 		if (!line.count[finding->class]++)
@@ -450,9 +436,7 @@ static bool is_typical_rank(const struct report_process *process, const struct f
 	if (!ranks || process->deferred.group_count || process->note_count ||
 	    subject_ipc.is_wrong(process))
 		return false;
-	for (size_t i = 0; i < findings->count; i++) {
-		const struct finding *finding = &findings->all[i];
-
+	EACH_ITEM(findings->all, findings->count, finding) {
 		if (finding->process != process || finding->class >= FINDING_CACHED)
 			continue;
 		is_shared = finding->leak && !finding->end && finding_is_shared(finding, ranks);
@@ -484,7 +468,7 @@ static void print_process(FILE *out, const struct report *report, const struct f
 
 static void print_several(FILE *out, const struct report *report, const struct findings *findings)
 {
-	struct ranks ranks = ranks_find(report);
+	AT_END(ranks_finish) struct ranks ranks = ranks_find(report);
 	const struct ranks *job = ranks.count > 1 ? &ranks : NULL;
 	struct headline line = headline_of(report, findings, report->processes, report->count, job,
 					   report->verbose);
@@ -508,7 +492,6 @@ static void print_several(FILE *out, const struct report *report, const struct f
 	if (alike > ALIKE_MAX)
 		fprintf(out, "\nAnd %s without findings of their own; --verbose 1 lists them\n",
 			COUNT(alike - ALIKE_MAX, "more rank"));
-	ranks_finish(&ranks);
 }
 
 /* Prints the first note in place of the headline if it states why nothing was recorded. Returns the
@@ -528,7 +511,7 @@ static size_t print_nothing(FILE *out, const struct report *report)
 /* Returns the number of notes that it printed. */
 static size_t print_findings(FILE *out, const struct report *report)
 {
-	struct findings findings = findings_build_merged(report);
+	AT_END(findings_finish) struct findings findings = findings_build_merged(report);
 	size_t notes = 0;
 
 	if (report->count == 0)
@@ -537,7 +520,6 @@ static size_t print_findings(FILE *out, const struct report *report)
 		print_process(out, report, &findings, report->processes[0], NULL);
 	else
 		print_several(out, report, &findings);
-	findings_finish(&findings);
 	return notes;
 }
 
@@ -567,8 +549,8 @@ int print_text(const struct report *report, const struct judgement *judgement, F
 
 void print_text_headline(const struct report *report, FILE *out, bool whole)
 {
-	struct ranks ranks = ranks_find(report);
-	struct findings findings = findings_build_merged(report);
+	AT_END(ranks_finish) struct ranks ranks = ranks_find(report);
+	AT_END(findings_finish) struct findings findings = findings_build_merged(report);
 	struct headline line = headline_of(report, &findings, report->processes, report->count,
 					   ranks.count > 1 ? &ranks : NULL, whole);
 
@@ -576,6 +558,4 @@ void print_text_headline(const struct report *report, FILE *out, bool whole)
 		print_nothing(out, report);
 	else
 		print_first(out, &line);
-	findings_finish(&findings);
-	ranks_finish(&ranks);
 }

@@ -7,10 +7,6 @@
 #include "report/subjects/formats.h"
 
 #include <ctype.h>
-#include <stdbool.h>
-#include <string.h>
-
-#include "report/util/text_buffer.h"
 
 #define RED "\x1b[1;31m"
 #define GREEN "\x1b[1;32m"

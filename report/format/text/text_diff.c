@@ -5,18 +5,11 @@
  */
 #include "report/subjects/formats.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdbool.h>
 
 #include "report/analyze/diff.h"
-#include "report/describe/format_place.h"
-#include "report/symbols/fingerprint.h"
-#include "report/model/model.h"
-#include "report/describe/describe_stack.h"
 #include "report/describe/kinds.h"
-#include "report/subjects/subject_words.h"
-#include "report/util/escape.h"
+#include "report/symbols/fingerprint.h"
 
 /* maximum number of call sites whose part of the peak changed; JSON has all */
 #define HOLDERS_SHOWN 10
@@ -77,11 +70,8 @@ static void print_amounts(FILE *out, const struct diff_row *row, const char *uni
 /* Prints ", fingerprint 0123456789abcdef, at PLACE", and the stack if there is something to do. */
 static void print_place(FILE *out, const struct diff_row *row, const struct report_leak *leak)
 {
-	char hash[FINGERPRINT_TEXT];
-
 	fprintf(out, ", fingerprint %s, at ",
-		report_fingerprint_text(report_site_fingerprint(leak->site),
-					leak->site->stack->partial, hash));
+		FINGERPRINT(report_site_fingerprint(leak->site), leak->site->stack->partial));
 	describe_place_and_caller(out, leak->site->stack, false);
 	fputc('\n', out);
 	if (row->change == DIFF_NEW || row->change == DIFF_GREW)
@@ -160,12 +150,10 @@ static void print_peak(FILE *out, const struct diff *diff)
 static void print_object(FILE *out, const struct diff_row *row)
 {
 	const struct report_leak *object = diff_leak(row);
-	char objects[FORMAT_OBJECTS_MAX];
+	uint64_t count = row->change == DIFF_GONE ? row->before.blocks : row->after.blocks;
 
-	format_objects(row->change == DIFF_GONE ? row->before.blocks : row->after.blocks,
-		       object->site->kind, objects);
 	fputc('\n', out);
-	eprintf(out, "objects, %s: %s", diff_word(row->change), objects);
+	eprintf(out, "objects, %s: %s", diff_word(row->change), OBJECTS(count, object->site->kind));
 	if (row->change == DIFF_GREW || row->change == DIFF_SHRANK)
 		fprintf(out, ", before: %" PRIu64, row->before.blocks);
 	eprintf(out, " (%s)", object->site->api);

@@ -6,22 +6,14 @@
 #include "report/subjects/formats.h"
 
 #include <inttypes.h>
-#include <stdbool.h>
-#include <string.h>
 
 #include "ledger/kind_table.h"
-#include "report/describe/format_place.h"
-#include "report/util/escape.h"
-#include "report/top/live.h"
+#include "report/describe/kinds.h"
+#include "report/model/growth_rule.h"
 #include "report/model/model_pool.h"
 #include "report/model/model_suballocations.h"
-#include "report/model/growth_rule.h"
-#include "report/util/number.h"
+#include "report/top/live.h"
 #include "report/util/short_line.h"
-#include "report/util/text_buffer.h"
-#include "report/describe/describe_stack.h"
-#include "report/describe/kinds.h"
-#include "report/subjects/subject_words.h"
 
 #define KIND_COLUMNS 24
 #define SIZE_COLUMNS 11
@@ -174,9 +166,7 @@ static void print_kinds(FILE *out, const struct live *now, const struct live *ea
 	fprintf(out, "\ndevice  %-*s %*s", width, "kind", SIZE_COLUMNS, "live");
 	print_cells(out, shown, "blocks", "growth");
 	fputc('\n', out);
-	for (size_t i = 0; i < now->kind_count; i++) {
-		const struct live_kind *kind = &now->kinds[i];
-
+	EACH_ITEM(now->kinds, now->kind_count, kind) {
 		print_device(out, kind->device);
 		print_kind(out, kind->kind, width);
 		print_size(out, kind->sum.bytes);
@@ -359,7 +349,6 @@ static void print_objects(FILE *out, const struct live *now, const struct live *
 	const struct live_site *first = now->sites + now->site_count;
 	const struct live_site *end = first + now->object_count;
 	const char *before = "\nobjects: ";
-	char objects[FORMAT_OBJECTS_MAX];
 
 	for (const struct kind *kind = kinds; has_objects(now) && kind->name[0]; kind++) {
 		uint64_t count = 0, was = 0;
@@ -372,8 +361,7 @@ static void print_objects(FILE *out, const struct live *now, const struct live *
 		}
 		if (!count && !was)
 			continue;
-		format_objects(count, kind->name, objects);
-		fprintf(out, "%s%s", before, objects);
+		fprintf(out, "%s%s", before, OBJECTS(count, kind->name));
 		before = ", ";
 		if (earlier && count != was)
 			fprintf(out, " (%+" PRId64 ")", (int64_t)(count - was));
