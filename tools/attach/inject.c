@@ -213,16 +213,12 @@ static void hide_stop(const struct lender *lender, struct tracee *t)
 		tracee_repeat(t);
 }
 
-static enum tracee_result worse(enum tracee_result one, enum tracee_result other)
+/* Stops the first thread of rank RANK that can be borrowed. Returns WORST or a worse result if none
+ * can be. */
+static enum tracee_result borrow(int pid, int rank, enum tracee_result worst, struct tracee *t,
+				 bool *ret_in_syscall)
 {
-	return one > other ? one : other;
-}
-
-/* Stops the first thread of rank RANK that can be borrowed. Returns the worst result if none can
- * be. */
-static enum tracee_result borrow(int pid, int rank, struct tracee *t, bool *ret_in_syscall)
-{
-	enum tracee_result r, worst = TRACEE_GONE;
+	enum tracee_result r;
 	char path[64];
 	bool fits;
 	struct lender lender;
@@ -243,7 +239,7 @@ static enum tracee_result borrow(int pid, int rank, struct tracee *t, bool *ret_
 			return r;
 		if (r == TRACEE_OK)
 			r = tracee_release(t) ? TRACEE_BUSY : TRACEE_GONE;
-		worst = worse(r, worst);
+		worst = r > worst ? r : worst;
 	}
 	return worst;
 }
@@ -252,23 +248,19 @@ static enum tracee_result borrow_any(int pid, struct tracee *t, bool *ret_in_sys
 {
 	const struct timespec pause = { .tv_nsec = PAUSE_NS };
 	const long long began = clock_ms();
-	enum tracee_result r, worst;
+	enum tracee_result r;
 
 	do {
-		worst = TRACEE_GONE;
-		for (int rank = 0; rank < RANKS && worst != TRACEE_STOPPED; rank++) {
-			r = borrow(pid, rank, t, ret_in_syscall);
-			if (r == TRACEE_OK)
-				return r;
-			worst = worse(r, worst);
-		}
+		r = TRACEE_GONE;
+		for (int rank = 0; rank < RANKS && r != TRACEE_STOPPED && r != TRACEE_OK; rank++)
+			r = borrow(pid, rank, r, t, ret_in_syscall);
+		if (r == TRACEE_OK || r == TRACEE_STOPPED)
+			return r;
 		nanosleep(&pause, NULL);
-		if (!process_runs(pid, 0))
-			return TRACEE_GONE;
-	} while (worst != TRACEE_STOPPED &&
-		 clock_ms() - began < (worst == TRACEE_LATE ? LATE_MS : TRY_MS));
+	} while (process_runs(pid, 0) &&
+		 clock_ms() - began < (r == TRACEE_LATE ? LATE_MS : TRY_MS));
 	errno = EPERM; /* for TRACEE_REFUSED */
-	return worst;
+	return process_runs(pid, 0) ? r : TRACEE_GONE;
 }
 
 /* ---- the call ---- */
@@ -446,14 +438,28 @@ static void enter_by_child(int pid, struct stub_room *data, struct borrowing *re
 		;
 }
 
-static void call(const struct injection *injection, struct stub_room *data,
-		 struct borrowing *borrowed, struct injected *ret)
+bool inject(const struct injection *injection, struct injected *ret)
 {
-	uint64_t room;
+	static struct stub_room data; /* large */
+	struct borrowing *borrowed = mmap(NULL, sizeof(*borrowed), PROT_READ | PROT_WRITE,
+					  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	char library[PATH_MAX];
 	uint32_t state;
+	uint64_t room;
 
+	*ret = (struct injected){ .error = "the process has no dlopen() and pthread_create() of "
+					   "glibc" };
+	if (borrowed == MAP_FAILED)
+		failed(ret->error, "", TRACEE_REFUSED);
+	if (borrowed == MAP_FAILED || !set_functions(injection->pid, &data))
+		return false;
+	data.function = (int (*)(const char *))(uintptr_t)remote_find(
+		injection->pid, "libgpuleak.so", injection->function, library);
+	snprintf(data.name, sizeof(data.name), "%s", injection->function);
+	snprintf(data.library, sizeof(data.library), "%s", injection->library);
+	snprintf(data.text, sizeof(data.text), "%s", injection->text);
 	strcpy(borrowed->error, "the process that should attach ended");
-	enter_by_child(injection->pid, data, borrowed);
+	enter_by_child(injection->pid, &data, borrowed);
 	strcpy(ret->error, borrowed->error);
 	room = borrowed->room;
 	if (!ret->error[0])
@@ -462,28 +468,6 @@ static void call(const struct injection *injection, struct stub_room *data,
 	/* a borrowed thread that was not released may still restore itself by what is there */
 	if (room && (ret->error[0] || borrowed->is_released))
 		remote_write(injection->pid, ROOM(state), &state, sizeof(state));
-}
-
-bool inject(const struct injection *injection, struct injected *ret)
-{
-	static struct stub_room data; /* large */
-	struct borrowing *borrowed = mmap(NULL, sizeof(*borrowed), PROT_READ | PROT_WRITE,
-				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	char library[PATH_MAX];
-
-	*ret = (struct injected){ .error = "" };
-	data.function = (int (*)(const char *))(uintptr_t)remote_find(
-		injection->pid, "libgpuleak.so", injection->function, library);
-	snprintf(data.name, sizeof(data.name), "%s", injection->function);
-	snprintf(data.library, sizeof(data.library), "%s", injection->library);
-	snprintf(data.text, sizeof(data.text), "%s", injection->text);
-	if (borrowed == MAP_FAILED)
-		strcpy(ret->error, "too little memory");
-	else if (!set_functions(injection->pid, &data))
-		strcpy(ret->error, "the process has no dlopen() and pthread_create() of glibc");
-	else
-		call(injection, &data, borrowed, ret);
-	if (borrowed != MAP_FAILED)
-		munmap(borrowed, sizeof(*borrowed));
+	munmap(borrowed, sizeof(*borrowed));
 	return !ret->error[0];
 }

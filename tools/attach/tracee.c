@@ -253,18 +253,12 @@ size_t tracee_frame(const struct tracee *t, uint64_t at, bool whole, unsigned ch
 #error "gpuleak attach knows the registers of x86-64 and aarch64"
 #endif
 
-static int get_registers(pid_t tid, registers *ret)
-{
-	struct iovec io = { ret, sizeof(*ret) };
-
-	return (int)ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &io);
-}
-
-static int set_registers(pid_t tid, registers *r)
+/* Reads or writes the registers of T, by REQUEST. */
+static bool transfer(const struct tracee *t, int request, registers *r)
 {
 	struct iovec io = { r, sizeof(*r) };
 
-	return (int)ptrace(PTRACE_SETREGSET, tid, NT_PRSTATUS, &io);
+	return ptrace(request, t->tid, NT_PRSTATUS, &io) == 0;
 }
 
 uint64_t tracee_pc(const struct tracee *t)
@@ -275,17 +269,12 @@ uint64_t tracee_pc(const struct tracee *t)
 /* ---- stops ---- */
 
 /* Signals that an instruction causes. */
-static const int own_signals[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
-
-static bool is_own(int signal)
-{
-	for (size_t i = 0; i < sizeof(own_signals) / sizeof(own_signals[0]); i++)
-		if (own_signals[i] == signal)
-			return true;
-	return false;
-}
+#define BIT(signal) ((uint64_t)1 << ((signal) - 1))
+#define OWN_SIGNALS \
+	(BIT(SIGSEGV) | BIT(SIGBUS) | BIT(SIGFPE) | BIT(SIGILL) | BIT(SIGTRAP) | BIT(SIGSYS))
 
 enum stop { STOP_CALL, STOP_INTERRUPT, STOP_SIGNAL };
+#define NO_SIGNAL (PTRACE_EVENT_STOP << 16) /* the status of a stop without one */
 
 static enum stop stop_of(int status)
 {
@@ -293,14 +282,12 @@ static enum stop stop_of(int status)
 										    : STOP_SIGNAL;
 }
 
-static int signal_of(int status)
+/* Lets a thread that stopped with STATUS go on by the request HOW, and delivers its signal. */
+static bool go_on(pid_t tid, int how, int status)
 {
-	return stop_of(status) == STOP_SIGNAL ? WSTOPSIG(status) : 0;
-}
+	const int signal = stop_of(status) == STOP_SIGNAL ? WSTOPSIG(status) : 0;
 
-static void detach(pid_t tid, int signal)
-{
-	ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)signal);
+	return ptrace(how, tid, NULL, (void *)(intptr_t)signal) == 0;
 }
 
 /* Waits until TID stops. *RET gets its status. Releases other threads, which did not stop in time
@@ -319,7 +306,7 @@ static enum tracee_result wait_for(pid_t tid, long long until, int *ret)
 		if (r == 0 && !is_last)
 			nanosleep(&pause, NULL);
 		if (r > 0 && r != tid && WIFSTOPPED(*ret))
-			detach(r, signal_of(*ret));
+			go_on(r, PTRACE_DETACH, *ret);
 	}
 	return r != tid ? TRACEE_LATE : WIFSTOPPED(*ret) ? TRACEE_OK : TRACEE_GONE;
 }
@@ -329,18 +316,18 @@ static enum tracee_result wait_for(pid_t tid, long long until, int *ret)
 static enum tracee_result run_until(struct tracee *t, int how, enum stop wanted, long long until)
 {
 	enum tracee_result r;
-	int status = 0, signal = 0;
+	int status = NO_SIGNAL;
 
 	do {
-		if (!t->runs && ptrace(how, t->tid, NULL, (void *)(intptr_t)signal) < 0)
+		if (!t->runs && !go_on(t->tid, how, status))
 			return TRACEE_GONE;
 		t->runs = true;
 		r = wait_for(t->tid, until, &status);
 		if (r != TRACEE_OK)
 			return r;
 		t->runs = false;
-		signal = signal_of(status);
-		if (wanted == STOP_CALL && is_own(signal))
+		if (wanted == STOP_CALL && stop_of(status) == STOP_SIGNAL &&
+		    (OWN_SIGNALS & BIT(WSTOPSIG(status))))
 			return TRACEE_CRASHED;
 	} while (stop_of(status) != wanted);
 	return wanted == STOP_INTERRUPT && WSTOPSIG(status) != SIGTRAP ? TRACEE_STOPPED : r;
@@ -365,7 +352,7 @@ static bool save(struct tracee *t)
 		saved = ptrace(PTRACE_GETREGSET, t->tid, vector_types[i], &io) == 0;
 		t->vector_bytes = io.iov_len;
 	}
-	return saved && get_registers(t->tid, &t->saved) == 0 &&
+	return saved && transfer(t, PTRACE_GETREGSET, &t->saved) &&
 	       ptrace(PTRACE_GETSIGMASK, t->tid, MASK_BYTES, &t->saved_mask) == 0;
 }
 
@@ -384,29 +371,19 @@ enum tracee_result tracee_stop(struct tracee *t, pid_t tid)
 	if (r == TRACEE_OK && !save(t))
 		r = TRACEE_REFUSED;
 	if (r == TRACEE_REFUSED || r == TRACEE_STOPPED)
-		detach(tid, 0);
+		go_on(tid, PTRACE_DETACH, NO_SIGNAL);
 	return r;
 }
 
-/* Signals that an instruction causes stay enabled: if they were blocked, the kernel would remove
- * the program's handler. */
-static uint64_t all_signals(void)
-{
-	uint64_t mask = 0;
-
-	for (int signal = 1; signal <= 64; signal++)
-		mask |= (uint64_t)!is_own(signal) << (signal - 1);
-	return mask;
-}
-
 /* Prepares the thread to run with registers R. The signal mask comes last: whenever this process is
- * killed, the thread has its own mask, or runs to a frame that restores it. */
+ * killed, the thread has its own mask, or runs to a frame that restores it. If signals that an
+ * instruction causes were blocked, the kernel would remove the program's handler. */
 static bool set_state(struct tracee *t, registers *r)
 {
-	uint64_t mask = all_signals() | t->saved_mask;
+	uint64_t mask = ~OWN_SIGNALS | t->saved_mask;
 
 	t->is_changed = true;
-	return set_registers(t->tid, r) == 0 &&
+	return transfer(t, PTRACE_SETREGSET, r) &&
 	       ptrace(PTRACE_SETSIGMASK, t->tid, MASK_BYTES, &mask) == 0;
 }
 
@@ -457,7 +434,7 @@ enum tracee_result tracee_syscall(struct tracee *t, long number, const uint64_t 
 	result = run_until(t, PTRACE_SYSCALL, STOP_CALL, until);
 	if (result == TRACEE_OK)
 		result = run_until(t, PTRACE_SYSCALL, STOP_CALL, until);
-	if (result == TRACEE_OK && get_registers(t->tid, &r) < 0)
+	if (result == TRACEE_OK && !transfer(t, PTRACE_GETREGSET, &r))
 		result = TRACEE_REFUSED;
 	*ret = RESULT(&r);
 	return result;
@@ -478,7 +455,7 @@ enum tracee_result tracee_run(struct tracee *t, uint64_t code, uint64_t stack, u
 		return TRACEE_REFUSED;
 	do {
 		result = run_until(t, PTRACE_SYSCALL, STOP_CALL, until);
-		if (result == TRACEE_OK && get_registers(t->tid, &r) < 0)
+		if (result == TRACEE_OK && !transfer(t, PTRACE_GETREGSET, &r))
 			result = TRACEE_GONE;
 	} while (result == TRACEE_OK && PC(&r) / PAGE_BYTES != code / PAGE_BYTES);
 	/* leaves the call out: a filter of seccomp may not allow that, but it allows getpid() */
@@ -503,9 +480,10 @@ static bool restore(struct tracee *t)
 
 bool tracee_release(struct tracee *t)
 {
-	if (t->is_left || (t->is_changed && !restore(t)) || set_registers(t->tid, &t->saved) < 0)
+	if (t->is_left || (t->is_changed && !restore(t)) ||
+	    !transfer(t, PTRACE_SETREGSET, &t->saved))
 		return false;
 	tracee_poke(t, t->pad, t->before_pad, t->pad_bytes);
-	detach(t->tid, 0);
+	go_on(t->tid, PTRACE_DETACH, NO_SIGNAL);
 	return true;
 }
