@@ -93,7 +93,11 @@ enum ledger_ended {
 	X(DEEP_RANGES, "NVTX ranges were begun inside 31 others (perhaps a range is never "      \
 		       "ended): their memory counts for the outer ones")                    \
 	X(OTHER_RANGES, "NVTX ranges had no room in the table of ranges: their memory counts for " \
-			"\"other\"")
+			"\"other\"")                                                        \
+	X(BAD_HEAPS, "NVTX memory heaps were registered twice, in no GPU memory that gpuleak "   \
+		     "recorded, or beyond the room of its table")                           \
+	X(BAD_REGIONS, "NVTX memory regions lie in no heap that gpuleak recorded, or not wholly " \
+		       "in theirs: they were not recorded")
 
 enum ledger_trouble {
 #define X(name, text) LEDGER_TROUBLE_##name,
@@ -231,7 +235,9 @@ struct ledger_block {
 	/* Of a sub-buffer: the address of the buffer that it belongs to. Of a vmm-mapping: the
 	 * handle of its physical memory, if the mapping covers all of that memory. Else 0. */
 	uint64_t parent;
-	uint32_t history;    /* ref to a struct ledger_history, 0 = never retained */
+	/* ref to a struct ledger_history, 0 = never retained. Of a suballocation and of CUDA's
+	 * linear memory: ref to a string, the name that the program gave it (NVTX) */
+	uint32_t history;
 	union {
 		/* LEDGER_BLOCK_IGNORED, LEDGER_BLOCK_MAPPED, LEDGER_BLOCK_CAPTURED,
 		 * LEDGER_BLOCK_MARK() */
@@ -522,6 +528,15 @@ struct ledger_range {
 	struct ledger_range_live {
 		uint64_t own, others, peak;
 	} live[LEDGER_RANGE_MEMORIES];
+};
+
+/* Blocks of one call site that the program has registered as heaps of its own allocator (NVTX). The
+ * suballocations in them have the call LEDGER_HEAP_CALL followed by the name. */
+#define LEDGER_HEAP_CALL "nvtxMemRegionsRegister: "
+struct ledger_heaps {
+	uint32_t site; /* ref to the struct ledger_site of the blocks */
+	uint32_t name; /* ref to a string */
+	uint64_t blocks; /* that were registered; each counts once */
 };
 
 /* How many suballocations or other blocks of one call site were live in the course of the process.

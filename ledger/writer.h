@@ -118,6 +118,17 @@ static inline void *ledger_at(const struct ledger_writer *writer, uint32_t ref)
 	return writer->base + (uint64_t)ref * LEDGER_REF_UNIT;
 }
 
+/* Returns true if the chunk that RECORD lies in is of TYPE. */
+static inline bool ledger_is_in(const struct ledger_writer *writer, const void *record,
+				enum ledger_chunk_type type)
+{
+	uint64_t offset = (uint64_t)((const uint8_t *)record - writer->base);
+	const struct ledger_chunk *chunk =
+		(const void *)(writer->base + offset / LEDGER_CHUNK * LEDGER_CHUNK);
+
+	return chunk->type == type;
+}
+
 /* Returns the ref of RECORD. */
 static inline uint32_t ledger_ref(const struct ledger_writer *writer, const void *record)
 {

@@ -26,7 +26,7 @@ struct upcalls {
 	/* See site_counts_live() in pytorch/suballocations.h. */
 	bool (*counts_live)(struct recorder *recorder, const struct hook *hook, uint32_t stack);
 	/* See nvtx_found() in nvtx/nvtx.h. */
-	void *(*nvtx_found)(void *found);
+	void *(*nvtx_found)(const char *name, void *found);
 	/* Called when the calling thread ends inside a driver call. */
 	void (*thread_ends_in_call)(void);
 };

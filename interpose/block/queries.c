@@ -220,3 +220,32 @@ bool query_block(struct recorder *recorder, uint64_t address, bool ignore, struc
 	key = address ? key_around(recorder, address) : 0;
 	return key && copy_block_of_key(recorder, key, ignore, ret, ret_span);
 }
+
+/* Returns true if no block of the kind of BLOCK ever has a history. */
+static bool has_room_for_name(struct recorder *recorder, const struct ledger_block *block)
+{
+	static const char *const named[] = { "device", "managed", "stream-ordered" };
+	const struct ledger_site *site = ledger_at(&recorder->writer, block->site);
+	const struct ledger_string *kind = ledger_at(&recorder->writer, site->kind);
+
+	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
+		if (strlen(named[i]) == kind->length &&
+		    memcmp(named[i], kind->bytes, kind->length) == 0)
+			return true;
+	return false;
+}
+
+bool query_set_name(struct recorder *recorder, uint64_t address, uint32_t name, bool *ret_named)
+{
+	uint64_t key = key_in(SPACE_MEMORY, address);
+	struct shard *shard = shard_of(recorder, key);
+	const struct entry *entry;
+
+	HOLD(&shard->lock);
+	entry = address ? entry_find(shard, key) : NULL;
+	if (!entry || !entry->block || !has_room_for_name(recorder, entry->block))
+		return false;
+	*ret_named = entry->block->history != 0;
+	shared_store(entry->block->history, name);
+	return true;
+}

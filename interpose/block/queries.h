@@ -55,4 +55,9 @@ uint64_t query_doublings(struct recorder *recorder);
 bool query_block(struct recorder *recorder, uint64_t address, bool ignore, struct ledger_block *ret,
 		 uint64_t *ret_span);
 
+/* Locking: the caller is inside RECORDER. The live block of CUDA's linear memory that begins at
+ * ADDRESS gets the name NAME, a ref of a string. Returns false if there is none. Stores in
+ * *RET_NAMED if it had a name already. */
+bool query_set_name(struct recorder *recorder, uint64_t address, uint32_t name, bool *ret_named);
+
 #endif

@@ -40,6 +40,8 @@ void history_give(struct recorder *recorder, struct ledger_history *history)
 {
 	struct histories *histories = recorder->histories;
 
+	if (!ledger_is_in(&recorder->writer, history, LEDGER_CHUNK_HISTORIES))
+		return; /* it is the name of a block: see query_set_name() */
 	shared_store(history->block, 0);
 	shared_publish(history->kept, 0);
 	HOLD(&histories->lock);

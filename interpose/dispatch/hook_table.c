@@ -13,7 +13,7 @@
 #include "interpose/dispatch/variants.h"
 #include "ledger/kind_table.h"
 
-struct hook hooks[HOOK_ALL] = {
+struct hook hooks[HOOK_TOTAL] = {
 #define HOOK(symbol, returns, parameters, arguments, verb, made, kind_, key, size)          \
 	[HOOK_##symbol] = { .name = #symbol, .kind = kind_ },
 #define HAND(symbol, returns, parameters, arguments, function, ...)                         \
@@ -192,7 +192,7 @@ struct hook *hook_making(const struct hook *hook, const char *kind)
 
 void hooks_forget_refs(void)
 {
-	for (int i = 0; i < HOOK_ALL; i++) {
+	for (int i = 0; i < HOOK_TOTAL; i++) {
 		atomic_store(&hooks[i].name_ref, 0);
 		atomic_store(&hooks[i].kind_ref, 0);
 	}

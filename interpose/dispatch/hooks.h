@@ -31,7 +31,11 @@ enum hook_id {
  * hook_making(). */
 #define MAKES(symbol, kind) HOOK_##symbol##_##kind,
 #include "interpose/dispatch/hooks.def"
-	HOOK_ALL
+	HOOK_ALL,
+/* Hooks for memory regions of NVTX, one for each name of heaps: nvtx/nvtx_memory.c names them. */
+#define HEAP_NAMES 64
+	HOOK_HEAPS = HOOK_ALL,
+	HOOK_TOTAL = HOOK_HEAPS + HEAP_NAMES
 };
 
 enum used_id {
@@ -59,7 +63,7 @@ struct hook {
 	/* refs of `name` and `kind` in the current ledger; 0: not written yet */
 	_Atomic uint32_t name_ref, kind_ref;
 };
-extern struct hook hooks[HOOK_ALL];
+extern struct hook hooks[HOOK_TOTAL];
 
 struct used {
 	const char *name;

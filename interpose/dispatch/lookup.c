@@ -143,13 +143,15 @@ static struct answer without_hook(void *handle, const char *name, const void *ca
 	return (struct answer){ found, handle != RTLD_DEFAULT };
 }
 
-/* Handles NVTX's lookup of the injection of a tool, by the handle of the tool's library. */
+/* Handles NVTX's lookups of the injection of a tool, by the handle of the tool's library. */
+static const char injection[] = "InitializeInjectionNvtx";
 static struct answer in_injection(void *handle, const char *name)
 {
 	void *found = lookup_real_dlsym(handle, name);
 
-	return (struct answer){ !found || resolve_is_ours(found) ? found
-								 : upcalls.nvtx_found(found), 1 };
+	if (found && !resolve_is_ours(found))
+		found = upcalls.nvtx_found(name, found);
+	return (struct answer){ found, 1 };
 }
 
 struct answer lookup_before(void *handle, const char *name, const void *caller)
@@ -163,7 +165,7 @@ struct answer lookup_before(void *handle, const char *name, const void *caller)
 	if (handle != RTLD_NEXT && handle != RTLD_DEFAULT && !resolve_is_ours(caller))
 		apis_libraries_changed();
 	if (name && handle != RTLD_NEXT && handle != RTLD_DEFAULT &&
-	    strcmp(name, "InitializeInjectionNvtx2") == 0)
+	    strncmp(name, injection, sizeof(injection) - 1) == 0)
 		return in_injection(handle, name);
 	if (!name || api_of(name) == API_COUNT)
 		return (struct answer){ NULL, 0 };

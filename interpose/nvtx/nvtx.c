@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writes gpuleak's functions into NVTX's tables of function pointers, in each module that contains
- * NVTX. If another tool is the injection, its functions are called first, and its results are
- * returned. Must not need a recorder, and must not call a driver.
+ * Writes gpuleak's functions for ranges into NVTX's tables of function pointers, in each module
+ * that contains NVTX. If another tool is the injection, its functions are called first, and its
+ * results are returned. Must not need a recorder, and must not call a driver.
  */
 #include "interpose/nvtx/nvtx.h"
 
@@ -20,8 +20,6 @@
 
 #define VARIABLE "NVTX_INJECTION64_PATH"
 #define EXPORT_TABLE_CALLBACKS 1u
-/* What the functions return for gpuleak alone; also NVTX_NO_PUSH_POP_TRACKING. */
-#define NO_RESULT ((uint64_t)-2)
 
 /* nvtxEventAttributes_t */
 struct attributes {
@@ -32,10 +30,11 @@ struct attributes {
 	int32_t payload_type;
 	int32_t reserved;
 	uint64_t payload;
-	int32_t message_type;
+	uint32_t message_type;
 	const void *message;
 };
 enum message_type { MESSAGE_ASCII = 1, MESSAGE_UNICODE = 2, MESSAGE_REGISTERED = 3 };
+#define PREFIX "InitializeInjectionNvtx"
 
 /* NvtxExportTableCallbacks */
 struct callbacks {
@@ -43,7 +42,8 @@ struct callbacks {
 	int (*get_table)(int module, void ****ret_table, unsigned int *ret_size);
 };
 
-static _Atomic(void *) next_initialize; /* of another tool; NULL: none */
+/* of another tool; NULL: none */
+static _Atomic(void *) next_initialize, next_extension;
 
 /* ---- handles of registered strings and of domains ---- */
 
@@ -69,7 +69,7 @@ static _Atomic uint32_t *name_of(const void *handle, bool add)
 	return NULL;
 }
 
-static uint32_t handle_name(const void *handle)
+uint32_t nvtx_handle_name(const void *handle)
 {
 	const _Atomic uint32_t *name = name_of(handle, false);
 
@@ -80,7 +80,7 @@ static uint32_t handle_name(const void *handle)
 static uint64_t add_handle(uint32_t name, uint64_t r)
 {
 	static char own[LEDGER_RANGE_OTHER + 1];
-	const void *ret = r == NO_RESULT ? &own[name] : (const void *)(uintptr_t)r;
+	const void *ret = r == NVTX_NO_RESULT ? &own[name] : (const void *)(uintptr_t)r;
 	_Atomic uint32_t *place = name_of(ret, true);
 
 	if (place)
@@ -99,40 +99,45 @@ static uint32_t wide_name(const wchar_t *text)
 	return range_name_number(&name);
 }
 
-static uint32_t attributes_name(const struct attributes *attributes)
+uint32_t nvtx_message_name(uint32_t type, const void *message)
 {
-	switch (attributes && attributes->size >= sizeof(*attributes) ? attributes->message_type
-								      : 0) {
+	switch (type) {
 	case MESSAGE_ASCII:
-		return range_name(attributes->message);
+		return range_name(message);
 	case MESSAGE_UNICODE:
-		return wide_name(attributes->message);
+		return wide_name(message);
 	case MESSAGE_REGISTERED:
-		return handle_name(attributes->message);
+		return nvtx_handle_name(message);
 	}
 	return range_name(NULL);
 }
 
+static uint32_t attributes_name(const struct attributes *attributes)
+{
+	bool is_known = attributes && attributes->size >= sizeof(*attributes);
+
+	return nvtx_message_name(is_known ? attributes->message_type : 0,
+				 is_known ? attributes->message : NULL);
+}
+
 /* ---- gpuleak's functions ---- */
 
-/* X(module, number in the module, name, parameters, arguments, result): RESULT is an expression
- * with the result R of the other tool's function, or NO_RESULT. NVTX's functions return void, an
- * int, a handle or a number: all in the register of a uint64_t. */
+/* X(module, number in the module, name, parameters, arguments, result): see NVTX_FUNCTION */
 #define NVTX_FUNCTIONS(X)                                                                          \
 	X(1, 4, start_ex, (const struct attributes *a), (a), started(0, attributes_name(a), r))    \
 	X(1, 5, start_a, (const char *text), (text), started(0, range_name(text), r))              \
 	X(1, 6, start_w, (const wchar_t *text), (text), started(0, wide_name(text), r))            \
 	X(1, 7, end, (uint64_t id), (id), ended(id, r))                                            \
 	X(5, 2, domain_start, (const void *domain, const struct attributes *a), (domain, a),       \
-	  started(handle_name(domain), attributes_name(a), r))                                     \
+	  started(nvtx_handle_name(domain), attributes_name(a), r))                                \
 	X(5, 3, domain_end, (const void *domain, uint64_t id), (domain, id), ended(id, r))         \
 	X(1, 8, push_ex, (const struct attributes *a), (a), pushed(0, attributes_name(a), r))      \
 	X(1, 9, push_a, (const char *text), (text), pushed(0, range_name(text), r))                \
 	X(1, 10, push_w, (const wchar_t *text), (text), pushed(0, wide_name(text), r))             \
 	X(1, 11, pop, (void), (), popped(0, r))                                                    \
 	X(5, 4, domain_push, (const void *domain, const struct attributes *a), (domain, a),        \
-	  pushed(handle_name(domain), attributes_name(a), r))                                      \
-	X(5, 5, domain_pop, (const void *domain), (domain), popped(handle_name(domain), r))        \
+	  pushed(nvtx_handle_name(domain), attributes_name(a), r))                                 \
+	X(5, 5, domain_pop, (const void *domain), (domain), popped(nvtx_handle_name(domain), r))   \
 	X(5, 10, register_a, (const void *domain, const char *text), (domain, text),               \
 	  add_handle(range_name(text), r))                                                         \
 	X(5, 11, register_w, (const void *domain, const wchar_t *text), (domain, text),            \
@@ -156,7 +161,7 @@ static uint64_t pushed(uint32_t domain, uint32_t name, uint64_t r)
 
 static uint64_t started(uint32_t domain, uint32_t name, uint64_t r)
 {
-	if (r == NO_RESULT)
+	if (r == NVTX_NO_RESULT)
 		return range_start(domain, name, 0);
 	if (r) /* 0: the other tool does not track such ranges */
 		range_start(domain, name, r);
@@ -176,15 +181,7 @@ static uint64_t popped(uint32_t domain, uint64_t r)
 }
 
 #define X(module, number, name, parameters, arguments, result)                                     \
-	static uint64_t name parameters                                                            \
-	{                                                                                          \
-		uint64_t(*other) parameters =                                                      \
-			(uint64_t(*) parameters)atomic_load_explicit(&next[FUNCTION_##name],       \
-								     memory_order_relaxed);        \
-		uint64_t r = other ? other arguments : NO_RESULT;                                  \
-                                                                                                   \
-		return result;                                                                     \
-	}
+	NVTX_FUNCTION(next[FUNCTION_##name], name, parameters, arguments, result)
 NVTX_FUNCTIONS(X)
 #undef X
 
@@ -202,12 +199,24 @@ static const struct nvtx_function_row {
 
 static bool is_on;
 
-void *nvtx_found(void *found)
+void *nvtx_found(const char *name, void *found)
 {
-	if (!is_on)
+	bool is_core = strcmp(name, PREFIX "2") == 0;
+
+	if (!is_on || (!is_core && strcmp(name, PREFIX "Extension") != 0))
 		return found;
-	atomic_store(&next_initialize, found);
-	return (void *)InitializeInjectionNvtx2;
+	atomic_store(is_core ? &next_initialize : &next_extension, found);
+	return is_core ? (void *)InitializeInjectionNvtx2
+		       : (void *)InitializeInjectionNvtxExtension;
+}
+
+int InitializeInjectionNvtxExtension(struct nvtx_extension *extension)
+{
+	int (*other)(struct nvtx_extension *) =
+		(int (*)(struct nvtx_extension *))atomic_load(&next_extension);
+	bool others = other && other(extension);
+
+	return (is_on && nvtx_memory_start(extension, others)) || others;
 }
 
 /* Returns where NVTX has its pointer for FUNCTION, or NULL. */

@@ -22,9 +22,10 @@
  * in its block. So the processor reads the block and the call site at the same time in a free. */
 #define FREED 0u
 
-static struct suballocation_shard *device_shard(struct recorder *recorder, int device)
+static struct suballocation_shard *device_shard(struct recorder *recorder, enum suballocator by,
+						int device)
 {
-	return &recorder->suballocations->shard[(unsigned int)device % SUBALLOCATION_SHARDS];
+	return &recorder->suballocations->shard[by][(unsigned int)device % SUBALLOCATION_SHARDS];
 }
 
 /* ---- the table; the caller holds the shard's lock ---- */
@@ -229,7 +230,9 @@ HOT_CALL void record_suballocated(struct call *call, const char *api, uint64_t a
 	/* the first call writes the name for all blocks of the hook */
 	call->name = recorder_text_ref(recorder, &call->hook->name_ref, api);
 	new.time_ns = recorder_time(recorder);
-	shard = device_shard(recorder, device);
+	shard = device_shard(recorder, call->hook >= &hooks[HOOK_HEAPS] ? SUBALLOCATOR_NVTX
+									: SUBALLOCATOR_PYTORCH,
+			     device);
 	SOON_WRITTEN(shard);
 	new.stack = stack_here_without_loader(recorder, call->caller);
 	state = thread_self.state;
@@ -246,7 +249,15 @@ HOT_CALL void record_suballocated(struct call *call, const char *api, uint64_t a
 	recorder_leave();
 }
 
-HOT_CALL void record_suballocation_freed(uint64_t address, int device)
+/* Locking: as change_live(). */
+static HOT void end(struct recorder *recorder, struct ref_slot *slot)
+{
+	live_remove(recorder, slot);
+	ledger_block_set(block_of(recorder, slot), LEDGER_BLOCK_UNUSED);
+	slot->mark = FREED;
+}
+
+HOT_CALL bool record_suballocation_freed(enum suballocator by, uint64_t address, int device)
 {
 	struct recorder *recorder = enter();
 	struct suballocation_shard *shard;
@@ -254,20 +265,44 @@ HOT_CALL void record_suballocation_freed(uint64_t address, int device)
 	bool known;
 
 	if (!recorder)
-		return;
-	shard = device_shard(recorder, device);
+		return true;
+	shard = device_shard(recorder, by, device);
 	lock_take(&shard->lock);
 	slot = ref_table_slot_of(&shard->blocks, address);
 	known = slot && slot->mark != FREED;
-	if (known) {
-		live_remove(recorder, slot);
-		ledger_block_set(block_of(recorder, slot), LEDGER_BLOCK_UNUSED);
-		slot->mark = FREED;
-	}
+	if (known)
+		end(recorder, slot);
 	lock_give_soon(&shard->lock);
-	if (!known)
-		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_SUBALLOCATION_FREES, 1);
 	recorder_leave();
+	return known;
+}
+
+void suballocations_end(struct recorder *recorder, enum suballocator by, uint64_t start,
+			uint64_t bytes, int device)
+{
+	struct suballocation_shard *shard = device_shard(recorder, by, device);
+
+	HOLD(&shard->lock);
+	for (uint32_t i = 0; i < shard->blocks.size; i++) {
+		struct ref_slot *slot = &shard->blocks.slots[i];
+
+		if (slot->ref && slot->mark != FREED && slot->key - start < bytes)
+			end(recorder, slot);
+	}
+}
+
+bool suballocation_set_name(struct recorder *recorder, enum suballocator by, uint64_t address,
+			    int device, uint32_t name)
+{
+	struct suballocation_shard *shard = device_shard(recorder, by, device);
+	const struct ref_slot *slot;
+
+	HOLD(&shard->lock);
+	slot = ref_table_slot_of(&shard->blocks, address);
+	if (!slot || slot->mark == FREED)
+		return false;
+	shared_store(block_of(recorder, slot)->history, name);
+	return true;
 }
 
 /* ---- look-ups by the guard ---- */
@@ -296,7 +331,8 @@ enum suballocation_state suballocation_around(struct recorder *recorder, int dev
 					      uint64_t address, uint64_t lowest,
 					      struct ledger_block *ret)
 {
-	struct suballocation_shard *shard = device_shard(recorder, device);
+	struct suballocation_shard *shard =
+		device_shard(recorder, SUBALLOCATOR_PYTORCH, device);
 	enum suballocation_state state = SUBALLOCATION_UNKNOWN;
 	uint64_t begin = address & ~(uint64_t)(SUBALLOCATION_GRAIN - 1);
 

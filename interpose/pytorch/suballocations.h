@@ -17,6 +17,10 @@
 #include "interpose/base/ref_table.h"
 #include "interpose/block/call.h"
 
+/* Who reports suballocations. Each has a table of its own, because an array of one may lie at the
+ * same address as a block of another. */
+enum suballocator { SUBALLOCATOR_PYTORCH, SUBALLOCATOR_NVTX, SUBALLOCATORS };
+
 /* Device N has shard N modulo this number. */
 #define SUBALLOCATION_SHARDS 32
 
@@ -29,14 +33,22 @@ struct suballocation_shard {
 } __attribute__((aligned(64)));
 
 struct suballocations {
-	struct suballocation_shard shard[SUBALLOCATION_SHARDS];
+	struct suballocation_shard shard[SUBALLOCATORS][SUBALLOCATION_SHARDS];
 };
 
 /* The framework allocated BYTES at ADDRESS on DEVICE. API is the name of the call in a report. */
 void record_suballocated(struct call *call, const char *api, uint64_t address, uint64_t bytes,
 			 int device);
-/* The framework freed its suballocation at ADDRESS of DEVICE. */
-void record_suballocation_freed(uint64_t address, int device);
+/* BY freed its suballocation at ADDRESS of DEVICE. Returns false if no live one is known there. */
+bool record_suballocation_freed(enum suballocator by, uint64_t address, int device);
+/* Locking for this and the next one: the caller is inside RECORDER and holds no lock of a shard.
+ * All suballocations of BY that begin in BYTES from START on DEVICE were freed. */
+void suballocations_end(struct recorder *recorder, enum suballocator by, uint64_t start,
+			uint64_t bytes, int device);
+/* BY calls its suballocation at ADDRESS of
+ * DEVICE by the string NAME, a ref. Returns false if no live one is known there. */
+bool suballocation_set_name(struct recorder *recorder, enum suballocator by, uint64_t address,
+			    int device, uint32_t name);
 
 enum suballocation_state { SUBALLOCATION_UNKNOWN, SUBALLOCATION_LIVE, SUBALLOCATION_FREED };
 

@@ -333,11 +333,31 @@ void range_notice_ends(void)
 
 /* ---- the ledger ---- */
 
+const char *range_name_text(uint32_t number, uint32_t *ret_length)
+{
+	const struct range_text *name = atomic_load(&names[number]);
+
+	*ret_length = name->length;
+	return name->text;
+}
+
+/* Locking: the caller holds the lock of struct named_ranges. */
 static uint32_t write_name(struct recorder *recorder, uint32_t number)
 {
-	const struct range_text *name = number ? atomic_load(&names[number]) : NULL;
+	uint32_t *ref = &recorder->named_ranges->names[number], length;
 
-	return name ? ledger_add_string(&recorder->writer, name->text, name->length) : 0;
+	if (number && !*ref) {
+		const char *text = range_name_text(number, &length);
+
+		*ref = ledger_add_string(&recorder->writer, text, length);
+	}
+	return *ref;
+}
+
+uint32_t range_name_ref(struct recorder *recorder, uint32_t number)
+{
+	HOLD(&recorder->named_ranges->lock);
+	return write_name(recorder, number);
 }
 
 static bool write_range(struct recorder *recorder, uint32_t owner, uint32_t range)

@@ -27,6 +27,10 @@ bool range_name_add(struct range_name *name, uint32_t character);
 uint32_t range_name(const char *text);
 /* The same for a name that was put together. */
 uint32_t range_name_number(const struct range_name *name);
+/* Returns the text of the name NUMBER, without a final NUL, and its length. NUMBER is not 0. */
+const char *range_name_text(uint32_t number, uint32_t *ret_length);
+/* Returns the ref of the name NUMBER in the ledger; 0 for 0, or if the ledger has no room. */
+uint32_t range_name_ref(struct recorder *recorder, uint32_t number);
 
 /* The calling thread begins the range NAME of DOMAIN, numbers of names (DOMAIN 0: the default),
  * inside the ranges in which it is. */
@@ -56,6 +60,7 @@ struct named_ranges { /* all zero: none was written yet */
 	struct lock lock;
 	/* the records in the ledger, by number */
 	struct ledger_range *records[LEDGER_RANGE_OTHER + 1];
+	uint32_t names[LEDGER_RANGE_OTHER + 1]; /* refs, by number; 0: not written yet */
 };
 
 /* Locking: the caller holds the lock of STATE, its thread's state. Returns RANGE after writing it

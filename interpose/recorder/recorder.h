@@ -59,6 +59,7 @@ enum ending {
 	PART(ipc, ipc)                                                                      \
 	PART(driver_costs, driver_costs)                                                    \
 	PART(named_ranges, named_ranges)                                                    \
+	PART(nvtx_heaps, heaps)                                                             \
 	PART(block_ranges, ranges)                                                          \
 	PART(guard_state, guard)                                                            \
 	PART(trace, trace)                                                                  \

@@ -119,7 +119,7 @@ static inline unsigned int site_cache_index(uint64_t key)
  * bits. Some OpenCL platforms have many devices, but none has 500. */
 #define SITE_HOOK_BITS 11
 #define SITE_DEVICE_BITS 9
-_Static_assert(HOOK_ALL < 1 << SITE_HOOK_BITS, "a key has room for each hook");
+_Static_assert(HOOK_TOTAL < 1 << SITE_HOOK_BITS, "a key has room for each hook");
 _Static_assert(LEDGER_RANGE_OTHER < 1 << (32 - SITE_HOOK_BITS - SITE_DEVICE_BITS),
 	       "a key has room for each range");
 

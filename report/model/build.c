@@ -95,6 +95,7 @@ struct report_sample *build_samples(struct builder *b, enum ledger_chunk_type ty
 	STEP(build_age, N(build_identity))                                                        \
 	STEP(build_reasons, 0)                                                                    \
 	STEP(build_groups, N(build_modules) | N(build_age) | N(build_reasons))                    \
+	STEP(build_heaps, N(build_modules))                                                       \
 	STEP(build_division, N(build_groups))                                                     \
 	STEP(build_group_histories, N(build_groups))                                              \
 	STEP(build_sums, N(build_groups))                                                         \

@@ -34,6 +34,7 @@ struct builder {
 	const char *managed; /* see managed_modules() */
 	const char *script; /* see struct report_stack */
 	bool managed_known;
+	bool has_heaps, heaps_mixed; /* see build_heaps() */
 	struct table code_refs, python_locations;     /* keyed by ref; keyed by content */
 	struct table stack_code_refs, stack_codes;    /* keyed by ref; keyed by content */
 	/* struct ledger_mapped, ledger_event_wait and ledger_ipc (of opened memory), keyed by the
@@ -88,6 +89,8 @@ void build_reasons(struct builder *b);
 /* Groups the selected blocks by call site. Adds the other blocks to the sums of blocks
  * left out. Lists objects and deferred frees. */
 void build_groups(struct builder *b);
+/* Fills in report_site.heap. */
+void build_heaps(struct builder *b);
 /* Divides the bytes of the groups among suballocations: fills in report_leak.used_bytes and
  * build_site.places. */
 void build_division(struct builder *b);
@@ -136,6 +139,8 @@ struct report_leak *build_known_group(const struct build_site *site);
  * the frame has no module. */
 int build_compare_leaks(const void *left, const void *right);
 int build_compare_stacks(const struct report_stack *a, const struct report_stack *b);
+/* Adds the name of BLOCK, if it has one, to those of LEAK. */
+void build_add_name(struct builder *b, struct report_leak *leak, const struct ledger_block *block);
 /* Adds the address of BLOCK to the list of LEAK. */
 void build_add_address(struct builder *b, struct report_leak *leak,
 		       const struct ledger_block *block);
@@ -195,6 +200,7 @@ struct build_site {
 	struct site_entry *entries;
 	struct report_places *places; /* of its live suballocations; NULL: not divided */
 	uint64_t ended; /* blocks; see report_leak.freed_blocks */
+	uint64_t heap_blocks; /* for build_heaps() */
 	/* its live blocks; [1]: those that the program ignores. NULL: none */
 	struct group *groups[2];
 };

@@ -206,6 +206,7 @@ static void add_live(struct builder *b, const struct ledger_block *block)
 	if (!group->most || has_more_references(block, group->most))
 		group->most = block;
 	group->leak.references = group->most->references;
+	build_add_name(b, &group->leak, block);
 	if (b->choice->addresses)
 		build_add_address(b, &group->leak, block);
 }

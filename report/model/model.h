@@ -136,7 +136,11 @@ struct report_leak {
 	uint64_t freed_blocks;
 	const struct report_site *parent; /* of a released buffer that one of its blocks keeps */
 	bool unmapped; /* handles of physical memory: none of them is mapped any more */
+	/* the first names that the program gave to its blocks (NVTX), each once */
+	const char **names;
+	size_t name_count;
 };
+#define LEAK_NAMES_MAX 16u
 
 /* value of report_error.result: the process ended inside the call, or the call returns no result */
 #define REPORT_NO_ANSWER INT_MIN
@@ -527,6 +531,8 @@ bool report_is_suballocation(const struct report_leak *leak);
 const char *report_framework_of(const char *api);
 /* Returns the name of the cache that has the memory of SITE, or NULL. */
 const char *report_cache_of(const struct report_site *site);
+/* Returns the name of the heap of NVTX that SITE's blocks are, or that they lie in; or NULL. */
+const char *report_heap_of(const struct report_site *site);
 
 /* Returns the name of the framework's thread that made the call, "PyTorch's autograd engine".
  * Returns NULL if the thread has no name, or if a frame of STACK belongs to the application. */

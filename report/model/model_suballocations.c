@@ -176,6 +176,7 @@ static void add_block(struct gathering *g, const struct ledger_block *block,
 		entry->ignored_blocks++;
 		entry->ignored_bytes = add_bounded(entry->ignored_bytes, block->bytes);
 	}
+	build_add_name(g->b, &entry->live, block);
 	if (g->b->choice->addresses)
 		build_add_address(g->b, &entry->live, block);
 }

@@ -74,7 +74,15 @@ const char *report_cache_of(const struct report_site *site)
 {
 	if (!site->stack->cache && report_framework_of(site->api))
 		return "PyTorch caching allocator";
-	return site->stack->cache;
+	return site->stack->cache ?: report_heap_of(site);
+}
+
+const char *report_heap_of(const struct report_site *site)
+{
+	const size_t length = strlen(LEDGER_HEAP_CALL);
+
+	return site->api && strncmp(site->api, LEDGER_HEAP_CALL, length) == 0 ? site->api + length
+									       : site->heap;
 }
 
 bool kind_is_object(const char *kind)

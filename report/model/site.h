@@ -18,6 +18,8 @@ struct report_site {
 	/* as read from a JSON report; 0: compute them with report_site_fingerprint() and
 	 * report_site_fingerprint2() */
 	uint64_t fingerprint, fingerprint2;
+	/* name of the heap of NVTX that all of its blocks are; or NULL */
+	const char *heap;
 	bool in_static_object; /* at exit an object with a destructor had a block's address */
 };
 

@@ -190,6 +190,12 @@ const char *report_holder_library(const struct report_leak *holder)
 	return NULL;
 }
 
+/* Returns the word before the cache of HOLDER if its name does not say what it is. */
+static const char *cache_word(const struct report_leak *holder)
+{
+	return holder->cache == report_heap_of(holder->site) ? "heap " : "";
+}
+
 /* CALLER: the frame that holder_frames_choose() found for the holder, or NULL */
 static void print_name_of_place(FILE *out, const struct report_holders *holders,
 				const struct report_leak *holder, const struct report_frame *caller,
@@ -200,9 +206,9 @@ static void print_name_of_place(FILE *out, const struct report_holders *holders,
 	bool is_cached = holder->cache && !report_is_suballocation(holder);
 
 	if (report_holder_is_unused(holders, holder)) {
-		eprintf(out, "unused in the %s", holder->cache);
+		eprintf(out, "unused in the %s%s", cache_word(holder), holder->cache);
 	} else if (by == HELD_BY_OWNER && is_cached) {
-		eprintf(out, "the %s", holder->cache);
+		eprintf(out, "the %s%s", cache_word(holder), holder->cache);
 	} else if (library && (!frame || frame->role != FRAME_APPLICATION)) {
 		print_escaped(out, library);
 	} else if (caller) {
@@ -363,7 +369,7 @@ static void print_holder(FILE *out, const struct report_holders *holders,
 	fprintf(out, "  %12s  in %s", SIZE(holder->bytes),
 		COUNT(holder->blocks, describe_unit(holder)));
 	if (holder->cache)
-		eprintf(out, " of the %s", holder->cache);
+		eprintf(out, " of the %s%s", cache_word(holder), holder->cache);
 	if (report_holder_is_unused(holders, holder))
 		fputs(", " SUBALLOCATIONS_UNUSED, out);
 	describe_source(out, holder->site->kind, holder->site->api, -1);

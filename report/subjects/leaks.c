@@ -324,6 +324,7 @@ static void print_leak(FILE *out, const struct finding *finding, bool whole)
 		fputs("  Keeps a released parent that was allocated at:\n", out);
 		describe_stack(out, leak->parent->stack, whole);
 	}
+	describe_names(out, leak);
 	finding_parts(out, finding, whole);
 	describe_refused_free(out, "  A", leak->refused, "\n", whole);
 	if (may_be_freed_late(leak->site))
@@ -406,6 +407,7 @@ json_t *json_leak(const void *item, const struct subject_view *view)
 		{ "suballocated_bytes", JSON_IF(leak->used_bytes,
 						json_number(leak->used_bytes)) },
 		{ "stack", json_stack(leak->site->stack) },
+		{ "names", JSON_LIST_IF_ANY(leak->names, leak->name_count, json_name) },
 		{ "history", JSON_IF(leak->history, json_history(leak->history)) },
 		{ "mapped", JSON_IF(mapping, mapped_json(&mapping->mapped, view)) },
 		{ "released", JSON_IF(mapping, json_event(&mapping->released)) },

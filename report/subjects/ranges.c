@@ -17,7 +17,7 @@
 #include "report/util/escape.h"
 #include "report/util/number.h"
 
-#define CACHES_MAX 16u
+#define CACHES_MAX 128u
 #define DEPTH_MAX 64u
 
 struct range_sums {
@@ -51,6 +51,12 @@ static bool has_suballocations(const struct range_gathering *g, const char *cach
 	return false;
 }
 
+static void add_cache(struct range_gathering *g, const char *cache)
+{
+	if (cache && g->cache_count < CACHES_MAX && !has_suballocations(g, cache))
+		g->caches[g->cache_count++] = cache;
+}
+
 static void add_site(struct range_gathering *g, const struct ledger_site *site)
 {
 	const struct ledger_live live = ledger_site_live(g->b->view, site, LEDGER_COUNT_LIVE);
@@ -71,10 +77,12 @@ static void add_suballocations(struct range_gathering *g)
 	const struct ledger_site *site;
 
 	while ((site = ledger_next_suballocation_site(g->b->view, &walk))) {
-		const char *cache = report_cache_of(&intern_site(g->b, site)->site);
+		const struct report_site *of = &intern_site(g->b, site)->site;
 
-		if (cache && g->cache_count < CACHES_MAX && !has_suballocations(g, cache))
-			g->caches[g->cache_count++] = cache;
+		if (report_heap_of(of) && g->b->heaps_mixed)
+			continue;
+		add_cache(g, report_cache_of(of));
+		add_cache(g, report_heap_of(of));
 		g->ranges[range_of(g->b, site)].suballocations += site->allocs;
 		add_site(g, site);
 	}
@@ -86,8 +94,11 @@ static void add_blocks(struct range_gathering *g)
 	const struct ledger_site *site;
 
 	while ((site = build_next_site(g->b, &walk))) {
-		if (g->cache_count &&
-		    has_suballocations(g, report_cache_of(&intern_site(g->b, site)->site)))
+		const struct report_site *of = g->cache_count ? &intern_site(g->b, site)->site
+							       : NULL;
+
+		if (of && (has_suballocations(g, report_cache_of(of)) ||
+			   has_suballocations(g, report_heap_of(of))))
 			g->ranges[range_of(g->b, site)].cached_blocks += site->allocs;
 		else
 			add_site(g, site);

@@ -101,6 +101,21 @@ void describe_rate(FILE *out, double per_second)
 	fprintf(out, " per %s", units[unit].word);
 }
 
+void describe_names(FILE *out, const struct report_leak *leak)
+{
+	for (size_t i = 0; i < leak->name_count; i++)
+		eprintf(out, "%s%s", i ? ", " : "  Named: ", leak->names[i]);
+	if (leak->name_count == LEAK_NAMES_MAX)
+		fputs(" ...", out);
+	if (leak->name_count)
+		fputc('\n', out);
+}
+
+json_t *json_name(const void *item)
+{
+	return json_text(*(const char *const *)item);
+}
+
 static void print_kept(FILE *out, const struct report_process *process,
 		       const struct report_suballocations *entry)
 {
@@ -207,6 +222,7 @@ static void print_accumulating(FILE *out, const struct finding *finding, bool fi
 	finding_trend(out, finding);
 	fputs(", allocated at:\n", out);
 	describe_stack(out, finding->stack, whole);
+	describe_names(out, live);
 	finding_parts(out, finding, whole);
 	if (live->keepers)
 		describe_keepers(out, live->keepers);
@@ -248,6 +264,7 @@ static void print_site(FILE *out, const struct report_process *process,
 	}
 	fputs(", allocated at:\n", out);
 	describe_stack(out, entry->live.site->stack, whole);
+	describe_names(out, &entry->live);
 }
 
 /* Prints the live suballocations of POOLS[INDEX]. */
@@ -326,6 +343,7 @@ static json_t *entry_json(const void *item, const struct subject_view *view)
 					   json_number(places->doubled_bytes)) },
 		{ "ignored_blocks", JSON_IF(ignored, json_number(entry->ignored_blocks)) },
 		{ "ignored_bytes", JSON_IF(ignored, json_number(entry->ignored_bytes)) },
+		{ "names", JSON_LIST_IF_ANY(live->names, live->name_count, json_name) },
 		{ "keepers", JSON_IF(live->keepers, json_keepers(live->keepers)) },
 		{ "keepers_seconds", JSON_IF(live->keepers, json_keepers_time(live->keepers)) },
 		{ "ledger_site", JSON_IF(live->addresses, json_number(live->addresses->site)) },

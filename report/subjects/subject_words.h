@@ -194,6 +194,9 @@ void describe_trend(FILE *out, const struct report_process *process,
  * how the bytes of BLOCKS, which are in a cache, divide. Prints nothing if no suballocation is in
  * them. */
 void describe_division(FILE *out, const struct report_leak *blocks, const char *before);
+/* Prints the names that the program gave to the blocks of LEAK, as a line; or nothing. */
+void describe_names(FILE *out, const struct report_leak *leak);
+json_t *json_name(const void *item);
 /* Prints "PyTorch caching allocator, device 0" for the pool of LIVE, or "device memory,
  * cuMemAlloc_v2, device 0" for a block that is in no pool. DEVICE -1: prints no device. */
 void describe_pool(FILE *out, const struct report_leak *live, int device);

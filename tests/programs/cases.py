@@ -38,6 +38,7 @@ import cases_oom
 import cases_parked
 import cases_peak
 import cases_pool
+import cases_nvtx_memory
 import cases_ranges
 import cases_report
 import cases_rules
@@ -455,6 +456,7 @@ FAMILIES = {
     "traced": cases_traced.TRACED,
     "pool": cases_pool.POOL,
     "ranges": cases_ranges.RANGES,
+    "nvtx-memory": cases_nvtx_memory.NVTX_MEMORY,
     "report": cases_report.REPORT,
     "rules": cases_rules.RULES,
     "sanitized": cases_sanitized.SANITIZED,

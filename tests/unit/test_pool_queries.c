@@ -37,7 +37,7 @@ uint64_t limits_left(enum api api, int device)
 
 /* ---- what pool_truth.c needs of the rest ---- */
 
-struct hook hooks[HOOK_ALL];
+struct hook hooks[HOOK_TOTAL];
 __thread struct slot *slots_taken;
 __thread struct linked_call linked_call;
 _Atomic bool pool_on;
