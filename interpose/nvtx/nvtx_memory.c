@@ -72,7 +72,7 @@ struct region_name {
 	((what) && (what)->batch.compatible == COMPATIBLE && (what)->batch.size >= sizeof(*(what)))
 
 /* What a batch is about. */
-struct work {
+struct batch_work {
 	const struct caller *caller;
 	const struct nvtx_heap *heap;
 	uint64_t devices; /* see struct nvtx_heaps */
@@ -81,8 +81,8 @@ struct work {
 /* Calls EACH for the elements of a batch, which have BYTES or more. Counts as TROUBLE what it
  * returns false for. */
 static void for_each(const struct elements *elements, size_t bytes, enum ledger_trouble trouble,
-		     bool (*each)(const struct work *work, const void *element),
-		     const struct work *work)
+		     bool (*each)(const struct batch_work *work, const void *element),
+		     const struct batch_work *work)
 {
 	bool readable = elements->first && elements->size >= bytes;
 
@@ -260,7 +260,7 @@ static uint64_t heap_emptied(const void *handle, bool is_over, uint64_t r)
 /* ---- regions ---- */
 
 /* Ends the region at the address ELEMENT. Returns false if it is not known. */
-static bool end_region(const struct work *work, const void *element)
+static bool end_region(const struct batch_work *work, const void *element)
 {
 	uint64_t address = *(const uint64_t *)element;
 
@@ -286,7 +286,7 @@ static bool find_heap(const void *handle, uint64_t address, struct nvtx_heap *re
 	return recorder != NULL;
 }
 
-static bool add_region(const struct work *work, const void *element)
+static bool add_region(const struct batch_work *work, const void *element)
 {
 	const struct nvtx_heap *heap = work->heap;
 	const struct span *region = element;
@@ -300,18 +300,18 @@ static bool add_region(const struct work *work, const void *element)
 }
 
 /* A region with a new size counts as freed and allocated by this call. */
-static bool resize_region(const struct work *work, const void *element)
+static bool resize_region(const struct batch_work *work, const void *element)
 {
 	const struct span *region = element;
 	struct nvtx_heap heap;
-	struct work work_in_heap = *work;
+	struct batch_work work_in_heap = *work;
 
 	work_in_heap.heap = &heap;
 	return end_region(work, &region->start) && find_heap(NULL, region->start, &heap) &&
 	       add_region(&work_in_heap, region);
 }
 
-static bool name_region(const struct work *work, const void *element)
+static bool name_region(const struct batch_work *work, const void *element)
 {
 	const struct region_name *name = element;
 	uint32_t number = nvtx_message_name(name->name_type, name->name), ref;
@@ -335,7 +335,7 @@ static uint64_t regions_registered(const struct caller *caller, const struct bat
 	const void *handle = IS_KNOWN_BATCH(batch) && batch->heap &&
 			     batch->batch.type == TYPE_ADDRESSES ? batch->heap : NO_HANDLE;
 	struct nvtx_heap heap;
-	const struct work work = { .caller = caller, .heap = &heap };
+	const struct batch_work work = { .caller = caller, .heap = &heap };
 
 	if (!IS_KNOWN_BATCH(batch))
 		observe_trouble(LEDGER_TROUBLE_BAD_REGIONS);
@@ -353,11 +353,11 @@ static uint64_t regions_registered(const struct caller *caller, const struct bat
 
 /* For the other batches: regions end, are resized, or get a name. */
 static uint64_t regions_changed(const struct caller *caller, const struct batch_anywhere *batch,
-				size_t bytes, bool (*each)(const struct work *, const void *),
+				size_t bytes, bool (*each)(const struct batch_work *, const void *),
 				uint64_t r)
 {
 	const struct recorder *recorder = recorder_now();
-	struct work work = { .caller = caller };
+	struct batch_work work = { .caller = caller };
 
 	if (!recorder || !IS_KNOWN_BATCH(batch))
 		return r;

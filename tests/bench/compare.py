@@ -22,6 +22,7 @@ import tempfile
 BENCHES = [
     ("tracked", "bench-pair", ["1", "20"], {}),
     ("traced", "bench-pair", ["1", "20"], {"GPULEAK_TRACE": "1MiB"}),
+    ("tracked, in a range", "bench-pair", ["1", "20"], {"BENCH_RANGE": "1"}),
     ("tracked, no stacks", "bench-pair", ["1", "20"], {"GPULEAK_STACK_DEPTH": "0"}),
     ("tracked, both stacks at other addresses", "bench-pair", ["1", "20", "PAIRS", "0", "1"], {}),
     ("tracked, 2 threads", "bench-pair", ["2", "20"], {}),
@@ -31,6 +32,7 @@ BENCHES = [
     ("pool fast", "bench-pair", ["1", "20"], {"GPULEAK_POOL": "fast"}),
     ("pool fast, 40 frames at 8 places", "bench-sites", ["8", "40"], {"GPULEAK_POOL": "fast"}),
     ("tensor", "bench-tensor", ["20"], {}),
+    ("tensor, in a range", "bench-tensor", ["20"], {"BENCH_RANGE": "1"}),
     ("tensor, no stacks", "bench-tensor", ["20"], {"GPULEAK_STACK_DEPTH": "0"}),
     ("launch", "bench-launch", ["looked-up", "1", "launch"], {}),
     ("launch, linked", "bench-launch", ["linked", "1", "launch"], {}),

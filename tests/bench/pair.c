@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "bench_range.h"
+
 typedef unsigned long long CUdeviceptr;
 int cuInit(unsigned int flags);
 int cuCtxCreate_v2(void **context, unsigned int flags, int device);
@@ -86,6 +88,7 @@ static void *work(void *ret_ns)
 
 	if (cuCtxSetCurrent(context))
 		abort();
+	bench_range();
 	for (int i = 0; i < kept; i++) {
 		CUdeviceptr p;
 

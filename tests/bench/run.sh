@@ -28,6 +28,11 @@ for t in 1 2 4 8 16; do
 		"$(times 5 with "$bench/bench-pair" $t 20 300000 0 1)"
 done
 echo
+echo "the same in a range of NVTX or gpuleak.h, 20 frames, ns per pair and thread (median of 5)"
+for t in 1 4; do
+	printf '%7d %10s\n' $t "$(BENCH_RANGE=1 times 5 with "$bench/bench-pair" $t)"
+done
+echo
 echo "a cuEventCreate/cuEventDestroy pair below 20 frames, ns per pair and thread (median of 5)"
 echo "threads    bare  no stacks  20 frames"
 for t in 1 4; do

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "bench_range.h"
 #include "tests/torture/tensors.h"
 
 enum { DEVICE_CUDA = 1, CACHED_BYTES = 64 << 20, TENSOR_BYTES = 4096 };
@@ -59,6 +60,7 @@ int main(int argc, char **argv)
 
 	if (cuInit(0) || cuCtxCreate_v2(&context, 0, 0) || cuMemAlloc_v2(&cached, CACHED_BYTES))
 		return 1;
+	bench_range();
 	below(depth, 1000);
 	start = now_ns();
 	below(depth, pairs);

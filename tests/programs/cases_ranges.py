@@ -72,6 +72,15 @@ def domains(place):
     }, story(place, "domains")[0])
 
 
+def rmm(place):
+    """ranges: RMM's domain, with registered names and payloads, inside those of the program"""
+    call = "cuda_async_memory_resource::allocate"
+    compare("ranges", {
+        ("query #/" + call, "librmm"): (14, 12, 2, 12), ("query #", None): (1, 0, 1, 1),
+        (call, "librmm"): (16, 16, 0, 16),
+    }, story(place, "rmm")[0])
+
+
 def threads(place):
     """ranges: of each thread; a range that is popped in another thread, or never"""
     found, report = story(place, "threads")
@@ -197,5 +206,5 @@ def real_header(place):
                        ("outer/wide", None): (4, 0, 4, 4)}, rows(json.loads(place.read("report.json"))))
 
 
-RANGES = [nested, folded, domains, threads, started, budgets, deep, many, reset, clean, other_tool, passive, environment,
+RANGES = [nested, folded, domains, rmm, threads, started, budgets, deep, many, reset, clean, other_tool, passive, environment,
           real_header]

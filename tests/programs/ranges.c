@@ -180,6 +180,55 @@ static void domains(void)
 	pop_in(other);
 }
 
+/* A range of RMM: its name is registered once, and its payload is the number of bytes. */
+static void push_rmm(void *librmm, void *name, uint64_t bytes)
+{
+	struct attributes attributes = { .version = 3, .size = sizeof(attributes), .category = 7,
+					 .color_type = 1, .color = 0xff7400ff, .payload_type = 1,
+					 .payload = bytes, .message_type = 3, .message = name };
+
+	CALL(core2, 4, int, (void *, const struct attributes *), (librmm, &attributes));
+}
+
+static CUdeviceptr allocate_rmm(void *librmm, size_t bytes)
+{
+	static void *name;
+	CUdeviceptr address;
+
+	if (!name)
+		name = CALL(core2, 10, void *, (void *, const char *),
+			    (librmm, "cuda_async_memory_resource::allocate"));
+	push_rmm(librmm, name, bytes);
+	must(cuMemAllocAsync(&address, bytes, NULL), "cuMemAllocAsync");
+	pop_in(librmm);
+	return address;
+}
+
+/* As RAPIDS does: RMM's domain has its own ranges, inside those of the program. Its buffers are
+ * freed in other ranges, and in none. */
+static void rmm(void)
+{
+	void *librmm = domain("librmm");
+	CUdeviceptr first, second, third;
+	void *name = CALL(core2, 10, void *, (void *, const char *),
+			  (librmm, "cuda_async_memory_resource::deallocate"));
+
+	push("query 5");
+	first = allocate_rmm(librmm, 4 * KIB);
+	second = allocate_rmm(librmm, 8 * KIB);
+	allocate(KIB);
+	push_rmm(librmm, name, 4 * KIB);
+	must(cuMemFreeAsync(first, NULL), "cuMemFreeAsync");
+	pop_in(librmm);
+	pop();
+	third = allocate_rmm(librmm, 16 * KIB);
+	push("query 6");
+	allocate_rmm(librmm, 2 * KIB);
+	must(cuMemFreeAsync(second, NULL), "cuMemFreeAsync");
+	pop();
+	must(cuMemFreeAsync(third, NULL), "cuMemFreeAsync");
+}
+
 static CUcontext context;
 
 static uint64_t start_range(const char *text)
@@ -297,7 +346,7 @@ int main(int argc, char **argv)
 	static const struct { const char *name; void (*run)(void); } stories[] = {
 		{ "nested", nested }, { "folded", folded }, { "domains", domains },
 		{ "threads", threads }, { "started", started }, { "deep", deep },
-		{ "many", many }, { "reset", reset },
+		{ "many", many }, { "reset", reset }, { "rmm", rmm },
 	};
 	start();
 	must(cuInit(0), "cuInit");
