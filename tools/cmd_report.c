@@ -75,11 +75,16 @@ static int set_between(const char *text)
 	return ns[0] < ns[1] ? 0 : -1;
 }
 
-/* Returns true and prints an error if the format has no place for the moments. */
-static bool refuses_moments(void)
+/* Returns true and prints an error if the format has no place for the moments, or if a gate would
+ * judge parts of call sites. */
+static bool refuses_choice(void)
 {
 	bool takes_at = opt_values.format == OPTION_FORMAT_MEMORY_VIZ;
 
+	if (session_choice.by_range && gate_wanted()) {
+		print_error("--by range is for reports; a gate judges call sites");
+		return true;
+	}
 	if (opt_values.format == OPTION_FORMAT_TEXT || opt_values.format == OPTION_FORMAT_JSON ||
 	    !(session_choice.has_between || (session_choice.has_at && !takes_at)))
 		return false;
@@ -229,7 +234,7 @@ static int with_ledgers(char **operands, int count,
 	AT_END(session_finish) struct session session = { 0 };
 
 	flags_environment(OPTIONS_OF_REPORT & ~OPTION_BIT(OPTION_REPORT));
-	if (refuses_moments() ||
+	if (refuses_choice() ||
 	    session_refuses(opt_text[OPTION_REPORT] ? opt_values.report : NULL))
 		return STATUS_USAGE;
 	session_start(&session);
@@ -264,6 +269,7 @@ static const struct flags_extra extras[] = {
 	    "program ran with --trace", NULL, set_at, "TIME", "a time such as 12.5s or 3m"),
 	ROW("--between", "what was allocated and freed between two times, by call site", NULL,
 	    set_between, "FROM..TO", "two times such as 10s..20s, the earlier one first"),
+	FLAG_BY(OPTION_GROUP_CHOICE),
 	ROW("--addresses", "list the address of each live block (--format json)",
 	    &session_choice.addresses),
 	{ NULL },

@@ -21,6 +21,7 @@
 #include "tools/launch/system.h"
 #include "tools/ledgers/ledgers.h"
 #include "tools/terminal.h"
+#include "tools/session.h"
 #include "tools/top_screen.h"
 
 #define MS_PER_S 1000
@@ -121,6 +122,7 @@ static const struct flags_extra extras[] = {
 	    "printed)", set_sites, "N", "a whole number from 1 to 1000"),
 	ROW("--sort", "bytes, blocks, growth or rate (default: bytes)", set_order, "KEY",
 	    "bytes, blocks, growth or rate"),
+	FLAG_BY(OPTION_GROUP_RUNNING),
 	ROW("--older", "count only blocks of at least this age: 10s, 5m, 1h", set_older, "TIME",
 	    DURATION),
 	ROW("--step-every", "interval between steps, if the process marks none; a call site that "
@@ -281,6 +283,7 @@ static int read_ledger(struct top_view *watch, size_t sites)
 	if (how.step)
 		watch->step_due_s = now + (double)arguments.step_ms / MS_PER_S;
 	ledger.older_ns = (uint64_t)arguments.older_ms * 1000000u;
+	ledger.choice.by_range = session_choice.by_range;
 	live = live_build(&ledger, watch->symbolizer, &how);
 	loaded_ledger_finish(&ledger);
 	live_destroy(watch->earlier);

@@ -24,6 +24,12 @@
 
 struct load_choice session_choice;
 
+int session_set_by(const char *text)
+{
+	session_choice.by_range = strcmp(text, "range") == 0;
+	return session_choice.by_range || strcmp(text, "call-site") == 0 ? 0 : -1;
+}
+
 void session_start(struct session *session)
 {
 	memset(session, 0, sizeof(*session));

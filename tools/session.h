@@ -29,6 +29,13 @@ struct session {
 
 /* The blocks that `gpuleak report` selects by its flags. All sessions use it. */
 extern struct load_choice session_choice;
+/* Parses the value of --by. Returns 0, or -1 if it is not known. */
+int session_set_by(const char *text);
+#define FLAG_BY(group)                                                                     \
+	{ "--by", group, OPTION_RANK_MORE,                                              \
+	  "range: list what a call site allocates in each range by itself; call-site: " \
+	  "together (default)",                                                        \
+	  NULL, session_set_by, "WHAT", "range or call-site" }
 
 /* Starts an empty session. */
 void session_start(struct session *session);

@@ -454,6 +454,12 @@ void describe_place_and_caller(FILE *out, const struct report_stack *stack, bool
 	describe_caller(out, ", called from ", stack, whole);
 }
 
+void describe_range(FILE *out, const struct report_site *site)
+{
+	if (site->range)
+		eprintf(out, ", %s", site->range);
+}
+
 void describe_source(FILE *out, const char *kind, const char *api, int device)
 {
 	eprintf(out, " (%s, %s", kind_words(kind), api);

@@ -38,6 +38,9 @@ void describe_caller(FILE *out, const char *before, const struct report_stack *s
  * one helper function. */
 void describe_place_and_caller(FILE *out, const struct report_stack *stack, bool whole);
 
+/* With --by range, prints ", in the range serve". */
+void describe_range(FILE *out, const struct report_site *site);
+
 /* Prints " (device memory, cuMemAlloc_v2, device 0)", without the device if it is -1. */
 void describe_source(FILE *out, const char *kind, const char *api, int device);
 

@@ -21,6 +21,7 @@ struct load_choice {
 	uint64_t since;   /* only blocks newer than this result of gpuleak_mark() */
 	uint64_t address; /* only blocks that begin at or contain this address */
 	uint32_t thread;  /* only blocks that this thread allocated */
+	bool by_range;    /* a call site is a place in one range; selects nothing */
 	bool addresses;   /* list the address of each block; selects nothing */
 	/* Moments to show: the end of the second one is at or after its start. Select nothing. */
 	bool has_at, has_between;

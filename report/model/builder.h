@@ -15,6 +15,7 @@
 #include "report/util/report_arena.h"
 #include "ledger/reader.h"
 
+struct build_ranges;
 struct build_site;
 
 struct builder {
@@ -35,6 +36,7 @@ struct builder {
 	const char *script; /* see struct report_stack */
 	bool managed_known;
 	bool has_heaps, heaps_mixed; /* see build_heaps() */
+	struct build_ranges *ranges; /* NULL: not needed yet */
 	struct table code_refs, python_locations;     /* keyed by ref; keyed by content */
 	struct table stack_code_refs, stack_codes;    /* keyed by ref; keyed by content */
 	/* struct ledger_mapped, ledger_event_wait and ledger_ipc (of opened memory), keyed by the
@@ -222,6 +224,15 @@ const struct report_site *build_call(struct builder *b, uint32_t api, int device
  * compiler repeated the code of a line. */
 struct build_site *intern_code_site(struct builder *b, const struct ledger_site *record);
 struct build_site *look_up_site(struct builder *b, struct build_site *site);
+
+/* Return the number of the range in which RECORD, in the view, allocates (0: none), the record of a
+ * range (NULL: none), its name behind those of the ranges that enclose it. With --by range the
+ * last one returns words for the range of RECORD, which are the same for two records in one range;
+ * otherwise NULL. */
+uint16_t build_range_number(const struct builder *b, const struct ledger_site *record);
+const struct ledger_range *build_range(struct builder *b, uint32_t number);
+const char *build_range_path(struct builder *b, const struct ledger_range *record);
+const char *build_range_of(struct builder *b, const struct ledger_site *record);
 
 /* What a step adds up by call site. An element begins with a struct site_entry. */
 struct site_list {

@@ -17,7 +17,8 @@ static bool same_site(const void *value, const void *key)
 	const struct build_site *a = value, *b = key;
 
 	return a->stack_id == b->stack_id && a->site.api == b->site.api &&
-	       a->site.kind == b->site.kind && a->site.device == b->site.device;
+	       a->site.kind == b->site.kind && a->site.device == b->site.device &&
+	       a->site.range == b->site.range;
 }
 
 static struct build_site *intern(struct builder *b, const struct build_site *key)
@@ -49,6 +50,7 @@ struct build_site *intern_site(struct builder *b, const struct ledger_site *reco
 		.kind = build_name(b, record ? record->kind : 0),
 		.device = record ? record->device : -1,
 		.stack = build_stack(b, record ? record->stack : 0),
+		.range = build_range_of(b, record),
 	});
 }
 
@@ -84,7 +86,7 @@ struct build_site *intern_code_site(struct builder *b, const struct ledger_site 
 {
 	return intern(b, &(struct build_site){
 		.site = { .api = build_name(b, record->api), .kind = build_name(b, record->kind),
-			  .device = record->device },
+			  .device = record->device, .range = build_range_of(b, record) },
 		.stack_id = build_stack_code(b, record->stack), .stack_ref = record->stack,
 	});
 }

@@ -20,6 +20,8 @@ struct report_site {
 	uint64_t fingerprint, fingerprint2;
 	/* name of the heap of NVTX that all of its blocks are; or NULL */
 	const char *heap;
+	/* with --by range: "in the range serve", where its blocks were allocated; else NULL */
+	const char *range;
 	bool in_static_object; /* at exit an object with a destructor had a block's address */
 };
 

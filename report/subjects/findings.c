@@ -135,8 +135,9 @@ static void number(struct findings *findings)
 /* A line of the application in one process, or what one variable keeps. */
 struct part_group {
 	/* class, process, line or variable, and what else parts have in common: the call that ended
-	 * their context, their cache, or their mapping. What has a history stands alone. */
-	uint64_t key[4];
+	 * their context, their cache, or their mapping; their range. What has a history stands
+	 * alone. */
+	uint64_t key[5];
 	uint64_t keeper; /* of a line: a number for the variable that keeps most, or 0 */
 	struct finding *finding; /* the largest part */
 	struct finding **end; /* where the next part goes */
@@ -150,7 +151,8 @@ static struct part_group *group_of(struct findings *findings, struct table *tabl
 			  : finding->site ? (uintptr_t)leak->cache
 			  : leak->history ? (uintptr_t)leak
 					  : (uintptr_t)leak->mapping;
-	uint64_t key[4] = { (uint64_t)finding->class, finding->process_index, number, other };
+	uint64_t key[5] = { (uint64_t)finding->class, finding->process_index, number, other,
+			    (uintptr_t)leak->site->range };
 
 	return table_intern(&findings->arena, table, key, sizeof(key), sizeof(struct part_group));
 }

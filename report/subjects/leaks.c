@@ -308,6 +308,7 @@ static void print_leak(FILE *out, const struct finding *finding, bool whole)
 		fprintf(out, " that keep%s %s", finding->blocks == 1 ? "s" : "",
 			EXACT_SIZE(finding->keeps));
 	describe_source(out, leak->site->kind, leak->site->api, leak->site->device);
+	describe_range(out, leak->site);
 	if (*call_of(leak)) {
 		fputs(", ", out);
 		describe_missing_call(out, leak, process->ended == REPORT_RUNNING);
@@ -407,6 +408,7 @@ json_t *json_leak(const void *item, const struct subject_view *view)
 		{ "suballocated_bytes", JSON_IF(leak->used_bytes,
 						json_number(leak->used_bytes)) },
 		{ "stack", json_stack(leak->site->stack) },
+		{ "range", JSON_IF(leak->site->range, json_text(leak->site->range)) },
 		{ "names", JSON_LIST_IF_ANY(leak->names, leak->name_count, json_name) },
 		{ "history", JSON_IF(leak->history, json_history(leak->history)) },
 		{ "mapped", JSON_IF(mapping, mapped_json(&mapping->mapped, view)) },

@@ -18,7 +18,6 @@
 #include "report/util/number.h"
 
 #define CACHES_MAX 128u
-#define DEPTH_MAX 64u
 
 struct range_sums {
 	const struct ledger_range *record; /* NULL: the ledger has none */
@@ -35,13 +34,6 @@ struct range_gathering {
 };
 
 /* ---- build ---- */
-
-static uint16_t range_of(const struct builder *b, const struct ledger_site *site)
-{
-	const struct ledger_balance *balance = ledger_balance_of(b->view, site);
-
-	return balance && balance->range <= LEDGER_RANGE_OTHER ? balance->range : 0;
-}
 
 static bool has_suballocations(const struct range_gathering *g, const char *cache)
 {
@@ -60,7 +52,7 @@ static void add_cache(struct range_gathering *g, const char *cache)
 static void add_site(struct range_gathering *g, const struct ledger_site *site)
 {
 	const struct ledger_live live = ledger_site_live(g->b->view, site, LEDGER_COUNT_LIVE);
-	struct report_range *sum = &g->ranges[range_of(g->b, site)].public;
+	struct report_range *sum = &g->ranges[build_range_number(g->b, site)].public;
 	uint64_t bytes = site->bytes, blocks = site->allocs;
 
 	sum->allocated_bytes = add_bounded(sum->allocated_bytes, bytes);
@@ -83,7 +75,7 @@ static void add_suballocations(struct range_gathering *g)
 			continue;
 		add_cache(g, report_cache_of(of));
 		add_cache(g, report_heap_of(of));
-		g->ranges[range_of(g->b, site)].suballocations += site->allocs;
+		g->ranges[build_range_number(g->b, site)].suballocations += site->allocs;
 		add_site(g, site);
 	}
 }
@@ -99,25 +91,10 @@ static void add_blocks(struct range_gathering *g)
 
 		if (of && (has_suballocations(g, report_cache_of(of)) ||
 			   has_suballocations(g, report_heap_of(of))))
-			g->ranges[range_of(g->b, site)].cached_blocks += site->allocs;
+			g->ranges[build_range_number(g->b, site)].cached_blocks += site->allocs;
 		else
 			add_site(g, site);
 	}
-}
-
-/* Returns the name of RECORD behind those of the ranges that enclose it. */
-static const char *path_of(struct range_gathering *g, const struct ledger_range *record)
-{
-	const char *ret = build_name(g->b, record->name);
-
-	for (unsigned int depth = 0; depth < DEPTH_MAX; depth++) {
-		record = record->parent < LEDGER_RANGE_OTHER ? g->ranges[record->parent].record
-							      : NULL;
-		if (!record)
-			break;
-		ret = arena_printf(g->b->arena, "%s/%s", build_name(g->b, record->name), ret);
-	}
-	return ret;
 }
 
 /* Returns the peak of RANGE, whose counters are those of all its blocks and of all its
@@ -156,7 +133,7 @@ static void list_ranges(struct range_gathering *g)
 		range->public.outside = i == 0;
 		range->public.peak_bytes = peak_of(range);
 		if (range->record && i < LEDGER_RANGE_OTHER) {
-			range->public.name = path_of(g, range->record);
+			range->public.name = build_range_path(g->b, range->record);
 			range->public.domain = build_text(g->b, range->record->domain);
 		}
 		*ARENA_ADD(g->b->arena, process->ranges, process->range_count) = range->public;
@@ -167,13 +144,10 @@ static void list_ranges(struct range_gathering *g)
 static void build(struct builder *b)
 {
 	struct range_gathering g = { .b = b };
-	const struct ledger_range *record;
-	struct ledger_walk walk = { 0 };
 
 	g.ranges = arena_alloc(b->arena, (LEDGER_RANGE_OTHER + 1) * sizeof(*g.ranges));
-	while ((record = ledger_next_range(b->view, &walk)))
-		if (record->number && record->number <= LEDGER_RANGE_OTHER)
-			g.ranges[record->number].record = record;
+	for (uint32_t i = 1; i <= LEDGER_RANGE_OTHER; i++)
+		g.ranges[i].record = build_range(b, i);
 	add_suballocations(&g);
 	add_blocks(&g);
 	list_ranges(&g);

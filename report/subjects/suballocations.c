@@ -220,6 +220,7 @@ static void print_accumulating(FILE *out, const struct finding *finding, bool fi
 	describe_pool(out, live, live->site->device);
 	fputs("), ", out);
 	finding_trend(out, finding);
+	describe_range(out, live->site);
 	fputs(", allocated at:\n", out);
 	describe_stack(out, finding->stack, whole);
 	describe_names(out, live);
@@ -343,6 +344,7 @@ static json_t *entry_json(const void *item, const struct subject_view *view)
 					   json_number(places->doubled_bytes)) },
 		{ "ignored_blocks", JSON_IF(ignored, json_number(entry->ignored_blocks)) },
 		{ "ignored_bytes", JSON_IF(ignored, json_number(entry->ignored_bytes)) },
+		{ "range", JSON_IF(live->site->range, json_text(live->site->range)) },
 		{ "names", JSON_LIST_IF_ANY(live->names, live->name_count, json_name) },
 		{ "keepers", JSON_IF(live->keepers, json_keepers(live->keepers)) },
 		{ "keepers_seconds", JSON_IF(live->keepers, json_keepers_time(live->keepers)) },

@@ -6,13 +6,13 @@
 # GPU, and whatever of PyTorch, CuPy, JAX is there. Results go to the folder named first.
 #
 #   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends late errors families matrix programs contexts pools cost
-#                                               frameworks suballocations kept keepers keepers-load oom fragmentation ranges trace parked opencl held costs objects steps scale attach two guard
+#                                               frameworks suballocations kept keepers keepers-load oom fragmentation ranges nvtx-memory trace parked opencl held costs objects steps scale attach two guard
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 results=$(mkdir -p "$1" && cd "$1" && pwd)
 build=$(cd "${2:-$here/../../build}" && pwd)
 shift; shift
-parts=${*:-calls ends late errors families matrix programs contexts pools cost frameworks suballocations kept keepers keepers-load oom fragmentation ranges trace parked opencl held costs objects steps scale}
+parts=${*:-calls ends late errors families matrix programs contexts pools cost frameworks suballocations kept keepers keepers-load oom fragmentation ranges nvtx-memory trace parked opencl held costs objects steps scale}
 lib=$build/interpose/libgpuleak.so
 gpuleak=$build/tools/gpuleak
 work=$(mktemp -d)
@@ -242,6 +242,15 @@ fi
 if wants ranges; then
 	"$gpuleak" run --format json --report "$results/ranges.json" -- python3 "$here/ranges.py" >"$work/out" 2>&1
 	say "ranges, PyTorch: exit $?, $(python3 "$here/ranges.py" compare "$results/ranges.json" "$work/out")"
+fi
+
+# Heaps and regions that a program registers by NVTX, without NVTX's header.
+if wants nvtx-memory; then
+	gcc -g -o "$work/nvtx_memory" "$here/../programs/nvtx_memory.c" -L"$cuda/lib64/stubs" -lcuda -ldl || exit 1
+	"$gpuleak" run --format json --report "$results/nvtx-memory.json" -- "$work/nvtx_memory" pool
+	say "nvtx-memory: exit $?, $(python3 -c 'import json, sys
+found = sorted((one["cache"], one["bytes"]) for one in json.load(open(sys.argv[1]))["suballocations"])
+print(found == [("my pool #", 2048), ("my pool #", 4096)] or found)' "$results/nvtx-memory.json")"
 fi
 
 if wants parked; then

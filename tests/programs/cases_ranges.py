@@ -5,6 +5,7 @@ injection; a process that loads the library for NVTX alone."""
 import json
 import os
 
+from cases_top import Holder
 from harness import Skipped, compare
 
 KIB = 1 << 10
@@ -206,5 +207,30 @@ def real_header(place):
                        ("outer/wide", None): (4, 0, 4, 4)}, rows(json.loads(place.read("report.json"))))
 
 
-RANGES = [nested, folded, domains, rmm, threads, started, budgets, deep, many, reset, clean, other_tool, passive, environment,
+def by_range(place):
+    """ranges: --by range lists what one call site left in each range; sums stay; top does so, too"""
+    ledger = place.file("ledger")
+    place.preloaded([place.program("ranges"), "folded"],
+                    {"GPULEAK_LEDGER": ledger, "GPULEAK_RANGES_AS_NAMED": "1"})
+    reports = [json.loads(place.command("report", "--format", "json", *flags, ledger).stdout)
+               for flags in ((), ("--by", "call-site"), ("--by", "range"))]
+    compare("call-site is the default", reports[0], reports[1])
+    compare("one call site", [(5 * KIB, None)],
+            [(leak["bytes"], leak.get("range")) for leak in reports[0]["leaks"]])
+    compare("summary", reports[0]["summary"], reports[2]["summary"])
+    compare("leaks", {"in the range request %d of 1%d" % (i * 7, i): KIB for i in range(5)},
+            {leak["range"]: leak["bytes"] for leak in reports[2]["leaks"]})
+    text = place.command("report", "--by", "range", ledger).stdout
+    compare("text", 1, text.count(", in the range request 14 of 12, allocated at:\n"))
+    for flags in (("--by", "colour"), ("--by", "range", "--max-leaked-bytes", "1GiB")):
+        compare(flags, 2, place.command("report", *flags, ledger).status)
+    with Holder(place, ("ranges", "nested", "wait")) as holder:
+        shown = place.command("top", "--once", "--by", "range", holder.pid).stdout
+        compare("top", (1, 1, 1), (shown.count(", in the range serve/decode,"),
+                                   shown.count(", in the range serve/decode/inner\\x1B[#m\\x0A,"),
+                                   shown.count(", outside all ranges,")))
+        holder.end(0)
+
+
+RANGES = [by_range, nested, folded, domains, rmm, threads, started, budgets, deep, many, reset, clean, other_tool, passive, environment,
           real_header]

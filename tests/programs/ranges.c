@@ -341,12 +341,22 @@ static void reset(void)
 	pop();
 }
 
+/* Waits for a line. */
+static void wait_here(void)
+{
+	puts("ready");
+	fflush(stdout);
+	while (getchar() != '\n')
+		;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct { const char *name; void (*run)(void); } stories[] = {
 		{ "nested", nested }, { "folded", folded }, { "domains", domains },
 		{ "threads", threads }, { "started", started }, { "deep", deep },
 		{ "many", many }, { "reset", reset }, { "rmm", rmm },
+		{ "wait", wait_here },
 	};
 	start();
 	must(cuInit(0), "cuInit");

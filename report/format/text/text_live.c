@@ -279,6 +279,7 @@ static void print_sites(FILE *out, const struct live *now, const struct live *ea
 		FREE_AT_END char *api = PRINTED(to, eprintf(to, ", %s", site->site->api));
 		FREE_AT_END char *where = PRINTED(to,
 			describe_place_and_caller(to, site->site->stack, false);
+			describe_range(to, site->site);
 			if (site->site->stack->cache)
 				eprintf(to, ", held by the %s", site->site->stack->cache));
 
@@ -320,6 +321,7 @@ static void print_suballocations(FILE *out, const struct report_process *process
 		const struct report_suballocations *site = &process->suballocations[i];
 		FREE_AT_END char *where = PRINTED(to,
 			describe_place_and_caller(to, site->live.site->stack, false);
+			describe_range(to, site->live.site);
 			if (site->trend != TREND_UNKNOWN) {
 				fputs(site->trend == TREND_ACCUMULATING ? ", accumulating: " : ", ",
 				      to);
