@@ -266,7 +266,7 @@ static bool end_region(const struct batch_work *work, const void *element)
 
 	for (int device = 0; device < 64 && work->devices >> device; device++)
 		if (work->devices >> device & 1 &&
-		    record_suballocation_freed(SUBALLOCATOR_NVTX, address, device))
+		    record_region_freed(address, device))
 			return true;
 	return false;
 }
@@ -295,7 +295,7 @@ static bool add_region(const struct batch_work *work, const void *element)
 
 	if (!region->bytes || offset >= heap->bytes || region->bytes > heap->bytes - offset)
 		return false;
-	record_suballocated(&call, heap->hook->name, region->start, region->bytes, heap->device);
+	record_region(&call, region->start, region->bytes, heap->device);
 	return true;
 }
 

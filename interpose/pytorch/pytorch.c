@@ -34,8 +34,7 @@ static HOT_CALL void record(struct hook *hook, const struct caller *caller, void
 	if (bytes > 0)
 		record_suballocated(&call, "c10::reportMemoryUsageToProfiler", address,
 				    (uint64_t)bytes, DEVICE_INDEX(device));
-	else if (bytes < 0 && !record_suballocation_freed(SUBALLOCATOR_PYTORCH, address,
-							  DEVICE_INDEX(device)))
+	else if (bytes < 0 && !record_suballocation_freed(address, DEVICE_INDEX(device)))
 		observe_trouble(LEDGER_TROUBLE_UNKNOWN_SUBALLOCATION_FREES);
 }
 

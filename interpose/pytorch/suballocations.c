@@ -215,8 +215,9 @@ static HOT bool insert(struct recorder *recorder, struct suballocation_shard *sh
 	return true;
 }
 
-HOT_CALL void record_suballocated(struct call *call, const char *api, uint64_t address,
-				  uint64_t bytes, int device)
+/* These two are inlined for each suballocator, so that a tensor calls no function for them. */
+static HOT void record_new(enum suballocator by, struct call *call, const char *api,
+			   uint64_t address, uint64_t bytes, int device)
 {
 	struct new_block new = { .address = address, .bytes = bytes, .device = device };
 	struct recorder *recorder = enter();
@@ -230,9 +231,7 @@ HOT_CALL void record_suballocated(struct call *call, const char *api, uint64_t a
 	/* the first call writes the name for all blocks of the hook */
 	call->name = recorder_text_ref(recorder, &call->hook->name_ref, api);
 	new.time_ns = recorder_time(recorder);
-	shard = device_shard(recorder, call->hook >= &hooks[HOOK_HEAPS] ? SUBALLOCATOR_NVTX
-									: SUBALLOCATOR_PYTORCH,
-			     device);
+	shard = device_shard(recorder, by, device);
 	SOON_WRITTEN(shard);
 	new.stack = stack_here_without_loader(recorder, call->caller);
 	state = thread_self.state;
@@ -257,7 +256,7 @@ static HOT void end(struct recorder *recorder, struct ref_slot *slot)
 	slot->mark = FREED;
 }
 
-HOT_CALL bool record_suballocation_freed(enum suballocator by, uint64_t address, int device)
+static HOT bool record_free(enum suballocator by, uint64_t address, int device)
 {
 	struct recorder *recorder = enter();
 	struct suballocation_shard *shard;
@@ -275,6 +274,27 @@ HOT_CALL bool record_suballocation_freed(enum suballocator by, uint64_t address,
 	lock_give_soon(&shard->lock);
 	recorder_leave();
 	return known;
+}
+
+HOT_CALL void record_suballocated(struct call *call, const char *api, uint64_t address,
+				  uint64_t bytes, int device)
+{
+	record_new(SUBALLOCATOR_PYTORCH, call, api, address, bytes, device);
+}
+
+HOT_CALL bool record_suballocation_freed(uint64_t address, int device)
+{
+	return record_free(SUBALLOCATOR_PYTORCH, address, device);
+}
+
+void record_region(struct call *call, uint64_t address, uint64_t bytes, int device)
+{
+	record_new(SUBALLOCATOR_NVTX, call, call->hook->name, address, bytes, device);
+}
+
+bool record_region_freed(uint64_t address, int device)
+{
+	return record_free(SUBALLOCATOR_NVTX, address, device);
 }
 
 void suballocations_end(struct recorder *recorder, enum suballocator by, uint64_t start,

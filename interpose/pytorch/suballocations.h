@@ -39,8 +39,12 @@ struct suballocations {
 /* The framework allocated BYTES at ADDRESS on DEVICE. API is the name of the call in a report. */
 void record_suballocated(struct call *call, const char *api, uint64_t address, uint64_t bytes,
 			 int device);
-/* BY freed its suballocation at ADDRESS of DEVICE. Returns false if no live one is known there. */
-bool record_suballocation_freed(enum suballocator by, uint64_t address, int device);
+/* The framework freed its suballocation at ADDRESS of DEVICE. Returns false if no live one is known
+ * there. */
+bool record_suballocation_freed(uint64_t address, int device);
+/* The same for regions of NVTX. */
+void record_region(struct call *call, uint64_t address, uint64_t bytes, int device);
+bool record_region_freed(uint64_t address, int device);
 /* Locking for this and the next one: the caller is inside RECORDER and holds no lock of a shard.
  * All suballocations of BY that begin in BYTES from START on DEVICE were freed. */
 void suballocations_end(struct recorder *recorder, enum suballocator by, uint64_t start,

@@ -44,7 +44,8 @@ const char *build_range_path(struct builder *b, const struct ledger_range *recor
 	const char *ret = build_name(b, record->name);
 
 	for (unsigned int depth = 0; depth < DEPTH_MAX; depth++) {
-		record = record->parent < LEDGER_RANGE_OTHER ? build_range(b, record->parent) : NULL;
+		record = record->parent < LEDGER_RANGE_OTHER ? build_range(b, record->parent)
+							      : NULL;
 		if (!record)
 			break;
 		ret = arena_printf(b->arena, "%s/%s", build_name(b, record->name), ret);
