@@ -510,7 +510,8 @@ struct ledger_balance {
 };
 
 /* A range of the program (NVTX) in which memory was allocated, or which encloses such a range.
- * Records are written when the first call site allocates in the range, in no order. A call site
+ * Records are written when the first call site allocates in the range, or when the range begins and
+ * there is a trace, in no order. A call site
  * that allocates in several ranges has a record (struct ledger_site) for each. */
 #define LEDGER_RANGE_OTHER 4095u /* stands for all ranges for which the table had no room */
 enum ledger_range_memory {
@@ -601,7 +602,10 @@ enum ledger_trace_kind {
 	LEDGER_TRACE_STEP = 5, /* `address`: number of the step; `bytes`: live bytes */
 	/* `ref`: stack of the call; `address`: ref of its name; `bytes`: requested */
 	LEDGER_TRACE_OUT_OF_MEMORY = 6,
-	/* of the thread; `ref`: string */
+	/* `ref`: number of a struct ledger_range; `bytes`: a number that stands for its domain.
+	 * `address`: of a range that any thread may end, a number that it alone has while it lasts.
+	 * 0: the end is that of the innermost range of the thread in the domain. `time_ns` is from
+	 * the fine clock, so it may be later than that of the next event. */
 	LEDGER_TRACE_RANGE_BEGAN = 7,
 	LEDGER_TRACE_RANGE_ENDED = 8,
 };

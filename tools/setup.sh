@@ -301,5 +301,8 @@ case " $groups " in *' tests '*)
 		! step 'setup: fetching what the tests need from PyPI' "$here/../tests/scripts/pypi.sh"; then
 		say 'what the tests need from PyPI could not be fetched: is the network there?'
 		exit 1
-	fi ;;
+	fi
+	"$here/../tests/formats/fetch.py" --folder >/dev/null 2>&1 ||
+		step 'setup: fetching the viewers of traces' "$here/../tests/formats/fetch.py" ||
+		say 'the viewers of traces could not be fetched: their tests are skipped' ;;
 esac

@@ -25,6 +25,8 @@ struct upcalls {
 	void (*thread_joins)(struct recorder *recorder, struct thread_state *state);
 	/* See site_counts_live() in pytorch/suballocations.h. */
 	bool (*counts_live)(struct recorder *recorder, const struct hook *hook, uint32_t stack);
+	/* See trace_range() in recorder/trace.h. */
+	void (*trace_range)(int kind, uint16_t range, uint64_t id, uint32_t domain);
 	/* See nvtx_found() in nvtx/nvtx.h. */
 	void *(*nvtx_found)(const char *name, void *found);
 	/* Called when the calling thread ends inside a driver call. */

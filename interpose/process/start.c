@@ -358,6 +358,7 @@ const struct upcalls upcalls = {
 	.stack_is_nested = stack_is_nested,
 	.thread_joins = stack_cache_join,
 	.counts_live = site_counts_live,
+	.trace_range = trace_range,
 	.nvtx_found = nvtx_found,
 	.thread_ends_in_call = record_calls_end,
 };

@@ -8,6 +8,7 @@
 
 #include "interpose/base/config.h"
 #include "interpose/base/hash.h"
+#include "interpose/base/upcalls.h"
 #include "interpose/dispatch/observations.h"
 
 #define PLACES (LEDGER_RANGE_OTHER - 1u) /* numbers 1 .. PLACES */
@@ -197,6 +198,13 @@ static uint32_t path_without(uint32_t path, uint64_t element, uint64_t mask)
 
 /* ---- the range of a thread ---- */
 
+/* ID: of a range that was started, else 0. */
+static void trace_path(enum ledger_trace_kind kind, uint32_t path, uint64_t id)
+{
+	if (path && path != LEDGER_RANGE_OTHER)
+		upcalls.trace_range(kind, (uint16_t)path, id, PATH_DOMAIN(path_at(path)));
+}
+
 /* Returns where the calling thread has the path of its counted ranges. */
 static uint16_t *counted_path(void)
 {
@@ -212,6 +220,7 @@ void range_push(uint32_t domain, uint32_t name)
 		path = path_inside(self->range, ELEMENT(domain, name, 0));
 	if (path != self->range && path != LEDGER_RANGE_OTHER) {
 		self->range = (uint16_t)path;
+		trace_path(LEDGER_TRACE_RANGE_BEGAN, path, 0);
 		return;
 	}
 	observe_trouble(path == LEDGER_RANGE_OTHER ? LEDGER_TROUBLE_OTHER_RANGES
@@ -223,18 +232,21 @@ void range_push(uint32_t domain, uint32_t name)
 
 void range_pop(uint32_t domain)
 {
+	const uint64_t element = ELEMENT(domain, 0, 0), mask = ELEMENT(0xfff, 0, 1);
 	struct thread *self = &thread_self;
-	uint32_t path;
+	uint32_t ended = self->range;
 
 	if (self->ranges_uncounted) {
 		if (!--self->ranges_uncounted)
 			self->range = self->range_before;
 		return;
 	}
-	path = path_without(self->range, ELEMENT(domain, 0, 0), ELEMENT(0xfff, 0, 1));
-	if (path == self->range)
+	while (ended && (path_at(ended) & mask) != element)
+		ended = PATH_PARENT(path_at(ended));
+	if (!ended)
 		observe_trouble(LEDGER_TROUBLE_UNMATCHED_RANGES);
-	self->range = (uint16_t)path;
+	trace_path(LEDGER_TRACE_RANGE_ENDED, ended, 0);
+	self->range = (uint16_t)path_without(self->range, element, mask);
 }
 
 /* ---- ranges that one thread starts and any thread ends ---- */
@@ -246,12 +258,13 @@ void range_pop(uint32_t domain)
 static struct {
 	_Atomic uint64_t id; /* 0: unused */
 	_Atomic uint32_t thread; /* number of the thread that started the range; ENDED; 0: none */
-	uint32_t element;
+	uint32_t element; /* 0: the table of paths, or the path, had no room for it */
 } starts[STARTS];
 _Atomic uint32_t range_ends READ_BY_ALL;
 
-/* The calling thread is in ELEMENT from now on, outside the ranges that it pushed. */
-static void begin_outside(uint64_t element)
+/* The calling thread is in ELEMENT from now on, outside the ranges that it pushed. Returns false if
+ * there is no room for ELEMENT. */
+static bool begin_outside(uint64_t element)
 {
 	uint16_t *path = counted_path();
 	uint64_t elements[DEPTH_MAX + 1];
@@ -260,13 +273,20 @@ static void begin_outside(uint64_t element)
 	if (count == DEPTH_MAX || path_inside(0, element) == LEDGER_RANGE_OTHER) {
 		observe_trouble(count == DEPTH_MAX ? LEDGER_TROUBLE_DEEP_RANGES
 						   : LEDGER_TROUBLE_OTHER_RANGES);
-		return;
+		return false;
 	}
 	while (pushed < count && !(elements[pushed] & STARTED))
 		pushed++;
 	memmove(elements + pushed + 1, elements + pushed, (count - pushed) * sizeof(*elements));
 	elements[pushed] = element;
 	*path = (uint16_t)path_of(elements, count + 1, count + 1);
+	return true;
+}
+
+static void trace_start_or_end(enum ledger_trace_kind kind, uint32_t i, uint64_t id)
+{
+	if (starts[i].element)
+		trace_path(kind, path_inside(0, starts[i].element), id);
 }
 
 static void end_outside(uint32_t i)
@@ -295,8 +315,10 @@ uint64_t range_start(uint32_t domain, uint32_t name, uint64_t id)
 		if (!atomic_compare_exchange_strong(&starts[i].id, &unused, id))
 			continue;
 		starts[i].element = (uint32_t)ELEMENT(domain, name, 1);
+		if (!begin_outside(starts[i].element))
+			starts[i].element = 0;
+		trace_start_or_end(LEDGER_TRACE_RANGE_BEGAN, i, id);
 		atomic_store(&starts[i].thread, thread_self.range_thread);
-		begin_outside(starts[i].element);
 		return id;
 	}
 	observe_trouble(LEDGER_TROUBLE_OTHER_RANGES);
@@ -312,6 +334,7 @@ void range_end(uint64_t id)
 
 		if (atomic_load(&starts[i].id) != id)
 			continue;
+		trace_start_or_end(LEDGER_TRACE_RANGE_ENDED, i, id);
 		if (atomic_load(&starts[i].thread) == thread_self.range_thread) {
 			end_outside(i);
 		} else {

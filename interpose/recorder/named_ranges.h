@@ -4,9 +4,9 @@
  * table of names, the table of paths ("serve/decode"), and the range in which each thread is. A
  * call site has counters of its own for each range in which it allocates (struct ledger_range).
  *
- * Beginning and ending a range needs no recorder and writes nothing into the ledger. The tables
- * have a fixed size, take no lock and are never emptied. So all of this is safe in any thread, in
- * signal handlers and after a fork.
+ * Beginning and ending a range needs no recorder, and writes into the ledger only if there is a
+ * trace. The tables have a fixed size, take no lock and are never emptied. So all of this is safe
+ * in any thread, in signal handlers and after a fork.
  */
 #ifndef GPULEAK_NAMED_RANGES_H
 #define GPULEAK_NAMED_RANGES_H
@@ -63,8 +63,9 @@ struct named_ranges { /* all zero: none was written yet */
 	uint32_t names[LEDGER_RANGE_OTHER + 1]; /* refs, by number; 0: not written yet */
 };
 
-/* Locking: the caller holds the lock of STATE, its thread's state. Returns RANGE after writing it
- * and the ranges that enclose it into the ledger; 0 if the ledger has no room. */
+/* Locking: takes the lock of the ranges; the caller is inside the recorder. OWNER: the number of
+ * its thread's state. Returns RANGE after writing it and the ranges that enclose it into the
+ * ledger; 0 if the ledger has no room. */
 COLD uint16_t named_range_write(struct recorder *recorder, uint32_t owner, uint16_t range);
 
 /* Locking: the caller holds the lock of the thread state whose number is THREAD_STATE. Adds BYTES,

@@ -6,6 +6,7 @@
 #include "interpose/recorder/trace.h"
 
 #include "interpose/base/config.h"
+#include "interpose/recorder/thread_state.h"
 
 /* Returns the largest power of two that is not above COUNT, or 0. */
 static uint32_t round_down(uint64_t count)
@@ -68,4 +69,19 @@ void trace_block(struct recorder *recorder, enum ledger_trace_kind kind,
 	if (name->length >= sizeof(object) && memcmp(name->bytes, object, sizeof(object) - 1) == 0)
 		return;
 	trace_add(recorder, kind, block->site, block->address, bytes, time_ns);
+}
+
+void trace_range(int kind, uint16_t range, uint64_t id, uint32_t domain)
+{
+	struct recorder *recorder;
+
+	if (!trace_is_on() || !recorder_now() || thread_self.busy)
+		return;
+	recorder = recorder_enter();
+	if (!recorder)
+		return;
+	if (named_range_write(recorder, thread_self.state->number, range))
+		trace_add(recorder, (enum ledger_trace_kind)kind, range, id, domain,
+			  recorder_fine_time(recorder));
+	recorder_leave();
 }

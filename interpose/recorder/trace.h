@@ -32,5 +32,9 @@ void trace_add(struct recorder *recorder, enum ledger_trace_kind kind, uint32_t 
  * memory. */
 void trace_block(struct recorder *recorder, enum ledger_trace_kind kind,
 		 const struct ledger_block *block, uint64_t bytes, uint64_t time_ns);
+/* KIND is LEDGER_TRACE_RANGE_BEGAN or _ENDED. RANGE: its number. ID: that of a range which any
+ * thread may end, else 0. DOMAIN: a number that stands for it. Adds nothing before the first GPU
+ * call, or in a signal handler that has interrupted gpuleak. */
+void trace_range(int kind, uint16_t range, uint64_t id, uint32_t domain);
 
 #endif

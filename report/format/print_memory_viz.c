@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Writes what torch.cuda.memory._snapshot() returns as a pickle, for PyTorch's memory viewer and
- * torch/cuda/_memory_viz.py: segments with their blocks, and the events of the trace. Each block of
+ * torch/cuda/_memory_viz.py: segments with their blocks, the events of the trace, and its ranges as
+ * annotations. Each block of
  * the driver is a segment. A framework's segment has its suballocations as blocks, every other
  * segment is one block, so the memory of NCCL, cuBLAS and others is there, too. Has no place for
  * findings. Uses only opcodes that the viewer reads.
@@ -141,6 +142,7 @@ struct viz {
 	struct pickle pickle;
 	const struct report_process *process;
 	uint64_t at_ns; /* the moment of the snapshot */
+	uint64_t last_ns; /* the latest event of a list until now: the coarse clock is a bit late */
 	unsigned int first_device; /* the process's device 0 in the snapshot */
 	struct table divided; /* call sites of segments that have suballocations */
 	/* sorted by device and address: live at the moment */
@@ -239,6 +241,15 @@ static int compare_lives(const void *left, const void *right)
 	       ?: compare_numbers(a->address, b->address) ?: compare_numbers(a->bytes, b->bytes);
 }
 
+/* Returns true if PART lies before SEGMENT in the order of compare_lives(). */
+static bool is_before(const struct life *part, const struct life *segment)
+{
+	int devices = compare_ints(part->where->device, segment->where->device);
+
+	return devices < 0 || (devices == 0 &&
+			       add_bounded(part->address, part->bytes) <= segment->address);
+}
+
 static void find_live(struct viz *v)
 {
 	const struct lives *lives = lives_of(v->process);
@@ -301,36 +312,15 @@ static uint64_t put_parts(struct viz *v, const struct life *segment, const struc
 	return used;
 }
 
-/* Returns the first suballocation that may lie in SEGMENT: the last one that begins at or before
- * it. */
-static const struct life **first_part(const struct viz *v, const struct life *segment)
+/* PARTS: see put_parts(). */
+static void put_segment(struct viz *v, const struct life *segment, const struct life **parts)
 {
-	size_t low = 0, high = v->part_count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (compare_lives(&v->parts[middle], &segment) <= 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return v->parts + (low ? low - 1 : 0);
-}
-
-static void put_segment(struct viz *v, const struct life *segment)
-{
-	const struct life **part = v->part_count ? first_part(v, segment) : NULL;
 	bool has_parts = is_divided(v, segment);
 	struct pickle *p = &v->pickle;
 	uint64_t used = segment->bytes;
 
-	/* the part before may be of another device */
-	while (part && part < v->parts + v->part_count &&
-	       (*part)->where->device < segment->where->device)
-		part++;
 	if (has_parts)
-		used = part ? put_parts(v, segment, part, false) : 0;
+		used = put_parts(v, segment, parts, false);
 	fputs("}(", p->out);
 	put_key_number(p, "device", v->first_device + device_of(segment));
 	put_key_number(p, "address", segment->address);
@@ -347,14 +337,18 @@ static void put_segment(struct viz *v, const struct life *segment)
 	fputs("](", p->out);
 	if (!has_parts)
 		put_block(p, segment->address, segment->bytes, segment);
-	else if (part)
-		put_parts(v, segment, part, true);
 	else
-		put_block(p, segment->address, segment->bytes, NULL);
+		put_parts(v, segment, parts, true);
 	fputs("eu", p->out);
 }
 
 /* ---- events ---- */
+
+static void put_time(struct viz *v, uint64_t ns)
+{
+	v->last_ns = ns > v->last_ns ? ns : v->last_ns;
+	put_key_number(&v->pickle, "time_us", (v->process->start_real_ns + v->last_ns) / 1000);
+}
 
 static void put_entry(struct viz *v, const char *action, const struct life *life, uint64_t ns)
 {
@@ -365,7 +359,7 @@ static void put_entry(struct viz *v, const char *action, const struct life *life
 	put_key_number(p, "addr", life->address);
 	put_key_number(p, "size", life->bytes);
 	put_key_number(p, "stream", 0);
-	put_key_number(p, "time_us", (v->process->start_real_ns + ns) / 1000);
+	put_time(v, ns);
 	put_frames(p, life->where->stack);
 	fputc('u', p->out);
 }
@@ -392,7 +386,7 @@ static void put_refusal(struct viz *v, const struct life_mark *mark)
 	put_key_number(p, "size", mark->bytes);
 	put_key_number(p, "device_free", free_bytes_of(v, mark));
 	put_key_number(p, "stream", 0);
-	put_key_number(p, "time_us", (v->process->start_real_ns + mark->time_ns) / 1000);
+	put_time(v, mark->time_ns);
 	put_frames(p, mark->stack);
 	fputc('u', p->out);
 }
@@ -401,15 +395,14 @@ static void put_event(struct viz *v, const struct life_event *event)
 {
 	const struct life *life = event->life;
 	bool is_block = life && !is_divided(v, life);
-	uint64_t ns = !life ? event->mark->time_ns : event->ends ? life->to_ns : life->from_ns;
+	uint64_t ns = life_event_ns(event);
 
-	if (ns > v->at_ns || (life && !is_shown(life)))
+	if (event->mark && event->mark->kind == LEDGER_TRACE_OUT_OF_MEMORY)
+		put_refusal(v, event->mark);
+	if (event->range && ns > v->last_ns)
+		v->last_ns = ns; /* what follows is inside the range */
+	if (!life || !is_shown(life))
 		return;
-	if (!life) {
-		if (event->mark->kind == LEDGER_TRACE_OUT_OF_MEMORY)
-			put_refusal(v, event->mark);
-		return;
-	}
 	if (!event->ends && !life->inside)
 		put_entry(v, "segment_alloc", life, ns);
 	if (is_block && !event->ends)
@@ -433,19 +426,53 @@ static unsigned int devices_of(const struct report_process *process)
 	return ret;
 }
 
-static void put_events(struct viz *v, unsigned int devices)
+static void put_annotation(struct viz *v, const struct life_event *event)
+{
+	struct pickle *p = &v->pickle;
+
+	if (!event->range)
+		return;
+	fputs("}(", p->out);
+	put_key_text(p, "name", event->range->name);
+	put_key_text(p, "stage", event->ends ? "END" : "START");
+	put_key_number(p, "device", v->first_device);
+	put_time(v, life_event_ns(event));
+	fputc('u', p->out);
+}
+
+/* Writes the list of what PUT writes of the events of DEVICE, until the moment of the snapshot.
+ * Ranges belong to every device, refused requests to the first one. */
+static void put_list(struct viz *v, void (*put)(struct viz *v, const struct life_event *event),
+		     unsigned int device)
 {
 	size_t count;
 	struct life_event *events = lives_events(lives_of(v->process), &count);
 
-	for (unsigned int device = 0; device < devices; device++) {
-		fputs("](", v->pickle.out);
-		for (size_t i = 0; i < count; i++)
-			if ((events[i].life ? device_of(events[i].life) : 0) == device)
-				put_event(v, &events[i]);
-		fputc('e', v->pickle.out);
+	v->last_ns = 0;
+	for (const struct life_event *event = events; event < events + count; event++) {
+		unsigned int of = event->life ? device_of(event->life) : event->mark ? 0 : device;
+
+		if (of == device && life_event_ns(event) <= v->at_ns)
+			put(v, event);
 	}
 	free(events);
+}
+
+static void put_events(struct viz *v)
+{
+	unsigned int devices = devices_of(v->process);
+
+	for (unsigned int device = 0; device < devices; device++) {
+		fputs("](", v->pickle.out);
+		put_list(v, put_event, device);
+		fputc('e', v->pickle.out);
+	}
+}
+
+static void put_annotations(struct viz *v)
+{
+	put_list(v, put_annotation, 0);
+	v->first_device += devices_of(v->process);
 }
 
 /* ---- processes ---- */
@@ -459,16 +486,38 @@ static void begin_process(struct viz *v, const struct report_process *process)
 	find_divided(v);
 }
 
-static void put_segments(struct viz *v, const struct report_process *process)
+static void put_segments(struct viz *v)
 {
-	begin_process(v, process);
+	const struct life **parts;
+
 	find_live(v);
-	for (size_t i = 0; i < v->segment_count; i++)
-		put_segment(v, v->segments[i]);
+	parts = v->parts;
+	for (size_t i = 0; i < v->segment_count; i++) {
+		const struct life *segment = v->segments[i];
+
+		while (parts < v->parts + v->part_count && is_before(*parts, segment))
+			parts++;
+		put_segment(v, segment, parts);
+	}
 	free(v->segments);
 	free(v->parts);
 	v->segments = v->parts = NULL;
 	v->segment_count = v->part_count = 0;
+	v->first_device += devices_of(v->process);
+}
+
+/* Writes the list KEY of what PUT writes of each process. */
+static void put_processes(struct viz *v, const struct report *report, const char *key,
+			  void (*put)(struct viz *v))
+{
+	put_text(&v->pickle, key);
+	fputs("](", v->pickle.out);
+	v->first_device = 0;
+	for (size_t i = 0; i < report->count; i++) {
+		begin_process(v, report->processes[i]);
+		put(v);
+	}
+	fputc('e', v->pickle.out);
 }
 
 int print_memory_viz(const struct report *report, const struct judgement *judgement, FILE *out)
@@ -477,20 +526,10 @@ int print_memory_viz(const struct report *report, const struct judgement *judgem
 
 	(void)judgement;
 	fputs("\x80\x02}(", out); /* PROTO 2, a dictionary */
-	put_text(&v.pickle, "segments");
-	fputs("](", out);
-	for (size_t i = 0; i < report->count; i++) {
-		put_segments(&v, report->processes[i]);
-		v.first_device += devices_of(report->processes[i]);
-	}
-	fputc('e', out);
-	put_text(&v.pickle, "device_traces");
-	fputs("](", out);
-	for (size_t i = 0; i < report->count; i++) {
-		begin_process(&v, report->processes[i]);
-		put_events(&v, devices_of(report->processes[i]));
-	}
-	fputs("eu.", out);
+	put_processes(&v, report, "segments", put_segments);
+	put_processes(&v, report, "device_traces", put_events);
+	put_processes(&v, report, "external_annotations", put_annotations);
+	fputs("u.", out);
 	arena_finish(&v.pickle.arena);
 	return ferror(out) ? -EIO : 0;
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * Writes the trace for ui.perfetto.dev and trace_processor: a counter for each kind of memory and
- * device, and for each cache what its suballocations have; instants for steps and for requests that
- * ran out of memory. Fields have the numbers of perfetto's protos/perfetto/trace. Has no place for
- * findings.
+ * device, and for each cache what its suballocations have; slices for the ranges of each thread;
+ * instants for steps and for requests that ran out of memory. Fields have the numbers of perfetto's
+ * protos/perfetto/trace. Has no place for findings.
  */
 #include "report/subjects/formats.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +29,7 @@ enum {
 	PROCESS_PID = 1, PROCESS_NAME = 6,
 	COUNTER_UNIT = 3, UNIT_BYTES = 3,
 	EVENT_TYPE = 9, EVENT_TRACK = 11, EVENT_CATEGORY = 22, EVENT_NAME = 23, EVENT_VALUE = 30,
-	TYPE_INSTANT = 3, TYPE_COUNTER = 4,
+	TYPE_BEGIN = 1, TYPE_END = 2, TYPE_INSTANT = 3, TYPE_COUNTER = 4,
 };
 
 #define MESSAGE_MAX 1536 /* of a message; texts are cut */
@@ -55,6 +56,7 @@ struct perfetto {
 	uint64_t last_ns; /* events of one tick of the clock become a nanosecond apart */
 	struct series series[SERIES_MAX];
 	size_t count;
+	uint64_t range_tracks; /* last number of a track before those of ranges */
 };
 
 /* ---- messages ---- */
@@ -128,10 +130,24 @@ static void begin_process(struct perfetto *p)
 	write_track(p, &track);
 }
 
+/* COUNTER: NULL if the track has slices. */
+static void write_named_track(struct perfetto *p, uint64_t uuid, const char *name,
+			      const struct message *counter)
+{
+	struct message track = { .size = 0 };
+
+	add_number(&track, TRACK_UUID, uuid);
+	add_text(&track, TRACK_NAME, name);
+	add_number(&track, TRACK_PARENT, p->process_track);
+	if (counter)
+		add_bytes(&track, TRACK_COUNTER, counter->bytes, counter->size);
+	write_track(p, &track);
+}
+
 static void write_counter_track(struct perfetto *p, struct series *series)
 {
 	const struct report_site *where = series->where;
-	struct message counter = { .size = 0 }, track = { .size = 0 };
+	struct message counter = { .size = 0 };
 	FREE_AT_END char *name = PRINTED(to, {
 		if (series->cache)
 			fprintf(to, "in use of the %s", series->cache);
@@ -143,11 +159,7 @@ static void write_counter_track(struct perfetto *p, struct series *series)
 
 	series->track = ++p->tracks;
 	add_number(&counter, COUNTER_UNIT, UNIT_BYTES);
-	add_number(&track, TRACK_UUID, series->track);
-	add_text(&track, TRACK_NAME, name);
-	add_number(&track, TRACK_PARENT, p->process_track);
-	add_bytes(&track, TRACK_COUNTER, counter.bytes, counter.size);
-	write_track(p, &track);
+	write_named_track(p, series->track, name, &counter);
 }
 
 static struct series *series_of(struct perfetto *p, const struct life *life)
@@ -169,6 +181,30 @@ static struct series *series_of(struct perfetto *p, const struct life *life)
 	return &p->series[p->count++];
 }
 
+/* Writes the tracks of ranges. The viewer joins neighbours that have one name. */
+static void write_range_tracks(struct perfetto *p)
+{
+	const struct lives *lives = lives_of(p->process);
+
+	p->range_tracks = p->tracks;
+	for (size_t i = 0; i < lives->range_count; i++) {
+		const struct life_range *range = &lives->ranges[i];
+
+		if (range->track != i + 1)
+			continue;
+		FREE_AT_END char *name = PRINTED(to, {
+			if (range->is_started)
+				fprintf(to, "range %s", range->name);
+			else
+				fprintf(to, "ranges of thread %" PRIu32, range->thread);
+			if (range->domain)
+				fprintf(to, " [%s]", range->domain);
+		});
+		write_named_track(p, p->range_tracks + range->track, name, NULL);
+	}
+	p->tracks += lives->range_count;
+}
+
 /* ---- events ---- */
 
 static void write_value(struct perfetto *p, const struct series *series, uint64_t ns)
@@ -181,10 +217,24 @@ static void write_value(struct perfetto *p, const struct series *series, uint64_
 	write_event(p, ns, &event);
 }
 
+/* Writes an event of the type TYPE, which has a NAME unless it is an end. */
+static void write_named(struct perfetto *p, unsigned int type, uint64_t track, uint64_t ns,
+			const char *category, const char *name)
+{
+	struct message event = { .size = 0 };
+
+	add_number(&event, EVENT_TYPE, type);
+	add_number(&event, EVENT_TRACK, track);
+	if (type != TYPE_END) {
+		add_text(&event, EVENT_CATEGORY, category);
+		add_text(&event, EVENT_NAME, name);
+	}
+	write_event(p, ns, &event);
+}
+
 static void write_mark(struct perfetto *p, const struct life_mark *mark)
 {
 	bool is_step = mark->kind == LEDGER_TRACE_STEP;
-	struct message event = { .size = 0 };
 	FREE_AT_END char *name = PRINTED(to, {
 		if (is_step)
 			fprintf(to, "step %s", NUMBER(mark->value));
@@ -193,11 +243,23 @@ static void write_mark(struct perfetto *p, const struct life_mark *mark)
 				PLACE(mark->stack));
 	});
 
-	add_number(&event, EVENT_TYPE, TYPE_INSTANT);
-	add_number(&event, EVENT_TRACK, p->process_track);
-	add_text(&event, EVENT_CATEGORY, is_step ? "step" : "out of memory");
-	add_text(&event, EVENT_NAME, name);
-	write_event(p, mark->time_ns, &event);
+	write_named(p, TYPE_INSTANT, p->process_track, mark->time_ns,
+		    is_step ? "step" : "out of memory", name);
+}
+
+static void write_range(struct perfetto *p, const struct life_range *range, uint64_t ns, bool ends)
+{
+	write_named(p, ends ? TYPE_END : TYPE_BEGIN, p->range_tracks + range->track, ns, "range",
+		    range->name);
+}
+
+static void write_life(struct perfetto *p, const struct life *life, uint64_t ns, bool ends)
+{
+	struct series *series = series_of(p, life);
+
+	series->bytes = ends ? less(series->bytes, life->bytes)
+			     : add_bounded(series->bytes, life->bytes);
+	write_value(p, series, ns);
 }
 
 static void write_events(struct perfetto *p)
@@ -205,23 +267,21 @@ static void write_events(struct perfetto *p)
 	size_t count;
 	struct life_event *events = lives_events(lives_of(p->process), &count);
 
-	for (size_t i = 0; i < count; i++) {
-		const struct life *life = events[i].life;
-		struct series *series;
+	for (const struct life_event *event = events; event < events + count; event++) {
+		uint64_t ns = life_event_ns(event);
 
-		if (!life) {
-			write_mark(p, events[i].mark);
-			continue;
-		}
-		series = series_of(p, life);
-		series->bytes = events[i].ends ? less(series->bytes, life->bytes)
-					       : add_bounded(series->bytes, life->bytes);
-		write_value(p, series, events[i].ends ? life->to_ns : life->from_ns);
+		if (event->mark)
+			write_mark(p, event->mark);
+		else if (event->range)
+			write_range(p, event->range, ns, event->ends);
+		else
+			write_life(p, event->life, ns, event->ends);
 	}
 	free(events);
 }
 
-/* Writes what was allocated before the trace. */
+/* Writes what was allocated before the trace, and the ranges that had begun: the outer ones, which
+ * ended last, first. */
 static void write_start(struct perfetto *p)
 {
 	const struct lives *lives = lives_of(p->process);
@@ -235,6 +295,9 @@ static void write_start(struct perfetto *p)
 		}
 	for (size_t i = 0; i < p->count; i++)
 		write_value(p, &p->series[i], begin_ns);
+	for (size_t i = lives->range_count; i > 0; i--)
+		if (!lives->ranges[i - 1].from)
+			write_range(p, &lives->ranges[i - 1], begin_ns, false);
 }
 
 int print_perfetto(const struct report *report, const struct judgement *judgement, FILE *out)
@@ -251,6 +314,7 @@ int print_perfetto(const struct report *report, const struct judgement *judgemen
 		p->process = report->processes[i];
 		p->shift_ns = p->process->start_real_ns - start_ns;
 		begin_process(p);
+		write_range_tracks(p);
 		write_start(p);
 		write_events(p);
 	}

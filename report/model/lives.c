@@ -3,6 +3,7 @@
  * Reads the ring of the trace. A block has a life from the event of its allocation to that of its
  * free. A free without an allocation ends a life that began before the ring, and a live block
  * without an event is such a life, too. So the lives are complete from the ring's first event on.
+ * Ranges are read in the same way, but one that began before the ring and never ended is unknown.
  * Believes no event: the ledger may be damaged, and a process may have been killed between a change
  * and its event.
  */
@@ -21,7 +22,7 @@ struct open {
 struct tracing {
 	struct builder *b;
 	struct lives *lives;
-	struct table open;
+	struct table open, tracks;
 	uint64_t number; /* of the event */
 };
 
@@ -113,6 +114,55 @@ static void add_mark(struct tracing *t, const struct ledger_trace_event *event)
 	};
 }
 
+/* ---- ranges ---- */
+
+/* The ranges of one domain that one thread pushed, or a range that any thread may end. */
+struct range_track {
+	uint64_t key[2];
+	size_t first, open; /* numbers of the first range and of the innermost open one, plus 1 */
+};
+
+static struct range_track *track_of(struct tracing *t, const struct ledger_trace_event *event)
+{
+	const uint64_t key[2] = { event->address ?: event->what >> 8,
+				  event->address ? UINT64_MAX : event->bytes };
+
+	return table_intern(t->b->arena, &t->tracks, key, sizeof(key), sizeof(struct range_track));
+}
+
+static struct life_range *add_range(struct tracing *t, struct range_track *track,
+				    const struct ledger_trace_event *event)
+{
+	struct life_range *ret = ARENA_ADD(t->b->arena, t->lives->ranges, t->lives->range_count);
+
+	track->first = track->first ?: t->lives->range_count;
+	*ret = (struct life_range){ .to_ns = LIFE_GOES_ON, .thread = event->what >> 8,
+				    .number = event->ref, .is_started = event->address != 0,
+				    .track = track->first, .outer = track->open };
+	return ret;
+}
+
+static void begin_range(struct tracing *t, const struct ledger_trace_event *event)
+{
+	struct range_track *track = track_of(t, event);
+	struct life_range *range = add_range(t, track, event);
+
+	range->from_ns = event->time_ns;
+	range->from = t->number;
+	track->open = t->lives->range_count;
+}
+
+static void end_range(struct tracing *t, const struct ledger_trace_event *event)
+{
+	struct range_track *track = track_of(t, event);
+	struct life_range *range = track->open ? &t->lives->ranges[track->open - 1]
+					       : add_range(t, track, event);
+
+	track->open = range->outer;
+	range->to_ns = event->time_ns > range->from_ns ? event->time_ns : range->from_ns;
+	range->to = t->number;
+}
+
 static void read_event(struct tracing *t, const struct ledger_trace_event *event)
 {
 	switch (LEDGER_TRACE_KIND(event->what)) {
@@ -131,6 +181,12 @@ static void read_event(struct tracing *t, const struct ledger_trace_event *event
 	case LEDGER_TRACE_STEP:
 	case LEDGER_TRACE_OUT_OF_MEMORY:
 		add_mark(t, event);
+		break;
+	case LEDGER_TRACE_RANGE_BEGAN:
+		begin_range(t, event);
+		break;
+	case LEDGER_TRACE_RANGE_ENDED:
+		end_range(t, event);
 	}
 }
 
@@ -235,25 +291,61 @@ static int compare_events(const void *left, const void *right)
 	return compare_numbers(a->number, b->number);
 }
 
+uint64_t life_event_ns(const struct life_event *event)
+{
+	if (event->mark)
+		return event->mark->time_ns;
+	if (event->range)
+		return event->ends ? event->range->to_ns : event->range->from_ns;
+	return event->ends ? event->life->to_ns : event->life->from_ns;
+}
+
+/* Adds EVENT if the trace has it. */
+static void add_event(struct life_event **list, size_t *count, struct life_event event)
+{
+	if (event.number)
+		*LIST_ADD(*list, *count) = event;
+}
+
 struct life_event *lives_events(const struct lives *lives, size_t *ret_count)
 {
 	struct life_event *ret = NULL;
+	size_t *count = ret_count;
 
-	*ret_count = 0;
-	for (size_t i = 0; i < lives->count; i++) {
-		const struct life *life = &lives->list[i];
-
-		if (life->from)
-			*LIST_ADD(ret, *ret_count) = (struct life_event){ life->from, life };
-		if (life->to)
-			*LIST_ADD(ret, *ret_count) =
-				(struct life_event){ life->to, life, NULL, true };
+	*count = 0;
+	for (const struct life *life = lives->list; life < lives->list + lives->count; life++) {
+		add_event(&ret, count, (struct life_event){ life->from, .life = life });
+		add_event(&ret, count, (struct life_event){ life->to, .life = life, .ends = true });
 	}
 	for (size_t i = 0; i < lives->mark_count; i++)
-		*LIST_ADD(ret, *ret_count) =
-			(struct life_event){ lives->marks[i].number, NULL, &lives->marks[i] };
-	SORT(ret, *ret_count, compare_events);
+		add_event(&ret, count, (struct life_event){ lives->marks[i].number,
+							    .mark = &lives->marks[i] });
+	for (size_t i = 0; i < lives->range_count; i++) {
+		const struct life_range *range = &lives->ranges[i];
+
+		add_event(&ret, count, (struct life_event){ range->from, .range = range });
+		add_event(&ret, count,
+			  (struct life_event){ range->to, .range = range, .ends = true });
+	}
+	SORT(ret, *count, compare_events);
 	return ret;
+}
+
+static void look_up_ranges(struct builder *b, struct lives *lives)
+{
+	const struct ledger_range *record, *by_number[LEDGER_RANGE_OTHER + 1] = { NULL };
+	struct ledger_walk walk = { 0 };
+
+	while (lives->range_count && (record = ledger_next_range(b->view, &walk)))
+		if (record->number <= LEDGER_RANGE_OTHER)
+			by_number[record->number] = record;
+	for (size_t i = 0; i < lives->range_count; i++) {
+		struct life_range *range = &lives->ranges[i];
+
+		record = range->number <= LEDGER_RANGE_OTHER ? by_number[range->number] : NULL;
+		range->name = build_name(b, record ? record->name : 0);
+		range->domain = record ? build_text(b, record->domain) : NULL;
+	}
 }
 
 const struct lives *lives_look_up(struct builder *b)
@@ -278,5 +370,6 @@ const struct lives *lives_look_up(struct builder *b)
 				    ? build_name(b, (uint32_t)mark->value)
 				    : NULL;
 	}
+	look_up_ranges(b, lives);
 	return lives;
 }

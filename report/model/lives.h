@@ -43,11 +43,25 @@ struct life_mark {
 	const struct report_stack *stack;
 };
 
+/* A range of the program (NVTX). */
+struct life_range {
+	uint64_t from_ns, to_ns; /* as those of a life */
+	uint64_t from, to;
+	uint32_t thread;
+	uint32_t number; /* of the struct ledger_range */
+	bool is_started; /* any thread may end it */
+	size_t track; /* number, plus 1, of the first range of its thread and domain */
+	size_t outer; /* only for lives_build(): number, plus 1, of the range around it */
+	const char *name, *domain; /* only after lives_look_up() */
+};
+
 struct lives {
 	struct life *list; /* in no particular order */
 	size_t count;
 	struct life_mark *marks; /* in their order */
 	size_t mark_count;
+	struct life_range *ranges; /* in the order of their first events */
+	size_t range_count;
 	uint64_t begin_ns; /* the lives are complete from here on; UINT64_MAX: never */
 	uint64_t end_ns;   /* of the process, or the time of the last event if that is unknown */
 	uint64_t events;   /* so many were read, */
@@ -63,13 +77,16 @@ const struct lives *lives_look_up(struct builder *b);
 /* Returns the lives of PROCESS; none if loaded_ledger.whole_trace was not set. */
 const struct lives *lives_of(const struct report_process *process);
 
-/* An allocation, a free or a mark: LIFE or MARK is not NULL. */
+/* An allocation, a free, a mark, or the begin or end of a range: one pointer is not NULL. */
 struct life_event {
 	uint64_t number;
 	const struct life *life;
 	const struct life_mark *mark;
-	bool ends; /* LIFE ends */
+	const struct life_range *range;
+	bool ends; /* LIFE or RANGE ends */
 };
+/* Returns when the event happened. */
+uint64_t life_event_ns(const struct life_event *event);
 /* Returns the events in their order. The caller frees the list. */
 struct life_event *lives_events(const struct lives *lives, size_t *ret_count);
 

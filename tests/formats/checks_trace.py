@@ -6,12 +6,16 @@ import collections
 import contextlib
 import importlib.util
 import io
+import itertools
 import json
 import os
 import pickle
 import pickletools
+import re
+import sys
 
-from tools import HERE, Missing, NotFetched, module, same, tool, true
+import viewer
+from tools import HERE, Missing, NotFetched, module, same, tool, true, viewers
 
 MIB = 1 << 20
 FREED = "free_completed"
@@ -43,11 +47,19 @@ def live_at(place, ledger, moment):
     return "%.3fs" % ((int(moment[1]) - start) / 1e9), sum(map(int, moment[2::2]))
 
 
+def ranged(place, story, size="4MiB"):
+    """The ledger of a story of p_ranges."""
+    at = place.path("%s-%s.gpuleak" % (story, size))
+    place.command("run", "--report", "none", "--trace", size, "--ledger", at, "--",
+                  place.program("p_ranges"), story)
+    return at
+
+
 def snapshot(place, *words):
     content = place.report("memory-viz", *words)
     same({opcode.name for opcode, _, _ in pickletools.genops(content)} - OPCODES, set(), "opcodes")
     found = pickle.loads(content)
-    same(set(found), {"segments", "device_traces"}, "keys")
+    same(set(found), {"segments", "device_traces", "external_annotations"}, "keys")
     for segment in found["segments"]:
         same(sum(block["size"] for block in segment["blocks"]), segment["total_size"], "blocks")
         at = segment["address"]
@@ -134,12 +146,8 @@ def refused(place):
 
 def by_pytorch(place):
     """PyTorch's _memory_viz.py makes its tables and pages of the snapshot."""
-    found = importlib.util.find_spec("torch")
-    path = os.environ.get("GPULEAK_MEMORY_VIZ") or (
-        found and os.path.join(os.path.dirname(found.origin), "cuda", "_memory_viz.py"))
-    if not path:
-        raise NotFetched("torch/cuda/_memory_viz.py was not found")
-    spec = importlib.util.spec_from_file_location("memory_viz", path)
+    spec = importlib.util.spec_from_file_location(
+        "memory_viz", os.path.join(viewers(), "_memory_viz.py"))
     viz = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(viz)
     ledger, moments = traced(place, "4", "100", "2")
@@ -155,12 +163,48 @@ def by_pytorch(place):
     true("snapshot.pickle" in viz.segment_plot(after), "segment_plot")
 
 
+def annotations(place):
+    """Ranges are annotations, and what was allocated in one is not earlier than its start."""
+    ledger = ranged(place, "nested")
+    found = snapshot(place, ledger)
+    marks = found["external_annotations"]
+    same([(mark["name"], mark["stage"], mark["device"]) for mark in marks],
+         [(name, stage, 0) for name, stage in (
+             ("serve", "START"), ("decode", "START"), ("inner\\x1B[#m\\x0A", "START"),
+             ("inner\\x1B[#m\\x0A", "END"), ("decode", "END"), ("serve", "END"))], "annotations")
+    times = {(mark["name"], mark["stage"]): mark["time_us"] for mark in marks}
+    for entry in found["device_traces"][0]:
+        if entry["size"] == 2048:
+            true(times["decode", "START"] <= entry["time_us"], "time of %s" % entry)
+    same(snapshot(place, "--at", "0s", ledger)["external_annotations"], [], "at the start")
+
+
+def drawn_by_pytorch(place):
+    """PyTorch's viewer draws each block, and counts the bytes of the last moment."""
+    found = viewer.drawn(place, viewers(), place.report("memory-viz", ranged(place, "nested")))
+    timeline, history, segments, settings = (found[name] for name in (
+        "Active Memory Timeline", "Allocator State History", "Active Cached Segment Timeline",
+        "Allocator Settings"))
+    # six blocks, the sum of those without details, and the small picture of all
+    same((timeline["polygons"], segments["polygons"]), (8, 8), "polygons")
+    true("14.0k\n" in timeline["text"] and "16.0k" not in timeline["text"], timeline)
+    true("(15.0KiB (15360 bytes) allocated / 15.0KiB (15360 bytes) reserved)" in history["text"] and
+         "ranges.c:" in history["text"] and history["rects"] > 3, history)
+    true("No allocator settings" in settings["text"], settings)
+    ledger, moments = traced(place, "4", "200", "1")
+    found = viewer.drawn(place, viewers(), place.report("memory-viz", ledger))
+    true("(%d bytes) allocated" % live_at(place, ledger, moments[-1])[1] in
+         found["Allocator State History"]["text"], found["Allocator State History"])
+
+
 def nothing_viz(place):
     """Status 24: no segment and no device."""
-    same(pickle.loads(place.nothing("memory-viz")), {"segments": [], "device_traces": []})
+    same(pickle.loads(place.nothing("memory-viz")),
+         {"segments": [], "device_traces": [], "external_annotations": []})
 
 
-MEMORY_VIZ = [whole_history, at_moments, torn_history, tensors, refused, by_pytorch, nothing_viz]
+MEMORY_VIZ = [whole_history, at_moments, torn_history, tensors, refused, annotations, by_pytorch,
+              drawn_by_pytorch, nothing_viz]
 
 
 # ---- perfetto ----
@@ -199,8 +243,8 @@ def read_perfetto(content):
                                    track[5][0] if track[5] else None)
         for event in map(fields, packet[11]):
             kind = event[9][0]
-            events.append((packet[8][0], kind, event[11][0],
-                           event[30][0] if kind == 4 else event[23][0].decode()))
+            value = event[30][0] if kind == 4 else None if kind == 2 else event[23][0].decode()
+            events.append((packet[8][0], kind, event[11][0], value))
     for uuid in tracks:
         times = [event[0] for event in events if event[2] == uuid]
         same(times, sorted(set(times)), "times of a track")
@@ -230,6 +274,42 @@ def instants(place):
     true(names[0].startswith("64.0 MiB refused: cuMemAlloc_v2 at "), names)
 
 
+def slices_of(place, ledger):
+    """[(track without the number of the thread, names of its slices, nesting after each event)]."""
+    tracks, events = read_perfetto(place.report("perfetto", ledger))
+    found = []
+    for uuid, (name, _) in tracks.items():
+        steps = [event for event in events if event[2] == uuid and event[1] in (1, 2)]
+        if steps:
+            depth = list(itertools.accumulate(1 if step[1] == 1 else -1 for step in steps))
+            found.append((re.sub(r"thread \d+", "thread", name),
+                          [step[3] for step in steps if step[1] == 1], depth))
+    return found
+
+
+def slices(place):
+    """Ranges are slices: of each thread and domain, and of each that any thread may end."""
+    same(slices_of(place, ranged(place, "nested")), [
+        ("ranges of thread", ["serve", "decode", "inner\\x1B[#m\\x0A"], [1, 2, 3, 2, 1, 0])])
+    wide = "gr\u00f6\u00dfe \u20ac \U0001f600"
+    same(slices_of(place, ranged(place, "domains")), [
+        ("ranges of thread", ["step", "wide"], [1, 0, 1, 0]),
+        ("ranges of thread [my library]", ["registered"], [1, 0]),
+        ("ranges of thread [other]", [wide, "(no name)"], [1, 0, 1, 0])])
+    same(slices_of(place, ranged(place, "started")), [
+        ("ranges of thread", ["part"], [1, 0]), ("range job #", ["job #"], [1, 0]),
+        ("range other", ["other"], [1, 0]), *[("range again", ["again"], [1, 0])] * 5000,
+        *[("range not ended", ["not ended"], [1])] * 31])
+
+
+def torn_slices(place):
+    """Of a ring that lost the begin of a range, the slice begins with the trace."""
+    events = 408 - 31 - 1  # the last one is that of a block
+    same(slices_of(place, ranged(place, "started", size="16KiB")),
+         [("range again", ["again"], [1, 0])] * ((events + 1) // 2) +
+         [("range not ended", ["not ended"], [1])] * 31)
+
+
 def two_processes(place):
     """Each process has tracks of its own."""
     folder = place.path("ledgers")
@@ -242,17 +322,19 @@ def two_processes(place):
     same(len(snapshot(place, folder)["device_traces"]), 2, "devices of the snapshot")
 
 
-def of_perfetto(find, name):
-    try:
-        return find(name)
-    except Missing as missing:
-        raise NotFetched(missing) from None
+def of_perfetto(name):
+    if viewers() not in sys.path:
+        sys.path.insert(0, viewers())
+    return module(name)
 
 
 def by_trace_processor(place):
     """trace_processor reads the counters."""
-    program = of_perfetto(tool, "trace_processor_shell")
-    processing = of_perfetto(module, "perfetto.trace_processor")
+    try:
+        program = tool("trace_processor_shell")
+    except Missing as missing:
+        raise NotFetched(missing) from None
+    processing = of_perfetto("perfetto.trace_processor")
     ledger, moments = traced(place, "7", "100", "1")
     path = place.write("trace.perfetto", place.report("perfetto", ledger))
     processor = processing.TraceProcessor(
@@ -264,19 +346,24 @@ def by_trace_processor(place):
 
 def by_protos(place):
     """Perfetto's own description of its messages reads the trace, without an unknown field."""
-    protos = of_perfetto(module, "perfetto.protos.perfetto.trace.perfetto_trace_pb2")
-    ledger, _ = traced(place, "8", "100", "1")
-    trace = protos.Trace.FromString(place.report("perfetto", ledger))
-    counters = [packet.track_descriptor for packet in trace.packet
-                if packet.track_descriptor.HasField("counter")]
-    same([(track.name, track.counter.unit) for track in counters],
-         [("device memory, device 0", protos.CounterDescriptor.UNIT_SIZE_BYTES)])
-    events = [packet.track_event for packet in trace.packet if packet.HasField("track_event")]
-    same({event.type for event in events}, {protos.TrackEvent.TYPE_COUNTER})
-    same({event.track_uuid for event in events}, {counters[0].uuid})
-    size = trace.ByteSize()
-    trace.DiscardUnknownFields()
-    same(trace.ByteSize(), size, "unknown fields")
+    protos = of_perfetto("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+    types = set()
+    for ledger in traced(place, "8", "100", "1")[0], ranged(place, "domains"), out_of_memory(place):
+        trace = protos.Trace.FromString(place.report("perfetto", ledger))
+        size = trace.ByteSize()
+        trace.DiscardUnknownFields()
+        same(trace.ByteSize(), size, "unknown fields")
+        tracks = {packet.track_descriptor.uuid: packet.track_descriptor
+                  for packet in trace.packet if packet.HasField("track_descriptor")}
+        events = [packet.track_event for packet in trace.packet if packet.HasField("track_event")]
+        types |= {event.type for event in events}
+        true({event.track_uuid for event in events} <= set(tracks), "tracks of events")
+        same([(track.name, track.counter.unit) for track in tracks.values()
+              if track.HasField("counter")],
+             [("device memory, device 0", protos.CounterDescriptor.UNIT_SIZE_BYTES)])
+    event = protos.TrackEvent
+    same(types, {event.TYPE_COUNTER, event.TYPE_INSTANT, event.TYPE_SLICE_BEGIN,
+                 event.TYPE_SLICE_END}, "types of events")
 
 
 def nothing_perfetto(place):
@@ -284,4 +371,5 @@ def nothing_perfetto(place):
     same(place.nothing("perfetto"), b"")
 
 
-PERFETTO = [counters, instants, two_processes, by_protos, by_trace_processor, nothing_perfetto]
+PERFETTO = [counters, instants, slices, torn_slices, two_processes, by_protos, by_trace_processor,
+            nothing_perfetto]

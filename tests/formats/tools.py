@@ -5,6 +5,8 @@ import os
 import shutil
 import subprocess
 
+import fetch
+
 HERE = os.path.dirname(os.path.realpath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
 TIMEOUT = 120
@@ -15,7 +17,7 @@ class Missing(Exception):
 
 
 class NotFetched(Missing):
-    """It is not on this machine, and tools/setup.sh does not fetch it: no small package has it."""
+    """It is not on this machine, and tools/setup.sh does not fetch it, or can do without it."""
 
 
 def same(got, wanted, what="value"):
@@ -42,6 +44,14 @@ def module(name):
         return __import__(name, fromlist=["x"])
     except ImportError:
         raise Missing("Python has no module %s" % name) from None
+
+
+def viewers():
+    """The folder of what fetch.py fetches."""
+    folder = fetch.folder()
+    if not folder.exists():
+        raise NotFetched("tests/formats/fetch.py has not fetched the viewers")
+    return str(folder)
 
 
 class Place:

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "ledger_reported.h"
+#include "report/model/lives.h"
 #include "report/model/model_holders.h"
 #include "report/subjects/subject.h"
 
@@ -215,6 +216,62 @@ static void inside(void **state)
 	finish(&t);
 }
 
+/* Each pair of marks: the number of the event at which a range began and ended, or 0. */
+static void check_ranges(struct traced *t, const uint64_t (*wanted)[2], size_t count)
+{
+	const struct lives *lives;
+	struct report_process *process;
+
+	reported_load(&t->reported.ledger, &t->builder);
+	t->reported.ledger.whole_trace = true;
+	t->reported.symbolizer = symbolizer_create(SYMBOLIZER_NO_FILES);
+	process = report_process_build(&t->reported.ledger, t->reported.symbolizer, NULL);
+	memset(&t->reported.report, 0, sizeof(t->reported.report));
+	report_add_process(&t->reported.report, process);
+	lives = lives_of(process);
+	assert_int_equal(lives->range_count, count);
+	for (size_t i = 0; i < count; i++) {
+		assert_int_equal(lives->ranges[i].from, wanted[i][0]);
+		assert_int_equal(lives->ranges[i].to, wanted[i][1]);
+		assert_non_null(lives->ranges[i].name);
+	}
+	reported_finish(&t->reported);
+}
+
+static void range(struct traced *t, bool ends, uint32_t thread, uint64_t domain, uint64_t id)
+{
+	struct ledger_trace_event *event = builder_trace(
+		&t->builder, ends ? LEDGER_TRACE_RANGE_ENDED : LEDGER_TRACE_RANGE_BEGAN, 5000, id,
+		domain, 10);
+
+	event->what = thread << 8 | (event->what & 0xff);
+	event->check = ledger_trace_check(event);
+}
+
+/* Ranges of two threads and domains, one that began before the ring, one that any thread ends, two
+ * that go on. No record has their number. */
+static void ranges(void **state)
+{
+	static const uint64_t wanted[][2] = {
+		{ 1, 9 }, { 2, 0 }, { 3, 4 }, { 5, 7 }, { 0, 6 }, { 8, 0 },
+	};
+	struct traced t;
+
+	(void)state;
+	begin(&t);
+	range(&t, false, 1, 0, 0);
+	range(&t, false, 1, 7, 0);
+	range(&t, false, 2, 0, 0);
+	range(&t, true, 2, 0, 0);
+	range(&t, false, 2, 0, 77);
+	range(&t, true, 2, 0, 0);
+	range(&t, true, 1, 0, 77);
+	range(&t, false, 1, 0, 77);
+	range(&t, true, 1, 0, 0);
+	check_ranges(&t, wanted, sizeof(wanted) / sizeof(wanted[0]));
+	finish(&t);
+}
+
 /* A header that lies about the ring. */
 static void damaged(void **state)
 {
@@ -247,6 +304,7 @@ int main(void)
 		cmocka_unit_test(simple), cmocka_unit_test(before_the_ring),
 		cmocka_unit_test(incomplete), cmocka_unit_test(out_of_order),
 		cmocka_unit_test(moved), cmocka_unit_test(inside), cmocka_unit_test(damaged),
+		cmocka_unit_test(ranges),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
