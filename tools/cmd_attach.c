@@ -51,7 +51,8 @@
 	((OWN_OPTIONS & ~OPTION_BIT(OPTION_MAX_LEAKED_BYTES)) |                              \
 	 OPTION_BIT(OPTION_LSAN_SUPPRESSIONS) | OPTION_BIT(OPTION_STACK_DEPTH) |             \
 	 OPTION_BIT(OPTION_DEEPBIND) | OPTION_BIT(OPTION_SUBALLOCATIONS) |                   \
-	 OPTION_BIT(OPTION_ACCUMULATION) | OPTION_BIT(OPTION_STEP_EVERY))
+	 OPTION_BIT(OPTION_ACCUMULATION) | OPTION_BIT(OPTION_STEP_EVERY) |                   \
+	 OPTION_BIT(OPTION_TRACE) | OPTION_BIT(OPTION_RANGES_AS_NAMED))
 
 static long long for_ms; /* --for; 0: until a signal */
 static bool only_detach, with_tree; /* --detach, --tree */

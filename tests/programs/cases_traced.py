@@ -7,6 +7,7 @@ import json
 import resource
 import signal
 
+from cases_attach import recorded
 from harness import compare
 from stories import needs, reporting
 
@@ -179,5 +180,20 @@ def refuses(place):
         compare("output", "", run.stdout)
 
 
+@needs("attach")
+def attached(place):
+    """trace: of a process that was attached to; it begins with the attachment"""
+    ledger = place.file("ledger")
+    with recorded(place, "--trace", "4MiB", "--ledger", ledger) as (service, attach):
+        service.work(30)
+        compare("status", 0, attach.finish()[0])
+        service.end()
+    whole = read(place, ledger, "--between", "0s..1h")["between"]
+    compare("source", "trace", whole["source"])
+    compare("allocated, freed and left",
+            (service.allocated, service.freed, service.allocated - service.freed),
+            tuple(whole[key]["blocks"] for key in ("allocated", "freed", "left")))
+
+
 TRACED = [ten_moments, threads, forked, killed, small_ring, without, between,
-          little_room, virtual, refuses]
+          little_room, virtual, refuses, attached]
