@@ -297,7 +297,6 @@ static json_t *pin_json(const void *item, const struct subject_view *view)
 		{ "site", JSON_IF(view->has_words, json_site(site->stack)) });
 }
 
-/* The stream is not recorded. */
 static json_t *entry_json(const void *item, const struct subject_view *view)
 {
 	const struct report_fragmentation *entry = item;
@@ -305,7 +304,7 @@ static json_t *entry_json(const void *item, const struct subject_view *view)
 		{ "cache", json_text(entry->cache) },
 		{ "device", json_integer(entry->device) },
 		{ "pool", entry->captured ? json_string("graph") : json_null() },
-		{ "stream", json_null() });
+		{ "stream", json_null() }); /* not recorded */
 
 	figures_add_json(ret, &figures, entry);
 	json_set(ret, "pinned_by", JSON_LIST_FOR(view, entry->pins, entry->pin_count, pin_json));

@@ -227,7 +227,7 @@ static void print_name(FILE *out, const struct report_holders *holders,
 	if (by == HELD_BY_CACHE)
 		print_escaped(out, holder->cache ?: "");
 	else if (by == HELD_BY_LIBRARY)
-		print_escaped(out, report_holder_library(holder) ?: "unknown");
+		print_escaped(out, report_holder_library(holder) ?: holder->cache ?: "unknown");
 	else
 		print_name_of_place(out, holders, holder, caller, by, whole);
 }
@@ -373,8 +373,10 @@ static void print_holder(FILE *out, const struct report_holders *holders,
 	if (report_holder_is_unused(holders, holder))
 		fputs(", " SUBALLOCATIONS_UNUSED, out);
 	describe_source(out, holder->site->kind, holder->site->api, -1);
-	fputs(", at ", out);
-	describe_place_and_caller(out, holder->site->stack, whole);
+	if (holder->site->stack->count || !holder->cache) { /* else several places: join_cache() */
+		fputs(", at ", out);
+		describe_place_and_caller(out, holder->site->stack, whole);
+	}
 	fputc('\n', out);
 }
 

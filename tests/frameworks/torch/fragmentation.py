@@ -221,6 +221,8 @@ def refused(place):
         compare(form, True, wanted in told_by(place, "--format", form))
     told = told_by(place)
     for part in ("  Unused in caches then: the request would have fitted:\n",
+                 "cached, unused (device memory, cuMemAlloc_v2)\n",
+                 "  By library: 76.0 MiB PyTorch caching allocator, 4.0 MiB libc10_cuda.so\n",
                  "in 1 tensor at embed (", "before larger temporary ones, or free them (frees up to 38.0 MiB)\n"):
         compare(part + told, True, part in told)
     _, report = place.run("refused", **EXPANDABLE)
