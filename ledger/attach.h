@@ -13,8 +13,7 @@
  *   int gpuleak_detach(void)  ends recording. The ledger stays, with `ended` LEDGER_DETACHED
  * Both return an enum attach_result.
  */
-#ifndef GPULEAK_LEDGER_ATTACH_H
-#define GPULEAK_LEDGER_ATTACH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -60,5 +59,3 @@ struct attach_page {
 	char settings[ATTACH_SETTINGS_MAX]; /* with a final NUL */
 	uint64_t pid_namespace; /* inode of /proc/self/ns/pid */
 };
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Reads a clock as a number of nanoseconds. Any thread and signal handlers may call it.
  */
-#ifndef GPULEAK_LEDGER_CLOCK_H
-#define GPULEAK_LEDGER_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -16,5 +15,3 @@ static inline uint64_t clock_ns(clockid_t clock)
 	clock_gettime(clock, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
-
-#endif

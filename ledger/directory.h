@@ -4,8 +4,7 @@
  * library and the command both use these functions, so the command finds the library's files.
  * Any thread may call them. No allocation, no stdio.
  */
-#ifndef GPULEAK_LEDGER_PLACE_H
-#define GPULEAK_LEDGER_PLACE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -24,5 +23,3 @@ int place_check(const char *path);
 
 /* Writes the base name of a ledger to RET: PID-STARTTICKS.gpuleak. Returns 0 or -ENAMETOOLONG. */
 int place_name(int pid, unsigned long long start_ticks, char *ret, size_t size);
-
-#endif

@@ -2,10 +2,7 @@
  *
  * Describes an errno value in words, without locale, allocation or lock. Any thread may call it.
  */
-#ifndef GPULEAK_LEDGER_ERROR_TEXT_H
-#define GPULEAK_LEDGER_ERROR_TEXT_H
+#pragma once
 
 /* Returns the description of ERROR in English, or "unknown error". */
 const char *error_text(int error);
-
-#endif

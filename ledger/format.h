@@ -20,8 +20,7 @@
  * loads these with acquire order. It may read at any moment, also a file whose writer was
  * killed.
  */
-#ifndef GPULEAK_LEDGER_FORMAT_H
-#define GPULEAK_LEDGER_FORMAT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -1193,5 +1192,3 @@ _Static_assert(sizeof(struct ledger_header) < LEDGER_CHUNK, "the header fits in 
 #define CHUNK_OWN CHUNK
 #define CHUNK_MIXED(NAME, number)
 #include "ledger/chunks.def"
-
-#endif

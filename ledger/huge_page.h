@@ -4,8 +4,7 @@
  * So the processor has to find the addresses of gpuleak's pages again at each call, because its TLB
  * (the cache of these addresses) has no room for all. One huge page takes the place of 512 pages.
  */
-#ifndef GPULEAK_LEDGER_HUGE_PAGE_H
-#define GPULEAK_LEDGER_HUGE_PAGE_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/mman.h>
@@ -15,6 +14,4 @@
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25 /* since Linux 6.1 */
-#endif
-
 #endif

@@ -3,8 +3,7 @@
  * The table of kinds, made from kinds.def, which documents the columns. It is constant: any
  * thread may search it at any time.
  */
-#ifndef GPULEAK_KIND_TABLE_H
-#define GPULEAK_KIND_TABLE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -28,5 +27,3 @@ extern const struct kind kinds[] __attribute__((visibility("hidden")));
 
 /* Returns the kind whose name is the LENGTH bytes at BYTES, or NULL. */
 const struct kind *kind_find(const char *bytes, size_t length);
-
-#endif

@@ -4,8 +4,7 @@
  * that begin a new window and that read the windows. Writer and readers use the same code, so that
  * all series of a ledger have the same windows. No allocation, no lock that waits, no system call.
  */
-#ifndef GPULEAK_LEDGER_LIVE_SERIES_H
-#define GPULEAK_LEDGER_LIVE_SERIES_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -86,5 +85,3 @@ static inline void live_series_remove_shared(struct ledger_live_series *series, 
  * false if the writer was changing the series, or if it is invalid. */
 bool live_series_read(const struct ledger_live_series *series, const struct live_moment *end,
 		      struct ledger_live_series *ret);
-
-#endif

@@ -5,8 +5,7 @@
  * another thread. No thread may hold a lock across a call into the driver, the loader or the
  * application.
  */
-#ifndef GPULEAK_LEDGER_LOCK_H
-#define GPULEAK_LEDGER_LOCK_H
+#pragma once
 
 #include <linux/futex.h>
 #include <stdatomic.h>
@@ -78,5 +77,3 @@ static inline void lock_give_soon(struct lock *lock)
 	if (__builtin_expect(seen == 2, 0))
 		syscall(SYS_futex, &lock->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * What a process without a GPU did. The stand-in driver reports it to the library, and the library
  * writes it into the ledger's header. Must not include anything: standin/ includes it, too.
  */
-#ifndef GPULEAK_LEDGER_NO_GPU_H
-#define GPULEAK_LEDGER_NO_GPU_H
+#pragma once
 
 enum ledger_no_gpu {
 	LEDGER_NO_GPU = 1,                /* the stand-in driver was initialized: no GPU */
@@ -18,5 +17,3 @@ enum ledger_no_gpu {
  * ledger. Not for applications. */
 #define LEDGER_NO_GPU_CALLBACK "gpuleak_no_gpu"
 typedef void ledger_no_gpu_fn(unsigned int flags);
-
-#endif

@@ -5,8 +5,7 @@
  * checks that libgpuleak.so does not call libc's versions. Each function returns -1 and sets
  * errno on error.
  */
-#ifndef GPULEAK_LEDGER_NOCANCEL_H
-#define GPULEAK_LEDGER_NOCANCEL_H
+#pragma once
 
 #include <fcntl.h>
 #include <poll.h>
@@ -66,5 +65,3 @@ static inline int nocancel_nanosleep(const struct timespec *time)
 {
 	return (int)syscall(SYS_nanosleep, time, NULL);
 }
-
-#endif

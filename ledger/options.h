@@ -5,8 +5,7 @@
  * callers pass the text. The struct refers to the caller's strings and does not copy them. Any
  * thread may call the functions.
  */
-#ifndef GPULEAK_LEDGER_OPTIONS_H
-#define GPULEAK_LEDGER_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -167,5 +166,3 @@ const char *option_expects(enum option_id id);
 
 /* Returns the enum option_id of a variable, given the NAME_LENGTH bytes after "GPULEAK_", or -1. */
 int option_find(const char *name, size_t name_length);
-
-#endif

@@ -3,8 +3,7 @@
  * Expands %p, %h, %e, %q{VAR} and %% in the paths of GPULEAK_REPORT and GPULEAK_LEDGER. Any
  * thread may call it. No allocation, no stdio.
  */
-#ifndef GPULEAK_LEDGER_PATTERN_H
-#define GPULEAK_LEDGER_PATTERN_H
+#pragma once
 
 #include <stddef.h>
 
@@ -19,5 +18,3 @@ struct pattern_values {
  * -ENAMETOOLONG, or -EINVAL if a % sequence is unknown. */
 int pattern_expand(const char *pattern, const struct pattern_values *values, char *ret,
 		   size_t size);
-
-#endif

@@ -3,8 +3,7 @@
  * Builds text in a buffer of fixed size. No allocation, no stdio, no locale. Any thread and signal
  * handlers may call it.
  */
-#ifndef GPULEAK_LEDGER_PLAIN_TEXT_H
-#define GPULEAK_LEDGER_PLAIN_TEXT_H
+#pragma once
 
 #include <errno.h>
 #include <stddef.h>
@@ -44,5 +43,3 @@ static inline void plain_text_number(struct plain_text *text, unsigned long long
 	} while (number);
 	plain_text_bytes(text, digits + at, sizeof(digits) - at);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * Reads fields of /proc/PID/stat, for the library and the command. No allocation, no stdio, no
  * cancellation point. Any thread and signal handlers may call it.
  */
-#ifndef GPULEAK_LEDGER_PROCESS_STAT_H
-#define GPULEAK_LEDGER_PROCESS_STAT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -22,5 +21,3 @@ struct process_stat {
 /* Fills in *RET for process PID; 0 is the calling process. Returns 0 or -errno, -ENODATA if the
  * text has an unexpected form. May change errno. */
 int process_stat_read(int pid, struct process_stat *ret);
-
-#endif

@@ -4,8 +4,7 @@
  * allocation, no stdio, no locks: the fallback report inside a traced process uses it. Any
  * thread and signal handlers may call it. A fuzzer tests it. report/load/load.c reads the file.
  */
-#ifndef GPULEAK_LEDGER_READER_H
-#define GPULEAK_LEDGER_READER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -121,5 +120,3 @@ const char *ledger_string(const struct ledger_view *view, uint32_t ref, uint32_t
 /* Returns true if the kind of SITE is an object that is not memory, such as an OpenCL kernel. Such
  * an object may keep memory allocated. */
 bool ledger_site_is_object(const struct ledger_view *view, const struct ledger_site *site);
-
-#endif

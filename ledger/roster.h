@@ -12,8 +12,7 @@
  * Applications can write to the segment. If root runs the command, every user can, because
  * root's processes may change to any user. So the command does not trust its contents.
  */
-#ifndef GPULEAK_LEDGER_ROSTER_H
-#define GPULEAK_LEDGER_ROSTER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -85,5 +84,3 @@ void roster_bypass(struct roster *roster, int pid, const char *name, const char 
 /* Returns advice for a user whose ledger could not be created because of ERROR, an errno. The text
  * begins with "; ". Returns "" if there is no advice. */
 const char *roster_advice(int error);
-
-#endif

@@ -11,11 +11,8 @@
  *                   LD_PRELOAD, in front of them in other lists. Elements are separated by colons.
  *                   Blanks, newlines and percent signs in them are %20, %0A and %25.
  */
-#ifndef GPULEAK_LEDGER_RUN_ENVIRONMENT_H
-#define GPULEAK_LEDGER_RUN_ENVIRONMENT_H
+#pragma once
 
 #define RUN_ENVIRONMENT "GPULEAK_RUN"
 /* A program that is started with this string in its environment gets nothing back. */
 #define RUN_ENVIRONMENT_OFF "GPULEAK_FOLLOW=off"
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Atomic access to fields that threads or processes share, also to those that are not _Atomic.
  */
-#ifndef GPULEAK_SHARED_H
-#define GPULEAK_SHARED_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -26,5 +25,3 @@
 	atomic_store_explicit(&SHARED(field), value, memory_order_release)
 #define shared_add_ordered(field, amount) \
 	atomic_fetch_add_explicit(&SHARED(field), amount, memory_order_acq_rel)
-
-#endif

@@ -3,8 +3,7 @@
  * Decides whether a module's file is likely to be gone when its process has ended: a JNI library, a
  * plug-in or an interpreter that a program unpacked for one run.
  */
-#ifndef GPULEAK_LEDGER_TEMPORARY_PATH_H
-#define GPULEAK_LEDGER_TEMPORARY_PATH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ static inline bool path_is_temporary(const char *path, size_t length)
 			return true;
 	return length == 0 || memmem(path, length, "/_MEI", 5);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * thread, and while other threads allocate: then a block whose call has not returned may be counted
  * or not.
  */
-#ifndef GPULEAK_LEDGER_TOTALS_H
-#define GPULEAK_LEDGER_TOTALS_H
+#pragma once
 
 #include "ledger/reader.h"
 
@@ -34,5 +33,3 @@ void ledger_totals(const struct ledger_view *view, struct ledger_totals *ret);
  * then nothing is added to that sum. */
 void ledger_totals_add(struct ledger_totals *sum, const struct ledger_totals *from,
 		       const struct ledger_totals *to);
-
-#endif

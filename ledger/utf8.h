@@ -3,8 +3,7 @@
  * Decides which bytes of a foreign name can be printed unchanged. The library and the command
  * use it for all their text. Any thread may call it. No printing, no allocation.
  */
-#ifndef GPULEAK_LEDGER_UTF8_H
-#define GPULEAK_LEDGER_UTF8_H
+#pragma once
 
 #include <stddef.h>
 
@@ -18,5 +17,3 @@ unsigned int utf8_code_point(const char *text, size_t length);
 /* Returns the length of the same character, or 0 if it must be escaped: it is invalid, controls a
  * terminal (C0, DEL, C1), ends a line, or is invisible and changes the order of text. */
 size_t utf8_shown_within(const char *text, size_t left);
-
-#endif

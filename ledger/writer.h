@@ -9,8 +9,7 @@
  * an application that closes all descriptors could otherwise open its next file under the same
  * number.
  */
-#ifndef GPULEAK_LEDGER_WRITER_H
-#define GPULEAK_LEDGER_WRITER_H
+#pragma once
 
 #include <limits.h>
 #include <stdatomic.h>
@@ -173,5 +172,3 @@ static inline void ledger_trouble(struct ledger_header *header, enum ledger_trou
 {
 	shared_add(header->trouble[which], count);
 }
-
-#endif

@@ -5,8 +5,7 @@
  * cuGetProcAddress. An attachment replaces them by the addresses of gpuleak's wrappers, and a
  * detachment puts them back. Only one thread at a time may call these functions.
  */
-#ifndef GPULEAK_ATTACH_WORDS_H
-#define GPULEAK_ATTACH_WORDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -74,5 +73,3 @@ void memory_each_mapping(memory_mapping *each, void *data);
 /* Of a process that was started with GPULEAK_RECORD=off: makes the words of modules lead past
  * gpuleak's exports. Does nothing if another thread changes words. */
 void attach_turn_off_words(void);
-
-#endif

@@ -4,8 +4,7 @@
  * allocator: the user may be debugging that allocator, and it may call gpuleak. Blocks are
  * reused by size class and never unmapped.
  */
-#ifndef GPULEAK_ARENA_H
-#define GPULEAK_ARENA_H
+#pragma once
 
 #include <stddef.h>
 
@@ -37,5 +36,3 @@ void arena_release(struct arena *arena);
  * least HUGE_PAGE, aligns the memory to HUGE_PAGE and requests huge pages for it; without room for
  * the alignment, only maps it. The caller unmaps it with munmap(). Any thread may call this. */
 void *pages_map(size_t bytes);
-
-#endif

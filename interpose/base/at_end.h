@@ -3,8 +3,7 @@
  * Statements that are undone where their block ends. Must not be used in a function that a jump may
  * leave: only the end of the block and a return undo them.
  */
-#ifndef GPULEAK_AT_END_H
-#define GPULEAK_AT_END_H
+#pragma once
 
 #include <errno.h>
 
@@ -35,5 +34,3 @@ static inline void hold_end(struct lock *const *lock)
 	if (*lock)
 		lock_give(*lock);
 }
-
-#endif

@@ -5,8 +5,7 @@
  * that an atfork handler clears. Then the bytes are not cleared in a child that was not made by
  * fork() of libc.
  */
-#ifndef GPULEAK_CHILD_MEMORY_H
-#define GPULEAK_CHILD_MEMORY_H
+#pragma once
 
 #include <stddef.h>
 
@@ -18,5 +17,3 @@ void *child_memory_map(size_t bytes);
  * each of the CHILD_MEMORY_FALLBACKS fallbacks. Any thread may call it. */
 #define CHILD_MEMORY_FALLBACKS 2
 void child_memory_fall_back(void *memory, size_t bytes);
-
-#endif

@@ -3,8 +3,7 @@
  * The options of this process, read once from GPULEAK_* before main. Values are copies:
  * programs overwrite their environment.
  */
-#ifndef GPULEAK_CONFIG_H
-#define GPULEAK_CONFIG_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -48,5 +47,3 @@ bool config_read_settings(const char *settings, config_setting *internal_setting
 /* Prints what was wrong with the options, one line each. Prints once in a process, and only if
  * there is something to report: a process without a GPU call prints nothing. */
 void config_warn(void);
-
-#endif

@@ -2,9 +2,6 @@
  *
  * Marks what libgpuleak.so exports.
  */
-#ifndef GPULEAK_EXPORT_H
-#define GPULEAK_EXPORT_H
+#pragma once
 
 #define EXPORT __attribute__((visibility("default")))
-
-#endif

@@ -4,8 +4,7 @@
  * one of the loader's list of modules, which libc does not free in a child. If another thread held
  * one at the fork, the child would wait for it forever.
  */
-#ifndef GPULEAK_FORK_GUARD_H
-#define GPULEAK_FORK_GUARD_H
+#pragma once
 
 #include <link.h>
 #include <stdbool.h>
@@ -29,5 +28,3 @@ bool fork_guard_is_locked(void);
 /* dl_iterate_phdr() between fork_guard_enter() and fork_guard_leave(). */
 int fork_guard_iterate(int (*callback)(struct dl_phdr_info *info, size_t size, void *data),
 		       void *data);
-
-#endif

@@ -4,8 +4,7 @@
  * of gpuleak's arenas, and a lack of memory does not end the process. Include this instead of
  * uthash.h.
  */
-#ifndef GPULEAK_TABLE_H
-#define GPULEAK_TABLE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -49,5 +48,3 @@ static inline uint32_t table_hash(uint64_t key)
 		struct arena *const table_arena __attribute__((unused)) = (from);          \
 		HASH_DEL(head, item);                                                      \
 	} while (0)
-
-#endif

@@ -5,8 +5,7 @@
  * instructions for each. HOT functions are inlined wherever they are called, so they have few
  * callers, and move rare work to COLD functions.
  */
-#ifndef GPULEAK_HOT_H
-#define GPULEAK_HOT_H
+#pragma once
 
 #define HOT inline __attribute__((always_inline))
 #define COLD __attribute__((noinline, cold))
@@ -22,5 +21,3 @@
 
 /* Prefetches the line at AT, which will be written soon. AT may be any address. */
 #define SOON_WRITTEN(at) __builtin_prefetch((at), 1)
-
-#endif

@@ -3,8 +3,7 @@
  * Text that the library prints inside the application's process: built in a buffer, written by one
  * write(2) to standard error. No stdio, no locale, no allocation. Safe in a signal handler.
  */
-#ifndef GPULEAK_SAY_H
-#define GPULEAK_SAY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ bool write_all(int fd, const char *bytes, size_t length);
 /* Does the same, but does not wait until the application's pipe or terminal is read: over the
  * life of the process it waits 2 seconds at most. Then it returns false. */
 bool write_without_hanging(int fd, const char *bytes, size_t length);
-
-#endif

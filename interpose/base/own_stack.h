@@ -3,8 +3,7 @@
  * Runs work that needs more stack than a thread may have left. An application may make a GPU call
  * on a signal stack of 8 KiB, or in a thread of 16 KiB.
  */
-#ifndef GPULEAK_ASIDE_H
-#define GPULEAK_ASIDE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,5 +54,3 @@ void aside_release_left(void);
 /* Returns true if AT lies on the stack on which the thread's last aside() ran its work, and that
  * work has not returned. It may still run, or it was left by a jump. */
 bool aside_is_on(uintptr_t at);
-
-#endif

@@ -11,8 +11,7 @@
  * across the barrier. An owner that sees the flag takes the plain lock, which the other thread
  * holds.
  */
-#ifndef GPULEAK_OWNER_LOCK_H
-#define GPULEAK_OWNER_LOCK_H
+#pragma once
 
 #include <linux/membarrier.h>
 #include <sched.h>
@@ -99,5 +98,3 @@ static inline void owner_lock_give_back(struct owner_lock *own)
 	atomic_store_explicit(&own->wanted, false, memory_order_release);
 	lock_give(&own->lock);
 }
-
-#endif

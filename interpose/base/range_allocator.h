@@ -6,8 +6,7 @@
  * at once. All sizes and places are numbers of units, never addresses. Locking: the caller must
  * hold a lock for the range.
  */
-#ifndef GPULEAK_RANGE_ALLOCATOR_H
-#define GPULEAK_RANGE_ALLOCATOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -68,5 +67,3 @@ bool range_lookup(const struct range_allocator *range, uint32_t unit, uint32_t *
 /* Returns the size of one of the largest free parts: an allocation of that size without alignment
  * succeeds. Another free part may be up to an eighth larger. */
 uint32_t range_largest(const struct range_allocator *range);
-
-#endif

@@ -4,8 +4,7 @@
  * large table touches one or two cache lines and growing it reads memory in order. A single entry
  * is never removed. Owns its array; takes no lock.
  */
-#ifndef GPULEAK_REF_TABLE_H
-#define GPULEAK_REF_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -65,5 +64,3 @@ struct ref_slot *ref_table_set(struct arena *arena, struct ref_table *table, uin
 			       uint32_t ref);
 /* Gives TABLE's memory back and makes it empty. */
 void ref_table_finish(struct arena *arena, struct ref_table *table);
-
-#endif

@@ -17,8 +17,7 @@
  * So the note needs no memory order beyond the order of changes of the one word: a note that finds
  * SUBMITS_ANY set may be a relaxed load.
  */
-#ifndef GPULEAK_SUBMITS_H
-#define GPULEAK_SUBMITS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -62,5 +61,3 @@ static inline bool submits_certain(void)
 {
 	return !atomic_load_explicit(&submits_uncertain, memory_order_relaxed);
 }
-
-#endif

@@ -5,8 +5,7 @@
  * calls a higher one through this table. process/start.c, on the top floor, defines the table. The
  * linker connects the two, so no pointer is ever unset.
  */
-#ifndef GPULEAK_UPCALLS_H
-#define GPULEAK_UPCALLS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ struct upcalls {
 	void (*thread_ends_in_call)(void);
 };
 extern const struct upcalls upcalls __attribute__((visibility("hidden")));
-
-#endif

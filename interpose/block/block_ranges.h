@@ -4,8 +4,7 @@
  * `alloc_checks`), from the moment at which the first block is recorded. Knows where blocks began;
  * if they are live, and their facts, only the table of blocks knows.
  */
-#ifndef GPULEAK_BLOCK_RANGES_H
-#define GPULEAK_BLOCK_RANGES_H
+#pragma once
 
 #include "interpose/block/block_table.h"
 
@@ -42,5 +41,3 @@ void ranges_find(struct recorder *recorder, uint64_t address, struct range_found
 /* Stores in RET the block that has KEY, or had it last. */
 enum range_state ranges_state(struct recorder *recorder, uint64_t key,
 			      struct ledger_block *ret_live, struct past *ret_past);
-
-#endif

@@ -4,8 +4,7 @@
  * function takes the lock of the block's shard itself and needs the recorder to be entered. No
  * function calls the driver, records an error or captures a stack.
  */
-#ifndef GPULEAK_BLOCK_STATE_H
-#define GPULEAK_BLOCK_STATE_H
+#pragma once
 
 #include "interpose/block/block_table.h"
 #include "interpose/block/deferred_totals.h"
@@ -216,5 +215,3 @@ static HOT void block_drop_hot(struct recorder *recorder, struct ledger_block *b
 	if (history) /* only now, so that no reader finds the unused history by a live block */
 		history_give(recorder, ledger_at(&recorder->writer, history));
 }
-
-#endif

@@ -4,8 +4,7 @@
  * of an entry. A thread holds a shard's lock only for work on the table, never while it unwinds,
  * writes stacks or calls the driver.
  */
-#ifndef GPULEAK_BLOCKS_TABLE_H
-#define GPULEAK_BLOCKS_TABLE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -260,5 +259,3 @@ static HOT struct ledger_block *entry_die(struct arena *arena, struct shard *sha
 /* Makes BLOCK, with SPAN and HINT, live again in ENTRY, as if its free had not been tried. */
 void entry_revive(struct shard *shard, struct entry *entry, struct ledger_block *block,
 		  uint64_t span, struct block_hint *hint);
-
-#endif

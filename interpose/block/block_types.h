@@ -3,8 +3,7 @@
  * The types that the files of this folder share, and wrappers fill: a free under way, the shards
  * of the table. No functions.
  */
-#ifndef GPULEAK_BLOCK_TYPES_H
-#define GPULEAK_BLOCK_TYPES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -140,5 +139,3 @@ struct misuse {
 	 * mapping */
 	uint64_t mapped_bytes;
 };
-
-#endif

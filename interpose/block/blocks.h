@@ -5,8 +5,7 @@
  * may be called by any thread, also from a signal handler. They keep errno, and they report no
  * failure to the caller: what could not be recorded is counted in the ledger.
  */
-#ifndef GPULEAK_BLOCKS_H
-#define GPULEAK_BLOCKS_H
+#pragma once
 
 #include "interpose/block/call.h"
 
@@ -108,5 +107,3 @@ void record_unwatched(enum space space, uint64_t handle, uint64_t watched);
 void record_call_left(const uintptr_t *frame);
 /* Does the same for the driver call inside which the thread ends. */
 void record_calls_end(void);
-
-#endif

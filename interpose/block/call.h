@@ -5,8 +5,7 @@
  * what passes the driver's frames: what an outer wrapper must know of a call that the driver makes
  * inside it.
  */
-#ifndef GPULEAK_CALL_H
-#define GPULEAK_CALL_H
+#pragma once
 
 #include "interpose/block/block_types.h"
 #include "interpose/recorder/recorder.h"
@@ -61,5 +60,3 @@ static HOT void call_leave(struct call *call)
 	call->inside = NULL;
 	recorder_leave();
 }
-
-#endif

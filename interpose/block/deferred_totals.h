@@ -4,8 +4,7 @@
  * memory. Such a block waits. Records the peak of their bytes, their bytes over time, and the
  * longest wait. Every function may be called by any thread that has entered the recorder.
  */
-#ifndef GPULEAK_DEFERRED_TOTALS_H
-#define GPULEAK_DEFERRED_TOTALS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,5 +46,3 @@ void deferred_wait(struct recorder *recorder);
 
 /* Before a report: adds the present total to the timeline. */
 void deferred_settle(struct recorder *recorder);
-
-#endif

@@ -6,8 +6,7 @@
  * (blocks.c). A call that never returns is handled in blocks.c, too. The driver may report the end
  * of the block inside the call.
  */
-#ifndef GPULEAK_CALLS_H
-#define GPULEAK_CALLS_H
+#pragma once
 
 #include "interpose/block/block_types.h"
 #include "interpose/base/hot.h"
@@ -76,5 +75,3 @@ static inline void record_destroyed(enum space space, uint64_t handle, uint64_t 
 #define record_call_freeing(freeing) record_call_from(RECORD_FRAME, (freeing))
 #define record_call_done() record_call_done_from(RECORD_FRAME)
 #define record_call_freed(freeing) record_call_freed_from(RECORD_FRAME, (freeing))
-
-#endif

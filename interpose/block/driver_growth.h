@@ -5,8 +5,7 @@
  * the driver. The total of a process is not measured here: the command reads that from NVML
  * (tools/nvml/).
  */
-#ifndef GPULEAK_DRIVER_GROWTH_H
-#define GPULEAK_DRIVER_GROWTH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -74,5 +73,3 @@ struct driver_costs {
 	unsigned int calls; /* records of single calls */
 	struct ledger_driver_cost *record[LEDGER_DRIVER_COSTS_MAX];
 };
-
-#endif

@@ -3,8 +3,7 @@
  * Error records of invalid frees: one function for each type. Each returns the ref of its record,
  * or 0 if the ledger has no room; then the error is only counted.
  */
-#ifndef GPULEAK_ERROR_RECORD_H
-#define GPULEAK_ERROR_RECORD_H
+#pragma once
 
 #include "interpose/block/block_types.h"
 
@@ -60,5 +59,3 @@ uint32_t error_invalid_free(struct recorder *recorder, const struct free_error *
  * the number of retractions is limited. Call error_may_retract() before you make such a record. */
 bool error_may_retract(struct recorder *recorder);
 void error_retract(struct recorder *recorder, uint32_t ref);
-
-#endif

@@ -3,8 +3,7 @@
  * Decides whether a free is an error, and records it. Takes locks of shards, so the caller holds
  * none. The caller has entered the recorder, except for free_error_after_release().
  */
-#ifndef GPULEAK_FREE_ERRORS_H
-#define GPULEAK_FREE_ERRORS_H
+#pragma once
 
 #include "interpose/block/block_types.h"
 
@@ -33,5 +32,3 @@ void free_error_before_release(struct recorder *recorder, const struct call *cal
 			       struct freeing *freeing);
 void free_error_after_release(const struct hook *hook, struct freeing *freeing,
 			      enum outcome outcome, int result);
-
-#endif

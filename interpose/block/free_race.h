@@ -3,8 +3,7 @@
  * Two threads that free the same block at the same time, for free.c. Every function may be called
  * by any thread that has entered the recorder and holds no lock of a shard.
  */
-#ifndef GPULEAK_FREE_RACE_H
-#define GPULEAK_FREE_RACE_H
+#pragma once
 
 #include "interpose/block/error_record.h"
 #include "interpose/base/hot.h"
@@ -51,5 +50,3 @@ bool free_race_was_lost(struct recorder *recorder, struct hook *hook,
  * HOOK is NULL if the refusal has an error record already. Returns true if there is such a free. */
 bool free_race_refused(struct recorder *recorder, struct hook *hook,
 		       const struct freeing *freeing, int result);
-
-#endif

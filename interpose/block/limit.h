@@ -4,8 +4,7 @@
  * Wrappers call limits_refuse() first; the other files of this folder report each block that was
  * made or ended.
  */
-#ifndef GPULEAK_LIMIT_H
-#define GPULEAK_LIMIT_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -68,5 +67,3 @@ void limits_block_changed(struct recorder *recorder, uint32_t site, int64_t byte
  * Both return UINT64_MAX if there is no limit. */
 uint64_t limits_of(enum api api, int device);
 uint64_t limits_left(enum api api, int device);
-
-#endif

@@ -3,8 +3,7 @@
  * Mappings of OpenCL memory objects: which mappings the application has not unmapped, and which
  * calls made them. If a memory object is released while it is mapped, the driver keeps its memory.
  */
-#ifndef GPULEAK_MAPPINGS_H
-#define GPULEAK_MAPPINGS_H
+#pragma once
 
 #include "interpose/block/block_types.h"
 
@@ -49,5 +48,3 @@ struct mapped *mappings_take(struct recorder *recorder, struct shard *shard, uin
 /* Locking: the caller holds no shard's lock. Moves MAPPED, from mappings_take(), to the block with
  * the key PARENT, whose memory the block was part of. If there is no such block, drops MAPPED. */
 void mappings_pass_on(struct recorder *recorder, struct mapped *mapped, uint64_t parent);
-
-#endif

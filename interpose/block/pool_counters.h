@@ -4,8 +4,7 @@
  * if an option enables a pool, a limit or failures. Counters are increased in place, atomically.
  * Also the flags that every pool reads.
  */
-#ifndef GPULEAK_POOLS_RECORD_H
-#define GPULEAK_POOLS_RECORD_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -92,5 +91,3 @@ static inline uint64_t pools_bound(uint64_t peak)
 {
 	return peak / 10 > POOLS_FLOOR ? peak / 10 : POOLS_FLOOR;
 }
-
-#endif

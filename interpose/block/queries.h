@@ -4,8 +4,7 @@
  * a mark, the block at an address, ignored blocks. Writes only the "ignored" flag into the ledger.
  * Never creates a recorder.
  */
-#ifndef GPULEAK_QUERIES_H
-#define GPULEAK_QUERIES_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -59,5 +58,3 @@ bool query_block(struct recorder *recorder, uint64_t address, bool ignore, struc
  * ADDRESS gets the name NAME, a ref of a string. Returns false if there is none. Stores in
  * *RET_NAMED if it had a name already. */
 bool query_set_name(struct recorder *recorder, uint64_t address, uint32_t name, bool *ret_named);
-
-#endif

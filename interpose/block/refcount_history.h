@@ -3,8 +3,7 @@
  * The history of a handle: the calls that retained and released it. One record of bounded size in
  * the ledger for each live handle that was ever retained. It is reused when the block ends.
  */
-#ifndef GPULEAK_REFCOUNT_HISTORY_H
-#define GPULEAK_REFCOUNT_HISTORY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -36,5 +35,3 @@ uint32_t history_add(struct recorder *recorder, struct ledger_history *history,
 		     const struct ledger_reference *event);
 /* Removes an event, because the driver's call failed. */
 void history_remove(struct ledger_history *history, uint32_t order);
-
-#endif

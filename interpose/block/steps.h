@@ -3,8 +3,7 @@
  * Steps: moments that the program marks. At each step the ledger records the live blocks and bytes
  * of every call site. The report checks whether a call site grows from step to step.
  */
-#ifndef GPULEAK_STEPS_H
-#define GPULEAK_STEPS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,5 +45,3 @@ bool steps_name(struct recorder *recorder, const char *name);
 
 /* Records a moment if one is due; the calling thread does the work. Never waits. */
 void timeline_look(struct recorder *recorder, uint64_t now_ns);
-
-#endif

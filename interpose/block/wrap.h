@@ -4,8 +4,7 @@
  * These are macros, because they take CALLER, the return address and the address of the frame from
  * the wrapper's own frame. What a wrapper records is a function.
  */
-#ifndef GPULEAK_WRAP_H
-#define GPULEAK_WRAP_H
+#pragma once
 
 #include "interpose/block/blocks.h"
 #include "interpose/dispatch/resolve.h"
@@ -73,5 +72,3 @@
 
 /* The first parameter of a FUNCTION that does not need it. */
 #define NO_CALL __attribute__((unused)) struct call *call
-
-#endif

@@ -5,8 +5,7 @@
  * capture mode and from any thread (measured on an H200). A thread calls captures_enter() before it
  * makes such a call.
  */
-#ifndef GPULEAK_CAPTURES_H
-#define GPULEAK_CAPTURES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,5 +45,3 @@ void captures_context_gone(uint64_t context, uint64_t until);
 /* How long a beginning capture waits for threads between captures_enter() and captures_leave().
  * Tests set a shorter time. */
 extern int64_t captures_patience_ns;
-
-#endif

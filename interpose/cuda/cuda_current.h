@@ -3,8 +3,7 @@
  * The calling thread's CUDA context, for each allocation: therefore inline. Used by the wrappers
  * and the pool.
  */
-#ifndef GPULEAK_CUDA_CURRENT_H
-#define GPULEAK_CUDA_CURRENT_H
+#pragma once
 
 #include "interpose/base/hot.h"
 #include "interpose/recorder/recorder.h"
@@ -97,5 +96,3 @@ bool cuda_inside_exit(void);
 
 /* Returns true if HOOK is a _ptsz call: its default stream is the thread's own. */
 bool cuda_is_per_thread(const struct hook *hook);
-
-#endif

@@ -4,8 +4,7 @@
  * rows also the functions that lookups return. tests/unit/cuda_abi.c compares the types with
  * cuda.h.
  */
-#ifndef GPULEAK_CUDA_ROWS_H
-#define GPULEAK_CUDA_ROWS_H
+#pragma once
 
 #include "interpose/base/export.h"
 #include "interpose/cuda/cuda_types.h"
@@ -17,5 +16,3 @@
 	returns guarded_##symbol parameters __attribute__((visibility("hidden")));
 #define ROWS_OF "interpose/cuda/cuda_rows.def"
 #include "interpose/dispatch/hooks.def"
-
-#endif

@@ -4,8 +4,7 @@
  * standin/driver and the compile-time check use them too. Where cuda.h is present,
  * tests/unit/cuda_abi.c compares every type with it.
  */
-#ifndef GPULEAK_API_CUDA_TYPES_H
-#define GPULEAK_API_CUDA_TYPES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -224,5 +223,3 @@ enum {
 	CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
 	CUDA_ERROR_NOT_SUPPORTED = 801,
 };
-
-#endif

@@ -5,8 +5,7 @@
  * recorder, so a forked child starts without any. Every function accepts unknown memory (NULL);
  * then no bytes move between blocks.
  */
-#ifndef GPULEAK_PHYSICAL_H
-#define GPULEAK_PHYSICAL_H
+#pragma once
 
 #include "interpose/block/blocks.h"
 #include "interpose/base/hash.h"
@@ -89,5 +88,3 @@ struct use *use_end(struct use *use, struct freeing *freeing);
 /* Returns the address of the first mapping in the range of BYTES, or 0. Stores in *RET_BYTES how
  * many bytes of the range are mapped. */
 uint64_t uses_in(uint64_t address, uint64_t bytes, uint64_t *ret_bytes);
-
-#endif

@@ -3,8 +3,7 @@
  * The operations of an API that code outside the API's own folder needs: one struct api_ops for
  * each line of apis.def. The API's folder defines it as api_ops_NAME.
  */
-#ifndef GPULEAK_API_H
-#define GPULEAK_API_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -131,5 +130,3 @@ extern _Atomic(void (*)(void)) apis_attached_hook;
 /* The same for libraries_changed, if the loader's list of modules changed. Only for places where
  * the application itself calls the loader. */
 void apis_libraries_changed(void);
-
-#endif

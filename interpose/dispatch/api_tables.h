@@ -5,8 +5,7 @@
  *   API_IGNORED_ROWS  the file with the API's IGNORED() rows, for example "interpose/cuda/..."
  *   API_OTHER_ROWS    the file with its NO_MEMORY() rows, sorted by strcmp()
  */
-#ifndef GPULEAK_API_TABLES_H
-#define GPULEAK_API_TABLES_H
+#pragma once
 
 #include "interpose/dispatch/api.h"
 
@@ -38,5 +37,3 @@ static const char api_other_names[][API_NAME_BYTES] = {
 #define API_TABLES                                                                          \
 	.ignored = api_ignored_rows, .ignored_count = API_COUNT_OF(api_ignored_rows),       \
 	.other = api_other_names, .other_count = API_COUNT_OF(api_other_names)
-
-#endif

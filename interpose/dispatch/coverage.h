@@ -3,8 +3,7 @@
  * Records how this process reaches the drivers, and which ways bypass gpuleak. Lookups and
  * wrappers report what they see. Other ways are found by a scan of the loaded modules.
  */
-#ifndef GPULEAK_COVERAGE_H
-#define GPULEAK_COVERAGE_H
+#pragma once
 
 #include "interpose/dispatch/observations.h"
 #include "interpose/dispatch/hooks.h"
@@ -49,5 +48,3 @@ void coverage_look_everywhere(struct modules_looked_at *known, bool at_end);
 void coverage_look_unrecorded(void);
 /* For the end of a process that has no recorder: returns how a module bypasses gpuleak, or NULL. */
 const struct observation *coverage_bypass(void);
-
-#endif

@@ -4,8 +4,7 @@
  * _dl_find_object(), which takes no lock. For older ones there is a search with
  * dl_iterate_phdr(), whose results are cached by page.
  */
-#ifndef GPULEAK_FIND_MODULE_H
-#define GPULEAK_FIND_MODULE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ uint64_t module_epoch(void);
  * these. */
 bool module_search(const void *address, struct found_module *ret);
 const struct link_map *module_search_cached(const void *address);
-
-#endif

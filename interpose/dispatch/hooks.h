@@ -3,8 +3,7 @@
  * The table of intercepted calls: one struct hook for each row of hooks.def. Owns names and
  * numbers. resolve.c finds the real functions.
  */
-#ifndef GPULEAK_HOOKS_H
-#define GPULEAK_HOOKS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -134,5 +133,3 @@ struct hook *hook_making(const struct hook *hook, const char *kind);
 
 /* Clears the refs into the ledger, because a forked child starts a new ledger. */
 void hooks_forget_refs(void);
-
-#endif

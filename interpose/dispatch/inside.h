@@ -3,8 +3,7 @@
  * The OpenCL call that a thread is in, so that gpuleak recognizes the same call when it comes again
  * through its layer. Every wrapper of an OpenCL function has an INSIDE line before the real call.
  */
-#ifndef GPULEAK_INSIDE_H
-#define GPULEAK_INSIDE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,5 +47,3 @@ static inline void inside_again(void)
 #define INSIDE(hook, route)                                                            \
 	struct inside inside_before __attribute__((cleanup(inside_leave), unused)) =   \
 		inside_enter(hook, (route).real, (route).below)
-
-#endif

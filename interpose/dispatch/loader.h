@@ -2,8 +2,7 @@
  *
  * Calls the real dlsym, and recognizes drivers and gpuleak itself by address or file name.
  */
-#ifndef GPULEAK_LOADER_H
-#define GPULEAK_LOADER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -55,5 +54,3 @@ struct dlerror_state {
  * the application's behalf, and must change the state as that call does. */
 void dlerror_take(struct dlerror_state *ret);
 void dlerror_give_back(const struct dlerror_state *state);
-
-#endif

@@ -4,8 +4,7 @@
  * size: it allocates nothing, takes no lock, and needs no ledger. From time to time the recorder
  * writes new observations into the ledger (write_observations.h).
  */
-#ifndef GPULEAK_OBSERVATIONS_H
-#define GPULEAK_OBSERVATIONS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -87,5 +86,3 @@ uint32_t observations_troubles(enum ledger_trouble what);
 const struct observation *observation_at(unsigned int i);
 /* Returns the name of KIND in the ledger. */
 const char *observation_kind_name(enum observation_kind kind);
-
-#endif

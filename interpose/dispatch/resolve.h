@@ -3,8 +3,7 @@
  * Finds the real functions. Wrappers call this on every GPU call, which costs one load once the
  * function is known.
  */
-#ifndef GPULEAK_RESOLVE_H
-#define GPULEAK_RESOLVE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -169,5 +168,3 @@ bool resolve_driver_is_loaded(enum api api);
 /* Returns true if a library is loaded whose file name begins with PREFIX. Takes the loader's
  * lock. */
 bool resolve_is_loaded(const char *prefix);
-
-#endif

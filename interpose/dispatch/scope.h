@@ -6,8 +6,7 @@
  * module's dependencies that did not run yet. If a constructor calls gpuleak, this would run them
  * in a wrong order.
  */
-#ifndef GPULEAK_SCOPE_H
-#define GPULEAK_SCOPE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ void *scope_find(const void *address, const char *name, size_t *ret_bytes);
 /* Returns true if the module of MAP itself defines the function NAME. Takes no lock. MAP must not
  * be unloaded meanwhile. */
 bool scope_exports(const struct link_map *map, const char *name);
-
-#endif

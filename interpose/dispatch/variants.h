@@ -7,8 +7,7 @@
  *
  * Lookups call this, so it takes no lock and allocates nothing.
  */
-#ifndef GPULEAK_SLOTS_H
-#define GPULEAK_SLOTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,5 +64,3 @@ static inline struct slot *slots_take(const struct hook *hook)
 	 * hook */
 	return slot && slot->wrapper == hook->wrapper ? slot : NULL;
 }
-
-#endif

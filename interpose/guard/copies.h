@@ -5,8 +5,7 @@
  * With the level `patterns`, the functions also note what writes to blocks (launches.h).
  * Any thread may call them, outside the recorder and without a lock.
  */
-#ifndef GPULEAK_GUARD_COPIES_H
-#define GPULEAK_GUARD_COPIES_H
+#pragma once
 
 #include "interpose/guard/copy_range.h"
 #include "interpose/guard/guard.h"
@@ -113,5 +112,3 @@ uint32_t copies_note_kernel(struct call *call, cl_command_queue queue, cl_kernel
 	copies_check(COPYING_SVM(call), COPY_BYTES(to, size), COPY_NOTHING)
 #define GUARD_CL_SVM_MAP(call, real, queue, blocking, flags, to, size, ...)                 \
 	copies_check(COPYING_SVM(call), COPY_BYTES(to, size), COPY_NOTHING)
-
-#endif

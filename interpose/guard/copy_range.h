@@ -3,8 +3,7 @@
  * Which bytes one end of a copy or memset accesses, from the parameters of the call. Sums that do
  * not fit into an address space are UINT64_MAX. Must not look at blocks.
  */
-#ifndef GPULEAK_GUARD_COPY_RANGE_H
-#define GPULEAK_GUARD_COPY_RANGE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -82,5 +81,3 @@ static inline struct copy_end copy_end_of_region(const size_t origin[3], const s
 		copy_plus(copy_plus(origin[0], origin[1], pitch), origin[2], plane),
 		region[0], region[1], pitch, region[2], plane };
 }
-
-#endif

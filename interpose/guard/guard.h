@@ -3,8 +3,7 @@
  * What the levels of the guard share: which levels are on, the counters of the ledger's record, and
  * errors. A level is chosen at the process's start and stays.
  */
-#ifndef GPULEAK_GUARD_H
-#define GPULEAK_GUARD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -79,5 +78,3 @@ enum range_state guard_tell_block(struct recorder *recorder, uint64_t key, uint6
 
 /* Stores the driver's RESULT in the error REF. The caller is outside the recorder. */
 void guard_answered(uint32_t ref, int result);
-
-#endif

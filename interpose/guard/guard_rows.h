@@ -15,8 +15,7 @@
  *   The same for CUDA's rows of a verb, but the wrapper calls FUNCTION with the row's key, and then
  *   the driver.
  */
-#ifndef GPULEAK_GUARD_ROWS_H
-#define GPULEAK_GUARD_ROWS_H
+#pragma once
 
 #include "interpose/guard/guard.h"
 #include "interpose/guard/guarded.h"
@@ -139,5 +138,3 @@
 #define GUARDS_clSVMAlloc GUARD_ROW(GUARD_COPIES, guard_svm_alloc)
 #define GUARDS_clSVMFree GUARD_ROW(GUARD_COPIES, guard_svm_free)
 #define GUARDS_clFinish GUARD_ROW(GUARD_PATTERNS, guard_finish)
-
-#endif

@@ -3,8 +3,7 @@
  * What the guard does in place of a driver's call: functions of guard_rows.h. Each takes the call,
  * the driver's function REAL and the arguments of its row, and returns what the application gets.
  */
-#ifndef GPULEAK_GUARD_GUARDED_H
-#define GPULEAK_GUARD_GUARDED_H
+#pragma once
 
 #include "interpose/block/call.h"
 #include "interpose/cuda/cuda_types.h"
@@ -58,5 +57,3 @@ GUARDED_CL(cl_svm_pointer, guard_svm_alloc, cl_context context, cl_svm_mem_flags
 	   cl_uint alignment);
 GUARDED_CL(void, guard_svm_free, cl_context context, void *address);
 GUARDED_CL(cl_int, guard_finish, cl_command_queue queue);
-
-#endif

@@ -5,8 +5,7 @@
  * into a block with patterns is kept as a launch. Any thread may call any function, outside the
  * recorder.
  */
-#ifndef GPULEAK_GUARD_LAUNCHES_H
-#define GPULEAK_GUARD_LAUNCHES_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -67,5 +66,3 @@ void launches_done_in_queue(const void *queue, uint64_t number);
 
 /* CONTEXT has ended. */
 void launches_context_gone(uint64_t context);
-
-#endif

@@ -5,8 +5,7 @@
  * addresses. Any thread may call any function, with no lock held and outside the recorder. Until
  * the first guarded block exists, each function returns at once.
  */
-#ifndef GPULEAK_GUARD_PAGES_H
-#define GPULEAK_GUARD_PAGES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -56,5 +55,3 @@ uint64_t pages_unseen(int device);
 /* Call after memory ran out. Returns the memory of freed blocks to the driver. Returns true if that
  * was anything. */
 bool pages_relieve(void);
-
-#endif

@@ -4,8 +4,7 @@
  * writes. Interface for the guarded calls, the queries and the end of the process. Any thread may
  * call these functions with no lock held and outside the recorder.
  */
-#ifndef GPULEAK_GUARD_PATTERNS_H
-#define GPULEAK_GUARD_PATTERNS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -92,5 +91,3 @@ enum patterns_when { PATTERNS_AT_SYNC, PATTERNS_AT_STEP, PATTERNS_AT_EXIT };
 void patterns_check(const struct call *call, enum patterns_when when);
 /* The part of it for OpenCL. */
 void patterns_check_opencl(const struct call *call, enum patterns_when when);
-
-#endif

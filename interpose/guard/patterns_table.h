@@ -4,8 +4,7 @@
  * function here calls a driver. Each takes the table's lock itself, unless its comment states
  * otherwise.
  */
-#ifndef GPULEAK_GUARD_PATTERNS_TABLE_H
-#define GPULEAK_GUARD_PATTERNS_TABLE_H
+#pragma once
 
 #include "interpose/guard/guard.h"
 #include "interpose/guard/patterns.h"
@@ -115,5 +114,3 @@ void pattern_fill(unsigned char *memory, uint64_t offset, uint64_t bytes);
 /* The time for checks at synchronizations, which is a hundredth of all time. */
 bool check_time_left(void);
 void check_time_used(uint64_t ns);
-
-#endif

@@ -4,8 +4,7 @@
  * NVTX as inline code. At its first call this code loads the library that NVTX_INJECTION64_PATH
  * names, and calls InitializeInjectionNvtx2() in it.
  */
-#ifndef GPULEAK_NVTX_H
-#define GPULEAK_NVTX_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -79,5 +78,3 @@ struct nvtx_heaps {
 	uint32_t record_count;
 	struct ledger_heaps *record[NVTX_HEAP_RECORDS];
 };
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Which kernel has which buffer as an argument. A kernel may keep a released buffer alive.
  */
-#ifndef GPULEAK_KERNEL_ARGS_H
-#define GPULEAK_KERNEL_ARGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ uint64_t kernel_args_set(uint64_t kernel, uint32_t index, uint64_t handle);
  * Returns false if no arguments of the kernel are recorded. */
 bool kernel_args_lookup(struct recorder *recorder, uint64_t handle,
 			uint64_t ret[LEDGER_KERNEL_ARGS_MAX]);
-
-#endif

@@ -3,8 +3,7 @@
  * Queries about OpenCL objects: sizes, contexts and devices; and callbacks for the end of an
  * object.
  */
-#ifndef GPULEAK_OPENCL_DRIVER_H
-#define GPULEAK_OPENCL_DRIVER_H
+#pragma once
 
 #include "interpose/dispatch/hooks.h"
 #include "interpose/opencl/opencl_types.h"
@@ -46,5 +45,3 @@ bool opencl_ask_object(cl_mem object, cl_mem_info what, void *ret, size_t size);
 
 /* CONTEXT is new: clears the cached device of an older context at the same address. */
 void opencl_context_made(cl_context context);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * OpenCL's types, from its own headers.
  */
-#ifndef GPULEAK_OPENCL_TYPES_H
-#define GPULEAK_OPENCL_TYPES_H
+#pragma once
 
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_1_APIS
@@ -17,5 +16,3 @@
 #include <CL/cl_gl.h>
 
 typedef void *cl_svm_pointer; /* a type of one word, which the rows need */
-
-#endif

@@ -5,8 +5,7 @@
  * the event. Such a command cannot complete before the application sets the event. Until then the
  * driver keeps the memory that the command uses, even after its release.
  */
-#ifndef GPULEAK_USER_EVENTS_H
-#define GPULEAK_USER_EVENTS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -58,5 +57,3 @@ void user_event_set(cl_event event);
 /* Called after the driver's call. Records the memory that COMMAND uses if it is behind a user
  * event. */
 void user_events_enqueued(const struct call *call, const struct command *command);
-
-#endif

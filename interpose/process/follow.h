@@ -4,8 +4,7 @@
  * Without `gpuleak run`, and with GPULEAK_FOLLOW=off, every environment stays as it is. The
  * environment of this process is only read.
  */
-#ifndef GPULEAK_FOLLOW_H
-#define GPULEAK_FOLLOW_H
+#pragma once
 
 #include <alloca.h>
 #include <stdbool.h>
@@ -54,5 +53,3 @@ char **follow_write(char *const envp[], struct follow_size size, void *memory);
 			? follow_write(envp, size_, alloca(size_.bytes))  \
 			: NULL;                                           \
 	})
-
-#endif

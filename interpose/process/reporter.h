@@ -4,8 +4,7 @@
  * that: the moment of the verdict, the file of a report, the fallback report, and the pause of the
  * other threads.
  */
-#ifndef GPULEAK_REPORTER_H
-#define GPULEAK_REPORTER_H
+#pragma once
 
 #include <limits.h>
 
@@ -91,5 +90,3 @@ bool plain_report(struct recorder *recorder, int fd, const char *why, bool *ret_
  * stops no thread, if the system does not allow it. Needs 8 KiB of stack. */
 bool threads_pause(void);
 void threads_resume(void);
-
-#endif

@@ -4,8 +4,7 @@
  * application makes no GPU call: reports and steps by signal, timed steps, trims of the pool, and
  * the end of an attachment.
  */
-#ifndef GPULEAK_SERVICE_THREAD_H
-#define GPULEAK_SERVICE_THREAD_H
+#pragma once
 
 #include "interpose/recorder/recorder.h"
 
@@ -18,5 +17,3 @@ void service_thread_start(struct recorder *recorder);
 extern _Atomic(void (*)(void)) service_thread_tick;
 /* Wakes the thread, which handles requests. If the verdict is taken (enum ending), it ends. */
 void service_thread_wake(void);
-
-#endif

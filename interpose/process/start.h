@@ -3,8 +3,7 @@
  * Starts recording: options at load time, the recorder at the first GPU call. Also declares what
  * start.c calls to create the ledger of a new recorder and to write its first records.
  */
-#ifndef GPULEAK_START_H
-#define GPULEAK_START_H
+#pragma once
 
 #include <limits.h>
 
@@ -79,5 +78,3 @@ void rank_read(void);
 /* Stores the rank in a new ledger. Reads the environment again first, since a worker may get its
  * rank from its parent's code. Otherwise uses what the environment had at the start. */
 void rank_write(struct recorder *recorder);
-
-#endif

@@ -4,8 +4,7 @@
  * it would reach without gpuleak. A process may have several copies of libc10; the caller decides
  * which one is called.
  */
-#ifndef GPULEAK_REPORTERS_H
-#define GPULEAK_REPORTERS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -31,5 +30,3 @@ struct torch_variables {
 #define HAND(symbol, returns, parameters, ...) EXPORT returns symbol parameters;
 #define ROWS_OF "interpose/pytorch/pytorch_rows.def"
 #include "interpose/dispatch/hooks.def"
-
-#endif

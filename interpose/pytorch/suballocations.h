@@ -8,8 +8,7 @@
  * loader for a known stack, and they do not create the recorder: a process without GPU calls
  * records nothing. Any thread may call them. They keep errno.
  */
-#ifndef GPULEAK_SUBALLOCATIONS_H
-#define GPULEAK_SUBALLOCATIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -70,5 +69,3 @@ enum suballocation_state suballocation_around(struct recorder *recorder, int dev
 /* Returns true if the live blocks of a new call site of HOOK are counted. STACK is the ref of its
  * stack. Then the counting of live blocks is on from now on. */
 bool site_counts_live(struct recorder *recorder, const struct hook *hook, uint32_t stack);
-
-#endif

@@ -3,8 +3,7 @@
  * The ledger records of memory that ended with its context: one for each call site and each place
  * that ended a context. Must not change blocks; block_state.c does.
  */
-#ifndef GPULEAK_CONTEXT_ENDS_H
-#define GPULEAK_CONTEXT_ENDS_H
+#pragma once
 
 #include "interpose/recorder/recorder.h"
 
@@ -27,5 +26,3 @@ struct context_ends {
 void context_ends_add(struct recorder *recorder, const struct ledger_block *block, uint32_t api,
 		      uint32_t stack);
 void context_ends_write(struct recorder *recorder, uint32_t api, uint32_t stack);
-
-#endif

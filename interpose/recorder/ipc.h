@@ -3,8 +3,7 @@
  * Blocks that are shared between processes: the ledger records of exported blocks and of opened
  * memory. Any thread that has entered the recorder may call these functions.
  */
-#ifndef GPULEAK_IPC_H
-#define GPULEAK_IPC_H
+#pragma once
 
 #include "interpose/recorder/recorder.h"
 
@@ -41,5 +40,3 @@ static HOT void ipc_look_at_end(struct recorder *recorder, const struct ledger_b
 	if (__builtin_expect(atomic_load_explicit(&ipc_is_used, memory_order_relaxed), 0))
 		ipc_block_ended(recorder, block, api, stack);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * Returns the live bytes of all threads and their peaks, for reports and for steps. Each recorded
  * allocation and free changes them, with functions of thread_state.h.
  */
-#ifndef GPULEAK_LIVE_BYTES_H
-#define GPULEAK_LIVE_BYTES_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -41,5 +40,3 @@ static inline enum ledger_hidden live_bytes_hidden(const struct ledger_block *bl
  * call site, see struct ledger_balance. */
 void live_bytes_rehide(struct recorder *recorder, const struct ledger_block *block, int64_t bytes,
 		       enum ledger_hidden before, enum ledger_hidden now);
-
-#endif

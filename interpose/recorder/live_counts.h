@@ -6,8 +6,7 @@
  * handle, so its API counts it. Inline, because each recorded suballocation runs it. Any
  * thread may call these functions. Must not allocate or wait.
  */
-#ifndef GPULEAK_LIVE_COUNTS_H
-#define GPULEAK_LIVE_COUNTS_H
+#pragma once
 
 #include "interpose/recorder/thread_state.h"
 #include "ledger/live_series.h"
@@ -88,5 +87,3 @@ static inline bool live_counts_physical(const struct ledger_site *site)
 {
 	return site->series && hook_kind_has(site->kind, TRAIT_PHYSICAL);
 }
-
-#endif

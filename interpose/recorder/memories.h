@@ -4,8 +4,7 @@
  * the ledger, decides when a new peak is noted, and stores the peak's number in each per-thread
  * state. thread_state.h keeps what call sites had live at that peak.
  */
-#ifndef GPULEAK_MEMORIES_H
-#define GPULEAK_MEMORIES_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -64,5 +63,3 @@ COLD void memories_join(struct thread_states *states, struct thread_state *state
  * a new peak. Then stores in each per-thread state the ceilings above which this must be called
  * again. */
 void memories_update(struct thread_states *states, uint32_t number, uint64_t now_ns);
-
-#endif

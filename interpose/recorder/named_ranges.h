@@ -8,8 +8,7 @@
  * trace. The tables have a fixed size, take no lock and are never emptied. So all of this is safe
  * in any thread, in signal handlers and after a fork.
  */
-#ifndef GPULEAK_NAMED_RANGES_H
-#define GPULEAK_NAMED_RANGES_H
+#pragma once
 
 #include "interpose/recorder/recorder.h"
 
@@ -73,5 +72,3 @@ COLD uint16_t named_range_write(struct recorder *recorder, uint32_t owner, uint1
 HOT_CALL void named_range_change(struct recorder *recorder, uint16_t range,
 				 enum ledger_range_memory memory, uint32_t thread_state,
 				 int64_t bytes);
-
-#endif

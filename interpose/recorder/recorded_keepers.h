@@ -3,8 +3,7 @@
  * What keeps the live blocks of a call site, as the program's own interpreter found it. The library
  * only stores the text in the ledger.
  */
-#ifndef GPULEAK_RECORDED_KEEPERS_H
-#define GPULEAK_RECORDED_KEEPERS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -23,5 +22,3 @@ struct recorded_keepers { /* all zero: nothing was stored yet */
  * if the ledger has no such call site; -ENODATA if it has no room or is complete. Not safe in a
  * signal handler. */
 int recorded_keepers_store(struct recorder *recorder, uint64_t site, const char *text);
-
-#endif

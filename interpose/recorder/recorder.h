@@ -5,8 +5,7 @@
  *
  * Safe in any thread. Nothing here may be called during a dlsym() lookup.
  */
-#ifndef GPULEAK_RECORDER_H
-#define GPULEAK_RECORDER_H
+#pragma once
 
 #include <errno.h>
 #include <stdbool.h>
@@ -381,5 +380,3 @@ static HOT uint32_t recorder_kind_ref(struct recorder *recorder, struct hook *ho
 {
 	return recorder_text_ref(recorder, &hook->kind_ref, hook->kind);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * counters, cache of stacks, spare block slots and live bytes. State 0 belongs to no thread. If all
  * other states are in use, further threads share state 0, and take its lock.
  */
-#ifndef GPULEAK_THREAD_STATE_H
-#define GPULEAK_THREAD_STATE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -315,5 +314,3 @@ static HOT void live_bytes_remove(struct recorder *recorder, struct thread_state
 {
 	live_bytes_count(state, balance_change(recorder, state, site, -bytes, -1), -bytes);
 }
-
-#endif

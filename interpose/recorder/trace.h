@@ -4,8 +4,7 @@
  * Any thread may call these functions. A thread takes a slot of the ring by one atomic addition. It
  * takes no lock and makes no system call. Must not decide what an event means.
  */
-#ifndef GPULEAK_TRACE_H
-#define GPULEAK_TRACE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -36,5 +35,3 @@ void trace_block(struct recorder *recorder, enum ledger_trace_kind kind,
  * thread may end, else 0. DOMAIN: a number that stands for it. Adds nothing before the first GPU
  * call, or in a signal handler that has interrupted gpuleak. */
 void trace_range(int kind, uint16_t range, uint64_t id, uint32_t domain);
-
-#endif

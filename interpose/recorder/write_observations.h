@@ -2,8 +2,7 @@
  *
  * Writes the observations made by lookups (observations.h) into the ledger.
  */
-#ifndef GPULEAK_WRITE_OBSERVATIONS_H
-#define GPULEAK_WRITE_OBSERVATIONS_H
+#pragma once
 
 #include "interpose/dispatch/observations.h"
 #include "ledger/lock.h"
@@ -27,5 +26,3 @@ void observations_write(struct recorder *recorder);
 
 /* Writes what is known into the ledger of RECORDER, which was just published. */
 void no_gpu_write(struct recorder *recorder);
-
-#endif

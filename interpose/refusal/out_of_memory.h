@@ -5,8 +5,7 @@
  * functions keep errno. No function waits for another thread longer than a count of the holders
  * takes; out_of_memory_gave_up() never waits.
  */
-#ifndef GPULEAK_OUT_OF_MEMORY_H
-#define GPULEAK_OUT_OF_MEMORY_H
+#pragma once
 
 #include "interpose/recorder/recorder.h"
 #include "interpose/stack/stacks.h"
@@ -76,5 +75,3 @@ void holders_count(struct recorder *recorder, enum ledger_memory class, int devi
  * the ledger where blocks and suballocations lie on DEVICE. Stores no number if there is no room
  * for all. Takes as long as it takes to read all slots of blocks. */
 void layout_store(struct recorder *recorder, int device, struct ledger_out_of_memory *record);
-
-#endif

@@ -3,8 +3,7 @@
  * The ledger records of frees that the driver refused although their block was live: one for each
  * call site of blocks, place of the free and result. Must not decide whether a free was refused.
  */
-#ifndef GPULEAK_REFUSED_FREES_H
-#define GPULEAK_REFUSED_FREES_H
+#pragma once
 
 #include "interpose/recorder/recorder.h"
 
@@ -19,5 +18,3 @@ struct refused_frees {
  * or 0 if the block counts as freed. */
 void refused_free_record(struct recorder *recorder, const struct ledger_refused_free *new,
 			 uint64_t block);
-
-#endif

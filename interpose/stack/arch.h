@@ -2,13 +2,10 @@
  *
  * What stacks depend on the processor for: registers, the caller of a wrapper, return addresses.
  */
-#ifndef GPULEAK_ARCH_H
-#define GPULEAK_ARCH_H
+#pragma once
 
 #if defined(__x86_64__)
 #include "interpose/stack/arch_x86_64.h"
 #else
 #include "interpose/stack/arch_aarch64.h"
-#endif
-
 #endif

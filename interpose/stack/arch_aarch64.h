@@ -2,8 +2,7 @@
  *
  * What stacks depend on aarch64 for. Included by arch.h only.
  */
-#ifndef GPULEAK_ARCH_AARCH64_H
-#define GPULEAK_ARCH_AARCH64_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -51,5 +50,3 @@ static inline uint64_t arch_code_address(uint64_t stored)
 	__asm__("hint #7" : "+r"(address)); /* xpaclri: older processors ignore it */
 	return address;
 }
-
-#endif

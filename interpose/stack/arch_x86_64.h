@@ -2,8 +2,7 @@
  *
  * What stacks depend on x86-64 for. Included by arch.h only.
  */
-#ifndef GPULEAK_ARCH_X86_64_H
-#define GPULEAK_ARCH_X86_64_H
+#pragma once
 
 #include <stdint.h>
 
@@ -37,5 +36,3 @@ static inline uint64_t arch_code_address(uint64_t stored)
 {
 	return stored;
 }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The calling thread's native stack, captured by a walk (walk.h).
  */
-#ifndef GPULEAK_CAPTURE_H
-#define GPULEAK_CAPTURE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -51,5 +50,3 @@ bool stack_is_nested(void);
 /* Returns true if a frame of the calling thread lies inside libc's exit(). All frames are checked,
  * whatever GPULEAK_STACK_DEPTH is. */
 bool stack_inside_exit(void);
-
-#endif

@@ -3,8 +3,7 @@
  * Reads .eh_frame, the unwind tables of a module. Finds the entry of an address, and reads the
  * numbers of its instructions. frames.c interprets the instructions.
  */
-#ifndef GPULEAK_EH_FRAME_H
-#define GPULEAK_EH_FRAME_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ struct eh_entry {
  * that module_find() takes: none since glibc 2.35. Returns false if there is no entry, or if it is
  * unreadable. */
 bool eh_frame_find(const void *pc, struct eh_entry *ret);
-
-#endif

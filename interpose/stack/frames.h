@@ -3,8 +3,7 @@
  * How to unwind a frame, from the tables of its module, and walks of whole stacks by these rules.
  * They also show on which words of the stack a frame depends.
  */
-#ifndef GPULEAK_FRAMES_H
-#define GPULEAK_FRAMES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -80,5 +79,3 @@ unsigned int frames_walk(const struct caller *caller, struct frames_walks *walks
 
 /* Forgets what frame_rule_at() found so far. */
 void frame_rules_forget(void);
-
-#endif

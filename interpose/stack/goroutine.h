@@ -4,8 +4,7 @@
  * a stack of the goroutine. The native walk ends where runtime.asmcgocall() changed the stack.
  * Must not trust what it reads there.
  */
-#ifndef GPULEAK_GOROUTINE_H
-#define GPULEAK_GOROUTINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ bool goroutine_calls_c(const void *pc);
  * IS_SURE: CALL is known to be right, so memory is not tested before it is read. */
 unsigned int goroutine_frames(const struct go_call *call, bool is_sure, void **pcs,
 			      unsigned int size);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Writes captured stacks into the ledger, each distinct stack once.
  */
-#ifndef GPULEAK_INTERN_H
-#define GPULEAK_INTERN_H
+#pragma once
 
 #include <stdint.h>
 
@@ -37,5 +36,3 @@ uint32_t stack_intern(struct recorder *recorder, struct thread_state *state,
  * or 0. */
 uint32_t stack_recent(struct recorder *recorder, const struct thread_state *state,
 		      const uint64_t *pc, unsigned int frames, uint64_t hash, uint64_t key);
-
-#endif

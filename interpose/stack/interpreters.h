@@ -5,8 +5,7 @@
  * has one struct interpreter. Its functions call the interpreter, or read its memory, only in
  * states in which that is allowed. Python has its own reader (python.h).
  */
-#ifndef GPULEAK_INTERPRETERS_H
-#define GPULEAK_INTERPRETERS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -79,5 +78,3 @@ struct interpreter {
 extern const struct interpreter interpreter_java __attribute__((visibility("hidden")));
 extern const struct interpreter interpreter_ruby __attribute__((visibility("hidden")));
 extern const struct interpreter interpreter_php __attribute__((visibility("hidden")));
-
-#endif

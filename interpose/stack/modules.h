@@ -5,8 +5,7 @@
  * unloaded module, or if another file is mapped at its addresses. Stacks of different epochs are
  * never treated as equal.
  */
-#ifndef GPULEAK_MODULES_H
-#define GPULEAK_MODULES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -64,5 +63,3 @@ void modules_cover(struct recorder *recorder, const struct capture *capture);
  * Locking: the caller holds the lock of the modules, and calls on a stack of gpuleak's own. */
 void module_symbols_copy(struct recorder *recorder, uint32_t module, uint64_t dynamic,
 			 uint32_t *copied);
-
-#endif

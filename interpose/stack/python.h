@@ -5,8 +5,7 @@
  * or calls CPython functions that may allocate or lock. An interpreter of an unsupported version
  * is not read, one that is newer only after a check.
  */
-#ifndef GPULEAK_PYTHON_H
-#define GPULEAK_PYTHON_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -211,5 +210,3 @@ uint32_t python_add_chain(struct recorder *recorder, const struct ledger_python 
  * its function begins at line FIRST. A negative OFFSET is before the first instruction. */
 uint32_t python_line(enum python_table kind, const uint8_t *table, size_t size, int first,
 		     int64_t offset);
-
-#endif

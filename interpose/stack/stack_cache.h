@@ -15,8 +15,7 @@
  * Native frames alone do not identify Python frames: since 3.11 one frame of the evaluation loop
  * runs many Python frames. So the key of the Python frames (python.h) is compared too.
  */
-#ifndef GPULEAK_STACK_CACHE_H
-#define GPULEAK_STACK_CACHE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -172,5 +171,3 @@ bool stack_cache_note(struct thread_state *state, const struct stack_cache_key *
 /* Assigns STATE its cache of stacks and empties the cache. Called when a thread begins to use
  * STATE. */
 void stack_cache_join(struct recorder *recorder, struct thread_state *state);
-
-#endif

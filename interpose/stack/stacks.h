@@ -2,8 +2,7 @@
  *
  * Returns the calling thread's stack as a ref into the ledger.
  */
-#ifndef GPULEAK_STACKS_H
-#define GPULEAK_STACKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ static inline uint32_t stack_here_without_loader(struct recorder *recorder,
 {
 	return recorder->stack_depth ? stack_find(recorder, caller, false) : 0;
 }
-
-#endif

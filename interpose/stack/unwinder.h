@@ -3,8 +3,7 @@
  * Loads libunwind at the first GPU call, and prevents its writes to file descriptors (see
  * unwinder.c).
  */
-#ifndef GPULEAK_UNWINDER_H
-#define GPULEAK_UNWINDER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -31,5 +30,3 @@ const struct unwinder *unwinder_get(void);
 
 /* Returns true if the 8 bytes at ADDRESS can be read. May change errno. */
 bool unwinder_can_read(const void *address);
-
-#endif

@@ -5,8 +5,7 @@
  * one thread waits, its frames are part of the workers' stacks. While several wait, it is not known
  * whose work a worker does, and no frames are added.
  */
-#ifndef GPULEAK_WAITING_H
-#define GPULEAK_WAITING_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -38,5 +37,3 @@ static inline uint32_t waiting_frames(struct recorder *recorder)
 
 	return __builtin_expect(word / WAITING_ONE == 1, 0) ? (uint32_t)word : 0;
 }
-
-#endif

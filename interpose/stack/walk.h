@@ -6,8 +6,7 @@
  *
  * Locking: the caller holds no lock except the calling thread's own.
  */
-#ifndef GPULEAK_WALK_H
-#define GPULEAK_WALK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ void walk_forget(void);
 
 /* Prepares the walks: see unwinder_load(). Returns 0, or -errno if stacks cannot be recorded. */
 int walk_load(void);
-
-#endif

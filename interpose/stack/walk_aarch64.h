@@ -2,8 +2,7 @@
  *
  * A walk on aarch64. Included by walk.h only.
  */
-#ifndef GPULEAK_WALK_AARCH64_H
-#define GPULEAK_WALK_AARCH64_H
+#pragma once
 
 struct stack_walk {
 	uint64_t pc, stack_pointer, frame_pointer;
@@ -25,5 +24,3 @@ struct stack_walk {
 				   "=&r"(walk_->frame_pointer));                            \
 		true;                                                                       \
 	})
-
-#endif

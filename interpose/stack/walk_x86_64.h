@@ -2,8 +2,7 @@
  *
  * A walk on x86-64. Included by walk.h only.
  */
-#ifndef GPULEAK_WALK_X86_64_H
-#define GPULEAK_WALK_X86_64_H
+#pragma once
 
 #include "interpose/stack/unwinder.h"
 
@@ -22,5 +21,3 @@ static inline bool walk_possible(void)
 
 	return unwind && unwind->can_walk;
 }
-
-#endif

@@ -2,13 +2,10 @@
  *
  * Metrics for many processes.
  */
-#ifndef GPULEAK_REPORT_METRICS_FLEET_H
-#define GPULEAK_REPORT_METRICS_FLEET_H
+#pragma once
 
 #include <stdio.h>
 
 struct report;
 
 void print_fleet_metrics(FILE *out, const struct report *report);
-
-#endif

@@ -3,8 +3,7 @@
  * The trace of a ledger as lives: each block and suballocation with the time from which and the
  * time until which it was allocated. Must not print.
  */
-#ifndef GPULEAK_REPORT_LIVES_H
-#define GPULEAK_REPORT_LIVES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -89,5 +88,3 @@ struct life_event {
 uint64_t life_event_ns(const struct life_event *event);
 /* Returns the events in their order. The caller frees the list. */
 struct life_event *lives_events(const struct lives *lives, size_t *ret_count);
-
-#endif

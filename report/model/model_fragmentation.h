@@ -3,8 +3,7 @@
  * How much of a cache's memory its suballocations use, and which of them keep the rest: the cache
  * can free a block (a segment) only as a whole. Must not print.
  */
-#ifndef GPULEAK_REPORT_MODEL_FRAGMENTATION_H
-#define GPULEAK_REPORT_MODEL_FRAGMENTATION_H
+#pragma once
 
 #include "report/model/model.h"
 
@@ -39,5 +38,3 @@ struct report_fragmentations {
 	struct report_fragmentation *list; /* the largest first */
 	size_t count;
 };
-
-#endif

@@ -294,6 +294,18 @@ void describe_leak_place(FILE *out, const struct finding *finding, bool whole)
 	describe_first_keeper(out, leak->keepers);
 }
 
+/* Prints what may have become of blocks that only seem to leak. */
+static void print_guesses(FILE *out, const struct report_site *site)
+{
+	if (may_be_freed_late(site))
+		fputs("  Perhaps freed by a destructor after the driver had shut down: a CUDA "
+		      "runtime that is\n  linked statically does not pass such a free on to the "
+		      "driver.\n", out);
+	if (site->stack->pending)
+		eprintf(out, "  Perhaps held by the %s: gpuleak run --bypass-pools lets nothing "
+			"pend\n", site->stack->pending->name);
+}
+
 static void print_leak(FILE *out, const struct finding *finding, bool whole)
 {
 	const struct report_process *process = finding->process;
@@ -328,13 +340,7 @@ static void print_leak(FILE *out, const struct finding *finding, bool whole)
 	describe_names(out, leak);
 	finding_parts(out, finding, whole);
 	describe_refused_free(out, "  A", leak->refused, "\n", whole);
-	if (may_be_freed_late(leak->site))
-		fputs("  Perhaps freed by a destructor after the driver had shut down: a CUDA "
-		      "runtime that is\n  linked statically does not pass such a free on to the "
-		      "driver.\n", out);
-	if (leak->site->stack->pending)
-		eprintf(out, "  Perhaps held by the %s: gpuleak run --bypass-pools lets nothing "
-			"pend\n", leak->site->stack->pending->name);
+	print_guesses(out, leak->site);
 	if (leak->history)
 		describe_history(out, leak->history, leak->blocks, whole);
 	if (leak->keepers)

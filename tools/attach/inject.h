@@ -5,8 +5,7 @@
  * thread, and that one makes the calls. So a lock that another thread holds can make the new thread
  * wait, but not one of the program's own.
  */
-#ifndef GPULEAK_TOOLS_INJECT_H
-#define GPULEAK_TOOLS_INJECT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,5 +26,3 @@ struct injected {
 /* Makes the call. Returns true if the function returned; otherwise *RET has the reason, and the
  * process goes on as before. */
 bool inject(const struct injection *injection, struct injected *ret);
-
-#endif

@@ -3,8 +3,7 @@
  * The folder in which a process to which gpuleak attaches writes its ledger, and the path of the
  * library there. The process may have other files than this command (a container) or another user.
  */
-#ifndef GPULEAK_TOOLS_PLACE_H
-#define GPULEAK_TOOLS_PLACE_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -39,5 +38,3 @@ void attach_place_forget_library(struct attach_place *place);
 
 /* Removes the folder and the ledgers in it. */
 void attach_place_remove(struct attach_place *place);
-
-#endif

@@ -4,8 +4,7 @@
  * Needs no files of the process, so containers and replaced libraries make no difference. Stops
  * and changes nothing. Any thread may call the functions.
  */
-#ifndef GPULEAK_TOOLS_REMOTE_H
-#define GPULEAK_TOOLS_REMOTE_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -19,5 +18,3 @@ bool remote_write(int pid, uint64_t address, const void *bytes, size_t size);
  * path of the module; "": the program. Returns 0 if there is none, or if process PID has no
  * loader's list. Only looks at libraries whose name begins with PREFIX, unless that is NULL. */
 uint64_t remote_find(int pid, const char *prefix, const char *name, char library[PATH_MAX]);
-
-#endif

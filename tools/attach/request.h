@@ -3,8 +3,7 @@
  * Begins recording in a running process: by its page if it was started with GPULEAK_RECORD=off,
  * otherwise by a call in it. Prints nothing.
  */
-#ifndef GPULEAK_TOOLS_REQUEST_H
-#define GPULEAK_TOOLS_REQUEST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,5 +20,3 @@ bool attach_is_recorded(int pid, char *why, size_t size);
  * process. Returns true, or false with the reason in ERROR. */
 bool attach_request(const struct target *target, const char *library, const char *settings,
 		    char error[REQUEST_ERROR_SIZE]);
-
-#endif

@@ -4,8 +4,7 @@
  * command there. It runs without a tracer: whenever the command is killed, the borrowed thread
  * restores itself.
  */
-#ifndef GPULEAK_TOOLS_STUB_H
-#define GPULEAK_TOOLS_STUB_H
+#pragma once
 
 #include <limits.h>
 #include <stdatomic.h>
@@ -62,5 +61,3 @@ extern const char __stop_gpuleak_stub[] __attribute__((visibility("hidden")));
 void stub_borrow(struct stub_room *room) __attribute__((visibility("hidden")));
 /* Loads the library, calls the function, waits for the command, and unmaps the room. */
 void *stub_thread(struct stub_room *room) __attribute__((visibility("hidden")));
-
-#endif

@@ -3,8 +3,7 @@
  * Decides from /proc if a process can be attached to, and if not, what to do. Only reads, so that
  * `gpuleak doctor PID` can call it too. Does not know ledgers.
  */
-#ifndef GPULEAK_TOOLS_TARGET_H
-#define GPULEAK_TOOLS_TARGET_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -39,5 +38,3 @@ void target_read(const char *proc, int pid, struct target *ret);
 /* Returns true if a process of user UID cannot attach to TARGET, with the reason and the advice as
  * one sentence in WHY. */
 bool target_refuses(const struct target *target, uid_t uid, char *why, size_t size);
-
-#endif

@@ -4,8 +4,7 @@
  * mask and vector state, makes system calls in it, and lets it run other code meanwhile. If this
  * process is killed, the thread goes on and restores itself.
  */
-#ifndef GPULEAK_TOOLS_TRACEE_H
-#define GPULEAK_TOOLS_TRACEE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -93,5 +92,3 @@ void tracee_repeat(struct tracee *t);
 /* Restores the thread as it was stopped, and lets it go on untraced. Returns false if that failed:
  * then the thread restores itself as soon as this process ends. */
 bool tracee_release(struct tracee *t);
-
-#endif

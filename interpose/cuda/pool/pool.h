@@ -5,8 +5,7 @@
  * rules. Any thread may call any function at any time, also in a signal handler, with no lock held.
  * While the pool is off, each function returns false or 0 at once.
  */
-#ifndef GPULEAK_POOL_H
-#define GPULEAK_POOL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -114,5 +113,3 @@ bool pool_relieved(int device);
 			tried = (call);                                                      \
 		tried;                                                                       \
 	})
-
-#endif

@@ -3,8 +3,7 @@
  * The bins of the pool: which request sizes share a bin, and which larger blocks may serve them.
  * Inline, since each allocation computes its bin.
  */
-#ifndef GPULEAK_POOL_BINS_H
-#define GPULEAK_POOL_BINS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -88,5 +87,3 @@ static inline unsigned int pool_last_bin_for(unsigned int bin)
 		bin = POOL_BINS - 1;
 	return native > bin ? native : bin;
 }
-
-#endif

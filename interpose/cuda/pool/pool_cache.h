@@ -4,8 +4,7 @@
  * the space. The inline functions are on the hot path. Unless a comment says otherwise, a
  * function takes the locks that it needs.
  */
-#ifndef GPULEAK_POOL_CACHE_H
-#define GPULEAK_POOL_CACHE_H
+#pragma once
 
 #include "interpose/cuda/pool/pool_internal.h"
 #include "interpose/cuda/pool/pool_fence.h"
@@ -160,5 +159,3 @@ static HOT bool pool_cache_count_if_due(struct pool_space *space, struct pool_ca
 
 /* Writes the sums of SPACE into the ledger. */
 void pool_publish(struct pool_space *space);
-
-#endif

@@ -4,8 +4,7 @@
  * in their name wait. Call all of them with no other lock held, since most take the lock of the
  * fences.
  */
-#ifndef GPULEAK_POOL_FENCE_H
-#define GPULEAK_POOL_FENCE_H
+#pragma once
 
 #include "interpose/cuda/pool/pool_internal.h"
 #include "interpose/base/submit_epoch.h"
@@ -88,5 +87,3 @@ uint64_t pool_pending_bytes(struct pool_space *space);
 bool pool_fences_init(struct pool_context *context);
 /* Call after CONTEXT ended: its events ended with it. */
 void pool_fences_reset(struct pool_context *context);
-
-#endif

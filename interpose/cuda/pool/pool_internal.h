@@ -12,8 +12,7 @@
  * fences is taken with no other lock held. All other locks nest in this order: a cache's, a
  * space's, the map's.
  */
-#ifndef GPULEAK_POOL_INTERNAL_H
-#define GPULEAK_POOL_INTERNAL_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -319,5 +318,3 @@ uint64_t pool_slabs_trim(struct pool *pool, struct pool_space *space, uint64_t b
 			 uint32_t before_s, bool all);
 /* Call after SPACE's context has ended. Drops its slabs. */
 void pool_slabs_drop(struct pool *pool, struct pool_space *space);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Functions and macros that the CUDA wrappers use besides their rows.
  */
-#ifndef GPULEAK_CUDA_CALLS_H
-#define GPULEAK_CUDA_CALLS_H
+#pragma once
 
 #include "interpose/block/blocks.h"
 #include "interpose/block/driver_growth.h"
@@ -164,5 +163,3 @@ void vmm_bound_mem(struct call *call, struct vmm_place place, uint64_t memory);
 void vmm_bound_address(struct call *call, struct vmm_place place, uint64_t address);
 CUresult vmm_unbind(struct call *call, void *real, CUmemGenericAllocationHandle object,
 		    CUdevice device, size_t offset, size_t size);
-
-#endif

@@ -3,8 +3,7 @@
  * Allocations of CUDA graphs: the memory nodes of each graph, and what each executable graph will
  * allocate and free when it is launched.
  */
-#ifndef GPULEAK_CUDA_GRAPH_H
-#define GPULEAK_CUDA_GRAPH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ bool cuda_graph_captured(struct call *call, CUstream stream, uint64_t address, u
 bool cuda_graph_captured_free(struct call *call, CUstream stream, uint64_t address);
 /* CALL began a capture on STREAM into a new graph. */
 void cuda_graph_begun(struct call *call, CUstream stream);
-
-#endif

@@ -4,8 +4,7 @@
  * the heaps of printf() and malloc(). Measures that. Inline, because each launch checks whether it
  * is the first one. Any thread may call these functions. Must not allocate or wait.
  */
-#ifndef GPULEAK_FIRST_USE_H
-#define GPULEAK_FIRST_USE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -94,5 +93,3 @@ static HOT bool first_use_begin(struct first_use *ret, uint64_t handle)
 
 /* After the call. DONE: it succeeded. */
 COLD void first_use_end(const struct call *call, struct first_use *first, bool done);
-
-#endif

@@ -9,8 +9,7 @@
  * thread may call any function with no lock held. A signal handler may, too: calls that
  * interrupt the recorder bypass the pool.
  */
-#ifndef GPULEAK_OPENCL_POOL_H
-#define GPULEAK_OPENCL_POOL_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -100,5 +99,3 @@ uint64_t opencl_pool_return_all(void);
 
 /* Call after dlclose(). Drops contexts whose driver was unloaded. */
 void opencl_pool_after_dlclose(void);
-
-#endif

@@ -4,8 +4,7 @@
  * which owns contexts, their queues and fences. A lock covers table work only: no driver call is
  * made with a lock held, and two locks are nested only where a comment says so.
  */
-#ifndef GPULEAK_OPENCL_POOL_INTERNAL_H
-#define GPULEAK_OPENCL_POOL_INTERNAL_H
+#pragma once
 
 #include "interpose/opencl/opencl_driver.h"
 #include "interpose/opencl/pool/opencl_pool.h"
@@ -179,5 +178,3 @@ struct cl_pool_buffer *cl_pool_remove_all(struct cl_pool_context *context);
 /* Releases VICTIMS to the driver and returns their bytes. A block whose end is not recorded yet
  * ends when the driver reports the destruction. Call without a lock. */
 uint64_t cl_pool_return(struct cl_pool_context *context, struct cl_pool_buffer *victims);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Functions that the OpenCL wrappers use besides their rows.
  */
-#ifndef GPULEAK_OPENCL_CALLS_H
-#define GPULEAK_OPENCL_CALLS_H
+#pragma once
 
 #include "interpose/block/blocks.h"
 #include "interpose/opencl/opencl_types.h"
@@ -51,5 +50,3 @@ static inline enum outcome opencl_outcome(cl_int r)
 /* The function that a lookup returns for each row. */
 extern void *const opencl_wrappers[] __attribute__((visibility("hidden")));
 extern const struct guarded_wrapper opencl_guarded[] __attribute__((visibility("hidden")));
-
-#endif

@@ -4,8 +4,7 @@
  * HAND rows also the functions that lookups return. A row that differs from OpenCL's headers does
  * not compile.
  */
-#ifndef GPULEAK_OPENCL_ROWS_H
-#define GPULEAK_OPENCL_ROWS_H
+#pragma once
 
 #include "interpose/base/export.h"
 #include "interpose/opencl/opencl_types.h"
@@ -17,5 +16,3 @@
 	returns guarded_##symbol parameters __attribute__((visibility("hidden")));
 #define ROWS_OF "interpose/opencl/opencl_rows.def"
 #include "interpose/dispatch/hooks.def"
-
-#endif
