@@ -17,11 +17,11 @@
  * thread's start function; JSON has the outer frames, too. Prints one line for an empty stack. */
 void describe_stack(FILE *out, const struct report_stack *stack, bool whole);
 
-/* Prints "make_buffer (/abs/app.c:12)". */
 /* Returns the frame of the application that called the library with FRAME, its innermost one. If
  * FRAME is not in a library, or all of the application is in it, returns FRAME. */
 const struct report_frame *report_stack_outside(const struct report_stack *stack,
 						const struct report_frame *frame);
+/* Prints "make_buffer (/abs/app.c:12)". */
 void describe_frame(FILE *out, const struct report_frame *frame, bool whole);
 
 /* Prints the place of an allocation, "make_buffer (/abs/app.c:12)": see

@@ -554,8 +554,8 @@ struct report {
 	struct report_process **processes;
 	size_t count;
 	struct report_summary summary; /* totals */
-	/* remarks on the whole report, for example about a ledger that could not be read */
-	/* One that states why a process is missing begins with REPORT_NOT_COMPLETE. */
+	/* remarks on the whole report, for example about a ledger that could not be read. One that
+	 * states why a process is missing begins with REPORT_NOT_COMPLETE */
 	char **notes;
 #define REPORT_NOT_COMPLETE "not recorded completely: "
 	size_t note_count;

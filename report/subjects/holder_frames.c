@@ -322,7 +322,8 @@ static size_t count_shared(const struct report_stack *a, const struct report_sta
 	return i < a->count && i < b->count ? i : 0;
 }
 
-/* Marks the functions in the first SHARED frames of STACK, if at least two are in one module. */
+/* Marks the functions in the first SHARED frames of STACK, if at least two are in one module, or if
+ * one is in a library and the next function, too. */
 static void mark_shared(const struct report_stack *stack, size_t shared)
 {
 	/* Each stack has its own copies of frames: see flatten(). */
@@ -337,7 +338,8 @@ static void mark_shared(const struct report_stack *stack, size_t shared)
 		}
 	while (next < end && !(is_named(next) && next->line))
 		next++;
-	if (functions == 1 && report_stack_outside(stack, last) != last)
+	if (functions == 1 && next < end && compare_texts(last->module, next->module) == 0 &&
+	    report_stack_outside(stack, last) != last)
 		functions = SHARED_MIN;
 	for (; functions >= SHARED_MIN && next < end && shared--; frame++)
 		if (is_named(frame))
