@@ -5,7 +5,6 @@
 #include "report/describe/describe_stack.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 #include <time.h>

@@ -157,7 +157,6 @@ static void find_suspects(struct builder *b, const struct window *window,
 	const struct growth_site *site;
 	struct report_suspect one;
 
-
 	EACH_SITE(&window->sites, site) {
 		int index;
 
