@@ -9,19 +9,14 @@
  */
 #include "report/subjects/formats.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "report/model/lives.h"
 #include "report/model/model.h"
 #include "report/model/model_holders.h"
-#include "report/util/escape.h"
 #include "report/util/memory.h"
 #include "report/util/number.h"
 #include "report/util/report_arena.h"
-#include "report/util/text_buffer.h"
 
 #define DEVICES_MAX 64 /* of one process */
 #define ENCLOSING_MAX 256 /* lives of blocks at lower addresses that are looked at */

@@ -7,20 +7,14 @@
  */
 #include "report/subjects/formats.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "report/describe/format_place.h"
 #include "report/describe/kinds.h"
 #include "report/model/lives.h"
 #include "report/model/model.h"
-#include "report/util/escape.h"
 #include "report/util/memory.h"
 #include "report/util/number.h"
 #include "report/util/protobuf.h"
-#include "report/util/text_buffer.h"
 
 enum {
 	TRACE_PACKET = 1,

@@ -533,8 +533,9 @@ int print_text(const struct report *report, const struct judgement *judgement, F
 		describe_moments(out, report->processes[i], report->verbose);
 	for (size_t i = 0; i < report->count && report->verbose; i++)
 		describe_all_coverage(out, report->processes[i]);
-	describe_notes(out, (const char *const *)report->notes + notes,
-		       report->note_count - notes);
+	if (report->note_count > notes)
+		describe_notes(out, (const char *const *)report->notes + notes,
+			       report->note_count - notes);
 	describe_notes(out, (const char *const *)report->remarks, report->remark_count);
 	describe_missing_debuginfo(out, report);
 	describe_suppressions(out, report);
