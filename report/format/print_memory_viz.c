@@ -278,12 +278,17 @@ static void put_block(struct pickle *p, uint64_t address, uint64_t bytes, const 
 	fputc('u', p->out);
 }
 
+static const struct life **end_of_parts(const struct viz *v)
+{
+	return v->part_count ? v->parts + v->part_count : v->parts;
+}
+
 /* Writes the blocks of the range of SEGMENT from *PART on, which is the first that ends in it or
  * after it. Returns the bytes of suballocations. */
 static uint64_t put_parts(struct viz *v, const struct life *segment, const struct life **part,
 			  bool writes)
 {
-	const struct life **end = v->parts + v->part_count;
+	const struct life **end = end_of_parts(v);
 	uint64_t at = segment->address, used = 0;
 	uint64_t stop = add_bounded(segment->address, segment->bytes);
 
@@ -444,7 +449,7 @@ static void put_list(struct viz *v, void (*put)(struct viz *v, const struct life
 	struct life_event *events = lives_events(lives_of(v->process), &count);
 
 	v->last_ns = 0;
-	for (const struct life_event *event = events; event < events + count; event++) {
+	EACH_ITEM(events, count, event) {
 		unsigned int of = event->life ? device_of(event->life) : event->mark ? 0 : device;
 
 		if (of == device && life_event_ns(event) <= v->at_ns)
@@ -490,7 +495,7 @@ static void put_segments(struct viz *v)
 	for (size_t i = 0; i < v->segment_count; i++) {
 		const struct life *segment = v->segments[i];
 
-		while (parts < v->parts + v->part_count && is_before(*parts, segment))
+		while (parts < end_of_parts(v) && is_before(*parts, segment))
 			parts++;
 		put_segment(v, segment, parts);
 	}

@@ -261,7 +261,7 @@ static void write_events(struct perfetto *p)
 	size_t count;
 	struct life_event *events = lives_events(lives_of(p->process), &count);
 
-	for (const struct life_event *event = events; event < events + count; event++) {
+	EACH_ITEM(events, count, event) {
 		uint64_t ns = life_event_ns(event);
 
 		if (event->mark)

@@ -313,7 +313,7 @@ struct life_event *lives_events(const struct lives *lives, size_t *ret_count)
 	size_t *count = ret_count;
 
 	*count = 0;
-	for (const struct life *life = lives->list; life < lives->list + lives->count; life++) {
+	EACH_ITEM(lives->list, lives->count, life) {
 		add_event(&ret, count, (struct life_event){ life->from, .life = life });
 		add_event(&ret, count, (struct life_event){ life->to, .life = life, .ends = true });
 	}
