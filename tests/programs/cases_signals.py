@@ -5,6 +5,9 @@ import os
 
 from harness import compare
 
+# Elsewhere a walk does not call dl_iterate_phdr(), where the program raises its signals.
+IS_X86_64 = os.uname().machine == "x86_64"
+
 
 def as_bare(place, how, gate=0):
     """Bare and under the gate the program prints the same. Returns the report's process."""
@@ -36,7 +39,7 @@ def nested_handlers(place):
     summary = report["summary"]
     compare("freed, errors", (summary["allocated_blocks"], 0),
             (summary["freed_blocks"], summary["errors"]))
-    if os.uname().machine == "x86_64":  # elsewhere a walk does not call dl_iterate_phdr()
+    if IS_X86_64:
         without = "calls of nested signal handlers were recorded without a stack"
         compare("blocks, notes", (5, ["4 " + without]),
                 (summary["allocated_blocks"], report["notes"]))
@@ -44,9 +47,9 @@ def nested_handlers(place):
 
 def jump_out(place):
     """SIGSEGV in the middle of a walk, whose handler jumps out: other signals arrive afterwards"""
-    report = as_bare(place, "jump", gate=23)
-    compare("recording stopped", True, any("left gpuleak by longjmp" in note
-                                           for note in report["notes"]))
+    report = as_bare(place, "jump", gate=23 if IS_X86_64 else 0)
+    compare("recording stopped", IS_X86_64, any("left gpuleak by longjmp" in note
+                                                for note in report["notes"]))
 
 
 def fork_in_walk(place):
