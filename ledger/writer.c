@@ -438,8 +438,8 @@ unsigned int ledger_add_suballocations(struct ledger_writer *writer, unsigned in
 	return add_slots(writer, LEDGER_CHUNK_SUBALLOCATIONS, count, ret_first);
 }
 
-/* Returns the largest number of chunks for a ring. The address space, the file system and the limit
- * of a file's size leave some room for the ledger. The ring gets half of it, records the rest. */
+/* Returns the most chunks that a trace's ring may have: half of what the address space, the file
+ * system and RLIMIT_FSIZE leave for the ledger. The other half is for records. */
 static uint64_t ring_most(const struct ledger_writer *writer)
 {
 	uint64_t bytes = writer->reserved_bytes - writer->mapped_bytes;

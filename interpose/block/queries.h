@@ -55,6 +55,6 @@ bool query_block(struct recorder *recorder, uint64_t address, bool ignore, struc
 		 uint64_t *ret_span);
 
 /* Locking: the caller is inside RECORDER. The live block of CUDA's linear memory that begins at
- * ADDRESS gets the name NAME, a ref of a string. Returns false if there is none. Stores in
- * *RET_NAMED if it had a name already. */
+ * ADDRESS gets the name NAME, a ref of a string. Returns false if no such block begins there.
+ * Stores in *RET_NAMED if the block had a name already. */
 bool query_set_name(struct recorder *recorder, uint64_t address, uint32_t name, bool *ret_named);

@@ -76,7 +76,7 @@
 
 /* ---- the lines ---- */
 
-/* Copies and memsets: the key is what looks their ranges up, and notes them (copies.h), or 0. */
+/* Copies, memsets. KEY: the expression of copies.h that checks the ranges and notes the call. */
 #define GUARDS_ALL_SUBMIT GUARD_ROW(GUARD_WRITES | GUARD_PAGES, GUARD_RANGES)
 #define GUARDS_ALL_NODE GUARD_ROW(GUARD_COPIES, GUARD_RANGES)
 #define GUARD_RANGES(key) (guard_has(GUARD_WRITES) ? (key) : 0)

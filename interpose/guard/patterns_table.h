@@ -61,8 +61,8 @@ struct guarded_table {
 	uint64_t cursor;        /* base of the block that the next check begins at */
 };
 
-/* Adds a copy of WHAT, which is live or held back. Removes blocks that overlap WHAT: gpuleak has
- * not seen the calls that ended them. Returns false if memory is short. */
+/* Adds a copy of WHAT, a live block or one that is held back. Removes blocks that overlap WHAT:
+ * gpuleak has not seen the calls that ended them. Returns false if memory is short. */
 bool guarded_insert(struct guarded_table *table, const struct guarded *what);
 /* Copies the block to *RET whose driver's block contains ADDRESS. Returns false if none does. */
 bool guarded_copy(struct guarded_table *table, uint64_t address, struct guarded *ret);

@@ -271,8 +271,8 @@ static bool end_region(const struct batch_work *work, const void *element)
 	return false;
 }
 
-/* Copies the heap of HANDLE or, if that is NULL, the one that contains ADDRESS. Its bytes are 0 if
- * there is none. Returns false if nothing is recorded. */
+/* Copies the heap of HANDLE to *RET or, if HANDLE is NULL, the heap that contains ADDRESS. If the
+ * table has no such heap, the bytes of *RET are 0. Returns false if nothing is recorded. */
 static bool find_heap(const void *handle, uint64_t address, struct nvtx_heap *ret)
 {
 	ENTER_PART(heaps, recorder_now());
@@ -326,7 +326,7 @@ static bool name_region(const struct batch_work *work, const void *element)
 		    suballocation_set_name(recorder, SUBALLOCATOR_NVTX, name->region, device, ref))
 			return true;
 	query_set_name(recorder, name->region, ref, &named);
-	return true; /* memory without a record may be memory of the host */
+	return true; /* an address that gpuleak does not know is no error: it may be host memory */
 }
 
 static uint64_t regions_registered(const struct caller *caller, const struct batch_in_heap *batch,

@@ -440,8 +440,8 @@ static void put_annotation(struct viz *v, const struct life_event *event)
 	fputc('u', p->out);
 }
 
-/* Writes the list of what PUT writes of the events of DEVICE, until the moment of the snapshot.
- * Ranges belong to every device, refused requests to the first one. */
+/* Writes a list: calls PUT for each event of DEVICE until the moment of the snapshot. A range is an
+ * event of every device, a refused request one of the first device. */
 static void put_list(struct viz *v, void (*put)(struct viz *v, const struct life_event *event),
 		     unsigned int device)
 {
@@ -506,7 +506,7 @@ static void put_segments(struct viz *v)
 	v->first_device += devices_of(v->process);
 }
 
-/* Writes the list KEY of what PUT writes of each process. */
+/* Writes the key KEY and its list: calls PUT for each process. */
 static void put_processes(struct viz *v, const struct report *report, const char *key,
 			  void (*put)(struct viz *v))
 {

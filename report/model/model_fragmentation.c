@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sums how much of the segments of each cache is used, and by which call sites. Omits caches that
- * report no suballocations, because their use is not known.
+ * Sums for each cache how many bytes of its segments are in use, and which call sites use them.
+ * Omits caches that report no suballocations, because nobody knows what they use.
  */
 #include "report/model/model_fragmentation.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The ranges in which call sites allocated: their records and paths. With --by range a call site is
- * a place in the program in one range, so that every list by call site is one by range, too.
+ * The ranges in which call sites allocated: their records and paths. With --by range a line that
+ * allocates in two ranges is two call sites. So each list by call site shows the ranges, too.
  */
 #include "report/load/load.h"
 #include "report/model/builder.h"
@@ -9,7 +9,7 @@
 #define DEPTH_MAX 64u
 
 struct build_ranges {
-	const struct ledger_range *record[LEDGER_RANGE_OTHER + 1]; /* NULL: the ledger has none */
+	const struct ledger_range *record[LEDGER_RANGE_OTHER + 1]; /* NULL: not in the ledger */
 	const char *name[LEDGER_RANGE_OTHER + 1]; /* NULL: not put together yet */
 };
 

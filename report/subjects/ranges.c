@@ -20,7 +20,7 @@
 #define CACHES_MAX 128u
 
 struct range_sums {
-	const struct ledger_range *record; /* NULL: the ledger has none */
+	const struct ledger_range *record; /* NULL: not in the ledger */
 	struct report_range public;
 	uint64_t suballocations; /* that were allocated */
 	uint64_t cached_blocks;  /* allocated by caches that have suballocations */

@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Runs the statement that follows for each of the COUNT ITEMS, which may be NULL if there are none.
- * Declares NAME, which points to the item. */
+/* Runs the statement that follows for each of the COUNT items of the array ITEMS. Declares NAME,
+ * which points to the item. ITEMS may be NULL if COUNT is 0. */
 #define EACH_ITEM(items, count, name)                                                       \
 	for (const __typeof__(*(items)) *name = (items),                                    \
 	     *name##_end = (count) ? name + (count) : name; name != name##_end; name++)

@@ -105,7 +105,7 @@ static void before_next(void)
 	drop(first);
 }
 
-/* Three correct launches of another block, and one memset that is wrong. */
+/* Three correct launches that work on `other`, then one memset that writes beyond `block`. */
 static void many(void)
 {
 	CUdeviceptr block = make(BYTES), other = make(2 * BYTES);

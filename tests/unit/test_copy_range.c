@@ -51,8 +51,8 @@ static void mark(const struct shape *shape)
 			}
 }
 
-/* Stores the bytes of an error of SHAPE, relative to the block. Returns false if there is none. In
- * a buffer there are no bytes before the block, and no rest of its last 256 bytes. */
+/* Returns true if a copy of SHAPE must be reported. Stores which bytes it accesses, relative to the
+ * block. A buffer of OpenCL begins at offset 0, and no slack follows its last byte. */
 static bool is_wrong(const struct shape *shape, bool is_buffer, int64_t *ret_first,
 		     uint64_t *ret_bytes)
 {

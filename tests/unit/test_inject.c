@@ -468,8 +468,9 @@ static void check_goes_on(enum fault what, int at)
 	fail_msg("fault %d at %d: a thread does not go on", what, at);
 }
 
-/* Makes the fault at one point after the other, until there is none more. The process must go on as
- * if nothing had happened. WORDS: what an error must have; "": any; NULL: no error. */
+/* Attaches again and again: with the fault WHAT at the first call of ptrace, at the second one, and
+ * so on, until an attempt makes fewer calls. The process must go on as if nothing had happened.
+ * WORDS: what an error's text must contain; "": any error is right; NULL: an error is wrong. */
 static void try_faults(enum fault what, int naps, void (*one)(void), void (*other)(void),
 		       const char *words)
 {

@@ -58,10 +58,10 @@ enum tracee_result tracee_stop(struct tracee *t, pid_t tid);
  * the vector registers' lower 128 bits, which is enough for a thread inside a system call. */
 size_t tracee_frame(const struct tracee *t, uint64_t at, bool whole, unsigned char *ret);
 
-/* Writes to SIZE unused bytes at address AT (a multiple of 64) what tracee_syscall() needs: the
- * instruction, and code with a frame, which restore the thread if this process is killed meanwhile.
- * WHOLE as above; if there is no room for that, writes the rest. Returns false with errno if it
- * cannot. tracee_release() writes back what was there. */
+/* Prepares tracee_syscall(): writes the instruction to the SIZE unused bytes at AT (a multiple of
+ * 64), and behind it code and a frame, by which the thread restores itself if this process is
+ * killed. WHOLE: as above; without room for a whole frame writes the other one. Returns false with
+ * errno if it fails. tracee_release() writes back what was there. */
 bool tracee_set_pad(struct tracee *t, uint64_t at, size_t size, bool whole);
 
 /* Writes memory that the process itself may not write. */
