@@ -61,13 +61,13 @@ if wants suites; then
 fi
 if wants gpt2; then # GPT-2 with 124 million random weights, in less than 150 s
 	say "guard, training steps of gpt2-small: $(STEPS=10 WAYS="bare,bare again,bypassed no gpuleak,bypassed all levels" timeout 150 \
-		"$here/guard_turns.py" "$build/interpose/libgpuleak.so" 1 8 python3 "$here/programs/torch_steps.py" turns gpt2-small \
+		"$here/turns.py" "$build/interpose/libgpuleak.so" 1 8 python3 "$here/programs/torch_steps.py" turns gpt2-small \
 		2>"$results/guard-gpt2.txt" | tr '\n' ';')"
 fi
 if wants cost; then
 	for network in ${NETWORKS:-mlp gpt2-small}; do
 		case $network in mlp) turns=12 ;; *) turns=2 ;; esac
-		say "guard, training steps of $network: $("$here/guard_turns.py" "$build/interpose/libgpuleak.so" \
+		say "guard, training steps of $network: $(WAYS="bare,bare again,gpuleak,copies,bypassed no gpuleak,bypassed all levels" "$here/turns.py" "$build/interpose/libgpuleak.so" \
 			"${PROCESSES:-2}" $turns python3 "$here/programs/torch_steps.py" turns "$network" \
 			2>"$results/guard-steps-$network.txt" | tr '\n' ';')"
 		for way in bare copies all; do

@@ -6,13 +6,13 @@
 # GPU, and whatever of PyTorch, CuPy, JAX is there. Results go to the folder named first.
 #
 #   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends late errors families matrix programs contexts pools cost
-#                                               frameworks suballocations kept keepers keepers-load oom fragmentation ranges nvtx-memory trace parked opencl held costs objects steps scale attach two guard
+#                                               frameworks suballocations kept keepers keepers-load oom fragmentation ranges nvtx-memory trace trace-cost parked opencl held costs objects steps scale attach two guard
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 results=$(mkdir -p "$1" && cd "$1" && pwd)
 build=$(cd "${2:-$here/../../build}" && pwd)
 shift; shift
-parts=${*:-calls ends late errors families matrix programs contexts pools cost frameworks suballocations kept keepers keepers-load oom fragmentation ranges nvtx-memory trace parked opencl held costs objects steps scale}
+parts=${*:-calls ends late errors families matrix programs contexts pools cost frameworks suballocations kept keepers keepers-load oom fragmentation ranges nvtx-memory trace trace-cost parked opencl held costs objects steps scale}
 lib=$build/interpose/libgpuleak.so
 gpuleak=$build/tools/gpuleak
 work=$(mktemp -d)
@@ -233,8 +233,17 @@ fi
 # What was allocated at ten moments: as PyTorch counts it, and as the trace has it.
 if wants trace; then
 	timeout 500 python3 "$here/trace.py" --gpuleak "$gpuleak" --results "$results/trace" >"$results/trace.txt" 2>&1
-	say "trace: $(tail -1 "$results/trace.txt"); $(grep '^# 100 steps' "$results/trace.txt" | cut -d';' -f1)"
+	say "trace: $(tail -1 "$results/trace.txt")"
 	say "$(grep '^not ok' "$results/trace.txt" | cut -c1-400)"
+fi
+
+# What a trace costs 100 training steps.
+if wants trace-cost; then
+	for network in ${NETWORKS:-gpt2-small mlp}; do
+		case $network in mlp) turns=18 ;; *) turns=2 ;; esac
+		say "trace, training steps of $network: $(WAYS="bare,bare again,gpuleak,trace" "$here/turns.py" "$lib" "${PROCESSES:-4}" $turns \
+			python3 "$here/programs/torch_steps.py" turns $network 2>"$results/trace-$network.txt" | tr '\n' ';')"
+	done
 fi
 
 # What the driver's pools have reserved and used: as the program itself reads it, and as gpuleak does. A

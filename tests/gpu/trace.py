@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """The trace with PyTorch: at ten moments of a program, `gpuleak report --at` and the format memory-viz
-against torch.cuda.memory_allocated() and memory_snapshot() of that moment; PyTorch's own script on
-the snapshots; and what a trace costs 100 training steps. Status 1 if anything differs.
+against torch.cuda.memory_allocated() and memory_snapshot() of that moment, and PyTorch's own script on
+the snapshots. Status 1 if anything differs.
 
     trace.py --gpuleak CMD --results DIR
-    trace.py --program moments|steps     (in this process; prints JSON)"""
+    trace.py --program moments     (in this process; prints JSON)"""
 
 import argparse
 import contextlib
@@ -14,13 +14,11 @@ import json
 import os
 import pickle
 import random
-import statistics
 import subprocess
 import sys
 import time
 
 MIB = 1 << 20
-TURNS = 7
 
 
 def moment():
@@ -55,23 +53,6 @@ def program_moments():
             torch.cuda.empty_cache()
         ret.append(moment())
     return ret
-
-
-def program_steps():
-    """Seconds of 100 steps of a small model, after 20 others."""
-    import torch
-    model = torch.nn.Sequential(*[torch.nn.Linear(1024, 1024) for _ in range(12)]).cuda()
-    optimizer = torch.optim.Adam(model.parameters())
-    data = torch.randn(256, 1024, device="cuda")
-    for step in range(120):
-        if step == 20:
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-        optimizer.zero_grad(set_to_none=True)
-        model(data).square().mean().backward()
-        optimizer.step()
-    torch.cuda.synchronize()
-    return time.perf_counter() - start
 
 
 def run(*words):
@@ -121,21 +102,9 @@ def check_moments(options):
     return good
 
 
-def cost(options):
-    """Medians of TURNS runs with and without a trace, in turn."""
-    taken = {"0": [], "64MiB": []}
-    for _ in range(TURNS):
-        for size, into in taken.items():
-            into.append(float(run(options.gpuleak, "run", "--trace", size, "--report", "none", "--",
-                                  sys.executable, __file__, "--program", "steps")))
-    without, traced = map(statistics.median, taken.values())
-    print("# 100 steps: %.1f ms without, %.1f ms with a trace, %+.2f %%; all: %s" % (
-        without * 1e3, traced * 1e3, (traced / without - 1) * 100, taken))
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--program", choices=["moments", "steps"])
+    parser.add_argument("--program", choices=["moments"])
     parser.add_argument("--gpuleak")
     parser.add_argument("--results")
     options = parser.parse_args()
@@ -144,7 +113,6 @@ def main():
         return 0
     os.makedirs(options.results, exist_ok=True)
     good = check_moments(options)
-    cost(options)
     print("moments %s" % ("equal" if good else "DIFFER"))
     return 0 if good else 1
 

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Times a program's loop bare, bare once more as a control, and under a preload with and without
-suballocations. One process of each kind makes a group. All processes run at the same time on one core
-and take short turns, those of a group one right after the other, because what else the machine does
-changes the speed by a fifth from second to second. Two processes of one kind differ by percents for as
-long as they live: many groups with few turns say more than few groups with many. The size of each
-process's environment and the order in which processes start are random. (When all groups started their
-processes in one order, the second bare process was 0.5 % faster than the first, in ten of ten runs.)
-Prints the ratio of each way's time to the bare times of its group's round, with a 95 % interval over
-groups. Does not reject any ratio.
+"""Times a program's loop bare, bare once more as a control, and in other ways: by default under a
+preload with and without suballocations, else as WAYS in the environment names them, with commas.
+One process of each kind makes a group. All processes run at the same time on one core and take short
+turns, those of a group one right after the other, because what else the machine does changes the speed
+by a fifth from second to second. Two processes of one kind differ by percents for as long as they live:
+many groups with few turns say more than few groups with many. The size of each process's environment
+and the order in which processes start are random. (When all groups started their processes in one
+order, the second bare process was 0.5 % faster than the first, in ten of ten runs.) Prints the ratio of
+each way's time to the bare times of its group's round, with a 95 % interval over groups. Does not
+reject any ratio.
 
     turns.py LIBRARY GROUPS TURNS COMMAND...     COMMAND understands "turns" of timed.py"""
 
@@ -21,12 +22,20 @@ import subprocess
 import sys
 
 CORE = max(os.sched_getaffinity(0))
+BYPASSED = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}  # what --bypass-pools alone does
 WAYS = {  # of each: its environment, where LIBRARY stands for the library
     "bare": {},
     "bare again": {},
     "gpuleak": {"LD_PRELOAD": "LIBRARY"},
     "suballocations off": {"LD_PRELOAD": "LIBRARY", "GPULEAK_SUBALLOCATIONS": "off"},
+    "trace": {"LD_PRELOAD": "LIBRARY", "GPULEAK_TRACE": "64MiB"},
+    "copies": {"LD_PRELOAD": "LIBRARY", "GPULEAK_GUARD": "copies"},
+    "bypassed no gpuleak": BYPASSED,
+    "bypassed all levels": dict(BYPASSED, LD_PRELOAD="LIBRARY",
+                                GPULEAK_GUARD="copies,patterns,pages"),
 }
+WAYS = {name: WAYS[name] for name in os.environ.get(
+    "WAYS", "bare,bare again,gpuleak,suballocations off").split(",")}
 
 
 def start(command, way, library):
