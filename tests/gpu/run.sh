@@ -6,13 +6,13 @@
 # GPU, and whatever of PyTorch, CuPy, JAX is there. Results go to the folder named first.
 #
 #   tests/gpu/run.sh RESULTS [BUILD] [part ...]     parts: calls ends late errors families matrix programs contexts pools cost
-#                                               frameworks suballocations kept keepers keepers-load oom fragmentation ranges nvtx-memory trace trace-cost parked opencl held costs objects steps scale attach two guard
+#                                               frameworks suballocations kept keepers keepers-load oom fragmentation ranges ranges-beside nvtx-memory trace trace-cost parked opencl held costs objects steps scale attach two guard
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 results=$(mkdir -p "$1" && cd "$1" && pwd)
 build=$(cd "${2:-$here/../../build}" && pwd)
 shift; shift
-parts=${*:-calls ends late errors families matrix programs contexts pools cost frameworks suballocations kept keepers keepers-load oom fragmentation ranges nvtx-memory trace trace-cost parked opencl held costs objects steps scale}
+parts=${*:-calls ends late errors families matrix programs contexts pools cost frameworks suballocations kept keepers keepers-load oom fragmentation ranges ranges-beside nvtx-memory trace trace-cost parked opencl held costs objects steps scale}
 lib=$build/interpose/libgpuleak.so
 gpuleak=$build/tools/gpuleak
 work=$(mktemp -d)
@@ -240,7 +240,7 @@ fi
 # What a trace costs 100 training steps.
 if wants trace-cost; then
 	for network in ${NETWORKS:-gpt2-small mlp}; do
-		case $network in mlp) turns=18 ;; *) turns=2 ;; esac
+		case $network in mlp) turns=18 ;; *) turns=${TURNS:-2} ;; esac
 		say "trace, training steps of $network: $(WAYS="bare,bare again,gpuleak,trace" "$here/turns.py" "$lib" "${PROCESSES:-4}" $turns \
 			python3 "$here/programs/torch_steps.py" turns $network 2>"$results/trace-$network.txt" | tr '\n' ';')"
 	done
@@ -251,6 +251,24 @@ fi
 if wants ranges; then
 	"$gpuleak" run --format json --report "$results/ranges.json" -- python3 "$here/ranges.py" >"$work/out" 2>&1
 	say "ranges, PyTorch: exit $?, $(python3 "$here/ranges.py" compare "$results/ranges.json" "$work/out")"
+fi
+
+# Other tools that take NVTX's ranges, beside gpuleak: both must see them.
+if wants ranges-beside; then
+	beside() { # NAME WHAT-IT-SAW COMMAND...
+		say "ranges beside $1: $2; $(python3 "$here/ranges.py" compare "$results/ranges-$1.json" "$work/out")"
+	}
+	export GPULEAK_FORMAT=json
+	ncu --nvtx --nvtx-include "step/optimizer/" --launch-count 5 --section LaunchStats --clock-control none \
+		env LD_PRELOAD=$lib GPULEAK_REPORT=$results/ranges-ncu.json python3 "$here/ranges.py" >"$results/ranges-ncu.out" 2>&1
+	grep '^{' "$results/ranges-ncu.out" >"$work/out"
+	beside ncu "$(grep -c '==PROF== Profiling' "$results/ranges-ncu.out") kernels profiled in its range"
+	nsys=$(command -v nsys || find /opt/nvidia "$cuda"/ -path '*target-linux-x64/nsys' 2>/dev/null | head -1)
+	"$nsys" profile --trace cuda,nvtx --output "$work/ranges" \
+		env LD_PRELOAD=$lib GPULEAK_REPORT=$results/ranges-nsys.json python3 "$here/ranges.py" >"$results/ranges-nsys.out" 2>&1
+	grep '^{' "$results/ranges-nsys.out" >"$work/out"
+	beside nsys "$(cat "$work"/ranges.* 2>/dev/null | strings | grep -c optimizer) times the name of its range in $(ls "$work" | grep '^ranges\.' | tr '\n' ' ')"
+	unset GPULEAK_FORMAT
 fi
 
 # Heaps and regions that a program registers by NVTX, without NVTX's header.
