@@ -1,13 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# The guard on a real GPU: the planted errors of tests/guard beside compute-sanitizer, other projects'
-# tests with and without it, and what it costs. Needs nvcc, and takes its own parts:
+# The guard on a real GPU: the planted errors of tests/guard beside compute-sanitizer, and
+# what it costs (other projects' tests: guard_suites.sh). Needs nvcc, and takes its own parts:
 #
-#   GUARD_PARTS="planted suites gpt2 cost" tests/gpu/guard.sh RESULTS BUILD WORK
+#   GUARD_PARTS="planted gpt2 cost" tests/gpu/guard.sh RESULTS BUILD WORK
 #
-# Variables: JOBS and DEADLINE (s) of `planted`, API for one of its APIs; CUPY_TESTS, a folder of CuPy's
-# sources (tests/cupy_tests); SITE, a folder where pytest and numba-cuda are installed; NETWORKS of `cost`.
+# Variables: JOBS and DEADLINE (s) of `planted`, API for one of its APIs; NETWORKS of `cost`.
 # With PROGRAMS, a folder with what "compile" made, no compiler is needed.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -16,7 +15,7 @@ results=$(mkdir -p "$1" && cd "$1" && pwd)
 build=$(cd "$2" && pwd)
 programs=${PROGRAMS:-$3/guard}
 gpuleak=$build/tools/gpuleak
-parts=" ${GUARD_PARTS:-planted suites cost} "
+parts=" ${GUARD_PARTS:-planted cost} "
 say() { printf '%s\n' "$*" | tee -a "$results/summary.txt"; }
 wants() { case $parts in *" $1 "*) true ;; *) false ;; esac; }
 
@@ -32,13 +31,6 @@ compile() { # the machine of the build has OpenCL's headers, this one need not
 	cp "$build/tests/guard/planted_cl" "$programs/"
 }
 
-# Both results of one project's tests, and what the guard found.
-suite() { # NAME ARGUMENTS of guard_suite.py
-	local name=$1; shift
-	say "guard, tests of $name: $(timeout 590 python3 "$here/guard_suite.py" --command "$gpuleak" \
-		--json "$results/guard-$name.json" --limit "${LIMIT:-240}" "$@" 2>&1 | tail -4 | tr '\n' ';')"
-}
-
 if wants compile || { [ -z "${PROGRAMS:-}" ] && wants planted; }; then
 	compile || exit 1
 fi
@@ -49,15 +41,6 @@ if wants planted; then
 		>"$results/guard.txt" 2>&1
 	say "guard, planted errors: status $?"
 	say "$(grep -A99 -m1 '^copies: ' "$results/guard.txt" | cut -c1-300)"
-fi
-if wants suites; then
-	export PYTHONPATH=${SITE:-}${SITE:+:}${PYTHONPATH:-}
-	if ! python3 -c 'import pytest'; then
-		say "guard, suites: no pytest"
-	else
-		[ -d "${CUPY_TESTS:-}" ] && suite cupy "$CUPY_TESTS/core_tests" "$CUPY_TESTS/cuda_tests" "$CUPY_TESTS/manipulation_tests"
-		python3 -c 'import numba_cuda' 2>/dev/null && suite numba --pyargs numba.cuda.tests.cudadrv numba.cuda.tests.cudapy
-	fi
 fi
 if wants gpt2; then # GPT-2 with 124 million random weights, in less than 150 s
 	say "guard, training steps of gpt2-small: $(STEPS=10 WAYS="bare,bare again,bypassed no gpuleak,bypassed all levels" timeout 150 \

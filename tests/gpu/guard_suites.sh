@@ -1,78 +1,86 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# Short selections of other projects' own tests on a GPU, bare and under all levels of the guard: compares
-# the result of each test, and lists what the guard found. Judges no finding: that is looked up by hand.
+# Other projects' own tests on a GPU, bare and under all levels of the guard: compares the result of each
+# test, and lists what the guard found. Judges no finding: that is looked up by hand.
 #
-#   tests/gpu/guard_suites.sh RESULTS BUILD WHEELS [part ...]     parts: cupy numba rmm
+#   tests/gpu/guard_suites.sh RESULTS BUILD CARRY [part ...]     parts: numba rmm cupy cupy-cuda
 #
-# Installs nothing but what WHEELS has, into a folder of its own. To prepare it, with the Python version of the
-# machine that has the GPU (CuPy's tests are only in its source package):
+# CARRY has what the machine with the GPU lacks: wheels/ (for its version of Python; a package that it has
+# stays in use), and the tests with a configuration of pytest, from the sources of the same versions:
+# cupy/conftest.py, cupy/cupy_tests, cupy/pyproject.toml; rmm/tests, rmm/pyproject.toml; numba/conftest.py
+# (testing/conftest.py of numba-cuda), numba/pytest.ini with `consider_namespace_packages = true`.
 #
-#   python3 -m pip download -d WHEELS pytest numba-cuda rmm-cu12
-#   python3 -m pip download -d WHEELS --no-deps --no-binary cupy cupy
-#
-# LIMIT: seconds of each of the two runs of a part (120).
+# LIMIT: seconds of a part (140; rmm and cupy-cuda take two thirds). Where CuPy's tests end earlier, other
+# samples of their parameters follow. FAKE=1 tries the script on the stand-in driver, where most tests fail.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 results=$(mkdir -p "$1" && cd "$1" && pwd)
 gpuleak=$(cd "$2" && pwd)/tools/gpuleak
-wheels=$(cd "$3" && pwd)
+carry=$(cd "$3" && pwd)
 shift 3
-parts=" ${*:-cupy numba rmm} "
+parts=${*:-numba rmm cupy cupy-cuda}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-say() { printf '%s\n' "$*" | tee -a "$results/summary.txt"; }
-wants() { case $parts in *" $1 "*) true ;; *) false ;; esac; }
+mkdir -p "$work/site"
+export PYTHONPATH=$work/site${PYTHONPATH:+:$PYTHONPATH} PYTHONDONTWRITEBYTECODE=1 CUPY_CACHE_DIR=$work/cupy
 
-# What the machine has stays in use: only missing packages come from the folder.
-lacks() { ! PYTHONPATH=$work/site python3 -c "import $1" 2>/dev/null; }
-take() { # MODULE PACKAGE
-	lacks "$1" || return 0
-	python3 -m pip install -q --no-index --find-links "$wheels" --target "$work/site" "$2" >>"$results/pip.txt" 2>&1
-	! lacks "$1" || { say "guard, tests of $2: not installed ($(tail -1 "$results/pip.txt"))"; return 1; }
-}
-export PYTHONPATH=$work/site${PYTHONPATH:+:$PYTHONPATH}
-
-suite() { # NAME ARGUMENTS of pytest
-	local name=$1
+take() { # MODULE PACKAGE...: unpacks the wheels if the machine lacks the module
+	local module=$1 wheel
 	shift
-	say "guard, tests of $name: $(timeout 590 python3 "$here/guard_suite.py" --command "$gpuleak" \
-		--json "$results/guard-$name.json" --limit "${LIMIT:-120}" "$@" 2>&1 | tail -4 | tr '\n' ';')"
-	python3 - "$results/guard-$name.json" <<'PY' | tee -a "$results/summary.txt"
-import json, sys
-try:
-    errors = json.load(open(sys.argv[1]))["errors"]
-except (OSError, ValueError) as error:
-    sys.exit("   no results: %s" % error)
-for error in errors[:20]:
-    places = ["%s:%s" % (f["file"], f["line"]) for f in error["stack"] if f.get("file")]
-    print("   %s by %s at %s" % (error["type"], error["api"], places[:3]))
-PY
+	python3 -c "import $module" 2>/dev/null && return
+	for wheel in "${@/#/$carry/wheels/}"; do
+		python3 -m zipfile -e "$(echo "$wheel"-[0-9]*.whl)" "$work/site"
+	done
+	if compgen -G "$work/site/*.pth" >/dev/null; then # numba-cuda's is in effect only where site finds it
+		echo "import site; site.addsitedir('$work/site')" >"$work/site/sitecustomize.py"
+	fi
+	python3 -c "import $module" || { echo "no $module"; return 1; }
 }
 
-take pytest pytest || exit 1
-if wants cupy && ! lacks cupy; then
-	tar -xzf "$wheels"/cupy-[0-9]*.tar.gz -C "$work" 2>/dev/null
-	tests=$(echo "$work"/cupy-*/tests/cupy_tests)
-	if [ -d "$tests/core_tests" ]; then
-		# beside the tests, so that the package is the installed one and not the source's
-		mv "$(dirname "$tests")" "$work/cupy-tests"
-		cd "$work/cupy-tests" && suite cupy cupy_tests/core_tests/test_ndarray*.py
-	else
-		say "guard, tests of cupy: the folder has no source package of it"
-	fi
-elif wants cupy; then
-	say "guard, tests of cupy: not installed"
-fi
-if wants numba && take numba_cuda numba-cuda; then
-	cd "$work" && suite numba --pyargs numba.cuda.tests.cudapy.test_cuda_array_interface \
-		numba.cuda.tests.cudapy.test_array numba.cuda.tests.cudadrv.test_cuda_memory
-fi
-if wants rmm && take rmm rmm-cu12; then
-	if lacks rmm.tests; then
-		say "guard, tests of rmm: the wheel has none"
-	else
-		cd "$work" && suite rmm --pyargs rmm.tests -k "not pool_size and not managed"
-	fi
-fi
+suite() { # NAME SECONDS OPTIONS of gpuleak run, ARGUMENTS of guard_suite.py
+	local name=$1 seconds=$2 run="$fake $3"
+	shift 3
+	echo "== $name: $(date +%T)"
+	timeout $((seconds + 60)) python3 "$here/guard_suite.py" --command "$gpuleak" --limit "$seconds" --run "$run" \
+		${fake:+"--run-bare=$fake"} --json "$results/$name.json" "$@" "${timeout[@]}" 2>&1 |
+		tee "$results/$name.txt" | cut -c1-600 | head -24
+}
+
+# CuPy takes a fifteenth of its parameters and types at random
+cupy() { # NAME SECONDS ARGUMENTS
+	local name=$1 end=$((SECONDS + $2)) seed
+	shift 2
+	for seed in 1 2 3 4 5; do
+		[ $((end - SECONDS)) -gt 60 ] || break
+		CUPY_TEST_RANDOM_SUBSAMPLE=1 _CUPY_TEST_SUBSAMPLE_SEED=$seed suite "$name-$seed" $((end - SECONDS)) "$@"
+	done
+}
+
+LIMIT=${LIMIT:-140}
+fake=${FAKE:+--fake-gpu}
+levels="--guard copies,patterns,pages --guard-sample 4"
+timeout=()
+take pytest_timeout pytest_timeout && timeout=(--timeout 60 --timeout-method thread)
+for part in $parts; do
+	case $part in
+	numba)
+		take numba.cuda.tests numba_cuda cuda_core || continue
+		mapfile -t modules < <(python3 -c 'import importlib.util as u, sys
+print(*("numba.cuda.tests." + m for m in sys.argv[1:] if u.find_spec("numba.cuda.tests." + m)), sep="\n")' cudadrv \
+			cudapy.test_{array,array_alignment,array_args,array_methods,array_reductions,atomics,blackscholes} \
+			cudapy.test_{constmem,cuda_array_interface,device_array_capture,gufunc,ipc,laplace,localmem,matmul} \
+			cudapy.test_{montecarlo,multithreads,operator,random,record_dtype,reduction,slicing,sm,sm_creation} \
+			cudapy.test_{transpose,ufuncs,vectorize,vector_type,warp_ops,retrieve_autoconverted_arrays})
+		cd "$carry/numba" && suite numba "$LIMIT" "$levels" --pyargs "${modules[@]}" ;;
+	rmm)
+		take numba.cuda.tests numba_cuda cuda_core && take rmm rapids_logger librmm_cu13 rmm_cu13 || continue
+		cd "$carry/rmm" && suite rmm $((LIMIT * 2 / 3)) "$levels" --jobs 4 tests ;;
+	cupy)
+		cd "$carry/cupy" && cupy cupy "$LIMIT" "$levels --bypass-pools" \
+			cupy_tests/{core,creation,indexing,manipulation}_tests ;;
+	cupy-cuda) # its tests of memory pools need them
+		cd "$carry/cupy" && cupy cupy-cuda $((LIMIT * 2 / 3)) "$levels" cupy_tests/cuda_tests ;;
+	esac
+done
+exit 0
