@@ -71,7 +71,7 @@ static int set_size(const struct option_row *row, const char *text, long long *r
 	long long value = OPTION_UNSET;
 
 	if ((text[0] || row->default_text[0]) &&
-	    (parse_size(text, &value) < 0 || (value > 1 && value < row->minimum)))
+	    (parse_size(text, &value) < 0 || (value > row->maximum && value < row->minimum)))
 		return -EINVAL;
 	*ret = value;
 	return 0;
@@ -332,7 +332,8 @@ static const struct {
 	{ OPTION_TYPE_NUMBER, 0, 256, "a whole number from 0 to 256" },
 	{ OPTION_TYPE_NUMBER, 16, 256, "16 or 256" },
 	{ OPTION_TYPE_NUMBER, 0, 1000000, "a whole number from 0 to 1000000" },
-	{ OPTION_TYPE_SIZE, 512, 0, "0, 1 or a size from 512 on such as 64KiB or 1GiB" },
+	{ OPTION_TYPE_SIZE, 512, 1, "0, 1 or a size from 512 on such as 64KiB or 1GiB" },
+	{ OPTION_TYPE_SIZE, 16384, 0, "0 or a size from 16KiB on such as 64MiB" },
 	{ OPTION_TYPE_DURATION, 10, 31536000000, "a duration from 10ms on, such as 10s, 5m or 1h" },
 	{ OPTION_TYPE_DURATION, 100, 31536000000,
 	  "a duration from 100ms on, such as 10s, 5m or 1h" },

@@ -95,10 +95,12 @@ static bool add_setting(FILE *to, const char *name, const char *value)
  * rule needs. */
 static void add_steps(FILE *to)
 {
+	const long long most = option_rows[OPTION_STEP_EVERY].maximum;
 	long long ms = for_ms ? for_ms / STEPS : STEP_MS;
 
+	ms = ms < STEP_MIN_MS ? STEP_MIN_MS : ms > most ? most : ms;
 	if (!opt_text[OPTION_STEP_EVERY])
-		fprintf(to, "GPULEAK_STEP_EVERY=%lldms\n", ms > STEP_MIN_MS ? ms : STEP_MIN_MS);
+		fprintf(to, "GPULEAK_STEP_EVERY=%lldms\n", ms);
 	if (!opt_text[OPTION_ACCUMULATION])
 		fputs("GPULEAK_ACCUMULATION=on\n", to);
 }
@@ -191,20 +193,29 @@ static bool is_below(int pid, int parent)
 	return false;
 }
 
-/* Begins recording in each descendant of process PID. */
-static void begin_below(struct attachment *all, int pid)
+/* Begins recording in each descendant of the process that the user named. Without --tree returns
+ * one of those that have loaded a driver, or 0. */
+static int visit_below(struct attachment *all)
 {
+	const int pid = all->list[0].target.pid;
 	DIR *dir = opendir("/proc");
 	struct dirent *entry;
+	struct target target;
+	int ret = 0;
 
 	while (dir && (entry = readdir(dir)) != NULL) {
 		int its = ledgers_pid(entry->d_name);
 
-		if (its > 0 && its != (int)getpid() && is_below(its, pid))
+		if (its <= 0 || its == (int)getpid() || !is_below(its, pid))
+			continue;
+		if (with_tree)
 			begin(all, its, true);
+		else if (target_read("/proc", its, &target), target.has_driver)
+			ret = its;
 	}
 	if (dir)
 		closedir(dir);
+	return ret;
 }
 
 /* ---- recording ---- */
@@ -358,10 +369,12 @@ static int detach(int pid)
 	return target.command && !process_runs(target.command, 0) ? 0 : STATUS_RUN_FAILED;
 }
 
-/* Prints what is recorded, and how long. */
-static void print_beginning(const struct attachment *all)
+/* Prints what is recorded, and how long. BELOW is a process that is not recorded and uses a driver,
+ * or 0. */
+static void print_beginning(const struct attachment *all, int below)
 {
 	const struct target *first = &all->list[0].target;
+	bool has_driver = false;
 
 	eprintf(stderr, "gpuleak: recording process %d (%s)", first->pid, first->name);
 	if (all->count > 1)
@@ -370,6 +383,15 @@ static void print_beginning(const struct attachment *all)
 		fprintf(stderr, " for %g s; Ctrl-C ends that earlier\n", (double)for_ms / 1000);
 	else
 		fputs("; Ctrl-C ends that\n", stderr);
+	for (size_t i = 0; i < all->count; i++)
+		has_driver |= all->list[i].target.has_driver;
+	if (!has_driver)
+		eprintf(stderr, "gpuleak: process %d (%s) has loaded neither CUDA nor OpenCL "
+			"so far", first->pid, first->name);
+	if (!has_driver && below)
+		fprintf(stderr, ", but process %d below it has: use --tree", below);
+	if (!has_driver)
+		fputc('\n', stderr);
 }
 
 /* Records process PID and prints the report. */
@@ -379,9 +401,7 @@ static int record(struct attachment *all, int pid)
 	int status = STATUS_RUN_FAILED;
 
 	if (begin(all, pid, false)) {
-		if (with_tree)
-			begin_below(all, pid);
-		print_beginning(all);
+		print_beginning(all, visit_below(all));
 		sampler_start(&all->sampler, all->list[0].place.here);
 		wait_for_end(all, &signals);
 		detach_all(all);
@@ -403,7 +423,7 @@ static int attach(char **operands, int count)
 	int status = STATUS_RUN_FAILED;
 
 	(void)count;
-	if (pid <= 0) {
+	if (pid <= 0 || pid == INT_MAX) {
 		print_error("attach: %s is not the pid of a process", operands[0]);
 		return STATUS_RUN_FAILED;
 	}

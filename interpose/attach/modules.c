@@ -32,6 +32,7 @@ static unsigned long long unloads;
 struct change {
 	bool only_new;
 	bool waits; /* a module was left for the next call */
+	bool has_driver; /* one of the modules that were visited */
 	unsigned int visited;
 	/* of the module that is visited */
 	const struct dl_phdr_info *info;
@@ -236,6 +237,7 @@ static int change_module(struct dl_phdr_info *info, size_t size, void *data)
 	if (state->visited++ < done)
 		return 0;
 	state->info = info;
+	state->has_driver |= lookup_driver_named(info->dlpi_name) < API_COUNT;
 	find_parts(state);
 	if (state->dynamic && !is_left_alone(info, state->dynamic)) {
 		/* the loader makes it read-only at the end of relocation */
@@ -256,4 +258,7 @@ void modules_change(bool only_new)
 	struct change state = { .only_new = only_new };
 
 	fork_guard_iterate(change_module, &state);
+	/* The words of a driver that was loaded after the attachment are not known before. */
+	if (only_new && state.has_driver && words_prepare(WORDS_ATTACH))
+		modules_change(false);
 }

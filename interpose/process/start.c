@@ -187,6 +187,7 @@ static int fill_recorder(struct recorder *recorder, const char *suppressions)
 	header.start_mono_ns = clock_ns(CLOCK_MONOTONIC);
 	header.stack_depth = recorder->stack_depth;
 	header.first_call = 1;
+	header.attached = atomic_load(&apis_attached_hook) != NULL; /* a forked child */
 	r = create_ledger(recorder, &identity, &header);
 	if (r < 0)
 		return r;

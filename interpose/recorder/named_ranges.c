@@ -91,6 +91,9 @@ uint32_t range_name_number(const struct range_name *name)
 	uint32_t hash = hash_of(name);
 	const struct range_text *new = NULL;
 
+	if (!name->length)
+		return range_name("(no name)");
+
 	for (uint32_t probe = 0; probe < PROBES_MAX; probe++) {
 		uint32_t place = (hash + probe) % PLACES + 1;
 		const struct range_text *entry = atomic_load_explicit(&names[place],
@@ -112,9 +115,7 @@ uint32_t range_name(const char *text)
 {
 	struct range_name name = { 0 };
 
-	if (!text)
-		text = "(no name)";
-	while (*text && add_byte(&name, (unsigned char)*text))
+	while (text && *text && add_byte(&name, (unsigned char)*text))
 		text++;
 	return range_name_number(&name);
 }

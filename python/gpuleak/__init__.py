@@ -188,16 +188,50 @@ def step(name=None):
     return Step(_library.step(name))
 
 
-@contextlib.contextmanager
-def _range(name):
+class _range(contextlib.ContextDecorator):
     """What this thread allocates inside the `with` block belongs to the range NAME, as with
     torch.cuda.nvtx.range(). Reports have what each range allocated, freed and left. Also a
-    decorator."""
-    _library.range_begin(name)
-    try:
-        yield
-    finally:
-        _library.range_end()
+    decorator. Ranges belong to the thread, so those of coroutines and generators that take turns
+    on it lie inside one another: one warning says so."""
+
+    _of_thread = threading.local()
+    _is_mixed = False
+
+    def __init__(self, name):
+        self.name = str(name)
+        self._entered = []  # a range may be entered again inside itself
+
+    def __enter__(self):
+        opened = self._settled()
+        opened.append([self.name, False])
+        self._entered.append((opened, opened[-1]))
+        _library.range_begin(self.name)
+
+    def __exit__(self, *_):
+        opened, entry = self._entered.pop()
+        is_mixed = entry is not opened[-1]
+        entry[1] = True
+        self._settled()
+        if is_mixed and not _range._is_mixed:
+            _range._is_mixed = True
+            warnings.warn("gpuleak.range(%r) ended before a range that began inside it: coroutines "
+                          "or generators take turns, and share the ranges of their thread. Use "
+                          "ranges around code without await and yield" % self.name,
+                          RuntimeWarning, stacklevel=2)
+
+    @classmethod
+    def _settled(cls):
+        """Returns the open ranges of this thread, innermost last, as [name, has ended], after those
+        that have ended, perhaps in another thread, were taken out of them."""
+        opened = cls._of_thread.__dict__.setdefault("opened", [])
+        first = next((at for at, entry in enumerate(opened) if entry[1]), len(opened))
+        stay = [entry for entry in opened[first:] if not entry[1]]
+        for _ in opened[first:]:
+            _library.range_end()
+        for name, _ in stay:
+            _library.range_begin(name)
+        opened[first:] = stay
+        return opened
 
 
 def report(format="text", *flags):

@@ -204,6 +204,50 @@ class Questions(unittest.TestCase):
              for row in json.loads(gpuleak.report("json"))["ranges"] if "request" in str(row["name"])},
             {("request #", 1200, 0, 1200), ("request #/decode", 3000, 3000, 0)})
 
+    def allocated_in(self, *names):
+        rows = {row["name"]: row["allocated_bytes"]
+                for row in json.loads(gpuleak.report("json"))["ranges"]}
+        return [rows.get(name) for name in names]
+
+    def test_range_again(self):
+        again, nameless = gpuleak.range("again"), gpuleak.range("")
+        with again:
+            self.keep(100)
+        with again, again:
+            self.keep(20)
+        with nameless:
+            self.keep(3)
+        self.assertEqual(self.allocated_in("again", "again/again", "(no name)"), [100, 20, 3])
+
+    def test_ranges_that_take_turns(self):
+        """Each ends itself, in whatever order and thread, and one warning says that they mix."""
+        def steps(name, number):
+            with gpuleak.range(name):
+                self.keep(number)
+                yield
+        gpuleak.range._is_mixed = False
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(2):
+                turns = [steps("one", 1000), steps("two", 200)]
+                for turn in turns:
+                    next(turn)
+                self.assertEqual(list(turns[0]), [])
+                self.keep(30)  # in "two"
+                self.assertEqual(list(turns[1]), [])
+                self.keep(4)
+        self.assertEqual([one.category for one in caught], [RuntimeWarning])
+        self.assertIn("gpuleak.range('one') ended before", str(caught[0].message))
+        turn = steps("elsewhere", 7)
+        next(turn)
+        thread = threading.Thread(target=list, args=(turn,))
+        thread.start()
+        thread.join()
+        with gpuleak.range("after"):
+            self.keep(50)
+        self.assertEqual(self.allocated_in("one", "one/two", "two", "elsewhere", "after"),
+                         [2000, 400, 60, 7, 50])
+
 
 class Keepers(unittest.TestCase):
     def test_native(self):

@@ -394,15 +394,32 @@ def under_gpuleak(place):
         holder.end()
 
 
+HEADLESS = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(60,)).start()
+print("ready", flush=True)
+ctypes.CDLL(None).syscall(60 if __import__("os").uname().machine == "x86_64" else 93, 0)
+"""
+
+
 @needs("attach")
 def refusals(place):
-    """attach: no process, a zombie, a stopped process, words that are no pid"""
+    """attach: no process, a zombie, one without its first thread, a stopped one, no pid"""
     refused(place, 2 ** 22 + 1, "there is no such process")
-    refused(place, "app", "is not the pid of a process")
+    for word in ("app", "0", "99999999999"):
+        refused(place, word, ": %s is not the pid of a process" % word)
     zombie = subprocess.Popen(["/bin/true"])
     time.sleep(0.3 * SLOWER)
     refused(place, zombie.pid, "has ended")
     zombie.wait()
+    headless = subprocess.Popen([sys.executable, "-c", HEADLESS], stdout=-1)
+    try:
+        headless.stdout.readline()
+        time.sleep(0.3 * SLOWER)
+        refused(place, headless.pid, "runs on without its main thread")
+    finally:
+        headless.kill()
+        headless.communicate()
     sleeper = subprocess.Popen(["/bin/sleep", "60"])
     try:
         time.sleep(0.3 * SLOWER)
@@ -628,10 +645,57 @@ def forked(place):
             parent.more()
             parent.more()
             compare("status", 0, attach.finish()[0])
-            compare("allocated and freed", wanted,
-                    [pair for pair in sums(attach.report()) if pair != (0, 0)])
+            report = attach.report()
+            compare("allocated and freed", wanted, [pair for pair in sums(report) if pair != (0, 0)])
+            for process in report.get("processes", [report]):
+                compare("leaks are not judged", ([], True), (
+                    process["leaks"], process["process"]["attached_seconds"] is not None))
+            compare("kept", [2] * len(wanted), [one["blocks"] for process in
+                                                report.get("processes", [report])
+                                                for one in process.get("kept", ())])
             parent.more()
     place.nothing_left()
+
+
+LATE = """
+import ctypes, sys
+print("ready", flush=True)
+for line in sys.stdin:
+    module, cuda = ctypes.CDLL(sys.argv[1]), ctypes.CDLL("libcuda.so.1")
+    context, blocks = ctypes.c_void_p(), (ctypes.c_uint64 * 4)()
+    wrong = cuda.cuInit(0) or cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0)
+    module.module_fill(cuda.cuMemAlloc_v2, cuda.cuGetProcAddress)
+    module.module_allocate(ctypes.c_size_t(2000), blocks)
+    print("done" if not wrong else "failed", flush=True)
+"""
+
+
+@needs("attach")
+def late_driver(place):
+    """attach: a driver that is loaded later, for a library that is linked to it, is recorded"""
+    module = os.path.join(place.options.programs, "attached_module_b.so")
+    for lazily in (None, "1"):
+        with Script(place, LATE, module, LD_BIND_NOW=lazily) as process:
+            attach = Attach(place, process)
+            process.more()
+            compare("status", 0, attach.finish()[0])
+            compare("kept", [2000, 2001, 2002, 2003],
+                    sorted(one["bytes"] for one in attach.report()["kept"]))
+
+
+@needs("attach")
+def wrong_process(place):
+    """attach: the process has loaded no driver, and one below it has: the user gets its number"""
+    with Script(place, PARENT, place.program("attach")) as parent:
+        attach = Attach(place, parent)
+        said = attach.process.stderr.readline().decode()
+        attach.finish()
+        below = re.search(r"neither CUDA nor OpenCL so far, but process (\d+) below it has: use "
+                          r"--tree\n", said)
+        if not below:
+            raise Failed(said)
+        with open("/proc/%s/stat" % below[1], encoding="utf-8") as file:
+            compare("parent", parent.pid, int(file.read().rsplit(")", 1)[1].split()[1]))
 
 
 TWO_DEVICES = """
@@ -714,4 +778,4 @@ def doctor(place):
 
 ATTACH = [growing, as_bare, detached, again, many_attachments, ended, killed, killed_command, gate_words, gate_nothing, formats, text,
           twice, held, by_page, under_gpuleak, refusals, other_user, static_program, musl_program, own_filter, debugger,
-          contained, tree, forked, two_devices, pyopencl, doctor]
+          contained, tree, forked, late_driver, wrong_process, two_devices, pyopencl, doctor]

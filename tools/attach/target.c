@@ -94,6 +94,7 @@ static void read_status(const char *proc, int pid, struct target *ret)
 		ret->uid = effective;
 		ret->other_uid = real != effective ? real : saved;
 	}
+	ret->threads = atoi(value_of(status, "Threads"));
 	ret->tracer = atoi(value_of(status, "TracerPid"));
 	ret->seccomp = atoi(value_of(status, "Seccomp"));
 	ret->filters = atoi(value_of(status, "Seccomp_filters"));
@@ -211,6 +212,9 @@ static const char *why_not(const struct target *t, uid_t uid)
 {
 	if (!t->pid)
 		return "there is no such process";
+	if (t->threads > 1 && t->state == 'Z')
+		return "runs on without its main thread, which has ended; start it under "
+		       "`gpuleak run`";
 	if (t->state == 'Z' || t->state == 'X')
 		return "has ended; its parent has not waited for it";
 	if (t->in_kernel)

@@ -15,6 +15,7 @@ struct target {
 	int inner_pid;   /* in its own namespace of pids */
 	char name[64];
 	char state;      /* 'R', 'S', 'Z' ... as in proc(5) */
+	int threads;
 	bool in_kernel;  /* it is a thread of the kernel */
 	uid_t uid, other_uid; /* effective uid; and another one if it has several */
 	int tracer;      /* pid; 0: none */
