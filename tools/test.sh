@@ -53,7 +53,7 @@ check() { # NAME COMMAND...
 
 	shift
 	stage "$name"
-	if "$@" </dev/null; then
+	if "$@" </dev/null 9<&-; then
 		echo "1 0 0 $name" >>"$results"
 	else
 		echo "0 1 0 $name" >>"$results"
@@ -94,7 +94,7 @@ tests() { # STAGE BUILD MESON-TEST-OPTIONS...
 	shift 2
 	rm -f "$dir/meson-logs/$stage".*
 	GPULEAK_MUST_RUN=$must_run "${fixed[@]}" meson test -C "$dir" --logbase "$stage" --print-errorlogs \
-		--timeout-multiplier 3 --no-rebuild --num-processes $(($(nproc) + 1)) "$@" </dev/null || status=$?
+		--timeout-multiplier 3 --no-rebuild --num-processes $(($(nproc) + 1)) "$@" </dev/null 9<&- || status=$?
 	"$scripts/tally.py" "$status" "$dir/meson-logs/$stage" "$skips" \
 		>"$base/tally" 2>"$base/failed" || true
 	tee -a "$failures" <"$base/failed"
@@ -123,27 +123,71 @@ gcc_tests() {
 	check 'meson install' env GPULEAK_MUST_RUN=$must_run "$scripts/install.sh" "$base/gcc"
 }
 
+# ---- builds ----
+
 # clang makes other code of the library, and so other stacks through it. The command's reports on a
 # ledger are the same, so their tests are not repeated.
-clang_tests() {
-	local suites=(unit fuzz smoke codegen)
+clang_suites=(unit fuzz smoke codegen)
+[ ! "$long" ] || clang_suites+=(programs routes)
 
-	[ ! "$long" ] || suites+=(programs routes)
-	stage "clang: ${suites[*]}"
+build_clang() {
 	# shellcheck disable=SC2046 # a list of words
-	if CC=clang CXX=clang++ setup clang -Dwerror=true &&
-		ninja -k0 -C "$base/clang" $(targets clang "${suites[@]}"); then
-		tests clang clang "${suites[@]/#/--suite=}"
+	CC=clang CXX=clang++ setup clang -Dwerror=true &&
+		ninja -k0 -C "$base/clang" $(targets clang "${clang_suites[@]}")
+}
+
+# The defaults are compiled in: tests clear the environment. A report needs lines only: -g1.
+build_asan() {
+	# shellcheck disable=SC2046 # a list of words
+	gcc -c "-DLOG_PATH=\"$base/findings/asan\"" "$scripts/asan_defaults.c" \
+		-o "$base/asan_defaults.o" &&
+		CC=gcc CXX=g++ setup asan -Db_sanitize=address,undefined -Db_lundef=false \
+			-Doptimization=1 '-Dc_args=-fno-sanitize-recover=all -g1' \
+			"-Dc_link_args=$base/asan_defaults.o" &&
+		ninja -C "$base/asan" tools/gpuleak $(targets asan unit fuzz)
+}
+
+build_tsan() {
+	# shellcheck disable=SC2046 # a list of words
+	CC=gcc CXX=g++ setup tsan -Db_sanitize=thread -Db_lundef=false -Doptimization=1 \
+		-Dc_args=-g1 && ninja -C "$base/tsan" $(targets tsan threaded)
+}
+
+build_fuzz() {
+	"$scripts/fuzz.sh" --build "$base/fuzz"
+}
+
+# Tests wait for a part of their time, and a build has one long step at its end. The builds of the
+# later stages use these gaps, in the order of the stages and at the lowest priority.
+build_ahead() { # NAME...
+	exec 9< <(
+		exec 9<&-
+		renice -n 19 -p "$BASHPID" >/dev/null
+		for name; do
+			"build_$name" </dev/null >"$base/ahead-$name.log" 2>&1 || true
+			echo "$name"
+		done
+	)
+	ahead=$!
+	trap 'kill "$ahead" 2>/dev/null || true' EXIT
+}
+
+# The build NAME, after its turn among those that are built ahead: that has left little to do, or
+# has failed, and fails again here.
+build() { # NAME
+	read -r -u 9 _ || true
+	"build_$1" 9<&-
+}
+
+# ---- tests of a build ----
+
+clang_tests() {
+	stage "clang: ${clang_suites[*]}"
+	if build clang; then
+		tests clang clang "${clang_suites[@]/#/--suite=}"
 	else
 		echo '0 1 0 clang: the build' >>"$results"
 	fi
-}
-
-asan_targets() {
-	# shellcheck disable=SC2046 # a list of words
-	CC=gcc CXX=g++ setup asan -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 \
-		-Dc_args=-fno-sanitize-recover=all "-Dc_link_args=$base/asan_defaults.o" &&
-		ninja -C "$base/asan" tools/gpuleak $(targets asan unit fuzz)
 }
 
 # The command that the tests run is the sanitized one; the programs and the library inside them
@@ -176,9 +220,7 @@ sanitizer_tests() {
 	stage 'ASan and UBSan: unit tests; the command in the programs'\'' tests'
 	rm -rf "$base/findings"
 	mkdir "$base/findings"
-	# The defaults are compiled in: tests clear the environment.
-	if gcc -c "-DLOG_PATH=\"$base/findings/asan\"" "$scripts/asan_defaults.c" \
-		-o "$base/asan_defaults.o" && asan_targets; then
+	if build asan; then
 		tests asan asan --suite unit --suite fuzz
 		tests_with_sanitized_command "${suites[@]}"
 	else
@@ -186,9 +228,7 @@ sanitizer_tests() {
 	fi
 
 	stage 'TSan: unit tests with threads'
-	# shellcheck disable=SC2046 # a list of words
-	if CC=gcc CXX=g++ setup tsan -Db_sanitize=thread -Db_lundef=false &&
-		ninja -C "$base/tsan" $(targets tsan threaded); then
+	if build tsan; then
 		tests tsan tsan --suite threaded
 	else
 		echo '0 1 0 tsan: the build' >>"$results"
@@ -199,6 +239,7 @@ fuzzing() {
 	local seconds=$FUZZ_SECONDS
 
 	[ ! "$long" ] || seconds=$FUZZ_SECONDS_LONG
+	build fuzz || true # fuzz.sh builds again, and fails then
 	check "fuzzing, $seconds s" "${fixed[@]}" "$scripts/fuzz.sh" "$seconds" "$base/fuzz"
 }
 
@@ -256,6 +297,7 @@ all_stages() {
 	# A run that was killed may have left the sanitized command where the plain one belongs.
 	rm -f "$base/gcc/tools/gpuleak" "$base/gcc/tools/gpuleak.plain"
 
+	if [ "$quick" ]; then build_ahead clang; else build_ahead clang asan tsan fuzz; fi
 	readme_builds_gcc
 	gcc_tests
 	clang_tests

@@ -7,7 +7,7 @@
 #
 # Each tests/fuzz/fuzz_TARGET.c is one target. --list prints their names.
 #
-#   tests/scripts/fuzz.sh SECONDS BUILD | --list
+#   tests/scripts/fuzz.sh SECONDS BUILD | --build BUILD | --list      --build only builds
 set -eu
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 targets=$(cd "$root/tests/fuzz" && printf '%s\n' fuzz_*.c | sed 's/^fuzz_\(.*\)\.c$/\1/')
@@ -21,10 +21,11 @@ build=$2
 if [ ! -e "$build/build.ninja" ]; then
 	CC=clang CXX=clang++ meson setup "$build" "$root" -Dfuzz=true \
 		-Db_sanitize=address,undefined -Db_lundef=false \
-		"-Dc_args=-fsanitize=fuzzer-no-link -fno-sanitize-recover=all"
+		"-Dc_args=-fsanitize=fuzzer-no-link -fno-sanitize-recover=all -gline-tables-only"
 fi
 # shellcheck disable=SC2046,SC2086 # a list of words
 ninja -C "$build" $(printf 'tests/fuzz/fuzz-%s ' $targets)
+[ "$seconds" != --build ] || exit 0
 
 run_target() { # TARGET
 	mkdir -p "$build/corpus-$1" "$build/findings-$1"
