@@ -28,7 +28,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 import planted
 from planted import ALL, COPY, COPY_FREED, FAULT, GUARD_TYPES
 
-TIMEOUT = 60 * int(os.environ.get("GPULEAK_TEST_SLOWER", "1"))
+TIMEOUT = 180 * int(os.environ.get("GPULEAK_TEST_SLOWER", "1"))
 GOOD = ("found", "missed", "-", "ok")
 MISSES = ("MISSED", "WRONG BLOCK", "WRONG TYPE", "-")
 

@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 
-TIMEOUT = 30
+TIMEOUT = 120
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 DOWNLOADED = "~/.cache/ms-playwright/chromium*/chrome*"
 IN_THERE = ("chrome", "headless_shell", "chrome-headless-shell")

@@ -90,14 +90,14 @@ def make_reports():
                    "LD_LIBRARY_PATH": options.standin, "XDG_RUNTIME_DIR": place}
     for name in PROGRAMS:
         subprocess.run([os.path.join(options.programs, "p_" + name), *ARGUMENTS.get(name, [])],
-                       check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60,
+                       check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=180,
                        env={**environment, "LD_PRELOAD": options.preload, "GPULEAK_REPORT": "none",
                             "GPULEAK_LEDGER": os.path.join(place, name + "-%p.ledger"),
                             **MEMORY.get(name, {})})
         ledgers = glob.glob(os.path.join(place, name + "-*.ledger"))
         for kind in ("html", "json", "text"):
             run = subprocess.run([options.command, "report", "--format", kind, *ledgers],
-                                 check=True, stdout=subprocess.PIPE, timeout=60, env=environment)
+                                 check=True, stdout=subprocess.PIPE, timeout=180, env=environment)
             with open(os.path.join(place, "p-%s.%s" % (name, kind)), "wb") as file:
                 file.write(run.stdout)
     subprocess.run([options.pages, place], check=True, timeout=120)
@@ -803,7 +803,7 @@ def report_of(name, *flags):
     """The JSON report on the only ledger of a program."""
     (ledger,) = glob.glob(os.path.join(place, name + "-*.ledger"))
     run = subprocess.run([options.command, "report", "--format", "json", *flags, ledger],
-                         check=True, stdout=subprocess.PIPE, timeout=60)
+                         check=True, stdout=subprocess.PIPE, timeout=180)
     return json.loads(run.stdout)
 
 

@@ -30,7 +30,7 @@ import rows
 HERE = pathlib.Path(__file__).resolve().parent
 INTERPOSE = HERE.parent.parent / "interpose"
 PREFIX = {"cuda": "cu", "opencl": "cl"}
-TIMEOUT = 60
+TIMEOUT = 180
 # Fates that GPULEAK_FAIL_AT and GPULEAK_LIMIT bring about.
 REFUSALS = ("make refused", "refused once", "limited")
 options = None

@@ -16,6 +16,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -142,13 +143,16 @@ def wait_for(read, wanted):
 
 def served(tap, pod, program):
     """Serves the metrics by node_exporter, and returns the series that it serves."""
+    with socket.socket() as asked:
+        asked.bind(("127.0.0.1", 0))
+        port = asked.getsockname()[1]
     words = pod.words("node-exporter", more=["--ro-bind", str(program), "/node_exporter"])
     server = subprocess.Popen([*words, "/node_exporter", *pod.container("node-exporter")["args"],
-                               "--web.listen-address=127.0.0.1:19100"], stderr=subprocess.DEVNULL)
+                               "--web.listen-address=127.0.0.1:%d" % port], stderr=subprocess.DEVNULL)
 
     def read():
         try:
-            with urllib.request.urlopen("http://127.0.0.1:19100/metrics", timeout=5) as answer:
+            with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % port, timeout=5) as answer:
                 return series(answer.read().decode())
         except OSError:
             return {}

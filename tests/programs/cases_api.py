@@ -201,7 +201,7 @@ def from_outside(place):
         text = place.command("report", str(process.pid), "--since", mark).stdout
         compare("in words", True, ", 0 freed, 1 not selected, 1 not freed so far" in text)
     finally:
-        process.communicate(b"\n", timeout=60)
+        process.communicate(b"\n", timeout=180)
     compare("status", 0, process.returncode)
 
 

@@ -16,7 +16,7 @@ import sys
 import time
 
 from cases_top import Holder
-from harness import Failed, Missing, SLOWER, TIMEOUT, compare, line_of
+from harness import Failed, Missing, SLOWER, TIMEOUT, compare, line_of, until
 from stories import needs
 
 
@@ -189,6 +189,11 @@ def many_attachments(place):
         compare("descriptors and threads", before, kept_open(service.pid))
         compare("output", bare(place, 20, *[5] * rounds), service.end())
     place.nothing_left()
+
+
+def maps_of(pid):
+    with open("/proc/%d/maps" % pid, encoding="utf-8", errors="replace") as file:
+        return file.read()
 
 
 def kept_open(pid):
@@ -409,7 +414,7 @@ def refusals(place):
     for word in ("app", "0", "99999999999"):
         refused(place, word, ": %s is not the pid of a process" % word)
     zombie = subprocess.Popen(["/bin/true"])
-    time.sleep(0.3 * SLOWER)
+    os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
     refused(place, zombie.pid, "has ended")
     zombie.wait()
     headless = subprocess.Popen([sys.executable, "-c", HEADLESS], stdout=-1)
@@ -422,9 +427,8 @@ def refusals(place):
         headless.communicate()
     sleeper = subprocess.Popen(["/bin/sleep", "60"])
     try:
-        time.sleep(0.3 * SLOWER)
         sleeper.send_signal(signal.SIGSTOP)
-        time.sleep(0.3 * SLOWER)
+        os.waitid(os.P_PID, sleeper.pid, os.WSTOPPED | os.WNOWAIT)
         refused(place, sleeper.pid, "kill -CONT")
     finally:
         sleeper.kill()
@@ -743,7 +747,7 @@ def pyopencl(place):
     script = os.path.join(os.path.dirname(__file__), "../../docs/examples/server_pyopencl.py")
     process = place.start([python_with("pyopencl"), script, str(12 * SLOWER)], {})
     try:
-        time.sleep(3 * SLOWER)
+        until("its OpenCL driver is loaded", lambda: "libpocl" in maps_of(process.pid))
         run = place.command("attach", "--for", "%ds" % (5 * SLOWER), "--gate", "--report",
                             place.file("report.json"), str(process.pid))
         if "can be traced only" in run.stderr or "cannot be traced" in run.stderr:

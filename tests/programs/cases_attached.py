@@ -156,7 +156,7 @@ class Page:
         self.bytes[24:28] = struct.pack("I", self.number)
 
     def answer(self):
-        until = time.monotonic() + 20
+        until = time.monotonic() + TIMEOUT
         while struct.unpack("I", self.bytes[28:32])[0] != self.number:
             compare("an answer in time", True, time.monotonic() < until)
             time.sleep(0.01)
@@ -170,7 +170,7 @@ def one(found):
 
 def one_thread_again(pid):
     """Waits until gpuleak's thread has ended."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + TIMEOUT
     while len(os.listdir("/proc/%d/task" % pid)) > 1:
         compare("the end in time", True, time.monotonic() < until)
         time.sleep(0.05)

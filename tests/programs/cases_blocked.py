@@ -7,12 +7,10 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 
-from harness import SLOWER, Failed, Run, compare
+from harness import TIMEOUT, Failed, Run, compare, until
 
 F_SETPIPE_SZ = 1031
-ENDS_WITHIN = 60 * SLOWER
 
 
 class BlockedPipe:
@@ -55,20 +53,12 @@ def blocked(place, argv, env, full=True, preload=None):
                           stderr=pipe.writer)
     pipe.close_writer()
     try:
-        out, _ = process.communicate(timeout=ENDS_WITHIN)
+        out, _ = process.communicate(timeout=TIMEOUT)
     except subprocess.TimeoutExpired:
         process.kill()
         raise Failed("%s did not end while nobody read stderr" % argv) from None
     compare("flags of the pipe", 0, fcntl.fcntl(pipe.reader, fcntl.F_GETFL) & os.O_NONBLOCK)
     return Run(process.returncode, out.decode(), "", process.pid), pipe
-
-
-def until(what, function):
-    for _ in range(ENDS_WITHIN * 20):
-        if function():
-            return
-        time.sleep(0.05)
-    raise Failed("never: " + what)
 
 
 def nothing_stays(place):

@@ -10,7 +10,7 @@ import signal
 import time
 
 from cases_top import Holder
-from harness import Failed, TIMEOUT, compare, line_of, no_call_seen, without_earlier
+from harness import Failed, TIMEOUT, compare, line_of, no_call_seen, until, without_earlier
 
 MIB = 1 << 20
 PROGRAM = "steps"
@@ -212,14 +212,6 @@ class Service(Holder):
         super().tell(line)
         if line == "end":
             compare("status", 0, self.process.wait(TIMEOUT))
-
-
-def until(what, condition):
-    deadline = time.monotonic() + TIMEOUT
-    while not condition():
-        if time.monotonic() > deadline:
-            raise Failed("never: " + what)
-        time.sleep(0.02)
 
 
 def demand_by_signal(place):
@@ -454,6 +446,12 @@ def every(place):
 
 def every_quiet(place):
     """run --every-quiet: only lines with news: the first memory, a suspect, its end; the file at each interval"""
+
+    def read_line():
+        if not select.select([run.stderr], [], [], TIMEOUT)[0]:
+            raise Failed("nothing is printed")
+        lines.append(run.stderr.readline().decode())
+
     run = place.start([place.options.command, "run", "--every", "200ms", "--every-quiet", "1", "--report",
                        "whole.json", "--", place.program(PROGRAM), "idle", "0"], {}, stdin=-1)
     compare("ready", b"ready\n", run.stdout.readline())
@@ -469,12 +467,12 @@ def every_quiet(place):
                        place.program(PROGRAM), "serve", "20"], {}, stdin=-1)
     lines = []
     while not any("; suspect" in line for line in lines):
-        if not select.select([run.stderr], [], [], TIMEOUT)[0]:
-            raise Failed("nothing is printed")
-        lines.append(run.stderr.readline().decode())
+        read_line()
     run.stdin.write(b"rest\n")
     run.stdin.flush()
-    time.sleep(3)
+    while "no longer growing" not in lines[-1]:
+        read_line()
+    time.sleep(0.5)
     _, said = run.communicate(b"end\n", timeout=TIMEOUT)
     lines += [line for line in said.decode().split("\n") if line.startswith("gpuleak: after ")]
     compare("the end of it", 1, sum("no longer growing" in line for line in lines))

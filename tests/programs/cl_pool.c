@@ -29,13 +29,19 @@ static cl_mem create_as(cl_mem_flags flags, size_t bytes, void *host)
 	return made;
 }
 
-static void fill(cl_command_queue queue, cl_mem object, size_t bytes, cl_event gate)
+static void fill_until(cl_command_queue queue, cl_mem object, size_t bytes, cl_event gate,
+		       cl_event *end)
 {
 	static const cl_uint value = 7;
 
 	must(clEnqueueFillBuffer(queue, object, &value, sizeof(value), 0, bytes, gate ? 1 : 0,
-				 gate ? &gate : NULL, NULL), "fill");
+				 gate ? &gate : NULL, end), "fill");
 	must(clFlush(queue), "clFlush");
+}
+
+static void fill(cl_command_queue queue, cl_mem object, size_t bytes, cl_event gate)
+{
+	fill_until(queue, object, bytes, gate, NULL);
 }
 
 static cl_event gate_new(void)
@@ -221,16 +227,23 @@ static void behind(void)
 {
 	cl_command_queue queue = queue_of(0);
 	cl_mem first = create(MIB), second;
-	cl_event gate = gate_new();
+	cl_event gate = gate_new(), end;
+	cl_int status = CL_QUEUED;
 
 	fill_and_wait(queue, first, MIB);
 	wait_for_last_reference(first);
 	release(first);
 	second = create(2 * MIB);
-	fill(queue, second, 2 * MIB, gate);
+	fill_until(queue, second, 2 * MIB, gate, &end);
 	release(second);
 	gate_open(gate);
-	usleep(500000);
+	for (int i = 0; i < 60000 && status != CL_COMPLETE; i++) { /* without the pool's notice */
+		usleep(1000);
+		must(clGetEventInfo(end, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status,
+				    NULL), "clGetEventInfo");
+	}
+	clReleaseEvent(end);
+	usleep(500000); /* the driver is done with the buffer on threads of its own */
 	release(create(4 * MIB));
 	clReleaseCommandQueue(queue);
 }
@@ -253,15 +266,18 @@ static void sizes(void)
 /* Its end is the application's affair: what the pool keeps must not hold it. */
 static void CL_CALLBACK context_ended(cl_context gone, void *data)
 {
-	(void)gone, (void)data;
+	(void)gone;
 	printf("the context has ended\n");
+	atomic_store((atomic_int *)data, 1);
 }
 
 static void contexts(void)
 {
 	cl_command_queue queue = queue_of(0);
+	static atomic_int is_over;
 
-	printf("callback %d\n", clSetContextDestructorCallback(context, context_ended, NULL));
+	printf("callback %d\n", clSetContextDestructorCallback(context, context_ended,
+							       (void *)&is_over));
 	for (int i = 0; i < 10; i++) {
 		cl_mem object = create(MIB * (size_t)(i % 3 + 1));
 
@@ -276,7 +292,8 @@ static void contexts(void)
 	usleep(100000); /* the driver is done with it on threads of its own */
 	printf("second\n");
 	must(clReleaseContext(context), "clReleaseContext");
-	usleep(100000);
+	for (int i = 0; i < 60000 && !is_over; i++)
+		usleep(1000);
 	printf("done\n");
 }
 

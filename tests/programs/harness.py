@@ -16,13 +16,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 ANY = "any"
 # An emulated processor is many times slower: tests/scripts/aarch64.sh sets the factor.
 SLOWER = int(os.environ.get("GPULEAK_TEST_SLOWER", "1"))
-TIMEOUT = 60 * SLOWER
+TIMEOUT = 180 * SLOWER
 
 # What lies outside main, or is made by the compiler: the same for every program.
 RUNTIME_MODULES = re.compile(
@@ -449,6 +450,15 @@ class Place:
 
     def close(self):
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def until(what, condition):
+    """Waits until CONDITION() is true. WHAT is in the failure."""
+    deadline = time.monotonic() + TIMEOUT
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Failed("never: " + what)
+        time.sleep(0.02)
 
 
 def no_call_seen(program):

@@ -28,7 +28,7 @@ CUresult cuLibraryLoadFromFile(void **library, const char *name, int *options, v
 CUresult cuFuncLoad(void *function);
 
 #define MIB ((size_t)1 << 20)
-#define PATIENCE_S 20
+#define PATIENCE_S 120
 
 static const char *path; /* of what NVML says */
 static const char *list = "nvmlDeviceGetComputeRunningProcesses_v3";
