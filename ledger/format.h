@@ -309,8 +309,7 @@ struct ledger_refused_free {
 	 * unless there are more than these. Empty with BROKEN and LATE. */
 	uint64_t block[LEDGER_REFUSED_FREE_BLOCKS];
 	uint32_t site; /* ref to the struct ledger_site of the blocks */
-	uint32_t api;  /* refs to the name and the stack of the free */
-	uint32_t stack;
+	uint32_t api, stack; /* refs to the name and the stack of the free */
 	int32_t result; /* of the driver */
 	uint32_t flags;
 	uint32_t reserved;
@@ -340,8 +339,7 @@ enum ledger_reference_op {
 struct ledger_reference {
 	uint32_t order; /* 0 while it is being written */
 	uint32_t op;    /* enum ledger_reference_op */
-	uint32_t api;   /* refs to the name and the stack of the call */
-	uint32_t stack;
+	uint32_t api, stack; /* refs to the name and the stack of the call */
 	uint64_t time_ns;
 };
 #define LEDGER_HISTORY_EVENTS 31u
@@ -366,8 +364,7 @@ struct ledger_kernel_args {
 struct ledger_mapped {
 	uint64_t block; /* name of the block; 0: the record is unused; release/acquire */
 	uint64_t time_ns; /* of the oldest mapping, like the next two */
-	uint32_t api;     /* refs to the name and the stack of the call */
-	uint32_t stack;
+	uint32_t api, stack; /* refs to the name and the stack of the call */
 	uint32_t count;   /* number of mappings */
 	uint32_t reserved;
 };
@@ -376,10 +373,8 @@ struct ledger_mapped {
 struct ledger_event_wait {
 	uint64_t block; /* name of the block; 0: the record is unused; release/acquire */
 	uint64_t time_ns; /* of the command, like the next two */
-	uint32_t api;     /* refs to the name and the stack of the call */
-	uint32_t stack;
-	uint32_t event_api; /* refs: the call that created the user event */
-	uint32_t event_stack;
+	uint32_t api, stack; /* refs to the name and the stack of the call */
+	uint32_t event_api, event_stack; /* refs: the call that created the user event */
 };
 
 /* A block that is shared between processes: one that this process exported (cuIpcGetMemHandle), or
@@ -404,8 +399,7 @@ struct ledger_ipc {
 	uint64_t freed_ns; /* when the driver had freed the block */
 	uint32_t flags; /* release/acquire */
 	uint32_t site;  /* ref to the call site that made the block */
-	uint32_t api;   /* refs to the name and the stack of the call that returned the handle */
-	uint32_t stack;
+	uint32_t api, stack; /* refs: name and stack of the call that returned the handle */
 	uint32_t freed_api; /* the same of the call that ended the block */
 	uint32_t freed_stack;
 	uint8_t handle[LEDGER_IPC_HANDLE];
@@ -447,8 +441,7 @@ struct ledger_context_end {
 	uint64_t bytes;
 	uint32_t site;  /* ref to the struct ledger_site */
 	uint32_t flags;
-	uint32_t api;   /* refs to the name and the stack of the call that ended the context */
-	uint32_t stack;
+	uint32_t api, stack; /* refs to the name and the stack of the call that ended the context */
 };
 
 /* The memories that gpuleak counts separately: each device, and host memory. */
@@ -940,13 +933,20 @@ struct ledger_keepers {
 	uint32_t began;
 };
 
+/* Memory that a framework's cache has for one stream (the driver's handle, 0: the default one) and,
+ * if `pool` is not 0, in a private pool (two numbers of 32 bits), as it reported itself. A block
+ * belongs to it if it lies inside and is not younger. */
+#define LEDGER_SEGMENTS_MAX 16384u
+struct ledger_segment {
+	uint64_t address, bytes, stream, pool, time_ns;
+};
+
 /* A successful call after which the driver itself uses more device memory: it created a context,
  * loaded a module or raised a limit. A ledger has at most LEDGER_DRIVER_GROWTHS_MAX of them. */
 struct ledger_driver_growth {
 	uint64_t began_ns;
 	uint64_t ended_ns;
-	uint32_t api;   /* refs, as in struct ledger_site */
-	uint32_t stack;
+	uint32_t api, stack; /* refs, as in struct ledger_site */
 	int32_t device; /* ordinal; -1 unknown */
 	/* For the call that created the first context on the device: the free memory of the device
 	 * after the call, in units of LEDGER_FREE_UNIT bytes. 0: any other call, or unknown. */
@@ -965,8 +965,7 @@ struct ledger_driver_cost {
 	uint64_t calls; /* that succeeded */
 	uint64_t measured; /* of these, calls that were measured */
 	int64_t bytes; /* that the measured calls took; negative only from older writers */
-	uint32_t api; /* refs to the name and the stack of the call */
-	uint32_t stack;
+	uint32_t api, stack; /* refs to the name and the stack of the call */
 	int32_t device; /* ordinal; -1 unknown */
 	/* Of cuCtxSetLimit: the number of the limit (CUlimit) plus 1. LEDGER_COST_LOCAL_MEMORY:
 	 * local memory for a kernel that needed more of it than any before. Else 0. */
@@ -1065,8 +1064,7 @@ struct ledger_pool {
 
 /* A refused allocation call. All 0: no call was refused. */
 struct ledger_refusal {
-	uint32_t api; /* refs to the name and the stack; the writer stores api last */
-	uint32_t stack;
+	uint32_t api, stack; /* refs to the name and the stack; the writer stores api last */
 };
 
 #define LEDGER_POOLS_MAX 32u
@@ -1131,8 +1129,7 @@ struct ledger_out_of_memory {
 	uint64_t framework_bytes;     /* that the framework wanted */
 	uint64_t framework_allocated; /* that its suballocations had on the device */
 	uint64_t framework_reserved;  /* that its blocks had on the device */
-	uint32_t api;    /* refs to the name and the stack of the call */
-	uint32_t stack;
+	uint32_t api, stack; /* refs to the name and the stack of the call */
 	int32_t device;  /* ordinal; -1 unknown */
 	uint32_t thread; /* kernel thread id, 0 = not recorded */
 	uint32_t refuser; /* enum ledger_refuser */

@@ -237,7 +237,10 @@ class _range(contextlib.ContextDecorator):
 def report(format="text", *flags):
     """Returns the report on this process so far as a text, in one of gpuleak's formats. FLAGS are
     those of `gpuleak report`. Returns None without gpuleak, or before the first GPU call."""
-    return _run("--format", format, *flags) if active() else None
+    if not active():
+        return None
+    _library.store_segments(lambda text: warnings.warn("gpuleak: " + text, GpuLeakWarning))
+    return _run("--format", format, *flags)
 
 
 # ---- check ----

@@ -5,6 +5,7 @@ would return if nothing had ever been allocated."""
 
 import ctypes
 import os
+import sys
 
 _U64, _U32, _I32 = ctypes.c_uint64, ctypes.c_uint32, ctypes.c_int32
 
@@ -58,6 +59,7 @@ _PROTOTYPES = {
     "gpuleak_range_end": (None, []),
     "gpuleak_report": (ctypes.c_int, []),
     "gpuleak_keepers": (ctypes.c_int, [_U64, ctypes.c_char_p]),
+    "gpuleak_segment": (ctypes.c_int, [_U64, _U64, _U64, _U64]),
     "gpuleak_doublings": (_U64, []),
     "gpuleak_report_live": (ctypes.c_int, [ctypes.c_int]),
 }
@@ -169,6 +171,25 @@ def keepers(site, text):
     """Stores TEXT, what keeps the blocks of call site SITE, in the ledger. Returns True if it
     did."""
     return _call("gpuleak_keepers", site, text.encode("utf-8", "replace")) == 0
+
+
+def segment(address, size, stream, pool):
+    """Stores the stream and the private pool, a pair of numbers, that a cache's memory is for.
+    Returns True if it did."""
+    return _call("gpuleak_segment", address, size, stream, pool[0] << 32 | pool[1]) == 0
+
+
+def store_segments(print_error):
+    """Stores for which stream PyTorch has each segment of its cache."""
+    torch = sys.modules.get("torch")
+    try:
+        if torch is not None and torch.cuda.is_initialized():
+            for one in torch.cuda.memory_snapshot():
+                segment(one["address"], one["total_size"], one["stream"],
+                        one.get("segment_pool_id", (0, 0)))
+    except Exception as error:  # pylint: disable=broad-except
+        print_error("the streams of PyTorch's cache cannot be read: %s: %s"
+                    % (type(error).__name__, error))
 
 
 def doublings():

@@ -149,6 +149,7 @@ def _at_exit():
     budget = Budget(EXIT_SECONDS)
     if state is not None:
         if state.end() and _library.path("gpuleak_ledger") is not None:
+            _library.store_segments(_print_error)
             error = _search(lambda: budget, True)
             if error:
                 _print_error("the search at exit failed, so the report may lack variables: %s: %s"

@@ -11,6 +11,7 @@
 
 struct builder;
 struct ledger_out_of_memory;
+struct ledger_segment;
 struct ledger_site;
 struct report_places;
 
@@ -22,6 +23,8 @@ struct extent {
 	uint64_t parent;     /* see struct ledger_block */
 	int device;          /* -1 unknown */
 	bool captured;       /* LEDGER_BLOCK_CAPTURED */
+	uint64_t time_ns;    /* of the allocation */
+	const struct ledger_segment *segment; /* for the caller; NULL: unknown */
 	const struct ledger_site *site;
 	/* of a mapping whose bytes count at the block of its handle: that block; else NULL */
 	struct extent *handle;
@@ -67,3 +70,6 @@ struct division {
 bool division_begin(struct division *ret, struct builder *b,
 		    const struct ledger_out_of_memory *record);
 void division_finish(struct division *d);
+
+/* For SORT(): compares the first two numbers, of an extent or a part its start and end. */
+int compare_ranges(const void *left, const void *right);

@@ -24,8 +24,9 @@ static void add_block(struct division *d, const struct ledger_block *block, bool
 	const struct kind *kind = name ? kind_find(name, length) : NULL;
 	bool is_handle = kind && strcmp(kind->name, KIND_HANDLE) == 0;
 	struct extents *to = is_handle ? &d->handles : &d->ranges;
-	struct extent extent = { .start = block->address, .left = block->bytes,
-				 .bytes = block->bytes, .parent = block->parent, .site = site };
+	struct extent extent = { .start = block->address, .left = block->bytes, .site = site,
+				 .bytes = block->bytes, .parent = block->parent,
+				 .time_ns = block->time_ns };
 
 	if (!kind || (!is_handle && kind->address != KIND_ADDRESS_LINEAR))
 		return;
@@ -43,8 +44,7 @@ static void add_all_blocks(struct division *d, bool listed)
 		add_block(d, block, listed);
 }
 
-/* An extent and a part begin with their start and end. */
-static int compare_ranges(const void *left, const void *right)
+int compare_ranges(const void *left, const void *right)
 {
 	const uint64_t *a = left, *b = right;
 

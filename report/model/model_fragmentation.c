@@ -86,11 +86,48 @@ static void read_shares(struct sorting *s, const struct division *d)
 	assign_shares(s);
 }
 
+/* Returns 0 if the segment has all of the extent KEY. */
+static int compare_with_segment(const void *key, const void *value)
+{
+	const struct extent *range = key;
+	const struct ledger_segment *segment = value;
+
+	return range->start < segment->address ? -1
+	       : range->end - segment->address > segment->bytes;
+}
+
+/* Finds what the cache reported of each extent. A handle has no address: its mapping has. */
+static void read_segments(struct sorting *s, struct extents *ranges)
+{
+	const struct ledger_segment *found;
+	struct ledger_segment *all = NULL;
+	struct ledger_walk walk = { 0 };
+	size_t count = 0;
+
+	while ((found = ledger_next_segment(s->b->view, &walk)))
+		*ARENA_ADD(s->b->arena, all, count) = *found;
+	SORT(all, count, compare_ranges);
+	for (size_t i = 0; i < ranges->count && count; i++) {
+		struct extent *range = &ranges->list[i];
+
+		found = bsearch(range, all, count, sizeof(*all), compare_with_segment);
+		if (found && range->time_ns <= found->time_ns)
+			(range->handle ?: range)->segment = found;
+	}
+}
+
+static int compare_streams(const struct ledger_segment *a, const struct ledger_segment *b)
+{
+	return a && b ? compare_numbers(a->stream, b->stream) ?: compare_numbers(a->pool, b->pool)
+		      : (a != NULL) - (b != NULL);
+}
+
 static bool is_of(const struct report_fragmentation *entry, const char *cache,
 		  const struct extent *segment)
 {
 	return strcmp(entry->cache, cache) == 0 && entry->device == segment->device &&
-	       entry->captured == segment->captured;
+	       entry->captured == segment->captured &&
+	       compare_streams(entry->segment, segment->segment) == 0;
 }
 
 /* Returns the index of the entry that SEGMENT belongs to. */
@@ -105,6 +142,7 @@ static size_t entry_of(struct sorting *s, const char *cache, const struct extent
 		return at;
 	*ARENA_ADD(s->b->arena, ret->list, ret->count) = (struct report_fragmentation){
 		.cache = cache, .device = segment->device, .captured = segment->captured,
+		.segment = segment->segment,
 	};
 	*ARENA_ADD(s->b->arena, s->pins, lists) = site_list(s->b, sizeof(struct pin_entry));
 	return at;
@@ -180,7 +218,7 @@ static int compare_entries(const void *left, const void *right)
 
 	return compare_numbers(b->reserved_bytes, a->reserved_bytes)
 	       ?: compare_ints(a->device, b->device) ?: a->captured - b->captured
-	       ?: strcmp(a->cache, b->cache);
+	       ?: strcmp(a->cache, b->cache) ?: compare_streams(a->segment, b->segment);
 }
 
 static void list_pins(struct sorting *s)
@@ -228,6 +266,8 @@ const struct report_fragmentations *build_fragmentations(struct builder *b,
 	if (division_begin(&d, b, record)) {
 		s.ret = arena_alloc(b->arena, sizeof(*s.ret));
 		read_shares(&s, &d);
+		if (!record)
+			read_segments(&s, &d.ranges);
 		add_segments(&s, &d.ranges);
 		add_segments(&s, &d.handles);
 		list_pins(&s);

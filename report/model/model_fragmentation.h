@@ -24,6 +24,7 @@ struct report_fragmentation {
 	/* The segments were allocated while a stream was captured: they belong to the private pool
 	 * of a CUDA graph. */
 	bool captured;
+	const struct ledger_segment *segment; /* their stream and private pool; NULL: unknown */
 	bool physical; /* at least one segment is physical memory that is mapped */
 	uint64_t segments, pinned_segments;
 	uint64_t reserved_bytes;

@@ -6,6 +6,7 @@
  */
 #include "report/subjects/subject.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "report/describe/describe_stack.h"
@@ -22,6 +23,10 @@
 
 #define PINS_SHOWN 3
 #define LEAST_BYTES ((uint64_t)1 << 20)
+
+/* The private pool of a segment: two numbers, as PyTorch's snapshots have them. */
+#define POOL "%" PRIu64 ":%" PRIu64
+#define POOL_OF(segment) (segment)->pool >> 32, (segment)->pool & UINT32_MAX
 
 /* If no tensor is live, all of the cache is unused: the list of caches has it. */
 static void build(struct builder *b)
@@ -62,6 +67,10 @@ static void print_one(FILE *out, const struct report_fragmentation *entry, bool 
 	eprintf(out, "  %s", entry->cache);
 	if (entry->device > 0)
 		fprintf(out, " of device %d", entry->device);
+	if (entry->segment)
+		fprintf(out, ", stream 0x%" PRIx64, entry->segment->stream);
+	if (entry->segment && entry->segment->pool)
+		fprintf(out, ", private pool " POOL, POOL_OF(entry->segment));
 	fprintf(out, "%s: ", entry->captured ? ", private pools of CUDA graphs" : "");
 	fprintf(out, "%s reserved, ", SIZE(entry->reserved_bytes));
 	fprintf(out, "%s in %ss, ", SIZE(entry->used_bytes), suballocation_word(entry->cache));
@@ -272,6 +281,9 @@ static const void *item(const struct report_process *process, size_t i, FILE *la
 	metric_device(labels, entry->device);
 	metric_label(labels, "cache", entry->cache);
 	metric_label(labels, "pool", entry->captured ? "graph" : "");
+	if (entry->segment)
+		fprintf(labels, ",stream=\"0x%" PRIx64 "\",private_pool=\"" POOL "\"",
+			entry->segment->stream, POOL_OF(entry->segment));
 	return entry;
 }
 
@@ -304,7 +316,9 @@ static json_t *entry_json(const void *item, const struct subject_view *view)
 		{ "cache", json_text(entry->cache) },
 		{ "device", json_integer(entry->device) },
 		{ "pool", entry->captured ? json_string("graph") : json_null() },
-		{ "stream", json_null() }); /* not recorded */
+		{ "stream", entry->segment ? json_address(entry->segment->stream) : json_null() },
+		{ "private_pool", entry->segment && entry->segment->pool ? JSON_PRINTED(to,
+			fprintf(to, POOL, POOL_OF(entry->segment))) : json_null() });
 
 	figures_add_json(ret, &figures, entry);
 	json_set(ret, "pinned_by", JSON_LIST_FOR(view, entry->pins, entry->pin_count, pin_json));

@@ -291,6 +291,14 @@ class Keepers(unittest.TestCase):
         self.assertEqual(leak["keepers"][-1], {"blocks": 1, "text": "x" * 40})
         self.assertGreater(leak["keepers_seconds"], 0)
 
+    def test_segments(self):
+        """A stream is stored for memory, and not for none."""
+        store = gpuleak._library.segment
+        address = helper.allocate(70005)
+        self.addCleanup(helper.free, address)
+        self.assertEqual([store(address, 70005, 7, (1, 2)), store(address, 70005, -1, (0, 0)),
+                          store(0, 70005, 7, (0, 0))], [ACTIVE, ACTIVE, False])
+
     def test_recorded_sites(self):
         """There is room for eight call sites: the oldest text is replaced. A site has one text."""
         if not ACTIVE:

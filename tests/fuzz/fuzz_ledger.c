@@ -241,6 +241,16 @@ static void add_keepers(struct ledger_builder *builder, uint32_t row)
 	last->began++;
 }
 
+/* Adds what a cache reported of its segments: of the seed's blocks, and of all memory. */
+static void add_segments(struct ledger_builder *builder)
+{
+	const struct ledger_segment one = { 0x10, 200, 7, 1, UINT64_MAX };
+	const struct ledger_segment all = { 0, UINT64_MAX, 0, 0, 0 };
+
+	builder_segment(builder, &one);
+	builder_segment(builder, &all);
+}
+
 /* A cause that was measured, one that was not, and one whose sum would overflow. */
 static void add_driver_costs(struct ledger_builder *builder, uint32_t stack)
 {
@@ -371,6 +381,7 @@ static void build_seed(struct ledger_builder *builder)
 	add_out_of_memory(builder, row, stack);
 	add_named_steps(builder);
 	add_keepers(builder, row);
+	add_segments(builder);
 	add_trace(builder, row, stack);
 	add_driver_costs(builder, stack);
 	add_ipc(builder, builder_string(builder, "cuIpcGetMemHandle"), stack);

@@ -8,6 +8,7 @@ memory with the planted one. Status 1 if anything differs.
     fragmentation.py --program NAME     (in this process; prints the snapshot's figures as JSON)"""
 
 import argparse
+import atexit
 import json
 import os
 import subprocess
@@ -23,15 +24,21 @@ def new(size):
     return torch.empty(size, dtype=torch.uint8, device="cuda")
 
 
-def figures():
-    """By pool: what memory_snapshot() has."""
+def stream_of(segment):
+    """As name_of() names it, with --keepers."""
+    first, second = segment["segment_pool_id"]
+    return "%#x %s" % (segment["stream"], "%d:%d" % (first, second) if first or second else None)
+
+
+def figures(by_stream=False):
+    """By pool, or by stream and pool: what memory_snapshot() has."""
     import torch
     ret = {}
     for segment in torch.cuda.memory_snapshot():
         used = sum(block["size"] for block in segment["blocks"]
                    if block["state"] == "active_allocated")
-        of = ret.setdefault("null" if tuple(segment["segment_pool_id"]) == (0, 0) else "graph",
-                            dict.fromkeys(("reserved", "used", "pinned_free", "whole_free",
+        pool = "null" if tuple(segment["segment_pool_id"]) == (0, 0) else "graph"
+        of = ret.setdefault(stream_of(segment) if by_stream else pool, dict.fromkeys(("reserved", "used", "pinned_free", "whole_free",
                                            "segments", "pinned_segments"), 0))
         unused = segment["total_size"] - used
         of["reserved"] += segment["total_size"]
@@ -87,6 +94,18 @@ def program_graph():
     kept.append((graph, static, result))
 
 
+def program_streams():
+    """The default stream, two others and the pool of a graph. Python ends by itself."""
+    import torch
+    for _ in range(2):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            big = new(64 * MIB)
+            del big
+            embed()
+    program_graph()
+    return {"figures": figures(True), "refused": False}
+
+
 def program_refused():
     """Two segments of 4 GiB with 256 MiB each, 2 GiB free, and a request for 5 GiB."""
     import torch
@@ -108,15 +127,22 @@ def program_refused():
 
 
 def run(name):
+    atexit.register(os._exit, 0)  # before the interpreter frees what it keeps
     ret = globals()["program_" + name]() or {"figures": figures(), "refused": False}
     print(json.dumps(ret), flush=True)
-    os._exit(1 if ret["refused"] else 0)
+    if name != "streams":
+        os._exit(1 if ret["refused"] else 0)
 
 
 # ---- the comparison ----
 
+def name_of(entry):
+    return "%s %s" % (entry["stream"], entry["private_pool"]) if entry["stream"] \
+        else entry["pool"] or "null"
+
+
 def reported(entries):
-    return {entry["pool"] or "null": {name.replace("_bytes", ""): value
+    return {name_of(entry): {name.replace("_bytes", ""): value
                                       for name, value in entry.items()
                                       if isinstance(value, int) and name != "device"}
             for entry in entries}
@@ -131,7 +157,8 @@ def lines_of(entries):
 def check(options, name, env):
     path = os.path.join(options.results, name + ("-expandable" if env else "") + ".json")
     ran = subprocess.run(
-        [options.gpuleak, "run", "--format", "json", "--report", path, "--", sys.executable,
+        [options.gpuleak, "run", *(["--keepers"] if name == "streams" else []), "--format", "json",
+         "--report", path, "--", sys.executable,
          os.path.realpath(__file__), "--program", name], env={**os.environ, **env}, text=True,
         capture_output=True, check=False, timeout=200)
     if not ran.stdout.startswith("{"):
@@ -167,7 +194,7 @@ def main():
         run(options.program)
     os.makedirs(options.results, exist_ok=True)
     failed = 0
-    for name in ("pinned", "interleaved", "growing", "graph", "refused"):
+    for name in ("pinned", "interleaved", "growing", "graph", "streams", "refused"):
         for env in ({}, EXPANDABLE):
             wrong = check(options, name, env)
             failed += bool(wrong)
@@ -175,7 +202,7 @@ def main():
                                  " with expandable segments" if env else ""), flush=True)
             for line in wrong:
                 print("    " + line)
-    print("%d of 10 differ" % failed)
+    print("%d of 12 differ" % failed)
     return 1 if failed else 0
 
 

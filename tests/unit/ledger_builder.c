@@ -355,6 +355,11 @@ uint32_t builder_extent(struct ledger_builder *builder, const struct ledger_exte
 	return add(builder, LEDGER_CHUNK_EXTENTS, extent, sizeof(*extent), NULL, 0);
 }
 
+uint32_t builder_segment(struct ledger_builder *builder, const struct ledger_segment *segment)
+{
+	return add(builder, LEDGER_CHUNK_SEGMENTS, segment, sizeof(*segment), NULL, 0);
+}
+
 uint32_t builder_ipc(struct ledger_builder *builder, const struct ledger_ipc *record)
 {
 	return add(builder, LEDGER_CHUNK_IPC, record, sizeof(*record), NULL, 0);

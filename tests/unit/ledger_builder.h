@@ -93,6 +93,7 @@ uint32_t builder_context_end(struct ledger_builder *builder,
 			     const struct ledger_context_end *end);
 uint32_t builder_parked(struct ledger_builder *builder, const struct ledger_parked *parked);
 uint32_t builder_extent(struct ledger_builder *builder, const struct ledger_extent *extent);
+uint32_t builder_segment(struct ledger_builder *builder, const struct ledger_segment *segment);
 uint32_t builder_ipc(struct ledger_builder *builder, const struct ledger_ipc *record);
 uint32_t builder_growth(struct ledger_builder *builder, const struct ledger_growth *growth);
 uint32_t builder_out_of_memory(struct ledger_builder *builder,

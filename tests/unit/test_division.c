@@ -21,6 +21,7 @@
 #include "report/subjects/formats.h"
 #include "report/subjects/subject_words.h"
 #include "report/model/model.h"
+#include "report/model/model_fragmentation.h"
 #include "report/model/model_suballocations.h"
 #include "report/subjects/subject.h"
 
@@ -350,6 +351,65 @@ static void damaged_series(void **state)
 
 /* ---- what keeps the blocks of a call site ---- */
 
+/* ---- streams ---- */
+
+/* A segment of 1 MiB at PLACE * 4 MiB that was allocated at TIME_NS, with a tensor of 512 bytes. */
+static void with_tensor(struct made *made, unsigned int place, uint64_t time_ns)
+{
+	const uint64_t address = SEGMENT + place * 4 * MiB;
+	struct ledger_block *added;
+
+	added = builder_at(&made->builder, block(made, "device", 0, address, MiB));
+	added->time_ns = time_ns;
+	parts(made, 0, address, 512, 1);
+}
+
+/* What a cache reported at the time 5 of BYTES at PLACE * 4 MiB. */
+static void reported_segment(struct made *made, unsigned int place, uint64_t bytes,
+			     uint64_t stream, uint64_t pool)
+{
+	const struct ledger_segment segment = { SEGMENT + place * 4 * MiB, bytes, stream, pool, 5 };
+
+	builder_segment(&made->builder, &segment);
+}
+
+/* Each segment has the stream that the cache reported for all of it, unless it is younger. */
+static void test_streams(void **state)
+{
+	static const struct {
+		bool known;
+		uint64_t stream, pool, segments;
+	} wanted[] = {
+		{ false, 0, 0, 3 }, { true, 0, 0, 3 }, { true, 7, 0, 1 }, { true, 7, 1, 1 },
+	};
+	const struct report_fragmentations *all;
+	struct made made;
+
+	(void)state;
+	begin(&made);
+	for (unsigned int place = 0; place < 8; place++)
+		with_tensor(&made, place, place == 5 ? 6 : 5);
+	reported_segment(&made, 7, UINT64_MAX, 0, 0); /* more than there are addresses */
+	reported_segment(&made, 0, 5 * MiB, 0, 0);    /* the segments of two places */
+	reported_segment(&made, 2, MiB, 7, 0);
+	reported_segment(&made, 3, MiB, 7, 1);
+	reported_segment(&made, 4, MiB - 1, 7, 0); /* not all of it */
+	reported_segment(&made, 5, MiB, 7, 0);
+	report(&made);
+	all = made.process->fragmentation;
+	assert_int_equal(all->count, 4);
+	for (size_t i = 0; i < 4; i++) {
+		assert_int_equal(all->list[i].segments, wanted[i].segments);
+		assert_int_equal(all->list[i].used_bytes, 512 * wanted[i].segments);
+		assert_int_equal(all->list[i].segment != NULL, wanted[i].known);
+		if (!wanted[i].known)
+			continue;
+		assert_int_equal(all->list[i].segment->stream, wanted[i].stream);
+		assert_int_equal(all->list[i].segment->pool, wanted[i].pool);
+	}
+	finish(&made);
+}
+
 static void keep(struct made *made, uint32_t site, const char *text)
 {
 	builder_keepers(&made->builder, site, text, strlen(text));
@@ -508,6 +568,7 @@ int main(void)
 		cmocka_unit_test(blocks_that_accumulate),
 		cmocka_unit_test(blocks_that_leak),
 		cmocka_unit_test(damaged_series),
+		cmocka_unit_test(test_streams),
 		cmocka_unit_test(keepers_of_both),
 		cmocka_unit_test(keepers_of_one_site),
 		cmocka_unit_test(keepers_in_words),

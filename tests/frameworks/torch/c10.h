@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
+#include <vector>
 
 namespace c10
 {
@@ -76,7 +77,15 @@ struct Stats {
 	std::uint64_t sum; /* standin_sum() of the calls made for this device */
 };
 
+struct Segment {
+	char *address;
+	std::size_t bytes;
+	void *stream;
+	int pool; /* a private pool, or 0 */
+};
+
 void *raw_alloc(std::size_t bytes, int device, void *stream);
+std::vector<Segment> snapshot();
 void raw_delete(void *ptr);
 void recordStream(void *ptr, void *stream);
 void emptyCache();

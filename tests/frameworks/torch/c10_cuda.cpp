@@ -128,6 +128,7 @@ class DeviceCachingAllocator
 	void begin_pool(int id);
 	void end_pool();
 	void release_pool(int id);
+	void add_segments(std::vector<Segment> *ret);
 	Stats stats();
 
       private:
@@ -150,6 +151,7 @@ class DeviceCachingAllocator
 	Stats now = {};
 	PoolPair common;
 	std::map<int, PoolPair> pools; /* of graphs, by their number */
+	std::map<char *, std::pair<std::size_t, Block>> whole; /* segments that are not expandable */
 	std::map<std::pair<Pool *, void *>, std::unique_ptr<ExpandableSegment>> expandables;
 	std::vector<std::pair<void *, Block *>> events; /* freed, but another stream may use it */
 };
@@ -322,6 +324,7 @@ bool DeviceCachingAllocator::alloc_block(Pool *pool, std::size_t size, void *str
 	block->size = bytes;
 	block->ptr = reinterpret_cast<char *>(address);
 	block->pool = pool;
+	whole[block->ptr] = { bytes, *block };
 	now.reserved_bytes += bytes;
 	now.segments++;
 	*ret_block = block;
@@ -505,6 +508,7 @@ void DeviceCachingAllocator::release_blocks(Pool *pool)
 		must(cuMemFree_v2(reinterpret_cast<CUdeviceptr>(block->ptr)), "cuMemFree_v2");
 		now.reserved_bytes -= block->size;
 		now.segments--;
+		whole.erase(block->ptr);
 		next = pool->unused.erase(next);
 		delete block;
 	}
@@ -566,6 +570,27 @@ void DeviceCachingAllocator::release_pool(int id)
 	std::lock_guard<std::recursive_mutex> lock(mutex);
 
 	pools[id].released = true;
+}
+
+/* Adds the segments as memory_snapshot() has them. */
+void DeviceCachingAllocator::add_segments(std::vector<Segment> *ret)
+{
+	std::lock_guard<std::recursive_mutex> lock(mutex);
+	auto number = [this](const Pool *pool) {
+		for (auto &each : pools)
+			if (pool == &each.second.small || pool == &each.second.large)
+				return each.first;
+		return 0;
+	};
+
+	for (auto &each : whole)
+		ret->push_back({ each.first, each.second.first, each.second.second.stream,
+				 number(each.second.second.pool) });
+	for (auto &each : expandables)
+		if (!each.second->handles.empty())
+			ret->push_back({ each.second->base,
+					 each.second->handles.size() * each.second->step,
+					 each.first.second, number(each.first.first) });
 }
 
 Stats DeviceCachingAllocator::stats()
@@ -733,6 +758,15 @@ void emptyCache()
 Stats getDeviceStats(int device)
 {
 	return native()->device_allocator.at(static_cast<std::size_t>(device))->stats();
+}
+
+std::vector<Segment> snapshot()
+{
+	std::vector<Segment> ret;
+
+	for (auto &allocator : native()->device_allocator)
+		allocator->add_segments(&ret);
+	return ret;
 }
 
 void beginAllocateToPool(int device, int id)

@@ -6,6 +6,7 @@ tensor keeps, which line made the tensor, and if a refused request would have fi
     fragmentation.py --torch FOLDER --preload ... --command ... --standin ... [--only TEXT]
     fragmentation.py --script NAME     (a program, in this process)"""
 
+import atexit
 import ctypes
 import os
 import re
@@ -81,6 +82,30 @@ def program_graph():
     compare("end", 0, driver.cuStreamEndCapture(stream, ctypes.byref(graph)))
     torch._C.end_pool()
     kept.append(temporary(20))
+
+
+def program_streams():
+    """Tensors of two streams and of a private pool. Python ends by itself."""
+    atexit.register(os._exit, 0)  # the last that runs, before the interpreter frees what it keeps
+    import torch
+    driver = ctypes.CDLL("libcuda.so.1")
+    stream = ctypes.c_void_p()
+    state()
+    compare("stream", 0, driver.cuStreamCreate(ctypes.byref(stream), 1))
+    torch._C.set_stream(stream.value)
+    embed()
+    torch._C.begin_pool(3)
+    embed()
+    torch._C.end_pool()
+    print(hex(stream.value), flush=True)
+    if os.environ.get("REPORT"):
+        sys.path.insert(0, os.path.join(os.path.dirname(HERE), "..", "..", "python"))
+        import gpuleak
+        print(gpuleak.report("json"), flush=True)
+        os._exit(0)
+    if os.environ.get("BROKEN"):
+        torch.cuda.memory_snapshot = lambda: [{"address": 1 << 30}]
+    sys.exit()
 
 
 def program_shared():
@@ -198,6 +223,31 @@ def graph(place):
     compare("pins", [("embed", 2, 1, 1, 20, 18, 18)], pins(one(entries, "graph")))
 
 
+def streams(place):
+    """With --keepers, or after a report in Python, the cache is divided by stream and private pool, as PyTorch has them"""
+    def run(*options, **env):
+        entries = place.run("streams", options=options, **env)[1]["fragmentation"]
+        return [(entry["stream"], entry["private_pool"], entry["reserved_bytes"] // MIB,
+                 entry["used_bytes"] // MIB, [pin[0] for pin in pins(entry)]) for entry in entries]
+
+    for options, env in ((["--keepers"], {}), (["--keepers"], EXPANDABLE), ([], {"REPORT": "1"})):
+        found = run(*options, **env)
+        stream = place.output.split()[0]
+        compare("entries", sorted([("0x0", None, 20, 2, ["state"]), (stream, None, 20, 2, ["embed"]),
+                                   (stream, "3:0", 20, 2, ["embed"])], key=repr),
+                sorted(found, key=repr))
+    told = told_by(place, "--verbose")
+    wanted = "PyTorch caching allocator, stream %s, private pool 3:0: 20.0 MiB reserved" % stream
+    compare("text", True, wanted in told)
+    labels = re.findall(r'^gpuleak_cache_used_bytes{.*cache="[^"]*",(.*)} ', told_by(
+        place, "--format", "openmetrics"), re.M)
+    compare("labels", sorted('pool="",stream="%s",private_pool="%s"' % each for each in
+                             (("0x0", "0:0"), (stream, "0:0"), (stream, "3:0"))), sorted(labels))
+    compare("a snapshot of another shape", [(None, None, 60, 6, ["embed", "embed", "state"])],
+            run("--keepers", BROKEN="1"))
+    compare("the error", True, "streams of PyTorch's cache cannot be read: KeyError" in place.errors)
+
+
 def shared(place):
     """Two lines keep one segment: none of them alone"""
     entry = one(place.run("shared")[1]["fragmentation"])
@@ -263,7 +313,7 @@ def metrics(place):
             {name.split(" (")[0]: int(value) for name, value in lines.items()})
 
 
-CASES = [pinned, interleaved, growing, graph, shared, refused, too_large, other, metrics]
+CASES = [pinned, interleaved, growing, graph, streams, shared, refused, too_large, other, metrics]
 
 
 def in_place(options, path, case):

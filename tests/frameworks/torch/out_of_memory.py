@@ -115,8 +115,9 @@ def program_cpu():
 class Place:
     def __init__(self, options, path, script=__file__):
         self.options, self.path, self.script, self.runs = options, path, script, 0
+        self.output = self.errors = ""  # of the last run
 
-    def run(self, program, status=0, **more):
+    def run(self, program, status=0, options=(), **more):
         """The first line of the text report, and the JSON report of the same ledger."""
         self.runs += 1
         ledger = os.path.join(self.path, "ledger-%d" % self.runs)
@@ -125,11 +126,12 @@ class Place:
         env.update(STANDIN_TORCH=self.options.torch, LD_LIBRARY_PATH=self.options.standin,
                    STANDIN_MEMORY=str(100 * MIB), PYTHONDONTWRITEBYTECODE="1", **more)
         ran = subprocess.run(
-            [self.options.command, "run", "--ledger", ledger, "--report",
+            [self.options.command, "run", *options, "--ledger", ledger, "--report",
              os.path.join(self.path, "text"), "--", PYTHON, self.script, "--script", program],
             env=env, check=False, capture_output=True, text=True, timeout=120 * SLOWER)
         compare("status of %s, after\n%s%s" % (program, ran.stdout, ran.stderr), status,
                 ran.returncode)
+        self.output, self.errors = ran.stdout, ran.stderr
         told = subprocess.run([self.options.command, "report", "--format", "json", ledger],
                               check=True, capture_output=True, text=True)
         with open(os.path.join(self.path, "text"), encoding="utf-8") as file:

@@ -36,6 +36,7 @@ struct Trace {
 	unsigned long long last = 0;
 	std::atomic<bool> on{ false };
 };
+thread_local void *current_stream;
 Trace *const trace = new Trace; /* never destroyed: see the allocator */
 
 /* DEVICE -1 is the CPU, whose memory nobody looks at. */
@@ -43,7 +44,7 @@ struct Storage {
 	Storage(std::size_t size, int where) : bytes(size), device(where)
 	{
 		if (bytes && device >= 0)
-			ptr = allocator::raw_alloc(bytes, device, nullptr);
+			ptr = allocator::raw_alloc(bytes, device, current_stream);
 		if (ptr && trace->on) {
 			std::lock_guard<std::mutex> lock(trace->mutex);
 
@@ -1005,6 +1006,30 @@ PyObject *memory_counts(PyObject *, PyObject *device)
 			   { "sum", now.sum } });
 }
 
+PyObject *memory_snapshot(PyObject *, PyObject *)
+{
+	PyObject *ret = PyList_New(0);
+
+	for (const allocator::Segment &segment : allocator::snapshot()) {
+		PyObject *one = Py_BuildValue(
+			"{s:K, s:n, s:K, s:(ii)}", "address",
+			reinterpret_cast<unsigned long long>(segment.address), "total_size",
+			static_cast<Py_ssize_t>(segment.bytes), "stream",
+			reinterpret_cast<unsigned long long>(segment.stream), "segment_pool_id",
+			segment.pool, 0);
+
+		PyList_Append(ret, one);
+		Py_DECREF(one);
+	}
+	return ret;
+}
+
+PyObject *set_stream(PyObject *, PyObject *stream)
+{
+	at::current_stream = PyLong_AsVoidPtr(stream);
+	Py_RETURN_NONE;
+}
+
 PyObject *profiler_seen(PyObject *, PyObject *device)
 {
 	standin_seen seen;
@@ -1271,6 +1296,8 @@ PyMethodDef functions[] = {
 	{ "stack", torch_stack, METH_VARARGS, nullptr },
 	{ "set_grad_enabled", set_grad_enabled, METH_O, nullptr },
 	{ "memory_counts", memory_counts, METH_O, nullptr },
+	{ "memory_snapshot", memory_snapshot, METH_NOARGS, nullptr },
+	{ "set_stream", set_stream, METH_O, nullptr },
 	{ "profiler_seen", profiler_seen, METH_O, nullptr },
 	{ "profile", profile, METH_O, nullptr },
 	{ "empty_cache", empty_cache, METH_NOARGS, nullptr },
