@@ -221,7 +221,7 @@ static void add_function(struct hook *hook, void *real)
 
 static void add_functions(enum api api, const char *path)
 {
-	void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+	void *handle = lookup_loaded(path);
 
 	if (!handle)
 		return;

@@ -18,19 +18,29 @@
 
 lookup_dlsym *lookup_real_dlsym;
 
-/* dlvsym() with a version skips the unversioned dlsym of other preloaded libraries, so it finds
- * libc's. Libc's dlsym, called from here with RTLD_NEXT, then finds the next preloaded library's
- * dlsym, if any. */
-void lookup_start(void)
+static void *(*libc_dlopen)(const char *file, int flags);
+
+/* Returns libc's function. dlvsym() with a version skips the unversioned ones of other preloaded
+ * libraries. */
+static void *in_libc(const char *name)
 {
 	static const char *const versions[] = { "GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5" };
-	lookup_dlsym *libc_dlsym = NULL, *next;
+	void *found = NULL;
 
-	for (size_t i = 0; !libc_dlsym && i < sizeof(versions) / sizeof(versions[0]); i++)
-		libc_dlsym = (lookup_dlsym *)dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+	for (size_t i = 0; !found && i < sizeof(versions) / sizeof(versions[0]); i++)
+		found = dlvsym(RTLD_NEXT, name, versions[i]);
+	return found;
+}
+
+/* Libc's dlsym, called from here with RTLD_NEXT, finds the next preloaded library's dlsym, if any. */
+void lookup_start(void)
+{
+	lookup_dlsym *libc_dlsym = (lookup_dlsym *)in_libc("dlsym"), *next;
+
 	if (!libc_dlsym)
 		return;
 	module_start();
+	libc_dlopen = (void *(*)(const char *, int))in_libc("dlopen");
 	next = (lookup_dlsym *)libc_dlsym(RTLD_NEXT, "dlsym");
 	shared_publish(lookup_real_dlsym, next ? next : libc_dlsym);
 	dlerror(); /* clear the message of a version that does not exist */
@@ -41,6 +51,13 @@ void *lookup_real(void *handle, const char *name)
 	if (!shared_load_acquire(lookup_real_dlsym))
 		lookup_start();
 	return lookup_real_dlsym ? lookup_real_dlsym(handle, name) : NULL;
+}
+
+void *lookup_loaded(const char *path)
+{
+	if (!shared_load_acquire(lookup_real_dlsym))
+		lookup_start();
+	return libc_dlopen ? libc_dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
 }
 
 void lookup_close(void *handle)

@@ -21,6 +21,10 @@ void lookup_start(void);
  * lookups. */
 void *lookup_real(void *handle, const char *name);
 
+/* Returns a handle of the loaded library at PATH, for lookup_close(), or NULL. Calls libc's dlopen:
+ * another preloaded library's may answer a driver's path with another library. */
+void *lookup_loaded(const char *path);
+
 /* Closes HANDLE without gpuleak's own dlclose, which would treat it as an unloaded module. */
 void lookup_close(void *handle);
 

@@ -91,9 +91,19 @@ static void look_for_vendor(void *handle, const char *name, const void *found, e
 	lookup_real_dlsym(handle, name);
 }
 
+/* Returns true if CALLER's library has the function NAME itself, behind gpuleak's export in the
+ * search order. A linked call of the application has then passed a wrapper already. */
+static bool asked_from_behind(const char *name, const void *caller)
+{
+	const void *next = lookup_real(RTLD_NEXT, name);
+
+	return next && module_of(next) == module_of(caller);
+}
+
 static struct answer in_handle(void *handle, const char *name, const void *caller,
 			       struct hook *hook)
 {
+	bool inner = asked_from_behind(name, caller) || asked_by_driver(caller);
 	void *found = lookup_real_dlsym(handle, name);
 	void *none = NULL;
 
@@ -102,14 +112,13 @@ static struct answer in_handle(void *handle, const char *name, const void *calle
 	if (hook_is_off(hook) && resolve_is_ours(found))
 		found = lookup_real(RTLD_NEXT, name);
 	if (hook_is_off(hook))
-		return (struct answer){ lookup_in_driver(hook->api, found) &&
-						!asked_by_driver(caller)
+		return (struct answer){ lookup_in_driver(hook->api, found) && !inner
 						? hook_when_off(hook, found) : found, 1 };
 	if (resolve_is_ours(found)) { /* HANDLE is the program's, so this is its global scope */
 		note_lookup(hook, caller);
 		return in_global_scope(found, name);
 	}
-	if (asked_by_driver(caller)) {
+	if (inner) {
 		if (hook_is_in(hook, GROUP_SUBMITS) && !lookup_in_driver(hook->api, caller))
 			submits_unknown();
 		return (struct answer){ found, 1 };
@@ -154,6 +163,15 @@ static struct answer in_injection(void *handle, const char *name)
 	return (struct answer){ found, 1 };
 }
 
+/* A profiler's dlopen() (ncu's, for example) answers a driver's name with the first library of the
+ * global scope that has the driver's functions. Returns true if HANDLE is thus gpuleak's own, and
+ * NAME, which has no wrapper here, can only be in the libraries behind. */
+static bool is_behind_us(void *handle, const char *name)
+{
+	return handle == (const void *)module_of((const void *)is_behind_us) && name &&
+	       !lookup_real_dlsym(handle, name);
+}
+
 struct answer lookup_before(void *handle, const char *name, const void *caller)
 {
 	struct hook *hook;
@@ -167,6 +185,8 @@ struct answer lookup_before(void *handle, const char *name, const void *caller)
 	if (name && handle != RTLD_NEXT && handle != RTLD_DEFAULT &&
 	    strncmp(name, injection, sizeof(injection) - 1) == 0)
 		return in_injection(handle, name);
+	if (is_behind_us(handle, name))
+		return (struct answer){ lookup_real(RTLD_NEXT, name), 1 };
 	if (!name || api_of(name) == API_COUNT)
 		return (struct answer){ NULL, 0 };
 	hook = hook_find(name);

@@ -83,7 +83,7 @@ void *resolve_in(const char *path, const char *name)
 	void *handle, *found = NULL;
 
 	dlerror_take(&state);
-	handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+	handle = lookup_loaded(path);
 	if (handle) {
 		found = lookup_real(handle, name);
 		lookup_close(handle);
@@ -181,7 +181,7 @@ static void look_for_vendor(enum api api, const void *address)
 	if (!apis[api]->vendor_symbol || !module || !module[0])
 		return;
 	dlerror_take(&state);
-	handle = dlopen(module, RTLD_LAZY | RTLD_NOLOAD);
+	handle = lookup_loaded(module);
 	if (handle) {
 		if (lookup_real(handle, apis[api]->vendor_symbol))
 			observation_record(OBSERVED_NO_LOADER, apis[api]->title, module, NULL);
@@ -263,6 +263,13 @@ void *resolve_next(const char *name)
 	found = lookup_real(RTLD_NEXT, name);
 	dlerror_give_back(&state);
 	return found;
+}
+
+void *resolve_export(const char *name)
+{
+	const struct link_map *us = module_of((const void *)resolve_export);
+
+	return resolve_next(name) ? lookup_real((void *)(uintptr_t)us, name) : NULL;
 }
 
 void *resolve_of_program(const char *name)

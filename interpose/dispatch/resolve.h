@@ -161,6 +161,9 @@ void *resolve_in(const char *path, const char *name);
  * _exit. */
 void *resolve_next(const char *name);
 
+/* Returns gpuleak's own export NAME if a library behind it has such a function, or NULL. */
+void *resolve_export(const char *name);
+
 /* Returns libc's NAME in the program's namespace, or NULL if gpuleak is in the same namespace. */
 void *resolve_of_program(const char *name);
 

@@ -127,10 +127,11 @@ static uint32_t attributes_name(const struct attributes *attributes)
 	X(1, 4, start_ex, (const struct attributes *a), (a), started(0, attributes_name(a), r))    \
 	X(1, 5, start_a, (const char *text), (text), started(0, range_name(text), r))              \
 	X(1, 6, start_w, (const wchar_t *text), (text), started(0, wide_name(text), r))            \
-	X(1, 7, end, (uint64_t id), (id), ended(id, r))                                            \
+	X(1, 7, end, (uint64_t id), (others_id(id)), ended(id, r))                                 \
 	X(5, 2, domain_start, (const void *domain, const struct attributes *a), (domain, a),       \
 	  started(nvtx_handle_name(domain), attributes_name(a), r))                                \
-	X(5, 3, domain_end, (const void *domain, uint64_t id), (domain, id), ended(id, r))         \
+	X(5, 3, domain_end, (const void *domain, uint64_t id), (domain, others_id(id)),            \
+	  ended(id, r))                                                                            \
 	X(1, 8, push_ex, (const struct attributes *a), (a), pushed(0, attributes_name(a), r))      \
 	X(1, 9, push_a, (const char *text), (text), pushed(0, range_name(text), r))                \
 	X(1, 10, push_w, (const wchar_t *text), (text), pushed(0, wide_name(text), r))             \
@@ -159,13 +160,16 @@ static uint64_t pushed(uint32_t domain, uint32_t name, uint64_t r)
 	return r;
 }
 
+/* Another tool that does not track such a range has returned 0 (ncu does). The application gets a
+ * number of gpuleak's then, and others_id() gives the tool its 0 back. */
 static uint64_t started(uint32_t domain, uint32_t name, uint64_t r)
 {
-	if (r == NVTX_NO_RESULT)
-		return range_start(domain, name, 0);
-	if (r) /* 0: the other tool does not track such ranges */
-		range_start(domain, name, r);
-	return r;
+	return range_start(domain, name, r == NVTX_NO_RESULT ? 0 : r);
+}
+
+static uint64_t others_id(uint64_t id)
+{
+	return id >> 32 == RANGE_NEW_ID ? 0 : id;
 }
 
 static uint64_t ended(uint64_t id, uint64_t r)

@@ -301,13 +301,12 @@ static void end_outside(uint32_t i)
 
 uint64_t range_start(uint32_t domain, uint32_t name, uint64_t id)
 {
-	static _Atomic uint64_t ids;
-	static _Atomic uint32_t threads;
+	static _Atomic uint32_t ids, threads;
 	uint32_t hash;
 
 	if (!thread_self.range_thread)
 		thread_self.range_thread = (atomic_fetch_add(&threads, 1) + 1) & ~ENDED;
-	id = id ? id : atomic_fetch_add(&ids, 1) + 1;
+	id = id ? id : RANGE_NEW_ID << 32 | (uint32_t)atomic_fetch_add(&ids, 1);
 	hash = table_hash(id);
 	for (uint32_t probe = 0; probe < PROBES_MAX; probe++) {
 		uint32_t i = (hash + probe) % STARTS;

@@ -38,7 +38,9 @@ void range_push(uint32_t domain, uint32_t name);
 void range_pop(uint32_t domain);
 
 /* The calling thread starts a range, outside the ranges that it pushed. Any thread may end it by
- * the returned number, which is ID, or a new one if ID is 0. */
+ * the returned number, which is ID, or a new one if ID is 0. The upper half of a new number is
+ * RANGE_NEW_ID, so that it is no other tool's. */
+#define RANGE_NEW_ID UINT64_C(0x67706c6b)
 uint64_t range_start(uint32_t domain, uint32_t name, uint64_t id);
 void range_end(uint64_t id);
 /* Counts the ranges that other threads have ended. */

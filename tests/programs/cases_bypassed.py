@@ -101,4 +101,19 @@ def exec_interceptor(place):
     place.nothing_left()
 
 
-BYPASSED = [deepbind, covered, no_gpu_plugin, in_front, in_front_of_no_gpu, exec_interceptor]
+def profiled(place):
+    """a profiler that takes the driver's place behind gpuleak: the program works, both see each call"""
+    for front in ([], [place.module("profiler")]):
+        run = place.command("run", "--format", "json", "--report", place.file("report.json"), "--", "env",
+                            "LD_PRELOAD=%s" % ":".join([place.options.preload, *front]),
+                            place.program("profiled"))
+        compare("status, stdout", (0, "1 devices\n" + "profiler: 3 allocations\n" * len(front)),
+                (run.status, run.stdout))
+        report = place.json("report.json")
+        check_process(Case("", "profiled", allocated=(3, 6000), freed=1, peak=6000, leaks=[
+            Leak("cuMemAlloc_v2", 2000, ["main@asked"]), Leak("cuMemAlloc_v2", 3000, ["main@looked"])]),
+            report, "profiled.c")
+        compare("notes", [], report["notes"])
+
+
+BYPASSED = [deepbind, covered, no_gpu_plugin, in_front, in_front_of_no_gpu, exec_interceptor, profiled]

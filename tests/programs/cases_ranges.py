@@ -169,6 +169,9 @@ def other_tool(place):
     found, _ = story(place, "nested", "domains", stdout=bare.stdout, **tool)
     compare("same names", True, ("step/(no name)", "other") in found or
             ("step/registered", "other") in found)
+    bare = place.run([place.program("ranges"), "started"], tool)
+    compare("started, bare", True, "tool: start job 1\n" in bare.stdout and "tool: end 0\n" in bare.stdout)
+    compare("started", story(place, "started")[0], story(place, "started", stdout=bare.stdout, **tool)[0])
     found, _ = story(place, "nested", TOOL_FAILS="1", **tool)
     compare("a tool that fails", want, found)
     found, _ = story(place, "nested", stdout="no tool\n", NVTX_INJECTION64_PATH="/nonexistent")

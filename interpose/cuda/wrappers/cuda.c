@@ -202,12 +202,37 @@ static void note_unhooked(const char *name, const void *function, const void *ca
 		ledger_trouble(recorder->header, LEDGER_TROUBLE_UNKNOWN_VARIANTS, 1);
 }
 
+/* What is asked of the driver: a function's name, the version of CUDA, and per-thread flags. */
+struct request {
+	const char *name;
+	int version;
+	cuuint64_t flags;
+};
+
+/* Returns gpuleak's export for ANSWER, or NULL. ANSWER is a function of a profiler, which took the
+ * place of the driver's (ncu does). The driver itself says which one that was. What follows the
+ * export is the profiler's function of the same name, so that it sees the call, too. */
+static void *export_before(const struct request *request, const void *answer)
+{
+	void *ask = atomic_load(&hooks[HOOK_cuGetProcAddress_v2].driver), *function = NULL;
+	CUdriverProcAddressQueryResult status = 0;
+	const struct hook *hook;
+
+	if (!ask || lookup_in_driver(API_CUDA, answer) ||
+	    DRIVER(cuGetProcAddress_v2, ask)(request->name, &function, request->version,
+					     request->flags, &status) != CUDA_SUCCESS || !function)
+		return NULL;
+	hook = hook_of_driver(API_CUDA, function);
+	return hook && !hook_is_off(hook) ? resolve_export(hook->name) : NULL;
+}
+
 /* Replaces *PFN by its wrapper. The wrapper is chosen by the function that the driver returned,
- * never by NAME: one name stands for several functions, by version and per-thread flag. */
-static void reroute(const char *name, void **pfn, const void *caller)
+ * never by its name: one name stands for several functions, by version and per-thread flag. */
+static void reroute(const struct request *request, void **pfn, const void *caller)
 {
 	static _Atomic bool known;
 	struct hook *hook;
+	void *ours;
 
 	if (!atomic_load(&known)) {
 		resolve_all(API_CUDA);
@@ -217,8 +242,12 @@ static void reroute(const char *name, void **pfn, const void *caller)
 	coverage_route(OBSERVED_PROC_ADDRESS, API_CUDA, caller);
 	if (hook)
 		*pfn = hook_is_off(hook) ? hook_when_off(hook, *pfn) : hook->wrapper;
-	else if (!resolve_is_ours(*pfn))
-		note_unhooked(name, *pfn, caller);
+	else if (resolve_is_ours(*pfn))
+		return;
+	else if ((ours = export_before(request, *pfn)))
+		*pfn = ours;
+	else
+		note_unhooked(request->name, *pfn, caller);
 }
 
 static CUresult proc_address(void *real, const void *caller, const char *symbol, void **pfn,
@@ -227,7 +256,7 @@ static CUresult proc_address(void *real, const void *caller, const char *symbol,
 	CUresult r = DRIVER(cuGetProcAddress, real)(symbol, pfn, version, flags);
 
 	if (r == CUDA_SUCCESS && symbol && pfn && *pfn)
-		reroute(symbol, pfn, caller);
+		reroute(&(struct request){ symbol, version, flags }, pfn, caller);
 	return r;
 }
 
@@ -238,7 +267,7 @@ static CUresult proc_address_v2(void *real, const void *caller, const char *symb
 	CUresult r = DRIVER(cuGetProcAddress_v2, real)(symbol, pfn, version, flags, status);
 
 	if (r == CUDA_SUCCESS && symbol && pfn && *pfn && (!status || *status == 0))
-		reroute(symbol, pfn, caller);
+		reroute(&(struct request){ symbol, version, flags }, pfn, caller);
 	return r;
 }
 
