@@ -4,6 +4,7 @@ by a decoder of protocol buffers and by trace_processor."""
 
 import collections
 import contextlib
+import csv
 import importlib.util
 import io
 import itertools
@@ -328,20 +329,100 @@ def of_perfetto(name):
     return module(name)
 
 
-def by_trace_processor(place):
-    """trace_processor reads the counters."""
+QUERY = """
+select 'counter' as what, p.pid, t.name as track, '' as name, c.ts, cast(c.value as int) as value
+    from counter c join process_counter_track t on c.track_id = t.id join process p using (upid)
+union all select 'slice', p.pid, t.name, s.name, s.ts, s.dur
+    from slice s join process_track t on s.track_id = t.id join process p using (upid)
+union all select 'trouble', 0, name, severity, 0, value
+    from stats where value > 0 and severity != 'info'
+order by ts;"""
+
+
+def queried(place, program, content):
+    """What trace_processor has of the trace: [(what, track, name, ns, value or duration)], and pids."""
+    trace = place.write("trace.perfetto", content)
+    done = place.run(program, "-q", place.write("query.sql", QUERY.encode()), trace)
+    rows = list(csv.reader(io.StringIO(done.stdout.decode()[done.stdout.index(b'"what"'):])))[1:]
+    return [(what, None if track == "[NULL]" else track, name, int(ns), int(value))
+            for what, _, track, name, ns, value in rows], {row[1] for row in rows}
+
+
+def decoded(content):
+    """The same rows by this file's decoder. A slice without an end has the duration -1."""
+    tracks, events = read_perfetto(content)
+    rows, opened = [], collections.defaultdict(list)
+    for ns, kind, uuid, value in events:
+        name = tracks[uuid][0]
+        if kind == 4:
+            rows.append(("counter", name, "", ns, value))
+        elif kind == 2:
+            at = opened[uuid].pop()
+            rows[at] = (*rows[at][:4], ns - rows[at][3])
+        else:
+            if kind == 1:
+                opened[uuid].append(len(rows))
+            rows.append(("slice", name, value, ns, 0 if kind == 3 else -1))
+    return rows
+
+
+def trace_processor():
     try:
-        program = tool("trace_processor_shell")
+        return tool(os.environ.get("GPULEAK_TEST_TRACE_PROCESSOR") or "trace_processor_shell")
     except Missing as missing:
         raise NotFetched(missing) from None
-    processing = of_perfetto("perfetto.trace_processor")
-    ledger, moments = traced(place, "7", "100", "1")
-    path = place.write("trace.perfetto", place.report("perfetto", ledger))
-    processor = processing.TraceProcessor(
-        trace=path, config=processing.TraceProcessorConfig(bin_path=program))
-    rows = list(processor.query("select value from counter order by ts"))
-    processor.close()
-    same(rows[-1].value, live_at(place, ledger, moments[0])[1])
+
+
+def sums_of(rows, what):
+    """The last value of each counter whose track begins with WHAT."""
+    last = {row[1]: row[4] for row in sorted(rows, key=lambda row: row[3]) if row[0] == "counter"}
+    return sum(value for track, value in last.items() if track.startswith(what))
+
+
+def by_trace_processor(place):
+    """trace_processor has the slices, counters and instants of the report, each with its numbers"""
+    program = trace_processor()
+    for ledger in (ranged(place, "nested"), ranged(place, "domains"), ranged(place, "started"),
+                   ranged(place, "started", size="16KiB"), out_of_memory(place)):
+        content, report = place.report("perfetto", ledger), json.loads(place.report("json", ledger))
+        rows, _ = queried(place, program, content)
+        same(sorted(rows, key=repr), sorted(decoded(content), key=repr), ledger)
+        same(sums_of(rows, "device memory"), report["summary"]["leaked_bytes"], "left at the end")
+        names = "/".join(entry["name"] or "" for entry in report.get("ranges", []))
+        names = re.sub(r"[\0-\x1f]", lambda found: "\\x%02X" % ord(found[0]), names).split("/")
+        missing = {name for name in names if name} - {row[2] for row in rows if row[0] == "slice"}
+        true(not missing or "16KiB" in ledger, "ranges %s have no slice" % missing)
+        same([row[2].split(" refused: ")[0] for row in rows if row[0] == "slice" and not row[1]],
+             ["%.1f MiB" % (entry["requested_bytes"] / MIB) for entry in report["out_of_memory"]])
+
+
+def cache_by_trace_processor(place):
+    """trace_processor has a counter for what a cache has in use"""
+    ledger = place.path("cache.gpuleak")
+    place.command("run", "--report", "none", "--trace", "1MiB", "--ledger", ledger, "--",
+                  place.program("p_nvtx_memory"), "refused", env={"GPULEAK_LIMIT": "1MiB"})
+    report = json.loads(place.report("json", ledger))
+    rows, _ = queried(place, trace_processor(), place.report("perfetto", ledger))
+    (entry,) = report["fragmentation"]
+    same(sums_of(rows, "in use of the " + entry["cache"]), entry["used_bytes"], "in use")
+    same(sums_of(rows, "device memory"), report["summary"]["leaked_bytes"], "device memory")
+
+
+def moments_by_trace_processor(place):
+    """trace_processor has at each moment what the program counted, for each process"""
+    ledger, moments = traced(place, "7", "300", "3")
+    rows, _ = queried(place, trace_processor(), place.report("perfetto", ledger))
+    for moment in moments:
+        when, wanted = live_at(place, ledger, moment)
+        same(sums_of([row for row in rows if row[3] / 1e9 <= float(when[:-1])], ""), wanted, when)
+    folder = place.path("ledgers")
+    os.mkdir(folder)
+    place.command("run", "--report", "none", "--trace", "1MiB", "--ledger", folder + "/%p", "--",
+                  place.program("p_traced"), "6", "100", "1", "fork")
+    content = place.report("perfetto", folder)
+    rows, pids = queried(place, trace_processor(), content)
+    same(sorted(rows, key=repr), sorted(decoded(content), key=repr), "two processes")
+    same(len(pids), 2, "processes")
 
 
 def by_protos(place):
@@ -372,4 +453,4 @@ def nothing_perfetto(place):
 
 
 PERFETTO = [counters, instants, slices, torn_slices, two_processes, by_protos, by_trace_processor,
-            nothing_perfetto]
+            cache_by_trace_processor, moments_by_trace_processor, nothing_perfetto]
