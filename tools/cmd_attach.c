@@ -18,6 +18,7 @@
 #include "ledger/format.h"
 #include "ledger/pattern.h"
 #include "ledger/process_stat.h"
+#include "report/symbols/symbolize.h"
 #include "report/util/escape.h"
 #include "report/util/memory.h"
 #include "report/util/text_buffer.h"
@@ -316,6 +317,7 @@ static void gather(struct attachment *all)
 		struct ledger_list list = { 0 };
 		struct report_process *process;
 
+		symbolizer_add_process(all->session.symbolizer, all->list[i].target.pid);
 		if (!all->list[i].shares_place)
 			ledgers_add_directory(&list, all->list[i].place.here);
 		for (size_t j = 0; j < list.count; j++) {

@@ -130,6 +130,7 @@ static void read_symbols(struct builder *b)
 {
 	struct table modules = { 0 }; /* struct stack_module, by the ref of its record */
 
+	symbolizer_add_process(b->symbolizer, ledger_header(b->view)->pid);
 	for (size_t i = 0; i < b->module_count; i++)
 		table_add_ref(b->arena, &modules, build_ref(b, b->modules[i].record),
 			      &b->modules[i]);
@@ -209,8 +210,7 @@ static struct symbol_module *find_jit(struct builder *b)
 	return symbol_module_is_named(b->jit) ? b->jit : NULL;
 }
 
-/* Returns the place of the call that returns to PC. Stores in *RET_INTERPRETER whether it is in a
- * file of Python's interpreter. */
+/* Returns the place of the call that returns to PC, and if it is in a file of the interpreter. */
 static struct symbol_place find_place(struct builder *b, uint64_t pc, uint32_t epoch,
 				      bool *ret_interpreter)
 {

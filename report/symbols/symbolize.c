@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,8 @@
 
 #define BUILD_ID_MAX 64
 #define DEBUG_FOLDER "/usr/lib/debug/.build-id"
+#define PROCESSES_MAX 16u
+#define FOUND_MAX (PATH_MAX + 32)
 
 struct symbol_module {
 	const char *path;
@@ -66,7 +69,15 @@ struct symbolizer {
 	struct table texts;
 	struct demangler demangler;
 	struct rules *rules;
+	int process[PROCESSES_MAX]; /* see symbolizer_add_process() */
+	size_t process_count;
 };
+
+void symbolizer_add_process(struct symbolizer *symbolizer, int pid)
+{
+	if (symbolizer->process_count < PROCESSES_MAX)
+		symbolizer->process[symbolizer->process_count++] = pid;
+}
 
 /* Calls dwfl_standard_find_debuginfo() without DEBUGINFOD_URLS, because with this variable it would
  * use the network. */
@@ -330,12 +341,32 @@ static int open_module_file(struct symbolizer *symbolizer, struct symbol_module 
 	return -1;
 }
 
+/* Opens the file of a process that has the module's build id. PATH is the module's. */
+static int open_of_process(const struct symbolizer *symbolizer,
+			   const struct symbol_module *module, const char *path,
+			   char ret_path[FOUND_MAX])
+{
+	for (size_t i = 0; i < 2 * symbolizer->process_count; i++) {
+		bool is_program = i % 2;
+		int fd;
+
+		snprintf(ret_path, FOUND_MAX, "/proc/%d/%s%s", symbolizer->process[i / 2],
+			 is_program ? "exe" : "root", is_program ? "" : path);
+		fd = open_regular(ret_path);
+		if (fd >= 0 && has_build_id(module, fd) == 1)
+			return fd;
+		if (fd >= 0)
+			close(fd);
+	}
+	return -ENOENT;
+}
+
 static void open_module(struct symbolizer *symbolizer, struct symbol_module *module)
 {
 	static const char deleted[] = " (deleted)";
 	size_t length = strlen(module->path);
-	char debug_path[sizeof(DEBUG_FOLDER) + 2 * BUILD_ID_MAX + 16];
-	bool was_deleted = false;
+	char found[FOUND_MAX];
+	bool was_deleted = false, is_separate;
 	int fd;
 	const char *path = module->path;
 
@@ -350,12 +381,15 @@ static void open_module(struct symbolizer *symbolizer, struct symbol_module *mod
 	}
 	fd = open_module_file(symbolizer, module, path, was_deleted);
 	if (fd < 0) {
-		fd = open_debug_file(module, debug_path, sizeof(debug_path));
+		fd = open_of_process(symbolizer, module, path, found);
+		is_separate = fd < 0;
+		if (is_separate)
+			fd = open_debug_file(module, found, sizeof(found));
 		if (fd < 0)
 			return;
+		module->separate = is_separate;
 		module->problem = NULL;
-		module->separate = true;
-		path = debug_path;
+		path = found;
 	}
 	use_file(module, path, fd);
 }

@@ -27,6 +27,11 @@ struct symbol_location {
 struct symbolizer *symbolizer_create(unsigned int flags);
 void symbolizer_destroy(struct symbolizer *symbolizer); /* SYMBOLIZER may be NULL */
 
+/* Modules that are not found at their path are looked for in process PID: its program may have been
+ * replaced while it runs, or may lie in a container. Call it before the first lookup of a location.
+ */
+void symbolizer_add_process(struct symbolizer *symbolizer, int pid);
+
 /* symbolizer_rules() returns the rules for frames (see rules.h), at first those of the command.
  * symbolizer_set_rules() replaces them with RULES, which the symbolizer then owns. */
 /* Returns the demangled form of NAME, a function's name as the linker has it. Interned; NULL: no

@@ -533,16 +533,49 @@ def debugger(place):
         refused(place, service.pid, "is traced by process %d already" % tracer.pid)
 
 
+def named(report):
+    compare("functions", True, all(kept["stack"][0]["function"] for kept in report["kept"]))
+
+
+class Copied(Service):
+    """The service, whose program is the file PATH."""
+
+    def __init__(self, place, path):
+        self.place = place
+        self.allocated = self.freed = 0
+        self.process = place.start([path], {}, stdin=-1)
+        self.expect("ready")
+
+
+@needs("attach")
+def replaced(place):
+    """attach: the program's file was replaced or deleted meanwhile: its functions are known"""
+    for new in (None, "/bin/true"):
+        path = place.file("service")
+        shutil.copy(place.program("attach"), path)
+        with Copied(place, path) as service:
+            os.unlink(path)
+            if new:
+                shutil.copy(new, path)
+            attach = Attach(place, service)
+            service.work(20)
+            compare("status", 0, attach.finish()[0])
+            named(attach.report())
+            service.end()
+
+
 class Contained(Service):
-    """The service in namespaces of its own, with its own /tmp and without the library."""
+    """The service in namespaces of its own, with its own /tmp that has the program, and without the
+    library."""
 
     def __init__(self, place):
         self.place = place
         self.allocated = self.freed = 0
         self.process = place.start(
             ["unshare", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "sh", "-c",
-             "mount -t tmpfs none /tmp && mount -t tmpfs none %s && exec %s" % (
-                 os.path.dirname(place.options.preload), place.program("attach"))], {}, stdin=-1)
+             "mount -t tmpfs none /tmp && cp %s /tmp/service && mount -t tmpfs none %s && "
+             "exec /tmp/service" % (place.program("attach"), os.path.dirname(place.options.preload))],
+            {}, stdin=-1)
         if not select.select([self.process.stdout], [], [], TIMEOUT)[0] or \
                 self.process.stdout.readline() != b"ready\n":
             raise Missing("no namespaces here: " + self.process.stderr.readline().decode())
@@ -567,7 +600,8 @@ def contained(place):
         service.work(20)
         compare("status", 0, attach.finish()[0])
         check_sums(service, attach.report())
-        compare("its /tmp", [], os.listdir("/proc/%d/root/tmp" % service.pid))
+        named(attach.report())
+        compare("its /tmp", ["service"], os.listdir("/proc/%d/root/tmp" % service.pid))
         service.end()
 
 
@@ -790,4 +824,4 @@ def doctor(place):
 
 ATTACH = [growing, as_bare, detached, again, many_attachments, ended, killed, killed_command, gate_words, gate_nothing, formats, text,
           twice, held, by_page, under_gpuleak, refusals, other_user, static_program, musl_program, own_filter, debugger,
-          contained, tree, forked, late_driver, wrong_process, two_devices, pyopencl, doctor]
+          replaced, contained, tree, forked, late_driver, wrong_process, two_devices, pyopencl, doctor]

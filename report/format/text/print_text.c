@@ -301,7 +301,7 @@ static void print_totals(FILE *out, const struct headline *line, bool has_holder
 
 static void print_clean(FILE *out, const struct headline *line)
 {
-	fprintf(out, "%s%s: ", line->all[0]->attached ? "nothing that is kept" : "no leaks",
+	fprintf(out, "%s%s: ", line->all[0]->attached ? "no kept blocks" : "no leaks",
 		line->incomplete ? " found, but not everything was recorded" : "");
 	print_totals(out, line, true);
 }
