@@ -292,6 +292,8 @@ static void print_sum(FILE *out, const char *what, const struct report_moment_su
 
 void describe_moments(FILE *out, const struct report_process *process, bool verbose)
 {
+	const uint64_t end_ns = process->timeline.end_ns;
+
 	for (size_t i = 0; i < process->moment_count; i++) {
 		const struct report_moment *moment = &process->moments[i];
 		bool is_moment = moment->from_ns == moment->to_ns;
@@ -301,6 +303,8 @@ void describe_moments(FILE *out, const struct report_process *process, bool verb
 		if (!is_moment)
 			fprintf(out, " to %s", TIME(moment->to_ns));
 		fputs(moment->is_traced ? ", from the trace:\n" : ":\n", out);
+		if (end_ns && moment->to_ns > end_ns)
+			fprintf(out, "  The process ended at %s.\n", TIME(end_ns));
 		if (!moment->is_traced) {
 			print_samples(out, moment);
 		} else if (is_moment) {

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+import tempfile
 import threading
 import types
 import unittest
@@ -247,6 +248,21 @@ class Questions(unittest.TestCase):
             self.keep(50)
         self.assertEqual(self.allocated_in("one", "one/two", "two", "elsewhere", "after"),
                          [2000, 400, 60, 7, 50])
+
+    def test_report_to_a_descriptor(self):
+        """The report goes to the file, and no line to stderr."""
+        stderr = os.dup(2)
+        with tempfile.TemporaryFile() as file, tempfile.TemporaryFile() as said:
+            os.dup2(said.fileno(), 2)
+            try:
+                result = ctypes.CDLL(None).gpuleak_report_live(file.fileno())
+            finally:
+                os.dup2(stderr, 2)
+                os.close(stderr)
+            file.seek(0)
+            said.seek(0)
+            self.assertEqual((result, said.read()), (0, b""))
+            self.assertEqual(json.load(file)["schema"], "gpuleak-report/1")
 
 
 class Keepers(unittest.TestCase):

@@ -67,6 +67,9 @@ def ten_moments(place):
     check_moments(place, moments, ledger)
     at = read(place, ledger, "--at", seconds(place, ledger, moments[0][1]))["at"]
     compare("the trace has everything", 0, at["trace_begins_seconds"])
+    for flags, after in ((("--at", "1h"), 1), (("--between", "0s..1h"), 1), (("--at", "0s"), 0)):
+        compare(flags, after, place.command("report", *flags, ledger).stdout.count(
+            "\n  The process ended at "))
 
 
 @needs("traced")
