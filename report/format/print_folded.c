@@ -65,6 +65,10 @@ static void print_frames(FILE *out, const struct report_leak *leak, const char *
 	if (leak->mapping)
 		fputs(", released but never unmapped", out);
 	print_process(out, process);
+	if (site->range) {
+		fputc(';', out);
+		print_words(out, "%s", site->range);
+	}
 	for (size_t at = site->stack->count; at > 0; at--) {
 		fputc(';', out);
 		print_code(out, &site->stack->frames[at - 1]);

@@ -470,6 +470,7 @@ static void print_leak(FILE *out, const struct finding *finding)
 	finding_blocks(out, finding);
 	fprintf(out, ", %s", EXACT_SIZE(finding->bytes));
 	describe_source(out, leak->site->kind, leak->site->api, finding->leak->site->device);
+	describe_range(out, leak->site);
 	fputc(' ', out);
 	if (finding->end)
 		fputs("never freed, ended with its context", out);

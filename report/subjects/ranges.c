@@ -121,6 +121,40 @@ static int compare(const void *left, const void *right)
 	       ?: strcmp(a->name ? a->name : "", b->name ? b->name : "");
 }
 
+static int compare_names(const void *left, const void *right)
+{
+	const struct report_range *a = left, *b = right;
+
+	return (int)a->outside - (int)b->outside
+	       ?: strcmp(a->name ? a->name : "", b->name ? b->name : "")
+	       ?: strcmp(a->domain ? a->domain : "", b->domain ? b->domain : "");
+}
+
+/* Adds up ranges that look the same: a name may have a slash, and only the innermost range has its
+ * domain in the row. Their common peak is not known. */
+static void merge_same(struct report_process *process)
+{
+	struct report_range *to = process->ranges;
+
+	SORT(process->ranges, process->range_count, compare_names);
+	for (size_t i = 1; i < process->range_count; i++) {
+		const struct report_range *range = &process->ranges[i];
+
+		if (compare_names(to, range) != 0) {
+			*++to = *range;
+			continue;
+		}
+		to->allocated_bytes = add_bounded(to->allocated_bytes, range->allocated_bytes);
+		to->allocated_blocks = add_bounded(to->allocated_blocks, range->allocated_blocks);
+		to->freed_bytes = add_bounded(to->freed_bytes, range->freed_bytes);
+		to->left_bytes = add_bounded(to->left_bytes, range->left_bytes);
+		to->left_blocks = add_bounded(to->left_blocks, range->left_blocks);
+		to->peak_bytes = FIGURE_UNKNOWN;
+	}
+	if (process->range_count)
+		process->range_count = (size_t)(to + 1 - process->ranges);
+}
+
 static void list_ranges(struct range_gathering *g)
 {
 	struct report_process *process = g->b->process;
@@ -138,6 +172,7 @@ static void list_ranges(struct range_gathering *g)
 		}
 		*ARENA_ADD(g->b->arena, process->ranges, process->range_count) = range->public;
 	}
+	merge_same(process);
 	SORT(process->ranges, process->range_count, compare);
 }
 

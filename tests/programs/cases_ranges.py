@@ -61,6 +61,14 @@ def folded(place):
             found)
 
 
+def slashes(place):
+    """ranges: two that look the same are one row, and one series of the metrics"""
+    compare("ranges", {("layer/attention", None): (7, 2, 5, None)}, story(place, "slashes")[0])
+    text = place.preloaded([place.program("ranges"), "slashes"],
+                           {"GPULEAK_FORMAT": "openmetrics"}).stderr
+    compare("series", 1, text.count("\ngpuleak_range_left_bytes{"))
+
+
 def domains(place):
     """ranges: two domains that overlap; registered, wide and missing names"""
     wide = "gr\u00f6\u00dfe \u20ac \U0001f600"
@@ -225,6 +233,9 @@ def by_range(place):
             {leak["range"]: leak["bytes"] for leak in reports[2]["leaks"]})
     text = place.command("report", "--by", "range", ledger).stdout
     compare("text", 1, text.count(", in the range request 14 of 12, allocated at:\n"))
+    for style in ("folded", "github", "sarif", "junit"):
+        shown = place.command("report", "--by", "range", "--format", style, ledger).stdout
+        compare(style, True, "in the range request 14 of 12" in shown)
     for flags in (("--by", "colour"), ("--by", "range", "--max-leaked-bytes", "1GiB")):
         compare(flags, 2, place.command("report", *flags, ledger).status)
     with Holder(place, ("ranges", "nested", "wait")) as holder:
@@ -235,5 +246,5 @@ def by_range(place):
         holder.end(0)
 
 
-RANGES = [by_range, nested, folded, domains, rmm, threads, started, budgets, deep, many, reset, clean, other_tool, passive, environment,
+RANGES = [by_range, nested, folded, slashes, domains, rmm, threads, started, budgets, deep, many, reset, clean, other_tool, passive, environment,
           real_header]

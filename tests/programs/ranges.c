@@ -157,6 +157,20 @@ static void folded(void)
 	}
 }
 
+/* Paths that look the same: of a name with a slash, and of two names. */
+static void slashes(void)
+{
+	push("layer/attention");
+	allocate(KIB);
+	pop();
+	push("layer");
+	push("attention");
+	release(allocate(2 * KIB));
+	allocate(4 * KIB);
+	pop();
+	pop();
+}
+
 /* Two domains whose ranges overlap, registered and wide names. */
 static void domains(void)
 {
@@ -353,7 +367,8 @@ static void wait_here(void)
 int main(int argc, char **argv)
 {
 	static const struct { const char *name; void (*run)(void); } stories[] = {
-		{ "nested", nested }, { "folded", folded }, { "domains", domains },
+		{ "nested", nested }, { "slashes", slashes },
+		{ "folded", folded }, { "domains", domains },
 		{ "threads", threads }, { "started", started }, { "deep", deep },
 		{ "many", many }, { "reset", reset }, { "rmm", rmm },
 		{ "wait", wait_here },
