@@ -7,6 +7,7 @@ PoCL.
     docs/picture.py make GPULEAK FOLDER  writes FOLDER/NAME.png for each picture
     docs/picture.py check GPULEAK ROOT   TAP: the script works, the pictures of the tree are not too large
 """
+import base64
 import fcntl
 import html
 import os
@@ -140,16 +141,67 @@ def out_of_memory(gpuleak, folder):
     return text
 
 
+def cursor(gpuleak, folder):
+    return run_example(gpuleak, folder, "--trace", "1MiB", "--gate", "--format", "html", "--report",
+                       "cursor.html")
+
+
+def between(gpuleak, folder):
+    text = cursor(gpuleak, folder)
+    shutil.move(folder / "cursor.html", folder / "between.html")
+    return text
+
+
+def move_cursor(page, part):
+    """Moves the timeline's cursor to this PART of the time."""
+    page.js("(() => { const s = document.querySelector('.moment'); s.value = s.max * %r; "
+            "s.dispatchEvent(new Event('input')); })()" % part)
+
+
+def choose(page, view):
+    page.click(".switch button", page.texts(".switch button").index(view))
+
+
+def click_cursor(page):
+    move_cursor(page, 0.55)
+    choose(page, "At the cursor")
+
+
+def click_between(page):
+    move_cursor(page, 0.4)
+    page.click("#mark")
+    move_cursor(page, 0.8)
+    choose(page, "Freed")
+
+
+# name of the picture: what is clicked before it is taken. It shows the timeline and what follows.
+CLICKS = {"cursor": click_cursor, "between": click_between}
 # name of the picture: (what makes its page, width, height, least bytes of it, words in it)
 PICTURES = {
     "report": (report, 980, 1240, 60 << 10,
                "1 leak, 88.0 MiB in 54 blocks never freed, allocated at keep "),
     "top": (top, 1040, 312, 12 << 10, "/viewer.py:20), called"),
     "out-of-memory": (out_of_memory, 1040, 532, 30 << 10, "called from save_undo_step"),
+    "cursor": (cursor, 980, 860, 40 << 10, "1 leak, 88.0 MiB in 54 blocks never freed"),
+    "between": (between, 980, 860, 40 << 10, "1 leak, 88.0 MiB in 54 blocks never freed"),
 }
 
 
+def take_clicked(folder, name, png):
+    _, width, height, _, _ = PICTURES[name]
+    with browser.started(browser.find()) as page:
+        page.open(folder / (name + ".html"), width=width, height=1600)
+        CLICKS[name](page)
+        page.js("window.scrollTo(0, 0)")
+        top = page.js("document.querySelector('#timeline').getBoundingClientRect().top")
+        shown = page.call("Page.captureScreenshot", clip={"x": 0, "y": top, "width": width,
+                                                         "height": height, "scale": 1})
+    pathlib.Path(png).write_bytes(base64.b64decode(shown["data"]))
+
+
 def take_picture(folder, name, png):
+    if name in CLICKS:
+        return take_clicked(folder, name, png)
     _, width, height, _, _ = PICTURES[name]
     subprocess.run(
         [browser.find(), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
