@@ -190,7 +190,7 @@ PICTURES = {
 def take_clicked(folder, name, png):
     _, width, height, _, _ = PICTURES[name]
     with browser.started(browser.find()) as page:
-        page.open(folder / (name + ".html"), width=width, height=1600)
+        page.open("%s/%s.html" % (folder, name), width=width, height=1600)
         CLICKS[name](page)
         page.js("window.scrollTo(0, 0)")
         top = page.js("document.querySelector('#timeline').getBoundingClientRect().top")
