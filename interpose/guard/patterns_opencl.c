@@ -135,8 +135,8 @@ static bool wait_and_release(const struct pattern_calls *calls, cl_command_queue
 	return status == CL_COMPLETE;
 }
 
-/* Fills BYTES of BUFFER, which are even. */
-static bool fill(const struct pattern_calls *calls, cl_context context, cl_mem buffer,
+/* Fills BYTES of BUFFER, which are even. Returns GUARD_NOT_COUNT, or why they are not filled. */
+static enum guard_not fill(const struct pattern_calls *calls, cl_context context, cl_mem buffer,
 		 size_t bytes)
 {
 	static const uint16_t pattern = PATTERN;
@@ -144,13 +144,13 @@ static bool fill(const struct pattern_calls *calls, cl_context context, cl_mem b
 	cl_event event;
 
 	if (!queue)
-		return false;
+		return GUARD_NOT_REFUSED;
 	if (CL(calls, clEnqueueFillBuffer, queue, buffer, &pattern, sizeof(pattern), 0, bytes, 0,
 	       NULL, &event) != CL_SUCCESS) {
 		CL(calls, clReleaseCommandQueue, queue);
-		return false;
+		return GUARD_NOT_REFUSED;
 	}
-	return wait_and_release(calls, queue, event);
+	return wait_and_release(calls, queue, event) ? GUARD_NOT_COUNT : GUARD_NOT_BUSY;
 }
 
 /* Copies PIECES to SCRATCH, which the host may read, and from there to MEMORY. */
@@ -228,9 +228,17 @@ static void check_group(const struct call *call, struct guarded **blocks, unsign
 /* Flags of buffers in memory that the application provides. */
 #define FLAGS_ELSEWHERE CL_MEM_USE_HOST_PTR
 
+/* Returns GUARD_NOT_COUNT for a failure that the application's own call has, too. */
+static enum guard_not reason_of(cl_int r)
+{
+	return r == CL_MEM_OBJECT_ALLOCATION_FAILURE || r == CL_OUT_OF_RESOURCES ||
+	       r == CL_OUT_OF_HOST_MEMORY || r == CL_INVALID_BUFFER_SIZE
+		       ? GUARD_NOT_FULL : GUARD_NOT_COUNT;
+}
+
 /* Creates a buffer for WHAT whose first bytes are those at HOST_PTR. */
-static cl_mem create_copied(used_clCreateBuffer *real, cl_context context, cl_mem_flags flags,
-			    const struct guarded *what, const void *host_ptr)
+static cl_mem create_copied(used_clCreateBuffer *real, cl_mem_flags flags,
+			    const struct guarded *what, const void *host_ptr, cl_int *r)
 {
 	unsigned char *memory = arena_take(&arena, what->total);
 	cl_mem ret;
@@ -239,19 +247,30 @@ static cl_mem create_copied(used_clCreateBuffer *real, cl_context context, cl_me
 		return NULL;
 	memcpy(memory, host_ptr, what->bytes);
 	pattern_fill(memory + what->bytes, what->bytes, what->total - what->bytes);
-	ret = real(context, flags, what->total, memory, NULL);
+	ret = real((cl_context)(uintptr_t)what->context, flags, what->total, memory, r);
 	arena_give(&arena, memory, what->total);
 	return ret;
 }
 
-static cl_mem create_filled(used_clCreateBuffer *real, cl_context context, cl_mem_flags flags,
-			    const struct guarded *what)
+/* Creates the buffer of WHAT. Returns GUARD_NOT_COUNT, or why it is not guarded. */
+static enum guard_not create_guarded(used_clCreateBuffer *real, cl_mem_flags flags,
+				     struct guarded *what, const void *host_ptr)
 {
-	cl_mem ret = real(context, flags, what->total, NULL, NULL);
+	cl_context context = (cl_context)(uintptr_t)what->context;
+	cl_int r = CL_OUT_OF_HOST_MEMORY;
+	cl_mem made = host_ptr ? create_copied(real, flags, what, host_ptr, &r)
+			       : real(context, flags, what->total, NULL, &r);
+	enum guard_not ret;
 
-	if (ret && !fill(what->calls, context, ret, what->total)) {
-		CL(what->calls, clReleaseMemObject, ret);
-		return NULL;
+	what->base = (uint64_t)(uintptr_t)made;
+	if (!made)
+		return reason_of(r);
+	ret = host_ptr ? GUARD_NOT_COUNT : fill(what->calls, context, made, what->total);
+	if (ret == GUARD_NOT_COUNT && !guarded_insert(&table, what))
+		ret = GUARD_NOT_FULL;
+	if (ret != GUARD_NOT_COUNT) {
+		CL(what->calls, clReleaseMemObject, made);
+		what->base = 0;
 	}
 	return ret;
 }
@@ -259,35 +278,25 @@ static cl_mem create_filled(used_clCreateBuffer *real, cl_context context, cl_me
 cl_mem patterns_buffer(struct call *call, void *function, cl_context context, cl_mem_flags flags,
 		       size_t size, void *host_ptr, cl_int *errcode_ret)
 {
-	used_clCreateBuffer *real = (used_clCreateBuffer *)function;
 	struct guarded what = {
 		.bytes = size, .total = (size + 2 * PATTERN_ROOM - 1) / PATTERN_ROOM * PATTERN_ROOM,
 		.context = (uint64_t)(uintptr_t)context, .space = SPACE_CL_HANDLE, .span = 1,
 		.references = 1, .calls = calls_now(), .done = launches_finished(LAUNCHES_OPENCL),
 	};
-	cl_mem ret = NULL;
+	enum guard_not reason = GUARD_NOT_HOST_MEMORY;
 
 	(void)call;
-	if (!what.calls || !size || size > SIZE_MAX / 2 || flags & FLAGS_ELSEWHERE ||
-	    !!host_ptr != !!(flags & CL_MEM_COPY_HOST_PTR)) {
-		guard_count_unguarded(GUARD_NOT_HOST_MEMORY);
+	if (what.calls && size && size <= SIZE_MAX / 2 && !(flags & FLAGS_ELSEWHERE) &&
+	    !!host_ptr == !!(flags & CL_MEM_COPY_HOST_PTR))
+		reason = create_guarded((used_clCreateBuffer *)function, flags, &what, host_ptr);
+	if (reason != GUARD_NOT_COUNT)
+		guard_count_unguarded(reason);
+	if (!what.base)
 		return NULL;
-	}
-	ret = host_ptr ? create_copied(real, context, flags, &what, host_ptr)
-		       : create_filled(real, context, flags, &what);
-	what.base = (uint64_t)(uintptr_t)ret;
-	if (ret && !guarded_insert(&table, &what)) {
-		CL(what.calls, clReleaseMemObject, ret);
-		ret = NULL;
-	}
-	if (!ret) {
-		guard_count_unguarded(GUARD_NOT_FULL);
-		return NULL;
-	}
 	guard_count_block(size);
 	if (errcode_ret)
 		*errcode_ret = CL_SUCCESS;
-	return ret;
+	return (cl_mem)(uintptr_t)what.base;
 }
 
 /* ---- references ---- */

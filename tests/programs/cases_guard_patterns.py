@@ -18,7 +18,7 @@ def found(error, source):
             stack_of((error["freed"] or {}).get("stack", []))[:1])
 
 
-def story(program, name, wanted, text, alike=True, blocks=1, **env):
+def story(program, name, wanted, text, alike=True, blocks=1, unguarded=None, **env):
     """WANTED: (type, distance, bytes, call[, first frame of the free]) of each error."""
     def run_story(place):
         argv = [place.program(program), name]
@@ -35,6 +35,9 @@ def story(program, name, wanted, text, alike=True, blocks=1, **env):
                 [found(error, program + ".c") for error in report["errors"]])
         compare("guarded", (["patterns"], True),
                 (report["guard"]["levels"], report["guard"]["guarded_blocks"] >= blocks))
+        if unguarded is not None:
+            compare("not guarded", unguarded, {row["reason"]: row["blocks"]
+                                               for row in report["guard"]["unguarded"]})
         if wanted:
             run = place.command("run", "--gate", "--guard", "patterns", "--", *argv,
                                 env={"STANDIN_ASYNC": "3", **env})
@@ -134,6 +137,9 @@ opencl("released_early", [], "OpenCL: commands before a release are correct", bl
 opencl("parts", [], "OpenCL: a part keeps its buffer alive")
 opencl("callback", [], "OpenCL: a destructor callback is called at the release")
 opencl("waiting", [], "OpenCL: a command that waits for the host stops no release", blocks=2)
+opencl("refused", [], "OpenCL: a call that fails makes no block that is not guarded", unguarded={})
+opencl("busy", [], "OpenCL: a device that fills no buffer in time is the reason",
+       unguarded={"the device was busy for too long": 1})
 opencl("behind_1", [(OUT, BLOCK, 1, FINISH)], "OpenCL: one byte behind a buffer")
 opencl("behind_16", [(OUT, BLOCK, 16, FINISH)], "OpenCL: 16 bytes behind a buffer")
 opencl("behind_256", [(OUT, BLOCK + 255, 1, FINISH)], "OpenCL: 256 bytes behind a buffer")

@@ -3,6 +3,10 @@
  * Kernels that write behind a buffer or after its release, each with a clean twin. Prints what the
  * clean twins compute, which a guard must not change.
  */
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <time.h>
+
 #include "cl.h"
 
 #define BYTES 1000
@@ -192,7 +196,54 @@ static void waiting(void)
 	clReleaseEvent(gate);
 }
 
+/* A call that fails makes no block. */
+static void refused(void)
+{
+	cl_int r;
+	cl_mem buffer = clCreateBuffer(context, CL_MEM_READ_ONLY | CL_MEM_WRITE_ONLY, BYTES, NULL,
+				       &r);
+
+	printf("buffer %d, result %d\n", buffer != NULL, r);
+	release(create(BYTES));
+}
+
+static atomic_bool go;
+
+static void CL_CALLBACK wait_for_go(void *data)
+{
+	static const struct timespec nap = { 0, 1000000 };
+
+	(void)data;
+	while (!atomic_load(&go))
+		nanosleep(&nap, NULL);
+}
+
+/* All threads of the device are busy while a buffer is created. */
+static void busy(void)
+{
+	cl_uint threads;
+
+	must(clGetDeviceInfo(device, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof(threads), &threads, NULL),
+	     "clGetDeviceInfo");
+	for (cl_uint i = 0; i < threads; i++) {
+		cl_int r;
+		cl_command_queue one = clCreateCommandQueue(context, device, 0, &r);
+
+		must(r, "clCreateCommandQueue");
+		must(clEnqueueNativeKernel(one, wait_for_go, NULL, 0, 0, NULL, NULL, 0, NULL, NULL),
+		     "clEnqueueNativeKernel");
+		must(clFlush(one), "clFlush");
+		must(clReleaseCommandQueue(one), "clReleaseCommandQueue");
+	}
+	cl_mem buffer = create(BYTES);
+
+	atomic_store(&go, true);
+	release(buffer);
+	release(create(BYTES));
+}
+
 static const struct story stories[] = {
+	{ "refused", refused }, { "busy", busy },
 	{ "behind_1", behind_1 }, { "behind_16", behind_16 }, { "behind_256", behind_256 },
 	{ "behind_clean", behind_clean }, { "at_release", at_release }, { "at_exit", at_exit },
 	{ "twice", twice },
