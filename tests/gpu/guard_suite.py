@@ -32,6 +32,12 @@ BROKEN = re.compile(r"illegal ?(memory )?(access|address)|ILLEGAL_ADDRESS|LAUNCH
 RANK = ["passed", "xpassed", "xfailed", "skipped", "failed"]
 
 
+def last_line(text):
+    """Returns the error of a text of pytest, without the place."""
+    errors = re.findall(r"^E +(.*)", text, re.M)
+    return (errors or text.split("\n"))[-1][:200]
+
+
 class Share:
     """The plugin: GUARD_SUITE is the share as JSON, see work()."""
 
@@ -45,6 +51,10 @@ class Share:
 
     def pytest_sessionstart(self, session):
         self.session = session
+
+    def pytest_collectreport(self, report):
+        if report.failed:
+            self.write(uncollected=report.nodeid, text=last_line(str(report.longrepr)))
 
     def pytest_collection_finish(self, session):
         """Takes each step-th test, and gives whole classes to the process that has the fewest."""
@@ -104,6 +114,13 @@ def read(path):
     return ret
 
 
+def uncollected(path):
+    """Returns {error: number of modules} of what pytest could not import."""
+    with open(path, encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    return collections.Counter(line["text"] for line in lines if "uncollected" in line)
+
+
 def execute(command, environment, limit, log):
     """Returns the exit status of COMMAND, None if it had to be killed."""
     with open(log, "ab") as out, subprocess.Popen(
@@ -157,6 +174,9 @@ def work(options, way, job, until, folder, tests=None):
             remarks.append("%s %d: status %s: %s" % (way, job, status, tail(name + ".log")))
         if status == 5 and way == "guard":
             reports.pop()  # no test was left
+        if job == 0 and count < 0:
+            remarks += ["%s: %d modules not collected: %s" % (way, number, text)
+                        for text, number in uncollected(share["results"]).most_common(3)]
         if len(results) <= count or status == 5 or finished(share["results"]):
             break
         count = len(results)
@@ -273,6 +293,10 @@ def main():
         print("  %s: bare %s, guard %s%s\n    %s" % (
             name, pair[0][0], pair[1][0], ", also alone" if name in repeated else "",
             pair[1 if pair[1][1] else 0][1][-300:].replace("\n", "\n    ")))
+    failed = collections.Counter(last_line(guard[name][1]) for name in guard
+                                 if guard[name][0] == "failed" and name not in other)
+    for text, number in failed.most_common(4):
+        print("  %d failed in both: %s" % (number, text))
     print("reports: %d, missing: %s; guard: %s" % (len(reports), missing, dict(coverage)))
     print("findings: %s" % dict(collections.Counter(error["type"] for error in errors)))
     grouped = group(errors)

@@ -8,8 +8,9 @@
 #
 # CARRY has what the machine with the GPU lacks: wheels/ (for its version of Python; a package that it has
 # stays in use), and the tests with a configuration of pytest, from the sources of the same versions:
-# cupy/conftest.py, cupy/cupy_tests, cupy/pyproject.toml; rmm/tests, rmm/pyproject.toml; numba/conftest.py
-# (testing/conftest.py of numba-cuda), numba/pytest.ini with `consider_namespace_packages = true`.
+# cupy/conftest.py, cupy/cupy_tests, cupy/pyproject.toml; rmm/tests, rmm/pytest.ini (empty: warnings are no
+# errors); numba/conftest.py (testing/conftest.py of numba-cuda), numba/pytest.ini with
+# `consider_namespace_packages = true`.
 #
 # LIMIT: seconds of a part (140; rmm and cupy-cuda take two thirds). Where CuPy's tests end earlier, other
 # samples of their parameters follow. FAKE=1 tries the script on the stand-in driver, where most tests fail.
@@ -24,18 +25,21 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/site"
 export PYTHONPATH=$work/site${PYTHONPATH:+:$PYTHONPATH} PYTHONDONTWRITEBYTECODE=1 CUPY_CACHE_DIR=$work/cupy
+nvcc=$(readlink -f "$(command -v nvcc)") && export CUDA_HOME=${CUDA_HOME:-${nvcc%/bin/nvcc}}
+python3 -m pip list 2>/dev/null | grep -iE '^(numba|cuda|cupy|numpy|rmm|pytest)' | tr -s ' \n' ' ,'
 
-take() { # MODULE PACKAGE...: unpacks the wheels if the machine lacks the module
-	local module=$1 wheel
+take() { # MODULE PACKAGE...: unpacks wheels, one after another, until the machine can import the module
+	local module=$1 package error
 	shift
-	python3 -c "import $module" 2>/dev/null && return
-	for wheel in "${@/#/$carry/wheels/}"; do
-		python3 -m zipfile -e "$(echo "$wheel"-[0-9]*.whl)" "$work/site"
+	for package in '' "$@"; do
+		[ -z "$package" ] || python3 -m zipfile -e "$(echo "$carry/wheels/$package"-[0-9]*.whl)" "$work/site"
+		if compgen -G "$work/site/*.pth" >/dev/null; then # numba-cuda's is in effect only where site finds it
+			echo "import site; site.addsitedir('$work/site')" >"$work/site/sitecustomize.py"
+		fi
+		error=$(python3 -c "import $module" 2>&1) && return
 	done
-	if compgen -G "$work/site/*.pth" >/dev/null; then # numba-cuda's is in effect only where site finds it
-		echo "import site; site.addsitedir('$work/site')" >"$work/site/sitecustomize.py"
-	fi
-	python3 -c "import $module" || { echo "no $module"; return 1; }
+	echo "no $module: ${error##*$'\n'}"
+	return 1
 }
 
 suite() { # NAME SECONDS OPTIONS of gpuleak run, ARGUMENTS of guard_suite.py
@@ -57,6 +61,10 @@ cupy() { # NAME SECONDS ARGUMENTS
 	done
 }
 
+numba() {
+	take filecheck filecheck && take numba.cuda.testing numba_cuda cuda_core cuda_bindings cuda_pathfinder
+}
+
 LIMIT=${LIMIT:-140}
 fake=${FAKE:+--fake-gpu}
 levels="--guard copies,patterns,pages --guard-sample 4"
@@ -65,7 +73,7 @@ take pytest_timeout pytest_timeout && timeout=(--timeout 60 --timeout-method thr
 for part in $parts; do
 	case $part in
 	numba)
-		take numba.cuda.tests numba_cuda cuda_core || continue
+		numba || continue
 		mapfile -t modules < <(python3 -c 'import importlib.util as u, sys
 print(*("numba.cuda.tests." + m for m in sys.argv[1:] if u.find_spec("numba.cuda.tests." + m)), sep="\n")' cudadrv \
 			cudapy.test_{array,array_alignment,array_args,array_methods,array_reductions,atomics,blackscholes} \
@@ -74,7 +82,8 @@ print(*("numba.cuda.tests." + m for m in sys.argv[1:] if u.find_spec("numba.cuda
 			cudapy.test_{transpose,ufuncs,vectorize,vector_type,warp_ops,retrieve_autoconverted_arrays})
 		cd "$carry/numba" && suite numba "$LIMIT" "$levels" --pyargs "${modules[@]}" ;;
 	rmm)
-		take numba.cuda.tests numba_cuda cuda_core && take rmm rapids_logger librmm_cu13 rmm_cu13 || continue
+		numba || continue # RMM's tests use it
+		take rmm rapids_logger librmm_cu13 rmm_cu13 || continue
 		cd "$carry/rmm" && suite rmm $((LIMIT * 2 / 3)) "$levels" --jobs 4 tests ;;
 	cupy)
 		cd "$carry/cupy" && cupy cupy "$LIMIT" "$levels --bypass-pools" \

@@ -17,12 +17,13 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import guard_suite
 
 LEVELS = ["--guard", "copies,patterns"]
-RESULT = re.compile(r"^\S+ (?:passed|failed|skipped)|^(?:PASS|FAIL|SKIP|ERROR)|test count", re.I)
+RESULT = re.compile(r"^\S+ (?:passed|failed|skipped)|^(?:PASS|FAIL|SKIP)", re.I)
 
 
 def names_of(program):
@@ -78,7 +79,7 @@ def main():
     options = parser.parse_args()
     options.command = os.path.realpath(options.command)
     until = time.time() + options.limit
-    results = {}
+    results, lock = {}, threading.Lock()
     if os.path.exists(options.json):
         with open(options.json, encoding="utf-8") as file:
             results = json.load(file)
@@ -87,12 +88,15 @@ def main():
 
     def work(pair):
         if time.time() < until:
-            results[os.path.basename(pair[0]) + " " + pair[1]] = one(options, *pair)
+            row = one(options, *pair)
+            with lock:
+                results[os.path.basename(pair[0]) + " " + pair[1]] = row
+                with open(options.json + ".new", "w", encoding="utf-8") as file:
+                    json.dump(results, file, indent=1)
+                os.replace(options.json + ".new", options.json)
 
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         list(pool.map(work, left))
-    with open(options.json, "w", encoding="utf-8") as file:
-        json.dump(results, file, indent=1)
     other = {name: row for name, row in results.items()
              if list(row["bare"]) != list(row["guard"])}
     errors = [dict(error, test=name) for name, row in results.items() for error in row["errors"]]
