@@ -191,6 +191,9 @@ static uint32_t check(struct copy_call copying, const struct copy_end *end, bool
 
 uint32_t copies_check(struct copy_call copying, struct copy_end to, struct copy_end from)
 {
+	if (!copying.is_node &&
+	    (patterns_is_leaving(to.address) || patterns_is_leaving(from.address)))
+		patterns_settle();
 	if (guard_has(GUARD_PATTERNS) && !copying.is_node)
 		launches_note_copy(copying.call, copying.stream, to.address);
 	if (!guard_has(GUARD_COPIES))

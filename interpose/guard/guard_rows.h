@@ -79,7 +79,7 @@
 /* Copies, memsets. KEY: the expression of copies.h that checks the ranges and notes the call. */
 #define GUARDS_ALL_SUBMIT GUARD_ROW(GUARD_WRITES | GUARD_PAGES, GUARD_RANGES)
 #define GUARDS_ALL_NODE GUARD_ROW(GUARD_COPIES, GUARD_RANGES)
-#define GUARD_RANGES(key) (guard_has(GUARD_WRITES) ? (key) : 0)
+#define GUARD_RANGES(key) (key)
 
 /* Patterns show a write, and the calls that are noted may have made it: see launches.h. */
 #define GUARD_WRITES (GUARD_COPIES | GUARD_PATTERNS)

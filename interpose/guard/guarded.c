@@ -23,9 +23,9 @@ struct CUlaunchConfig_st {
 
 bool guard_relieve(void)
 {
-	bool pages = guard_has(GUARD_PAGES) && pages_relieve();
+	bool ret = guard_has(GUARD_PATTERNS | GUARD_PAGES) && patterns_relieve();
 
-	return (guard_has(GUARD_PATTERNS) && patterns_relieve()) || pages;
+	return (guard_has(GUARD_PAGES) && pages_relieve()) || ret;
 }
 
 bool guard_find(uint64_t address, struct guard_place *ret)
@@ -45,6 +45,7 @@ GUARDED(guard_alloc, CUdeviceptr *address, size_t bytes)
 {
 	CUresult r;
 
+	patterns_poll(call);
 	if (guard_has(GUARD_PAGES) && pages_alloc(call, address, bytes))
 		return CUDA_SUCCESS;
 	if (guard_has(GUARD_PATTERNS) && patterns_alloc(call, real, address, bytes, &r))
@@ -61,7 +62,7 @@ static CUresult free_block(struct call *call, void *real, CUdeviceptr address,
 	CUresult r;
 
 	if (patterns_free(call, real, address, stream, &r) ||
-	    pages_free(call, real, address, stream, false, &r))
+	    pages_free(real, address, stream, false, &r))
 		return r;
 	return stream ? DRIVER(cuMemFreeAsync, real)(address, *stream)
 		      : DRIVER(cuMemFree_v2, real)(address);

@@ -28,6 +28,7 @@
 #define DONE 32u
 #define NAMES 1024u
 #define NAMES_MAX 8192u /* names that are written into the ledger */
+#define SETTLED_MAX 8u
 #define PARAM_BYTES_MAX 32768u
 /* enum of cuda.h: elements of `extra` */
 enum { EXTRA_END, EXTRA_BUFFER, EXTRA_SIZE };
@@ -153,6 +154,7 @@ static void add_word(struct guarded_launch *launch, uint64_t word)
 		add_number(launch, word);
 		return;
 	}
+	launch->leaving |= patterns_is_leaving(word);
 	if (launch->words == LAUNCH_WORDS)
 		return;
 	for (unsigned int i = 0; i < launch->words; i++)
@@ -284,6 +286,21 @@ static void record(struct call *call, struct guarded_launch *launch, CUfunction 
 	ring_add(all, launch);
 }
 
+/* F is given an address of a block that leaves: ends the block, so that an access fails. Parameters
+ * may have words that were never set: a kernel that was given such addresses some times, and goes
+ * on, does not use them. */
+static void settle(CUfunction f)
+{
+	static _Atomic uint8_t times[NAMES];
+	_Atomic uint8_t *count = &times[TABLE_MIX((uint64_t)(uintptr_t)f) >> 54 & (NAMES - 1)];
+
+	if (f && atomic_load(count) >= SETTLED_MAX)
+		return;
+	if (f)
+		atomic_fetch_add(count, 1);
+	patterns_settle();
+}
+
 bool launches_look(struct guarded_launch *ret, CUfunction f, CUstream stream, void **params,
 		   void **extra)
 {
@@ -295,8 +312,12 @@ bool launches_look(struct guarded_launch *ret, CUfunction f, CUstream stream, vo
 	*ret = (struct guarded_launch){ .words = 0 };
 	cuda_current_context(&ret->context, &device);
 	ret->stream = stream_key(stream);
-	if (!f || !read_params(ret, f, params, extra))
+	if (!f || !read_params(ret, f, params, extra)) {
 		GUARD_COUNT(unknown_launches, 1);
+		ret->leaving = true;
+	}
+	if (ret->leaving)
+		settle(f);
 	return true;
 }
 
@@ -398,12 +419,15 @@ static void add_suspect(struct recorder *recorder, struct ledger_overwrite *to,
 		memcpy(at, &new, same);
 }
 
-void launches_suspect(struct recorder *recorder, uint64_t context, uint64_t done, uint64_t base,
-		      uint64_t span, struct ledger_overwrite *ret)
+void launches_suspect(struct recorder *recorder, uint64_t context, uint64_t done, uint64_t last,
+		      uint64_t base, uint64_t span, struct ledger_overwrite *ret)
 {
 	struct launches *all = atomic_load_explicit(&state, memory_order_acquire);
-	uint64_t last = launches_now(), first = done + RING < last ? last - RING : done;
+	uint64_t kept = launches_now(), first = done;
 	struct guarded_launch launch;
+
+	if (done + RING < kept)
+		first = kept - RING < last ? kept - RING : last;
 
 	ret->calls = first - done; /* they are forgotten */
 	for (int given = 1; given >= 0; given--)
@@ -433,11 +457,10 @@ struct suspects {
 	struct suspect suspect[SUSPECTS]; /* the most likely first */
 };
 
-/* How suspect an address is in or beside the block PLACE. A launch that was done when its block was
- * freed is in no list of suspects, because the free waited for it. */
-static unsigned int rank_of(const struct page_place *place, uint64_t word)
+/* Returns how suspect launch NUMBER is by an address in or beside the block PLACE. */
+static unsigned int rank_of(const struct page_place *place, uint64_t word, uint64_t number)
 {
-	if (!place->live)
+	if (!place->live && number > place->last)
 		return 3;
 	return word - place->address < place->bytes ? 1 : 2;
 }
@@ -498,7 +521,8 @@ static void suspect_words(struct suspects *list, const struct guarded_launch *la
 		now.word = launch->word[i];
 		if (!pages_lookup(now.word, &now.place))
 			continue;
-		now.rank = rank_of(&now.place, now.word) + (launch->proven ? 3 : 0);
+		now.rank = rank_of(&now.place, now.word, launch->place) +
+			   (launch->proven ? 3 : 0);
 		now.room = now.place.address + now.place.bytes - now.word;
 		now.beyond = 0;
 		if (now.rank % 3 == 1)

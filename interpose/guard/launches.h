@@ -28,6 +28,7 @@ struct guarded_launch {
 	uint32_t stack, name; /* refs */
 	uint8_t words, numbers;
 	bool proven;          /* it was synchronized, and failed */
+	bool leaving;         /* it was given an address of a freed block that work may still use */
 	uint64_t word[LAUNCH_WORDS]; /* addresses in and beside guarded blocks */
 	uint32_t number[LAUNCH_NUMBERS]; /* other parameters: perhaps sizes or offsets */
 };
@@ -50,10 +51,10 @@ void launches_note_copy(struct call *call, const CUstream *stream, uint64_t addr
 void launches_note_command(struct call *call, const void *queue, const void *kernel,
 			   const char *name, uint64_t word);
 
-/* Locking: the caller is inside RECORDER. Stores in RET the launches of CONTEXT after number DONE:
- * first those that were given an address among the SPAN bytes at BASE. */
-void launches_suspect(struct recorder *recorder, uint64_t context, uint64_t done, uint64_t base,
-		      uint64_t span, struct ledger_overwrite *ret);
+/* Locking: the caller is inside RECORDER. Stores in RET the launches of CONTEXT after number DONE,
+ * up to LAST: first those that were given an address among the SPAN bytes at BASE. */
+void launches_suspect(struct recorder *recorder, uint64_t context, uint64_t done, uint64_t last,
+		      uint64_t base, uint64_t span, struct ledger_overwrite *ret);
 /* Returns the latest number up to which all launches of CONTEXT are done, or forgotten. */
 uint64_t launches_finished(uint64_t context);
 /* Returns the number of the latest launch. */

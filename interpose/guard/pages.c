@@ -29,17 +29,16 @@
 #define SMALL_BYTES 65536u
 #define SMALL_SAMPLE 16u  /* by default one of so many smaller blocks is guarded */
 #define EXTRA_SHARE 8u    /* guards take at most this part of a device */
-#define SPARE_SHARE 64u   /* memory of freed blocks, for later ones: at most this part */
-#define SPARES 64u
+#define SPARE_SHARE 16u   /* memory of freed blocks, for later ones: at most this part */
+#define SPARES 1024u
 #define ALIGN 256u        /* what CUDA promises of each block */
-#define EVENT_DISABLE_TIMING 2u
 #define ATTRIBUTE_TEXTURE_ALIGNMENT 14
 #define ATTRIBUTE_RDMA_WITH_VMM 110
 
 enum page_state {
 	PAGE_LIVE,
 	PAGE_FREEING, /* claimed by a thread that may end it */
-	PAGE_LEAVING, /* freed in a stream that has not reached the free */
+	PAGE_LEAVING, /* freed while work may still use it */
 	PAGE_FREED,   /* without memory */
 };
 
@@ -49,7 +48,6 @@ struct page_block {
 	uint64_t context; /* that owns the memory */
 	uint64_t number;  /* blocks in the list of live ones have increasing numbers */
 	CUmemGenericAllocationHandle memory;
-	CUevent event;    /* PAGE_LEAVING: complete when the stream has reached the free */
 	uint32_t node;    /* of the range */
 	int device;
 	enum page_state state;
@@ -71,7 +69,13 @@ struct page_range {
 	struct page_spare {
 		CUmemGenericAllocationHandle memory;
 		uint64_t bytes;
+		bool filled;
 	} spare[SPARES]; /* memory of freed blocks, the oldest first */
+	uint32_t companions;
+	struct companion {
+		uint64_t address, context;
+	} companion[SPARES]; /* of freed blocks */
+	uint64_t leaving; /* bytes of the blocks that leave */
 	bool rdma;
 	_Atomic bool known; /* addresses were reserved, or could not be */
 	struct range_allocator parts; /* units are granules */
@@ -214,7 +218,9 @@ uint64_t pages_unseen(int device)
 	ENTER_PAGES;
 
 	return pages && device >= 0 && device < PAGES_DEVICES
-		       ? pages->device[device].extra + pages->device[device].spare_bytes : 0;
+		       ? pages->device[device].extra + pages->device[device].spare_bytes +
+				 pages->device[device].leaving
+		       : 0;
 }
 
 /* ---- memory of freed blocks: to create memory takes as long as all other steps together ---- */
@@ -230,8 +236,9 @@ static struct page_spare spare_remove(struct page_range *range, uint32_t index)
 	return ret;
 }
 
-/* Takes memory of BYTES of the newest freed block that had so much. Returns 0 if no block did. */
-static CUmemGenericAllocationHandle spare_take(int device, uint64_t bytes)
+/* Takes memory of BYTES of the newest freed block that had so much. Its handle is 0 if no block
+ * did. */
+static struct page_spare spare_take(int device, uint64_t bytes)
 {
 	struct page_range *range;
 	ENTER_PAGES;
@@ -239,8 +246,38 @@ static CUmemGenericAllocationHandle spare_take(int device, uint64_t bytes)
 	range = pages ? &pages->device[device] : NULL;
 	for (uint32_t i = range ? range->spares : 0; i-- > 0;)
 		if (range->spare[i].bytes == bytes)
-			return spare_remove(range, i).memory;
+			return spare_remove(range, i);
+	return (struct page_spare){ .memory = 0 };
+}
+
+/* Takes the newest companion of a freed block of CONTEXT. Returns 0 if there is none. */
+static uint64_t companion_take(int device, uint64_t context)
+{
+	struct page_range *range;
+	uint64_t ret;
+	ENTER_PAGES;
+
+	range = pages ? &pages->device[device] : NULL;
+	for (uint32_t i = range ? range->companions : 0; i-- > 0;)
+		if (range->companion[i].context == context) {
+			ret = range->companion[i].address;
+			range->companion[i] = range->companion[--range->companions];
+			return ret;
+		}
 	return 0;
+}
+
+/* Keeps the companion ADDRESS. Returns false if there is no room. */
+static bool companion_keep(int device, uint64_t address, uint64_t context)
+{
+	struct page_range *range;
+	ENTER_PAGES;
+
+	range = pages ? &pages->device[device] : NULL;
+	if (!range || range->companions == SPARES)
+		return false;
+	range->companion[range->companions++] = (struct companion){ address, context };
+	return true;
 }
 
 /* Takes the oldest memory if more than KEPT bytes are kept, or as many as possible. */
@@ -440,18 +477,22 @@ static CUresult memory_make(struct page_block *block, const CUmemAccessDesc *acc
 	struct pages *pages = atomic_load(&state);
 	const CUmemAllocationProp prop = memory_of(block->device,
 						   pages->device[block->device].rdma);
-	CUdeviceptr companion = 0;
+	const struct page_spare spare = spare_take(block->device, place->mapped);
+	CUdeviceptr companion = companion_take(block->device, block->context);
 	CUresult r = CUDA_SUCCESS;
 
-	block->memory = spare_take(block->device, place->mapped);
+	block->memory = spare.memory;
+	place->filled = spare.filled;
 	if (!block->memory)
 		r = CUDA_REAL(cuMemCreate)(&block->memory, place->mapped, &prop, 0);
-	if (r != CUDA_SUCCESS)
+	if (r != CUDA_SUCCESS) {
+		companion_keep(block->device, companion, block->context);
 		return r;
+	}
 	r = CUDA_REAL(cuMemMap)(place->start, place->mapped, 0, block->memory, 0);
 	if (r == CUDA_SUCCESS) {
 		r = CUDA_USED(cuMemSetAccess)(place->start, place->mapped, access, count);
-		if (r == CUDA_SUCCESS)
+		if (r == CUDA_SUCCESS && !companion)
 			r = CUDA_REAL(cuMemAlloc_v2)(&companion, 1);
 		if (r != CUDA_SUCCESS)
 			CUDA_REAL(cuMemUnmap)(place->start, place->mapped);
@@ -494,9 +535,9 @@ static enum guard_not block_make(struct page_block *block, uint64_t align)
 	return r == CUDA_ERROR_OUT_OF_MEMORY ? GUARD_NOT_FULL : GUARD_NOT_REFUSED;
 }
 
-/* Takes the live block at ADDRESS for the caller's free. Returns NULL if no guarded block begins
- * there, or if another thread frees it. */
-static struct page_block *claim(uint64_t address)
+/* Takes the block at ADDRESS, whose state is WANTED, for the caller's free, or for its end. Returns
+ * NULL if no such block begins there, or if another thread frees it. */
+static struct page_block *claim_in(uint64_t address, enum page_state wanted)
 {
 	struct page_block *block;
 
@@ -504,26 +545,25 @@ static struct page_block *claim(uint64_t address)
 		return NULL;
 	ENTER_PAGES;
 	block = pages ? block_around(pages, address) : NULL;
-	if (!block || block->place.address != address || block->state != PAGE_LIVE)
+	if (!block || block->place.address != address || block->state != wanted)
 		return NULL;
 	block->state = PAGE_FREEING;
 	return block;
 }
 
-/* BLOCK, which the caller has claimed, keeps its memory until EVENT, or without one until its
- * context ends. */
-static void leave(struct page_block *block, CUevent event)
+/* BLOCK, which the caller has claimed, keeps its memory until pages_end(), or until its context
+ * ends. */
+static void leave(struct page_block *block)
 {
 	ENTER_PAGES;
 
 	if (!pages || !block)
 		return;
-	block->event = event;
+	block->place.last = launches_now();
 	list_remove(&pages->live, block);
 	list_add(&pages->leaving, block, PAGE_LEAVING);
+	pages->device[block->device].leaving += block->place.bytes;
 }
-
-static void leaving_poll(void);
 
 static bool serve(struct call *call, uint64_t bytes, uint64_t align, CUdeviceptr *ret)
 {
@@ -542,14 +582,13 @@ static bool serve(struct call *call, uint64_t bytes, uint64_t align, CUdeviceptr
 	else if (guard_is_excluded(call))
 		why = GUARD_NOT_EXCLUDED;
 	else if (captures_enter()) {
-		leaving_poll();
 		why = ensure_range(block.device) ? block_make(&block, align)
 							: GUARD_NOT_ADDRESSES;
 		captures_leave();
 	}
 	if (why == GUARD_NOT_COUNT &&
 	    !patterns_around(&block.place, block.context, block.device)) {
-		leave(claim(block.place.address), NULL); /* the fill may still come */
+		leave(claim_in(block.place.address, PAGE_LIVE)); /* the fill may still come */
 		why = GUARD_NOT_BUSY;
 	}
 	if (why != GUARD_NOT_COUNT) {
@@ -591,7 +630,8 @@ bool pages_alloc_pitch(struct call *call, CUdeviceptr *address, size_t *pitch, s
 /* ---- free ---- */
 
 /* BLOCK has ended and leaves the list FROM. Returns true if its memory is kept. */
-static bool block_ended(struct page_block *block, struct page_list *from, bool unmapped)
+static bool block_ended(struct page_block *block, struct page_list *from, bool unmapped,
+			bool filled)
 {
 	struct page_range *range;
 	ENTER_PAGES;
@@ -600,6 +640,8 @@ static bool block_ended(struct page_block *block, struct page_list *from, bool u
 		return false;
 	range = &pages->device[block->device];
 	list_remove(from, block);
+	if (from == &pages->leaving)
+		range->leaving -= block->place.bytes;
 	range->extra -= block->place.mapped - block->place.bytes;
 	if (!unmapped) {
 		block->state = PAGE_FREED;
@@ -608,20 +650,21 @@ static bool block_ended(struct page_block *block, struct page_list *from, bool u
 	list_add(&pages->freed, block, PAGE_FREED);
 	if (range->spares == SPARES)
 		return false;
-	range->spare[range->spares++] = (struct page_spare){ block->memory, block->place.mapped };
+	range->spare[range->spares++] = (struct page_spare){ block->memory, block->place.mapped,
+							    filled };
 	range->spare_bytes += block->place.mapped;
 	return true;
 }
 
 /* Takes BLOCK's memory away. No work uses it any more. If the driver refuses, its addresses are
  * never used again. */
-static void block_end(struct page_block *block, struct page_list *from)
+static void block_end(struct page_block *block, struct page_list *from, bool filled)
 {
 	const int device = block->device;
 	const CUmemGenericAllocationHandle memory = block->memory;
 	CUresult r = CUDA_REAL(cuMemUnmap)(block->place.start, block->place.mapped);
 
-	if (!block_ended(block, from, r == CUDA_SUCCESS))
+	if (!block_ended(block, from, r == CUDA_SUCCESS, filled))
 		CUDA_REAL(cuMemRelease)(memory);
 	spares_release(device, atomic_load(&state)->device[device].total / SPARE_SHARE);
 }
@@ -648,54 +691,11 @@ static void wait_for_context(uint64_t context)
 	cuda_pop_context();
 }
 
-/* Takes the oldest block that its stream may have reached. */
-static struct page_block *claim_leaving(void)
-{
-	struct page_block *oldest;
-	ENTER_PAGES;
-
-	oldest = pages ? pages->leaving.oldest : NULL;
-	if (!oldest || oldest->state != PAGE_LEAVING || !oldest->event)
-		return NULL;
-	oldest->state = PAGE_FREEING;
-	return oldest;
-}
-
-/* Ends the blocks whose stream has reached their free. Locking: call inside captures_enter(). */
-static void leaving_poll(void)
-{
-	struct page_block *block;
-
-	while ((block = claim_leaving()) != NULL) {
-		if (CUDA_REAL(cuEventQuery)(block->event) != CUDA_SUCCESS) {
-			unclaim(block, PAGE_LEAVING);
-			return;
-		}
-		CUDA_REAL(cuEventDestroy_v2)(block->event);
-		block_end(block, &atomic_load(&state)->leaving);
-	}
-}
-
-/* Returns an event that is complete when STREAM of CALL has reached this place, or NULL. */
-static CUevent event_in_stream(const struct call *call, CUstream stream)
-{
-	__auto_type record = cuda_is_per_thread(call->hook) ? CUDA_USED(cuEventRecord_ptsz)
-							    : CUDA_USED(cuEventRecord);
-	CUevent event = NULL;
-
-	if (!record || CUDA_REAL(cuEventCreate)(&event, EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
-		return NULL;
-	if (record(event, stream) == CUDA_SUCCESS)
-		return event;
-	CUDA_REAL(cuEventDestroy_v2)(event);
-	return NULL;
-}
-
 /* A STREAM is not captured: the driver refuses to free such memory in a graph. */
-bool pages_free(const struct call *call, void *real, CUdeviceptr address, const CUstream *stream,
-		bool idle, CUresult *ret)
+bool pages_free(void *real, CUdeviceptr address, const CUstream *stream, bool leaves,
+		CUresult *ret)
 {
-	struct page_block *block = claim(address);
+	struct page_block *block = claim_in(address, PAGE_LIVE);
 	uint64_t launched = launches_now();
 	KEEP_ERRNO;
 
@@ -707,16 +707,38 @@ bool pages_free(const struct call *call, void *real, CUdeviceptr address, const 
 		unclaim(block, PAGE_LIVE);
 		return true;
 	}
-	if (stream) {
-		leave(block, event_in_stream(call, *stream));
+	if (stream && leaves) {
+		block->place.companion = 0;
+		leave(block);
 		return true;
 	}
-	if (!idle) {
-		wait_for_context(block->context);
-		launches_done_until(block->context, launched);
-	}
-	block_end(block, &atomic_load(&state)->live);
+	wait_for_context(block->context);
+	launches_done_until(block->context, launched);
+	block->place.last = launched;
+	block_end(block, &atomic_load(&state)->live, false);
 	return true;
+}
+
+void pages_freed(uint64_t address, uint64_t last)
+{
+	struct page_block *block = claim_in(address, PAGE_LIVE);
+
+	if (!block)
+		return;
+	leave(block);
+	block->place.last = last;
+}
+
+void pages_end(uint64_t address, bool filled)
+{
+	struct page_block *block = claim_in(address, PAGE_LEAVING);
+
+	if (!block)
+		return;
+	if (block->place.companion &&
+	    !companion_keep(block->device, block->place.companion, block->context))
+		CUDA_REAL(cuMemFree_v2)(block->place.companion);
+	block_end(block, &atomic_load(&state)->leaving, filled);
 }
 
 /* ---- contexts and devices ---- */
@@ -745,9 +767,12 @@ void pages_context_gone(uint64_t context)
 		return;
 	launches_context_gone(context);
 	while ((block = claim_of(&pages->live, context)) != NULL)
-		block_end(block, &pages->live);
+		block_end(block, &pages->live, false);
 	while ((block = claim_of(&pages->leaving, context)) != NULL)
-		block_end(block, &pages->leaving);
+		block_end(block, &pages->leaving, false);
+	for (int device = 0; device < PAGES_DEVICES; device++)
+		while (companion_take(device, context))
+			;
 	pages_relieve();
 }
 

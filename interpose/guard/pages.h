@@ -21,7 +21,9 @@ struct page_place {
 	/* A small block of the driver's own, which has the attributes that the application expects
 	 * of the guarded one, and the context. */
 	uint64_t companion;
-	bool live; /* false: freed, perhaps in a stream that has not reached the free */
+	uint64_t last;    /* number of the last launch before the free, if that is known */
+	bool live; /* false: freed, perhaps while work still uses it */
+	bool filled; /* its memory held the pattern */
 };
 
 /* Stores the guarded block around ADDRESS: one whose memory, or the unmapped addresses beside it,
@@ -34,13 +36,17 @@ bool pages_may_have(uint64_t address);
 bool pages_any(void);
 
 /* Each returns true if a guarded block serves CALL. Otherwise the caller calls the driver. A free's
- * result is in *RET. For cuMemFreeAsync, STREAM is the address of its stream, otherwise NULL. IDLE:
- * no work of the block's context uses it. */
+ * result is in *RET. For cuMemFreeAsync, STREAM is the address of its stream, otherwise NULL.
+ * Then, if LEAVES, work may still use the block until pages_end(). */
 bool pages_alloc(struct call *call, CUdeviceptr *address, size_t bytes);
 bool pages_alloc_pitch(struct call *call, CUdeviceptr *address, size_t *pitch, size_t width,
 		       size_t height, unsigned int element);
-bool pages_free(const struct call *call, void *real, CUdeviceptr address, const CUstream *stream,
-		bool idle, CUresult *ret);
+bool pages_free(void *real, CUdeviceptr address, const CUstream *stream, bool leaves,
+		CUresult *ret);
+/* The block at ADDRESS is freed after launch LAST, and work may still use it until pages_end().
+ * FILLED: its memory holds the pattern then. */
+void pages_freed(uint64_t address, uint64_t last);
+void pages_end(uint64_t address, bool filled);
 
 /* CONTEXT has ended, and with it its blocks: mappings outlive a context (measured on an H100). */
 void pages_context_gone(uint64_t context);

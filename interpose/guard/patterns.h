@@ -40,6 +40,13 @@ struct guard_place {
 	bool live;  /* false: freed, and held back */
 	bool first; /* the driver's block begins at the same address */
 };
+/* Returns true if ADDRESS is in a block that was freed while work may still use it. */
+bool patterns_is_leaving(uint64_t address);
+/* Call before work that may access such a block: waits until the work from before the free is done,
+ * and ends the block, as the driver's free would have done. */
+void patterns_settle(void);
+/* Ends such blocks where the work is done. */
+void patterns_poll(const struct call *call);
 /* Stores the block around ADDRESS. If ADDRESS is in a pattern, it is not in the place. Returns
  * false if there is no block. */
 bool patterns_find(uint64_t address, struct guard_place *ret);

@@ -328,16 +328,20 @@ static void release(const struct guarded *block)
 
 static bool release_held(const struct call *call, uint64_t limit)
 {
-	struct guarded block, *pinned = &block;
+	struct guarded *blocks[GUARDED_GROUP], block;
+	unsigned int count;
 	bool ret = false;
 
-	while (guarded_pop(&table, limit, &block)) {
-		if (!calls_usable(block.calls))
-			continue;
-		check_group(call, &pinned, 1);
-		release(&block);
-		ret = true;
-	}
+	while ((count = guarded_pop(&table, limit, blocks)) > 0)
+		for (unsigned int i = 0; i < count; i++) {
+			check_group(call, &blocks[i], 1);
+			block = *blocks[i];
+			guarded_remove(&table, blocks[i]);
+			if (!calls_usable(block.calls))
+				continue;
+			release(&block);
+			ret = true;
+		}
 	return ret;
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "interpose/base/arena.h"
+#include "interpose/base/hash.h"
 #include "interpose/block/block_table.h"
 #include "interpose/block/queries.h"
 #include "interpose/guard/launches.h"
@@ -16,6 +17,7 @@
 #include "ledger/clock.h"
 #include "ledger/nocancel.h"
 
+#define STOCK_BYTES 65536u /* larger blocks are made one at a time */
 #define READERS_NAPS 100000u
 /* Drivers give a large block pages of its own. */
 #define LARGE (UINT64_C(1) << 20)
@@ -71,11 +73,45 @@ static uint64_t taken_for(uint64_t bytes)
 static void count_unseen(struct guarded_table *table, const struct guarded *block, int sign)
 {
 	uint64_t bytes = taken_for(block->total) -
-			 (block->state == GUARDED_HELD ? 0 : taken_for(block->bytes));
+			 (block->state >= GUARDED_LEAVING ? 0 : taken_for(block->bytes));
 
 	if (!block->companion && block->device >= 0 && block->device < GUARDED_DEVICES)
 		atomic_fetch_add(&table->unseen[block->device],
 				 sign < 0 ? -bytes : bytes);
+}
+
+static void count_state(struct guarded_table *table, struct guarded *block,
+			enum guarded_state state)
+{
+	count_unseen(table, block, -1);
+	block->state = state;
+	count_unseen(table, block, 1);
+}
+
+static struct guarded **bin_of(struct guarded_table *table, uint64_t total)
+{
+	return &table->cached[TABLE_MIX(total) >> 58];
+}
+
+static void unlink_cached(struct guarded_table *table, const struct guarded *block)
+{
+	struct guarded **at = bin_of(table, block->total);
+
+	while (*at && *at != block)
+		at = &(*at)->next;
+	if (!*at)
+		return;
+	*at = block->next;
+	shared_store(table->cached_bytes, table->cached_bytes - block->total);
+}
+
+static void link_cached(struct guarded_table *table, struct guarded *block)
+{
+	struct guarded **bin = bin_of(table, block->total);
+
+	block->next = *bin;
+	*bin = block;
+	shared_store(table->cached_bytes, table->cached_bytes + block->total);
 }
 
 static void unlink_held(struct guarded_table *table, const struct guarded *block)
@@ -101,8 +137,14 @@ static void drop_at(struct guarded_table *table, uint32_t index)
 	count_unseen(table, block, -1);
 	if (block->state == GUARDED_HELD)
 		unlink_held(table, block);
+	if (block->state == GUARDED_CACHED)
+		unlink_cached(table, block);
 	remove_at(table, index);
-	if (!block->pins) /* else the memory stays: a thread still reads it */
+	if (block->state == GUARDED_LEAVING)
+		atomic_fetch_sub(&table->leaving, 1);
+	if (block->pins) /* the memory stays: a thread still reads it */
+		block->state = GUARDED_DROPPED;
+	else
 		arena_give(&arena, block, sizeof(*block));
 }
 
@@ -166,6 +208,8 @@ bool guarded_insert(struct guarded_table *table, const struct guarded *what)
 		shared_store(table->highest, block->base + block->span);
 	if (block->state == GUARDED_HELD)
 		link_held(table, block);
+	if (block->state == GUARDED_CACHED)
+		link_cached(table, block);
 	return true;
 }
 
@@ -205,44 +249,138 @@ struct guarded *guarded_take(struct guarded_table *table, uint64_t address, bool
 		return NULL;
 	block->state = GUARDED_FREEING;
 	wait_for_readers(table, block);
+	block->pins = 1;
 	return block;
+}
+
+/* Locking: the caller holds the table's lock. Ends the state of BLOCK, which the caller has.
+ * Returns false if the block was dropped: it is no more. */
+static bool claim_end(struct guarded_table *table, struct guarded *block)
+{
+	if (block->state == GUARDED_DROPPED) {
+		arena_give(&arena, block, sizeof(*block));
+		return false;
+	}
+	if (block->state == GUARDED_LEAVING)
+		atomic_fetch_sub(&table->leaving, 1);
+	block->pins = 0;
+	count_state(table, block, GUARDED_FREEING);
+	return true;
 }
 
 void guarded_put_back(struct guarded_table *table, struct guarded *block)
 {
 	HOLD(&table->lock);
-	block->state = GUARDED_LIVE;
+	if (claim_end(table, block))
+		count_state(table, block, GUARDED_LIVE);
+}
+
+void guarded_leave(struct guarded_table *table, struct guarded *block)
+{
+	HOLD(&table->lock);
+	if (block->state == GUARDED_DROPPED)
+		return;
+	atomic_fetch_add(&table->leaving, 1);
+	count_state(table, block, GUARDED_LEAVING);
 }
 
 void guarded_hold(struct guarded_table *table, struct guarded *block)
 {
 	HOLD(&table->lock);
-	count_unseen(table, block, -1);
+	if (!claim_end(table, block))
+		return;
+	count_state(table, block, GUARDED_HELD);
 	link_held(table, block);
-	count_unseen(table, block, 1);
+}
+
+void guarded_cache(struct guarded_table *table, struct guarded *block)
+{
+	HOLD(&table->lock);
+	if (!claim_end(table, block))
+		return;
+	count_state(table, block, GUARDED_CACHED);
+	link_cached(table, block);
 }
 
 void guarded_remove(struct guarded_table *table, struct guarded *block)
 {
-	uint32_t index;
-
 	HOLD(&table->lock);
-	index = index_of(table, block->base);
-	if (at_index(table, index) == block)
-		drop_at(table, index);
+	if (claim_end(table, block))
+		drop_at(table, index_of(table, block->base));
 }
 
-bool guarded_pop(struct guarded_table *table, uint64_t limit, struct guarded *ret)
+unsigned int guarded_pop(struct guarded_table *table, uint64_t limit,
+			 struct guarded *ret[GUARDED_GROUP])
+{
+	unsigned int count = 0;
+	struct guarded *block;
+
+	HOLD(&table->lock);
+	while (count < GUARDED_GROUP && (block = table->oldest) && !block->pins &&
+	       atomic_load(&table->held) > limit &&
+	       (!count || block->context == ret[0]->context)) {
+		unlink_held(table, block);
+		block->pins = 1;
+		ret[count++] = block;
+	}
+	return count;
+}
+
+bool guarded_reuse(struct guarded_table *table, struct guarded *what)
 {
 	struct guarded *block;
 
 	HOLD(&table->lock);
-	block = table->oldest;
-	if (!block || block->pins || atomic_load(&table->held) <= limit)
+	block = *bin_of(table, what->total);
+	while (block && (block->total != what->total || block->context != what->context))
+		block = block->next;
+	if (!block)
 		return false;
-	*ret = *block;
-	drop_at(table, index_of(table, block->base));
+	unlink_cached(table, block);
+	count_unseen(table, block, -1);
+	what->base = block->base;
+	*block = *what;
+	count_unseen(table, block, 1);
 	return true;
+}
+
+unsigned int guarded_missed(struct guarded_table *table, uint64_t total)
+{
+	uint8_t *missed = &table->missed[bin_of(table, total) - table->cached];
+
+	HOLD(&table->lock);
+	if (total > STOCK_BYTES)
+		return 1;
+	if (1u << *missed < GUARDED_STOCK)
+		return 1u << (*missed)++;
+	return GUARDED_STOCK;
+}
+
+struct guarded *guarded_uncache(struct guarded_table *table, uint64_t limit)
+{
+	HOLD(&table->lock);
+	for (unsigned int i = 0; i < GUARDED_BINS && table->cached_bytes > limit; i++) {
+		struct guarded *block = table->cached[i];
+
+		if (!block)
+			continue;
+		unlink_cached(table, block);
+		count_state(table, block, GUARDED_FREEING);
+		block->pins = 1;
+		return block;
+	}
+	return NULL;
+}
+
+bool guarded_is_leaving(struct guarded_table *table, uint64_t address)
+{
+	const struct guarded *block;
+
+	if (!atomic_load_explicit(&table->leaving, memory_order_relaxed))
+		return false;
+	HOLD(&table->lock);
+	block = find(table, address);
+	return block && block->state == GUARDED_LEAVING;
 }
 
 void guarded_drop(struct guarded_table *table, uint64_t context)
@@ -268,7 +406,7 @@ static unsigned int pin(struct guarded_table *table, uint64_t context, uint64_t 
 		if (count && block->context != ret[0]->context)
 			break;
 		if ((context && block->context != context) || block->reported ||
-		    block->state == GUARDED_FREEING)
+		    (block->state != GUARDED_LIVE && block->state != GUARDED_HELD))
 			continue;
 		block->pins++;
 		ret[count++] = block;
@@ -369,7 +507,8 @@ static bool find_next(struct guarded_table *table, const struct guarded *block,
 	return block->span == block->total && wrong.from >= behind &&
 	       block->total - end < wrong.from - behind &&
 	       guarded_copy(table, block->base + block->total, ret) && !ret->front &&
-	       ret->base == block->base + block->total && ret->state == GUARDED_LIVE;
+	       ret->base == block->base + block->total &&
+	       (ret->state == GUARDED_LIVE || ret->state == GUARDED_LEAVING);
 }
 
 static uint64_t launches_of(const struct guarded *block)
@@ -391,7 +530,9 @@ static void record_bytes(struct recorder *recorder, struct ledger_error *error,
 		new.bytes = (uint32_t)wrong.bytes;
 	memcpy(new.found, memory, new.bytes);
 	pattern_fill(new.wanted, wrong.from, new.bytes);
-	launches_suspect(recorder, launches_of(block), block->done, block->base, block->span, &new);
+	launches_suspect(recorder, launches_of(block), block->done,
+			 block->state == GUARDED_LEAVING ? block->last : launches_now(),
+			 block->base, block->span, &new);
 	shared_store(error->earlier_bytes, ledger_add_overwrite(&recorder->writer, &new));
 }
 
@@ -407,9 +548,17 @@ static void record(struct recorder *recorder, const struct call *call, struct gu
 	struct ledger_block live;
 	uint32_t ref;
 
-	if (!freed && block_live(recorder, key_in(block->space, number), &live))
+	if (block->state == GUARDED_LEAVING)
+		hook = &hooks[HOOK_cuMemFree_v2];
+	else if (call)
+		hook = call->hook;
+	if (block->state < GUARDED_LEAVING &&
+	    block_live(recorder, key_in(block->space, number), &live))
 		describe(recorder, block, &live);
-	error.stack = call ? stack_here(recorder, call->caller) : block->allocated.stack;
+	if (block->state == GUARDED_LEAVING)
+		error.stack = block->freed.stack;
+	else
+		error.stack = call ? stack_here(recorder, call->caller) : block->allocated.stack;
 	error.address = block->base + wrong.from;
 	error.asked_bytes = wrong.bytes;
 	error.block_address = number;
@@ -421,8 +570,7 @@ static void record(struct recorder *recorder, const struct call *call, struct gu
 		error.flags = LEDGER_ERROR_BEFORE;
 	error.kind = block->kind;
 	error.device = block->device;
-	ref = guard_error(recorder, freed ? ERROR_WRITE_FREED : ERROR_WRITE_OUT,
-			  call ? call->hook : hook, &error);
+	ref = guard_error(recorder, freed ? ERROR_WRITE_FREED : ERROR_WRITE_OUT, hook, &error);
 	if (ref)
 		record_bytes(recorder, ledger_at(&recorder->writer, ref), block, wrong, memory);
 }

@@ -16,7 +16,10 @@
 enum guarded_state {
 	GUARDED_LIVE,
 	GUARDED_FREEING, /* a thread decides what becomes of the block */
+	GUARDED_LEAVING, /* freed by the application; work may still use it: see leaving.h */
 	GUARDED_HELD,    /* freed by the application, and not yet by gpuleak */
+	GUARDED_CACHED,  /* was held, and may serve an allocation */
+	GUARDED_DROPPED, /* no longer in the table. A thread still has it */
 };
 
 /* Offsets count from the beginning of the driver's block. */
@@ -36,18 +39,20 @@ struct guarded {
 	/* Launches up to this number were done before the last check without an error: see
 	 * launches_finished(). */
 	uint64_t done;
+	uint64_t last;          /* GUARDED_LEAVING: number of the last launch before the free */
 	bool filled;            /* GUARDED_HELD: all of it holds the pattern */
 	const struct pattern_calls *calls; /* OpenCL: the functions of its driver */
 	void *svm_free;         /* SVM: its driver's clSVMFree. SVM has no patterns */
 	/* GUARDED_HELD: the allocation and the free, see struct ledger_error */
 	struct ledger_event allocated, freed;
 	uint32_t kind;
-	struct guarded *next;   /* GUARDED_HELD: freed later */
+	struct guarded *next;   /* in the list of its state: freed later */
 };
 
 struct pattern_calls;
 
 #define GUARDED_DEVICES 16
+#define GUARDED_BINS 64u
 
 struct guarded_table {
 	struct lock lock;
@@ -55,13 +60,17 @@ struct guarded_table {
 	uint32_t count, room;
 	struct guarded *oldest, *newest; /* held back */
 	_Atomic uint64_t held;  /* bytes */
+	struct guarded *cached[GUARDED_BINS]; /* by size */
+	uint64_t cached_bytes;
+	uint8_t missed[GUARDED_BINS]; /* allocations that found no cached block */
+	_Atomic uint32_t leaving; /* blocks */
 	/* by device: bytes of the driver beyond those of the application's live blocks */
 	_Atomic uint64_t unseen[GUARDED_DEVICES];
 	uint64_t lowest, highest; /* of all addresses that were ever in the table */
 	uint64_t cursor;        /* base of the block that the next check begins at */
 };
 
-/* Adds a copy of WHAT, a live block or one that is held back. Removes blocks that overlap WHAT:
+/* Adds a copy of WHAT, a block that is live, cached or held back. Removes blocks that overlap it:
  * gpuleak has not seen the calls that ended them. Returns false if memory is short. */
 bool guarded_insert(struct guarded_table *table, const struct guarded *what);
 /* Copies the block to *RET whose driver's block contains ADDRESS. Returns false if none does. */
@@ -73,20 +82,34 @@ struct guarded *guarded_take(struct guarded_table *table, uint64_t address, bool
 /* Stores in BLOCK, which is GUARDED_FREEING, that CALL frees it. The wrapper is inside the driver's
  * call. */
 void guarded_freed_by(struct guarded *block, struct call *call);
-/* End the state GUARDED_FREEING of BLOCK. */
+/* Give BLOCK, which is GUARDED_FREEING or GUARDED_LEAVING, another state. A block that was dropped
+ * meanwhile ends. */
 void guarded_put_back(struct guarded_table *table, struct guarded *block);
+void guarded_leave(struct guarded_table *table, struct guarded *block);
 void guarded_hold(struct guarded_table *table, struct guarded *block);
-/* Removes BLOCK, which is GUARDED_FREEING, from the table. */
+void guarded_cache(struct guarded_table *table, struct guarded *block);
+/* Removes BLOCK, which the caller has as above or by guarded_pop(), from the table. */
 void guarded_remove(struct guarded_table *table, struct guarded *block);
-/* Removes the oldest held block if more than LIMIT bytes are held back, and copies it to *RET.
- * Returns false if so many are not held, or if a thread reads the oldest. */
-bool guarded_pop(struct guarded_table *table, uint64_t limit, struct guarded *ret);
+/* Takes the oldest held blocks of one context while more than LIMIT bytes are held back. They stay
+ * GUARDED_HELD. Returns their number. */
+#define GUARDED_GROUP 32u
+unsigned int guarded_pop(struct guarded_table *table, uint64_t limit,
+			 struct guarded *ret[GUARDED_GROUP]);
+/* Makes a cached block the live block WHAT, which has the same context and total size, and stores
+ * its base in WHAT. Returns false if no such block is cached. */
+bool guarded_reuse(struct guarded_table *table, struct guarded *what);
+/* After that: returns how many blocks of TOTAL bytes to make at once, more each time. */
+#define GUARDED_STOCK 32u
+unsigned int guarded_missed(struct guarded_table *table, uint64_t total);
+/* Takes a cached block, which is now GUARDED_FREEING, if more than LIMIT bytes are cached. */
+struct guarded *guarded_uncache(struct guarded_table *table, uint64_t limit);
+/* Returns true if ADDRESS is in a block that is GUARDED_LEAVING. */
+bool guarded_is_leaving(struct guarded_table *table, uint64_t address);
 /* Removes all blocks of CONTEXT. */
 void guarded_drop(struct guarded_table *table, uint64_t context);
 /* Calls CHECK for blocks that are live or held back, in groups of one context, which is CONTEXT if
  * that is not 0. None of them is freed meanwhile. ALL: of all blocks; otherwise of the next group
  * only. */
-#define GUARDED_GROUP 32u
 typedef void guarded_checker(const struct call *call, struct guarded **blocks, unsigned int count);
 void guarded_check(struct guarded_table *table, const struct call *call, uint64_t context, bool all,
 		   guarded_checker *check);

@@ -22,7 +22,7 @@ import subprocess
 import sys
 
 CORE = max(os.sched_getaffinity(0))
-BYPASSED = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}  # what --bypass-pools alone does
+BYPASSED = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}  # --bypass-pools sets GPULEAK_GUARD_WAIT=0, too
 WAYS = {  # of each: its environment, where LIBRARY stands for the library
     "bare": {},
     "bare again": {},
@@ -31,8 +31,11 @@ WAYS = {  # of each: its environment, where LIBRARY stands for the library
     "trace": {"LD_PRELOAD": "LIBRARY", "GPULEAK_TRACE": "64MiB"},
     "copies": {"LD_PRELOAD": "LIBRARY", "GPULEAK_GUARD": "copies"},
     "bypassed no gpuleak": BYPASSED,
-    "bypassed all levels": dict(BYPASSED, LD_PRELOAD="LIBRARY",
+    "bypassed all levels": dict(BYPASSED, LD_PRELOAD="LIBRARY", GPULEAK_GUARD_WAIT="0",
                                 GPULEAK_GUARD="copies,patterns,pages"),
+    "bypassed patterns": dict(BYPASSED, LD_PRELOAD="LIBRARY", GPULEAK_GUARD_WAIT="0",
+                              GPULEAK_GUARD="patterns"),
+    "bypassed waiting": dict(BYPASSED, LD_PRELOAD="LIBRARY", GPULEAK_GUARD="copies,patterns,pages"),
 }
 WAYS = {name: WAYS[name] for name in os.environ.get(
     "WAYS", "bare,bare again,gpuleak,suballocations off").split(",")}

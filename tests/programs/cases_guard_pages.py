@@ -202,6 +202,34 @@ def captured(place):
 
 
 @needs("guard_pages")
+def waiting(place):
+    """guard pages: a free waits for the device, or with --guard-wait 0 and --bypass-pools it does not"""
+    for levels in ("pages", "patterns", "copies,patterns,pages"):
+        for wait, kernel in (("1", 0), ("0", 600)):
+            out, report = run_one(place, "waits", GPULEAK_GUARD=levels, GPULEAK_GUARD_WAIT=wait)
+            compare("output", "free 0, kernel %d\n" % kernel, out)
+            compare("errors", [], report["errors"])
+    for options, kernel in ((["--bypass-pools"], 600), (["--bypass-pools", "--guard-wait", "1"], 0), ([], 0)):
+        run = place.command("run", "--guard", "pages,patterns", *options, "--",
+                            place.program("guard_pages"), "waits", env={"STANDIN_ASYNC": "1"})
+        compare("with %s" % options, "free 0, kernel %d\n" % kernel, run.stdout)
+
+
+@needs("guard_pages")
+def reused(place):
+    """guard pages: memory of freed blocks serves later ones, with no new memory of the driver"""
+    for size, levels, call in (("70000", "pages", "cuMemCreate"), ("1000", "patterns", "cuMemAlloc_v2"),
+                               ("70000", "copies,patterns,pages", "cuMemCreate"),
+                               ("70000", "copies,patterns,pages", "cuMemAlloc_v2")):
+        for wait in ("0", "1"):
+            out, report = run_one(place, "churn " + size, GPULEAK_GUARD=levels, GPULEAK_GUARD_WAIT=wait,
+                                  GPULEAK_GUARD_HOLD="4KiB", STANDIN_FAIL=call + ":90+=2")
+            compare("output", "failed 0\n", out)
+            compare("errors and blocks", ([], 300, []),
+                    (report["errors"], report["guard"]["guarded_blocks"], report["guard"]["unguarded"]))
+
+
+@needs("guard_pages")
 def excluded(place):
     """guard pages: blocks of excluded libraries are not guarded"""
     report = run_one(place, "touch 1000 999 w", GPULEAK_GUARD_EXCLUDE="libx,libc.so")[1]
@@ -229,7 +257,12 @@ def gated(place):
                            "1000 bytes before its end" in run.stderr.replace("1,000", "1000"))
 
 
+NO_WAIT = {"GPULEAK_GUARD_WAIT": "0"}
+
 GUARD_PAGES = [planted(*each) for each in PLANTED] + \
+    [planted(args, {**options, **NO_WAIT}, want) for args, options, want in PLANTED] + \
+    [clean(args, {"GPULEAK_GUARD": levels, **NO_WAIT}) for args in CLEAN
+     for levels in ("pages", "copies,patterns,pages")] + \
     [clean(args, {}) for args in CLEAN] + \
     [clean(args, {"GPULEAK_GUARD_SYNC": "1"}) for args in ("struct ok", "capture", "threads")] + \
     [clean(args, {"GPULEAK_GUARD_SIDE": "before"}) for args in ("work", "query", "reset ok")] + \
@@ -242,4 +275,5 @@ GUARD_PAGES = [planted(*each) for each in PLANTED] + \
                               (70000, -512, "patterns,pages"))] + \
     [damaged("touch 70000 %d w" % at, at, "patterns,pages", GPULEAK_GUARD_SIDE="before")
      for at in (70000, 70000 + 511)] + \
-    [suspects, filled, pitched, after_reset, sampled, bounded, refused, captured, excluded, undescribed, gated]
+    [suspects, filled, pitched, after_reset, sampled, bounded, refused, captured, excluded, undescribed,
+     waiting, reused, gated]

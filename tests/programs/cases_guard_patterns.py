@@ -88,6 +88,9 @@ DROPPED = "drop@drop"
 
 def cuda(name, wanted, text, **more):
     story("guard_patterns", name, wanted, text, **more)
+    if name != "pushed_out":  # it ends by _exit() with frees on the way
+        story("guard_patterns", name, wanted, text + ", if no free waits", GPULEAK_GUARD_WAIT="0",
+              **more)
 
 
 cuda("behind_clean", [], "a write up to the last byte of a block is no error")

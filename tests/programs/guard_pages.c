@@ -29,6 +29,7 @@ CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes);
 CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes);
 CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes);
 CUresult cuStreamSynchronize(void *stream);
+CUresult cuStreamQuery(void *stream);
 
 static handle touch_byte, touch_struct, fill;
 static void *stream;
@@ -343,6 +344,43 @@ static int threads_story(char **args)
 	return 0;
 }
 
+/* Is a kernel still running after the free of another block? */
+static int waits_story(char **args)
+{
+	CUdeviceptr p = allocate(70000), q = allocate(70000);
+	uint64_t words = 100, clocks = 300000000;
+	uint32_t value = 7;
+	void *params[] = { &p, &words, &value, &clocks };
+	CUresult freed;
+
+	(void)args;
+	cuLaunchKernel(fill, 1, 1, 1, 128, 1, 1, 0, stream, params, NULL);
+	freed = cuMemFree_v2(q);
+	printf("free %d, kernel %d\n", freed, cuStreamQuery(stream));
+	cuStreamSynchronize(stream);
+	cuMemFree_v2(p);
+	return 0;
+}
+
+/* Blocks of one size, one after the other. */
+static int churn_story(char **args)
+{
+	size_t bytes = strtoul(args[0], NULL, 10);
+	int failed = 0;
+
+	for (int i = 0; i < 300; i++) {
+		CUdeviceptr p = 0;
+
+		failed += cuMemAlloc_v2(&p, bytes) != 0;
+		touch(p, (long)bytes - 1, 1);
+		failed += cuMemFree_v2(p) != 0;
+		if (i % 10 == 9)
+			failed += cuCtxSynchronize() != 0;
+	}
+	printf("failed %d\n", failed);
+	return 0;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(char **args);
@@ -351,7 +389,7 @@ static const struct {
 	{ "pitch", pitch_story }, { "query", query_story }, { "fresh", fresh_story },
 	{ "work", work_story },
 	{ "capture", capture_story }, { "reset", reset_story }, { "many", many_story },
-	{ "threads", threads_story },
+	{ "threads", threads_story }, { "waits", waits_story }, { "churn", churn_story },
 };
 
 int main(int argc, char **argv)

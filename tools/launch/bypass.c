@@ -88,6 +88,7 @@ void bypass_prepare(const struct bypass *bypass, const char *directory)
 		if (value && bypass->rows[i].switched_off)
 			setenv(variable, value, 1);
 	}
+	setenv("GPULEAK_GUARD_WAIT", "0", 0);
 	if (!bypass->module[0])
 		return;
 	run_variables_put_once("PYTHONPATH", bypass->module, ":");
