@@ -324,6 +324,10 @@ if ! tools/setup.sh --tests; then
 	echo 'FAILED: tools/setup.sh --tests' >>"$failures"
 fi
 if [ "$must_run" ] || [ -z "$(tools/setup.sh --demo --missing)" ]; then
+	# A shim of pyenv is a shell script that needs 60 ms more than the interpreter that it starts.
+	case $(command -v python3) in
+	*/shims/*) PATH=$(python3 -c 'import os, sys; print(os.path.dirname(sys.executable))'):$PATH ;;
+	esac
 	all_stages
 fi
 
