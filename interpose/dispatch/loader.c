@@ -32,7 +32,7 @@ static void *in_libc(const char *name)
 	return found;
 }
 
-/* Libc's dlsym, called from here with RTLD_NEXT, finds the next preloaded library's dlsym, if any. */
+/* Libc's dlsym, called from here with RTLD_NEXT, finds the dlsym of the next preloaded library. */
 void lookup_start(void)
 {
 	lookup_dlsym *libc_dlsym = (lookup_dlsym *)in_libc("dlsym"), *next;

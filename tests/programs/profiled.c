@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds the driver's functions as CUDA's runtime does: opens the driver, and asks it. Frees one block of
- * three, the last of which it allocates by dlsym().
+ * Finds the driver's functions as CUDA's runtime does: opens the driver, and asks it. Frees one
+ * block of three, the last of which it allocates by dlsym().
  */
 #include <dlfcn.h>
 
@@ -34,6 +34,7 @@ static void *asked(const char *name)
 
 int main(void)
 {
+	CUresult (*retain)(CUcontext *context, CUdevice device);
 	CUcontext context;
 	CUdeviceptr a, b, c;
 	int count;
@@ -43,7 +44,8 @@ int main(void)
 		return 2;
 	must(((CUresult (*)(unsigned int))function("cuInit"))(0), "init");
 	must(((CUresult (*)(int *))function("cuDeviceGetCount"))(&count), "count");
-	must(((CUresult (*)(CUcontext *, CUdevice))function("cuDevicePrimaryCtxRetain"))(&context, 0), "retain");
+	retain = (CUresult (*)(CUcontext *, CUdevice))function("cuDevicePrimaryCtxRetain");
+	must(retain(&context, 0), "retain");
 	must(((CUresult (*)(CUcontext))function("cuCtxSetCurrent"))(context), "current");
 	must(((allocate *)asked("cuMemAlloc"))(&a, 1000), "a");
 	must(((allocate *)asked("cuMemAlloc"))(&b, 2000), "b"); /* @asked */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A profiler that takes the place of the driver, as ncu does when it is preloaded. Who opens the driver
- * gets the first library of the global scope that has the driver's functions. cuGetProcAddress_v2()
- * answers functions that no library exports. Prints at exit how many allocations it saw.
+ * A profiler that takes the place of the driver, as ncu does when it is preloaded. A program that
+ * opens the driver gets the first library of the global scope that has the driver's functions.
+ * cuGetProcAddress_v2() answers functions that no library exports. Prints at exit how many
+ * allocations it saw.
  */
 #include <dlfcn.h>
 #include <string.h>
@@ -85,11 +86,11 @@ typedef CUresult look_up(const char *name, void **function, int version, unsigne
 			 void *status);
 look_up cuGetProcAddress_v2;
 
-CUresult cuGetProcAddress_v2(const char *name, void **function, int version, unsigned long long flags,
-			     void *status)
+CUresult cuGetProcAddress_v2(const char *name, void **function, int version,
+			     unsigned long long flags, void *status)
 {
-	CUresult r = ((look_up *)dlsym(driver(), "cuGetProcAddress_v2"))(name, function, version, flags,
-									status);
+	look_up *next = (look_up *)dlsym(driver(), "cuGetProcAddress_v2");
+	CUresult r = next(name, function, version, flags, status);
 
 	if (strcmp(name, "cuMemAlloc") == 0)
 		*function = (void *)own_alloc;
