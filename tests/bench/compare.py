@@ -36,6 +36,7 @@ BENCHES = [
     ("tensor, no stacks", "bench-tensor", ["20"], {"GPULEAK_STACK_DEPTH": "0"}),
     ("launch", "bench-launch", ["looked-up", "1", "launch"], {}),
     ("launch, linked", "bench-launch", ["linked", "1", "launch"], {}),
+    ("launch, guard patterns", "bench-launch", ["looked-up", "1", "launch"], {"GPULEAK_GUARD": "patterns"}),
     ("copy, guard copies", "bench-launch", ["looked-up", "1", "copy"], {"GPULEAK_GUARD": "copies"}),
     ("OpenCL pair", "bench-cl-pair", ["pair"], {}),
     ("OpenCL shared", "bench-cl-pair", ["shared"], {}),
