@@ -3,15 +3,13 @@
  * What `gpuleak attach` and the library inside the process agree on: two exported functions, their
  * results, and the page in which the command requests an attachment without ptrace. No code.
  *
- * The command loads the library with dlopen(path, RTLD_NOW | RTLD_LOCAL), or finds it loaded. It
- * then calls on a stack of at least 256 KiB, while the other threads run:
+ * The command loads the library with dlopen(path, RTLD_NOW | RTLD_LOCAL) if it is not loaded. It
+ * calls on a stack of at least 256 KiB, while the other threads run:
  *   int gpuleak_attach(const char *settings)  starts recording. SETTINGS has lines
- *     "GPULEAK_NAME=value\n". They replace the environment as options of this recording. Besides
- *     options, a line may set GPULEAK_TREE=1 (forked children record, too), GPULEAK_BEFORE=BYTES
- *     (device memory of the process before the attachment; for the report), and
- *     GPULEAK_FOLDER=PATH: the recording ends when nobody has a lock of F_OFD_SETLK on this folder
- *   int gpuleak_detach(void)  ends recording. The ledger stays, with `ended` LEDGER_DETACHED
- * Both return an enum attach_result.
+ *     "GPULEAK_NAME=value\n", its options instead of those in the environment. A line may also set
+ *     GPULEAK_TREE=1 (forked children record, too), GPULEAK_BEFORE=BYTES (device memory before the
+ *     attachment), and GPULEAK_FOLDER=PATH: recording ends when nobody locks it (F_OFD_SETLK)
+ *   int gpuleak_detach(void)  ends recording: `ended` is LEDGER_DETACHED. Both return attach_result
  */
 #pragma once
 
@@ -36,19 +34,17 @@ enum attach_result {
 	ATTACH_RESULT_COUNT
 };
 
-/* ---- the page of a process that was started with GPULEAK_RECORD=off: the file
- * gpuleak.PID.START.attach (START is field 22 of /proc/PID/stat) in the first directory of
- * place_candidate() (ledger/directory.h) where the process could create it. The process maps it at
- * its first GPU call. ---- */
+/* ---- the page of a process that was started with GPULEAK_RECORD=off. It creates the file at its
+ * first GPU call in the first directory of place_candidate() (ledger/directory.h) where it can. The
+ * numbers are its pid and field 22 of /proc/PID/stat. ---- */
 
 #define ATTACH_PAGE_NAME "gpuleak.%d.%llu.attach"
 #define ATTACH_PAGE_MAGIC "gpuleakB"
 #define ATTACH_SETTINGS_MAX 32768u
 
 /* The command writes `settings`, and then `request`: a number other than 0 and the last one. The
- * next GPU call of any thread that allocates takes it: it stores 0 in `request` and attaches. Then
- * it stores `result`, and then the number in `answered`. The process has no thread for it, so the
- * command waits for a limited time, and then takes the request back. */
+ * next call that allocates takes it: it stores 0 in `request`, attaches, and stores `result` and
+ * then the number in `answered`. The command takes back a request that nobody takes in time. */
 struct attach_page {
 	char magic[8];
 	int32_t pid;

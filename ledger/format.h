@@ -96,7 +96,11 @@ enum ledger_ended {
 	X(BAD_HEAPS, "NVTX memory heaps were registered twice, in no GPU memory that gpuleak "   \
 		     "recorded, or beyond the room of its table")                           \
 	X(BAD_REGIONS, "NVTX memory regions lie in no heap that gpuleak recorded, or not wholly " \
-		       "in theirs: they were not recorded")
+		       "in theirs: they were not recorded")                                     \
+	X(UNCHANGED_WORDS, "parts of memory could not be read or changed by the attachment (a "   \
+		"limit, or a filter of system calls): calls through them were not recorded")     \
+	X(WORDS_LEFT, "parts of memory could not be changed back when the attachment ended: "    \
+		"calls through them still pass gpuleak, which records nothing")
 
 enum ledger_trouble {
 #define X(name, text) LEDGER_TROUBLE_##name,

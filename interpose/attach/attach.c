@@ -130,14 +130,30 @@ static struct recorder *start_recorder(enum attach_result *ret_result)
 
 /* ---- the words ---- */
 
+/* Records that words could not be changed, or not be changed back. RECORDER may be NULL. */
+static void note_unchanged(struct recorder *recorder, enum ledger_trouble what)
+{
+	if (recorder && words_unchanged)
+		ledger_trouble(recorder->header, what, words_unchanged);
+	words_unchanged = 0;
+}
+
+static void change_words(void)
+{
+	modules_change(false);
+	memory_change();
+}
+
 /* Changes what was loaded since. The caller of the loader must not wait. */
 static void change_new_modules(void *unused)
 {
 	(void)unused;
 	if (!lock_try(&changing))
 		return;
-	if (is_attached)
+	if (is_attached) {
 		modules_change(true);
+		note_unchanged(recorder_now(), LEDGER_TROUBLE_UNCHANGED_WORDS);
+	}
 	lock_give(&changing);
 }
 
@@ -198,6 +214,7 @@ static enum attach_result attach(const char *settings)
 	if (!read_settings(settings))
 		return ATTACH_BAD_SETTINGS;
 	limits_start();
+	words_unchanged = 0;
 	service_thread_tick = folder[0] ? end_with_command : NULL;
 	recorder = start_recorder(&result);
 	if (!recorder)
@@ -210,10 +227,10 @@ static enum attach_result attach(const char *settings)
 	apis_libraries_changed();
 	if (words_prepare(WORDS_ATTACH)) {
 		hide();
-		modules_change(false);
-		memory_change();
+		change_words();
 		show(recorder);
 	}
+	note_unchanged(recorder, LEDGER_TROUBLE_UNCHANGED_WORDS);
 	atomic_store(&apis_attached_hook, libraries_may_have_changed);
 	return ATTACH_DONE;
 }
@@ -264,10 +281,9 @@ static enum attach_result detach(void)
 		atomic_store(&recorder->ending, ENDING_DESTRUCTORS); /* no further step */
 		service_thread_wake();
 	}
-	if (words_prepare(WORDS_DETACH)) {
-		modules_change(false);
-		memory_change();
-	}
+	if (words_prepare(WORDS_DETACH))
+		change_words();
+	note_unchanged(recorder, LEDGER_TROUBLE_WORDS_LEFT);
 	is_attached = false;
 	if (recorder)
 		end_recorder(recorder);

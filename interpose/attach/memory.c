@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -18,93 +17,36 @@
 
 #include "interpose/base/arena.h"
 #include "interpose/base/at_end.h"
+#include "interpose/base/memory_map.h"
 #include "interpose/base/own_stack.h"
 #include "interpose/dispatch/find_module.h"
 #include "ledger/nocancel.h"
 
-#define RANGES_MAX 65536u
 #define WORDS_MAX 65536u
+#define ROUNDS_MAX 64 /* of so many words */
 /* Tables of functions are made early: they lie in small mappings, or near the start of a heap. */
 #define SEARCHED_OF_MAPPING ((uint64_t)2 << 30)
-#define LINE_BYTES 4096u
 #define CHILD_STACK_BYTES 65536u
 #define FLAG_RESTORER 0x04000000ul
 
-struct anonymous_range {
-	uint64_t start, end;
-};
-
 struct memory_search {
 	struct word word[WORDS_MAX];
-	struct anonymous_range range[RANGES_MAX];
-	unsigned int words, ranges;
+	unsigned int words;
 	unsigned int next; /* word[next] is the first that change_words() has not begun */
 	_Alignas(16) char stack[CHILD_STACK_BYTES];
 };
 
-/* ---- the mappings ---- */
-
-/* A line is "START-END rwxp OFFSET MAJOR:MINOR INODE   PATH". */
-static bool read_line(const char *line, memory_mapping *each, void *data)
-{
-	char *at;
-	uint64_t start = strtoull(line, &at, 16);
-	uint64_t end = *at == '-' ? strtoull(at + 1, &at, 16) : 0;
-	const char *rights = at + strspn(at, " ");
-
-	if (!end || strnlen(rights, 5) < 5)
-		return true;
-	for (int field = 0; field < 5; field++) {
-		at += strspn(at, " ");
-		at += field < 4 ? strcspn(at, " ") : 0;
-	}
-	return each(start, end, rights, at, data);
-}
-
-void memory_each_mapping(memory_mapping *each, void *data)
-{
-	int fd = nocancel_open("/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
-	char text[LINE_BYTES + 1], *line, *end;
-	size_t kept = 0;
-	bool more = fd >= 0;
-	ssize_t n;
-
-	while (more && (n = nocancel_read(fd, text + kept, LINE_BYTES - kept)) > 0) {
-		text[kept + (size_t)n] = '\0';
-		for (line = text; more && (end = strchr(line, '\n')); line = end + 1) {
-			*end = '\0';
-			more = read_line(line, each, data);
-		}
-		kept = strlen(line);
-		if (kept == LINE_BYTES)
-			kept = 0; /* longer than any line can be */
-		memmove(text, line, kept);
-	}
-	if (fd >= 0)
-		nocancel_close(fd);
-}
+/* ---- the search ---- */
 
 /* Returns true for anonymous private memory that a program may write. "[anon:...]" is a name that
  * an allocator gave. The first thread's stack and the kernel's own areas are left alone. */
-static bool is_anonymous(const char *rights, const char *path)
+static bool is_anonymous(const struct memory_mapping *mapping)
 {
-	return strncmp(rights, "rw", 2) == 0 && rights[3] == 'p' &&
+	const char *path = mapping->path;
+
+	return strncmp(mapping->rights, "rw", 2) == 0 && mapping->rights[3] == 'p' &&
 	       (!*path || strcmp(path, "[heap]") == 0 || strncmp(path, "[anon", 5) == 0);
 }
-
-static bool collect_range(uint64_t start, uint64_t end, const char *rights, const char *path,
-			  void *data)
-{
-	struct memory_search *search = data;
-
-	if (end - start > SEARCHED_OF_MAPPING)
-		end = start + SEARCHED_OF_MAPPING;
-	if (is_anonymous(rights, path) && search->ranges < RANGES_MAX)
-		search->range[search->ranges++] = (struct anonymous_range){ start, end };
-	return true;
-}
-
-/* ---- the search ---- */
 
 /* Static variables without a value in the file lie in anonymous memory, too: modules.c changes
  * those of the modules that are not left alone. */
@@ -118,6 +60,18 @@ static void collect_word(const struct word *word, void *data)
 	    aside_is_on((uintptr_t)at) || module_of(word->at))
 		return;
 	search->word[search->words++] = *word;
+}
+
+static bool search_mapping(const struct memory_mapping *mapping, void *data)
+{
+	const uint64_t bytes = mapping->end - mapping->start;
+
+	if (is_anonymous(mapping))
+		words_search(mapping->start,
+			     mapping->start + (bytes < SEARCHED_OF_MAPPING ? bytes
+									   : SEARCHED_OF_MAPPING),
+			     collect_word, data);
+	return true;
 }
 
 /* ---- the change ---- */
@@ -149,24 +103,38 @@ static int change_words(void *data)
 	return 0;
 }
 
+/* Makes children until all words are changed: one that meets a fault leaves the rest to the next
+ * one. */
+static void change_found(struct memory_search *search)
+{
+	while (search->next < search->words) {
+		const unsigned int before = search->next;
+		pid_t child = clone(change_words, search->stack + sizeof(search->stack),
+				    CLONE_VM | CLONE_VFORK, search);
+
+		while (child > 0 && nocancel_waitpid(child, NULL, __WCLONE) < 0 && errno == EINTR)
+			;
+		if (search->next == before) { /* a limit of processes, or a filter of calls */
+			words_unchanged++;
+			return;
+		}
+	}
+}
+
 void memory_change(void)
 {
 	struct memory_search *search = pages_map(sizeof(*search));
-	unsigned int before = 0;
+	int rounds = 0;
 	KEEP_ERRNO;
-	pid_t child;
 
-	if (!search)
+	if (!search) {
+		words_unchanged++;
 		return;
-	memory_each_mapping(collect_range, search);
-	for (unsigned int i = 0; i < search->ranges; i++)
-		words_search(search->range[i].start, search->range[i].end, collect_word, search);
+	}
 	do {
-		before = search->next;
-		child = clone(change_words, search->stack + sizeof(search->stack),
-			      CLONE_VM | CLONE_VFORK, search);
-		while (child > 0 && nocancel_waitpid(child, NULL, __WCLONE) < 0 && errno == EINTR)
-			;
-	} while (search->next > before && search->next < search->words);
+		search->words = search->next = 0;
+		words_unchanged += !memory_map_each(search_mapping, search);
+		change_found(search);
+	} while (search->words == WORDS_MAX && search->next == WORDS_MAX && rounds++ < ROUNDS_MAX);
 	munmap(search, sizeof(*search));
 }

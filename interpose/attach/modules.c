@@ -7,22 +7,15 @@
  */
 #include "interpose/attach/words.h"
 
-#include <dlfcn.h>
 #include <link.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "interpose/base/fork_guard.h"
+#include "interpose/base/memory_map.h"
 #include "interpose/dispatch/loader.h"
-
-#if defined(__x86_64__)
-#define TYPE_JUMP_SLOT R_X86_64_JUMP_SLOT
-#define TYPE_GLOB_DAT R_X86_64_GLOB_DAT
-#else
-#define TYPE_JUMP_SLOT R_AARCH64_JUMP_SLOT
-#define TYPE_GLOB_DAT R_AARCH64_GLOB_DAT
-#endif
+#include "interpose/dispatch/relocations.h"
 
 /* The modules at the start of the loader's list that were changed already: new ones are appended. 0
  * after a module was unloaded. */
@@ -36,7 +29,6 @@ struct change {
 	unsigned int visited;
 	/* of the module that is visited */
 	const struct dl_phdr_info *info;
-	const ElfW(Dyn) *dynamic;
 	uint64_t relro_start, relro_end;
 };
 
@@ -44,28 +36,24 @@ struct change {
 
 struct rights_search {
 	uint64_t address;
-	bool found, writable;
+	bool writable;
 };
 
-static bool look_at_rights(uint64_t start, uint64_t end, const char *rights, const char *path,
-			   void *data)
+static bool look_at_rights(const struct memory_mapping *mapping, void *data)
 {
 	struct rights_search *search = data;
+	bool found = search->address >= mapping->start && search->address < mapping->end;
 
-	(void)path;
-	if (search->address < start || search->address >= end)
-		return true;
-	search->found = true;
-	search->writable = rights[1] == 'w';
-	return false;
+	search->writable = found && mapping->rights[1] == 'w';
+	return !found;
 }
 
 static bool is_writable(uint64_t address)
 {
 	struct rights_search search = { .address = address };
 
-	memory_each_mapping(look_at_rights, &search);
-	return search.found && search.writable;
+	memory_map_each(look_at_rights, &search);
+	return search.writable;
 }
 
 /* ---- words ---- */
@@ -76,8 +64,10 @@ static void change_read_only(const struct word *word)
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	void *at = (void *)(uintptr_t)((uint64_t)(uintptr_t)word->at & ~(page - 1));
 
-	if (mprotect(at, page, PROT_READ | PROT_WRITE) < 0)
+	if (mprotect(at, page, PROT_READ | PROT_WRITE) < 0) {
+		words_unchanged++;
 		return;
+	}
 	word_change(word);
 	mprotect(at, page, PROT_READ);
 }
@@ -112,74 +102,18 @@ static bool is_own(const struct change *change, uint64_t address)
 	return false;
 }
 
-static void change_slot(struct change *state, const char *name, uint64_t *at)
+static void change_slot(const struct module_slot *slot, void *data)
 {
-	struct word word = { .at = at, .from = *(volatile uint64_t *)at };
+	struct change *state = data;
+	struct word word = { .at = slot->at, .from = *(volatile uint64_t *)slot->at };
 
 	if (!word.from)
 		return;
-	word.to = words_by_name(name, word.from, state->info->dlpi_phdr);
+	word.to = words_by_name(slot->name, word.from, state->info->dlpi_phdr);
 	if (!word.to && is_own(state, word.from))
-		word.to = words_for_unbound(name);
+		word.to = words_for_unbound(slot->name);
 	if (word.to)
 		change(&word, state);
-}
-
-static uint64_t pointer_of(const struct change *change, const ElfW(Dyn) *entry)
-{
-	uint64_t address = entry->d_un.d_ptr;
-
-	return address < base_of(change) ? address + base_of(change) : address;
-}
-
-struct slot_tables {
-	const char *strings;
-	const ElfW(Sym) *symbols;
-	const ElfW(Rela) *rows[2];
-	size_t bytes[2];
-};
-
-static void read_tables(const struct change *change, struct slot_tables *ret)
-{
-	const ElfW(Dyn) *at = change->dynamic;
-
-	memset(ret, 0, sizeof(*ret));
-	for (; at->d_tag != DT_NULL; at++) {
-		if (at->d_tag == DT_STRTAB)
-			ret->strings = (const char *)pointer_of(change, at);
-		else if (at->d_tag == DT_SYMTAB)
-			ret->symbols = (const ElfW(Sym) *)pointer_of(change, at);
-		else if (at->d_tag == DT_RELA)
-			ret->rows[0] = (const ElfW(Rela) *)pointer_of(change, at);
-		else if (at->d_tag == DT_RELASZ)
-			ret->bytes[0] = at->d_un.d_val;
-		else if (at->d_tag == DT_JMPREL)
-			ret->rows[1] = (const ElfW(Rela) *)pointer_of(change, at);
-		else if (at->d_tag == DT_PLTRELSZ)
-			ret->bytes[1] = at->d_un.d_val;
-	}
-}
-
-static void change_slots(struct change *state)
-{
-	struct slot_tables tables;
-
-	read_tables(state, &tables);
-	if (!tables.strings || !tables.symbols)
-		return;
-	for (int table = 0; table < 2; table++)
-		for (size_t i = 0; tables.rows[table] &&
-				   i < tables.bytes[table] / sizeof(ElfW(Rela)); i++) {
-			const ElfW(Rela) *row = &tables.rows[table][i];
-			const ElfW(Sym) *symbol = &tables.symbols[ELF64_R_SYM(row->r_info)];
-			uint64_t type = ELF64_R_TYPE(row->r_info);
-
-			if ((type == TYPE_JUMP_SLOT || type == TYPE_GLOB_DAT) &&
-			    symbol->st_shndx == SHN_UNDEF)
-				change_slot(state, tables.strings + symbol->st_name,
-					    (uint64_t *)(uintptr_t)(base_of(state) +
-								    row->r_offset));
-		}
 }
 
 /* ---- modules ---- */
@@ -195,23 +129,20 @@ static bool is_left_alone(const struct dl_phdr_info *info, const void *dynamic)
 	       strncmp(name, "libdl.so", 8) == 0 || strncmp(name, "linux-vdso", 10) == 0;
 }
 
-static void find_parts(struct change *state)
+static void find_relro(struct change *state)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 
-	state->dynamic = NULL;
 	state->relro_start = state->relro_end = 0;
 	for (unsigned int i = 0; i < state->info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *part = &state->info->dlpi_phdr[i];
 		uint64_t start = base_of(state) + part->p_vaddr;
 
-		if (part->p_type == PT_DYNAMIC)
-			state->dynamic = (const ElfW(Dyn) *)start;
-		if (part->p_type == PT_GNU_RELRO) {
-			/* the loader rounds both down */
-			state->relro_start = start & ~(page - 1);
-			state->relro_end = (start + part->p_memsz) & ~(page - 1);
-		}
+		if (part->p_type != PT_GNU_RELRO)
+			continue;
+		/* the loader rounds both down */
+		state->relro_start = start & ~(page - 1);
+		state->relro_end = (start + part->p_memsz) & ~(page - 1);
 	}
 }
 
@@ -228,6 +159,8 @@ static void change_data(struct change *state)
 
 static int change_module(struct dl_phdr_info *info, size_t size, void *data)
 {
+	const ElfW(Dyn) *dynamic = relocations_dynamic(info);
+	struct relocations relocations;
 	struct change *state = data;
 
 	(void)size;
@@ -238,14 +171,15 @@ static int change_module(struct dl_phdr_info *info, size_t size, void *data)
 		return 0;
 	state->info = info;
 	state->has_driver |= lookup_driver_named(info->dlpi_name) < API_COUNT;
-	find_parts(state);
-	if (state->dynamic && !is_left_alone(info, state->dynamic)) {
+	find_relro(state);
+	if (dynamic && !is_left_alone(info, dynamic)) {
 		/* the loader makes it read-only at the end of relocation */
 		if (state->relro_start < state->relro_end && is_writable(state->relro_start)) {
 			state->waits = true;
 			return 0;
 		}
-		change_slots(state);
+		if (relocations_read(info->dlpi_addr, dynamic, &relocations))
+			relocations_each(&relocations, change_slot, state);
 		change_data(state);
 	}
 	if (!state->waits)

@@ -86,6 +86,7 @@ struct word_table {
 	uint64_t buffer[BUFFER_BYTES / sizeof(uint64_t)];
 };
 static struct word_table *table;
+unsigned int words_unchanged;
 
 static unsigned int slot_of(uint64_t address)
 {
@@ -140,9 +141,12 @@ static void function_add(const struct function *new)
 		if (table->function[i].real == new->real &&
 		    table->function[i].wrapper == new->wrapper)
 			return;
-	if (!new->real || !new->wrapper || new->real == new->wrapper ||
-	    table->functions == FUNCTIONS_MAX)
+	if (!new->real || !new->wrapper || new->real == new->wrapper)
 		return;
+	if (table->functions == FUNCTIONS_MAX) {
+		words_unchanged++;
+		return;
+	}
 	table->function[table->functions++] = *new;
 	add_address(new->real);
 	add_address(new->wrapper);
@@ -180,10 +184,11 @@ static int add_driver(struct dl_phdr_info *info, size_t size, void *data)
 	size_t length;
 
 	(void)size;
-	if (api == API_COUNT || drivers->count == DRIVERS_MAX)
+	if (api == API_COUNT)
 		return 0;
+	words_unchanged += drivers->count == DRIVERS_MAX;
 	length = strlen(info->dlpi_name);
-	if (length && length < sizeof(drivers->path[0])) {
+	if (length && length < sizeof(drivers->path[0]) && drivers->count < DRIVERS_MAX) {
 		drivers->api[drivers->count] = api;
 		memcpy(drivers->path[drivers->count++], info->dlpi_name, length + 1);
 	}
@@ -262,8 +267,10 @@ bool words_prepare(enum words_direction direction)
 
 	if (!table)
 		table = pages_map(sizeof(*table));
-	if (!table)
+	if (!table) {
+		words_unchanged++;
 		return false;
+	}
 	table->direction = direction;
 	fork_guard_iterate(add_driver, &drivers);
 	dlerror_take(&state);
@@ -314,6 +321,7 @@ static size_t copy_memory(void *to, uint64_t from, size_t bytes)
 		return n > 0 ? (size_t)n : 0;
 	/* A filter of system calls forbids it. */
 	fd = nocancel_open("/proc/self/mem", O_RDONLY | O_CLOEXEC, 0);
+	words_unchanged += fd < 0;
 	n = fd < 0 ? 0 : nocancel_pread(fd, to, bytes, (off_t)from);
 	if (fd >= 0)
 		nocancel_close(fd);

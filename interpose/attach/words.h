@@ -17,6 +17,9 @@
 
 enum words_direction { WORDS_ATTACH, WORDS_DETACH };
 
+/* How many parts of the memory could not be read or changed. Callers reset it. */
+extern unsigned int words_unchanged;
+
 /* Finds the drivers' functions and their wrappers, and chooses the addresses that the functions
  * below replace. WORDS_DETACH also replaces those of gpuleak's exports in a process that was
  * started with GPULEAK_RECORD=off. Calls the loader. Returns false if there is no memory. A second
@@ -60,13 +63,6 @@ void modules_change(bool only_new);
 
 /* Runs inside aside(). Changes the words in anonymous memory, while the other threads run. */
 void memory_change(void);
-
-/* RIGHTS begins with "rwxp", PATH is the rest of the line. Returns false to end. */
-typedef bool memory_mapping(uint64_t start, uint64_t end, const char *rights, const char *path,
-			    void *data);
-
-/* Reads /proc/self/maps, and calls EACH for each mapping. */
-void memory_each_mapping(memory_mapping *each, void *data);
 
 /* ---- attach.c ---- */
 

@@ -7,29 +7,19 @@
 #include "interpose/dispatch/coverage.h"
 
 #include <dlfcn.h>
-#include <elf.h>
-#include <fcntl.h>
 #include <link.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "interpose/base/fork_guard.h"
 #include "interpose/base/config.h"
+#include "interpose/base/memory_map.h"
 #include "interpose/dispatch/api.h"
 #include "interpose/dispatch/loader.h"
-#include "ledger/nocancel.h"
+#include "interpose/dispatch/relocations.h"
 #include "interpose/dispatch/resolve.h"
 #include "interpose/base/submit_epoch.h"
 
 #define SEARCH_BYTES_MAX ((size_t)64 << 20)
-
-#if defined(__x86_64__)
-#define IS_SLOT(type) ((type) == R_X86_64_JUMP_SLOT || (type) == R_X86_64_GLOB_DAT || \
-		       (type) == R_X86_64_64)
-#else
-#define IS_SLOT(type) ((type) == R_AARCH64_JUMP_SLOT || (type) == R_AARCH64_GLOB_DAT || \
-		       (type) == R_AARCH64_ABS64)
-#endif
 
 static _Atomic bool called[API_COUNT];       /* a linked call arrived */
 static _Atomic bool asked_global[API_COUNT]; /* dlsym() returned gpuleak's export */
@@ -159,74 +149,30 @@ void coverage_export_table(const unsigned char *uuid, const void *caller)
 /* ---- the slots of loaded modules ---- */
 
 struct module_image {
-	const struct dl_phdr_info *info;
-	const char *strings;
-	const ElfW(Sym) *symbols;
-	const ElfW(Rela) *table[2]; /* relocations of data, relocations of calls */
-	size_t rows[2];
+	struct relocations relocations;
+	const char *path;
 	bool needs_driver;
-	bool lazy;      /* calls are bound lazily: a bound call was made at least once */
+	bool lazy; /* calls are bound lazily: a bound call was made at least once */
 	/* follows gpuleak in the list: its calls reach gpuleak first, unless it has its own
 	 * scope */
 	bool behind_us;
 	bool finds_past_us; /* calls libc's dlsym, not gpuleak's */
 };
 
-/* Returns the address in a dynamic entry. The loader has relocated some entries; others are still
- * relative to the module. */
-static const void *pointer_of(const struct dl_phdr_info *info, const ElfW(Dyn) *entry)
-{
-	uintptr_t at = (uintptr_t)entry->d_un.d_ptr;
-
-	return (const void *)(at < info->dlpi_addr ? at + info->dlpi_addr : at);
-}
-
-static const ElfW(Dyn) *dynamic_of(const struct dl_phdr_info *info)
-{
-	for (unsigned int i = 0; i < info->dlpi_phnum; i++)
-		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-			return (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-	return NULL;
-}
-
 static bool is_driver(const char *path)
 {
 	return lookup_driver_named(path) < API_COUNT;
 }
 
-static bool read_image(const struct dl_phdr_info *info, struct module_image *ret)
+static bool read_image(const struct dl_phdr_info *info, const ElfW(Dyn) *dynamic,
+		       struct module_image *ret)
 {
-	const ElfW(Dyn) *dynamic = dynamic_of(info);
-	size_t relative = 0, sizes[2] = { 0 };
-
-	memset(ret, 0, sizeof(*ret));
-	ret->info = info;
-	for (const ElfW(Dyn) *at = dynamic; at && at->d_tag != DT_NULL; at++) {
-		if (at->d_tag == DT_STRTAB)
-			ret->strings = pointer_of(info, at);
-		else if (at->d_tag == DT_SYMTAB)
-			ret->symbols = pointer_of(info, at);
-		else if (at->d_tag == DT_RELA)
-			ret->table[0] = pointer_of(info, at);
-		else if (at->d_tag == DT_RELASZ)
-			sizes[0] = at->d_un.d_val;
-		else if (at->d_tag == DT_RELACOUNT)
-			relative = at->d_un.d_val; /* these come first and have no symbol */
-		else if (at->d_tag == DT_JMPREL)
-			ret->table[1] = pointer_of(info, at);
-		else if (at->d_tag == DT_PLTRELSZ)
-			sizes[1] = at->d_un.d_val;
-	}
-	if (!ret->strings || !ret->symbols)
+	*ret = (struct module_image){ .path = info->dlpi_name };
+	if (!relocations_read(info->dlpi_addr, dynamic, &ret->relocations))
 		return false;
-	for (int i = 0; i < 2; i++)
-		ret->rows[i] = ret->table[i] ? sizes[i] / sizeof(ElfW(Rela)) : 0;
-	if (relative <= ret->rows[0]) {
-		ret->table[0] += relative;
-		ret->rows[0] -= relative;
-	}
-	for (const ElfW(Dyn) *at = dynamic; at->d_tag != DT_NULL; at++)
-		if (at->d_tag == DT_NEEDED && is_driver(ret->strings + at->d_un.d_val))
+	for (; dynamic->d_tag != DT_NULL; dynamic++)
+		if (dynamic->d_tag == DT_NEEDED &&
+		    is_driver(ret->relocations.strings + dynamic->d_un.d_val))
 			ret->needs_driver = true;
 	return true;
 }
@@ -249,12 +195,14 @@ static bool is_in_front(const char *name, const void *value)
 	       resolve_is_ours(lookup_real(RTLD_DEFAULT, "_exit"));
 }
 
-/* Checks the slot for NAME, which holds the address VALUE. Records a call that bypasses gpuleak, or
- * that reaches it by linking. */
-static void look_at_slot(struct module_image *image, const char *name, const void *value)
+/* Checks a slot that is bound. Records a call that bypasses gpuleak, or that reaches it by
+ * linking. */
+static void look_at_slot(const struct module_slot *slot, void *data)
 {
+	struct module_image *image = data;
+	const char *name = slot->name, *module = image->path;
+	const void *value = *(void *const *)slot->at;
 	enum api api = api_of(name);
-	const char *module = image->info->dlpi_name;
 
 	if (api == API_COUNT) {
 		if (strcmp(name, "dlsym") == 0 && is_libc(value))
@@ -267,7 +215,7 @@ static void look_at_slot(struct module_image *image, const char *name, const voi
 		return;
 	if (!hook_find(name)) {
 		if (lookup_in_driver(api, value))
-			saw(name, module, image->lazy);
+			saw(name, module, slot->is_call && image->lazy);
 		return;
 	}
 	if (lookup_in_driver(api, value) && image->behind_us) {
@@ -282,46 +230,13 @@ static void look_at_slot(struct module_image *image, const char *name, const voi
 	}
 }
 
-static const ElfW(Sym) *symbol_of(const struct module_image *image, const ElfW(Rela) *row)
+/* A module binds calls lazily if at least one call is still bound to the module's own stub. */
+static void find_unbound(const struct module_slot *slot, void *data)
 {
-	const ElfW(Sym) *symbol = &image->symbols[ELF64_R_SYM(row->r_info)];
+	struct module_image *image = data;
 
-	return IS_SLOT(ELF64_R_TYPE(row->r_info)) && symbol->st_shndx == SHN_UNDEF ? symbol : NULL;
-}
-
-static const void *value_of(const struct module_image *image, const ElfW(Rela) *row)
-{
-	return *(void *const *)(image->info->dlpi_addr + row->r_offset);
-}
-
-/* Returns true if IMAGE binds calls lazily: at least one call is still bound to the module's own
- * stub. */
-static bool binds_late(const struct module_image *image)
-{
-	for (size_t i = 0; i < image->rows[1]; i++) {
-		const ElfW(Rela) *row = &image->table[1][i];
-
-		if (symbol_of(image, row) &&
-		    lookup_module_name(value_of(image, row)) == image->info->dlpi_name)
-			return true;
-	}
-	return false;
-}
-
-static void look_at_slots(struct module_image *image)
-{
-	bool late = binds_late(image);
-
-	for (int table = 0; table < 2; table++)
-		for (size_t i = 0; i < image->rows[table]; i++) {
-			const ElfW(Rela) *row = &image->table[table][i];
-			const ElfW(Sym) *symbol = symbol_of(image, row);
-
-			image->lazy = late && table == 1;
-			if (symbol)
-				look_at_slot(image, image->strings + symbol->st_name,
-					     value_of(image, row));
-		}
+	if (slot->is_call && !image->lazy)
+		image->lazy = lookup_module_name(*(void *const *)slot->at) == image->path;
 }
 
 static bool mentions(const struct dl_phdr_info *info, const char *text)
@@ -397,7 +312,7 @@ static int look_at_module(struct dl_phdr_info *info, size_t size, void *data)
 	(void)size;
 	if (!is_worth(scan, info) && scan->ours_seen)
 		return 0;
-	dynamic = dynamic_of(info);
+	dynamic = relocations_dynamic(info);
 	/* gpuleak itself. If it was opened later, for example as a layer of OpenCL's loader, it
 	 * follows libc in the list and no linked call reaches it. */
 	if (resolve_is_ours(dynamic)) {
@@ -405,12 +320,13 @@ static int look_at_module(struct dl_phdr_info *info, size_t size, void *data)
 		return scan->libc_seen;
 	}
 	scan->libc_seen = scan->libc_seen || is_libc(dynamic);
-	if (is_driver(info->dlpi_name) || is_libc(dynamic) || !read_image(info, &image) ||
+	if (is_driver(info->dlpi_name) || is_libc(dynamic) || !read_image(info, dynamic, &image) ||
 	    (!image.needs_driver && !deepbind))
 		return 0;
 	image.behind_us = scan->ours_seen;
 	module_scan_add(scan, info);
-	look_at_slots(&image);
+	relocations_each(&image.relocations, find_unbound, &image);
+	relocations_each(&image.relocations, look_at_slot, &image);
 	if (deepbind && scan->names && image.behind_us && image.finds_past_us)
 		look_for_names(info);
 	return 0;
@@ -454,56 +370,21 @@ static int segment_contains(struct dl_phdr_info *info, size_t size, void *data)
 	return place->found;
 }
 
-static uintptr_t hexadecimal(const char *text)
-{
-	uintptr_t value = 0;
-
-	for (;; text++) {
-		if (*text >= '0' && *text <= '9')
-			value = value << 4 | (uintptr_t)(*text - '0');
-		else if (*text >= 'a' && *text <= 'f')
-			value = value << 4 | (uintptr_t)(*text - 'a' + 10);
-		else
-			return value;
-	}
-}
-
 /* Checks a line of the process's memory map. Driver code that is in no module of this namespace
  * belongs to another namespace. dl_iterate_phdr() lists only its own namespace. */
-static void look_at_line(const char *line)
+static bool look_at_mapping(const struct memory_mapping *mapping, void *data)
 {
-	const char *rights = strchr(line, ' '), *path = strchr(line, '/');
-	struct code_place place = { hexadecimal(line), false };
+	struct code_place place = { mapping->start, false };
 
-	if (!rights || !path || strnlen(rights, 4) < 4 || rights[3] != 'x' || !is_driver(path))
-		return;
+	(void)data;
+	if (mapping->rights[2] != 'x' || *mapping->path != '/' || !is_driver(mapping->path))
+		return true;
 	fork_guard_iterate(segment_contains, &place);
-	if (place.found)
-		return;
-	observation_record(OBSERVED_NAMESPACE, apis[lookup_driver_named(path)]->title, path, NULL);
-}
-
-static void look_at_maps(void)
-{
-	int fd = nocancel_open("/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
-	char text[8192], *line, *end;
-	size_t kept = 0;
-	ssize_t n;
-
-	if (fd < 0)
-		return;
-	while ((n = nocancel_read(fd, text + kept, sizeof(text) - 1 - kept)) > 0) {
-		text[kept + (size_t)n] = '\0';
-		for (line = text; (end = strchr(line, '\n')); line = end + 1) {
-			*end = '\0';
-			look_at_line(line);
-		}
-		kept = strlen(line);
-		if (kept == sizeof(text) - 1)
-			kept = 0; /* longer than any line can be */
-		memmove(text, line, kept);
-	}
-	nocancel_close(fd);
+	if (!place.found)
+		observation_record(OBSERVED_NAMESPACE,
+				   apis[lookup_driver_named(mapping->path)]->title, mapping->path,
+				   NULL);
+	return true;
 }
 
 /* Records linked calls for which no module's slot was found. Such a module does not list the driver
@@ -517,7 +398,7 @@ static void note_linked(enum api api)
 void coverage_look_everywhere(struct modules_looked_at *known, bool at_end)
 {
 	if (at_end || atomic_load(&namespace_opened))
-		look_at_maps();
+		memory_map_each(look_at_mapping, NULL);
 	for (int api = 0; at_end && api < API_COUNT; api++)
 		note_linked((enum api)api);
 	look_at_modules(known, true);

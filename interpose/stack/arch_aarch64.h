@@ -7,10 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The names of libunwind's functions, and the relocations of its references. */
+/* The names of libunwind's functions. */
 #define ARCH_LIBUNWIND_NAME(prefix, name) prefix "aarch64" name
-#define ARCH_RELOC_JUMP_SLOT R_AARCH64_JUMP_SLOT
-#define ARCH_RELOC_GLOB_DAT R_AARCH64_GLOB_DAT
 
 /* The numbers of registers in unwind tables. */
 #define ARCH_DWARF_FRAME_POINTER 29u

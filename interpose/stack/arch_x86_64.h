@@ -6,10 +6,8 @@
 
 #include <stdint.h>
 
-/* The names of libunwind's functions, and the relocations of its references. */
+/* The names of libunwind's functions. */
 #define ARCH_LIBUNWIND_NAME(prefix, name) prefix "x86_64" name
-#define ARCH_RELOC_JUMP_SLOT R_X86_64_JUMP_SLOT
-#define ARCH_RELOC_GLOB_DAT R_X86_64_GLOB_DAT
 
 /* The numbers of registers in unwind tables. */
 #define ARCH_DWARF_FRAME_POINTER 6u

@@ -12,6 +12,7 @@
 
 #include "interpose/base/fork_guard.h"
 #include "interpose/dispatch/coverage.h"
+#include "interpose/dispatch/relocations.h"
 #include "interpose/recorder/recorder.h"
 #include "interpose/recorder/write_observations.h"
 #include "interpose/stack/interpreters.h"
@@ -116,15 +117,6 @@ static bool is_tensor_library(const char *path, size_t length)
 	return false;
 }
 
-/* Returns the address of the module's dynamic section, or 0. */
-static uint64_t dynamic_section(const struct dl_phdr_info *info)
-{
-	for (unsigned int i = 0; i < info->dlpi_phnum; i++)
-		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-			return info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-	return 0;
-}
-
 /* The loader gives the program itself no name. Its file is likely to stay. */
 static bool is_program(const struct dl_phdr_info *info)
 {
@@ -150,7 +142,7 @@ static void module_add(struct recorder *recorder, struct ledger_module *seen, co
 	module->loaded = true;
 	module->allocates_tensors = is_tensor_library(path, path_length);
 	module->temporary = !is_program(info) && path_is_temporary(path, path_length);
-	module->dynamic = dynamic_section(info);
+	module->dynamic = (uint64_t)(uintptr_t)relocations_dynamic(info);
 	modules->count++;
 }
 

@@ -9,7 +9,6 @@
 #include "interpose/stack/unwinder.h"
 
 #include <dlfcn.h>
-#include <elf.h>
 #include <errno.h>
 #include <limits.h>
 #include <link.h>
@@ -23,6 +22,7 @@
 #include "interpose/base/fork_guard.h"
 #include "interpose/base/library_directory.h"
 #include "interpose/dispatch/loader.h"
+#include "interpose/dispatch/relocations.h"
 #include "ledger/lock.h"
 #include "interpose/stack/arch.h"
 #include "ledger/nocancel.h"
@@ -98,28 +98,6 @@ static long instead_of_syscall(long number, ...)
 
 /* ---- redirecting libunwind's references ---- */
 
-struct tables {
-	const char *strings;
-	const ElfW(Sym) *symbols;
-	const ElfW(Rela) *rela[2]; /* DT_JMPREL, DT_RELA */
-	size_t rela_bytes[2];
-};
-
-static void read_dynamic(const struct link_map *map, struct tables *ret)
-{
-	memset(ret, 0, sizeof(*ret));
-	for (const ElfW(Dyn) *d = map->l_ld; d->d_tag != DT_NULL; d++) {
-		switch (d->d_tag) { /* the loader has already relocated these addresses */
-		case DT_STRTAB: ret->strings = (const char *)d->d_un.d_ptr; break;
-		case DT_SYMTAB: ret->symbols = (const ElfW(Sym) *)d->d_un.d_ptr; break;
-		case DT_JMPREL: ret->rela[0] = (const ElfW(Rela) *)d->d_un.d_ptr; break;
-		case DT_PLTRELSZ: ret->rela_bytes[0] = d->d_un.d_val; break;
-		case DT_RELA: ret->rela[1] = (const ElfW(Rela) *)d->d_un.d_ptr; break;
-		case DT_RELASZ: ret->rela_bytes[1] = d->d_un.d_val; break;
-		}
-	}
-}
-
 static void set_slot(void **slot, void *function)
 {
 	uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -130,44 +108,33 @@ static void set_slot(void **slot, void *function)
 		shared_publish(*slot, function);
 }
 
-static void *instead_of(const char *name)
+static void redirect(const struct module_slot *slot, void *unused)
 {
-	if (strcmp(name, "write") == 0)
-		return (void *)instead_of_write;
-	if (strcmp(name, "read") == 0)
-		return (void *)instead_of_read;
-	if (strcmp(name, "pipe2") == 0)
-		return (void *)instead_of_pipe2;
-	if (strcmp(name, "syscall") == 0)
-		return (void *)instead_of_syscall;
-	return NULL;
+	static const struct {
+		const char *name;
+		void *function;
+	} rows[] = {
+		{ "write", (void *)instead_of_write },
+		{ "read", (void *)instead_of_read },
+		{ "pipe2", (void *)instead_of_pipe2 },
+		{ "syscall", (void *)instead_of_syscall },
+	};
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (strcmp(slot->name, rows[i].name) == 0)
+			set_slot((void **)slot->at, rows[i].function);
 }
 
 /* Locking: the caller holds write_lock. Redirects libunwind's references, once per process. */
 static void tame(void *library)
 {
 	const struct link_map *map = library; /* a handle is a link_map in glibc */
-	struct tables tables;
+	struct relocations relocations;
 
-	if (tamed)
-		return;
+	if (!tamed && relocations_read(map->l_addr, map->l_ld, &relocations))
+		relocations_each(&relocations, redirect, NULL);
 	tamed = true;
-	read_dynamic(map, &tables);
-	for (int t = 0; t < 2; t++) {
-		const ElfW(Rela) *rela = tables.rela[t];
-
-		for (size_t i = 0; rela && i < tables.rela_bytes[t] / sizeof(*rela); i++) {
-			unsigned int type = (unsigned int)ELF64_R_TYPE(rela[i].r_info);
-			const ElfW(Sym) *symbol = &tables.symbols[ELF64_R_SYM(rela[i].r_info)];
-			void *function;
-
-			if (type != ARCH_RELOC_JUMP_SLOT && type != ARCH_RELOC_GLOB_DAT)
-				continue;
-			function = instead_of(tables.strings + symbol->st_name);
-			if (function)
-				set_slot((void **)(map->l_addr + rela[i].r_offset), function);
-		}
-	}
 }
 
 /* Makes libunwind initialize itself, which it does in its first walk. Threads check libunwind's

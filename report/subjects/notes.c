@@ -48,6 +48,7 @@ static bool trouble_is_incomplete(unsigned int which)
 	case LEDGER_TROUBLE_UNKNOWN_VARIANTS:
 	case LEDGER_TROUBLE_UNRECORDED_MAPPINGS:
 	case LEDGER_TROUBLE_ABANDONED:
+	case LEDGER_TROUBLE_UNCHANGED_WORDS:
 	/* the user requested a file, and this file does not have all records */
 	case LEDGER_TROUBLE_MEMORY_ONLY:
 		return true;

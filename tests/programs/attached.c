@@ -6,6 +6,8 @@
  *   modules A B  the same by libraries that are bound lazily: A is opened before the attachment, B
  *             after it
  *   ends HOW  ends while it is attached
+ *   limited WHEN  the kernel refuses the child that changes words, from before the attachment
+ *             ("attach") or from before its end ("detach")
  *   prepared  allocates when its input requests it, and opens nothing
  *   count     prints the instructions of the same calls before, during and after an attachment
  *   rounds    attaches and detaches N times while threads allocate, launch, capture, fork and open
@@ -14,13 +16,21 @@
 #include "cu_graph.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -121,6 +131,44 @@ static void routes(void)
 	by_each_way(3000, after);
 	free_each(during);
 	free_each(after);
+	puts("done");
+}
+
+/* Lets clone() fail with EAGAIN for a child that shares the memory and is waited for: such a child
+ * changes words. */
+static void refuse_child(void)
+{
+	struct sock_filter rows[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CLONE_VM | CLONE_VFORK, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog filter = { ARRAY(rows), rows };
+
+	check(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no new privileges");
+	check(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC,
+		      &filter) == 0, "a filter of system calls");
+}
+
+static void limited(const char *when)
+{
+	const bool at_end = strcmp(when, "detach") == 0;
+	const struct table fresh = *looked_up;
+	CUdeviceptr given[4];
+
+	if (!at_end)
+		refuse_child();
+	check(attach(settings) == 0, "attach");
+	check(at_end == (looked_up->allocate != fresh.allocate), "the word in anonymous memory");
+	by_each_way(2000, given);
+	if (at_end)
+		refuse_child();
+	check(detach() == 0, "detach");
+	check(at_end == (looked_up->allocate != fresh.allocate), "the word after the end");
+	by_each_way(3000, given);
 	puts("done");
 }
 
@@ -390,6 +438,8 @@ int main(int argc, char **argv)
 		modules(argv[4], argv[5]);
 	else if (strcmp(argv[3], "count") == 0)
 		count_below();
+	else if (strcmp(argv[3], "limited") == 0)
+		limited(argv[4]);
 	else if (strcmp(argv[3], "ends") == 0)
 		ends(argv[4]);
 	else
