@@ -399,7 +399,8 @@ static bool fails(const struct judge_input *input, const struct report_suspect *
 	return !input->max_growth || suspect->bytes_per_step > input->max_growth;
 }
 
-/* A process with too few steps fails. A process without allocations passes. */
+/* A process with too few steps fails. A process without allocations passes, and one to which
+ * gpuleak attached leaves the gate nothing to judge. */
 static void add_reasons(struct judgement *judgement, const struct judge_input *input,
 			const struct report_process *p)
 {
@@ -411,7 +412,7 @@ static void add_reasons(struct judgement *judgement, const struct judge_input *i
 	    (!growth && p->summary.allocated_blocks == 0))
 		return;
 	format_process(p, who);
-	if (steps < GROWTH_STEPS_MIN)
+	if (steps < GROWTH_STEPS_MIN && (p->summary.allocated_blocks || !p->attached))
 		judgement_reason(judgement, "%s marked %" PRIu64 " step%s: growth is judged from "
 				 "%u steps on", who, steps, plural(steps), GROWTH_STEPS_MIN);
 	if (growth && growth->lost)

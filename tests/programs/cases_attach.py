@@ -117,6 +117,9 @@ def growing(place):
         status, said = attach.finish(None)
         compare("status", 23, status)
         report = attach.report()
+        if not report["growth"]["suspects"]:
+            raise Failed("no growth after %d steps of %d allocations: %s" % (
+                len(report["growth"]["steps"]), report["summary"]["allocated_blocks"], said))
         compare("place of the growth", line_of("attach.c", "remember"), next(
             frame["line"] for frame in report["growth"]["suspects"][0]["stack"]
             if frame["function"] == "remember"))
@@ -271,7 +274,8 @@ def gate_words(place):
 @needs("attach")
 def gate_nothing(place):
     """attach: a gate has nothing to judge if nothing was allocated meanwhile"""
-    with recorded(place, "--gate") as (service, attach):
+    with recorded(place, "--gate", "--step-every", "100ms") as (service, attach):
+        time.sleep(0.25)  # one to three steps, too few to judge growth
         status, said = attach.finish()
         compare("status", 24, status)
         if "nothing was allocated while gpuleak was attached" not in said:
