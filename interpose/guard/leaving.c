@@ -302,7 +302,7 @@ bool leaving_release(const struct call *call, uint64_t held, uint64_t cached)
 	bool ret = false;
 
 	while (!work_is_on() && (count = guarded_pop(table, held, blocks)) > 0) {
-		check_group(call, blocks, count);
+		place_check_blocks(call, blocks, count);
 		for (unsigned int i = 0; i < count; i++)
 			if (cached && blocks[i]->front && blocks[i]->filled && !blocks[i]->reported)
 				guarded_cache(table, blocks[i]);

@@ -235,7 +235,7 @@ static void pieces_check(const struct call *call, struct pattern_context *place,
 	pieces->bytes = 0;
 }
 
-void check_group(const struct call *call, struct guarded **blocks, unsigned int count)
+void place_check_blocks(const struct call *call, struct guarded **blocks, unsigned int count)
 {
 	struct pattern_context *place = place_find(blocks[0]->context);
 	struct pieces pieces = { 0 };

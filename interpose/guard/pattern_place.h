@@ -68,4 +68,4 @@ unsigned int place_read(CUstream stream, const struct pieces *pieces, unsigned c
 
 /* A guarded_checker: checks what is around each block, or all of a block that is held back: of a
  * large one, the first and the last half MiB. */
-guarded_checker check_group;
+guarded_checker place_check_blocks;

@@ -250,7 +250,7 @@ static CUresult free_now(const struct call *call, void *real, struct guarded *bl
 	CUresult r;
 
 	if (!place)
-		check_group(call, &block, 1);
+		place_check_blocks(call, &block, 1);
 	if (!block->companion ||
 	    !pages_free(real, block->base + block->front, stream, place, &r))
 		r = stream ? DRIVER(cuMemFreeAsync, real)(block->base, *stream)
@@ -333,7 +333,7 @@ void patterns_context_ending(uint64_t context)
 	if (!place)
 		return;
 	leaving_advance(NULL, place, LEAVING_SOON);
-	guarded_check(table, NULL, context, true, check_group);
+	guarded_check(table, NULL, context, true, place_check_blocks);
 }
 
 void patterns_context_ended(uint64_t context, bool gone)
@@ -354,7 +354,7 @@ void patterns_check(const struct call *call, enum patterns_when when)
 		settle(call, when == PATTERNS_AT_SYNC ? LEAVING_SENT : LEAVING_SOON);
 	if ((when == PATTERNS_AT_SYNC && !check_time_left()))
 		return;
-	guarded_check(table, call, 0, when != PATTERNS_AT_SYNC, check_group);
+	guarded_check(table, call, 0, when != PATTERNS_AT_SYNC, place_check_blocks);
 	patterns_check_opencl(call, when);
 	took = clock_ns(CLOCK_MONOTONIC) - began;
 	if (when == PATTERNS_AT_SYNC)
