@@ -18,8 +18,6 @@
 
 lookup_dlsym *lookup_real_dlsym;
 
-static void *(*libc_dlopen)(const char *file, int flags);
-
 /* Returns libc's function. dlvsym() with a version skips the unversioned ones of other preloaded
  * libraries. */
 static void *in_libc(const char *name)
@@ -40,7 +38,6 @@ void lookup_start(void)
 	if (!libc_dlsym)
 		return;
 	module_start();
-	libc_dlopen = (void *(*)(const char *, int))in_libc("dlopen");
 	next = (lookup_dlsym *)libc_dlsym(RTLD_NEXT, "dlsym");
 	shared_publish(lookup_real_dlsym, next ? next : libc_dlsym);
 	dlerror(); /* clear the message of a version that does not exist */
@@ -55,9 +52,12 @@ void *lookup_real(void *handle, const char *name)
 
 void *lookup_loaded(const char *path)
 {
-	if (!shared_load_acquire(lookup_real_dlsym))
-		lookup_start();
-	return libc_dlopen ? libc_dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+	static _Atomic(void *) libc_dlopen;
+	void *open = atomic_load(&libc_dlopen);
+
+	if (!open)
+		atomic_store(&libc_dlopen, open = in_libc("dlopen"));
+	return open ? ((void *(*)(const char *, int))open)(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
 }
 
 void lookup_close(void *handle)
