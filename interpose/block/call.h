@@ -22,6 +22,7 @@ struct call {
 	struct recorder *inside;
 	uint64_t now_ns; /* when call_begin() or call_begin_fine() entered the recorder */
 	uint32_t name;   /* ref of the hook's name, set by the same functions */
+	bool refused;    /* the guard returns an error in place of the driver: see GUARD_CHECK */
 	/* If the pool may serve the call: the driver's own function, and the block that the pool
 	 * allocated. */
 	void *driver;

@@ -136,10 +136,30 @@ typedef struct CUDA_CHILD_GRAPH_NODE_PARAMS_st {
 	CUgraph graph;
 	int ownership; /* 1: the child moves into its parent (since CUDA 12.9; 0 before) */
 } CUDA_CHILD_GRAPH_NODE_PARAMS;
+/* Read for the ranges of copies. CUDA_MEMCPY3D_PEER has the same layout, with a context in place of
+ * `reserved`. */
+enum { MEMORY_HOST = 1, MEMORY_DEVICE, MEMORY_ARRAY, MEMORY_UNIFIED }; /* CUmemorytype */
+struct CUDA_MEMCPY3D_st {
+	struct { size_t x, y, z, level; int type; const void *host; CUdeviceptr device;
+		 CUarray array; void *reserved; size_t pitch, height; } src, dst;
+	size_t width, height, depth;
+};
+typedef struct CUDA_MEMSET_NODE_PARAMS_st {
+	CUdeviceptr dst;
+	size_t pitch;
+	unsigned int value, elementSize;
+	size_t width, height;
+} CUDA_MEMSET_NODE_PARAMS;
 typedef struct CUgraphNodeParams_st {
 	int type, reserved0[3];
 	union {
 		long long reserved1[29];
+		struct {
+			int flags, reserved;
+			CUcontext context;
+			struct CUDA_MEMCPY3D_st what;
+		} copy;                              /* type 1 */
+		CUDA_MEMSET_NODE_PARAMS set;         /* type 2; a context follows */
 		CUDA_CHILD_GRAPH_NODE_PARAMS graph;  /* type 4 */
 		CUDA_MEM_ALLOC_NODE_PARAMS alloc;    /* type 10 */
 		CUDA_MEM_FREE_NODE_PARAMS free;      /* type 11 */
@@ -152,25 +172,12 @@ typedef struct CUDA_GRAPH_INSTANTIATE_PARAMS_st {
 	CUgraphNode hErrNode_out;
 	int result_out;
 } CUDA_GRAPH_INSTANTIATE_PARAMS;
-/* Read for the ranges of copies. CUDA_MEMCPY3D_PEER has the same layout, with a context in place of
- * `reserved`. */
-enum { MEMORY_HOST = 1, MEMORY_DEVICE, MEMORY_ARRAY, MEMORY_UNIFIED }; /* CUmemorytype */
+/* Read for the ranges of copies. */
 struct CUDA_MEMCPY2D_st {
 	struct { size_t x, y; int type; const void *host; CUdeviceptr device; CUarray array;
 		 size_t pitch; } src, dst;
 	size_t width, height;
 };
-struct CUDA_MEMCPY3D_st {
-	struct { size_t x, y, z, level; int type; const void *host; CUdeviceptr device;
-		 CUarray array; void *reserved; size_t pitch, height; } src, dst;
-	size_t width, height, depth;
-};
-typedef struct CUDA_MEMSET_NODE_PARAMS_st {
-	CUdeviceptr dst;
-	size_t pitch;
-	unsigned int value, elementSize;
-	size_t width, height;
-} CUDA_MEMSET_NODE_PARAMS;
 /* Read for the device of physical memory. The fields `type` and requestedHandleTypes are enums in
  * cuda.h. */
 typedef struct CUmemLocation_st {

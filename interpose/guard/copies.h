@@ -27,13 +27,20 @@ uint32_t copies_check_each(struct copy_call copying, const CUdeviceptr *to, cons
 /* ELEMENT returns the bytes of an element of an array. */
 uint32_t copies_check_boxes(struct copy_call copying, const CUDA_MEMCPY3D_BATCH_OP *boxes,
 			    size_t count, uint64_t (*element)(CUarray));
+uint32_t copies_check_node(struct copy_call copying, const CUgraphNodeParams *params);
 /* OpenCL: BYTES at OFFSET of the buffer BUFFER, or a box of REGION at ORIGIN, by a command in
- * QUEUE. */
+ * QUEUE. Sets CALL->refused if the range ends in the pattern behind a buffer: without the guard the
+ * driver refuses such a call. */
 uint32_t copies_check_buffer(struct call *call, const void *queue, const void *buffer,
 			     uint64_t offset, uint64_t bytes, bool reads);
 uint32_t copies_check_rect(struct call *call, const void *queue, const void *buffer,
 			   const size_t origin[3], const size_t region[3], size_t row_pitch,
 			   size_t plane_pitch, bool reads);
+/* CALL, with the result FOUND of such a function, returns a pointer: stores its error in CODE. */
+uint32_t copies_refuse_pointer(const struct call *call, uint32_t found, cl_int *code);
+/* The same for a sub-buffer of BUFFER: it is no access, so no error is recorded. */
+uint32_t copies_check_part(struct call *call, const void *buffer, cl_buffer_create_type type,
+			   const cl_buffer_region *region, cl_int *code);
 /* BUFFER's part of a copy between it and a region of IMAGE. */
 uint32_t copies_check_texels(struct call *call, const void *queue, const void *buffer,
 			     uint64_t offset, cl_mem image, const size_t region[3], bool reads);
@@ -65,14 +72,13 @@ uint32_t copies_note_kernel(struct call *call, cl_command_queue queue, cl_kernel
 	copies_check_each(COPYING(stream), to, from, sizes, count)
 #define GUARD_COPIED_BOXES(stream, boxes, count)                                            \
 	copies_check_boxes(COPYING(stream), boxes, count, cuda_array_element)
+#define COPY_SET(set)                                                                       \
+	COPY_ROWS((set)->dst, (set)->pitch, (set)->width, (set)->height, (set)->elementSize)
 #define COPYING_NODE ((struct copy_call){ &call, NULL, true })
 #define GUARD_NODE_COPIED(copy) copies_check_3d(COPYING_NODE, copy)
+#define GUARD_NODE_ANY(params) copies_check_node(COPYING_NODE, params)
 #define GUARD_NODE_SET(set)                                                                 \
-	((set) ? copies_check(COPYING_NODE,                                                 \
-			      COPY_ROWS((set)->dst, (set)->pitch, (set)->width,             \
-					(set)->height, (set)->elementSize),                 \
-			      COPY_NOTHING)                                                 \
-	       : 0)
+	((set) ? copies_check(COPYING_NODE, COPY_SET(set), COPY_NOTHING) : 0)
 
 /* ---- of OpenCL: see guard_rows.h ---- */
 
@@ -82,9 +88,13 @@ uint32_t copies_note_kernel(struct call *call, cl_command_queue queue, cl_kernel
 	copies_check_buffer(call, queue, buffer, offset, size, false)
 #define GUARD_CL_FILL(call, real, queue, buffer, pattern, pattern_size, offset, size, ...)  \
 	copies_check_buffer(call, queue, buffer, offset, size, false)
-#define GUARD_CL_MAP(call, real, queue, buffer, blocking, flags, offset, size, ...)         \
-	copies_check_buffer(call, queue, buffer, offset, size,                              \
-			    !((flags) & ~(cl_map_flags)CL_MAP_READ))
+#define GUARD_CL_MAP(call, real, queue, buffer, blocking, flags, offset, size, count, list, \
+		     event, code)                                                          \
+	copies_refuse_pointer(call, copies_check_buffer(call, queue, buffer, offset, size,  \
+						!((flags) & ~(cl_map_flags)CL_MAP_READ)),   \
+			      code)
+#define GUARD_CL_PART(call, real, buffer, flags, type, info, code)                          \
+	copies_check_part(call, buffer, type, info, code)
 #define GUARD_CL_COPY(call, real, queue, from, to, from_offset, to_offset, size, ...)       \
 	copies_either(copies_check_buffer(call, queue, from, from_offset, size, true),      \
 		      copies_check_buffer(call, queue, to, to_offset, size, false))

@@ -12,6 +12,8 @@
 #include "interpose/block/block_ranges.h"
 #include "interpose/block/call.h"
 
+#define GUARD_BLOCKS (GUARD_PAGES | GUARD_PATTERNS) /* the levels that change blocks */
+
 /* Returns true if one of LEVELS, a set of enum option_guard, is on. */
 static inline bool guard_has(unsigned int levels)
 {

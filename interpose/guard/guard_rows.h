@@ -9,8 +9,9 @@
  *   function and the arguments of the call, and takes its result as the driver's. For a HAND row,
  *   FUNCTION replaces the hand-written function. (Twins _ptsz and _ptds need lines of their own.)
  * #define GUARDS_symbol GUARD_CHECK(LEVELS, FUNCTION)
- *   The wrapper calls FUNCTION with the same arguments, and then the driver. FUNCTION returns the
- *   ref of an error that it has recorded, or 0.
+ *   The wrapper calls FUNCTION with the same arguments, and then the driver, unless FUNCTION has
+ *   set call.refused: then it returns CL_INVALID_VALUE or NULL. FUNCTION returns the ref of an
+ *   error that it has recorded, or 0. Only for OpenCL.
  * #define GUARDS_ALL_verb GUARD_ROW(LEVELS, FUNCTION)
  *   The same for CUDA's rows of a verb, but the wrapper calls FUNCTION with the row's key, and then
  *   the driver.
@@ -54,11 +55,13 @@
 #define GUARD_CALL_CHECK(function, driver_call, arguments)                                  \
 	({                                                                                  \
 		const uint32_t guard_ref = function GUARD_WITH arguments;                   \
-		__typeof__(driver_call) guard_result = (driver_call);                       \
+		__typeof__(driver_call) guard_result =                                      \
+			call.refused ? GUARD_REFUSED(driver_call) : (driver_call);          \
 		if (__builtin_expect(guard_ref != 0, 0))                                    \
 			guard_answered(guard_ref, GUARD_CODE(guard_result));                \
 		guard_result;                                                               \
 	})
+#define GUARD_REFUSED(driver_call) _Generic((driver_call), int: CL_INVALID_VALUE, default: NULL)
 #define GUARD_CODE(result) _Generic((result), int: (result), default: LEDGER_NO_ANSWER)
 #define GUARD_WITH(...) (&call, route.real __VA_OPT__(, ) __VA_ARGS__)
 
@@ -83,7 +86,6 @@
 
 /* Patterns show a write, and the calls that are noted may have made it: see launches.h. */
 #define GUARD_WRITES (GUARD_COPIES | GUARD_PATTERNS)
-#define GUARD_BLOCKS (GUARD_PAGES | GUARD_PATTERNS)
 
 /* OpenCL: copies.h has the functions. */
 #define GUARDS_clEnqueueReadBuffer GUARD_CHECK(GUARD_WRITES, GUARD_CL_READ)
@@ -132,6 +134,8 @@
 #define GUARDS_cuEventSynchronize GUARD_ROW(GUARD_BLOCKS, guard_synchronize_event)
 
 #define GUARDS_clCreateBuffer GUARD_ROW(GUARD_PATTERNS, guard_buffer)
+#define GUARDS_clCreateBufferWithProperties GUARD_ROW(GUARD_PATTERNS, guard_buffer_with)
+#define GUARDS_clCreateSubBuffer GUARD_CHECK(GUARD_PATTERNS, GUARD_CL_PART)
 #define GUARDS_clRetainMemObject GUARD_ROW(GUARD_PATTERNS, guard_retain)
 #define GUARDS_clReleaseMemObject GUARD_ROW(GUARD_PATTERNS, guard_release)
 #define GUARDS_clReleaseContext GUARD_ROW(GUARD_WRITES, guard_release_context)

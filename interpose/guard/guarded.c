@@ -12,6 +12,7 @@
 #include "interpose/guard/launches.h"
 #include "interpose/guard/pages.h"
 #include "interpose/guard/patterns.h"
+#include "interpose/opencl/opencl_driver.h"
 
 /* The beginning of the struct of cuda.h. */
 struct CUlaunchConfig_st {
@@ -34,10 +35,10 @@ bool guard_find(uint64_t address, struct guard_place *ret)
 
 	if (patterns_find(address, ret))
 		return true;
-	if (!pages_lookup(address, &page) || !page.live)
+	if (!pages_lookup(address, &page))
 		return false;
 	*ret = (struct guard_place){ .address = page.address, .bytes = page.bytes,
-				     .companion = page.companion, .live = true };
+				     .companion = page.companion, .live = page.live };
 	return true;
 }
 
@@ -225,6 +226,17 @@ GUARDED_CL(cl_mem, guard_buffer, cl_context context, cl_mem_flags flags, size_t 
 	inside_again();
 	return r ? r : ((__typeof__(&clCreateBuffer))real)(context, flags, size, host_ptr,
 							   errcode_ret);
+}
+
+GUARDED_CL(cl_mem, guard_buffer_with, cl_context context, const cl_mem_properties *properties,
+	   cl_mem_flags flags, size_t size, void *host_ptr, cl_int *errcode_ret)
+{
+	cl_mem r = properties && *properties ? NULL : patterns_buffer(
+		call, OPENCL_USED(clCreateBuffer), context, flags, size, host_ptr, errcode_ret);
+
+	inside_again();
+	return r ? r : ((__typeof__(&clCreateBufferWithProperties))real)(
+			       context, properties, flags, size, host_ptr, errcode_ret);
 }
 
 GUARDED_CL(cl_int, guard_retain, cl_mem object)

@@ -13,7 +13,8 @@
 #define GUARDED(name, ...) CUresult name(struct call *call, void *real, __VA_ARGS__)
 #define GUARDED_CL(type, name, ...) type name(struct call *call, void *real, __VA_ARGS__)
 
-/* Returns true if the level patterns or pages has a block around ADDRESS, with it in *RET. */
+/* Returns true if the level patterns or pages has a block around ADDRESS, with it in *RET: one that
+ * is live, held back or unmapped. */
 bool guard_find(uint64_t address, struct guard_place *ret);
 /* Call after memory ran out. Returns what the guard keeps to the driver. Returns true if that was
  * anything. */
@@ -50,6 +51,8 @@ void guard_failed(struct call *call, CUresult r);
 
 GUARDED_CL(cl_mem, guard_buffer, cl_context context, cl_mem_flags flags, size_t size,
 	   void *host_ptr, cl_int *errcode_ret);
+GUARDED_CL(cl_mem, guard_buffer_with, cl_context context, const cl_mem_properties *properties,
+	   cl_mem_flags flags, size_t size, void *host_ptr, cl_int *errcode_ret);
 GUARDED_CL(cl_int, guard_retain, cl_mem object);
 GUARDED_CL(cl_int, guard_release, cl_mem object);
 GUARDED_CL(cl_int, guard_release_context, cl_context context);

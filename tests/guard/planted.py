@@ -63,6 +63,8 @@ KINDS = {
     "cl write freed": Kind({"patterns": {WRITE_FREED}}),
     "cl into past": Kind({"copies": {COPY}}, {"patterns": {WRITE}}),
     "cl from past": Kind({"copies": {COPY}}),
+    # Up to 512 bytes past: refused, as by the driver, although patterns has made the buffer longer.
+    "cl refused": Kind({"copies": {COPY}, "patterns": {COPY}}),
     "cl from freed": Kind({"copies": {COPY_FREED}}),
 }
 
@@ -110,9 +112,9 @@ OPENCL = rows(
     "any", cl_over="over_1 over_16 over_256 odd_over_1 odd_over_256 large_over_16 over_kept",
     cl_write_freed="write_freed write_freed_queue",
     nothing="read_behind read_freed trap_reuse trap_retained trap_parts trap_queries trap_svm",
-    cl_into_past="write_past copy_past fill_past map_past rows_past copy_rows_past part_past "
-    "from_image copy_both_past svm_copy_past svm_fill_past",
-    cl_from_past="read_past copy_from_past to_image", cl_from_freed="svm_from_freed svm_fill_freed svm_map_freed "
+    cl_into_past="part_past svm_copy_past svm_fill_past copy_rows_past copy_both_past",
+    cl_refused="write_past copy_past fill_past map_past rows_past from_image read_past "
+    "copy_from_past to_image", cl_from_freed="svm_from_freed svm_fill_freed svm_map_freed "
     "svm_inside_freed")
 OPENCL.update(rows("gpu", nothing="before_16", cl_over__wide="over_4096"))  # they break the heap of PoCL
 FRAMEWORK = rows(

@@ -44,20 +44,24 @@ def pool(place):
 def found(place, *words, env=None):
     """The accesses of the JSON report, and the calls' results."""
     run = place.preloaded([place.program("guard"), *words],
-                          reporting(place, GPULEAK_GUARD="copies", **(env or {})))
+                          reporting(place, **{"GPULEAK_GUARD": "copies", **(env or {})}))
     compare("status and stderr", (0, ""), (run.status, run.stderr))
     return place.json("report.json")["errors"], run.stdout
 
 
-OUT, FREED = "copy-out-of-bounds", "copy-after-free"
+OUT, FREED, GRAIN = "copy-out-of-bounds", "copy-after-free", 2 << 20
 # Word, type, call, access, accessed bytes, marker of the innermost line, bytes of the block.
 PLANTED = [("over", OUT, "cuMemsetD8_v2", "write", 1024, "set", 1000),
            ("read", OUT, "cuMemcpyDtoH_v2", "read", 8, "read", 1000),
            ("slack", OUT, "cuMemsetD8_v2", "write", 8, "set", 1000),
            ("before", OUT, "cuMemsetD8_v2", "write", 8, "set", 1000),
+           ("end", OUT, "cuMemsetD8_v2", "write", 8, "set", 4096),
+           ("nearer", OUT, "cuMemsetD8_v2", "write", 8, "set", 4096),
+           ("mapped", OUT, "cuMemsetD8_v2", "write", 3 * GRAIN - 76, "set", 3 * GRAIN),
            ("freed", FREED, "cuMemsetD8_v2", "write", 100, "set", 2000),
            ("captured", OUT, "cuMemcpyHtoDAsync_v2", "write", 1024, "captured", 1000),
            ("node", OUT, "cuGraphAddMemsetNode", "write", 1024, "node", 1000),
+           ("any-node", OUT, "cuGraphAddNode_v2", "write", 1024, "any", 1000),
            ("pinned", OUT, "cuMemcpyHtoD_v2", "read", 1024, "pinned", 1000)]
 
 
@@ -81,10 +85,22 @@ def planted(place):
 def clean_twins(place):
     """guard: the same programs without the error, and what only looks like one"""
     for word in ("over-clean", "read-clean", "freed-clean", "captured-clean", "node-clean",
-                 "pinned-clean", "reused", "captured-freed", "host"):
+                 "pinned-clean", "reused", "captured-freed", "host", "mapped-clean", "variable",
+                 "any-node-clean"):
         errors, _ = found(place, word)
         compare(word, [], errors)
         compare("checked", True, place.json("report.json")["guard"]["checks"] > 0)
+
+
+@needs("guard")
+def all_levels(place):
+    """guard: copies finds the same beside the other levels, which change where blocks lie"""
+    for word, size in (("freed", 2000), ("end", 4096), ("over", 1000)):
+        errors, _ = found(place, word, env={"GPULEAK_GUARD": "copies,patterns,pages",
+                                            "STANDIN_ASYNC": "1"})
+        compare(word, [(FREED if word == "freed" else OUT, size)],
+                [(e["type"], e["allocated"]["bytes"]) for e in errors
+                 if e["type"].startswith("copy-")])
 
 
 @needs("guard_tensors")
@@ -130,4 +146,4 @@ def formats(place):
         compare(form, (0, True), (run.status, text in run.stderr))
 
 
-GUARD = [levels, bad_values, pool, planted, clean_twins, tensors, off, formats]
+GUARD = [levels, bad_values, pool, planted, clean_twins, all_levels, tensors, off, formats]

@@ -148,10 +148,30 @@ opencl("behind_16", [(OUT, BLOCK, 16, FINISH)], "OpenCL: 16 bytes behind a buffe
 opencl("behind_256", [(OUT, BLOCK + 255, 1, FINISH)], "OpenCL: 256 bytes behind a buffer")
 opencl("at_release", [(OUT, BLOCK, 1, RELEASE)], "OpenCL: found at the release")
 opencl("at_exit", [(OUT, BLOCK, 1, FINISH)], "OpenCL: of a buffer that is never released")
+opencl("properties", [(OUT, BLOCK, 1, FINISH)], "OpenCL: one made with an empty list of properties")
 suspects("cl_guard", "behind_1", [("clEnqueueNDRangeKernel", "put", 1, False)], "07", 1, ["launch"], False)
 suspects("cl_guard", "twice", [("clEnqueueNDRangeKernel", "put", 1, False)], "07", 1, ["launch"], False)
 suspects("cl_guard", "at_release", [("clEnqueueNDRangeKernel", "put", 1, False)], "07", 1, ["launch"],
          False)
+
+
+def beyond(place):
+    """guard patterns: OpenCL: calls beyond a buffer return what they return without a guard, and
+    each is an error"""
+    argv = [place.program("cl_guard"), "beyond"]
+    bare = place.run(argv)
+    for levels in ("patterns", "copies,patterns"):
+        run = place.preloaded(argv, reporting(place, GPULEAK_GUARD=levels))
+        compare("as without a guard", (bare.status, bare.stdout, ""),
+                (run.status, run.stdout, run.stderr))
+        errors = place.json("report.json")["errors"]
+        compare("errors", [("copy-out-of-bounds", BLOCK)] * 7,
+                [(error["type"], error["allocated"]["bytes"]) for error in errors])
+    compare("refused and not", [True, False], ["-30" in line for line in bare.stdout.splitlines()])
+
+
+beyond.needs = "cl_guard"
+GUARD_PATTERNS.append(beyond)
 
 
 def without_memory(place):

@@ -177,6 +177,55 @@ static void callback(void)
 	printf("called %d\n", called);
 }
 
+/* Calls with 24 bytes too many, which a driver refuses, and the same calls without. */
+static void beyond(void)
+{
+	static unsigned char memory[2 * BYTES];
+	static const size_t begin[3], pitch = 10;
+	cl_mem buffer = create(BYTES), other = create(2 * BYTES), part;
+	unsigned char one = 1;
+	cl_int r[8];
+	void *map;
+
+	for (size_t extra = 24; extra <= 24; extra -= 24) {
+		const size_t bytes = BYTES + extra, box[3] = { pitch, bytes / pitch, 1 };
+		const cl_buffer_region region = { 0, bytes };
+
+		r[0] = clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, bytes, memory, 0, NULL, NULL);
+		r[1] = clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, bytes, memory, 0, NULL,
+					    NULL);
+		r[2] = clEnqueueFillBuffer(queue, buffer, &one, 1, 0, bytes, 0, NULL, NULL);
+		r[3] = clEnqueueCopyBuffer(queue, other, buffer, 0, 0, bytes, 0, NULL, NULL);
+		r[4] = clEnqueueCopyBuffer(queue, buffer, other, 0, 0, bytes, 0, NULL, NULL);
+		r[5] = clEnqueueReadBufferRect(queue, buffer, CL_TRUE, begin, begin, box, pitch, 0,
+					       pitch, 0, memory, 0, NULL, NULL);
+		map = clEnqueueMapBuffer(queue, buffer, CL_TRUE, CL_MAP_READ, 0, bytes, 0, NULL,
+					 NULL, &r[6]); /* @map */
+		if (map)
+			must(clEnqueueUnmapMemObject(queue, buffer, map, 0, NULL, NULL), "unmap");
+		part = clCreateSubBuffer(buffer, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &r[7]);
+		if (part)
+			release(part);
+		for (int i = 0; i < 8; i++)
+			printf("%d%c", r[i], i < 7 ? ' ' : '\n');
+	}
+	finish();
+	release(buffer);
+	release(other);
+}
+
+/* A buffer of clCreateBufferWithProperties without properties is one like any other. */
+static void properties(void)
+{
+	cl_int r;
+	cl_mem buffer = clCreateBufferWithProperties(context, NULL, 0, BYTES, NULL, &r);
+
+	must(r, "clCreateBufferWithProperties");
+	launch(buffer, BYTES, 1);
+	finish();
+	release(buffer);
+}
+
 /* A command that waits for the host must not stop a release. */
 static void waiting(void)
 {
@@ -249,6 +298,7 @@ static const struct story stories[] = {
 	{ "twice", twice },
 	{ "after_release", after_release }, { "released_early", released_early },
 	{ "copied", copied }, { "parts", parts }, { "callback", callback }, { "waiting", waiting },
+	{ "beyond", beyond }, { "properties", properties },
 };
 
 int main(int argc, char **argv)

@@ -8,6 +8,7 @@
 
 #include "interpose/block/blocks.h"
 #include "interpose/cuda/wrappers/cuda_calls.h"
+#include "interpose/guard/copies.h"
 #include "interpose/guard/launches.h"
 #include "interpose/block/limit.h"
 #include "interpose/recorder/recorder.h"
@@ -375,10 +376,20 @@ static CUresult added(struct call *call, CUgraph graph, const CUgraphNodeParams 
 	return r;
 }
 
+/* The result of DRIVER_CALL, after the guard has looked at the ranges of PARAMS. */
+#define CHECKED_NODE(call_, params, driver_call)                                            \
+	({                                                                                  \
+		struct copy_call copying = { call_, NULL, true };                           \
+		uint32_t ref = guard_has(GUARD_COPIES) ? copies_check_node(copying, params) : 0; \
+		CUresult result = (driver_call);                                            \
+		if (ref)                                                                    \
+			guard_answered(ref, (int)result);                                   \
+		result;                                                                     \
+	})
 #define ADD_ANY_NODE(call, graph, params, driver_call)                                      \
 	((params) && (params)->type == NODE_MEM_ALLOC && node_refused(call, &(params)->alloc) \
 		 ? CUDA_ERROR_OUT_OF_MEMORY                                                 \
-		 : added(call, graph, params, driver_call))
+		 : added(call, graph, params, CHECKED_NODE(call, params, driver_call)))
 #define add_any_node(call, real, node, graph, dependencies, count, params)                  \
 	ADD_ANY_NODE(call, graph, params,                                                   \
 		     DRIVER(cuGraphAddNode, real)(node, graph, dependencies, count, params))
