@@ -21,7 +21,7 @@
 	X(ALREADY, "the process is recorded already")                                        \
 	X(NOT_ATTACHED, "the process is not attached to")                                    \
 	X(BUSY, "a thread of the process did not leave gpuleak's code in time; try again")   \
-	X(NO_LEDGER, "the process could not create a ledger")                                \
+	X(NO_LEDGER, "the process could create no ledger: a full disk, or a limit (prlimit)")    \
 	X(NO_MEMORY, "the process has too little memory left")                               \
 	X(BAD_SETTINGS, "the settings are too long, or not lines of GPULEAK_NAME=value")     \
 	X(NOT_ALONE, "another copy of libgpuleak.so is in the process")                      \

@@ -454,6 +454,34 @@ def other_user(place):
         sleeper.wait()
 
 
+DROPPED = """
+import ctypes, os, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+context, block = ctypes.c_void_p(), ctypes.c_uint64()
+wrong = cuda.cuInit(0) or cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0)
+os.setgid(65534)
+os.setuid(65534)
+print("ready", flush=True)
+for line in sys.stdin:
+    wrong = wrong or cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(4096))
+    print("done" if not wrong else "failed", flush=True)
+"""
+
+
+@needs("attach")
+def dropped_user(place):
+    """attach: a process that gave up root, and cannot read gpuleak's folder, is recorded by root"""
+    if os.geteuid() != 0:
+        raise Missing("needs root")
+    os.mkdir(place.file("private"), 0o700)
+    library = shutil.copy(place.options.preload, place.file("private/libgpuleak.so"))
+    with Script(place, DROPPED) as process:
+        attach = Attach(place, process, GPULEAK_LIBRARY=library)
+        process.more()
+        compare("status", 0, attach.finish()[0])
+        compare("kept", [4096], [one["bytes"] for one in attach.report()["kept"]])
+
+
 class Sleeper:
     """A program that only waits."""
 
@@ -827,5 +855,5 @@ def doctor(place):
 
 
 ATTACH = [growing, as_bare, detached, again, many_attachments, ended, killed, killed_command, gate_words, gate_nothing, formats, text,
-          twice, held, by_page, under_gpuleak, refusals, other_user, static_program, musl_program, own_filter, debugger,
+          twice, held, by_page, under_gpuleak, refusals, other_user, dropped_user, static_program, musl_program, own_filter, debugger,
           replaced, contained, tree, forked, late_driver, wrong_process, two_devices, pyopencl, doctor]

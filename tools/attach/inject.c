@@ -381,7 +381,7 @@ static void enter(int pid, struct stub_room *data, struct borrowing *ret)
 	if (r == TRACEE_LATE)
 		strcpy(error, "a call in the process has taken 5 seconds; nothing is recorded");
 	else if (r != TRACEE_OK)
-		failed(error, "a call in the process failed: ", r);
+		failed(error, "the process can map no memory, or start no thread: ", r);
 	if (ret->room && created) {
 		tracee_syscall(&t, SYS_munmap, (const uint64_t[6]){ ret->room, ROOM_BYTES },
 			       &ret->room);

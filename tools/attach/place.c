@@ -34,6 +34,20 @@ static bool is_same_there(const struct target *target, const char *path)
 	       own.st_ino == its.st_ino;
 }
 
+/* Returns true if each user may read the file at PATH, an absolute path. */
+static bool is_readable_by_all(const char *path)
+{
+	char part[PATH_MAX];
+	struct stat st;
+
+	for (const char *at = path; (at = strchr(at + 1, '/')) != NULL;) {
+		snprintf(part, sizeof(part), "%.*s", (int)(at - path), path);
+		if (stat(part, &st) < 0 || !(st.st_mode & S_IXOTH))
+			return false;
+	}
+	return stat(path, &st) == 0 && st.st_mode & S_IROTH;
+}
+
 bool attach_place_fits(const struct attach_place *place, const struct target *target,
 		       const char *library)
 {
@@ -109,7 +123,9 @@ int attach_place_make(struct attach_place *ret, const struct target *target, con
 		r = make_there(ret, target);
 	}
 	snprintf(ret->library, sizeof(ret->library), "%s", library);
-	if (r == 0 && !is_same_there(target, library))
+	if (r == 0 && (!is_same_there(target, library) ||
+		       (target->uid != 0 && target->uid != geteuid() &&
+			!is_readable_by_all(library))))
 		r = copy_library(ret, library);
 	if (r == 0 && set_lock(ret, F_RDLCK) < 0)
 		r = -errno;
