@@ -202,7 +202,7 @@ static cl_uint references(const struct guarded *block)
 }
 
 /* A guarded_checker. Leaves out buffers that commands use: a check might wait for them. */
-static void check_group(const struct call *call, struct guarded **blocks, unsigned int count)
+static void check_buffers(const struct call *call, struct guarded **blocks, unsigned int count)
 {
 	struct pieces pieces = { 0 };
 
@@ -334,7 +334,7 @@ static bool release_held(const struct call *call, uint64_t limit)
 
 	while ((count = guarded_pop(&table, limit, blocks)) > 0)
 		for (unsigned int i = 0; i < count; i++) {
-			check_group(call, &blocks[i], 1);
+			check_buffers(call, &blocks[i], 1);
 			block = *blocks[i];
 			guarded_remove(&table, blocks[i]);
 			if (!calls_usable(block.calls))
@@ -351,7 +351,7 @@ static bool check_and_hold(const struct call *call, struct guarded *block)
 	cl_context context = (cl_context)(uintptr_t)block->context;
 	cl_mem handle = (cl_mem)(uintptr_t)block->base;
 
-	check_group(call, &block, 1);
+	check_buffers(call, &block, 1);
 	if (block->unholdable || block->total > (uint64_t)config.guard_hold ||
 	    !counts_commands(block->calls, context) || references(block) != 1)
 		return false;
@@ -461,5 +461,5 @@ bool patterns_release_all(const struct call *call)
 
 void patterns_check_opencl(const struct call *call, enum patterns_when when)
 {
-	guarded_check(&table, call, 0, when != PATTERNS_AT_SYNC, check_group);
+	guarded_check(&table, call, 0, when != PATTERNS_AT_SYNC, check_buffers);
 }

@@ -203,7 +203,7 @@ static void note_unhooked(const char *name, const void *function, const void *ca
 }
 
 /* What is asked of the driver: a function's name, the version of CUDA, and per-thread flags. */
-struct request {
+struct name_request {
 	const char *name;
 	int version;
 	cuuint64_t flags;
@@ -212,7 +212,7 @@ struct request {
 /* Returns gpuleak's export for ANSWER, or NULL. ANSWER is a function of a profiler, which took the
  * place of the driver's (ncu does). The driver itself says which one that was. What follows the
  * export is the profiler's function of the same name, so that it sees the call, too. */
-static void *export_before(const struct request *request, const void *answer)
+static void *export_before(const struct name_request *request, const void *answer)
 {
 	void *ask = atomic_load(&hooks[HOOK_cuGetProcAddress_v2].driver), *function = NULL;
 	CUdriverProcAddressQueryResult status = 0;
@@ -228,7 +228,7 @@ static void *export_before(const struct request *request, const void *answer)
 
 /* Replaces *PFN by its wrapper. The wrapper is chosen by the function that the driver returned,
  * never by its name: one name stands for several functions, by version and per-thread flag. */
-static void reroute(const struct request *request, void **pfn, const void *caller)
+static void reroute(const struct name_request *request, void **pfn, const void *caller)
 {
 	static _Atomic bool known;
 	struct hook *hook;
@@ -256,7 +256,7 @@ static CUresult proc_address(void *real, const void *caller, const char *symbol,
 	CUresult r = DRIVER(cuGetProcAddress, real)(symbol, pfn, version, flags);
 
 	if (r == CUDA_SUCCESS && symbol && pfn && *pfn)
-		reroute(&(struct request){ symbol, version, flags }, pfn, caller);
+		reroute(&(struct name_request){ symbol, version, flags }, pfn, caller);
 	return r;
 }
 
@@ -267,7 +267,7 @@ static CUresult proc_address_v2(void *real, const void *caller, const char *symb
 	CUresult r = DRIVER(cuGetProcAddress_v2, real)(symbol, pfn, version, flags, status);
 
 	if (r == CUDA_SUCCESS && symbol && pfn && *pfn && (!status || *status == 0))
-		reroute(&(struct request){ symbol, version, flags }, pfn, caller);
+		reroute(&(struct name_request){ symbol, version, flags }, pfn, caller);
 	return r;
 }
 
