@@ -77,7 +77,7 @@ ROWS = [
     ("launch", pair("launch"), {GCC_12: 186}),
     ("launch, linked", pair("launch, linked"), {GCC_12: 190}),
     ("launch, guard patterns", pair("launch, guard patterns"), {GCC_12: 865}),
-    ("copy, guard copies", pair("copy, guard copies"), {GCC_12: 985}),
+    ("copy, guard copies", pair("copy, guard copies"), {GCC_12: 1040}),
     ("OpenCL pair on PoCL, in the calling thread", pair("OpenCL pair"), {GCC_12: 3465}),
     ("process without a GPU call", process(["/bin/true"]), {GCC_12: 193000}),
     ("process of 10 blocks, no report", process(few), {GCC_12: 845000}),
