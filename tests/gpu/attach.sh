@@ -7,8 +7,7 @@
 #
 #   tests/gpu/attach.sh RESULTS BUILD WORK
 #
-# ATTACH in the environment names the parts; without it all run, about 8 minutes. `turns` lasts for
-# SECONDS_OF_TURNS (200).
+# ATTACH in the environment names the parts; without it all run, about 8 minutes.
 set -u
 parts=${ATTACH:-service torch cupy jax counted devices turns}
 wants() { case " $parts " in *" $1 "*) true ;; *) false ;; esac; }
@@ -111,7 +110,8 @@ if wants devices; then
 	if [ "$devices" -ge 2 ]; then of_each_device; else say "attach devices: skipped, it needs two devices"; fi
 fi
 if wants turns && python3 -c 'import torch' 2>/dev/null; then
-	python3 "$here/attach_turns.py" "$gpuleak" "$build/interpose/libgpuleak.so" 2>&1 | while read -r line; do
-		say "$line"
-	done
+	say "$(python3 "$here/attach_stop.py" "$gpuleak" 2>&1)"
+	say "attach steps: $(STEPS=10 WAYS="bare,bare again,prepared,attached and detached" "$here/turns.py" \
+		"$build/interpose/libgpuleak.so" "${PROCESSES:-3}" 6 python3 "$here/programs/torch_steps.py" turns gpt2-small \
+		2>"$results/attach-turns.txt" | tr '\n' ';')"
 fi

@@ -36,6 +36,8 @@ WAYS = {  # of each: its environment, where LIBRARY stands for the library
     "bypassed patterns": dict(BYPASSED, LD_PRELOAD="LIBRARY", GPULEAK_GUARD_WAIT="0",
                               GPULEAK_GUARD="patterns"),
     "bypassed waiting": dict(BYPASSED, LD_PRELOAD="LIBRARY", GPULEAK_GUARD="copies,patterns,pages"),
+    "prepared": {"LD_PRELOAD": "LIBRARY", "GPULEAK_RECORD": "off"},
+    "attached and detached": {},
 }
 WAYS = {name: WAYS[name] for name in os.environ.get(
     "WAYS", "bare,bare again,gpuleak,suballocations off").split(",")}
@@ -58,6 +60,16 @@ def ms_of_turn(program):
     program.stdin.write("\n")
     program.stdin.flush()
     return float(program.stdout.readline())
+
+
+def attach(program, library):
+    """Attaches to PROGRAM for as long as a turn takes, and two seconds at least."""
+    gpuleak = os.path.join(os.path.dirname(library), os.pardir, "tools", "gpuleak")
+    attached = subprocess.Popen([gpuleak, "attach", "--for", "2s", "--report", "none",
+                                 str(program.pid)])
+    ms_of_turn(program)
+    if attached.wait():
+        sys.exit("attach: status %d" % attached.returncode)
 
 
 def start_groups(count, command, library):
@@ -84,6 +96,9 @@ def rounds_of(library, count, turns, command):
     for program in programs:
         keep_on_one_core(program)
         ms_of_turn(program)
+    for group in groups:
+        if "attached and detached" in group:
+            attach(group["attached and detached"], library)
     rounds = [[] for _ in groups]
     for _ in range(turns):
         for number in random.sample(range(count), count):
