@@ -80,7 +80,7 @@ ROWS = [
     ("copy, guard copies", pair("copy, guard copies"), {GCC_12: 1040}),
     ("OpenCL pair on PoCL, in the calling thread", pair("OpenCL pair"), {GCC_12: 3465}),
     ("process without a GPU call", process(["/bin/true"]), {GCC_12: 193000}),
-    ("process of 10 blocks, no report", process(few), {GCC_12: 845000}),
+    ("process of 10 blocks, no report", process(few), {GCC_12: 855000}),
     ("clean report on 10 blocks", report(), {GCC_12: 6250000}),
     ("report on 10 blocks, one of them leaked", report("1"), {GCC_12: 6250000}),
 ]
