@@ -41,6 +41,8 @@ MAY_SKIP=(
 	'no cuda\.h'
 	# A cross build has one compiler. gcc's sanitizers are tested.
 	'p_sanitized_clang_[a-z_]+ was not built here'
+	'no clang'
+	'no cc'
 	# The machine has no network: PyCUDA and nvcc come from PyPI.
 	'PyCUDA was not built: .*'
 	'no nvcc: .*'
