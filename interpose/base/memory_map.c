@@ -11,7 +11,7 @@
 
 #define BUFFER_BYTES 4096u
 
-/* strtoull() takes ten times as many instructions. */
+/* Written here because strtoull() takes ten times as many instructions. */
 static uint64_t hexadecimal(const char **at)
 {
 	uint64_t value = 0;

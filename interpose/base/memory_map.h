@@ -10,7 +10,7 @@
 struct memory_mapping {
 	uint64_t start, end;
 	const char *rights; /* begins with four letters, as "r-xp" */
-	const char *path;   /* from its first / or [; "" if there is none */
+	const char *path;   /* from its first / or [; "": no path */
 };
 typedef bool memory_mapping_found(const struct memory_mapping *mapping, void *data);
 

@@ -14,7 +14,7 @@ struct relocations {
 	uintptr_t base;
 	const char *strings;
 	const ElfW(Sym) *symbols;
-	const ElfW(Rela) *table[2]; /* of data, of calls */
+	const ElfW(Rela) *table[2]; /* [0] of data, [1] of calls (the PLT) */
 	size_t rows[2];
 };
 

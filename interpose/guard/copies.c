@@ -70,7 +70,7 @@ static struct ledger_block memory_from(struct recorder *recorder, const struct r
 	return ret;
 }
 
-/* Stores the driver's block around ADDRESS. Returns false if the driver has none. */
+/* Stores the driver's block around ADDRESS, or returns false. */
 static bool driver_has(uint64_t address, CUdeviceptr *ret_base)
 {
 	CUresult (*range)(CUdeviceptr *, size_t *, CUdeviceptr) =

@@ -250,7 +250,7 @@ static struct page_spare spare_take(int device, uint64_t bytes)
 	return (struct page_spare){ .memory = 0 };
 }
 
-/* Takes the newest companion of a freed block of CONTEXT. Returns 0 if there is none. */
+/* Takes the newest companion of a freed block of CONTEXT. Returns 0 if none is left. */
 static uint64_t companion_take(int device, uint64_t context)
 {
 	struct page_range *range;

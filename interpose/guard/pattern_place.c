@@ -15,7 +15,7 @@
 #define EVENT_DISABLE_TIMING 2
 #define CAPTURE_MODE_RELAXED 2
 #define ERROR_NOT_READY 600
-#define SHARE 16u /* of a device, for freed blocks */
+#define SHARE 16u /* freed blocks may keep this part of a device: 1/16 */
 #define BUFFER (1u << 20) /* pinned memory that blocks are read into */
 
 struct guarded_table patterns_blocks = { .lowest = UINT64_MAX };

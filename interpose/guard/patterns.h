@@ -40,7 +40,7 @@ struct guard_place {
 	bool live;  /* false: freed, and held back */
 	bool first; /* the driver's block begins at the same address */
 };
-/* Returns true if ADDRESS is in a block that was freed while work may still use it. */
+/* Returns true if ADDRESS is in a freed block that kernels from before the free may use. */
 bool patterns_is_leaving(uint64_t address);
 /* Call before work that may access such a block: waits until the work from before the free is done,
  * and ends the block, as the driver's free would have done. */

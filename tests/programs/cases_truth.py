@@ -53,7 +53,7 @@ def same(name, variables, *arguments):
         compare("status and stderr", (0, ""), (run.status, run.stderr))
         compare("stdout", bare.stdout.splitlines(), run.stdout.splitlines())
         compare("the report", without, told(place.json("report.json")))
-        # The guard uses what it does not hold back again.
+        # The guard hands out again what it does not hold back.
         compare("memory was used again",
                 variables["GPULEAK_POOL"] != "off" or variables.get("GPULEAK_GUARD_HOLD") == "0",
                 calls(place, "log") < calls(place, "bare.log"))
